@@ -1,12 +1,14 @@
-// The bell: the command line of shardproof over registries that the caller may have added to, so
-// that a user's own op, rule or backend gets the whole tool. Returns the exit code: 0 clean, 1 a
-// finding or a missed expectation, 2 bad input or a refused operation, 3 a bug of ours.
+// The command line of shardproof as a function. A caller may add ops and backends to the
+// registries, and so use all commands with its own ops, rules and backends.
 #pragma once
 
 #include "shardproof/engine/job/job.h"
 
 namespace shardproof {
 
+// Runs the command of argv[1] and returns the exit code: 0 as expected, 1 an unexpected finding or
+// an expectation that is not met, 2 bad input or a refused operation, 3 a bug of shardproof. Prints
+// errors to standard error.
 int cli_main(int argc, const char* const* argv, const Registries& registries);
 
 }  // namespace shardproof

@@ -1,25 +1,20 @@
+// Implements cli.h. Steps: prepare signals and standard streams, find the command by its name, run
+// it or print its help, print the Error that it throws.
 #include "shardproof/cli/cli.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
-#include <new>
-#include <sstream>
 
+#include "shardproof/cli/base/console.h"
 #include "shardproof/cli/commands/command.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {
-
-constexpr size_t kMaxErrorLines = 6;
-constexpr size_t kMaxErrorColumns = 400;
 
 int dispatch(const CommandArguments& words, const Registries& registries) {
   const std::string first = words.empty() ? "help" : words[0];
@@ -57,50 +52,26 @@ std::string joined(const CommandArguments& words) {
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> kCommands = {
-      {"run", "run scenarios and say whether they do what they should", run_command, run_help},
-      {"compare", "lay two recorded runs side by side: values and times", compare_command,
+      {"run", "run scenarios and compare the results with what they expect", run_command, run_help},
+      {"compare", "compare the values and times of two recorded runs", compare_command,
        compare_help},
       {"show", "print the programs, plans and bytes of a scenario", show_command, show_help},
       {"plan", "explain one redistribution step by step", plan_command, plan_help},
-      {"bench", "measure a collective as nccl-tests does, with a prediction beside", bench_command,
+      {"bench", "measure a collective as nccl-tests does, and predict its time", bench_command,
        bench_help},
-      {"check-judging", "count how often judging is right on generated programs",
+      {"check-judging", "count how often verdicts on generated programs are right",
        check_judging_command, check_judging_help},
       {"list", "list ops, backends, scenarios or examples", list_command, list_help},
       {"new", "print a small scenario to start from", new_command, new_help},
-      {"help", "help on a command, or the scenario language", help_command, help_help},
+      {"help", "print help on a command, or the scenario language", help_command, help_help},
   };
   return kCommands;
 }
 
-void print_out(std::string_view text) {
-  errno = 0;
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
-    throw Error(ErrorKind::io, fmt::format("cannot be written: {}", std::strerror(errno)),
-                {"standard output", "", 0, 0});
-}
-
-void print_error(const Error& error) {
-  std::istringstream in(error.where().file.empty() ? "shardproof: " + std::string(error.what())
-                                                   : std::string(error.what()));
-  size_t lines = 0;
-  for (std::string line; std::getline(in, line) && lines < kMaxErrorLines; ++lines) {
-    if (line.size() > kMaxErrorColumns) line = line.substr(0, kMaxErrorColumns) + "...";
-    std::fputs((line + "\n").c_str(), stderr);  // where it cannot be told the exit code still is
-  }
-}
-
-// mpirun gives each process a terminal of its own, and passes on what comes out of it to wherever
-// its own output goes. Looked at before a run forgets who has started this process.
-bool stdout_is_terminal() {
-  static const bool is_terminal = std::getenv("OMPI_COMM_WORLD_RANK") == nullptr &&
-                                  std::getenv("PMIX_RANK") == nullptr && isatty(STDOUT_FILENO) == 1;
-  return is_terminal;
-}
-
 namespace {
 
-// Who starts this without standard streams must not find reports in the next file that is opened.
+// Opens /dev/null for each closed standard stream. Otherwise the next opened file would get its
+// number and receive the report.
 void hold_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(stream, F_GETFD) < 0) ::open("/dev/null", stream == 0 ? O_WRONLY : O_RDONLY);
@@ -108,33 +79,22 @@ void hold_standard_streams() {
 
 }  // namespace
 
-int run_and_report_errors(const std::function<int()>& run) {
-  try {
-    return run();
-  } catch (const Error& error) {
-    print_error(error);
-  } catch (const std::bad_alloc&) {
-    print_error(Error(ErrorKind::limit, "the machine has too little memory for this"));
-  }
-  return 2;
-}
-
 int cli_main(int argc, const char* const* argv, const Registries& registries) {
   const CommandArguments words(argv + (argc > 0 ? 1 : 0), argv + argc);
   set_repeat_command(joined(words));
-  // A file that grows over its limit is an error to tell, not a reason to be killed.
+  // A file over the size limit becomes a write error instead of a fatal signal.
   std::signal(SIGXFSZ, SIG_IGN);
-  // Where nobody is told of children, as some who start this have it, none could be waited for.
+  // A parent may have set SIGCHLD to be ignored; waitpid would then find no child.
   std::signal(SIGCHLD, SIG_DFL);
-  // Set to nothing is not set, for those that this process starts too.
+  // An empty TMPDIR counts as unset, also for child processes.
   if (const char* const named = std::getenv("TMPDIR"); named != nullptr && *named == '\0')
     ::unsetenv("TMPDIR");
   hold_standard_streams();
-  stdout_is_terminal();
+  stdout_is_terminal();  // decided now: a run removes the variables of mpirun later
   try {
     return run_and_report_errors([&] { return dispatch(words, registries); });
   } catch (const std::exception& error) {
-    SP_UNREACHABLE("an exception that nobody expected: {}", error.what());
+    SP_UNREACHABLE("an unexpected exception: {}", error.what());
   }
 }
 

@@ -1,3 +1,4 @@
+// The program shardproof: cli_main over the built-in ops and backends.
 #include "shardproof/cli/cli.h"
 #include "shardproof/cli/options/library_paths.h"
 

@@ -1,10 +1,9 @@
-// Approved text: output that people read is compared, whole, with tests/approvals/<name>.txt.
+// Approval tests: compare a whole output text with tests/approvals/<name>.txt.
 //
-// A text that differs, or has no approved file yet, fails the test, shows the first line that
-// differs and is left at build/<preset>/approvals/<name>.txt. `./dev approve` takes what is left
-// there over into the source tree; the diff of that commit is then the review. A name may hold
-// folders: "plan/mlp". Names are unique in the tree; tests of different executables may run at the
-// same time.
+// If the texts differ or there is no approved file, the test fails, shows the first different line
+// and writes the received text to build/<preset>/approvals/<name>.txt. `./dev approve` copies these
+// files to the source tree, where their diff is reviewed. A name may contain folders: "plan/mlp".
+// Names are unique in the tree, because test programs may run at the same time.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +17,7 @@
 
 namespace shardproof {
 
-// The first line where two texts part, both versions of it, or "" when they are equal.
+// Returns the first line in which two texts differ, in both versions, or "" if they are equal.
 inline std::string first_difference(std::string_view approved, std::string_view received) {
   if (approved == received) return "";
   std::istringstream left{std::string(approved)};

@@ -1,12 +1,16 @@
+// shardproof bench: measures one collective at several sizes. Steps: read the options, start the
+// worker processes, measure each size out of place and in place, print each row when it is
+// measured, write the JSON report.
 #include <algorithm>
 #include <cmath>
 
 #include "shardproof/backends/api/worker_pool.h"
 #include "shardproof/cli/commands/command.h"
+#include "shardproof/cli/commands/write_reports.h"
 #include "shardproof/cli/options/bench_options.h"
+#include "shardproof/cli/options/parse_options.h"
 #include "shardproof/cli/processes/process_options.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/scenarios/report/report.h"
 
 namespace shardproof {
 namespace {
@@ -28,8 +32,8 @@ Repetition repetition_of(const BenchPlan& plan, int64_t index) {
   return repetition;
 }
 
-// As one of the crew: what the process that leads says is next.
-void follow(Backend& target, const BenchPlan& plan) {
+// Runs in a worker: repeats each collective that the coordinator starts.
+void run_as_worker(Backend& target, const BenchPlan& plan) {
   WorkerPool& pool = *target.pool();
   while (const std::optional<int64_t> index = pool.next()) {
     try {
@@ -68,7 +72,8 @@ double average(const std::vector<Repeated>& told, Averaging averaging) {
   return sum;
 }
 
-// Of all: a time that may hold a launch makes the average one that may.
+// Returns the least precise clock of all processes: if one time may include a launch, the average
+// may.
 TimedBy clock_of(const std::vector<Repeated>& told) {
   const auto any = [&told](TimedBy clock) {
     return std::any_of(told.begin(), told.end(),
@@ -78,7 +83,7 @@ TimedBy clock_of(const std::vector<Repeated>& told) {
   return any(TimedBy::device_and_launch) ? TimedBy::device_and_launch : TimedBy::device;
 }
 
-BenchSide side_of(const std::vector<Repeated>& told, const BenchPlan& plan, int64_t index) {
+BenchSide bench_side_of(const std::vector<Repeated>& told, const BenchPlan& plan, int64_t index) {
   BenchSide side;
   side.seconds = average(told, plan.averaging);
   side.clock = clock_of(told);
@@ -92,10 +97,10 @@ BenchRow measure_row(Backend& target, const BenchPlan& plan, int64_t row) {
   BenchRow measured;
   measured.collective = plan.sizes[static_cast<size_t>(row)];
   const std::vector<Repeated> apart = measure(target, plan, row * kPlacingCount);
-  measured.apart = side_of(apart, plan, row * kPlacingCount);
+  measured.apart = bench_side_of(apart, plan, row * kPlacingCount);
   measured.expected_seconds = apart.front().expected_seconds;
   const int64_t in_place = row * kPlacingCount + 1;
-  measured.in_place = side_of(measure(target, plan, in_place), plan, in_place);
+  measured.in_place = bench_side_of(measure(target, plan, in_place), plan, in_place);
   if (plan.machine != nullptr)
     measured.predicted_seconds = to_seconds(
         plan.machine->collective(measured.collective, whole_bytes_of(measured.collective)));
@@ -136,16 +141,12 @@ std::vector<BenchRow> measure_all(Backend& target, const BenchPlan& plan, const 
 Backend& backend_named(const Registries& registries, const std::string& backend) {
   for (const auto& target : registries.backends)
     if (target->name() == backend) return *target;
-  SP_UNREACHABLE("backend {} was there a moment ago", backend);
+  SP_UNREACHABLE("backend {} is not registered", backend);
 }
 
 bool is_wrong(const BenchRow& row) {
   return row.apart.wrong.value_or(0) + row.in_place.wrong.value_or(0) != 0;
 }
-
-}  // namespace
-
-namespace {
 
 int bench_as_worker(const CommandArguments& words, const po::variables_map& given,
                     Registries registries, const ProcessRole& seat) {
@@ -153,7 +154,8 @@ int bench_as_worker(const CommandArguments& words, const po::variables_map& give
   RunOptions options;
   options.backends =
       read_backends(given["backend"].as<std::string>(), registries, seat.viability());
-  if (options.backends.size() != 1) throw_bad_input("--backend: bench measures one at a time");
+  if (options.backends.size() != 1)
+    throw_bad_input("--backend: expected one backend, found {}", options.backends.size());
   const BenchPlan plan = read_bench_plan(given);
   const int64_t ranks = plan.sizes.front().group.size();
   WorkerPoolRequest request{"bench", words, given, seat, ranks};
@@ -161,15 +163,16 @@ int bench_as_worker(const CommandArguments& words, const po::variables_map& give
   const PoolRole role = attach_processes(registries, options, request);
   Backend& target = backend_named(registries, plan.backend);
   if (role == PoolRole::follows) {
-    follow(target, plan);
+    run_as_worker(target, plan);
     return 0;
   }
   const int gpus = gpus_per_process(given);
   if (options.processes * gpus > ranks && gpus > 1)
-    throw_bad_input("--processes {} with {} GPUs each are more than --ranks {}", options.processes,
-                    gpus, ranks);
+    throw_bad_input(
+        "--processes {} with {} GPUs each: expected at most one GPU for each of --ranks {}",
+        options.processes, gpus, ranks);
   if (options.processes > ranks)
-    throw_bad_input("--processes {} are more than --ranks {}", options.processes, ranks);
+    throw_bad_input("--processes {}: expected at most --ranks {}", options.processes, ranks);
   check_reports(given);
   const BenchHead head = head_of(target, plan, options.processes);
   const std::vector<BenchRow> rows = measure_all(target, plan, head, prints_for_terminal(given));
@@ -189,9 +192,9 @@ int bench_command(const CommandArguments& words, const Registries& registries) {
 std::string bench_help() {
   return R"text(shardproof bench [options]
 
-Measures one collective at several sizes, with the options and the table of nccl-tests, and compares what
-it gives with the reference. On a backend of real processes every process repeats the exchange of a run;
-on local the time is what the simulator itself takes. --topology puts a prediction beside it.
+Measures one collective at several sizes, with the options and the table of nccl-tests, and compares its
+results with the reference. With a backend of real processes every process repeats the exchange of a run.
+With local the time is that of the simulator itself. --topology adds a predicted time.
 
   shardproof bench --backend mpi --collective all_reduce -b 8 -e 128M -f 2
   shardproof bench --backend mpi -b 64M -e 64M --topology "flat(latency='5 us', bandwidth='2 GB/s')"
@@ -199,26 +202,27 @@ on local the time is what the simulator itself takes. --topology puts a predicti
   --backend NAME         local (default), or another of shardproof list backends
   --collective NAME      all_reduce (default), all_gather, reduce_scatter, all_to_all, broadcast, reduce,
                          gather, scatter, sendrecv (each rank to the next one)
-  --ranks N              default: one a process (one a GPU where processes have several), or 2
+  --ranks N              default: one for each process (or each GPU of a process), or 2
   --processes N, --timeout TIME, --hosts FILE, --ranks-per-gpu N, -g, --gpus-per-process G,
   --nccl-library PATH, --rendezvous WHERE, --process I
-                         as of shardproof run
-  -b, --minbytes SIZE    first size: 8, 128K, 32M (default), 1G; of the larger of what a rank sends and gets
+                         see shardproof help run
+  -b, --minbytes SIZE    first size: 8, 128K, 32M (default), 1G; bytes that a rank sends or receives,
+                         whichever is more
   -e, --maxbytes SIZE    last size (default 32M)
-  -f, --stepfactor N     from one size to the next by this factor
-  -i, --stepbytes SIZE   or by so many bytes more (default 1M)
+  -f, --stepfactor N     factor from one size to the next
+  -i, --stepbytes SIZE   or bytes from one size to the next (default 1M)
   -n, --iters N          timed repetitions (default 20)
-  -w, --warmup N         repetitions before them (default 1)
+  -w, --warmup N         untimed repetitions before them (default 1)
   -c, --check N          0: do not compare with the reference
   -o, --op NAME          sum (default), prod, min, max, avg, band, bor, bxor
-  -d, --datatype NAME    f32 (default); also NCCL's names such as float, half, bfloat16, int32
-  -r, --root N           of broadcast, reduce, gather, scatter (default 0)
+  -d, --datatype NAME    f32 (default); NCCL's names, such as float, half, bfloat16, int32, work too
+  -r, --root N           root of broadcast, reduce, gather, scatter (default 0)
   -a, --average N        time of process 0 (0), average (1, default), least (2) or most (3) of processes
-  --topology TEXT        a machine as in scenarios: adds the time it should take there, and the ratio
-  --json FILE            write the table for programs, as nccl-tests does; "-": to standard output
+  --topology TEXT        machine, as in scenario files: adds the predicted time there, and the ratio
+  --json FILE            write the table as JSON, as nccl-tests does; "-": to standard output
   --max-bytes SIZE       refuse more memory, such as 8GB (default: half of the machine's)
 
-Exit code: 0 all values right; 1 some wrong; 2 bad input, or something that was refused.
+Exit code: 0 all values right; 1 some values wrong; 2 bad input or a refused operation.
 )text";
 }
 

@@ -7,9 +7,10 @@
 #include <thread>
 
 #include "shardproof/cli/commands/command.h"
+#include "shardproof/cli/options/parse_options.h"
 #include "shardproof/engine/generate/judging_counts.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/scenarios/report/report.h"
+#include "shardproof/scenarios/record/write_file.h"
 #include "shardproof/scenarios/report/scenario_text.h"
 
 namespace shardproof {
@@ -17,8 +18,8 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr int64_t kMostPrograms = 10'000'000;
-constexpr size_t kMostShown = 20;  // failures
+constexpr int64_t kMaxPrograms = 10'000'000;
+constexpr size_t kShownFailures = 20;  // failures
 
 po::options_description check_judging_options() {
   po::options_description options;
@@ -37,7 +38,7 @@ po::options_description check_judging_options() {
   return options;
 }
 
-// Digits only: what takes a sign would read -1 as the largest.
+// Reads digits only: a parser that accepts a sign would read -1 as the largest number.
 uint64_t read_whole(const po::variables_map& given, const char* option, uint64_t fallback,
                     uint64_t least, uint64_t most) {
   if (!given.count(option)) return fallback;
@@ -88,8 +89,8 @@ JudgingOptions read_options(const po::variables_map& given) {
                     given["word"].as<CommandArguments>().front());
   JudgingOptions options;
   options.seed = read_whole(given, "seed", 0, 0, UINT64_MAX / 2);
-  options.honest = static_cast<int64_t>(read_whole(given, "programs", 1000, 0, kMostPrograms));
-  options.planted = static_cast<int64_t>(read_whole(given, "planted", 10, 0, kMostPrograms));
+  options.honest = static_cast<int64_t>(read_whole(given, "programs", 1000, 0, kMaxPrograms));
+  options.planted = static_cast<int64_t>(read_whole(given, "planted", 10, 0, kMaxPrograms));
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
   options.threads = static_cast<int>(read_whole(given, "jobs", cores, 1, 1024));
   if (given.count("dtype")) options.programs.dtype = read_float(given["dtype"].as<std::string>());
@@ -105,7 +106,7 @@ JudgingOptions read_options(const po::variables_map& given) {
   return options;
 }
 
-// Options that draw the same program again.
+// Returns the options that the generator needs to draw the same program again.
 std::string drawing_options(const po::variables_map& given) {
   std::string text;
   for (const char* option : {"kind", "conditioning", "size"})
@@ -114,7 +115,7 @@ std::string drawing_options(const po::variables_map& given) {
   return text;
 }
 
-std::string repeat_command(const JudgingFailure& failure, const po::variables_map& given) {
+std::string judging_repeat_command(const JudgingFailure& failure, const po::variables_map& given) {
   if (failure.planted)
     return fmt::format("shardproof check-judging --seed {} --programs 0 --planted 1 --dtype {}{}",
                        failure.seed, name(*failure.planted), drawing_options(given));
@@ -148,10 +149,10 @@ std::string failure_text(const JudgingFailure& failure, const po::variables_map&
   for (size_t at = message.find('\n'); at != std::string::npos; at = message.find('\n', at + 1))
     message.insert(at + 1, "          ");
   return fmt::format("{}: seed {}\n          {}\n  repeat  {}\n", failure.what, failure.seed,
-                     message, repeat_command(failure, given));
+                     message, judging_repeat_command(failure, given));
 }
 
-// "false_finding_17.json", "missed_f32_17.json".
+// Returns a name such as "false_finding_17.json" or "missed_f32_17.json".
 std::string file_name(const JudgingFailure& failure) {
   std::string what = failure.what;
   std::replace(what.begin(), what.end(), ' ', '_');
@@ -159,7 +160,7 @@ std::string file_name(const JudgingFailure& failure) {
   return fmt::format("{}{}_{}.json", what, dtype, failure.seed);
 }
 
-// Before the counts, which may take hours.
+// Creates the folder before the counts, which may take hours.
 void create_folder(const std::string& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
@@ -181,11 +182,11 @@ int check_judging_command(const CommandArguments& words, const Registries& regis
   const JudgingCounts counts = count_judging(options, registries);
   if (given.count("save")) save(given["save"].as<std::string>(), counts.failures);
   std::string out;
-  for (size_t i = 0; i < std::min(kMostShown, counts.failures.size()); ++i)
+  for (size_t i = 0; i < std::min(kShownFailures, counts.failures.size()); ++i)
     out += failure_text(counts.failures[i], given);
-  if (counts.failures.size() > kMostShown)
+  if (counts.failures.size() > kShownFailures)
     out += fmt::format("... and {} more; --save DIR writes all of them\n",
-                       counts.failures.size() - kMostShown);
+                       counts.failures.size() - kShownFailures);
   print_out(out + honest_table(counts.honest) + planted_table(counts.planted));
   return counts.is_good() ? 0 : 1;
 }
@@ -193,27 +194,27 @@ int check_judging_command(const CommandArguments& words, const Registries& regis
 std::string check_judging_help() {
   return R"text(shardproof check-judging [options]
 
-Counts how often judging is right on generated programs. Honest programs compute on their ranks what one
-device computes: any finding is false, except `imprecise`. Programs with a planted error have one wrong line,
-and their clean twins none. Program i is a function of seed + i and of these options.
+Counts how often verdicts on generated programs are right. Ranks of honest programs compute what one device
+computes: every finding except `imprecise` is false. Programs with a planted error have one wrong line; their
+clean twins have none. Program i depends on seed + i and these options only.
 
   shardproof check-judging --programs 100000 --planted 1000
   shardproof check-judging --seed 17 --programs 1 --planted 0 --save failures
 
   --programs N        honest programs (default 1000)
-  --planted N         programs with a planted error, of each of f32, f64 and bf16 (default 10)
+  --planted N         programs with a planted error, for each of f32, f64 and bf16 (default 10)
   --seed S            seed of the first program (default 0)
-  --dtype DTYPE       f64, f32, bf16 or f16: of all programs (default: drawn)
+  --dtype DTYPE       dtype of all programs: f64, f32, bf16 or f16 (default: drawn at random)
   --kind KIND         global or ranks (default: drawn)
   --conditioning C    whole (numbers), tame, rough or extreme (default: drawn)
   --size X            planted errors of this share of the line's largest element (default: from 1e-7 in f32,
                       1e-11 in f64, 2e-3 in bf16, 5e-4 in f16 upwards)
-  --minutes M         starts no program after M minutes
-  --jobs N            programs at the same time (default: one a core)
-  --save DIR          writes the scenario file of each failure
+  --minutes M         start no program after M minutes
+  --jobs N            programs at the same time (default: one for each core)
+  --save DIR          write the scenario file of each failure
 
-Exit code 0 if there is no false finding, every planted error is found on its line and nowhere else, all twins
-are clean, and under 0.5 % of the values of honest programs are not decided; else 1.
+Exit code: 0 if there is no false finding, every planted error is found on its line and nowhere else, all
+twins are clean, and under 0.5 % of the values of honest programs are not decided; else 1.
 )text";
 }
 

@@ -1,8 +1,11 @@
+// Implements detail/write_reports.h.
+#include "shardproof/cli/commands/write_reports.h"
+
 #include <utility>
 
-#include "shardproof/cli/commands/command.h"
+#include "shardproof/cli/base/console.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/scenarios/report/report.h"
+#include "shardproof/scenarios/record/write_file.h"
 
 namespace shardproof {
 namespace {

@@ -1,3 +1,5 @@
+// shardproof compare: compares the runs of one or two records. Steps: read the manifests, choose
+// the backends, pair the runs by file, case and phase, compare each pair, print the tables.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -5,6 +7,8 @@
 #include <sstream>
 
 #include "shardproof/cli/commands/command.h"
+#include "shardproof/cli/commands/write_reports.h"
+#include "shardproof/cli/options/parse_options.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/record/record_directory.h"
 #include "shardproof/scenarios/report/comparison_report.h"
@@ -24,8 +28,8 @@ po::options_description compare_options() {
   return options;
 }
 
-// One of the two records, and which of its runs are meant.
-struct Side {
+// One of the two records with the entries of one backend.
+struct RecordSide {
   const Recording& recording;
   std::string backend;
   std::vector<const RecordEntry*> entries;
@@ -37,13 +41,14 @@ std::set<std::string> backends_of(const Recording& recording) {
   return names;
 }
 
-[[noreturn]] void ask_for_backends(const std::set<std::string>& a, const std::set<std::string>& b) {
-  throw_bad_input("compare: the records hold runs on {} and on {}; say which with --backend A,B",
+[[noreturn]] void refuse_ambiguous_backends(const std::set<std::string>& a,
+                                            const std::set<std::string>& b) {
+  throw_bad_input("compare: the records have runs on {} and on {}; choose with --backend A,B",
                   fmt::join(a, ", "), fmt::join(b, ", "));
 }
 
-// Which runs of A stand beside which of B: as asked; else the one that each has, else the same, in
-// one record the first two.
+// Returns which backend of A is compared with which of B: the given pair; else, in one record, the
+// first one with each other one; else the only backend of each; else equal ones.
 std::vector<std::pair<std::string, std::string>> pair_backends(const po::variables_map& given,
                                                                const Recording& a,
                                                                const Recording& b) {
@@ -62,7 +67,7 @@ std::vector<std::pair<std::string, std::string>> pair_backends(const po::variabl
   }
   if (alone) {
     if (in_a.size() < 2)
-      throw_bad_input("compare: expected a second record, or one of runs on several backends");
+      throw_bad_input("compare: expected two records, or one with runs on several backends");
     std::vector<std::pair<std::string, std::string>> pairs;
     const std::string first = a.entries.front().backend;
     for (const std::string& other : in_a)
@@ -70,15 +75,15 @@ std::vector<std::pair<std::string, std::string>> pair_backends(const po::variabl
     return pairs;
   }
   if (in_a.size() == 1 && in_b.size() == 1) return {{*in_a.begin(), *in_b.begin()}};
-  if (in_a != in_b) ask_for_backends(in_a, in_b);
+  if (in_a != in_b) refuse_ambiguous_backends(in_a, in_b);
   std::vector<std::pair<std::string, std::string>> pairs;
   for (const std::string& name : in_a) pairs.emplace_back(name, name);
   return pairs;
 }
 
-Side side_of(const Recording& recording, const std::string& backend,
-             const po::variables_map& given) {
-  Side side{recording, backend, {}};
+RecordSide record_side_of(const Recording& recording, const std::string& backend,
+                          const po::variables_map& given) {
+  RecordSide side{recording, backend, {}};
   for (const RecordEntry& entry : recording.entries)
     if (entry.backend == backend &&
         (!given.count("case") || entry.name == given["case"].as<std::string>()))
@@ -86,18 +91,18 @@ Side side_of(const Recording& recording, const std::string& backend,
   return side;
 }
 
-struct LaidBeside {
+struct ComparedRecords {
   std::vector<RunComparison> comparisons;
-  std::vector<std::string> alone;  // runs without a partner
+  std::vector<std::string> alone;  // lines about runs without a partner
 };
 
-// A file may have been opened by another path on another machine: then its name has to do.
+// Returns the last part of a path. Other machines may open a file by another path.
 std::string last_name(const std::string& file) {
   const size_t slash = file.rfind('/');
   return slash == std::string::npos ? file : file.substr(slash + 1);
 }
 
-const RecordEntry* partner(const RecordEntry& entry, const Side& side) {
+const RecordEntry* partner(const RecordEntry& entry, const RecordSide& side) {
   const RecordEntry* found = nullptr;
   for (const RecordEntry* other : side.entries) {
     if (other->name != entry.name || other->phase != entry.phase) continue;
@@ -111,27 +116,28 @@ std::string label(const RecordEntry& entry) {
   return entry.name.empty() ? entry.file : fmt::format("{} [{}]", entry.file, entry.name);
 }
 
-void compare_sides(const Side& a, const Side& b, LaidBeside& into) {
-  std::set<const RecordEntry*> met;
+void compare_sides(const RecordSide& a, const RecordSide& b, ComparedRecords& into) {
+  std::set<const RecordEntry*> matched;
   for (const RecordEntry* entry : a.entries) {
     const RecordEntry* other = partner(*entry, b);
     if (other == nullptr) {
       into.alone.push_back(fmt::format("only in A: {} on {}", label(*entry), a.backend));
       continue;
     }
-    met.insert(other);
+    matched.insert(other);
     into.comparisons.push_back(
         compare_runs(read_run(a.recording, *entry), read_run(b.recording, *other)));
   }
   for (const RecordEntry* entry : b.entries)
-    if (!met.contains(entry))
+    if (!matched.contains(entry))
       into.alone.push_back(fmt::format("only in B: {} on {}", label(*entry), b.backend));
 }
 
-LaidBeside compare_all(const po::variables_map& given, const Recording& a, const Recording& b) {
-  LaidBeside result;
+ComparedRecords compare_all(const po::variables_map& given, const Recording& a,
+                            const Recording& b) {
+  ComparedRecords result;
   for (const auto& [first, second] : pair_backends(given, a, b))
-    compare_sides(side_of(a, first, given), side_of(b, second, given), result);
+    compare_sides(record_side_of(a, first, given), record_side_of(b, second, given), result);
   if (result.comparisons.empty())
     throw_bad_input("compare: {} and {} have no case in common", a.path, b.path);
   return result;
@@ -149,7 +155,7 @@ int compare_command(const CommandArguments& words, const Registries&) {
   const std::optional<Recording> second =
       paths.size() == 1 ? std::nullopt : std::optional(read_recording(paths.back()));
   check_reports(given);
-  const LaidBeside result = compare_all(given, a, second ? *second : a);
+  const ComparedRecords result = compare_all(given, a, second ? *second : a);
   TextStyle style;
   style.color = stdout_is_terminal();
   std::string out;
@@ -168,21 +174,25 @@ int compare_command(const CommandArguments& words, const Registries&) {
 std::string compare_help() {
   return R"text(shardproof compare A [B] [options]
 
-Lays two recorded runs (run --record) of the same program side by side, from this machine or another.
-With one record of runs on several backends, lays these side by side. For each line: whether values are
-bit-equal, within the rounding that was measured when they were recorded, not decided, or wrong, with the
-worst element, its distance as a factor of that rounding and in units in the last place (ulps), the ranks
-that hold it, and the cause: reduction order, precision or bug; times that were predicted or measured (of
-work on the slowest rank, of a call on the rank that came last), their ratio, and bytes and bus bandwidth
-as nccl-tests count them. For the run: its longest step, and communication that no work hides.
+Compares two records (run --record) of the same program, made on this machine or another. With one
+record of runs on several backends, compares these runs. Prints for each line:
 
-  --backend A,B      which runs of the records, when there are several: --backend local,mpi
+  values    bit-equal; within rounding, which was measured when the values were recorded; not decided; or
+            wrong. A difference is described by its worst element: the distance as a factor of that
+            rounding and in units in the last place (ulps), the ranks that hold it, and the cause:
+            reduction order, precision or bug.
+  times     predicted or measured: of work on the slowest rank, of a call on the rank that came last;
+            their ratio; bytes and bus bandwidth as nccl-tests defines them.
+
+Prints for the run its longest step and the communication that no work overlaps.
+
+  --backend A,B      which runs of the records if they have several backends: --backend local,mpi
   --case NAME        only this case of a sweep
-  --json FILE        write the comparison for programs, with the times of every
-                     rank; "-": to standard output, and nothing else there
+  --json FILE        write the comparison as JSON, with the times of every rank; "-": to standard
+                     output, which then has nothing else
 
-Exit code: 0 nothing is wrong: what differs is a reduction order, or is not decided; 1 a bug, other
-precision, or verdicts or findings that differ; 2 bad input: no whole record, or runs of different
+Exit code: 0 all differences have a reduction order as cause, or are not decided; 1 a bug, another
+precision, or different verdicts or findings; 2 bad input: an incomplete record, or runs of different
 programs.
 )text";
 }

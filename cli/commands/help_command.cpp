@@ -1,3 +1,4 @@
+// shardproof help: prints the list of commands, the options of one, or the scenario language.
 #include "shardproof/cli/commands/command.h"
 #include "shardproof/localtensor/base/error.h"
 
@@ -5,8 +6,8 @@ namespace shardproof {
 
 std::string general_help() {
   std::string out =
-      "shardproof: what would these ranks compute, would they hang, and is it what one device "
-      "computes?\n\n";
+      "shardproof simulates the ranks of a distributed tensor program and checks them: do they "
+      "hang, do\ntheir calls match, and do they compute what one device computes?\n\n";
   for (const Command& command : commands())
     out += fmt::format("  shardproof {:<13} {}\n", command.name, command.summary);
   return out +
@@ -17,10 +18,10 @@ std::string general_help() {
 }
 
 std::string help_help() {
-  return "shardproof help [COMMAND | language]\n\n"
-         "Without a word: the commands. With the name of a command: its options. language: the "
-         "reference of\n"
-         "scenario files.\n";
+  return R"text(shardproof help [COMMAND | language]
+
+Prints the list of commands, the options of COMMAND, or the reference of scenario files (language).
+)text";
 }
 
 int help_command(const CommandArguments& words, const Registries&) {
@@ -28,7 +29,7 @@ int help_command(const CommandArguments& words, const Registries&) {
     print_out(general_help());
     return 0;
   }
-  if (words.size() > 1) throw_bad_input("help: expected one word, found {}", words.size());
+  if (words.size() > 1) throw_bad_input("help: expected one command, found {}", words.size());
   if (words[0] == "language") {
     print_out(language_text());
     return 0;
@@ -42,7 +43,7 @@ int help_command(const CommandArguments& words, const Registries&) {
     }
     nearest.offer(command.name);
   }
-  throw_bad_input("no help on \"{}\"{}", words[0], nearest.hint());
+  throw_bad_input("help: unknown command \"{}\"{}", words[0], nearest.hint());
 }
 
 }  // namespace shardproof

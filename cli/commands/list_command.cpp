@@ -1,6 +1,8 @@
+// shardproof list: prints ops, backends, scenarios or examples.
 #include <algorithm>
 
 #include "shardproof/cli/commands/command.h"
+#include "shardproof/cli/options/loading_options.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -52,7 +54,8 @@ std::string list_examples() {
 }
 
 int list_scenarios(const CommandArguments& words) {
-  if (words.size() != 2) throw_bad_input("list scenarios: expected a folder");
+  if (words.size() != 2)
+    throw_bad_input("list scenarios: expected one file or folder, found {}", words.size() - 1);
   const std::vector<ScenarioPath> paths = find_scenarios(words[1]);
   const std::vector<Scenario> scenarios = load_all(paths, {});
   if (scenarios.empty()) return 2;
@@ -71,7 +74,8 @@ int list_scenarios(const CommandArguments& words) {
 int list_command(const CommandArguments& words, const Registries& registries) {
   const std::string what = words.empty() ? "" : words[0];
   if (what == "scenarios") return list_scenarios(words);
-  if (words.size() > 1) throw_bad_input("list {}: expected no more words", what);
+  if (words.size() > 1)
+    throw_bad_input("list {}: expected no other argument, found \"{}\"", what, words[1]);
   if (what == "ops") {
     print_out(list_ops(registries));
   } else if (what == "backends") {
@@ -81,12 +85,18 @@ int list_command(const CommandArguments& words, const Registries& registries) {
   } else {
     NearestName nearest(what);
     for (const char* known : {"ops", "backends", "scenarios", "examples"}) nearest.offer(known);
-    throw_bad_input("list: expected ops, backends, scenarios FOLDER or examples, found \"{}\"{}",
-                    what, nearest.hint());
+    throw_bad_input("list: expected ops, backends, scenarios FOLDER or examples, found {}{}",
+                    what.empty() ? "nothing" : "\"" + what + "\"", nearest.hint());
   }
   return 0;
 }
 
-std::string list_help() { return "shardproof list ops | backends | scenarios FOLDER | examples\n"; }
+std::string list_help() {
+  return R"text(shardproof list ops | backends | scenarios FOLDER | examples
+
+Prints one line for each op, backend or example. For the scenario files of a folder prints file, number
+of cases and the sentence of "about".
+)text";
+}
 
 }  // namespace shardproof

@@ -1,3 +1,4 @@
+// shardproof new: prints a scenario to start from.
 #include "shardproof/cli/commands/command.h"
 #include "shardproof/localtensor/base/error.h"
 
@@ -78,7 +79,9 @@ int new_command(const CommandArguments& words, const Registries&) {
     }
     nearest.offer(example.name);
   }
-  throw_bad_input("new: expected mlp, attention or ranks, found \"{}\"{}", what, nearest.hint());
+  throw_bad_input("new: expected mlp, attention or ranks, found {}{}",
+                  what.empty() ? "nothing" : fmt::format("\"{}\"", fmt::join(words, " ")),
+                  nearest.hint());
 }
 
 std::string new_help() {

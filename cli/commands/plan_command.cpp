@@ -1,8 +1,10 @@
+// shardproof plan: plans one redistribution and prints its steps.
 #include <charconv>
 #include <sstream>
 
 #include "shardproof/cli/commands/command.h"
 #include "shardproof/cli/commands/plan_text.h"
+#include "shardproof/cli/options/parse_options.h"
 #include "shardproof/engine/execute/run_program.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/planner.h"
@@ -58,7 +60,8 @@ auto of_option(const char* option, Action action) {
   }
 }
 
-// Between two meshes each piece goes straight to where it is needed: there is nothing to compare.
+// Returns the line that compares the plan with gather and slice. Empty between two meshes, where
+// every piece is sent directly to its target.
 std::string comparison(const PlannerResult& result, const Spec& from, const Spec& to) {
   if (!(from.mesh() == to.mesh())) return "";
   Fraction naive(0);
@@ -75,7 +78,8 @@ int plan_command(const CommandArguments& words, const Registries&) {
   const CommandArguments tensor =
       given.count("tensor") ? given["tensor"].as<CommandArguments>() : CommandArguments{};
   if (tensor.size() != 2)
-    throw_bad_input("plan: expected a shape and a dtype: shardproof plan \"1024,512\" f32 ...");
+    throw_bad_input(
+        "plan: expected a shape and a dtype, as in shardproof plan \"1024,512\" f32 ...");
   const Dims shape = read_shape(tensor[0]);
   const DType dtype = dtype_named(tensor[1]);
   const std::string mesh_text = needed(given, "mesh"), from_text = needed(given, "from"),
@@ -112,10 +116,10 @@ Explains the cheapest redistribution between two placements of one tensor, step 
   shardproof plan "5,6" bf16 --mesh 2x4 --from "S(0) P(sum)" --to "R S(1)"
 
   --mesh MESH        dp=2,tp=4 or 2x4
-  --from, --to       placements by the names of axes, or one an axis in mesh order; not named: R
-  --to-mesh MESH     when the target lies on other ranks: "tp=4 on 4-7"
-  --topology TEXT    ideal, flat(latency='5 us', bandwidth='50 GB/s') or a .json file: adds times,
-                     and the cheapest is the fastest; without it the one with fewest bytes
+  --from, --to       placements: by name of axis, where axes not named are R; or one for each axis
+  --to-mesh MESH     mesh of the target if it is on other ranks: "tp=4 on 4-7"
+  --topology TEXT    ideal, flat(latency='5 us', bandwidth='50 GB/s') or a .json file: prints times
+                     and chooses the fastest plan (default: chooses the plan with the fewest bytes)
 )text";
 }
 

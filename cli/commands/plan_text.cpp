@@ -1,3 +1,4 @@
+// Implements detail/plan_text.h.
 #include "shardproof/cli/commands/plan_text.h"
 
 #include <fmt/format.h>
@@ -16,7 +17,7 @@ std::string axes_text(const PlanStep& step) {
   return out;
 }
 
-// Only what the step changes.
+// Returns the placements of the axes that the step changes.
 std::string change_text(const PlanStep& step) {
   if (step.kind == StepKind::transfer)
     return placements_text(step.from) + " -> " + placements_text(step.to);
@@ -29,7 +30,7 @@ std::string change_text(const PlanStep& step) {
     from += (from.empty() ? "" : " ") + prefix + to_string(step.from.placement(axis));
     to += (to.empty() ? "" : " ") + prefix + to_string(step.to.placement(axis));
   }
-  // The order of cutting may be all that changes.
+  // A step may change only the order in which axes cut a dim.
   if (from.empty()) return placements_text(step.from) + " -> " + placements_text(step.to);
   return from + " -> " + to;
 }
@@ -50,7 +51,7 @@ Duration step_time(const PlanStep& step, const CostModel& machine) {
   const LoweredStep lowered = lower(step);
   if (lowered.call) return machine.collective(*lowered.call, lowered.whole_bytes);
   if (step.kind != StepKind::transfer) return {};
-  // Grouped sends: as long as the fullest rank needs for what it sends.
+  // Grouped sends take as long as the rank that sends most.
   Collective send;
   send.kind = CollectiveKind::send;
   const Fraction bytes = cost_of(step).bytes;

@@ -1,4 +1,4 @@
-// Plans, bytes and times as people read them.
+// Text of redistribution steps for `shardproof plan` and `shardproof show`.
 #pragma once
 
 #include <string>
@@ -9,11 +9,12 @@
 
 namespace shardproof {
 
-// "192 KiB", "36 B", "160/3 B": exact below a KiB, else two digits after the point where needed.
+// Returns "192 KiB", "36 B" or "160/3 B": exact below one KiB, else with at most two decimals.
 std::string bytes_text(Fraction bytes);
-// "  1  all_to_all   over tp   S(0) -> S(1)   sends 192 KiB a rank   peak 512 KiB   11.3 us"; the
-// time only with a machine.
+// Returns a line such as "  1  all_to_all   over tp   S(0) -> S(1)   sends 192 KiB a rank   peak
+// 512 KiB   11.3 us". The time is omitted if `machine` is null.
 std::string step_text(const PlanStep& step, int number, const CostModel* machine);
+// Returns the predicted time of a step.
 Duration step_time(const PlanStep& step, const CostModel& machine);
 
 }  // namespace shardproof

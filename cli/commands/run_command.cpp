@@ -1,3 +1,6 @@
+// shardproof run: runs scenarios and reports the results. Steps: read the options, load all files,
+// lower each program once to find bad input before anything runs, start worker processes, run all
+// cases, write record and reports.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +12,10 @@
 
 #include "shardproof/backends/api/library_choice.h"
 #include "shardproof/cli/commands/command.h"
+#include "shardproof/cli/commands/write_reports.h"
+#include "shardproof/cli/options/loading_options.h"
 #include "shardproof/cli/options/machine_facts.h"
+#include "shardproof/cli/options/parse_options.h"
 #include "shardproof/cli/processes/process_options.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/collective/reduction_schedule.h"
@@ -45,7 +51,7 @@ po::options_description run_options() {
   return options;
 }
 
-// Digits only: what takes a sign would read -1 as the largest.
+// Reads digits only: a parser that accepts a sign would read -1 as the largest number.
 uint64_t read_seed(const std::string& text) {
   uint64_t seed = 0;
   const char* const end = text.data() + text.size();
@@ -78,14 +84,14 @@ CompareScope read_compared(const std::string& text) {
 }
 
 int read_repetitions(const po::variables_map& given, const char* option, int least) {
-  constexpr int kMost = 1000000;
+  constexpr int kMaxRepetitions = 1000000;
   const int count = given[option].as<int>();
-  if (count < least || count > kMost)
-    throw_bad_input("--{} must be between {} and {}", option, least, kMost);
+  if (count < least || count > kMaxRepetitions)
+    throw_bad_input("--{}: expected {} to {}, found {}", option, least, kMaxRepetitions, count);
   return count;
 }
 
-// Values and times are kept for a record, and for the table of a single file on several backends.
+// Sets which values and times are kept: for a record, and for the table of a single file.
 void read_watching(const po::variables_map& given, size_t files, RunOptions& options) {
   const bool asked = given.count("iters") + given.count("warmup") > 0;
   options.sees =
@@ -96,7 +102,7 @@ void read_watching(const po::variables_map& given, size_t files, RunOptions& opt
   if (given.count("iters")) options.timing.iterations = read_repetitions(given, "iters", 1);
 }
 
-// Refused before any case runs: for want of a GPU, or by a backend that could not use it.
+// Refuses --device cuda before any case runs if there is no GPU or a backend cannot use it.
 std::string read_device(const std::string& text, const std::vector<std::string>& backends,
                         const Registries& registries) {
   if (text == "host") return text;
@@ -110,7 +116,7 @@ std::string read_device(const std::string& text, const std::vector<std::string>&
   return text;
 }
 
-// Only products on GPUs may have another one.
+// Refuses --matmul-precision if no GPU computes products.
 MatmulPrecision read_matmul(const po::variables_map& given, const RunOptions& options,
                             const Registries& registries) {
   const MatmulPrecision precision = matmul_precision(given);
@@ -120,7 +126,7 @@ MatmulPrecision read_matmul(const po::variables_map& given, const RunOptions& op
         options.backends.end())
       on_gpus = on_gpus || backend->with_libraries({}) != nullptr;
   if (given.count("matmul-precision") && !on_gpus)
-    throw_bad_input("--matmul-precision is of GPUs: with --device cuda or --backend nccl");
+    throw_bad_input("--matmul-precision needs a GPU; add --device cuda or --backend nccl");
   return precision;
 }
 
@@ -135,14 +141,14 @@ RunOptions read_run_options(const po::variables_map& given, const Registries& re
   options.matmul = read_matmul(given, options, registries);
   if (given.count("jobs")) {
     options.jobs = given["jobs"].as<int>();
-    if (options.jobs < 1) throw_bad_input("--jobs must be at least 1");
+    if (options.jobs < 1) throw_bad_input("--jobs: expected at least 1, found {}", options.jobs);
   }
   if (given.count("case")) options.only_case = given["case"].as<std::string>();
   if (given.count("set")) options.set = given["set"].as<CommandArguments>();
   return options;
 }
 
-// One line that is written over, on a terminal only.
+// A progress line on a terminal, which each update overwrites.
 class ProgressLine {
  public:
   void show(const Progress& progress) {
@@ -169,7 +175,7 @@ void write_reports(const po::variables_map& given, const RunResult& result,
   write_report(given, "junit", [&] { return junit_report(result, head); });
 }
 
-// Bad input writes nothing; a report of other cases is worth having all the same.
+// True if every case was refused. Then no report is written.
 bool all_refused(const RunResult& result) {
   for (const ScenarioResult& scenario : result.scenarios)
     for (const CaseResult& one : scenario.cases)
@@ -180,16 +186,16 @@ bool all_refused(const RunResult& result) {
 void print_refusals(const RunResult& result) {
   constexpr int kShown = 5;
   int count = 0;
-  std::set<std::string> said;  // several backends refuse the same
+  std::set<std::string> printed;  // several backends may refuse the same
   for (const ScenarioResult& scenario : result.scenarios)
     for (const CaseResult& one : scenario.cases) {
       const std::string which = one.name.empty() ? "" : fmt::format(" (case {})", one.name);
       const Error error(one.error->kind(), one.error->message() + which, one.error->where());
-      if (!said.insert(error.what()).second || ++count > kShown) continue;
+      if (!printed.insert(error.what()).second || ++count > kShown) continue;
       print_error(error);
     }
   if (count > kShown)
-    std::fputs(fmt::format("and {} cases more\n", count - kShown).c_str(), stderr);
+    std::fputs(fmt::format("and {} more cases\n", count - kShown).c_str(), stderr);
 }
 
 int64_t most_ranks(const std::vector<Scenario>& scenarios) {
@@ -200,12 +206,9 @@ int64_t most_ranks(const std::vector<Scenario>& scenarios) {
   return ranks;
 }
 
-}  // namespace
-
-namespace {
-
-// How far a run came that hangs is told by its findings.
-bool came_through(const RecordedRun& run) {
+// True if the run reached its end, so that its values can be compared. A run that hangs is
+// described by its findings.
+bool ran_to_end(const RecordedRun& run) {
   return run.error.empty() &&
          std::all_of(run.findings.begin(), run.findings.end(), [](const Finding& finding) {
            return finding.verdict == Verdict::wrong_values ||
@@ -214,7 +217,8 @@ bool came_through(const RecordedRun& run) {
          });
 }
 
-// Each backend beside the first one. Of many cases only the first ones, and those that differ.
+// Returns the tables that compare each backend with the first one: of the first cases, and of all
+// cases whose values differ.
 std::string tables_text(const ScenarioResult& scenario, size_t backends, const TextStyle& style) {
   constexpr int64_t kEqualOnesShown = 3;
   std::string out;
@@ -222,7 +226,7 @@ std::string tables_text(const ScenarioResult& scenario, size_t backends, const T
   for (size_t i = 0; i < scenario.cases.size(); ++i) {
     const auto &a = scenario.cases[i - i % backends].runs, &b = scenario.cases[i].runs;
     for (size_t run = 0; i % backends != 0 && run < std::min(a.size(), b.size()); ++run) {
-      if (!came_through(a[run]) || !came_through(b[run])) continue;
+      if (!ran_to_end(a[run]) || !ran_to_end(b[run])) continue;
       const RunComparison comparison = compare_runs(a[run], b[run]);
       const bool alike = comparison.count(ValueMatch::bit_equal) == comparison.count(std::nullopt);
       if (alike && ++equal > kEqualOnesShown) continue;
@@ -230,7 +234,7 @@ std::string tables_text(const ScenarioResult& scenario, size_t backends, const T
     }
   }
   if (equal > kEqualOnesShown)
-    out += fmt::format("  and {} more with equal bits in all values\n\n", equal - kEqualOnesShown);
+    out += fmt::format("  and {} more whose values are all bit-equal\n\n", equal - kEqualOnesShown);
   return out;
 }
 
@@ -242,10 +246,10 @@ std::string times_text(const ScenarioResult& scenario, const TextStyle& style) {
   return out;
 }
 
-// What a run leaves beside its report: a record, the tables of its backends.
-class Keeping {
+// Outputs of a run beside its report: the record, and tables of backends and times.
+class RunArtifacts {
  public:
-  Keeping(const po::variables_map& given, RunOptions& options)
+  RunArtifacts(const po::variables_map& given, RunOptions& options)
       : tables_(options.backends.size() > 1), times_(given.count("iters") > 0) {
     if (!options.sees) return;
     options.environment = read_environment(options);
@@ -253,7 +257,7 @@ class Keeping {
     path_ = given["record"].as<std::string>();
     folder_.emplace(path_, SHARDPROOF_VERSION);
   }
-  void take(CaseResult& result, size_t files) {
+  void add(CaseResult& result, size_t files) {
     if (folder_)
       for (const RecordedRun& run : result.runs) folder_->add(run);
     if (files > 1 || !(tables_ || times_)) result.runs.clear();
@@ -276,32 +280,28 @@ class Keeping {
 };
 
 RunResult run_all(const std::vector<Scenario>& scenarios, const std::vector<ScenarioPath>& paths,
-                  const RunOptions& options, const Registries& registries, Keeping& keeping,
-                  bool told) {
+                  const RunOptions& options, const Registries& registries, RunArtifacts& artifacts,
+                  bool prints) {
   ProgressLine line;
   std::vector<std::string> groups;
   for (const ScenarioPath& path : paths) groups.push_back(path.group);
   RunObserver watch;
-  if (told) watch.progress = [&](const Progress& progress) { line.show(progress); };
+  if (prints) watch.progress = [&](const Progress& progress) { line.show(progress); };
   if (options.sees)
-    watch.done = [&](CaseResult& result) { keeping.take(result, scenarios.size()); };
+    watch.done = [&](CaseResult& result) { artifacts.add(result, scenarios.size()); };
   RunResult result = run_scenarios(scenarios, groups, options, registries, watch);
   line.clear();
   return result;
 }
 
-}  // namespace
-
-namespace {
-
-std::vector<ScenarioPath> find_all(const po::variables_map& given) {
+std::vector<ScenarioPath> find_all_scenarios(const po::variables_map& given) {
   std::vector<ScenarioPath> paths;
   for (const std::string& path : given["path"].as<CommandArguments>())
     for (ScenarioPath& found : find_scenarios(path)) paths.push_back(std::move(found));
   return paths;
 }
 
-// By what is in them: paths differ between machines.
+// Adds the hash of each file, because paths may differ between machines.
 void add_files(std::map<std::string, std::string>& terms, const std::vector<ScenarioPath>& paths) {
   for (const ScenarioPath& path : paths) {
     const std::string text = path.text ? *path.text : read_file(path.path, path.file);
@@ -310,8 +310,7 @@ void add_files(std::map<std::string, std::string>& terms, const std::vector<Scen
   }
 }
 
-// One bad file of several: nothing runs and nothing is reported, as when it cannot be read. True
-// when there is one.
+// True if a program of several files is bad input, which is printed or thrown. Then nothing runs.
 bool any_refused(const std::vector<Scenario>& scenarios, const Registries& registries,
                  ErrorHandling refusal) {
   if (scenarios.size() < 2) return false;
@@ -331,7 +330,7 @@ int run_as_worker(const CommandArguments& words, const po::variables_map& given,
   const auto began = std::chrono::steady_clock::now();
   use_libraries(registries, given);
   RunOptions options = read_run_options(given, registries, role.viability());
-  const std::vector<ScenarioPath> paths = find_all(given);
+  const std::vector<ScenarioPath> paths = find_all_scenarios(given);
   const ErrorHandling refusal = role.works() ? ErrorHandling::thrown : ErrorHandling::told;
   const std::vector<Scenario> scenarios = load_all(paths, read_loading_options(given), refusal);
   if (scenarios.empty() || any_refused(scenarios, registries, refusal)) return 2;
@@ -346,25 +345,25 @@ int run_as_worker(const CommandArguments& words, const po::variables_map& given,
     return 0;
   }
   if (options.processes == 0 && given.count("iters") + given.count("warmup") > 0)
-    throw_bad_input("--iters and --warmup measure real processes; {} has none",
+    throw_bad_input("--iters and --warmup need real processes, such as --backend mpi; {} has none",
                     fmt::join(options.backends, ","));
 
-  Keeping keeping(given, options);
+  RunArtifacts artifacts(given, options);
   check_reports(given);
   const RunResult result =
-      run_all(scenarios, paths, options, registries, keeping, prints_for_terminal(given));
+      run_all(scenarios, paths, options, registries, artifacts, prints_for_terminal(given));
   if (all_refused(result)) {
     print_refusals(result);
     return 2;
   }
-  keeping.finish();
+  artifacts.finish();
   TextStyle style;
   style.color = stdout_is_terminal();
   style.table = paths.size() > 1;
   style.here = true;
   style.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   if (prints_for_terminal(given))
-    print_out(keeping.text(result, options.backends.size(), style) + text_report(result, style));
+    print_out(artifacts.text(result, options.backends.size(), style) + text_report(result, style));
   write_reports(given, result, options);
   return result.exit_code();
 }
@@ -373,7 +372,7 @@ int run_as_worker(const CommandArguments& words, const po::variables_map& given,
 
 int run_command(const CommandArguments& words, const Registries& registries) {
   const po::variables_map given = parse_words(words, run_options(), "path");
-  if (!given.count("path")) throw_bad_input("run: expected scenario files or folders");
+  if (!given.count("path")) throw_bad_input("run: expected scenario files or folders, found none");
   return run_in_role(
       given, given["backend"].as<std::string>(), registries,
       [&](const ProcessRole& role) { return run_as_worker(words, given, registries, role); });
@@ -382,52 +381,50 @@ int run_command(const CommandArguments& words, const Registries& registries) {
 std::string run_help() {
   return R"text(shardproof run FILE|FOLDER ... [options]
 
-Runs scenarios and compares what they find with what they expect. A folder means every *.json below it,
-"-" the scenario on standard input.
+Runs scenarios and compares the results with what they expect. FOLDER stands for every *.json file below
+it, "-" for a scenario on standard input.
 
-  --case NAME        only this case of a sweep: --case "mesh=tp=3 tokens=7"
+  --case NAME        run only this case of a sweep: --case "mesh=tp=3 tokens=7"
   --set NAME=VALUE   override a let; may be repeated
   --seed N           seed of tensor values and schedules (default 0)
-  --schedule KIND    fifo (default), seeded or adversarial: the order in which ranks get on
-  --order ORDER      how reductions add: rank (default: members in order), f32 (wider sums of
-                     narrow floats), exact, or to the bits of NCCL: ring, tree, pat, symmetric,
+  --schedule KIND    order in which ranks proceed: fifo (default), seeded or adversarial
+  --order ORDER      order in which reductions add: rank (default: members in order), f32 (narrow
+                     floats are added in f32), exact, or bit-equal to NCCL: ring, tree, pat, symmetric,
                      "ring(channels=24, protocol=ll)", "tree(channels=2, nodes=2)", before NCCL 2.29
-                     "ring(channels=24, nccl=2.28)"; or as a switch adds (nvls), whose bits nobody
-                     promises
-  --backend NAMES    where ranks run (default local); see shardproof list backends. With several, as in
-                     local,mpi, each case runs on each, and what they find is compared
-  --device DEVICE    where ops of the local backend run: host (default) or cuda, the first GPU that is
-                     visible. What has no kernel there runs on the host, and the report says so
+                     "ring(channels=24, nccl=2.28)"; nvls adds as a switch does, without equal bits
+  --backend NAMES    where ranks run (default local); shardproof list backends prints all. With several,
+                     such as local,mpi, each case runs on each of them, and their results are compared
+  --device DEVICE    where ops of the local backend run: host (default) or cuda, the first visible GPU.
+                     Ops without a kernel there run on the host; the report lists them
   --matmul-precision P
-                     of products of matrices on GPUs, in PyTorch's words: highest (default), or high:
-                     f32 as TF32, sums of f8e4m3 in fewer bits. Precision is judged by that unit
-  --processes N      of the mpi and nccl backends (default: one a rank, at most 8)
-  --timeout TIME     ends a run in which nothing moves for so long (default 30s)
-  --hosts FILE       hosts for the mpi backend, as mpirun reads them
-  --rendezvous WHERE  of processes that somebody else has started: file:PATH or tcp:HOST:PORT is where
-                     they meet. Not needed below mpirun, or srun on one machine
-  --process I        the number of this process there, of --processes N, where no mpirun or srun says so
-  --ranks-per-gpu N  of the nccl backend: so many processes share a GPU (default 1)
+                     precision of matrix products on GPUs, as in PyTorch: highest (default), or high
+                     (f32 as TF32, sums of f8e4m3 in fewer bits), which verdicts take into account
+  --processes N      processes of the mpi and nccl backends (default: one for each rank, at most 8)
+  --timeout TIME     end a run that makes no progress for this time (default 30s)
+  --hosts FILE       hosts of the mpi backend, in the format of mpirun
+  --rendezvous WHERE  for processes that this program did not start: file:PATH or tcp:HOST:PORT where they
+                     meet. Not needed below mpirun, or below srun on one machine
+  --process I        number of this process among --processes N, unless mpirun or srun gives it
+  --ranks-per-gpu N  nccl backend: processes that share a GPU (default 1)
   --gpus-per-process G
-                     of the nccl backend: each process drives so many GPUs, which share its ranks
-                     (default 1)
-  --nccl-library PATH  the NCCL to open (default: the system's, then those of Python's packages)
-  --jobs N           cases at the same time (default: one a core)
-  --record DIR       keep programs, values, times and environment in a new folder, for compare
-                     (docs/record.md)
-  --compare WHAT     lines (default): the value of every line; outputs: only what names mean at
-                     the end
+                     nccl backend: GPUs of each process, which share its ranks (default 1)
+  --nccl-library PATH  NCCL library to load (default: the system's, then those of Python packages)
+  --jobs N           cases at the same time (default: one for each core)
+  --record DIR       write programs, values, times and environment to a new folder, for
+                     shardproof compare (docs/record.md)
+  --compare WHAT     lines (default): compare the value of every line; outputs: only the values that
+                     names have at the end
   --warmup W, --iters N
-                     repetitions in real processes, timed without looking at values; medians of N
-                     are told (default 0 and 1 with --record or several backends)
-  --json FILE        write a report for programs; "-": to standard output, and nothing else there
-  --junit FILE       write a JUnit XML report for CI; "-" as above
+                     repetitions in real processes, timed without a comparison of values; reports show
+                     medians of N (default 0 and 1 with --record or several backends)
+  --json FILE        write a report as JSON; "-": to standard output, which then has nothing else
+  --junit FILE       write a report as JUnit XML for CI; "-" as above
   --max-ranks N      refuse more ranks (default 1048576)
   --max-bytes SIZE   refuse more memory for tensors, such as 8GB (default: half of the machine's)
 
-Exit code: 0 every case as expected; 1 a finding that was not expected, or an expectation not met;
-2 bad input, or something that was refused; 3 a bug of shardproof. The greatest of all cases. One file
-of several that is bad input as a whole: 2, before anything runs, and no report.
+Exit code, the greatest of all cases: 0 as expected; 1 an unexpected finding or an expectation that is not
+met; 2 bad input or a refused operation; 3 a bug of shardproof. If one of several files is bad input as a
+whole, nothing runs, no report is written, and the exit code is 2.
 )text";
 }
 

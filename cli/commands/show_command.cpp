@@ -1,8 +1,12 @@
+// shardproof show: prints programs, redistributions and communication of one scenario without
+// running it.
 #include <map>
 #include <utility>
 
 #include "shardproof/cli/commands/command.h"
 #include "shardproof/cli/commands/plan_text.h"
+#include "shardproof/cli/options/loading_options.h"
+#include "shardproof/cli/options/parse_options.h"
 #include "shardproof/engine/check/check.h"
 #include "shardproof/localtensor/base/error.h"
 
@@ -20,8 +24,9 @@ po::options_description show_options() {
   return options;
 }
 
-// Numbered as the author's lines, which findings and redistributions name; a line that became
-// several has its number once. What is empty stands inside another.
+// Returns lines with the numbers of the lines in the file, which findings refer to. If one line
+// became several, only the first has its number. Empty lines are part of another one and are not
+// printed.
 std::string numbered(const std::vector<std::string>& lines, const std::vector<int>& origins) {
   std::string out;
   int last = 0;
@@ -33,11 +38,11 @@ std::string numbered(const std::vector<std::string>& lines, const std::vector<in
   return out;
 }
 
-// What the program sends: a call counts once for each of its ranks.
+// Communication of a program.
 struct Traffic {
-  std::map<std::string, Fraction> bytes;  // of the busiest rank, by group
-  std::map<std::string, int64_t> calls;   // of a rank, by kind and group
-  Duration time;                          // of all calls after each other
+  std::map<std::string, Fraction> bytes;  // bytes of the busiest rank, by group
+  std::map<std::string, int64_t> calls;   // calls of a rank, by kind and group
+  Duration time;                          // sum over all calls
 };
 
 int64_t whole_bytes_of_item(const CallItem& item) {
@@ -126,6 +131,7 @@ const Case& choose_case(const Scenario& scenario, const po::variables_map& given
   std::string hint = nearest.hint();
   if (hint.empty() && !scenario.cases[0].name.empty())
     hint = fmt::format("; the first is \"{}\"", scenario.cases[0].name);
+  if (hint.empty()) hint = "; the file has no sweep";
   throw_bad_input("--case \"{}\": no such case{}", wanted, hint);
 }
 
@@ -135,7 +141,8 @@ int show_command(const CommandArguments& words, const Registries& registries) {
   const po::variables_map given = parse_words(words, show_options(), "path");
   const CommandArguments paths =
       given.count("path") ? given["path"].as<CommandArguments>() : CommandArguments{};
-  if (paths.size() != 1) throw_bad_input("show: expected one scenario file");
+  if (paths.size() != 1)
+    throw_bad_input("show: expected one scenario file, found {}", paths.size());
   const std::vector<Scenario> scenarios =
       load_all(find_scenarios(paths[0]), read_loading_options(given));
   if (scenarios.empty()) return 2;
@@ -164,8 +171,13 @@ int show_command(const CommandArguments& words, const Registries& registries) {
 std::string show_help() {
   return R"text(shardproof show FILE [--case NAME] [--set NAME=VALUE]
 
-Prints, without running: the global program, what each rank does, each redistribution with its bytes, and
-the communication of a rank by axis. With a topology in the file also times.
+Prints the global program, the program of each rank, each redistribution with its bytes, and the
+communication of a rank by axis. Adds times if the file has a topology. Runs nothing.
+
+  --case NAME        a case of a sweep (default: the first one)
+  --set NAME=VALUE   override a let; may be repeated
+  --max-ranks N      refuse more ranks (default 1048576)
+  --max-bytes SIZE   refuse more memory for tensors, such as 8GB (default: half of the machine's)
 )text";
 }
 

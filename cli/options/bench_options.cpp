@@ -1,9 +1,11 @@
+#include "shardproof/cli/options/bench_options.h"
+
+// Implements detail/bench_plan.h with the options of nccl-tests.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 
-#include "shardproof/cli/commands/command.h"
-#include "shardproof/cli/options/bench_options.h"
+#include "shardproof/cli/options/loading_options.h"
 #include "shardproof/cli/processes/process_options.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/placement/spec.h"
@@ -14,10 +16,10 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr int64_t kMostRows = 10000;
-constexpr int kMostTimes = 100'000'000;
+constexpr int64_t kMaxRows = 10000;
+constexpr int kMaxRepetitions = 100'000'000;
 
-std::string word(const po::variables_map& given, const char* option) {
+std::string text_option(const po::variables_map& given, const char* option) {
   return given[option].as<std::string>();
 }
 
@@ -30,14 +32,14 @@ int read_number(const po::variables_map& given, const char* option, int least, i
 
 int64_t read_size(const po::variables_map& given, const char* option) {
   try {
-    return parse_size(word(given, option));
+    return parse_size(text_option(given, option));
   } catch (const Error& error) {
     throw_bad_input("--{}: {}", option, error.message());
   }
 }
 
-// nccl-tests' collectives under our names, and `sendrecv` for a ring of messages.
-CollectiveKind read_kind(const std::string& text) {
+// Reads a collective of nccl-tests; `sendrecv` is a ring of messages.
+CollectiveKind read_collective_kind(const std::string& text) {
   if (text == "sendrecv") return CollectiveKind::send;
   NearestName nearest(text);
   nearest.offer("sendrecv");
@@ -50,8 +52,8 @@ CollectiveKind read_kind(const std::string& text) {
   throw_bad_input("--collective: unknown \"{}\"{}", text, nearest.hint());
 }
 
-// Our names, and NCCL's.
-DType read_dtype(const std::string& text) {
+// Reads a dtype by its name here or in NCCL.
+DType read_nccl_dtype(const std::string& text) {
   struct Alias {
     std::string_view name;
     DType dtype;
@@ -74,7 +76,7 @@ DType read_dtype(const std::string& text) {
 Reduction read_reduction(const po::variables_map& given, const Collective& c) {
   constexpr ReduceOp kMeasured[] = {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max,
                                     ReduceOp::avg, ReduceOp::band, ReduceOp::bor, ReduceOp::bxor};
-  const std::string text = word(given, "op");
+  const std::string text = text_option(given, "op");
   NearestName nearest(text);
   for (const ReduceOp op : kMeasured) {
     nearest.offer(name(op));
@@ -102,8 +104,8 @@ int64_t read_ranks(const po::variables_map& given) {
 
 Collective read_collective(const po::variables_map& given) {
   Collective c;
-  c.kind = read_kind(word(given, "collective"));
-  c.dtype = read_dtype(word(given, "datatype"));
+  c.kind = read_collective_kind(text_option(given, "collective"));
+  c.dtype = read_nccl_dtype(text_option(given, "datatype"));
   c.reduction = read_reduction(given, c);
   c.group = Group::world(read_ranks(given));
   const int root = given["root"].as<int>();
@@ -113,7 +115,8 @@ Collective read_collective(const po::variables_map& given) {
   return c;
 }
 
-// Of a size in bytes; sizes that a collective cannot divide are cut to one that it can.
+// Returns the count of a collective for a size in bytes, rounded down to a count that it can
+// divide.
 int64_t count_of(const Collective& c, int64_t bytes) {
   const int64_t elements = bytes / size_of(c.dtype), n = c.group.size();
   switch (c.kind) {
@@ -129,18 +132,19 @@ int64_t count_of(const Collective& c, int64_t bytes) {
 std::vector<int64_t> read_sizes(const po::variables_map& given) {
   const int64_t first = read_size(given, "minbytes"), last = read_size(given, "maxbytes");
   if (first > last)
-    throw_bad_input("--minbytes {} is over --maxbytes {}", word(given, "minbytes"),
-                    word(given, "maxbytes"));
+    throw_bad_input("--minbytes {} is greater than --maxbytes {}", text_option(given, "minbytes"),
+                    text_option(given, "maxbytes"));
   const bool grows = given.count("stepfactor") != 0;
   const int factor = grows ? read_number(given, "stepfactor", 2, 1 << 20) : 1;
   if (grows && given.count("stepbytes"))
-    throw_bad_input("--stepfactor and --stepbytes exclude each other");
+    throw_bad_input("expected one of --stepfactor and --stepbytes, found both");
   const int64_t step = given.count("stepbytes") ? read_size(given, "stepbytes") : 1 << 20;
   if (!grows && step == 0) throw_bad_input("--stepbytes: expected more than 0 bytes");
-  if (grows && first == 0) throw_bad_input("--minbytes: 0 times any --stepfactor is 0");
-  if (!grows && (last - first) / step >= kMostRows)
-    throw_bad_input("{} sizes are more than {}; --stepfactor 2 doubles them", (last - first) / step,
-                    kMostRows);
+  if (grows && first == 0)
+    throw_bad_input("--minbytes: expected more than 0 bytes with --stepfactor, found 0");
+  if (!grows && (last - first) / step >= kMaxRows)
+    throw_bad_input("expected at most {1} sizes, found {0}; --stepfactor 2 makes fewer",
+                    (last - first) / step, kMaxRows);
   std::vector<int64_t> sizes;
   for (int64_t size = first;;) {
     sizes.push_back(size);
@@ -151,7 +155,7 @@ std::vector<int64_t> read_sizes(const po::variables_map& given) {
 
 void check_bytes(const po::variables_map& given, const Collective& c) {
   const int64_t asked = read_max_bytes(given), most = asked > 0 ? asked : default_max_bytes();
-  // What a rank brings and gets, and as much on its way.
+  // A rank has an input, an output and as much in transit.
   const double bytes =
       3.0 * static_cast<double>(size_in_bytes(c)) * static_cast<double>(c.group.size());
   if (bytes > static_cast<double>(most))
@@ -210,20 +214,20 @@ BenchPlan read_bench_plan(const po::variables_map& given) {
     throw_bad_input("bench: expected options only, found \"{}\"",
                     given["word"].as<CommandArguments>().front());
   BenchPlan plan;
-  plan.backend = word(given, "backend");
+  plan.backend = text_option(given, "backend");
   const Collective c = read_collective(given);
   for (const int64_t bytes : read_sizes(given)) {
     plan.sizes.push_back(c);
     plan.sizes.back().count = count_of(c, bytes);
   }
   check_bytes(given, plan.sizes.back());
-  plan.times = read_number(given, "iters", 1, kMostTimes);
-  plan.warmup = read_number(given, "warmup", 0, kMostTimes);
+  plan.times = read_number(given, "iters", 1, kMaxRepetitions);
+  plan.warmup = read_number(given, "warmup", 0, kMaxRepetitions);
   plan.averaging = static_cast<Averaging>(read_number(given, "average", 0, 3));
   plan.checking =
-      read_number(given, "check", 0, kMostTimes) == 0 ? Checking::none : Checking::reference;
+      read_number(given, "check", 0, kMaxRepetitions) == 0 ? Checking::none : Checking::reference;
   if (!given.count("topology")) return plan;
-  plan.machine_text = word(given, "topology");
+  plan.machine_text = text_option(given, "topology");
   try {
     plan.machine = parse_topology(plan.machine_text, "");
   } catch (const Error& error) {

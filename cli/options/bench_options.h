@@ -1,4 +1,4 @@
-// What `shardproof bench` is asked to measure: the words of its command line as values.
+// Options of `shardproof bench` and the measurements that they ask for.
 #pragma once
 
 #include <boost/program_options.hpp>
@@ -10,7 +10,7 @@ namespace shardproof {
 
 struct BenchPlan {
   std::string backend;
-  std::vector<Collective> sizes;  // one a row, with their counts
+  std::vector<Collective> sizes;  // one for each row of the table
   int warmup = 1, times = 20;
   Averaging averaging = Averaging::average;
   Checking checking = Checking::reference;
@@ -19,10 +19,11 @@ struct BenchPlan {
 };
 
 boost::program_options::options_description bench_options();
-// Throws Error that names the option.
+// Throws Error(bad_input) or Error(limit) with the option.
 BenchPlan read_bench_plan(const boost::program_options::variables_map& given);
 
-// "8", "128K", "32M", "1G": factors of 1024, as nccl-tests counts.
+// Returns the bytes of "8", "128K", "32M" or "1G", with factors of 1024 as in nccl-tests. Throws
+// Error(bad_input).
 int64_t parse_size(const std::string& text);
 
 }  // namespace shardproof

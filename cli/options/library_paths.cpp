@@ -1,18 +1,19 @@
+#include "shardproof/cli/options/library_paths.h"
+
+// Implements detail/places.h.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
 #include <system_error>
 
-#include "shardproof/cli/options/library_paths.h"
-
 namespace shardproof {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Each package of NVIDIA's has a folder of its own, nvidia/nccl/lib, but those of a toolkit may be
-// together: nvidia/cu13/lib.
+// Adds nvidia/*/lib. Most packages have their own folder (nvidia/nccl/lib); those of a CUDA toolkit
+// may share one (nvidia/cu13/lib).
 void add_libraries_in(const fs::path& packages, std::vector<std::string>& folders) {
   std::error_code ignored;
   for (fs::directory_iterator at(packages, ignored), end; at != end; at.increment(ignored))
@@ -20,8 +21,7 @@ void add_libraries_in(const fs::path& packages, std::vector<std::string>& folder
       folders.push_back((at->path() / "lib").string());
 }
 
-// Of a Python that is installed at PREFIX, or of one user in his own PREFIX:
-// PREFIX/lib/python3.12/site-packages.
+// Adds the packages of a Python below PREFIX, such as PREFIX/lib/python3.12/site-packages.
 void add_packages_of(const fs::path& prefix, std::vector<std::string>& folders) {
   std::vector<std::string> found;
   std::error_code ignored;
@@ -36,13 +36,14 @@ void add_packages_of(const fs::path& prefix, std::vector<std::string>& folders) 
       folders.push_back(folder);
 }
 
-// PREFIX/bin/python3, and what it is a link to: that of another environment, say.
+// Adds the packages of PREFIX/bin/python3 and of the Pythons it links to, such as another
+// environment.
 void add_packages_of_python(fs::path python, std::vector<std::string>& folders) {
-  constexpr int kMostLinks = 8;
+  constexpr int kMaxLinks = 8;
   std::error_code failed;
   if (!fs::exists(python, failed)) return;
   add_packages_of(python.parent_path().parent_path(), folders);
-  for (int i = 0; i < kMostLinks && fs::is_symlink(python, failed); ++i) {
+  for (int i = 0; i < kMaxLinks && fs::is_symlink(python, failed); ++i) {
     const fs::path to = fs::read_symlink(python, failed);
     if (failed) return;
     python = (python.parent_path() / to).lexically_normal();

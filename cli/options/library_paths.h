@@ -1,4 +1,4 @@
-// Where this machine keeps libraries beside the system's own places.
+// Search for libraries of NVIDIA's Python packages.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 
 namespace shardproof {
 
-// Folders of the libraries of NVIDIA's that come as Python packages, NCCL and cuBLASLt among them:
-// of each python3 on the PATH and what it is a link to, of the environment that is active, then of
-// the user and of the system's own.
+// Returns the library folders of NVIDIA's Python packages, such as NCCL and cuBLASLt, in this
+// order: each python3 on the PATH and its link targets, the active virtual or conda environment,
+// ~/.local, /usr/local, /usr.
 std::vector<std::string> library_folders();
 
 }  // namespace shardproof

@@ -1,3 +1,6 @@
+#include "shardproof/cli/options/machine_facts.h"
+
+// Implements detail/environment.h for Linux.
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -8,12 +11,10 @@
 #include <fstream>
 #include <thread>
 
-#include "shardproof/cli/options/machine_facts.h"
-
 namespace shardproof {
 namespace {
 
-// What follows "model name :" in what Linux says of the first CPU.
+// Returns the "model name" of the first CPU in /proc/cpuinfo, or "".
 std::string cpu_model() {
   std::ifstream in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line);) {
@@ -25,7 +26,7 @@ std::string cpu_model() {
   return "";
 }
 
-// Its first line, or nothing when there is no such program.
+// Returns the first line that a command prints, or "" if it cannot run.
 std::string first_line_of(const char* command) {
   FILE* const pipe = popen(command, "r");
   if (pipe == nullptr) return "";

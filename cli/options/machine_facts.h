@@ -1,12 +1,12 @@
-// The environment of a run: what of this machine may explain its times and its bits.
+// Facts about this machine that may explain times and bits of a run.
 #pragma once
 
 #include "shardproof/scenarios/run/run.h"
 
 namespace shardproof {
 
-// Host, system, CPU, cores, tool and, for backends that use them, MPI's version and the variables
-// that MPI, NCCL, CUDA and OpenMP read. What is not there is left out.
+// Returns host, system, CPU, cores, version of shardproof, for a run in processes the version of
+// MPI, and the environment variables of MPI, NCCL, CUDA and OpenMP. Unknown facts are omitted.
 Environment read_environment(const RunOptions& options);
 
 }  // namespace shardproof

@@ -1,3 +1,8 @@
+#include "shardproof/cli/processes/process_options.h"
+
+// Implements detail/crew.h. Steps of attach_processes: read the options of processes, replace each
+// chosen backend by one with these processes, refuse options that no backend uses, wait for
+// processes that another program started.
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -11,7 +16,6 @@
 
 #include "shardproof/backends/api/library_choice.h"
 #include "shardproof/backends/api/worker_pool.h"
-#include "shardproof/cli/processes/process_options.h"
 #include "shardproof/localtensor/base/duration.h"
 #include "shardproof/localtensor/base/error.h"
 
@@ -21,15 +25,16 @@ namespace {
 namespace fs = std::filesystem;
 namespace po = boost::program_options;
 
-constexpr int kMostByDefault = 8;
-constexpr int kMost = 4096;
+constexpr int kDefaultProcesses = 8;
+constexpr int kMaxProcesses = 4096;
 
-// An mpirun below another one, or below srun, takes their words for its own. What people set for
-// MPI stays where nobody else has started this process.
-void forget_others() {
-  constexpr const char* kOthers[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", "PMI_SIZE",
-                                     "SLURM_JOB_ID"};
-  if (std::none_of(std::begin(kOthers), std::end(kOthers),
+// Removes the variables of a launcher (mpirun, srun) from the environment. An mpirun that this
+// process starts would take them for its own. Does nothing if no launcher started this process, so
+// that variables that a user sets for MPI stay.
+void remove_launcher_variables() {
+  constexpr const char* kLauncherVariables[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE",
+                                                "PMI_SIZE", "SLURM_JOB_ID"};
+  if (std::none_of(std::begin(kLauncherVariables), std::end(kLauncherVariables),
                    [](const char* name) { return std::getenv(name) != nullptr; }))
     return;
   std::vector<std::string> names;
@@ -41,7 +46,7 @@ void forget_others() {
   for (const std::string& name : names) ::unsetenv(name.c_str());
 }
 
-// Where it is not known, who starts processes says so.
+// Returns the path of this program. If it is unknown, starting a process will report it.
 std::string this_program() {
   constexpr const char* kLink = "/proc/self/exe";
   std::error_code failed;
@@ -56,7 +61,7 @@ double read_timeout(const std::string& text) {
   return to_seconds(*time);
 }
 
-std::optional<std::string> why_not(const Backend& backend, Availability viability) {
+std::optional<std::string> unavailable_reason(const Backend& backend, Availability viability) {
   if (viability == Availability::known) return std::nullopt;
   const auto* const processes = dynamic_cast<const MultiProcessBackend*>(&backend);
   if (viability == Availability::asked_beside_others && processes != nullptr)
@@ -68,13 +73,14 @@ void check_backend(const std::string& name, const Registries& registries, Availa
   NearestName nearest(name);
   for (const auto& backend : registries.backends) {
     if (backend->name() == name) {
-      if (const auto reason = why_not(*backend, viability))
+      if (const auto reason = unavailable_reason(*backend, viability))
         throw Error(ErrorKind::unsupported, fmt::format("backend {}: {}", name, *reason));
       return;
     }
     nearest.offer(backend->name());
   }
-  throw_bad_input("unknown backend \"{}\"{}; shardproof list backends", name, nearest.hint());
+  throw_bad_input("unknown backend \"{}\"{}", name,
+                  nearest.best().empty() ? "; shardproof list backends lists all" : nearest.hint());
 }
 
 }  // namespace
@@ -86,7 +92,7 @@ std::vector<std::string> read_backends(const std::string& text, const Registries
   for (std::string name; std::getline(in, name, ',');) {
     check_backend(name, registries, viability);
     if (std::find(names.begin(), names.end(), name) != names.end())
-      throw_bad_input("--backend: {} stands there twice", name);
+      throw_bad_input("--backend: {} is listed twice", name);
     names.push_back(name);
   }
   if (names.empty()) throw_bad_input("--backend: expected names such as local,mpi");
@@ -109,14 +115,14 @@ po::options_description pool_options() {
 int gpus_per_process(const po::variables_map& given) {
   if (!given.count("gpus-per-process")) return 1;
   const int gpus = given["gpus-per-process"].as<int>();
-  if (gpus < 1 || gpus > kMost)
-    throw_bad_input("--gpus-per-process must be between 1 and {}", kMost);
+  if (gpus < 1 || gpus > kMaxProcesses)
+    throw_bad_input("--gpus-per-process: expected 1 to {}, found {}", kMaxProcesses, gpus);
   return gpus;
 }
 
 int possible_processes(int processes) {
-  if (processes < 1 || processes > kMost)
-    throw_bad_input("--processes must be between 1 and {}", kMost);
+  if (processes < 1 || processes > kMaxProcesses)
+    throw_bad_input("--processes: expected 1 to {}, found {}", kMaxProcesses, processes);
   return processes;
 }
 
@@ -145,27 +151,29 @@ std::string text_of(const boost::any& value) {
     return fmt::format("{}", fmt::join(*words, " "));
   if (const auto* number = boost::any_cast<int>(&value)) return std::to_string(*number);
   if (const auto* number = boost::any_cast<int64_t>(&value)) return std::to_string(*number);
-  SP_UNREACHABLE("an option of a type that none has");
+  SP_UNREACHABLE("an option has an unknown type");
 }
 
-// By default as many GPUs, or processes that have none, as there are ranks.
+// Returns the number of processes: given, or by default one for each rank (GPU), at most 8.
 int read_processes(const WorkerPoolRequest& request, int gpus_each) {
   const auto& given = request.given;
   if (request.role.processes > 0) return request.role.processes;
   if (given.count("processes")) return given["processes"].as<int>();
-  const int seats = static_cast<int>(std::min<int64_t>(request.ranks, kMostByDefault));
+  const int seats = static_cast<int>(std::min<int64_t>(request.ranks, kDefaultProcesses));
   return (seats + gpus_each - 1) / gpus_each;
 }
 
 void read_gpus(WorkerPoolOptions& pool, const po::variables_map& given) {
   if (given.count("ranks-per-gpu")) pool.ranks_per_gpu = given["ranks-per-gpu"].as<int>();
-  if (pool.ranks_per_gpu < 1 || pool.ranks_per_gpu > kMost)
-    throw_bad_input("--ranks-per-gpu must be between 1 and {}", kMost);
+  if (pool.ranks_per_gpu < 1 || pool.ranks_per_gpu > kMaxProcesses)
+    throw_bad_input("--ranks-per-gpu: expected 1 to {}, found {}", kMaxProcesses,
+                    pool.ranks_per_gpu);
   pool.gpus_per_process = gpus_per_process(given);
   if (pool.gpus_per_process > 1 && pool.ranks_per_gpu > 1)
     throw_bad_input(
-        "--gpus-per-process {} and --ranks-per-gpu {}: a process has several GPUs, or "
-        "several processes share one",
+        "--gpus-per-process {} and --ranks-per-gpu {}: expected 1 for one of them, because "
+        "processes "
+        "either have several GPUs or share one",
         pool.gpus_per_process, pool.ranks_per_gpu);
 }
 
@@ -180,11 +188,12 @@ WorkerPoolOptions read_pool_options(const WorkerPoolRequest& request) {
   pool.terms = request.terms;
   pool.place = request.role.place;
   if (pool.place && pool.host_file)
-    throw_bad_input("--hosts: the processes of this run have been started already");
+    throw_bad_input("--hosts: the processes of this run were started by mpirun, srun or a user");
   if (pool.place && request.input)
-    throw_bad_input("run -: only the first of these processes has the standard input; give a file");
+    throw_bad_input("run -: only the first process has the standard input; name a file instead");
   if (pool.host_file && request.input)
-    throw_bad_input("run -: other machines do not have this one's standard input; give a file");
+    throw_bad_input(
+        "run -: processes on other machines cannot read standard input; name a file instead");
   pool.join = request.role.address;
   pool.process = request.role.process;
   pool.number_here = request.role.number_here;
@@ -221,23 +230,26 @@ PoolRole attach_processes(Registries& registries, RunOptions& options,
     const std::shared_ptr<Backend> with_pool = backend->with_processes(pool);
     if (!with_pool) continue;
     if (with_processes && pool.place)
-      throw_bad_input("--backend {}: processes that somebody else has started make one crew",
-                      fmt::join(names, ","));
+      throw_bad_input(
+          "--backend {}: expected one backend of processes, because they were started by mpirun, "
+          "srun or a user",
+          fmt::join(names, ","));
     backend = with_pool;
     with_processes = true;
   }
   if (!with_processes) {
     for (const char* option : {"processes", "hosts", "ranks-per-gpu", "gpus-per-process"})
-      // One GPU a process, as those write who paste a line of nccl-tests.
+      // `-g 1` is allowed everywhere, because command lines of nccl-tests contain it.
       if (request.given.count(option) &&
           (std::string_view(option) != "gpus-per-process" || gpus_per_process(request.given) > 1))
-        throw_bad_input("--{} is for backends of several processes; {} has none", option,
-                        options.backends.front());
+        throw_bad_input(
+            "--{} needs a backend of several processes, such as --backend mpi; {} has none", option,
+            options.backends.front());
     return PoolRole::leads;
   }
   options.processes = pool.processes;
   if (request.role.works()) return PoolRole::follows;
-  if (!pool.place) forget_others();
+  if (!pool.place) remove_launcher_variables();
   for (const std::shared_ptr<Backend>& backend : registries.backends)
     if (pool.place && backend->pool() != nullptr) backend->pool()->gather();
   return PoolRole::leads;

@@ -1,44 +1,53 @@
-// The processes of a run over several: how the command line asks for them, and what makes this
-// process one of them.
+// Options of runs in several processes, and the step that gives backends their processes.
 #pragma once
 
 #include <map>
 #include <string>
 
-#include "shardproof/cli/commands/command.h"
+#include "shardproof/cli/base/console.h"
 #include "shardproof/cli/processes/process_role.h"
 #include "shardproof/scenarios/run/run.h"
 
 namespace shardproof {
 
-// Options of every command with a crew: --processes, --timeout, --hosts, --ranks-per-gpu,
-// --gpus-per-process, --nccl-library, and those of a seat.
+// Options of every command that may run in several processes: --processes, --timeout, --hosts,
+// --ranks-per-gpu, --gpus-per-process, --nccl-library, and those of seat.h.
 boost::program_options::options_description pool_options();
+// Returns --gpus-per-process, 1 by default. Throws Error(bad_input) outside 1 .. 4096.
 int gpus_per_process(const boost::program_options::variables_map& given);
-int possible_processes(int processes);  // Error(bad_input) when so many cannot be
-// What opens libraries opens those that were given, with the precision that was.
+// Returns `processes`. Throws Error(bad_input) outside 1 .. 4096.
+int possible_processes(int processes);
+// Replaces backends that load libraries by ones with --nccl-library and --matmul-precision.
 void use_libraries(Registries& registries, const boost::program_options::variables_map& given);
-// Of --matmul-precision; the highest without one.
+// Returns --matmul-precision, by default the highest. Throws Error(bad_input).
 MatmulPrecision matmul_precision(const boost::program_options::variables_map& given);
 
+// Everything that attach_processes needs to know about a run.
 struct WorkerPoolRequest {
   std::string command;
-  const CommandArguments& words;  // behind it
+  const CommandArguments& words;  // arguments behind the command
   const boost::program_options::variables_map& given;
   const ProcessRole& role;
-  int64_t ranks = 1;                                // the most that are needed
-  ReductionSchedule order = {};                     // in which reductions add
-  std::optional<std::string> input = std::nullopt;  // standard input, where it was read
-  std::map<std::string, std::string> terms = {};    // in which all processes agree
+  int64_t ranks = 1;                                // most ranks of any case
+  ReductionSchedule order = {};                     // order in which reductions add
+  std::optional<std::string> input = std::nullopt;  // contents of standard input, if it was read
+  std::map<std::string, std::string> terms =
+      {};  // options and files that must be equal in all processes
 };
-// Of the options: all but those that only say what this process is, or where it writes.
+// Returns the backends of "local,mpi". Throws Error(bad_input) for an unknown or repeated name and
+// Error(unsupported) for a backend that is not available, as far as `viability` asks.
+std::vector<std::string> read_backends(const std::string& text, const Registries& registries,
+                                       Availability viability);
+// Returns the options that must be equal in all processes: all except those about this process and
+// about its outputs.
 std::map<std::string, std::string> terms_of(const boost::program_options::variables_map& given);
 enum class PoolRole : uint8_t {
-  leads,    // or there is no crew
-  follows,  // this process is one of the crew
+  leads,    // this process coordinates the run, alone or with workers
+  follows,  // this process is a worker
 };
-// Puts the backends that `options` name into the registries with their processes, if they have any.
-// Those that somebody else has started are all there afterwards.
+// Replaces the backends that `options` name by backends with worker processes, if they need some,
+// and sets options.processes. If mpirun, srun or a user started the processes, waits until all have
+// joined. Throws Error(bad_input) for options that the backends do not have.
 PoolRole attach_processes(Registries& registries, RunOptions& options,
                           const WorkerPoolRequest& request);
 

@@ -1,3 +1,9 @@
+#include "shardproof/cli/processes/process_role.h"
+
+// Implements detail/seat.h. A process with --join-crew is a worker that this program started. Else,
+// if options or environment variables say that another program started several processes, process 0
+// is the coordinator and the others are workers. Else this process runs alone or starts its own
+// workers.
 #include <unistd.h>
 
 #include <chrono>
@@ -7,7 +13,7 @@
 #include "shardproof/backends/api/worker_pool.h"
 #include "shardproof/backends/remote/process/worker_monitor.h"
 #include "shardproof/backends/remote/rendezvous/rendezvous.h"
-#include "shardproof/cli/processes/process_role.h"
+#include "shardproof/cli/base/console.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -15,88 +21,91 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr std::chrono::seconds kPatience{120};  // of processes that people may start by hand
+constexpr std::chrono::seconds kJoinTimeout{120};  // enough to start processes by hand
 
-std::optional<int> number_in(const char* name) {
+std::optional<int> integer_variable(const char* name) {
   const char* const text = std::getenv(name);
   if (text == nullptr || *text == '\0') return std::nullopt;
   return std::atoi(text);
 }
 
-std::string text_in(const char* name) {
+std::string text_variable(const char* name) {
   const char* const text = std::getenv(name);
   return text == nullptr ? "" : text;
 }
 
-// What a process that mpirun or srun started is told by its environment.
-enum class Counted : uint8_t { machines, processes_here };
-struct Variables {
+// Environment variables by which a launcher describes a process. `job` names the job by two
+// variables. A launcher counts either the machines of the job or the processes on this machine.
+enum class MachineTest : uint8_t { machines, processes_here };
+struct LauncherVariables {
   const char *starter, *process, *processes, *number_here;
-  const char* job[2];  // together they name it
-  Counted counted;
+  const char* job[2];
+  MachineTest machine_test;
   const char* count;
 };
-constexpr Variables kVariables[] = {
+constexpr LauncherVariables kLauncherVariables[] = {
     {"mpirun",
      "OMPI_COMM_WORLD_RANK",
      "OMPI_COMM_WORLD_SIZE",
      "OMPI_COMM_WORLD_LOCAL_RANK",
      {"OMPI_MCA_ess_base_jobid", "OMPI_COMM_WORLD_SIZE"},
-     Counted::processes_here,
+     MachineTest::processes_here,
      "OMPI_COMM_WORLD_LOCAL_SIZE"},
     {"srun",
      "SLURM_PROCID",
      "SLURM_NTASKS",
      "SLURM_LOCALID",
      {"SLURM_JOB_ID", "SLURM_STEP_ID"},
-     Counted::machines,
+     MachineTest::machines,
      "SLURM_STEP_NUM_NODES"},
     {"mpiexec",
      "PMI_RANK",
      "PMI_SIZE",
      "MPI_LOCALRANKID",
      {"PMI_SIZE", "PMI_SIZE"},
-     Counted::machines,
+     MachineTest::machines,
      ""},
 };
 
-struct Started {
+struct ExternalStart {
   std::string starter, job;
   int process = 0, processes = 1;
   std::optional<int> number_here;
   bool one_machine = false;
 };
-std::optional<Started> started_beside_others() {
-  for (const Variables& names : kVariables) {
-    const std::optional<int> process = number_in(names.process);
-    const std::optional<int> processes = number_in(names.processes);
+std::optional<ExternalStart> find_external_start() {
+  for (const LauncherVariables& names : kLauncherVariables) {
+    const std::optional<int> process = integer_variable(names.process);
+    const std::optional<int> processes = integer_variable(names.processes);
     if (!process || !processes || *processes < 2) continue;
-    Started out{names.starter, "", *process, *processes, number_in(names.number_here), false};
-    out.one_machine =
-        number_in(names.count) == (names.counted == Counted::machines ? 1 : *processes);
-    const std::string job = text_in(names.job[0]), step = text_in(names.job[1]);
+    ExternalStart out{names.starter, "", *process, *processes, integer_variable(names.number_here),
+                      false};
+    out.one_machine = integer_variable(names.count) ==
+                      (names.machine_test == MachineTest::machines ? 1 : *processes);
+    const std::string job = text_variable(names.job[0]), step = text_variable(names.job[1]);
     if (!job.empty() && !step.empty()) out.job = job + "-" + step;
     return out;
   }
   return std::nullopt;
 }
 
-// Where this process is to sit beside others.
-struct Invitation {
+// The number and meeting point of a process that another program started.
+struct JoinRequest {
   int process = 0, processes = 1;
   std::optional<int> number_here;
-  std::string rendezvous, trouble;
+  std::string rendezvous, error_text;
 };
 
-Invitation by_words(const po::variables_map& given, const std::optional<Started>& started) {
-  Invitation out;
+JoinRequest request_from_options(const po::variables_map& given,
+                                 const std::optional<ExternalStart>& started) {
+  JoinRequest out;
   out.rendezvous = given["rendezvous"].as<std::string>();
   check_rendezvous(out.rendezvous);
   const bool numbered = given.count("process") != 0 && given.count("processes") != 0;
   if (!numbered && (!started || given.count("process") != 0))
     throw_bad_input(
-        "--rendezvous: --process I --processes N say which process this is of how many, "
-        "where no mpirun or srun does");
+        "--rendezvous needs --process I and --processes N, unless mpirun or srun started this "
+        "process");
   out.process = numbered ? given["process"].as<int>() : started->process;
   out.processes = numbered ? given["processes"].as<int>() : started->processes;
   if (out.processes < 1 || out.process < 0 || out.process >= out.processes)
@@ -106,33 +115,35 @@ Invitation by_words(const po::variables_map& given, const std::optional<Started>
   return out;
 }
 
-// By mpirun or srun, on one machine, where the name of their job is enough.
-Invitation by_starter(const po::variables_map& given, const Started& started) {
-  Invitation out{started.process, started.processes, started.number_here, "", ""};
+// For mpirun or srun on one machine, where the name of their job makes a unique socket name.
+JoinRequest request_from_launcher(const po::variables_map& given, const ExternalStart& started) {
+  JoinRequest out{started.process, started.processes, started.number_here, "", ""};
   if (given.count("processes") && given["processes"].as<int>() != started.processes)
-    out.trouble = fmt::format("--processes {}, but {} has started {}", given["processes"].as<int>(),
-                              started.starter, started.processes);
+    out.error_text = fmt::format("--processes {}, but {} started {}", given["processes"].as<int>(),
+                                 started.starter, started.processes);
   if (!started.one_machine)
-    out.trouble = fmt::format(
-        "{} has started {} processes, maybe on several machines: --rendezvous file:PATH, in a "
-        "folder "
-        "that all of them see, or --rendezvous tcp:HOST:PORT says where they meet",
+    out.error_text = fmt::format(
+        "{} started {} processes, possibly on several machines; add --rendezvous file:PATH in a "
+        "folder that all of them share, or --rendezvous tcp:HOST:PORT",
         started.starter, started.processes);
   out.rendezvous = fmt::format("unix:shardproof-{}-{}", ::getuid(), started.job);
   return out;
 }
 
-std::optional<Invitation> find_invitation(const po::variables_map& given, bool has_processes) {
-  const std::optional<Started> started = started_beside_others();
+std::optional<JoinRequest> find_join_request(const po::variables_map& given, bool has_processes) {
+  const std::optional<ExternalStart> started = find_external_start();
   if (!has_processes) {
     for (const char* option : {"process", "rendezvous"})
-      if (given.count(option)) throw_bad_input("--{} is for backends of several processes", option);
+      if (given.count(option))
+        throw_bad_input("--{} needs a backend of several processes, such as --backend mpi", option);
     return std::nullopt;
   }
-  if (given.count("rendezvous")) return by_words(given, started);
-  if (given.count("process")) throw_bad_input("--process: --rendezvous says where they meet");
+  if (given.count("rendezvous")) return request_from_options(given, started);
+  if (given.count("process"))
+    throw_bad_input(
+        "--process needs --rendezvous file:PATH or tcp:HOST:PORT, where the processes meet");
   if (!started || started->job.empty()) return std::nullopt;
-  return by_starter(given, *started);
+  return request_from_launcher(given, *started);
 }
 
 bool have_processes(const std::string& names, const Registries& registries) {
@@ -145,10 +156,9 @@ bool have_processes(const std::string& names, const Registries& registries) {
   return false;
 }
 
-// --- from a seat
-// ----------------------------------------------------------------------------------
+// --- from a seat ---------------------------------------------------------------------------------
 
-// What goes wrong here, the process that leads tells.
+// Sends an Error to the coordinator, which prints it.
 int run_worker(const ProcessRole& role, const Seated& run) {
   try {
     return run(role);
@@ -158,48 +168,48 @@ int run_worker(const ProcessRole& role, const Seated& run) {
   }
 }
 
-int run_guest(const Invitation& invitation, const Seated& run) {
-  if (!invitation.trouble.empty()) return 0;  // the first process says so
+int run_joined_worker(const JoinRequest& request, const Seated& run) {
+  if (!request.error_text.empty()) return 0;  // process 0 reports it
   ProcessRole role;
-  role.process = invitation.process;
-  role.processes = invitation.processes;
-  role.number_here = invitation.number_here ? *invitation.number_here
-                                            : number_on_this_machine(invitation.rendezvous);
+  role.process = request.process;
+  role.processes = request.processes;
+  role.number_here =
+      request.number_here ? *request.number_here : number_on_this_machine(request.rendezvous);
   const MonitoredWorker kept =
-      monitor_external_worker(invitation.rendezvous, role.process, kPatience);
+      monitor_external_worker(request.rendezvous, role.process, kJoinTimeout);
   role.address = kept.address;
   role.progress = kept.progress;
   return run_worker(role, run);
 }
 
-// Who leads tells of its own trouble first, and then the others that it is over.
-int run_leader(const Invitation& invitation, const Seated& run) {
-  if (!invitation.trouble.empty()) throw_bad_input("{}", invitation.trouble);
+// Prints an own Error, then tells the workers that the run has ended.
+int run_leader(const JoinRequest& request, const Seated& run) {
+  if (!request.error_text.empty()) throw_bad_input("{}", request.error_text);
   ProcessRole role;
-  role.processes = invitation.processes;
-  role.place = open_rendezvous(invitation.rendezvous);
-  role.number_here = invitation.number_here ? *invitation.number_here
-                                            : number_on_this_machine(invitation.rendezvous);
+  role.processes = request.processes;
+  role.place = open_rendezvous(request.rendezvous);
+  role.number_here =
+      request.number_here ? *request.number_here : number_on_this_machine(request.rendezvous);
   role.place->await(role.processes - 1);
   const int code = run_and_report_errors([&] { return run(role); });
   if (role.place->socket() >= 0) dismiss(*role.place);
   return code;
 }
 
-// Of a process that this program started.
-int own_number() {
-  if (const std::optional<int> number = number_in(kProcessVariable)) return *number;
+// Returns the number of a process that this program started.
+int started_process_number() {
+  if (const std::optional<int> number = integer_variable(kProcessVariable)) return *number;
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"})
-    if (const std::optional<int> number = number_in(name)) return *number;
+    if (const std::optional<int> number = integer_variable(name)) return *number;
   throw_bad_input("--{} is for processes that shardproof starts itself", kJoinOption);
 }
 
 int run_started(const std::string& address, const Seated& run) {
   ProcessRole role;
   role.address = address;
-  role.process = own_number();
-  role.processes = number_in(kProcessesVariable).value_or(0);
-  role.number_here = number_in(kNumberHereVariable).value_or(role.process);
+  role.process = started_process_number();
+  role.processes = integer_variable(kProcessesVariable).value_or(0);
+  role.number_here = integer_variable(kNumberHereVariable).value_or(role.process);
   role.progress = fork_monitored_worker(address, role.process);
   return run_worker(role, run);
 }
@@ -216,17 +226,17 @@ po::options_description role_options() {
 }
 
 int processes_beside() {
-  const std::optional<Started> started = started_beside_others();
+  const std::optional<ExternalStart> started = find_external_start();
   return started ? started->processes : 0;
 }
 
 int run_in_role(const po::variables_map& given, const std::string& names,
                 const Registries& registries, const Seated& run) {
   if (given.count(kJoinOption)) return run_started(given[kJoinOption].as<std::string>(), run);
-  const std::optional<Invitation> invitation =
-      find_invitation(given, have_processes(names, registries));
-  if (!invitation) return run({});
-  return invitation->process == 0 ? run_leader(*invitation, run) : run_guest(*invitation, run);
+  const std::optional<JoinRequest> request =
+      find_join_request(given, have_processes(names, registries));
+  if (!request) return run({});
+  return request->process == 0 ? run_leader(*request, run) : run_joined_worker(*request, run);
 }
 
 }  // namespace shardproof

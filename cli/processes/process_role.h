@@ -1,49 +1,57 @@
-// Seat: the place of this process among those of a run: it runs the ranks of a process, or leads
-// those that do. Processes are started by this program, or by mpirun, srun or people, who start
-// several of this program that then come together at a rendezvous
-// (backends/remote/rendezvous/rendezvous.h).
+// Seat: the role of this process in a run of several processes: coordinator or worker. This program
+// starts the workers itself, or mpirun, srun or a user starts several copies of it. These copies
+// then meet at a rendezvous (backends/remote/rendezvous/rendezvous.h).
 #pragma once
 
+#include <boost/program_options.hpp>
 #include <functional>
 #include <memory>
 #include <string>
 
-#include "shardproof/cli/commands/command.h"
+#include "shardproof/engine/job/job.h"
 
 namespace shardproof {
 
-inline constexpr const char* kJoinOption = "join-crew";  // not for people
+inline constexpr const char* kJoinOption = "join-crew";  // internal: address of the coordinator
 
 class ListenAddress;  // backends/remote/rendezvous/listen_address.h
 struct ProgressPage;  // backends/remote/process/progress_page.h
 
+// Which availability read_backends asks of the backends.
+enum class Availability : uint8_t {
+  asked,                // can this process start all processes?
+  asked_beside_others,  // can it join processes that another program started?
+  known,                // nothing: the coordinator has asked already
+};
+
 struct ProcessRole {
   int process = 0;
-  int processes = 0;                     // that there are; 0: that is for the words to say
-  int number_here = 0;                   // of this process among those on its machine
-  std::shared_ptr<ListenAddress> place;  // of the first of them: where the others come
-  std::string address;                   // of the process that leads: this one is a worker
-  ProgressPage* progress = nullptr;      // where a worker writes down how far it has come
-  bool works() const { return !address.empty(); }
-  Availability viability() const {  // what is to be asked of backends from here
+  int processes = 0;                     // number of processes; 0: --processes or the default
+  int number_here = 0;                   // number of this process on its machine
+  std::shared_ptr<ListenAddress> place;  // coordinator: where the workers connect
+  std::string address;                   // worker: address of the coordinator
+  ProgressPage* progress = nullptr;      // worker: page for its progress
+  bool works() const { return !address.empty(); }  // true: a worker
+  Availability viability() const {
     if (works()) return Availability::known;
     return place ? Availability::asked_beside_others : Availability::asked;
   }
 };
 
-// Options that say where this process sits: --process, --rendezvous, and kJoinOption.
+// Options about the role of this process: --process, --rendezvous and kJoinOption.
 boost::program_options::options_description role_options();
 
-// Runs a command from its seat; the exit code. `names`: the backends, "local,mpi".
+// Finds the role of this process, calls `run` with it and returns the exit code. `names` are the
+// backends, such as "local,mpi".
 //
-// Of processes that somebody else started, the first one leads, runs a worker beside itself, and
-// alone says what goes wrong anywhere: the others end with 0. To be called before any thread is
-// started and any device is looked for, since a worker is a fork of the process that keeps it.
+// If another program started the processes, the first one is the coordinator. It starts one worker
+// of its own and reports all errors; the other processes return 0. Requires that no thread runs and
+// no device is open, because workers are forked.
 using Seated = std::function<int(const ProcessRole& role)>;
 int run_in_role(const boost::program_options::variables_map& given, const std::string& names,
                 const Registries& registries, const Seated& run);
 
-// Processes that mpirun or srun started together with this one, itself included; 0: none did.
+// Returns the number of processes that mpirun or srun started, including this one, or 0.
 int processes_beside();
 
 }  // namespace shardproof

@@ -120,7 +120,8 @@ std::vector<BoundArgument> bind_arguments(const OpRecord& op, const Expr& call,
     if (!call.keys[i].empty()) {
       at = index_of(op, other_of(op, *param_named(op, call.keys[i]), arg, is_number));
     } else if (next >= op.params.size()) {
-      throw_bad_input("{} takes at most {} arguments", op.name, op.params.size());
+      throw_bad_input("{} takes at most {} argument{}, found {}", op.name, op.params.size(),
+                      op.params.size() == 1 ? "" : "s", call.args.size());
     } else if (!takes_rest(op, next, arg)) {
       ++next;
     }

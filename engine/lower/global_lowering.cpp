@@ -71,9 +71,11 @@ class GlobalLowering : public Lowering {
                        "anyway");
     for (const std::string& verb : special_verbs())
       if (call.symbol == verb || call.symbol == verb + "_")
-        fail(call.place,
-             fmt::format("{} belongs to rank programs; a global program uses redistribute{}",
-                         call.symbol, namesake_hint(verb)));
+        fail(
+            call.place,
+            fmt::format(
+                "{} belongs to rank programs (\"ranks\"); in a global program write redistribute{}",
+                call.symbol, namesake_hint(verb)));
     return std::nullopt;
   }
 

@@ -25,7 +25,7 @@ std::string Lowering::nearest_name(const std::string& name) {
   NearestName nearest(name);
   for (const auto& [known, parts] : names_.all()) nearest.offer(known);
   for (const std::string& known : number_names()) nearest.offer(known);
-  return nearest.hint();
+  return nearest.best().empty() ? ": no tensor, let or earlier line has it" : nearest.hint();
 }
 
 NumberScope Lowering::scope(int64_t rank) {
@@ -150,8 +150,9 @@ Binding Lowering::lower(const Expr& expr) {
     case ExprKind::call: {
       const std::vector<ValueId> results = lower_call(expr, 1);
       if (results.size() != 1)
-        fail(expr.place, fmt::format("expected one value, found {}, which returns {} values",
-                                     expr.symbol, results.size()));
+        fail(expr.place,
+             fmt::format("{} gives {} values, expected one; bind each to a name: a, b = {}(..)",
+                         expr.symbol, results.size(), expr.symbol));
       return results[0];
     }
     case ExprKind::index: return lower_index(expr.args.at(0), expr.items, expr.place);
@@ -225,7 +226,8 @@ std::vector<ValueId> Lowering::lower_call(const Expr& call, size_t wanted) {
     for (const std::string& known : special_verbs()) nearest.offer(known);
     const std::string known = other_name_hint(verb);
     fail(call.place,
-         fmt::format("unknown op {}{}", call.symbol, known.empty() ? nearest.hint() : known));
+         fmt::format("unknown op {}{}", call.symbol, known.empty() ? nearest.hint() : known) +
+             (known.empty() && nearest.best().empty() ? "; shardproof list ops lists all" : ""));
   }
   if (wanted == 0 && !in_place)
     fail(call.place, fmt::format("the result of {} is dropped; bind it to a name", call.symbol));

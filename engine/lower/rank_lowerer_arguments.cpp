@@ -109,7 +109,9 @@ std::optional<PerRankNumber> RankLowerer::factor_of(const Expr* expr) {
 }
 
 Reduction RankLowerer::reduction_of(const Expr* expr, const SourceLocation& place, int64_t rank) {
-  if (!expr) fail(place, "expected a reduction: sum avg prod min max band bor bxor premul_sum(f)");
+  if (!expr)
+    fail(place,
+         "expected a reduction (sum avg prod min max band bor bxor premul_sum(f)), found none");
   if (expr->kind == ExprKind::name) {
     const std::string word = name_of(expr->name);
     NearestName nearest(word);
@@ -117,7 +119,8 @@ Reduction RankLowerer::reduction_of(const Expr* expr, const SourceLocation& plac
       if (word == known) return parse_reduction(word);
       nearest.offer(known);
     }
-    fail(expr->place, fmt::format("unknown reduction {}{}", word, nearest.hint()));
+    const std::string hint = word == "mean" ? "; did you mean \"avg\"?" : nearest.hint();
+    fail(expr->place, fmt::format("unknown reduction {}{}", word, hint));
   }
   if (const std::optional<PerRankNumber> factor = factor_of(expr))
     return {ReduceOp::premul_sum, factor->on(rank).real()};
@@ -135,7 +138,7 @@ PerRankNumber RankLowerer::peer_of(const Expr* expr, const Group& group, const c
     for (const Number& n : result.values)
       if (n.integer() < 0 || n.integer() >= group.size())
         fail(expr->place,
-             fmt::format("{}={} is outside of the group: expected an index in the group, 0 to {}",
+             fmt::format("{}={} is outside the group: expected an index in the group, 0 to {}",
                          what, n.integer(), group.size() - 1));
     return result;
   }

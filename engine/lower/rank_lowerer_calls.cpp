@@ -226,7 +226,7 @@ std::vector<ValueId> RankLowerer::collective(const Expr& call, CollectiveKind ki
     if (root) c.root = root->on(lanes[0]).integer();
     if (root && (c.root < 0 || c.root >= group.size()))
       fail(args.take(9, "root")->place,
-           fmt::format("root={} is outside of the group: expected an index in the group, 0 to {}",
+           fmt::format("root={} is outside the group: expected an index in the group, 0 to {}",
                        c.root, group.size() - 1));
     if (input != kNoValue) {
       c.dtype = value(input).dtype;

@@ -166,11 +166,13 @@ void read_shard(Reader& in, PlacementText& entry) {
   entry.placement = shard;
 }
 
-// Returns the placement to write in place of a word of PyTorch; empty for any other word.
+// Returns the placement to write in place of a word of PyTorch or JAX; empty for any other word.
 std::string_view placement_for(std::string_view word) {
-  if (word == "Shard" || word == "shard") return "; write S(0)";
-  if (word == "Replicate" || word == "replicate") return "; write R";
-  if (word == "Partial" || word == "partial") return "; write P(sum)";
+  if (word == "Shard" || word == "shard" || word == "s") return "; write S(0)";
+  if (word == "Replicate" || word == "replicate" || word == "r" || word == "None")
+    return "; write R";
+  if (word == "Partial" || word == "partial" || word == "_Partial" || word == "p")
+    return "; write P(sum)";
   return "";
 }
 

@@ -124,7 +124,10 @@ DType dtype_named(std::string_view text) {
       throw_bad_input("unknown dtype \"{}\"; did you mean \"{}\"?", text, name(here));
   NearestName nearest(text);
   for (int i = 0; i < kDTypeCount; ++i) nearest.offer(name(static_cast<DType>(i)));
-  throw_bad_input("unknown dtype \"{}\"{}", text, nearest.hint());
+  std::string known;
+  for (int i = 0; i < kDTypeCount && nearest.best().empty(); ++i)
+    known += fmt::format("{} {}", i == 0 ? "; expected one of" : "", name(static_cast<DType>(i)));
+  throw_bad_input("unknown dtype \"{}\"{}{}", text, nearest.hint(), known);
 }
 
 }  // namespace shardproof

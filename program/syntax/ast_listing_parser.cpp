@@ -104,7 +104,7 @@ Statement LineParser::assignment() {
   const bool indexed = statement.kind == StatementKind::assign_index;
   while (!indexed && lexer_.accept(",")) statement.targets.push_back(bound_name("a name"));
   refuse_python(first);
-  lexer_.expect("=", indexed ? "\"=\"" : "\"=\", \",\" or \"(\"");
+  lexer_.expect("=", indexed ? "\"=\"" : "\"=\", \",\" or \"(\" after a name, as in y = x @ w");
   statement.value = parser_.expression();
   if (!indexed && lexer_.accept("as")) {
     statement.has_claim = true;

@@ -36,6 +36,14 @@ void refuse_control_characters(std::string_view text, int line) {
   }
 }
 
+// For the usual slips of people who know Python.
+std::string_view hint(const Token& found) {
+  if (found.is("\"")) return "; text is in single quotes, placements have none";
+  if (found.is(";")) return "; write one statement a line";
+  if (found.is("as")) return "; \"as\" and its placements end a line: y = x @ w as tp:P(sum)";
+  return "";
+}
+
 }  // namespace
 
 std::string describe(const Token& token) {
@@ -48,7 +56,7 @@ void fail(SourceLocation place, std::string message) {
 }
 
 void fail_expected(std::string_view expected, const Token& found) {
-  fail(found.place, fmt::format("expected {}, found {}", expected, describe(found)));
+  fail(found.place, fmt::format("expected {}, found {}{}", expected, describe(found), hint(found)));
 }
 
 Lexer::Lexer(std::string_view text, int line, Comments comments)

@@ -1,3 +1,4 @@
+// Implements detail/json_reader.h.
 #include "shardproof/scenarios/json/json_reader.h"
 
 #include <algorithm>
@@ -14,8 +15,8 @@ void JsonReader::expected(std::string_view what) const {
   refuse(fmt::format("expected {}, found {}", what, found));
 }
 
-const std::string& JsonReader::text() const {
-  if (kind() != JsonKind::text) expected("a string");
+const std::string& JsonReader::text(std::string_view what) const {
+  if (kind() != JsonKind::text) expected(what);
   return tree_->text;
 }
 
@@ -29,16 +30,16 @@ bool JsonReader::flag() const {
   return tree_->boolean;
 }
 
-std::vector<JsonReader> JsonReader::items() const {
-  if (kind() != JsonKind::list) expected("a list");
+std::vector<JsonReader> JsonReader::items(std::string_view what) const {
+  if (kind() != JsonKind::list) expected(what);
   std::vector<JsonReader> out;
   for (size_t i = 0; i < tree_->items.size(); ++i)
     out.emplace_back(tree_->items[i], path_ + "/" + std::to_string(i));
   return out;
 }
 
-std::vector<std::pair<std::string, JsonReader>> JsonReader::members() const {
-  if (kind() != JsonKind::object) expected("an object");
+std::vector<std::pair<std::string, JsonReader>> JsonReader::members(std::string_view what) const {
+  if (kind() != JsonKind::object) expected(what);
   std::vector<std::pair<std::string, JsonReader>> out;
   for (size_t i = 0; i < tree_->items.size(); ++i)
     out.emplace_back(tree_->keys[i],
@@ -46,10 +47,12 @@ std::vector<std::pair<std::string, JsonReader>> JsonReader::members() const {
   return out;
 }
 
-JsonReader JsonReader::at(std::string_view key) const {
+JsonReader JsonReader::at(std::string_view key, std::string_view example) const {
   if (kind() != JsonKind::object) expected("an object");
   const JsonTree* found = tree_->find(key);
-  if (found == nullptr) refuse(fmt::format("key \"{}\" is missing", key));
+  if (found == nullptr)
+    refuse(
+        fmt::format("key \"{}\" is missing{}{}", key, example.empty() ? "" : "; write ", example));
   return {*found, path_ + pointer_step(key)};
 }
 
@@ -59,7 +62,9 @@ void JsonReader::check_keys(const std::vector<std::string_view>& known) const {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     NearestName nearest(key);
     for (const std::string_view candidate : known) nearest.offer(candidate);
-    throw Error(ErrorKind::bad_input, "unknown key" + nearest.hint(),
+    const std::string keys =
+        nearest.best().empty() ? fmt::format("; known keys are {}", fmt::join(known, " ")) : "";
+    throw Error(ErrorKind::bad_input, "unknown key" + nearest.hint() + keys,
                 {"", path_ + pointer_step(key), 0, 0});
   }
 }

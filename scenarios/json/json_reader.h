@@ -1,5 +1,5 @@
-// JsonReader: a JsonTree with its path, for reading with checked types: every refusal names the
-// path of the key, what was expected and what was found. The tree must outlive the reader.
+// JsonReader: reads a JsonTree with checked types. Its errors state the JSON path, what was
+// expected and what was found. The tree must outlive the reader.
 #pragma once
 
 #include <initializer_list>
@@ -22,19 +22,24 @@ class JsonReader {
   JsonKind kind() const { return tree_->kind; }
   bool has(std::string_view key) const { return tree_->find(key) != nullptr; }
 
-  // Throw Error(bad_input) when the value is of another kind.
-  const std::string& text() const;
+  // Each throws Error(bad_input) if the value is of another kind.
+  const std::string& text(std::string_view what = "a string") const;
   int64_t integer() const;
   bool flag() const;
-  std::vector<JsonReader> items() const;                            // of a list
-  std::vector<std::pair<std::string, JsonReader>> members() const;  // of an object
-  JsonReader at(std::string_view key) const;                        // must be there
-  // Every key must be one of `known`; else the nearest of them is named.
+  // The items of a list, the members of an object. `what` describes them in the message.
+  std::vector<JsonReader> items(std::string_view what = "a list") const;
+  std::vector<std::pair<std::string, JsonReader>> members(
+      std::string_view what = "an object") const;
+  // The value of a key. If the key is missing, the message ends with `example`.
+  JsonReader at(std::string_view key, std::string_view example = "") const;
+  // Throws Error(bad_input) at the first key that is not one of `known`. The message names the
+  // nearest known key, or all of them.
   void check_keys(const std::vector<std::string_view>& known) const;
 
+  // Throw Error(bad_input) at this path: with a message, or "expected WHAT, found VALUE".
   [[noreturn]] void refuse(const std::string& message) const;
   [[noreturn]] void expected(std::string_view what) const;
-  // Runs `action`; an Error leaves with this path where it had none.
+  // Returns what `action` returns. Adds this path to an Error without one.
   template <typename Action>
   auto inside(Action action) const {
     try {

@@ -1,3 +1,4 @@
+// Implements detail/json_tree.h except read_json, which is in read_json.cpp.
 #include "shardproof/scenarios/json/json_tree.h"
 
 #include <fmt/format.h>

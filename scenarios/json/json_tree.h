@@ -1,6 +1,6 @@
-// JsonTree: a JSON text as a plain value that keeps the order of keys. `read_json` is the only
-// place where the project reads JSON: UTF-8, `//` and `/* */` comments, no trailing commas, no key
-// twice in an object, at most kMaxJsonDepth levels, integers that fit 64 bits.
+// JsonTree: a JSON text as a value that keeps the order of keys. All JSON input of the project is
+// read by read_json. It accepts UTF-8 with `//` and `/* */` comments. It refuses trailing commas,
+// duplicate keys, more than kMaxJsonDepth levels, and integers that do not fit 64 bits.
 #pragma once
 
 #include <cstdint>
@@ -22,26 +22,27 @@ struct JsonTree {
   int64_t integer = 0;
   double real = 0;
   std::string text;
-  std::vector<JsonTree> items;    // of a list, or the values of an object
-  std::vector<std::string> keys;  // of an object, beside items
+  std::vector<JsonTree> items;    // items of a list, or values of an object
+  std::vector<std::string> keys;  // keys of an object, in the order of `items`
   bool operator==(const JsonTree&) const = default;
 
-  static JsonTree of(std::string text);
-  const JsonTree* find(std::string_view key) const;
-  JsonTree& at_or_add(const std::string& key);
-  void erase(std::string_view key);
+  static JsonTree of(std::string text);              // returns a text
+  const JsonTree* find(std::string_view key) const;  // null if there is no such key
+  JsonTree& at_or_add(const std::string& key);       // adds null
+  void erase(std::string_view key);                  // does nothing if there is no such key
 };
 
-// Throws Error(bad_input) with line and column of the text.
+// Parses a text. Throws Error(bad_input) with line and column.
 JsonTree read_json(std::string_view text);
-// One line; what a case's name and messages show.
+// Returns the JSON text in one line, for messages and names of cases.
 std::string to_string(const JsonTree& tree);
-std::string quoted_json(std::string_view text);  // with quotes and escapes
+// Returns the text with quotes and escapes.
+std::string quoted_json(std::string_view text);
 
-// Control characters as JSON escapes them: what is shown stays one line.
+// Returns the text with control characters as JSON escapes, so that it stays one line.
 std::string without_controls(std::string_view text);
 
-// A key of an object as a step of a JSON pointer: "~", "/" and control characters are escaped.
+// Returns "/KEY" for a JSON pointer, with "~", "/" and control characters escaped.
 std::string pointer_step(std::string_view key);
 
 }  // namespace shardproof

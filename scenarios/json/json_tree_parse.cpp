@@ -1,3 +1,5 @@
+// Implements read_json of detail/json_tree.h with the SAX parser of nlohmann-json. Steps: check
+// UTF-8, parse, build the tree, and turn each parse error into an Error with line and column.
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -17,7 +19,7 @@ Where place_of_byte(std::string_view text, size_t byte) {
     if (c == '\n') {
       ++where.line;
       where.column = 1;
-    } else if ((c & 0xc0) != 0x80) {  // a character counts once, however many bytes it has
+    } else if ((c & 0xc0) != 0x80) {  // columns count characters, not bytes
       ++where.column;
     }
   }
@@ -28,8 +30,8 @@ Where place_of_byte(std::string_view text, size_t byte) {
   throw Error(ErrorKind::bad_input, std::move(message), place_of_byte(text, byte));
 }
 
-// Length of the UTF-8 character at `at`, or 0. No overlong forms, surrogates or values above
-// U+10FFFF.
+// Returns the bytes of the UTF-8 character at `at`, or 0 if it is malformed: overlong forms,
+// surrogates and values above U+10FFFF are.
 size_t character_length(std::string_view text, size_t at) {
   const auto byte = [&](size_t i) {
     return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0U;
@@ -60,14 +62,14 @@ void check_utf8(std::string_view text) {
       refuse(
           text, at,
           fmt::format("expected UTF-8, found byte 0x{:02x}", static_cast<unsigned char>(text[at])));
-    // The parser below takes a zero byte for the end of the text.
+    // nlohmann's parser would stop at a zero byte.
     if (text[at] == '\0') refuse(text, at, "expected text, found a zero byte");
     at += length;
   }
 }
 
-// Builds the tree without recursion. nlohmann's SAX gives no places, but the lexer has just read
-// what it reports, so `cursor` is where that ends.
+// Builds the tree from SAX events without recursion. The events have no positions, but the lexer
+// has just read the reported token, so the token ends at `cursor`.
 class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
  public:
   TreeBuilder(std::string_view text, const char* const& cursor) : text_(text), cursor_(cursor) {}
@@ -106,16 +108,17 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   bool key(std::string& key) override {
     if (!open_.back().keys.insert(key).second)
       refuse(text_, before(key.size() + 2),
-             fmt::format("key {} stands twice in one object", quoted_json(key)));
+             fmt::format("key {} occurs twice in one object", quoted_json(key)));
     key_ = std::move(key);
     return true;
   }
   bool parse_error(size_t byte, const std::string& token,
                    const nlohmann::json::exception& e) override {
-    // nlohmann names itself, the place and then the matter; only the last is for the user.
+    // The message is "[json.exception...] parse error at line 1, column 2: syntax error while
+    // parsing value - unexpected ...". Only the last part is shown.
     std::string what = e.what();
     if (what.find("number overflow") != std::string::npos)
-      refuse(text_, byte, "a number that is too large");
+      refuse(text_, byte, "expected a number in the range of a double, found a larger one");
     const size_t matter = what.find("syntax error");
     if (matter != std::string::npos) what = what.substr(matter);
     const size_t dash = what.find(" - ");
@@ -124,25 +127,40 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
       if (c == '\n') c = ' ';
     byte = std::max(byte, length_of(what, token)) - length_of(what, token) + 1;
     if (what.size() > 240) what = what.substr(0, 240) + "...";
-    refuse(text_, byte == 0 ? 0 : byte - 1, "JSON syntax: " + what);
+    const size_t at = byte == 0 ? 0 : byte - 1;
+    refuse(text_, at, fmt::format("JSON syntax: {}{}", what, hint(at)));
   }
 
  private:
-  // Of the token that should not stand there: it is told where it begins. The lexer keeps the
-  // texts of strings and numbers alone.
+  // For the usual slips, by the character at the error and the one before it.
+  std::string_view hint(size_t at) const {
+    if (text_.find_first_not_of(" \t\r\n") == std::string_view::npos)
+      return "; the file is empty: shardproof new mlp prints a scenario to start from";
+    const char found = at < text_.size() ? text_[at] : '\0';
+    const size_t last =
+        at == 0 ? std::string_view::npos : text_.find_last_not_of(" \t\r\n", at - 1);
+    const bool behind_comma = last != std::string_view::npos && text_[last] == ',';
+    if ((found == '}' || found == ']') && behind_comma)
+      return "; JSON has no comma behind the last entry";
+    if (found == '\'') return "; JSON strings are in double quotes";
+    if (found == 'T' || found == 'F' || found == 'N') return "; JSON writes true, false and null";
+    return "";
+  }
+  // Returns the length of the unexpected token, to report where it begins. nlohmann gives the text
+  // of string and number tokens only.
   static size_t length_of(const std::string& what, const std::string& token) {
     if (what.starts_with("unexpected string") || what.starts_with("unexpected number"))
       return token.size();
     if (what.starts_with("unexpected false")) return 5;
     return what.starts_with("unexpected true") || what.starts_with("unexpected null") ? 4 : 1;
   }
-  // Where the token of this length began that the lexer has just read.
+  // Returns where the token of this length that ends at the cursor begins.
   size_t before(size_t length) const {
     const auto end = static_cast<size_t>(cursor_ - text_.data());
     return end > length ? end - length : 0;
   }
   [[noreturn]] void refuse_integer(const std::string& raw) {
-    // A number ends where the next character has been read.
+    // The lexer reads one character past a number.
     refuse(text_, before(raw.size() + 1), "integer " + raw.substr(0, 40) + " does not fit 64 bits");
   }
 
@@ -173,10 +191,10 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  // A tree that is not at its end. It stays in place: only the innermost list grows.
+  // An unfinished list or object. Its address is stable, because only the innermost one grows.
   struct Open {
     JsonTree* tree;
-    std::set<std::string> keys;  // a file may have very many
+    std::set<std::string> keys;  // for finding duplicates fast
   };
 
   std::string_view text_;
@@ -186,7 +204,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   std::string key_;
 };
 
-// Hands the text to the lexer byte by byte, so that its progress can be seen.
+// Input iterator that stores the lexer's position in `cursor`.
 class CountedBytes {
  public:
   using difference_type = std::ptrdiff_t;

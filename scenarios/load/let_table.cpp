@@ -1,3 +1,6 @@
+// Implements detail/let_table.h. Names are pasted as text first ("$name"), then evaluated as
+// expressions in order of writing. An Error of evaluation is stored and thrown where the name is
+// used, because a let that is only pasted may hold any text.
 #include "shardproof/scenarios/load/let_table.h"
 
 #include "shardproof/program/value/names.h"
@@ -16,16 +19,20 @@ std::string pasted_text(const JsonTree& tree) {
   return "[" + out + "]";
 }
 
+std::string list_text(int64_t size) {
+  return fmt::format("a list of {} entries, as in the lists before it", size);
+}
+
 struct NestedReader {
   const NumberScope& scope;
   const std::function<void(const Number&)>& check;
   NestedNumbers out;
 
-  // `first`: along the first items, which give the shape.
+  // `first`: all lists around are the first of their lists; their lengths become the shape.
   void read(const JsonReader& reader, int depth, bool first) {
     Dims& shape = out.shape;
     if (reader.kind() != JsonKind::list) {
-      if (depth != shape.size()) reader.expected(fmt::format("a list of {}", shape[depth]));
+      if (depth != shape.size()) reader.expected(list_text(shape[depth]));
       const Number number = read_number(reader, scope);
       if (check)
         reader.inside([&] {
@@ -40,7 +47,7 @@ struct NestedReader {
     const auto size = static_cast<int64_t>(items.size());
     if (first) shape.push_back(size);
     if (depth >= shape.size()) reader.expected("a number");
-    if (shape[depth] != size) reader.expected(fmt::format("a list of {}", shape[depth]));
+    if (shape[depth] != size) reader.expected(list_text(shape[depth]));
     for (size_t i = 0; i < items.size(); ++i) read(items[i], depth + 1, first && i == 0);
   }
 };
@@ -82,8 +89,11 @@ std::string LetTable::paste_text(const std::string& text, const std::string& pat
     if (found == lets_.end()) {
       NearestName nearest(name);
       for (const std::string& known : names_) nearest.offer(known);
-      throw Error(ErrorKind::bad_input, fmt::format("unknown name ${}{}", name, nearest.hint()),
-                  {"", path, 0, static_cast<int>(i) + 1});
+      throw Error(
+          ErrorKind::bad_input,
+          fmt::format("unknown name ${}{}", name,
+                      nearest.best().empty() ? ": no let before it has this name" : nearest.hint()),
+          {"", path, 0, static_cast<int>(i) + 1});
     }
     if (out.size() + found->second.text.size() > kMaxPastedBytes)
       throw Error(ErrorKind::limit, "more than 1 MiB of text after pasting",
@@ -108,7 +118,7 @@ void LetTable::paste(JsonTree& tree, const std::string& path) const {
     std::string key = paste_text(tree.keys[i], step);
     if (key != tree.keys[i] && tree.find(key) != nullptr)
       throw Error(ErrorKind::bad_input,
-                  fmt::format("key {} stands twice after pasting", quoted_json(key)),
+                  fmt::format("key {} occurs twice after pasting", quoted_json(key)),
                   {"", step, 0, 0});
     tree.keys[i] = std::move(key);
     paste(tree.items[i], step);
@@ -133,10 +143,15 @@ Number LetTable::evaluate_tree(const JsonTree& tree) const {
 
 std::optional<Number> LetTable::number_of(const std::string& name) const {
   const auto found = lets_.find(name);
-  if (found == lets_.end()) return std::nullopt;
+  if (found == lets_.end()) {
+    NearestName nearest(name);
+    for (const std::string& known : names_) nearest.offer(known);
+    throw_bad_input("unknown name \"{}\"{}", name,
+                    nearest.best().empty() ? "; \"let\" defines names of numbers" : nearest.hint());
+  }
   const Let& let = found->second;
   if (let.error) throw *let.error;
-  if (!let.value) throw_bad_input("{} is not known yet: a let may use only those before it", name);
+  if (!let.value) throw_bad_input("{} has no value yet: a let may use only lets before it", name);
   return let.value;
 }
 

@@ -1,6 +1,5 @@
-// LetTable: the `let` of a scenario. A text is pasted as it stands ("$name") and read as an
-// expression only where its bare name is used, so a name that cannot be evaluated is an error only
-// then.
+// LetTable: the `let` of a scenario. "$name" pastes the text of a let. A bare name in an expression
+// is its number. A let that is no number is an error only where its bare name is used.
 #pragma once
 
 #include <functional>
@@ -19,18 +18,20 @@ namespace shardproof {
 class LetTable {
  public:
   LetTable() = default;
-  explicit LetTable(const JsonReader& let);  // an object; texts paste those before them
+  explicit LetTable(const JsonReader& let);  // pastes earlier lets into later ones
 
-  // Replaces "$name" in every string below `tree`, keys included.
+  // Replaces "$name" in every text and key below `tree`. Throws Error(bad_input) for an unknown
+  // name and Error(limit) above 1 MiB.
   void paste(JsonTree& tree, const std::string& path) const;
-  // Evaluates in order of writing; size(axis) knows `meshes`.
+  // Evaluates all lets in order of writing. `meshes` gives the values of size(axis).
   void evaluate_all(const NamedMeshes& meshes);
 
-  // Lets and size(axis). A name whose expression failed throws its error. Outlived by the table.
+  // Returns the scope of lets and size(axis). It throws the error of a let whose expression failed.
+  // The table must outlive the scope.
   NumberScope scope() const;
-  std::vector<std::pair<std::string, Number>> numbers() const;  // those that are numbers
+  std::vector<std::pair<std::string, Number>> numbers() const;  // lets with a value
   const std::vector<std::string>& names() const { return names_; }
-  // Throws the error of every let that failed and whose name the listing reads.
+  // Throws the error of a let that failed if the listing reads its name.
   void check_uses(const Listing& listing) const;
 
  private:
@@ -50,12 +51,13 @@ class LetTable {
   NamedMeshes meshes_;
 };
 
-// Number of a JSON value: a number, a boolean, an expression in a string, or a list of such.
+// Return the number of a JSON value: a number, a boolean, an expression in a text, or a list of
+// these. Throw Error(bad_input).
 Number read_number(const JsonReader& reader, const NumberScope& scope);
 int64_t read_integer(const JsonReader& reader, const NumberScope& scope);
 
-// Nested lists of equal length as one row-major list; a bare number has no dims. `check` refuses
-// elements.
+// Reads nested lists of equal lengths as a shape and row-major elements; a bare number has no dims.
+// `check` throws for an element that is not allowed.
 struct NestedNumbers {
   Dims shape;
   std::vector<Number> elements;

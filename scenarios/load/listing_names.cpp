@@ -1,3 +1,4 @@
+// Implements detail/visit_listing.h.
 #include "shardproof/scenarios/load/listing_names.h"
 
 #include <functional>
@@ -5,7 +6,7 @@
 namespace shardproof {
 namespace {
 
-// Depth is capped by the parser.
+// Visits all expressions and statements of a listing. The parser limits the depth.
 struct Visitor {
   std::function<void(const Expr&)> on_expr;
   std::function<void(const Statement&)> on_statement;

@@ -1,5 +1,4 @@
-// What a listing mentions, without knowing what it means: names, verbs, streams. For checks before
-// a run.
+// Names, verbs and streams that occur in a listing, for checks before a run.
 #pragma once
 
 #include <string>
@@ -12,10 +11,10 @@ namespace shardproof {
 
 using NameUse = std::pair<std::string, SourceLocation>;
 
-// In order of writing; a name that is mentioned often stands often.
+// Return all occurrences in order of writing.
 std::vector<NameUse> names_read(const Listing& listing);
 std::vector<NameUse> verbs_called(const Listing& listing);
-std::vector<NameTemplate> names_bound(const Listing& listing);  // of values and numbers
-std::vector<NameUse> streams_named(const Listing& listing);     // of `on name:`, without holes
+std::vector<NameTemplate> names_bound(const Listing& listing);  // names of values and numbers
+std::vector<NameUse> streams_named(const Listing& listing);     // names in `on name:` without holes
 
 }  // namespace shardproof

@@ -1,3 +1,6 @@
+// Implements load.h (load_text, load_file) and scenario.h (filled). Steps: parse the JSON text,
+// check the version, expand the sweep, apply --set, read each case. If a case expects bad input,
+// its Error is stored in the case.
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,28 +15,29 @@ namespace shardproof {
 namespace {
 
 void check_version(const JsonReader& root) {
-  if (root.kind() != JsonKind::object) root.expected("a scenario: an object");
-  const JsonReader version = root.at("version");
+  if (root.kind() != JsonKind::object) root.expected("a scenario, which is an object");
+  const JsonReader version = root.at("version", "\"version\": 1");
   const int64_t number = version.integer();
   if (number > kLanguageVersion)
     throw Error(
         ErrorKind::unsupported,
-        fmt::format("version {} of the scenario language is newer than this tool, which knows {}",
+        fmt::format("version {} of the scenario language is newer than this tool, which reads {}",
                     number, kLanguageVersion),
         {"", version.path(), 0, 0});
-  if (number < 1) version.expected("version 1");
+  if (number < 1) version.expected("1");
 }
 
-// Set by the sweep as well as by the command line: which one is meant?
+// Refuses --set of a name that the sweep sets too.
 void check_overrides(const LoadOptions& options, const std::vector<SweepCase>& cases) {
   for (const auto& [name, text] : options.set)
     for (const SweepCase& one : cases)
       for (const auto& [key, value] : one.settings)
         if (key == name)
-          throw_bad_input("--set {}: the sweep sets it; choose one of its cases with --case", name);
+          throw_bad_input("--set {}: the sweep sets this let; choose one of its cases with --case",
+                          name);
 }
 
-// What is wrong with an `expect` is never the refusal that it asks for.
+// True if the path lies in an `expect`. An error there is never the bad input that it expects.
 bool is_in_expect(std::string_view path) {
   constexpr std::string_view kPhases = "/phases/";
   if (path.starts_with(kPhases)) {
@@ -55,7 +59,7 @@ Case read_case(const JsonTree& root, const SweepCase& one, const LoadOptions& op
     const bool expected =
         out.refusal.verdict == Verdict::bad_input && !is_in_expect(error.where().path);
     if (expected && error.kind() != ErrorKind::unsupported) {
-      check_expect_keys(JsonReader(*expect, "/expect"));  // nobody has come that far
+      check_expect_keys(JsonReader(*expect, "/expect"));  // load_phases has not read it yet
       out.refused = error;
       return out;
     }
@@ -66,7 +70,8 @@ Case read_case(const JsonTree& root, const SweepCase& one, const LoadOptions& op
   return out;
 }
 
-// Parts of a norm add up to no negative number: drawn ones lose their sign, given ones are refused.
+// A tensor placed as P(norm(p)) has no negative elements: takes the absolute value of drawn
+// elements and refuses given ones.
 void make_norms(const Fill& fill, JobInput& input) {
   const bool is_norm = std::any_of(
       input.spec.placements().begin(), input.spec.placements().end(), [](const Placement& own) {
@@ -79,8 +84,8 @@ void make_norms(const Fill& fill, JobInput& input) {
   for (double& value : values) {
     if (value < 0 && !drawn)
       throw Error(ErrorKind::bad_input,
-                  fmt::format("{} is no norm, as {} says; it may not be negative", value,
-                              placements_text(input.spec)),
+                  fmt::format("expected no negative element in a tensor placed as {1}, found {0}",
+                              value, placements_text(input.spec)),
                   Where{"", "/tensors/" + input.name, 0, 0});
     value = std::fabs(value);
   }

@@ -1,6 +1,5 @@
-// Loading: from a file or a text to a Scenario. The only reader of scenario files; throws Error
-// with file and place for everything that can be wrong before a run (scenario language, section
-// 14).
+// Loading: reads a scenario file or text. Everything that can be wrong before a run is an Error
+// with file and place (docs/language.md, section 14).
 #pragma once
 
 #include <optional>
@@ -19,28 +18,32 @@ inline constexpr int64_t kMaxCases = 10000;
 struct LoadOptions {
   std::vector<std::pair<std::string, std::string>> set;  // --set name=text: overrides a `let`
   int64_t max_ranks = int64_t{1} << 20;
-  int64_t max_bytes = 0;  // of tensors; 0: half of the machine's memory
+  int64_t max_bytes = 0;  // limit for all tensors; 0: half of the memory
   int64_t max_cases = kMaxCases;
-  std::string folder;  // where a topology file is looked for
+  std::string folder;  // base of the relative path of a topology file
 };
 
-// `file` is the name that errors and reports carry.
+// Return the scenario. `file` is its name in errors and reports. Throw Error(bad_input),
+// Error(limit), Error(unsupported), and load_file also Error(io).
 Scenario load_text(std::string_view text, const std::string& file, const LoadOptions& options = {});
 Scenario load_file(const std::string& path, const std::string& file,
                    const LoadOptions& options = {});
 
-// The scenario files that a path means: itself, or the *.json below a folder, in order of their
-// names; standard input, which is read at once, for "-".
+// A scenario file of the command line.
 struct ScenarioPath {
   std::string path;  // to open
-  std::string file;  // to show: never absolute
-  std::string
-      group;  // first folder below the path, for the table of a folder; empty for a single file
-  std::optional<std::string> text = {};  // of standard input
+  std::string file;  // name in reports: never absolute
+  // Row in the table of a folder: the first folder below the path. Empty for a single file.
+  std::string group;
+  std::optional<std::string> text = {};  // contents, if read from standard input
 };
+// Returns the file `path`, or all *.json below the folder `path` in order of their names, or for
+// "-" standard input, which is read here. Throws Error(io) if there is no such file.
 std::vector<ScenarioPath> find_scenarios(const std::string& path);
-std::string read_file(const std::string& path, const std::string& file);  // Error(io)
+// Returns the contents of a file. Throws Error(io) with the name `file`.
+std::string read_file(const std::string& path, const std::string& file);
 
+// Returns half of the memory of this machine in bytes.
 int64_t default_max_bytes();
 
 }  // namespace shardproof

@@ -1,3 +1,4 @@
+// Implements Setting of detail/setting.h.
 #include "shardproof/scenarios/load/load_context.h"
 
 #include <optional>
@@ -8,7 +9,8 @@
 namespace shardproof {
 namespace {
 
-// Axes of the mesh joined by +, each once; nothing when they are something else.
+// Returns the axes of a name such as "tp+dp" in mesh order, "dp+tp", or nothing if it is no such
+// name.
 std::optional<std::string> in_mesh_order(const std::string& name, const Mesh& mesh) {
   std::set<std::string> axes;
   std::istringstream in(name);
@@ -47,7 +49,7 @@ std::string LoadContext::group_name(const std::string& name) const {
     if (const std::optional<std::string> found = in_mesh_order(name, mesh)) return *found;
     for (const MeshAxis& axis : mesh.axes()) nearest.offer(axis.name);
   }
-  throw_bad_input("{} is neither an axis, axes such as dp+tp, world nor a group{}",
+  throw_bad_input("expected an axis, axes such as dp+tp, world or a name of \"groups\", found {}{}",
                   quoted_json(name), nearest.hint());
 }
 

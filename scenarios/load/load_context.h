@@ -1,4 +1,5 @@
-// Setting: what the parts of a case are read against: meshes, world, lets, default dtype, limits.
+// Setting: meshes, world, lets, default dtype and limits that the readers of a case need; and these
+// readers. All of them throw Error(bad_input) with the JSON path.
 #pragma once
 
 #include "shardproof/engine/check/check.h"
@@ -15,13 +16,13 @@ struct LoadContext {
   DType dtype = DType::f32;
   const LetTable* lets = nullptr;
   const LoadOptions* options = nullptr;
-  bool timed = false;  // a topology is given
+  bool timed = false;  // true: the file has a topology
 
   NumberScope scope() const { return lets->scope(); }
-  const Mesh& mesh(const std::string& name) const;  // key of `meshes`
-  Lanes ranks(const JsonReader& selector) const;    // a text
-  // A group's name as calls print it: axes in mesh order joined by +, "world" or a name of
-  // `groups`. `name` may have the axes in any order. Throws when unknown.
+  const Mesh& mesh(const std::string& name) const;  // throws if unknown
+  Lanes ranks(const JsonReader& selector) const;    // ranks of a selector text
+  // Returns the name of a group as calls print it: axes in mesh order joined by +, "world" or a
+  // name of `groups`. `name` may have the axes in any order. Throws if it is unknown.
   std::string group_name(const std::string& name) const;
 };
 
@@ -32,20 +33,22 @@ struct ReadTensor {
 std::vector<ReadTensor> read_tensors(const JsonReader& tensors, const LoadContext& context);
 std::vector<JobOutput> read_outputs(const JsonReader& outputs, const LoadContext& context);
 
-// Only verdict, error, name and line: what a refused case is compared with.
+// Reads only verdict, error, name and line, with which a refused case is compared.
 Expect read_refusal(const JsonReader& expect);
-void check_expect_keys(const JsonReader& expect);  // refuses those that no `expect` has
+// Refuses unknown keys of an `expect`.
+void check_expect_keys(const JsonReader& expect);
 Expect read_expect(const JsonReader& expect, const LoadContext& context);
-// Its key `precision`.
+// Reads the key `precision` of an `expect`.
 std::vector<PrecisionLimit> read_precision_limits(const JsonReader& expect,
                                                   const LoadContext& context);
-// Values, axes and lines that it names must be there. Throws Error at their path.
+// Refuses names of values, axes and lines in an `expect` that the job does not have.
 void check_expected_names(const JsonReader& reader, const Expect& expect, const Job& job);
-// Values with a limit on precision must have one: a name that the lowered program does not bind, a
-// dtype without rounding, f64 and c128 are refused. Throws Error at the limit's path.
+// Refuses a limit on the precision of a name that the lowered program does not bind, of a dtype
+// without rounding, of f64 and of c128.
 void check_limited_values(const Job& job, const LoweredJob& lowered);
 
-// Builds one case from the root object with the sweep's settings in it. Throws Error.
+// Returns the phases of one case. `root` contains the settings of the sweep. Also throws
+// Error(limit).
 std::vector<Phase> load_phases(const JsonTree& root, const LoadOptions& options);
 
 }  // namespace shardproof

@@ -1,3 +1,6 @@
+// Implements the functions of detail/setting.h that read an `expect`. Keys are read in groups: the
+// verdict and its message, the place of the finding, counts, then quantities by rank and values by
+// name.
 #include <cmath>
 
 #include "shardproof/program/value/quantity.h"
@@ -7,12 +10,12 @@
 namespace shardproof {
 namespace {
 
-const std::vector<std::string_view> kKeys = {
+const std::vector<std::string_view> kExpectKeys = {
     "verdict",     "findings", "undecided", "precision", "line",   "ranks",      "name",
     "ratio",       "call",     "error",     "bytes",     "values", "placements", "local",
     "collectives", "time",     "peak",      "exposed",   "bubble", "slowdown"};
 
-// Those that this version can find.
+// Names of all verdicts that this version can find.
 std::string known_verdicts() {
   std::string out;
   for (int i = 0; i < kVerdictCount; ++i) {
@@ -36,7 +39,7 @@ Verdict read_verdict(const JsonReader& reader) {
                             hint.empty() ? "; the" : hint + " The", known_verdicts()));
 }
 
-// `unit`: what the number is measured in; a bare number is bytes as well, but no time.
+// Reads a condition on a number with a unit. A number without a unit may be bytes, but not a time.
 Condition read_condition(const JsonReader& reader, const NumberScope& scope,
                          Unit unit = Unit::none) {
   if (reader.kind() == JsonKind::real || reader.kind() == JsonKind::integer)
@@ -51,25 +54,25 @@ Condition read_condition(const JsonReader& reader, const NumberScope& scope,
   return condition;
 }
 
-// Refuses what nothing meets that is counted from `least`.
-Condition counted(Condition condition, int64_t least, const JsonReader& reader) {
+// Refuses a condition that no number from `least` upwards meets.
+Condition require_reachable(Condition condition, int64_t least, const JsonReader& reader) {
   using Form = Condition::Form;
   const Form form = condition.form();
   if (form == Form::greater || form == Form::at_least) return condition;
   const Number& most = form == Form::between ? condition.high() : condition.low();
   const double bound = most.real(), first = static_cast<double>(least);
   if (form == Form::less ? bound <= first : bound < first)
-    reader.expected(fmt::format("what a number from {} can meet", least));
+    reader.expected(fmt::format("a condition that a number from {} upwards can meet", least));
   return condition;
 }
 
-// How many there are of something, which is a whole number from 0.
+// Reads a condition on a count: a whole number of 0 or more.
 Condition read_count(const JsonReader& reader, const LoadContext& context) {
   const Condition condition = read_condition(reader, context.scope());
   const bool one = condition.form() == Condition::Form::equal;
   if (one && condition.low().real() != std::floor(condition.low().real()))
     reader.expected("a whole number or a condition such as \"<= 4\"");
-  return counted(condition, 0, reader);
+  return require_reachable(condition, 0, reader);
 }
 
 void read_counts(const JsonReader& object, const LoadContext& context, Expect& expect) {
@@ -80,21 +83,23 @@ void read_counts(const JsonReader& object, const LoadContext& context, Expect& e
   const bool clean = expect.verdict == Verdict::clean;
   if (clean && !expect.findings->holds(0))
     reader.refuse(
-        "\"findings\" counts what is found: expected a \"verdict\" too, found a clean run");
-  if (!clean && expect.verdict != Verdict::bad_input) counted(*expect.findings, 1, reader);
+        "\"findings\" counts findings; add the \"verdict\" that is expected, which is clean here");
+  if (!clean && expect.verdict != Verdict::bad_input)
+    require_reachable(*expect.findings, 1, reader);
 }
 
-// A condition for all ranks, or an object from selector to condition.
+// Reads a condition for all ranks, or an object from rank selector to condition.
 std::vector<RankCondition> read_rank_conditions(const JsonReader& reader,
                                                 const LoadContext& context,
                                                 Unit unit = Unit::none) {
   if (reader.kind() != JsonKind::object)
     return {{Lanes::range(0, context.world),
-             counted(read_condition(reader, context.scope(), unit), 0, reader)}};
+             require_reachable(read_condition(reader, context.scope(), unit), 0, reader)}};
   std::vector<RankCondition> out;
   for (const SelectedEntry& entry : select_entries(reader, context.meshes, context.world))
-    out.push_back({entry.lanes,
-                   counted(read_condition(entry.reader, context.scope(), unit), 0, entry.reader)});
+    out.push_back(
+        {entry.lanes,
+         require_reachable(read_condition(entry.reader, context.scope(), unit), 0, entry.reader)});
   return out;
 }
 
@@ -152,7 +157,7 @@ bool is_comparison(const JsonReader& reader) {
   return text.find_first_of("<>") != std::string::npos || text.find("..") != std::string::npos;
 }
 
-// One number for all elements may be what an element may be: nan and true too.
+// Reads one number for all elements. nan, inf, true and false are numbers here.
 Number read_element(const JsonReader& reader, const NumberScope& scope) {
   constexpr const char* kWanted = "a number, a list of them, or a condition such as \"<= 4\"";
   if (reader.kind() == JsonKind::object || reader.kind() == JsonKind::null)
@@ -163,7 +168,8 @@ Number read_element(const JsonReader& reader, const NumberScope& scope) {
   return number;
 }
 
-std::vector<ExpectValues> read_values(const JsonReader& object, const LoadContext& context) {
+std::vector<ExpectValues> read_expected_values(const JsonReader& object,
+                                               const LoadContext& context) {
   std::vector<ExpectValues> out;
   for (const auto& [name, reader] : object.members()) {
     ExpectValues values;
@@ -190,10 +196,11 @@ void read_place(const JsonReader& object, const LoadContext& context, Expect& ex
   condition("line", expect.line);
   condition("ratio", expect.ratio);
   condition("call", expect.call);
-  if (expect.call) counted(*expect.call, 1, object.at("call"));
+  if (expect.call) require_reachable(*expect.call, 1, object.at("call"));
   condition("peak", expect.peak, Unit::bytes);
   condition("time", expect.time, Unit::time);
-  if (expect.time && !context.timed) object.at("time").refuse("times need a \"topology\"");
+  if (expect.time && !context.timed)
+    object.at("time").refuse("\"time\" needs a \"topology\" in the file, such as \"ideal\"");
   if (object.has("ranks")) expect.ranks = context.ranks(object.at("ranks"));
 }
 
@@ -218,7 +225,7 @@ std::vector<PrecisionLimit> read_precision_limits(const JsonReader& object,
     if (reader.kind() == JsonKind::text) condition = read_condition(reader, context.scope());
     if (condition.form() == Condition::Form::equal)
       reader.expected("a condition such as \"<= 1000\"");
-    out.push_back({name, counted(condition, 0, reader), reader.path()});
+    out.push_back({name, require_reachable(condition, 0, reader), reader.path()});
   };
   if (!object.has("precision")) return out;
   const JsonReader precision = object.at("precision");
@@ -227,13 +234,13 @@ std::vector<PrecisionLimit> read_precision_limits(const JsonReader& object,
   } else if (precision.kind() == JsonKind::object) {
     for (const auto& [name, reader] : precision.members()) add(name, reader);
   } else {
-    precision.expected("a condition such as \"<= 1000\", or names to conditions");
+    precision.expected("a condition such as \"<= 1000\", or an object of names and conditions");
   }
   return out;
 }
 
 void check_expect_keys(const JsonReader& object) {
-  object.check_keys(kKeys);
+  object.check_keys(kExpectKeys);
   refuse_later_expect_keys(object);
 }
 
@@ -246,16 +253,17 @@ Expect read_expect(const JsonReader& object, const LoadContext& context) {
     for (const char* key : {"line", "ranks", "name", "ratio", "call"})
       if (object.has(key))
         object.at(key).refuse(fmt::format(
-            "\"{}\" says where a finding is: expected a \"verdict\" too, found a clean run", key));
+            "\"{}\" describes a finding; add the \"verdict\" that is expected, which is clean here",
+            key));
   if (!expect.error.empty() && expect.verdict != Verdict::bad_input)
-    object.at("error").refuse("\"error\" goes with the verdict \"bad input\"");
+    object.at("error").refuse("\"error\" needs \"verdict\": \"bad input\"");
   if (object.has("collectives")) {
     expect.any_collectives = false;
     expect.collectives = read_collectives(object.at("collectives"), context);
   }
   if (object.has("bytes")) expect.bytes = read_bytes(object.at("bytes"), context);
   if (object.has("local")) expect.local = read_local(object.at("local"), context);
-  if (object.has("values")) expect.values = read_values(object.at("values"), context);
+  if (object.has("values")) expect.values = read_expected_values(object.at("values"), context);
   if (object.has("placements"))
     for (const auto& [name, reader] : object.at("placements").members()) {
       reader.inside([&, &reader = reader] { return parse_placements(reader.text()); });

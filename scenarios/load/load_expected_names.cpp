@@ -1,3 +1,6 @@
+// Implements check_expected_names and check_limited_values of detail/setting.h. Names of an
+// `expect` are looked up among inputs, outputs and the names that listings bind; a name with holes
+// (h{i}) matches every name that it can be filled to.
 #include <algorithm>
 
 #include "shardproof/engine/check/check.h"
@@ -8,9 +11,9 @@
 namespace shardproof {
 namespace {
 
-// Whether the holes of h{i} can be filled to make the name.
-bool can_be(const NameTemplate& bound, const std::string& name) {
-  size_t at = 0, least = bound.holes.size();  // no hole is filled with nothing
+// True if some filling of the holes of `bound`, such as h{i}, gives `name`.
+bool matches_template(const NameTemplate& bound, const std::string& name) {
+  size_t at = 0, least = bound.holes.size();  // each hole gives at least one character
   for (const std::string& text : bound.texts) least += text.size();
   if (name.size() < least) return false;
   for (const std::string& text : bound.texts) {
@@ -38,7 +41,7 @@ class KnownNames {
   void check(const std::string& name, const JsonReader& reader) const {
     if (std::find(plain_.begin(), plain_.end(), name) != plain_.end()) return;
     for (const NameTemplate& bound : with_holes_)
-      if (can_be(bound, name)) return;
+      if (matches_template(bound, name)) return;
     NearestName nearest(name);
     for (const std::string& known : plain_) nearest.offer(known);
     reader.refuse(unbound_text(name, nearest));
@@ -60,24 +63,23 @@ class KnownNames {
 bool binds(const Listing& listing, const std::string& name) {
   const std::vector<NameTemplate> bound = names_bound(listing);
   return std::any_of(bound.begin(), bound.end(),
-                     [&](const NameTemplate& one) { return can_be(one, name); });
+                     [&](const NameTemplate& one) { return matches_template(one, name); });
 }
 
-// For rank programs one device computes what the truth names.
+// Refuses a limit on a value that one device does not compute.
 void check_has_truth(const std::string& name, const Job& job, const JsonReader& reader) {
   if (job.program) return;
-  if (!job.truth)
-    reader.refuse("precision is judged beside one device: expected a \"truth\", found none");
+  if (!job.truth) reader.refuse("precision is compared with one device; add a \"truth\"");
   const bool given = std::any_of(job.inputs.begin(), job.inputs.end(),
                                  [&](const JobInput& input) { return input.name == name; });
   if (!given && !binds(*job.truth, name))
     reader.refuse(fmt::format(
-        "the truth has no {}: expect precision of an output, which one device computes too", name));
+        "the truth does not compute {}; limit the precision of a name that it binds", name));
 }
 
 void check_axes(const JsonReader& placements, const Job& job) {
   for (const PlacementText& one : parse_placements(placements.text())) {
-    if (one.axis.empty()) continue;  // R, of all axes
+    if (one.axis.empty()) continue;  // a single R for all axes
     NearestName nearest(one.axis);
     bool known = false;
     for (const auto& [key, mesh] : job.meshes)
@@ -98,7 +100,7 @@ int64_t most_lines(const Job& job) {
 }  // namespace
 
 void check_expected_names(const JsonReader& reader, const Expect& expect, const Job& job) {
-  // What is refused has neither values nor, perhaps, lines.
+  // A case that is refused has no values.
   if (expect.verdict == Verdict::bad_input) return;
   const KnownNames known(job);
   if (reader.has("name")) known.check(expect.name, reader.at("name"));
@@ -131,19 +133,18 @@ void check_limited_values(const Job& job, const LoweredJob& lowered) {
     };
     const auto found = lowered.dtypes.find(limit.name);
     if (found == lowered.dtypes.end()) {
-      if (job.truth && binds(*job.truth, limit.name)) continue;  // no rank's value has this name
+      if (job.truth && binds(*job.truth, limit.name)) continue;  // only the truth binds it
       NearestName nearest(limit.name);
       for (const auto& [known, dtype] : lowered.dtypes) nearest.offer(known);
       refuse(unbound_text(limit.name, nearest));
     }
     const DType dtype = found->second;
     if (!is_floating(dtype) && !is_complex(dtype))
-      refuse(
-          fmt::format("{} is {}, which has no rounding; expect precision of a floating-point value",
-                      limit.name, name(dtype)));
+      refuse(fmt::format("{} is {}, which has no rounding; limit the precision of floats only",
+                         limit.name, name(dtype)));
     if (dtype == DType::f64 || dtype == DType::c128)
-      refuse(fmt::format("{} is {}: precision is judged in dtypes narrower than f64", limit.name,
-                         name(dtype)));
+      refuse(fmt::format("{} is {}; limit the precision of dtypes narrower than f64 only",
+                         limit.name, name(dtype)));
   }
 }
 

@@ -1,3 +1,4 @@
+// Implements find_scenarios and read_file of load.h.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -13,7 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Reports must not hold where the machine keeps its files.
+// Returns the name of a file in reports: relative to the working directory if it lies below it,
+// else its last part. Equal runs on two machines then write equal reports.
 std::string shown_path(const fs::path& path) {
   if (path.is_relative()) return path.lexically_normal().generic_string();
   std::error_code error;
@@ -23,13 +25,13 @@ std::string shown_path(const fs::path& path) {
   return path.filename().generic_string();
 }
 
-// The row of a file in the table of a folder.
+// Returns the row of a file in the table of a folder: the first folder below it, or the file.
 std::string row_of(const fs::path& below, const std::string& shown) {
   return below.has_parent_path() ? below.begin()->generic_string()
                                  : fs::path(shown).filename().generic_string();
 }
 
-[[noreturn]] void refuse(const fs::path& path, const std::string& why) {
+[[noreturn]] void refuse_path(const fs::path& path, const std::string& why) {
   throw Error(ErrorKind::io, why, {shown_path(path), "", 0, 0});
 }
 
@@ -39,17 +41,17 @@ std::vector<ScenarioPath> find_scenarios(const std::string& path) {
   if (path == "-") return {{"-", "-", "", read_file("/dev/stdin", "-")}};
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  if (status.type() == fs::file_type::not_found) refuse(path, "no such file or folder");
-  if (status.type() == fs::file_type::none) refuse(path, error.message());
+  if (status.type() == fs::file_type::not_found) refuse_path(path, "no such file or folder");
+  if (status.type() == fs::file_type::none) refuse_path(path, error.message());
   if (!fs::is_directory(status)) return {{path, shown_path(path), "", std::nullopt}};
   std::vector<ScenarioPath> found;
-  // An absolute folder is shown by its own name, as the files below it need one.
+  // Files below an absolute path are shown below the last part of that path.
   const fs::path root(path);
   const std::string shown = shown_path(root.has_filename() ? root : root.parent_path());
   auto it = fs::recursive_directory_iterator(root, error);
-  if (error) refuse(path, error.message());
+  if (error) refuse_path(path, error.message());
   for (; it != fs::end(it); it.increment(error)) {
-    if (error) refuse(path, error.message());
+    if (error) refuse_path(path, error.message());
     if (it->path().extension() != ".json" || !it->is_regular_file(error)) continue;
     const fs::path below = it->path().lexically_relative(root);
     const fs::path file = shown == "." ? below : fs::path(shown) / below;
@@ -58,7 +60,7 @@ std::vector<ScenarioPath> find_scenarios(const std::string& path) {
   }
   std::sort(found.begin(), found.end(),
             [](const ScenarioPath& a, const ScenarioPath& b) { return a.file < b.file; });
-  if (found.empty()) refuse(path, "no scenario (*.json) in this folder");
+  if (found.empty()) refuse_path(path, "no scenario (*.json) in this folder");
   return found;
 }
 

@@ -1,3 +1,6 @@
+// Implements load_phases of detail/setting.h and placed_in of scenario.h. Steps for each phase:
+// meshes, lets, world, dtype, groups, tensors, listings, names, machine, expectation. Later steps
+// use what earlier ones read.
 #include <algorithm>
 #include <set>
 
@@ -20,8 +23,8 @@ const std::vector<std::string_view> kRootKeys = {
 const std::vector<std::string_view> kPhaseKeys = {"mesh",    "program", "ranks",  "truth",
                                                   "outputs", "train",   "faults", "expect"};
 
-// A phase's keys before the file's. What a phase says of its program replaces all that the file
-// says of it.
+// Looks up a key in the phase, then in the file. If a phase has a program, all keys about the
+// program of the file (program, ranks, truth, outputs) are ignored.
 class Section {
  public:
   Section(JsonReader root, std::optional<JsonReader> phase)
@@ -53,18 +56,21 @@ NamedMeshes read_meshes(const JsonReader& reader, int64_t max_ranks) {
           {"", text.path(), 0, 0});
     for (const MeshAxis& axis : mesh.axes())
       if (is_reserved(axis.name))
-        text.refuse(fmt::format("{} is a word of the language", axis.name));
+        text.refuse(fmt::format("{} is a reserved word and cannot name an axis", axis.name));
     return mesh;
   };
   NamedMeshes meshes;
   if (reader.kind() == JsonKind::text) return {{"", parse(reader)}};
-  if (reader.kind() != JsonKind::object) reader.expected("mesh text or names to mesh texts");
+  if (reader.kind() != JsonKind::object)
+    reader.expected("a mesh such as \"dp=2, tp=4\", or an object of named meshes");
   for (const auto& [name, text] : reader.members()) {
     if (!is_name(name) || is_reserved(name))
-      text.refuse(fmt::format("{} is no name", quoted_json(name)));
+      text.refuse(
+          fmt::format("expected a name of letters, digits and _ that is not reserved, found {}",
+                      quoted_json(name)));
     meshes.emplace_back(name, parse(text));
   }
-  if (meshes.empty()) reader.refuse("at least one mesh was expected");
+  if (meshes.empty()) reader.refuse("expected at least one mesh, found none");
   return meshes;
 }
 
@@ -91,7 +97,8 @@ int64_t read_world(const Section& section, const LoadContext& context) {
   return world;
 }
 
-// One space of names a file.
+// Refuses a name that stands for two things: tensors, lets, axes, groups and streams share one
+// space of names.
 class NameSpace {
  public:
   void add(const std::string& name, const std::string& what, const Where& where) {
@@ -99,15 +106,17 @@ class NameSpace {
       throw Error(ErrorKind::bad_input, message, where);
     };
     if (!is_name(name))
-      refuse(fmt::format("{} is no name: letters, digits and _, not first a digit",
-                         quoted_json(name)));
+      refuse(fmt::format(
+          "expected a name of letters, digits and _ that begins with no digit, found {}",
+          quoted_json(name)));
     if (is_reserved(name) && !(what == "a stream" && name == "main"))
-      refuse(fmt::format("{} is a word of the language and cannot name {}", name, what));
+      refuse(fmt::format("{} is a reserved word and cannot name {}", name, what));
     const auto [found, added] = taken_.emplace(name, what);
     if (!added && found->second != what)
-      refuse(fmt::format(
-          "{} is the name of {} already: tensors, lets, axes and streams share their names", name,
-          found->second));
+      refuse(
+          fmt::format("{} is already the name of {}; tensors, lets, axes, groups and streams need "
+                      "different names",
+                      name, found->second));
   }
 
  private:
@@ -132,10 +141,10 @@ void check_names(const Section& section, const LoadContext& context, const Job& 
 
 Listing read_listing(const JsonReader& reader, const LoadContext& context) {
   std::vector<std::string> lines;
-  for (const JsonReader& item : reader.items()) {
-    const std::string& line = item.text();
+  for (const JsonReader& item : reader.items("a list of lines such as [\"y = relu(x)\"]")) {
+    const std::string& line = item.text("a line such as \"y = relu(x)\"");
     if (line.find_first_of("\n\r") != std::string::npos)
-      throw Error(ErrorKind::bad_input, "a line break inside a line",
+      throw Error(ErrorKind::bad_input, "expected one line, found a line break in it",
                   {"", reader.path(), static_cast<int>(lines.size()) + 1, 0});
     lines.push_back(line);
   }
@@ -154,15 +163,16 @@ std::vector<JobListing> read_ranks(const JsonReader& reader, const LoadContext& 
   }
   const Lanes missing = Lanes::range(0, context.world).minus(covered);
   if (!missing.empty())
-    reader.refuse(fmt::format("{} {} no listing; [] does nothing", ranks_text(missing),
-                              missing.size() == 1 ? "has" : "have"));
+    reader.refuse(fmt::format("{} {} no listing; add one, such as \"rest\": []",
+                              ranks_text(missing), missing.size() == 1 ? "has" : "have"));
   return out;
 }
 
 void read_groups(const Section& section, LoadContext& context) {
   const auto groups = section.find("groups");
   if (!groups) return;
-  for (const auto& [name, reader] : groups->members()) {
+  for (const auto& [name, reader] :
+       groups->members("an object of names and ranks such as {\"even\": \"0 2\"}")) {
     const Lanes lanes = context.ranks(reader);
     std::vector<int32_t> ranks;
     for (int64_t i = 0; i < lanes.size(); ++i) ranks.push_back(lanes[i]);
@@ -188,12 +198,13 @@ void read_programs(const Section& section, const LoadContext& context, Phase& ph
   Job& job = phase.job;
   const auto program = section.find("program"), ranks = section.find("ranks");
   const auto truth = section.find("truth"), outputs = section.find("outputs");
-  if (program && ranks) ranks->refuse("a scenario has one of \"program\" and \"ranks\"");
+  if (program && ranks) ranks->refuse("expected one of \"program\" and \"ranks\", found both");
   if (!program && !ranks)
-    section.place().refuse("expected \"program\" (global) or \"ranks\" (for each rank)");
+    section.place().refuse(
+        "expected \"program\" (global) or \"ranks\" (for each rank), found neither");
   if (program) {
     for (const auto& extra : {truth, outputs})
-      if (extra) extra->refuse("belongs to \"ranks\": a global program is its own truth");
+      if (extra) extra->refuse("this key is for \"ranks\"; a global program is its own truth");
     job.program = read_listing(*program, context);
     phase.program_path = program->path();
     return;
@@ -205,7 +216,7 @@ void read_programs(const Section& section, const LoadContext& context, Phase& ph
   }
   if (truth && !outputs && !has_check(job.ranks))
     truth->refuse(
-        "needs \"outputs\": how the ranks' values make up the truth's, or a line such as "
+        "\"truth\" needs \"outputs\", such as {\"y\": \"dp:S(0)\"}, or a line such as "
         "check(x, 'h', dp:S(0)) in \"ranks\"");
   if (outputs) job.outputs = read_outputs(*outputs, context);
 }
@@ -214,7 +225,8 @@ void read_machine(const Section& section, const LoadOptions& options, Job& job) 
   if (const auto topology = section.find("topology"))
     job.cost = topology->inside([&] { return parse_topology(topology->text(), options.folder); });
   if (const auto faults = section.find("faults"))
-    for (const JsonReader& reader : faults->items()) {
+    for (const JsonReader& reader :
+         faults->items("a list of faults such as [\"hang(rank=1, call=1)\"]")) {
       const Fault fault = reader.inside([&] { return parse_fault(reader.text()); });
       if (fault.rank >= job.world)
         reader.refuse(
@@ -229,7 +241,8 @@ Phase read_phase(const Section& section, LetTable& lets, const LoadOptions& opti
   context.lets = &lets;
   context.options = &options;
   const auto mesh = section.find("mesh");
-  if (!mesh) section.place().refuse("key \"mesh\" is missing");
+  if (!mesh)
+    section.place().refuse("key \"mesh\" is missing; write for example \"mesh\": \"dp=2, tp=4\"");
   context.meshes = read_meshes(*mesh, options.max_ranks);
   lets.evaluate_all(context.meshes);
   context.world = read_world(section, context);
@@ -244,7 +257,9 @@ Phase read_phase(const Section& section, LetTable& lets, const LoadOptions& opti
   job.dtype = context.dtype;
   job.numbers = lets.numbers();
   const auto tensors = section.find("tensors");
-  if (!tensors) section.place().refuse("key \"tensors\" is missing");
+  if (!tensors)
+    section.place().refuse(
+        "key \"tensors\" is missing; write for example \"tensors\": {\"x\": {\"shape\": [4, 8]}}");
   for (ReadTensor& tensor : read_tensors(*tensors, context)) {
     job.inputs.push_back(std::move(tensor.input));
     phase.fills.push_back(std::move(tensor.fill));
@@ -292,12 +307,13 @@ std::vector<Phase> load_phases(const JsonTree& tree, const LoadOptions& options)
     phases.push_back(read_phase(Section(reader, std::nullopt), lets, options));
     return phases;
   }
-  for (const JsonReader& phase : reader.at("phases").items()) {
+  for (const JsonReader& phase : reader.at("phases").items("a list of phases, which are objects")) {
     phase.check_keys(kPhaseKeys);
     refuse_later_keys(phase);
     phases.push_back(read_phase(Section(reader, phase), lets, options));
   }
-  if (phases.empty()) reader.at("phases").refuse("a list with at least one phase was expected");
+  if (phases.empty())
+    reader.at("phases").refuse("expected a list with at least one phase, found an empty one");
   return phases;
 }
 

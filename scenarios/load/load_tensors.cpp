@@ -1,3 +1,4 @@
+// Implements read_tensors and read_outputs of detail/setting.h.
 #include <sstream>
 
 #include "shardproof/ops/core/torch_names.h"
@@ -12,12 +13,12 @@ DType read_dtype(const JsonReader& reader) {
 
 Dims read_shape(const JsonReader& reader, const LoadContext& context) {
   Dims shape;
-  const std::vector<JsonReader> items = reader.items();
+  const std::vector<JsonReader> items = reader.items("a list of sizes such as [4, 8]");
   if (items.size() > static_cast<size_t>(kMaxDims))
     reader.refuse(fmt::format("a tensor has at most {} dims, found {}", kMaxDims, items.size()));
   for (const JsonReader& item : items) {
     const int64_t size = read_integer(item, context.scope());
-    if (size < 0) item.refuse(fmt::format("a size must not be negative, found {}", size));
+    if (size < 0) item.refuse(fmt::format("expected a size of 0 or more, found {}", size));
     shape.push_back(size);
   }
   reader.inside([&] { return element_count(shape); });
@@ -34,7 +35,8 @@ Fill read_values(const JsonReader& reader, const LoadContext& context, DType dty
   return fill;
 }
 
-// Bytes that a run stores for the tensor: the whole, and its own part for each rank of a partial.
+// Returns the bytes that a run stores for the tensor: once, or once for each rank of its partial
+// axes.
 int64_t stored_bytes(const Spec& spec) {
   int64_t copies = 1;
   for (const int axis : spec.partial_axes())
@@ -48,11 +50,12 @@ int64_t stored_bytes(const Spec& spec) {
 
 ReadTensor read_tensor(const std::string& name, const JsonReader& reader,
                        const LoadContext& context) {
+  if (reader.kind() != JsonKind::object) reader.expected("a tensor such as {\"shape\": [4, 8]}");
   reader.check_keys({"shape", "dtype", "placements", "fill", "on", "mesh", "values"});
   if (!reader.has("shape") && !reader.has("values"))
-    reader.refuse("expected \"shape\" or \"values\"");
+    reader.refuse("expected \"shape\" or \"values\", found neither");
   if (reader.has("fill") && reader.has("values"))
-    reader.at("fill").refuse("\"values\" gives the elements already");
+    reader.at("fill").refuse("expected one of \"fill\" and \"values\", found both");
   const DType dtype = reader.has("dtype") ? read_dtype(reader.at("dtype")) : context.dtype;
 
   Dims shape;
@@ -63,8 +66,8 @@ ReadTensor read_tensor(const std::string& name, const JsonReader& reader,
     Dims found;
     read.fill = read_values(reader.at("values"), context, dtype, found);
     if (reader.has("shape") && !(found == shape))
-      reader.at("values").refuse(fmt::format("the values have shape {}, \"shape\" is {}",
-                                             to_string(found), to_string(shape)));
+      reader.at("values").refuse(fmt::format("expected values of \"shape\" {}, found shape {}",
+                                             to_string(shape), to_string(found)));
     shape = found;
   }
   if (reader.has("fill")) {
@@ -77,21 +80,28 @@ ReadTensor read_tensor(const std::string& name, const JsonReader& reader,
     mesh_name = mesh.text();
     mesh.inside([&] { return context.mesh(mesh_name).size(); });
   } else if (context.meshes.size() > 1) {
-    reader.refuse("with several meshes a tensor names its own: key \"mesh\" is missing");
+    reader.refuse(
+        fmt::format("expected the key \"mesh\", because there are several; write \"mesh\": {}",
+                    quoted_json(mesh_name)));
   }
   const Mesh& mesh = context.mesh(mesh_name);
   read.input.name = name;
   read.input.on = mesh.ranks();
   if (reader.has("placements")) {
     const JsonReader text = reader.at("placements");
-    read.input.spec = text.inside([&] { return Spec::parse(text.text(), mesh, shape, dtype); });
+    read.input.spec = text.inside([&] {
+      return Spec::parse(text.text("placements in one string such as \"dp:S(0) tp:R\""), mesh,
+                         shape, dtype);
+    });
   } else {
     read.input.spec = Spec::replicated(mesh, shape, dtype);
   }
   if (reader.has("on")) {
     const JsonReader on = reader.at("on");
     const Lanes ranks = context.ranks(on);
-    if (!mesh.ranks().contains(ranks)) on.refuse("takes ranks that are not on the tensor's mesh");
+    if (!mesh.ranks().contains(ranks))
+      on.refuse(fmt::format("expected ranks of the tensor's mesh ({}), found {}",
+                            to_string(mesh.ranks()), to_string(ranks)));
     read.input.on = ranks;
   }
   return read;
@@ -120,7 +130,7 @@ bool has_axes(const Mesh& mesh, const std::vector<PlacementText>& placements) {
   return true;
 }
 
-// The first mesh that has the axes and the ranks.
+// Chooses the first mesh that has all axes and ranks of an output.
 void choose_mesh(JobOutput& output, const std::string& selector, const LoadContext& context,
                  const JsonReader& reader) {
   std::vector<PlacementText> placements;
@@ -140,7 +150,7 @@ void choose_mesh(JobOutput& output, const std::string& selector, const LoadConte
     reader.inside([&] {
       return placement.axis.empty() ? 0 : context.meshes.front().second.axis(placement.axis);
     });
-  reader.refuse("no mesh has these axes and ranks");
+  reader.refuse("expected axes and ranks of one mesh, found none that has all of them");
 }
 
 }  // namespace
@@ -150,14 +160,16 @@ std::vector<ReadTensor> read_tensors(const JsonReader& tensors, const LoadContex
   int64_t bytes = 0;
   const int64_t limit =
       context.options->max_bytes > 0 ? context.options->max_bytes : default_max_bytes();
-  for (const auto& [name, reader] : tensors.members()) {
+  for (const auto& [name, reader] :
+       tensors.members("an object of tensors such as {\"x\": {\"shape\": [4, 8]}}")) {
     out.push_back(read_tensor(name, reader, context));
     const int64_t more = stored_bytes(out.back().input.spec);
     if (__builtin_add_overflow(bytes, more, &bytes) || bytes > limit)
       throw Error(
           ErrorKind::limit,
-          fmt::format("the tensors up to here hold {} bytes, the limit is {}; --max-bytes sets it",
-                      bytes, limit),
+          fmt::format(
+              "the tensors up to this one hold {} bytes, the limit is {}; --max-bytes sets it",
+              bytes, limit),
           {"", reader.path(), 0, 0});
   }
   return out;
@@ -165,7 +177,8 @@ std::vector<ReadTensor> read_tensors(const JsonReader& tensors, const LoadContex
 
 std::vector<JobOutput> read_outputs(const JsonReader& outputs, const LoadContext& context) {
   std::vector<JobOutput> out;
-  for (const auto& [name, reader] : outputs.members()) {
+  for (const auto& [name, reader] :
+       outputs.members("an object of names and placements such as {\"y\": \"tp:S(0)\"}")) {
     JobOutput output;
     output.name = name;
     output.path = reader.path();

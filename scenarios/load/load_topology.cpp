@@ -1,9 +1,11 @@
+#include "shardproof/scenarios/model/topology.h"
+
+// Implements topology.h.
 #include "shardproof/localtensor/base/duration.h"
 #include "shardproof/program/value/quantity.h"
 #include "shardproof/scenarios/json/json_reader.h"
 #include "shardproof/scenarios/load/load.h"
 #include "shardproof/scenarios/load/unsupported_features.h"
-#include "shardproof/scenarios/model/topology.h"
 
 namespace shardproof {
 namespace {
@@ -70,7 +72,12 @@ std::shared_ptr<const CostModel> parse_topology(const std::string& text,
   if (text.ends_with(".json")) return build_from_file(text, folder);
   if (text.find(" x ") != std::string::npos)
     refuse_later(fmt::format("the topology preset \"{}\"", text), {});
-  const Expr call = parse_expression(text);
+  Expr call;
+  try {
+    call = parse_expression(text);
+  } catch (const Error&) {
+    call.kind = ExprKind::name;  // refused below, with an example
+  }
   if (call.kind != ExprKind::call || call.symbol != "flat")
     throw_bad_input("expected \"ideal\", {} or a .json file, found \"{}\"", kFlat, text);
   return build_from_call(call);

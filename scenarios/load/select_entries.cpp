@@ -8,7 +8,8 @@ std::vector<SelectedEntry> select_entries(const JsonReader& object, const NamedM
   std::vector<SelectedEntry> out;
   std::optional<size_t> rest;
   Lanes taken;
-  for (const auto& [key, reader] : object.members()) {
+  for (const auto& [key, reader] :
+       object.members("an object of rank selectors such as {\"all\": ...}")) {
     if (key == "rest") {
       rest = out.size();
       out.push_back({{}, reader});
@@ -16,13 +17,14 @@ std::vector<SelectedEntry> select_entries(const JsonReader& object, const NamedM
     }
     const Lanes lanes = reader.inside([&, &key = key] { return select_ranks(key, meshes, world); });
     const Lanes twice = taken.intersect(lanes);
-    if (!twice.empty()) reader.refuse(fmt::format("rank {} is taken by two selectors", twice[0]));
+    if (!twice.empty()) reader.refuse(fmt::format("rank {} is in two selectors", twice[0]));
     taken = taken.unite(lanes);
     out.push_back({lanes, reader});
   }
   if (!rest) return out;
   out[*rest].lanes = Lanes::range(0, world).minus(taken);
-  if (out[*rest].lanes.empty()) out[*rest].reader.refuse("rest takes no rank: the others take all");
+  if (out[*rest].lanes.empty())
+    out[*rest].reader.refuse("\"rest\" selects no rank: the other selectors have all");
   return out;
 }
 

@@ -1,4 +1,4 @@
-// Keys of an object as rank selectors (program/value/select_ranks.h) and `rest`.
+// Objects whose keys are rank selectors (program/value/select_ranks.h) or `rest`.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace shardproof {
 
-// The keys of an object as selectors, `rest` being what no other takes. Throws when two take one
-// rank.
+// Returns the entries with the ranks of their keys; `rest` stands for all ranks in no other key.
+// Throws Error(bad_input) if a rank is in two keys, and if `rest` has no rank.
 struct SelectedEntry {
   Lanes lanes;
   JsonReader reader;

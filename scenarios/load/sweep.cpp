@@ -1,3 +1,6 @@
+// Implements detail/expand_sweep.h. Steps: an object of lists is expanded to its product, the first
+// key varying slowest; a list gives one case each; names are made from the settings. Example:
+// {"mesh": ["tp=2", "tp=3"], "n": [7]} gives the cases "mesh=tp=2 n=7" and "mesh=tp=3 n=7".
 #include "shardproof/scenarios/load/sweep.h"
 
 #include <algorithm>
@@ -12,7 +15,7 @@ namespace shardproof {
 namespace {
 
 constexpr std::array<std::string_view, 3> kSweepKeys = {"mesh", "dtype", "topology"};
-// Keys of a file: one that stands bare in a sweep was meant as a pointer.
+// Keys of a scenario file that a sweep sets by a pointer only, for the hint "/world".
 constexpr std::array<std::string_view, 16> kFileKeys = {
     "about",   "world",    "let",    "tensors", "program",  "ranks",  "model", "truth",
     "outputs", "explicit", "groups", "train",   "parallel", "faults", "data",  "resident"};
@@ -31,7 +34,7 @@ std::string unescaped(std::string step) {
   return step;
 }
 
-// Of the object that holds it all: "version" of "/version/0".
+// Returns the key of the root object that a sweep key sets: "version" for "/version/0".
 std::string first_key(const std::string& key) {
   const size_t begin = key.starts_with("/") ? 1 : 0;
   return unescaped(key.substr(begin, begin == 0 ? std::string::npos : key.find('/', 1) - begin));
@@ -47,7 +50,8 @@ bool is_word_of(const std::string& text, const std::string& word) {
   return false;
 }
 
-// In its texts; names of lets are pasted into keys too.
+// True if a text below `tree` contains the name as a word, or a key if `in_keys` ("$name" in a
+// key).
 bool reads(const JsonTree& tree, const std::string& name, bool in_keys) {
   if (tree.kind == JsonKind::text) return is_word_of(tree.text, name);
   const auto names_it = [&](const std::string& key) { return is_word_of(key, name); };
@@ -56,31 +60,33 @@ bool reads(const JsonTree& tree, const std::string& name, bool in_keys) {
                      [&](const JsonTree& item) { return reads(item, name, in_keys); });
 }
 
-// Whether anything but the sweep's own keys names it.
+// True if anything but the keys of the sweep contains the name.
 bool reads_let(const JsonTree& root, const std::string& name) {
   for (size_t i = 0; i < root.keys.size(); ++i)
     if (root.keys[i] != "about" && reads(root.items[i], name, root.keys[i] != "sweep")) return true;
   return false;
 }
 
-// `labels`: whether a name that nothing reads may stand there, to tell one case from another.
+// Refuses a key that sets nothing. `labels`: a name that nothing reads is allowed, to tell cases
+// apart.
 void check_key(const std::string& key, const JsonReader& value, const JsonTree& root, bool labels) {
   const JsonTree* let = root.find("let");
   if (is_sweep_key(key) || (let != nullptr && let->find(key) != nullptr)) return;
   const std::string first = first_key(key);
   if (first == "version" || first == "sweep")
-    value.refuse(fmt::format("a sweep cannot set \"{}\": it is of the whole file", first));
+    value.refuse(fmt::format("a sweep cannot set \"{}\", which is the same for all cases", first));
   if (key.starts_with("/")) return;
   if (std::find(kFileKeys.begin(), kFileKeys.end(), key) != kFileKeys.end())
-    value.refuse(fmt::format("a sweep sets this key as \"/{}\"", key));
+    value.refuse(fmt::format("a sweep sets this key by its JSON pointer; write \"/{}\"", key));
   NearestName nearest(key);
   for (const std::string_view known : kSweepKeys) nearest.offer(known);
   nearest.offer("expect");
   if (let != nullptr)
     for (const std::string& known : let->keys) nearest.offer(known);
-  // A name that only the sweep gives is a `let` as well; one that is nearly another key is a slip.
+  // An unknown name defines a let, unless it is close to a known key and so probably misspelt.
   if (!is_name(key) || !nearest.best().empty() || (!labels && !reads_let(root, key)))
-    value.refuse("a sweep sets mesh, dtype, topology, a let or a JSON pointer" + nearest.hint());
+    value.refuse("expected mesh, dtype, topology, a let or a JSON pointer such as \"/world\"" +
+                 nearest.hint());
 }
 
 std::string shown(const JsonTree& value) {
@@ -101,11 +107,12 @@ std::vector<SweepCase> expand_product(const JsonReader& sweep, const JsonTree& r
   int64_t count = 1;
   for (const auto& [key, values] : sweep.members()) {
     check_key(key, values, root, false);
-    factors.emplace_back(key, values.items());
-    if (factors.back().second.empty()) values.refuse("a list with at least one value was expected");
+    factors.emplace_back(key, values.items("a list of values"));
+    if (factors.back().second.empty())
+      values.refuse("expected a list with at least one value, found an empty one");
     const auto size = static_cast<int64_t>(factors.back().second.size());
     if (size > max_cases || count * size > max_cases)
-      sweep.refuse(fmt::format("more than {} cases", max_cases));
+      sweep.refuse(fmt::format("expected at most {} cases, found more", max_cases));
     count *= size;
   }
   std::vector<SweepCase> cases;
@@ -127,9 +134,9 @@ std::vector<SweepCase> expand_list(const JsonReader& sweep, const JsonTree& root
                                    int64_t max_cases) {
   std::vector<SweepCase> cases;
   const std::vector<JsonReader> items = sweep.items();
-  if (items.empty()) sweep.refuse("a list with at least one case was expected");
+  if (items.empty()) sweep.refuse("expected a list with at least one case, found an empty one");
   if (static_cast<int64_t>(items.size()) > max_cases)
-    sweep.refuse(fmt::format("more than {} cases", max_cases));
+    sweep.refuse(fmt::format("expected at most {} cases, found more", max_cases));
   for (const JsonReader& item : items) {
     SweepCase one;
     one.path = item.path();
@@ -155,7 +162,7 @@ void set_pointer(JsonTree& root, const std::string& pointer, const JsonTree& val
     const size_t end = std::min(pointer.find('/', begin), pointer.size());
     const std::string step = unescaped(pointer.substr(begin, end - begin));
     begin = end + 1;
-    if (at->kind == JsonKind::null) at->kind = JsonKind::object;  // made when missing
+    if (at->kind == JsonKind::null) at->kind = JsonKind::object;  // missing objects are created
     if (at->kind == JsonKind::list) {
       size_t index = 0;
       const auto read = std::from_chars(step.data(), step.data() + step.size(), index);
@@ -166,13 +173,14 @@ void set_pointer(JsonTree& root, const std::string& pointer, const JsonTree& val
     } else if (at->kind == JsonKind::object) {
       at = &at->at_or_add(step);
     } else {
-      refuse(fmt::format("{} would lie in {}", quoted_json(step), name(at->kind)));
+      refuse(fmt::format("expected a list or an object above {}, found {}", quoted_json(step),
+                         name(at->kind)));
     }
   }
   *at = value;
 }
 
-// Two cases of a list may set the same.
+// Cases of a list may have equal settings; the later ones get " #2", " #3".
 void make_unique(std::vector<SweepCase>& cases) {
   std::set<std::string> taken;
   for (SweepCase& one : cases) {

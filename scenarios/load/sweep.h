@@ -1,4 +1,4 @@
-// A sweep turned into cases: what each sets, and the root object with that set.
+// Expansion of a sweep to cases, and the root object of each case.
 #pragma once
 
 #include <string>
@@ -12,15 +12,16 @@ namespace shardproof {
 struct SweepCase {
   std::string name;                                        // "mesh=tp=3 tokens=7"
   std::vector<std::pair<std::string, JsonTree>> settings;  // key of the sweep, value
-  std::string path;                                        // of the case, for errors
+  std::string path;                                        // JSON path of the case, for errors
 };
 
-// One case without settings when there is no sweep. Throws Error(bad_input): more cases than
-// `max_cases`, a key that is neither mesh, dtype, topology, a `let` nor a JSON pointer.
+// Returns all cases; one case without settings if there is no sweep. Throws Error(bad_input) for
+// more than `max_cases` cases and for a key other than mesh, dtype, topology, a `let` or a JSON
+// pointer.
 std::vector<SweepCase> expand_sweep(const JsonReader& root, int64_t max_cases);
-// The root object of one case: without `sweep`, with the settings.
+// Returns the root object of one case: without `sweep`, with its settings.
 JsonTree apply_case(const JsonTree& root, const SweepCase& sweep_case);
-// --set: a let that must be there and that no sweep sets.
+// Applies --set NAME=TEXT. Throws Error(bad_input) if the file has no let of this name.
 void override_let(JsonTree& root, const std::string& name, const std::string& text);
 
 }  // namespace shardproof

@@ -1,19 +1,22 @@
+#include "shardproof/scenarios/load/unsupported_features.h"
+
+// Implements detail/later.h. To support a feature, delete its word from a list below.
 #include <algorithm>
 #include <array>
 
 #include "shardproof/scenarios/load/listing_names.h"
-#include "shardproof/scenarios/load/unsupported_features.h"
 
 namespace shardproof {
 namespace {
 
-constexpr std::array<std::string_view, 5> kKeys = {"model", "train", "parallel", "data",
-                                                   "resident"};
-constexpr std::array<std::string_view, 3> kExpectKeys = {"exposed", "bubble", "slowdown"};
-constexpr std::array<Verdict, 4> kVerdicts = {Verdict::race, Verdict::leak, Verdict::out_of_memory,
-                                              Verdict::bad_checkpoint};
-constexpr std::array<std::string_view, 9> kVerbs = {"grad", "save", "load", "write", "rename",
-                                                    "read", "d2h",  "h2d",  "newest"};
+constexpr std::array<std::string_view, 5> kUnsupportedKeys = {"model", "train", "parallel", "data",
+                                                              "resident"};
+constexpr std::array<std::string_view, 3> kUnsupportedExpectKeys = {"exposed", "bubble",
+                                                                    "slowdown"};
+constexpr std::array<Verdict, 4> kUnsupportedVerdicts = {
+    Verdict::race, Verdict::leak, Verdict::out_of_memory, Verdict::bad_checkpoint};
+constexpr std::array<std::string_view, 9> kUnsupportedVerbs = {
+    "grad", "save", "load", "write", "rename", "read", "d2h", "h2d", "newest"};
 
 template <typename List, typename Value>
 bool contains(const List& list, const Value& value) {
@@ -23,23 +26,23 @@ bool contains(const List& list, const Value& value) {
 }  // namespace
 
 void refuse_later(std::string_view what, const Where& where) {
-  throw Error(ErrorKind::unsupported,
-              fmt::format("{} is for a later version: this one does not know it yet", what), where);
+  throw Error(ErrorKind::unsupported, fmt::format("{} is not supported by this version", what),
+              where);
 }
 
 void refuse_later_keys(const JsonReader& root) {
   for (const std::string& key : root.tree().keys)
-    if (contains(kKeys, key))
+    if (contains(kUnsupportedKeys, key))
       refuse_later(fmt::format("key \"{}\"", key), {"", root.path() + pointer_step(key), 0, 0});
 }
 
 void refuse_later_expect_keys(const JsonReader& expect) {
   for (const std::string& key : expect.tree().keys)
-    if (contains(kExpectKeys, key))
+    if (contains(kUnsupportedExpectKeys, key))
       refuse_later(fmt::format("key \"{}\"", key), {"", expect.path() + pointer_step(key), 0, 0});
 }
 
-bool is_later(Verdict verdict) { return contains(kVerdicts, verdict); }
+bool is_later(Verdict verdict) { return contains(kUnsupportedVerdicts, verdict); }
 
 void refuse_later_verdict(Verdict verdict, const JsonReader& reader) {
   if (is_later(verdict))
@@ -48,7 +51,7 @@ void refuse_later_verdict(Verdict verdict, const JsonReader& reader) {
 
 void refuse_later_verbs(const Listing& listing, const std::string& path) {
   for (const auto& [verb, place] : verbs_called(listing))
-    if (contains(kVerbs, verb))
+    if (contains(kUnsupportedVerbs, verb))
       refuse_later(fmt::format("verb {}", verb), {"", path, place.line, place.column});
 }
 

@@ -1,5 +1,5 @@
-// What the scenario language says and this version does not know yet: refused with a message that
-// says so, never run as if it were not there.
+// Parts of the scenario language that this version does not support. They are refused, never
+// ignored.
 #pragma once
 
 #include <string_view>
@@ -10,6 +10,7 @@
 
 namespace shardproof {
 
+// Throw Error(unsupported) with the place of the first unsupported key, verdict or verb.
 [[noreturn]] void refuse_later(std::string_view what, const Where& where);
 
 void refuse_later_keys(const JsonReader& root);           // "model", "train", ...

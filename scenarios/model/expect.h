@@ -1,5 +1,4 @@
-// Expect: what a run must find, as the `expect` of a scenario says it; and what of that a run
-// missed.
+// Expect: the `expect` of a scenario, and the list of expectations that a run does not meet.
 #pragma once
 
 #include <optional>
@@ -13,12 +12,12 @@
 
 namespace shardproof {
 
-// A condition for some ranks each.
+// A condition that each of some ranks must meet.
 struct RankCondition {
   Lanes lanes;
   Condition condition;
 };
-// "all_gather tp": calls of a kind, over any group when `group` is empty.
+// Numbers of calls of one kind, over one group, or over any group if `group` is empty.
 struct ExpectCalls {
   std::string kind, group;
   std::vector<RankCondition> counts;
@@ -36,38 +35,39 @@ struct ExpectPlacements {
 };
 struct ExpectValues {
   std::string name;
-  std::optional<Condition> each;  // when one condition is for all elements,
-  std::optional<Number> all;      // or one number is
+  std::optional<Condition> each;  // one condition for all elements,
+  std::optional<Number> all;      // or one number for all elements,
   Dims shape;
-  std::vector<Number> elements;  // row-major
+  std::vector<Number> elements;  // or all elements of `shape`, row-major
 };
 
 struct Expect {
   Verdict verdict = Verdict::clean;
   std::optional<Condition> line, ratio, call, time, peak;
-  std::optional<Condition> findings, undecided;  // how many there are
+  std::optional<Condition> findings, undecided;  // numbers of findings, of values not decided
   std::optional<Lanes> ranks;
   std::string name, error;
-  bool any_collectives = true;  // `collectives` is not given
+  bool any_collectives = true;  // true: `collectives` is not given
   std::vector<ExpectCalls> collectives;
   std::vector<ExpectBytes> bytes;
   std::vector<ExpectShapes> local;
   std::vector<ExpectPlacements> placements;
   std::vector<ExpectValues> values;
 
-  std::vector<std::string> kept_names() const;  // values that the run must keep
+  // Returns the names in `values`, whose contents the run must keep.
+  std::vector<std::string> kept_names() const;
 };
 
-// One thing that was not as expected.
+// One expectation that is not met.
 struct ExpectationFailure {
   std::string what, expected, got;  // "calls of all_gather tp by ranks 0-7", "1", "2"
   bool operator==(const ExpectationFailure&) const = default;
 };
 
-// Everything that `outcome` misses; empty when the expectation is met.
+// Returns all expectations that `outcome` does not meet; empty if it meets all.
 std::vector<ExpectationFailure> missed(const Expect& expect, const Outcome& outcome,
                                        const Job& job);
-// The same for a run that was refused.
+// Returns the same for a run that was refused with `error`.
 std::vector<ExpectationFailure> missed(const Expect& expect, const Error& error);
 
 }  // namespace shardproof

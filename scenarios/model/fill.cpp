@@ -1,3 +1,8 @@
+#include "shardproof/scenarios/model/fill.h"
+
+// Implements fill.h. Element i of a tensor is drawn from a counter-based random stream named by the
+// tensor, at index i of the global tensor. So neither sharding nor the order of drawing changes a
+// value.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -5,7 +10,6 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/rng.h"
-#include "shardproof/scenarios/model/fill.h"
 
 namespace shardproof {
 namespace {
@@ -13,10 +17,10 @@ namespace {
 struct FillName {
   const char* name;
   FillKind kind;
-  size_t least, most;  // arguments
+  size_t least, most;  // numbers of arguments
   const char* usage;
 };
-constexpr std::array<FillName, 7> kFills = {{
+constexpr std::array<FillName, 7> kFillNames = {{
     {"ints", FillKind::ints, 0, 2, "ints or ints(lo, hi)"},
     {"iota", FillKind::iota, 0, 0, "iota"},
     {"ones", FillKind::constant, 0, 0, "ones"},
@@ -28,18 +32,18 @@ constexpr std::array<FillName, 7> kFills = {{
 
 const FillName& find_fill(const std::string& name) {
   NearestName nearest(name);
-  for (const FillName& fill : kFills) {
+  for (const FillName& fill : kFillNames) {
     if (name == fill.name) return fill;
     nearest.offer(fill.name);
   }
-  throw_bad_input("unknown fill {}{}; there are ints, iota, ones, zeros, const, uniform, normal",
+  throw_bad_input("unknown fill {}{}; expected ints, iota, ones, zeros, const, uniform or normal",
                   name, nearest.hint());
 }
 
-struct Range {
-  int64_t low, high;  // inclusive
+struct IntegerRange {
+  int64_t low, high;  // both inclusive
 };
-Range integer_range(DType dtype) {
+IntegerRange integer_range(DType dtype) {
   switch (dtype) {
     case DType::boolean: return {0, 1};
     case DType::u8: return {0, 255};
@@ -53,7 +57,7 @@ Range integer_range(DType dtype) {
 bool holds_integers_only(DType dtype) { return is_integral(dtype) || dtype == DType::boolean; }
 
 void check_integer(int64_t value, DType dtype) {
-  const Range range = integer_range(dtype);
+  const IntegerRange range = integer_range(dtype);
   if (!holds_integers_only(dtype)) return;
   if (value < range.low || value > range.high)
     throw_bad_input("{} does not fit {}, which holds {} .. {}", value, name(dtype), range.low,
@@ -78,8 +82,7 @@ Fill fill_of(const FillName& known, const std::vector<Number>& args, DType dtype
     fill.low = args[0].integer();
     fill.high = args[1].integer();
     if (fill.low >= fill.high)
-      throw_bad_input("ints({}, {}) has nothing to draw from: hi is not taken", fill.low,
-                      fill.high);
+      throw_bad_input("ints({}, {}) is an empty range: hi itself is excluded", fill.low, fill.high);
     check_integer(fill.low, dtype);
     check_integer(fill.high - 1, dtype);
     return fill;
@@ -154,7 +157,7 @@ void check_element(const Number& value, DType dtype) {
   if (value.is_integer()) return check_integer(value.integer(), dtype);
   if (value.is_double() && holds_integers_only(dtype)) {
     if (value.real() != std::floor(value.real()) || std::abs(value.real()) > 9e15)
-      throw_bad_input("{} is no whole number, and the dtype is {}", to_string(value), name(dtype));
+      throw_bad_input("expected a whole number for {}, found {}", name(dtype), to_string(value));
     check_integer(static_cast<int64_t>(value.real()), dtype);
   }
 }
@@ -174,7 +177,7 @@ Tensor fill_tensor(const Fill& fill, const std::string& name, DType dtype, const
       if (fill.kind == FillKind::values) {
         store_number(at, part, k == 0 ? fill.values[static_cast<size_t>(i)] : Number(0));
       } else if (k == 0 || fill.kind != FillKind::iota) {
-        // The imaginary parts draw from the far half of the stream's indices.
+        // Imaginary parts use the upper half of the indices of the random stream.
         const uint64_t index = static_cast<uint64_t>(i) + (k == 0 ? 0 : uint64_t{1} << 63);
         if (k == 1 && fill.kind == FillKind::constant) {
           store_f64(at, part, 0);

@@ -1,5 +1,5 @@
-// Fill: how a tensor of a scenario gets its values. Draws go by global element, in a stream named
-// by the tensor, so no sharding changes a value.
+// Fill: the values of a tensor in a scenario. A random value depends on the seed, the name of the
+// tensor and the index of the global element only, so sharding never changes a value.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +15,24 @@ enum class FillKind { ints, iota, constant, uniform, normal, values };
 
 struct Fill {
   FillKind kind = FillKind::ints;
-  int64_t low = -4, high = 5;  // ints: `high` is not taken
-  double a = 0, b = 0;         // constant: a; uniform: a, b; normal: mean, deviation
+  int64_t low = -4, high = 5;  // ints: low <= x < high
+  double a = 0, b = 0;         // constant: a; uniform: a <= x < b; normal: mean, deviation
   std::vector<Number> values;  // row-major
   bool operator==(const Fill&) const = default;
 };
 
-// -4..4; 0..8 for u8; 0 and 1 for bool.
+// Returns the fill of a tensor that names none: whole numbers -4..4, 0..8 for u8, 0 and 1 for bool.
 Fill default_fill(DType dtype);
-// "ints(0, vocab)". Throws Error(bad_input) with a column: unknown fill, wrong arguments, a range
-// the dtype cannot hold.
+// Parses a fill such as "ints(0, vocab)". Throws Error(bad_input) for an unknown fill, wrong
+// arguments and a range outside the dtype.
 Fill parse_fill(const std::string& text, DType dtype, const NumberScope& scope);
-// One element of `values`; Error(bad_input) when the dtype cannot hold it.
+// Throws Error(bad_input) unless `value` is a number that the dtype can hold.
 void check_element(const Number& value, DType dtype);
 
-// The global tensor on one device.
+// Returns the global tensor. Requires `fill.values` of the size of `shape` for FillKind::values.
 Tensor fill_tensor(const Fill& fill, const std::string& name, DType dtype, const Dims& shape,
                    uint64_t seed);
-// The value as the dtype holds it.
+// Returns the value rounded to the dtype.
 double rounded_to(double value, DType dtype);
 
 }  // namespace shardproof

@@ -1,6 +1,6 @@
-// Scenario: one file as a value, everything checked that needs no run. A sweep has become cases, a
-// case has one phase unless the file has `phases`; a phase is a Job whose tensors still lack their
-// data.
+// Scenario: one scenario file as a value, checked as far as possible without a run. A sweep is
+// expanded to cases. A case has one phase unless the file has `phases`. A phase is a Job without
+// tensor data.
 #pragma once
 
 #include <optional>
@@ -16,31 +16,32 @@ namespace shardproof {
 
 struct Phase {
   Job job;                  // inputs without data
-  std::vector<Fill> fills;  // one an input
+  std::vector<Fill> fills;  // one for each input
   Expect expect;
-  // Where the file has the listings that a job knows as "/program" and "/truth".
+  // JSON paths in the file of the listings that a Job calls "/program" and "/truth".
   std::string program_path = "/program", truth_path = "/truth";
 };
 
 struct Case {
-  std::string name;  // what the sweep sets: "mesh=tp=3 tokens=7"; empty without a sweep
+  std::string name;  // settings of the sweep: "mesh=tp=3 tokens=7"; empty without a sweep
   std::vector<Phase> phases;
-  // Bad input that `expect` asks for: the case was refused before it could run.
+  // The Error of a case that expects bad input and was refused while it was read.
   std::optional<Error> refused;
-  Expect refusal;  // what was expected then
+  Expect refusal;  // the expectation of such a case
 };
 
 struct Scenario {
-  std::string file;  // as reports name it: never absolute
-  std::string path;  // as it was opened; empty for a text
+  std::string file;  // name in reports: never absolute
+  std::string path;  // path that was opened; empty for a text
   std::string about;
-  std::string text;  // as it was read
+  std::string text;  // contents of the file
   std::vector<Case> cases;
 };
 
-// The job with its data drawn from `seed`.
+// Returns the job with tensor data drawn from `seed`. Throws Error(bad_input) for a negative
+// element of a P(norm) tensor.
 Job filled(const Phase& phase, uint64_t seed);
-// What was thrown about the phase's job, with its place in the file.
+// Returns an Error about the job of a phase with its JSON path in the file.
 Error placed_in(const Phase& phase, const Error& error);
 
 }  // namespace shardproof

@@ -1,5 +1,5 @@
-// Topology: a machine as scenarios and the command line write it: "ideal", flat(latency='5 us',
-// bandwidth='50 GB/s'), or a .json file with these two keys.
+// Topology: the text form of a cost model: "ideal", flat(latency='5 us', bandwidth='50 GB/s'), or a
+// .json file {"latency": "5 us", "bandwidth": "50 GB/s"}.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,8 @@
 
 namespace shardproof {
 
-// `folder` is where a relative file is looked for. Throws Error.
+// Returns the cost model. A relative file is opened below `folder`. Throws Error(bad_input) for a
+// malformed text, Error(unsupported) for a preset and Error(io) for a missing file.
 std::shared_ptr<const CostModel> parse_topology(const std::string& text, const std::string& folder);
 
 }  // namespace shardproof

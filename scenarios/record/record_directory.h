@@ -1,6 +1,22 @@
-// RecordFolder: recorded runs on disk, as docs/record.md says. A folder is a record when its
-// manifest is there: it is written last, in one step, and names every file with its size, so that
-// what was left half-written is never taken for whole.
+// RecordFolder: recorded runs on disk. docs/record.md describes the format, version 2.
+//
+//   file                        contents
+//   manifest.json               format, version, tool, runs; written last: makes it a record
+//   manifest.json.part          present while a run records; claims the folder
+//   NNNN-FILE-BACKEND/run.json  head, findings, source, times and values of one run
+//     scenario.json             the scenario file as it was read
+//     program.txt               program of the ranks, as `shardproof show` prints it
+//     flight.txt                one line of key=value for each call or work, in simulated time
+//     measured-N.txt            the same with the measured times of repetition N
+//     values.safetensors        contents of values, by tensor name
+//     rounding.safetensors      measured rounding of their elements, f64, by the same names
+//
+//   keys of manifest runs[]   folder, file, case, phase, backend, files (name to bytes)
+//   keys of run.json          file, case, phase, backend, ranks, processes, seed, order, pins,
+//                             repeat, environment, status, verdict, findings, error, tensors,
+//                             source, repetitions, timed, predicted, measured, values
+//   keys of values[]          id, name, line, instance, dtype, ranks, mesh, placements, shape,
+//                             rounding (exact, elements or unknown), added, whole, parts, digests
 #pragma once
 
 #include <string>
@@ -14,24 +30,26 @@ inline constexpr int kRecordVersion = 2;
 
 // One run of a record, before its files are read.
 struct RecordEntry {
-  std::string folder;  // below the record's
+  std::string folder;  // name below the folder of the record
   std::string file, name, backend;
   int phase = 1;
-  std::vector<std::pair<std::string, int64_t>> files;  // and their bytes
+  std::vector<std::pair<std::string, int64_t>> files;  // names and sizes in bytes
 };
 
 class RecordFolder {
  public:
-  // Makes the folder, or takes an empty one. Throws Error(bad_input) when there is something in it,
-  // Error(io) when it cannot be written.
+  // Creates the folder, or claims an empty one. Throws Error(bad_input) if it has files and
+  // Error(io) if it cannot be written.
   RecordFolder(std::string path, std::string tool_version);
-  // Without finish: takes away what was written.
+  // Removes everything that was written, unless finish has been called.
   ~RecordFolder();
   RecordFolder(const RecordFolder&) = delete;
   RecordFolder& operator=(const RecordFolder&) = delete;
 
-  void add(const RecordedRun& run);  // Error(io)
-  void finish();                     // Error(io)
+  // Writes the files of one run. Throws Error(io).
+  void add(const RecordedRun& run);
+  // Writes the manifest, which makes the folder a record. Throws Error(io).
+  void finish();
 
  private:
   void write(RecordEntry& entry, const std::string& name, const std::string& text);
@@ -41,13 +59,15 @@ class RecordFolder {
   std::vector<RecordEntry> entries_;
 };
 
+// A record that was opened for reading.
 struct Recording {
   std::string path;
   std::vector<RecordEntry> entries;
 };
-// Throw Error(bad_input) for what is no whole record, and Error(unsupported) for one of another
-// version.
+// Reads the manifest and checks that all its files are complete. Throws Error(bad_input) for an
+// incomplete record and Error(unsupported) for another version.
 Recording read_recording(const std::string& path);
+// Reads one run. Throws Error(bad_input) with the file.
 RecordedRun read_run(const Recording& recording, const RecordEntry& entry);
 
 }  // namespace shardproof

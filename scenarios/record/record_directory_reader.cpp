@@ -1,3 +1,6 @@
+// Implements read_recording and read_run of record_folder.h. Steps: read the manifest, check
+// version, names and sizes of all files; for a run read run.json, the flight records and both
+// safetensors files, and join values with their tensors by name.
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -18,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse(const std::string& path, const std::string& what) {
+[[noreturn]] void refuse_record(const std::string& path, const std::string& what) {
   throw Error(ErrorKind::bad_input, what, {path, "", 0, 0});
 }
 
@@ -26,7 +29,7 @@ std::string text_or_empty(const JsonReader& reader, std::string_view key) {
   return reader.has(key) ? reader.at(key).text() : "";
 }
 
-std::vector<std::string> texts(const JsonReader& list) {
+std::vector<std::string> read_texts(const JsonReader& list) {
   std::vector<std::string> result;
   for (const JsonReader& item : list.items()) result.push_back(item.text());
   return result;
@@ -45,10 +48,9 @@ Lanes ranks_at(const JsonReader& reader) {
   return *lanes;
 }
 
-// --- the manifest
-// -------------------------------------------------------------------------------
+// --- the manifest --------------------------------------------------------------------------------
 
-// Below the record's folder, whoever wrote the manifest.
+// Refuses names with "/" and "..", so that a manifest cannot point outside its record.
 std::string plain_name(const JsonReader& reader) {
   const std::string& name = reader.text();
   if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos)
@@ -56,7 +58,7 @@ std::string plain_name(const JsonReader& reader) {
   return name;
 }
 
-RecordEntry read_entry(const JsonReader& reader) {
+RecordEntry read_record_entry(const JsonReader& reader) {
   RecordEntry entry;
   entry.folder = plain_name(reader.at("folder"));
   entry.file = reader.at("file").text();
@@ -72,7 +74,7 @@ RecordEntry read_entry(const JsonReader& reader) {
 
 void check_head(const JsonReader& manifest) {
   if (!manifest.has("format") || manifest.at("format").text() != kRecordFormat)
-    throw_bad_input("no manifest of a recorded run");
+    throw_bad_input("expected the manifest of a recorded run, found another file");
   const int64_t version = manifest.at("version").integer();
   if (version > kRecordVersion)
     throw Error(ErrorKind::unsupported,
@@ -92,19 +94,18 @@ void check_sizes(const Recording& recording) {
       const std::string path = recording.path + "/" + entry.folder + "/" + name;
       std::error_code failed;
       const auto size = fs::file_size(path, failed);
-      if (failed) refuse(path, "is missing from the record");
+      if (failed) refuse_record(path, "this file of the record is missing");
       if (static_cast<int64_t>(size) != bytes)
-        refuse(path,
-               fmt::format("expected {} bytes, found {}: the record is not whole", bytes, size));
+        refuse_record(path, fmt::format("expected {} bytes, found {}: the record is incomplete",
+                                        bytes, size));
     }
 }
 
-// --- values
-// -------------------------------------------------------------------------------------
+// --- values --------------------------------------------------------------------------------------
 
 using TensorsByName = std::map<std::string, Tensor>;
 
-TensorsByName read_tensors(const std::string& path) {
+TensorsByName read_tensor_file(const std::string& path) {
   TensorsByName tensors;
   for (NamedTensor& tensor : parse_safetensors(read_file(path, path), path))
     tensors.emplace(std::move(tensor.name), std::move(tensor.tensor));
@@ -113,11 +114,11 @@ TensorsByName read_tensors(const std::string& path) {
 
 const Tensor& tensor_named(const TensorsByName& tensors, const std::string& name) {
   const auto found = tensors.find(name);
-  if (found == tensors.end()) throw_bad_input("{} holds no tensor {}", kValuesFile, name);
+  if (found == tensors.end()) throw_bad_input("{} has no tensor {}", kValuesFile, name);
   return found->second;
 }
 
-// Pairs of reals are complex numbers again.
+// Returns the tensor in its recorded dtype: pairs of reals become complex numbers.
 Tensor as_recorded(const Tensor& tensor, DType dtype) {
   if (!is_complex(dtype)) return tensor;
   Dims shape = tensor.shape;
@@ -148,7 +149,7 @@ uint64_t read_digest(const JsonReader& reader) {
   return digest;
 }
 
-// A part without a tensor is exact.
+// Reads the rounding of a value. A part without a tensor in the file is exact.
 void read_rounding(const JsonReader& reader, const TensorsByName& tensors, RecordedValue& value) {
   const std::string& known = reader.text();
   if (known != "exact" && known != "unknown" && known != "elements")
@@ -189,7 +190,7 @@ RecordedValue read_value(const JsonReader& reader, const TensorsByName& tensors,
          as_recorded(tensor_named(tensors, part.at("tensor").text()), value.dtype)});
   if (value.whole && (!value.spec || value.parts.size() != 1 ||
                       !(value.parts[0].tensor.shape == value.spec->shape())))
-    reader.refuse("a whole value has a spec and one tensor of its shape");
+    reader.refuse("expected a mesh, placements and one tensor of its shape for a whole value");
   std::vector<int32_t> digested;
   for (const JsonReader& digest : reader.at("digests").items()) {
     value.digests.push_back({ranks_at(digest), read_digest(digest.at("digest"))});
@@ -199,13 +200,12 @@ RecordedValue read_value(const JsonReader& reader, const TensorsByName& tensors,
   std::sort(digested.begin(), digested.end());
   const bool twice = std::adjacent_find(digested.begin(), digested.end()) != digested.end();
   if (twice || !(Lanes::of(std::move(digested)) == value.lanes))
-    reader.refuse("a value has one digest on each of its ranks");
+    reader.refuse("expected one digest for each rank of the value");
   read_rounding(reader.at("rounding"), rounding, value);
   return value;
 }
 
-// --- the run
-// ------------------------------------------------------------------------------------
+// --- the run -------------------------------------------------------------------------------------
 
 std::vector<Record> read_records(const std::string& path) {
   std::vector<Record> records;
@@ -239,12 +239,12 @@ RecordedRun read_head(const JsonReader& reader) {
     run.environment.emplace_back(fact, value.text());
   run.status = reader.at("status").text();
   run.verdict = reader.at("verdict").text();
-  for (const std::string& finding : texts(reader.at("findings")))
+  for (const std::string& finding : read_texts(reader.at("findings")))
     run.findings.push_back(parse_finding(finding));
   run.error = text_or_empty(reader, "error");
-  run.tensors = texts(reader.at("tensors"));
+  run.tensors = read_texts(reader.at("tensors"));
   for (const JsonReader& listing : reader.at("source").items())
-    run.source.push_back({ranks_at(listing), texts(listing.at("lines"))});
+    run.source.push_back({ranks_at(listing), read_texts(listing.at("lines"))});
   run.timed = reader.at("timed").flag();
   return run;
 }
@@ -255,20 +255,22 @@ Recording read_recording(const std::string& path) {
   Recording recording;
   recording.path = path;
   std::error_code failed;
-  if (!fs::exists(path, failed)) refuse(path, "there is no such record");
+  if (!fs::exists(path, failed))
+    refuse_record(path, "no such folder; shardproof run FILE --record DIR makes a record");
   if (!fs::is_directory(path, failed))
-    refuse(path, "expected the folder of a record, found a file");
+    refuse_record(path, "expected the folder of a record, found a file");
   const std::string file = path + "/" + kManifestFile;
   if (!fs::exists(file, failed))
-    refuse(path, fs::exists(path + "/" + kUnfinishedFile, failed)
-                     ? "the recording did not come to its end"
-                     : fmt::format("no recorded run: there is no {} in it", kManifestFile));
+    refuse_record(path, fs::exists(path + "/" + kUnfinishedFile, failed)
+                            ? "the run that recorded this was stopped before its end"
+                            : fmt::format("expected a recorded run, found a folder without {}",
+                                          kManifestFile));
   try {
     const JsonTree tree = read_json(read_file(file, file));
     const JsonReader manifest(tree, "");
     check_head(manifest);
     for (const JsonReader& run : manifest.at("runs").items())
-      recording.entries.push_back(read_entry(run));
+      recording.entries.push_back(read_record_entry(run));
   } catch (const Error& error) {
     throw error.inside({file, "", 0, 0});
   }
@@ -288,8 +290,8 @@ RecordedRun read_run(const Recording& recording, const RecordEntry& entry) {
     const int64_t repetitions = reader.at("repetitions").integer();
     for (size_t i = 0; i < static_cast<size_t>(repetitions); ++i)
       run.measured.push_back(read_records(folder + measured_file(i)));
-    const TensorsByName tensors = read_tensors(folder + kValuesFile);
-    const TensorsByName rounding = read_tensors(folder + kRoundingFile);
+    const TensorsByName tensors = read_tensor_file(folder + kValuesFile);
+    const TensorsByName rounding = read_tensor_file(folder + kRoundingFile);
     for (const JsonReader& value : reader.at("values").items())
       run.values.push_back(read_value(value, tensors, rounding));
     return run;

@@ -1,3 +1,8 @@
+#include "shardproof/scenarios/record/record_directory.h"
+
+// Implements RecordFolder of record_folder.h, whose header lists the files and keys. Steps: create
+// and claim the folder; for each run write its files and remember their sizes; finish writes the
+// manifest, which makes the folder a record.
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -7,10 +12,9 @@
 #include <system_error>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/scenarios/record/record_directory.h"
 #include "shardproof/scenarios/record/record_file_names.h"
 #include "shardproof/scenarios/record/safetensors.h"
-#include "shardproof/scenarios/report/report.h"
+#include "shardproof/scenarios/record/write_file.h"
 #include "shardproof/sim/analysis/line_times.h"
 
 namespace shardproof {
@@ -19,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-std::string text_of(const Json& json) {
+std::string json_text(const Json& json) {
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -35,8 +39,7 @@ std::string records_text(const std::vector<Record>& records) {
   return text;
 }
 
-// --- values
-// -------------------------------------------------------------------------------------
+// --- values --------------------------------------------------------------------------------------
 
 std::string rounding_text(const RecordedValue& value) {
   if (!value.measured) return "unknown";
@@ -93,8 +96,7 @@ std::vector<NamedTensor> roundings_of(const RecordedRun& run) {
   return tensors;
 }
 
-// --- times
-// --------------------------------------------------------------------------------------
+// --- times ---------------------------------------------------------------------------------------
 
 Json steps_json(const std::map<int32_t, StepTime>& steps) {
   Json out;
@@ -108,8 +110,8 @@ Json steps_json(const std::map<int32_t, StepTime>& steps) {
   return out;
 }
 
-// Each rank's time of a line in each repetition, and the median of them.
-Json line_json(const LineTime& line, const std::vector<std::vector<LineTime>>& repetitions) {
+// Returns the times of a line: for each rank the median, and the time in each repetition.
+Json line_times_json(const LineTime& line, const std::vector<std::vector<LineTime>>& repetitions) {
   Json out;
   out["line"] = line.line;
   if (line.is_call()) out["call"] = line.kind + " " + line.group;
@@ -141,12 +143,12 @@ Json times_json(const std::vector<std::vector<Record>>& repetitions) {
     lines.push_back(line_times(records));
   }
   out["lines"] = Json::array();
-  for (const LineTime& line : median_of(lines)) out["lines"].push_back(line_json(line, lines));
+  for (const LineTime& line : median_of(lines))
+    out["lines"].push_back(line_times_json(line, lines));
   return out;
 }
 
-// --- the run
-// ------------------------------------------------------------------------------------
+// --- the run -------------------------------------------------------------------------------------
 
 Json source_json(const RecordedRun& run) {
   Json out = Json::array();
@@ -193,11 +195,11 @@ std::string folder_name(const RecordedRun& run, size_t number) {
   return fmt::format("{:04}-{}-{}", number, stem.substr(0, kLongest), run.backend);
 }
 
-[[noreturn]] void refuse(const std::string& path, const std::string& what) {
+[[noreturn]] void refuse_folder(const std::string& path, const std::string& what) {
   throw Error(ErrorKind::io, what, {path, "", 0, 0});
 }
 
-// True when this made the folder.
+// Creates the folder. Returns true if it did not exist.
 bool make_folder(const std::string& path) {
   std::error_code failed;
   const fs::file_status status = fs::status(path, failed);
@@ -206,28 +208,31 @@ bool make_folder(const std::string& path) {
                 {path, "", 0, 0});
   if (fs::exists(status)) return false;
   fs::create_directories(path, failed);
-  if (failed) refuse(path, "cannot be made: " + failed.message());
+  if (failed) refuse_folder(path, "cannot be made: " + failed.message());
   return true;
 }
 
 [[noreturn]] void refuse_full(const std::string& path) {
-  throw Error(ErrorKind::bad_input, "expected an empty or a new folder to record into",
+  throw Error(ErrorKind::bad_input,
+              "expected a new or empty folder to record into, found one with files",
               {path, "", 0, 0});
 }
 
-// Who makes the file has the folder: of several runs that find it empty, only one can.
+// Claims an empty folder by creating the unfinished manifest exclusively. If several runs find the
+// folder empty at the same time, one of them succeeds.
 void claim_folder(const std::string& path) {
   const std::string file = path + "/" + kUnfinishedFile;
   std::FILE* const claim = std::fopen(file.c_str(), "wbx");
   if (claim == nullptr && errno == EEXIST) refuse_full(path);
-  if (claim == nullptr) refuse(path, fmt::format("cannot be written: {}", std::strerror(errno)));
+  if (claim == nullptr)
+    refuse_folder(path, fmt::format("cannot be written: {}", std::strerror(errno)));
   std::fclose(claim);
   std::error_code failed;
   fs::directory_iterator entry(path, failed);
   if (!failed) entry.increment(failed);
   if (!failed && entry == fs::directory_iterator()) return;
   std::remove(file.c_str());
-  if (failed) refuse(path, "cannot be read: " + failed.message());
+  if (failed) refuse_folder(path, "cannot be read: " + failed.message());
   refuse_full(path);
 }
 
@@ -236,7 +241,7 @@ void claim_folder(const std::string& path) {
 RecordFolder::RecordFolder(std::string path, std::string tool_version)
     : path_(std::move(path)), tool_version_(std::move(tool_version)) {
   made_ = make_folder(path_);
-  // Known before anything runs: whether it can be written to.
+  // Fails before the run if the folder cannot be written.
   try {
     claim_folder(path_);
   } catch (const Error&) {
@@ -269,7 +274,7 @@ void RecordFolder::add(const RecordedRun& run) {
   entry.backend = run.backend;
   std::error_code failed;
   fs::create_directory(path_ + "/" + entry.folder, failed);
-  if (failed) refuse(path_ + "/" + entry.folder, "cannot be made: " + failed.message());
+  if (failed) refuse_folder(path_ + "/" + entry.folder, "cannot be made: " + failed.message());
   write(entry, kScenarioFile, run.scenario);
   write(entry, kProgramFile, joined(run.program));
   write(entry, kFlightFile, records_text(run.flight));
@@ -277,7 +282,7 @@ void RecordFolder::add(const RecordedRun& run) {
     write(entry, measured_file(i), records_text(run.measured[i]));
   write(entry, kValuesFile, to_safetensors(tensors_of(run)));
   write(entry, kRoundingFile, to_safetensors(roundings_of(run)));
-  write(entry, kRunFile, text_of(run_json(run)));
+  write(entry, kRunFile, json_text(run_json(run)));
 }
 
 void RecordFolder::finish() {
@@ -297,7 +302,7 @@ void RecordFolder::finish() {
     for (const auto& [name, bytes] : entry.files) one["files"][name] = bytes;
     out["runs"].push_back(std::move(one));
   }
-  write_whole_file(path_ + "/" + kManifestFile, text_of(out));
+  write_whole_file(path_ + "/" + kManifestFile, json_text(out));
   finished_ = true;
   std::error_code ignored;
   fs::remove(path_ + "/" + kUnfinishedFile, ignored);

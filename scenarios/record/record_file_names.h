@@ -1,4 +1,4 @@
-// Names of the files of a recorded run and of the tensors in them.
+// Names of the files of a record and of the tensors in them (record_folder.h).
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ inline constexpr const char* kRoundingFile = "rounding.safetensors";
 inline std::string measured_file(size_t repetition) {
   return fmt::format("measured-{}.txt", repetition + 1);
 }
-// "y", or "y@0-3" of what only these ranks hold.
+// Returns the tensor name of a part: "y" for a whole value, "y@0-3" for the shard of these ranks.
 inline std::string tensor_name(const RecordedValue& value, const RecordedShard& part) {
   if (value.whole) return value.id;
   return value.id.substr(0, value.id.find('@')) + "@" + to_string(part.lanes);

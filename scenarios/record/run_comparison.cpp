@@ -1,8 +1,12 @@
+#include "shardproof/scenarios/record/run_comparison.h"
+
+// Implements run_comparison.h except compare_seen. Steps of compare_runs: refuse runs of different
+// programs; choose the times of each side (measured, else predicted); for each listing pair values
+// by id and times by line and call; sort the differences of a line, worst first.
 #include <algorithm>
 #include <map>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/scenarios/record/run_comparison.h"
 
 namespace shardproof {
 
@@ -70,11 +74,10 @@ bool RunComparison::agrees() const {
 
 namespace {
 
-// --- times
-// --------------------------------------------------------------------------------------
+// --- times ---------------------------------------------------------------------------------------
 
-// The repetitions whose times a side shows.
-std::vector<std::vector<Record>> records_of(const RecordedRun& run, TimeSource source) {
+// Returns the records from which the times of a side are taken, one list a repetition.
+std::vector<std::vector<Record>> timed_records(const RecordedRun& run, TimeSource source) {
   if (source == TimeSource::measured) return run.measured;
   if (source == TimeSource::predicted) return {run.flight};
   return {};
@@ -96,7 +99,7 @@ Times times_of(const RecordedRun& run, TimeSource source) {
   times.source = source;
   std::vector<std::vector<LineTime>> lines;
   std::map<int32_t, std::pair<std::vector<Duration>, std::vector<Duration>>> steps;
-  for (const std::vector<Record>& records : records_of(run, source)) {
+  for (const std::vector<Record>& records : timed_records(run, source)) {
     lines.push_back(line_times(records));
     for (const auto& [rank, step] : step_times(records)) {
       steps[rank].first.push_back(step.step);
@@ -115,8 +118,8 @@ LineTime on_ranks(const LineTime& line, const Lanes& lanes) {
   return own;
 }
 
-void add_times(const Times& times, const Lanes& lanes, LineTime TimePair::*side,
-               std::map<int, LineComparison>& lines) {
+void add_line_times(const Times& times, const Lanes& lanes, LineTime TimePair::*side,
+                    std::map<int, LineComparison>& lines) {
   for (const LineTime& line : times.lines) {
     LineTime own = on_ranks(line, lanes);
     if (own.ranks.empty()) continue;
@@ -129,8 +132,7 @@ void add_times(const Times& times, const Lanes& lanes, LineTime TimePair::*side,
   }
 }
 
-// --- values
-// -------------------------------------------------------------------------------------
+// --- values --------------------------------------------------------------------------------------
 
 class ValuesById {
  public:
@@ -146,39 +148,39 @@ class ValuesById {
   std::map<std::string, const RecordedValue*> known_;
 };
 
-ValueDifference only_one(const RecordedValue& value, const char* side) {
+ValueDifference one_sided_difference(const RecordedValue& value, const char* side) {
   ValueDifference difference;
   difference.id = value.id;
   difference.bound = value.bound;
   difference.instance = value.instance;
   difference.ranks = difference.owners = value.lanes;
-  difference.why = fmt::format("only run {} made it", side);
+  difference.why = fmt::format("only run {} computed it", side);
   return difference;
 }
 
 void add_values(const RecordedRun& a, const RecordedRun& b, const SourceListing& listing,
                 std::map<int, LineComparison>& lines) {
-  // How far a run came that did not come to its end, nobody promises.
+  // A run with findings may stop early, so missing values are reported only if both are clean.
   const bool whole = a.findings.empty() && b.findings.empty();
-  const ValuesById of_a(a.values), of_b(b.values);
+  const ValuesById by_id_a(a.values), by_id_b(b.values);
   const auto here = [&](const RecordedValue& value) {
     return !value.lanes.empty() && listing.lanes.contains(value.lanes[0]);
   };
   for (const RecordedValue& value : a.values) {
-    const RecordedValue* other = of_b.find(value.id);
+    const RecordedValue* other = by_id_b.find(value.id);
     if (!here(value) || (other == nullptr && !whole)) continue;
     LineComparison& line = lines[value.line];
     ++line.values;
     if (other == nullptr)
-      line.differences.push_back(only_one(value, "A"));
+      line.differences.push_back(one_sided_difference(value, "A"));
     else if (std::optional<ValueDifference> difference = compare_seen(value, *other, a, b))
       line.differences.push_back(std::move(*difference));
   }
   for (const RecordedValue& value : b.values) {
-    if (!whole || !here(value) || of_a.find(value.id) != nullptr) continue;
+    if (!whole || !here(value) || by_id_a.find(value.id) != nullptr) continue;
     LineComparison& line = lines[value.line];
     ++line.values;
-    line.differences.push_back(only_one(value, "B"));
+    line.differences.push_back(one_sided_difference(value, "B"));
   }
 }
 
@@ -202,7 +204,7 @@ RunComparison compare_runs(const RecordedRun& a, const RecordedRun& b) {
   if (a.is_empty() || b.is_empty()) return {side_of(a, {}), side_of(b, {}), false, {}};
   TimeSource source_a = best_source(a);
   const TimeSource source_b = best_source(b);
-  // The machine model is the same on both sides.
+  // A predicted time does not depend on the run, so the topology of B predicts for A too.
   const RecordedRun* timed_a = &a;
   if (source_a == TimeSource::none && source_b == TimeSource::measured && b.timed) {
     source_a = TimeSource::predicted;
@@ -215,8 +217,8 @@ RunComparison compare_runs(const RecordedRun& a, const RecordedRun& b) {
   for (const SourceListing& listing : a.source) {
     std::map<int, LineComparison> lines;
     add_values(a, b, listing, lines);
-    add_times(times_a, listing.lanes, &TimePair::a, lines);
-    add_times(times_b, listing.lanes, &TimePair::b, lines);
+    add_line_times(times_a, listing.lanes, &TimePair::a, lines);
+    add_line_times(times_b, listing.lanes, &TimePair::b, lines);
     ListingComparison& own = comparison.listings.emplace_back();
     own.lanes = listing.lanes;
     for (auto& [number, line] : lines) {

@@ -1,6 +1,5 @@
-// RunComparison: two runs of one program laid side by side, line by line: are values the same, and
-// if not, why; what time was predicted, what was measured. Made by compare_runs from recorded runs,
-// whether they come from disk or were made a moment ago.
+// RunComparison: two runs of one program, compared line by line: which values differ and why, and
+// which times were predicted or measured. compare_runs makes it from two recorded runs.
 #pragma once
 
 #include <optional>
@@ -12,26 +11,28 @@
 
 namespace shardproof {
 
-// How near two runs of one value are, by its measured rounding (engine/check/measure_rounding.h).
-// The larger of both runs' roundings counts: each has measured its own order of addition.
+// The distance class of two runs of one value, by its measured rounding
+// (engine/check/measure_rounding.h). The larger rounding of both runs counts, because each run
+// has measured its own order of addition.
 enum class ValueMatch : uint8_t {
   bit_equal,
-  within_rounding,  // no element is farther apart than kWithinRounding of its roundings
-  not_decided,      // no element is farther apart than kNotDecided, or a rounding is not known
+  within_rounding,  // the distance of every element is at most kWithinRounding times its rounding
+  not_decided,      // at most kNotDecided times, or a rounding is unknown
   wrong,
 };
-// Two honest runs are two samples of one distribution, and the rounding of an element is the
-// largest of eight, four of each run. Were errors normal and independent, two honest runs would lie
-// more than 8 roundings apart in one of 60,000 values of one element, and more than 64 in one of
-// 10^12. Values of more elements share the median of their distances as the least rounding of each.
+// Two correct runs are two samples of one distribution, and the rounding of an element is the
+// largest of eight distances, four of each run. Assume normal, independent errors and values of one
+// element: two correct runs are more than 8 roundings apart in one of 60,000 values. They are more
+// than 64 apart in one of 10^12. All elements of a value have at least the median rounding, so
+// larger values exceed the limits less often.
 inline constexpr double kWithinRounding = 8;
 inline constexpr double kNotDecided = 64;
-// Why values differ.
+// The cause of a difference.
 enum class Cause : uint8_t {
   none,
   reduction_order,  // floats were added over ranks in another order
-  precision,        // products of one run have fewer bits
-  unknown,          // the rounding does not decide: an order, or a bug
+  precision,        // matrix products of one run have fewer bits
+  unknown,          // the rounding does not decide between order and bug
   bug,
 };
 std::string_view name(ValueMatch match);
@@ -42,24 +43,24 @@ struct ValueDifference {
   ValueMatch match = ValueMatch::wrong;
   Cause cause = Cause::bug;
   std::string why;
-  // The element that is the most of its roundings apart; absent where only digests are known.
+  // Index of the worst element; absent if only digests were recorded.
   std::optional<Dims> index;
-  bool local = false;  // counted in the owners' own shard
+  bool local = false;  // true: `index` counts in the shard of `owners`
   std::string got_a, got_b;
-  std::optional<double> rounding;  // of that element; nothing where it is not known, 0: exact
-  double rounding_factor = 0;      // its distance, of its rounding; infinite for an exact one
-  double ulps = 0;                 // its distance, in units in the last place of the larger one
-  Lanes owners;                    // of that element
-  Lanes ranks;                     // that hold any element that is as bad as the value
-  int64_t elements = 0;            // of those, each counted once
+  std::optional<double> rounding;  // of that element; 0: exact; nothing: unknown
+  double rounding_factor = 0;      // distance by rounding; infinite for an exact element
+  double ulps = 0;                 // distance in units in the last place of the larger element
+  Lanes owners;                    // ranks that hold that element
+  Lanes ranks;                     // ranks that hold an element of the same class
+  int64_t elements = 0;            // number of these elements, each counted once
 };
 
 enum class TimeSource : uint8_t { none, predicted, measured };
 std::string_view name(TimeSource source);
 
-// One activity of a line, on both sides; a side without times has no ranks.
+// The times of one activity of a line in both runs. A run without times has no ranks.
 struct TimePair {
-  std::string call;  // "all_reduce tp"; empty: the line's own work
+  std::string call;  // "all_reduce tp"; empty: the work of the line itself
   LineTime a, b;
 };
 
@@ -78,7 +79,7 @@ struct ListingComparison {
 };
 
 struct RunSide {
-  RecordedRun head;  // without what is compared
+  RecordedRun head;  // without values and records
   TimeSource source = TimeSource::none;
   size_t repetitions = 0;
   std::map<int32_t, StepTime> steps;  // per rank
@@ -86,21 +87,22 @@ struct RunSide {
 
 struct RunComparison {
   RunSide a, b;
-  bool alone = false;  // both are one run: only its times are told
+  bool alone = false;  // true: A and B are one run, and only its times are reported
   std::vector<ListingComparison> listings;
-  // Values that match so; all of them when it is not given.
+  // Returns the number of values of a class, or of all values.
   int64_t count(std::optional<ValueMatch> match) const;
   int64_t count(Cause cause) const;
-  // Nothing is known to be wrong: what differs may be honest.
+  // True if verdicts, findings and errors are equal and no difference is a bug or another
+  // precision.
   bool agrees() const;
 };
 
-// Of a run that was refused only the heads are compared. Throws Error(bad_input) for runs of
-// different programs.
+// Compares two runs. If one was refused, only the heads are compared. Throws Error(bad_input) for
+// runs of different programs.
 RunComparison compare_runs(const RecordedRun& a, const RecordedRun& b);
-// What was predicted of a run beside what was measured, without values.
+// Returns predicted and measured times of one run, without values.
 RunComparison times_of_run(const RecordedRun& run);
-// Nothing when equal to the bit.
+// Compares one value of two runs. Returns nothing if all bits are equal.
 std::optional<ValueDifference> compare_seen(const RecordedValue& a, const RecordedValue& b,
                                             const RecordedRun& run_a, const RecordedRun& run_b);
 

@@ -1,3 +1,10 @@
+// Implements compare_seen of run_comparison.h. Steps: visit the elements whose bits differ; find
+// the worst one, by the class of its distance and then by the distance as a multiple of its
+// measured rounding; visit again and collect all elements of that class, their ranks and the
+// precision that explains them; derive the cause. Where only digests were recorded, compare those.
+// Example: f32 elements 308.654694 and 308.654724 are 3.0e-5 apart. With a measured rounding of
+// 3.2e-5 the factor is 0.97, which is within kWithinRounding = 8: the value is within rounding, and
+// its cause is the reduction order if both runs added in different orders.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -15,19 +22,18 @@
 namespace shardproof {
 namespace {
 
-// --- elements
-// -----------------------------------------------------------------------------------
+// --- elements ------------------------------------------------------------------------------------
 
 bool same_bits(const Tensor& a, const Tensor& b, int64_t at) {
   const int64_t size = size_of(a.dtype);
   return std::memcmp(a.data() + at * size, b.data() + at * size, static_cast<size_t>(size)) == 0;
 }
 
-// How far apart two elements are: 0 for two NaN. Of complex numbers the parts that are farther
-// apart.
+// The distance of two elements. Two NaNs have distance 0; complex numbers have that of their real
+// or imaginary parts, whichever is larger.
 struct Distance {
   double apart = 0;
-  double size = 0;  // of the larger of both
+  double size = 0;  // magnitude of the larger element
   double ulps(DType dtype) const {
     const bool finite = std::isfinite(apart) && std::isfinite(size);
     return finite ? apart / unit_in_last_place(dtype, size)
@@ -50,7 +56,7 @@ Distance distance(const Tensor& a, const Tensor& b, int64_t at) {
   if (!is_complex(dtype)) {
     const Distance own =
         distance(static_cast<double>(load_i64(x, dtype)), static_cast<double>(load_i64(y, dtype)));
-    return {std::max(own.apart, 1.0), own.size};  // other bits are another number
+    return {std::max(own.apart, 1.0), own.size};  // integers of different bits are at least 1 apart
   }
   const DType part = real_part(dtype);
   const int64_t half = size_of(part);
@@ -59,7 +65,7 @@ Distance distance(const Tensor& a, const Tensor& b, int64_t at) {
   return real.apart >= imaginary.apart ? real : imaginary;
 }
 
-std::string element_text(const Tensor& tensor, int64_t at) {
+std::string recorded_element_text(const Tensor& tensor, int64_t at) {
   const std::byte* element = tensor.data() + at * size_of(tensor.dtype);
   if (is_floating(tensor.dtype)) return fmt::format("{:.9g}", load_f64(element, tensor.dtype));
   if (!is_complex(tensor.dtype)) return std::to_string(load_i64(element, tensor.dtype));
@@ -68,12 +74,12 @@ std::string element_text(const Tensor& tensor, int64_t at) {
                      load_f64(element + size_of(part), part));
 }
 
-// An element that is not the same: where it lies, who holds it.
-struct Spot {
+// An element whose bits differ between the runs.
+struct DifferingElement {
   const Tensor *a = nullptr, *b = nullptr;
-  int64_t at = 0;       // in these tensors
-  int64_t global = -1;  // -1: unknown
-  int32_t rank = -1;    // of a shard; -1: of the whole value
+  int64_t at = 0;       // index in these tensors
+  int64_t global = -1;  // index in the whole value; -1: unknown
+  int32_t rank = -1;    // holder of the shard; -1: the tensors are whole values
   auto place() const { return std::tuple(global, rank, at); }
 };
 
@@ -95,19 +101,18 @@ Lanes owners_of(const Spec& spec, const Lanes& lanes, const Dims& index) {
   return Lanes::of(std::move(ranks));
 }
 
-// --- shards
-// -------------------------------------------------------------------------------------
+// --- shards --------------------------------------------------------------------------------------
 
-// What each rank holds. A whole value is cut once for all of them.
-class Shards {
+// The shard of each rank. A whole value is split once for all ranks.
+class HeldShards {
  public:
-  explicit Shards(const RecordedValue& value) {
+  explicit HeldShards(const RecordedValue& value) {
     if (value.whole && !value.spec->has_partial()) cut_ = split(value.parts[0].tensor, *value.spec);
     for (const RecordedShard& part : value.parts)
       for (int64_t i = 0; !value.whole && i < part.lanes.size(); ++i)
         parts_.emplace(part.lanes[i], &part.tensor);
   }
-  // Nothing when only a sum over ranks is known.
+  // Returns nothing if only the sum over ranks was recorded.
   std::optional<Tensor> of(int32_t rank) const {
     if (cut_.find(rank) != nullptr) return cut_.of_rank(rank);
     const auto found = parts_.find(rank);
@@ -129,19 +134,19 @@ std::vector<int64_t> global_indices(const RecordedValue& value, int32_t rank, in
   return indices;
 }
 
-// Two values, element by element.
-class Pair {
+// Visits the elements of two values whose bits differ.
+class ValuePair {
  public:
-  using Visit = std::function<void(const Spot&)>;
-  Pair(const RecordedValue& a, const RecordedValue& b) : a_(a), b_(b) {}
+  using Visit = std::function<void(const DifferingElement&)>;
+  ValuePair(const RecordedValue& a, const RecordedValue& b) : a_(a), b_(b) {}
 
-  // False when some contents are not known.
+  // Returns false if the contents of some shard were not recorded.
   bool visit(const Visit& visit) const {
     if (a_.whole && b_.whole) {
       visit_tensors({&a_.parts[0].tensor, &b_.parts[0].tensor}, visit);
       return true;
     }
-    const Shards of_a(a_), of_b(b_);
+    const HeldShards of_a(a_), of_b(b_);
     bool complete = true;
     for (int64_t i = 0; i < a_.lanes.size(); ++i) {
       const int32_t rank = a_.lanes[i];
@@ -153,35 +158,35 @@ class Pair {
   }
 
  private:
-  void visit_tensors(Spot spot, const Visit& visit) const {
-    const Tensor &a = *spot.a, &b = *spot.b;
+  void visit_tensors(DifferingElement element, const Visit& visit) const {
+    const Tensor &a = *element.a, &b = *element.b;
     if (a.dtype != b.dtype || !(a.shape == b.shape))
       throw_bad_input("{} is {}{} in one run and {}{} in the other", a_.id, name(a.dtype),
                       to_string(a.shape), name(b.dtype), to_string(b.shape));
     if (a.elements() == 0 || bit_equal(a, 0, b, 0)) return;
     std::vector<int64_t> global;
-    if (spot.rank >= 0) global = global_indices(a_, spot.rank, a.elements());
-    for (spot.at = 0; spot.at < a.elements(); ++spot.at) {
-      if (same_bits(a, b, spot.at)) continue;
-      spot.global = spot.rank < 0 ? spot.at : global[static_cast<size_t>(spot.at)];
-      visit(spot);
+    if (element.rank >= 0) global = global_indices(a_, element.rank, a.elements());
+    for (element.at = 0; element.at < a.elements(); ++element.at) {
+      if (same_bits(a, b, element.at)) continue;
+      element.global = element.rank < 0 ? element.at : global[static_cast<size_t>(element.at)];
+      visit(element);
     }
   }
 
   const RecordedValue &a_, &b_;
 };
 
-// --- judging
-// ------------------------------------------------------------------------------------
+// --- judging -------------------------------------------------------------------------------------
 
-// The unit roundoff of products that one run says, or may be thought, to have made.
+// The unit roundoff of matrix products in a run, as its environment states it ("matmul"). A run on
+// a GPU that states nothing is assumed to multiply in TF32 if `assumes_tf32`.
 struct LowPrecision {
   double roundoff = 0;
   std::string text;
 };
-std::optional<LowPrecision> low_precision(const RecordedRun& run, bool presumes = true) {
+std::optional<LowPrecision> low_precision(const RecordedRun& run, bool assumes_tf32 = true) {
   std::optional<std::string> stated = find_fact(run.environment, "matmul");
-  if (!stated && presumes && find_fact(run.environment, "gpu")) stated = "tf32";
+  if (!stated && assumes_tf32 && find_fact(run.environment, "gpu")) stated = "tf32";
   if (!stated) return std::nullopt;
   if (*stated == "tf32") return LowPrecision{std::ldexp(1.0, -11), "tf32"};
   const std::optional<DType> dtype = parse_dtype(*stated);
@@ -193,24 +198,24 @@ bool multiplies_in_fewer_bits(DType dtype) {
   return dtype == DType::f32 || (is_floating(dtype) && size_of(dtype) == 1);
 }
 
-// The measured rounding of a value's elements.
-class Rounding {
+// The measured rounding of each element of a value.
+class MeasuredRounding {
  public:
-  explicit Rounding(const RecordedValue& value) : value_(value) {
+  explicit MeasuredRounding(const RecordedValue& value) : value_(value) {
     for (const RecordedShard& part : value.parts)
       for (int64_t i = 0; !value.whole && i < part.lanes.size(); ++i)
         parts_.emplace(part.lanes[i], &part.rounding);
   }
-  // 0: exact. Nothing: it is not known.
-  std::optional<double> at(const Spot& spot) const {
+  // Returns 0 for an exact element and nothing if the rounding was not measured.
+  std::optional<double> at(const DifferingElement& element) const {
     if (!value_.measured) return std::nullopt;
-    if (value_.whole) return element(value_.rounding, spot.global);
-    const auto found = parts_.find(spot.rank);
-    return found == parts_.end() ? std::nullopt : element(*found->second, spot.at);
+    if (value_.whole) return element_rounding(value_.rounding, element.global);
+    const auto found = parts_.find(element.rank);
+    return found == parts_.end() ? std::nullopt : element_rounding(*found->second, element.at);
   }
 
  private:
-  static std::optional<double> element(const std::vector<double>& rounding, int64_t at) {
+  static std::optional<double> element_rounding(const std::vector<double>& rounding, int64_t at) {
     if (rounding.empty()) return 0;
     if (at < 0 || at >= std::ssize(rounding)) return std::nullopt;
     const double own = rounding[static_cast<size_t>(at)];
@@ -221,13 +226,13 @@ class Rounding {
   std::map<int32_t, const std::vector<double>*> parts_;
 };
 
-class Judge {
+class DifferenceJudge {
  public:
-  Judge(const RecordedValue& a, const RecordedValue& b, const RecordedRun& run_a,
-        const RecordedRun& run_b)
+  DifferenceJudge(const RecordedValue& a, const RecordedValue& b, const RecordedRun& run_a,
+                  const RecordedRun& run_b)
       : a_(a), of_a_(a), of_b_(b), run_a_(run_a), run_b_(run_b) {
     one_measured_ = a.measured != b.measured;
-    // A library's own order may be another one each time.
+    // A library may choose another order for each run.
     other_order_ = run_a.order != run_b.order || run_a.order == "library";
     other_device_ = find_fact(run_a.environment, "gpu") != find_fact(run_b.environment, "gpu");
     for (const RecordedRun* run : {&run_a, &run_b})
@@ -235,28 +240,29 @@ class Judge {
     if (!multiplies_in_fewer_bits(a.dtype)) stated_.reset();
   }
 
-  // Nothing where it is not known. Products in fewer bits, as a run states them, make it larger.
-  std::optional<double> rounding(const Spot& spot) const {
-    const std::optional<double> own = larger(of_a_.at(spot), of_b_.at(spot));
+  // Returns nothing if the rounding is unknown. Products in fewer bits that a run states scale it.
+  std::optional<double> rounding(const DifferingElement& element) const {
+    const std::optional<double> own = larger(of_a_.at(element), of_b_.at(element));
     return own && stated_ ? *own * times(*stated_) : own;
   }
-  // The distance of two elements, of their rounding.
-  double factor(const Spot& spot) const {
-    const double apart = distance(*spot.a, *spot.b, spot.at).apart;
-    return apart == 0 ? 0 : apart / rounding(spot).value_or(0);
+  // Returns the distance as a multiple of the rounding.
+  double factor(const DifferingElement& element) const {
+    const double apart = distance(*element.a, *element.b, element.at).apart;
+    return apart == 0 ? 0 : apart / rounding(element).value_or(0);
   }
-  ValueMatch match(const Spot& spot) const {
-    if (!rounding(spot)) return ValueMatch::not_decided;
-    const double factor = this->factor(spot);
+  ValueMatch match(const DifferingElement& element) const {
+    if (!rounding(element)) return ValueMatch::not_decided;
+    const double factor = this->factor(element);
     if (factor <= kWithinRounding) return ValueMatch::within_rounding;
     return factor <= kNotDecided ? ValueMatch::not_decided : ValueMatch::wrong;
   }
-  // Whether products in fewer bits may have made it.
-  bool is_explained_by(const LowPrecision& low, const Spot& spot) const {
+  // True if products in fewer bits explain the distance.
+  bool is_explained_by(const LowPrecision& low, const DifferingElement& element) const {
     const double more = stated_ ? std::max(1.0, times(low) / times(*stated_)) : times(low);
-    return is_floating(a_.dtype) && factor(spot) <= kWithinRounding * more;
+    return is_floating(a_.dtype) && factor(element) <= kWithinRounding * more;
   }
-  // `low`: what explains all that is wrong.
+  // Sets cause and reason. `low` is the precision that explains all wrong elements, if there is
+  // one.
   void explain(ValueDifference& difference, const std::optional<LowPrecision>& low) const {
     if (difference.match == ValueMatch::wrong) return explain_precision(difference, low);
     if (difference.match == ValueMatch::within_rounding && stated_)
@@ -267,7 +273,7 @@ class Judge {
  private:
   std::optional<double> larger(std::optional<double> a, std::optional<double> b) const {
     if (a && b) return std::max(*a, *b);
-    // An element without a rounding in one run has none; a run that measured nothing adds nothing.
+    // If both runs measured but one has no rounding for the element, it is unknown.
     return one_measured_ ? (a ? a : b) : std::nullopt;
   }
   double times(const LowPrecision& low) const {
@@ -278,8 +284,8 @@ class Judge {
     difference.cause = low ? Cause::precision : Cause::bug;
     if (!low) return;
     difference.why = size_of(a_.dtype) == 1
-                         ? "as far apart as sums of 8-bit floats on tensor cores may be"
-                         : fmt::format("as far apart as products in {} may be", low->text);
+                         ? "within the rounding of sums of 8-bit floats on tensor cores"
+                         : fmt::format("within the rounding of products in {}", low->text);
   }
   void explain_order(ValueDifference& difference) const {
     const bool known = difference.match == ValueMatch::within_rounding;
@@ -288,23 +294,23 @@ class Judge {
       difference.cause = known ? Cause::reduction_order : Cause::unknown;
       difference.why = known ? fmt::format("added over ranks in the orders {} and {}", run_a_.order,
                                            run_b_.order)
-                             : "its rounding does not decide: another order of addition, or a bug";
+                             : "the rounding does not decide: another order of addition, or a bug";
     } else if (other_device_) {
       difference.cause = known ? Cause::reduction_order : Cause::unknown;
-      difference.why = "kernels of different devices add and round in their own ways";
+      difference.why = "kernels of different devices add and round in different ways";
     } else {
-      difference.why = "both runs add in one order: the bits have to be the same";
+      difference.why = "both runs add in one order, which gives equal bits without a bug";
     }
   }
 
   const RecordedValue& a_;
-  const Rounding of_a_, of_b_;
-  std::optional<LowPrecision> stated_;  // by a run of itself
+  const MeasuredRounding of_a_, of_b_;
+  std::optional<LowPrecision> stated_;  // in the environment of a run
   bool one_measured_ = false, other_order_ = false, other_device_ = false;
   const RecordedRun &run_a_, &run_b_;
 };
 
-ValueDifference blank(const RecordedValue& value) {
+ValueDifference blank_difference(const RecordedValue& value) {
   ValueDifference difference;
   difference.id = value.id;
   difference.bound = value.bound;
@@ -312,53 +318,53 @@ ValueDifference blank(const RecordedValue& value) {
   return difference;
 }
 
-// The element of a value that is told.
+// The worst element of a value, which the report describes. Of equally bad ones the first is taken.
 struct WorstElement {
   ValueMatch match = ValueMatch::bit_equal;
   double factor = 0;
   std::tuple<int64_t, int32_t, int64_t> place;
 
-  // Takes the first of two that are equally bad.
-  void add(const Spot& spot, const Judge& judge) {
-    const ValueMatch own = judge.match(spot);
-    const double factor_here = judge.factor(spot);
+  void add(const DifferingElement& element, const DifferenceJudge& judge) {
+    const ValueMatch own = judge.match(element);
+    const double factor_here = judge.factor(element);
     const bool worse = own != match ? own > match : factor_here > factor;
-    const bool alike = own == match && factor_here == factor && spot.place() < place;
-    if (worse || alike || match == ValueMatch::bit_equal) *this = {own, factor_here, spot.place()};
+    const bool alike = own == match && factor_here == factor && element.place() < place;
+    if (worse || alike || match == ValueMatch::bit_equal)
+      *this = {own, factor_here, element.place()};
   }
 };
 
-// All elements that are as bad as the whole.
-class Worst {
+// All elements that match as badly as the worst one.
+class WorstElements {
  public:
-  Worst(const RecordedValue& value, const Judge& judge, const WorstElement& worst,
-        const RecordedRun& a, const RecordedRun& b)
+  WorstElements(const RecordedValue& value, const DifferenceJudge& judge, const WorstElement& worst,
+                const RecordedRun& a, const RecordedRun& b)
       : value_(value), judge_(judge), worst_(worst) {
     for (const RecordedRun* run : {&a, &b})
       if (std::optional<LowPrecision> low = low_precision(*run)) low_.push_back(std::move(*low));
   }
 
-  void add(const Spot& spot) {
-    const bool local = spot.global < 0;
-    const auto index = static_cast<size_t>(local ? spot.at : spot.global);
+  void add(const DifferingElement& element) {
+    const bool local = element.global < 0;
+    const auto index = static_cast<size_t>(local ? element.at : element.global);
     if (marked_.size() <= index) marked_.resize(index + 1, false);
     if (!marked_[index]) ++elements_;
     marked_[index] = true;
-    if (spot.rank >= 0) ranks_.insert(spot.rank);
+    if (element.rank >= 0) ranks_.insert(element.rank);
     std::erase_if(low_,
-                  [&](const LowPrecision& low) { return !judge_.is_explained_by(low, spot); });
+                  [&](const LowPrecision& low) { return !judge_.is_explained_by(low, element); });
     const auto [global, rank, at] = worst_.place;
-    if (spot.rank >= 0 && spot.global == global && (!local || spot.at == at))
-      owners_.push_back(spot.rank);
-    if (spot.place() != worst_.place) return;
-    text_a_ = element_text(*spot.a, spot.at);
-    text_b_ = element_text(*spot.b, spot.at);
-    rounding_ = judge_.rounding(spot);
-    ulps_ = distance(*spot.a, *spot.b, spot.at).ulps(spot.a->dtype);
-    shape_ = local ? spot.a->shape : value_.spec->shape();
+    if (element.rank >= 0 && element.global == global && (!local || element.at == at))
+      owners_.push_back(element.rank);
+    if (element.place() != worst_.place) return;
+    text_a_ = recorded_element_text(*element.a, element.at);
+    text_b_ = recorded_element_text(*element.b, element.at);
+    rounding_ = judge_.rounding(element);
+    ulps_ = distance(*element.a, *element.b, element.at).ulps(element.a->dtype);
+    shape_ = local ? element.a->shape : value_.spec->shape();
   }
 
-  void tell(ValueDifference& difference) const {
+  void describe(ValueDifference& difference) const {
     const auto [global, rank, at] = worst_.place;
     difference.match = worst_.match;
     difference.local = global < 0;
@@ -380,7 +386,7 @@ class Worst {
   }
 
  private:
-  // Ranks whose shard of the whole value has any of them.
+  // Ranks whose shard of the whole value has a marked element. Replicas are looked at once.
   Lanes holders() const {
     std::map<Dims, bool> known;
     std::vector<int32_t> ranks;
@@ -400,10 +406,10 @@ class Worst {
   }
 
   const RecordedValue& value_;
-  const Judge& judge_;
+  const DifferenceJudge& judge_;
   const WorstElement& worst_;
   std::vector<LowPrecision> low_;
-  std::vector<bool> marked_;  // by global index, or by index in the shard
+  std::vector<bool> marked_;  // by index in the whole value, or in the shard if that is unknown
   int64_t elements_ = 0;
   std::set<int32_t> ranks_;
   std::vector<int32_t> owners_;
@@ -413,7 +419,8 @@ class Worst {
   Dims shape_;
 };
 
-// Ranks whose digests are not the same. There may be as many digests as ranks.
+// Ranks whose digests differ. There may be as many digests as ranks, so digests are looked up in a
+// map.
 Lanes other_digests(const RecordedValue& a, const RecordedValue& b) {
   std::map<uint64_t, Lanes> known;
   for (const ShardDigest& digest : b.digests) {
@@ -432,25 +439,27 @@ Lanes other_digests(const RecordedValue& a, const RecordedValue& b) {
 
 std::optional<ValueDifference> compare_seen(const RecordedValue& a, const RecordedValue& b,
                                             const RecordedRun& run_a, const RecordedRun& run_b) {
-  ValueDifference difference = blank(a);
-  const Judge judge(a, b, run_a, run_b);
+  ValueDifference difference = blank_difference(a);
+  const DifferenceJudge judge(a, b, run_a, run_b);
   const bool contents = !a.parts.empty() && !b.parts.empty();
-  const Pair pair(a, b);
-  WorstElement element;
-  const bool complete = contents && pair.visit([&](const Spot& spot) { element.add(spot, judge); });
-  if (element.match != ValueMatch::bit_equal) {
-    Worst worst(a, judge, element, run_a, run_b);
-    pair.visit([&](const Spot& spot) {
-      if (judge.match(spot) == element.match) worst.add(spot);
+  const ValuePair pair(a, b);
+  WorstElement worst_element;
+  const bool complete = contents && pair.visit([&](const DifferingElement& element) {
+    worst_element.add(element, judge);
+  });
+  if (worst_element.match != ValueMatch::bit_equal) {
+    WorstElements worst(a, judge, worst_element, run_a, run_b);
+    pair.visit([&](const DifferingElement& element) {
+      if (judge.match(element) == worst_element.match) worst.add(element);
     });
-    worst.tell(difference);
+    worst.describe(difference);
     return difference;
   }
-  // Parts of a sum may differ and the sum be the same: then nothing is wrong with it.
+  // Partial values may differ although their sum is equal, which is no difference of the value.
   if (complete) return std::nullopt;
   const Lanes ranks = other_digests(a, b);
   if (ranks.empty()) return std::nullopt;
-  // Each was judged when it was made, and neither run found it wrong.
+  // Each run compared the value with one device and found nothing wrong.
   const bool measured = !contents || (a.measured && b.measured);
   const bool honest = measured && run_a.findings.empty() && run_b.findings.empty();
   difference.match = honest ? ValueMatch::within_rounding : ValueMatch::not_decided;

@@ -1,7 +1,13 @@
-// Safetensors: tensors in a file of the public format that PyTorch, JAX and others read: the length
-// of the header in 8 bytes, little-endian, a JSON header of names, dtypes, shapes and offsets, and
-// the elements, row-major, without holes. Complex numbers become pairs of reals in one more
-// dimension, because the format does not know them.
+// Safetensors: tensors in a file of the public format that PyTorch, JAX and others read.
+//
+//   bytes            field
+//   0 .. 7           length N of the header, little-endian unsigned integer
+//   8 .. 8+N-1       header: a JSON object from tensor name to {"dtype": "F32", "shape": [2, 3],
+//                    "data_offsets": [first, last]}; padded with spaces; "__metadata__" is ignored
+//   8+N ..           elements of all tensors, row-major, without gaps; offsets count from here
+//
+// c64 and c128 are written as F32 and F64 with one more dim of size 2, because the format has no
+// complex dtypes.
 #pragma once
 
 #include <string>
@@ -17,10 +23,11 @@ struct NamedTensor {
   Tensor tensor;  // dense, one device
 };
 
-// Names are unique. In order of size of element, then of names, so that elements are aligned.
+// Returns the bytes of a file. Tensors are in order of element size, largest first, then of names,
+// which aligns all elements. Requires unique names and dense tensors.
 std::string to_safetensors(const std::vector<NamedTensor>& tensors);
-// In order of their offsets. Throws Error(bad_input) with the file for whatever is no such file,
-// and Error(unsupported) for a dtype that is not ours.
+// Returns the tensors in order of their offsets. Throws Error(bad_input) with the file if it is
+// malformed and Error(unsupported) for an unknown dtype.
 std::vector<NamedTensor> parse_safetensors(std::string_view bytes, const std::string& file);
 
 }  // namespace shardproof

@@ -1,4 +1,4 @@
-// Dtypes as safetensors names them.
+// Names of dtypes in safetensors files.
 #pragma once
 
 #include <optional>
@@ -8,12 +8,12 @@
 
 namespace shardproof {
 
-// What stands in the file for a dtype: itself, or of a complex type that of its parts.
+// Returns the dtype in the file: the dtype itself, or that of the parts of a complex dtype.
 inline DType stored_as(DType dtype) {
   if (dtype == DType::c64) return DType::f32;
   return dtype == DType::c128 ? DType::f64 : dtype;
 }
-std::string_view safetensors_name(DType dtype);  // not of complex types
+std::string_view safetensors_name(DType dtype);  // requires a real dtype
 std::optional<DType> parse_safetensors_dtype(std::string_view name);
 
 }  // namespace shardproof

@@ -1,3 +1,8 @@
+#include "shardproof/scenarios/record/safetensors.h"
+
+// Implements parse_safetensors of safetensors.h and detail/safetensors_dtypes.h. Steps: read the
+// header length and header, sort tensors by offset, require that they follow each other without
+// holes, copy their bytes.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -5,13 +10,12 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/json/json_reader.h"
-#include "shardproof/scenarios/record/safetensors.h"
 #include "shardproof/scenarios/record/safetensors_dtypes.h"
 
 namespace shardproof {
 namespace {
 
-constexpr std::array<std::pair<DType, std::string_view>, 12> kNames = {{
+constexpr std::array<std::pair<DType, std::string_view>, 12> kDtypeNames = {{
     {DType::f64, "F64"},
     {DType::f32, "F32"},
     {DType::f16, "F16"},
@@ -26,30 +30,32 @@ constexpr std::array<std::pair<DType, std::string_view>, 12> kNames = {{
     {DType::boolean, "BOOL"},
 }};
 
-// One tensor of the header, before it is known to fit the data.
-struct Entry {
+// One tensor of the header, not yet checked against the size of the data.
+struct TensorEntry {
   std::string name;
   DType dtype = DType::f32;
   Dims shape;
   int64_t first = 0, last = 0;
 };
 
-Entry read_entry(const std::string& name, const JsonReader& reader) {
-  Entry entry;
+TensorEntry read_tensor_entry(const std::string& name, const JsonReader& reader) {
+  TensorEntry entry;
   entry.name = name;
   const std::string& dtype = reader.at("dtype").text();
   const std::optional<DType> known = parse_safetensors_dtype(dtype);
   if (!known)
-    throw Error(ErrorKind::unsupported, fmt::format("tensor {} has the dtype {}", name, dtype));
+    throw Error(ErrorKind::unsupported,
+                fmt::format("tensor {} has the unknown dtype {}", name, dtype));
   entry.dtype = *known;
   const std::vector<JsonReader> sizes = reader.at("shape").items();
   if (sizes.size() > Dims::kCapacity)
-    throw Error(ErrorKind::unsupported,
-                fmt::format("tensor {} has {} dimensions", name, sizes.size()));
+    throw Error(ErrorKind::unsupported, fmt::format("tensor {} has {} dims, the limit is {}", name,
+                                                    sizes.size(), Dims::kCapacity));
   int64_t bytes = size_of(entry.dtype);
   for (const JsonReader& size : sizes) {
     const int64_t extent = size.integer();
-    if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes)) size.refuse("no size");
+    if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes))
+      size.expected("a size of 0 or more that fits 64 bits");
     entry.shape.push_back(extent);
   }
   const std::vector<JsonReader> offsets = reader.at("data_offsets").items();
@@ -57,37 +63,40 @@ Entry read_entry(const std::string& name, const JsonReader& reader) {
   entry.first = offsets[0].integer();
   entry.last = offsets[1].integer();
   if (entry.first < 0 || entry.last < entry.first || entry.last - entry.first != bytes)
-    throw_bad_input("tensor {} of {} bytes lies at {} .. {}", name, bytes, entry.first, entry.last);
+    throw_bad_input("expected offsets of {1} bytes for tensor {0}, found {2} .. {3}", name, bytes,
+                    entry.first, entry.last);
   return entry;
 }
 
-std::vector<Entry> read_header(std::string_view text) {
+std::vector<TensorEntry> read_header(std::string_view text) {
   const JsonTree tree = read_json(text);
-  std::vector<Entry> entries;
+  std::vector<TensorEntry> entries;
   for (const auto& [name, reader] : JsonReader(tree, "").members())
-    if (name != "__metadata__") entries.push_back(read_entry(name, reader));
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    if (name != "__metadata__") entries.push_back(read_tensor_entry(name, reader));
+  std::sort(entries.begin(), entries.end(), [](const TensorEntry& a, const TensorEntry& b) {
     return std::tuple(a.first, a.last, a.name) < std::tuple(b.first, b.last, b.name);
   });
   return entries;
 }
 
-std::vector<NamedTensor> parse(std::string_view bytes) {
+std::vector<NamedTensor> parse_bytes(std::string_view bytes) {
   uint64_t length = 0;
-  if (bytes.size() < sizeof(length)) throw_bad_input("a safetensors file has at least 8 bytes");
+  if (bytes.size() < sizeof(length))
+    throw_bad_input("expected at least 8 bytes, found {}", bytes.size());
   for (size_t i = 0; i < sizeof(length); ++i)
     length |= static_cast<uint64_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
   bytes.remove_prefix(sizeof(length));
   if (length > bytes.size())
-    throw_bad_input("the header has {} bytes, but only {} follow", length, bytes.size());
+    throw_bad_input("expected a header of {} bytes, found {}", length, bytes.size());
   const std::string_view data = bytes.substr(length);
   std::vector<NamedTensor> tensors;
   int64_t at = 0;
-  for (const Entry& entry : read_header(bytes.substr(0, length))) {
-    if (entry.first != at) throw_bad_input("tensor {} does not follow the one before", entry.name);
+  for (const TensorEntry& entry : read_header(bytes.substr(0, length))) {
+    if (entry.first != at)
+      throw_bad_input("expected tensor {} directly behind the one before it", entry.name);
     at = entry.last;
     if (at > static_cast<int64_t>(data.size()))
-      throw_bad_input("tensor {} ends at byte {} of {}", entry.name, at, data.size());
+      throw_bad_input("tensor {} ends at byte {}, the file has {}", entry.name, at, data.size());
     Tensor tensor = Tensor::empty(entry.dtype, entry.shape);
     if (entry.last > entry.first)
       std::memcpy(tensor.mutate(), data.data() + entry.first,
@@ -102,20 +111,20 @@ std::vector<NamedTensor> parse(std::string_view bytes) {
 }  // namespace
 
 std::string_view safetensors_name(DType dtype) {
-  for (const auto& [known, name] : kNames)
+  for (const auto& [known, name] : kDtypeNames)
     if (known == dtype) return name;
   SP_UNREACHABLE("safetensors does not know {}", name(dtype));
 }
 
 std::optional<DType> parse_safetensors_dtype(std::string_view name) {
-  for (const auto& [dtype, known] : kNames)
+  for (const auto& [dtype, known] : kDtypeNames)
     if (known == name) return dtype;
   return std::nullopt;
 }
 
 std::vector<NamedTensor> parse_safetensors(std::string_view bytes, const std::string& file) {
   try {
-    return parse(bytes);
+    return parse_bytes(bytes);
   } catch (const Error& error) {
     throw error.inside({file, "", 0, 0});
   }

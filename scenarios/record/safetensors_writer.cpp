@@ -1,9 +1,12 @@
+#include "shardproof/scenarios/record/safetensors.h"
+
+// Implements to_safetensors of safetensors.h. Tensors are sorted by size of element, largest first,
+// and the header is padded to a multiple of 8, so that every element is aligned.
 #include <algorithm>
 #include <cstring>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/json/json_tree.h"
-#include "shardproof/scenarios/record/safetensors.h"
 #include "shardproof/scenarios/record/safetensors_dtypes.h"
 
 namespace shardproof {

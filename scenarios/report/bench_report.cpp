@@ -1,10 +1,11 @@
+#include "shardproof/scenarios/report/bench_report.h"
+
+// Implements bench_report.h in the formats of nccl-tests.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
-
-#include "shardproof/scenarios/report/bench_report.h"
 
 namespace shardproof {
 namespace {
@@ -18,13 +19,13 @@ std::string_view kind_text(CollectiveKind kind) {
   return kind == CollectiveKind::send ? "sendrecv" : name(kind);
 }
 
-// nccl-tests' words and numbers for what a collective does not have.
+// nccl-tests writes "none" and -1 for a collective without reduction or root.
 std::string reduction_text(const Collective& c) {
   return reduces(c.kind) ? to_string(c.reduction) : "none";
 }
 int64_t root_number(const Collective& c) { return has_root(c.kind) ? c.root : -1; }
 
-// With as many digits after the point, two at the most, as leave it that narrow.
+// Returns the number with 2, 1 or 0 decimals, the most that fit `width`.
 std::string fitted(double value, size_t width) {
   for (int digits = 2; digits >= 0; --digits) {
     const std::string text = fmt::format("{:.{}f}", value, digits);
@@ -35,7 +36,7 @@ std::string fitted(double value, size_t width) {
 
 std::string microseconds_text(double seconds) { return fitted(seconds * 1e6, kTimeWidth); }
 
-std::string side_text(const Collective& c, const BenchSide& side) {
+std::string bench_side_text(const Collective& c, const BenchSide& side) {
   return fmt::format("  {:>7}  {:>6}  {:>6}  {:>6}", microseconds_text(side.seconds),
                      fitted(algorithm_bandwidth(c, side.seconds) / kGiga, kBandwidthWidth),
                      fitted(bus_bandwidth(c, side.seconds) / kGiga, kBandwidthWidth),
@@ -52,7 +53,7 @@ std::string_view averaging_text(Averaging averaging) {
   return "";
 }
 
-// Names of columns: of a row, of each of its two sides, and `last` as it is.
+// Returns a line of column names: five of the row, four for each placing, then `last`.
 std::string columns_text(const std::array<const char*, 5>& row,
                          const std::array<const char*, 4>& side, const std::string& last) {
   const std::string one =
@@ -69,7 +70,7 @@ std::string expected_text(const BenchHead& head, std::string_view time) {
   return head.estimator.empty() ? "" : fmt::format("  {:>9}", time);
 }
 
-// On which clock the times of all rows were taken.
+// Returns the lines below the table that state which clock timed the rows.
 std::string clock_text(const std::vector<BenchRow>& rows) {
   size_t by_device = 0, with_launch = 0;
   for (const BenchRow& row : rows)
@@ -83,8 +84,8 @@ std::string clock_text(const std::vector<BenchRow>& rows) {
     text = fmt::format("# {} of {} times by the devices' own events, the others by the host\n",
                        by_device, 2 * rows.size());
   if (with_launch > 0)
-    text += fmt::format("# {} of {} may hold what it took to launch calls\n", with_launch,
-                        2 * rows.size());
+    text +=
+        fmt::format("# {} of {} may include the launch of calls\n", with_launch, 2 * rows.size());
   return text;
 }
 
@@ -103,12 +104,12 @@ int64_t all_wrong(const std::vector<BenchRow>& rows) {
   return wrong;
 }
 
-// As nccl-tests counts: what goes to one rank where each rank gets its own.
+// Returns the count column of nccl-tests: elements for one rank in an all_to_all.
 int64_t shown_count(const Collective& c) {
   return c.kind == CollectiveKind::all_to_all ? c.count / c.group.size() : c.count;
 }
 
-Json side_json(const Collective& c, const BenchSide& side) {
+Json bench_side_json(const Collective& c, const BenchSide& side) {
   Json out;
   out["time"] = side.seconds * 1e6;
   out["alg_bw"] = algorithm_bandwidth(c, side.seconds) / kGiga;
@@ -119,7 +120,7 @@ Json side_json(const Collective& c, const BenchSide& side) {
   return out;
 }
 
-Json row_json(const BenchRow& row) {
+Json bench_row_json(const BenchRow& row) {
   const Collective& c = row.collective;
   Json out;
   out["size"] = size_in_bytes(c);
@@ -127,8 +128,8 @@ Json row_json(const BenchRow& row) {
   out["type"] = name(c.dtype);
   out["redop"] = reduction_text(c);
   out["root"] = fmt::format("{}", root_number(c));
-  out["out_of_place"] = side_json(c, row.apart);
-  out["in_place"] = side_json(c, row.in_place);
+  out["out_of_place"] = bench_side_json(c, row.apart);
+  out["in_place"] = bench_side_json(c, row.in_place);
   if (row.predicted_seconds) out["predicted"] = Json{{"time", *row.predicted_seconds * 1e6}};
   if (row.expected_seconds) out["expected"] = Json{{"time", *row.expected_seconds * 1e6}};
   return out;
@@ -163,7 +164,7 @@ std::string bench_head_text(const BenchHead& head) {
                                  kind_text(c.kind), head.backend, c.group.size());
   if (!head.simulated) text += fmt::format(" in {} processes", head.processes);
   text += fmt::format(", {} warmup, {} iterations\n", head.warmup, head.times);
-  text += head.simulated ? "# time: what the simulator itself takes on this machine\n"
+  text += head.simulated ? "# time: of the simulator itself on this machine\n"
                          : fmt::format("# time: {}\n", averaging_text(head.averaging));
   if (!head.machine.empty())
     text += fmt::format("# predicted: one call on {}; ratio: out-of-place time by predicted\n",
@@ -184,7 +185,7 @@ std::string bench_row_text(const BenchHead& head, const BenchRow& row) {
   const Collective& c = row.collective;
   std::string text = fmt::format("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}", size_in_bytes(c),
                                  shown_count(c), name(c.dtype), reduction_text(c), root_number(c));
-  text += side_text(c, row.apart) + side_text(c, row.in_place);
+  text += bench_side_text(c, row.apart) + bench_side_text(c, row.in_place);
   if (row.predicted_seconds) {
     const double predicted = *row.predicted_seconds;
     text += predicted_text(head, microseconds_text(predicted),
@@ -217,7 +218,7 @@ std::string bench_json(const BenchHead& head, const std::vector<BenchRow>& rows)
   if (!head.machine.empty()) out["config"]["topology"] = head.machine;
   if (!head.estimator.empty()) out["config"]["estimator"] = head.estimator;
   out["results"] = Json::array();
-  for (const BenchRow& row : rows) out["results"].push_back(row_json(row));
+  for (const BenchRow& row : rows) out["results"].push_back(bench_row_json(row));
   const int64_t wrong = all_wrong(rows);
   out["out_of_bounds"] = Json{{"count", wrong}, {"okay", wrong == 0 ? "true" : "false"}};
   out["average_bus_bandwidth"] =

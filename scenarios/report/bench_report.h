@@ -1,4 +1,14 @@
-// What `shardproof bench` measured, as nccl-tests prints and writes it, with a prediction beside.
+// Reports of `shardproof bench`: the table and the JSON of nccl-tests, with a predicted time.
+//
+// Keys of the JSON that nccl-tests does not have:
+//
+//   key                         value
+//   config.simulated            true: times are those of the simulator itself
+//   config.topology             machine of the prediction
+//   config.estimator            function of the library that estimates times
+//   results[].predicted.time    predicted microseconds
+//   results[].expected.time     microseconds that the library estimates
+//   results[].in_place.clock    "device", or "device+launch" if the launch may be included
 #pragma once
 
 #include <optional>
@@ -9,21 +19,22 @@
 
 namespace shardproof {
 
-// One of the two placings of one size.
+// Measured results of one size, in place or out of place.
 struct BenchSide {
   double seconds = 0;
-  std::optional<int64_t> wrong;    // nothing: not looked at
-  TimedBy clock = TimedBy::world;  // on which the time was taken
+  std::optional<int64_t> wrong;    // wrong elements; nothing: not compared
+  TimedBy clock = TimedBy::world;  // clock that took the time
 };
 
 struct BenchRow {
   Collective collective;  // with its count
   BenchSide apart, in_place;
   std::optional<double> predicted_seconds;
-  std::optional<double> expected_seconds;  // by the library that exchanges
+  std::optional<double> expected_seconds;  // estimate of the communication library
 };
 
-enum class Averaging : uint8_t { first, average, least, most };  // over processes
+// How the times of all processes become one: that of process 0, average, minimum or maximum.
+enum class Averaging : uint8_t { first, average, least, most };
 
 struct BenchHead {
   std::string version, backend;
@@ -31,19 +42,19 @@ struct BenchHead {
   int processes = 1;
   int warmup = 1, times = 20;
   Averaging averaging = Averaging::average;
-  bool simulated = false;  // times are what the simulator takes
+  bool simulated = false;  // times are those of the simulator itself
   std::string machine;     // of the prediction; empty: none
-  std::string
-      estimator;  // by what the library says how long it expects to take; empty: it does not
+  std::string estimator;   // function of the library that estimates times; empty: none
 };
 
-// nccl-tests' size column: bytes of the larger of what a rank sends and receives in all.
+// Returns the size column of nccl-tests: bytes that a rank sends or receives, whichever is more.
 int64_t size_in_bytes(const Collective& collective);
-// Size by time, and that times what makes it comparable with a link: bytes a second.
+// Return bytes a second as nccl-tests defines them: size by time, and that times the factor that
+// makes it comparable with the bandwidth of a link. Return 0 for a time of 0.
 double algorithm_bandwidth(const Collective& collective, double seconds);
 double bus_bandwidth(const Collective& collective, double seconds);
 
-// A table in pieces, so that rows can be seen as they come.
+// Return the table in parts, so that rows can be printed when they are measured.
 std::string bench_head_text(const BenchHead& head);
 std::string bench_row_text(const BenchHead& head, const BenchRow& row);
 std::string bench_foot_text(const std::vector<BenchRow>& rows);

@@ -1,5 +1,20 @@
-// Reports of two runs laid side by side: a table for people, no wider than 100 columns, and JSON
-// for machines, which holds every rank.
+// Reports of the comparison of two runs: a text table of at most 100 columns, and JSON with every
+// rank.
+//
+//   key of a comparison   value
+//   file, case, phase     the run; case is omitted without a sweep
+//   agrees                false: a bug, another precision, verdict or finding
+//   values                number of compared values
+//   bit-equal, within rounding, not decided, wrong   numbers of values of each class
+//   a, b                  backend, processes, order, verdict, error, repeat, repetitions, step,
+//                         exposed, times (none, predicted or measured), ranks (step, exposed)
+//   listings[].ranks      ranks that run the listing
+//   listings[].lines[]    line, source, values, match, differences[], times[]
+//   differences[]         value (id), name, instance, match, cause, why, first (index), of ("value"
+//                         or "shard"), a, b, rounding, rounding_factor, ulps, elements, owners,
+//                         ranks
+//   times[]               call ("" for the work of the line), a, b: by rank time, count, bytes,
+//                         expected, busbw (GB/s)
 #pragma once
 
 #include <string>
@@ -9,7 +24,9 @@
 
 namespace shardproof {
 
+// Returns the lines of the table. If `comparison.alone`, prints the times of one run only.
 std::string comparison_text(const RunComparison& comparison, const TextStyle& style);
+// Returns {"tool", "version", "comparisons": [...]}, with the keys above.
 std::string comparison_json(const std::vector<RunComparison>& comparisons,
                             const std::string& tool_version);
 

@@ -1,7 +1,8 @@
+#include "shardproof/scenarios/report/comparison_report.h"
+
+// Implements comparison_json of comparison_report.h, whose header lists the keys.
 #include <cmath>
 #include <nlohmann/json.hpp>
-
-#include "shardproof/scenarios/report/comparison_report.h"
 
 namespace shardproof {
 namespace {
@@ -24,7 +25,7 @@ Json rank_times(const LineTime& line) {
   return out;
 }
 
-// Infinite and unknown numbers are null.
+// Adds the distance. JSON has no infinity: infinite and unknown numbers are null.
 void add_distance(const ValueDifference& difference, Json& out) {
   const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
   out["rounding"] = difference.rounding ? number(*difference.rounding) : Json();
@@ -37,7 +38,7 @@ Json difference_json(const ValueDifference& difference) {
   out["value"] = difference.id;
   if (!difference.bound.empty()) out["name"] = difference.bound;
   if (!difference.instance.empty()) out["instance"] = difference.instance;
-  out["likeness"] = name(difference.match);
+  out["match"] = name(difference.match);
   out["cause"] = name(difference.cause);
   if (!difference.why.empty()) out["why"] = difference.why;
   if (difference.index) {
@@ -53,13 +54,13 @@ Json difference_json(const ValueDifference& difference) {
   return out;
 }
 
-Json line_json(const LineComparison& line) {
+Json compared_line_json(const LineComparison& line) {
   Json out;
   out["line"] = line.line;
   out["source"] = line.text;
   if (line.values > 0) {
     out["values"] = line.values;
-    out["likeness"] = name(line.match());
+    out["match"] = name(line.match());
   }
   if (!line.differences.empty()) out["differences"] = Json::array();
   for (const ValueDifference& difference : line.differences)
@@ -71,7 +72,7 @@ Json line_json(const LineComparison& line) {
   return out;
 }
 
-Json side_json(const RunSide& side) {
+Json run_side_json(const RunSide& side) {
   Json out;
   out["backend"] = side.head.backend;
   out["processes"] = side.head.processes;
@@ -102,12 +103,12 @@ Json comparison_object(const RunComparison& comparison) {
   for (const ValueMatch match : {ValueMatch::bit_equal, ValueMatch::within_rounding,
                                  ValueMatch::not_decided, ValueMatch::wrong})
     out[std::string(name(match))] = comparison.count(match);
-  out["a"] = side_json(comparison.a);
-  out["b"] = side_json(comparison.b);
+  out["a"] = run_side_json(comparison.a);
+  out["b"] = run_side_json(comparison.b);
   out["listings"] = Json::array();
   for (const ListingComparison& listing : comparison.listings) {
     Json lines = Json::array();
-    for (const LineComparison& line : listing.lines) lines.push_back(line_json(line));
+    for (const LineComparison& line : listing.lines) lines.push_back(compared_line_json(line));
     out["listings"].push_back({{"ranks", to_string(listing.lanes)}, {"lines", std::move(lines)}});
   }
   return out;

@@ -1,7 +1,9 @@
+#include "shardproof/scenarios/report/comparison_report.h"
+
+// Implements comparison_text of comparison_report.h. The table has a row for each line and call;
+// below it stand up to three differences, then the step times, differing verdicts and the counts.
 #include <algorithm>
 #include <cmath>
-
-#include "shardproof/scenarios/report/comparison_report.h"
 
 namespace shardproof {
 namespace {
@@ -16,41 +18,40 @@ std::string size_text(double bytes) {
   return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.4g} {}", bytes, kUnits[unit]);
 }
 
-std::string cut(const std::string& text, size_t width) {
+std::string shortened(const std::string& text, size_t width) {
   return text.size() <= width ? text : text.substr(0, width - 3) + "...";
 }
 
-std::string number_text(double number) {
+std::string three_digit_text(double number) {
   return number >= 999.5 ? fmt::format("{:.0f}", number) : fmt::format("{:.3g}", number);
 }
 
 std::string ratio_text(Duration a, Duration b) {
   if (a.ps <= 0 || b.ps <= 0) return "";
-  return number_text(to_seconds(b) / to_seconds(a));
+  return three_digit_text(to_seconds(b) / to_seconds(a));
 }
 
-struct Cells {
+struct ComparisonCells {
   std::string line, what, values, a, b, ratio, bytes, busbw, expected;
 };
 
-std::string row_text(const Cells& cells) {
+std::string row_text(const ComparisonCells& cells) {
   std::string text =
       fmt::format("  {:>4}  {:<{}}  {:<15} {:>10} {:>10} {:>7} {:>9} {:>7} {:>10}", cells.line,
-                  cut(cells.what, kTextWidth), kTextWidth, cells.values, cells.a, cells.b,
+                  shortened(cells.what, kTextWidth), kTextWidth, cells.values, cells.a, cells.b,
                   cells.ratio, cells.bytes, cells.busbw, cells.expected);
   text.erase(text.find_last_not_of(' ') + 1);
   return text + "\n";
 }
 
-// --- times
-// --------------------------------------------------------------------------------------
+// --- times ---------------------------------------------------------------------------------------
 
-const RankTime* telling(const LineTime& line) {
+const RankTime* reported_rank(const LineTime& line) {
   return line.ranks.empty() ? nullptr : &line.ranks.at(line.telling_rank());
 }
 
-void add_times(Cells& cells, const TimePair& pair) {
-  const RankTime *a = telling(pair.a), *b = telling(pair.b);
+void add_time_cells(ComparisonCells& cells, const TimePair& pair) {
+  const RankTime *a = reported_rank(pair.a), *b = reported_rank(pair.b);
   if (a != nullptr) cells.a = rounded_text(a->time);
   if (b != nullptr) cells.b = rounded_text(b->time);
   if (a != nullptr && b != nullptr) cells.ratio = ratio_text(a->time, b->time);
@@ -58,24 +59,23 @@ void add_times(Cells& cells, const TimePair& pair) {
   if (pair.call.empty() || own == nullptr) return;
   cells.bytes = size_text(own->bytes);
   if (own->bus_bytes > 0 && own->time.ps > 0)
-    cells.busbw = number_text(own->bus_bytes / to_seconds(own->time) * 1e-9);
+    cells.busbw = three_digit_text(own->bus_bytes / to_seconds(own->time) * 1e-9);
   if (own->expected != Duration{}) cells.expected = rounded_text(own->expected);
 }
 
 std::string call_text(const TimePair& pair) {
-  const RankTime* own = telling(pair.b.ranks.empty() ? pair.a : pair.b);
+  const RankTime* own = reported_rank(pair.b.ranks.empty() ? pair.a : pair.b);
   const std::string times = own->count > 1 ? fmt::format(" x{}", own->count) : "";
   return "  " + pair.call + times;
 }
 
-// --- values
-// -------------------------------------------------------------------------------------
+// --- values --------------------------------------------------------------------------------------
 
 std::string ranks_text(const Lanes& lanes, size_t width) {
-  return (lanes.size() == 1 ? "rank " : "ranks ") + cut(to_string(lanes), width);
+  return (lanes.size() == 1 ? "rank " : "ranks ") + shortened(to_string(lanes), width);
 }
 
-std::string index_text(const ValueDifference& difference) {
+std::string difference_index_text(const ValueDifference& difference) {
   if (!difference.index) return "";
   return to_string(*difference.index) + (difference.local ? " of the shard" : "");
 }
@@ -84,7 +84,7 @@ std::string short_number(double number) {
   return number < 100 ? fmt::format("{:.2g}", number) : fmt::format("{:.3g}", number);
 }
 
-// "0.8 of its rounding, 2 ulps", "wrong, no rounding moves it, 1 ulp", "not decided".
+// Returns, for example, "0.8 of its rounding, 2 ulps" or "wrong, no rounding moves it, 1 ulp".
 std::string distance_text(const ValueDifference& difference) {
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
@@ -102,14 +102,14 @@ std::string distance_text(const ValueDifference& difference) {
   return text;
 }
 
-// Below the row of their line: what differs, where, who holds it, by how much, and why.
+// Returns the lines below the row of a program line: value, index, ranks, distance and cause.
 std::string difference_text(const ValueDifference& difference) {
   const std::string of =
       difference.instance.empty() ? "" : fmt::format(" ({})", difference.instance);
   std::string text =
       fmt::format("        {}{}{} on {}: {}   {}\n",
                   difference.bound.empty() ? "inside the line " + difference.id : difference.bound,
-                  index_text(difference), of, ranks_text(difference.owners, 30),
+                  difference_index_text(difference), of, ranks_text(difference.owners, 30),
                   distance_text(difference), name(difference.cause));
   if (difference.index) {
     text += fmt::format("          A {}   B {}", difference.got_a, difference.got_b);
@@ -122,26 +122,26 @@ std::string difference_text(const ValueDifference& difference) {
   return text;
 }
 
-std::string paint(const TextStyle& style, ValueMatch match, const std::string& text) {
+std::string paint_match(const TextStyle& style, ValueMatch match, const std::string& text) {
   if (!style.color || match == ValueMatch::bit_equal) return text;
   return fmt::format("\x1b[{}m{}\x1b[0m", match == ValueMatch::wrong ? "31;1" : "33", text);
 }
 
 std::string line_text(const LineComparison& line, const TextStyle& style) {
-  Cells cells;
+  ComparisonCells cells;
   cells.line = line.line > 0 ? std::to_string(line.line) : "";
   cells.what = line.line > 0
                    ? line.text.substr(std::min(line.text.find_first_not_of(' '), line.text.size()))
                    : "inputs";
   if (line.values > 0) cells.values = name(line.match());
   for (const TimePair& pair : line.times)
-    if (pair.call.empty()) add_times(cells, pair);
-  std::string text = paint(style, line.match(), row_text(cells));
+    if (pair.call.empty()) add_time_cells(cells, pair);
+  std::string text = paint_match(style, line.match(), row_text(cells));
   for (const TimePair& pair : line.times) {
     if (pair.call.empty()) continue;
-    Cells call;
+    ComparisonCells call;
     call.what = call_text(pair);
-    add_times(call, pair);
+    add_time_cells(call, pair);
     text += row_text(call);
   }
   const size_t shown = std::min(line.differences.size(), kDifferencesShown);
@@ -151,18 +151,17 @@ std::string line_text(const LineComparison& line, const TextStyle& style) {
   return text;
 }
 
-// --- the whole
-// ----------------------------------------------------------------------------------
+// --- the whole -----------------------------------------------------------------------------------
 
-std::string side_text(const char* label, const RunSide& side) {
+std::string run_side_text(const char* label, const RunSide& side) {
   const RecordedRun& run = side.head;
   if (run.is_empty()) return fmt::format("  {}{}, refused\n", label, run.backend);
   std::string text =
       fmt::format("  {}{}, {} rank{}", label, run.backend, run.ranks, run.ranks == 1 ? "" : "s");
   text += run.processes == 0 ? " simulated" : fmt::format(" in {} processes", run.processes);
   if (const std::optional<std::string> gpu = find_fact(run.environment, "gpu"))
-    text += " on " + cut(*gpu, 30);
-  text += run.order == "library" ? ", sums as the library adds"
+    text += " on " + shortened(*gpu, 30);
+  text += run.order == "library" ? ", sums in the library's order"
                                  : fmt::format(", sums in order {}", run.order);
   if (side.source == TimeSource::measured)
     text +=
@@ -180,7 +179,7 @@ std::string steps_text(const RunComparison& comparison) {
   if (comparison.a.steps.empty() && comparison.b.steps.empty()) return "";
   const StepTime a = slowest(comparison.a.steps), b = slowest(comparison.b.steps);
   const auto row = [&](const char* what, Duration own, Duration other) {
-    Cells cells;
+    ComparisonCells cells;
     cells.what = what;
     if (!comparison.a.steps.empty()) cells.a = rounded_text(own);
     if (!comparison.b.steps.empty()) cells.b = rounded_text(other);
@@ -195,7 +194,8 @@ bool has_estimates(const RunComparison& comparison) {
     for (const LineComparison& line : listing.lines)
       for (const TimePair& pair : line.times)
         for (const LineTime* side : {&pair.a, &pair.b})
-          if (const RankTime* own = telling(*side); own != nullptr && own->expected != Duration{})
+          if (const RankTime* own = reported_rank(*side);
+              own != nullptr && own->expected != Duration{})
             return true;
   return false;
 }
@@ -214,7 +214,7 @@ std::string verdict_text(const RunComparison& comparison) {
   return text;
 }
 
-std::string summary_text(const RunComparison& comparison) {
+std::string match_counts_text(const RunComparison& comparison) {
   const int64_t all = comparison.count(std::nullopt);
   std::string text = fmt::format("  {} value{}: {} bit-equal", all, all == 1 ? "" : "s",
                                  comparison.count(ValueMatch::bit_equal));
@@ -233,11 +233,11 @@ std::string summary_text(const RunComparison& comparison) {
 
 std::string comparison_text(const RunComparison& comparison, const TextStyle& style) {
   std::string out = comparison.a.head.title() + "\n";
-  if (!comparison.alone) out += side_text("A  ", comparison.a);
-  out += side_text(comparison.alone ? "" : "B  ", comparison.b);
+  if (!comparison.alone) out += run_side_text("A  ", comparison.a);
+  out += run_side_text(comparison.alone ? "" : "B  ", comparison.b);
   if (comparison.a.head.is_empty() || comparison.b.head.is_empty())
     return out + "\n" + verdict_text(comparison);
-  Cells head;
+  ComparisonCells head;
   head.line = "line";
   if (!comparison.alone) head.values = "values";
   head.a = head_of(comparison.a, comparison.b, "A");
@@ -253,7 +253,7 @@ std::string comparison_text(const RunComparison& comparison, const TextStyle& st
     for (const LineComparison& line : listing.lines) out += line_text(line, style);
   }
   out += steps_text(comparison);
-  return comparison.alone ? out : out + verdict_text(comparison) + summary_text(comparison);
+  return comparison.alone ? out : out + verdict_text(comparison) + match_counts_text(comparison);
 }
 
 }  // namespace shardproof

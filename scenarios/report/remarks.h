@@ -1,4 +1,4 @@
-// Remarks: what an outcome states beside its findings, one line each. They change no exit code.
+// Remarks: lines of a report beside its findings. They change no exit code.
 #pragma once
 
 #include <string>
@@ -8,11 +8,13 @@
 
 namespace shardproof {
 
-// "not decided   line 7   m (i=3)   3 of 64 elements   the sign of a sum that is 0"
+// Returns lines such as "not decided   line 7   m (i=3)   3 of 64 elements   the sign of a sum that
+// is 0"
 std::vector<std::string> undecided_lines(const Outcome& outcome);
 
-// Values from kPrecisionNote on that are no finding, then limits of the judgement:
-// "note   line 6   g: error 3.1e-3 ...: 52,000 times   cause   fp32 gradients are reduced in bf16".
+// Returns values with a ratio of kPrecisionNote or more that are no finding, then limits of the
+// judgement: "note   line 6   g: error 3.1e-3 ...: 52,000 times   cause   fp32 gradients are
+// reduced in bf16".
 std::vector<std::string> note_lines(const Outcome& outcome);
 
 }  // namespace shardproof

@@ -1,10 +1,11 @@
-#include <fmt/format.h>
+// Implements json_report of report.h, whose header lists the keys.
+#include "shardproof/scenarios/report/report.h"
 
+#include <fmt/format.h>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "shardproof/localtensor/collective/reduction_schedule.h"
-#include "shardproof/scenarios/report/report.h"
 
 namespace shardproof {
 namespace {
@@ -53,12 +54,12 @@ Json call_json(const CallCount& call) {
           {"bytes", to_string(call.bytes)}};
 }
 
-// JSON has no infinity.
+// JSON has no infinity, so it is written as text.
 Json number_json(double number) {
   return std::isfinite(number) ? Json(number) : Json(fmt::format("{}", number));
 }
 
-// Keys that a value of either list has; what is empty is left out.
+// Returns name, line and instance of a value; empty ones are omitted.
 template <typename Value>
 Json place_json(const Value& value) {
   Json out;
@@ -154,7 +155,7 @@ std::string json_report(const RunResult& result, const ReportHead& head) {
   out["summary"] = {{"scenarios", result.scenarios.size()},
                     {"cases", result.cases()},
                     {"values_compared", result.values_compared()},
-                    {"surprises", result.unexpected_results()}};
+                    {"unexpected_results", result.unexpected_results()}};
   out["scenarios"] = Json::array();
   for (const ScenarioResult& scenario : result.scenarios) {
     Json cases = Json::array();
@@ -162,7 +163,7 @@ std::string json_report(const RunResult& result, const ReportHead& head) {
     out["scenarios"].push_back(
         {{"file", scenario.file}, {"about", scenario.about}, {"cases", std::move(cases)}});
   }
-  // A name of a file may hold any bytes; what is no UTF-8 becomes U+FFFD.
+  // File names may contain any bytes; malformed UTF-8 becomes U+FFFD.
   return out.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

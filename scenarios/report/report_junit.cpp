@@ -1,10 +1,12 @@
-#include "shardproof/scenarios/report/remarks.h"
 #include "shardproof/scenarios/report/report.h"
+
+// Implements junit_report of report.h.
+#include "shardproof/scenarios/report/remarks.h"
 
 namespace shardproof {
 namespace {
 
-// XML 1.0 has no way to write most control characters.
+// Escapes a text for XML. XML 1.0 cannot represent most control characters, which become "?".
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -54,7 +56,7 @@ std::string failure_xml(const CaseResult& one) {
                      element);
 }
 
-// Values that were not decided, and notes.
+// Returns values not decided and notes as the standard output of the case.
 std::string remarks_xml(const CaseResult& one) {
   std::string text;
   for (const PhaseResult& phase : one.phases)

@@ -1,5 +1,9 @@
-#include <fmt/format.h>
+// Implements text_report and case_text of report.h. A report has these parts: for a folder the
+// table of groups; the cases that are not as expected, or for a single file its findings; a rule;
+// notes of backends, ops on the host, remarks; the summary.
+#include "shardproof/scenarios/report/report.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <map>
 #include <set>
@@ -8,7 +12,6 @@
 
 #include "shardproof/localtensor/base/number_text.h"
 #include "shardproof/scenarios/report/remarks.h"
-#include "shardproof/scenarios/report/report.h"
 #include "shardproof/scenarios/report/shared_findings.h"
 
 namespace shardproof {
@@ -25,7 +28,7 @@ std::string green(const TextStyle& style, const std::string& text) {
 }
 
 constexpr size_t kShownRemarks = 8, kShownCases = 8, kWidth = 100;
-constexpr int kShownInFull = 5;  // findings of a case
+constexpr int kShownInFull = 5;  // findings of a case; the others get one line each
 
 std::string title(const CaseResult& result) {
   std::string text = result.file;
@@ -42,7 +45,7 @@ bool tells_verdict(const Finding& finding) {
   return finding.headline.starts_with(name(finding.verdict));
 }
 
-// "first wrong line" of the first finding of values, "wrong line" of those behind it.
+// Returns "first wrong line" for the first finding of values and "wrong line" for later ones.
 std::string line_label(const Finding& finding, bool first) {
   if (finding.verdict == Verdict::wrong_values) return first ? "first wrong line" : "wrong line";
   if (finding.verdict == Verdict::imprecise)
@@ -54,19 +57,19 @@ std::string instance_text(const Finding& finding) {
   return finding.instance.empty() ? "" : fmt::format("   ({})", finding.instance);
 }
 
-// The detail in which the engine quotes the finding's line, if it is this one.
+// True if the engine quotes the line of the finding in this detail.
 bool quotes_line(const std::string& detail) {
   return detail.starts_with("first wrong line") || detail.starts_with("first imprecise line") ||
          detail.starts_with("line ");
 }
 
-// How a finding stands among those of its case.
+// The position of a finding among those of its case.
 struct FindingPlace {
-  bool first = false;     // of its verdict
-  bool in_title = false;  // the case's first line has its headline
+  bool first = false;     // the first finding of its verdict
+  bool in_title = false;  // the first line of the case shows its headline
 };
 
-// The line of the program stands first, unless what follows shows it beside the ranks.
+// Returns the lines of a finding. The program line is printed first, unless a detail quotes it.
 std::string finding_text(const PhaseResult& phase, const Finding& finding,
                          const FindingPlace& place) {
   std::string source = phase.line_text(finding);
@@ -100,7 +103,8 @@ std::string phase_label(const CaseResult& result, size_t phase) {
   return result.phases.size() > 1 ? fmt::format("  phase {}\n", phase + 1) : "";
 }
 
-// A finding of the expected verdict may be followed by one of another.
+// True if an unmet expectation is the verdict itself. A finding of the expected verdict may be
+// followed by a finding of another one.
 bool misses_verdict(const CaseResult& result) {
   for (const PhaseResult& phase : result.phases)
     for (const ExpectationFailure& miss : phase.missed)
@@ -108,14 +112,15 @@ bool misses_verdict(const CaseResult& result) {
   return false;
 }
 
-// Findings whose verdict was expected are no news when something else was missed.
+// True if the report prints the findings. Findings of the expected verdict are not printed if
+// another expectation is not met.
 bool worth_telling(const CaseResult& result) {
   return result.status == CaseStatus::as_expected || result.verdict() != result.expected ||
          result.expected == Verdict::clean || misses_verdict(result);
 }
 
-// The verdict that the first line of a case shows, in the words of its first finding where they
-// name it.
+// Returns the verdict in the first line of a case: the headline of the leading finding if it begins
+// with the name of the verdict, else that name.
 std::string headline_of(const CaseResult& result) {
   if (result.status == CaseStatus::refused) return "refused";
   const Finding* finding = worth_telling(result) ? result.leading() : nullptr;
@@ -146,7 +151,8 @@ std::string short_finding_text(const Finding& finding) {
                      instance_text(finding));
 }
 
-// The findings of one case, phase by phase: the first few in full, the others in a line each.
+// Writes the findings of one case, phase by phase: the first kShownInFull in full, others in one
+// line.
 class FindingsText {
  public:
   explicit FindingsText(const CaseResult& result) : leading_(result.leading()) {}
@@ -185,25 +191,25 @@ std::string failure_text(const CaseResult& result) {
   return out;
 }
 
-struct Row {
+struct GroupRow {
   int64_t scenarios = 0, good = 0, with_finding = 0, clean = 0;
 };
 
-std::string row_words(const Row& row) {
+std::string row_words(const GroupRow& row) {
   if (row.good < row.scenarios) return fmt::format("{} not as expected", row.scenarios - row.good);
   if (row.with_finding == 0) return "clean";
-  return row.clean == 0 ? "caught as expected" : "clean or caught as expected";
+  return row.clean == 0 ? "found as expected" : "clean or found as expected";
 }
 
 std::string table_text(const RunResult& result, const TextStyle& style) {
   std::vector<std::string> order;
-  std::map<std::string, Row> rows;
+  std::map<std::string, GroupRow> rows;
   size_t width = 12;
   for (const ScenarioResult& scenario : result.scenarios) {
     const std::string group = scenario.group.empty() ? "files" : scenario.group;
-    if (rows.emplace(group, Row{}).second) order.push_back(group);
+    if (rows.emplace(group, GroupRow{}).second) order.push_back(group);
     width = std::max(width, group.size());
-    Row& row = rows[group];
+    GroupRow& row = rows[group];
     bool good = true, found = false;
     for (const CaseResult& one : scenario.cases) {
       good = good && one.status == CaseStatus::as_expected;
@@ -215,7 +221,7 @@ std::string table_text(const RunResult& result, const TextStyle& style) {
   }
   std::string out;
   for (const std::string& group : order) {
-    const Row& row = rows[group];
+    const GroupRow& row = rows[group];
     const std::string words = row_words(row);
     out += fmt::format("  {:<{}}   {:>3} of {:<3}  {}\n", group, width, row.good, row.scenarios,
                        row.good == row.scenarios ? green(style, words) : red(style, words));
@@ -227,7 +233,7 @@ std::string counted(int64_t number, const char* noun) {
   return fmt::format("{} {}{}", grouped_number(number), noun, number == 1 ? "" : "s");
 }
 
-// On a device, what did not run there.
+// Returns the ops that ran on the host although a device was chosen.
 std::string host_text(const RunResult& result) {
   std::set<std::string> ops;
   for (const ScenarioResult& scenario : result.scenarios)
@@ -244,14 +250,14 @@ std::vector<std::string> unfired_lines(const Outcome& outcome) {
   return lines;
 }
 
-// A remark of one file, with the first of its cases that makes it.
+// A remark of one file, with the first case that has it.
 struct Remark {
   std::string text;
   const CaseResult* first = nullptr;
   int64_t times = 0;
 };
 
-// Lines of each phase that are not findings. Cases of one file with the same line share it.
+// Collects the lines of all phases. Cases of one file with the same line share one remark.
 std::vector<Remark> collect_remarks(const RunResult& result,
                                     std::vector<std::string> (*lines_of)(const Outcome&)) {
   std::vector<Remark> remarks;
@@ -268,7 +274,7 @@ std::vector<Remark> collect_remarks(const RunResult& result,
   return remarks;
 }
 
-// `rest`: what those are that are only counted.
+// Writes the first kShownRemarks remarks and counts the others, which `rest` describes.
 std::string remarks_text(const RunResult& result, const char* rest,
                          std::vector<std::string> (*lines_of)(const Outcome&)) {
   std::string out;
@@ -284,7 +290,7 @@ std::string remarks_text(const RunResult& result, const char* rest,
   return counted == 0 ? out : out + fmt::format("  and {} more {}\n", counted, rest);
 }
 
-// A run with such faults or values shows less than its author thinks.
+// Returns faults that no rank reached, values not decided, and notes: what the run did not check.
 std::string unshown_text(const RunResult& result) {
   return remarks_text(result, "that never happened", unfired_lines) +
          remarks_text(result, "not decided", undecided_lines) +
@@ -292,13 +298,13 @@ std::string unshown_text(const RunResult& result) {
 }
 
 std::string summary_text(const RunResult& result, const TextStyle& style) {
-  const int64_t unexpected_results = result.unexpected_results();
-  const std::string words = counted(unexpected_results, "surprise");
+  const int64_t unexpected = result.unexpected_results();
+  const std::string words = counted(unexpected, "unexpected result");
   std::string out =
       fmt::format("  {}, {}, {} compared, {}",
                   counted(static_cast<int64_t>(result.scenarios.size()), "scenario"),
                   counted(result.cases(), "case"), counted(result.values_compared(), "value"),
-                  unexpected_results == 0 ? green(style, words) : red(style, words));
+                  unexpected == 0 ? green(style, words) : red(style, words));
   if (style.seconds >= 0) out += fmt::format("   {:.1f} s", style.seconds);
   return out + "\n";
 }
@@ -309,7 +315,7 @@ std::string case_label(const CaseResult& one) {
   return fmt::format("[{}]{}{}", one.name, backend.empty() ? "" : " ", backend);
 }
 
-// Words behind a label, in lines of kWidth columns.
+// Returns words behind a label, in lines of at most kWidth columns.
 std::string wrapped(const std::string& label, const std::vector<std::string>& words) {
   std::string out, line;
   for (const std::string& word : words) {
@@ -323,7 +329,7 @@ std::string wrapped(const std::string& label, const std::vector<std::string>& wo
   return out;
 }
 
-// Behind the text of the first case: which others it stands for.
+// Returns the lines that name the cases whose findings equal those of the first case.
 std::string others_text(const SharedCases& shared, const ScenarioResult& scenario) {
   if (shared.others.empty()) return "";
   std::vector<std::string> names;
@@ -339,7 +345,7 @@ std::string others_text(const SharedCases& shared, const ScenarioResult& scenari
          wrapped("others", names);
 }
 
-// The chosen cases of a file; those with the same findings once.
+// Writes the chosen cases of a file. Cases with the same findings are written once.
 std::string cases_text(const ScenarioResult& scenario, const TextStyle& style,
                        bool (*chosen)(const CaseResult&), const char* between) {
   std::vector<const CaseResult*> cases;
@@ -355,7 +361,7 @@ std::string cases_text(const ScenarioResult& scenario, const TextStyle& style,
 bool has_failed(const CaseResult& one) { return one.status != CaseStatus::as_expected; }
 bool expects_finding(const CaseResult& one) { return one.expected != Verdict::clean; }
 
-// A single file that went well: what it found when that was expected, else one line.
+// Writes a file whose cases are all as expected: its expected findings, or one line.
 std::string success_text(const ScenarioResult& scenario, const TextStyle& style) {
   const std::string out = cases_text(scenario, style, expects_finding, "");
   if (!out.empty()) return out;

@@ -1,5 +1,4 @@
-// A generated program as a scenario file, which reproduces it: `shardproof run` on this text at
-// seed 0 checks the same job.
+// The scenario file of a generated program. `shardproof run` on it at seed 0 checks the same job.
 #pragma once
 
 #include <string>
@@ -8,8 +7,8 @@
 
 namespace shardproof {
 
-// Valid JSON with all elements written out: shortest decimals that read back as the same values,
-// "inf", "-inf" and "nan" as text.
+// Returns JSON with all elements: shortest decimals that read back as the same values; "inf",
+// "-inf" and "nan" are texts.
 std::string scenario_text(const ProgramText& text);
 
 }  // namespace shardproof

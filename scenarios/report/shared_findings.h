@@ -1,4 +1,5 @@
-// Cases of one file that report the same findings: a text shows the first of them for all.
+// Groups of cases of one file with the same findings. A text report prints the first case of a
+// group.
 #pragma once
 
 #include <string>
@@ -13,10 +14,10 @@ struct SharedCases {
   std::vector<const CaseResult*> others;
 };
 
-// Groups of `cases` whose findings are equal in verdict, line, group of the call, name, instance
-// and cause (but for the numbers in it, which are sizes of a case's own mesh), and that missed the
-// same of what was expected; in order of their first cases. A case without findings, or that was
-// refused, stands alone.
+// Returns the groups in order of their first cases. Cases share a group if they do not meet the
+// same expectations and their findings have equal verdict, line, group of the call, name, instance
+// and cause. Numbers in a cause are ignored, because they are sizes of the mesh of a case. A case
+// without findings and a refused case are groups of their own.
 std::vector<SharedCases> share_findings(const std::vector<const CaseResult*>& cases);
 
 }  // namespace shardproof

@@ -1,3 +1,5 @@
+// Implements detail/keep_run.h and the functions of recorded_run.h. A tensor text ends with a hash
+// of the contents: "x bf16[16, 64] dp:S(0) on dp=2, tp=4 contents 0123456789abcdef".
 #include "shardproof/scenarios/run/record_phase.h"
 
 #include "shardproof/backends/api/library_choice.h"
@@ -9,7 +11,7 @@ namespace {
 
 constexpr std::string_view kContents = " contents ";
 
-std::string tensor_text(const JobInput& input) {
+std::string recorded_tensor_text(const JobInput& input) {
   std::string text = input.name + " " + to_string(input.spec);
   if (input.data.buffer == nullptr) return text;
   const int64_t bytes = input.data.elements() * size_of(input.data.dtype);
@@ -18,7 +20,8 @@ std::string tensor_text(const JobInput& input) {
   return text + fmt::format("{}{:016x}", kContents, hash_text(contents));
 }
 
-// Records of older versions say nothing of contents.
+// Returns what differs between two lists of tensor texts. The hash of contents is compared only if
+// both have one.
 std::optional<std::string> other_tensors(const std::vector<std::string>& a,
                                          const std::vector<std::string>& b) {
   if (a.size() != b.size()) return "tensors";
@@ -43,7 +46,7 @@ RecordedRun keep_run(const Job& job, PhaseResult& phase) {
   run.findings = outcome.findings;
   for (const JobListing& listing : phase.listings)
     run.source.push_back({listing.lanes, listing.listing.lines});
-  for (const JobInput& input : job.inputs) run.tensors.push_back(tensor_text(input));
+  for (const JobInput& input : job.inputs) run.tensors.push_back(recorded_tensor_text(input));
   run.program = std::move(outcome.program);
   run.values = std::move(outcome.seen);
   run.flight = outcome.world.records;

@@ -1,11 +1,12 @@
-// What a run leaves to be recorded or compared.
+// Conversion of the result of a phase to a RecordedRun.
 #pragma once
 
 #include "shardproof/scenarios/run/run.h"
 
 namespace shardproof {
 
-// Values, program, records and times of one phase; which run it was is not known here.
+// Moves values, program, records and times out of `phase`. Leaves file, case, backend, order and
+// status of the run empty.
 RecordedRun keep_run(const Job& job, PhaseResult& phase);
 
 }  // namespace shardproof

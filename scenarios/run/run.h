@@ -1,5 +1,5 @@
-// Running: scenarios to results. Cases run on several threads, each case on one; results are in the
-// order of files and cases, whatever ran first.
+// Running: executes the cases of scenarios and compares outcomes with expectations. Cases run on
+// several threads, each case on one. Results are in the order of files and cases.
 #pragma once
 
 #include <functional>
@@ -15,52 +15,55 @@ namespace shardproof {
 struct RunOptions {
   uint64_t seed = 0;
   ScheduleKind schedule = ScheduleKind::fifo;
-  ReductionSchedule order;                     // in which every reduction adds
+  ReductionSchedule order;                     // order in which reductions add
   std::vector<std::string> backends{"local"};  // each case runs on each of them
-  std::string device = "host";                 // where kernels run: or "cuda"
+  std::string device = "host";                 // where kernels run: "host" or "cuda"
   MatmulPrecision matmul = MatmulPrecision::highest;
-  int processes = 0;  // of a backend that has some; 0: it has none
-  int jobs = 0;       // threads; 0: one a core
+  int processes = 0;  // worker processes of the backend; 0: it has none
+  int jobs = 0;       // threads; 0: one for each core
   std::optional<std::string> only_case;
-  std::vector<std::string> set;        // "hidden=4096", as given, for the command that repeats
+  std::vector<std::string> set;        // "hidden=4096": --set options, for the command that repeats
   std::string program = "shardproof";  // first word of that command
   CompareScope compared = CompareScope::lines;
   Timing timing;
-  bool sees = false;        // results keep what was compared
-  Environment environment;  // of this machine, for those
+  bool sees = false;        // true: results contain a RecordedRun for each phase
+  Environment environment;  // facts about this machine, for recorded runs
 };
 
 enum class CaseStatus {
   as_expected,
-  surprise,  // a finding that was not expected, or an expectation that was not met
-  refused,   // bad input, or an operation that was refused
+  surprise,  // an unexpected finding, or an expectation that is not met
+  refused,   // bad input or a refused operation
 };
 
+// Returns "as expected", "unexpected" or "refused".
 std::string_view status_text(CaseStatus status);
 
 struct PhaseResult {
-  Outcome outcome;  // without records and values
+  Outcome outcome;  // its records and values are cleared to save memory
   std::vector<ExpectationFailure> missed;
-  std::vector<JobListing> listings;                     // what ran, for reports
-  std::string line_text(const Finding& finding) const;  // source of its line, or ""
+  std::vector<JobListing> listings;  // program lines, for reports
+  // Returns the program line of a finding, or "".
+  std::string line_text(const Finding& finding) const;
 };
 
 struct CaseResult {
-  std::string file, name;  // of the scenario, of the case
-  std::string backend;     // where it ran, when that is one of several
+  std::string file, name;  // scenario file, name of the case
+  std::string backend;     // set if the run has several backends
   CaseStatus status = CaseStatus::as_expected;
   std::vector<PhaseResult> phases;
-  std::vector<RecordedRun> runs;  // of a run that sees: one a phase, or one that says the error
+  std::vector<RecordedRun> runs;  // if RunOptions::sees: one for each phase, or one with the error
   std::optional<Error> error;
-  std::vector<ExpectationFailure> missed_refusal;  // what the error misses of an expected one
-  std::string repeat;                              // the command that repeats it, by `file`
-  std::string repeat_here;                         // the same by the path that was opened
+  std::vector<ExpectationFailure>
+      missed_refusal;       // how `error` differs from the expected bad input
+  std::string repeat;       // command that repeats the case, with `file`
+  std::string repeat_here;  // the same command with the path that was opened
 
-  Verdict expected = Verdict::clean;  // of the first phase that expects something
-  // The leading finding of the first phase whose own is not `imprecise`, else of the first phase
-  // that found something; null: none.
+  Verdict expected = Verdict::clean;  // verdict of the first phase that is not expected clean
+  // Returns the leading finding of the first phase where it is not `imprecise`, else of the first
+  // phase with a finding; null if there is none.
   const Finding* leading() const;
-  Verdict verdict() const;  // of that finding
+  Verdict verdict() const;  // verdict of leading(), or bad_input if the case was refused
   int64_t values_compared() const;
 };
 
@@ -71,37 +74,37 @@ struct ScenarioResult {
 
 struct RunResult {
   std::vector<ScenarioResult> scenarios;
-  std::vector<std::string> notes;  // of backends, on what they ran
-  int exit_code() const;           // the greatest of all cases: 0, 1 or 2
+  std::vector<std::string> notes;  // notes of backends, such as the GPUs used
+  int exit_code() const;           // maximum over all cases: 0, 1 or 2
   int64_t cases() const;
-  int64_t unexpected_results() const;  // cases that did not end as expected
+  int64_t unexpected_results() const;  // number of cases that are not as expected
   int64_t values_compared() const;
 };
 
 struct Progress {
   int64_t done = 0, failing = 0, total = 0;
 };
-// What looks on; each is called by one thread at a time. What one throws ends the run and leaves
-// it.
+// Callbacks of a run. One thread at a time calls them. An exception of a callback ends the run and
+// is rethrown by run_scenarios.
 struct RunObserver {
   std::function<void(const Progress&)> progress;
-  std::function<void(CaseResult&)> done;  // a case is through, on one backend
+  std::function<void(CaseResult&)> done;  // called when a case has ended on one backend
 };
-// Why none of its cases can begin, when that is so: its program is bad input. Nothing of a file
-// that expects to be refused. Runs nothing.
+// Lowers the program of each case without running it. Returns the first Error if no case can be
+// lowered, and nothing otherwise or if a case expects bad input.
 std::optional<Error> refusal_of(const Scenario& scenario, const Registries& registries);
 
-// `groups` has one entry a scenario: its row in the table of a folder. Throws Error when
-// `only_case` names no case.
+// Runs all cases. `groups` has one entry for each scenario: its row in the table of a folder.
+// Throws Error(bad_input) if `only_case` names no case.
 //
-// A backend with a crew (backends/api/worker_pool.h) runs one case after another, and its processes
-// follow.
+// A backend with worker processes runs one case after another; its workers call
+// run_scenarios_as_worker.
 RunResult run_scenarios(const std::vector<Scenario>& scenarios,
                         const std::vector<std::string>& groups, const RunOptions& options,
                         const Registries& registries, const RunObserver& watch = {});
 
-// In a process of the crew that does not judge: takes part in the cases of run_scenarios over the
-// same scenarios with the same options, as they are asked for. Tells nobody what came out.
+// Runs in a worker process: takes part in each case that the coordinator's run_scenarios starts.
+// Requires the same scenarios and options as the coordinator. Reports nothing but errors.
 void run_scenarios_as_worker(const std::vector<Scenario>& scenarios, const RunOptions& options,
                              const Registries& registries);
 

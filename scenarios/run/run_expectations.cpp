@@ -1,9 +1,13 @@
+#include "shardproof/scenarios/model/expect.h"
+
+// Implements `missed` of expect.h. Steps: compare the verdicts; if they are equal, the place of the
+// leading finding; then numbers of calls and bytes by rank, local shapes, placements, elements of
+// values, time and memory. Each check adds entries {what, expected, got}.
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <map>
 
-#include "shardproof/scenarios/model/expect.h"
 #include "shardproof/scenarios/model/fill.h"
 
 namespace shardproof {
@@ -11,7 +15,7 @@ namespace {
 
 using Misses = std::vector<ExpectationFailure>;
 
-// All that were found; `imprecise` only where nothing else was.
+// Names of all verdicts found, joined by commas. `imprecise` is listed only if it is the only one.
 std::string verdicts_text(const std::vector<Finding>& findings) {
   std::string out;
   for (int i = 0; i < kVerdictCount; ++i) {
@@ -24,12 +28,12 @@ std::string verdicts_text(const std::vector<Finding>& findings) {
   return out.empty() ? "clean" : out;
 }
 
-std::string number_text(double value) {
+std::string found_number_text(double value) {
   const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
   return whole ? fmt::format("{:.0f}", value) : to_string(Number(value));
 }
 
-std::string number_text(int64_t value) { return std::to_string(value); }
+std::string found_number_text(int64_t value) { return std::to_string(value); }
 
 Misses missed_place(const Expect& expect, const Finding& finding) {
   Misses out;
@@ -42,7 +46,7 @@ Misses missed_place(const Expect& expect, const Finding& finding) {
   if (expect.ratio && !finding.ratio)
     out.push_back({"ratio", to_string(*expect.ratio), "none"});
   else if (finding.ratio)
-    number("ratio", expect.ratio, *finding.ratio, number_text(*finding.ratio));
+    number("ratio", expect.ratio, *finding.ratio, found_number_text(*finding.ratio));
   if (expect.ranks && !(*expect.ranks == finding.ranks))
     out.push_back({"ranks", to_string(*expect.ranks), to_string(finding.ranks)});
   if (!expect.name.empty() && expect.name != finding.name)
@@ -50,19 +54,19 @@ Misses missed_place(const Expect& expect, const Finding& finding) {
   return out;
 }
 
-void check_count(const char* what, const std::optional<Condition>& wanted, size_t count,
-                 Misses& out) {
+void check_finding_count(const char* what, const std::optional<Condition>& wanted, size_t count,
+                         Misses& out) {
   const auto got = static_cast<int64_t>(count);
   if (wanted && !wanted->holds(got)) out.push_back({what, to_string(*wanted), std::to_string(got)});
 }
 
-// The place of the finding that gives the verdict.
+// Compares line, ranks, name, ratio and call with the finding that gives the verdict.
 void check_place(const Expect& expect, const std::vector<Finding>& findings, Misses& out) {
   const Finding* leading = leading_finding(findings);
   if (leading == nullptr) return;
   Misses of_leading = missed_place(expect, *leading);
   if (of_leading.empty()) return;
-  // The first wrong line is the first finding; of the others any may be meant.
+  // `line` means the first wrong line for findings of values, and any finding for the others.
   const bool ordered = expect.verdict == Verdict::wrong_values ||
                        expect.verdict == Verdict::replicas_differ ||
                        expect.verdict == Verdict::imprecise;
@@ -76,20 +80,20 @@ void check_findings(const Expect& expect, const Outcome& outcome, Misses& out) {
   const std::vector<Finding>& findings = outcome.findings;
   const std::string wanted(name(expect.verdict));
   std::string got = verdicts_text(findings);
-  // What the machine has lost says nothing of the program.
-  if (outcome.world.broken) got += ", for a process was lost";
+  // The loss of a process is not a property of the program.
+  if (outcome.world.broken) got += ", because a process was lost";
   if (wanted != got) {
     out.push_back({"verdict", wanted, got});
     return;
   }
-  check_count("findings", expect.findings, findings.size(), out);
+  check_finding_count("findings", expect.findings, findings.size(), out);
   check_place(expect, findings, out);
 }
 
-// A quantity of every rank, in order of ranks.
+// A quantity by rank.
 using PerRank = std::vector<Fraction>;
 
-// The ranks whose value is not as wanted, told once for each value.
+// Adds one entry for each value that does not meet its condition, with the ranks that have it.
 void check_ranks(const std::string& what, const std::vector<RankCondition>& wanted,
                  const PerRank& got, Misses& out) {
   for (const RankCondition& condition : wanted) {
@@ -203,8 +207,8 @@ void check_placements(const Expect& expect, const Outcome& outcome, Misses& out)
   }
 }
 
-// A decimal in a file cannot be the very bits of a rounded result: some units in the last place are
-// allowed, none for whole numbers.
+// A decimal number of a file cannot state the bits of a rounded result, so 4 units in the last
+// place are allowed. Whole numbers must be equal.
 bool element_equals(const Number& wanted, double got, DType dtype) {
   const double value =
       rounded_to(wanted.is_bool() ? (wanted.truth() ? 1 : 0) : wanted.real(), dtype);
@@ -213,7 +217,7 @@ bool element_equals(const Number& wanted, double got, DType dtype) {
   return std::abs(value - got) <= 4 * std::ldexp(std::abs(value), 1 - precision_bits(dtype));
 }
 
-// A double does not hold every integer of 64 bits.
+// For integer dtypes, because a double does not hold every integer of 64 bits.
 bool element_equals(const Number& wanted, int64_t got, DType dtype) {
   const bool whole =
       wanted.is_integer() || (wanted.is_double() && std::trunc(wanted.real()) == wanted.real());
@@ -221,7 +225,7 @@ bool element_equals(const Number& wanted, int64_t got, DType dtype) {
   return element_equals(wanted, static_cast<double>(got), dtype);
 }
 
-std::string index_text(const Dims& index) { return index.empty() ? "" : to_string(index); }
+std::string element_index_text(const Dims& index) { return index.empty() ? "" : to_string(index); }
 
 const Number& wanted_element(const ExpectValues& wanted, size_t i) {
   return wanted.all ? *wanted.all : wanted.elements[i];
@@ -247,14 +251,14 @@ void check_each(const ExpectValues& wanted, const Tensor& value, const std::vect
   for (size_t i = 0; i < got.size(); ++i) {
     if (is_as_wanted(wanted, i, got[i], value.dtype)) continue;
     const Dims index = unravel(static_cast<int64_t>(i), value.shape);
-    out.push_back({fmt::format("{}{}{}", wanted.name, index_text(index), holder),
+    out.push_back({fmt::format("{}{}{}", wanted.name, element_index_text(index), holder),
                    wanted.each ? to_string(*wanted.each) : to_string(wanted_element(wanted, i)),
-                   number_text(got[i])});
-    return;  // the first one tells
+                   found_number_text(got[i])});
+    return;  // one element is enough for a report
   }
 }
 
-// `holder`: " on rank 1", where ranks hold something else each.
+// `holder` is " on rank 1" if ranks hold different values, else empty.
 void check_elements(const ExpectValues& wanted, const Tensor& value, const std::string& holder,
                     Misses& out) {
   const std::string what = fmt::format("values of {}{}", wanted.name, holder);
@@ -277,11 +281,11 @@ void check_values(const Expect& expect, const Outcome& outcome, Misses& out) {
     } else if (!value->copies.empty()) {
       const size_t before = out.size();
       for (const RecordedShard& copy : value->copies)
-        if (out.size() == before)  // the first rank tells
+        if (out.size() == before)  // one rank is enough for a report
           check_elements(wanted, copy.tensor, fmt::format(" on rank {}", copy.lanes[0]), out);
     } else {
-      out.push_back({fmt::format("values of {}", wanted.name), "to be known",
-                     "not known: no truth or placement says how the ranks make it up"});
+      out.push_back({fmt::format("values of {}", wanted.name), "known elements",
+                     "unknown ones: no truth or placement defines the whole value"});
     }
   }
 }
@@ -306,7 +310,7 @@ std::vector<ExpectationFailure> missed(const Expect& expect, const Outcome& outc
                                        const Job& job) {
   Misses out;
   check_findings(expect, outcome, out);
-  check_count("values not decided", expect.undecided, outcome.undecided.size(), out);
+  check_finding_count("values not decided", expect.undecided, outcome.undecided.size(), out);
   check_collectives(expect, outcome, job.world, out);
   for (const ExpectBytes& wanted : expect.bytes) {
     const PerRank bytes = sum_over_calls(outcome, job.world, [&](const CallCount& call) {

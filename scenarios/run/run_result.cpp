@@ -1,20 +1,22 @@
-#include <algorithm>
-
 #include "shardproof/scenarios/run/run.h"
+
+// Implements the result types of run.h.
+#include <algorithm>
 
 namespace shardproof {
 
 std::string_view status_text(CaseStatus status) {
   switch (status) {
     case CaseStatus::as_expected: return "as expected";
-    case CaseStatus::surprise: return "surprise";
+    case CaseStatus::surprise: return "unexpected";
     case CaseStatus::refused: return "refused";
   }
   return "?";
 }
 
-// A finding of several listings stands in the one that its details quote, else in that of its first
-// rank: a missing rank's line is the one that waits for it, in another listing.
+// The line of a finding is taken from the listing that its details quote, else from that of its
+// first rank. The line of a missing rank, for example, is in the listing of the rank that waits for
+// it.
 std::string PhaseResult::line_text(const Finding& finding) const {
   if (finding.line <= 0) return "";
   const auto at = static_cast<size_t>(finding.line) - 1;

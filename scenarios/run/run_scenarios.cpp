@@ -1,5 +1,10 @@
-#include <fmt/format.h>
+// Implements refusal_of, run_scenarios and run_scenarios_as_worker of run.h. Steps of a run: list
+// one task for each chosen case and backend; worker threads take tasks and store results at their
+// place; then compare the backends of each case. With a backend of worker processes one thread runs
+// all cases, and every process runs the same case at the same time.
+#include "shardproof/scenarios/run/run.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -13,7 +18,6 @@
 #include "shardproof/scenarios/load/load_context.h"
 #include "shardproof/scenarios/record/run_comparison.h"
 #include "shardproof/scenarios/run/record_phase.h"
-#include "shardproof/scenarios/run/run.h"
 
 namespace shardproof {
 namespace {
@@ -50,7 +54,7 @@ std::string repeat_command(const std::string& file, const std::string& name,
   if (options.schedule == ScheduleKind::seeded) out += " --schedule seeded";
   if (options.schedule == ScheduleKind::adversarial) out += " --schedule adversarial";
   if (options.compared == CompareScope::outputs) out += " --compare outputs";
-  const bool times = options.processes != 0;  // nobody else does
+  const bool times = options.processes != 0;  // only real processes are timed
   if (times && options.timing.warmup != 0)
     out += fmt::format(" --warmup {}", options.timing.warmup);
   if (times && options.timing.iterations != 0)
@@ -76,7 +80,7 @@ void run_phase(const Phase& phase, const std::string& backend, const RunOptions&
   if (options.device == "cuda") job.device = open_device(registries.cuda, 0);
   PhaseResult result;
   try {
-    // No value is expected of a program that is to be refused.
+    // A program that should be refused has no values to limit.
     if (!job.precision_limits.empty() && phase.expect.verdict != Verdict::bad_input)
       check_limited_values(job, lower_job(job, registries));
     result.outcome = check(job, registries);
@@ -88,7 +92,7 @@ void run_phase(const Phase& phase, const std::string& backend, const RunOptions&
     result.listings.push_back({Lanes::range(0, job.world), *job.program, phase.program_path});
   for (JobListing& listing : job.ranks) result.listings.push_back(std::move(listing));
   if (options.sees) into.runs.push_back(keep_run(job, result));
-  // The rest is large and nobody reads it.
+  // Records and values are large and no report reads them.
   result.outcome.world.records.clear();
   result.outcome.world.measured.clear();
   result.outcome.values.clear();
@@ -96,7 +100,7 @@ void run_phase(const Phase& phase, const std::string& backend, const RunOptions&
   into.phases.push_back(std::move(result));
 }
 
-void settle_error(CaseResult& result, const Expect& expect, const Error& error) {
+void set_refusal(CaseResult& result, const Expect& expect, const Error& error) {
   result.error = error.inside({result.file, "", 0, 0});
   result.status = CaseStatus::refused;
   if (expect.verdict != Verdict::bad_input || error.kind() == ErrorKind::unsupported) return;
@@ -111,13 +115,13 @@ Verdict expected_verdict(const Case& one) {
   return Verdict::clean;
 }
 
-struct Task {
-  size_t scenario, index;  // of the result
+struct CaseTask {
+  size_t scenario, index;  // place of the result
   const Case* one;
   std::string backend;
 };
 
-CaseResult blank_result(const Scenario& scenario, const Task& task, const RunOptions& options) {
+CaseResult blank_result(const Scenario& scenario, const CaseTask& task, const RunOptions& options) {
   CaseResult result;
   result.file = scenario.file;
   result.name = task.one->name;
@@ -129,13 +133,13 @@ CaseResult blank_result(const Scenario& scenario, const Task& task, const RunOpt
   return result;
 }
 
-CaseResult run_case(const Scenario& scenario, const Task& task, const RunOptions& options,
+CaseResult run_case(const Scenario& scenario, const CaseTask& task, const RunOptions& options,
                     const Registries& registries) {
   const Case& one = *task.one;
   CaseResult result = blank_result(scenario, task, options);
   set_repeat_command(result.repeat_here);
   if (one.refused) {
-    settle_error(result, one.refusal, *one.refused);
+    set_refusal(result, one.refusal, *one.refused);
     return result;
   }
   const Expect* current = nullptr;
@@ -146,10 +150,10 @@ CaseResult run_case(const Scenario& scenario, const Task& task, const RunOptions
       if (result.phases.back().outcome.world.broken) break;
     }
   } catch (const Error& error) {
-    settle_error(result, *current, error);
+    set_refusal(result, *current, error);
   } catch (const std::bad_alloc&) {
-    settle_error(result, *current,
-                 Error(ErrorKind::limit, "the machine has too little memory for this case"));
+    set_refusal(result, *current,
+                Error(ErrorKind::limit, "the machine has too little memory for this case"));
   }
   return result;
 }
@@ -165,9 +169,9 @@ bool is_chosen(const Case& one, const RunOptions& options) {
   return !options.only_case || without_spaces(one.name) == without_spaces(*options.only_case);
 }
 
-std::vector<Task> plan_tasks(const std::vector<Scenario>& scenarios, const RunOptions& options,
-                             RunResult& result) {
-  std::vector<Task> tasks;
+std::vector<CaseTask> plan_tasks(const std::vector<Scenario>& scenarios, const RunOptions& options,
+                                 RunResult& result) {
+  std::vector<CaseTask> tasks;
   NearestName nearest(options.only_case.value_or(""));
   for (size_t s = 0; s < scenarios.size(); ++s) {
     for (const Case& one : scenarios[s].cases) {
@@ -183,6 +187,7 @@ std::vector<Task> plan_tasks(const std::vector<Scenario>& scenarios, const RunOp
     std::string hint = nearest.hint();
     if (hint.empty() && !scenarios.empty() && !scenarios[0].cases[0].name.empty())
       hint = fmt::format("; the first is \"{}\"", scenarios[0].cases[0].name);
+    if (hint.empty()) hint = "; the file has no sweep";
     throw_bad_input("--case \"{}\": no such case{}", *options.only_case, hint);
   }
   return tasks;
@@ -203,10 +208,10 @@ std::vector<std::string> notes_of(const RunOptions& options, const Registries& r
   return notes;
 }
 
-// With the crew in step, if there is one.
-CaseResult run_task(const std::vector<Task>& tasks, size_t index, const Scenario& scenario,
+// Runs a case. If its backend has worker processes, tells them the case and waits for them.
+CaseResult run_task(const std::vector<CaseTask>& tasks, size_t index, const Scenario& scenario,
                     const RunOptions& options, const Registries& registries) {
-  const Task& task = tasks[index];
+  const CaseTask& task = tasks[index];
   WorkerPool* const pool = pool_of(task.backend, registries);
   if (pool == nullptr) return run_case(scenario, task, options, registries);
   try {
@@ -222,8 +227,9 @@ CaseResult run_task(const std::vector<Task>& tasks, size_t index, const Scenario
   return result;
 }
 
-// Which run it was, beside what came out of it.
-void label_runs(CaseResult& result, const Scenario& scenario, const Task& task,
+// Adds to the recorded runs of a case which run they are: file, case, backend, seed, order,
+// environment and command.
+void label_runs(CaseResult& result, const Scenario& scenario, const CaseTask& task,
                 const RunOptions& options, const Registries& registries) {
   if (result.runs.empty()) result.runs.emplace_back();
   int phase = 0;
@@ -247,12 +253,12 @@ void label_runs(CaseResult& result, const Scenario& scenario, const Task& task,
     run.status = status_text(result.status);
     run.verdict = name(result.verdict());
     if (result.error) run.error = result.error->what();
-    // Where NCCL is to add in this order, the environment has to say so.
+    // NCCL adds in this order only under these environment variables.
     if (real && !run.pins.empty()) run.repeat = run.pins + " " + run.repeat;
   }
 }
 
-// What a case came to, for the comparison of backends.
+// Returns the error or findings of a case as text, to compare backends.
 std::string outcome_text(const CaseResult& result) {
   if (result.error) return fmt::format("refused: {}", result.error->message());
   std::vector<Finding> all;
@@ -261,19 +267,20 @@ std::string outcome_text(const CaseResult& result) {
   return findings_text(all);
 }
 
-// Adds findings for values that each backend alone may hold, but that two runs should share.
-void tell_bugs(const CaseResult& first, CaseResult& other) {
+// Adds an unmet expectation if values of two backends differ without a cause such as the reduction
+// order, although each backend found its own values right.
+void add_unexplained_differences(const CaseResult& first, CaseResult& other) {
   for (size_t i = 0; i < std::min(first.runs.size(), other.runs.size()); ++i) {
     const RunComparison comparison = compare_runs(first.runs[i], other.runs[i]);
     const int64_t bugs = comparison.count(Cause::bug);
     if (bugs == 0 || i >= other.phases.size()) continue;
     other.status = std::max(other.status, CaseStatus::surprise);
-    other.phases[i].missed.push_back({"values as on " + first.backend, "bit-equal ones",
-                                      fmt::format("{} that differ without a reason", bugs)});
+    other.phases[i].missed.push_back(
+        {"differences from " + first.backend, "none without a cause", std::to_string(bugs)});
   }
 }
 
-// Each backend compares its values with the truth; here what they found is laid side by side.
+// Compares the outcome of each backend with that of the first one.
 void compare_backends(RunResult& result, size_t backends) {
   if (backends < 2) return;
   for (ScenarioResult& scenario : result.scenarios)
@@ -282,11 +289,13 @@ void compare_backends(RunResult& result, size_t backends) {
         CaseResult& other = scenario.cases[i];
         const std::string expected = outcome_text(scenario.cases[first]), got = outcome_text(other);
         if (expected == got) {
-          tell_bugs(scenario.cases[first], other);
+          add_unexplained_differences(scenario.cases[first], other);
           continue;
         }
         other.status = std::max(other.status, CaseStatus::surprise);
-        const ExpectationFailure missed{"as on " + scenario.cases[first].backend, expected, got};
+        const ExpectationFailure missed{
+            "outcome on " + other.backend + ", as on " + scenario.cases[first].backend, expected,
+            got};
         (other.phases.empty() ? other.missed_refusal : other.phases.back().missed)
             .push_back(missed);
       }
@@ -297,11 +306,7 @@ size_t thread_count(int asked, size_t tasks) {
   return std::min(asked > 0 ? static_cast<size_t>(asked) : cores, std::max<size_t>(tasks, 1));
 }
 
-}  // namespace
-
-namespace {
-
-// All tasks, on some threads. The first exception of one of them ends it.
+// Runs all cases on several threads. The first exception ends the run and is rethrown.
 class TaskRun {
  public:
   TaskRun(const std::vector<Scenario>& scenarios, const RunOptions& options,
@@ -321,15 +326,15 @@ class TaskRun {
       has_pool = has_pool || pool_of(backend, registries_) != nullptr;
     const size_t count = has_pool ? 1 : thread_count(options_.jobs, tasks_.size());
     {
-      std::vector<std::jthread> threads;  // joined on every way out
+      std::vector<std::jthread> threads;  // joined on return and on exceptions
       threads.reserve(count);
       try {
         while (threads.size() + 1 < count) threads.emplace_back([this] { work(); });
-      } catch (const std::exception&) {  // fewer do the same
+      } catch (const std::exception&) {  // the system has no more threads; fewer are enough
       }
       work();
     }
-    if (trouble_) std::rethrow_exception(trouble_);
+    if (error_) std::rethrow_exception(error_);
   }
 
  private:
@@ -337,7 +342,7 @@ class TaskRun {
     std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
     try {
       for (size_t i = next_++; i < tasks_.size(); i = next_++) {
-        const Task& task = tasks_[i];
+        const CaseTask& task = tasks_[i];
         const Scenario& scenario = scenarios_[task.scenario];
         CaseResult one = run_task(tasks_, i, scenario, options_, registries_);
         if (options_.sees) label_runs(one, scenario, task, options_, registries_);
@@ -346,15 +351,15 @@ class TaskRun {
         lock.unlock();
       }
     } catch (...) {
-      // Still held where `done` threw: it is not called again.
+      // The lock is still held if watch_.done threw.
       if (!lock) lock.lock();
-      if (!trouble_) trouble_ = std::current_exception();
+      if (!error_) error_ = std::current_exception();
       next_ = tasks_.size();
     }
   }
 
-  void end(const Task& task, CaseResult one) {
-    if (trouble_) return;
+  void end(const CaseTask& task, CaseResult one) {
+    if (error_) return;
     if (watch_.done) watch_.done(one);
     ++state_.done;
     if (one.status != CaseStatus::as_expected) ++state_.failing;
@@ -367,11 +372,11 @@ class TaskRun {
   const Registries& registries_;
   const RunObserver& watch_;
   RunResult& result_;
-  const std::vector<Task> tasks_;
+  const std::vector<CaseTask> tasks_;
   std::atomic<size_t> next_{0};
   std::mutex mutex_;
   Progress state_;
-  std::exception_ptr trouble_;
+  std::exception_ptr error_;
 };
 
 }  // namespace
@@ -410,13 +415,13 @@ void run_scenarios_as_worker(const std::vector<Scenario>& scenarios, const RunOp
                              const Registries& registries) {
   RunResult result;
   result.scenarios.resize(scenarios.size());
-  const std::vector<Task> tasks = plan_tasks(scenarios, options, result);
+  const std::vector<CaseTask> tasks = plan_tasks(scenarios, options, result);
   WorkerPool* pool = nullptr;
   for (const std::string& backend : options.backends)
     if (WorkerPool* const own = pool_of(backend, registries)) pool = own;
-  SP_CHECK(pool != nullptr, "a process of no crew follows one");
+  SP_CHECK(pool != nullptr, "a worker process needs a backend with a worker pool");
   while (const std::optional<int64_t> index = pool->next()) {
-    const Task& task = tasks.at(static_cast<size_t>(*index));
+    const CaseTask& task = tasks.at(static_cast<size_t>(*index));
     const CaseResult own = run_case(scenarios[task.scenario], task, options, registries);
     pool->done(own.error ? own.error->what() : "");
   }

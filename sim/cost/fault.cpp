@@ -86,13 +86,16 @@ class FaultReader {
 FaultKind kind_named(std::string_view verb, std::string_view whole) {
   if (verb == "link" || verb == "crash")
     throw Error(ErrorKind::unsupported,
-                fmt::format("fault \"{}\": {} is not supported yet", whole, verb));
+                fmt::format("fault \"{}\": {} is not supported by this version", whole, verb));
   NearestName nearest(verb);
   for (size_t i = 0; i < std::size(kFaultNames); ++i) {
     if (kFaultNames[i] == verb) return static_cast<FaultKind>(i);
     nearest.offer(kFaultNames[i]);
   }
-  throw_bad_input("unknown fault \"{}\"{}", whole, nearest.hint());
+  throw_bad_input("unknown fault \"{}\"{}", whole,
+                  nearest.best().empty()
+                      ? fmt::format("; expected one of {}", fmt::join(kNames, " "))
+                      : nearest.hint());
 }
 
 void read_place(Fault& fault, FaultReader& reader, std::string_view whole) {

@@ -1,5 +1,4 @@
-// `shardproof bench` from outside: its table, what it refuses, and every collective in real
-// processes.
+// Runs `shardproof bench`: its table, refused options, and every collective in real processes.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -19,7 +18,7 @@ constexpr const char* kKinds[] = {"all_reduce", "all_gather", "reduce_scatter",
                                   "all_to_all", "broadcast",  "reduce",
                                   "gather",     "scatter",    "sendrecv"};
 
-// Measured numbers as a word of their kind; widths stay.
+// Replaces measured numbers by words of the same width.
 std::string masked(const std::string& table) {
   static const std::regex kMeasured(R"( +\d+(\.\d+)? +\d+\.\d\d? +\d+\.\d\d?  ( *)(0|N/A))");
   const std::string rows = std::regex_replace(table, kMeasured, "  TIME  ALGBW  BUSBW $2$3");
@@ -45,7 +44,7 @@ TEST(Bench, ApprovedTexts) {
   expect_approved("bench/help", tool("help bench").out);
 }
 
-TEST(Bench, EveryCollectiveIsRightInSimulation) {
+TEST(Bench, EveryCollective_IsRight_InSimulation) {
   for (const char* kind : kKinds) {
     const Ran ran = tool("bench --ranks 6 -b 24 -e 96K -f 64 -n 2 -r 3 -d bf16 --collective " +
                          std::string(kind));
@@ -54,23 +53,23 @@ TEST(Bench, EveryCollectiveIsRightInSimulation) {
   }
 }
 
-TEST(Bench, ValuesAreNotLookedAtWhenNobodyAsks) {
+TEST(Bench, CheckOptionZero_ComparesNoValues) {
   const Ran ran = tool("bench -b 8 -e 8 -n 2 -c 0");
   EXPECT_EQ(ran.code, 0);
   EXPECT_NE(ran.out.find("N/A"), std::string::npos) << ran.out;
 }
 
-TEST(Bench, WhatMakesNoSenseIsRefusedInOneLine) {
+TEST(Bench, BadOptions_AreRefusedInOneLine) {
   expect_refused("--nope", "unknown option --nope");
   expect_refused("words", "bench: expected options only, found \"words\"");
-  expect_refused("-b 8 -e 4", "--minbytes 8 is over --maxbytes 4");
+  expect_refused("-b 8 -e 4", "--minbytes 8 is greater than --maxbytes 4");
   expect_refused("-f 1", "--stepfactor: expected 2 to");
   for (const char* size : {"x", "1.3", "8Q", "-8", "1e400", "nan", ""})
     expect_refused(std::string("-b '") + size + "'", "--minbytes: expected bytes such as 8, 128K");
-  expect_refused("-b 0 -e 100M -i 1", "sizes are more than 10000");
-  expect_refused("-b 0 -f 2", "--minbytes: 0 times any --stepfactor is 0");
+  expect_refused("-b 0 -e 100M -i 1", "expected at most 10000 sizes");
+  expect_refused("-b 0 -f 2", "--minbytes: expected more than 0 bytes with --stepfactor");
   expect_refused("-i 0", "--stepbytes: expected more than 0 bytes");
-  expect_refused("-f 2 -i 4", "--stepfactor and --stepbytes exclude each other");
+  expect_refused("-f 2 -i 4", "expected one of --stepfactor and --stepbytes");
   expect_refused("-n 0", "--iters: expected 1 to");
   expect_refused("-a 4", "--average: expected 0 to 3, found 4");
   expect_refused("--collective all_redcue", "did you mean \"all_reduce\"?");
@@ -80,7 +79,7 @@ TEST(Bench, WhatMakesNoSenseIsRefusedInOneLine) {
   expect_refused("-o 'norm(2)'",
                  "--op: expected sum, prod, min, max, avg, band, bor or bxor, found");
   expect_refused("-o premul_sum", "found \"premul_sum\"");
-  expect_refused("--processes 0", "--processes must be between 1 and 4096");
+  expect_refused("--processes 0", "--processes: expected 1 to 4096");
   expect_refused("--collective reduce -r 2", "--root: expected 0 to 1, found 2");
   expect_refused("--ranks 0", "--ranks: expected 1 to");
   expect_refused("-b 8000G -e 8000G", "--max-bytes sets it");
@@ -88,10 +87,10 @@ TEST(Bench, WhatMakesNoSenseIsRefusedInOneLine) {
   expect_refused("--topology 'flat(x)'", "--topology: expected flat(");
   expect_refused("--backend nowhere", "unknown backend \"nowhere\"");
   expect_refused("--backend local,local", "twice");
-  expect_refused("--processes 2", "--processes is for backends of several processes");
+  expect_refused("--processes 2", "--processes needs a backend of several processes");
 }
 
-TEST(Bench, TheTableIsWrittenForProgramsToo) {
+TEST(Bench, Table_IsWrittenAsJsonToo) {
   const std::string path =
       testing::TempDir() + "/shardproof_bench_" + std::to_string(getpid()) + ".json";
   const Ran ran = tool("bench -b 8 -e 32 -f 2 -n 2 --json " + path);
@@ -104,7 +103,7 @@ TEST(Bench, TheTableIsWrittenForProgramsToo) {
 }
 
 #ifdef SHARDPROOF_WITH_MPI
-TEST(Bench, EveryCollectiveIsRightInRealProcesses) {
+TEST(Bench, EveryCollective_IsRight_InRealProcesses) {
   for (const char* kind : kKinds) {
     const Ran ran = tool(
         "bench --backend mpi --ranks 5 --processes 3 -b 40 -e 640K -f 128 -n 3 -r 2 "
@@ -115,22 +114,23 @@ TEST(Bench, EveryCollectiveIsRightInRealProcesses) {
   }
 }
 
-TEST(Bench, EachOfTheProcessesOfMpirunIsARank) {
+TEST(Bench, ProcessesOfMpirun_AreRanks) {
   const Ran ran = shell("mpirun --allow-run-as-root --oversubscribe -n 3 '" SHARDPROOF_PROGRAM
                         "' bench --backend mpi -b 8 -e 8 -n 2");
   EXPECT_EQ(ran.code, 0) << ran.out;
   EXPECT_NE(ran.out.find("3 ranks in 3 processes"), std::string::npos) << ran.out;
 }
 
-TEST(Bench, WhatProcessesCannotDoIsRefused) {
-  expect_refused("--backend mpi --processes 3 --ranks 2", "--processes 3 are more than --ranks 2");
+TEST(Bench, ImpossibleProcesses_AreRefused) {
+  expect_refused("--backend mpi --processes 3 --ranks 2",
+                 "--processes 3: expected at most --ranks 2");
   const Ran ran = shell("PATH=/nowhere '" SHARDPROOF_PROGRAM "' bench --backend mpi");
   EXPECT_EQ(ran.code, 2);
   EXPECT_NE(ran.out.find("backend mpi: mpirun was not found"), std::string::npos) << ran.out;
 }
 
-// mpirun, two keepers and their workers; the newest of them is a worker.
-TEST(Bench, AKilledProcessEndsTheTable) {
+// The processes are mpirun, two keepers and their workers; the newest is a worker.
+TEST(Bench, KilledProcess_EndsTheTable) {
   const Ran ran = shell(
       "crew='[b]ench --backend mpi -b 8 -e 8 -n 100000000 --join'; "
       "'" SHARDPROOF_PROGRAM

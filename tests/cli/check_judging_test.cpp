@@ -1,4 +1,4 @@
-// shardproof check-judging from outside: its table, exit codes, messages and saved files.
+// Runs `shardproof check-judging`: its table, exit codes, messages and saved files.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,4 +1,4 @@
-// The program from outside: exit codes, messages, files written. Each test runs the binary.
+// Tests exit codes, messages and written files. Each test runs the binary.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -56,7 +56,7 @@ const char kHang[] =
 const char kBad[] =
     R"json({"version": 1, "mesh": "tp=2", "tensors": {"x": {"shape": [4]}}, "program": ["y = x @@ 2"]})json";
 
-TEST_F(Cli, AReportOnStandardOutputIsAlone) {
+TEST_F(Cli, ReportOnStandardOutput_IsAlone) {
   const std::string clean = write("a.json", kClean), out = path("report");
   for (const std::string report : {"--json", "--junit"}) {
     EXPECT_EQ(tool("run " + clean + " " + report + " " + out).code, 0);
@@ -68,7 +68,7 @@ TEST_F(Cli, AReportOnStandardOutputIsAlone) {
   expect_refused("run " + clean + " --json - --junit -", "standard output holds one report");
 }
 
-TEST_F(Cli, ExitCodesAreTheGreatestOfAllCases) {
+TEST_F(Cli, ExitCode_IsTheGreatestOfAllCases) {
   const std::string clean = write("a.json", kClean), hang = write("b.json", kHang),
                     bad = write("c.json", kBad);
   EXPECT_EQ(tool("run " + clean).code, 0);
@@ -78,7 +78,7 @@ TEST_F(Cli, ExitCodesAreTheGreatestOfAllCases) {
   EXPECT_EQ(tool("run " + path("")).code, 2);
 }
 
-TEST_F(Cli, BadInputWritesNothing) {
+TEST_F(Cli, BadInput_WritesNoReport) {
   const std::string bad = write("c.json", kBad);
   EXPECT_EQ(tool("run " + bad + " --json " + path("out.json") + " --junit " + path("out.xml")).code,
             2);
@@ -86,7 +86,7 @@ TEST_F(Cli, BadInputWritesNothing) {
   EXPECT_FALSE(fs::exists(path("out.xml")));
 }
 
-TEST_F(Cli, EveryFileOfAFolderIsReadBeforeTheFirstRuns) {
+TEST_F(Cli, FilesOfAFolder_AreReadBeforeTheFirstRuns) {
   write("a.json", kClean);
   write("z/last.json", "{\"version\": 1, \"mehs\": \"tp=2\"}");
   const Ran ran = tool("run " + path("."));
@@ -97,13 +97,13 @@ TEST_F(Cli, EveryFileOfAFolderIsReadBeforeTheFirstRuns) {
   EXPECT_EQ(ran.out.find("clean"), std::string::npos) << ran.out;
 }
 
-TEST_F(Cli, SlipsOfTheCommandLineNameTheNearest) {
+TEST_F(Cli, MisspeltOptions_GetTheNearestKnownOne) {
   expect_refused("rnu x.json", "unknown command \"rnu\"; did you mean \"run\"?");
   expect_refused("run --jsn x x.json", "did you mean --json?");
   expect_refused("run", "expected scenario files or folders");
   expect_refused("run " + path("missing.json"), "missing.json: no such file or folder");
   expect_refused("run " + write("a.json", kClean) + " --backend locl", "did you mean \"local\"?");
-  expect_refused("run " + write("a.json", kClean) + " --jobs 0", "--jobs must be at least 1");
+  expect_refused("run " + write("a.json", kClean) + " --jobs 0", "--jobs: expected at least 1");
   expect_refused("run " + write("a.json", kClean) + " --schedule fast", "expected fifo, seeded");
   expect_refused("run " + write("a.json", kClean) + " --case x=1", "no such case");
   expect_refused("run " + write("a.json", kClean) + " --set n=1",
@@ -126,7 +126,7 @@ TEST_F(Cli, SlipsOfTheCommandLineNameTheNearest) {
   expect_refused("plan 4 f33 --mesh tp=2 --from R --to R", "unknown dtype \"f33\"");
 }
 
-TEST_F(Cli, FilesThatAreNoScenarios) {
+TEST_F(Cli, FilesWithoutScenario_AreRefused) {
   expect_refused("run " + write("bytes.json", "\xff\xfe\x00"), "bytes.json: line 1, column 1");
   expect_refused("run " + write("deep.json", std::string(100000, '[')), "64 levels");
   expect_refused("run " + write("empty.json", ""), "empty.json: line 1, column 1");
@@ -134,8 +134,9 @@ TEST_F(Cli, FilesThatAreNoScenarios) {
   expect_refused("run " + path("folder.json"), "no scenario (*.json)");
 }
 
-// Of a file that nothing of can begin. Of a sweep some cases may: then the others are told with it.
-TEST_F(Cli, OneBadFileOfSeveralLeavesNoReport) {
+// A file of which no case can run is refused before the run. If some cases of a sweep can run, the
+// report lists the others.
+TEST_F(Cli, OneBadFileOfSeveral_LeavesNoReport) {
   const std::string clean = write("a.json", kClean), out = path("report.json");
   const std::string typo = write("b.json", R"json({"version": 1, "mesh": "tp=2",
       "tensors": {"x": {"shape": [4]}}, "program": ["y = relou(x)"]})json");
@@ -149,7 +150,7 @@ TEST_F(Cli, OneBadFileOfSeveralLeavesNoReport) {
   EXPECT_NE(read(out).find("\"refused\""), std::string::npos);
 }
 
-TEST_F(Cli, AFullDiskIsNamed) {
+TEST_F(Cli, FullDisk_IsNamed) {
   const std::string clean = write("a.json", kClean);
   expect_refused("run " + clean + " --json /dev/full >/dev/null", "/dev/full: cannot be written");
   const Ran ran =
@@ -161,7 +162,7 @@ TEST_F(Cli, AFullDiskIsNamed) {
   EXPECT_EQ(shell(plain + " <&- >&- 2>&-").code, 2);
 }
 
-TEST_F(Cli, WhereNothingCanBeWrittenIsSaidBeforeTheFirstCaseRuns) {
+TEST_F(Cli, UnwritableReport_IsRefusedBeforeTheRun) {
   const std::string run = "run " + write("a.json", kClean);
   for (const char* option : {" --json ", " --junit ", " --record "})
     expect_refused(run + option + "/dev/null/out", "/dev/null/out");
@@ -171,7 +172,7 @@ TEST_F(Cli, WhereNothingCanBeWrittenIsSaidBeforeTheFirstCaseRuns) {
   EXPECT_FALSE(fs::exists(path("record")));
 }
 
-TEST_F(Cli, TwoRunsWriteEqualBytes) {
+TEST_F(Cli, TwoRuns_WriteEqualBytes) {
   std::vector<std::string> texts;
   for (const char* name : {"1", "2"}) {
     const std::string out = path(name);
@@ -186,7 +187,7 @@ TEST_F(Cli, TwoRunsWriteEqualBytes) {
   EXPECT_EQ(texts[0].find(SHARDPROOF_SOURCE_DIR), std::string::npos);
 }
 
-TEST_F(Cli, TheRepeatCommandRepeats) {
+TEST_F(Cli, RepeatCommand_RepeatsTheCase) {
   const std::string text =
       R"json({"version": 1, "let": {"n": 2}, "tensors": {"x": {"shape": ["n"]}}, "mesh": "tp=2",
           "program": ["y = x * 2 as tp:P(sum)"], "sweep": {"n": [2, 3], "dtype": ["f32", "bf16"]}})json";
@@ -199,7 +200,7 @@ TEST_F(Cli, TheRepeatCommandRepeats) {
   EXPECT_NE(again.out.find("1 case,"), std::string::npos) << again.out;
 }
 
-TEST_F(Cli, NewScenariosPass) {
+TEST_F(Cli, NewScenarios_Pass) {
   for (const char* kind : {"mlp", "attention", "ranks"}) {
     const std::string file = path(std::string(kind) + ".json");
     EXPECT_EQ(shell("'" SHARDPROOF_PROGRAM "' new " + std::string(kind) + " > '" + file + "'").code,
@@ -209,7 +210,7 @@ TEST_F(Cli, NewScenariosPass) {
   }
 }
 
-TEST_F(Cli, HelpIsThere) {
+TEST_F(Cli, Help_HasEveryCommand) {
   for (const char* words :
        {"", "help", "--help", "help run", "run --help", "help language", "--version", "list ops",
         "list backends", "list examples", "list scenarios scenarios/demo"}) {

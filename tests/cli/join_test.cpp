@@ -1,6 +1,5 @@
-// Runs whose processes somebody else has started: by mpirun, as srun does, or by hand. Each test
-// runs the binary; a script below mpirun plays the other starters, since MPI has to know its
-// processes.
+// Tests runs whose processes were started by mpirun, by srun or by hand. Each test runs the binary.
+// A script below mpirun imitates the other launchers, because MPI must know its processes.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -29,7 +28,7 @@ constexpr const char* kClean =
 constexpr const char* kMismatch = R"json({"version": 1, "mesh": "tp=4",
   "tensors": {"x": {"shape": [8]}},
   "ranks": {"0": ["y = all_reduce(x, sum)"], "rest": ["y = all_reduce(x, max)"]}})json";
-// R is the number of a process, N how many there are; mpirun's own words are forgotten.
+// Sets R to the number of the process and N to their count, and removes the variables of mpirun.
 constexpr const char* kScript = R"(R=$OMPI_COMM_WORLD_RANK N=$OMPI_COMM_WORLD_SIZE
 unset OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_RANK
 )";
@@ -49,7 +48,7 @@ class Join : public testing::Test {
     return shell(kMpirun + std::to_string(processes) + " '" SHARDPROOF_PROGRAM "' " + words +
                  " </dev/null");
   }
-  // Three processes, each by a line of the shell.
+  // Starts three processes, each by a shell line.
   Ran played(const std::string& line, const std::string& more = "") const {
     const std::string script = folder_.write("script.sh", kScript + line + "\n");
     return shell(std::string(kMpirun) + "3 sh '" + script + "' '" SHARDPROOF_PROGRAM "' run " +
@@ -57,7 +56,7 @@ class Join : public testing::Test {
   }
   static void expect_clean(const Ran& ran) {
     EXPECT_EQ(ran.code, 0) << ran.out;
-    EXPECT_EQ(count_of(ran.out, "0 surprises"), 1u) << ran.out;
+    EXPECT_EQ(count_of(ran.out, "0 unexpected results"), 1u) << ran.out;
     EXPECT_EQ(count_of(ran.out, "\033"), 0u) << ran.out;  // a colour
   }
   static void expect_refused(const Ran& ran, const std::string& message) {
@@ -68,7 +67,7 @@ class Join : public testing::Test {
   std::string clean_;
 };
 
-TEST_F(Join, ProcessesOfMpirunAreTheWorkers) {
+TEST_F(Join, ProcessesOfMpirun_BecomeTheWorkers) {
   for (const int processes : {1, 2, 4, 6})  // 1: starts others itself; 6: more than ranks
     expect_clean(mpirun(processes, "run " + clean_ + " --backend mpi"));
   const std::string report = path("report.json");
@@ -78,43 +77,43 @@ TEST_F(Join, ProcessesOfMpirunAreTheWorkers) {
   EXPECT_EQ(report_without_backend(report), report_without_backend(simulated));
 }
 
-TEST_F(Join, OneOfThemTellsTheVerdict) {
+TEST_F(Join, Verdict_IsPrintedByOneProcess) {
   const Ran ran = mpirun(4, "run " + folder_.write("mismatch.json", kMismatch) + " --backend mpi");
   EXPECT_EQ(ran.code, 1) << ran.out;
   EXPECT_EQ(count_of(ran.out, "mismatch in group world"), 1u) << ran.out;
 }
 
-TEST_F(Join, OneOfThemTellsWhatIsWrong) {
+TEST_F(Join, Error_IsPrintedByOneProcess) {
   const std::string bad = folder_.write("bad.json", "{");
   expect_refused(mpirun(4, "run " + bad + " --backend mpi"), "bad.json: line 1, column 2");
   const std::string run = "run " + clean_ + " --backend mpi ";
-  expect_refused(mpirun(3, run + "--processes 2"), "--processes 2, but mpirun has started 3");
+  expect_refused(mpirun(3, run + "--processes 2"), "--processes 2, but mpirun started 3");
   expect_refused(mpirun(3, run + "--json /dev/null/x"), "/dev/null/x: cannot be written");
   expect_refused(mpirun(2, run + "--hosts x"), "--hosts: the processes of this run");
 }
 
-TEST_F(Join, BenchMeasuresThem) {
+TEST_F(Join, Bench_MeasuresJoinedProcesses) {
   const Ran ran = mpirun(3, "bench --backend mpi -b 8 -e 64 -f 8");
   EXPECT_EQ(ran.code, 0) << ran.out;
   EXPECT_EQ(count_of(ran.out, "3 ranks in 3 processes"), 1u) << ran.out;
 }
 
-TEST_F(Join, ProcessesOfSrunKnowEachOtherByTheirJob) {
+TEST_F(Join, ProcessesOfSrun_MeetByTheirJob) {
   const std::string srun =
       "SLURM_PROCID=$R SLURM_NTASKS=$N SLURM_LOCALID=$R SLURM_JOB_ID=" + std::to_string(getpid()) +
       " SLURM_STEP_ID=3 SLURM_STEP_NUM_NODES=";
   expect_clean(played(srun + "1 exec \"$@\""));
   expect_clean(played(srun + "1 exec env PATH=/nowhere \"$@\""));  // an mpirun is not needed
-  expect_refused(played(srun + "2 exec \"$@\""), "srun has started 3 processes");
+  expect_refused(played(srun + "2 exec \"$@\""), "srun started 3 processes");
   expect_clean(played(srun + "2 exec \"$@\"", "--rendezvous file:" + path("meet")));
 }
 
-TEST_F(Join, AFileSaysWhereTheyMeetAndGoes) {
+TEST_F(Join, RendezvousFile_IsUsedAndRemoved) {
   const std::string exec = "exec \"$@\" --process $R --processes $N";
   const std::string meet = "--rendezvous file:" + path("meet");
   expect_clean(played(exec, meet));
   EXPECT_FALSE(fs::exists(path("meet")));
-  // Of a run that was killed while it waited.
+  // A rendezvous file of a run that was killed while it waited.
   folder_.write("meet", "shardproof rendezvous 1\ntcp:127.0.0.1:1:" + std::string(32, '0') + "\n");
   expect_clean(played(exec, meet));
   EXPECT_FALSE(fs::exists(path("meet")));
@@ -124,8 +123,8 @@ TEST_F(Join, AFileSaysWhereTheyMeetAndGoes) {
   expect_refused(played(exec, "--rendezvous file:/dev/null/meet"), "/dev/null/meet: cannot be");
 }
 
-// A listening socket at a port that the system hands to nobody by itself: one it hands out may be
-// anybody's a moment after the socket is closed.
+// Returns a listening socket at a port outside the ephemeral range. Another process could get an
+// ephemeral port as soon as the socket is closed.
 std::pair<int, std::string> listening_at_a_port() {
   for (int port = 20000 + getpid() % 10000; port < 32768; ++port) {
     const int listening = socket(AF_INET, SOCK_STREAM, 0);
@@ -140,7 +139,7 @@ std::pair<int, std::string> listening_at_a_port() {
   return {-1, ""};
 }
 
-TEST_F(Join, TheyMeetAtAPort) {
+TEST_F(Join, RendezvousPort_IsUsed) {
   const auto [other, port] = listening_at_a_port();
   ASSERT_GE(other, 0);
   const std::string exec = "exec \"$@\" --process $R --processes $N",
@@ -150,7 +149,7 @@ TEST_F(Join, TheyMeetAtAPort) {
   expect_clean(played(exec, meet));
 }
 
-TEST_F(Join, AllOfThemRunTheSame) {
+TEST_F(Join, DifferentOptions_AreRefused) {
   const std::string numbered = "exec \"$@\" --process $R --processes $N ";
   const std::string meet = "--rendezvous file:" + path("meet");
   const Ran seeds = played(numbered + "--seed $((R / 2 * 7))", meet);
@@ -171,7 +170,7 @@ TEST_F(Join, AllOfThemRunTheSame) {
   expect_refused(broken, "process 2: none: no such file or folder");
 }
 
-TEST_F(Join, WordsThatSayNothingAreRefused) {
+TEST_F(Join, UselessOptions_AreRefused) {
   const std::string run = "run " + clean_ + " --backend mpi ";
   expect_refused(tool(run + "--rendezvous tcp:here"), "expected file:PATH or tcp:HOST:PORT");
   expect_refused(tool(run + "--rendezvous tcp:here:70000"), "expected file:PATH or tcp:HOST:PORT");
@@ -179,11 +178,11 @@ TEST_F(Join, WordsThatSayNothingAreRefused) {
   expect_refused(tool(run + "--process 1 --processes 2"), "--rendezvous says where they meet");
   expect_refused(tool(run + "--rendezvous file:x --process 2 --processes 2"), "expected 0 to 1");
   expect_refused(tool("run " + clean_ + " --rendezvous file:x"),
-                 "--rendezvous is for backends of several processes");
+                 "--rendezvous needs a backend of several processes");
 }
 
-// The worker, not its keeper: it ends by a signal and the verdict says so.
-TEST_F(Join, AKilledProcessIsAMissingRankAndNobodyIsLeft) {
+// Kills the worker, not its keeper. The verdict states the signal.
+TEST_F(Join, KilledProcess_IsAMissingRank_AndNoProcessIsLeft) {
   const std::string endless = folder_.endless();
   for (const char* process : {"0", "2"}) {
     std::string out;
@@ -212,8 +211,8 @@ TEST_F(Join, AKilledProcessIsAMissingRankAndNobodyIsLeft) {
   }
 }
 
-// Its processes leave MPI together with mpirun; who ended them before that would fail a good run.
-TEST_F(Join, AnMpirunThatStandsStillAtTheEndFailsNoGoodRun) {
+// Processes leave MPI together with mpirun. Killing them earlier would fail a clean run.
+TEST_F(Join, MpirunStoppedAtTheEnd_DoesNotFailTheRun) {
   const std::string file = folder_.write("long.json", R"json({"version": 1, "mesh": "tp=3",
     "tensors": {"x": {"shape": [256, 256]}},
     "ranks": {"all": ["h = x", "for i in range(0, 8000):", "  h = all_reduce(h, max)"]}})json");
@@ -238,8 +237,8 @@ TEST_F(Join, AnMpirunThatStandsStillAtTheEndFailsNoGoodRun) {
   expect_clean(ran);
 }
 
-// Who does not come says nothing about the program.
-TEST_F(Join, AProcessThatIsStoppedBeforeItComesIsNamed) {
+// A process that never joins gives no verdict about the program.
+TEST_F(Join, ProcessStoppedBeforeJoining_IsNamed) {
   const std::string script =
       folder_.write("late.sh", "[ $OMPI_COMM_WORLD_RANK = 2 ] && kill -STOP $$\nexec \"$@\"\n");
   const Ran ran =
@@ -248,7 +247,7 @@ TEST_F(Join, AProcessThatIsStoppedBeforeItComesIsNamed) {
   expect_refused(ran, "process 2 could not be started: it is stopped (silent for 1 s)");
 }
 
-TEST_F(Join, NobodyStaysForLongWhenMpirunIsKilled) {
+TEST_F(Join, KilledMpirun_EndsAllProcesses) {
   const std::string endless = folder_.endless();
   const std::string own = "--mca btl_vader_backing_directory " + folder_.path().string() +
                           " --mca orte_tmpdir_base " + folder_.path().string();  // nobody cleans up

@@ -1,4 +1,4 @@
-// `shardproof run --backend mpi` from outside: real processes say what simulated ranks say. Each
+// Tests `shardproof run --backend mpi`: real processes give the results of simulated ranks. Each
 // test runs the binary.
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -31,14 +31,14 @@ std::string report_of(const std::string& words) {
   return report;
 }
 
-TEST_F(MpiRun, TheCorpusSaysTheSameInRealProcesses) {
+TEST_F(MpiRun, Corpus_HasTheSameVerdicts_InRealProcesses) {
   const std::string simulated = report_of("");
   for (const char* processes : {"1", "8"})  // 3, value by value: record_mpi_test.cpp
     EXPECT_EQ(report_of(std::string("--backend mpi --processes ") + processes), simulated)
         << processes << " processes";
 }
 
-TEST_F(MpiRun, FaultsThatNeverHappenAreToldByWhoeverHasTheRank) {
+TEST_F(MpiRun, FaultsThatNeverHappen_AreReportedByTheirWorkers) {
   const std::string file = folder_.write("idle.json", R"json({"version": 1, "mesh": "dp=3",
       "tensors": {"g": {"shape": [4]}}, "ranks": {"all": ["a = all_reduce(g, sum, group=dp)"]},
       "faults": ["hang(rank=2, call=5)", "skip(rank=0, line=2)"]})json");
@@ -50,7 +50,7 @@ TEST_F(MpiRun, FaultsThatNeverHappenAreToldByWhoeverHasTheRank) {
   }
 }
 
-TEST_F(MpiRun, CallsAndFaultsAreAsExpectedUnderEverySchedule) {
+TEST_F(MpiRun, CallsAndFaults_AreAsExpected_UnderEverySchedule) {
   const Ran adversarial = tool(
       "run scenarios/corpus/collectives scenarios/corpus/faults --backend mpi --processes 2 "
       "--schedule adversarial");
@@ -77,7 +77,7 @@ TEST_F(MpiRun, ChecksOfRankPrograms_AreComparedByTheCoordinator) {
   }
 }
 
-TEST_F(MpiRun, TwoBackendsAreLaidSideBySide) {
+TEST_F(MpiRun, TwoBackends_AreCompared) {
   const Ran good = tool("run scenarios/corpus/collectives --backend local,mpi --processes 3");
   EXPECT_EQ(good.code, 0) << good.out;
   const std::string json = (folder_.path() / "both.json").string();
@@ -91,7 +91,7 @@ TEST_F(MpiRun, TwoBackendsAreLaidSideBySide) {
     EXPECT_NE(read_whole(json).find(words), std::string::npos) << read_whole(json);
 }
 
-TEST_F(MpiRun, ProcessesHaveTheScenarioThatCameOnStandardInput) {
+TEST_F(MpiRun, ScenarioOnStandardInput_ReachesAllProcesses) {
   const std::string machine =
       folder_.write("machine.json", R"({"latency": "5 us", "bandwidth": "2 GB/s"})");
   const std::string scenario =
@@ -120,20 +120,21 @@ void expect_refused(const Ran& ran, const std::string& message) {
   EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 1) << ran.out;
 }
 
-TEST_F(MpiRun, WhatCannotBeStartedIsRefusedInOneLine) {
+TEST_F(MpiRun, RunThatCannotStart_IsRefusedInOneLine) {
   const std::string run = "run scenarios/corpus/bugs/sum_for_avg.json --backend mpi ";
-  expect_refused(tool(run + "--processes 0"), "--processes must be between 1 and 4096");
+  expect_refused(tool(run + "--processes 0"), "--processes: expected 1 to 4096");
   expect_refused(tool(run + "--processes many"), "--processes");
   expect_refused(tool(run + "--gpus-per-process 2"), "--gpus-per-process needs backend nccl");
   expect_refused(tool(run + "--timeout soon"), "--timeout: expected a time such as 30s");
-  expect_refused(tool("run scenarios/corpus/collectives --processes 2"),
-                 "--processes is for backends of several processes; local has none");
+  expect_refused(
+      tool("run scenarios/corpus/collectives --processes 2"),
+      "--processes needs a backend of several processes, such as --backend mpi; local has none");
   expect_refused(shell("PATH=/nowhere '" SHARDPROOF_PROGRAM "' " + run),
                  "backend mpi: mpirun was not found; install openmpi-bin");
   expect_refused(tool(run + "--hosts /nowhere/hosts"), "/nowhere/hosts");
 }
 
-TEST_F(MpiRun, TheListOfBackendsSaysWhetherItWorks) {
+TEST_F(MpiRun, ListOfBackends_StatesAvailability) {
   const Ran here = tool("list backends");
   EXPECT_EQ(here.code, 0);
   EXPECT_NE(here.out.find("mpi      ranks in real processes over MPI\n"), std::string::npos)
@@ -142,17 +143,17 @@ TEST_F(MpiRun, TheListOfBackendsSaysWhetherItWorks) {
   EXPECT_NE(without.out.find("not here: mpirun was not found"), std::string::npos) << without.out;
 }
 
-TEST_F(MpiRun, ContainersHaveLittleSharedMemory) {
+TEST_F(MpiRun, LittleSharedMemory_IsEnough) {
   const Ran may = shell("unshare -m true");
   if (may.code != 0) GTEST_SKIP() << "no right to mount: " << may.out;
   const Ran ran =
       shell("unshare -m sh -c \"mount -t tmpfs -o size=8m tmpfs /dev/shm && '" SHARDPROOF_PROGRAM
             "' run scenarios/corpus/collectives --backend mpi --processes 8\"");
   EXPECT_EQ(ran.code, 0) << ran.out;
-  EXPECT_NE(ran.out.find("0 surprises"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("0 unexpected results"), std::string::npos) << ran.out;
 }
 
-TEST_F(MpiRun, AFolderForTemporaryFilesIsNamedWhenItCannotBeUsed) {
+TEST_F(MpiRun, UnusableTemporaryFolder_IsNamed) {
   const std::string run =
       "'" SHARDPROOF_PROGRAM "' run scenarios/corpus/bugs/sum_for_avg.json --backend mpi";
   expect_refused(shell("TMPDIR=/nowhere " + run), "the folder for temporary files");
@@ -164,7 +165,7 @@ TEST_F(MpiRun, AFolderForTemporaryFilesIsNamedWhenItCannotBeUsed) {
                  folder + ": temporary files need 16 MiB, there is less space");
 }
 
-TEST_F(MpiRun, ProcessesThatEndBeforeTheyHaveComeSayNothingOfTheProgram) {
+TEST_F(MpiRun, ProcessesThatExitBeforeJoining_GiveNoVerdict) {
   const std::string run =
       "'" SHARDPROOF_PROGRAM "' run scenarios/corpus/bugs/sum_for_avg.json --backend mpi";
   expect_refused(shell("OMPI_MCA_coll=self " + run),

@@ -1,4 +1,4 @@
-// A folder with one scenario whose sums show their order, and what tests of recorded runs do in it.
+// Fixture of tests of recorded runs: a folder with one scenario whose sums depend on their order.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ class RecordRun : public testing::Test {
     std::ifstream in(file, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
   }
-  // The one folder of a record of one run.
+  // Returns the run folder of a record with one run.
   fs::path run_folder(const std::string& record) const {
     for (const fs::directory_entry& entry : fs::directory_iterator(path(record)))
       if (entry.is_directory()) return entry.path();

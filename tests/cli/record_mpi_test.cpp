@@ -1,5 +1,5 @@
-// Recorded runs of real processes, and simulated and real ranks side by side. Each test runs the
-// binary.
+// Tests recorded runs of real processes and their comparison with simulated ranks. Each test runs
+// the binary.
 #include <sstream>
 
 #include "shardproof/tests/cli/record_fixture.h"
@@ -7,19 +7,20 @@
 namespace shardproof {
 namespace {
 
-TEST_F(RecordRun, SimulatedAndRealRanksAreLaidSideBySide) {
+TEST_F(RecordRun, SimulatedAndRealRanks_AreCompared) {
   const Ran ran = tool("run " + path("mlp.json") +
                        " --backend local,mpi --processes 4 --iters 3 --record " + path("both"));
   EXPECT_EQ(ran.code, 0) << ran.out;
-  for (const char* words : {"B  mpi, 8 ranks in 4 processes, sums as the library adds, median of 3",
-                            "predicted   measured     B/A", "all_reduce tp", "recorded in"})
+  for (const char* words :
+       {"B  mpi, 8 ranks in 4 processes, sums in the library's order, median of 3",
+        "predicted   measured     B/A", "all_reduce tp", "recorded in"})
     EXPECT_NE(ran.out.find(words), std::string::npos) << ran.out;
   const Ran again = tool("compare " + path("both"));
   EXPECT_EQ(again.code, 0) << again.out;
   EXPECT_EQ(ran.out.substr(0, again.out.size()), again.out);
 }
 
-TEST_F(RecordRun, APinnedOrderGivesTheSameBits) {
+TEST_F(RecordRun, PinnedOrder_GivesEqualBits) {
   record("a", "--order ring");
   record("b", "--order ring --backend mpi --processes 3");
   const Ran ran = tool("compare " + path("a") + " " + path("b"));
@@ -35,7 +36,7 @@ std::string digest_lines(const std::string& text) {
   return digests;
 }
 
-TEST_F(RecordRun, DigestsDoNotDependOnWhereRanksRun) {
+TEST_F(RecordRun, Digests_DoNotDependOnProcesses) {
   record("a", "--order tree");
   const std::string simulated = digest_lines(read(run_folder("a") / "run.json"));
   EXPECT_NE(simulated, "");
@@ -47,7 +48,7 @@ TEST_F(RecordRun, DigestsDoNotDependOnWhereRanksRun) {
 }
 
 // Every work and call of every rank once in each repetition, taking time.
-TEST_F(RecordRun, TimesOfRealRanksAreThereAndPositive) {
+TEST_F(RecordRun, TimesOfRealRanks_ArePositive) {
   for (const char* processes : {"1", "3", "8"}) {
     fs::remove_all(path("a"));
     record("a", std::string("--backend mpi --warmup 1 --iters 3 --processes ") + processes);
@@ -65,7 +66,7 @@ TEST_F(RecordRun, TimesOfRealRanksAreThereAndPositive) {
   }
 }
 
-TEST_F(RecordRun, TheCorpusIsTheSameInRealProcesses) {
+TEST_F(RecordRun, Corpus_HasEqualValues_InRealProcesses) {
   const Ran run =
       tool("run scenarios/corpus --backend local,mpi --processes 3 --record " + path("a"));
   EXPECT_EQ(run.code, 0) << run.out;
@@ -74,23 +75,22 @@ TEST_F(RecordRun, TheCorpusIsTheSameInRealProcesses) {
   EXPECT_EQ(read(path("out.json")).find("\"wrong\": 1"), std::string::npos);
 }
 
-TEST_F(RecordRun, RepetitionsOfOneBackendTellItsTimes) {
+TEST_F(RecordRun, Repetitions_PrintTimes) {
   const Ran ran = tool("run " + path("mlp.json") + " --backend mpi --processes 2 --iters 4");
   EXPECT_EQ(ran.code, 0) << ran.out;
-  for (const char* words : {"mpi, 8 ranks in 2 processes, sums as the library adds, median of 4",
+  for (const char* words : {"mpi, 8 ranks in 2 processes, sums in the library's order, median of 4",
                             "predicted   measured   ratio", "exposed communication"})
     EXPECT_NE(ran.out.find(words), std::string::npos) << ran.out;
   EXPECT_EQ(ran.out.find("bit-equal"), std::string::npos) << ran.out;
 }
 
-TEST_F(RecordRun, AKilledRunIsNoRecord) {
+TEST_F(RecordRun, KilledRun_LeavesNoRecord) {
   const Ran ran = shell("'" SHARDPROOF_PROGRAM "' run " + path("mlp.json") +
                         " --backend mpi --iters 1000000 --record " + path("a") +
                         " & for i in $(seq 600); do sleep 0.1; [ ! -e " + path("a") +
                         " ] || break; done; sleep 0.2; kill -9 $!; wait $!");
   EXPECT_NE(ran.code, 0);
-  expect_refused(tool("compare " + path("a") + " " + path("a")),
-                 "the recording did not come to its end");
+  expect_refused(tool("compare " + path("a") + " " + path("a")), "stopped before its end");
 }
 
 }  // namespace

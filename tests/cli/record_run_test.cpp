@@ -1,11 +1,11 @@
-// `run --record` and `compare` from outside: full disks, half-written records, values that somebody
-// changed. Each test runs the binary.
+// Tests `run --record` and `compare`: full disks, incomplete records, changed values. Each test
+// runs the binary.
 #include "shardproof/tests/cli/record_fixture.h"
 
 namespace shardproof {
 namespace {
 
-TEST_F(RecordRun, ARunIsLikeItself) {
+TEST_F(RecordRun, Run_EqualsItself) {
   record("a");
   for (const std::string& other : {path("a"), path("a") + "/"}) {
     const Ran ran = tool("compare " + path("a") + " " + other);
@@ -14,7 +14,7 @@ TEST_F(RecordRun, ARunIsLikeItself) {
   }
 }
 
-TEST_F(RecordRun, TwoRunsWriteEqualFilesAndAreMovedTogether) {
+TEST_F(RecordRun, TwoRuns_WriteEqualFiles_AndCanBeMoved) {
   record("a");
   record("b");
   for (const char* file :
@@ -24,7 +24,7 @@ TEST_F(RecordRun, TwoRunsWriteEqualFilesAndAreMovedTogether) {
   EXPECT_EQ(tool("compare " + path("a") + " " + path("moved")).code, 0);
 }
 
-TEST_F(RecordRun, ATamperedValueIsFoundWithIndexAndOwners) {
+TEST_F(RecordRun, ChangedValue_IsFoundWithIndexAndOwners) {
   record("a");
   record("b");
   const fs::path file = run_folder("b") / "values.safetensors";
@@ -45,23 +45,23 @@ TEST_F(RecordRun, ATamperedValueIsFoundWithIndexAndOwners) {
     EXPECT_NE(json.find(key), std::string::npos) << key;
 }
 
-TEST_F(RecordRun, WhatIsNoWholeRecordIsRefusedInOneLine) {
+TEST_F(RecordRun, IncompleteRecord_IsRefusedInOneLine) {
   record("a");
   const std::string a = path("a");
   expect_refused(tool("compare"), "expected one or two recorded runs");
-  expect_refused(tool("compare " + a), "expected a second record");
-  expect_refused(tool("compare " + a + " " + path("none")), "there is no such record");
+  expect_refused(tool("compare " + a), "expected two records");
+  expect_refused(tool("compare " + a + " " + path("none")), "no such folder");
   expect_refused(tool("compare " + a + " " + path("mlp.json")), "expected the folder of a record");
-  expect_refused(tool("compare " + path("") + " " + a), "no recorded run");
+  expect_refused(tool("compare " + path("") + " " + a), "expected a recorded run");
   expect_refused(tool("compare " + a + " " + a + " --backend mpi"), "no run on \"mpi\"");
   expect_refused(tool("compare " + a + " " + a + " --case none"), "no case in common");
   record("seeded", "--seed 1");
   expect_refused(tool("compare " + a + " " + path("seeded")), "seed 0 and 1");
   fs::resize_file(run_folder("a") / "values.safetensors", 100);
-  expect_refused(tool("compare " + a + " " + a), "the record is not whole");
+  expect_refused(tool("compare " + a + " " + a), "the record is incomplete");
 }
 
-TEST_F(RecordRun, AnotherProgramIsRefused) {
+TEST_F(RecordRun, AnotherProgram_IsRefused) {
   record("a");
   std::string text = read(path("mlp.json"));
   text.replace(text.find("gelu"), 4, "relu");
@@ -70,7 +70,7 @@ TEST_F(RecordRun, AnotherProgramIsRefused) {
   expect_refused(tool("compare " + path("a") + " " + path("b")), "different lines of the program");
 }
 
-TEST_F(RecordRun, OtherContentsAreRefused) {
+TEST_F(RecordRun, OtherContents_AreRefused) {
   record("a");
   std::string text = read(path("mlp.json"));
   text.replace(text.rfind("normal(0, 1)"), 12, "normal(0, 2)");
@@ -79,8 +79,8 @@ TEST_F(RecordRun, OtherContentsAreRefused) {
   expect_refused(tool("compare " + path("a") + " " + path("b")), "different contents of w2");
 }
 
-// A fault on a rank that only one of the meshes has.
-TEST_F(RecordRun, ACaseThatOneSideRefusesIsToldAmongTheOthers) {
+// The fault is on a rank that only one of the meshes has.
+TEST_F(RecordRun, CaseRefusedInOneRun_IsListed) {
   const std::string start = R"json({"version": 1,
     "tensors": {"x": {"shape": [8], "placements": "dp:S(0)"}}, "program": ["y = redistribute(x, R)"],
     )json";
@@ -98,13 +98,13 @@ TEST_F(RecordRun, ACaseThatOneSideRefusesIsToldAmongTheOthers) {
   }
 }
 
-TEST_F(RecordRun, WithLittleMemoryThereIsARecordOrNone) {
+TEST_F(RecordRun, LittleMemory_LeavesAWholeRecordOrNone) {
   std::ofstream(path("mlp.json")) << R"json({"version": 1, "let": {"n": 1}, "mesh": "dp=2",
     "tensors": {"x": {"shape": ["n"], "placements": "dp:S(0)"}}, "program": ["y = x * 2"],
     "sweep": {"n": [1000000, 1000001, 1000002, 1000003]}})json";
   for (int megabytes = 60; megabytes <= 300; megabytes += 20) {
     const std::string little = "(ulimit -v " + std::to_string(megabytes * 1000) + "; '";
-    // With a sanitizer nothing runs so.
+    // A sanitizer needs more memory than this limit.
     if (shell(little + SHARDPROOF_PROGRAM "' --version)").code != 0) continue;
     const Ran ran = shell(little + SHARDPROOF_PROGRAM "' run " + path("mlp.json") +
                           " --jobs 2 --record " + path("r") + ")");
@@ -114,7 +114,7 @@ TEST_F(RecordRun, WithLittleMemoryThereIsARecordOrNone) {
   }
 }
 
-TEST_F(RecordRun, AReportThatIsMountedIsWrittenInPlace) {
+TEST_F(RecordRun, MountedReportFile_IsWrittenInPlace) {
   const Ran may = shell("unshare -m true");
   if (may.code != 0) GTEST_SKIP() << "no right to mount: " << may.out;
   for (const char* file : {"outside.json", "mounted.json"}) std::ofstream(path(file)) << "before";
@@ -125,7 +125,7 @@ TEST_F(RecordRun, AReportThatIsMountedIsWrittenInPlace) {
   EXPECT_NE(read(path("outside.json")).find("\"scenarios\""), std::string::npos);
   EXPECT_EQ(read(path("mounted.json")), "before");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 3);
-  // In a folder where nothing else can be made.
+  // No other file can be created in this folder.
   fs::create_directory(path("closed"));
   std::ofstream(path("closed/mounted.json")) << "before";
   const Ran closed = shell("unshare -m sh -c \"mount --bind " + path("closed") + " " +
@@ -136,8 +136,8 @@ TEST_F(RecordRun, AReportThatIsMountedIsWrittenInPlace) {
   EXPECT_EQ(closed.code, 0) << closed.out;
 }
 
-// What this process has open is not replaced: others write there too.
-TEST_F(RecordRun, AReportToTheStandardOutputComesBehindWhatIsThere) {
+// An open file is written, not replaced, because other processes may write to it too.
+TEST_F(RecordRun, ReportToStandardOutput_IsAppended) {
   std::ofstream(path("log")) << "before\n";
   const Ran ran = shell("'" SHARDPROOF_PROGRAM "' run " + path("mlp.json") +
                         " --json /dev/stdout >> " + path("log"));
@@ -147,22 +147,22 @@ TEST_F(RecordRun, AReportToTheStandardOutputComesBehindWhatIsThere) {
   EXPECT_NE(log.find("\"scenarios\""), std::string::npos) << log;
 }
 
-TEST_F(RecordRun, WhereNothingCanBeWrittenNothingIsRun) {
+TEST_F(RecordRun, UnwritableOutput_IsRefusedBeforeTheRun) {
   record("a");
   const std::string run = "run " + path("mlp.json") + " --record ";
-  expect_refused(tool(run + path("a")), "expected an empty or a new folder");
+  expect_refused(tool(run + path("a")), "expected a new or empty folder");
   expect_refused(tool(run + path("mlp.json")), "expected a folder to record into, found a file");
   expect_refused(tool(run + path("mlp.json") + "/below"), "cannot be made");
   expect_refused(tool(run + "/proc/nobody"), "cannot be");
-  expect_refused(tool("run " + path("mlp.json") + " --iters 0"), "--iters must be between 1");
+  expect_refused(tool("run " + path("mlp.json") + " --iters 0"), "--iters: expected 1 to");
   expect_refused(tool("run " + path("mlp.json") + " --iters 3"), "local has none");
-  expect_refused(tool("run " + path("mlp.json") + " --warmup -1"), "--warmup must be between 0");
+  expect_refused(tool("run " + path("mlp.json") + " --warmup -1"), "--warmup: expected 0 to");
   expect_refused(tool("run " + path("mlp.json") + " --compare all"),
                  "--compare: expected lines or outputs");
 }
 
-// Of few inodes the folder takes the last.
-TEST_F(RecordRun, AFolderThatCannotBeClaimedGoesAgain) {
+// The folder takes the last inode.
+TEST_F(RecordRun, FolderThatCannotBeClaimed_IsRemoved) {
   fs::create_directories(path("small"));
   const std::string mount = "mount -t tmpfs -o nr_inodes=2 tmpfs " + path("small");
   if (shell("unshare -m sh -c '" + mount + "'").code != 0) GTEST_SKIP() << "no mount";
@@ -172,8 +172,8 @@ TEST_F(RecordRun, AFolderThatCannotBeClaimedGoesAgain) {
   expect_refused(ran, "small/rec");
 }
 
-TEST_F(RecordRun, AFullDiskLeavesNoRecord) {
-  // Blocks of 512 bytes: the first files fit, others do not.
+TEST_F(RecordRun, FullDisk_LeavesNoRecord) {
+  // In blocks of 512 bytes: the first files fit, later ones do not.
   for (const int blocks : {0, 1, 3, 8}) {
     const Ran ran =
         shell("(ulimit -f " + std::to_string(blocks) + "; '" SHARDPROOF_PROGRAM "' run " +
@@ -192,7 +192,7 @@ TEST_F(RecordRun, AFullDiskLeavesNoRecord) {
   EXPECT_NE(ran.out.find("code 2\n.\n..\n"), std::string::npos) << ran.out;
 }
 
-TEST_F(RecordRun, OutputsAreWhatNamesMeanAtTheEnd) {
+TEST_F(RecordRun, ComparedOutputs_AreTheLastValuesOfNames) {
   record("a", "--compare outputs");
   const Ran ran = tool("compare " + path("a") + " " + path("a"));
   EXPECT_NE(ran.out.find("3 values: 3 bit-equal"), std::string::npos) << ran.out;
@@ -200,7 +200,7 @@ TEST_F(RecordRun, OutputsAreWhatNamesMeanAtTheEnd) {
   EXPECT_NE(run.out.find("3 values compared"), std::string::npos) << run.out;
 }
 
-TEST_F(RecordRun, TheRecordHoldsTheCommandThatRepeatsIt) {
+TEST_F(RecordRun, Record_HasTheRepeatCommand) {
   record("a", "--order 'ring(channels=2)' --seed 7");
   const std::string text = read(run_folder("a") / "run.json");
   for (const char* words :

@@ -1,4 +1,4 @@
-// The program from outside: runs a command of the shell, or the tool under test.
+// Runs shell commands and the program under test.
 #pragma once
 
 #include <sys/wait.h>
@@ -15,7 +15,7 @@ struct Ran {
   std::string out;  // both streams
 };
 
-// In the source tree, so that file names are the ones a user of the tree sees.
+// Runs in the source tree, so that messages have the file names that a user sees.
 inline Ran shell(const std::string& command) {
   Ran ran;
   const std::string line =
@@ -31,8 +31,7 @@ inline Ran shell(const std::string& command) {
 }
 inline Ran tool(const std::string& words) { return shell("'" SHARDPROOF_PROGRAM "' " + words); }
 
-// What a JSON report says, but for the names of the backend, its notes and the command that repeats
-// it.
+// Returns a JSON report without names of the backend, its notes and the repeat command.
 inline std::string report_without_backend(const std::string& path) {
   std::string text, line;
   std::ifstream in(path);

@@ -34,10 +34,10 @@ std::string read_whole(const fs::path& path) {
 
 namespace {
 
-// For what a moment does on a quiet machine: a busy one may take many.
+// Waits until a condition holds; a busy machine may need long.
 constexpr std::chrono::seconds kPatience{60};
 
-// Processes, zombies left out, one of whose words holds the text.
+// Returns the processes, without zombies, whose command line contains the text.
 std::vector<pid_t> processes_with(const std::string& text) {
   std::vector<pid_t> found;
   std::error_code ignored;
@@ -53,7 +53,7 @@ std::vector<pid_t> processes_with(const std::string& text) {
 
 }  // namespace
 
-// They have its library's threads.
+// Processes that have joined MPI have its threads.
 std::vector<pid_t> mpi_processes_of(const std::string& file) {
   std::vector<pid_t> found;
   for (const pid_t pid : processes_with(file)) {
@@ -69,7 +69,7 @@ bool any_process_of(const std::string& file) { return !processes_with(file).empt
 
 namespace {
 
-// Fields 14 and 15 of its stat: ticks of user and system time.
+// Sums fields 14 and 15 of /proc/PID/stat: ticks of user and system time.
 double cpu_seconds_of(pid_t pid) {
   const std::string stat = read_whole(fs::path("/proc") / std::to_string(pid) / "stat");
   std::istringstream fields(stat.substr(std::min(stat.rfind(')') + 1, stat.size())));
@@ -100,7 +100,7 @@ Running::Running(const char* program, const char* backend, const std::string& fi
   arguments.push_back(nullptr);
   pid_ = fork();
   if (pid_ != 0) return;
-  // Whoever started this in the background may have it ignored.
+  // A shell may have set the signal to be ignored for background processes.
   for (const int signal : {SIGINT, SIGTERM}) ::signal(signal, SIG_DFL);
   setenv("TMPDIR", fs::path(out).parent_path().c_str(), 1);
   if (freopen(out_.c_str(), "w", stdout) == nullptr || dup2(1, 2) < 0) _exit(9);
@@ -197,8 +197,8 @@ ScenarioFolder::ScenarioFolder()
   fs::create_directories(path_);
 }
 
-// A run that was killed has its temporary files removed by a process of its own, half a second
-// later: what both see may be gone when its turn comes.
+// A helper process removes the temporary files of a killed run half a second later, so a listed
+// file may be gone when it is read.
 ScenarioFolder::~ScenarioFolder() {
   const auto limit = Clock::now() + kPatience;
   std::error_code failed;
@@ -234,8 +234,8 @@ void hurt_one(const Hurt& hurt, int seed) {
   EXPECT_EQ(run.code(), 1) << "seed " << seed << "\n" << run.text();
   EXPECT_NE(run.text().find("missing rank"), std::string::npos) << run.text();
   EXPECT_NE(run.text().find(hurt.word), std::string::npos) << run.text();
-  // All calls come from one line of the program. The call that the ranks never come to is the one
-  // that their process was last seen in, or the next one where it was seen behind a call.
+  // All calls come from one program line. The missing call is the one in which the process was last
+  // seen, or the next one if it was last seen between calls.
   const std::string text = run.text();
   const auto number_behind = [&](const std::string& words, size_t from) {
     const size_t at = text.find(words, from);

@@ -1,5 +1,5 @@
-// Reads the recorded PyTorch cases and puts their notation into ours: meshes are row-major with
-// axes a, b, c ... in the order given, SS(d,k) is S(d, split=k), P(product) is P(prod).
+// Reads the recorded cases of PyTorch and converts their notation: meshes are row-major with axes
+// a, b, c ... in the given order, SS(d,k) is S(d, split=k), P(product) is P(prod).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ inline std::vector<Json> read_cases(const std::string& file) {
   return cases;
 }
 
-// The restated facts, by their id.
+// Returns the facts by their id.
 inline std::map<std::string, Json> cases() {
   std::map<std::string, Json> by_id;
   for (const Json& row : read_cases("pytorch_cases.jsonl")) by_id[row["id"]] = row;
@@ -63,7 +63,8 @@ inline Dims dims_of(const Json& list) {
   return dims;
 }
 
-// {"0": [1, 0]}: axes that cut dim 0, in order of cutting. Axes of other dims keep their place.
+// Reads {"0": [1, 0]}: axes that cut dim 0, in order of cutting. Axes of other dims keep their
+// place.
 inline std::vector<int> order_of(const Json& by_dim, int axes) {
   std::vector<int> order;
   if (by_dim.is_object())
@@ -88,7 +89,7 @@ inline std::vector<int64_t> owned_indices(const Spec& spec, const Dims& coordina
   return indices;
 }
 
-// Counts what ran; cases that are meant to differ are listed with their reason.
+// Counts the cases that ran. Cases that differ on purpose are listed with their reason.
 class Tally {
  public:
   explicit Tally(std::string what) : what_(std::move(what)) {}

@@ -1,4 +1,4 @@
-// Who holds what, against PyTorch's record: local shapes, offsets and the indices each rank owns.
+// Compares local shapes, offsets and owned indices of each rank with recorded results of PyTorch.
 #include "shardproof/tests/conformance/cases.h"
 
 namespace shardproof::conformance {
@@ -15,7 +15,7 @@ void check_rank(const Json& row, const Spec& spec, int64_t rank) {
   }
 }
 
-// The same cutting said by an order must own the same.
+// A spec with an order of cutting must give the same owned indices.
 void check_order(const Json& row, const Spec& strided) {
   const Json& from = row["from_shard_order"];
   std::vector<Placement> placements = strided.placements();

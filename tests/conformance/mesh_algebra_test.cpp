@@ -1,4 +1,5 @@
-// Slice, flatten, unflatten, concatenate and groups, against PyTorch's record.
+// Compares slice, flatten, unflatten, concatenate and groups of meshes with recorded results of
+// PyTorch.
 #include <algorithm>
 #include <map>
 
@@ -23,8 +24,8 @@ std::vector<std::pair<std::string, int64_t>> named(const Json& sizes, const Json
   return axes;
 }
 
-// The steps of one case. PyTorch registers flattened axes in the root mesh under their name; ours
-// are values, so the driver keeps that table.
+// Runs the steps of one case. PyTorch registers flattened axes in the root mesh by name. Meshes are
+// values here, so this driver has that table.
 class Program {
  public:
   void run(const Json& program) {
@@ -95,7 +96,8 @@ class Program {
     return Mesh::make(named(Json(sizes), step["names"]), ranks);
   }
 
-  // With that axis, if it was flattened before; the axes it is made of may have been, too.
+  // Returns the mesh with that axis if it was flattened before. Its own axes may be flattened ones
+  // too.
   Mesh with_axis(const Mesh& mesh, const std::string& name) const {
     if (mesh.find_axis(name) || !flattened_.contains(name)) return mesh;
     Mesh made = mesh;
@@ -197,7 +199,7 @@ void check_seen(const Json& row, const Json& want, const Json& seen, const std::
   }
   if (!want.contains("groups")) return;
   for (size_t axis = 0; axis < want["groups"].size(); ++axis) {
-    // PyTorch sorts members by rank; ours are in mesh order, as its own fix for rank lists has it.
+    // PyTorch sorts members by rank. Here they are in mesh order, as in its fix for rank lists.
     auto ours = seen["groups"][axis].get<std::vector<int32_t>>();
     std::sort(ours.begin(), ours.end());
     EXPECT_EQ(ours, want["groups"][axis].get<std::vector<int32_t>>()) << where;
@@ -234,9 +236,8 @@ TEST(MeshAlgebra, RecordedPrograms) {
   }
 }
 
-// A mesh over ranks in any order: coordinates and shards follow the list. Where PyTorch sorts
-// members by rank (preserve_rank_order false) its gathered values are out of order; ours must be
-// right.
+// Meshes over ranks in any order: coordinates and shards follow the list. PyTorch with
+// preserve_rank_order false gathers values out of order; here they must be in order.
 TEST(MeshAlgebra, RankLists) {
   Tally tally("mesh_algebra, rank lists");
   for (const Json& row : read_cases("torch/mesh_algebra.jsonl")) {

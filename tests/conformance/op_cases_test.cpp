@@ -1,5 +1,5 @@
-// The restated facts about ops (D) and views (E): each as the scenario a user would write, with
-// what PyTorch asserts as its expectation.
+// Facts of PyTorch about ops (D) and views (E). Each is written as a scenario with the assertion of
+// PyTorch as its expectation.
 #include <map>
 
 #include "shardproof/scenarios/load/load.h"
@@ -29,7 +29,7 @@ void expect_as_stated(const Json& scenario, const std::string& id) {
     EXPECT_EQ(one.status, CaseStatus::as_expected) << scenario.dump() << "\n" << case_text(one, {});
 }
 
-// "S0" and "Psum" of the facts as ours.
+// Returns the placement text of "S0" or "Psum" in the facts.
 std::string placed(const std::string& word) {
   if (word == "R") return "tp:R";
   if (word[0] == 'S') return "tp:S(" + word.substr(1) + ")";
@@ -38,8 +38,8 @@ std::string placed(const std::string& word) {
 
 const std::vector<std::string> kWords{"R", "S0", "S1", "Psum", "Pavg", "Pmax", "Pmin"};
 
-// Each pair of placements: the op takes it as it lies and gives what is stated, or it needs a
-// redistribution. A pair of R and S only needs a slice, which sends nothing and is no finding.
+// Tests each pair of placements: the op accepts it and gives the stated result, or needs a
+// redistribution. A pair of R and S needs a slice, which sends nothing and is no finding.
 void expect_binary_rules(const Json& row, const std::string& expr) {
   std::map<std::pair<std::string, std::string>, std::string> valid;
   for (std::string text : row["valid"]) {
@@ -54,7 +54,7 @@ void expect_binary_rules(const Json& row, const std::string& expr) {
       const auto found = valid.find({a, b});
       Json expect = {{"verdict", "unwritten redistribution"}};
       const bool slices = (a == "R" && b[0] == 'S') || (b == "R" && a[0] == 'S');
-      // R + P(sum) is not taken as it lies, but R may become P without sending anything.
+      // R + P(sum) is not accepted, but R becomes P without sending anything.
       const bool splits =
           expr == "a + b" && ((a == "R" && b == "Psum") || (a == "Psum" && b == "R"));
       if (slices || splits || (a == "R" && b == "R")) expect = {{"collectives", Json::object()}};
@@ -75,7 +75,7 @@ TEST(OpCases, BinaryRulesOfAddMulAndMaximum) {
   expect_binary_rules(all["D04"], "maximum(a, b)");
 }
 
-TEST(OpCases, ANumberIsAddedOnceToAPartialSum) {
+TEST(OpCases, NumberAddedToAPartialSum_IsAddedOnce) {
   auto all = cases();
   Json x = tensor(all["D06"]["shape"], "tp:S(0)");
   x["fill"] = "iota";
@@ -85,7 +85,7 @@ TEST(OpCases, ANumberIsAddedOnceToAPartialSum) {
       "D06");
 }
 
-// PyTorch gathers for uneven rows; counting the rows of all ranks needs no call.
+// PyTorch gathers uneven rows. A count of the rows of all ranks needs no call.
 TEST(OpCases, MeanOfEvenAndUnevenRows) {
   for (const int rows : {4, 3})
     expect_as_stated(scenario("tp=2", {{"x", tensor({rows, 4}, "tp:S(0)")}}, {"y = mean(x)"},
@@ -93,7 +93,7 @@ TEST(OpCases, MeanOfEvenAndUnevenRows) {
                      "D07");
 }
 
-TEST(OpCases, AProductGathersTheSmallerSide) {
+TEST(OpCases, Product_GathersTheSmallerSide) {
   expect_as_stated(
       scenario("tp=2", {{"a", tensor({8, 8}, "tp:S(0)")}, {"b", tensor({8, 32}, "tp:S(0)")}},
                {"y = a @ b"}, {{"collectives", {{"all_to_all", 1}}}}),
@@ -113,8 +113,8 @@ TEST(OpCases, AProductGathersTheSmallerSide) {
     }
 }
 
-// A softmax over the cut dim is never gathered: turning the cut sends least while the dim is short,
-// reducing the maximum and the sum when it is long.
+// A softmax over a sharded dim is never gathered. Moving the shard to another dim sends less for a
+// short dim, reducing maximum and sum for a long one.
 TEST(OpCases, SoftmaxOverEachDim) {
   auto all = cases();
   for (int cut = 0; cut < 3; ++cut)
@@ -187,8 +187,8 @@ TEST(OpCases, ReductionsOverThreeRanks) {
   }
 }
 
-// Views: what the map of dims says, as placements of the result.
-TEST(OpCases, ViewsKeepCutsWhereTheMapSaysSo) {
+// Views: placements of the result follow from the map of dims.
+TEST(OpCases, Views_KeepShards_WhereTheMapAllows) {
   const auto view = [](const Json& shape, const std::string& cut, const std::string& to,
                        const std::string& stays, const char* mesh) {
     Json expect = Json::object();

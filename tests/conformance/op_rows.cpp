@@ -9,9 +9,9 @@
 namespace shardproof::conformance {
 namespace {
 
-// Programs of rows whose op has another name or form with us, or is several ops. "{dim}" is an
-// attribute of the row, "{dim=0}" one with a fallback; a call that ends in ", ..)" takes all
-// attributes that stand nowhere else in the text.
+// Programs of rows whose op has another name or form here, or is several ops. "{dim}" is an
+// attribute of the row, "{dim=0}" one with a default. A call that ends in ", ..)" gets all
+// attributes that the text does not name.
 const std::map<std::string, std::string> kTexts = {
     {"flatten", "y0 = flatten(x0, {start}, {end})"},
     {"flatten_then_unflatten",
@@ -172,7 +172,7 @@ const std::map<std::string, std::string> kTexts = {
     {"bucketize", "s, i = sort(x1)\ny0 = bucketize(x0, s)"},
 };
 
-// What none of our ops is, and why.
+// Rows without an op here, and the reason.
 const std::map<std::string, std::string>& outside() {
   static const std::map<std::string, std::string> kOutside = {
       {"svd", "linear algebra that is not unique"},

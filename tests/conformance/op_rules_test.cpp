@@ -1,7 +1,7 @@
-// Sharding rules, against what PyTorch claims and its own checker found valid: every row that the
-// scenario language can express is partitioned with its inputs placed as claimed. The result must
-// be right; that it needs no call, and lies as claimed, is counted by op, and where it does not the
-// difference is named here.
+// Compares sharding rules with those of PyTorch that its own checker found valid. Every row that
+// the scenario language can express is partitioned with the claimed input placements. The result
+// must be right. Rows that need no call and have the claimed placement are counted by op;
+// exceptions are listed here.
 #include <set>
 
 #include "shardproof/tests/conformance/cases.h"
@@ -14,8 +14,8 @@ struct Skip {
   std::string why;
 };
 
-// "{0}" is an argument, "{dim}" a keyword of the row; without an entry the op of that name takes
-// all.
+// "{0}" is an argument, "{dim}" a keyword of the row. Without an entry the op of the same name gets
+// all arguments.
 const std::map<std::string, std::string>& texts() {
   static const std::map<std::string, std::string> kTexts = {
       {"_softmax", "softmax({0}, {1})"},
@@ -71,7 +71,7 @@ const std::map<std::string, std::string>& texts() {
   return kTexts;
 }
 
-// Ops that give several values with us where one name is bound, and the reverse.
+// Ops that give several values here and one in PyTorch, or the reverse.
 class RuleRow {
  public:
   explicit RuleRow(const Json& row) : row_(row) {}
@@ -228,7 +228,7 @@ void run_claim(const std::string& op, const std::string& line, const std::vector
   }
 }
 
-// Ops whose claims need calls with us, and why that is meant.
+// Ops whose claims need calls here, and the reason.
 const std::map<std::string, std::string>& deliberate() {
   static const char* const kNan = "a part may be NaN where the value is not, and these ops skip it";
   static const char* const kQuotient =

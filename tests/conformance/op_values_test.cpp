@@ -1,8 +1,8 @@
-// Values of ops, against PyTorch's record: each forward row that the scenario language can express
-// is run on one device, where it must lie within a few units of the recorded truth (which is
-// printed with seven digits), and partitioned: over the recorded mesh and placements and over many
-// others, where it must agree with the one-device value (run_global.h). And so are its neighbours:
-// rows of other dtypes, sizes and dims.
+// Compares values of ops with recorded results of PyTorch. Each forward row that the scenario
+// language can express runs on one device, where it must be within a few units of the recorded
+// value, which has seven digits. It also runs partitioned, over the recorded and many other
+// placements, where it must agree with the value of one device (run_global.h). The same holds for
+// its variants: rows of other dtypes, sizes and dims.
 #include <cmath>
 #include <set>
 
@@ -74,7 +74,7 @@ Placing recorded(const Json& row) {
   return placing;
 }
 
-// How an input may lie on one axis; sizes are of the dim that is cut.
+// Placements of an input on one axis; sizes are those of the sharded dim.
 std::vector<std::string> ways(const Tensor& x, int64_t ranks) {
   std::vector<std::string> all;
   for (int d = 0; d < x.shape.size(); ++d) {
@@ -93,7 +93,7 @@ std::vector<std::string> ways(const Tensor& x, int64_t ranks) {
   return all;
 }
 
-// Each input alone in every way, then all of them in a like way.
+// Places each input alone in every way, then all inputs in the same way.
 std::vector<Placing> placings(const Row& row) {
   std::vector<Placing> all;
   for (const int64_t ranks : {2, 3}) {
@@ -139,7 +139,7 @@ void compare_with_record(const Json& json, const Row& row, const GlobalRun& ran)
       if (!printed.is_number() && !printed.is_boolean()) continue;  // nan, inf as text
       const double expected = printed.is_boolean() ? printed.get<bool>() : printed.get<double>();
       if (got[i] == expected) continue;
-      // Both were computed in an order of their own, and the record has seven digits.
+      // Both are computed in different orders, and the record has seven digits.
       EXPECT_LE(std::fabs(got[i] - expected), room + 5e-7 * std::fabs(expected))
           << row.name << " output " << k << " element " << i;
     }
@@ -207,7 +207,7 @@ TEST(OpValues, RowsInManyPlacements) {
   for (const Json& json : read_cases("torch/op_values.jsonl")) {
     try {
       const Row row = row_of(json);
-      // Rows that differ in their recorded placements only are one row here.
+      // Rows that differ only in their recorded placements run once.
       std::string key = json["inputs"].size() > 0 ? row.lines.back() : "";
       for (const Tensor& x : row.inputs) key += to_string(x.shape) + std::string(name(x.dtype));
       if (!seen.insert(key).second) continue;
@@ -225,7 +225,7 @@ Tensor as_dtype(const Tensor& x, DType dtype) {
   return is_floating(x.dtype) ? tensor_of(dtype, x.shape, values_of(x)) : x;
 }
 
-// The same elements over and over, in sizes of which `from` is now `to`.
+// Repeats the elements to fill sizes in which `from` is replaced by `to`.
 Tensor resized(const Tensor& x, int64_t from, int64_t to) {
   Dims shape = x.shape;
   for (int d = 0; d < shape.size(); ++d)
@@ -271,8 +271,8 @@ std::vector<Row> neighbours(const Json& json, const Row& row) {
   return all;
 }
 
-// What one device computes, the ranks compute.
-TEST(OpValues, NeighboursOfRows) {
+// The ranks must compute what one device computes.
+TEST(OpValues, VariantsOfRows) {
   Totals totals;
   std::set<std::string> seen;
   for (const Json& json : read_cases("torch/op_values.jsonl")) {

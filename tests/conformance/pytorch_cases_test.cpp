@@ -1,5 +1,5 @@
-// The restated facts about placements, redistribution and meshes; ops and views are for other
-// tests.
+// Facts of PyTorch about placements, redistribution and meshes. Ops and views are in
+// op_cases_test.cpp.
 #include <algorithm>
 #include <map>
 
@@ -131,8 +131,8 @@ TEST(PytorchCases, Redistribute) {
   EXPECT_LE(plan_counts(eight, cube, {P(), P()}, {S(0), S(1)}).total, 2);
   EXPECT_EQ(plan_counts(eight, cube, {S(0), S(0)}, {R(), R()}).by_kind["all_gather"], 1);
   EXPECT_LE(plan_counts(eight, cube, {S(0), S(1)}, {R(), R()}).total, 2);
-  // C07, C08: PyTorch may not merge these, or loses elements when it does; by what ranks own it is
-  // right.
+  // C07, C08: PyTorch does not merge these, or loses elements when it does. By owned indices the
+  // merge is right.
   EXPECT_EQ(plan_counts(Mesh::parse("a=2, b=3"), {4, 1}, {P(), P()}, {S(0), S(0)}).total, 1);
   EXPECT_EQ(plan_counts(two, {5, 3}, {S(0), S(0)}, {R(), R()}).total, 1);
   EXPECT_EQ(plan_counts(Mesh::parse("a=2, b=3"), {10}, {P(), P()}, {S(0), S(0)}).total, 1);  // C10
@@ -171,7 +171,8 @@ TEST(PytorchCases, Values) {
   tally.ran();
 }
 
-// F03: whatever PyTorch refuses with some exception is an Error here, with the names in its text.
+// F03: an input that PyTorch refuses with an exception is an Error here, with the names in its
+// text.
 TEST(PytorchCases, MeshErrors) {
   EXPECT_THROW(Mesh::make({{"a", 2}, {"a", 2}}), Error);
   EXPECT_THROW(Mesh::make({{"a", 0}}), Error);

@@ -1,5 +1,5 @@
-// Redistributions against PyTorch's record: the values every rank holds afterwards, and never more
-// calls or bytes than its plan took where that plan was right.
+// Compares redistributions with recorded results of PyTorch: the values of every rank, and no more
+// calls or bytes than a right plan of PyTorch.
 #include <map>
 
 #include "shardproof/localtensor/plan/planner.h"
@@ -51,8 +51,8 @@ int64_t calls_in(const Json& row) {
   return calls;
 }
 
-// PyTorch splits R -> P(sum) as x / n; ours leaves the value on the first rank, which is exact.
-// Both reduce to the same.
+// PyTorch computes R -> P(sum) as x / n. Here the first rank has the value, which is exact. Both
+// reduce to the same.
 void check_values(const Json& row, const Plan& plan, const LocalTensor& input) {
   const LocalTensor output = replay(plan, input);
   const Tensor global = tensor_from(row["global"], plan.to.shape(), plan.to.dtype());
@@ -75,7 +75,7 @@ StepKind kind_of(const Placement& from, const Placement& to) {
   return to.is_shard() ? StepKind::reduce_scatter : StepKind::all_reduce;
 }
 
-// What PyTorch's plan sends, step by step.
+// Returns the bytes that the plan of PyTorch sends in each step.
 double their_bytes(const Json& row, Spec at) {
   double bytes = 0;
   for (const Json& move : row["plan"]) {
@@ -91,7 +91,7 @@ double their_bytes(const Json& row, Spec at) {
   return bytes;
 }
 
-// Bytes come before calls in the price, so more calls are right only where they send less.
+// The price counts bytes before calls, so more calls are right only if they send less.
 void check_calls(const Json& row, const Plan& plan) {
   if (!row.value("agrees_with_truth", false) || calls_of(plan) <= calls_in(row)) return;
   EXPECT_LT(price_of(plan).primary, their_bytes(row, plan.from)) << row["id"] << "\n"

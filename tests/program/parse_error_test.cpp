@@ -113,15 +113,22 @@ TEST(ParseError, NamesAndTexts) {
        "line 1, column 5: expected a name that is not reserved, found \"R\""},
       {{"on all: f(x)"}, "line 1, column 4: expected a name that is not reserved, found \"all\""},
       {{"3 = x"}, "line 1, column 1: expected a statement, found \"3\""},
-      {{"x"}, "line 1, column 2: expected \"=\", \",\" or \"(\", found the end of the line"},
+      {{"x"},
+       "line 1, column 2: expected \"=\", \",\" or \"(\" after a name, as in y = x @ w, found the "
+       "end of the line"},
       {{"a, = x"}, "line 1, column 4: expected a name, found \"=\""},
-      {{"a, b[0] = x"}, "line 1, column 5: expected \"=\", \",\" or \"(\", found \"[\""},
+      {{"a, b[0] = x"},
+       "line 1, column 5: expected \"=\", \",\" or \"(\" after a name, as in y = x @ w, found "
+       "\"[\""},
       {{"x[0] += 1"}, "line 1, column 6: expected \"=\", found \"+=\""},
       {{"x[0] = y as tp:R"},
-       "line 1, column 10: expected an operator or the end of the line, found \"as\""},
+       "line 1, column 10: expected an operator or the end of the line, found \"as\"; "
+       "\"as\" and its placements end a line: y = x @ w as tp:P(sum)"},
       {{"h{ = x"}, "line 1, column 4: expected a value, found \"=\""},
       {{"h{i = x"}, "line 1, column 5: expected \"}\" or an operator, found \"=\""},
-      {{"h {i} = x"}, "line 1, column 3: expected \"=\", \",\" or \"(\", found \"{\""},
+      {{"h {i} = x"},
+       "line 1, column 3: expected \"=\", \",\" or \"(\" after a name, as in y = x @ w, found "
+       "\"{\""},
       {{"f('abc)"}, "line 1, column 3: expected a closing quote, found the end of the line"},
       {{"f('a}')"}, "line 1, column 5: expected \"{\" before \"}\" in a text, found none"},
       {{"f('a{'b'}')"},
@@ -179,7 +186,9 @@ TEST(ParseError, PythonStatements_AreAnsweredWithThoseOfTheLanguage) {
       {{"with + 1"},
        "line 1, column 1: with is not a statement of this language; write \"on STREAM:\" or "
        "\"group:\""},
-      {{"x + 1"}, "line 1, column 3: expected \"=\", \",\" or \"(\", found \"+\""},
+      {{"x + 1"},
+       "line 1, column 3: expected \"=\", \",\" or \"(\" after a name, as in y = x @ w, found "
+       "\"+\""},
   });
 }
 

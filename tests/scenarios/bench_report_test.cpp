@@ -1,4 +1,4 @@
-// The table and the JSON of `shardproof bench`, from numbers that were not measured.
+// Tests the table and the JSON of `shardproof bench` on given numbers.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -60,8 +60,8 @@ TEST(BenchReport, ApprovedTexts) {
   expect_approved("bench/json", bench_json(head("ideal"), rows()));
 }
 
-// nccl-tests' sizes and factors.
-TEST(BenchReport, BandwidthsAreThoseOfNcclTests) {
+// Sizes and factors are those of nccl-tests.
+TEST(BenchReport, Bandwidths_EqualThoseOfNcclTests) {
   struct Known {
     CollectiveKind kind;
     int64_t bytes;  // of 1000 f32 on 4 ranks
@@ -84,7 +84,7 @@ TEST(BenchReport, BandwidthsAreThoseOfNcclTests) {
   }
 }
 
-TEST(BenchReport, CountsAreThoseOfNcclTests) {
+TEST(BenchReport, Counts_EqualThoseOfNcclTests) {
   BenchRow to_all = rows().at(0), reduced = to_all;
   to_all.collective = collective(CollectiveKind::all_to_all, 4, 1000);
   reduced.collective = collective(CollectiveKind::all_reduce, 4, 1000);
@@ -93,7 +93,7 @@ TEST(BenchReport, CountsAreThoseOfNcclTests) {
   EXPECT_EQ(json["results"][1]["count"], 1000);
 }
 
-TEST(BenchReport, EveryRowIsAsWideAsItsHead) {
+TEST(BenchReport, Rows_AreAsWideAsTheHead) {
   const BenchHead with = head("ideal");
   std::istringstream in(bench_head_text(with));
   std::string line, last;
@@ -102,7 +102,7 @@ TEST(BenchReport, EveryRowIsAsWideAsItsHead) {
     EXPECT_EQ(bench_row_text(with, row).size(), last.size() + 1) << bench_row_text(with, row);
 }
 
-TEST(BenchReport, TheJsonHoldsEveryRow) {
+TEST(BenchReport, Json_HasEveryRow) {
   const auto json = nlohmann::json::parse(bench_json(head(""), rows()));
   ASSERT_EQ(json["results"].size(), rows().size());
   EXPECT_EQ(json["results"][0]["size"], 8);

@@ -1,5 +1,4 @@
-// The product's language is the test language: every example file and the whole corpus must end
-// with the verdict it states.
+// Runs every example file and the whole corpus. Each must end with the verdict that it states.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -56,7 +55,7 @@ std::vector<ScenarioPath> examples(bool known) {
 }
 
 class Corpus : public testing::TestWithParam<ScenarioPath> {};
-TEST_P(Corpus, EndsAsItSays) {
+TEST_P(Corpus, File_EndsAsExpected) {
   const RunResult result = run_one(GetParam());
   EXPECT_EQ(result.exit_code(), 0) << text_report(result, {});
   EXPECT_FALSE(result.scenarios[0].about.empty()) << "a scenario of the corpus says why it exists";
@@ -71,7 +70,7 @@ int64_t calls_of(const LoweredJob& lowered) {
   });
 }
 
-// What `show` prints of a global program is a program, and the same one.
+// The global program that `show` prints parses back to the same program.
 TEST(Show, GlobalProgramsParseBack) {
   int shown = 0;
   for (const ScenarioPath& path : below("scenarios/corpus")) {
@@ -91,15 +90,16 @@ TEST(Show, GlobalProgramsParseBack) {
   EXPECT_GT(shown, 100);
 }
 
-// Examples of later work: refused with a message that says so, never run as if they said less.
+// Examples with unsupported features are refused, never run without these features.
 class Later : public testing::TestWithParam<ScenarioPath> {};
-TEST_P(Later, IsRefusedOrEndsAsItSays) {
+TEST_P(Later, File_IsRefusedOrEndsAsExpected) {
   try {
     const RunResult result = run_one(GetParam());
     EXPECT_EQ(result.exit_code(), 0) << text_report(result, {});
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::unsupported) << error.what();
-    EXPECT_NE(error.message().find("is for a later version"), std::string::npos) << error.what();
+    EXPECT_NE(error.message().find("is not supported by this version"), std::string::npos)
+        << error.what();
   }
 }
 INSTANTIATE_TEST_SUITE_P(Examples, Later, testing::ValuesIn(examples(false)), name_of);
@@ -120,9 +120,8 @@ TEST(Run, ReportsDoNotDependOnThreads) {
   EXPECT_EQ(text.size(), 1U);
 }
 
-// What is right is clean and what is wrong is caught, whatever the order in which ranks get on and
-// whatever the data.
-TEST(Run, TheCorpusIsAsExpectedUnderEverySchedule) {
+// Verdicts depend neither on the schedule of the ranks nor on the data.
+TEST(Run, Corpus_EndsAsExpected_UnderEverySchedule) {
   for (const ScheduleKind kind : {ScheduleKind::seeded, ScheduleKind::adversarial}) {
     for (const uint64_t seed : {1, 2, 3}) {
       RunOptions options;

@@ -1,5 +1,5 @@
-// Tests what `expect` asks of findings, of values not decided and of precision: how it is read,
-// what is refused, and what an outcome misses.
+// Tests the keys of `expect` about findings, values not decided and precision: reading, refusals,
+// and comparison with an outcome.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ CaseResult run_first(const std::string& text) {
   return run_scenarios({load_text(text, "f.json")}, {""}, {}, kRegistries).scenarios[0].cases[0];
 }
 
-// The message of what is refused, when it is read or when it is run; "" when nothing is.
+// Returns the message of a refusal while reading or running, or "".
 std::string refusal(const std::string& text) {
   try {
     const CaseResult result = run_first(text);
@@ -88,17 +88,16 @@ TEST(Precision_OfAnUnknownName, IsRefusedWithTheNearest) {
             "line binds; did you mean \"h0\"?");
   const std::string truth = R"(, "truth": ["q = x * 2", "y = q + 1"])";
   EXPECT_EQ(refusal(rank_file(R"("precision": {"y": "< 64", "q": "< 64"})", truth)), "");
-  EXPECT_EQ(refusal(rank_file(R"("precision": {"p": "< 64"})", truth)),
-            "f.json: /expect/precision/p: the truth has no p: expect precision of an output, which "
-            "one device computes too");
+  EXPECT_EQ(
+      refusal(rank_file(R"("precision": {"p": "< 64"})", truth)),
+      "f.json: /expect/precision/p: the truth does not compute p; limit the precision of a name "
+      "that it binds");
   EXPECT_EQ(refusal(rank_file(R"("precision": {"y": "< 64"})", "")),
-            "f.json: /expect/precision/y: precision is judged beside one device: expected a "
-            "\"truth\", found none");
+            "f.json: /expect/precision/y: precision is compared with one device; add a \"truth\"");
 }
 
 TEST(Precision_OfAnExactValue, IsRefused) {
-  const std::string no_rounding =
-      "which has no rounding; expect precision of a floating-point value";
+  const std::string no_rounding = "which has no rounding; limit the precision of floats only";
   EXPECT_EQ(refusal(global_file(R"("precision": {"n": "< 64"})")),
             "f.json: /expect/precision/n: n is i64, " + no_rounding);
   EXPECT_EQ(refusal(global_file(R"("precision": {"same": "< 64"})")),
@@ -106,34 +105,39 @@ TEST(Precision_OfAnExactValue, IsRefused) {
   EXPECT_EQ(refusal(global_file(R"("precision": {"m": "< 64"})")),
             "f.json: /expect/precision/m: m is bool, " + no_rounding);
   EXPECT_EQ(refusal(global_file(R"("precision": {"z": "< 64"})")),
-            "f.json: /expect/precision/z: z is f64: precision is judged in dtypes narrower than "
-            "f64");
+            "f.json: /expect/precision/z: z is f64; limit the precision of dtypes narrower than "
+            "f64 only");
 }
 
 TEST(Precision_ThatIsNoCondition, IsRefused) {
   const std::string wanted = "expected a condition such as \"<= 1000\"";
   EXPECT_EQ(refusal(global_file(R"("precision": 1000)")),
-            "f.json: /expect/precision: " + wanted + ", or names to conditions, found 1000");
+            "f.json: /expect/precision: " + wanted +
+                ", or an object of names and conditions, found 1000");
   EXPECT_EQ(refusal(global_file(R"("precision": {"y": 1000})")),
             "f.json: /expect/precision/y: " + wanted + ", found 1000");
   EXPECT_EQ(refusal(global_file(R"("precision": "1000")")),
             "f.json: /expect/precision: " + wanted + ", found \"1000\"");
   EXPECT_EQ(refusal(global_file(R"("precision": {"y": "< 0"})")),
-            "f.json: /expect/precision/y: expected what a number from 0 can meet, found \"< 0\"");
+            "f.json: /expect/precision/y: expected a condition that a number from 0 upwards can "
+            "meet, found \"< 0\"");
   EXPECT_EQ(refusal(global_file(R"("precision": {"y": "< 4 KiB"})")),
             "f.json: /expect/precision/y: expected a number, found bytes");
 }
 
 TEST(Counts_ThatNothingMeets, AreRefused) {
   EXPECT_EQ(refusal(global_file(R"("undecided": -1)")),
-            "f.json: /expect/undecided: expected what a number from 0 can meet, found -1");
+            "f.json: /expect/undecided: expected a condition that a number from 0 upwards can "
+            "meet, found -1");
   EXPECT_EQ(refusal(global_file(R"("verdict": "wrong values", "findings": -1)")),
-            "f.json: /expect/findings: expected what a number from 0 can meet, found -1");
+            "f.json: /expect/findings: expected a condition that a number from 0 upwards can meet, "
+            "found -1");
   EXPECT_EQ(refusal(global_file(R"("verdict": "wrong values", "findings": 0)")),
-            "f.json: /expect/findings: expected what a number from 1 can meet, found 0");
+            "f.json: /expect/findings: expected a condition that a number from 1 upwards can meet, "
+            "found 0");
   EXPECT_EQ(refusal(global_file(R"("findings": 2)")),
-            "f.json: /expect/findings: \"findings\" counts what is found: expected a \"verdict\" "
-            "too, found a clean run");
+            "f.json: /expect/findings: \"findings\" counts findings; add the \"verdict\" that is "
+            "expected, which is clean here");
   EXPECT_EQ(refusal(global_file(R"("undecided": 1.5)")),
             "f.json: /expect/undecided: expected a whole number or a condition such as \"<= 4\", "
             "found 1.5");
@@ -158,7 +162,7 @@ Finding finding_of(Verdict verdict, int line, const std::string& name) {
   return finding;
 }
 
-// The misses of an outcome against an `expect`, as "what: expected, got" lines.
+// Returns the unmet expectations of an outcome as lines "what: expected, got".
 std::string missed_text(const std::string& expect, const Outcome& outcome) {
   const Phase phase = load_text(global_file(expect), "f.json").cases[0].phases[0];
   std::string out;

@@ -1,5 +1,5 @@
-// What `values` of an expectation is held against: the whole value where placements are known, else
-// what every rank holds that has the name.
+// Tests `values` of an expectation: they are compared with the whole value if placements are known,
+// else with the value of every rank that holds the name.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ struct Program {
   std::string tensor, line, outputs;
 };
 
-// Empty: as expected.
+// Returns the unmet expectation of a case, or "".
 std::string report_of(const Program& program, const std::string& values) {
   const Registries registries{builtin_ops(), builtin_backends()};
   const std::string text = fmt::format(
@@ -32,32 +32,32 @@ const char* const kCut = R"json("shape": [4], "placements": "tp:S(0)", "fill": "
 const char* const kSame = R"json("shape": [2], "fill": "ones")json";
 const char* const kParts = R"json("shape": [2], "placements": "tp:P(sum)", "fill": "ones")json";
 
-TEST(ExpectedValues, OfAnOutputAreThoseOfTheWholeWithoutATruthToo) {
+TEST(ExpectedValues, ValuesOfAnOutput_WithoutTruth_AreThoseOfTheWhole) {
   const Program doubled{kCut, "y = x * 2", R"json("y": "tp:S(0)")json"};
   EXPECT_EQ(report_of(doubled, R"("y": [0, 2, 4, 6])"), "");
   expect_told(report_of(doubled, R"("y": [0, 2])"),
               "values of y: expected shape [2], got shape [4]");
 }
 
-TEST(ExpectedValues, OfAnyOtherNameMustBeOnEveryRankThatHoldsIt) {
+TEST(ExpectedValues, ValuesOfAnotherName_MustBeOnEveryHolder) {
   EXPECT_EQ(report_of({kSame, "y = x * 5", ""}, R"("y": [5, 5])"), "");
   expect_told(report_of({kSame, "y = x * (1 + index(tp))", ""}, R"("y": 1)"),
               "y[0] on rank 1: expected 1, got 2");
 }
 
-TEST(ExpectedValues, OfATensorAreThoseOfEachReplica) {
+TEST(ExpectedValues, ValuesOfATensor_AreThoseOfEachReplica) {
   EXPECT_EQ(report_of({kCut, "y = x", ""}, R"("x": [0, 1, 2, 3])"), "");
   EXPECT_EQ(report_of({kCut, "mul_(x, 3)", ""}, R"("x": [0, 3, 6, 9])"), "");
   expect_told(report_of({kCut, "mul_(x, 1 + index(dp))", ""}, R"("x": [0, 1, 2, 3])"),
               "x[1] on rank 2: expected 1, got 2");
 }
 
-TEST(ExpectedValues, OfPartsThatAreReducedInPlaceAreWhatEachRankHolds) {
+TEST(ExpectedValues, ValuesReducedInPlace_AreThoseOfEachRank) {
   EXPECT_EQ(report_of({kParts, "y = x * 2", ""}, R"("x": 1)"), "");
   EXPECT_EQ(report_of({kParts, "all_reduce_(x, sum, group=tp)", ""}, R"("x": 1)"), "");
 }
 
-TEST(ExpectedValues, PartsAreOfTheSizesThatTheirPlacementsSay) {
+TEST(ExpectedValues, Parts_HaveTheSizesOfTheirPlacements) {
   const std::string line = "y = x[0:1 + index(tp)] * 2";
   const char* const sizes = R"json("y": "tp:S(0, sizes=[1, 2])")json";
   EXPECT_EQ(report_of({kCut, line, sizes}, R"("y": [0, 4, 6])"), "");

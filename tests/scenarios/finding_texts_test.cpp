@@ -1,5 +1,5 @@
-// What a user reads when a program of the corpus is wrong and nobody expected it: every finding's
-// text, approved.
+// Compares the text of every finding of the corpus with an approved text, as if no finding were
+// expected.
 #include <gtest/gtest.h>
 
 #include <string>

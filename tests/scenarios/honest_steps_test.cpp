@@ -1,5 +1,5 @@
-// Rank programs that make by steps, each rounded by itself, what their truth makes in one op:
-// honest ones are never called wrong, whatever the dtype, and the bug of each is found.
+// Rank programs that compute in several rounded steps what their truth computes in one op. Honest
+// programs are never called wrong in any dtype, and the bug of each is found.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -143,7 +143,7 @@ Steps linear(const Sizes& n) {
           "x @ w + b, sum, group=tp)"};
 }
 
-// So many that worst cases allow anything in f64 too.
+// Adds so many terms that a worst-case bound would allow any value, even in f64.
 Steps layers(const Sizes& n) {
   constexpr int kLayers = 40;
   std::string truth = "x";
@@ -161,7 +161,7 @@ Steps layers(const Sizes& n) {
           "y = h * 1.01"};
 }
 
-// A choice that would hang on a rounding if the scores were not the same ones on both sides.
+// Chooses by scores. The choice would depend on rounding if both sides computed different scores.
 Steps gate_by_comparison(const Sizes& n) {
   const std::string chosen = "where({0} >= amax({0}, dim=1, keepdim=true), {0}, 0)";
   return {"gate by comparison",
@@ -217,7 +217,7 @@ RunResult run(const std::string& text, uint64_t seed) {
 
 class HonestSteps : public testing::TestWithParam<const char*> {};
 
-TEST_P(HonestSteps, AreNeverWrongAndTheirBugsAre) {
+TEST_P(HonestSteps, HonestProgram_IsNeverWrong_AndItsBugIs) {
   const std::string dtype = GetParam();
   int found = 0, all = 0;
   for (uint64_t seed = 1; seed <= 10; ++seed)

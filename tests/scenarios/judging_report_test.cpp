@@ -27,7 +27,7 @@ PhaseResult phase_of(std::vector<Finding> findings) {
   return phase;
 }
 
-// The end of a report when a clean run was expected.
+// Marks a result as unexpected: a clean run was expected.
 CaseResult case_of(const std::string& name, PhaseResult phase) {
   CaseResult result;
   result.file = "step.json";
@@ -77,7 +77,7 @@ Finding imprecise_gradient() {
   return finding;
 }
 
-// All that an outcome may state beside its findings.
+// Returns an outcome with every kind of remark.
 PhaseResult remarked() {
   PhaseResult phase = phase_of({});
   phase.outcome.undecided = {
@@ -88,7 +88,7 @@ PhaseResult remarked() {
   return phase;
 }
 
-TEST(Report, ImpreciseValue_IsToldWithBothErrors) {
+TEST(Report, ImpreciseValue_IsReportedWithBothErrors) {
   PhaseResult phase = phase_of({imprecise_gradient()});
   phase.outcome.precision = {gradient_precision()};
   const RunResult result = run_of({case_of("", std::move(phase))});
@@ -129,7 +129,7 @@ TEST(Report, ManyRemarks_AreCounted) {
   expect_approved("report/many_remarks", text_report(run_of(std::move(cases)), {}));
 }
 
-TEST(Report, SeveralFindings_FiveAreInFull) {
+TEST(Report, SeveralFindings_FirstFive_ArePrintedInFull) {
   Finding inside = wrong_at(3, "");
   inside.headline = "a value inside the line on all ranks: expected 1, got 2";
   inside.instance = "i=3";
@@ -159,7 +159,7 @@ std::vector<CaseResult> swept_cases() {
   return cases;
 }
 
-TEST(Report, FindingThatCasesShare_IsToldOnceInText) {
+TEST(Report, FindingOfSeveralCases_IsPrintedOnceInText) {
   const RunResult result = run_of(swept_cases());
   EXPECT_EQ(result.unexpected_results(), 14);
   EXPECT_EQ(result.exit_code(), 1);
@@ -173,7 +173,7 @@ TEST(Report, FindingThatCasesShare_IsToldOnceInText) {
   }
 }
 
-TEST(Report, ExpectedFindingThatCasesShare_IsToldOnceInText) {
+TEST(Report, ExpectedFindingOfSeveralCases_IsPrintedOnceInText) {
   std::vector<CaseResult> cases = swept_cases();
   for (CaseResult& one : cases) {
     one.expected = one.verdict();
@@ -183,8 +183,8 @@ TEST(Report, ExpectedFindingThatCasesShare_IsToldOnceInText) {
   expect_approved("report/shared_expected", text_report(run_of(cases), {false, false, -1}));
 }
 
-// Other misses are news of each case.
-TEST(Report, CasesThatMissedOtherThings_AreToldEach) {
+// Cases with different unmet expectations are printed each.
+TEST(Report, CasesWithDifferentUnmetExpectations_ArePrintedEach) {
   std::vector<CaseResult> cases = {case_of("tp=2", phase_of({bias_on(2)})),
                                    case_of("tp=4", phase_of({bias_on(4)}))};
   cases[1].phases[0].missed.push_back({"time", "< 1 us", "2 us"});

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The message of what is refused, with its place, or "" when nothing is.
+// Returns the message and place of a refusal, or "".
 std::string refusal(const std::string& text, const LoadOptions& options = {}) {
   try {
     load_text(text, "f.json", options);
@@ -24,7 +24,7 @@ std::string refusal(const std::string& text, const LoadOptions& options = {}) {
   return "";
 }
 
-// A file with these members beside version and mesh.
+// Returns a file with these members, a version and a mesh.
 std::string file(const std::string& members, const std::string& mesh = "tp=2") {
   return "{\"version\": 1, \"mesh\": \"" + mesh + "\", " + members + "}";
 }
@@ -32,7 +32,7 @@ std::string with_tensor(const std::string& tensor, const std::string& mesh = "tp
   return file("\"tensors\": {\"x\": " + tensor + "}, \"program\": [\"y = x\"]", mesh);
 }
 
-// Of a program of three lines, with this in its `expect`.
+// Returns a file with a program of three lines and these members of `expect`.
 std::string bound(const std::string& expect) {
   return file(
       "\"tensors\": {\"x\": {\"shape\": [4]}}, \"program\": [\"y = x\", \"for i in range(2):\", "
@@ -53,14 +53,14 @@ void expect_refused(const std::vector<Refused>& cases) {
   }
 }
 
-TEST(Load, WhatIsNoJsonIsRefusedWithLineAndColumn) {
+TEST(Load, MalformedJson_IsRefusedWithLineAndColumn) {
   expect_refused({
       {"", "line 1, column 1"},
       {"{\"version\": 1,}", "line 1, column 15"},
       {"{\"version\": 1 \"mesh\": \"tp=2\"}", "line 1, column 15: JSON syntax: unexpected string"},
       {"{\"version\": 1 false}", "line 1, column 15: JSON syntax: unexpected false"},
       {"{\"version\": [1 23456]}", "line 1, column 16: JSON syntax: unexpected number"},
-      {"{\"version\": 1,\n \"version\": 1}", "line 2, column 2: key \"version\" stands twice"},
+      {"{\"version\": 1,\n \"version\": 1}", "line 2, column 2: key \"version\" occurs twice"},
       {"{\"a\": \"\xff\"}", "line 1, column 8: expected UTF-8, found byte 0xff"},
       {"{\"a\": \"\xed\xa0\x80\"}", "expected UTF-8"},
       {"{\"a\": 9223372036854775808}",
@@ -69,25 +69,25 @@ TEST(Load, WhatIsNoJsonIsRefusedWithLineAndColumn) {
       {std::string(200, '['), "line 1, column 65: more than 64 levels of nesting"},
       {"{\"version\": 1} x", "line 1, column 16"},
       {std::string("{\"version\": 1}\0x", 16), "zero byte"},
-      {"[1]", "expected a scenario: an object"},
+      {"[1]", "expected a scenario, which is an object"},
       {"/* no end", "invalid comment"},
   });
 }
 
-TEST(Load, AMillionBracketsEndNoStack) {
+TEST(Load, MillionBrackets_DoNotOverflowTheStack) {
   EXPECT_NE(refusal(std::string(1000000, '[')).find("64 levels"), std::string::npos);
 }
 
-TEST(Load, VersionComesFirst) {
+TEST(Load, Version_IsCheckedFirst) {
   expect_refused({
       {"{\"mesh\": \"tp=2\"}", "key \"version\" is missing"},
       {"{\"version\": 2, \"new key\": 1}", "/version: version 2 of the scenario language is newer"},
-      {"{\"version\": 0}", "/version: expected version 1"},
+      {"{\"version\": 0}", "/version: expected 1, found 0"},
       {"{\"version\": 1.0}", "/version: expected an integer, found 1"},
   });
 }
 
-TEST(Load, UnknownWordsNameTheNearest) {
+TEST(Load, UnknownWords_GetTheNearestKnownOne) {
   expect_refused({
       {file("\"tensor\": {}"), "/tensor: unknown key; did you mean \"tensors\"?"},
       {with_tensor("{\"shape\": [4], \"placement\": \"tp:R\"}"),
@@ -107,9 +107,9 @@ TEST(Load, UnknownWordsNameTheNearest) {
   });
 }
 
-TEST(Load, SizesAreChecked) {
+TEST(Load, Sizes_AreChecked) {
   expect_refused({
-      {with_tensor("{\"shape\": [-1]}"), "/tensors/x/shape/0: a size must not be negative"},
+      {with_tensor("{\"shape\": [-1]}"), "/tensors/x/shape/0: expected a size of 0 or more"},
       {with_tensor("{\"shape\": [\"7 / 2\"]}"), "/tensors/x/shape/0"},
       {with_tensor("{\"shape\": [\"1 // 0\"]}"), "/tensors/x/shape/0"},
       {with_tensor("{\"shape\": [\"2 ** 62 * 2\"]}"), "/tensors/x/shape/0"},
@@ -129,23 +129,25 @@ TEST(Load, SizesAreChecked) {
   });
 }
 
-TEST(Load, ValuesAreRectangularAndFit) {
+TEST(Load, Values_MustBeRectangularAndFitTheDtype) {
   expect_refused({
-      {with_tensor("{\"values\": [[1, 2], [3]]}"), "/tensors/x/values/1: expected a list of 2"},
+      {with_tensor("{\"values\": [[1, 2], [3]]}"),
+       "/tensors/x/values/1: expected a list of 2 entries"},
       {with_tensor("{\"values\": [1, [2]]}"), "/tensors/x/values/1: expected a number"},
       {with_tensor("{\"values\": [1], \"shape\": [2]}"),
-       "/tensors/x/values: the values have shape"},
+       "/tensors/x/values: expected values of \"shape\""},
       {with_tensor("{\"values\": [300], \"dtype\": \"u8\"}"), "300 does not fit u8"},
-      {with_tensor("{\"values\": [0.5], \"dtype\": \"i32\"}"), "no whole number"},
-      {with_tensor("{\"values\": [1], \"fill\": \"ones\"}"), "gives the elements already"},
-      {with_tensor("{\"shape\": [1], \"fill\": \"ints(3, 3)\"}"), "nothing to draw from"},
+      {with_tensor("{\"values\": [0.5], \"dtype\": \"i32\"}"), "expected a whole number for i32"},
+      {with_tensor("{\"values\": [1], \"fill\": \"ones\"}"),
+       "expected one of \"fill\" and \"values\""},
+      {with_tensor("{\"shape\": [1], \"fill\": \"ints(3, 3)\"}"), "empty range"},
       {with_tensor("{\"shape\": [1], \"fill\": \"uniform(0, 1)\", \"dtype\": \"i8\"}"),
        "floating dtype"},
       {with_tensor("{\"shape\": [1], \"fill\": \"const()\"}"), "expected const(c)"},
   });
 }
 
-TEST(Load, RanksAreTakenOnceEach) {
+TEST(Load, EachRank_HasOneListing) {
   const auto ranks = [](const std::string& object) {
     return file("\"tensors\": {}, \"ranks\": {" + object + "}", "dp=2, tp=2");
   };
@@ -154,9 +156,8 @@ TEST(Load, RanksAreTakenOnceEach) {
   expect_refused({
       {ranks("\"dp=0\": []"), "/ranks: ranks 2 3 have no listing"},
       {ranks("\"0-2\": []"), "/ranks: rank 3 has no listing"},
-      {ranks("\"dp=0\": [], \"1\": [], \"rest\": []"),
-       "/ranks/1: rank 1 is taken by two selectors"},
-      {ranks("\"all\": [], \"rest\": []"), "rest takes no rank"},
+      {ranks("\"dp=0\": [], \"1\": [], \"rest\": []"), "/ranks/1: rank 1 is in two selectors"},
+      {ranks("\"all\": [], \"rest\": []"), "\"rest\" selects no rank"},
       {ranks("\"0-2 1\": [], \"rest\": []"), "/ranks/0-2 1: \"0-2 1\" lists a rank twice"},
       {ranks("\"0-4\": []"), "rank 4 does not exist: the world has 4 ranks"},
       {ranks("\"dp=2\": []"), "dp=2 is out of range: axis dp has size 2"},
@@ -172,38 +173,38 @@ TEST(Load, TruthWithChecks_NeedsNoOutputs) {
       "");
 }
 
-TEST(Load, NamesAreShared) {
+TEST(Load, Names_ShareOneSpace) {
   const std::string program = ", \"program\": []";
   expect_refused({
       {file("\"let\": {\"tp\": 1}, \"tensors\": {}" + program),
-       "tp is the name of an axis already"},
+       "tp is already the name of an axis"},
       {file("\"let\": {\"x\": 1}, \"tensors\": {\"x\": {\"shape\": [1]}}" + program),
-       "x is the name of a let already"},
-      {file("\"tensors\": {\"rank\": {\"shape\": [1]}}" + program),
-       "rank is a word of the language"},
-      {file("\"tensors\": {\"bf16\": {\"shape\": [1]}}" + program),
-       "bf16 is a word of the language"},
-      {file("\"tensors\": {\"2x\": {\"shape\": [1]}}" + program), "\"2x\" is no name"},
+       "x is already the name of a let"},
+      {file("\"tensors\": {\"rank\": {\"shape\": [1]}}" + program), "rank is a reserved word"},
+      {file("\"tensors\": {\"bf16\": {\"shape\": [1]}}" + program), "bf16 is a reserved word"},
+      {file("\"tensors\": {\"2x\": {\"shape\": [1]}}" + program),
+       "begins with no digit, found \"2x\""},
       {file("\"tensors\": {\"c\": {\"shape\": [1]}}, \"ranks\": {\"all\": [\"on c:\", \"  y = "
             "c\"]}"),
-       "c is the name of a tensor already"},
+       "c is already the name of a tensor"},
   });
 }
 
-TEST(Load, ProgramsAreWhole) {
+TEST(Load, IncompletePrograms_AreRefused) {
   expect_refused({
       {file("\"tensors\": {}"), "expected \"program\" (global) or \"ranks\""},
       {file("\"tensors\": {}, \"program\": [], \"ranks\": {\"all\": []}"), "one of"},
       {file("\"program\": []"), "key \"tensors\" is missing"},
       {"{\"version\": 1, \"tensors\": {}, \"program\": []}", "key \"mesh\" is missing"},
       {file("\"tensors\": {}, \"program\": [\"a = 1\", \"b = 2\\nc = 3\"]"),
-       "/program line 2: a line break inside a line"},
+       "/program line 2: expected one line, found a line break"},
       {file("\"tensors\": {}, \"program\": [\"y = (1\"]"), "/program line 1, column"},
       {file("\"tensors\": {}, \"program\": [\"for i in range(3):\"]"), "/program line 1"},
       {file("\"tensors\": {}, \"ranks\": {\"all\": []}, \"truth\": []"),
-       "/truth: needs \"outputs\": how the ranks' values make up the truth's, or a line such as "
+       "/truth: \"truth\" needs \"outputs\", such as {\"y\": \"dp:S(0)\"}, or a line such as "
        "check(x, 'h', dp:S(0)) in \"ranks\""},
-      {file("\"tensors\": {}, \"program\": [], \"truth\": []"), "/truth: belongs to \"ranks\""},
+      {file("\"tensors\": {}, \"program\": [], \"truth\": []"),
+       "/truth: this key is for \"ranks\""},
       {bound("\"values\": {\"yy\": [1]}"),
        "/expect/values/yy: expected the name of a value, found \"yy\", which no line binds; did "
        "you "
@@ -217,22 +218,24 @@ TEST(Load, ProgramsAreWhole) {
       {bound("\"verdict\": \"wrong values\", \"name\": \"Y\""), "/expect/name: expected the name"},
       {bound("\"verdict\": \"wrong values\", \"line\": 9"),
        "/expect/line: expected a line from 1 to 3, found 9"},
-      {bound("\"line\": 2"), "/expect/line: \"line\" says where a finding is"},
+      {bound("\"line\": 2"), "/expect/line: \"line\" describes a finding"},
       {bound("\"verdict\": \"wrong values\", \"line\": \"> 3\""), "/expect/line: expected a line"},
       {bound("\"verdict\": \"deadlock\", \"call\": 0"),
-       "/expect/call: expected what a number from 1 can meet, found 0"},
+       "/expect/call: expected a condition that a number from 1 upwards can meet, found 0"},
       {bound("\"bytes\": {\"tp\": \"< 0\"}"),
-       "/expect/bytes/tp: expected what a number from 0 can meet, found \"< 0\""},
+       "/expect/bytes/tp: expected a condition that a number from 0 upwards can meet, found \"< "
+       "0\""},
       {bound("\"collectives\": {\"all_gather\": {\"0\": -1}}"),
-       "/expect/collectives/all_gather/0: expected what a number from 0 can meet, found -1"},
+       "/expect/collectives/all_gather/0: expected a condition that a number from 0 upwards can "
+       "meet, found -1"},
       {bound("\"collectives\": {\"all_gatter\": 1}"), "unknown kind of call"},
       {file("\"tensors\": {}, \"program\": [], \"expect\": {\"time\": \"< 1 us\"}"),
-       "/expect/time: times need a \"topology\""},
+       "/expect/time: \"time\" needs a \"topology\""},
   });
 }
 
-TEST(Load, WhatComesLaterIsNamed) {
-  const std::string later = "is for a later version";
+TEST(Load, UnsupportedFeatures_AreRefusedByName) {
+  const std::string later = "is not supported by this version";
   const std::string end = ", \"tensors\": {}, \"program\": []";
   expect_refused({
       {file("\"model\": \"llama3-8b\""), later},
@@ -245,7 +248,7 @@ TEST(Load, WhatComesLaterIsNamed) {
   });
 }
 
-TEST(Load, PastesTextAndEvaluatesNumbers) {
+TEST(Load, Lets_ArePastedAndEvaluated) {
   const Scenario scenario = load_text(
       R"json({"version": 1, "mesh": "dp=2, tp=$n",
           "let": {"n": 3, "m": "n * size(dp)", "px": "tp:S(0)", "any": "%%"},
@@ -264,7 +267,7 @@ TEST(Load, PastesTextAndEvaluatesNumbers) {
         "/let/a"}});
 }
 
-TEST(Load, SetOverridesALet) {
+TEST(Load, SetOption_OverridesALet) {
   const std::string text = file(
       "\"let\": {\"n\": 2, \"m\": \"n * 3\"}, \"program\": [], "
       "\"tensors\": {\"x\": {\"shape\": [\"m\"]}}");
@@ -276,7 +279,7 @@ TEST(Load, SetOverridesALet) {
   EXPECT_NE(refusal(text, options).find("--set k: the file has no let"), std::string::npos);
 }
 
-TEST(Load, ASweepIsTheProductInOrderOfWriting) {
+TEST(Load, SweepOfLists_IsTheProductInOrderOfWriting) {
   const Scenario scenario = load_text(
       R"({"version": 1, "let": {"n": 1}, "tensors": {"x": {"shape": ["n"]}}, "program": [],
           "sweep": {"mesh": ["tp=2", "dp=2, tp=3"], "n": [7, 16], "/explicit": [true]}})",
@@ -291,7 +294,7 @@ TEST(Load, ASweepIsTheProductInOrderOfWriting) {
   EXPECT_TRUE(scenario.cases[3].phases[0].job.explicit_only);
 }
 
-TEST(Load, SweepsAreChecked) {
+TEST(Load, Sweeps_AreChecked) {
   const auto sweep = [](const std::string& value) {
     return file("\"let\": {\"n\": 1}, \"tensors\": {}, \"program\": [], \"sweep\": " + value);
   };
@@ -299,12 +302,14 @@ TEST(Load, SweepsAreChecked) {
   for (int i = 0; i < 101; ++i) many += (i ? "," : "") + std::to_string(i);
   many += "]";
   expect_refused({
-      {sweep("{\"n\": " + many + ", \"/m\": " + many + "}"), "/sweep: more than 10000 cases"},
-      {sweep("{\"explicit\": [true]}"), "a sweep sets this key as \"/explicit\""},
+      {sweep("{\"n\": " + many + ", \"/m\": " + many + "}"),
+       "/sweep: expected at most 10000 cases"},
+      {sweep("{\"explicit\": [true]}"),
+       "a sweep sets this key by its JSON pointer; write \"/explicit\""},
       {sweep("{\"mesg\": [\"tp=2\"]}"), "did you mean \"mesh\"?"},
       {sweep("{\"n\": []}"), "at least one value"},
       {sweep("[{\"/explicit/x\": 1}]").insert(1, "\"explicit\": true, "),
-       "\"x\" would lie in a boolean"},
+       "expected a list or an object above \"x\", found a boolean"},
       {sweep("{\"/version\": [2]}"), "/sweep/~1version: a sweep cannot set \"version\""},
       {sweep("[{\"/version/x\": 1}]"), "a sweep cannot set \"version\""},
       {sweep("{\"version\": [1]}"), "a sweep cannot set \"version\""},
@@ -313,7 +318,7 @@ TEST(Load, SweepsAreChecked) {
   });
 }
 
-TEST(Load, CasesOfAListHaveTheirOwnExpectation) {
+TEST(Load, CasesOfAList_HaveTheirOwnExpectation) {
   const Scenario scenario = load_text(
       R"({"version": 1, "mesh": "tp=2", "tensors": {}, "program": [], "expect": {"verdict": "deadlock"},
           "sweep": [{"hold": "", "expect": {"verdict": "mismatch"}}, {"hold": "x"}]})",
@@ -322,7 +327,7 @@ TEST(Load, CasesOfAListHaveTheirOwnExpectation) {
   EXPECT_EQ(scenario.cases[1].phases[0].expect.verdict, Verdict::deadlock);
 }
 
-TEST(Load, PhasesShareTensorsAndLets) {
+TEST(Load, Phases_ShareTensorsAndLets) {
   const Scenario scenario = load_text(
       R"json({"version": 1, "tensors": {"w": {"shape": [6], "placements": "dp:S(0)"}}, "phases": [
           {"mesh": "dp=3", "program": ["y = w"]},
@@ -335,16 +340,16 @@ TEST(Load, PhasesShareTensorsAndLets) {
   EXPECT_EQ(phases[1].expect.verdict, Verdict::deadlock);
 }
 
-TEST(Load, ExpectedBadInputIsKept) {
+TEST(Load, ExpectedBadInput_IsStoredInTheCase) {
   const Scenario scenario =
       load_text(file("\"tensors\": {\"x\": {\"shape\": [-1]}}, \"program\": [], "
-                     "\"expect\": {\"verdict\": \"bad input\", \"error\": \"negative\"}"),
+                     "\"expect\": {\"verdict\": \"bad input\", \"error\": \"size of 0 or more\"}"),
                 "f.json");
   ASSERT_TRUE(scenario.cases[0].refused.has_value());
   EXPECT_TRUE(missed(scenario.cases[0].refusal, *scenario.cases[0].refused).empty());
 }
 
-TEST(Load, AMistakeInExpectIsNotTheExpectedBadInput) {
+TEST(Load, ErrorInExpect_IsNotTheExpectedBadInput) {
   const std::string good = "\"tensors\": {\"x\": {\"shape\": [4]}}, \"program\": [\"y = x + 1\"], ";
   const std::string bad = "\"tensors\": {\"x\": {\"shape\": [-1]}}, \"program\": [], ";
   const auto expects = [](const std::string& more) {
@@ -356,7 +361,7 @@ TEST(Load, AMistakeInExpectIsNotTheExpectedBadInput) {
       {file(good + expects("\"line\": \"abc\"")), "/expect/line"},
       {file(good + expects("\"ranks\": \"7\"")), "/expect/ranks: rank 7 does not exist"},
       {file(good + expects("\"values\": {\"y\": null}")), "/expect/values/y"},
-      // Not read before what is refused, and yet never left out.
+      // The expectation is checked although the program was refused before it was read.
       {file(bad + expects("\"eror\": \"x\"")), unknown},
       {file(good + expects("\"error\": \"\"") + ", \"phases\": [{\"program\": [], \"expect\": " +
             "{\"verdict\": \"bad input\", \"eror\": \"x\"}}]"),
@@ -365,20 +370,20 @@ TEST(Load, AMistakeInExpectIsNotTheExpectedBadInput) {
   });
 }
 
-TEST(Load, ACleanRunHasNoPlaceOfAFinding) {
+TEST(Load, CleanVerdict_WithPlaceOfAFinding_IsRefused) {
   for (const std::string entry :
        {"\"line\": 1", "\"ranks\": \"0\"", "\"name\": \"y\"", "\"ratio\": 1", "\"call\": 1"})
-    expect_refused({{bound(entry), "says where a finding is"}});
+    expect_refused({{bound(entry), "describes a finding"}});
 }
 
-TEST(Load, PastingDoesNotGrowWithoutEnd) {
+TEST(Load, Pasting_HasALimit) {
   std::string lets = "\"a0\": \"xxxxxxxx\"";
   for (int i = 1; i < 40; ++i) lets += fmt::format(", \"a{}\": \"$a{}$a{}\"", i, i - 1, i - 1);
   expect_refused({{file("\"let\": {" + lets + "}, \"tensors\": {}, \"program\": []"),
                    "/let/a18, column 5: more than 1 MiB of text after pasting"}});
 }
 
-TEST(Load, ALineBreakInAKeyLeavesAMessageOfOneLine) {
+TEST(Load, LineBreakInAKey_GivesAMessageOfOneLine) {
   const auto one_line = [](const std::string& text, const std::string& message) {
     const std::string got = refusal(text);
     EXPECT_NE(got.find(message), std::string::npos) << got;
@@ -387,25 +392,26 @@ TEST(Load, ALineBreakInAKeyLeavesAMessageOfOneLine) {
   const std::string end = ", \"tensors\": {}, \"program\": []";
   one_line(file("\"a\\nb\": 1"), "/a\\nb: unknown key");
   one_line(file("\"let\": {\"a\\nb\\r\": 1}" + end),
-           "/let/a\\nb\\u000d: \"a\\nb\\u000d\" is no name");
-  one_line(file("\"tensors\": {\"a\\nb\": {\"shape\": [1]}}, \"program\": []"), "is no name");
+           "begins with no digit, found \"a\\nb\\u000d\"");
+  one_line(file("\"tensors\": {\"a\\nb\": {\"shape\": [1]}}, \"program\": []"),
+           "begins with no digit, found");
   one_line(file("\"program\": [], \"tensors\": {}, \"expect\": {\"bytes\": {\"a\\nb\": 1}}"),
-           "\"a\\nb\" is neither an axis");
+           "found \"a\\nb\"");
   one_line(file("\"ranks\": {\"a\\nb\": []}, \"tensors\": {}"), "expected ranks such as");
   one_line(
       file("\"let\": {\"n\": 1}, \"sweep\": {\"n\": [\"a\\nb\"]}, \"tensors\": {}, \"program\": 1"),
       "(case n=a\\nb)");
 }
 
-TEST(Load, AFactorWithoutEndIsNoFault) {
+TEST(Load, InfiniteFactorOfAFault_IsRefused) {
   for (const std::string by : {"inf", "nan", "0", "-1"})
     expect_refused(
         {{file("\"tensors\": {}, \"program\": [], \"faults\": [\"slow(rank=0, by=" + by + ")\"]"),
           "/faults/0: fault \"slow(rank=0, by=" + by + ")\": by must be above 0"}});
 }
 
-// A longer tensor begins with the elements of a shorter one: draws go by global element.
-TEST(Fill, DrawsGoByElement) {
+// Draws depend on the global index, so a longer tensor begins with the elements of a shorter one.
+TEST(Fill, Element_DependsOnItsIndexOnly) {
   for (const char* text :
        {"ints", "ints(-100, 100)", "iota", "uniform(0, 1)", "normal(0, 1)", "ones"}) {
     for (const DType dtype : {DType::f64, DType::f32, DType::bf16}) {
@@ -417,7 +423,7 @@ TEST(Fill, DrawsGoByElement) {
   }
 }
 
-TEST(Fill, DefaultsStayInTheirRange) {
+TEST(Fill, Defaults_StayInTheirRange) {
   for (const auto& [dtype, low, high] : {std::tuple{DType::f32, -4, 4},
                                          {DType::i8, -4, 4},
                                          {DType::u8, 0, 8},
@@ -435,7 +441,7 @@ fs::path own_folder() {
   return fs::path(testing::TempDir()) / ("shardproof_files_" + std::to_string(getpid()));
 }
 
-TEST(Files, WhatCannotBeReadIsNamed) {
+TEST(Files, UnreadableFile_IsNamed) {
   const fs::path folder = own_folder();
   fs::create_directories(folder / "empty");
   for (const std::string& path :
@@ -452,7 +458,7 @@ TEST(Files, WhatCannotBeReadIsNamed) {
   fs::remove_all(folder);
 }
 
-TEST(Files, AFolderIsReadInOrderAndShownWithoutItsRoot) {
+TEST(Files, Folder_IsReadInOrder_AndShownWithoutItsRoot) {
   const fs::path folder = own_folder() / "order";
   fs::create_directories(folder / "b");
   for (const char* name : {"z.json", "b/a.json", "a.json", "notes.txt"})

@@ -1,4 +1,5 @@
-// Values of two runs compared by their measured rounding: how near they are, and why they differ.
+// Tests the comparison of values of two runs by their measured rounding: class of distance and
+// cause.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,7 +9,7 @@
 namespace shardproof {
 namespace {
 
-TEST(MeasuredRounding, AnotherOrderOfAReductionIsOneAndItsDescendantsAreToo) {
+TEST(MeasuredRounding, OtherReductionOrder_IsTheCause_AlsoOfLaterValues) {
   const RunComparison comparison =
       compare_runs(runs_of(mlp(), "rank").at(0), runs_of(mlp(), "tree").at(0));
   EXPECT_TRUE(comparison.agrees());
@@ -21,7 +22,7 @@ TEST(MeasuredRounding, AnotherOrderOfAReductionIsOneAndItsDescendantsAreToo) {
   EXPECT_THROW(worst(comparison, 1), std::out_of_range);
 }
 
-// The same run but for the last bit of an element of y.
+// Returns the same run with another last bit in an element of y.
 RecordedRun with_another_bit(RecordedRun run) {
   RecordedValue& y = value_of(run, "y");
   y.parts[0].tensor = contiguous_copy(y.parts[0].tensor);
@@ -29,7 +30,7 @@ RecordedRun with_another_bit(RecordedRun run) {
   return run;
 }
 
-TEST(MeasuredRounding, OfOneOrderOtherBitsAreABug) {
+TEST(MeasuredRounding, OtherBits_InOneReductionOrder_AreABug) {
   const RecordedRun run = runs_of(mlp()).at(0);
   const RunComparison comparison = compare_runs(run, with_another_bit(run));
   EXPECT_FALSE(comparison.agrees());
@@ -37,7 +38,7 @@ TEST(MeasuredRounding, OfOneOrderOtherBitsAreABug) {
   EXPECT_EQ(worst(comparison, 3).cause, Cause::bug);
 }
 
-TEST(MeasuredRounding, AWrongElementIsNamedWithItsOwners) {
+TEST(MeasuredRounding, WrongElement_IsReportedWithItsOwners) {
   RecordedRun run = runs_of(mlp()).at(0);
   RecordedRun other = run;
   RecordedValue& h = value_of(other, "h");
@@ -52,7 +53,7 @@ TEST(MeasuredRounding, AWrongElementIsNamedWithItsOwners) {
   EXPECT_EQ(difference.elements, 1);
 }
 
-TEST(MeasuredRounding, ProductsInFewerBitsAreToldFromABug) {
+TEST(MeasuredRounding, ProductsInFewerBits_AreNotABug) {
   RecordedRun run = runs_of(mlp()).at(0);
   RecordedRun rounded = run;
   RecordedValue& h = value_of(rounded, "h");
@@ -67,7 +68,7 @@ TEST(MeasuredRounding, ProductsInFewerBitsAreToldFromABug) {
   EXPECT_EQ(worst(compare_runs(run, rounded), 1).cause, Cause::bug);
 }
 
-TEST(MeasuredRounding, ARunThatSaysItHasFewerBitsMayBeAsFarApart) {
+TEST(MeasuredRounding, StatedPrecision_WidensTheRounding) {
   const RecordedRun run = runs_of(mlp()).at(0);
   RecordedRun rounded = with_another_bit(run);
   rounded.environment = {{"gpu", "one"}, {"matmul", "full"}};
@@ -108,7 +109,7 @@ TEST(MeasuredRounding, Rounding_OfARankProgramWithoutATruth_IsMeasured) {
 }
 
 // A sum that overflows in one order may be small in another.
-TEST(MeasuredRounding, ASumThatOverflowsInOneOrder_IsNotDecided) {
+TEST(MeasuredRounding, SumThatOverflowsInOneOrder_IsNotDecided) {
   const Scenario scenario = sum_of_ranks("f16", 20000);
   const RecordedRun a = runs_of(scenario, "rank").at(0);
   const RecordedRun b = runs_of(scenario, "tree(nodes=2)").at(0);
@@ -122,8 +123,8 @@ TEST(MeasuredRounding, ASumThatOverflowsInOneOrder_IsNotDecided) {
 // --- measured rounding
 // -------------------------------------------------------------------------------
 
-// The law of kWithinRounding and kNotDecided, element by element.
-TEST(MeasuredRounding, Match_IsDecidedByTheDistanceOfItsRounding) {
+// Tests kWithinRounding and kNotDecided element by element.
+TEST(MeasuredRounding, Match_FollowsFromDistanceByRounding) {
   RecordedRun a = runs_of(mlp(), "rank").at(0);
   const RecordedValue known = value_of(a, "y");
   const double rounding = known.rounding.at(9), before = element(known, 9);
@@ -153,7 +154,7 @@ TEST(MeasuredRounding, Match_IsDecidedByTheDistanceOfItsRounding) {
     EXPECT_EQ(worst(compare_runs(b, a), 3).match, match) << times;
     y.rounding.assign(y.rounding.size(), 1e30);
     EXPECT_EQ(worst(compare_runs(a, b), 3).match, ValueMatch::within_rounding) << times;
-    // One that has not been measured says nothing, and two decide nothing.
+    // An unmeasured rounding is ignored; if both are unmeasured, the value is not decided.
     y.measured = false;
     EXPECT_EQ(worst(compare_runs(a, b), 3).match, match) << times;
     value_of(a, "y").measured = false;
@@ -162,7 +163,7 @@ TEST(MeasuredRounding, Match_IsDecidedByTheDistanceOfItsRounding) {
   }
 }
 
-TEST(MeasuredRounding, AValueThatNoRoundingMoves_HasNone) {
+TEST(MeasuredRounding, ExactValue_HasNoRounding) {
   RecordedRun a = runs_of(load_text(R"json({"version": 1, "mesh": "tp=2",
       "tensors": {"x": {"shape": [4, 4], "placements": "tp:S(0)"},
                   "i": {"shape": [4], "dtype": "i64"}},
@@ -185,8 +186,8 @@ TEST(MeasuredRounding, AValueThatNoRoundingMoves_HasNone) {
   EXPECT_FALSE(value_of(a, "h").rounding.empty());
 }
 
-// An index that lies beyond its range in f64 only.
-TEST(MeasuredRounding, AProgramThatCannotRunInF64_IsMeasuredInItsOwnDtypes) {
+// The index is out of range in f64 only.
+TEST(MeasuredRounding, ProgramThatCannotRunInF64_IsMeasuredInItsOwnDtypes) {
   RecordedRun a = runs_of(load_text(R"json({"version": 1, "mesh": "tp=2", "dtype": "bf16",
       "tensors": {"w": {"shape": [257, 4], "fill": "normal(0, 1)"},
                   "x": {"shape": [1], "fill": "zeros"}},

@@ -1,7 +1,6 @@
-// Random rank programs. Of whole numbers, what each rank holds in the end is worked out here,
-// element by element and with nothing of the program's own, and stands in the file as the truth. Of
-// other numbers there is no truth: then two orders of addition are compared by the rounding that
-// each run measured.
+// Random rank programs. For whole numbers this test computes the final values of each rank by
+// itself, element by element, and writes them to the file as the truth. For other numbers there is
+// no truth; two orders of addition are compared by their measured rounding.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -40,7 +39,7 @@ int64_t place_of(const Index& shape, const Index& index) {
   return place;
 }
 
-// An array whose element at an index is what that says.
+// Returns an array whose elements are given by a function of the index.
 Array array_of(const Index& shape, const std::function<int64_t(const Index&)>& element) {
   Array array{shape, {}};
   for (int64_t place = 0; place < count_of(shape); ++place) {
@@ -105,7 +104,7 @@ class RandomRanks {
     for (int steps = 10; steps > 0; --steps) step();
   }
 
-  // Numbers that no sum keeps to the bit, and no truth.
+  // Inexact numbers, and no truth.
   std::string text_without_truth(const std::string& dtype) {
     std::vector<std::string> tensors;
     for (const std::string& tensor : tensors_)
@@ -147,7 +146,7 @@ class RandomRanks {
 
   int64_t draw(int64_t low, int64_t high) { return rng_.integer(draws_++, low, high); }
 
-  // The members of each group along an axis, or the world, and how it is written.
+  // The members of each group along an axis, or of the world, and the text of the group.
   std::pair<std::vector<std::vector<size_t>>, std::string> groups() {
     const int64_t which = draw(0, 3);
     std::vector<std::vector<size_t>> groups;
@@ -214,7 +213,7 @@ class RandomRanks {
     });
   }
 
-  // All of it, or in place what lies between two places of a dim.
+  // Writes the whole value, or in place a slice of one dim.
   void reduce(const Call& call, const std::string& how) {
     Held after = call.before;
     const bool part = call.has_dims() && draw(0, 2) == 0;
@@ -340,7 +339,7 @@ class RandomRanks {
   std::map<std::string, Held> held_;
 };
 
-TEST(RandomRanks, HoldWhatTheirCallsMean) {
+TEST(RandomRanks, Values_EqualTheMeaningOfTheCalls) {
   const Registries registries{builtin_ops(), builtin_backends()};
   int64_t values = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
@@ -381,7 +380,7 @@ void compare_orders(const std::string& text, const RecordedRun& exact, const Reg
   }
 }
 
-TEST(RandomRanks, WithoutTruthAnotherOrderOfAdditionIsToldFromABug) {
+TEST(RandomRanks, OtherAdditionOrder_WithoutTruth_IsNotABug) {
   const Registries registries{builtin_ops(), builtin_backends()};
   Matches matches;
   int64_t found = 0;
@@ -403,7 +402,7 @@ TEST(RandomRanks, WithoutTruthAnotherOrderOfAdditionIsToldFromABug) {
   EXPECT_GT(found, 100);
 }
 
-// Moves the largest element of a value by this share of it; false where there is none.
+// Changes the largest element of a value by this share. Returns false if it has no element.
 bool plant(RecordedValue& value, double share) {
   for (RecordedShard& part : value.parts) {
     const std::vector<double> numbers = values_of(part.tensor);
@@ -418,7 +417,7 @@ bool plant(RecordedValue& value, double share) {
   return false;
 }
 
-TEST(RandomRanks, ADifferenceOfATenThousandth_InF32_IsWrong) {
+TEST(RandomRanks, DifferenceOfATenThousandth_InF32_IsWrong) {
   const Registries registries{builtin_ops(), builtin_backends()};
   int64_t planted = 0, found = 0;
   for (uint64_t seed = 1; seed <= 30; ++seed) {

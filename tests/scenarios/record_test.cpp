@@ -1,4 +1,4 @@
-// Recorded runs: written, read back, and laid side by side.
+// Tests recorded runs: writing, reading back and comparison.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -86,7 +86,7 @@ void expect_same(const RecordedValue& a, const RecordedValue& b) {
   }
 }
 
-TEST_F(Record, ReadsBackWhatItWrote) {
+TEST_F(Record, WrittenRun_IsReadBack) {
   RecordedRun run = runs_of(mlp()).at(0);
   run.measured = {run.flight, {}};
   run.environment = {{"host", "h\"1"}, {"gpu", "none"}};
@@ -109,7 +109,7 @@ TEST_F(Record, ReadsBackWhatItWrote) {
   for (size_t i = 0; i < run.values.size(); ++i) expect_same(back.values[i], run.values[i]);
 }
 
-TEST_F(Record, EveryCaseOfTheCorpusComesBackAndIsLikeItself) {
+TEST_F(Record, CorpusCases_AreReadBack_AndEqualThemselves) {
   int64_t values = 0;
   for (const ScenarioPath& path :
        find_scenarios(std::string(SHARDPROOF_SOURCE_DIR) + "/scenarios/corpus")) {
@@ -148,7 +148,7 @@ uint64_t sum_of_digests(const Spec& spec, const Tensor& whole) {
   return sum;
 }
 
-TEST_F(Record, DigestsOfShardsAddUpToThatOfTheWhole) {
+TEST_F(Record, DigestsOfShards_AddUpToTheDigestOfTheWhole) {
   const Mesh mesh = Mesh::parse("dp=2, tp=3");
   const Dims shape{6, 6};
   std::vector<double> numbers;
@@ -175,7 +175,7 @@ TEST_F(Record, DigestsOfShardsAddUpToThatOfTheWhole) {
 // --- comparisons
 // -------------------------------------------------------------------------------------
 
-TEST_F(Record, RunsOfDifferentProgramsAreRefused) {
+TEST_F(Record, RunsOfDifferentPrograms_AreRefused) {
   const RecordedRun run = runs_of(mlp()).at(0);
   RecordedRun other = run;
   other.seed = 3;
@@ -185,7 +185,7 @@ TEST_F(Record, RunsOfDifferentProgramsAreRefused) {
   EXPECT_THROW(compare_runs(run, other), Error);
 }
 
-TEST_F(Record, ARefusedRunIsComparedByItsHead) {
+TEST_F(Record, RefusedRun_IsComparedByItsHead) {
   const RecordedRun ran = runs_of(mlp()).at(0);
   const RecordedRun refused = read_back(runs_of(load_text(
       R"json({"version": 1, "mesh": "dp=2", "tensors": {}, "program": ["y = nothing"]})json",
@@ -202,7 +202,7 @@ TEST_F(Record, ARefusedRunIsComparedByItsHead) {
   EXPECT_TRUE(compare_runs(refused, refused).agrees());
 }
 
-TEST_F(Record, TheTableIsTheApprovedOne) {
+TEST_F(Record, Table_IsApproved) {
   const RecordedRun a = runs_of(mlp(), "rank").at(0), b = runs_of(mlp(), "tree").at(0);
   RecordedRun wrong = b;
   RecordedValue& h = value_of(wrong, "h");
@@ -224,7 +224,7 @@ TEST_F(Record, TheTableIsTheApprovedOne) {
 // --- folders
 // -------------------------------------------------------------------------------------
 
-TEST_F(Record, AFolderWithSomethingInItIsNotTaken) {
+TEST_F(Record, FolderWithFiles_IsRefused) {
   fs::create_directories(path_);
   put(path_ + "/mine", "mine");
   EXPECT_THROW(RecordFolder(path_, "test"), Error);
@@ -232,7 +232,7 @@ TEST_F(Record, AFolderWithSomethingInItIsNotTaken) {
 }
 
 // Two runs that are started together both find it empty.
-TEST_F(Record, OfManyWhoWantAFolderOneHasIt) {
+TEST_F(Record, FolderClaimedByManyRuns_BelongsToOne) {
   constexpr int kRuns = 4;
   for (int round = 0; round < 200; ++round) {
     std::atomic<int> taken = 0, refused = 0;
@@ -244,7 +244,10 @@ TEST_F(Record, OfManyWhoWantAFolderOneHasIt) {
         folder.emplace(path_, "test");
         ++taken;
       } catch (const Error& error) {
-        refused += error.message() == "expected an empty or a new folder to record into" ? 1 : 0;
+        refused +=
+            error.message() == "expected a new or empty folder to record into, found one with files"
+                ? 1
+                : 0;
       }
       end.arrive_and_wait();
     };
@@ -258,8 +261,8 @@ TEST_F(Record, OfManyWhoWantAFolderOneHasIt) {
   }
 }
 
-// On whichever thread it comes up, the others are waited for and nothing is left.
-TEST_F(Record, WhatEndsARecordingLeavesTheRun) {
+// An exception on any thread ends all threads and leaves no record.
+TEST_F(Record, ExceptionWhileRecording_EndsTheRun) {
   const Scenario scenario = load_text(
       R"json({"version": 1, "let": {"n": 1}, "mesh": "dp=2", "tensors": {"x": {"shape": ["n"]}},
         "program": ["y = x * 2"], "sweep": {"n": [1, 2, 3, 4, 5, 6]}})json",
@@ -281,30 +284,30 @@ TEST_F(Record, WhatEndsARecordingLeavesTheRun) {
   EXPECT_FALSE(fs::exists(path_));
 }
 
-TEST_F(Record, WhatIsNotFinishedIsTakenAway) {
+TEST_F(Record, UnfinishedRecord_IsRemoved) {
   fs::create_directories(path_);
   {
     RecordFolder folder(path_, "test");
     folder.add(runs_of(mlp()).at(0));
-    expect_refused("the recording did not come to its end");
+    expect_refused("stopped before its end");
   }
   EXPECT_TRUE(fs::is_empty(path_));
 }
 
-TEST_F(Record, OnlyAWholeRecordIsRead) {
-  expect_refused("there is no such record");
+TEST_F(Record, IncompleteRecord_IsRefused) {
+  expect_refused("no such folder");
   const Recording whole = write({runs_of(mlp()).at(0)});
   const std::string values = path_ + "/" + whole.entries[0].folder + "/values.safetensors";
   const std::string good = read(values), manifest = read(path_ + "/manifest.json");
   put(values, good.substr(0, good.size() - 3));
-  expect_refused("the record is not whole");
+  expect_refused("the record is incomplete");
   fs::remove(values);
-  expect_refused("is missing from the record");
+  expect_refused("this file of the record is missing");
   put(values, good);
   put(path_ + "/manifest.json", manifest.substr(0, manifest.size() / 2));
   expect_refused("manifest.json");
   put(path_ + "/manifest.json", "{}");
-  expect_refused("no manifest of a recorded run");
+  expect_refused("expected the manifest of a recorded run");
   const auto with_version = [&](const char* version) {
     std::string other = manifest;
     other.replace(other.find("\"version\": 2"), 12, std::string("\"version\": ") + version);
@@ -320,13 +323,13 @@ TEST_F(Record, OnlyAWholeRecordIsRead) {
   put(path_ + "/manifest.json", outside);
   expect_refused("expected the name of a file");
   fs::remove(path_ + "/manifest.json");
-  expect_refused("no recorded run: there is no manifest.json in it");
+  expect_refused("expected a recorded run, found a folder without manifest.json");
   put(path_ + "/manifest.json", manifest);
   EXPECT_EQ(read_recording(path_).entries.size(), 1u);
 }
 
-// Whatever is in the files, reading them ends in a value or in an Error.
-TEST_F(Record, NonsenseInTheFilesIsAnError) {
+// Reading corrupt files gives a value or an Error, never a crash.
+TEST_F(Record, CorruptFiles_AreErrors) {
   const Recording whole = write({runs_of(mlp()).at(0)});
   const std::string folder = path_ + "/" + whole.entries[0].folder + "/";
   uint64_t draw = 1;

@@ -1,4 +1,4 @@
-// Runs that are recorded in memory, and what a comparison of two of them reports, for tests.
+// Helpers of tests: runs recorded in memory, and their comparison.
 #pragma once
 
 #include <stdexcept>
@@ -29,7 +29,7 @@ inline std::vector<RecordedRun> runs_of(const Scenario& scenario,
   return runs;
 }
 
-// Values that are no whole numbers, so that the order of a sum shows.
+// Values are not whole numbers, so that sums depend on the order.
 inline Scenario mlp() {
   return load_text(R"json({"version": 1, "mesh": "dp=2, tp=4",
     "topology": "flat(latency='5 us', bandwidth='50 GB/s')",

@@ -1,4 +1,5 @@
-// Values of two runs laid side by side, however each run has kept its own.
+// Tests the comparison of values that two runs recorded in different ways: whole, as shards, or as
+// digests.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -10,7 +11,7 @@
 namespace shardproof {
 namespace {
 
-// The same contents: all of it, or what each rank holds.
+// Returns the same contents as one whole value or as shards.
 RecordedValue in_parts(RecordedValue value, const LocalTensor& locals) {
   value.whole = false;
   value.parts.clear();
@@ -19,7 +20,7 @@ RecordedValue in_parts(RecordedValue value, const LocalTensor& locals) {
   return value;
 }
 
-// With one element at `place` of a square that is another one, on the rank that holds it.
+// Returns the value with another element at `place`, on the rank that holds it.
 void expect_no_difference_but(const Spec& spec, const Dims& place, int32_t rank) {
   std::vector<double> numbers(static_cast<size_t>(element_count(spec.shape())), 1);
   SpmdValue info;
@@ -42,16 +43,16 @@ void expect_no_difference_but(const Spec& spec, const Dims& place, int32_t rank)
   }
 }
 
-TEST(RecordedValues, HowContentsAreKeptIsNoDifference) {
+TEST(RecordedValues, WholeValueAndShards_CompareEqual) {
   const auto spec = [](const char* mesh, int64_t side) {
     return Spec::parse("dp:S(0) tp:S(1)", Mesh::parse(mesh), {side, side}, DType::f32);
   };
   expect_no_difference_but(spec("dp=2, tp=3", 6), {3, 4}, 5);
-  // Ends only where nothing is done for every two ranks.
+  // This ends in time only if the comparison is not quadratic in the ranks.
   expect_no_difference_but(spec("dp=128, tp=128", 128), {3, 4}, 3 * 128 + 4);
 }
 
-TEST(RecordedValues, ThereMayBeADigestForEachOfManyRanks) {
+TEST(RecordedValues, DigestsOfManyRanks_AreComparedFast) {
   RecordedValue a;
   for (int32_t rank = 0; rank < 1 << 17; ++rank)
     a.digests.push_back({Lanes::one(rank), static_cast<uint64_t>(rank) * 3});
@@ -62,8 +63,8 @@ TEST(RecordedValues, ThereMayBeADigestForEachOfManyRanks) {
   EXPECT_EQ(compare_seen(a, b, {}, {})->ranks, Lanes::one(5));
 }
 
-// Whatever digests look like, they tell the ranks whose digest is another one, or nobody's.
-TEST(RecordedValues, DigestsTellTheRanksThatDiffer) {
+// Ranks with a different or missing digest are reported.
+TEST(RecordedValues, Digests_GiveTheRanksThatDiffer) {
   uint64_t draw = 1;
   const auto drawn = [&](uint64_t below) {
     draw = draw * 6364136223846793005ull + 1442695040888963407ull;

@@ -7,6 +7,7 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/load/load.h"
+#include "shardproof/scenarios/record/write_file.h"
 #include "shardproof/scenarios/report/report.h"
 #include "shardproof/tests/approval.h"
 
@@ -27,7 +28,7 @@ RunResult run_corpus(const std::string& name) {
                        kRegistries);
 }
 
-// What is missed, as "what: expected, got" lines.
+// Returns the unmet expectations as lines "what: expected, got".
 std::string missed_text(const std::string& expect, const std::string& program = "\"y = x * 2\"") {
   const RunResult result = run_text(
       "{\"version\": 1, \"mesh\": \"dp=2\", \"tensors\": {\"x\": {\"shape\": [4], \"placements\": "
@@ -39,12 +40,13 @@ std::string missed_text(const std::string& expect, const std::string& program = 
   return out;
 }
 
-TEST(Expect, WhatHoldsIsSilent) {
+TEST(Expect, MetExpectations_GiveNoEntry) {
   EXPECT_EQ(missed_text(""), "");
   EXPECT_EQ(missed_text("\"verdict\": \"clean\", \"collectives\": {}, \"bytes\": {\"dp\": 0}"), "");
   EXPECT_EQ(missed_text("\"values\": {\"y\": [0, 2, 4, \"2 * 3\"]}"), "");
   EXPECT_EQ(missed_text("\"values\": {\"y\": \">= 0\"}"), "");
-  // One number is met as one in a list is: rounded to the dtype, truth and nan included.
+  // One number for all elements is compared like a number in a list: rounded to the dtype, also
+  // true and nan.
   EXPECT_EQ(missed_text("\"values\": {\"y\": 0.1, \"z\": true, \"n\": \"nan\"}",
                         "\"y = x * 0 + 0.1\", \"z = all(x >= 0)\", \"n = y * inf * 0\""),
             "");
@@ -52,7 +54,7 @@ TEST(Expect, WhatHoldsIsSilent) {
             "");
 }
 
-TEST(Expect, WhatIsMissedIsSaid) {
+TEST(Expect, UnmetExpectations_AreListed) {
   const std::string gather = "\"y = redistribute(x, dp:R)\"";
   EXPECT_EQ(missed_text("\"verdict\": \"deadlock\""), "verdict: deadlock, clean\n");
   EXPECT_EQ(missed_text("\"collectives\": {}", gather),
@@ -72,7 +74,7 @@ TEST(Expect, WhatIsMissedIsSaid) {
   EXPECT_EQ(missed_text("\"placements\": {\"y\": \"dp:R\"}"), "placements of y: R, dp:S(0)\n");
 }
 
-TEST(Expect, IntegersAreMetExactly) {
+TEST(Expect, Integers_AreComparedExactly) {
   const std::string big = "\"b = cast(x * 0, i64) + 9007199254740993\"";
   EXPECT_EQ(missed_text("\"values\": {\"b\": 9007199254740993}", big), "");
   EXPECT_EQ(missed_text("\"values\": {\"b\": \"<= 9007199254740993\"}", big), "");
@@ -84,8 +86,8 @@ TEST(Expect, IntegersAreMetExactly) {
             "b[0]: <= 9007199254740992, 9007199254740993\n");
 }
 
-// Where several kinds of finding are made, the first of which was expected.
-TEST(Report, FindingsOfAVerdictThatWasNotExpectedAreTold) {
+// Cases with several kinds of findings, of which the first was expected.
+TEST(Report, FindingsOfAnUnexpectedVerdict_ArePrinted) {
   CaseResult result;
   result.file = "f.json";
   result.status = CaseStatus::surprise;
@@ -102,7 +104,7 @@ TEST(Report, FindingsOfAVerdictThatWasNotExpectedAreTold) {
             "FAIL f.json   mismatch: two kinds of call, but not as expected\n"
             "  missing rank: rank 2 has ended\n"
             "  repeat  \n");
-  // Where another thing is missed, that alone is told.
+  // If another expectation is not met, only that is printed.
   phase.outcome.findings = {mismatch};
   phase.missed = {{"line", "3", "1"}};
   EXPECT_EQ(case_text(result, {}),
@@ -120,7 +122,7 @@ TEST(Report, TextOfFindings) {
   }
 }
 
-// The headline of a value that should lie as `placements` say and is made by `line` on every rank.
+// Returns the headline for a value with `placements` that `line` computes on every rank.
 std::string replicas_headline(const std::string& tensor, const std::string& line,
                               const std::string& placements) {
   const RunResult result =
@@ -139,7 +141,7 @@ TEST(Report, ReplicasThatDiffer_NameElementValuesAndRanks) {
   EXPECT_EQ(replicas_headline(cut, "y = x + index(dp)", "tp:S(0)"),
             "y[0, 0] should be the same on all ranks of dp: 0 on rank 0, 1 on rank 2; 8 of 8 "
             "elements differ");
-  // All digits that tell two floats apart.
+  // Values are printed with all digits that distinguish two floats.
   const std::string whole = R"json("shape": [3], "fill": "const(0.25)")json";
   EXPECT_EQ(replicas_headline(whole, "y = x + 0.000001 * index(tp)", "R"),
             "y[0] should be the same on all ranks of dp and tp: 0.25 on ranks 0 2, 0.250001 on "
@@ -157,7 +159,7 @@ TEST(Report, ReplicasThatDiffer_NameElementValuesAndRanks) {
   EXPECT_EQ(replicas_headline(whole, "y = x * 2", "R"), "");
 }
 
-TEST(Report, MistakesInAPhaseAreToldThere) {
+TEST(Report, ErrorInAPhase_HasItsPath) {
   const auto error_of = [](const std::string& program, const std::string& second) {
     const RunResult result = run_text(
         "{\"version\": 1, \"mesh\": \"dp=2\", \"tensors\": {\"x\": {\"shape\": [4], "
@@ -166,17 +168,21 @@ TEST(Report, MistakesInAPhaseAreToldThere) {
     return std::string(result.scenarios[0].cases[0].error->what());
   };
   EXPECT_EQ(error_of("\"y = x\"", "\"program\": [\"y = x\", \"z = w + y\"]"),
-            "f.json: /phases/1/program line 2, column 5: unknown name w");
+            "f.json: /phases/1/program line 2, column 5: unknown name w: no tensor, let or earlier "
+            "line has it");
   EXPECT_EQ(error_of("\"y = x\"", "\"program\": [\"y = redistribute(x, tq:R)\"]").substr(0, 55),
             "f.json: /phases/1/program line 1, column 21: no mesh ax");
   EXPECT_EQ(error_of("\"y = x\"",
                      "\"ranks\": {\"all\": [\"y = x\"]}, \"outputs\": {\"y\": \"dp:S(0)\"}, "
                      "\"truth\": [\"y = x\", \"z = w\"]"),
-            "f.json: /phases/1/truth line 2, column 5: unknown name w");
-  EXPECT_EQ(error_of("\"z = w\"", ""), "f.json: /program line 1, column 5: unknown name w");
+            "f.json: /phases/1/truth line 2, column 5: unknown name w: no tensor, let or earlier "
+            "line has it");
+  EXPECT_EQ(
+      error_of("\"z = w\"", ""),
+      "f.json: /program line 1, column 5: unknown name w: no tensor, let or earlier line has it");
 }
 
-TEST(Report, TellsOfFaultsThatNeverHappen) {
+TEST(Report, FaultsThatNeverHappen_AreListed) {
   const RunResult result = run_text(
       R"json({"version": 1, "mesh": "dp=4", "tensors": {"g": {"shape": [4]}},
           "program": ["a = redistribute(g * 2, S(0))", "b = redistribute(a, R)"],
@@ -186,7 +192,7 @@ TEST(Report, TellsOfFaultsThatNeverHappen) {
   const std::string json = json_report(result, {"0.0.0", {}});
   EXPECT_NE(json.find("\"unfired_faults\": [\n"), std::string::npos);
   EXPECT_NE(json.find("\"hang(rank=3, call=5): rank 3 makes 1 call\""), std::string::npos);
-  // Neither of a fault that happens nor of a rank that stops before it comes there.
+  // Faults that happen, and faults of a rank that stops earlier, are not listed.
   const std::string hang = R"json({"version": 1, "mesh": "dp=2", "tensors": {"g": {"shape": [4]}},
       "ranks": {"all": ["a = all_reduce(g, sum, group=dp)", "b = all_reduce(a, sum, group=dp)"]},
       "faults": ["hang(rank=1, call=1)", "skip(rank=0, call=2)"]})json";
@@ -206,7 +212,7 @@ TEST(Report, JsonAndJunit) {
   expect_approved("report/text", text_report(result, {}));
 }
 
-TEST(WholeFile, IsThereWholeOrNotAtAll) {
+TEST(WholeFile, File_IsWrittenWholeOrNotAtAll) {
   const fs::path folder =
       fs::path(testing::TempDir()) / ("shardproof_write_" + std::to_string(getpid()));
   fs::create_directories(folder);
@@ -235,7 +241,7 @@ TEST(WholeFile, IsThereWholeOrNotAtAll) {
   fs::remove_all(folder);
 }
 
-TEST(WholeFile, ALinkIsFollowed) {
+TEST(WholeFile, Link_IsFollowed) {
   const fs::path folder =
       fs::path(testing::TempDir()) / ("shardproof_link_" + std::to_string(getpid()));
   fs::create_directories(folder / "there");

@@ -1,5 +1,4 @@
-// The public safetensors format, written and read; and read by code that knows only its
-// description.
+// Tests writing and reading of safetensors files, also with an independent reader.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -38,7 +37,7 @@ const NamedTensor& named(const std::vector<NamedTensor>& tensors, const std::str
   throw std::out_of_range(name);
 }
 
-TEST(Safetensors, ReadsBackWhatItWrote) {
+TEST(Safetensors, WrittenTensors_AreReadBack) {
   const std::vector<NamedTensor> written = one_of_each();
   const std::vector<NamedTensor> read = parse_safetensors(to_safetensors(written), "f");
   ASSERT_EQ(read.size(), written.size());
@@ -59,8 +58,8 @@ TEST(Safetensors, ReadsBackWhatItWrote) {
   }
 }
 
-// By the words of the format's description: nothing of ours is called.
-TEST(Safetensors, IsTheFormatThatOthersRead) {
+// An independent reader, written from the description of the format.
+TEST(Safetensors, WrittenFile_FollowsThePublicFormat) {
   const std::string file = to_safetensors(one_of_each());
   uint64_t length = 0;
   ASSERT_GE(file.size(), 8u);
@@ -100,7 +99,7 @@ std::string file_of(const std::string& header, const std::string& data) {
   return out + header + data;
 }
 
-TEST(Safetensors, ReadsFilesOfOthers) {
+TEST(Safetensors, FileOfAnotherWriter_IsRead) {
   const std::string header =
       R"json({"__metadata__": {"format": "pt"}, "b": {"dtype": "I16", "shape": [2], "data_offsets": [0, 4]}}   )json";
   const auto tensors = parse_safetensors(file_of(header, std::string("\1\0\377\377", 4)), "f");
@@ -108,7 +107,7 @@ TEST(Safetensors, ReadsFilesOfOthers) {
   EXPECT_EQ(values_of(tensors[0].tensor), (std::vector<double>{1, -1}));
 }
 
-TEST(Safetensors, RefusesWhatIsNoSuchFile) {
+TEST(Safetensors, MalformedFile_IsRefused) {
   const auto entry = [](const std::string& dtype, const std::string& shape, const std::string& at) {
     return "{\"x\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":" + at +
            "}}";

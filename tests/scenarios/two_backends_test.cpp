@@ -1,4 +1,5 @@
-// A case on several backends: each is judged by itself, and where they disagree that is told.
+// Tests a case on several backends: each is compared with the truth, and disagreements are
+// reported.
 #include <gtest/gtest.h>
 
 #include "shardproof/backends/decorators/fault_injection.h"
@@ -10,7 +11,7 @@
 namespace shardproof {
 namespace {
 
-// The simulation, but rank 1 leaves out its first call.
+// The local backend, in which rank 1 skips its first call.
 class Forgetful : public Backend {
  public:
   std::string name() const override { return "forgetful"; }
@@ -39,9 +40,8 @@ RunResult run_on(const std::vector<std::string>& backends, const std::string& ex
   return run_scenarios({load_text(text, "f.json")}, {""}, options, registries);
 }
 
-// A process that somebody has killed looks like a rank that never comes, which the program may be
-// meant to show.
-TEST(TwoBackends, WhatAMachineLosesIsNotExpected) {
+// A killed process gives a missing rank, which must not meet an expected one.
+TEST(TwoBackends, LostProcess_DoesNotMeetAnExpectedMissingRank) {
   const Scenario scenario = load_text(R"json({"version": 1, "mesh": "dp=2",
       "tensors": {"x": {"shape": [4]}}, "ranks": {"0": ["y = all_reduce(x, sum)"], "1": ["y = x + 1"]},
       "expect": {"verdict": "missing rank"}})json",
@@ -53,16 +53,16 @@ TEST(TwoBackends, WhatAMachineLosesIsNotExpected) {
   outcome.world.broken = true;
   const std::vector<ExpectationFailure> misses = missed(phase.expect, outcome, phase.job);
   ASSERT_EQ(misses.size(), 1u);
-  EXPECT_EQ(misses[0].got, "missing rank, for a process was lost");
+  EXPECT_EQ(misses[0].got, "missing rank, because a process was lost");
 }
 
-TEST(TwoBackends, AgreementIsAsExpectedOnBoth) {
+TEST(TwoBackends, EqualOutcomes_AreAsExpected) {
   const RunResult result = run_on({"local", "local"}, "");
   ASSERT_EQ(result.scenarios[0].cases.size(), 2u);
   EXPECT_EQ(result.exit_code(), 0);
 }
 
-TEST(TwoBackends, WhatOnlyOneFindsIsASurpriseOfBothKinds) {
+TEST(TwoBackends, FindingOfOneBackend_IsUnexpectedOnTheOther) {
   const RunResult result = run_on({"local", "forgetful"}, "");
   const CaseResult& other = result.scenarios[0].cases.at(1);
   EXPECT_EQ(result.scenarios[0].cases[0].status, CaseStatus::as_expected);
@@ -71,17 +71,17 @@ TEST(TwoBackends, WhatOnlyOneFindsIsASurpriseOfBothKinds) {
   EXPECT_EQ(result.exit_code(), 1);
   const std::string report = text_report(result, {});
   EXPECT_NE(report.find("f.json on forgetful   missing rank"), std::string::npos) << report;
-  EXPECT_NE(report.find("as on local: expected clean, got missing rank"), std::string::npos)
+  EXPECT_NE(report.find(", as on local: expected clean, got missing rank"), std::string::npos)
       << report;
 }
 
-TEST(TwoBackends, AnExpectedFindingThatTheFirstDoesNotMakeIsADisagreementToo) {
+TEST(TwoBackends, ExpectedFinding_OfOneBackendOnly_IsUnexpected) {
   const RunResult result = run_on({"forgetful", "local"}, "\"verdict\": \"missing rank\"");
   EXPECT_EQ(result.scenarios[0].cases[0].status, CaseStatus::as_expected);
   EXPECT_EQ(result.scenarios[0].cases[1].status, CaseStatus::surprise);
 }
 
-// The simulation, but what rank 0 brings to its first call is not what it holds.
+// The local backend, in which rank 0 sends other values to its first call than it holds.
 class Corrupt : public Forgetful {
  public:
   std::string name() const override { return "corrupt"; }
@@ -92,8 +92,8 @@ class Corrupt : public Forgetful {
   }
 };
 
-// Without a truth each run is clean by itself.
-TEST(TwoBackends, ValuesThatDifferWithoutAReasonAreASurprise) {
+// Without a truth each run alone is clean.
+TEST(TwoBackends, UnexplainedDifference_IsUnexpected) {
   Registries registries{builtin_ops(), builtin_backends()};
   registries.backends.push_back(std::make_shared<Corrupt>());
   RunOptions options;
@@ -105,13 +105,13 @@ TEST(TwoBackends, ValuesThatDifferWithoutAReasonAreASurprise) {
   const RunResult result = run_scenarios({scenario}, {""}, options, registries);
   EXPECT_EQ(result.exit_code(), 1);
   const std::string report = text_report(result, {});
-  EXPECT_NE(report.find("values as on local: expected bit-equal ones, got 1 that differ"),
+  EXPECT_NE(report.find("differences from local: expected none without a cause, got 1"),
             std::string::npos)
       << report;
 }
 
-// Of recorded runs as well.
-TEST(TwoBackends, FindingsOfOneVerdictElsewhereAreADisagreement) {
+// Recorded runs are compared in the same way.
+TEST(TwoBackends, FindingsAtDifferentPlaces_AreUnexpected) {
   RecordedRun a;
   a.verdict = "mismatch";
   Finding& finding = a.findings.emplace_back();
@@ -133,7 +133,7 @@ TEST(TwoBackends, FindingsOfOneVerdictElsewhereAreADisagreement) {
   }
 }
 
-TEST(TwoBackends, OneBackendIsNotNamedInItsReport) {
+TEST(TwoBackends, SingleBackend_IsNotNamedInTheReport) {
   const RunResult result = run_on({"local"}, "");
   EXPECT_EQ(result.scenarios[0].cases.at(0).backend, "");
 }

@@ -383,9 +383,10 @@ TEST(NcclRun, MissingRequirement_IsRefusedInOneLine) {
   expect_refused(fake_gpu(run, "FAKE_GPU_DRIVER=12040"),
                  "the driver is for CUDA 12.4 and this build needs 13.0");
   expect_refused(fake_gpu(run + "--hosts hosts.txt"), "--hosts: the nccl backend runs on the GPUs");
-  expect_refused(fake_gpu(run + "--ranks-per-gpu 0"), "--ranks-per-gpu must be between 1 and");
+  expect_refused(fake_gpu(run + "--ranks-per-gpu 0"), "--ranks-per-gpu: expected 1 to");
   expect_refused(fake_gpu("run scenarios/corpus/collectives --ranks-per-gpu 2"),
-                 "--ranks-per-gpu is for backends of several processes; local has none");
+                 "--ranks-per-gpu needs a backend of several processes, such as --backend mpi; "
+                 "local has none");
 }
 
 TEST(NcclRun, MissingGpus_AreRefused) {
@@ -395,13 +396,13 @@ TEST(NcclRun, MissingGpus_AreRefused) {
   expect_refused(fake_gpu(run + "--processes 1 --gpus-per-process 2", "FAKE_GPU_GPUS=1"),
                  "backend nccl: 1 process with 2 GPUs each needs 2, and 1 is visible");
   expect_refused(fake_gpu(run + "--gpus-per-process 2 --ranks-per-gpu 2"),
-                 "--gpus-per-process 2 and --ranks-per-gpu 2: a process has several GPUs, or "
-                 "several processes share one");
-  expect_refused(fake_gpu(run + "--gpus-per-process 0"), "--gpus-per-process must be between 1");
+                 "--gpus-per-process 2 and --ranks-per-gpu 2: expected 1 for one of them");
+  expect_refused(fake_gpu(run + "--gpus-per-process 0"), "--gpus-per-process: expected 1 to");
   expect_refused(fake_gpu("run scenarios/corpus/collectives --gpus-per-process 2"),
-                 "--gpus-per-process is for backends of several processes; local has none");
+                 "--gpus-per-process needs a backend of several processes, such as --backend mpi; "
+                 "local has none");
   expect_refused(fake_gpu("bench --backend nccl --processes 2 --gpus-per-process 2 --ranks 3"),
-                 "--processes 2 with 2 GPUs each are more than --ranks 3");
+                 "--processes 2 with 2 GPUs each: expected at most one GPU for each of --ranks 3");
 }
 
 // Starts three processes as a user would, the first of them in the foreground.
@@ -416,8 +417,8 @@ Ran by_hand(const std::string& words, const std::string& environment = "") {
 TEST(NcclRun, ProcessesStartedByHand_MeetAtFile) {
   const Ran ran = by_hand("scenarios/corpus/collectives");
   EXPECT_EQ(ran.code, 0) << ran.out;
-  EXPECT_EQ(ran.out.find("0 surprises"), ran.out.rfind("0 surprises")) << ran.out;
-  EXPECT_NE(ran.out.find("0 surprises"), std::string::npos) << ran.out;
+  EXPECT_EQ(ran.out.find("0 unexpected results"), ran.out.rfind("0 unexpected results")) << ran.out;
+  EXPECT_NE(ran.out.find("0 unexpected results"), std::string::npos) << ran.out;
   // Each process sees only its own GPU.
   EXPECT_EQ(by_hand("scenarios/corpus/collectives", "FAKE_GPU_GPUS=1").code, 0);
   expect_refused(by_hand("scenarios/corpus/collectives", "FAKE_GPU_GPUS=2"),
@@ -450,8 +451,8 @@ TEST(NcclRun, ProcessesStartedBySrun_NeedNoOptions) {
                           "SLURM_PROCID=$i SLURM_LOCALID=$i '" FAKE_GPU_PROGRAM
                           "' run scenarios/corpus/collectives --backend nccl --ranks-per-gpu 2";
   const Ran ran = shell("for i in 0 1 2; do " + one + " & done; wait");
-  EXPECT_EQ(ran.out.find("0 surprises"), ran.out.rfind("0 surprises")) << ran.out;
-  EXPECT_NE(ran.out.find("0 surprises"), std::string::npos) << ran.out;
+  EXPECT_EQ(ran.out.find("0 unexpected results"), ran.out.rfind("0 unexpected results")) << ran.out;
+  EXPECT_NE(ran.out.find("0 unexpected results"), std::string::npos) << ran.out;
 }
 
 TEST(NcclRun, SharedGpu_IsReported) {

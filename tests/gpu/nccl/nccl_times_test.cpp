@@ -64,7 +64,7 @@ TEST(NcclTimes, Bench_StatesTimesThatIncludeLaunch) {
   const Ran ran = fake_gpu("bench --backend nccl --processes 2 -b 1K -e 1K --iters 1");
   EXPECT_EQ(ran.code, 0) << ran.out;
   EXPECT_NE(ran.out.find("# Times by the devices' own events\n"
-                         "# 2 of 2 may hold what it took to launch calls\n"),
+                         "# 2 of 2 may include the launch of calls\n"),
             std::string::npos)
       << ran.out;
 }

@@ -1,3 +1,8 @@
+// Implements write_file.h. Steps: follow links to the file that is meant, write the text to
+// PATH.PID.part beside it, rename that to PATH. Example: `--json report.json` with a link
+// report.json -> out/r.json writes out/r.json.4711.part and renames it to out/r.json.
+#include "shardproof/scenarios/record/write_file.h"
+
 #include <unistd.h>
 
 #include <cerrno>
@@ -6,7 +11,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "shardproof/scenarios/report/report.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {
@@ -17,7 +22,7 @@ namespace fs = std::filesystem;
   throw Error(ErrorKind::io, fmt::format("{}: {}", what, std::strerror(number)), {path, "", 0, 0});
 }
 
-// 0, or the errno of what failed. A full disk may show only when the file is closed.
+// Returns 0 or the errno of the call that failed. A full disk may show only in fclose.
 int write_text(const std::string& path, const std::string& text, const char* mode = "wb") {
   std::FILE* file = std::fopen(path.c_str(), mode);
   if (file == nullptr) return errno;
@@ -27,16 +32,16 @@ int write_text(const std::string& path, const std::string& text, const char* mod
   return failed;
 }
 
-// A file, which is written beside itself and then replaced; or what is written to as it is.
 struct Target {
   std::string path;
-  bool is_file = true;
+  bool is_file = true;  // false: a device or an open file, which is written directly
 };
 
-// Where a link leads, whether or not there is something: what is renamed to a link replaces it. Not
-// to a file that this process has open, as /dev/stdout does.
+// Follows symbolic links, even to a file that does not exist yet: a rename onto a link would
+// replace the link. A link into /proc, such as /dev/stdout, names a file that this process has
+// open.
 Target target_of(const std::string& path) {
-  constexpr int kMostLinks = 40;  // as the system follows
+  constexpr int kMostLinks = 40;  // the kernel's own limit
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (fs::is_directory(status)) fail(path, "cannot be written", EISDIR);
@@ -52,14 +57,13 @@ Target target_of(const std::string& path) {
 
 std::string part_path(const std::string& path) { return fmt::format("{}.{}.part", path, getpid()); }
 
-// A file that is mounted cannot be replaced, and one in a folder where nothing can be made cannot
-// be written beside; they can be written.
+// True if the rename failed because of the folder or a mount, and the file itself can be written.
 bool can_only_be_written(const std::string& path, int failed) {
   const bool by_place = failed == EBUSY || failed == EXDEV || failed == EROFS || failed == EACCES;
   return by_place && ::access(path.c_str(), W_OK) == 0;
 }
 
-// 0, or the errno of what failed.
+// Returns 0 or the errno of the call that failed.
 int replace_file(const std::string& path, const std::string& text) {
   const std::string beside = part_path(path);
   int failed = write_text(beside, text);

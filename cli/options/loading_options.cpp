@@ -1,0 +1,98 @@
+// Implements detail/loading_options.h.
+#include "shardproof/cli/options/loading_options.h"
+
+#include <charconv>
+
+#include "shardproof/backends/api/worker_pool.h"
+#include "shardproof/cli/base/console.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+namespace po = boost::program_options;
+
+// "8589934592", "8 GB", "512 MiB".
+int64_t read_bytes(const std::string& text) {
+  struct Unit {
+    std::string_view name;
+    int64_t bytes;
+  };
+  constexpr Unit kUnits[] = {{"", 1},
+                             {"B", 1},
+                             {"KB", 1000},
+                             {"MB", 1000000},
+                             {"GB", 1000000000},
+                             {"TB", 1000000000000},
+                             {"KiB", 1 << 10},
+                             {"MiB", 1 << 20},
+                             {"GiB", 1 << 30},
+                             {"TiB", int64_t{1} << 40}};
+  int64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, number);
+  std::string_view unit(read.ptr, static_cast<size_t>(end - read.ptr));
+  while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
+  for (const Unit& known : kUnits) {
+    int64_t bytes = 0;
+    if (unit != known.name || read.ec != std::errc() || number <= 0) continue;
+    if (!__builtin_mul_overflow(number, known.bytes, &bytes)) return bytes;
+  }
+  throw_bad_input("--max-bytes: expected a number of bytes such as 8GB or 512MiB, found \"{}\"",
+                  text);
+}
+
+}  // namespace
+
+int64_t read_max_bytes(const po::variables_map& given) {
+  return given.count("max-bytes") ? read_bytes(given["max-bytes"].as<std::string>()) : 0;
+}
+
+po::options_description loading_options() {
+  po::options_description options;
+  options.add_options()                                            //
+      ("set", po::value<CommandArguments>()->composing())          //
+      ("max-ranks", po::value<int64_t>()->default_value(1 << 20))  //
+      ("max-bytes", po::value<std::string>());
+  return options;
+}
+
+LoadOptions read_loading_options(const po::variables_map& given) {
+  LoadOptions options;
+  options.max_ranks = given["max-ranks"].as<int64_t>();
+  if (options.max_ranks < 1)
+    throw_bad_input("--max-ranks: expected at least 1, found {}", options.max_ranks);
+  options.max_bytes = read_max_bytes(given);
+  if (!given.count("set")) return options;
+  for (const std::string& text : given["set"].as<CommandArguments>()) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw_bad_input("--set: expected name=value, found \"{}\"", text);
+    options.set.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return options;
+}
+
+std::vector<Scenario> load_all(const std::vector<ScenarioPath>& paths, LoadOptions options,
+                               ErrorHandling refusal) {
+  std::vector<Scenario> scenarios;
+  size_t refused = 0;
+  for (const ScenarioPath& path : paths) {
+    const size_t slash = path.path.rfind('/');
+    // A file of this name is a copy of standard input, made for worker processes.
+    const bool input = path.path.substr(slash == std::string::npos ? 0 : slash + 1) == kInputPath;
+    options.folder = slash == std::string::npos || input ? "" : path.path.substr(0, slash);
+    try {
+      scenarios.push_back(path.text ? load_text(*path.text, path.file, options)
+                                    : load_file(path.path, path.file, options));
+    } catch (const Error& error) {
+      if (refusal == ErrorHandling::thrown) throw;
+      print_error(error);
+      ++refused;
+    }
+  }
+  if (refused > 0) scenarios.clear();
+  return scenarios;
+}
+
+}  // namespace shardproof
