@@ -518,8 +518,8 @@ void explain_by_provenance(const RankCase& about, const ComparedValue& value, Fi
     const bool is_long = kRunsWanted * work_of(about.ranks) > kMostWork;
     const RankProgram part =
         is_long ? up_to(about.ranks, way_to(about.ranks, value).ends) : RankProgram();
-    const RankCase shorter{about.job, about.inputs, is_long ? part : about.ranks, about.truth,
-                           about.registries};
+    const RankCase shorter{about.job,   about.inputs,     is_long ? part : about.ranks,
+                           about.truth, about.registries, about.integers};
     Explaining explaining(shorter, value);
     if (explaining.run()) {
       std::erase_if(finding.details, [](const std::string& text) {

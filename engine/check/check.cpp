@@ -33,11 +33,19 @@ class ReferenceJudge : public Judge {
   }
 };
 
+void record_integers(const JudgedProgram& program, RecordedIntegers& recorded) {
+  ReferenceJudge all;
+  program.run(all, {.records = &recorded});
+}
+
 class Check {
  public:
   Check(const Job& job, const Registries& registries)
       : job_(job),
         registries_(registries),
+        inputs_use_last_bits_(
+            std::any_of(job.inputs.begin(), job.inputs.end(),
+                        [](const JobInput& input) { return uses_last_bits(input.data); })),
         program_(JudgedProgram::make(job, registries)),
         own_(own_options()) {}
 
@@ -83,9 +91,7 @@ class Check {
   // True if equal numbers may hide a small error. Inputs count too: a small term that is added to a
   // whole number may vanish in it.
   bool may_be_rounded() const {
-    return own_.may_be_rounded() || program_->has_narrow_floats() ||
-           std::any_of(job_.inputs.begin(), job_.inputs.end(),
-                       [](const JobInput& input) { return uses_last_bits(input.data); });
+    return own_.may_be_rounded() || program_->has_narrow_floats() || inputs_use_last_bits_;
   }
   const RecordedIntegers* replacing() const { return recorded_ ? &*recorded_ : nullptr; }
   // True if other arithmetic than that of simulated ranks may have made the values.
@@ -97,7 +103,8 @@ class Check {
   void judge_in_f64();
   // The error that ended the run in f64, or "".
   std::string run_in_f64(F64Judge& judge, const F64Judge::Options& options);
-  void record_integers();
+  std::string run_in_direction(int direction, MovementJudge& moving,
+                               const RecordedIntegers* replaced);
   void run_in_other_directions(F64Judge& judge);
   void add_findings();
   std::vector<ExplainedValue> explain(const std::vector<JudgedValue>& wrong);
@@ -105,6 +112,7 @@ class Check {
 
   const Job& job_;
   const Registries& registries_;
+  const bool inputs_use_last_bits_;  // read before the inputs are cut, which reads them again
   std::unique_ptr<JudgedProgram> program_, lifted_;
   OwnDtypeJudge own_;
   Outcome outcome_;
@@ -189,7 +197,7 @@ std::string Check::run_in_f64(F64Judge& judge, const F64Judge::Options& options)
     if (!program_->ranks_move()) return error.message();
   }
   try {
-    record_integers();
+    record_integers(*program_->simulated(), recorded_.emplace());
     lifted().run(judge, {.integers = options.integers, .replaces = &*recorded_});
     return "";
   } catch (const Error& error) {
@@ -197,24 +205,35 @@ std::string Check::run_in_f64(F64Judge& judge, const F64Judge::Options& options)
   }
 }
 
-void Check::record_integers() {
-  recorded_.emplace();
-  ReferenceJudge all;
-  program_->simulated()->run(all, {.records = &*recorded_});
+// Returns the error that ended the run, or "".
+std::string Check::run_in_direction(int direction, MovementJudge& moving,
+                                    const RecordedIntegers* replaced) {
+  try {
+    const ScopedRoundingMode rounding(direction);
+    const Outcome outcome = lifted().run(moving, {.replaces = replaced});
+    return stands_still(outcome.findings) ? "the ranks reach a deadlock" : "";
+  } catch (const Error& error) {
+    return error.message();
+  }
 }
 
+// An index that is another number in this direction may end the run. Then the run is repeated with
+// the integers of the judged run, beside which movements are measured.
 void Check::run_in_other_directions(F64Judge& judge) {
   if (judge.open().empty()) return;
+  std::optional<RecordedIntegers> judged;
+  std::vector<UnmeasuredMovement> unmeasured;
   for (int direction = 0; direction < kOtherRoundings; ++direction) {
     MovementJudge moving(judge.open());
-    try {
-      const ScopedRoundingMode rounding(direction);
-      lifted().run(moving, {.replaces = replacing()});
-    } catch (const Error&) {
-      // An index is another number in this direction. The program depends on a rounding, and the
-      // other directions show by how much.
+    std::string reason = run_in_direction(direction, moving, replacing());
+    if (!reason.empty() && replacing() == nullptr) {
+      if (!judged) record_integers(lifted(), judged.emplace());
+      reason = run_in_direction(direction, moving, &*judged);
     }
+    if (const std::vector<ValueLabel> missing = moving.unmeasured(); !missing.empty())
+      add_unmeasured(missing, direction, reason, unmeasured);
   }
+  for (const UnmeasuredMovement& one : unmeasured) outcome_.notes.push_back(unmeasured_note(one));
   judge.settle();
 }
 
@@ -228,7 +247,10 @@ std::vector<ExplainedValue> Check::explain(const std::vector<JudgedValue>& wrong
     // The finding then shows the numbers of the f64 run.
   }
   ExplainingJudge explaining(wrong, lifted(),
-                             {.integers = integers(), .own = &own, .consequences = consequences()});
+                             {.integers = integers(),
+                              .replaced = replacing(),
+                              .own = &own,
+                              .consequences = consequences()});
   try {
     lifted().run(explaining, {.keeps_all = true, .integers = integers(), .replaces = replacing()});
   } catch (const Error&) {

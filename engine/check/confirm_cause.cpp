@@ -116,7 +116,7 @@ Confirmation::Confirmation(const RankCase& about, const ComparedValue& value)
   if (!moved_) return;
   try {
     moved_inputs_ = split_inputs(*moved_);
-    const RankCase moved{*moved_, moved_inputs_, about_.ranks, about_.truth, about_.registries};
+    const RankCase moved = with_moved_inputs();
     before_moved_ = distances(moved, about_.ranks);
   } catch (const Error&) {
     moved_.reset();
@@ -125,13 +125,17 @@ Confirmation::Confirmation(const RankCase& about, const ComparedValue& value)
   if (moved_ && !(before_moved_[key_] > kRight)) moved_.reset();
 }
 
+RankCase Confirmation::with_moved_inputs() const {
+  return {*moved_, moved_inputs_, about_.ranks, about_.truth, about_.registries, about_.integers};
+}
+
 std::map<std::string, double> Confirmation::distances(const RankCase& about,
                                                       const RankProgram& ranks) {
   ++runs_;
   DistanceJudge judge;
   const std::unique_ptr<JudgedProgram> program =
       make_judged_ranks(about.job, about.inputs, ranks, about.truth, about.registries);
-  if (stands_still(program->run(judge, {}).findings)) return {};
+  if (stands_still(program->run(judge, {.replaces = about.integers}).findings)) return {};
   return judge.take();
 }
 
@@ -160,8 +164,7 @@ bool Confirmation::improves(const RankCase& about, const std::map<std::string, d
 bool Confirmation::confirms(const Edit& edit) {
   if (is_spent() || !improves(about_, before_, edit)) return false;
   if (!moved_) return true;
-  const RankCase moved{*moved_, moved_inputs_, about_.ranks, about_.truth, about_.registries};
-  return improves(moved, before_moved_, edit);
+  return improves(with_moved_inputs(), before_moved_, edit);
 }
 
 bool Confirmation::confirms_resized(const std::string& let, int64_t number, const Edit& edit) {

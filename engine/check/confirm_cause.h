@@ -14,6 +14,8 @@ struct RankCase {
   const RankProgram& ranks;
   const GlobalProgram& truth;
   const Registries& registries;
+  // Whole numbers that replace those of ranks and truth, as in the run that found the value wrong.
+  const RecordedIntegers* integers = nullptr;
 };
 
 // Returns the number of elements that a run makes on all ranks, as an estimate of its cost.
@@ -45,6 +47,7 @@ class Confirmation {
  private:
   // Returns by key the distance of the ranks from one device, as a share of the largest element.
   std::map<std::string, double> distances(const RankCase& about, const RankProgram& ranks);
+  RankCase with_moved_inputs() const;
   bool improves(const RankCase& about, const std::map<std::string, double>& before,
                 const Edit& edit);
   const RankCase& about_;

@@ -85,7 +85,7 @@ std::optional<ExplainedValue> ExplainingJudge::explain(const ComparedValue& valu
   explained.finding =
       explain_difference({label, value.spec, value.global}, difference, own, reference);
   // A consequence is listed under its cause and needs no cause of its own.
-  if (source(value.global) == kNone) program_.explain(value, explained.finding);
+  if (source(value.global) == kNone) program_.explain(value, options_.replaced, explained.finding);
   return explained;
 }
 

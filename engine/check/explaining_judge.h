@@ -44,6 +44,7 @@ class ExplainingJudge : public Judge {
  public:
   struct Options {
     const std::map<ValueId, Tensor>* integers = nullptr;  // as F64Judge::Options
+    const RecordedIntegers* replaced = nullptr;           // as JudgedRun::replaces
     const DifferenceJudge* own = nullptr;                 // null: this run is in the own dtypes
     double alike = 0x1p-20;  // largest difference of two right values, by the largest element
     Consequences consequences = Consequences::of_all_values;

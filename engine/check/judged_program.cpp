@@ -5,6 +5,7 @@
 
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/execute/run_program.h"
+#include "shardproof/engine/explain/explain_precision.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
 
@@ -22,12 +23,23 @@ std::unique_ptr<JudgedProgram> JudgedProgram::make(const Job& job, const Registr
   return make_judged_ranks(job, split_inputs(job), std::move(ranks), std::move(truth), registries);
 }
 
+namespace {
+
+// The ranks' shards lie in the input as they are, so that cutting it copies nothing.
+bool shares_contents(const LocalTensor& shards, const Tensor& whole) {
+  return std::all_of(shards.blocks().begin(), shards.blocks().end(), [&](const Block& block) {
+    return block.tensor.buffer->bytes.shares_with(whole.buffer->bytes);
+  });
+}
+
+}  // namespace
+
 std::vector<LocalTensor> JudgedProgram::lifted_inputs(const Job& lifted) const {
   std::vector<LocalTensor> inputs;
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const JobInput& input = lifted.inputs[i];
-    if (input.spec.has_partial()) {
-      // Parts of an average may not be exact in narrow floats; in f64 they are.
+    // Parts of an average may not be exact in narrow floats; in f64 they are.
+    if (input.spec.has_partial() || shares_contents(inputs_[i], job_.inputs[i].data)) {
       inputs.push_back(split(input.data, input.spec, PartialFill::exact, lifted.seed));
       if (!(input.on == input.spec.mesh().ranks()))
         inputs.back() = inputs.back().restrict_to(input.on);
@@ -41,8 +53,12 @@ std::vector<LocalTensor> JudgedProgram::lifted_inputs(const Job& lifted) const {
   return inputs;
 }
 
-std::string precision_cause(const MeasuredPrecision& measured, const std::string& step) {
-  if (step.empty()) return "";
+std::string precision_cause(const MeasuredPrecision& measured, const SpmdProgram& program,
+                            const std::vector<ValueId>& targets) {
+  std::string step = narrow_step(program, targets, measured.narrowest);
+  if (step.empty())
+    step = narrow_sum(program, targets, measured.dtype, measured.precision.device_error);
+  if (step.empty()) return long_sum(program, targets, measured.precision.error);
   const std::string what = measured.nothing_left
                                ? "nothing is left of it:"
                                : fmt::format("it is {}, but", name(measured.dtype));

@@ -52,8 +52,9 @@ class JudgedProgram {
   // one device.
   virtual bool ranks_move() const = 0;
   // Adds the cause that the program shows. In rank programs a second run must confirm a cause;
-  // otherwise it becomes a hint.
-  virtual void explain(const ComparedValue& value, Finding& finding) const = 0;
+  // otherwise it becomes a hint. `replaced` is JudgedRun::replaces of the run that explains.
+  virtual void explain(const ComparedValue& value, const RecordedIntegers* replaced,
+                       Finding& finding) const = 0;
   // Returns the cause of an imprecise value, or "".
   virtual std::string cause_of(const MeasuredPrecision& measured) const = 0;
   // Returns, for rank programs, the step at which ranks leave the range of a dtype on the way to a
@@ -91,8 +92,10 @@ bool keeps(const Job& job, const std::string& name);
 std::string line_text(const std::vector<std::string>& lines, int line);
 // Throws an error of a kernel or of the reference as bad input of the listing at `path`.
 [[noreturn]] void rethrow(const Error& error, const std::string& path);
-// Returns "it is f32, but line 2 reduces over dp in bf16"; "" if there is no such step.
-std::string precision_cause(const MeasuredPrecision& measured, const std::string& step);
+// Returns the step of the ranks' program on the way to `targets` that makes them imprecise, such as
+// "it is f32, but line 2 reduces over dp in bf16"; "" if there is no such step.
+std::string precision_cause(const MeasuredPrecision& measured, const SpmdProgram& program,
+                            const std::vector<ValueId>& targets);
 bool is_narrow_float(DType dtype);
 // Returns, for each element of an input that is a partial sum, the sum of the sizes of its parts in
 // f64; empty for all other values.

@@ -83,10 +83,11 @@ class JudgedGlobal : public JudgedProgram {
   }
 
   Outcome run(Judge& judge, const JudgedRun& options) const override;
-  void explain(const ComparedValue& value, Finding& finding) const override;
+  void explain(const ComparedValue& value, const RecordedIntegers*,
+               Finding& finding) const override;
   std::string cause_of(const MeasuredPrecision& measured) const override {
     const ValueId id = parts_.placed[static_cast<size_t>(measured.global)];
-    return precision_cause(measured, narrow_step(parts_.program, {id}, measured.narrowest));
+    return precision_cause(measured, parts_.program, {id});
   }
 
  private:
@@ -190,7 +191,8 @@ Outcome JudgedGlobal::run(Judge& judge, const JudgedRun& options) const {
   return outcome;
 }
 
-void JudgedGlobal::explain(const ComparedValue& value, Finding& finding) const {
+void JudgedGlobal::explain(const ComparedValue& value, const RecordedIntegers*,
+                           Finding& finding) const {
   explain_claim({value.label, value.spec, value.global}, global_, parts_, job_, registries_.ops,
                 finding);
 }

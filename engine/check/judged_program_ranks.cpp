@@ -13,7 +13,6 @@
 #include "shardproof/engine/compare/reduction_provenance.h"
 #include "shardproof/engine/execute/run_program.h"
 #include "shardproof/engine/explain/explain.h"
-#include "shardproof/engine/explain/explain_precision.h"
 #include "shardproof/engine/explain/range_cause.h"
 #include "shardproof/engine/reference/f64_job.h"
 #include "shardproof/engine/reference/f64_program.h"
@@ -71,7 +70,8 @@ class JudgedRanks : public JudgedProgram {
   }
 
   Outcome run(Judge& judge, const JudgedRun& options) const override;
-  void explain(const ComparedValue& value, Finding& finding) const override;
+  void explain(const ComparedValue& value, const RecordedIntegers* replaced,
+               Finding& finding) const override;
   std::string cause_of(const MeasuredPrecision& measured) const override;
   std::string range_cause_of(const std::string& key) const override;
 
@@ -253,12 +253,13 @@ std::vector<ValueId> JudgedRanks::watched_at_end() const {
 
 // Causes are confirmed in f64 only. In the program's own dtypes rounding hides if an edit makes a
 // value right.
-void JudgedRanks::explain(const ComparedValue& value, Finding& finding) const {
+void JudgedRanks::explain(const ComparedValue& value, const RecordedIntegers* replaced,
+                          Finding& finding) const {
   const bool own_dtypes = any_dtype([](DType dtype) {
     return (is_floating(dtype) || is_complex(dtype)) && dtype != DType::f64 && dtype != DType::c128;
   });
   if (own_dtypes || !job_.functions.empty()) return causes_to_hints(finding);
-  explain_by_provenance({job_, inputs_, ranks_, *truth_, registries_}, value, finding);
+  explain_by_provenance({job_, inputs_, ranks_, *truth_, registries_, replaced}, value, finding);
 }
 
 // Returns the values that are the parts of an output; none for a check.
@@ -288,7 +289,7 @@ std::string JudgedRanks::cause_of(const MeasuredPrecision& measured) const {
     if (std::string cause = range_cause_of(measured.key); !cause.empty()) return cause;
   const std::vector<ValueId> targets = parts_of(measured.key);
   if (targets.empty()) return "";
-  return precision_cause(measured, narrow_step(ranks_.program, targets, measured.narrowest));
+  return precision_cause(measured, ranks_.program, targets);
 }
 
 Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "shardproof/engine/compare/perturbation.h"
 #include "shardproof/engine/compare/precision_text.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/number_text.h"
@@ -14,25 +15,27 @@
 namespace shardproof {
 namespace {
 
-std::string shown_name(const Finding& finding) {
-  return finding.name.empty() ? fmt::format("line {}", finding.line) : finding.name;
+// Returns "w_2", or "g (i=2)" if the name does not distinguish the passes. `value` is a Finding or a
+// ValueLabel.
+template <typename Value>
+std::string shown_name(const Value& value) {
+  const std::string name = value.name.empty() ? fmt::format("line {}", value.line) : value.name;
+  return value.instance.empty() ? name : fmt::format("{} ({})", name, value.instance);
 }
 
-// Returns "w_2", or "g (i=2)" if the name does not distinguish the passes.
-std::string also_text(const Finding& finding) {
-  const std::string name = shown_name(finding);
-  return finding.instance.empty() ? name : fmt::format("{} ({})", name, finding.instance);
-}
-
-// Appends "also wrong ..." to a finding; names no more than a few.
-void list_under(Finding& finding, const char* words, const std::vector<std::string>& others) {
+// Returns "a, b and 3 more"; lists at most 8 names.
+std::string list_text(const std::vector<std::string>& names) {
   constexpr size_t kShown = 8;
-  if (others.empty()) return;
-  const size_t shown = std::min(kShown, others.size());
+  const size_t shown = std::min(kShown, names.size());
   std::string text =
-      fmt::format("{} {}", words, fmt::join(others.begin(), others.begin() + shown, ", "));
-  if (shown < others.size()) text += fmt::format(" and {} more", others.size() - shown);
-  finding.details.push_back(std::move(text));
+      fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<long>(shown), ", "));
+  if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
+}
+
+// Appends "also wrong ..." to a finding.
+void list_under(Finding& finding, const char* words, const std::vector<std::string>& others) {
+  if (!others.empty()) finding.details.push_back(fmt::format("{} {}", words, list_text(others)));
 }
 
 const PrecisionLimit* limit_of(const std::string& name, const Job& job) {
@@ -82,6 +85,27 @@ UndecidedValue undecided_value(const JudgedValue& value) {
           : "rounding alone decides whether it is finite"};
 }
 
+void add_unmeasured(const std::vector<ValueLabel>& values, int direction, const std::string& reason,
+                    std::vector<UnmeasuredMovement>& to) {
+  std::vector<std::string> names;
+  for (const ValueLabel& value : values) names.push_back(shown_name(value));
+  const std::string shown = list_text(names);
+  const auto same = std::find_if(to.begin(), to.end(), [&](const UnmeasuredMovement& one) {
+    return one.values == shown && one.reason == reason;
+  });
+  if (same != to.end())
+    same->directions.push_back(direction);
+  else
+    to.push_back({shown, reason, {direction}});
+}
+
+std::string unmeasured_note(const UnmeasuredMovement& unmeasured) {
+  std::vector<std::string> directions;
+  for (const int direction : unmeasured.directions) directions.push_back(rounding_text(direction));
+  return fmt::format("the movement of {} is not measured with rounding {}: {}", unmeasured.values,
+                     fmt::join(directions, " and "), unmeasured.reason);
+}
+
 namespace {
 
 struct ListedFinding {
@@ -102,7 +126,7 @@ std::vector<Finding> list_findings(std::vector<ExplainedValue> values) {
     ExplainedValue& value = values[i];
     if (value.consequence_of >= 0) {
       place[i] = place[static_cast<size_t>(value.consequence_of)];
-      listed[place[i]].consequences.push_back(also_text(value.finding));
+      listed[place[i]].consequences.push_back(shown_name(value.finding));
       continue;
     }
     const auto same = std::find_if(listed.begin(), listed.end(), [&](const ListedFinding& one) {

@@ -10,6 +10,16 @@ namespace shardproof {
 
 UndecidedValue undecided_value(const JudgedValue& value);
 
+// Values that runs of the ranks in other rounding directions did not reach.
+struct UnmeasuredMovement {
+  std::string values, reason;   // as shown; why the runs ended
+  std::vector<int> directions;  // of perturbation.h
+};
+// Adds one direction; equal values and reasons share an entry.
+void add_unmeasured(const std::vector<ValueLabel>& values, int direction, const std::string& reason,
+                    std::vector<UnmeasuredMovement>& to);
+std::string unmeasured_note(const UnmeasuredMovement& unmeasured);
+
 // Returns one finding for each wrong value that is no consequence of another. The same line in
 // other passes of a loop is listed under its first. Requires `values` in the order of the program.
 std::vector<Finding> list_findings(std::vector<ExplainedValue> values);

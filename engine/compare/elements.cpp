@@ -38,19 +38,17 @@ void add_deviations(const std::byte* a, const std::byte* b, DType dtype, int64_t
   }
 }
 
-// The same for f64, the dtype of nearly all values of a run in f64.
-void add_f64_deviations(const double* a, const double* b, int64_t length, double share,
-                        const Deviation& at, std::vector<Deviation>& found) {
+// Does the same for f64 and f32, the dtypes of nearly all elements.
+template <typename Float>
+void add_float_deviations(const std::byte* from, const std::byte* to, int64_t length, double share,
+                          const Deviation& at, std::vector<Deviation>& found) {
+  const auto *a = reinterpret_cast<const Float*>(from), *b = reinterpret_cast<const Float*>(to);
   for (int64_t i = 0; i < length; ++i) {
-    const double size = std::fabs(b[i]);
-    if (std::fabs(a[i] - b[i]) <= share * size && size < kInfinity) continue;
-    Deviation one = at;
-    one.global += i;
-    one.local += i;
-    one.distance = distance(a[i], b[i]);
-    if (one.distance == 0) continue;
-    one.got = a[i];
-    found.push_back(one);
+    const double held = a[i], expected = b[i], size = std::fabs(expected);
+    if (std::fabs(held - expected) <= share * size && size < kInfinity) continue;
+    const double apart = distance(held, expected);
+    if (apart == 0) continue;
+    found.push_back({at.copy, at.local + i, at.global + i, apart, held});
   }
 }
 
@@ -113,19 +111,31 @@ std::vector<StoredCopy> stored_copies(const LocalTensor& value, const Spec& spec
 
 ShardRuns::ShardRuns(const Spec& spec, int64_t rank) {
   const Dims& shape = spec.shape();
-  const Dims strides = contiguous_strides(shape);
-  for (int d = 0; d < shape.size(); ++d) {
+  const Dims strides = contiguous_strides(shape), place = *spec.mesh().coordinate_of(rank);
+  const auto is_cut = [&](int d) {
+    return std::any_of(spec.placements().begin(), spec.placements().end(),
+                       [&](const Placement& placement) { return placement.is_shard(d); });
+  };
+  int last = shape.size();
+  while (last > 0 && !is_cut(last - 1)) inner_ *= shape[--last];
+  dims_.reserve(static_cast<size_t>(last));
+  for (int d = 0; d < last; ++d) {
     Dim& dim = dims_.emplace_back();
     dim.stride = strides[d];
-    for (const Run& run : spec.owned(rank, d)) {
+    if (!is_cut(d)) {
+      dim.length = shape[d];
+      if (shape[d] > 0) dim.runs.push_back({0, 0, shape[d]});
+      continue;
+    }
+    for (const Run& run : spec.owned_at(place, d)) {
       dim.runs.push_back({dim.length, run.start, run.length});
       dim.length += run.length;
     }
   }
   while (!dims_.empty()) {
-    const Dim& last = dims_.back();
+    const Dim& dim = dims_.back();
     const int64_t size = shape[static_cast<int>(dims_.size()) - 1];
-    if (last.runs.size() != 1 || last.length != size) break;
+    if (dim.runs.size() != 1 || dim.length != size) break;
     inner_ *= size;
     dims_.pop_back();
   }
@@ -171,19 +181,19 @@ double magnitude_at(const Tensor& tensor, int64_t i) {
 
 bool uses_last_bits(const Tensor& tensor) {
   constexpr uint32_t kLastBits = 0xf;
-  constexpr int64_t kBlock = 256;  // numbers looked at together
+  constexpr int64_t kBlock = 1024;  // numbers looked at together
   if (tensor.dtype != DType::f32 && tensor.dtype != DType::c64) return false;
   const Tensor own = dense(tensor);
   const int64_t count = own.elements() * (own.dtype == DType::c64 ? 2 : 1);
-  const std::byte* data = own.data();
-  for (int64_t at = 0; at < count; at += kBlock) {
-    uint32_t bits[kBlock] = {}, any = 0;
-    const auto numbers = static_cast<size_t>(std::min(kBlock, count - at));
-    std::memcpy(bits, data + at * 4, numbers * 4);
-    for (const uint32_t each : bits) any |= each;
+  const auto* bits = reinterpret_cast<const uint32_t*>(own.data());
+  int64_t at = 0;
+  for (; at + kBlock <= count; at += kBlock) {
+    uint32_t any = 0;
+    for (int64_t i = 0; i < kBlock; ++i) any |= bits[at + i];
     if ((any & kLastBits) != 0) return true;
   }
-  return false;
+  return std::any_of(bits + at, bits + count,
+                     [](uint32_t each) { return (each & kLastBits) != 0; });
 }
 
 std::vector<double> distances(const Tensor& a, const Tensor& b) {
@@ -219,6 +229,7 @@ void for_each_differing_run(const std::vector<StoredCopy>& copies, const Spec& s
                             const Tensor& expected, const Visit& visit) {
   const int64_t size = size_of(expected.dtype);
   if (expected.elements() == 0) return;
+  const std::byte* right = expected.data();
   std::map<const Block*, Tensor> of_views;
   bool goes_on = true;
   for (size_t c = 0; c < copies.size() && goes_on; ++c) {
@@ -229,7 +240,7 @@ void for_each_differing_run(const std::vector<StoredCopy>& copies, const Spec& s
     const std::byte* a = tensor->data(copies[c].slot);
     ShardRuns(spec, copies[c].ranks[0])
         .for_each([&](int64_t local, int64_t global, int64_t length) {
-          const std::byte *from = a + local * size, *to = expected.data() + global * size;
+          const std::byte *from = a + local * size, *to = right + global * size;
           if (!goes_on || std::memcmp(from, to, static_cast<size_t>(length * size)) == 0) return;
           goes_on = visit(c, from, to, local, global, length);
         });
@@ -253,9 +264,9 @@ std::vector<Deviation> deviations(const std::vector<StoredCopy>& copies, const S
                              int64_t global, int64_t length) {
                            const Deviation at{copy, local, global, 0, 0};
                            if (expected.dtype == DType::f64)
-                             add_f64_deviations(reinterpret_cast<const double*>(from),
-                                                reinterpret_cast<const double*>(to), length, share,
-                                                at, found);
+                             add_float_deviations<double>(from, to, length, share, at, found);
+                           else if (expected.dtype == DType::f32)
+                             add_float_deviations<float>(from, to, length, share, at, found);
                            else
                              add_deviations(from, to, expected.dtype, length, share, at, found);
                            return true;

@@ -276,12 +276,20 @@ Judgement F64Judge::decide(const OpenValue& value) {
   return told.judgement;
 }
 
-void F64Judge::settle() {
+namespace {
+
+std::vector<const OpenValue*> in_judged_order(const std::map<std::string, OpenValue>& open) {
   std::vector<const OpenValue*> values;
-  for (const auto& [key, value] : open_) values.push_back(&value);
+  for (const auto& [key, value] : open) values.push_back(&value);
   std::sort(values.begin(), values.end(),
             [](const OpenValue* a, const OpenValue* b) { return a->place < b->place; });
-  for (const OpenValue* value : values) decide(*value);
+  return values;
+}
+
+}  // namespace
+
+void F64Judge::settle() {
+  for (const OpenValue* value : in_judged_order(open_)) decide(*value);
   open_.clear();
 }
 
@@ -295,6 +303,7 @@ Tensor F64Judge::held(const ComparedValue& value, const ReferenceRun& reference)
 Judgement MovementJudge::judge(const ComparedValue& value, ReferenceRun& reference) {
   const auto found = open_.find(value.key);
   if (found == open_.end()) return Judgement::right;
+  measured_.insert(value.key);
   const Tensor expected = dense(reference.value(value.global));
   const LocalTensor ready = comparable(value, expected.dtype);
   std::vector<OpenElement>& elements = found->second.elements;
@@ -310,6 +319,13 @@ Judgement MovementJudge::judge(const ComparedValue& value, ReferenceRun& referen
     }
   }
   return Judgement::right;
+}
+
+std::vector<ValueLabel> MovementJudge::unmeasured() const {
+  std::vector<ValueLabel> labels;
+  for (const OpenValue* value : in_judged_order(open_))
+    if (!measured_.contains(value->about.key)) labels.push_back(value->about.label);
+  return labels;
 }
 
 }  // namespace shardproof

@@ -137,9 +137,13 @@ class MovementJudge : public Judge {
  public:
   explicit MovementJudge(std::map<std::string, OpenValue>& open) : open_(open) {}
   Judgement judge(const ComparedValue& value, ReferenceRun& reference) override;
+  // The labels of open values that no run has handed to this judge, in the order in which they were
+  // judged.
+  std::vector<ValueLabel> unmeasured() const;
 
  private:
   std::map<std::string, OpenValue>& open_;
+  std::set<std::string> measured_;  // keys
 };
 
 }  // namespace shardproof

@@ -10,6 +10,11 @@
 
 namespace shardproof {
 
+const char* rounding_text(int direction) {
+  constexpr std::array<const char*, kOtherRoundings> kTexts{"up", "down", "toward zero"};
+  return kTexts[static_cast<size_t>(direction) % kTexts.size()];
+}
+
 ScopedRoundingMode::ScopedRoundingMode(int direction) : before_(std::fegetround()) {
   constexpr std::array<int, kOtherRoundings> kModes{FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
   std::fesetround(kModes[static_cast<size_t>(direction) % kModes.size()]);

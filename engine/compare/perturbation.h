@@ -13,6 +13,8 @@ namespace shardproof {
 
 // Other rounding directions than to nearest: up, down, toward zero.
 inline constexpr int kOtherRoundings = 3;
+// "up", "down" or "toward zero".
+const char* rounding_text(int direction);
 
 // Sets the rounding direction of this thread's floating-point operations to `direction` of
 // kOtherRoundings, and restores it at destruction.

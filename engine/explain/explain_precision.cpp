@@ -7,9 +7,14 @@
 #include <set>
 
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/number_text.h"
+#include "shardproof/localtensor/collective/reduction_order.h"
 
 namespace shardproof {
 namespace {
+
+// One device that loses less than this part of one rounding to a dtype does not round to it.
+constexpr double kRoundingShare = 64;
 
 bool is_narrower(DType dtype, DType floor) {
   return is_floating(dtype) && is_floating(floor) && precision_bits(dtype) < precision_bits(floor);
@@ -27,6 +32,28 @@ std::string narrow_call(const Communicate& calls, DType floor) {
       return fmt::format("reduces over {} in {}", call.group.name(), name(call.dtype));
   }
   return "";
+}
+
+bool adds(const Collective& call) {
+  return reduces(call.kind) && is_floating(call.dtype) &&
+         (call.reduction.op == ReduceOp::sum || call.reduction.op == ReduceOp::avg);
+}
+
+bool rounds_after_each(const Collective& call) {
+  const FoldOrder order = order_of(call);
+  return order != FoldOrder::f32 && order != FoldOrder::exact && order != FoldOrder::symmetric &&
+         order != FoldOrder::nvls;
+}
+
+// Calls visit(instruction, item) for the calls on the way that add floats over ranks.
+template <typename Visit>
+void for_each_sum(const SpmdProgram& program, const std::vector<ValueId>& targets,
+                  const Visit& visit) {
+  for (const SpmdListing& listing : program.listings)
+    for (const Instr* step : steps_to(listing, targets))
+      if (const auto* calls = std::get_if<Communicate>(&step->action))
+        for (const CallItem& item : calls->items)
+          if (adds(item.collective)) visit(*step, item);
 }
 
 }  // namespace
@@ -68,6 +95,37 @@ std::string narrow_step(const SpmdProgram& program, const std::vector<ValueId>& 
                                  name(spmd_value(program, output).dtype));
     }
   return rounding;
+}
+
+std::string narrow_sum(const SpmdProgram& program, const std::vector<ValueId>& targets, DType floor,
+                       double lost) {
+  std::string found;
+  for_each_sum(program, targets, [&](const Instr& instr, const CallItem& item) {
+    const Collective& call = item.collective;
+    if (found.empty() && is_narrower(call.dtype, floor) &&
+        kRoundingShare * lost < unit_roundoff(call.dtype))
+      found = fmt::format("line {} reduces over {} in {}", instr.origin.line, call.group.name(),
+                          name(call.dtype));
+  });
+  return found;
+}
+
+std::string long_sum(const SpmdProgram& program, const std::vector<ValueId>& targets,
+                     double error) {
+  std::string found;
+  int64_t most = 1;
+  for_each_sum(program, targets, [&](const Instr& instr, const CallItem& item) {
+    const Collective& call = item.collective;
+    const int64_t size = call.group.size();
+    const double roundings = static_cast<double>(size - 1);
+    if (size <= most || !rounds_after_each(call) || roundings * unit_roundoff(call.dtype) < error)
+      return;
+    most = size;
+    found =
+        fmt::format("line {} adds {} values over {} in {} and rounds after each", instr.origin.line,
+                    grouped_number(size), call.group.name(), name(call.dtype));
+  });
+  return found;
 }
 
 }  // namespace shardproof

@@ -15,6 +15,16 @@ namespace shardproof {
 std::string narrow_step(const SpmdProgram& program, const std::vector<ValueId>& targets,
                         DType floor);
 
+// Returns the first call on the way that adds over ranks in a float dtype narrower than `floor`, as
+// above, although one device rounds to no dtype as narrow. `lost` is the error of one device, as a
+// share of the largest element.
+std::string narrow_sum(const SpmdProgram& program, const std::vector<ValueId>& targets, DType floor,
+                       double lost);
+// Returns the call on the way that adds the most values over ranks and rounds after each of them, if
+// so many roundings explain an error of `error` of the largest element: "line 2 adds 2,048 values
+// over dp in bf16 and rounds after each". Empty if no call does.
+std::string long_sum(const SpmdProgram& program, const std::vector<ValueId>& targets, double error);
+
 // Returns the instructions of a listing that lead to the targets, in program order.
 std::vector<const Instr*> steps_to(const SpmdListing& listing, const std::vector<ValueId>& targets);
 

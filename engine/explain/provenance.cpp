@@ -68,14 +68,19 @@ bool has_even_inputs(const Compute& compute, const std::vector<SpmdValue>& value
 }
 
 // Returns the placements of the results by the op's rule, for inputs placed as `given` over one
-// axis; empty if the rule states none.
+// axis; empty if the rule states none. `zeros` marks inputs that are the number 0. The rule takes
+// these for tensors, because parts of a sum may be divided by any other number.
 std::vector<Placement> ruled(const OpRecord& op, const OpCall& call, int64_t axis_size, bool even,
-                             const std::vector<Placement>& given) try {
+                             const std::vector<Placement>& given,
+                             const std::vector<bool>& zeros) try {
   if (!op.rule.strategies) return {};
   const bool cut =
       std::any_of(given.begin(), given.end(), [](const Placement& p) { return p.is_shard(); });
   if (cut && op.rule.joint) return {};
-  for (const Strategy& strategy : op.rule.strategies(call, op.infer(call), axis_size)) {
+  OpCall seen = call;
+  for (size_t i = 0; i < zeros.size(); ++i)
+    if (zeros[i]) seen.inputs[i].weak = false;
+  for (const Strategy& strategy : op.rule.strategies(seen, op.infer(call), axis_size)) {
     if (strategy.form != LocalExecution::same_op || strategy.blocks != 0) continue;
     if (strategy.cut == ShardLayout::chunks || (strategy.cut == ShardLayout::even && !even))
       continue;
@@ -87,6 +92,11 @@ std::vector<Placement> ruled(const OpRecord& op, const OpCall& call, int64_t axi
   return {};
 } catch (const Error&) {
   return {};  // attributes that fit each shard do not fit the whole value
+}
+
+bool holds_zero(const NumberValue& number) {
+  return std::count(number.values.begin(), number.values.end(), 0) > 0 ||
+         std::count(number.integers.begin(), number.integers.end(), 0) > 0;
 }
 
 std::set<ValueId> united(std::set<ValueId> a, const std::set<ValueId>& b) {
@@ -123,6 +133,7 @@ Provenance::Provenance(const SpmdProgram& program, const Mesh& mesh, const OpReg
     : program_(program),
       mesh_(mesh),
       ops_(ops),
+      is_zero_(program.values.size(), false),
       is_shared_(written_through_others(program, ops)),
       states_(program.values.size(), States(static_cast<size_t>(mesh.axis_count()))) {
   for (int axis = 0; axis < mesh.axis_count(); ++axis)
@@ -234,6 +245,7 @@ void Provenance::follow(size_t listing, size_t index, const Instr& instr) {
     for (size_t k = 0; k < made.size(); ++k)
       write(compute->outputs[k], instr.lanes, std::move(made[k]), false);
   } else if (const auto* number = std::get_if<NumberValue>(&instr.action)) {
+    is_zero_[static_cast<size_t>(number->output)] = holds_zero(*number);
     of(number->output) = axes([&](int axis) { return number_state(instr, *number, axis); });
   } else if (const auto* merge = std::get_if<Merge>(&instr.action)) {
     write(merge->output, instr.lanes, axes([&](int axis) { return merged_state(*merge, axis); }),
@@ -284,6 +296,9 @@ AxisState Provenance::compute_state(const Instr& instr, const Compute& compute, 
   if (!known || !compute.input_specs.empty()) return {AxisKind::varying, {}, sources};
   const OpRecord& op = ops_.at(compute.op);
   const bool even = has_even_inputs(compute, program_.values);
+  std::vector<bool> zeros;
+  for (const ValueId id : compute.inputs)
+    zeros.push_back(id != kNoValue && is_zero_[static_cast<size_t>(id)]);
   std::optional<Placement> result;
   for (const LaneAttrs& entry : compute.attrs) {
     LaneClasses classes(entry.lanes.intersect(instr.lanes));
@@ -294,7 +309,8 @@ AxisState Provenance::compute_state(const Instr& instr, const Compute& compute, 
       if (group.sibling_of(lanes[0]) < 0) return {AxisKind::varying, {}, sources};
       const OpCall call = whole_call(compute, entry, group.members(group.sibling_of(lanes[0])),
                                      lanes[0], given, program_.values);
-      const std::vector<Placement> made = ruled(op, call, mesh_.axis_size(axis), even, given);
+      const std::vector<Placement> made =
+          ruled(op, call, mesh_.axis_size(axis), even, given, zeros);
       if (output >= made.size() || (result && !fits(*result, made[output])))
         return {AxisKind::varying, {}, sources};
       result = made[output];

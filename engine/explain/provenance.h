@@ -72,6 +72,7 @@ class Provenance {
   Mesh mesh_;
   const OpRegistry& ops_;
   std::vector<Group> groups_;    // by axis
+  std::vector<bool> is_zero_;    // by value: a number that is 0 on some rank
   std::vector<bool> is_shared_;  // by value: its memory is shared and written in place
   std::vector<States> states_;   // by value
   std::vector<std::vector<std::vector<States>>> reads_;  // by listing, instruction, slot

@@ -267,10 +267,28 @@ bool makes_partials(const PartitionedCall& choice, const std::vector<PlacedValue
   return false;
 }
 
+namespace {
+
+bool is_zero(const Number& number) {
+  return number.is_integer() ? number.integer() == 0 : number.is_double() && number.real() == 0;
+}
+
+// Returns the call as the rule of an op sees it. The number 0 is a tensor for the rule, because parts
+// of a sum may be divided by any other number.
+OpCall call_for_rule(const OpCall& call, const std::vector<PlacedValue>& inputs) {
+  OpCall result = call;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].number && is_zero(*inputs[i].number)) result.inputs[i].weak = false;
+  return result;
+}
+
+}  // namespace
+
 std::vector<PartitionedCall> choices_of(const OpRecord& op, const OpCall& call,
                                         const std::vector<TensorMeta>& outputs,
                                         const std::vector<PlacedValue>& inputs, const Mesh& mesh) {
   const size_t axes = static_cast<size_t>(mesh.axis_count());
+  const OpCall rule_call = call_for_rule(call, inputs);
   std::vector<std::vector<Strategy>> options(axes);
   int64_t combinations = 1;
   for (size_t axis = 0; axis < axes; ++axis) {
@@ -278,7 +296,7 @@ std::vector<PartitionedCall> choices_of(const OpRecord& op, const OpCall& call,
     std::vector<Strategy>& list = options[axis];
     list.push_back(all_replicated(inputs.size(), outputs.size()));
     if (op.rule.strategies)
-      for (Strategy& strategy : op.rule.strategies(call, outputs, size))
+      for (Strategy& strategy : op.rule.strategies(rule_call, outputs, size))
         if (divides_evenly(strategy, size, call)) list.push_back(std::move(strategy));
     std::stable_sort(list.begin(), list.end(), [&](const Strategy& a, const Strategy& b) {
       return distance_on_axis(a, static_cast<int>(axis), inputs) <

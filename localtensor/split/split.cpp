@@ -58,8 +58,16 @@ std::vector<int> shard_axes(const Spec& spec) {
 std::vector<Segments> segments_of(const Spec& spec, const Dims& coordinate,
                                   Segments (*convert)(const Runs&)) {
   std::vector<Segments> by_dim;
-  for (int dim = 0; dim < spec.shape().size(); ++dim)
-    by_dim.push_back(convert(spec.owned_at(coordinate, dim)));
+  by_dim.reserve(static_cast<size_t>(spec.shape().size()));
+  for (int dim = 0; dim < spec.shape().size(); ++dim) {
+    const int64_t size = spec.shape()[dim];
+    const bool is_cut = std::any_of(spec.placements().begin(), spec.placements().end(),
+                                    [&](const Placement& p) { return p.is_shard(dim); });
+    if (is_cut || size == 0)
+      by_dim.push_back(convert(spec.owned_at(coordinate, dim)));
+    else
+      by_dim.push_back({{0, 0, size}});
+  }
   return by_dim;
 }
 

@@ -41,12 +41,11 @@ std::vector<Tensor> run_once(const OpRecord& record, const OpCall& call,
     outputs.push_back(Tensor::empty(meta.dtype, meta.shape));
     out_views.push_back(tensor_view(outputs.back(), outputs.back().mutate()));
   }
-  const Bytes workspace = Bytes::uninitialized(kernel.workspace_bytes);
-  Bytes scratch = workspace;
+  Bytes workspace = Bytes::uninitialized(kernel.workspace_bytes);
   KernelCall run;
   run.inputs = &in_views;
   run.outputs = &out_views;
-  run.workspace = kernel.workspace_bytes > 0 ? scratch.mutate() : nullptr;
+  run.workspace = kernel.workspace_bytes > 0 ? workspace.mutate() : nullptr;
   kernel.run(run);
   return outputs;
 }

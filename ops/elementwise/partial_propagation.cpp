@@ -45,7 +45,8 @@ std::vector<PartialPropagation> mul_passes(const OpCall&) {
           {{kProd, kProd}, kProd}};
 }
 // Only a divisor that is a number of the program lets partials pass. If an element of a divisor is
-// 0, the parts of a sum are infinite and add up to NaN, where one device has infinity.
+// 0, the parts of a sum are infinite and add up to NaN, where one device has infinity. The caller
+// passes the number 0 as a tensor.
 std::vector<PartialPropagation> div_passes(const OpCall& call) {
   if (!is_floating(call.inputs[0].dtype) && !is_complex(call.inputs[0].dtype)) return {};
   if (!call.inputs[1].weak) return {};

@@ -220,6 +220,17 @@ TEST(WrongClaim, ComparedWithOneDevice_IsFound) {
   }
 }
 
+// Parts of a sum over any other number add up to the quotient; over 0 they add up to NaN.
+TEST(QuotientOfPartialSum, ByNumberZero_IsReducedBefore) {
+  Job job = job_of("tp=3", {"h = x / 2", "q = x / 0", "z = x / (0 * 1.5)"});
+  add_input(job, "x", Dims{4, 6}, "tp:P(sum)");
+  const Outcome outcome = check(job, builtin_registries());
+  EXPECT_TRUE(outcome.findings.empty()) << to_string(outcome.findings.at(0));
+  EXPECT_TRUE(outcome.values.at("h").spec->has_partial());
+  EXPECT_FALSE(outcome.values.at("q").spec->has_partial());
+  EXPECT_FALSE(outcome.values.at("z").spec->has_partial());
+}
+
 // Ops along a cut dim that never need the whole value on one rank.
 struct Thrifty {
   const char* line;

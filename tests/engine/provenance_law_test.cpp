@@ -199,6 +199,22 @@ class ProvenanceLaws {
   std::map<ValueId, LocalTensor> held_;
 };
 
+ValueId value_named(const RankProgram& ranks, const std::string& name) {
+  return ranks.names.at(name).front().value;
+}
+
+// Each part over 0 is infinite or NaN: the parts no longer add up to the whole value.
+TEST(Provenance, QuotientByZero_IsNoPartialSum) {
+  Job job = job_of("tp=2", {});
+  add_input(job, "x", {4}, "P(sum)");
+  add_ranks(job, "all", Lanes::range(0, 2), {"h = x / 2", "q = x / 0", "z = x / 0.0"});
+  const RankProgram ranks = lower_ranks(job, builtin_registries().ops);
+  const Provenance provenance(ranks.program, job.meshes.at(0).second, builtin_registries().ops);
+  EXPECT_EQ(provenance.state(value_named(ranks, "h"), 0).kind, AxisKind::partial);
+  EXPECT_EQ(provenance.state(value_named(ranks, "q"), 0).kind, AxisKind::varying);
+  EXPECT_EQ(provenance.state(value_named(ranks, "z"), 0).kind, AxisKind::varying);
+}
+
 TEST(Provenance, Statements_AboutRandomRankPrograms_Hold) {
   Counts counts;
   for (uint64_t seed = 0; seed < 300; ++seed) {
