@@ -36,7 +36,7 @@ void view_flat(const Tensor& x, const Lanes& own, LocalTensor& view) {
   flat.tensor.buffer = dense ? x.buffer : contiguous_copy(x).buffer;
   if (flat.tensor.buffer->lanes.size() == 1) return;  // the lane's name does not matter for reads
   const std::shared_ptr<Buffer> theirs = std::move(flat.tensor.buffer);
-  flat.tensor.buffer = Tensor::promised(x.dtype, flat.tensor.shape, own).buffer;
+  flat.tensor.buffer = Tensor::without_contents(x.dtype, flat.tensor.shape, own).buffer;
   flat.tensor.buffer->bytes_per_lane = theirs->bytes_per_lane;
   flat.tensor.buffer->bytes = theirs->bytes;
 }
@@ -126,7 +126,7 @@ Tensor CallGroup::collective(const Collective& c, const Tensor& x, int line) {
   const int64_t count = received_elements(call, rank_->rank_);
   if (count < 0) return {};
   Tensor answer =
-      Tensor::promised(call.dtype, count == brought ? x.shape : Dims{count}, rank_->own_);
+      Tensor::without_contents(call.dtype, count == brought ? x.shape : Dims{count}, rank_->own_);
   get(answer);
   return answer;
 }
@@ -145,7 +145,7 @@ void CallGroup::send(const Tensor& x, int64_t to, const Group& group, int line) 
 
 Tensor CallGroup::recv(DType dtype, const Dims& shape, int64_t from, const Group& group, int line) {
   check_peer("from", from, group);
-  Tensor answer = Tensor::promised(dtype, shape, rank_->own_);
+  Tensor answer = Tensor::without_contents(dtype, shape, rank_->own_);
   Collective c;
   c.kind = CollectiveKind::recv;
   c.group = group;

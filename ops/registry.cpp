@@ -12,11 +12,11 @@ OpRegistry builtin_ops() {
   add_creation_ops(ops);
   add_random_ops(ops);
   add_reduction_ops(ops);
-  add_moment_ops(ops);
+  add_mean_var_ops(ops);
   add_argmax_ops(ops);
   add_softmax_ops(ops);
   add_cumsum_ops(ops);
-  add_running_ops(ops);
+  add_cumulative_ops(ops);
   add_logcumsumexp(ops);
   add_linalg_ops(ops);
   add_fourier_ops(ops);
@@ -25,11 +25,11 @@ OpRegistry builtin_ops() {
   add_einsum_ops(ops);
   add_view_ops(ops);
   add_reshape_ops(ops);
-  add_piece_ops(ops);
-  add_shift_ops(ops);
+  add_slice_cat_ops(ops);
+  add_pad_roll_ops(ops);
   add_index_ops(ops);
   add_along_dim_ops(ops);
-  add_order_ops(ops);
+  add_sort_ops(ops);
   add_norm_ops(ops);
   add_rope_ops(ops);
   add_attention_ops(ops);
@@ -39,7 +39,7 @@ OpRegistry builtin_ops() {
   add_arithmetic_formulas(ops);
   add_activation_formulas(ops);
   add_loss_formulas(ops);
-  add_move_formulas(ops);
+  add_layout_formulas(ops);
   add_reduction_formulas(ops);
   add_layer_formulas(ops);
   add_pool_formulas(ops);

@@ -14,7 +14,7 @@ enum class Checking : uint8_t { none, reference };
 // False for an in-place send: its output would overwrite what has still to be sent.
 bool can_be_checked(CollectiveKind kind, Placing placing);
 
-struct Repetition {
+struct CollectiveBenchmark {
   // Over Group::world. A `send` means that each rank sends to the next one, in a ring.
   Collective collective;
   Placing placing = Placing::apart;
@@ -22,7 +22,7 @@ struct Repetition {
   Checking checking = Checking::reference;
 };
 
-struct Repeated {
+struct BenchmarkResult {
   double seconds = 0;                      // mean time of one call
   int64_t wrong = 0;                       // output elements that are wrong
   TimedBy clock = TimedBy::world;          // the clock that measured `seconds`
@@ -32,10 +32,10 @@ struct Repeated {
 // Runs the benchmark for all ranks, if the backend runs them in this process. Else it runs for the
 // ranks of this worker, and every other worker must call it too. Throws Error(io) if a process is
 // lost.
-Repeated repeat(Backend& backend, const Repetition& repetition);
+BenchmarkResult repeat(Backend& backend, const CollectiveBenchmark& repetition);
 
 // Return the elements of a member's input, and of its output.
-int64_t brought_elements(const Collective& collective);
-int64_t taken_elements(const Collective& collective, int64_t member);
+int64_t input_elements(const Collective& collective);
+int64_t output_elements(const Collective& collective, int64_t member);
 
 }  // namespace shardproof

@@ -100,12 +100,12 @@ class WorkerPool {
   virtual void gather() = 0;
   virtual void begin(int64_t index) = 0;
   virtual void end() = 0;
-  virtual std::vector<Repeated> told() = 0;
+  virtual std::vector<BenchmarkResult> measurements() = 0;
   // Functions of a worker. `next` waits for the next case; nullopt: the run is over. `done` reports
   // the end of a case, with an error text if there is one. `tell` reports a measurement.
   virtual std::optional<int64_t> next() = 0;
   virtual void done(const std::string& trouble) = 0;
-  virtual void tell(const Repeated& repeated) = 0;
+  virtual void tell(const BenchmarkResult& repeated) = 0;
   virtual Transport& transport() = 0;
 };
 

@@ -10,13 +10,13 @@ namespace {
 
 class LocalBenchmark {
  public:
-  LocalBenchmark(Backend& backend, const Repetition& repetition)
+  LocalBenchmark(Backend& backend, const CollectiveBenchmark& repetition)
       : c_(repetition.collective), lanes_(Lanes::range(0, c_.group.size())) {
     WorldOptions options;
     options.ranks = lanes_.size();
     world_ = backend.start(options);
     context_ = &world_->open(lanes_);
-    tensors_ = crafted_tensors(repetition, lanes_);
+    tensors_ = exact_tensors(repetition, lanes_);
   }
 
   void once() {
@@ -60,12 +60,12 @@ class LocalBenchmark {
   Lanes lanes_;
   std::unique_ptr<World> world_;
   ExecutionContext* context_ = nullptr;
-  RepeatedTensors tensors_;
+  BenchmarkTensors tensors_;
 };
 
-Repeated measure_local(Backend& backend, const Repetition& repetition) {
+BenchmarkResult measure_local(Backend& backend, const CollectiveBenchmark& repetition) {
   using Clock = std::chrono::steady_clock;
-  Repeated result;
+  BenchmarkResult result;
   {
     LocalBenchmark context(backend, repetition);
     for (int i = 0; i < repetition.warmup; ++i) context.once();
@@ -82,10 +82,10 @@ Repeated measure_local(Backend& backend, const Repetition& repetition) {
 
 }  // namespace
 
-Repeated repeat(Backend& backend, const Repetition& repetition) {
+BenchmarkResult repeat(Backend& backend, const CollectiveBenchmark& repetition) {
   WorkerPool* const pool = backend.pool();
   if (pool == nullptr) return measure_local(backend, repetition);
-  return repeat_exchange(pool->transport(), repetition);
+  return run_process_benchmark(pool->transport(), repetition);
 }
 
 }  // namespace shardproof

@@ -17,7 +17,7 @@ namespace {
 // The ranks of this process, each with a call of its own.
 class ProcessBenchmark {
  public:
-  ProcessBenchmark(Transport& transport, const Repetition& repetition)
+  ProcessBenchmark(Transport& transport, const CollectiveBenchmark& repetition)
       : transport_(transport),
         c_(repetition.collective),
         blocks_(c_.group.size(), transport.processes(), transport.endpoints_each()) {
@@ -67,14 +67,14 @@ class ProcessBenchmark {
 
   int64_t count_wrong() const {
     int64_t wrong = 0;
-    for (const RepeatedTensors& tensors : tensors_)
+    for (const BenchmarkTensors& tensors : tensors_)
       wrong += shardproof::count_wrong(c_, tensors.output);
     return wrong;
   }
 
  private:
-  void add(const Repetition& repetition, int64_t rank) {
-    RepeatedTensors& tensors = tensors_.emplace_back(crafted_tensors(repetition, Lanes::one(rank)));
+  void add(const CollectiveBenchmark& repetition, int64_t rank) {
+    BenchmarkTensors& tensors = tensors_.emplace_back(exact_tensors(repetition, Lanes::one(rank)));
     Submission& submission = submissions_.emplace_back();
     submission.parties.resize(1);
     SubmittedCall& submitted = submission.parties.front();
@@ -83,7 +83,7 @@ class ProcessBenchmark {
     submitted.call.lanes = Lanes::one(rank);
     submitted.call.input = &tensors.input;
     if (!tensors.output.empty()) submitted.call.output = &tensors.output;
-    keep_views(submitted);
+    copy_views(submitted);
     parts_.push_back({&submitted, 0, rank});
   }
 
@@ -193,7 +193,7 @@ class ProcessBenchmark {
   Transport& transport_;
   const Collective& c_;
   RankBlocks blocks_;
-  std::deque<RepeatedTensors> tensors_;
+  std::deque<BenchmarkTensors> tensors_;
   std::deque<Submission> submissions_;
   std::vector<CallShare> parts_;
   int64_t round_ = 0;
@@ -223,9 +223,9 @@ std::optional<double> ProcessBenchmark::device_seconds() {
 
 }  // namespace
 
-Repeated repeat_exchange(Transport& transport, const Repetition& repetition) {
+BenchmarkResult run_process_benchmark(Transport& transport, const CollectiveBenchmark& repetition) {
   using Clock = std::chrono::steady_clock;
-  Repeated result;
+  BenchmarkResult result;
   {
     ProcessBenchmark parts(transport, repetition);
     for (int i = 0; i < repetition.warmup; ++i) parts.once();

@@ -62,7 +62,7 @@ Tensor expected_slice(const Collective& c, int64_t member, int64_t from, int64_t
     for (int64_t i = 0; i < count;) {
       const Source source = source_of(c, member, from + i);
       const int64_t length = std::min(source.length, count - i);
-      craft(c, source.member, source.index, length, to + i * size_of(c.dtype));
+      write_exact_inputs(c, source.member, source.index, length, to + i * size_of(c.dtype));
       i += length;
     }
     return slice;
@@ -74,7 +74,7 @@ Tensor expected_slice(const Collective& c, int64_t member, int64_t from, int64_t
   std::vector<Tensor> inputs;
   for (int64_t other = 0; other < c.group.size(); ++other) {
     inputs.push_back(Tensor::empty(c.dtype, Dims{count}));
-    craft(c, other, start, count, inputs.back().mutate());
+    write_exact_inputs(c, other, start, count, inputs.back().mutate());
   }
   return *reference(whole, inputs).front();
 }
@@ -114,7 +114,8 @@ LocalTensor views(const Tensor& base, const Lanes& lanes, int64_t count, F&& at)
 void fill(const Collective& c, LocalTensor& input) {
   for (Block& block : input.blocks())
     for (int64_t i = 0; i < block.lanes.size(); ++i)
-      craft(c, block.lanes[i], 0, block.tensor.elements(), block.tensor.mutate(block.slot(i)));
+      write_exact_inputs(c, block.lanes[i], 0, block.tensor.elements(),
+                         block.tensor.mutate(block.slot(i)));
 }
 
 }  // namespace
@@ -123,18 +124,19 @@ bool can_be_checked(CollectiveKind kind, Placing placing) {
   return kind != CollectiveKind::send || placing == Placing::apart;
 }
 
-int64_t brought_elements(const Collective& c) {
+int64_t input_elements(const Collective& c) {
   const bool whole = c.kind == CollectiveKind::reduce_scatter || c.kind == CollectiveKind::scatter;
   return whole ? c.group.size() * c.count : c.count;
 }
 
-int64_t taken_elements(const Collective& c, int64_t member) {
+int64_t output_elements(const Collective& c, int64_t member) {
   if (is_for_root_alone(c.kind) && member != c.root) return 0;
   const bool whole = c.kind == CollectiveKind::all_gather || c.kind == CollectiveKind::gather;
   return whole ? c.group.size() * c.count : c.count;
 }
 
-void craft(const Collective& c, int64_t member, int64_t from, int64_t count, std::byte* to) {
+void write_exact_inputs(const Collective& c, int64_t member, int64_t from, int64_t count,
+                        std::byte* to) {
   const int64_t size = size_of(c.dtype);
   std::array<std::byte, kValueCount * 16> known{};  // the widest element has 16 bytes
   for (int64_t value = 0; value < kValueCount; ++value)
@@ -144,21 +146,21 @@ void craft(const Collective& c, int64_t member, int64_t from, int64_t count, std
                 static_cast<size_t>(size));
 }
 
-RepeatedTensors crafted_tensors(const Repetition& repetition, const Lanes& lanes) {
+BenchmarkTensors exact_tensors(const CollectiveBenchmark& repetition, const Lanes& lanes) {
   const Collective& c = repetition.collective;
-  const int64_t brought = brought_elements(c), taken = taken_elements(c, c.root);
+  const int64_t brought = input_elements(c), taken = output_elements(c, c.root);
   const bool one = is_for_root_alone(c.kind);
   const Lanes takers = one ? lanes.intersect(Lanes::one(c.root)) : lanes;
   const bool apart = repetition.placing == Placing::apart;
   const int64_t room = apart ? brought : std::max(brought, taken);
   const Tensor base = Tensor::empty(c.dtype, Dims{room}, lanes, Slots::each(lanes.size()));
   const auto own = [](int64_t count) { return [count](int64_t rank) { return rank * count; }; };
-  RepeatedTensors tensors;
+  BenchmarkTensors tensors;
   tensors.input = brought == room ? LocalTensor(base) : views(base, lanes, brought, own(brought));
   fill(c, tensors.input);
   if (takers.empty()) return tensors;
   if (apart) {
-    tensors.output = LocalTensor(Tensor::promised(c.dtype, Dims{taken}, takers));
+    tensors.output = LocalTensor(Tensor::without_contents(c.dtype, Dims{taken}, takers));
   } else if (taken == room) {
     tensors.output = LocalTensor(base).restrict_to(takers);
   } else {

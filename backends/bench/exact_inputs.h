@@ -9,18 +9,18 @@ namespace shardproof {
 class Transport;  // remote/exchange/transport.h
 
 // The inputs of the ranks of `lanes`, filled, and space for their outputs.
-struct RepeatedTensors {
+struct BenchmarkTensors {
   LocalTensor input, output;
 };
-RepeatedTensors crafted_tensors(const Repetition& repetition, const Lanes& lanes);
+BenchmarkTensors exact_tensors(const CollectiveBenchmark& repetition, const Lanes& lanes);
 
 // Writes elements `from`, ... of a member's input.
-void craft(const Collective& collective, int64_t member, int64_t from, int64_t count,
-           std::byte* to);
+void write_exact_inputs(const Collective& collective, int64_t member, int64_t from, int64_t count,
+                        std::byte* to);
 // Returns the number of output elements that differ from those of `reference`.
 int64_t count_wrong(const Collective& collective, const LocalTensor& answers);
 
 // Measures the collective over the transport, for the ranks of this process.
-Repeated repeat_exchange(Transport& transport, const Repetition& repetition);
+BenchmarkResult run_process_benchmark(Transport& transport, const CollectiveBenchmark& repetition);
 
 }  // namespace shardproof

@@ -55,7 +55,7 @@ class LocalContext : public ExecutionContext {
   void pass_work(Stream& stream, const Work& work, const LaneTimes& issued, Ticket ticket);
   std::optional<Ticket> complete_if_whole_group(Call& call, StreamId stream);
   bool drop_non_members(std::span<Call> calls);
-  void take_off(Submission& submission);
+  void start_submission(Submission& submission);
   bool is_stuck() const;
   LaneTimes through() const;
 

@@ -74,8 +74,8 @@ struct BlockedRanksSurvey {
       for (StreamId id = 0; id < context.stream_count(); ++id) {
         const Stream& stream = context.at(id);
         if (stream.stuck()) continue;  // a finding about its failed call exists
-        if (stream.flying != nullptr) {
-          for (const SubmittedCall& submitted : stream.flying->parties)
+        if (stream.submission != nullptr) {
+          for (const SubmittedCall& submitted : stream.submission->parties)
             if (submitted.open > 0) add_call(context, id, submitted);
         } else if (stream.has_items()) {
           add_wait(context, id);

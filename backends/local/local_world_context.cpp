@@ -85,7 +85,7 @@ void LocalContext::push(StreamId stream, Ticket ticket,
                         std::variant<Work, Submission*, Ticket> what) {
   Stream& target = at(stream);
   target.push({ticket, std::move(what), host_time_});
-  if (target.flying == nullptr) world_.list({index_, stream});
+  if (target.submission == nullptr) world_.list({index_, stream});
 }
 
 Ticket LocalContext::launch(Work work) {
@@ -194,15 +194,15 @@ Ticket LocalContext::submit(std::span<Call> calls, StreamId id) {
     submitted.submission = &submission;
     submitted.number = {};
     submitted.separated = false;
-    keep_views(submitted);
+    copy_views(submitted);
     if (any_outside) restrict_views(submitted);
     world_.matcher().number(submitted);
   }
   const Ticket ticket = submission.ticket;
   submission.issued = host_time_;
   if (runs_at_issue(stream)) {
-    stream.flying = &submission;
-    take_off(submission);
+    stream.submission = &submission;
+    start_submission(submission);
   } else {
     push(id, ticket, &submission);
   }
@@ -221,7 +221,7 @@ bool LocalContext::drop_non_members(std::span<Call> calls) {
   return any_left || lanes_.size() > 1;
 }
 
-void LocalContext::take_off(Submission& submission) {
+void LocalContext::start_submission(Submission& submission) {
   submission.start = at(submission.stream).time;
   submission.start.raise_to(submission.issued);
   world_.matcher().start(submission);

@@ -44,7 +44,7 @@ void LocalWorld::land(Submission& submission) {
   // Keeps it: the call matcher may point at its other calls, and its stream never gets past it.
   if (submission.failed) return book_.end(submission.ticket, TicketState::failed);
   Stream& stream = context(submission.cohort).at(submission.stream);
-  stream.flying = nullptr;
+  stream.submission = nullptr;
   if (timed()) {
     stream.time.raise_to(submission.end);
     book_.end(submission.ticket, TicketState::done, submission.start, submission.end);
@@ -81,8 +81,8 @@ bool LocalWorld::run_head(TicketTable::Place place) {
   }
   stream.pop();
   if (Submission** submission = std::get_if<Submission*>(&item.what)) {
-    stream.flying = *submission;
-    owner.take_off(**submission);
+    stream.submission = *submission;
+    owner.start_submission(**submission);
     wake();
     return true;
   }
@@ -99,7 +99,7 @@ bool LocalWorld::run_head(TicketTable::Place place) {
 
 void LocalWorld::run_stream(TicketTable::Place place) {
   Stream& stream = context(place.cohort).at(place.stream);
-  while (stream.flying == nullptr && stream.has_items())
+  while (stream.submission == nullptr && stream.has_items())
     if (!run_head(place)) return;
 }
 
@@ -129,15 +129,15 @@ bool LocalWorld::step() {
     ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(pick));
     Stream& stream = context(place.cohort).at(place.stream);
     stream.listed = false;
-    if (!stream.has_items() || stream.flying != nullptr || !run_head(place)) continue;
-    if (stream.flying == nullptr && stream.has_items()) list(place);
+    if (!stream.has_items() || stream.submission != nullptr || !run_head(place)) continue;
+    if (stream.submission == nullptr && stream.has_items()) list(place);
     return true;
   }
   return false;
 }
 
 std::optional<std::vector<int32_t>> LocalWorld::take_ready_ranks() {
-  const std::optional<std::vector<int32_t>> cohorts = book_.take_ended();
+  const std::optional<std::vector<int32_t>> cohorts = book_.collect_ended_cohorts();
   if (!cohorts) return std::nullopt;
   std::vector<int32_t> ranks;
   ranks.reserve(cohorts->size());

@@ -59,7 +59,7 @@ void check_order(const ReductionSchedule& order, int nccl_version) {
 
 Environment nccl_environment(const WorkerPoolOptions& options, GpuSharing sharing, int process) {
   Environment out;
-  add_settings(out, nccl_pins(options.order));
+  add_settings(out, nccl_environment(options.order));
   // Predictions need blocking communicators, all else non-blocking ones: the variable must not
   // decide. NCCL treats an empty variable as not set.
   add_settings(out, "NCCL_COMM_BLOCKING=");

@@ -133,7 +133,7 @@ void NcclSession::await(NcclComm comm, int code) {
 // new one is valid when the old one is ready. Returns false if a peer is lost.
 bool NcclSession::comes_ready(NcclComm comm, int code) {
   for (;; code = nccl::kSuccess) {
-    const State state = look_at({comm}, code);
+    const State state = poll_communicators({comm}, code);
     if (state != State::under_way) return state == State::ready;
     std::this_thread::sleep_for(kPollInterval);
   }
@@ -183,7 +183,7 @@ NcclComm NcclSession::team(const std::vector<int>& ranks, int own) const {
   return found->second;
 }
 
-std::vector<NcclComm> NcclSession::to_simulate(const std::vector<int>& ranks) {
+std::vector<NcclComm> NcclSession::make_simulation_communicators(const std::vector<int>& ranks) {
   if (const auto found = simulated_.find(ranks); found != simulated_.end()) return found->second;
   if (aborted_) return {};
   std::vector<int> here;
@@ -201,7 +201,7 @@ std::vector<NcclComm> NcclSession::to_simulate(const std::vector<int>& ranks) {
   return simulated_[ranks] = std::move(comms);
 }
 
-NcclComm NcclSession::to_put() {
+NcclComm NcclSession::make_put_communicator() {
   SP_CHECK(ranks_.here == 1, "a process with {} GPUs puts", ranks_.here);
   if (aborted_) return nullptr;
   select(rank());
@@ -215,14 +215,14 @@ NcclComm NcclSession::to_put() {
 }
 
 // Limits the wait: peers that have given up never take part.
-std::string NcclSession::await_putting(int code) {
+std::string NcclSession::await_put_communicator(int code) {
   const Clock::time_point limit = Clock::now() + kPuttingPatience;
   while (code == nccl::kSuccess || code == nccl::kInProgress) {
     {
       const std::lock_guard<std::mutex> lock(aborting_);
       if (!aborted_) code = state_of(one_sided_);
     }
-    if (aborted_ || look_at(worlds_, nccl::kSuccess) == State::lost) return kPeerLost;
+    if (aborted_ || poll_communicators(worlds_, nccl::kSuccess) == State::lost) return kPeerLost;
     if (code == nccl::kSuccess) return {};
     if (Clock::now() > limit) return kPutHasNoEnd;
     std::this_thread::sleep_for(kPollInterval);
@@ -231,7 +231,7 @@ std::string NcclSession::await_putting(int code) {
   return detail == nullptr || *detail == 0 ? api_.error_text(code) : detail;
 }
 
-void NcclSession::give_up_putting() noexcept {
+void NcclSession::abort_put_communicator() noexcept {
   const std::lock_guard<std::mutex> lock(aborting_);
   if (!aborted_ && one_sided_ != nullptr) api_.comm_abort(one_sided_);
   one_sided_ = nullptr;
@@ -239,7 +239,7 @@ void NcclSession::give_up_putting() noexcept {
 
 // The calls of a group are in progress until those of each communicator are launched. The lock
 // keeps another thread's abort from freeing communicators that are polled here.
-NcclSession::State NcclSession::look_at(const std::vector<NcclComm>& comms, int code) {
+NcclSession::State NcclSession::poll_communicators(const std::vector<NcclComm>& comms, int code) {
   bool under_way = false;
   {
     const std::lock_guard<std::mutex> lock(aborting_);
@@ -259,11 +259,11 @@ NcclSession::State NcclSession::look_at(const std::vector<NcclComm>& comms, int 
   return State::lost;
 }
 
-NcclSession::State NcclSession::look_at_all() {
+NcclSession::State NcclSession::poll_all_communicators() {
   std::vector<NcclComm> comms = worlds_;
   for (const auto& [team, comm] : teams_) comms.push_back(comm);
   if (relies_on_putting_) comms.push_back(one_sided_);
-  return look_at(comms, nccl::kSuccess);
+  return poll_communicators(comms, nccl::kSuccess);
 }
 
 void NcclSession::abort() noexcept {

@@ -52,26 +52,30 @@ class NcclSession {
   NcclComm team(const std::vector<int>& ranks, int own) const;
   // Makes a communicator of all ranks for puts; requires one GPU in each process. If it fails, the
   // others stay usable. Returns null if a peer was lost.
-  NcclComm to_put();
+  NcclComm make_put_communicator();
   // Waits until that communicator is ready after a call that returned `code`. Returns an error
   // text; empty: none.
-  std::string await_putting(int code);
-  void rely_on_putting() { relies_on_putting_ = true; }  // from now on its errors end the session
-  void give_up_putting() noexcept;
+  std::string await_put_communicator(int code);
+  void require_put_communicator() {
+    relies_on_putting_ = true;
+  }  // from now on its errors end the session
+  void abort_put_communicator() noexcept;
   // Returns communicators of these ranks, one for each of them that is here, for predictions only:
   // NCCL simulates calls only on blocking communicators, and makes them on others. All
   // processes of these ranks call it. Empty if a peer was lost.
-  std::vector<NcclComm> to_simulate(const std::vector<int>& ranks);
-  bool simulates(const std::vector<int>& ranks) const { return simulated_.contains(ranks); }
+  std::vector<NcclComm> make_simulation_communicators(const std::vector<int>& ranks);
+  bool has_simulation_communicators(const std::vector<int>& ranks) const {
+    return simulated_.contains(ranks);
+  }
 
   enum class State { ready, under_way, lost };
   // Polls these communicators after a call that returned `code`. Lost: a peer, the network or the
   // device failed, and all communicators are aborted. Throws Error(io) if NCCL rejects the call.
-  State look_at(const std::vector<NcclComm>& comms, int code);
+  State poll_communicators(const std::vector<NcclComm>& comms, int code);
   // Sets a function that receives NCCL's error text before the abort, which may take long.
   void when_lost(std::function<void(const std::string&)> tell) { tell_ = std::move(tell); }
   // Polls all communicators: exchanges that are already in a stream may still fail.
-  State look_at_all();
+  State poll_all_communicators();
   void abort() noexcept;  // by any thread
   const std::string& trouble() const { return trouble_; }
 

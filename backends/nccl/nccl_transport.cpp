@@ -135,7 +135,7 @@ class NcclTransport : public Transport {
   void abort() noexcept override;
   void when_lost(std::function<void(const std::string&)> tell) override { tell_ = std::move(tell); }
   std::shared_ptr<DeviceMemory> memory(int endpoint) override { return gpu(endpoint).device; }
-  bool reduces_by(const Reduction& reduction, DType dtype) const override {
+  bool can_reduce(const Reduction& reduction, DType dtype) const override {
     return nccl_reduces(reduction, dtype) && has_algorithm(seat_.order, reduction, dtype);
   }
   std::string open_window(int64_t bytes) override;
@@ -273,7 +273,7 @@ void NcclTransport::start(std::span<const Exchange> exchanges) {
   const StreamsBefore streams(gpus_);
   for (const Exchange& exchange : exchanges) add(exchange);
   mark_begins();
-  if (note_state(session_->look_at(comms_, issue_all()))) mark_ends();
+  if (note_state(session_->poll_communicators(comms_, issue_all()))) mark_ends();
 }
 
 void NcclTransport::mark_begins() {
@@ -322,7 +322,7 @@ bool NcclTransport::goes_on() {
   const Clock::time_point now = Clock::now();
   if (lost_ || now < next_look_) return !lost_;
   next_look_ = now + kSessionPollInterval;
-  note_state(session_->look_at_all());
+  note_state(session_->poll_all_communicators());
   return !lost_;
 }
 
@@ -333,7 +333,7 @@ void NcclTransport::mark_ends() {
     Device& device = *it.gpu->device;
     if (is_one_sided(it.exchange)) {
       device.use(kWindowStream);
-      window_->take_out(it.exchange);
+      window_->copy_out(it.exchange);
     }
     device.use(it.exchange.stream);
     if (is_one_sided(it.exchange)) device.follow(window);
@@ -343,7 +343,7 @@ void NcclTransport::mark_ends() {
 
 bool NcclTransport::launched() {
   if (!ended_.empty()) return true;
-  if (lost_ || !note_state(session_->look_at(comms_, nccl::kSuccess))) {
+  if (lost_ || !note_state(session_->poll_communicators(comms_, nccl::kSuccess))) {
     ::sched_yield();
     return false;
   }
@@ -356,7 +356,7 @@ bool NcclTransport::done() {
     return mark.gpu->device->event_completed(mark.event);
   };
   if (!launched()) return false;
-  if (lost_ || !note_state(session_->look_at(comms_, nccl::kSuccess)) ||
+  if (lost_ || !note_state(session_->poll_communicators(comms_, nccl::kSuccess)) ||
       !std::all_of(ended_.begin(), ended_.end(), event_completed)) {
     ::sched_yield();
     return false;
@@ -434,8 +434,8 @@ std::optional<double> NcclTransport::simulate(std::span<const Exchange> parts) {
   const NcclApi& api = session_->api();
   const std::vector<int>& team = parts.front().team;
   if (api.group_simulate_end == nullptr || !is_one_collective(parts.front())) return std::nullopt;
-  if (!session_->simulates(team)) synchronize();
-  const std::vector<NcclComm> comms = session_->to_simulate(team);
+  if (!session_->has_simulation_communicators(team)) synchronize();
+  const std::vector<NcclComm> comms = session_->make_simulation_communicators(team);
   if (comms.empty()) return std::nullopt;
   SP_CHECK(comms.size() == parts.size(), "{} of {} parts are simulated", parts.size(),
            comms.size());

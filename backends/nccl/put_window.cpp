@@ -32,17 +32,18 @@ PutWindow::PutWindow(NcclSession& session, std::shared_ptr<Device> device, int64
     trouble_ = nccl_name(api) + " has no ncclPutSignal";
     return;
   }
-  for (const auto step : {&PutWindow::split_off, &PutWindow::take_memory, &PutWindow::register_it,
-                          &PutWindow::signal_next, &PutWindow::await_signal}) {
+  for (const auto step :
+       {&PutWindow::make_communicator, &PutWindow::allocate_window, &PutWindow::register_window,
+        &PutWindow::signal_next, &PutWindow::await_signal}) {
     (this->*step)();
-    if (!all_are_well()) break;
+    if (!exchange_errors()) break;
   }
   if (trouble_.empty()) {
-    session_.rely_on_putting();
+    session_.require_put_communicator();
     return;
   }
   // Kernels may wait for peers in this memory until the abort, which also frees the window.
-  session_.give_up_putting();
+  session_.abort_put_communicator();
   window_ = nullptr;
   close();
   comm_ = nullptr;
@@ -60,12 +61,12 @@ void PutWindow::close() noexcept {
   memory_ = nullptr;
 }
 
-void PutWindow::split_off() {
-  comm_ = session_.to_put();
+void PutWindow::make_communicator() {
+  comm_ = session_.make_put_communicator();
   await(nccl::kSuccess);
 }
 
-void PutWindow::take_memory() {
+void PutWindow::allocate_window() {
   const NcclApi& api = session_.api();
   device_->native_stream();  // the device is this thread's
   if (const int code = api.mem_alloc(&memory_, static_cast<size_t>(2 * bytes_));
@@ -73,7 +74,7 @@ void PutWindow::take_memory() {
     trouble_ = fmt::format("no {} bytes for a window: {}", 2 * bytes_, api.error_text(code));
 }
 
-void PutWindow::register_it() {
+void PutWindow::register_window() {
   await(session_.api().window_register(comm_, memory_, static_cast<size_t>(2 * bytes_), &window_,
                                        nccl::kSymmetric));
   // NCCL returns success without a window if peers cannot reach each other's memory.
@@ -101,21 +102,21 @@ void PutWindow::await_signal() {
 }
 
 void PutWindow::await(int code) {
-  trouble_ = comm_ == nullptr ? kPeerLost : session_.await_putting(code);
+  trouble_ = comm_ == nullptr ? kPeerLost : session_.await_put_communicator(code);
 }
 
 // Waits for what the current stream holds. Returns false if a peer is lost.
 bool PutWindow::ends(NcclComm comm, int code) {
-  NcclSession::State state = session_.look_at({comm}, code);
+  NcclSession::State state = session_.poll_communicators({comm}, code);
   while (state == NcclSession::State::under_way) {
     ::sched_yield();
-    state = session_.look_at({comm}, nccl::kSuccess);
+    state = session_.poll_communicators({comm}, nccl::kSuccess);
   }
   if (state == NcclSession::State::lost) return false;
   const int64_t end = device_->record();
   while (!device_->event_completed(end) && state != NcclSession::State::lost) {
     ::sched_yield();
-    state = session_.look_at({comm}, nccl::kSuccess);
+    state = session_.poll_communicators({comm}, nccl::kSuccess);
   }
   device_->forget(end);
   return state != NcclSession::State::lost;
@@ -124,7 +125,7 @@ bool PutWindow::ends(NcclComm comm, int code) {
 // Exchanges error texts with all processes; the first text becomes everyone's. Uses the
 // communicator of all ranks in a stream that waits for no signal. An earlier step that failed in
 // one process has ended in all when this returns.
-bool PutWindow::all_are_well() {
+bool PutWindow::exchange_errors() {
   if (session_.is_aborted()) {
     trouble_ = kPeerLost;
     return false;
@@ -166,7 +167,7 @@ int PutWindow::issue(const Exchange& e) {
                         static_cast<size_t>(e.offset), kSignal, kContext, kFlags, comm_, stream);
 }
 
-void PutWindow::take_out(const Exchange& e) {
+void PutWindow::copy_out(const Exchange& e) {
   if (e.kind == CollectiveKind::wait_signal)
     device_->copy(e.recv, static_cast<std::byte*>(memory_) + e.offset, e.count);
 }

@@ -26,17 +26,17 @@ class PutWindow {
   // Issues a put or the wait for one on the current stream. Returns NCCL's code.
   int issue(const Exchange& exchange);
   // Copies a put that has landed out of the window; enqueue it behind the wait.
-  void take_out(const Exchange& exchange);
+  void copy_out(const Exchange& exchange);
 
  private:
-  void split_off();
-  void take_memory();
-  void register_it();
+  void make_communicator();
+  void allocate_window();
+  void register_window();
   void signal_next();
   void await_signal();
   void await(int code);
   bool ends(NcclComm comm, int code);
-  bool all_are_well();
+  bool exchange_errors();
   void close() noexcept;
 
   NcclSession& session_;

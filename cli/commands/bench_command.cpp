@@ -20,8 +20,8 @@ namespace po = boost::program_options;
 constexpr Placing kPlacings[] = {Placing::apart, Placing::in_place};
 constexpr int64_t kPlacingCount = std::size(kPlacings);
 
-Repetition repetition_of(const BenchPlan& plan, int64_t index) {
-  Repetition repetition;
+CollectiveBenchmark repetition_of(const BenchPlan& plan, int64_t index) {
+  CollectiveBenchmark repetition;
   repetition.collective = plan.sizes.at(static_cast<size_t>(index / kPlacingCount));
   repetition.checking = Checking::none;
   repetition.placing = kPlacings[index % kPlacingCount];
@@ -47,25 +47,25 @@ void run_as_worker(Backend& target, const BenchPlan& plan) {
   }
 }
 
-std::vector<Repeated> measure(Backend& target, const BenchPlan& plan, int64_t index) {
+std::vector<BenchmarkResult> measure(Backend& target, const BenchPlan& plan, int64_t index) {
   WorkerPool* const pool = target.pool();
   if (pool == nullptr) return {repeat(target, repetition_of(plan, index))};
   pool->begin(index);
-  std::vector<Repeated> told = pool->told();
+  std::vector<BenchmarkResult> measurements = pool->measurements();
   pool->end();
-  return told;
+  return measurements;
 }
 
-double average(const std::vector<Repeated>& told, Averaging averaging) {
-  double sum = 0, least = told.front().seconds, most = least;
-  for (const Repeated& one : told) {
+double average(const std::vector<BenchmarkResult>& measurements, Averaging averaging) {
+  double sum = 0, least = measurements.front().seconds, most = least;
+  for (const BenchmarkResult& one : measurements) {
     sum += one.seconds;
     least = std::min(least, one.seconds);
     most = std::max(most, one.seconds);
   }
   switch (averaging) {
-    case Averaging::first: return told.front().seconds;
-    case Averaging::average: return sum / static_cast<double>(told.size());
+    case Averaging::first: return measurements.front().seconds;
+    case Averaging::average: return sum / static_cast<double>(measurements.size());
     case Averaging::least: return least;
     case Averaging::most: return most;
   }
@@ -74,29 +74,30 @@ double average(const std::vector<Repeated>& told, Averaging averaging) {
 
 // Returns the least precise clock of all processes: if one time may include a launch, the average
 // may.
-TimedBy clock_of(const std::vector<Repeated>& told) {
-  const auto any = [&told](TimedBy clock) {
-    return std::any_of(told.begin(), told.end(),
-                       [clock](const Repeated& one) { return one.clock == clock; });
+TimedBy clock_of(const std::vector<BenchmarkResult>& measurements) {
+  const auto any = [&measurements](TimedBy clock) {
+    return std::any_of(measurements.begin(), measurements.end(),
+                       [clock](const BenchmarkResult& one) { return one.clock == clock; });
   };
   if (any(TimedBy::world)) return TimedBy::world;
   return any(TimedBy::device_and_launch) ? TimedBy::device_and_launch : TimedBy::device;
 }
 
-BenchSide bench_side_of(const std::vector<Repeated>& told, const BenchPlan& plan, int64_t index) {
+BenchSide bench_side_of(const std::vector<BenchmarkResult>& measurements, const BenchPlan& plan,
+                        int64_t index) {
   BenchSide side;
-  side.seconds = average(told, plan.averaging);
-  side.clock = clock_of(told);
+  side.seconds = average(measurements, plan.averaging);
+  side.clock = clock_of(measurements);
   if (repetition_of(plan, index).checking == Checking::none) return side;
   side.wrong = 0;
-  for (const Repeated& one : told) *side.wrong += one.wrong;
+  for (const BenchmarkResult& one : measurements) *side.wrong += one.wrong;
   return side;
 }
 
 BenchRow measure_row(Backend& target, const BenchPlan& plan, int64_t row) {
   BenchRow measured;
   measured.collective = plan.sizes[static_cast<size_t>(row)];
-  const std::vector<Repeated> apart = measure(target, plan, row * kPlacingCount);
+  const std::vector<BenchmarkResult> apart = measure(target, plan, row * kPlacingCount);
   measured.apart = bench_side_of(apart, plan, row * kPlacingCount);
   measured.expected_seconds = apart.front().expected_seconds;
   const int64_t in_place = row * kPlacingCount + 1;
@@ -124,9 +125,9 @@ BenchHead head_of(const Backend& target, const BenchPlan& plan, int processes) {
 }
 
 std::vector<BenchRow> measure_all(Backend& target, const BenchPlan& plan, const BenchHead& head,
-                                  bool told) {
+                                  bool measurements) {
   const auto tell = [&](const std::string& text) {
-    if (told) print_out(text);
+    if (measurements) print_out(text);
   };
   tell(bench_head_text(head));
   std::vector<BenchRow> rows;
@@ -159,7 +160,7 @@ int bench_as_worker(const CommandArguments& words, const po::variables_map& give
   const BenchPlan plan = read_bench_plan(given);
   const int64_t ranks = plan.sizes.front().group.size();
   WorkerPoolRequest request{"bench", words, given, seat, ranks};
-  request.terms = terms_of(given);
+  request.terms = agreed_options(given);
   const PoolRole role = attach_processes(registries, options, request);
   Backend& target = backend_named(registries, plan.backend);
   if (role == PoolRole::follows) {

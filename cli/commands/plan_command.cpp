@@ -81,7 +81,7 @@ int plan_command(const CommandArguments& words, const Registries&) {
     throw_bad_input(
         "plan: expected a shape and a dtype, as in shardproof plan \"1024,512\" f32 ...");
   const Dims shape = read_shape(tensor[0]);
-  const DType dtype = dtype_named(tensor[1]);
+  const DType dtype = parse_dtype_name(tensor[1]);
   const std::string mesh_text = needed(given, "mesh"), from_text = needed(given, "from"),
                     to_text = needed(given, "to");
   const Mesh mesh = of_option("mesh", [&] { return Mesh::parse(mesh_text); });

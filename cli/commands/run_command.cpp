@@ -338,7 +338,7 @@ int run_as_worker(const CommandArguments& words, const po::variables_map& given,
   WorkerPoolRequest request{"run", words, given, role, most_ranks(scenarios), options.order};
   for (const ScenarioPath& path : paths)
     if (path.text) request.input = path.text;
-  request.terms = terms_of(given);
+  request.terms = agreed_options(given);
   add_files(request.terms, paths);
   if (attach_processes(registries, options, request) == PoolRole::follows) {
     run_scenarios_as_worker(scenarios, options, registries);

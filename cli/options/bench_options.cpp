@@ -96,9 +96,10 @@ int64_t read_ranks(const po::variables_map& given) {
   constexpr int kByDefault = 2;
   const int gpus = gpus_per_process(given);
   if (!given.count("ranks") && given.count("processes"))
-    return int64_t{possible_processes(given["processes"].as<int>())} * gpus;
+    return int64_t{check_process_count(given["processes"].as<int>())} * gpus;
   if (!given.count("ranks"))
-    return processes_beside() > 0 ? processes_beside() * gpus : std::max(kByDefault, gpus);
+    return launched_process_count() > 0 ? launched_process_count() * gpus
+                                        : std::max(kByDefault, gpus);
   return read_number(given, "ranks", 1, 1 << 20);
 }
 

@@ -120,7 +120,7 @@ int gpus_per_process(const po::variables_map& given) {
   return gpus;
 }
 
-int possible_processes(int processes) {
+int check_process_count(int processes) {
   if (processes < 1 || processes > kMaxProcesses)
     throw_bad_input("--processes: expected 1 to {}, found {}", kMaxProcesses, processes);
   return processes;
@@ -182,7 +182,7 @@ WorkerPoolOptions read_pool_options(const WorkerPoolRequest& request) {
   WorkerPoolOptions pool;
   pool.timeout_seconds = read_timeout(given["timeout"].as<std::string>());
   read_gpus(pool, given);
-  pool.processes = possible_processes(read_processes(request, pool.gpus_per_process));
+  pool.processes = check_process_count(read_processes(request, pool.gpus_per_process));
   if (given.count("hosts")) pool.host_file = given["hosts"].as<std::string>();
   pool.order = request.order;
   pool.terms = request.terms;
@@ -209,7 +209,7 @@ WorkerPoolOptions read_pool_options(const WorkerPoolRequest& request) {
 
 }  // namespace
 
-std::map<std::string, std::string> terms_of(const po::variables_map& given) {
+std::map<std::string, std::string> agreed_options(const po::variables_map& given) {
   constexpr const char* kOwn[] = {"path",  "process",      "processes", "rendezvous",
                                   "hosts", "nccl-library", "json",      "junit",
                                   "jobs",  "record",       kJoinOption};

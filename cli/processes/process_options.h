@@ -16,7 +16,7 @@ boost::program_options::options_description pool_options();
 // Returns --gpus-per-process, 1 by default. Throws Error(bad_input) outside 1 .. 4096.
 int gpus_per_process(const boost::program_options::variables_map& given);
 // Returns `processes`. Throws Error(bad_input) outside 1 .. 4096.
-int possible_processes(int processes);
+int check_process_count(int processes);
 // Replaces backends that load libraries by ones with --nccl-library and --matmul-precision.
 void use_libraries(Registries& registries, const boost::program_options::variables_map& given);
 // Returns --matmul-precision, by default the highest. Throws Error(bad_input).
@@ -40,7 +40,8 @@ std::vector<std::string> read_backends(const std::string& text, const Registries
                                        Availability viability);
 // Returns the options that must be equal in all processes: all except those about this process and
 // about its outputs.
-std::map<std::string, std::string> terms_of(const boost::program_options::variables_map& given);
+std::map<std::string, std::string> agreed_options(
+    const boost::program_options::variables_map& given);
 enum class PoolRole : uint8_t {
   leads,    // this process coordinates the run, alone or with workers
   follows,  // this process is a worker

@@ -163,7 +163,7 @@ int run_worker(const ProcessRole& role, const Seated& run) {
   try {
     return run(role);
   } catch (const Error& error) {
-    decline(role.address, role.process, error);
+    report_unfit(role.address, role.process, error);
     return 2;
   }
 }
@@ -192,7 +192,7 @@ int run_leader(const JoinRequest& request, const Seated& run) {
       request.number_here ? *request.number_here : number_on_this_machine(request.rendezvous);
   role.place->await(role.processes - 1);
   const int code = run_and_report_errors([&] { return run(role); });
-  if (role.place->socket() >= 0) dismiss(*role.place);
+  if (role.place->socket() >= 0) close_unstarted(*role.place);
   return code;
 }
 
@@ -225,7 +225,7 @@ po::options_description role_options() {
   return options;
 }
 
-int processes_beside() {
+int launched_process_count() {
   const std::optional<ExternalStart> started = find_external_start();
   return started ? started->processes : 0;
 }

@@ -52,6 +52,6 @@ int run_in_role(const boost::program_options::variables_map& given, const std::s
                 const Registries& registries, const Seated& run);
 
 // Returns the number of processes that mpirun or srun started, including this one, or 0.
-int processes_beside();
+int launched_process_count();
 
 }  // namespace shardproof

@@ -211,7 +211,7 @@ std::string Check::run_in_direction(int direction, MovementJudge& moving,
   try {
     const ScopedRoundingMode rounding(direction);
     const Outcome outcome = lifted().run(moving, {.replaces = replaced});
-    return stands_still(outcome.findings) ? "the ranks reach a deadlock" : "";
+    return has_unfinished_ranks(outcome.findings) ? "the ranks reach a deadlock" : "";
   } catch (const Error& error) {
     return error.message();
   }

@@ -135,7 +135,7 @@ std::map<std::string, double> Confirmation::distances(const RankCase& about,
   DistanceJudge judge;
   const std::unique_ptr<JudgedProgram> program =
       make_judged_ranks(about.job, about.inputs, ranks, about.truth, about.registries);
-  if (stands_still(program->run(judge, {.replaces = about.integers}).findings)) return {};
+  if (has_unfinished_ranks(program->run(judge, {.replaces = about.integers}).findings)) return {};
   return judge.take();
 }
 

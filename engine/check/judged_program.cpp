@@ -106,7 +106,7 @@ std::vector<double> input_part_sizes(const Job& job, const GlobalProgram& progra
   return part_sizes(split(input.data, input.spec, PartialFill::exact, job.seed), input.spec);
 }
 
-bool stands_still(const std::vector<Finding>& findings) {
+bool has_unfinished_ranks(const std::vector<Finding>& findings) {
   return std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
     return finding.verdict == Verdict::mismatch || finding.verdict == Verdict::deadlock ||
            finding.verdict == Verdict::missing_rank || finding.verdict == Verdict::not_a_member;

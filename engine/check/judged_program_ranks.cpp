@@ -318,7 +318,7 @@ Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {
     throw;
   }
   Outcome outcome = std::move(run.outcome);
-  const bool ended = !stands_still(outcome.findings);
+  const bool ended = !has_unfinished_ranks(outcome.findings);
   if (options.reports) add_infos(run, outcome);
   if (ended) {
     // Shapes are checked after the run. A rank that makes another call than the others, or none,

@@ -15,8 +15,8 @@
 namespace shardproof {
 namespace {
 
-// Returns "w_2", or "g (i=2)" if the name does not distinguish the passes. `value` is a Finding or a
-// ValueLabel.
+// Returns "w_2", or "g (i=2)" if the name does not distinguish the passes. `value` is a Finding or
+// a ValueLabel.
 template <typename Value>
 std::string shown_name(const Value& value) {
   const std::string name = value.name.empty() ? fmt::format("line {}", value.line) : value.name;

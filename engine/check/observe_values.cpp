@@ -80,7 +80,7 @@ class EndOfRun {
       info.origin.line = part.line;
       const LocalTensor value = run_.value(part.value);
       const LocalTensor own = value.empty() ? value : value.restrict_to(part.lanes);
-      if (!is_made(own)) continue;
+      if (!has_all_contents(own)) continue;
       into.push_back(record_value(info, std::nullopt, own));
       into.back().added = any_added(parts);
     }

@@ -172,12 +172,12 @@ std::optional<Spec> find_matching_spec(const LocalTensor& value, const Spec& dec
   return found.front();
 }
 
-bool is_made(const LocalTensor& value) {
+bool has_all_contents(const LocalTensor& value) {
   return !value.empty() && std::all_of(value.blocks().begin(), value.blocks().end(),
                                        [](const Block& b) { return has_contents(b.tensor); });
 }
 
-std::optional<Tensor> whole_of(const LocalTensor& value, const Spec& spec) {
+std::optional<Tensor> assemble_if_complete(const LocalTensor& value, const Spec& spec) {
   std::set<Dims> held;
   for (const Block& block : value.blocks())
     for (int64_t i = 0; i < block.lanes.size(); ++i) {

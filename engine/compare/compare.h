@@ -58,11 +58,11 @@ struct ReplicaDifference {
 std::optional<ReplicaDifference> compare_replicas(const LocalTensor& value, const Spec& spec);
 
 // True if the value has blocks, all with contents.
-bool is_made(const LocalTensor& value);
+bool has_all_contents(const LocalTensor& value);
 
 // Returns the assembled value; nullopt if a shard or a part is on no rank of `value`, or a shape is
 // not that of the spec.
-std::optional<Tensor> whole_of(const LocalTensor& value, const Spec& spec);
+std::optional<Tensor> assemble_if_complete(const LocalTensor& value, const Spec& spec);
 
 // Returns got / expected if it is the same for all elements.
 std::optional<double> constant_ratio(const Difference& difference);

@@ -71,7 +71,7 @@ LocalTensor all_reduced(const LocalTensor& value, Collective call) {
   }
   std::vector<Block> reduced;
   for (const auto& [shape, lanes] : by_shape) {
-    LocalTensor flat(promise_block(call.dtype, Dims{element_count(shape)}, lanes));
+    LocalTensor flat(block_without_contents(call.dtype, Dims{element_count(shape)}, lanes));
     adopt(flat, value.restrict_to(lanes));
     call.count = element_count(shape);
     LocalTensor one = reference(call, flat);

@@ -31,7 +31,7 @@ Lanes ranks_of_same_part(int32_t rank, const Spec& spec) {
 
 void keep_wholes(const LocalTensor& value, const Spec& spec, ValueInfo& info) {
   const std::optional<ReplicaDifference> difference = compare_replicas(value, spec);
-  std::optional<Tensor> whole = whole_of(value, spec);
+  std::optional<Tensor> whole = assemble_if_complete(value, spec);
   if (!whole) return;
   if (!difference) {
     info.value = std::move(whole);
@@ -41,7 +41,8 @@ void keep_wholes(const LocalTensor& value, const Spec& spec, ValueInfo& info) {
   for (int64_t i = 0; i < difference->ranks.size(); ++i) {
     const Lanes own = Lanes::one(difference->ranks[i]);
     const Lanes others = ranks_of_same_part(own[0], spec).minus(own);
-    if (std::optional<Tensor> with = whole_of(value.restrict_to(value.lanes().minus(others)), spec))
+    if (std::optional<Tensor> with =
+            assemble_if_complete(value.restrict_to(value.lanes().minus(others)), spec))
       info.copies.push_back({own, std::move(*with)});
   }
 }
@@ -52,7 +53,7 @@ void store_output(const LocalTensor& value, const std::optional<Spec>& spec, Val
   const LocalTensor made = made_part(value);
   if (made.empty()) return;
   if (spec) return keep_wholes(made, *spec, info);
-  for (RecordedShard& copy : each_copy(made)) info.copies.push_back(std::move(copy));
+  for (RecordedShard& copy : stored_parts(made)) info.copies.push_back(std::move(copy));
   std::sort(info.copies.begin(), info.copies.end(),
             [](const RecordedShard& a, const RecordedShard& b) { return a.lanes[0] < b.lanes[0]; });
 }

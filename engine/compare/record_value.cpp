@@ -104,7 +104,7 @@ void fill_unwritten(const LocalTensor& value) {
 
 }  // namespace
 
-std::vector<RecordedShard> each_copy(const LocalTensor& value) {
+std::vector<RecordedShard> stored_parts(const LocalTensor& value) {
   std::vector<RecordedShard> parts;
   for (const Block& block : value.blocks()) {
     std::map<int64_t, std::vector<int32_t>> ranks;
@@ -137,7 +137,7 @@ RecordedValue record_value(const SpmdValue& info, const std::optional<Spec>& spe
   if (seen.whole)
     seen.parts.push_back({value.lanes(), recorded_whole(value, *spec)});
   else
-    seen.parts = each_copy(value);
+    seen.parts = stored_parts(value);
   return seen;
 }
 

@@ -17,6 +17,6 @@ RecordedValue record_value(const SpmdValue& info, const std::optional<Spec>& spe
                            const LocalTensor& value);
 
 // Returns each stored copy once with the ranks that hold it, in order of their first ranks.
-std::vector<RecordedShard> each_copy(const LocalTensor& value);
+std::vector<RecordedShard> stored_parts(const LocalTensor& value);
 
 }  // namespace shardproof

@@ -14,8 +14,8 @@
 
 namespace shardproof {
 
-Block promise_block(DType dtype, const Dims& shape, const Lanes& lanes) {
-  return {lanes, Tensor::promised(dtype, shape, lanes)};
+Block block_without_contents(DType dtype, const Dims& shape, const Lanes& lanes) {
+  return {lanes, Tensor::without_contents(dtype, shape, lanes)};
 }
 
 bool has_contents(const Tensor& tensor) {
@@ -138,7 +138,7 @@ LocalTensor fork(const LocalTensor& value, const Lanes& lanes) {
   for (const Block& block : value.blocks()) {
     const Lanes here = block.lanes.intersect(lanes);
     if (here.empty()) continue;
-    Block copy = promise_block(block.tensor.dtype, block.tensor.shape, here);
+    Block copy = block_without_contents(block.tensor.dtype, block.tensor.shape, here);
     LocalTensor target(copy);
     Buffer& buffer = *copy.tensor.buffer;
     if (whole_buffer(block.tensor) &&

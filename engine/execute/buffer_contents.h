@@ -7,7 +7,7 @@
 namespace shardproof {
 
 // Returns a block with a new buffer that has no contents yet.
-Block promise_block(DType dtype, const Dims& shape, const Lanes& lanes);
+Block block_without_contents(DType dtype, const Dims& shape, const Lanes& lanes);
 // True if the buffer has contents, or needs none because it has no elements.
 bool has_contents(const Tensor& tensor);
 // Fills a buffer that was read before anything wrote it: NaN in floating types, bytes 0xA5 in

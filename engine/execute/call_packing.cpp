@@ -122,18 +122,19 @@ Call context_call(const CallItem& item, const LocalTensor& input, const Lanes& o
   return call;
 }
 
-LocalTensor promise_flat_input(const CallItem& item, const LocalTensor& input) {
+LocalTensor flat_input_without_contents(const CallItem& item, const LocalTensor& input) {
   std::vector<Block> blocks;
   const Collective c = collective_of(item);
   for (const Block& block : input.blocks()) {
     int64_t count = block.tensor.elements();
     if (item.step)
       count = c.kind == CollectiveKind::reduce_scatter ? c.group.size() * c.count : c.count;
-    blocks.push_back(promise_block(block.tensor.dtype, Dims{count}, block.lanes));
+    blocks.push_back(block_without_contents(block.tensor.dtype, Dims{count}, block.lanes));
   }
   // An execution context expects ranks with equal counts in one block. Padded counts all agree.
   if (item.step && blocks.size() > 1) {
-    Block joined = promise_block(blocks[0].tensor.dtype, blocks[0].tensor.shape, input.lanes());
+    Block joined =
+        block_without_contents(blocks[0].tensor.dtype, blocks[0].tensor.shape, input.lanes());
     blocks.assign(1, std::move(joined));
   }
   return LocalTensor(std::move(blocks));
@@ -172,7 +173,7 @@ LocalTensor unpack_item(const CallItem& item, const LocalTensor& flat, const Loc
   return LocalTensor(std::move(blocks));
 }
 
-LocalTensor shaped_as(const LocalTensor& target, const LocalTensor& flat) {
+LocalTensor reshaped_as(const LocalTensor& target, const LocalTensor& flat) {
   std::vector<Block> blocks;
   for (const Block& block : target.blocks()) {
     const LocalTensor here = flat.restrict_to(block.lanes);

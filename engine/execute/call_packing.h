@@ -22,12 +22,12 @@ std::vector<FlatOutput> flat_outputs(const CallItem& item, const LocalTensor& in
 Call context_call(const CallItem& item, const LocalTensor& input, const Lanes& on);
 
 // Returns flat buffers without contents for the input of an item.
-LocalTensor promise_flat_input(const CallItem& item, const LocalTensor& input);
-// Fills the buffers that promise_flat_input() has made.
+LocalTensor flat_input_without_contents(const CallItem& item, const LocalTensor& input);
+// Fills the buffers that flat_input_without_contents() has made.
 void pack_item(const CallItem& item, const LocalTensor& input, LocalTensor& flat);
 // Returns the received elements in the shapes of `target`.
 LocalTensor unpack_item(const CallItem& item, const LocalTensor& flat, const LocalTensor& target);
 // Returns the result of a call in place in the shapes of `target`. Requires equal element counts.
-LocalTensor shaped_as(const LocalTensor& target, const LocalTensor& flat);
+LocalTensor reshaped_as(const LocalTensor& target, const LocalTensor& flat);
 
 }  // namespace shardproof

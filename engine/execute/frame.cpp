@@ -144,7 +144,7 @@ LocalTensor Executor::Frame::make_value(ValueId id, const Lanes& on, StreamId st
   std::vector<Block> blocks;
   for (const LocalShape& shape : info(id).shapes) {
     const Lanes here = shape.lanes.intersect(on);
-    if (!here.empty()) blocks.push_back(promise_block(info(id).dtype, shape.shape, here));
+    if (!here.empty()) blocks.push_back(block_without_contents(info(id).dtype, shape.shape, here));
   }
   LocalTensor value = blocks.empty() ? LocalTensor() : LocalTensor(std::move(blocks));
   allocate(value, id, stream);
@@ -207,7 +207,7 @@ void Executor::Frame::release(ValueId id, const Lanes& on) {
 void Executor::Frame::issue_number(const Instr& instr, const NumberValue& number, const Lanes& on) {
   const DType dtype = info(number.output).dtype;
   const size_t count = std::max(number.values.size(), number.integers.size());
-  LocalTensor value(promise_block(dtype, Dims{}, on));
+  LocalTensor value(block_without_contents(dtype, Dims{}, on));
   Buffer& buffer = *value.blocks()[0].tensor.buffer;
   const bool one = count == 1;
   buffer.slots = one ? Slots::shared(on.size()) : Slots::each(on.size());

@@ -53,13 +53,14 @@ void Executor::Frame::prepare_item(const Instr& instr, const CallItem& item, con
     call.site.text = listing.lines[static_cast<size_t>(item.origin.line - 1)];
   }
   if (item.input != kNoValue) {
-    LocalTensor& flat = state.inputs.emplace_back(promise_flat_input(item, input));
+    LocalTensor& flat = state.inputs.emplace_back(flat_input_without_contents(item, input));
     launch(instr, on, "pack", {}, [flat, input, &item]() mutable { pack_item(item, input, flat); });
     call.input = &flat;
   }
   std::vector<Block> blocks;
   for (const FlatOutput& output : flat_outputs(item, input, on))
-    blocks.push_back(promise_block(call.collective.dtype, Dims{output.count}, output.lanes));
+    blocks.push_back(
+        block_without_contents(call.collective.dtype, Dims{output.count}, output.lanes));
   if (!blocks.empty()) call.output = &state.outputs.emplace_back(LocalTensor(std::move(blocks)));
 }
 
@@ -70,7 +71,7 @@ void Executor::Frame::finish_item(const Instr& instr, const CallItem& item, cons
     // The work holds the target itself: the value may be released before the call ends.
     LocalTensor target = at(output);
     const Ticket ticket = launch(instr, on, "unpack", {}, [this, flat, target, output]() mutable {
-      write_through(target, shaped_as(target, flat));
+      write_through(target, reshaped_as(target, flat));
       made(output, target);
     });
     wrote(output, ticket);

@@ -121,7 +121,8 @@ void Executor::Frame::add_part(PendingOp& op, KnownOp& known, const Attrs& attrs
   }
   const Prepared& prepared = prepare(compute, known, attrs, inputs);
   for (size_t o = 0; o < compute.outputs.size(); ++o)
-    op.outputs.push_back(promise_block(prepared.outputs[o].dtype, prepared.outputs[o].shape, on));
+    op.outputs.push_back(
+        block_without_contents(prepared.outputs[o].dtype, prepared.outputs[o].shape, on));
   op.parts.push_back({&prepared, on});
 }
 

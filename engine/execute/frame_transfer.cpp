@@ -43,7 +43,8 @@ void Executor::Frame::issue_transfer(const Instr& instr, const CallItem& item, c
   const std::vector<TransferPiece> pieces = transfer_pieces(step);
   std::vector<std::pair<TransferPiece, LocalTensor>> arriving;
   const auto flat_of = [&](const TransferPiece& piece, int32_t rank) {
-    return LocalTensor(promise_block(step.to.dtype(), Dims{piece.elements}, Lanes::one(rank)));
+    return LocalTensor(
+        block_without_contents(step.to.dtype(), Dims{piece.elements}, Lanes::one(rank)));
   };
   for (const TransferPiece& piece : pieces) {
     const bool sends = on.contains(piece.from_rank), receives = on.contains(piece.to_rank);

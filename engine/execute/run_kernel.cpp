@@ -147,7 +147,7 @@ void view_outputs(const KernelMemory& place, std::span<const Block> outputs, con
 // index of their shard.
 bool runs_on(const Kernel& device_kernel, const ShardInfo* shard) {
   if (!device_kernel.run) return false;
-  return shard == nullptr || (device_kernel.takes_shards && device_kernel.takes_shards(*shard));
+  return shard == nullptr || (device_kernel.can_run_shards && device_kernel.can_run_shards(*shard));
 }
 
 void run_at(const KernelMemory& place, KernelCall& call) {

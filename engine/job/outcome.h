@@ -87,6 +87,6 @@ inline constexpr double kPrecisionNote = 32;     // a ratio that every report me
 inline constexpr double kPrecisionLimit = 1024;  // a greater ratio is the verdict `imprecise`
 
 // True if a finding states that some listing did not end: a deadlock or a rank that stopped.
-bool stands_still(const std::vector<Finding>& findings);
+bool has_unfinished_ranks(const std::vector<Finding>& findings);
 
 }  // namespace shardproof

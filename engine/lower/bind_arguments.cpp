@@ -25,7 +25,7 @@ bool is_tensor_param(const Param& param) {
 }
 
 const Param* param_named(const OpRecord& op, const std::string& key) {
-  for (const std::string_view name : {std::string_view(key), argument_named(op.name, key)})
+  for (const std::string_view name : {std::string_view(key), argument_name(op.name, key)})
     for (const Param& param : op.params)
       if (param.name == name) return &param;
   NearestName nearest(key);

@@ -34,7 +34,7 @@ class Lowering::Expander : public OpBuilder {
     return add(lowering_.value_of({lowering_.lanes_, {std::move(value)}}));
   }
   const TensorMeta& meta(int value) override { return metas_[static_cast<size_t>(value)]; }
-  void reads_sizes() override {
+  void depend_on_sizes() override {
     if (!lowering_.knows_sizes())
       throw_bad_input(
           "{} depends on the sizes of its inputs, which differ by rank inside `as`; compute it on "

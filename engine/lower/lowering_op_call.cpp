@@ -23,7 +23,7 @@ bool is_value_param(ParamKind kind) {
 std::optional<AttrValue> word_attribute(const Param& param, const Expr& expr) {
   if (param.kind == ParamKind::dtype) {
     if (expr.kind == ExprKind::name && expr.name.plain())
-      return AttrValue(dtype_named(expr.name.texts[0]));
+      return AttrValue(parse_dtype_name(expr.name.texts[0]));
     throw_bad_input("argument {}: expected a dtype, found {}", param.name, to_string(expr));
   }
   const bool either =

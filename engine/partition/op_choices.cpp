@@ -121,7 +121,7 @@ bool set_forms(PartitionedCall& choice, const std::vector<const Strategy*>& pick
       if (pick.cut == ShardLayout::even && !equal_locals(*spec, static_cast<int>(axis)))
         return false;
       const int dim = spec->placement(static_cast<int>(axis)).shard().dim;
-      if (pick.blocks > 0 && !cuts_between_blocks(*spec, dim, pick.blocks)) return false;
+      if (pick.blocks > 0 && !has_cuts_between_blocks(*spec, dim, pick.blocks)) return false;
     }
   }
   choice.form = lowers ? LocalExecution::lower_to_ops : LocalExecution::same_op;
@@ -240,8 +240,8 @@ void joint_choices(const OpRecord& op, const OpCall& call, const std::vector<Ten
 
 }  // namespace
 
-std::optional<size_t> moved_before(const PartitionedCall& choice,
-                                   const std::vector<PlacedValue>& inputs, size_t i) {
+std::optional<size_t> earlier_equal_input(const PartitionedCall& choice,
+                                          const std::vector<PlacedValue>& inputs, size_t i) {
   for (size_t k = 0; k < i; ++k)
     if (inputs[k].spec && inputs[k].id == inputs[i].id && choice.inputs[k] == choice.inputs[i])
       return k;
@@ -273,8 +273,8 @@ bool is_zero(const Number& number) {
   return number.is_integer() ? number.integer() == 0 : number.is_double() && number.real() == 0;
 }
 
-// Returns the call as the rule of an op sees it. The number 0 is a tensor for the rule, because parts
-// of a sum may be divided by any other number.
+// Returns the call as the rule of an op sees it. The number 0 is a tensor for the rule, because
+// parts of a sum may be divided by any other number.
 OpCall call_for_rule(const OpCall& call, const std::vector<PlacedValue>& inputs) {
   OpCall result = call;
   for (size_t i = 0; i < inputs.size(); ++i)

@@ -38,8 +38,8 @@ struct PartitionedCall {
 
 // Returns an input before `i` that is the same value and needs the same placements. Both share one
 // redistribution.
-std::optional<size_t> moved_before(const PartitionedCall& choice,
-                                   const std::vector<PlacedValue>& inputs, size_t i);
+std::optional<size_t> earlier_equal_input(const PartitionedCall& choice,
+                                          const std::vector<PlacedValue>& inputs, size_t i);
 
 // Returns all legal choices on a mesh, nearest to the inputs' placements first. `outputs` are the
 // inferred metas of the results.

@@ -30,7 +30,7 @@ std::optional<Price> Partitioner::price_of_inputs(const PartitionedCall& choice,
   changed = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!choice.inputs[i] || !inputs[i].spec || *choice.inputs[i] == *inputs[i].spec) continue;
-    if (moved_before(choice, inputs, i)) continue;
+    if (earlier_equal_input(choice, inputs, i)) continue;
     std::optional<Price> rest = at_most;
     // The limit is raised a little, so that rounding does not exclude an equal price.
     if (rest) rest->primary = rest->primary * (1 + 1e-12) - total.primary;

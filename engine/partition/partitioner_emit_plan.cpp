@@ -174,7 +174,7 @@ std::vector<PlacedValue> Partitioner::emit_choice(const OpRecord& op, const OpCa
   const std::vector<PlacedValue> given = inputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].spec || !choice.inputs[i]) continue;
-    const std::optional<size_t> before = moved_before(choice, given, i);
+    const std::optional<size_t> before = earlier_equal_input(choice, given, i);
     inputs[i] = before ? inputs[*before] : redistribute(inputs[i], *choice.inputs[i], false);
   }
   std::vector<Spec> specs;

@@ -67,11 +67,11 @@ std::optional<uint64_t> take_decimal(std::string_view& text, int decimals) {
 
 }  // namespace
 
-void refuse_duration() { throw Error(ErrorKind::limit, "a time is longer than 106 days"); }
+void throw_duration_overflow() { throw Error(ErrorKind::limit, "a time is longer than 106 days"); }
 
 Duration duration_of_seconds(double seconds) {
   const double ps = seconds * 1e12;
-  if (!(std::abs(ps) < 0x1p63)) refuse_duration();
+  if (!(std::abs(ps) < 0x1p63)) throw_duration_overflow();
   return {std::llrint(ps)};
 }
 

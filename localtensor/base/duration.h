@@ -17,18 +17,18 @@ struct Duration {
 };
 
 // Throws Error(limit): a time is out of range.
-[[noreturn]] void refuse_duration();
+[[noreturn]] void throw_duration_overflow();
 
 inline Duration operator+(Duration a, Duration b) {
-  if (__builtin_add_overflow(a.ps, b.ps, &a.ps)) refuse_duration();
+  if (__builtin_add_overflow(a.ps, b.ps, &a.ps)) throw_duration_overflow();
   return a;
 }
 inline Duration operator-(Duration a, Duration b) {
-  if (__builtin_sub_overflow(a.ps, b.ps, &a.ps)) refuse_duration();
+  if (__builtin_sub_overflow(a.ps, b.ps, &a.ps)) throw_duration_overflow();
   return a;
 }
 inline Duration operator*(Duration a, int64_t times) {
-  if (__builtin_mul_overflow(a.ps, times, &a.ps)) refuse_duration();
+  if (__builtin_mul_overflow(a.ps, times, &a.ps)) throw_duration_overflow();
   return a;
 }
 inline Duration operator*(int64_t times, Duration a) { return a * times; }

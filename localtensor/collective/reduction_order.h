@@ -9,13 +9,13 @@
 //   symmetric        as NCCL's symmetric kernels     once, at the end
 //   nvls             not specified                   once, at the end
 //
-// NCCL's orders have the bits of a run in the environment of nccl_pins (reduction_schedule.h).
-// Sources are NCCL 2.23 to 2.30: src/device/all_reduce.h, reduce_scatter.h and reduce.h for the
-// order inside a channel; scheduleCollTasksToPlan and calcCollChunking of src/enqueue.cc for
-// channels and chunks; PatRSAlgorithm of src/include/collectives.h (2.26 and newer);
-// src/device/symmetric. Over several channels, NCCL before 2.29 splits a call into smaller parts,
-// and before 2.26 into others for the protocol LL. Assumed: rings and chains in group order, one
-// call a group, consecutive members on each node, and buffers aligned to 16 bytes.
+// NCCL's orders have the bits of a run in the environment of nccl_environment
+// (reduction_schedule.h). Sources are NCCL 2.23 to 2.30: src/device/all_reduce.h, reduce_scatter.h
+// and reduce.h for the order inside a channel; scheduleCollTasksToPlan and calcCollChunking of
+// src/enqueue.cc for channels and chunks; PatRSAlgorithm of src/include/collectives.h (2.26 and
+// newer); src/device/symmetric. Over several channels, NCCL before 2.29 splits a call into smaller
+// parts, and before 2.26 into others for the protocol LL. Assumed: rings and chains in group order,
+// one call a group, consecutive members on each node, and buffers aligned to 16 bytes.
 //
 // A scaled input (premul_sum; avg of floats, scaled by 1/n) is multiplied when it is added, with
 // one rounding for both; the first input of all is a rounded product. So does the code that nvcc

@@ -47,9 +47,9 @@ int positive(std::string_view key, std::string_view text) {
 // LL, and the first that assigns channels as all newer ones do.
 constexpr int kFirstKnown = 23, kWeighsLl = 26, kNewest = 29;
 
-// Returns the first minor version that uses the order in the environment of nccl_pins. Since 2.24
-// NCCL_ALGO names an algorithm for each function; since 2.26 PAT has its present trees; since 2.29
-// there is NCCL_SYM_NOWIN_ENABLE.
+// Returns the first minor version that uses the order in the environment of nccl_environment.
+// Since 2.24 NCCL_ALGO names an algorithm for each function; since 2.26 PAT has its present trees;
+// since 2.29 there is NCCL_SYM_NOWIN_ENABLE.
 int first_with(FoldOrder order) {
   switch (order) {
     case FoldOrder::ring: return kFirstKnown;
@@ -180,7 +180,7 @@ bool is_order_of_nccl(const ReductionSchedule& schedule, int version) {
          dealers(minor) == dealers(schedule.nccl == 0 ? kNewest : schedule.nccl);
 }
 
-std::string nccl_pins(const ReductionSchedule& schedule) {
+std::string nccl_environment(const ReductionSchedule& schedule) {
   if (!is_nccl_order(schedule.order)) return "";
   constexpr std::array<std::string_view, 3> kNames = {"Simple", "LL", "LL128"};
   const std::string_view protocol = kNames[static_cast<size_t>(schedule.protocol)];

@@ -39,12 +39,12 @@ ReductionSchedule parse_reduction_schedule(std::string_view text);
 
 // Returns the environment in which NCCL uses this order: "NCCL_ALGO=Ring NCCL_PROTO=Simple ...";
 // empty for an order that is not NCCL's.
-std::string nccl_pins(const ReductionSchedule& schedule);
+std::string nccl_environment(const ReductionSchedule& schedule);
 
 // Returns this order for NCCL of another version (22809 is 2.28.9).
 ReductionSchedule with_nccl(ReductionSchedule schedule, int version);
-// True if NCCL of that version is known to use this order in the environment of nccl_pins. Not
-// known: versions before 2.23, PAT since 2.31, and trees over more than two nodes with several
+// True if NCCL of that version is known to use this order in the environment of nccl_environment.
+// Not known: versions before 2.23, PAT since 2.31, and trees over more than two nodes with several
 // channels.
 bool is_order_of_nccl(const ReductionSchedule& schedule, int version);
 

@@ -162,7 +162,7 @@ Tensor make_piece(const Spec& spec, const std::vector<Tensor>& parts, const Axis
                   const Dims& shape, Piece& piece) {
   Slots slots = Slots::shared(static_cast<int64_t>(piece.ranks.size()));
   if (piece.coordinate_of_slot.size() > 1) slots = Slots::table(std::move(piece.slot_of_lane));
-  Tensor out = Tensor::promised(spec.dtype(), shape, Lanes::of(std::move(piece.ranks)));
+  Tensor out = Tensor::without_contents(spec.dtype(), shape, Lanes::of(std::move(piece.ranks)));
   Buffer& buffer = *out.buffer;
   buffer.slots = slots;
   std::vector<std::vector<Segments>> copies;

@@ -59,7 +59,7 @@ int64_t byte_offset(const Tensor& tensor, int64_t slot) {
 
 }  // namespace
 
-Tensor Tensor::promised(DType dtype, const Dims& shape, const Lanes& lanes) {
+Tensor Tensor::without_contents(DType dtype, const Dims& shape, const Lanes& lanes) {
   Tensor tensor;
   tensor.dtype = dtype;
   tensor.shape = shape;
@@ -75,7 +75,7 @@ Tensor Tensor::promised(DType dtype, const Dims& shape, const Lanes& lanes) {
 Tensor Tensor::empty(DType dtype, const Dims& shape, const Lanes& lanes, const Slots& slots) {
   SP_CHECK(lanes.size() == slots.lanes(), "{} lanes with copies for {}", lanes.size(),
            slots.lanes());
-  Tensor tensor = promised(dtype, shape, lanes);
+  Tensor tensor = without_contents(dtype, shape, lanes);
   Buffer& buffer = *tensor.buffer;
   buffer.slots = slots;
   buffer.bytes =

@@ -104,7 +104,7 @@ struct Tensor {
   static Tensor empty(DType dtype, const Dims& shape);
   // Returns a new contiguous tensor, equal on all lanes, without contents; the caller sets
   // `buffer->bytes` later. A simulation of shapes only never sets them.
-  static Tensor promised(DType dtype, const Dims& shape, const Lanes& lanes);
+  static Tensor without_contents(DType dtype, const Dims& shape, const Lanes& lanes);
 
   int64_t elements() const { return element_count(shape); }
   bool contiguous() const;                        // true if dense and row-major from its offset

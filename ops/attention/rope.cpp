@@ -123,7 +123,7 @@ std::vector<Strategy> rope_strategies(const OpCall& call, const std::vector<Tens
   auto seq = names.size() - 2;
   FactorOptions options;
   options.whole = names.back();
-  options.partials = partials_together({ReduceOp::sum, ReduceOp::avg}, {0});
+  options.partials = joint_partial_rules({ReduceOp::sum, ReduceOp::avg}, {0});
   std::string positions = present(call, 1) ? names.substr(seq, 1) : "";
   if (positions.empty()) options.form_of[names[seq]] = LocalExecution::needs_shard_index;
   std::string notation = names + (call.inputs.size() > 1 ? "," + positions : "");

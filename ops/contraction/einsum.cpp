@@ -287,7 +287,7 @@ std::vector<Strategy> einsum_strategies(const OpCall& call, const std::vector<Te
       if (call.inputs[i].shape[d] != equation.sizes.at(c)) c = '1';
     }
     notation += (i > 0 ? "," : "") + term;
-    for (PartialPropagation& rule : partials_together(ops, {static_cast<int>(i)}))
+    for (PartialPropagation& rule : joint_partial_rules(ops, {static_cast<int>(i)}))
       options.partials.push_back(std::move(rule));
   }
   return factor_strategies(notation_of(notation, equation.output), options);

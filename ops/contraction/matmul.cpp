@@ -194,7 +194,7 @@ std::vector<Strategy> product_strategies(const ProductOp& op, const OpCall& call
   FactorOptions options;
   const auto ops = linear_reductions(input_meta(call, op.a).dtype);
   const auto pass = [&](const std::vector<int>& together) {
-    for (PartialPropagation& rule : partials_together(ops, together))
+    for (PartialPropagation& rule : joint_partial_rules(ops, together))
       options.partials.push_back(std::move(rule));
   };
   if (!has_bias(op, call)) {

@@ -371,7 +371,7 @@ OpRecord conv_record(const Conv& conv) {
       cost.bytes += static_cast<double>(element_count(meta.shape) * size_of(meta.dtype));
     return cost;
   };
-  take_conv_forms(record, conv.spatial);
+  add_padding_forms(record, conv.spatial);
   return record;
 }
 

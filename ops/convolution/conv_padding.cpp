@@ -44,7 +44,7 @@ FormulaTerms conv_with_padding(Formula& f, const std::string& name, int spatial)
 
 }  // namespace
 
-void take_conv_forms(OpRecord& record, int spatial) {
+void add_padding_forms(OpRecord& record, int spatial) {
   decompose_when(record, padding_is_a_word, [name = record.name, spatial](Formula& f) {
     return conv_with_padding(f, name, spatial);
   });

@@ -7,6 +7,6 @@
 namespace shardproof {
 
 // Adds both forms to a convolution over `spatial` dims.
-void take_conv_forms(OpRecord& record, int spatial);
+void add_padding_forms(OpRecord& record, int spatial);
 
 }  // namespace shardproof

@@ -24,7 +24,7 @@ struct FormulaTerm {
   OpBuilder* builder = nullptr;
   int handle = kAbsent;
   const Dims& shape() const {
-    builder->reads_sizes();
+    builder->depend_on_sizes();
     return builder->meta(handle).shape;
   }
   DType dtype() const { return builder->meta(handle).dtype; }

@@ -54,7 +54,7 @@ struct Kernel {
   // (ops/cuda/device_kernels.h). Empty: the kernel runs on the host only.
   std::any plan = {};
   // Set on device kernels: true if the kernel can run these parts of a whole. Empty: it runs none.
-  std::function<bool(const ShardInfo&)> takes_shards = {};
+  std::function<bool(const ShardInfo&)> can_run_shards = {};
 };
 
 }  // namespace shardproof

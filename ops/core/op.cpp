@@ -11,7 +11,8 @@ namespace {
 bool fits(const Placement& placement, const TensorMeta& meta) {
   if (meta.absent || meta.weak) return placement.is_replicate();
   if (placement.is_shard()) return placement.shard().dim < meta.shape.size();
-  return !placement.is_partial() || reduction_allowed(placement.partial().reduction.op, meta.dtype);
+  return !placement.is_partial() ||
+         is_reduction_allowed(placement.partial().reduction.op, meta.dtype);
 }
 
 bool fits(const std::vector<Placement>& placements, const std::vector<TensorMeta>& metas) {

@@ -29,7 +29,7 @@ class OpBuilder {
   virtual const TensorMeta& meta(int value) = 0;
   // States that what is emitted depends on the sizes of a value, not only on its dtype and number
   // of dims. The engine may otherwise reuse a decomposition for other sizes.
-  virtual void reads_sizes() {}
+  virtual void depend_on_sizes() {}
   int op(const std::string& name, Attrs attrs, std::vector<int> inputs) {
     return ops(name, std::move(attrs), std::move(inputs)).front();
   }

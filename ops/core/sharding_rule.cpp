@@ -94,8 +94,8 @@ std::vector<Strategy> factor_strategies(const std::string& notation, const Facto
   return strategies;
 }
 
-std::vector<PartialPropagation> partials_together(const std::vector<ReduceOp>& reductions,
-                                                  const std::vector<int>& together) {
+std::vector<PartialPropagation> joint_partial_rules(const std::vector<ReduceOp>& reductions,
+                                                    const std::vector<int>& together) {
   std::vector<PartialPropagation> rules;
   for (const ReduceOp reduction : reductions) {
     PartialPropagation rule{{}, reduction};
@@ -121,7 +121,7 @@ Strategy partial_strategy(const PartialPropagation& rule, size_t inputs, size_t 
   return strategy;
 }
 
-bool cuts_between_blocks(const Spec& spec, int dim, int64_t blocks) {
+bool has_cuts_between_blocks(const Spec& spec, int dim, int64_t blocks) {
   const int64_t block = spec.shape()[dim] / blocks;
   if (block == 0) return true;
   const Lanes ranks = spec.mesh().ranks();
@@ -131,7 +131,7 @@ bool cuts_between_blocks(const Spec& spec, int dim, int64_t blocks) {
   return true;
 }
 
-bool reduction_allowed(ReduceOp op, DType dtype) {
+bool is_reduction_allowed(ReduceOp op, DType dtype) {
   switch (op) {
     case ReduceOp::band:
     case ReduceOp::bor:

@@ -61,7 +61,7 @@ struct Strategy {
 };
 // True if every run of `dim` that a rank owns under `spec` consists of whole blocks. `blocks` is
 // the number of equal blocks in the dim.
-bool cuts_between_blocks(const Spec& spec, int dim, int64_t blocks);
+bool has_cuts_between_blocks(const Spec& spec, int dim, int64_t blocks);
 
 class LowerBuilder;  // ops/core/op_builder.h
 
@@ -98,8 +98,8 @@ struct PartialPropagation {
 };
 // Returns one rule for each reduction: the inputs `together` carry it at once (add: {0, 1}), all
 // others are R.
-std::vector<PartialPropagation> partials_together(const std::vector<ReduceOp>& reductions,
-                                                  const std::vector<int>& together);
+std::vector<PartialPropagation> joint_partial_rules(const std::vector<ReduceOp>& reductions,
+                                                    const std::vector<int>& together);
 // Returns the strategy of a rule for a call with these numbers of inputs and outputs.
 Strategy partial_strategy(const PartialPropagation& rule, size_t inputs, size_t outputs,
                           LocalExecution form);
@@ -120,6 +120,6 @@ std::vector<Strategy> factor_strategies(const std::string& notation, const Facto
 
 // True if check_reduction() of localtensor/placement/spec.h accepts the pair. OpRegistry::add drops
 // strategies with other partials.
-bool reduction_allowed(ReduceOp op, DType dtype);
+bool is_reduction_allowed(ReduceOp op, DType dtype);
 
 }  // namespace shardproof

@@ -117,7 +117,7 @@ std::string namesake_hint(std::string_view verb) {
   return "";
 }
 
-DType dtype_named(std::string_view text) {
+DType parse_dtype_name(std::string_view text) {
   if (const std::optional<DType> dtype = parse_dtype(text)) return *dtype;
   for (const auto& [word, here] : kDTypes)
     if (word == text)

@@ -15,9 +15,9 @@ std::string other_name_hint(std::string_view op);
 // Returns a hint for a collective that has the name of a torch op ("gather", "scatter"), or "".
 std::string namesake_hint(std::string_view verb);
 // Returns the parameter of `op` that torch calls `key`; returns `key` if it has no other name.
-std::string_view argument_named(std::string_view op, std::string_view key);
+std::string_view argument_name(std::string_view op, std::string_view key);
 // Returns the dtype of a name. Throws Error(bad_input) that names the dtype meant by "float32" or
 // "fp32".
-DType dtype_named(std::string_view name);
+DType parse_dtype_name(std::string_view name);
 
 }  // namespace shardproof

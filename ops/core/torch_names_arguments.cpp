@@ -1,4 +1,4 @@
-// Implements argument_named() of ops/core/torch_names.h: a table of torch's names for arguments.
+// Implements argument_name() of ops/core/torch_names.h: a table of torch's names for arguments.
 #include <array>
 
 #include "shardproof/ops/core/torch_names.h"
@@ -64,7 +64,7 @@ constexpr auto kArguments = std::to_array<Word>({
 
 }  // namespace
 
-std::string_view argument_named(std::string_view op, std::string_view key) {
+std::string_view argument_name(std::string_view op, std::string_view key) {
   for (const Word& word : kArguments)
     if (word.torch == key && (word.op.empty() || word.op == op)) return word.here;
   return key;

@@ -55,7 +55,7 @@ DType float_result_dtype(const OpCall& call) {
   return is_floating(dtype) || is_complex(dtype) ? dtype : kDefaultFloat;
 }
 
-Dims broadcast_result(std::string_view name, const OpCall& call) {
+Dims broadcast_shape_of(std::string_view name, const OpCall& call) {
   Dims shape;
   for (const TensorMeta& meta : call.inputs) {
     if (meta.absent) continue;
@@ -72,7 +72,7 @@ DType real_part(DType dtype) {
   return dtype == DType::c64 ? DType::f32 : dtype == DType::c128 ? DType::f64 : dtype;
 }
 
-bool widens(DType from, DType to) {
+bool can_widen(DType from, DType to) {
   if (from == to) return true;
   if (from == DType::boolean) return true;
   if (is_complex(from)) return to == DType::c128;

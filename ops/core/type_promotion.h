@@ -15,11 +15,11 @@ DType result_dtype(const OpCall& call);
 DType float_result_dtype(const OpCall& call);
 // Returns the shape of the inputs that are present, by NumPy's broadcasting. Throws
 // Error(bad_input) if the shapes do not broadcast.
-Dims broadcast_result(std::string_view name, const OpCall& call);
+Dims broadcast_shape_of(std::string_view name, const OpCall& call);
 
 // Returns the dtype of the parts of a complex number; any other dtype is returned unchanged.
 DType real_part(DType dtype);
 // True if `to` holds every value of `from` (f16 -> f32, u8 -> i32, not i64 -> f64).
-bool widens(DType from, DType to);
+bool can_widen(DType from, DType to);
 
 }  // namespace shardproof

@@ -23,7 +23,7 @@ Kernel idle_kernel() {
   Kernel kernel;
   kernel.accepts_strides = true;
   kernel.run = [](const KernelCall&) {};
-  kernel.takes_shards = [](const ShardInfo&) { return true; };
+  kernel.can_run_shards = [](const ShardInfo&) { return true; };
   return kernel;
 }
 

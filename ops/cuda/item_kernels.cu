@@ -126,7 +126,7 @@ class ItemRun {
     call.shard = call_.shard;
     call.inputs = on_host.data();
     call.outputs = results.data();
-    tell_trouble(plan_, call);
+    throw_item_error(plan_, call);
   }
   Converted take(const LaneView& view, DType used) const {
     if (view.base == nullptr || view.dtype == used) return {&view, used};
@@ -164,7 +164,7 @@ void add_item(ItemTable& table) {
       ItemRun(call, plan).template run<Item>(plan.items);
     };
     if (plan.item_of_part)
-      kernel.takes_shards = [plan](const ShardInfo& shard) { return takes_parts(plan, shard); };
+      kernel.can_run_shards = [plan](const ShardInfo& shard) { return takes_parts(plan, shard); };
     return kernel;
   };
 }

@@ -153,7 +153,7 @@ std::vector<TensorMeta> infer_binary(const BinaryRow& row, const OpCall& call) {
   const DType common = common_dtype(row, call);
   if (!accepted(row.accepts, common)) refuse(row.name, call, "not defined for {}", name(common));
   const DType result = row.result == BinaryResult::boolean ? DType::boolean : common;
-  return {{result, broadcast_result(row.name, call)}};
+  return {{result, broadcast_shape_of(row.name, call)}};
 }
 
 Kernel prepare_binary(const BinaryRow& row, const OpCall& call) {
@@ -221,7 +221,7 @@ bool holds_zero(const LaneView& x, int64_t lane) {
 
 // Wraps a kernel: an integer divided by 0 has no value, so the kernel throws Error(bad_input).
 Kernel refusing_zeros(const BinaryRow& row, const OpCall& call, Kernel kernel) {
-  const bool any = element_count(broadcast_result(row.name, call)) > 0;
+  const bool any = element_count(broadcast_shape_of(row.name, call)) > 0;
   kernel.run = [=, name = std::string(row.name),
                 run = std::move(kernel.run)](const KernelCall& call) {
     for (int64_t lane = 0; any && lane < call.lanes; ++lane)

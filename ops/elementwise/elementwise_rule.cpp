@@ -19,7 +19,7 @@ std::string operand_letters(const Dims& shape, const Dims& result) {
 bool passes_conversions(const PartialPropagation& pass, const OpCall& call, DType result) {
   for (size_t i = 0; i < call.inputs.size() && i < pass.inputs.size(); ++i)
     if (pass.inputs[i] && (call.inputs[i].absent || call.inputs[i].weak ||
-                           !conversion_keeps(*pass.inputs[i], call.inputs[i].dtype, result)))
+                           !can_convert_partial(*pass.inputs[i], call.inputs[i].dtype, result)))
       return false;
   return true;
 }
@@ -55,23 +55,24 @@ std::vector<Strategy> elementwise_strategies(const OpCall& call,
   return strategies;
 }
 
-bool conversion_keeps(ReduceOp op, DType from, DType to) {
+bool can_convert_partial(ReduceOp op, DType from, DType to) {
   const bool same = from == to;
   const bool floats = !is_integral(from) && from != DType::boolean;
   switch (op) {
     case ReduceOp::sum:
-    case ReduceOp::prod: return floats ? widens(from, to) : same;
-    case ReduceOp::avg: return floats && widens(from, to);
+    case ReduceOp::prod: return floats ? can_widen(from, to) : same;
+    case ReduceOp::avg: return floats && can_widen(from, to);
     case ReduceOp::min:
     case ReduceOp::max:
-      if (widens(from, to)) return true;
+      if (can_widen(from, to)) return true;
       // Rounding is monotone. An overflow to NaN (f8e4m3) is not.
       return to == DType::f32 || to == DType::f64 ||
              (floats && is_floating(to) && to != DType::f8e4m3);
     case ReduceOp::band:
     case ReduceOp::bor:
-    case ReduceOp::bxor: return same || (is_integral(from) && is_integral(to) && widens(from, to));
-    case ReduceOp::norm: return floats && widens(from, to);
+    case ReduceOp::bxor:
+      return same || (is_integral(from) && is_integral(to) && can_widen(from, to));
+    case ReduceOp::norm: return floats && can_widen(from, to);
     case ReduceOp::premul_sum: return false;
   }
   return false;

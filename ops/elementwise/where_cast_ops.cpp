@@ -39,7 +39,7 @@ OpCall choices(const OpCall& call) { return {call.attrs, {call.inputs[1], call.i
 std::vector<TensorMeta> infer_where(const OpCall& call) {
   if (call.inputs[0].dtype != DType::boolean)
     refuse("where", call, "the condition must be bool, found {}", name(call.inputs[0].dtype));
-  return {{result_dtype(choices(call)), broadcast_result("where", call)}};
+  return {{result_dtype(choices(call)), broadcast_shape_of("where", call)}};
 }
 
 std::vector<PartialPropagation> where_passes(const OpCall&) {

@@ -16,7 +16,7 @@
 
 namespace shardproof {
 
-void tell_trouble(const LanePlan& plan, const LaneCall& on_host) {
+void throw_item_error(const LanePlan& plan, const LaneCall& on_host) {
   plan.body(on_host);
   SP_UNREACHABLE("the host finds no trouble where the device did");
 }
@@ -108,7 +108,7 @@ std::vector<Strategy> embedding_strategies(const OpCall& call, const std::vector
   std::string ids = letters(input_shape(call, 0).size());
   FactorOptions options;
   options.form_of['v'] = LocalExecution::needs_shard_index;
-  options.partials = movers_linearity({1});
+  options.partials = mover_partial_rules({1});
   return factor_strategies((ids.empty() ? " " : ids) + ",vh->" + ids + "h", options);
 }
 
@@ -212,7 +212,7 @@ std::vector<Strategy> select_strategies(const OpCall& call, const std::vector<Te
   out[dim] = listed(call) ? '1' : 'x';
   FactorOptions options;
   options.form_of['v'] = LocalExecution::needs_shard_index;
-  options.partials = movers_linearity({0});
+  options.partials = mover_partial_rules({0});
   return factor_strategies(in + "," + (listed(call) ? "" : "x") + "->" + out, options);
 }
 

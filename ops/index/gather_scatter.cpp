@@ -116,7 +116,7 @@ std::vector<Strategy> take_strategies(const OpCall& call, const std::vector<Tens
   }
   FactorOptions options;
   options.form_of['v'] = LocalExecution::needs_shard_index;
-  options.partials = movers_linearity({0});
+  options.partials = mover_partial_rules({0});
   return factor_strategies(in + "," + out + "->" + out, options);
 }
 
@@ -237,8 +237,8 @@ std::vector<Strategy> scatter_strategies(const OpCall& call, const std::vector<T
       names[static_cast<size_t>(d)] = '1';
   FactorOptions options;
   if (source && adds(call))
-    options.partials = partials_together({ReduceOp::sum}, {0, kScatterSource});
-  if (source && !adds(call)) options.partials = movers_linearity({0, kScatterSource});
+    options.partials = joint_partial_rules({ReduceOp::sum}, {0, kScatterSource});
+  if (source && !adds(call)) options.partials = mover_partial_rules({0, kScatterSource});
   return factor_strategies(names + "," + names + "," + (source ? names : "") + "->" + names,
                            options);
 }

@@ -8,7 +8,7 @@
 namespace shardproof {
 
 // Runs the host's body on host memory; the body throws the Error that names the bad index.
-[[noreturn]] void tell_trouble(const LanePlan& plan, const LaneCall& on_host);
+[[noreturn]] void throw_item_error(const LanePlan& plan, const LaneCall& on_host);
 
 // Takes `count` indices for each of `outer` slices of [held, row] elements. The lane holds the
 // entries from `start` on, of `size` in all; entries that other lanes hold give 0.

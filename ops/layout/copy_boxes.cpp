@@ -85,10 +85,10 @@ Kernel move_kernel(BoxCopyPlan plan, DType dtype) {
   return kernel;
 }
 
-std::vector<PartialPropagation> movers_linearity(const std::vector<int>& inputs) {
-  return partials_together({ReduceOp::sum, ReduceOp::avg, ReduceOp::prod, ReduceOp::min,
-                            ReduceOp::max, ReduceOp::band, ReduceOp::bor, ReduceOp::bxor},
-                           inputs);
+std::vector<PartialPropagation> mover_partial_rules(const std::vector<int>& inputs) {
+  return joint_partial_rules({ReduceOp::sum, ReduceOp::avg, ReduceOp::prod, ReduceOp::min,
+                              ReduceOp::max, ReduceOp::band, ReduceOp::bor, ReduceOp::bxor},
+                             inputs);
 }
 
 std::vector<int64_t> integer_list(const Attrs& attrs, std::string_view name) {

@@ -49,7 +49,7 @@ Kernel move_kernel(BoxCopyPlan plan, DType dtype);
 
 // Returns all reductions for `inputs`, which carry them together: moving elements changes none of
 // them, so every partial passes.
-std::vector<PartialPropagation> movers_linearity(const std::vector<int>& inputs);
+std::vector<PartialPropagation> mover_partial_rules(const std::vector<int>& inputs);
 
 // Returns a list attribute that a program may also write as one integer. SP_CHECK: it is present.
 std::vector<int64_t> integer_list(const Attrs& attrs, std::string_view name);

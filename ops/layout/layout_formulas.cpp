@@ -476,7 +476,7 @@ void add_pieces(OpRegistry& ops) {
 
 }  // namespace
 
-void add_move_formulas(OpRegistry& ops) {
+void add_layout_formulas(OpRegistry& ops) {
   add_diagonals(ops);
   add_turns(ops);
   add_pieces(ops);

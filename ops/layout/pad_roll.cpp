@@ -87,7 +87,7 @@ std::vector<Strategy> pad_strategies(const OpCall& call, const std::vector<Tenso
     for (ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::prod, ReduceOp::bxor})
       ops.push_back(op);
   if (value == 1) ops.push_back(ReduceOp::prod);
-  return keep_dims(padding.before.size(), mixed, partials_together(ops, {0}));
+  return keep_dims(padding.before.size(), mixed, joint_partial_rules(ops, {0}));
 }
 
 // Returns, for each entry of a padded dim, the input entry that the mode repeats there.
@@ -189,7 +189,7 @@ void add_flip(OpRegistry& ops) {
     return move_kernel({{move}, {shape}, {shape}, false, 0}, outputs[0].dtype);
   };
   flip.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
-    return keep_dims(input_shape(call, 0).size(), flipped_dims(call), movers_linearity({0}));
+    return keep_dims(input_shape(call, 0).size(), flipped_dims(call), mover_partial_rules({0}));
   };
   flip.samples = [] {
     Attrs rows{{"dims", std::vector<int64_t>{0}}}, all{{"dims", std::vector<int64_t>{0, -1}}};
@@ -263,7 +263,7 @@ void add_roll(OpRegistry& ops) {
       for (size_t i = 0; i < turned.size(); ++i)
         if (shifts[i] != 0) mixed[static_cast<size_t>(dim_of("roll", call, turned[i]))] = true;
     }
-    return keep_dims(dims, mixed, movers_linearity({0}));
+    return keep_dims(dims, mixed, mover_partial_rules({0}));
   };
   roll.samples = [] {
     Attrs flat{{"shifts", int64_t{2}}};
@@ -326,7 +326,7 @@ void add_repeat(OpRegistry& ops) {
       out += names[static_cast<size_t>(d)];
     }
     FactorOptions options;
-    options.partials = movers_linearity({0});
+    options.partials = mover_partial_rules({0});
     return factor_strategies(notation_of(names, out), options);
   };
   repeat.samples = [] {
@@ -339,7 +339,7 @@ void add_repeat(OpRegistry& ops) {
 
 }  // namespace
 
-void add_shift_ops(OpRegistry& ops) {
+void add_pad_roll_ops(OpRegistry& ops) {
   add_pad(ops);
   add_flip(ops);
   add_roll(ops);

@@ -118,7 +118,7 @@ OpRecord reshape_record(std::string name, std::string summary, std::vector<Param
   };
   record.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
     FactorOptions options;
-    options.partials = movers_linearity({0});
+    options.partials = mover_partial_rules({0});
     std::string in(static_cast<size_t>(input_shape(call, 0).size()), '1');
     std::string out(static_cast<size_t>(outputs[0].shape.size()), '1');
     return factor_strategies(notation_of(in, out), options);

@@ -77,7 +77,7 @@ std::vector<Strategy> slice_strategies(const OpCall& call, const std::vector<Ten
   std::string names = letters(shape.size());
   auto ranges = slice_ranges(call);
   FactorOptions options;
-  options.partials = movers_linearity({0});
+  options.partials = mover_partial_rules({0});
   // A sliced dim may not be sharded, because its elements would move between ranks.
   std::string out = names;
   for (int d = 0; d < shape.size(); ++d) {
@@ -177,7 +177,7 @@ void add_slices(OpRegistry& ops) {
     std::string out = names.substr(0, dim) + names.substr(dim + 1);
     FactorOptions options;
     options.whole = names[dim];
-    options.partials = movers_linearity({0});
+    options.partials = mover_partial_rules({0});
     return factor_strategies(names + "->" + out, options);
   };
   select.samples = [] {
@@ -280,7 +280,7 @@ OpRecord pieces_record(const std::string& name, const SizesFunction& sizes) {
     std::string notation = names + "->";
     for (size_t i = 0; i < outputs.size(); ++i) notation += (i > 0 ? "," : "") + names;
     FactorOptions options;
-    options.partials = movers_linearity({0});
+    options.partials = mover_partial_rules({0});
     return factor_strategies(notation, options);
   };
   return record;
@@ -385,7 +385,7 @@ OpRecord join_record(const JoinOp& op) {
       all.push_back(static_cast<int>(i));
     }
     FactorOptions options;
-    options.partials = movers_linearity(all);
+    options.partials = mover_partial_rules(all);
     return factor_strategies(notation_of(notation, out), options);
   };
   return record;
@@ -462,7 +462,7 @@ void add_joins(OpRegistry& ops) {
 
 }  // namespace
 
-void add_piece_ops(OpRegistry& ops) {
+void add_slice_cat_ops(OpRegistry& ops) {
   add_slices(ops);
   add_splits(ops);
   add_joins(ops);

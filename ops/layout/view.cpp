@@ -64,7 +64,7 @@ OpRecord view_record(std::string name, std::string summary, std::vector<Param> p
   });
   record.rule.strategies = [map](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     FactorOptions options;
-    options.partials = movers_linearity({0});
+    options.partials = mover_partial_rules({0});
     return factor_strategies(map_notation(input_shape(call, 0), map(call)), options);
   };
   return record;
@@ -149,7 +149,7 @@ void add_squeezes(OpRegistry& ops) {
       {params::tensor("input"), params::optional("dim", ParamKind::integers)}, squeeze_map);
   squeeze.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     FactorOptions options;
-    options.partials = movers_linearity({0});
+    options.partials = mover_partial_rules({0});
     options.form = LocalExecution::local_attrs;
     return factor_strategies(map_notation(input_shape(call, 0), squeeze_map(call)), options);
   };
@@ -205,7 +205,7 @@ std::vector<Strategy> expand_strategies(const OpCall& call, const std::vector<Te
   }
   FactorOptions options;
   options.form = LocalExecution::local_attrs;
-  options.partials = movers_linearity({0});
+  options.partials = mover_partial_rules({0});
   return factor_strategies(notation_of(names, out), options);
 }
 

@@ -117,7 +117,7 @@ std::vector<Strategy> fft_strategies(const FftRow& row, const OpCall& call,
   std::string names = letters(input_shape(call, 0).size());
   names[static_cast<size_t>(transform_dim(row, call))] = '1';
   FactorOptions options;
-  options.partials = partials_together({ReduceOp::sum, ReduceOp::avg}, {0});
+  options.partials = joint_partial_rules({ReduceOp::sum, ReduceOp::avg}, {0});
   if (!is_floating(input_meta(call, 0).dtype) && !is_complex(input_meta(call, 0).dtype))
     options.partials.clear();
   return factor_strategies(notation_of(names, names), options);

@@ -125,7 +125,7 @@ std::vector<Strategy> linalg_strategies(const LinalgRow& row, const OpCall& call
   if (row.kind != LinalgKind::solve) return factor_strategies(matrix + "->" + matrix, {});
   std::string b = names + "1";
   FactorOptions options;
-  options.partials = partials_together({ReduceOp::sum, ReduceOp::avg}, {1});
+  options.partials = joint_partial_rules({ReduceOp::sum, ReduceOp::avg}, {1});
   // Columns of b are independent.
   if (input_shape(call, 1).size() == input_shape(call, 0).size()) b += 'z';
   return factor_strategies(matrix + "," + b + "->" + b, options);

@@ -181,7 +181,7 @@ void add_loss_ops(OpRegistry& ops) {
         weighted(class_loss_sample({2, 6, 3}, loss_attrs("sum"))),
         weighted(class_loss_sample({4, 4}, loss_attrs("none"), DType::bf16))};
   };
-  take_class_shares(cross);
+  add_soft_label_forms(cross);
   ops.add(std::move(cross));
 
   OpRecord nll = class_loss_record(LossKind::nll);

@@ -33,9 +33,9 @@ std::vector<int> lower_loss(LossKind kind, const OpCall& call, const std::vector
 // Registers mse_loss.
 void add_mse_loss(OpRegistry& ops);
 // Adds `weight` to a loss of two tensors: one weight per element; a mean divides by their sum.
-void take_loss_weight(OpRecord& loss);
+void add_loss_weight(OpRecord& loss);
 // Adds two forms of cross_entropy: targets that are class probabilities, and class weights with
 // label smoothing.
-void take_class_shares(OpRecord& cross_entropy);
+void add_soft_label_forms(OpRecord& cross_entropy);
 
 }  // namespace shardproof

@@ -61,7 +61,7 @@ void add_distance_losses(OpRegistry& ops) {
       {tensor("input"), tensor("target"), params::text("reduction", "mean")},
       [](Formula& f) { return FormulaTerms{f.reduced(distance(f))}; },
       pair_loss_samples({}, "uniform(-2, 2)", "uniform(-2, 2)"));
-  take_loss_weight(l1);
+  add_loss_weight(l1);
   ops.add(std::move(l1));
   add_pair_loss(ops, "huber_loss", "half the square up to delta, then linear", {},
                 [](Formula& f) {
@@ -226,7 +226,7 @@ void add_others(OpRegistry& ops) {
 
 }  // namespace
 
-void take_loss_weight(OpRecord& loss) {
+void add_loss_weight(OpRecord& loss) {
   loss.params.push_back(params::optional_tensor("weight"));
   decompose_when(
       loss, [](const OpCall& call) { return present(call, 2); },

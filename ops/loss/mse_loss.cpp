@@ -82,7 +82,7 @@ void add_mse_loss(OpRegistry& ops) {
                                sample({5, 3}, "none", DType::bf16),
                                sample({8, 2}, "mean", DType::bf16)};
   };
-  take_loss_weight(mse);
+  add_loss_weight(mse);
   ops.add(std::move(mse));
 }
 

@@ -1,4 +1,4 @@
-// Implements take_class_shares() of ops/loss/loss.h: cross_entropy with class probabilities, or
+// Implements add_soft_label_forms() of ops/loss/loss.h: cross_entropy with class probabilities, or
 // with class weights and label smoothing, decomposes into log_softmax, sums and nll_loss.
 #include "shardproof/ops/core/formula.h"
 #include "shardproof/ops/loss/loss.h"
@@ -66,7 +66,7 @@ FormulaTerms of_weighted_labels(Formula& f) {
 
 }  // namespace
 
-void take_class_shares(OpRecord& cross_entropy) {
+void add_soft_label_forms(OpRecord& cross_entropy) {
   decompose_when(
       cross_entropy,
       [](const OpCall& call) {

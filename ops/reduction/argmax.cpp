@@ -41,7 +41,7 @@ std::vector<TensorMeta> infer_best(const ArgmaxRow& row, const OpCall& call) {
     refuse(row.name, call, "dim must be one dim; leave it out to search the flat tensor");
   if (is_complex(call.inputs[0].dtype) || call.inputs[0].dtype == DType::boolean)
     refuse(row.name, call, "not defined for {}", name(call.inputs[0].dtype));
-  return {{DType::i64, reduced_shape(call.inputs[0].shape, mask, keeps_dims(call))}};
+  return {{DType::i64, reduced_shape(call.inputs[0].shape, mask, has_keepdim(call))}};
 }
 
 Attrs argmax_dims_attrs(const DimMask& mask, bool keepdim) {
@@ -67,7 +67,7 @@ int lower_best(const ArgmaxRow& row, const OpCall& call, LowerBuilder& b) {
   const DimMask mask = reduced_dims(row.name, call);
   const int x = b.input(0);
   const int best = b.replicate_partials(b.op(row.values, argmax_dims_attrs(mask, true), {x}));
-  return b.op("first_match", argmax_dims_attrs(mask, keeps_dims(call)), {x, best});
+  return b.op("first_match", argmax_dims_attrs(mask, has_keepdim(call)), {x, best});
 }
 
 std::vector<Sample> best_samples(const ArgmaxRow&) {
@@ -87,7 +87,7 @@ Kernel prepare_best(const ArgmaxRow& row, const OpCall& call, const std::vector<
 
 void complete_best(const ArgmaxRow& row, OpRecord& op) {
   op.check = [&row](const OpCall& call, const std::vector<const Number*>&) {
-    refuse_no_elements(row.name, call);
+    require_elements(row.name, call);
   };
   op.rule.lower = [&row](const OpCall& call, const std::vector<Spec>&, LowerBuilder& b) {
     return std::vector<int>{lower_best(row, call, b)};
@@ -164,7 +164,7 @@ std::vector<Strategy> match_strategies(const OpCall& call) {
     value.push_back(mask[d] ? '1' : letter);
     if (!mask[d])
       out.push_back(letter);
-    else if (keeps_dims(call))
+    else if (has_keepdim(call))
       out.push_back('1');
   }
   FactorOptions options;
@@ -189,7 +189,7 @@ OpRecord match_record() {
     if (call.inputs[0].dtype != call.inputs[1].dtype)
       refuse("first_match", call, "x and y must have one dtype, found {} and {}; cast one",
              name(call.inputs[0].dtype), name(call.inputs[1].dtype));
-    return {{DType::i64, reduced_shape(shape, mask, keeps_dims(call))}};
+    return {{DType::i64, reduced_shape(shape, mask, has_keepdim(call))}};
   };
   op.prepare = [](const OpCall& call, const std::vector<TensorMeta>&) {
     Kernel kernel;

@@ -46,8 +46,8 @@ std::vector<TensorMeta> infer_moment(const MomentRow& row, const OpCall& call) {
   if (!is_floating(in) && !converts)
     refuse(row.name, call, "expected a float dtype, found {}; cast it first", name(in));
   const DimMask mask = reduced_dims(row.name, call);
-  return {
-      {converts ? kDefaultFloat : in, reduced_shape(call.inputs[0].shape, mask, keeps_dims(call))}};
+  return {{converts ? kDefaultFloat : in,
+           reduced_shape(call.inputs[0].shape, mask, has_keepdim(call))}};
 }
 
 template <template <typename> typename S>
@@ -84,7 +84,7 @@ std::vector<Strategy> mean_strategies(const OpCall& call, const DimMask& mask) {
   even.reduction = {ReduceOp::avg, 0};
   even.reduction_needs_even = true;
   even.form = LocalExecution::local_attrs;
-  even.partials = partials_together({ReduceOp::sum, ReduceOp::avg}, {0});
+  even.partials = joint_partial_rules({ReduceOp::sum, ReduceOp::avg}, {0});
   std::vector<Strategy> strategies = factor_strategies(notation, even);
   // Uneven shards divide by the global count, so their sum is the mean.
   FactorOptions uneven;
@@ -154,7 +154,7 @@ int lower_spread(const MomentRow& row, const OpCall& call, LowerBuilder& b) {
   const int total = b.replicate_partials(b.op("sum", moment_dims_attrs(mask, true), {x}));
   const int mean = b.op("div", {}, {total, b.number(count)});
   const int squares = b.op("square", {}, {b.op("sub", {}, {x, mean})});
-  int result = b.op("sum", moment_dims_attrs(mask, keeps_dims(call)), {squares});
+  int result = b.op("sum", moment_dims_attrs(mask, has_keepdim(call)), {squares});
   result = b.op("div", {}, {result, b.number(rest)});
   if (row.kind == MomentKind::std) result = b.op("sqrt", {}, {b.replicate_partials(result)});
   if (dtype == wide) return result;
@@ -173,7 +173,7 @@ int lower_logsumexp(const OpCall& call, LowerBuilder& b) {
   const int sum = b.replicate_partials(b.op("sum", moment_dims_attrs(mask, true), {powers}));
   int result = b.op("add", {}, {b.op("log", {}, {sum}), finite});
   // Drops the dims of size 1 that keepdim left, by a sum over one element.
-  if (!keeps_dims(call)) result = b.op("sum", moment_dims_attrs(mask, false), {result});
+  if (!has_keepdim(call)) result = b.op("sum", moment_dims_attrs(mask, false), {result});
   return dtype == wide ? result : b.op("cast", {{"dtype", dtype}}, {result});
 }
 
@@ -187,7 +187,7 @@ bool widens_norm(const OpCall& call) {
 int lower_norm(const OpCall& call, LowerBuilder& b) {
   const DType dtype = b.meta(b.input(0)).dtype;
   const int wide = b.op("cast", {{"dtype", compute_dtype(dtype)}}, {b.input(0)});
-  Attrs attrs = moment_dims_attrs(reduced_dims("norm", call), keeps_dims(call));
+  Attrs attrs = moment_dims_attrs(reduced_dims("norm", call), has_keepdim(call));
   attrs.set("p", moment_number(call, "p", 2));
   const int norm = b.replicate_partials(b.op("norm", std::move(attrs), {wide}));
   return b.op("cast", {{"dtype", dtype}}, {norm});
@@ -256,7 +256,7 @@ void check_norm(const OpCall& call, const std::vector<const Number*>&) {
   const auto p = call.attrs->values().find("p");
   if (p == call.attrs->values().end() || std::holds_alternative<std::string>(p->second)) return;
   if (const double of = call.attrs->number("p"); of < 0 || std::isinf(of))
-    refuse_no_elements("norm", call);
+    require_elements("norm", call);
 }
 
 int lower_moment(const MomentRow& row, const OpCall& call, LowerBuilder& b) {
@@ -276,7 +276,7 @@ void complete_moment(const MomentRow& row, OpRecord& op) {
   if (row.kind == MomentKind::norm) op.check = check_norm;
   if (row.kind == MomentKind::norm) take_frobenius(op);
   if (row.kind == MomentKind::norm || row.kind == MomentKind::mean) add_dtype_parameter(op);
-  if (row.kind == MomentKind::var || row.kind == MomentKind::std) take_unbiased(op);
+  if (row.kind == MomentKind::var || row.kind == MomentKind::std) add_unbiased_parameter(op);
 }
 
 const OpTable<MomentRow> kMomentTable = {"reduction",    moment_params,     infer_moment,
@@ -285,7 +285,7 @@ const OpTable<MomentRow> kMomentTable = {"reduction",    moment_params,     infe
 
 }  // namespace
 
-void take_unbiased(OpRecord& record) {
+void add_unbiased_parameter(OpRecord& record) {
   record.params.push_back(params::optional("unbiased", ParamKind::boolean));
   decompose_when(
       record, [](const OpCall& call) { return call.attrs->has("unbiased"); },
@@ -297,6 +297,6 @@ void take_unbiased(OpRecord& record) {
       });
 }
 
-void add_moment_ops(OpRegistry& ops) { add_rows(ops, kMomentTable, kMomentRows); }
+void add_mean_var_ops(OpRegistry& ops) { add_rows(ops, kMomentTable, kMomentRows); }
 
 }  // namespace shardproof

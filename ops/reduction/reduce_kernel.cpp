@@ -172,7 +172,7 @@ DimMask reduced_dims(std::string_view name, const OpCall& call) {
   return mask;
 }
 
-void refuse_no_elements(std::string_view name, const OpCall& call) {
+void require_elements(std::string_view name, const OpCall& call) {
   const DimMask mask = reduced_dims(name, call);
   const Dims& shape = input_shape(call, 0);
   const bool all = !call.attrs->has("dim") && element_count(shape) == 0;
@@ -181,7 +181,7 @@ void refuse_no_elements(std::string_view name, const OpCall& call) {
       refuse(name, call, "dim {} has no elements, so there is no largest or smallest one", d);
 }
 
-bool keeps_dims(const OpCall& call) {
+bool has_keepdim(const OpCall& call) {
   return call.attrs && call.attrs->has("keepdim") && call.attrs->flag("keepdim");
 }
 
@@ -211,7 +211,7 @@ std::string reduction_notation(const OpCall& call, const DimMask& mask) {
     in.push_back(letter);
     if (!mask[d])
       out.push_back(letter);
-    else if (keeps_dims(call))
+    else if (has_keepdim(call))
       out.push_back('1');
   }
   return in + "->" + out;

@@ -61,7 +61,7 @@ inline constexpr int64_t kReduceTile = 256;
 using DimMask = std::vector<bool>;
 DimMask reduced_dims(std::string_view name, const OpCall& call);
 // Returns the attribute keepdim, false if absent.
-bool keeps_dims(const OpCall& call);
+bool has_keepdim(const OpCall& call);
 // Returns the shape after the reduction; reduced dims get size 1 with keepdim.
 Dims reduced_shape(const Dims& shape, const DimMask& mask, bool keepdim);
 // Returns the number of elements that one result reduces.
@@ -77,8 +77,8 @@ Kernel reduce_kernel(const Reducer& reducer, const ReduceNumbers& numbers, const
 // Returns the params that every reduction has: x, dim, keepdim.
 std::vector<Param> reduction_params();
 // Throws Error(bad_input) if a reduced dim is empty: an extreme of no elements has no value.
-void refuse_no_elements(std::string_view name, const OpCall& call);
+void require_elements(std::string_view name, const OpCall& call);
 // Adds `unbiased` to a variance: torch's older name for correction 1 (true) or 0 (false).
-void take_unbiased(OpRecord& record);
+void add_unbiased_parameter(OpRecord& record);
 
 }  // namespace shardproof

@@ -70,7 +70,7 @@ void add_spreads(OpRegistry& ops) {
                   return FormulaTerms{f.op(kind, {f[0]}, attrs), f.op("mean", {f[0]}, f.over())};
                 },
                 {f32_sample({{5, 3}}, rows()), f32_sample({{2, 6}}, last_kept())});
-    take_unbiased(record);
+    add_unbiased_parameter(record);
     ops.add(std::move(record));
   }
   std::vector<Param> norm = reduction_params();

@@ -50,7 +50,7 @@ std::vector<TensorMeta> infer_fold(const FoldRow& row, const OpCall& call) {
   if (is_complex(call.inputs[0].dtype) && (row.kind == FoldKind::max || row.kind == FoldKind::min))
     refuse(row.name, call, "not defined for {}", name(call.inputs[0].dtype));
   return {
-      {fold_result_dtype(row, call), reduced_shape(call.inputs[0].shape, mask, keeps_dims(call))}};
+      {fold_result_dtype(row, call), reduced_shape(call.inputs[0].shape, mask, has_keepdim(call))}};
 }
 
 Reducer fold_reducer_of(FoldKind kind, DType compute) {
@@ -102,8 +102,8 @@ std::vector<PartialPropagation> linear_in(const FoldRow& row, const OpCall& call
     case FoldKind::all: ops = {ReduceOp::min, ReduceOp::band}; break;
   }
   if (is_truth(row.kind) && in != DType::boolean) return {};
-  std::erase_if(ops, [&](ReduceOp op) { return !conversion_keeps(op, in, result); });
-  return partials_together(ops, {0});
+  std::erase_if(ops, [&](ReduceOp op) { return !can_convert_partial(op, in, result); });
+  return joint_partial_rules(ops, {0});
 }
 
 std::vector<Strategy> fold_strategies(const FoldRow& row, const OpCall& call,
@@ -171,7 +171,7 @@ OpCost fold_cost(const OpCall& call, const std::vector<TensorMeta>& outputs) {
 void complete_fold(const FoldRow& row, OpRecord& op) {
   if (row.kind == FoldKind::max || row.kind == FoldKind::min)
     op.check = [&row](const OpCall& call, const std::vector<const Number*>&) {
-      if (!present(call, 1)) refuse_no_elements(row.name, call);
+      if (!present(call, 1)) require_elements(row.name, call);
     };
   op.cost = fold_cost;
   if (row.values) give_indices(row, op);

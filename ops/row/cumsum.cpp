@@ -41,8 +41,8 @@ std::vector<int64_t> starts_of(const OpCall& call) { return integer_list(*call.a
 std::vector<PartialPropagation> linear_sums(const OpCall& call, const std::vector<int>& together) {
   std::vector<ReduceOp> ops = {ReduceOp::sum, ReduceOp::avg};
   const DType in = call.inputs[0].dtype;
-  std::erase_if(ops, [&](ReduceOp op) { return !conversion_keeps(op, in, sum_dtype(in)); });
-  return partials_together(ops, together);
+  std::erase_if(ops, [&](ReduceOp op) { return !can_convert_partial(op, in, sum_dtype(in)); });
+  return joint_partial_rules(ops, together);
 }
 
 std::vector<Strategy> cumsum_strategies(const OpCall& call) {

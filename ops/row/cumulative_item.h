@@ -7,12 +7,12 @@
 
 namespace shardproof {
 
-enum class Running { product, largest, smallest };
+enum class CumulativeKind { product, largest, smallest };
 
 // The dim lies inside [outer, size, inner]; items are the outer * inner lines.
 template <typename T>
 struct RunningItem {
-  Running kind;
+  CumulativeKind kind;
   int64_t size, inner;
 
   constexpr void operator()(int64_t item, const LaneCall& lane) const {
@@ -23,10 +23,10 @@ struct RunningItem {
     int64_t best = 0;
     for (int64_t at = 0; at < size; ++at) {
       const T now = x[at * inner];
-      if (kind == Running::product) {
+      if (kind == CumulativeKind::product) {
         held = functor::Mul::apply(held, now);
       } else {
-        const bool beats = kind == Running::largest ? now >= held : now <= held;
+        const bool beats = kind == CumulativeKind::largest ? now >= held : now <= held;
         if (at == 0 || beats || now != now) {
           held = now;
           best = at;

@@ -15,12 +15,12 @@ namespace {
 struct CumulativeRow {
   const char* name;
   const char* summary;
-  Running kind;
+  CumulativeKind kind;
 };
 const CumulativeRow kCumulativeRows[] = {
-    {"cumprod", "running product along dim; integers give i64", Running::product},
-    {"cummax", "running largest along dim, and its index", Running::largest},
-    {"cummin", "running smallest along dim, and its index", Running::smallest},
+    {"cumprod", "running product along dim; integers give i64", CumulativeKind::product},
+    {"cummax", "running largest along dim, and its index", CumulativeKind::largest},
+    {"cummin", "running smallest along dim, and its index", CumulativeKind::smallest},
 };
 
 // A dim inside [outer, size, inner].
@@ -42,7 +42,7 @@ std::vector<TensorMeta> infer_cumulative(const CumulativeRow& row, const OpCall&
   cumulative_dim(row, call);
   if (is_complex(x.dtype)) refuse(row.name, call, "not defined for {}", name(x.dtype));
   const bool whole = is_integral(x.dtype) || x.dtype == DType::boolean;
-  if (row.kind == Running::product) return {{whole ? DType::i64 : x.dtype, x.shape}};
+  if (row.kind == CumulativeKind::product) return {{whole ? DType::i64 : x.dtype, x.shape}};
   return {{x.dtype, x.shape}, {DType::i64, x.shape}};
 }
 
@@ -50,9 +50,9 @@ Kernel prepare_cumulative(const CumulativeRow& row, const OpCall& call,
                           const std::vector<TensorMeta>& outputs) {
   const DType compute = compute_dtype(outputs[0].dtype);
   const CumulativeLine line = cumulative_line(input_shape(call, 0), cumulative_dim(row, call));
-  const Running kind = row.kind;
+  const CumulativeKind kind = row.kind;
   LanePlan plan{{compute}, {compute}, 0, {}};
-  if (kind != Running::product) plan.outputs.push_back(DType::i64);
+  if (kind != CumulativeKind::product) plan.outputs.push_back(DType::i64);
   const auto set = [&](auto zero) {
     set_items(plan, RunningItem<decltype(zero)>{kind, line.size, line.inner},
               line.size == 0 ? 0 : line.outer * line.inner);
@@ -69,13 +69,13 @@ std::vector<Strategy> cumulative_strategies(const CumulativeRow& row, const OpCa
   std::string names = letters(input_shape(call, 0).size());
   if (!names.empty()) names[static_cast<size_t>(cumulative_dim(row, call))] = '1';
   std::string notation = notation_of(names, names);
-  if (row.kind != Running::product) notation += "," + names;
+  if (row.kind != CumulativeKind::product) notation += "," + names;
   return factor_strategies(notation, {});
 }
 
 void complete_cumulative(const CumulativeRow& row, OpRecord& op) {
   accept_scalar_input(op);
-  if (row.kind == Running::product) add_dtype_parameter(op);
+  if (row.kind == CumulativeKind::product) add_dtype_parameter(op);
 }
 
 const OpTable<CumulativeRow> kCumulativeTable = {
@@ -96,6 +96,6 @@ const OpTable<CumulativeRow> kCumulativeTable = {
 
 }  // namespace
 
-void add_running_ops(OpRegistry& ops) { add_rows(ops, kCumulativeTable, kCumulativeRows); }
+void add_cumulative_ops(OpRegistry& ops) { add_rows(ops, kCumulativeTable, kCumulativeRows); }
 
 }  // namespace shardproof

@@ -305,7 +305,7 @@ int topk_dim(const OpCall& call) {
 
 }  // namespace
 
-void add_order_ops(OpRegistry& ops) {
+void add_sort_ops(OpRegistry& ops) {
   OpRecord sort;
   sort.name = "sort";
   sort.family = "index";

@@ -124,7 +124,7 @@ Statement LineParser::call() {
 }
 
 Statement LineParser::for_range() {
-  Statement statement = begin(StatementKind::for_range, lexer_.take().place);
+  Statement statement = begin(StatementKind::for_range, lexer_.consume().place);
   statement.targets.push_back(bound_name("a name"));
   if (!statement.targets.front().plain())
     fail(statement.targets.front().place, "expected a name without braces, found one with braces");
@@ -138,20 +138,20 @@ Statement LineParser::for_range() {
 }
 
 Statement LineParser::conditional() {
-  Statement statement = begin(StatementKind::if_else, lexer_.take().place);
+  Statement statement = begin(StatementKind::if_else, lexer_.consume().place);
   statement.value = parser_.expression();
   return statement;
 }
 
 Statement LineParser::on_stream() {
-  Statement statement = begin(StatementKind::on_stream, lexer_.take().place);
+  Statement statement = begin(StatementKind::on_stream, lexer_.consume().place);
   // `main` is reserved, so that no value can have its name, but it is a stream.
   const bool main = peek().is("main");
   statement.targets.push_back(main ? parser_.name_template() : bound_name("the name of a stream"));
   return statement;
 }
 
-Statement LineParser::group() { return begin(StatementKind::group, lexer_.take().place); }
+Statement LineParser::group() { return begin(StatementKind::group, lexer_.consume().place); }
 
 std::vector<Statement> LineParser::inline_block(int depth) {
   std::vector<Statement> body;
@@ -186,7 +186,7 @@ Statement LineParser::statement(int depth) {
 }
 
 std::vector<Statement> LineParser::otherwise(int depth) {
-  lexer_.take();
+  lexer_.consume();
   lexer_.expect(":", "\":\"");
   return inline_block(depth);
 }

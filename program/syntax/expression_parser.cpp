@@ -126,7 +126,7 @@ ExpressionParser::Tree ExpressionParser::binary(int weakest) {
                        "and b < c",
                        describe(next)));
     compared = strength == kComparison;
-    const Token symbol = lexer_.take();
+    const Token symbol = lexer_.consume();
     Tree right = binary(strength + 1);
     Tree node{make(ExprKind::binary, start)};
     raise_height(node.height, std::max(left.height, right.height), symbol.place);
@@ -149,7 +149,7 @@ ExpressionParser::Tree ExpressionParser::prefix(int weakest) {
 }
 
 ExpressionParser::Tree ExpressionParser::unary(int operand_weakest) {
-  const Token symbol = lexer_.take();
+  const Token symbol = lexer_.consume();
   const Nest nest(*this, symbol.place);
   Tree operand = operand_weakest == kUnary ? prefix(kUnary) : binary(operand_weakest);
   Tree node{make(ExprKind::unary, symbol.place)};
@@ -163,7 +163,7 @@ ExpressionParser::Tree ExpressionParser::power() {
   const SourceLocation start = lexer_.peek().place;
   Tree base = postfix();
   if (!lexer_.peek().is("**")) return base;
-  const Token symbol = lexer_.take();
+  const Token symbol = lexer_.consume();
   const Nest nest(*this, symbol.place);
   Tree exponent = prefix(kUnary);
   Tree node{make(ExprKind::binary, start)};
@@ -210,7 +210,7 @@ ExpressionParser::Tree ExpressionParser::primary() {
 }
 
 ExpressionParser::Tree ExpressionParser::number() {
-  const Token token = lexer_.take();
+  const Token token = lexer_.consume();
   Tree tree{make(ExprKind::number, token.place)};
   const char* const last = token.text.data() + token.text.size();
   if (token.kind == TokenKind::integer) {
@@ -237,7 +237,7 @@ ExpressionParser::Tree ExpressionParser::word() {
   if (lexer_.second_is('(')) return call_tree();
   if (next.is("true") || next.is("false") || next.is("True") || next.is("False")) {
     Tree tree{make(ExprKind::number, next.place)};
-    const Token word = lexer_.take();
+    const Token word = lexer_.consume();
     tree.expr.number = Number(word.is("true") || word.is("True"));
     return tree;
   }
@@ -247,19 +247,19 @@ ExpressionParser::Tree ExpressionParser::word() {
 }
 
 NameTemplate ExpressionParser::name_template(int& height) {
-  const Token first = lexer_.take();
+  const Token first = lexer_.consume();
   NameTemplate name;
   name.place = first.place;
   name.texts.emplace_back(first.text);
   while (lexer_.at('{')) {
     braces(name, height);
-    name.texts.emplace_back(lexer_.take_name_characters());
+    name.texts.emplace_back(lexer_.consume_name_characters());
   }
   return name;
 }
 
 void ExpressionParser::braces(NameTemplate& name, int& height) {
-  const Token brace = lexer_.take();
+  const Token brace = lexer_.consume();
   const Nest nest(*this, brace.place);
   const bool outer = in_braces_;
   in_braces_ = true;
@@ -271,24 +271,24 @@ void ExpressionParser::braces(NameTemplate& name, int& height) {
 }
 
 ExpressionParser::Tree ExpressionParser::quoted() {
-  const Token quote = lexer_.take();
+  const Token quote = lexer_.consume();
   if (in_braces_) fail(quote.place, "expected a number or a name inside braces, found a text");
   Tree tree{make(ExprKind::text, quote.place)};
   tree.expr.name.place = quote.place;
-  tree.expr.name.texts.emplace_back(lexer_.take_quoted());
+  tree.expr.name.texts.emplace_back(lexer_.consume_quoted());
   while (lexer_.at('{')) {
     braces(tree.expr.name, tree.height);
-    tree.expr.name.texts.emplace_back(lexer_.take_quoted());
+    tree.expr.name.texts.emplace_back(lexer_.consume_quoted());
   }
   const Token& next = lexer_.peek();
   if (next.is("}")) fail(next.place, "expected \"{\" before \"}\" in a text, found none");
   if (!lexer_.at('\'')) fail(quote.place, "expected a closing quote, found the end of the line");
-  lexer_.take();
+  lexer_.consume();
   return tree;
 }
 
 ExpressionParser::Tree ExpressionParser::parenthesis() {
-  const Token open = lexer_.take();
+  const Token open = lexer_.consume();
   const Nest nest(*this, open.place);
   Tree inside = binary(kWeakest);
   if (!lexer_.peek().is(",")) {
@@ -309,7 +309,7 @@ ExpressionParser::Tree ExpressionParser::parenthesis() {
 }
 
 ExpressionParser::Tree ExpressionParser::list() {
-  const Token open = lexer_.take();
+  const Token open = lexer_.consume();
   const Nest nest(*this, open.place);
   Tree tree{make(ExprKind::list, open.place)};
   if (lexer_.accept("]")) return tree;
@@ -323,8 +323,8 @@ ExpressionParser::Tree ExpressionParser::list() {
 }
 
 ExpressionParser::Tree ExpressionParser::call_tree() {
-  const Token verb = lexer_.take();
-  const Nest nest(*this, lexer_.take().place);
+  const Token verb = lexer_.consume();
+  const Nest nest(*this, lexer_.consume().place);
   Tree tree{make(ExprKind::call, verb.place)};
   tree.expr.symbol = verb.text;
   if (lexer_.accept(")")) return tree;
@@ -335,8 +335,8 @@ ExpressionParser::Tree ExpressionParser::call_tree() {
     if (keyed) {
       if (!keys.insert(first.text).second)
         fail(first.place, fmt::format("expected {} once, found it again", describe(first)));
-      lexer_.take();
-      lexer_.take();
+      lexer_.consume();
+      lexer_.consume();
     }
     tree.expr.keys.emplace_back(keyed ? first.text : std::string_view());
     tree.expr.key_places.push_back(first.place);
@@ -359,7 +359,7 @@ ExpressionParser::Tree ExpressionParser::value() {
 }
 
 ExpressionParser::Tree ExpressionParser::placed() {
-  const RawText raw = lexer_.take_argument();
+  const RawText raw = lexer_.consume_argument();
   const PlacedText parts = split_placed(raw.text);
   Tree tree{make(ExprKind::placements, raw.place)};
   if (!parts.has_on) {
@@ -376,7 +376,7 @@ ExpressionParser::Tree ExpressionParser::placed() {
 }
 
 std::vector<PlacementText> ExpressionParser::placements() {
-  const RawText raw = lexer_.take_argument();
+  const RawText raw = lexer_.consume_argument();
   if (raw.text.empty()) fail_expected("placements such as tp:S(0)", lexer_.peek());
   return parsed_placements(raw);
 }

@@ -128,7 +128,7 @@ void Lexer::go_to(size_t offset) {
   has_peeked_ = false;
 }
 
-Token Lexer::take() {
+Token Lexer::consume() {
   const Token token = peek();
   go_to(token.offset + token.text.size());
   return token;
@@ -136,13 +136,13 @@ Token Lexer::take() {
 
 bool Lexer::accept(std::string_view symbol_or_word) {
   if (!peek().is(symbol_or_word)) return false;
-  take();
+  consume();
   return true;
 }
 
 Token Lexer::expect(std::string_view symbol, std::string_view expected) {
   if (!peek().is(symbol)) fail_expected(expected, peek());
-  return take();
+  return consume();
 }
 
 bool Lexer::second_is(char symbol) {
@@ -153,7 +153,7 @@ bool Lexer::second_is(char symbol) {
 
 bool Lexer::at(char c) { return next_ < text_.size() && text_[next_] == c; }
 
-std::string_view Lexer::take_name_characters() {
+std::string_view Lexer::consume_name_characters() {
   size_t end = next_;
   while (end < text_.size() && is_name_character(text_[end])) ++end;
   const std::string_view taken = text_.substr(next_, end - next_);
@@ -161,7 +161,7 @@ std::string_view Lexer::take_name_characters() {
   return taken;
 }
 
-std::string_view Lexer::take_quoted() {
+std::string_view Lexer::consume_quoted() {
   size_t end = next_;
   while (end < text_.size() && text_[end] != '\'' && text_[end] != '{' && text_[end] != '}') {
     if (continues_character(text_[end])) ++hidden_;
@@ -172,7 +172,7 @@ std::string_view Lexer::take_quoted() {
   return taken;
 }
 
-RawText Lexer::take_argument() {
+RawText Lexer::consume_argument() {
   const Token& first = peek();
   const SourceLocation place = first.place;
   if (first.kind == TokenKind::end) return {{}, place};

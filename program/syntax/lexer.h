@@ -49,7 +49,7 @@ class Lexer {
   Lexer(std::string_view text, int line, Comments comments);
 
   const Token& peek();  // the next token
-  Token take();         // consumes the next token
+  Token consume();      // consumes the next token
   // Consumes the next token if it is this one; returns true if so.
   bool accept(std::string_view symbol_or_word);
   // Consumes the next token. Throws Error(bad_input) "expected `expected`, found .." if it is
@@ -61,12 +61,12 @@ class Lexer {
 
   // Raw calls: they read directly behind the last consumed token.
   bool at(char c);  // true if this is the next character
-  std::string_view take_name_characters();
+  std::string_view consume_name_characters();
   // Consumes text up to a quote or a brace.
-  std::string_view take_quoted();
+  std::string_view consume_quoted();
   // Consumes one argument: the text from the next token up to a `,` `)` `]`, a comment or the end
   // of the line.
-  RawText take_argument();
+  RawText consume_argument();
 
  private:
   Token lex(size_t from) const;

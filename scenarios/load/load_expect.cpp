@@ -20,7 +20,7 @@ std::string known_verdicts() {
   std::string out;
   for (int i = 0; i < kVerdictCount; ++i) {
     const auto verdict = static_cast<Verdict>(i);
-    if (is_later(verdict)) continue;
+    if (is_unsupported(verdict)) continue;
     out += fmt::format("{}{}", out.empty() ? "" : ", ", name(verdict));
   }
   return out;
@@ -29,7 +29,7 @@ std::string known_verdicts() {
 Verdict read_verdict(const JsonReader& reader) {
   const std::optional<Verdict> verdict = parse_verdict(reader.text());
   if (verdict) {
-    refuse_later_verdict(*verdict, reader);
+    refuse_unsupported_verdict(*verdict, reader);
     return *verdict;
   }
   NearestName nearest(reader.text());
@@ -241,7 +241,7 @@ std::vector<PrecisionLimit> read_precision_limits(const JsonReader& object,
 
 void check_expect_keys(const JsonReader& object) {
   object.check_keys(kExpectKeys);
-  refuse_later_expect_keys(object);
+  refuse_unsupported_expect_keys(object);
 }
 
 Expect read_expect(const JsonReader& object, const LoadContext& context) {

@@ -149,7 +149,7 @@ Listing read_listing(const JsonReader& reader, const LoadContext& context) {
     lines.push_back(line);
   }
   Listing listing = reader.inside([&] { return parse_listing(lines); });
-  refuse_later_verbs(listing, reader.path());
+  refuse_unsupported_verbs(listing, reader.path());
   context.lets->check_uses(listing);
   return listing;
 }
@@ -183,7 +183,7 @@ void read_groups(const Section& section, LoadContext& context) {
 DType read_default_dtype(const Section& section) {
   const auto reader = section.find("dtype");
   if (!reader) return DType::f32;
-  return reader->inside([&] { return dtype_named(reader->text()); });
+  return reader->inside([&] { return parse_dtype_name(reader->text()); });
 }
 
 bool has_check(const std::vector<JobListing>& listings) {
@@ -296,7 +296,7 @@ std::vector<Phase> load_phases(const JsonTree& tree, const LoadOptions& options)
   JsonTree root = tree;
   JsonReader reader(root, "");
   reader.check_keys(kRootKeys);
-  refuse_later_keys(reader);
+  refuse_unsupported_keys(reader);
   if (reader.has("about")) reader.at("about").text();
   LetTable lets;
   if (reader.has("let")) lets = LetTable(reader.at("let"));
@@ -309,7 +309,7 @@ std::vector<Phase> load_phases(const JsonTree& tree, const LoadOptions& options)
   }
   for (const JsonReader& phase : reader.at("phases").items("a list of phases, which are objects")) {
     phase.check_keys(kPhaseKeys);
-    refuse_later_keys(phase);
+    refuse_unsupported_keys(phase);
     phases.push_back(read_phase(Section(reader, phase), lets, options));
   }
   if (phases.empty())

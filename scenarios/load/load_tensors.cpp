@@ -8,7 +8,7 @@ namespace shardproof {
 namespace {
 
 DType read_dtype(const JsonReader& reader) {
-  return reader.inside([&] { return dtype_named(reader.text()); });
+  return reader.inside([&] { return parse_dtype_name(reader.text()); });
 }
 
 Dims read_shape(const JsonReader& reader, const LoadContext& context) {

@@ -71,7 +71,7 @@ std::shared_ptr<const CostModel> parse_topology(const std::string& text,
   if (text == "ideal") return ideal_machine();
   if (text.ends_with(".json")) return build_from_file(text, folder);
   if (text.find(" x ") != std::string::npos)
-    refuse_later(fmt::format("the topology preset \"{}\"", text), {});
+    refuse_unsupported(fmt::format("the topology preset \"{}\"", text), {});
   Expr call;
   try {
     call = parse_expression(text);

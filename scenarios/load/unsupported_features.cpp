@@ -25,34 +25,36 @@ bool contains(const List& list, const Value& value) {
 
 }  // namespace
 
-void refuse_later(std::string_view what, const Where& where) {
+void refuse_unsupported(std::string_view what, const Where& where) {
   throw Error(ErrorKind::unsupported, fmt::format("{} is not supported by this version", what),
               where);
 }
 
-void refuse_later_keys(const JsonReader& root) {
+void refuse_unsupported_keys(const JsonReader& root) {
   for (const std::string& key : root.tree().keys)
     if (contains(kUnsupportedKeys, key))
-      refuse_later(fmt::format("key \"{}\"", key), {"", root.path() + pointer_step(key), 0, 0});
+      refuse_unsupported(fmt::format("key \"{}\"", key),
+                         {"", root.path() + pointer_step(key), 0, 0});
 }
 
-void refuse_later_expect_keys(const JsonReader& expect) {
+void refuse_unsupported_expect_keys(const JsonReader& expect) {
   for (const std::string& key : expect.tree().keys)
     if (contains(kUnsupportedExpectKeys, key))
-      refuse_later(fmt::format("key \"{}\"", key), {"", expect.path() + pointer_step(key), 0, 0});
+      refuse_unsupported(fmt::format("key \"{}\"", key),
+                         {"", expect.path() + pointer_step(key), 0, 0});
 }
 
-bool is_later(Verdict verdict) { return contains(kUnsupportedVerdicts, verdict); }
+bool is_unsupported(Verdict verdict) { return contains(kUnsupportedVerdicts, verdict); }
 
-void refuse_later_verdict(Verdict verdict, const JsonReader& reader) {
-  if (is_later(verdict))
-    refuse_later(fmt::format("verdict \"{}\"", name(verdict)), {"", reader.path(), 0, 0});
+void refuse_unsupported_verdict(Verdict verdict, const JsonReader& reader) {
+  if (is_unsupported(verdict))
+    refuse_unsupported(fmt::format("verdict \"{}\"", name(verdict)), {"", reader.path(), 0, 0});
 }
 
-void refuse_later_verbs(const Listing& listing, const std::string& path) {
+void refuse_unsupported_verbs(const Listing& listing, const std::string& path) {
   for (const auto& [verb, place] : verbs_called(listing))
     if (contains(kUnsupportedVerbs, verb))
-      refuse_later(fmt::format("verb {}", verb), {"", path, place.line, place.column});
+      refuse_unsupported(fmt::format("verb {}", verb), {"", path, place.line, place.column});
 }
 
 }  // namespace shardproof

@@ -11,12 +11,12 @@
 namespace shardproof {
 
 // Throw Error(unsupported) with the place of the first unsupported key, verdict or verb.
-[[noreturn]] void refuse_later(std::string_view what, const Where& where);
+[[noreturn]] void refuse_unsupported(std::string_view what, const Where& where);
 
-void refuse_later_keys(const JsonReader& root);           // "model", "train", ...
-void refuse_later_expect_keys(const JsonReader& expect);  // "bubble", ...
-bool is_later(Verdict verdict);
-void refuse_later_verdict(Verdict verdict, const JsonReader& reader);
-void refuse_later_verbs(const Listing& listing, const std::string& path);
+void refuse_unsupported_keys(const JsonReader& root);           // "model", "train", ...
+void refuse_unsupported_expect_keys(const JsonReader& expect);  // "bubble", ...
+bool is_unsupported(Verdict verdict);
+void refuse_unsupported_verdict(Verdict verdict, const JsonReader& reader);
+void refuse_unsupported_verbs(const Listing& listing, const std::string& path);
 
 }  // namespace shardproof

@@ -1,8 +1,8 @@
 #include "shardproof/scenarios/record/run_comparison.h"
 
-// Implements run_comparison.h except compare_seen. Steps of compare_runs: refuse runs of different
-// programs; choose the times of each side (measured, else predicted); for each listing pair values
-// by id and times by line and call; sort the differences of a line, worst first.
+// Implements run_comparison.h except compare_recorded_values. Steps of compare_runs: refuse runs of
+// different programs; choose the times of each side (measured, else predicted); for each listing
+// pair values by id and times by line and call; sort the differences of a line, worst first.
 #include <algorithm>
 #include <map>
 
@@ -173,7 +173,8 @@ void add_values(const RecordedRun& a, const RecordedRun& b, const SourceListing&
     ++line.values;
     if (other == nullptr)
       line.differences.push_back(one_sided_difference(value, "A"));
-    else if (std::optional<ValueDifference> difference = compare_seen(value, *other, a, b))
+    else if (std::optional<ValueDifference> difference =
+                 compare_recorded_values(value, *other, a, b))
       line.differences.push_back(std::move(*difference));
   }
   for (const RecordedValue& value : b.values) {

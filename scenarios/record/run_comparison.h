@@ -103,7 +103,9 @@ RunComparison compare_runs(const RecordedRun& a, const RecordedRun& b);
 // Returns predicted and measured times of one run, without values.
 RunComparison times_of_run(const RecordedRun& run);
 // Compares one value of two runs. Returns nothing if all bits are equal.
-std::optional<ValueDifference> compare_seen(const RecordedValue& a, const RecordedValue& b,
-                                            const RecordedRun& run_a, const RecordedRun& run_b);
+std::optional<ValueDifference> compare_recorded_values(const RecordedValue& a,
+                                                       const RecordedValue& b,
+                                                       const RecordedRun& run_a,
+                                                       const RecordedRun& run_b);
 
 }  // namespace shardproof

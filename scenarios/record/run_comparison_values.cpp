@@ -1,6 +1,6 @@
-// Implements compare_seen of run_comparison.h. Steps: visit the elements whose bits differ; find
-// the worst one, by the class of its distance and then by the distance as a multiple of its
-// measured rounding; visit again and collect all elements of that class, their ranks and the
+// Implements compare_recorded_values of run_comparison.h. Steps: visit the elements whose bits
+// differ; find the worst one, by the class of its distance and then by the distance as a multiple
+// of its measured rounding; visit again and collect all elements of that class, their ranks and the
 // precision that explains them; derive the cause. Where only digests were recorded, compare those.
 // Example: f32 elements 308.654694 and 308.654724 are 3.0e-5 apart. With a measured rounding of
 // 3.2e-5 the factor is 0.97, which is within kWithinRounding = 8: the value is within rounding, and
@@ -437,8 +437,10 @@ Lanes other_digests(const RecordedValue& a, const RecordedValue& b) {
 
 }  // namespace
 
-std::optional<ValueDifference> compare_seen(const RecordedValue& a, const RecordedValue& b,
-                                            const RecordedRun& run_a, const RecordedRun& run_b) {
+std::optional<ValueDifference> compare_recorded_values(const RecordedValue& a,
+                                                       const RecordedValue& b,
+                                                       const RecordedRun& run_a,
+                                                       const RecordedRun& run_b) {
   ValueDifference difference = blank_difference(a);
   const DifferenceJudge judge(a, b, run_a, run_b);
   const bool contents = !a.parts.empty() && !b.parts.empty();

@@ -138,7 +138,7 @@ Json bench_row_json(const BenchRow& row) {
 }  // namespace
 
 int64_t size_in_bytes(const Collective& c) {
-  const int64_t elements = std::max(brought_elements(c), taken_elements(c, c.root));
+  const int64_t elements = std::max(input_elements(c), output_elements(c, c.root));
   return elements * size_of(c.dtype);
 }
 

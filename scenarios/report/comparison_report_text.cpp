@@ -47,7 +47,7 @@ std::string row_text(const ComparisonCells& cells) {
 // --- times ---------------------------------------------------------------------------------------
 
 const RankTime* reported_rank(const LineTime& line) {
-  return line.ranks.empty() ? nullptr : &line.ranks.at(line.telling_rank());
+  return line.ranks.empty() ? nullptr : &line.ranks.at(line.deciding_rank());
 }
 
 void add_time_cells(ComparisonCells& cells, const TimePair& pair) {

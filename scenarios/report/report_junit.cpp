@@ -28,7 +28,7 @@ struct Counts {
   int64_t tests = 0, failures = 0, errors = 0;
   void add(const CaseResult& one) {
     ++tests;
-    if (one.status == CaseStatus::surprise) ++failures;
+    if (one.status == CaseStatus::unexpected) ++failures;
     if (one.status == CaseStatus::refused) ++errors;
   }
   std::string attributes() const {

@@ -128,7 +128,7 @@ std::string headline_of(const CaseResult& result) {
                               ? finding->headline
                               : std::string(name(result.verdict()));
   if (result.verdict() == result.expected)
-    return result.status == CaseStatus::surprise ? got + ", but not as expected" : got;
+    return result.status == CaseStatus::unexpected ? got + ", but not as expected" : got;
   if (result.expected == Verdict::clean) return got;
   return fmt::format("{}; expected {}", got, name(result.expected));
 }
@@ -352,7 +352,7 @@ std::string cases_text(const ScenarioResult& scenario, const TextStyle& style,
   for (const CaseResult& one : scenario.cases)
     if (chosen(one)) cases.push_back(&one);
   std::string out;
-  for (const SharedCases& shared : share_findings(cases))
+  for (const SharedCases& shared : group_findings(cases))
     out += (out.empty() ? "" : between) + case_text(*shared.first, style) +
            others_text(shared, scenario);
   return out;

@@ -51,7 +51,7 @@ std::string key_of(const CaseResult& one) {
 
 }  // namespace
 
-std::vector<SharedCases> share_findings(const std::vector<const CaseResult*>& cases) {
+std::vector<SharedCases> group_findings(const std::vector<const CaseResult*>& cases) {
   std::vector<SharedCases> groups;
   std::map<std::string, size_t> known;
   for (const CaseResult* one : cases) {

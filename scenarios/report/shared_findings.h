@@ -18,6 +18,6 @@ struct SharedCases {
 // same expectations and their findings have equal verdict, line, group of the call, name, instance
 // and cause. Numbers in a cause are ignored, because they are sizes of the mesh of a case. A case
 // without findings and a refused case are groups of their own.
-std::vector<SharedCases> share_findings(const std::vector<const CaseResult*>& cases);
+std::vector<SharedCases> group_findings(const std::vector<const CaseResult*>& cases);
 
 }  // namespace shardproof

@@ -1,5 +1,5 @@
-// Implements detail/keep_run.h and the functions of recorded_run.h. A tensor text ends with a hash
-// of the contents: "x bf16[16, 64] dp:S(0) on dp=2, tp=4 contents 0123456789abcdef".
+// Implements detail/make_recorded_run.h and the functions of recorded_run.h. A tensor text ends
+// with a hash of the contents: "x bf16[16, 64] dp:S(0) on dp=2, tp=4 contents 0123456789abcdef".
 #include "shardproof/scenarios/run/record_phase.h"
 
 #include "shardproof/backends/api/library_choice.h"
@@ -36,7 +36,7 @@ std::optional<std::string> other_tensors(const std::vector<std::string>& a,
 
 }  // namespace
 
-RecordedRun keep_run(const Job& job, PhaseResult& phase) {
+RecordedRun make_recorded_run(const Job& job, PhaseResult& phase) {
   Outcome& outcome = phase.outcome;
   RecordedRun run;
   run.ranks = job.world;

@@ -7,6 +7,6 @@ namespace shardproof {
 
 // Moves values, program, records and times out of `phase`. Leaves file, case, backend, order and
 // status of the run empty.
-RecordedRun keep_run(const Job& job, PhaseResult& phase);
+RecordedRun make_recorded_run(const Job& job, PhaseResult& phase);
 
 }  // namespace shardproof

@@ -32,8 +32,8 @@ struct RunOptions {
 
 enum class CaseStatus {
   as_expected,
-  surprise,  // an unexpected finding, or an expectation that is not met
-  refused,   // bad input or a refused operation
+  unexpected,  // an unexpected finding, or an expectation that is not met
+  refused,     // bad input or a refused operation
 };
 
 // Returns "as expected", "unexpected" or "refused".

@@ -8,7 +8,7 @@ namespace shardproof {
 std::string_view status_text(CaseStatus status) {
   switch (status) {
     case CaseStatus::as_expected: return "as expected";
-    case CaseStatus::surprise: return "unexpected";
+    case CaseStatus::unexpected: return "unexpected";
     case CaseStatus::refused: return "refused";
   }
   return "?";
@@ -66,9 +66,9 @@ int RunResult::exit_code() const {
   int code = 0;
   for (const ScenarioResult& scenario : scenarios)
     for (const CaseResult& one : scenario.cases)
-      code = std::max(code, one.status == CaseStatus::refused    ? 2
-                            : one.status == CaseStatus::surprise ? 1
-                                                                 : 0);
+      code = std::max(code, one.status == CaseStatus::refused      ? 2
+                            : one.status == CaseStatus::unexpected ? 1
+                                                                   : 0);
   return code;
 }
 

@@ -91,12 +91,12 @@ void run_phase(const Phase& phase, const std::string& backend, const RunOptions&
   if (job.program)
     result.listings.push_back({Lanes::range(0, job.world), *job.program, phase.program_path});
   for (JobListing& listing : job.ranks) result.listings.push_back(std::move(listing));
-  if (options.sees) into.runs.push_back(keep_run(job, result));
+  if (options.sees) into.runs.push_back(make_recorded_run(job, result));
   // Records and values are large and no report reads them.
   result.outcome.world.records.clear();
   result.outcome.world.measured.clear();
   result.outcome.values.clear();
-  if (!result.missed.empty()) into.status = CaseStatus::surprise;
+  if (!result.missed.empty()) into.status = CaseStatus::unexpected;
   into.phases.push_back(std::move(result));
 }
 
@@ -105,7 +105,7 @@ void set_refusal(CaseResult& result, const Expect& expect, const Error& error) {
   result.status = CaseStatus::refused;
   if (expect.verdict != Verdict::bad_input || error.kind() == ErrorKind::unsupported) return;
   result.missed_refusal = missed(expect, error);
-  result.status = result.missed_refusal.empty() ? CaseStatus::as_expected : CaseStatus::surprise;
+  result.status = result.missed_refusal.empty() ? CaseStatus::as_expected : CaseStatus::unexpected;
 }
 
 Verdict expected_verdict(const Case& one) {
@@ -239,7 +239,7 @@ void label_runs(CaseResult& result, const Scenario& scenario, const CaseTask& ta
     run.phase = ++phase;
     run.backend = task.backend;
     run.seed = options.seed;
-    run.pins = nccl_pins(options.order);
+    run.pins = nccl_environment(options.order);
     run.repeat = result.repeat;
     run.scenario = scenario.text;
     run.environment.insert(run.environment.begin(), options.environment.begin(),
@@ -274,7 +274,7 @@ void add_unexplained_differences(const CaseResult& first, CaseResult& other) {
     const RunComparison comparison = compare_runs(first.runs[i], other.runs[i]);
     const int64_t bugs = comparison.count(Cause::bug);
     if (bugs == 0 || i >= other.phases.size()) continue;
-    other.status = std::max(other.status, CaseStatus::surprise);
+    other.status = std::max(other.status, CaseStatus::unexpected);
     other.phases[i].missed.push_back(
         {"differences from " + first.backend, "none without a cause", std::to_string(bugs)});
   }
@@ -292,7 +292,7 @@ void compare_backends(RunResult& result, size_t backends) {
           add_unexplained_differences(scenario.cases[first], other);
           continue;
         }
-        other.status = std::max(other.status, CaseStatus::surprise);
+        other.status = std::max(other.status, CaseStatus::unexpected);
         const ExpectationFailure missed{
             "outcome on " + other.backend + ", as on " + scenario.cases[first].backend, expected,
             got};

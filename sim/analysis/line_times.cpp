@@ -38,7 +38,7 @@ double nccl_bytes(const Record& call) {
          static_cast<double>(gathers ? std::max<int64_t>(call.members, 1) : 1);
 }
 
-int32_t LineTime::telling_rank() const {
+int32_t LineTime::deciding_rank() const {
   const auto less = [](const auto& a, const auto& b) { return a.second.time < b.second.time; };
   const auto deciding = is_call() ? std::min_element(ranks.begin(), ranks.end(), less)
                                   : std::max_element(ranks.begin(), ranks.end(), less);

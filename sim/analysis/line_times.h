@@ -32,7 +32,7 @@ struct LineTime {
   bool is_call() const { return !group.empty(); }
   // Returns the rank whose time counts: for work the slowest, for a call the fastest. The fastest
   // came last and waited least for others.
-  int32_t telling_rank() const;
+  int32_t deciding_rank() const;
 };
 // Returns lines in order, work before calls. Counts only calls and works that have ended.
 std::vector<LineTime> line_times(const std::vector<Record>& records);

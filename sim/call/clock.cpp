@@ -54,7 +54,7 @@ void TicketTable::raise(LaneTimes& times, Ticket ticket) const {
   }
 }
 
-std::optional<std::vector<int32_t>> TicketTable::take_ended() {
+std::optional<std::vector<int32_t>> TicketTable::collect_ended_cohorts() {
   return std::exchange(ended_, std::vector<int32_t>{});
 }
 

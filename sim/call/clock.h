@@ -38,7 +38,7 @@ class TicketTable {
   std::vector<Place>& woken() { return woken_; }
   // Returns the cohorts of tickets that have ended since the last call. The first call returns
   // nullopt and starts the recording.
-  std::optional<std::vector<int32_t>> take_ended();
+  std::optional<std::vector<int32_t>> collect_ended_cohorts();
 
  private:
   struct Entry {

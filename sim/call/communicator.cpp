@@ -6,21 +6,21 @@ namespace shardproof {
 
 Communicator::Communicator(const Group& group) : group_(group), lanes_(group.lanes()) {}
 
-void Communicator::take_seats() const {
-  seats_.resize(static_cast<size_t>(lanes_.size()));
+void Communicator::fill_places() const {
+  member_places_.resize(static_cast<size_t>(lanes_.size()));
   for (int64_t sibling = 0; sibling < group_.count(); ++sibling)
     for (int64_t index = 0; index < group_.size(); ++index) {
       const int64_t lane = lanes_.index_of(group_.member(sibling, index));
-      seats_[static_cast<size_t>(lane)] = {static_cast<int32_t>(sibling),
-                                           static_cast<int32_t>(index)};
+      member_places_[static_cast<size_t>(lane)] = {static_cast<int32_t>(sibling),
+                                                   static_cast<int32_t>(index)};
     }
 }
 
-Communicator::Seat Communicator::seat(int64_t rank) const {
+Communicator::MemberPlace Communicator::member_place(int64_t rank) const {
   const int64_t lane = lanes_.index_of(rank);
   if (lane < 0) return {};
-  if (seats_.empty()) take_seats();
-  return seats_[static_cast<size_t>(lane)];
+  if (member_places_.empty()) fill_places();
+  return member_places_[static_cast<size_t>(lane)];
 }
 
 bool Communicator::covers_whole_groups(const Lanes& lanes) {
@@ -28,7 +28,7 @@ bool Communicator::covers_whole_groups(const Lanes& lanes) {
   if (lanes.size() < group_.size() || lanes.size() % group_.size() != 0) return false;
   std::vector<int32_t> members(static_cast<size_t>(group_.count()), 0);
   for (int64_t i = 0; i < lanes.size(); ++i) {
-    const Seat at = seat(lanes[i]);
+    const MemberPlace at = member_place(lanes[i]);
     if (at.sibling < 0) return false;
     ++members[static_cast<size_t>(at.sibling)];
   }

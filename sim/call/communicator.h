@@ -45,14 +45,14 @@ struct Channel {
 class Communicator {
  public:
   // The place of a rank: its sibling group and its index there; -1, -1 if it is no member.
-  struct Seat {
+  struct MemberPlace {
     int32_t sibling = -1, index = -1;
   };
 
   explicit Communicator(const Group& group);
   const Group& group() const { return group_; }
   const Lanes& lanes() const { return lanes_; }  // all members of all siblings
-  Seat seat(int64_t rank) const;
+  MemberPlace member_place(int64_t rank) const;
   // True if `lanes` are all members of some siblings. Remembers the last lanes found to be.
   bool covers_whole_groups(const Lanes& lanes);
 
@@ -74,12 +74,12 @@ class Communicator {
   std::string text(int64_t sibling) const;
 
  private:
-  void take_seats() const;
+  void fill_places() const;
 
   Group group_;
   Lanes lanes_, whole_;
   PerLane<int64_t> issued_;
-  mutable std::vector<Seat> seats_;  // by lane; filled on first use
+  mutable std::vector<MemberPlace> member_places_;  // by lane; filled on first use
   struct Pair {
     int64_t from, to;
     bool operator==(const Pair&) const = default;

@@ -20,15 +20,15 @@ struct StreamItem {
 };
 
 struct Stream {
-  LaneTimes time;                // end of the last item that ran
-  Ticket last = kDone;           // last ticket that was issued
-  Submission* flying = nullptr;  // the submission in progress
-  bool listed = false;           // it is in its world's list of streams that may run
+  LaneTimes time;                    // end of the last item that ran
+  Ticket last = kDone;               // last ticket that was issued
+  Submission* submission = nullptr;  // the submission in progress
+  bool listed = false;               // it is in its world's list of streams that may run
   std::string name;
 
-  bool idle() const { return flying == nullptr && head_ == items_.size(); }
+  bool idle() const { return submission == nullptr && head_ == items_.size(); }
   bool has_items() const { return head_ != items_.size(); }
-  bool stuck() const { return flying != nullptr && flying->failed; }
+  bool stuck() const { return submission != nullptr && submission->failed; }
   StreamItem& front() { return items_[head_]; }
   void push(StreamItem item) { items_.push_back(std::move(item)); }
   void pop() {

@@ -34,7 +34,7 @@ Duration CallMatcher::price(const Call& call) const {
 
 int32_t CallMatcher::peer_rank(const Communicator& comm, const SubmittedCall& submitted,
                                int64_t lane) const {
-  return comm.rank_of(comm.seat(submitted.call.lanes[lane]).sibling, submitted.peer(lane));
+  return comm.rank_of(comm.member_place(submitted.call.lanes[lane]).sibling, submitted.peer(lane));
 }
 
 Duration CallMatcher::arrival(const SubmittedCall& submitted, int64_t lane) const {
@@ -102,7 +102,7 @@ bool CallMatcher::complete_if_whole_group(Call& call, const Lanes& cohort, LaneT
 void CallMatcher::run_whole(const Call& call) {
   if (call.output == nullptr || call.output->empty()) return;
   SP_CHECK(call.input != nullptr, "{} has no input", to_string(call.collective));
-  if (!holds_contents(*call.input)) return;
+  if (!has_contents_everywhere(*call.input)) return;
   if (call.input->blocks().size() == 1 && call.input->blocks()[0].lanes == call.lanes) {
     deliver(reference(call.collective, *call.input), *call.output);
   } else {
@@ -120,11 +120,11 @@ void CallMatcher::pass_times(const Communicator& comm, const Call& call, const L
   std::vector<Duration> ready(static_cast<size_t>(comm.group().count()));
   const int64_t lanes = call.lanes.size();
   for (int64_t i = 0; i < lanes; ++i) {
-    Duration& at = ready[static_cast<size_t>(comm.seat(call.lanes[i]).sibling)];
+    Duration& at = ready[static_cast<size_t>(comm.member_place(call.lanes[i]).sibling)];
     at = std::max(at, times[cohort.index_of(call.lanes[i])]);
   }
   for (int64_t i = 0; i < lanes; ++i) {
-    const size_t sibling = static_cast<size_t>(comm.seat(call.lanes[i]).sibling);
+    const size_t sibling = static_cast<size_t>(comm.member_place(call.lanes[i]).sibling);
     times.at(cohort.index_of(call.lanes[i]), cohort.size()) = ready[sibling] + cost;
   }
   times.collapse();
@@ -165,7 +165,7 @@ void CallMatcher::begin(SubmittedCall& submitted) {
 }
 
 void CallMatcher::end_party(SubmittedCall& submitted) {
-  drop_views(submitted);
+  release_views(submitted);
   Submission& submission = *submitted.submission;
   if (--submission.open != 0 || submission.ended) return;
   submission.ended = true;

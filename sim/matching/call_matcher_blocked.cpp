@@ -14,7 +14,7 @@ int64_t lane_in(const SubmittedCall& submitted, int32_t rank) {
 // Returns a collective of the call that is not complete; null if all are.
 const CollectiveInstance* open_instance(const Communicator& comm, const SubmittedCall& submitted) {
   for (int64_t i = 0; i < submitted.call.lanes.size(); ++i) {
-    const int64_t sibling = comm.seat(submitted.call.lanes[i]).sibling;
+    const int64_t sibling = comm.member_place(submitted.call.lanes[i]).sibling;
     if (const CollectiveInstance* instance = comm.find_instance(sibling, submitted.number[i]))
       return instance;
   }
@@ -63,7 +63,7 @@ CallMatcher::Awaited CallMatcher::awaited(const SubmittedCall& submitted) const 
       if (unpaired_lane(sends ? channel->senders : channel->receivers, submitted) != i) continue;
       need.call = submitted.number[i];
     }
-    need.group = comm.text(comm.seat(self).sibling);
+    need.group = comm.text(comm.member_place(self).sibling);
     need.ranks = {peer};
     need.what = kind == CollectiveKind::wait_signal ? "to signal"
                 : sends                             ? "to receive"

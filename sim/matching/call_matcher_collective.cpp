@@ -22,11 +22,11 @@ std::optional<std::vector<std::span<const std::byte>>> brought_by_members(
   std::vector<std::span<const std::byte>> inputs(instance.arrivals.size());
   for (const Arrival& arrival : instance.arrivals) {
     const SubmittedCall& submitted = *arrival.submitted;
-    if (!brings_contents(submitted)) return std::nullopt;
-    const std::byte* data = brought_data(submitted, arrival.rank());
+    if (!has_input_contents(submitted)) return std::nullopt;
+    const std::byte* data = input_data(submitted, arrival.rank());
     if (data == nullptr) continue;
     inputs[static_cast<size_t>(arrival.member)] = {
-        data, static_cast<size_t>(brought_bytes(submitted, arrival.rank()))};
+        data, static_cast<size_t>(input_bytes(submitted, arrival.rank()))};
   }
   return inputs;
 }
@@ -72,7 +72,7 @@ void exchange_uneven(const CollectiveInstance& instance) {
   const int64_t size = size_of(members.front()->submitted->call.collective.dtype);
   std::vector<std::vector<std::byte>> answers(members.size());
   for (const Arrival* sender : members) {
-    const std::byte* data = brought_data(*sender->submitted, sender->rank());
+    const std::byte* data = input_data(*sender->submitted, sender->rank());
     const std::span<const int64_t> counts = send_counts(*sender);
     for (size_t to = 0; to < members.size(); ++to) {
       const int64_t bytes = counts[to] * size;
@@ -110,14 +110,14 @@ void CallMatcher::join(Communicator& comm, SubmittedCall& submitted) {
   if (join_whole(comm, submitted)) return;
   const int64_t lanes = submitted.call.lanes.size();
   for (int64_t i = 0; i < lanes; ++i) {
-    const Communicator::Seat seat = comm.seat(submitted.call.lanes[i]);
-    CollectiveInstance& instance = comm.instance(seat.sibling, submitted.number[i]);
+    const Communicator::MemberPlace member_place = comm.member_place(submitted.call.lanes[i]);
+    CollectiveInstance& instance = comm.instance(member_place.sibling, submitted.number[i]);
     if (!instance.arrivals.empty()) {
       const SubmittedCall& first = *instance.arrivals.front().submitted;
       instance.differs |=
           &first != &submitted && !fits(first.call.collective, submitted.call.collective);
     }
-    instance.arrivals.push_back({&submitted, static_cast<int32_t>(i), seat.index});
+    instance.arrivals.push_back({&submitted, static_cast<int32_t>(i), member_place.index});
     if (cost_) instance.latest = std::max(instance.latest, arrival(submitted, i));
     if (static_cast<int64_t>(instance.arrivals.size()) == comm.group().size())
       complete(comm, instance);

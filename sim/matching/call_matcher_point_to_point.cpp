@@ -38,15 +38,15 @@ void CallMatcher::transfer(const Communicator& comm, const Channel::End& sender,
                            const Channel::End& receiver) {
   const std::string group;
   if (std::optional<Finding> finding = find_mismatch(sender, receiver, group)) {
-    report(*find_mismatch(sender, receiver, comm.text(comm.seat(sender.rank()).sibling)));
+    report(*find_mismatch(sender, receiver, comm.text(comm.member_place(sender.rank()).sibling)));
     fail(*sender.submitted);
     fail(*receiver.submitted);
     return;
   }
   if (observer_ != nullptr) observer_->on_send_recv(sender, receiver);
-  if (brings_contents(*sender.submitted)) {
-    deliver(*receiver.submitted, receiver.rank(), brought_data(*sender.submitted, sender.rank()),
-            brought_bytes(*sender.submitted, sender.rank()));
+  if (has_input_contents(*sender.submitted)) {
+    deliver(*receiver.submitted, receiver.rank(), input_data(*sender.submitted, sender.rank()),
+            input_bytes(*sender.submitted, sender.rank()));
   }
   Duration end;
   if (cost_) {
@@ -86,9 +86,9 @@ void CallMatcher::act_one_sided(Communicator& comm, SubmittedCall& submitted) {
 }
 
 void CallMatcher::store(const SubmittedCall& submitted, int64_t self, int64_t target) {
-  const std::byte* data = brought_data(submitted, self);
+  const std::byte* data = input_data(submitted, self);
   if (data == nullptr) return;
-  Bytes contents = Bytes::uninitialized(brought_bytes(submitted, self));
+  Bytes contents = Bytes::uninitialized(input_bytes(submitted, self));
   std::copy(data, data + contents.size(), contents.mutate());
   windows_[{target, submitted.call.collective.slot}] = std::move(contents);
 }

@@ -85,7 +85,7 @@ void copy_lanes(const LocalTensor& answer, Block& target) {
 
 }  // namespace
 
-void keep_views(SubmittedCall& submitted) {
+void copy_views(SubmittedCall& submitted) {
   Call& call = submitted.call;
   if (call.lanes.size() == 1) {
     if (call.input != nullptr) submitted.in = view_of(*call.input, call.lanes[0]);
@@ -100,7 +100,7 @@ void keep_views(SubmittedCall& submitted) {
   call.output = call.output != nullptr ? &submitted.output : nullptr;
 }
 
-void drop_views(SubmittedCall& submitted) {
+void release_views(SubmittedCall& submitted) {
   if (!submitted.input.empty()) submitted.input = LocalTensor();
   if (!submitted.output.empty()) submitted.output = LocalTensor();
   for (CallBuffer* view : {&submitted.in, &submitted.out}) {
@@ -109,23 +109,23 @@ void drop_views(SubmittedCall& submitted) {
   }
 }
 
-const std::byte* brought_data(const SubmittedCall& submitted, int64_t rank) {
+const std::byte* input_data(const SubmittedCall& submitted, int64_t rank) {
   if (submitted.call.lanes.size() != 1) return flat_data(submitted.input, rank);
   const CallBuffer& in = submitted.in;
   if (in.buffer == nullptr || in.buffer->bytes.size() == 0) return nullptr;
   return in.buffer->bytes.data() + place_of(in);
 }
 
-int64_t brought_bytes(const SubmittedCall& submitted, int64_t rank) {
+int64_t input_bytes(const SubmittedCall& submitted, int64_t rank) {
   return submitted.call.lanes.size() == 1 ? submitted.in.bytes : flat_bytes(submitted.input, rank);
 }
 
-bool brings_contents(const SubmittedCall& submitted) {
-  if (submitted.call.lanes.size() != 1) return holds_contents(submitted.input);
+bool has_input_contents(const SubmittedCall& submitted) {
+  if (submitted.call.lanes.size() != 1) return has_contents_everywhere(submitted.input);
   return submitted.in.buffer == nullptr || !empty_of_contents(*submitted.in.buffer);
 }
 
-bool holds_contents(const LocalTensor& tensor) {
+bool has_contents_everywhere(const LocalTensor& tensor) {
   for (const Block& block : tensor.blocks())
     if (empty_of_contents(*block.tensor.buffer)) return false;
   return true;

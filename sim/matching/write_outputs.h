@@ -8,18 +8,18 @@
 
 namespace shardproof {
 
-// keep_views copies the views that the call names by pointer, at issue; drop_views releases them,
-// so that a call that has ended holds no memory.
-void keep_views(SubmittedCall& submitted);
-void drop_views(SubmittedCall& submitted);
+// copy_views copies the views that the call names by pointer, at issue; release_views releases
+// them, so that a call that has ended holds no memory.
+void copy_views(SubmittedCall& submitted);
+void release_views(SubmittedCall& submitted);
 
 // Return the first byte and the length of a rank's input. The pointer is null if the rank has no
 // input or if there are no contents (shape-only run).
-const std::byte* brought_data(const SubmittedCall& submitted, int64_t rank);
-int64_t brought_bytes(const SubmittedCall& submitted, int64_t rank);
+const std::byte* input_data(const SubmittedCall& submitted, int64_t rank);
+int64_t input_bytes(const SubmittedCall& submitted, int64_t rank);
 // False if there is an input without contents.
-bool brings_contents(const SubmittedCall& submitted);
-bool holds_contents(const LocalTensor& tensor);
+bool has_input_contents(const SubmittedCall& submitted);
+bool has_contents_everywhere(const LocalTensor& tensor);
 
 // Writes all lanes of `output`. Requires that `answer` has each of its ranks, with equal sizes.
 void deliver(const LocalTensor& answer, LocalTensor& output);

@@ -19,8 +19,8 @@ constexpr CollectiveKind kKinds[] = {
 constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::avg,  ReduceOp::prod, ReduceOp::min,
                              ReduceOp::max, ReduceOp::band, ReduceOp::bxor};
 
-Repetition repetition(CollectiveKind kind, int64_t ranks, int64_t count) {
-  Repetition r;
+CollectiveBenchmark repetition(CollectiveKind kind, int64_t ranks, int64_t count) {
+  CollectiveBenchmark r;
   r.collective.kind = kind;
   r.collective.group = Group::world(ranks);
   r.collective.count = count;
@@ -42,13 +42,13 @@ bool can_reduce(const Reduction& reduction, DType dtype) {
 std::vector<Tensor> inputs_of(const Collective& c) {
   std::vector<Tensor> inputs;
   for (int64_t member = 0; member < c.group.size(); ++member) {
-    inputs.push_back(Tensor::empty(c.dtype, Dims{brought_elements(c)}));
-    craft(c, member, 0, brought_elements(c), inputs.back().mutate());
+    inputs.push_back(Tensor::empty(c.dtype, Dims{input_elements(c)}));
+    write_exact_inputs(c, member, 0, input_elements(c), inputs.back().mutate());
   }
   return inputs;
 }
 
-TEST(Repetition, ReferenceOutputs_CountNoWrongElements) {
+TEST(CollectiveBenchmark, ReferenceOutputs_CountNoWrongElements) {
   for (const CollectiveKind kind : kKinds)
     for (const int64_t ranks : {1, 2, 3, 8, 13}) {
       const Collective c = repetition(kind, ranks, 4 * ranks).collective;
@@ -56,7 +56,7 @@ TEST(Repetition, ReferenceOutputs_CountNoWrongElements) {
       const std::vector<std::optional<Tensor>> outputs = reference(c, inputs_of(c));
       for (int64_t member = 0; member < ranks; ++member) {
         const std::optional<Tensor>& output = outputs[static_cast<size_t>(member)];
-        ASSERT_EQ(output.has_value() ? output->elements() : 0, taken_elements(c, member));
+        ASSERT_EQ(output.has_value() ? output->elements() : 0, output_elements(c, member));
         if (!output) continue;
         Tensor placed = *output;
         placed.buffer = std::make_shared<Buffer>(*output->buffer);
@@ -66,19 +66,19 @@ TEST(Repetition, ReferenceOutputs_CountNoWrongElements) {
     }
 }
 
-TEST(Repetition, ChangedElements_AreCounted) {
+TEST(CollectiveBenchmark, ChangedElements_AreCounted) {
   for (const CollectiveKind kind : kKinds) {
     const Collective c = repetition(kind, 4, 40000).collective;
-    RepeatedTensors tensors = crafted_tensors(repetition(kind, 4, 40000), Lanes::one(3));
+    BenchmarkTensors tensors = exact_tensors(repetition(kind, 4, 40000), Lanes::one(3));
     Tensor answer =
-        Tensor::empty(c.dtype, Dims{taken_elements(c, 3)}, Lanes::one(3), Slots::shared(1));
+        Tensor::empty(c.dtype, Dims{output_elements(c, 3)}, Lanes::one(3), Slots::shared(1));
     std::memset(answer.mutate(), 0xFF, static_cast<size_t>(answer.elements()) * 4);
     EXPECT_EQ(count_wrong(c, LocalTensor(answer)), answer.elements()) << to_string(c);
   }
 }
 
 // Inputs and partial results have few bits: adding from the other end gives equal bits.
-TEST(Repetition, Reductions_InAnyOrder_AreExact) {
+TEST(CollectiveBenchmark, Reductions_InAnyOrder_AreExact) {
   for (int d = 0; d < kDTypeCount; ++d)
     for (const ReduceOp op : kOps) {
       Collective c = repetition(CollectiveKind::all_reduce, 13, 64).collective;
@@ -92,21 +92,21 @@ TEST(Repetition, Reductions_InAnyOrder_AreExact) {
     }
 }
 
-TEST(Repetition, EveryKind_LocalBackend_IsRight) {
+TEST(CollectiveBenchmark, EveryKind_LocalBackend_IsRight) {
   const std::shared_ptr<Backend> local = local_backend();
   for (const CollectiveKind kind : kKinds)
     for (const Placing placing : {Placing::apart, Placing::in_place})
       for (const int64_t ranks : {1, 2, 5}) {
         if (!can_be_checked(kind, placing)) continue;
-        Repetition r = repetition(kind, ranks, 8 * ranks);
+        CollectiveBenchmark r = repetition(kind, ranks, 8 * ranks);
         r.placing = placing;
-        const Repeated result = repeat(*local, r);
+        const BenchmarkResult result = repeat(*local, r);
         EXPECT_EQ(result.wrong, 0) << to_string(r.collective) << " " << static_cast<int>(placing);
         EXPECT_GT(result.seconds, 0);
       }
 }
 
-TEST(Repetition, NoElements_CountNoWrongElements) {
+TEST(CollectiveBenchmark, NoElements_CountNoWrongElements) {
   const std::shared_ptr<Backend> local = local_backend();
   for (const CollectiveKind kind : kKinds)
     EXPECT_EQ(repeat(*local, repetition(kind, 3, 0)).wrong, 0);

@@ -33,7 +33,7 @@ bool in_a_network_of_one_port() {
 int who_comes_too_early_leaves_the_port() {
   if (!in_a_network_of_one_port()) return kNoRight;
   try {
-    go_to(address_of_port("127.0.0.1", kPort));
+    connect_to(address_of_port("127.0.0.1", kPort));
     return kNobodyThere;
   } catch (const Error& error) {
     if (error.message().find("Permission denied") == std::string::npos) return kMetNobody;

@@ -22,13 +22,13 @@ int64_t wrong_elements(Transport& transport) {
   for (const CollectiveKind kind : kKinds)
     for (const int64_t ranks : {transport.processes(), 2 * transport.processes() + 1})
       for (const int64_t each : {0, 1, 5, 6}) {
-        Repetition r;
+        CollectiveBenchmark r;
         r.collective.kind = kind;
         r.collective.group = Group::world(ranks);
         r.collective.count = each * ranks;
         r.collective.root = has_root(kind) ? ranks - 1 : 0;
         r.times = 2;
-        wrong += repeat_exchange(transport, r).wrong;
+        wrong += run_process_benchmark(transport, r).wrong;
       }
   return wrong;
 }

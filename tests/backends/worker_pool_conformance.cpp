@@ -34,7 +34,7 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Conformance);  // this process coo
 
 // Starts the worlds that the workers want, until they have finished. Returns an error text.
 std::string serve(Coordinator& pool) {
-  std::string troubles;
+  std::string transport_errors;
   std::vector<std::optional<WorldOptions>> wanted(static_cast<size_t>(pool.processes()));
   int through = 0;
   pool.begin(0);
@@ -44,21 +44,21 @@ std::string serve(Coordinator& pool) {
     const WorkerMessage kind = static_cast<WorkerMessage>(in.number());
     if (kind == WorkerMessage::case_done) {
       ++through;
-      troubles += in.text();
+      transport_errors += in.text();
     } else if (kind == WorkerMessage::want) {
       wanted[static_cast<size_t>(process)] = read_options(in);
     }
   };
   while (through < pool.processes()) {
-    if (pool.find_loss()) return "a process was lost: " + pool.output();
-    if (pool.timed_out(heard)) return troubles + "nothing comes any more\n" + pool.output();
+    if (pool.find_lost_worker()) return "a process was lost: " + pool.output();
+    if (pool.timed_out(heard)) return transport_errors + "nothing comes any more\n" + pool.output();
     pool.listen(std::chrono::milliseconds(20), hear);
     bool all = true;
     for (const auto& options : wanted) all = all && options.has_value();
     if (!all) continue;
     for (const auto& options : wanted)
       if (options->ranks != wanted.front()->ranks)
-        return troubles + "processes ask for different worlds\n" + pool.output();
+        return transport_errors + "processes ask for different worlds\n" + pool.output();
     std::unique_ptr<World> world = pool.start(*wanted.front());
     wanted.assign(wanted.size(), std::nullopt);
     while (world->progress()) {
@@ -66,7 +66,7 @@ std::string serve(Coordinator& pool) {
     if (world->close().broken) return "a process was lost: " + pool.output();
   }
   pool.end();
-  return troubles;
+  return transport_errors;
 }
 
 class WorkerPoolConformanceTest : public testing::TestWithParam<int> {};

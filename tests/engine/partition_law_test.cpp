@@ -53,7 +53,7 @@ Placement any_placement(Draw& draw, const TensorMeta& meta, int64_t axis_size) {
     const ReduceOp op = kOps[draw.below(std::size(kOps))];
     // An average of integers rounds.
     const bool rounds = op == ReduceOp::avg && is_integral(meta.dtype);
-    if (!rounds && reduction_allowed(op, meta.dtype)) return P(op);
+    if (!rounds && is_reduction_allowed(op, meta.dtype)) return P(op);
   }
   return R();
 }

@@ -416,8 +416,8 @@ TEST(ReductionOrder, PrintsAndParses) {
        "NCCL_SYM_NOWIN_ENABLE=1 NCCL_SYM_KERNEL=AllReduce_RSxLD_AGxST NCCL_SYM_CTAS=8" + plain},
   };
   for (const auto& [text, environment] : pins)
-    EXPECT_EQ(nccl_pins(parse_reduction_schedule(text)), environment) << text;
-  EXPECT_EQ(nccl_pins({}), "");
+    EXPECT_EQ(nccl_environment(parse_reduction_schedule(text)), environment) << text;
+  EXPECT_EQ(nccl_environment({}), "");
   EXPECT_EQ(to_string(parse_reduction_schedule("ring(channels=4, nccl=2.30)")), "ring(channels=4)");
 }
 

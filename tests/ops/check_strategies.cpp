@@ -130,7 +130,8 @@ void StrategyChecker::each_placement(const Grid& grid) {
       if (meta.absent || meta.weak) continue;
       for (int d = 0; d < meta.shape.size(); ++d)
         options.back().push_back(with_cut(S(d), cut, meta.shape));
-      if (reduction_allowed(ReduceOp::sum, meta.dtype)) options.back().push_back(P(ReduceOp::sum));
+      if (is_reduction_allowed(ReduceOp::sum, meta.dtype))
+        options.back().push_back(P(ReduceOp::sum));
     }
   std::vector<size_t> pick(options.size(), 0);
   while (true) {

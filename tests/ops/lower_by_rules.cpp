@@ -25,7 +25,7 @@ bool takes(const Strategy& strategy, const std::vector<Spec>& inputs, int axis) 
 
 bool cut_is_legal(const Strategy& strategy, const Spec& spec, int dim) {
   const ShardLayout cut = strategy.cut;
-  if (strategy.blocks > 0 && !cuts_between_blocks(spec, dim, strategy.blocks)) return false;
+  if (strategy.blocks > 0 && !has_cuts_between_blocks(spec, dim, strategy.blocks)) return false;
   if (cut == ShardLayout::any) return true;
   if (cut == ShardLayout::chunks) {
     const std::vector<int> axes = spec.axes_of_dim(dim);

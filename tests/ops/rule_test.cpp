@@ -11,7 +11,7 @@ namespace {
 TEST(Rule, Letters_GiveStrategies) {
   FactorOptions options;
   options.whole = "n";
-  options.partials = partials_together({ReduceOp::sum}, {0});
+  options.partials = joint_partial_rules({ReduceOp::sum}, {0});
   const std::vector<Strategy> strategies = factor_strategies("mk,kn->mn", options);
   ASSERT_EQ(strategies.size(), 3u);
   EXPECT_EQ(strategies[0].inputs, (std::vector<Placement>{S(0), R()}));

@@ -35,7 +35,7 @@ CaseResult case_of(const std::string& name, PhaseResult phase) {
   result.repeat = "shardproof run step.json --seed 0";
   result.phases.push_back(std::move(phase));
   if (result.leading() != nullptr) {
-    result.status = CaseStatus::surprise;
+    result.status = CaseStatus::unexpected;
     result.phases[0].missed = {
         {"verdict", "clean", std::string(shardproof::name(result.verdict()))}};
   }

@@ -31,9 +31,10 @@ void expect_no_difference_but(const Spec& spec, const Dims& place, int32_t rank)
   numbers.at(static_cast<size_t>(place[0] * spec.shape()[1] + place[1])) = 2;
   const RecordedValue other = seen(), other_parts = in_parts(other, locals());
   for (const RecordedValue* a : {&whole, &parts}) {
-    for (const RecordedValue* b : {&whole, &parts}) EXPECT_FALSE(compare_seen(*a, *b, {}, {}));
+    for (const RecordedValue* b : {&whole, &parts})
+      EXPECT_FALSE(compare_recorded_values(*a, *b, {}, {}));
     for (const RecordedValue* b : {&other, &other_parts}) {
-      const std::optional<ValueDifference> difference = compare_seen(*a, *b, {}, {});
+      const std::optional<ValueDifference> difference = compare_recorded_values(*a, *b, {}, {});
       ASSERT_TRUE(difference);
       EXPECT_EQ(difference->index, place);
       EXPECT_EQ(difference->owners, Lanes::one(rank));
@@ -58,9 +59,9 @@ TEST(RecordedValues, DigestsOfManyRanks_AreComparedFast) {
     a.digests.push_back({Lanes::one(rank), static_cast<uint64_t>(rank) * 3});
   a.lanes = Lanes::range(0, 1 << 17);
   RecordedValue b = a;
-  EXPECT_FALSE(compare_seen(a, b, {}, {}));
+  EXPECT_FALSE(compare_recorded_values(a, b, {}, {}));
   b.digests[5].digest = 1;
-  EXPECT_EQ(compare_seen(a, b, {}, {})->ranks, Lanes::one(5));
+  EXPECT_EQ(compare_recorded_values(a, b, {}, {})->ranks, Lanes::one(5));
 }
 
 // Ranks with a different or missing digest are reported.
@@ -85,7 +86,7 @@ TEST(RecordedValues, Digests_GiveTheRanksThatDiffer) {
         value->digests.push_back({Lanes::of(own), digest});
         value->lanes = value->lanes.unite(value->digests.back().lanes);
       }
-    const std::optional<ValueDifference> difference = compare_seen(a, b, {}, {});
+    const std::optional<ValueDifference> difference = compare_recorded_values(a, b, {}, {});
     EXPECT_EQ(difference ? difference->ranks : Lanes(), Lanes::of(differing)) << round;
   }
 }

@@ -90,7 +90,7 @@ TEST(Expect, Integers_AreComparedExactly) {
 TEST(Report, FindingsOfAnUnexpectedVerdict_ArePrinted) {
   CaseResult result;
   result.file = "f.json";
-  result.status = CaseStatus::surprise;
+  result.status = CaseStatus::unexpected;
   result.expected = Verdict::mismatch;
   PhaseResult& phase = result.phases.emplace_back();
   Finding mismatch, missing;

@@ -66,7 +66,7 @@ TEST(TwoBackends, FindingOfOneBackend_IsUnexpectedOnTheOther) {
   const RunResult result = run_on({"local", "forgetful"}, "");
   const CaseResult& other = result.scenarios[0].cases.at(1);
   EXPECT_EQ(result.scenarios[0].cases[0].status, CaseStatus::as_expected);
-  EXPECT_EQ(other.status, CaseStatus::surprise);
+  EXPECT_EQ(other.status, CaseStatus::unexpected);
   EXPECT_EQ(other.backend, "forgetful");
   EXPECT_EQ(result.exit_code(), 1);
   const std::string report = text_report(result, {});
@@ -78,7 +78,7 @@ TEST(TwoBackends, FindingOfOneBackend_IsUnexpectedOnTheOther) {
 TEST(TwoBackends, ExpectedFinding_OfOneBackendOnly_IsUnexpected) {
   const RunResult result = run_on({"forgetful", "local"}, "\"verdict\": \"missing rank\"");
   EXPECT_EQ(result.scenarios[0].cases[0].status, CaseStatus::as_expected);
-  EXPECT_EQ(result.scenarios[0].cases[1].status, CaseStatus::surprise);
+  EXPECT_EQ(result.scenarios[0].cases[1].status, CaseStatus::unexpected);
 }
 
 // The local backend, in which rank 0 sends other values to its first call than it holds.

@@ -43,7 +43,7 @@ TEST(LineTimes, Line_SumsByRank_AndSeparatesCalls) {
   EXPECT_EQ(lines[1].ranks.at(0).time, us(3));
   EXPECT_EQ(lines[1].ranks.at(1).time, us(7));
   EXPECT_EQ(lines[1].ranks.at(1).count, 2);
-  EXPECT_EQ(lines[1].telling_rank(), 1);
+  EXPECT_EQ(lines[1].deciding_rank(), 1);
   EXPECT_EQ(lines[2].kind, "all_reduce");
   EXPECT_EQ(lines[2].ranks.at(0).bytes, 400);
   EXPECT_EQ(lines[2].ranks.at(0).bus_bytes, 600);
@@ -75,7 +75,7 @@ TEST(LineTimes, Call_HasTimeOfLastRank) {
   const std::vector<LineTime> lines = line_times({call("all_gather", 1, Lanes::one(0), 0, 10, 8),
                                                   call("all_gather", 1, Lanes::one(1), 8, 10, 8)});
   ASSERT_EQ(lines.size(), 1u);
-  EXPECT_EQ(lines[0].telling_rank(), 1);
+  EXPECT_EQ(lines[0].deciding_rank(), 1);
 }
 
 TEST(LineTimes, UnfinishedCall_DoesNotCount) {

@@ -41,8 +41,8 @@ class Coordinator : public WorkerPool {
   void end() override;
   std::optional<int64_t> next() override;
   void done(const std::string& trouble) override;
-  std::vector<Repeated> told() override;
-  void tell(const Repeated&) override;
+  std::vector<BenchmarkResult> measurements() override;
+  void tell(const BenchmarkResult&) override;
   Transport& transport() override;
 
   // Starts a world over the present workers. Throws Error(io) if they have been ended.
@@ -54,16 +54,16 @@ class Coordinator : public WorkerPool {
   int endpoints_each() const { return options_.gpus_per_process; }
   // Handles the messages that have come; waits up to `time` for the first one. Handles heartbeats,
   // errors of transports and leaving itself, and passes all other messages to `hear`.
-  using Hear = std::function<void(int process, WireReader& message)>;
-  void listen(std::chrono::milliseconds time, const Hear& handle_message);
+  using MessageHandler = std::function<void(int process, WireReader& message)>;
+  void listen(std::chrono::milliseconds time, const MessageHandler& handle_message);
   // Returns the first worker that has ended, or that was silent for too long.
-  std::optional<WorkerLoss> find_loss();
+  std::optional<WorkerLoss> find_lost_worker();
   // Returns the active time by which all timeouts are measured.
   WorkerHandle::Clock::time_point now() { return clock_.now(); }
   // True if more than `timeout_seconds` of active time have passed since then.
   bool timed_out(WorkerHandle::Clock::time_point since);
   // Returns the transport errors that workers have reported, one line each.
-  std::vector<std::string> troubles() const;
+  std::vector<std::string> transport_errors() const;
   // Returns transport errors that no lost process explains. Empty until a lost process has had time
   // to be noticed.
   std::optional<std::string> unattributed_transport_error();
@@ -93,7 +93,7 @@ class Coordinator : public WorkerPool {
   bool all_present() const;
   WorkerLoss first_absent() const;
   void receive_from_monitors();
-  void hear_one(size_t process, std::string_view message, const Hear& handle_message);
+  void handle_one(size_t process, std::string_view message, const MessageHandler& handle_message);
   std::string exit_description(int process);
   WorkerLoss lost(int process, std::string words);
 

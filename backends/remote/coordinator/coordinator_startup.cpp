@@ -84,7 +84,7 @@ void Coordinator::start_workers() {
   try {
     starter_->start(place->address(), options_.processes);
     members_ = std::vector<WorkerHandle>(static_cast<size_t>(options_.processes));
-    for (WorkerHandle& member : members_) member.heard = now();
+    for (WorkerHandle& member : members_) member.last_message = now();
     handshake(*place);
     connect_workers();
   } catch (const Error&) {
@@ -130,7 +130,7 @@ void Coordinator::handshake(ListenAddress& place) {
     accept_waiting(0);  // a process that cannot take part sends the reason before it ends
     throw_not_started(first_loss(since).value_or(*loss));
   }
-  for (WorkerHandle& member : members_) member.heard = now();
+  for (WorkerHandle& member : members_) member.last_message = now();
 }
 
 // A longer timeout set by the user also applies to startup.
@@ -147,9 +147,9 @@ std::optional<WorkerLoss> Coordinator::first_loss(Clock::time_point since) {
     WorkerHandle& member = members_[i];
     if (member.monitor) continue;
     member.state = starter_->state_of(static_cast<int>(i));
-    if (member.state.empty()) member.heard = now();
+    if (member.state.empty()) member.last_message = now();
   }
-  std::optional<WorkerLoss> loss = find_loss();
+  std::optional<WorkerLoss> loss = find_lost_worker();
   if (loss) return loss;
   if (const std::optional<std::string> words = starter_->ended())
     throw Error(ErrorKind::io, "the processes could not be started: " + *words);
@@ -283,7 +283,7 @@ void Coordinator::begin(int64_t index) {
 
 // If a worker cannot leave the case in time, all are ended: the next case starts new ones.
 void Coordinator::end() {
-  if (!troubles().empty()) return terminate_workers();
+  if (!transport_errors().empty()) return terminate_workers();
   for (WorkerHandle& member : members_) {
     member.pipe->send(message_of(CoordinatorCommand::leave_case));
     member.pipe->flush();
@@ -295,7 +295,7 @@ void Coordinator::end() {
   const Clock::time_point since = now();
   while (!left()) {
     listen(kListenTime, [](int, WireReader&) {});
-    if (find_loss() || timed_out(since)) return terminate_workers();
+    if (find_lost_worker() || timed_out(since)) return terminate_workers();
   }
 }
 
@@ -303,25 +303,28 @@ std::optional<int64_t> Coordinator::next() { SP_UNREACHABLE("the coordinator say
 void Coordinator::done(const std::string&) {
   SP_UNREACHABLE("the coordinator runs no case for others");
 }
-void Coordinator::tell(const Repeated&) { SP_UNREACHABLE("the coordinator repeats nothing"); }
+void Coordinator::tell(const BenchmarkResult&) {
+  SP_UNREACHABLE("the coordinator repeats nothing");
+}
 Transport& Coordinator::transport() { SP_UNREACHABLE("no contents come to the coordinator"); }
 
-std::vector<Repeated> Coordinator::told() {
-  std::vector<std::optional<Repeated>> told(members_.size());
-  size_t missing = told.size();
+std::vector<BenchmarkResult> Coordinator::measurements() {
+  std::vector<std::optional<BenchmarkResult>> measurements(members_.size());
+  size_t missing = measurements.size();
   std::string trouble;
   while (missing != 0 && trouble.empty()) {
     listen(kListenTime, [&](int process, WireReader& in) {
       const WorkerMessage kind = static_cast<WorkerMessage>(in.number());
       if (kind == WorkerMessage::case_done) trouble = in.text();
       if (kind != WorkerMessage::repeated) return;
-      told.at(static_cast<size_t>(process)) = read_repeated(in);
+      measurements.at(static_cast<size_t>(process)) = read_benchmark_result(in);
       --missing;
     });
     if (missing == 0 || !trouble.empty()) continue;
-    if (const std::optional<WorkerLoss> loss = find_loss())
-      trouble = fmt::format("process {} {}{}{}", loss->process, loss->words,
-                            troubles().empty() ? "" : "; ", fmt::join(troubles(), "; "));
+    if (const std::optional<WorkerLoss> loss = find_lost_worker())
+      trouble =
+          fmt::format("process {} {}{}{}", loss->process, loss->words,
+                      transport_errors().empty() ? "" : "; ", fmt::join(transport_errors(), "; "));
     else
       trouble = unattributed_transport_error().value_or("");
   }
@@ -329,8 +332,8 @@ std::vector<Repeated> Coordinator::told() {
     terminate_workers();
     throw Error(ErrorKind::io, trouble);
   }
-  std::vector<Repeated> result;
-  for (const std::optional<Repeated>& one : told) result.push_back(one.value());
+  std::vector<BenchmarkResult> result;
+  for (const std::optional<BenchmarkResult>& one : measurements) result.push_back(one.value());
   return result;
 }
 
@@ -340,17 +343,18 @@ void Coordinator::send(int process, const WireWriter& message) {
   members_[static_cast<size_t>(process)].pipe->send(message);
 }
 
-void Coordinator::hear_one(size_t process, std::string_view message, const Hear& handle_message) {
+void Coordinator::handle_one(size_t process, std::string_view message,
+                             const MessageHandler& handle_message) {
   WorkerHandle& member = members_[process];
   WireReader in(message);
   WireReader whole = in;
   const WorkerMessage kind = static_cast<WorkerMessage>(in.number());
-  if (kind == WorkerMessage::beat) {
+  if (kind == WorkerMessage::heartbeat) {
     member.activity = static_cast<Activity>(in.number());
   } else if (kind == WorkerMessage::trouble) {
     member.trouble = in.text();
     member.troubled = now();
-    over_ = troubles().back();
+    over_ = transport_errors().back();
   } else if (kind == WorkerMessage::leaving) {
     member.leaving = true;
   } else if (kind == WorkerMessage::case_done) {
@@ -362,7 +366,7 @@ void Coordinator::hear_one(size_t process, std::string_view message, const Hear&
 }
 
 // Handles at most 256 messages of each worker, so that a busy worker does not delay the others.
-void Coordinator::listen(milliseconds time, const Hear& handle_message) {
+void Coordinator::listen(milliseconds time, const MessageHandler& handle_message) {
   std::vector<pollfd> entries;
   bool more = false;
   for (WorkerHandle& member : members_) {
@@ -377,19 +381,19 @@ void Coordinator::listen(milliseconds time, const Hear& handle_message) {
   if (ready <= 0 && !more) return;
   for (size_t i = 0; i < members_.size(); ++i) {
     if (entries[i].revents == 0 && !members_[i].has_more) continue;
-    members_[i].heard = now();
-    int heard = 0;
-    for (; heard < kMessagesPerTurn; ++heard) {
+    members_[i].last_message = now();
+    int last_message = 0;
+    for (; last_message < kMessagesPerTurn; ++last_message) {
       const std::optional<std::string> message = members_[i].pipe->receive();
       if (!message) break;
-      hear_one(i, *message, handle_message);
+      handle_one(i, *message, handle_message);
     }
-    members_[i].has_more = heard == kMessagesPerTurn;
+    members_[i].has_more = last_message == kMessagesPerTurn;
   }
   // A worker whose message came during this loop is alive.
   if (::poll(entries.data(), entries.size(), 0) <= 0) return;
   for (size_t i = 0; i < members_.size(); ++i)
-    if ((entries[i].revents & POLLIN) != 0) members_[i].heard = now();
+    if ((entries[i].revents & POLLIN) != 0) members_[i].last_message = now();
 }
 
 // --- losses
@@ -399,7 +403,7 @@ bool Coordinator::timed_out(Clock::time_point since) {
   return std::chrono::duration<double>(now() - since).count() > options_.timeout_seconds;
 }
 
-std::vector<std::string> Coordinator::troubles() const {
+std::vector<std::string> Coordinator::transport_errors() const {
   std::vector<std::string> lines;
   for (size_t i = 0; i < members_.size(); ++i)
     if (!members_[i].trouble.empty())
@@ -410,7 +414,7 @@ std::vector<std::string> Coordinator::troubles() const {
 std::optional<std::string> Coordinator::unattributed_transport_error() {
   for (const WorkerHandle& member : members_)
     if (!member.trouble.empty() && now() > member.troubled + kLossDetectionDelay)
-      return fmt::format("{}", fmt::join(troubles(), "; "));
+      return fmt::format("{}", fmt::join(transport_errors(), "; "));
   return std::nullopt;
 }
 
@@ -449,7 +453,7 @@ WorkerLoss Coordinator::lost(int process, std::string words) {
   return {process, members_[static_cast<size_t>(process)].pid, std::move(words)};
 }
 
-std::optional<WorkerLoss> Coordinator::find_loss() {
+std::optional<WorkerLoss> Coordinator::find_lost_worker() {
   starter_->drain();
   receive_from_monitors();
   for (size_t i = 0; i < members_.size(); ++i) {
@@ -462,7 +466,7 @@ std::optional<WorkerLoss> Coordinator::find_loss() {
   for (size_t i = 0; i < members_.size(); ++i) {
     const WorkerHandle& member = members_[i];
     const bool may_be_silent = !beats && member.state.empty();
-    if (may_be_silent || !timed_out(member.heard)) continue;
+    if (may_be_silent || !timed_out(member.last_message)) continue;
     return lost(static_cast<int>(i),
                 fmt::format("{} (silent for {:g} s)",
                             member.state.empty() ? "does not answer" : member.state,

@@ -55,7 +55,8 @@ CoordinatorWorld::~CoordinatorWorld() {
     send_events();
     break_groups();
     const Clock::time_point limit = Clock::now() + kAbandonedWorldTimeout;
-    while (!at_rest() && Clock::now() < limit && !pool_.find_loss() && pool_.troubles().empty())
+    while (!at_rest() && Clock::now() < limit && !pool_.find_lost_worker() &&
+           pool_.transport_errors().empty())
       pool_.listen(kMessageWait, [&](int process, WireReader& in) {
         const WorkerMessage kind = static_cast<WorkerMessage>(in.number());
         if (kind == WorkerMessage::idle || kind == WorkerMessage::at ||
@@ -91,7 +92,7 @@ bool CoordinatorWorld::quiet() {
   return true;
 }
 
-void CoordinatorWorld::take_in(milliseconds time) {
+void CoordinatorWorld::receive_messages(milliseconds time) {
   pool_.listen(time, [this](int process, WireReader& in) { handle_message(process, in); });
   for (size_t i = 0; i < hosts_.size(); ++i) {
     std::deque<std::shared_ptr<const MatchedCall>>& under_way = hosts_[i].under_way;
@@ -102,7 +103,7 @@ void CoordinatorWorld::take_in(milliseconds time) {
 }
 
 void CoordinatorWorld::listen() {
-  take_in(kMessageWait);
+  receive_messages(kMessageWait);
   watch();
 }
 
@@ -117,7 +118,7 @@ bool CoordinatorWorld::progress() {
       send_events();
       continue;
     }
-    if (tell_failures()) continue;
+    if (send_failures()) continue;
     if (all_are(Phase::concluding) || all_are(Phase::closing)) return false;
     for (size_t i = 0; i < hosts_.size(); ++i) {
       if (hosts_[i].phase != Phase::idle) continue;
@@ -130,7 +131,7 @@ bool CoordinatorWorld::progress() {
 }
 
 // Sends each failed ticket to its worker, whose hosts read the state of the ticket.
-bool CoordinatorWorld::tell_failures() {
+bool CoordinatorWorld::send_failures() {
   bool sent = false;
   std::erase_if(open_, [&](const std::pair<Ticket, ExecutionContext*>& open) {
     const TicketState state = open.second->poll(open.first);
@@ -178,7 +179,7 @@ WorldReport CoordinatorWorld::close() {
   while (!loss_ && !(all_are(Phase::closing) && quiet())) listen();
   closed_ = true;
   if (loss_) {
-    wait_for_survivors();
+    run_survivors();
     if (!hosts_.empty())
       for (ExecutionContext* context : hosts_[static_cast<size_t>(loss_->process)].contexts)
         context->stop(CohortState::dead);

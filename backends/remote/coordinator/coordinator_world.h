@@ -59,14 +59,14 @@ class CoordinatorWorld : public World, public Assembly, private MatchObserver {
   void handle_message(int process, WireReader& in);
   void handle_context_message(WorkerMessage kind, int process, WireReader& in);
   void handle_submit(int process, ExecutionContext& context, WireReader& in);
-  void hear_launch(int process, ExecutionContext& context, WireReader& in);
-  void hear_value(ValueEvent kind, WireReader& in);
-  void hear_measured(WireReader& in);
-  void hear_of_progress(WorkerMessage kind, int process, WireReader& in);
+  void handle_launch(int process, ExecutionContext& context, WireReader& in);
+  void handle_value(ValueEvent kind, WireReader& in);
+  void handle_measured(WireReader& in);
+  void handle_progress(WorkerMessage kind, int process, WireReader& in);
   Ticket& ticket_of(int process, Ticket ticket);
   void remember(int process, Ticket own, Ticket theirs);
 
-  void take_in(std::chrono::milliseconds time);
+  void receive_messages(std::chrono::milliseconds time);
   void listen();
   void send_events();
   // Sends the held calls of groups one by one. Returns false if none is held.
@@ -83,12 +83,12 @@ class CoordinatorWorld : public World, public Assembly, private MatchObserver {
   Orders orders_to_parts(const MatchedCall& event);
   Orders orders_to_ends(const MatchedCall& event);
   void order(int process, const WireWriter& message, std::shared_ptr<const MatchedCall> event);
-  bool tell_failures();
+  bool send_failures();
   bool quiet();
   bool all_are(Phase phase) const;
   void watch();
   std::optional<WorkerLoss> unending_exchange() const;
-  void wait_for_survivors();
+  void run_survivors();
   std::vector<Finding> findings_of_loss(std::vector<Finding> known);
   std::vector<const MatchedCall*> orders_of_loss() const;
   std::vector<Finding> calls_under_way();

@@ -3,7 +3,7 @@
 //
 // 1. watch() looks for a lost worker, an unexplained transport error, or an exchange that does not
 //    end within the timeout.
-// 2. wait_for_survivors() lets the other workers run on until they are silent, so that it is known
+// 2. run_survivors() lets the other workers run on until they are silent, so that it is known
 //    which ranks wait for the lost ones.
 // 3. findings_of_loss() names the missing ranks of each call that survivors wait in. It adds how
 //    the process ended, where it was last seen (ProgressPage), and its last output.
@@ -52,11 +52,11 @@ bool shared_memory_is_full() {
 }  // namespace
 
 // The timeout counts only while no worker computes: a worker may compute for long. If it has ended
-// without a report, find_loss() finds it.
+// without a report, find_lost_worker() finds it.
 void CoordinatorWorld::watch() {
   if (loss_ || Clock::now() < looked_ + kLossSearchInterval) return;
   looked_ = Clock::now();
-  if ((loss_ = pool_.find_loss())) {
+  if ((loss_ = pool_.find_lost_worker())) {
     if (loss_->words.ends_with("(SIGBUS)") && shared_memory_is_full()) {
       pool_.terminate_workers();
       throw Error(ErrorKind::io,
@@ -86,7 +86,7 @@ std::optional<WorkerLoss> CoordinatorWorld::unending_exchange() const {
 }
 
 // Runs the world on for up to 2 s, until nothing computes and 150 ms brought no message.
-void CoordinatorWorld::wait_for_survivors() {
+void CoordinatorWorld::run_survivors() {
   const Clock::time_point limit = Clock::now() + kSurvivorTimeout;
   const auto computes = [&] {
     for (size_t i = 0; i < hosts_.size(); ++i) {
@@ -100,7 +100,7 @@ void CoordinatorWorld::wait_for_survivors() {
   moved_ = pool_.now();
   break_groups();
   while ((computes() || pool_.now() < moved_ + kSurvivorSilence) && Clock::now() < limit)
-    take_in(kSurvivorPoll);
+    receive_messages(kSurvivorPoll);
 }
 
 // True if ranks of `process` wait in this call for ranks of the lost process.
@@ -274,7 +274,7 @@ std::vector<Finding> CoordinatorWorld::findings_of_loss(std::vector<Finding> kno
                     loss_->pid, lost.empty() ? "no ranks" : ranks_text(lost), loss_->words));
     if (std::string progress = last_progress(); !progress.empty())
       finding.details.push_back(std::move(progress));
-    for (std::string& line : pool_.troubles()) finding.details.push_back(std::move(line));
+    for (std::string& line : pool_.transport_errors()) finding.details.push_back(std::move(line));
     for (std::string& line : last_output_lines(pool_.output()))
       finding.details.push_back(std::move(line));
     finding.fix = fmt::format("find out why that process {}; run the case again",

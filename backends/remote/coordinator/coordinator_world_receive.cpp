@@ -50,14 +50,14 @@ void CoordinatorWorld::handle_message(int process, WireReader& in) {
       host.contexts.push_back(&physics_->open(known_lanes(in, blocks_.of(process))));
       return;
     }
-    case WorkerMessage::value: return hear_value(ValueEvent::made, in);
-    case WorkerMessage::final_value: return hear_value(ValueEvent::at_end, in);
-    case WorkerMessage::measured: return hear_measured(in);
+    case WorkerMessage::value: return handle_value(ValueEvent::made, in);
+    case WorkerMessage::final_value: return handle_value(ValueEvent::at_end, in);
+    case WorkerMessage::measured: return handle_measured(in);
     case WorkerMessage::window: pool_.window_words = in.text(); return;
     case WorkerMessage::idle:
     case WorkerMessage::at:
     case WorkerMessage::conclude:
-    case WorkerMessage::close: return hear_of_progress(kind, process, in);
+    case WorkerMessage::close: return handle_progress(kind, process, in);
     case WorkerMessage::case_done:
       throw Error(ErrorKind::io,
                   fmt::format("process {} left the case before its end: {}", process, in.text()));
@@ -67,18 +67,18 @@ void CoordinatorWorld::handle_message(int process, WireReader& in) {
   }
 }
 
-void CoordinatorWorld::hear_value(ValueEvent kind, WireReader& in) {
+void CoordinatorWorld::handle_value(ValueEvent kind, WireReader& in) {
   const int64_t value = in.number();
   if (reader_) reader_(kind, value, read_tensor(in));
 }
 
-void CoordinatorWorld::hear_measured(WireReader& in) {
+void CoordinatorWorld::handle_measured(WireReader& in) {
   for (int64_t count = in.number(); count > 0; --count)
     measured_.push_back(parse_record(in.text()));
 }
 
 // Handles messages about how many commands have ended and whether the hosts can go on.
-void CoordinatorWorld::hear_of_progress(WorkerMessage kind, int process, WireReader& in) {
+void CoordinatorWorld::handle_progress(WorkerMessage kind, int process, WireReader& in) {
   Host& host = hosts_[static_cast<size_t>(process)];
   pool_.members()[static_cast<size_t>(process)].executed = in.number();
   if (kind == WorkerMessage::close) host.phase = Phase::closing;
@@ -95,7 +95,7 @@ void CoordinatorWorld::handle_context_message(WorkerMessage kind, int process, W
   switch (kind) {
     case WorkerMessage::stream: context.stream(in.text()); return;
     case WorkerMessage::submit: return handle_submit(process, context, in);
-    case WorkerMessage::launch: return hear_launch(process, context, in);
+    case WorkerMessage::launch: return handle_launch(process, context, in);
     case WorkerMessage::allocate:
     case WorkerMessage::release: {
       Allocation allocation;
@@ -136,7 +136,7 @@ void CoordinatorWorld::handle_submit(int process, ExecutionContext& context, Wir
 
 // Work runs in the worker. If the schedule is not fifo, the local world decides when its turn
 // comes; its body then sends the command to run it.
-void CoordinatorWorld::hear_launch(int process, ExecutionContext& context, WireReader& in) {
+void CoordinatorWorld::handle_launch(int process, ExecutionContext& context, WireReader& in) {
   Work work;
   work.stream = static_cast<StreamId>(in.number());
   const Ticket theirs = in.number();

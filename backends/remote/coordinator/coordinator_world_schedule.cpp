@@ -51,7 +51,7 @@ void CoordinatorWorld::on_one_sided(const SubmittedCall& submitted, int64_t lane
   describe(event, submitted, lane);
   event.parts = {part_of(submitted, lane)};
   event.target = peer;
-  if (puts) event.bytes = brought_bytes(submitted, submitted.call.lanes[lane]);
+  if (puts) event.bytes = input_bytes(submitted, submitted.call.lanes[lane]);
 }
 
 void CoordinatorWorld::order(int process, const WireWriter& message,

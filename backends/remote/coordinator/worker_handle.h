@@ -26,10 +26,11 @@ struct WorkerHandle {
   pid_t pid = 0;
   bool joined = false;  // its transport has connected to the other processes
   bool case_done = false;
-  bool leaving = false;     // it has finished all cases and is closing its transport
-  bool has_more = false;    // its pipe may hold messages that were received and not handled
-  Clock::time_point heard;  // last message of any kind, on the coordinator's active-time clock
-  int64_t executed = 0;     // commands of the present world that it has completed
+  bool leaving = false;   // it has finished all cases and is closing its transport
+  bool has_more = false;  // its pipe may hold messages that were received and not handled
+  Clock::time_point
+      last_message;      // last message of any kind, on the coordinator's active-time clock
+  int64_t executed = 0;  // commands of the present world that it has completed
   Activity activity = Activity::computes;
 };
 

@@ -50,7 +50,7 @@ void seat(ExchangeOperation& moving, const RankBlocks& blocks);
 //
 // Example: 8 ranks on 2 endpoints, groups of 4 along an axis. {0,1,2,3} and {4,5,6,7} lie alike:
 // all four on one endpoint. With 3 endpoints, {0,1,2 | 3} and {4,5 | 6,7} do not.
-bool lies_alike(const Group& group, const RankBlocks& blocks);
+bool is_uniform_over_endpoints(const Group& group, const RankBlocks& blocks);
 // True if the result's bits depend on which members are reduced first.
 bool depends_on_association(const Collective& call);
 // Packs the inputs of the parts. Returns false if no other endpoint takes part; the collective is

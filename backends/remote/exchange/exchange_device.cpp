@@ -19,7 +19,7 @@ struct Piece {
 Piece piece_of(const CallShare& part) {
   const SubmittedCall& submitted = *part.submitted;
   Piece piece;
-  piece.size = brought_bytes(submitted, part.rank());
+  piece.size = input_bytes(submitted, part.rank());
   if (piece.size == 0) return piece;
   if (submitted.call.lanes.size() == 1) {
     const CallBuffer& in = submitted.in;
@@ -50,7 +50,7 @@ bool lies_in_order(const ExchangeOperation& moving) {
 
 // True if the program prescribes no order, or one that NCCL can be set to.
 bool is_transports_order(const ReductionSchedule& schedule) {
-  return schedule == ReductionSchedule() || !nccl_pins(schedule).empty();
+  return schedule == ReductionSchedule() || !nccl_environment(schedule).empty();
 }
 
 }  // namespace

@@ -44,9 +44,9 @@ Bytes poisoned(DType dtype, int64_t bytes) {
 
 SendContents brought(const CallShare& part) {
   SendContents result;
-  result.size = brought_bytes(*part.submitted, part.rank());
+  result.size = input_bytes(*part.submitted, part.rank());
   if (result.size == 0) return result;
-  result.data = brought_data(*part.submitted, part.rank());
+  result.data = input_data(*part.submitted, part.rank());
   if (result.data != nullptr) {
     result.owner = storage_of(part);
   } else {

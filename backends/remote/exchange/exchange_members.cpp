@@ -40,7 +40,7 @@ void seat(ExchangeOperation& moving, const RankBlocks& blocks) {
   }
 }
 
-bool lies_alike(const Group& group, const RankBlocks& blocks) {
+bool is_uniform_over_endpoints(const Group& group, const RankBlocks& blocks) {
   const std::vector<int> first = places_of(group.members(0), blocks);
   if (group.axes().empty() && group.size() < blocks.ranks()) return has_each_once(first);
   for (int64_t sibling = 1; sibling < group.count(); ++sibling)

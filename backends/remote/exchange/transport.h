@@ -88,7 +88,7 @@ class Transport {
   // Returns the device memory in which contents of this endpoint may lie; null: only on the host.
   virtual std::shared_ptr<DeviceMemory> memory(int /*endpoint*/) { return nullptr; }
   // True if it can reduce like this. If false, inputs are gathered and the worker reduces them.
-  virtual bool reduces_by(const Reduction&, DType) const { return true; }
+  virtual bool can_reduce(const Reduction&, DType) const { return true; }
 
   // Starts exchanges as one group. Requires that the exchanges before are launched. Host buffers
   // must stay until done(); device buffers may be freed in stream order once launched().

@@ -84,15 +84,15 @@ RunDirectory::RunDirectory(const Needs& needs) {
                                            "TMPDIR to another folder",
                                            temporary.string(), std::strerror(errno)));
   if (in_memory) shared_path_ = new_folder(kMemoryFolder);
-  keep_janitor();
+  start_cleanup_process();
 }
 
 // Starts the helper. Without one, a killed owner leaves its folders behind.
-void RunDirectory::keep_janitor() {
+void RunDirectory::start_cleanup_process() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return;
-  janitor_ = ::fork();
-  if (janitor_ == 0) wait_and_remove(ends[0], path_.c_str(), shared_path().c_str());
+  cleanup_process_ = ::fork();
+  if (cleanup_process_ == 0) wait_and_remove(ends[0], path_.c_str(), shared_path().c_str());
   ::close(ends[0]);
   line_ = ends[1];
 }
@@ -102,9 +102,9 @@ RunDirectory::~RunDirectory() {
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
   std::filesystem::remove_all(shared_path(), ignored);
-  if (janitor_ > 0) {
-    ::kill(janitor_, SIGKILL);
-    ::waitpid(janitor_, nullptr, 0);
+  if (cleanup_process_ > 0) {
+    ::kill(cleanup_process_, SIGKILL);
+    ::waitpid(cleanup_process_, nullptr, 0);
   }
   if (line_ >= 0) ::close(line_);
 }

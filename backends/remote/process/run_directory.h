@@ -31,10 +31,10 @@ class RunDirectory {
   std::vector<std::string> worker_words(const WorkerPoolOptions& options) const;
 
  private:
-  void keep_janitor();
+  void start_cleanup_process();
 
   std::string path_, shared_path_;
-  int janitor_ = -1, line_ = -1;  // helper process, and our end of the socket that it reads
+  int cleanup_process_ = -1, line_ = -1;  // helper process, and our end of the socket that it reads
 };
 
 }  // namespace shardproof

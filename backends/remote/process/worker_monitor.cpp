@@ -142,7 +142,7 @@ class WorkerMonitor {
 
 ProgressPage* fork_monitored_worker(const std::string& address, int process) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  WorkerMonitor monitor(go_to(address), process);
+  WorkerMonitor monitor(connect_to(address), process);
   monitor.fork_worker();
   if (!monitor.is_worker()) ::_exit(monitor.watch());
   return monitor.progress();
@@ -150,7 +150,7 @@ ProgressPage* fork_monitored_worker(const std::string& address, int process) {
 
 MonitoredWorker monitor_external_worker(const std::string& rendezvous, int process,
                                         std::chrono::seconds patience) {
-  RendezvousConnection entrance = come_to(rendezvous, patience);
+  RendezvousConnection entrance = connect_at_rendezvous(rendezvous, patience);
   WorkerMonitor monitor(std::move(entrance.pipe), process);
   monitor.fork_worker();
   if (monitor.is_worker()) return {entrance.address, monitor.progress()};
@@ -158,9 +158,9 @@ MonitoredWorker monitor_external_worker(const std::string& rendezvous, int proce
   ::_exit(0);
 }
 
-void decline(const std::string& address, int process, const Error& error) {
+void report_unfit(const std::string& address, int process, const Error& error) {
   try {
-    const std::unique_ptr<MessagePipe> pipe = go_to(address);
+    const std::unique_ptr<MessagePipe> pipe = connect_to(address);
     WireWriter message = message_of(WorkerMessage::unfit);
     message.add(int64_t{process});
     message.add(std::string_view(error.what()));

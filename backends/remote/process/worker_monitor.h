@@ -18,7 +18,7 @@ namespace shardproof {
 ProgressPage* fork_monitored_worker(const std::string& address, int process);
 
 struct MonitoredWorker {
-  std::string address;  // address of the coordinator (go_to)
+  std::string address;  // address of the coordinator (connect_to)
   ProgressPage* progress = nullptr;
 };
 // The same in a process that mpirun, srun or a shell has started. It finds the coordinator at a
@@ -28,6 +28,6 @@ MonitoredWorker monitor_external_worker(const std::string& rendezvous, int proce
                                         std::chrono::seconds patience);
 
 // Reports to the coordinator why this worker cannot take part. Does nothing if it is not reached.
-void decline(const std::string& address, int process, const Error& error);
+void report_unfit(const std::string& address, int process, const Error& error);
 
 }  // namespace shardproof

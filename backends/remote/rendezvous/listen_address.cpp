@@ -249,7 +249,7 @@ int connect_tcp(const std::string& hosts, const std::string& port, const std::st
 
 }  // namespace
 
-std::unique_ptr<MessagePipe> go_to(const std::string& address) {
+std::unique_ptr<MessagePipe> connect_to(const std::string& address) {
   if (address.starts_with("unix:") && address.size() < 100)
     return std::make_unique<MessagePipe>(connect_unix(address.substr(5)));
   const size_t secret = address.rfind(':');

@@ -58,7 +58,7 @@ class ListenAddress {
 };
 
 // Connects to an address. Throws Error(io) if nothing listens there or the secret is refused.
-std::unique_ptr<MessagePipe> go_to(const std::string& address);
+std::unique_ptr<MessagePipe> connect_to(const std::string& address);
 // Returns the address of a place that at_port() opened.
 std::string address_of_port(const std::string& host, int port);
 // Returns the address that the file at `path` publishes; empty if there is no file. Throws

@@ -36,7 +36,7 @@ int write_beside(const std::string& path, const std::string& text) {
 // True if a coordinator listens at `address`; otherwise its file is of a run that has ended.
 bool is_listening_at(const std::string& address) {
   try {
-    go_to(address);
+    connect_to(address);
     return true;
   } catch (const Error&) {
     return false;

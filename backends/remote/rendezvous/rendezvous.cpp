@@ -1,8 +1,9 @@
 // Implements rendezvous.h.
 //
-// Connecting (come_to): every 20 ms read the address (from the file, the port or the name) and try
-// to connect, until the time is over. A name on this machine is an abstract socket that stays bound
-// until the process ends; number_on_this_machine() takes the first free one of 4,096.
+// Connecting (connect_at_rendezvous): every 20 ms read the address (from the file, the port or the
+// name) and try to connect, until the time is over. A name on this machine is an abstract socket
+// that stays bound until the process ends; number_on_this_machine() takes the first free one of
+// 4,096.
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -87,7 +88,7 @@ std::shared_ptr<ListenAddress> open_rendezvous(const std::string& text) {
   }
 }
 
-void dismiss(ListenAddress& place) {
+void close_unstarted(ListenAddress& place) {
   std::vector<std::unique_ptr<MessagePipe>> guests;
   std::set<int64_t> seen;
   const Clock::time_point limit = Clock::now() + kDismissal;
@@ -102,14 +103,14 @@ void dismiss(ListenAddress& place) {
   place.close();
 }
 
-RendezvousConnection come_to(const std::string& text, std::chrono::seconds patience) {
+RendezvousConnection connect_at_rendezvous(const std::string& text, std::chrono::seconds patience) {
   const RendezvousText where = parse_rendezvous(text);
   const Clock::time_point began = Clock::now(), limit = began + patience;
   std::string why = "the file does not exist";
   do {
     try {
       const std::string address = address_at(where);
-      if (!address.empty()) return {address, go_to(address)};
+      if (!address.empty()) return {address, connect_to(address)};
     } catch (const Error& error) {
       // The coordinator refuses and reports a foreign file too. This process throws only if the
       // file persists: it may be that of another machine, which the coordinator does not see.

@@ -27,14 +27,14 @@ std::shared_ptr<ListenAddress> open_rendezvous(const std::string& text);
 inline constexpr std::chrono::seconds kDismissal{3};
 // Closes the place of a run that was not started. Processes that still connect within kDismissal
 // are accepted first: they find their connection closed, and end.
-void dismiss(ListenAddress& place);
+void close_unstarted(ListenAddress& place);
 
 struct RendezvousConnection {
   std::string address;                // for further connections to the coordinator
   std::unique_ptr<MessagePipe> pipe;  // the first connection
 };
 // Waits until the coordinator has opened it and connects. Throws Error(io) after `patience`.
-RendezvousConnection come_to(const std::string& text, std::chrono::seconds patience);
+RendezvousConnection connect_at_rendezvous(const std::string& text, std::chrono::seconds patience);
 
 // Returns a number below 4,096 that no other process of this machine and rendezvous has: 0 for the
 // first one, 1 for the next. The number is taken until this process ends.

@@ -281,7 +281,7 @@ LocalTensor read_tensor(WireReader& in) {
 // --- errors and reports
 // ---------------------------------------------------------------------------
 
-void write_repeated(WireWriter& out, const Repeated& repeated) {
+void write_benchmark_result(WireWriter& out, const BenchmarkResult& repeated) {
   out.add_real(repeated.seconds);
   out.add(repeated.wrong);
   out.add(static_cast<int64_t>(repeated.clock));
@@ -289,8 +289,8 @@ void write_repeated(WireWriter& out, const Repeated& repeated) {
   out.add_real(repeated.expected_seconds.value_or(0));
 }
 
-Repeated read_repeated(WireReader& in) {
-  Repeated repeated;
+BenchmarkResult read_benchmark_result(WireReader& in) {
+  BenchmarkResult repeated;
   repeated.seconds = in.real();
   repeated.wrong = in.number();
   repeated.clock = static_cast<TimedBy>(in.number());

@@ -70,7 +70,7 @@ enum class WorkerMessage : uint8_t {
   repeated,     // repeated
   window,       // text that states how puts travel from now on
   state,        // by the monitor: process, state (empty: it runs), begun, done, line (ProgressPage)
-  beat,         // Activity: the process lives
+  heartbeat,    // Activity: the process lives
   trouble,      // error text of the transport; exchanges of this worker no longer complete
   leaving,      // no fields: all cases are done, the worker closes its transport
 };
@@ -140,8 +140,8 @@ Call read_call(WireReader& in, WireDictionary& book, std::deque<LocalTensor>& te
 void write_tensor(WireWriter& out, const LocalTensor& tensor);
 LocalTensor read_tensor(WireReader& in);
 
-void write_repeated(WireWriter& out, const Repeated& repeated);
-Repeated read_repeated(WireReader& in);
+void write_benchmark_result(WireWriter& out, const BenchmarkResult& repeated);
+BenchmarkResult read_benchmark_result(WireReader& in);
 
 // Write and read the fields that both ends compare; not the cost model or the device.
 void write_options(WireWriter& out, const WorldOptions& options);

@@ -17,7 +17,7 @@ DeviceWorkQueue::~DeviceWorkQueue() {
     for (const Mark& mark : queue.marks) queue.device->forget(mark.event);
 }
 
-std::shared_ptr<Device> DeviceWorkQueue::settle_at(size_t device, int32_t cohort) {
+std::shared_ptr<Device> DeviceWorkQueue::assign_device(size_t device, int32_t cohort) {
   if (devices_.empty()) return nullptr;
   settled_[cohort] = device;
   return devices_.at(device);

@@ -32,7 +32,7 @@ class DeviceWorkQueue {
   const std::vector<std::shared_ptr<Device>>& devices() const { return devices_; }
   // Assigns a cohort to the device with this index and returns that device; null if there are none.
   // Requires that the cohort has launched nothing yet.
-  std::shared_ptr<Device> settle_at(size_t device, int32_t cohort);
+  std::shared_ptr<Device> assign_device(size_t device, int32_t cohort);
   std::shared_ptr<Device> device_of(int32_t cohort) const;
   // Makes the stream of `place` the current one of its device. Returns its number; 0 without
   // devices.

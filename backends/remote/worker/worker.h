@@ -44,13 +44,13 @@ class WorkerLink : public WorkerPool {
   void end() override;
   std::optional<int64_t> next() override;
   void done(const std::string& trouble) override;
-  std::vector<Repeated> told() override;
-  void tell(const Repeated& repeated) override;
+  std::vector<BenchmarkResult> measurements() override;
+  void tell(const BenchmarkResult& repeated) override;
   Transport& transport() override { return *transport_; }
 
  private:
   void come_together(const WorkerPoolOptions& options);
-  void beat();
+  void heartbeat();
   [[noreturn]] void leave();
 
   std::unique_ptr<MessagePipe> pipe_;
@@ -60,7 +60,7 @@ class WorkerLink : public WorkerPool {
   std::atomic<Activity> activity_{Activity::computes};
   std::atomic<bool> stopping_{false}, leaving_{false};
   bool left_ = false;  // the coordinator left the case before this process did
-  std::thread beat_;
+  std::thread heartbeat_;
 };
 
 // Starts a world in this worker, with the faults that the options name. Throws Error(bad_input) for

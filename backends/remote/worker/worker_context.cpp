@@ -124,7 +124,7 @@ void WorkerContext::keep(Submission& submission, std::span<Call> calls) {
     submitted.call = std::move(calls[i]);
     submitted.submission = &submission;
     const bool cut = restrict_to_members(submitted.call);
-    keep_views(submitted);
+    copy_views(submitted);
     if (cut) {
       submitted.input = submitted.input.restrict_to(submitted.call.lanes);
       submitted.output = submitted.output.restrict_to(submitted.call.lanes);

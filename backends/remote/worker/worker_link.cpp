@@ -18,14 +18,16 @@ constexpr int kHeartbeatMilliseconds = 250;
 }  // namespace
 
 WorkerLink::WorkerLink(const WorkerPoolOptions& options, std::unique_ptr<Transport> transport)
-    : pipe_(go_to(options.join)), transport_(std::move(transport)), progress_(options.progress) {
+    : pipe_(connect_to(options.join)),
+      transport_(std::move(transport)),
+      progress_(options.progress) {
   transport_->when_lost([this](const std::string& words) {
     WireWriter message = message_of(WorkerMessage::trouble);
     message.add(words);
     pipe_->send(message);
     pipe_->flush();
   });
-  beat_ = std::thread([this] { beat(); });
+  heartbeat_ = std::thread([this] { heartbeat(); });
   try {
     come_together(options);
   } catch (const Error& error) {
@@ -36,7 +38,7 @@ WorkerLink::WorkerLink(const WorkerPoolOptions& options, std::unique_ptr<Transpo
     pipe_->flush();
     transport_->abort();
     stopping_ = true;
-    beat_.join();
+    heartbeat_.join();
     throw;
   }
 }
@@ -74,7 +76,7 @@ void WorkerLink::come_together(const WorkerPoolOptions& options) {
 
 WorkerLink::~WorkerLink() {
   stopping_ = true;
-  beat_.join();
+  heartbeat_.join();
 }
 
 // Exits at once: exchanges may never complete without the other processes.
@@ -86,13 +88,13 @@ void WorkerLink::leave() {
   for (;;) ::pause();  // the other thread is exiting the process
 }
 
-void WorkerLink::beat() {
+void WorkerLink::heartbeat() {
   while (!stopping_) {
     pollfd entry{pipe_->socket(), POLLRDHUP, 0};
     ::poll(&entry, 1, kHeartbeatMilliseconds);
     if (stopping_) return;
     if ((entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) leave();
-    WireWriter message = message_of(WorkerMessage::beat);
+    WireWriter message = message_of(WorkerMessage::heartbeat);
     message.add(static_cast<int64_t>(activity_.load()));
     pipe_->send(message);
     pipe_->flush();
@@ -129,7 +131,7 @@ std::string WorkerLink::await(CoordinatorCommand kind) {
 void WorkerLink::gather() { SP_UNREACHABLE("a worker gathers nobody"); }
 void WorkerLink::begin(int64_t) { SP_UNREACHABLE("a worker begins no case"); }
 void WorkerLink::end() { SP_UNREACHABLE("a worker ends no case"); }
-std::vector<Repeated> WorkerLink::told() { SP_UNREACHABLE("nobody tells a worker"); }
+std::vector<BenchmarkResult> WorkerLink::measurements() { SP_UNREACHABLE("nobody tells a worker"); }
 
 std::optional<int64_t> WorkerLink::next() {
   for (;;) {
@@ -149,9 +151,9 @@ std::optional<int64_t> WorkerLink::next() {
   }
 }
 
-void WorkerLink::tell(const Repeated& repeated) {
+void WorkerLink::tell(const BenchmarkResult& repeated) {
   WireWriter message = message_of(WorkerMessage::repeated);
-  write_repeated(message, repeated);
+  write_benchmark_result(message, repeated);
   pipe_->send(message);
   pipe_->flush();
 }

@@ -70,7 +70,7 @@ WorkerWorld::WorkerWorld(WorkerLink& link, const WorldOptions& options)
   began_ = std::chrono::steady_clock::now();
   for (size_t i = 0; i < device_times_.size(); ++i) {
     const int endpoint = link_.transport().first_endpoint() + static_cast<int>(i);
-    const std::shared_ptr<Device> device = launched_.settle_at(i, landing_at(endpoint).cohort);
+    const std::shared_ptr<Device> device = launched_.assign_device(i, landing_at(endpoint).cohort);
     if (device != nullptr)
       device->while_waiting([this](auto waited) { wait_on_device(waited); },
                             [this] { link_.set_activity(*std::exchange(before_wait_, {})); });
@@ -109,7 +109,7 @@ ExecutionContext& WorkerWorld::open(const Lanes& cohort) {
   announce(message);
   const int32_t index = static_cast<int32_t>(contexts_.size());
   const int device = endpoint - link_.transport().first_endpoint();
-  launched_.settle_at(static_cast<size_t>(device), index);
+  launched_.assign_device(static_cast<size_t>(device), index);
   return contexts_.emplace_back(*this, index, endpoint, cohort);
 }
 
@@ -128,8 +128,8 @@ void WorkerWorld::wake() {
   tickets_.woken().clear();
 }
 
-void WorkerWorld::take_off(Submission& submission) {
-  context(submission.cohort).at(submission.stream).flying = &submission;
+void WorkerWorld::start_submission(Submission& submission) {
+  context(submission.cohort).at(submission.stream).submission = &submission;
   submission.started = true;
   if (submission.open == 0 && !submission.failed) land(submission);
 }
@@ -170,7 +170,7 @@ bool WorkerWorld::run_head(Place place) {
   StreamItem item = std::move(stream.front());
   stream.pop();
   if (Submission** submission = std::get_if<Submission*>(&item.what)) {
-    take_off(**submission);
+    start_submission(**submission);
     return true;
   }
   perform(std::get<Work>(item.what), item.ticket, place);
@@ -186,7 +186,7 @@ void WorkerWorld::settle() {
     ready_.pop_front();
     Stream& stream = context(place.cohort).at(place.stream);
     stream.listed = false;
-    while (stream.flying == nullptr && stream.has_items() && run_head(place)) {
+    while (stream.submission == nullptr && stream.has_items() && run_head(place)) {
     }
   }
   running_ = false;
@@ -207,7 +207,7 @@ void WorkerWorld::run_work(Ticket ticket) {
 void WorkerWorld::land(Submission& submission) {
   const Place place{submission.cohort, submission.stream};
   Stream& stream = context(place.cohort).at(place.stream);
-  stream.flying = nullptr;
+  stream.submission = nullptr;
   launched_.add(submission.ticket, place);
   if (measures_)
     tickets_.end(submission.ticket, TicketState::done, submission.start, LaneTimes(now()));
@@ -245,7 +245,7 @@ CallShare WorkerWorld::read_part(WireReader& in) {
   return {&submission->second->parties[submitted], lane, 0};
 }
 
-void WorkerWorld::take_part(CoordinatorCommand kind, WireReader& in) {
+void WorkerWorld::run_part_command(CoordinatorCommand kind, WireReader& in) {
   switch (kind) {
     case CoordinatorCommand::meet: return meet(in);
     case CoordinatorCommand::pair: return pair(in);
@@ -257,15 +257,15 @@ void WorkerWorld::take_part(CoordinatorCommand kind, WireReader& in) {
 
 // A wait for a signal follows the puts that landed before it.
 void WorkerWorld::end_without_contents(const CallShare& part) {
-  come_behind_landings(part);
+  wait_for_landed_puts(part);
   end_part(*part.submitted);
 }
 
-void WorkerWorld::take_parts(WireReader& in) {
+void WorkerWorld::run_group_command(WireReader& in) {
   for (int64_t count = in.number(); count > 0; --count) {
     WireReader part(in.text());
     const CoordinatorCommand kind = static_cast<CoordinatorCommand>(part.number());
-    take_part(kind, part);
+    run_part_command(kind, part);
   }
 }
 
@@ -290,9 +290,9 @@ bool WorkerWorld::carry_out(std::string_view message) {
   begin_order();
   switch (kind) {
     case CoordinatorCommand::run: run_work(in.number()); break;
-    case CoordinatorCommand::group: take_parts(in); break;
+    case CoordinatorCommand::group: run_group_command(in); break;
     case CoordinatorCommand::fail: fail_ticket(in.number()); break;
-    default: take_part(kind, in);
+    default: run_part_command(kind, in);
   }
   if (!moving_.empty()) {
     ask_for_estimates();
@@ -440,14 +440,14 @@ TicketTable::Place WorkerWorld::place_of(const CallShare& part) {
 int WorkerWorld::enter(const std::vector<CallShare>& parts) {
   std::vector<Place> places;
   for (const CallShare& part : parts) places.push_back(place_of(part));
-  for (const CallShare& part : parts) come_behind_landings(part);
+  for (const CallShare& part : parts) wait_for_landed_puts(part);
   const int stream = launched_.enter(places.front());
   launched_.join(places);
   return stream;
 }
 
 // A barrier may announce a put as a signal does, so every call waits for the puts that landed.
-void WorkerWorld::come_behind_landings(const CallShare& part) {
+void WorkerWorld::wait_for_landed_puts(const CallShare& part) {
   if (landings_ == kDone) return;
   launched_.enter(place_of(part));
   launched_.join({landing_at(blocks_.endpoint_of(part.rank()))});

@@ -46,7 +46,7 @@ class WorkerWorld : public World, public Assembly {
   void wake();
   void settle();
   bool run_head(Place place);
-  void take_off(Submission& submission);
+  void start_submission(Submission& submission);
   void end_part(SubmittedCall& submitted);
   void land(Submission& submission);
 
@@ -55,8 +55,8 @@ class WorkerWorld : public World, public Assembly {
   void pump_now_and_then();
   bool carry_out(std::string_view message);
   // A command that moves contents, alone or in a group.
-  void take_part(CoordinatorCommand kind, WireReader& in);
-  void take_parts(WireReader& in);
+  void run_part_command(CoordinatorCommand kind, WireReader& in);
+  void run_group_command(WireReader& in);
   void end_without_contents(const CallShare& part);
   Duration now() const;  // since the world was started in this process
   void begin_order();
@@ -72,7 +72,7 @@ class WorkerWorld : public World, public Assembly {
   static Place place_of(const CallShare& part);
   int enter(const std::vector<CallShare>& parts);
   // Makes the stream of the part wait for the puts that have landed here so far.
-  void come_behind_landings(const CallShare& part);
+  void wait_for_landed_puts(const CallShare& part);
   bool has_moved();
   void run_work(Ticket ticket);
   void form(WireReader& in);
@@ -108,7 +108,7 @@ class WorkerWorld : public World, public Assembly {
   std::map<std::pair<int64_t, int64_t>, Bytes> windows_;
   std::deque<Place> ready_;
   std::vector<ExchangeOperation> moving_;  // exchanges of the command being carried out
-  std::map<std::string, bool> alike_;      // lies_alike() by key of the group
+  std::map<std::string, bool> alike_;      // is_uniform_over_endpoints() by key of the group
   Clock::time_point eager_until_;          // until then the exchange is polled without a pause
   Clock::time_point reported_at_;
   std::optional<Activity> before_wait_;  // activity before the host began to wait for a device

@@ -31,7 +31,7 @@ std::vector<ExchangeOperation> by_endpoint(std::vector<CallShare> parts,
 bool start_instance(ExchangeOperation& moving, const RankBlocks& blocks, Transport& transport) {
   seat(moving, blocks);
   const Collective& c = moving.parts.front().submitted->call.collective;
-  if (reduces(c.kind) && !transport.reduces_by(c.reduction, c.dtype)) moving.unfolded = true;
+  if (reduces(c.kind) && !transport.can_reduce(c.reduction, c.dtype)) moving.unfolded = true;
   const std::shared_ptr<DeviceMemory> memory = transport.memory(moving.exchange.self);
   if (memory == nullptr || !can_stay_on_device(moving)) return start_collective(moving);
   start_on_device(moving, memory);
@@ -45,7 +45,7 @@ void finish_instance(ExchangeOperation& moving) {
 
 bool WorkerWorld::is_alike(const Group& group) {
   const auto [at, is_new] = alike_.try_emplace(group.key());
-  if (is_new) at->second = lies_alike(group, blocks_);
+  if (is_new) at->second = is_uniform_over_endpoints(group, blocks_);
   return at->second;
 }
 
@@ -91,7 +91,7 @@ void WorkerWorld::send(const CallShare& part, Exchange exchange) {
   moving.exchange = std::move(exchange);
   moving.exchange.stream = enter({part});
   send_piece(moving, part, link_.transport().memory(moving.exchange.self));
-  moving.exchange.count = brought_bytes(*part.submitted, part.rank());
+  moving.exchange.count = input_bytes(*part.submitted, part.rank());
   moving_.push_back(std::move(moving));
 }
 

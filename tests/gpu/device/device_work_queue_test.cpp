@@ -17,7 +17,7 @@ class Launched : public testing::Test {
       : fake_gpu_(lazy()),
         device_(open_device(fake_gpu_.api(), 0)),
         launched_(std::vector{device_}) {
-    launched_.settle_at(0, kMain.cohort);
+    launched_.assign_device(0, kMain.cohort);
   }
 
   // Launches work that ends when its gate is opened.
@@ -147,7 +147,7 @@ TEST(LaunchedOnTwo, Cohorts_HaveTheirOwnDevice) {
   bool gates[] = {false, false};
   for (size_t i = 0; i < 2; ++i) {
     const auto cohort = static_cast<int32_t>(i);
-    EXPECT_EQ(launched.settle_at(i, cohort)->ordinal(), cohort);
+    EXPECT_EQ(launched.assign_device(i, cohort)->ordinal(), cohort);
     EXPECT_EQ(launched.device_of(cohort), launched.devices()[i]);
     launched.enter(kPlaces[i]);
     FakeGpu::enqueue_when(

@@ -173,8 +173,8 @@ class Comparison {
     std::vector<Tensor> results;
     const Slots each = Slots::each(kLanes);
     for (const TensorMeta& meta : outputs_) {
-      Tensor& tensor =
-          results.emplace_back(Tensor::promised(meta.dtype, meta.shape, Lanes::range(0, kLanes)));
+      Tensor& tensor = results.emplace_back(
+          Tensor::without_contents(meta.dtype, meta.shape, Lanes::range(0, kLanes)));
       tensor.buffer->slots = each;
       tensor.buffer->bytes = Bytes::on_device(device, kLanes * tensor.buffer->bytes_per_lane);
       outs.push_back(view_of(tensor, each, tensor.buffer->bytes.device_mutate(device)));

@@ -71,7 +71,7 @@ TEST_F(Session, FormedTeam_IsReadyForCalls) {
     ASSERT_NE(comm, nullptr);
     for (const NcclComm each : {comm, session->world(0)}) {
       EXPECT_EQ(add_up(each), code);
-      while (session->look_at({each}, code) != NcclSession::State::ready) {
+      while (session->poll_communicators({each}, code) != NcclSession::State::ready) {
       }
     }
     device_->synchronize();
@@ -79,24 +79,24 @@ TEST_F(Session, FormedTeam_IsReadyForCalls) {
   for (int i = 0; i < kRepetitions; ++i) {
     session->form({{0}});
     expect_ready(session->world(0), nccl::kInProgress);
-    const NcclComm one_sided = session->to_put();
-    EXPECT_EQ(session->await_putting(nccl::kSuccess), "");
+    const NcclComm one_sided = session->make_put_communicator();
+    EXPECT_EQ(session->await_put_communicator(nccl::kSuccess), "");
     expect_ready(one_sided, nccl::kInProgress);
-    session->give_up_putting();
+    session->abort_put_communicator();
   }
-  EXPECT_EQ(session->to_simulate({0}).size(), 1u);
+  EXPECT_EQ(session->make_simulation_communicators({0}).size(), 1u);
 }
 
 // Calls of two communicators in one stream; the first one never gets there.
 TEST_F(Session, Abort_WaitsOnlyForWhatItEnds) {
   const auto session = alone();
-  const NcclComm world = session->world(0), other = session->to_put();
-  EXPECT_EQ(session->await_putting(nccl::kSuccess), "");
+  const NcclComm world = session->world(0), other = session->make_put_communicator();
+  EXPECT_EQ(session->await_put_communicator(nccl::kSuccess), "");
   FakeGpu::enqueue_when(
       device_->native_stream(), [this] { return goes_on_; }, [] { return true; });
   for (const NcclComm comm : {world, other}) {
     EXPECT_EQ(add_up(comm), nccl::kInProgress);
-    while (session->look_at({comm}, nccl::kInProgress) != NcclSession::State::ready) {
+    while (session->poll_communicators({comm}, nccl::kInProgress) != NcclSession::State::ready) {
     }
   }
   EXPECT_EQ(api_.comm_abort(other), nccl::kInvalidUsage);
@@ -121,7 +121,7 @@ TEST_F(Session, NcclAlgo_MustNameAnAlgorithmForEachCall) {
         gathers ? api_.all_gather(memory_, memory_, 1, nccl::f32, world, device_->native_stream())
                 : add_up(world);
     if (code == nccl::kInProgress) {
-      while (session->look_at({world}, code) != NcclSession::State::ready) {
+      while (session->poll_communicators({world}, code) != NcclSession::State::ready) {
       }
       device_->synchronize();
     }
