@@ -14,7 +14,7 @@
 
 #include "shardproof/engine/compare/owned_elements.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/localtensor/mesh/group.h"
+#include "shardproof/localtensor/mesh/process_group.h"
 
 namespace shardproof {
 namespace {

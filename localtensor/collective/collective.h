@@ -33,7 +33,7 @@
 
 #include "shardproof/localtensor/base/fraction.h"
 #include "shardproof/localtensor/collective/reduction_schedule.h"
-#include "shardproof/localtensor/mesh/group.h"
+#include "shardproof/localtensor/mesh/process_group.h"
 #include "shardproof/localtensor/placement/placement.h"
 #include "shardproof/localtensor/tensor/local_tensor.h"
 

@@ -10,8 +10,8 @@
 #include <limits>
 
 #include "shardproof/ops/attention/attention_item.h"
+#include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
-#include "shardproof/ops/core/formula.h"
 #include "shardproof/ops/core/item_kernel.h"
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"

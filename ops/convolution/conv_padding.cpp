@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "shardproof/ops/core/formula.h"
+#include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/layout/copy_boxes.h"
 
 namespace shardproof {

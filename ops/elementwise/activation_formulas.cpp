@@ -1,8 +1,8 @@
 // Registers activations that decompose into arithmetic: relu6, hardtanh, leaky_relu, elu, mish, glu
 // and others. Piecewise functions use maximum and minimum instead of where: near a bend both
 // branches then agree.
+#include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
-#include "shardproof/ops/core/formula.h"
 
 namespace shardproof {
 namespace {

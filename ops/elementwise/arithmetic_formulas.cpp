@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
-#include "shardproof/ops/core/formula.h"
 #include "shardproof/ops/core/type_promotion.h"
 
 namespace shardproof {

@@ -2,8 +2,8 @@
 // table row each with the rule for partials. add and sub with alpha, and div with rounding_mode,
 // decompose into plain ops.
 
+#include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
-#include "shardproof/ops/core/formula.h"
 #include "shardproof/ops/core/op_table.h"
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/core/type_promotion.h"

@@ -3,8 +3,8 @@
 // round(decimals) and softplus(beta, threshold) decompose into the plain op.
 #include <cmath>
 
+#include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
-#include "shardproof/ops/core/formula.h"
 #include "shardproof/ops/core/op_table.h"
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/core/type_promotion.h"

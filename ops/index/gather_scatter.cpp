@@ -3,8 +3,8 @@
 // may cover less than the tensor.
 #include <cstring>
 
+#include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
-#include "shardproof/ops/core/formula.h"
 #include "shardproof/ops/core/item_kernel.h"
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"

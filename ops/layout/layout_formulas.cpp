@@ -2,8 +2,8 @@
 // movedim, rot90, pixel_shuffle, narrow, diff, unfold, take, index_copy and others.
 #include <algorithm>
 
+#include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
-#include "shardproof/ops/core/formula.h"
 #include "shardproof/ops/layout/copy_boxes.h"
 
 namespace shardproof {

@@ -2,8 +2,8 @@
 // replicate, circular) decomposes into index_select.
 #include <algorithm>
 
+#include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
-#include "shardproof/ops/core/formula.h"
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/layout/copy_boxes.h"

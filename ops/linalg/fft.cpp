@@ -4,8 +4,8 @@
 //   y[k] = scale * sum over j of x[j] * exp(-2 pi i j k / n)    (ifft: exp(+2 pi i j k / n))
 #include <cmath>
 
+#include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
-#include "shardproof/ops/core/formula.h"
 #include "shardproof/ops/core/item_kernel.h"
 #include "shardproof/ops/core/op_table.h"
 #include "shardproof/ops/core/params.h"

@@ -2,8 +2,8 @@
 // gaussian_nll, cosine_embedding, triplet_margin and others, with their sum or mean.
 #include <cmath>
 
+#include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
-#include "shardproof/ops/core/formula.h"
 #include "shardproof/ops/loss/loss.h"
 
 namespace shardproof {

@@ -1,6 +1,6 @@
 // Implements add_soft_label_forms() of ops/loss/loss.h: cross_entropy with class probabilities, or
 // with class weights and label smoothing, decomposes into log_softmax, sums and nll_loss.
-#include "shardproof/ops/core/formula.h"
+#include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/loss/loss.h"
 
 namespace shardproof {

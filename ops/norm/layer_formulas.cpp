@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
-#include "shardproof/ops/core/formula.h"
 #include "shardproof/ops/layout/copy_boxes.h"
 
 namespace shardproof {

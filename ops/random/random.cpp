@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "shardproof/localtensor/base/rng.h"
+#include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
-#include "shardproof/ops/core/formula.h"
 #include "shardproof/ops/core/op_table.h"
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/core/shard_index.h"

@@ -2,8 +2,8 @@
 // dim each gives the partial of its fold. max and min with two results or two tensors decompose.
 #include <limits>
 
+#include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
-#include "shardproof/ops/core/formula.h"
 #include "shardproof/ops/core/op_table.h"
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/core/type_promotion.h"

@@ -7,8 +7,8 @@
 // on 2 ranks has starts [0 2] and totals [3 7]. The ranks give [1 3] and [3+3 3+3+4] = [6 10].
 #include <algorithm>
 
+#include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
-#include "shardproof/ops/core/formula.h"
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/core/shard_index.h"
 #include "shardproof/ops/elementwise/binary_functors.h"

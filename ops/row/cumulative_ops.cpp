@@ -1,8 +1,8 @@
 // Registers cumprod, cummax, cummin along a dim. cummax and cummin also give the index of the
 // extreme (the last of equal ones, as in torch). The dim is never sharded.
 
+#include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
-#include "shardproof/ops/core/formula.h"
 #include "shardproof/ops/core/item_kernel.h"
 #include "shardproof/ops/core/op_table.h"
 #include "shardproof/ops/core/params.h"

@@ -1,8 +1,8 @@
 // Registers logcumsumexp: the logarithm of running sums of exponentials, each relative to the
 // largest element so far. The dim is never sharded.
 
+#include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
-#include "shardproof/ops/core/formula.h"
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/row/row_kernel.h"

@@ -1,8 +1,8 @@
 // Registers softmax and log_softmax along a dim. Over a sharded dim they lower to a maximum and a
 // sum of exponentials, both all-reduced.
 
+#include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
-#include "shardproof/ops/core/formula.h"
 #include "shardproof/ops/core/op_table.h"
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/row/row_kernel.h"

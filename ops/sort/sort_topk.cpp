@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
-#include "shardproof/ops/core/formula.h"
 #include "shardproof/ops/core/item_kernel.h"
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"

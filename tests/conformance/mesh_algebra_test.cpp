@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "shardproof/localtensor/mesh/group.h"
+#include "shardproof/localtensor/mesh/process_group.h"
 #include "shardproof/tests/conformance/cases.h"
 
 namespace shardproof::conformance {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/localtensor/mesh/group.h"
+#include "shardproof/localtensor/mesh/process_group.h"
 
 namespace shardproof {
 namespace {

@@ -350,7 +350,7 @@ void Coordinator::handle_one(size_t process, std::string_view message,
   WireReader whole = in;
   const WorkerMessage kind = static_cast<WorkerMessage>(in.number());
   if (kind == WorkerMessage::heartbeat) {
-    member.activity = static_cast<Activity>(in.number());
+    member.activity = static_cast<HeartbeatActivity>(in.number());
   } else if (kind == WorkerMessage::trouble) {
     member.trouble = in.text();
     member.troubled = now();

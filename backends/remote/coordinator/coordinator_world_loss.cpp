@@ -68,7 +68,7 @@ void CoordinatorWorld::watch() {
   }
   if (const auto words = pool_.unattributed_transport_error()) throw Error(ErrorKind::io, *words);
   for (const WorkerHandle& member : pool_.members())
-    if (member.activity == Activity::computes) moved_ = pool_.now();
+    if (member.activity == HeartbeatActivity::computes) moved_ = pool_.now();
   if (pool_.timed_out(moved_)) loss_ = unending_exchange();
 }
 
@@ -92,7 +92,7 @@ void CoordinatorWorld::run_survivors() {
     for (size_t i = 0; i < hosts_.size(); ++i) {
       const WorkerHandle& member = pool_.members()[i];
       if (static_cast<int>(i) != loss_->process && !member.pipe->closed() &&
-          member.activity == Activity::computes && hosts_[i].phase == Phase::running)
+          member.activity == HeartbeatActivity::computes && hosts_[i].phase == Phase::running)
         return true;
     }
     return false;

@@ -31,7 +31,7 @@ struct WorkerHandle {
   Clock::time_point
       last_message;      // last message of any kind, on the coordinator's active-time clock
   int64_t executed = 0;  // commands of the present world that it has completed
-  Activity activity = Activity::computes;
+  HeartbeatActivity activity = HeartbeatActivity::computes;
 };
 
 // True if `words`, the state of a process, describe a process that has exited.

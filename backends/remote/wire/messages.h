@@ -76,7 +76,7 @@ enum class WorkerMessage : uint8_t {
 };
 
 // The activity of a worker, as its heartbeats report.
-enum class Activity : uint8_t { computes, waits };
+enum class HeartbeatActivity : uint8_t { computes, waits };
 
 // Commands of the coordinator to a worker.
 enum class CoordinatorCommand : uint8_t {

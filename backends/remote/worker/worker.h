@@ -31,8 +31,8 @@ class WorkerLink : public WorkerPool {
   MessagePipe& pipe() { return *pipe_; }
   ProgressPage& progress() { return progress_ == nullptr ? own_progress_ : *progress_; }
   // Sets what this process does: computing, or waiting. Beats carry it to the coordinator.
-  void set_activity(Activity activity) { activity_ = activity; }
-  Activity activity() const { return activity_; }
+  void set_activity(HeartbeatActivity activity) { activity_ = activity; }
+  HeartbeatActivity activity() const { return activity_; }
   // Returns the next command; nullopt if none came within `time`. Throws Error(io) if the
   // coordinator has left the case.
   std::optional<std::string> order(std::chrono::microseconds time);
@@ -57,7 +57,7 @@ class WorkerLink : public WorkerPool {
   std::unique_ptr<Transport> transport_;
   ProgressPage own_progress_;  // used if no monitor shares a page
   ProgressPage* progress_;
-  std::atomic<Activity> activity_{Activity::computes};
+  std::atomic<HeartbeatActivity> activity_{HeartbeatActivity::computes};
   std::atomic<bool> stopping_{false}, leaving_{false};
   bool left_ = false;  // the coordinator left the case before this process did
   std::thread heartbeat_;

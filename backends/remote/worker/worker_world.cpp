@@ -76,7 +76,7 @@ WorkerWorld::WorkerWorld(WorkerLink& link, const WorldOptions& options)
                             [this] { link_.set_activity(*std::exchange(before_wait_, {})); });
     if (measures_) device_times_[i].start(device, now());
   }
-  link_.set_activity(Activity::computes);
+  link_.set_activity(HeartbeatActivity::computes);
 }
 
 WorkerWorld::~WorkerWorld() {
@@ -141,7 +141,7 @@ Duration WorkerWorld::now() const {
 
 void WorkerWorld::perform(const Work& work, Ticket ticket, Place place) {
   const Duration start = now();
-  link_.set_activity(Activity::computes);
+  link_.set_activity(HeartbeatActivity::computes);
   launched_.enter(place);
   if (work.body && measures_)
     times_at(context(place.cohort).endpoint_).watch(ticket, work.body);
@@ -317,7 +317,7 @@ void WorkerWorld::end_order(const std::vector<Place>& places) {
 bool WorkerWorld::pump(microseconds time) {
   bool moved = false;
   for (;;) {
-    link_.set_activity(Activity::waits);
+    link_.set_activity(HeartbeatActivity::waits);
     if (!moving_.empty()) {
       if (!has_moved()) return moved;
       finish_moving();
@@ -343,7 +343,7 @@ void WorkerWorld::pump_now_and_then() {
   link_.pipe().flush();
   pump(kNoWait);
   look_at_device();
-  link_.set_activity(Activity::computes);
+  link_.set_activity(HeartbeatActivity::computes);
 }
 
 void WorkerWorld::report_progress(WorkerMessage kind) {
@@ -381,7 +381,7 @@ bool WorkerWorld::progress() {
     wait_for_order(began);
   }
   link_.pipe().flush();
-  link_.set_activity(Activity::computes);
+  link_.set_activity(HeartbeatActivity::computes);
   return !std::exchange(still_, false);
 }
 
@@ -396,7 +396,7 @@ void WorkerWorld::wait_until(const std::function<bool()>& condition) {
     if (reported_ended_ != launched_.orders_ended()) report_progress(WorkerMessage::at);
     wait_for_order(moved);
   }
-  link_.set_activity(Activity::computes);
+  link_.set_activity(HeartbeatActivity::computes);
 }
 
 // --- the device
@@ -424,7 +424,7 @@ bool WorkerWorld::look_at_device() {
 // case.
 void WorkerWorld::wait_on_device(std::chrono::nanoseconds waited) {
   if (!before_wait_) before_wait_ = link_.activity();
-  link_.set_activity(Activity::waits);
+  link_.set_activity(HeartbeatActivity::waits);
   look_at_device();
   if (reported_ended_ != launched_.orders_ended()) report_progress(WorkerMessage::at);
   link_.pipe().flush();

@@ -111,9 +111,10 @@ class WorkerWorld : public World, public Assembly {
   std::map<std::string, bool> alike_;      // is_uniform_over_endpoints() by key of the group
   Clock::time_point eager_until_;          // until then the exchange is polled without a pause
   Clock::time_point reported_at_;
-  std::optional<Activity> before_wait_;  // activity before the host began to wait for a device
-  std::deque<std::string> orders_;       // commands that came during an exchange
-  Ticket landings_ = kDone;              // tickets of puts that landed here, counted by themselves
+  std::optional<HeartbeatActivity>
+      before_wait_;                 // activity before the host began to wait for a device
+  std::deque<std::string> orders_;  // commands that came during an exchange
+  Ticket landings_ = kDone;         // tickets of puts that landed here, counted by themselves
   int64_t reported_ended_ = -1, submitted_ = 0;  // commands reported as ended; submissions
   bool running_ = false, still_ = false, concluded_ = false, reported_ = false;
   HostResult conclusion_;

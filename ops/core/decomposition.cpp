@@ -1,5 +1,6 @@
-// Implements ops/core/formula.h: operators and helpers emit ops through the builder of the call.
-#include "shardproof/ops/core/formula.h"
+// Implements ops/core/decomposition.h: operators and helpers emit ops through the builder of the
+// call.
+#include "shardproof/ops/core/decomposition.h"
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/core/type_promotion.h"

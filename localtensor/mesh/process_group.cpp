@@ -9,7 +9,7 @@
 // On a sliced mesh the siblings are all digits of the root that the members do not use
 // (complement). A rank list mixes up the order of siblings; `order` and `place` sort them by first
 // member.
-#include "shardproof/localtensor/mesh/group.h"
+#include "shardproof/localtensor/mesh/process_group.h"
 
 #include <fmt/format.h>
 
