@@ -1,5 +1,8 @@
 // shardproof new: prints a scenario to start from.
 #include "shardproof/cli/commands/command.h"
+
+#include <fmt/format.h>
+
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

@@ -9,6 +9,7 @@
 //   linear           an op that distributes over the parts of a P(sum)
 #include "shardproof/engine/generate/claim_forms.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 
 #include "shardproof/engine/generate/draw_placements.h"

@@ -1,5 +1,8 @@
 // Implements a table of line_forms.h: products of matrices, einsum, attention, complex transforms.
 #include "shardproof/engine/generate/line_forms.h"
+
+#include <fmt/format.h>
+
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

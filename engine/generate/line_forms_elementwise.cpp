@@ -1,4 +1,5 @@
 // Implements a table of line_forms.h: elementwise ops of one, two and three operands.
+#include <fmt/format.h>
 #include <array>
 
 #include "shardproof/engine/generate/line_forms.h"

@@ -1,6 +1,9 @@
 // Implements a table of line_forms.h: loops that change a value in each pass, sum over passes, or
 // bind names with the number of the pass.
 #include "shardproof/engine/generate/line_forms.h"
+
+#include <fmt/format.h>
+
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

@@ -1,5 +1,8 @@
 // Implements a table of rank_forms.h: steps that reduce or normalize along a dim, cut or not.
 #include "shardproof/engine/generate/rank_forms.h"
+
+#include <fmt/format.h>
+
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

@@ -1,6 +1,9 @@
 // Implements a table of rank_forms.h: training loops over rows that an axis cuts, with gradients
 // reduced in each step and the weights as outputs; and layers in a loop.
 #include "shardproof/engine/generate/rank_forms.h"
+
+#include <fmt/format.h>
+
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

@@ -1,5 +1,8 @@
 // Registers index_at: the entries that tensors of indices select, x[ids] and x[i, j].
 #include "shardproof/ops/core/decomposition.h"
+
+#include <fmt/format.h>
+
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/layout/copy_boxes.h"
 

@@ -1,6 +1,7 @@
 // Implements detail/json_reader.h.
 #include "shardproof/scenarios/json/json_reader.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 
 namespace shardproof {

@@ -1,4 +1,5 @@
 // Implements fault.h.
+#include <fmt/format.h>
 #include <algorithm>
 #include <charconv>
 #include <cmath>

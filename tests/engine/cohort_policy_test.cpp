@@ -1,6 +1,7 @@
 // Tests the law of grouping: findings, values, calls, bytes, memory and times depend neither on the
 // grouping of ranks into cohorts nor on the schedule. Equal jobs have equal outcomes. None of the
 // programs has a race, which schedules exist to find.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
