@@ -95,7 +95,7 @@ FaultKind kind_named(std::string_view verb, std::string_view whole) {
   }
   throw_bad_input("unknown fault \"{}\"{}", whole,
                   nearest.best().empty()
-                      ? fmt::format("; expected one of {}", fmt::join(kNames, " "))
+                      ? fmt::format("; expected one of {}", fmt::join(kFaultNames, " "))
                       : nearest.hint());
 }
 
