@@ -94,7 +94,7 @@ TEST(LoweringErrors, ImpossibleSizes_AreRefused) {
       {"conv_transpose1d(ones([1, 2, 5]), ones([2, 3, 3]), None, [])", "stride needs"},
       {"chunk(zeros([0]), 9223372036854775807)", "more than 16384 pieces"},
       {"chunk(x, 9223372036854775807, 1)",
-       "expected one value, found chunk, which returns 6 values"},
+       "chunk gives 6 values, expected one"},
       {"split(x, [9223372036854775807, 9223372036854775807, 6])", "more than dim 0 has"},
       {"unbind(zeros([100000]))", "more than 16384 pieces"},
       {"narrow(x, 1, 2, 9223372036854775807)", "do not fit"},

@@ -62,7 +62,7 @@ TEST(RunOnDevice, LowPrecisionProducts_AreUsed) {
   const Ran nowhere = run_tool(fake_gpu.api(), "layers/mlp_column_row.json", "--device=host",
                                "--matmul-precision=high");
   EXPECT_EQ(nowhere.code, 2);
-  EXPECT_NE(nowhere.out.find("--matmul-precision is of GPUs"), std::string::npos) << nowhere.out;
+  EXPECT_NE(nowhere.out.find("--matmul-precision needs a GPU"), std::string::npos) << nowhere.out;
   const Ran other = run_tool(fake_gpu.api(), "layers/mlp_column_row.json", "--device=cuda",
                              "--matmul-precision=medium");
   EXPECT_EQ(other.code, 2);

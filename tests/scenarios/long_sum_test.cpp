@@ -1,0 +1,34 @@
+// A long sum in a narrow dtype. It is no file of the corpus, because its error depends on the order
+// of addition, which real processes choose.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "shardproof/scenarios/load/load.h"
+#include "shardproof/scenarios/run/run.h"
+
+namespace shardproof {
+namespace {
+
+TEST(LongSum, InRankOrder_IsImpreciseAndNamesItsCause) {
+  // The sum of bf16 ones of 2,048 ranks no longer grows at 256.
+  const Scenario scenario = load_text(R"json({"version": 1, "mesh": "dp=2048",
+      "tensors": {"x": {"shape": [2048], "dtype": "bf16", "placements": "S(0)", "fill": "ones"}},
+      "ranks": {"all": ["y = all_reduce(sum(x), sum, group=dp)"]},
+      "truth": ["y = sum(x)"], "outputs": {"y": "R"},
+      "expect": {"verdict": "imprecise", "line": 1, "name": "y",
+                 "precision": {"y": "<= 100"}}})json",
+                                      "long_sum.json");
+  const Registries registries{builtin_ops(), builtin_backends()};
+  const RunResult result = run_scenarios({scenario}, {""}, {}, registries);
+  EXPECT_EQ(result.unexpected_results(), 0);
+  const std::vector<Finding>& findings = result.scenarios[0].cases[0].phases[0].outcome.findings;
+  ASSERT_EQ(findings.size(), 1U);
+  const std::vector<std::string>& details = findings[0].details;
+  EXPECT_EQ(std::count(details.begin(), details.end(),
+                       "cause   line 1 adds 2,048 values over dp in bf16 and rounds after each"),
+            1);
+}
+
+}  // namespace
+}  // namespace shardproof
