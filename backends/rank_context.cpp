@@ -349,7 +349,7 @@ struct RankFunctions::Impl {
   // Wakes ranks whose ticket has ended. Polls all of them only if the world cannot name them.
   bool wake_done() {
     bool any = false;
-    if (const std::optional<std::vector<int32_t>> woken = world.take_ready_ranks()) {
+    if (const std::optional<std::vector<int32_t>> woken = world.collect_ready_ranks()) {
       for (const int32_t rank : *woken)
         if (FiberRank* context = of_rank[static_cast<size_t>(rank)])
           any = context->wake_when_done() || any;

@@ -105,7 +105,7 @@ class WorkerPool {
   // the end of a case, with an error text if there is one. `tell` reports a measurement.
   virtual std::optional<int64_t> next() = 0;
   virtual void done(const std::string& trouble) = 0;
-  virtual void tell(const BenchmarkResult& repeated) = 0;
+  virtual void send_result(const BenchmarkResult& repeated) = 0;
   virtual Transport& transport() = 0;
 };
 

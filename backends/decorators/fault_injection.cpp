@@ -282,8 +282,8 @@ class FaultyWorld : public World {
     return contexts_.emplace_back(inner_->open(cohort), cohort, std::move(own));
   }
   bool progress() override { return inner_->progress(); }
-  std::optional<std::vector<int32_t>> take_ready_ranks() override {
-    return inner_->take_ready_ranks();
+  std::optional<std::vector<int32_t>> collect_ready_ranks() override {
+    return inner_->collect_ready_ranks();
   }
   WorldReport close() override { return inner_->close(); }
   Assembly* assembly() override { return inner_->assembly(); }

@@ -458,8 +458,8 @@ class RecordedWorld : public World {
     return contexts_.emplace_back(inner_->open(cohort), cohort, recorder_);
   }
   bool progress() override { return inner_->progress(); }
-  std::optional<std::vector<int32_t>> take_ready_ranks() override {
-    return inner_->take_ready_ranks();
+  std::optional<std::vector<int32_t>> collect_ready_ranks() override {
+    return inner_->collect_ready_ranks();
   }
   Assembly* assembly() override { return inner_->assembly(); }
   WorldReport close() override {

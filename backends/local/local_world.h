@@ -77,7 +77,7 @@ class LocalWorld : public World {
   LocalWorld(const WorldOptions& options, MatchObserver* observer);
   ExecutionContext& open(const Lanes& cohort) override;
   bool progress() override;
-  std::optional<std::vector<int32_t>> take_ready_ranks() override;
+  std::optional<std::vector<int32_t>> collect_ready_ranks() override;
   WorldReport close() override;
 
   bool timed() const { return cost_ != nullptr; }

@@ -136,7 +136,7 @@ bool LocalWorld::step() {
   return false;
 }
 
-std::optional<std::vector<int32_t>> LocalWorld::take_ready_ranks() {
+std::optional<std::vector<int32_t>> LocalWorld::collect_ready_ranks() {
   const std::optional<std::vector<int32_t>> cohorts = book_.collect_ended_cohorts();
   if (!cohorts) return std::nullopt;
   std::vector<int32_t> ranks;

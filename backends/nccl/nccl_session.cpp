@@ -1,6 +1,6 @@
 // Implements nccl_session.h. All communicators are non-blocking: after each call they are polled
-// until NCCL is ready (comes_ready). An error that is not the caller's counts as a lost peer: all
-// communicators are then aborted together.
+// until NCCL is ready (handle_init_result). An error that is not the caller's counts as a lost
+// peer: all communicators are then aborted together.
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -131,7 +131,7 @@ void NcclSession::await(NcclComm comm, int code) {
 
 // A communicator itself reports when it is ready: ncclCommSplit returns success at once, and the
 // new one is valid when the old one is ready. Returns false if a peer is lost.
-bool NcclSession::comes_ready(NcclComm comm, int code) {
+bool NcclSession::handle_init_result(NcclComm comm, int code) {
   for (;; code = nccl::kSuccess) {
     const State state = poll_communicators({comm}, code);
     if (state != State::under_way) return state == State::ready;
@@ -143,7 +143,7 @@ bool NcclSession::comes_ready(NcclComm comm, int code) {
 bool NcclSession::all_come_ready(const std::vector<NcclComm>& comms, int code) {
   try {
     return std::all_of(comms.begin(), comms.end(),
-                       [&](NcclComm comm) { return comes_ready(comm, code); });
+                       [&](NcclComm comm) { return handle_init_result(comm, code); });
   } catch (const Error&) {
     if (comms.size() > 1) abort();
     throw;
@@ -170,7 +170,7 @@ void NcclSession::form(const std::vector<std::vector<int>>& teams) {
     const int rank = ranks_.first + i, color = color_of(teams, rank);
     if (color == nccl::kNoColor) continue;
     const NcclComm comm = comms[static_cast<size_t>(i)];
-    if (!comes_ready(comm, nccl::kSuccess)) return;
+    if (!handle_init_result(comm, nccl::kSuccess)) return;
     const std::lock_guard<std::mutex> lock(aborting_);
     teams_[{teams[static_cast<size_t>(color)], rank}] = comm;
   }
@@ -209,7 +209,7 @@ NcclComm NcclSession::make_put_communicator() {
   NcclComm comm = nullptr;
   const NcclComm parent = world(rank());
   const int code = api_.comm_split(parent, 0, rank(), &comm, &config);
-  if (!comes_ready(parent, code)) return nullptr;
+  if (!handle_init_result(parent, code)) return nullptr;
   const std::lock_guard<std::mutex> lock(aborting_);
   return one_sided_ = comm;
 }

@@ -93,7 +93,7 @@ class NcclSession {
   void abort_together(const std::vector<std::vector<NcclComm>>& all) const noexcept;
   std::string error_text(int code) const;
   void await(NcclComm comm, int code);
-  bool comes_ready(NcclComm comm, int code);
+  bool handle_init_result(NcclComm comm, int code);
   bool all_come_ready(const std::vector<NcclComm>& comms, int code);
   int state_of(NcclComm comm) const;
 

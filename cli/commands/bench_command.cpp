@@ -37,7 +37,7 @@ void run_as_worker(Backend& target, const BenchPlan& plan) {
   WorkerPool& pool = *target.pool();
   while (const std::optional<int64_t> index = pool.next()) {
     try {
-      pool.tell(repeat(target, repetition_of(plan, *index)));
+      pool.send_result(repeat(target, repetition_of(plan, *index)));
       pool.done("");
     } catch (const Error& error) {
       pool.done(error.what());
@@ -126,16 +126,16 @@ BenchHead head_of(const Backend& target, const BenchPlan& plan, int processes) {
 
 std::vector<BenchRow> measure_all(Backend& target, const BenchPlan& plan, const BenchHead& head,
                                   bool measurements) {
-  const auto tell = [&](const std::string& text) {
+  const auto send_result = [&](const std::string& text) {
     if (measurements) print_out(text);
   };
-  tell(bench_head_text(head));
+  send_result(bench_head_text(head));
   std::vector<BenchRow> rows;
   for (size_t row = 0; row < plan.sizes.size(); ++row) {
     rows.push_back(measure_row(target, plan, static_cast<int64_t>(row)));
-    tell(bench_row_text(head, rows.back()));
+    send_result(bench_row_text(head, rows.back()));
   }
-  tell(bench_foot_text(rows));
+  send_result(bench_foot_text(rows));
   return rows;
 }
 

@@ -1,6 +1,6 @@
+// Implements detail/bench_plan.h with the options of nccl-tests.
 #include "shardproof/cli/options/bench_options.h"
 
-// Implements detail/bench_plan.h with the options of nccl-tests.
 #include <algorithm>
 #include <charconv>
 #include <cmath>

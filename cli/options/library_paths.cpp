@@ -1,6 +1,6 @@
+// Implements detail/places.h.
 #include "shardproof/cli/options/library_paths.h"
 
-// Implements detail/places.h.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>

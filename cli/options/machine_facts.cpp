@@ -1,6 +1,6 @@
+// Implements detail/environment.h for Linux.
 #include "shardproof/cli/options/machine_facts.h"
 
-// Implements detail/environment.h for Linux.
 #include <sys/utsname.h>
 #include <unistd.h>
 

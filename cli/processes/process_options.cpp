@@ -1,8 +1,8 @@
-#include "shardproof/cli/processes/process_options.h"
-
 // Implements detail/crew.h. Steps of attach_processes: read the options of processes, replace each
 // chosen backend by one with these processes, refuse options that no backend uses, wait for
 // processes that another program started.
+#include "shardproof/cli/processes/process_options.h"
+
 #include <unistd.h>
 
 #include <fmt/format.h>

@@ -11,7 +11,7 @@
 
 namespace shardproof {
 
-// What `show` prints: the programs without running them.
+// The lowered programs, which `show` prints without running them.
 struct LoweredJob {
   std::vector<std::string> global_lines;  // empty for rank programs
   std::vector<int> global_origins;        // the author's line of each

@@ -85,7 +85,7 @@ void reduce_in_order(SpmdProgram& program, const ReductionSchedule& order) {
         for (CallItem& item : call->items) item.collective.schedule = order;
 }
 
-bool keeps(const Job& job, const std::string& name) {
+bool is_kept_by_job(const Job& job, const std::string& name) {
   return std::count(job.keep.begin(), job.keep.end(), name) > 0;
 }
 

@@ -88,7 +88,7 @@ PartitionOptions partition_options(const Job& job);
 std::vector<Tensor> global_inputs(const Job& job);
 void reduce_in_order(SpmdProgram& program, const ReductionSchedule& order);
 // True if Job::keep names this value.
-bool keeps(const Job& job, const std::string& name);
+bool is_kept_by_job(const Job& job, const std::string& name);
 std::string line_text(const std::vector<std::string>& lines, int line);
 // Throws an error of a kernel or of the reference as bad input of the listing at `path`.
 [[noreturn]] void rethrow(const Error& error, const std::string& path);

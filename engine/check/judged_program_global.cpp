@@ -134,7 +134,7 @@ std::set<ValueId> JudgedGlobal::kept_values() const {
   std::set<ValueId> ids;
   for (const auto& [name, id] : global_.names)
     if (const ValueId placed = parts_.placed[static_cast<size_t>(id)];
-        placed != kNoValue && keeps(job_, name))
+        placed != kNoValue && is_kept_by_job(job_, name))
       ids.insert(placed);
   return ids;
 }
@@ -150,7 +150,7 @@ void JudgedGlobal::add_values(const ValueComparer& comparer, Outcome& outcome) c
     // A value that no instruction has made is an input of the scenario.
     const std::vector<ValueId>& inputs = parts_.program.inputs;
     const auto input = std::find(inputs.begin(), inputs.end(), id);
-    if (input != inputs.end() && keeps(job_, name))
+    if (input != inputs.end() && is_kept_by_job(job_, name))
       info.value = job_.inputs[static_cast<size_t>(input - inputs.begin())].data;
     outcome.values.emplace(name, std::move(info));
   }

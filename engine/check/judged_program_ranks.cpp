@@ -216,7 +216,7 @@ void JudgedRanks::add_infos(const ProgramRun& run, Outcome& outcome) const {
           info.shapes.push_back({here, shape.shape});
     }
     info.spec = known_spec(ranks_.program, parts, written);
-    if (keeps(job_, name))
+    if (is_kept_by_job(job_, name))
       for (const NamedPart& part : parts) {
         const LocalTensor own = run.value(part.value);
         if (!own.empty()) store_output(own.restrict_to(part.lanes), info.spec, info);
@@ -232,7 +232,7 @@ void JudgedRanks::add_outputs(const ProgramRun& run, Outcome& outcome) const {
     if (value.empty()) continue;
     ValueInfo& info = outcome.values[output.name];
     info.spec = outputs_.spec_of(output);
-    if (!keeps(job_, output.name)) continue;
+    if (!is_kept_by_job(job_, output.name)) continue;
     info.copies.clear();
     info.value.reset();
     store_output(value, info.spec, info);

@@ -9,8 +9,8 @@
 #include <cmath>
 #include <map>
 
-#include "shardproof/engine/generate/draw_placements.h"
-#include "shardproof/engine/generate/one_device.h"
+#include "shardproof/engine/generate/forms/draw_placements.h"
+#include "shardproof/engine/generate/forms/one_device.h"
 #include "shardproof/engine/generate/run_on_ranks.h"
 #include "shardproof/localtensor/base/error.h"
 

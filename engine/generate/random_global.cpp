@@ -10,9 +10,9 @@
 #include <algorithm>
 #include <regex>
 
-#include "shardproof/engine/generate/claim_forms.h"
-#include "shardproof/engine/generate/draw_placements.h"
-#include "shardproof/engine/generate/line_forms.h"
+#include "shardproof/engine/generate/forms/claim_forms.h"
+#include "shardproof/engine/generate/forms/draw_placements.h"
+#include "shardproof/engine/generate/forms/line_forms.h"
 #include "shardproof/engine/generate/unsafe_partials.h"
 #include "shardproof/localtensor/base/error.h"
 

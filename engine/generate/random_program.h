@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/engine/generate/draw_values.h"
-#include "shardproof/engine/generate/program_text.h"
+#include "shardproof/engine/generate/forms/draw_values.h"
+#include "shardproof/engine/generate/forms/program_text.h"
 
 namespace shardproof {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "shardproof/engine/generate/draw_placements.h"
+#include "shardproof/engine/generate/forms/draw_placements.h"
 
 namespace shardproof {
 namespace {

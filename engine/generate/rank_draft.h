@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/engine/generate/line_writer.h"
+#include "shardproof/engine/generate/forms/line_writer.h"
 #include "shardproof/engine/generate/random_program.h"
 #include "shardproof/localtensor/placement/placement.h"
 

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "shardproof/engine/execute/run_program.h"
-#include "shardproof/engine/generate/one_device.h"
+#include "shardproof/engine/generate/forms/one_device.h"
 #include "shardproof/engine/lower/rank_lowering.h"
 #include "shardproof/engine/partition/partition.h"
 #include "shardproof/localtensor/split/split.h"

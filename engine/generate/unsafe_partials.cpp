@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "shardproof/engine/execute/buffer_contents.h"
-#include "shardproof/engine/generate/one_device.h"
+#include "shardproof/engine/generate/forms/one_device.h"
 #include "shardproof/engine/partition/partition.h"
 #include "shardproof/engine/reference/f64_program.h"
 #include "shardproof/ops/core/widen_op_call.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/engine/generate/program_text.h"
+#include "shardproof/engine/generate/forms/program_text.h"
 
 namespace shardproof {
 

@@ -129,8 +129,8 @@ class Lowering {
                                      SourceLocation place);
   ValueId select(ValueId value, int64_t dim, const PerRankNumber& index);
   ValueId slice(ValueId value, const std::vector<const IndexItem*>& items);
-  ValueId take(ValueId value, const std::vector<const IndexItem*>& items,
-               const SourceLocation& place);
+  ValueId gather_by_index(ValueId value, const std::vector<const IndexItem*>& items,
+                          const SourceLocation& place);
   ValueId infix(const char* symbol, std::vector<ValueId> inputs, Attrs attrs,
                 const SourceLocation& place);
   NumberScope scope(int64_t rank);

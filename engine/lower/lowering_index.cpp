@@ -77,7 +77,7 @@ ValueId Lowering::lower_index(const Expr& base, const std::vector<IndexItem>& it
   for (size_t d = 0; d < kept.size(); ++d)
     if (kept[d]->kind == IndexKind::new_dim)
       result = infix("[None]", {result}, Attrs{{"dim", static_cast<int64_t>(d)}}, place);
-  result = take(result, kept, place);
+  result = gather_by_index(result, kept, place);
   place_ = outer;
   return result;
 }
@@ -127,8 +127,8 @@ ValueId Lowering::slice(ValueId value, const std::vector<const IndexItem*>& item
 }
 
 // Lowers the lists and tensors of an index. The item at `d` belongs to dim d.
-ValueId Lowering::take(ValueId value, const std::vector<const IndexItem*>& items,
-                       const SourceLocation& place) {
+ValueId Lowering::gather_by_index(ValueId value, const std::vector<const IndexItem*>& items,
+                                  const SourceLocation& place) {
   std::vector<int64_t> dims;
   std::vector<ValueId> inputs = {value};
   bool listed = false;

@@ -55,7 +55,7 @@ class RankLowerer : public Lowering {
     std::vector<const Expr*> positional;
     std::map<std::string, const Expr*> keys;
     // Returns an argument by key or position; null if it is not written.
-    const Expr* take(size_t position, const std::string& key) const;
+    const Expr* next_argument(size_t position, const std::string& key) const;
   };
   Arguments arguments_of(const Expr& call, size_t most, std::vector<std::string> keys);
   // Returns a dim counted from 0. Errors have the position of the argument.

@@ -156,13 +156,13 @@ std::vector<ValueId> RankLowerer::one_sided(const Expr& call, CollectiveKind kin
                          : waits ? arguments_of(call, 0, {"from", "slot", "count", "group"})
                                  : arguments_of(call, 0, {"to", "slot", "group"});
   CallItem item;
-  if (puts) item.input = tensor_argument(args.take(0, "x"), call.place, "put");
+  if (puts) item.input = tensor_argument(args.next_argument(0, "x"), call.place, "put");
   item.collective.kind = kind;
-  item.collective.group = group_of(args.take(9, "group"), item.input);
-  const PerRankNumber peers = peer_of(args.take(9, waits ? "from" : "to"), item.collective.group,
-                                      waits ? "from" : "to", call.place);
+  item.collective.group = group_of(args.next_argument(9, "group"), item.input);
+  const PerRankNumber peers = peer_of(args.next_argument(9, waits ? "from" : "to"),
+                                      item.collective.group, waits ? "from" : "to", call.place);
   const auto number = [&](const char* key, int64_t fallback) {
-    const Expr* expr = args.take(9, key);
+    const Expr* expr = args.next_argument(9, key);
     if (expr) return lane_number(*expr);
     PerRankNumber plain{lanes_, {}};
     plain.values.emplace_back(fallback);
@@ -195,7 +195,7 @@ std::vector<ValueId> RankLowerer::one_sided(const Expr& call, CollectiveKind kin
 
 std::vector<ValueId> RankLowerer::slot_read(const Expr& call) {
   const Arguments args = arguments_of(call, 1, {"slot", "like"});
-  const Expr *index = args.take(0, "slot"), *like = args.take(9, "like");
+  const Expr *index = args.next_argument(0, "slot"), *like = args.next_argument(9, "like");
   if (!index || !like)
     fail(call.place, "slot needs a number and a tensor of its shape, as in slot(0, like=x)");
   const PerRankNumber slots = lane_number(*index);
@@ -231,7 +231,7 @@ bool RankLowerer::is_event(const std::string& name, const SourceLocation& place)
 
 void RankLowerer::wait_for(const Expr& call, Wait::Waiter who) {
   const Arguments args = arguments_of(call, 1, {"x"});
-  const Expr* expr = args.take(0, "x");
+  const Expr* expr = args.next_argument(0, "x");
   if (!expr || expr->kind != ExprKind::name)
     fail(call.place,
          fmt::format("{} takes the name of a value, an event or a stream", call.symbol));
@@ -259,7 +259,7 @@ void RankLowerer::wait_for(const Expr& call, Wait::Waiter who) {
 
 void RankLowerer::free_or_keep(const Expr& call, bool keep) {
   const Arguments args = arguments_of(call, keep ? 2 : 1, {"x", "stream"});
-  const Expr* expr = args.take(0, "x");
+  const Expr* expr = args.next_argument(0, "x");
   if (!expr || expr->kind != ExprKind::name)
     fail(call.place, fmt::format("{} takes the name of a value", call.symbol));
   const std::string name = name_of(expr->name);
@@ -272,7 +272,7 @@ void RankLowerer::free_or_keep(const Expr& call, bool keep) {
       hidden->second = hidden->second.minus(lanes_);
     return forget(name);
   }
-  const Expr* stream = args.take(1, "stream");
+  const Expr* stream = args.next_argument(1, "stream");
   if (!stream || stream->kind != ExprKind::name)
     fail(call.place, "keep needs a stream: keep(x, comm)");
   const std::string held_by = name_of(stream->name);

@@ -93,8 +93,8 @@ std::optional<std::vector<ValueId>> RankLowerer::special(const Expr& call, bool 
   if (verb == "slot") return slot_read(call);
   if (verb == "copy_") {
     const Arguments args = arguments_of(call, 2, {"dst", "src"});
-    const ValueId target = tensor_argument(args.take(0, "dst"), call.place, "copy_");
-    write_in_place(target, tensor_argument(args.take(1, "src"), call.place, "copy_"));
+    const ValueId target = tensor_argument(args.next_argument(0, "dst"), call.place, "copy_");
+    write_in_place(target, tensor_argument(args.next_argument(1, "src"), call.place, "copy_"));
     return std::vector<ValueId>{target};
   }
   const bool in_place = verb.size() > 1 && verb.back() == '_';
@@ -147,7 +147,7 @@ std::vector<ValueId> RankLowerer::communicate(const Expr& call, CollectiveKind k
   return collective(call, kind, in_place);
 }
 
-const Expr* RankLowerer::Arguments::take(size_t position, const std::string& key) const {
+const Expr* RankLowerer::Arguments::next_argument(size_t position, const std::string& key) const {
   const auto found = keys.find(key);
   if (found != keys.end()) return found->second;
   return position < positional.size() ? positional[position] : nullptr;
@@ -180,7 +180,7 @@ int RankLowerer::dim_argument(const Arguments& args, const char* key, int64_t di
   try {
     return normalize_dim(dim, dims);
   } catch (const Error& error) {
-    const Expr* expr = args.take(9, key);
+    const Expr* expr = args.next_argument(9, key);
     fail(expr ? expr->place : args.call->place, error.message());
   }
 }
@@ -197,10 +197,10 @@ std::vector<ValueId> RankLowerer::collective(const Expr& call, CollectiveKind ki
   const Arguments args = arguments_of(call, most, keys_of(kind));
   ValueId input = kNoValue;
   if (kind != CollectiveKind::barrier)
-    input = tensor_argument(args.take(0, "x"), call.place, call.symbol.c_str());
-  const Group group = group_of(args.take(9, "group"), input);
+    input = tensor_argument(args.next_argument(0, "x"), call.place, call.symbol.c_str());
+  const Group group = group_of(args.next_argument(9, "group"), input);
   const auto number = [&](const char* key) -> std::optional<PerRankNumber> {
-    const Expr* expr = args.take(9, key);
+    const Expr* expr = args.next_argument(9, key);
     return expr ? std::optional(lane_number(*expr)) : std::nullopt;
   };
   std::optional<PerRankNumber> dim = number("dim"), split = number("split"),
@@ -209,7 +209,7 @@ std::vector<ValueId> RankLowerer::collective(const Expr& call, CollectiveKind ki
   if (has_root(kind) && !root) root = PerRankNumber{lanes_, {Number(int64_t{0})}};
   if (kind == CollectiveKind::all_to_all && (!split || !concat))
     fail(call.place, "all_to_all needs split and concat, as in all_to_all(x, split=1, concat=0)");
-  const std::optional<PerRankNumber> factor = factor_of(args.take(1, "op"));
+  const std::optional<PerRankNumber> factor = factor_of(args.next_argument(1, "op"));
   const auto pointer = [](const std::optional<PerRankNumber>& n) { return n ? &*n : nullptr; };
   std::vector<CallItem> items;
   std::vector<LocalShape> shapes;
@@ -222,10 +222,10 @@ std::vector<ValueId> RankLowerer::collective(const Expr& call, CollectiveKind ki
     Collective& c = item.collective;
     c.kind = kind;
     c.group = group;
-    if (reducing) c.reduction = reduction_of(args.take(1, "op"), call.place, lanes[0]);
+    if (reducing) c.reduction = reduction_of(args.next_argument(1, "op"), call.place, lanes[0]);
     if (root) c.root = root->on(lanes[0]).integer();
     if (root && (c.root < 0 || c.root >= group.size()))
-      fail(args.take(9, "root")->place,
+      fail(args.next_argument(9, "root")->place,
            fmt::format("root={} is outside the group: expected an index in the group, 0 to {}",
                        c.root, group.size() - 1));
     if (input != kNoValue) {
@@ -261,9 +261,9 @@ std::vector<ValueId> RankLowerer::collective(const Expr& call, CollectiveKind ki
 
 std::vector<ValueId> RankLowerer::exchange_v(const Expr& call) {
   const Arguments args = arguments_of(call, 1, {"x", "send", "recv", "group"});
-  const ValueId input = tensor_argument(args.take(0, "x"), call.place, "all_to_all_v");
-  const Group group = group_of(args.take(9, "group"), input);
-  const Expr *send = args.take(9, "send"), *recv = args.take(9, "recv");
+  const ValueId input = tensor_argument(args.next_argument(0, "x"), call.place, "all_to_all_v");
+  const Group group = group_of(args.next_argument(9, "group"), input);
+  const Expr *send = args.next_argument(9, "send"), *recv = args.next_argument(9, "recv");
   if (!send || !recv)
     fail(call.place, "all_to_all_v needs send=[..] and recv=[..], rows for each member");
   const PerRankNumber sends = lane_number(*send), recvs = lane_number(*recv);
@@ -322,26 +322,26 @@ std::vector<ValueId> RankLowerer::point_to_point(const Expr& call, CollectiveKin
   std::vector<LocalShape> shapes;
   ValueId shaped = kNoValue;
   if (sends) {
-    shaped = item.input = tensor_argument(args.take(0, "x"), call.place, "send");
-  } else if (const Expr* like = args.take(9, "like")) {
+    shaped = item.input = tensor_argument(args.next_argument(0, "x"), call.place, "send");
+  } else if (const Expr* like = args.next_argument(9, "like")) {
     shaped = tensor_argument(like, call.place, "recv");
   }
   c.dtype = shaped != kNoValue ? value(shaped).dtype : job_.dtype;
-  if (const Expr* dtype = sends ? nullptr : args.take(9, "dtype")) {
+  if (const Expr* dtype = sends ? nullptr : args.next_argument(9, "dtype")) {
     const std::optional<DType> parsed =
         dtype->kind == ExprKind::name ? parse_dtype(name_of(dtype->name)) : std::nullopt;
     if (!parsed) fail(dtype->place, fmt::format("expected a dtype, found {}", to_string(*dtype)));
     c.dtype = *parsed;
   }
   PerRankNumber shape_list;
-  const Expr* shape = sends ? nullptr : args.take(9, "shape");
+  const Expr* shape = sends ? nullptr : args.next_argument(9, "shape");
   if (!sends && shaped == kNoValue && !shape) fail(call.place, "recv needs like=x or shape=[..]");
   if (shape && shaped != kNoValue)
     fail(shape->place, "recv takes either like=x or shape=[..], found both");
   if (shape) shape_list = lane_number(*shape);
-  c.group = group_of(args.take(9, "group"), shaped);
-  const PerRankNumber peers =
-      peer_of(args.take(9, sends ? "to" : "from"), c.group, sends ? "to" : "from", call.place);
+  c.group = group_of(args.next_argument(9, "group"), shaped);
+  const PerRankNumber peers = peer_of(args.next_argument(9, sends ? "to" : "from"), c.group,
+                                      sends ? "to" : "from", call.place);
   for (const Lanes& lanes :
        classes_of({shape ? kNoValue : shaped}, {shape ? &shape_list : nullptr})) {
     Dims dims;

@@ -17,15 +17,15 @@ namespace {
 constexpr int kMostLetters = 2 * Dims::kCapacity;
 
 // A letter's size and the distance of one step, in elements.
-struct Step {
+struct StridedStep {
   int64_t size, a, b, bias;
 };
 
-struct Steps {
+struct StridedSteps {
   int count = 0;
-  Step steps[kMostLetters];
+  StridedStep steps[kMostLetters];
 
-  void add(const Step& step) { steps[count++] = step; }
+  void add(const StridedStep& step) { steps[count++] = step; }
   int64_t product() const {
     int64_t product = 1;
     for (int i = 0; i < count; ++i) product *= steps[i].size;
@@ -56,7 +56,8 @@ constexpr C multiply_add(C sum, C x, C y) {
 
 template <typename C>
 struct ContractionBody {
-  Steps result, depth;  // steps of the result's dims; of the summed letters, the first slowest
+  StridedSteps result,
+      depth;  // steps of the result's dims; of the summed letters, the first slowest
   int64_t terms;
   Source a, b, bias;
   bool has_bias;
@@ -68,7 +69,7 @@ struct ContractionBody {
   constexpr void operator()(int64_t index) const {
     int64_t at_a = 0, at_b = 0, at_bias = 0, rest = index;
     for (int d = result.count - 1; d >= 0; --d) {
-      const Step& step = result.steps[d];
+      const StridedStep& step = result.steps[d];
       const int64_t here = rest % step.size;
       rest /= step.size;
       at_a += here * step.a;
@@ -93,7 +94,7 @@ struct ContractionBody {
     for (int64_t k = 0; k < terms; ++k) {
       int64_t rest = k, x = at_a, y = at_b;
       for (int d = depth.count - 1; d >= 0; --d) {
-        const Step& step = depth.steps[d];
+        const StridedStep& step = depth.steps[d];
         x += rest % step.size * step.a;
         y += rest % step.size * step.b;
         rest /= step.size;
@@ -121,7 +122,7 @@ ContractionBody<C> body_of(const ContractionPlan& plan, const KernelCall& call) 
   body.out_bytes = size_of(out.dtype);
   const int lead = out.shape.size() - plan.bias.shape.size();
   for (int d = 0; d < out.shape.size(); ++d) {
-    Step step{out.shape[d], 0, 0, 0};
+    StridedStep step{out.shape[d], 0, 0, 0};
     for (const ContractionLetter& letter : plan.letters)
       if (letter.result == d) {
         step.a += step_over(letter.a, a.strides);

@@ -36,8 +36,8 @@ struct LossBody {
   constexpr void operator()(int64_t r) const {
     const LaneCall lane = operands.lane();
     const bool whole = item.kind == LossKind::cross_entropy && item.counts(r, lane);
-    item.take(r, whole ? std::log(sums[r]) + most[r] : T{0},
-              item.loss.smoothing != 0 ? totals[r] : T{0}, lane);
+    item.finish_row(r, whole ? std::log(sums[r]) + most[r] : T{0},
+                    item.loss.smoothing != 0 ? totals[r] : T{0}, lane);
   }
 };
 

@@ -71,8 +71,8 @@ struct StageBody {
   constexpr bool before(int64_t line, int64_t a, int64_t b) const {
     if (a >= lines.size || b >= lines.size) return a < b;
     const int64_t at_a = lines.element(line, a), at_b = lines.element(line, b);
-    return comes_before(from.value(at_a), from.index(at_a, a), from.value(at_b),
-                        from.index(at_b, b), lines.order.descending);
+    return is_sorted_before(from.value(at_a), from.index(at_a, a), from.value(at_b),
+                            from.index(at_b, b), lines.order.descending);
   }
 };
 

@@ -45,12 +45,12 @@ struct LossItem {
       whole = std::log(fold_run(T{0}, Exponentials{row, most}, loss.classes, Plus())) + most;
     }
     if (loss.smoothing != 0) total = fold_run(T{0}, row, loss.classes, Plus());
-    take(r, whole, total, lane);
+    finish_row(r, whole, total, lane);
   }
 
   // Stores the loss of row r. `whole` is log(sum(exp(x))) of the row, or 0 if it holds
   // log-probabilities; `total` is the row's sum, used if labels are smoothed.
-  constexpr void take(int64_t r, T whole, T total, const LaneCall& lane) const {
+  constexpr void finish_row(int64_t r, T whole, T total, const LaneCall& lane) const {
     const int64_t label = lane.in<int64_t>(kLossLabels)[r];
     if (counts(r, lane) && (label < 0 || label >= loss.classes)) {
       *lane.trouble = 1;

@@ -56,7 +56,7 @@ constexpr bool is_less(T a, T b) {
 // True if a comes before b. Equal elements are ordered by their indices. No two elements are
 // therefore equal, and every sorting algorithm gives the same result.
 template <typename T>
-constexpr bool comes_before(T a, int64_t index_of_a, T b, int64_t index_of_b, bool descending) {
+constexpr bool is_sorted_before(T a, int64_t index_of_a, T b, int64_t index_of_b, bool descending) {
   if (is_less(a, b)) return !descending;
   if (is_less(b, a)) return descending;
   return index_of_a < index_of_b;

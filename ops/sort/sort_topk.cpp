@@ -31,7 +31,7 @@ void order_places(int64_t* place, int64_t count, bool descending, const Value& v
                   const Index& index) {
   for (int64_t at = 0; at < count; ++at) place[at] = at;
   std::sort(place, place + count, [&](int64_t a, int64_t b) {
-    return comes_before(value(a), index(a), value(b), index(b), descending);
+    return is_sorted_before(value(a), index(a), value(b), index(b), descending);
   });
 }
 

@@ -1,6 +1,6 @@
+// Implements topology.h.
 #include "shardproof/scenarios/model/topology.h"
 
-// Implements topology.h.
 #include "shardproof/localtensor/base/duration.h"
 #include "shardproof/program/value/quantity.h"
 #include "shardproof/scenarios/json/json_reader.h"

@@ -1,6 +1,6 @@
+// Implements detail/later.h. To support a feature, delete its word from a list below.
 #include "shardproof/scenarios/load/unsupported_features.h"
 
-// Implements detail/later.h. To support a feature, delete its word from a list below.
 #include <algorithm>
 #include <array>
 

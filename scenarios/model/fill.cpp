@@ -1,8 +1,8 @@
-#include "shardproof/scenarios/model/fill.h"
-
 // Implements fill.h. Element i of a tensor is drawn from a counter-based random stream named by the
 // tensor, at index i of the global tensor. So neither sharding nor the order of drawing changes a
 // value.
+#include "shardproof/scenarios/model/fill.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -1,8 +1,8 @@
-#include "shardproof/scenarios/record/run_comparison.h"
-
 // Implements run_comparison.h except compare_recorded_values. Steps of compare_runs: refuse runs of
 // different programs; choose the times of each side (measured, else predicted); for each listing
 // pair values by id and times by line and call; sort the differences of a line, worst first.
+#include "shardproof/scenarios/record/run_comparison.h"
+
 #include <algorithm>
 #include <map>
 

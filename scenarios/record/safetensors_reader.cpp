@@ -1,8 +1,8 @@
-#include "shardproof/scenarios/record/safetensors.h"
-
 // Implements parse_safetensors of safetensors.h and detail/safetensors_dtypes.h. Steps: read the
 // header length and header, sort tensors by offset, require that they follow each other without
 // holes, copy their bytes.
+#include "shardproof/scenarios/record/safetensors.h"
+
 #include <algorithm>
 #include <array>
 #include <cstring>

@@ -1,7 +1,7 @@
-#include "shardproof/scenarios/record/safetensors.h"
-
 // Implements to_safetensors of safetensors.h. Tensors are sorted by size of element, largest first,
 // and the header is padded to a multiple of 8, so that every element is aligned.
+#include "shardproof/scenarios/record/safetensors.h"
+
 #include <algorithm>
 #include <cstring>
 

@@ -1,6 +1,6 @@
+// Implements bench_report.h in the formats of nccl-tests.
 #include "shardproof/scenarios/report/bench_report.h"
 
-// Implements bench_report.h in the formats of nccl-tests.
 #include <fmt/format.h>
 
 #include <algorithm>

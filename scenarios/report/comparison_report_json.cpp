@@ -1,6 +1,6 @@
+// Implements comparison_json of comparison_report.h, whose header lists the keys.
 #include "shardproof/scenarios/report/comparison_report.h"
 
-// Implements comparison_json of comparison_report.h, whose header lists the keys.
 #include <cmath>
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,6 @@
+// Implements junit_report of report.h.
 #include "shardproof/scenarios/report/report.h"
 
-// Implements junit_report of report.h.
 #include "shardproof/scenarios/report/remarks.h"
 
 namespace shardproof {

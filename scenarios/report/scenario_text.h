@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "shardproof/engine/generate/program_text.h"
+#include "shardproof/engine/generate/forms/program_text.h"
 
 namespace shardproof {
 

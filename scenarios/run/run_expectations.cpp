@@ -1,8 +1,8 @@
-#include "shardproof/scenarios/model/expect.h"
-
 // Implements `missed` of expect.h. Steps: compare the verdicts; if they are equal, the place of the
 // leading finding; then numbers of calls and bytes by rank, local shapes, placements, elements of
 // values, time and memory. Each check adds entries {what, expected, got}.
+#include "shardproof/scenarios/model/expect.h"
+
 #include <algorithm>
 #include <cmath>
 #include <functional>

@@ -1,6 +1,6 @@
+// Implements the result types of run.h.
 #include "shardproof/scenarios/run/run.h"
 
-// Implements the result types of run.h.
 #include <algorithm>
 
 namespace shardproof {

@@ -142,7 +142,7 @@ FiberWorker* FiberPool::Impl::worker() {
   // Places the context at the top of its stack.
   boost::context::stack_context stack;
   stack.size = state.slabs.stack_bytes();
-  std::byte* const bottom = state.slabs.take();
+  std::byte* const bottom = state.slabs.allocate_stack();
   stack.sp = bottom + stack.size;
   constexpr size_t kRoom = (sizeof(FiberWorker) + 63) / 64 * 64;
   void* const place = bottom + stack.size - kRoom;

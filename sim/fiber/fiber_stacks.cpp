@@ -76,7 +76,7 @@ void FiberStacks::map_slab() {
   }
 }
 
-std::byte* FiberStacks::take() {
+std::byte* FiberStacks::allocate_stack() {
   if (free_.empty()) map_slab();
   std::byte* stack = free_.back();
   free_.pop_back();

@@ -19,7 +19,7 @@ class FiberStacks {
   size_t stack_bytes() const { return stack_bytes_; }
   // Returns the lowest usable byte of a stack. Throws Error(limit) if the system has no more
   // memory.
-  std::byte* take();
+  std::byte* allocate_stack();
   void give_back(std::byte* stack) { free_.push_back(stack); }
 
  private:

@@ -31,7 +31,7 @@ class Streams {
     return true;
   }
   void end() {
-    for (const auto& event : book_.take_all()) carry_out({event});
+    for (const auto& event : book_.remove_all()) carry_out({event});
   }
   bool all_carried_out() const {
     for (size_t rank = 0; rank < ranks_.size(); ++rank)
@@ -82,7 +82,7 @@ class Streams {
     start(rank);
   }
   void take() {
-    for (auto events = book_.take_whole(); !events.empty(); events = book_.take_whole())
+    for (auto events = book_.remove_whole(); !events.empty(); events = book_.remove_whole())
       carry_out(events);
   }
   // Requires that all of it comes next on the streams of its ranks.

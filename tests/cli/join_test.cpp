@@ -174,8 +174,10 @@ TEST_F(Join, UselessOptions_AreRefused) {
   const std::string run = "run " + clean_ + " --backend mpi ";
   expect_refused(tool(run + "--rendezvous tcp:here"), "expected file:PATH or tcp:HOST:PORT");
   expect_refused(tool(run + "--rendezvous tcp:here:70000"), "expected file:PATH or tcp:HOST:PORT");
-  expect_refused(tool(run + "--rendezvous file:x"), "--rendezvous needs --process I and --processes N");
-  expect_refused(tool(run + "--process 1 --processes 2"), "--process needs --rendezvous file:PATH or tcp:HOST:PORT");
+  expect_refused(tool(run + "--rendezvous file:x"),
+                 "--rendezvous needs --process I and --processes N");
+  expect_refused(tool(run + "--process 1 --processes 2"),
+                 "--process needs --rendezvous file:PATH or tcp:HOST:PORT");
   expect_refused(tool(run + "--rendezvous file:x --process 2 --processes 2"), "expected 0 to 1");
   expect_refused(tool("run " + clean_ + " --rendezvous file:x"),
                  "--rendezvous needs a backend of several processes");

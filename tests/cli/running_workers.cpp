@@ -243,7 +243,9 @@ void hurt_one(const Hurt& hurt, int seed) {
   };
   const size_t seen = text.find("last seen ");
   if (seen != std::string::npos && text.find("(line 3", seen) != std::string::npos) {
-    EXPECT_EQ(number_behind("never make call ", 0) + number_behind("never makes call ", 0), number_behind(", call ", seen)) << text;
+    EXPECT_EQ(number_behind("never make call ", 0) + number_behind("never makes call ", 0),
+              number_behind(", call ", seen))
+        << text;
   }
   EXPECT_TRUE(run.all_gone()) << "seed " << seed;
   std::istringstream lines(text);

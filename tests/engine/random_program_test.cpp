@@ -7,7 +7,7 @@
 #include <cmath>
 #include <set>
 
-#include "shardproof/engine/generate/line_forms.h"
+#include "shardproof/engine/generate/forms/line_forms.h"
 #include "shardproof/engine/generate/plant_error.h"
 #include "shardproof/engine/generate/rank_forms.h"
 #include "shardproof/engine/generate/run_on_ranks.h"

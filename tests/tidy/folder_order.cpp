@@ -19,7 +19,7 @@ const std::map<std::string, Folders>& folders_of_rooms() {
   static const std::map<std::string, Folders> kFolders = {
       {"localtensor",
        {"base", "mesh", "dtype", "report", "tensor", "placement", "collective", "split", "plan"}},
-      {"sim", {"call", "cost", "fiber", "analysis", "gate"}},
+      {"sim", {"call", "cost", "fiber", "analysis", "matching"}},
       {"backends",
        {"api", "decorators", "local", "cuda", "remote/wire", "remote/rendezvous", "remote/process",
         "remote/exchange", "remote/worker", "remote/coordinator", "bench", "mpi", "nccl", "."}},
@@ -28,10 +28,10 @@ const std::map<std::string, Folders>& folders_of_rooms() {
        {"core", "elementwise", "layout", "reduction", "contraction", "convolution", "optimizer",
         "random", "index", "sort", "row", "attention", "loss", "norm", "linalg", "cuda", "."}},
       {"engine",
-       {"job", "lower", "execute", "partition", "reference", "bounds", "compare", "explain",
-        "check", "generate"}},
+       {"job", "lower", "execute", "partition", "reference", "compare", "explain", "check",
+        "generate/forms", "generate"}},
       {"scenarios", {"json", "model", "load", "record", "run", "report"}},
-      {"cli", {"processes", "options", "commands", "."}},
+      {"cli", {"base", "processes", "options", "commands", "."}},
   };
   return kFolders;
 }

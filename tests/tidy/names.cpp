@@ -16,19 +16,15 @@ struct Headerless {
   std::string_view pattern;
   std::string_view reason;
 };
-constexpr std::array<Headerless, 10> kHeaderless = {{
+constexpr std::array<Headerless, 6> kHeaderless = {{
     {"^cli/main\\.cpp$", "the entry point of the program declares nothing"},
     {"^(backends|ops)/(.*/)?no_\\w+\\.cpp$", "compiled in place of sources that need a library"},
     {"/\\w+_static_checks\\.cpp$", "holds static_assert only"},
-    {"^backends/(rank_context|list_backends)\\.cpp$",
+    {"^backends/(rank_context|builtin_backends|bench/benchmark_\\w+)\\.cpp$",
      "implements a header of backends/api with folders to the right of api"},
     // Families: one header declares one function a source.
     {"^cli/(commands/)?\\w+_command\\.cpp$", "commands: command.h"},
     {"^ops/cuda/\\w+_kernels\\.(cu|cpp)$", "kernels of a GPU: kernel_families.h"},
-    {"^engine/generate/(line|rank)_forms_\\w+\\.cpp$", "forms: line_writer.h, rank_draft.h"},
-    {"^localtensor/collective/nccl_\\w+_order\\.cpp$", "orders of NCCL: nccl_orders.h"},
-    {"^scenarios/load/read_\\w+\\.cpp$", "parts of a scenario file: load_context.h"},
-    {"^scenarios/report/\\w+_(report|text|json)\\.cpp$", "report.h, comparison_report.h"},
 }};
 
 bool is_headerless(const std::string& path) {

@@ -60,9 +60,9 @@ TEST(Includes, IncludeOfAnUnseenRoom_IsReported) {
   EXPECT_EQ(include_verdict("backends/mpi.cpp", "shardproof/sim/fiber.h"), "");
   EXPECT_EQ(include_verdict("backends/local.cpp", "shardproof/sim/gate.h"), "");
   EXPECT_NE(include_verdict("backends/mpi.cpp", "shardproof/sim/gate.h"), "");
-  EXPECT_NE(include_verdict("backends/mpi/a.cpp", "shardproof/sim/gate/call_matcher.h"), "");
+  EXPECT_NE(include_verdict("backends/mpi/a.cpp", "shardproof/sim/matching/call_matcher.h"), "");
   EXPECT_NE(include_verdict("backends/nccl/a.cpp", "shardproof/sim/call/clock.h"), "");
-  EXPECT_EQ(include_verdict("backends/bench/a.cpp", "shardproof/sim/gate/write_outputs.h"), "");
+  EXPECT_EQ(include_verdict("backends/bench/a.cpp", "shardproof/sim/matching/write_outputs.h"), "");
 }
 
 TEST(Includes, LibraryOfAnotherRoom_IsReported) {
@@ -317,11 +317,11 @@ TEST(FolderOrder, IncludeOfAFolderToTheRight_IsReported) {
     const std::string text = "// A thing.\n#include \"shardproof/" + header + "\"\n";
     return first_message(check_folder_order(make_source(path, text)));
   };
-  EXPECT_EQ(verdict("sim/gate/a.cpp", "sim/call/b.h"), "");
-  EXPECT_EQ(verdict("sim/gate/a.cpp", "sim/gate/b.h"), "");
-  EXPECT_EQ(verdict("sim/gate/a.cpp", "localtensor/plan/b.h"), "");
-  EXPECT_EQ(verdict("sim/call/a.cpp", "sim/gate/b.h"),
-            "2: \"shardproof/sim/gate/b.h\": gate stands to the right of call in sim; move what "
+  EXPECT_EQ(verdict("sim/matching/a.cpp", "sim/call/b.h"), "");
+  EXPECT_EQ(verdict("sim/matching/a.cpp", "sim/matching/b.h"), "");
+  EXPECT_EQ(verdict("sim/matching/a.cpp", "localtensor/plan/b.h"), "");
+  EXPECT_EQ(verdict("sim/call/a.cpp", "sim/matching/b.h"),
+            "2: \"shardproof/sim/matching/b.h\": gate stands to the right of call in sim; move what "
             "both need into a folder to the left");
   EXPECT_EQ(verdict("backends/remote/wire/a.h", "backends/remote/worker/b.h").substr(0, 2), "2:");
   EXPECT_EQ(verdict("sim/a.cpp", "sim/call/b.h"),

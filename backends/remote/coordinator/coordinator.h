@@ -42,7 +42,7 @@ class Coordinator : public WorkerPool {
   std::optional<int64_t> next() override;
   void done(const std::string& trouble) override;
   std::vector<BenchmarkResult> measurements() override;
-  void tell(const BenchmarkResult&) override;
+  void send_result(const BenchmarkResult&) override;
   Transport& transport() override;
 
   // Starts a world over the present workers. Throws Error(io) if they have been ended.

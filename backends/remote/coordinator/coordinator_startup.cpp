@@ -303,7 +303,7 @@ std::optional<int64_t> Coordinator::next() { SP_UNREACHABLE("the coordinator say
 void Coordinator::done(const std::string&) {
   SP_UNREACHABLE("the coordinator runs no case for others");
 }
-void Coordinator::tell(const BenchmarkResult&) {
+void Coordinator::send_result(const BenchmarkResult&) {
   SP_UNREACHABLE("the coordinator repeats nothing");
 }
 Transport& Coordinator::transport() { SP_UNREACHABLE("no contents come to the coordinator"); }

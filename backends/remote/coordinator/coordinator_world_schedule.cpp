@@ -73,12 +73,12 @@ void CoordinatorWorld::send_events() {
     else
       send_event(event);
   }
-  for (auto events = groups_.take_whole(); !events.empty(); events = groups_.take_whole())
+  for (auto events = groups_.remove_whole(); !events.empty(); events = groups_.remove_whole())
     send_together(events);
 }
 
 bool CoordinatorWorld::break_groups() {
-  const PendingGroups::Together events = groups_.take_all();
+  const PendingGroups::Together events = groups_.remove_all();
   for (const auto& event : events) send_event(event);
   return !events.empty();
 }

@@ -3,7 +3,7 @@
 // 1. Held calls that share a submission are joined into sets (union-find over tickets).
 // 2. A set may start if all shares of its submissions are matched and no earlier submission of
 //    their streams is held. No one-sided call may overtake an earlier one of another set.
-// 3. take_whole() returns the first such set in the order of the call matcher.
+// 3. remove_whole() returns the first such set in the order of the call matcher.
 #include <algorithm>
 #include <numeric>
 
@@ -88,7 +88,7 @@ bool PendingGroups::is_whole(size_t group, const std::vector<size_t>& groups) co
   return true;
 }
 
-PendingGroups::Together PendingGroups::take(const std::vector<bool>& taken) {
+PendingGroups::Together PendingGroups::remove(const std::vector<bool>& taken) {
   Together together, rest;
   for (size_t i = 0; i < kept_.size(); ++i)
     (taken[i] ? together : rest).push_back(std::move(kept_[i]));
@@ -101,21 +101,21 @@ PendingGroups::Together PendingGroups::take(const std::vector<bool>& taken) {
   return together;
 }
 
-PendingGroups::Together PendingGroups::take_whole() {
+PendingGroups::Together PendingGroups::remove_whole() {
   if (looked_) return {};
   const std::vector<size_t> groups = this->groups();
   std::vector<bool> taken(kept_.size(), false);
   for (size_t first = 0; first < kept_.size(); ++first) {
     if (groups[first] != first || !is_whole(first, groups)) continue;
     for (size_t i = first; i < kept_.size(); ++i) taken[i] = groups[i] == first;
-    return take(taken);
+    return remove(taken);
   }
   looked_ = true;
   return {};
 }
 
-PendingGroups::Together PendingGroups::take_all() {
-  return take(std::vector<bool>(kept_.size(), true));
+PendingGroups::Together PendingGroups::remove_all() {
+  return remove(std::vector<bool>(kept_.size(), true));
 }
 
 }  // namespace shardproof

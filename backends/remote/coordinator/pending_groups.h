@@ -7,9 +7,9 @@
 // the calls one by one, in the order of the call matcher.
 //
 // Example: rank 0 submits {send to 1, recv from 2}, rank 1 {recv from 0}, rank 2 {send to 0}. The
-// pair 0-1 is matched first and is held. When 2-0 is matched, take_whole() returns both pairs.
+// pair 0-1 is matched first and is held. When 2-0 is matched, remove_whole() returns both pairs.
 //
-// Not thread-safe. take_whole() is linear in the held calls and does nothing if none was added.
+// Not thread-safe. remove_whole() is linear in the held calls and does nothing if none was added.
 #pragma once
 
 #include <map>
@@ -34,9 +34,9 @@ class PendingGroups {
   void add(std::shared_ptr<const MatchedCall> event);
 
   // Returns one set of calls that may start now; empty if there is none.
-  Together take_whole();
+  Together remove_whole();
   // Returns all held calls. Each of them is to be sent by itself.
-  Together take_all();
+  Together remove_all();
 
  private:
   struct Submission {
@@ -45,14 +45,14 @@ class PendingGroups {
   };
   std::vector<size_t> groups() const;
   bool is_whole(size_t group, const std::vector<size_t>& groups) const;
-  Together take(const std::vector<bool>& taken);
+  Together remove(const std::vector<bool>& taken);
   std::vector<Ticket> kept_of(const std::vector<Ticket>& tickets) const;
 
   std::map<Ticket, Submission> submissions_;  // submissions with calls that were not sent
   // The last submissions on each stream.
   std::map<std::pair<const ExecutionContext*, StreamId>, std::vector<Ticket>> ends_;
   Together kept_;
-  bool looked_ = true;  // take_whole() found nothing, and nothing was added since
+  bool looked_ = true;  // remove_whole() found nothing, and nothing was added since
 };
 
 }  // namespace shardproof

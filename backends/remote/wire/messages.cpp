@@ -267,11 +267,12 @@ LocalTensor read_tensor(WireReader& in) {
     if (copies == 0) continue;
     if (copies > 1) {
       std::vector<int32_t> table(static_cast<size_t>(block.lanes.size()));
-      const std::string_view bytes = in.take(table.size() * sizeof(int32_t));
+      const std::string_view bytes = in.read_bytes(table.size() * sizeof(int32_t));
       std::memcpy(table.data(), bytes.data(), bytes.size());
       buffer.slots = Slots::table(std::move(table));
     }
-    const std::string_view bytes = in.take(static_cast<size_t>(copies * buffer.bytes_per_lane));
+    const std::string_view bytes =
+        in.read_bytes(static_cast<size_t>(copies * buffer.bytes_per_lane));
     buffer.bytes = Bytes::uninitialized(static_cast<int64_t>(bytes.size()));
     std::memcpy(buffer.bytes.mutate(), bytes.data(), bytes.size());
   }

@@ -7,7 +7,7 @@
 // | real    | 8         | add_real(double) | real()    | IEEE 754 binary64                |
 // | text    | 8 + n     | add(string_view) | text()    | count of bytes n, then the bytes |
 // | numbers | 8 + 8 * n | add(vector)      | numbers() | count n, then n numbers          |
-// | bytes   | n         | add_bytes        | take(n)   | n is known to both ends          |
+// | bytes   | n         | add_bytes        | read_bytes(n) | n is known to both ends          |
 //
 // A reader throws Error(io) if a message ends early. Views that it returns point into the message.
 // messages.h lists the messages.
@@ -51,22 +51,22 @@ class WireReader {
   explicit WireReader(std::string_view bytes) : rest_(bytes) {}
   int64_t number() {
     int64_t value;
-    std::memcpy(&value, take(sizeof(value)).data(), sizeof(value));
+    std::memcpy(&value, read_bytes(sizeof(value)).data(), sizeof(value));
     return value;
   }
   double real() {
     double value;
-    std::memcpy(&value, take(sizeof(value)).data(), sizeof(value));
+    std::memcpy(&value, read_bytes(sizeof(value)).data(), sizeof(value));
     return value;
   }
-  std::string_view text() { return take(static_cast<size_t>(number())); }
+  std::string_view text() { return read_bytes(static_cast<size_t>(number())); }
   std::vector<int64_t> numbers() {
-    const std::string_view bytes = take(static_cast<size_t>(number()) * sizeof(int64_t));
+    const std::string_view bytes = read_bytes(static_cast<size_t>(number()) * sizeof(int64_t));
     std::vector<int64_t> values(bytes.size() / sizeof(int64_t));
     if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
     return values;
   }
-  std::string_view take(size_t size) {
+  std::string_view read_bytes(size_t size) {
     if (size > rest_.size()) throw Error(ErrorKind::io, "a message between processes is too short");
     const std::string_view taken = rest_.substr(0, size);
     rest_.remove_prefix(size);

@@ -45,11 +45,11 @@ class WorkerLink : public WorkerPool {
   std::optional<int64_t> next() override;
   void done(const std::string& trouble) override;
   std::vector<BenchmarkResult> measurements() override;
-  void tell(const BenchmarkResult& repeated) override;
+  void send_result(const BenchmarkResult& repeated) override;
   Transport& transport() override { return *transport_; }
 
  private:
-  void come_together(const WorkerPoolOptions& options);
+  void connect_processes(const WorkerPoolOptions& options);
   void heartbeat();
   [[noreturn]] void leave();
 

@@ -117,7 +117,7 @@ bool restrict_to_members(Call& call) {
 
 }  // namespace
 
-void WorkerContext::keep(Submission& submission, std::span<Call> calls) {
+void WorkerContext::queue_calls(Submission& submission, std::span<Call> calls) {
   submission.parties.resize(calls.size());
   for (size_t i = 0; i < calls.size(); ++i) {
     SubmittedCall& submitted = submission.parties[i];
@@ -153,7 +153,7 @@ Ticket WorkerContext::submit(std::span<Call> calls, StreamId stream) {
   submission->lanes = lanes_;
   submission->stream = stream;
   submission->ticket = ticket;
-  keep(*submission, calls);
+  queue_calls(*submission, calls);
   Submission* const kept = submission.get();
   world_.submissions_.emplace(ticket, std::move(submission));
   push(stream, ticket, kept);

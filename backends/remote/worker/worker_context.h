@@ -43,7 +43,7 @@ class WorkerContext : public ExecutionContext {
   Ticket open_ticket(StreamId stream);
   void push(StreamId stream, Ticket ticket, std::variant<Work, Submission*, Ticket> what);
   void announce(const Allocation& allocation, WorkerMessage kind);
-  void keep(Submission& submission, std::span<Call> calls);
+  void queue_calls(Submission& submission, std::span<Call> calls);
 
   WorkerWorld& world_;
   int32_t index_;

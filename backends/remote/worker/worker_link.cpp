@@ -29,7 +29,7 @@ WorkerLink::WorkerLink(const WorkerPoolOptions& options, std::unique_ptr<Transpo
   });
   heartbeat_ = std::thread([this] { heartbeat(); });
   try {
-    come_together(options);
+    connect_processes(options);
   } catch (const Error& error) {
     WireWriter message = message_of(WorkerMessage::unfit);
     message.add(int64_t{options.process});
@@ -44,7 +44,7 @@ WorkerLink::WorkerLink(const WorkerPoolOptions& options, std::unique_ptr<Transpo
 }
 
 // One process returns the invitation; the coordinator sends it to all, and each joins with it.
-void WorkerLink::come_together(const WorkerPoolOptions& options) {
+void WorkerLink::connect_processes(const WorkerPoolOptions& options) {
   std::string invitation;
   std::optional<Error> unfit;
   try {
@@ -151,7 +151,7 @@ std::optional<int64_t> WorkerLink::next() {
   }
 }
 
-void WorkerLink::tell(const BenchmarkResult& repeated) {
+void WorkerLink::send_result(const BenchmarkResult& repeated) {
   WireWriter message = message_of(WorkerMessage::repeated);
   write_benchmark_result(message, repeated);
   pipe_->send(message);

@@ -382,7 +382,8 @@ TEST(NcclRun, MissingRequirement_IsRefusedInOneLine) {
   expect_refused(fake_gpu(run, "FAKE_GPU_DRIVER=0"), "no NVIDIA driver on this machine");
   expect_refused(fake_gpu(run, "FAKE_GPU_DRIVER=12040"),
                  "the driver is for CUDA 12.4 and this build needs 13.0");
-  expect_refused(fake_gpu(run + "--hosts hosts.txt"), "--hosts: backend nccl uses the GPUs of this machine only");
+  expect_refused(fake_gpu(run + "--hosts hosts.txt"),
+                 "--hosts: backend nccl uses the GPUs of this machine only");
   expect_refused(fake_gpu(run + "--ranks-per-gpu 0"), "--ranks-per-gpu: expected 1 to");
   expect_refused(fake_gpu("run scenarios/corpus/collectives --ranks-per-gpu 2"),
                  "--ranks-per-gpu needs a backend of several processes, such as --backend mpi; "

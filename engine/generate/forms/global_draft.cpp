@@ -1,11 +1,11 @@
 // Implements global_draft.h. New lines are lowered alone, with all values of the draft as inputs,
 // so the cost of a line does not grow with the program.
-#include "shardproof/engine/generate/global_draft.h"
+#include "shardproof/engine/generate/forms/global_draft.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "shardproof/engine/generate/one_device.h"
+#include "shardproof/engine/generate/forms/one_device.h"
 #include "shardproof/engine/lower/global_lowering.h"
 #include "shardproof/localtensor/base/error.h"
 

@@ -7,12 +7,12 @@
 //   rows             an op along the last dim, which no axis cuts
 //   batch            an op on matrices of a batch dim, which an axis may cut
 //   linear           an op that distributes over the parts of a P(sum)
-#include "shardproof/engine/generate/claim_forms.h"
+#include "shardproof/engine/generate/forms/claim_forms.h"
 
 #include <fmt/format.h>
 #include <algorithm>
 
-#include "shardproof/engine/generate/draw_placements.h"
+#include "shardproof/engine/generate/forms/draw_placements.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

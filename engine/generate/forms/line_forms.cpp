@@ -1,6 +1,6 @@
 // Implements the lists of line_forms.h. Each list is built once, from the tables in
 // line_forms_*.cpp.
-#include "shardproof/engine/generate/line_forms.h"
+#include "shardproof/engine/generate/forms/line_forms.h"
 
 namespace shardproof {
 

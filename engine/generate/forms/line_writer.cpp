@@ -1,6 +1,6 @@
 // Implements line_writer.h. Half of the operands come from the last six values that fit, so that
 // long programs depend on their recent lines.
-#include "shardproof/engine/generate/line_writer.h"
+#include "shardproof/engine/generate/forms/line_writer.h"
 
 #include <fmt/format.h>
 

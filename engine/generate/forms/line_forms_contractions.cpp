@@ -1,5 +1,5 @@
 // Implements a table of line_forms.h: products of matrices, einsum, attention, complex transforms.
-#include "shardproof/engine/generate/line_forms.h"
+#include "shardproof/engine/generate/forms/line_forms.h"
 
 #include <fmt/format.h>
 

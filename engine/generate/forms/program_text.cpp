@@ -1,5 +1,5 @@
 // Implements program_text.h: parses mesh, placements and listings, as the scenario loader does.
-#include "shardproof/engine/generate/program_text.h"
+#include "shardproof/engine/generate/forms/program_text.h"
 
 namespace shardproof {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/engine/generate/draw.h"
+#include "shardproof/engine/generate/forms/draw.h"
 #include "shardproof/localtensor/placement/spec.h"
 
 namespace shardproof {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/engine/generate/line_writer.h"
+#include "shardproof/engine/generate/forms/line_writer.h"
 
 namespace shardproof {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/engine/generate/draw.h"
+#include "shardproof/engine/generate/forms/draw.h"
 #include "shardproof/localtensor/tensor/tensor.h"
 
 namespace shardproof {

@@ -1,7 +1,7 @@
 // Implements a table of line_forms.h: lines that move elements, such as views, joins and slices.
 #include <fmt/ranges.h>
 
-#include "shardproof/engine/generate/line_forms.h"
+#include "shardproof/engine/generate/forms/line_forms.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

@@ -1,6 +1,6 @@
 // Implements draw_placements.h. Placements are drawn axis by axis. If the result is not legal, it
 // is drawn again; after kPlacementAttempts the tensor is replicated.
-#include "shardproof/engine/generate/draw_placements.h"
+#include "shardproof/engine/generate/forms/draw_placements.h"
 
 #include "shardproof/localtensor/base/error.h"
 

@@ -1,6 +1,6 @@
 // Implements a table of line_forms.h: loops that change a value in each pass, sum over passes, or
 // bind names with the number of the pass.
-#include "shardproof/engine/generate/line_forms.h"
+#include "shardproof/engine/generate/forms/line_forms.h"
 
 #include <fmt/format.h>
 

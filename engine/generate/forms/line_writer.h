@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/engine/generate/global_draft.h"
+#include "shardproof/engine/generate/forms/global_draft.h"
 
 namespace shardproof {
 

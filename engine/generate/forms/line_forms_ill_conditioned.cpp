@@ -1,5 +1,5 @@
 // Implements a table of line_forms.h: lines that amplify rounding or leave the range of a dtype.
-#include "shardproof/engine/generate/line_forms.h"
+#include "shardproof/engine/generate/forms/line_forms.h"
 
 #include <fmt/format.h>
 

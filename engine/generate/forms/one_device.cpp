@@ -1,6 +1,6 @@
 // Implements one_device.h. measure_losses() runs each line in f64 from the values of the narrow
 // run, takes the difference of the results, and continues with the narrow result.
-#include "shardproof/engine/generate/one_device.h"
+#include "shardproof/engine/generate/forms/one_device.h"
 
 #include <algorithm>
 #include <cmath>

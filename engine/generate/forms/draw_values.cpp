@@ -1,5 +1,5 @@
 // Implements draw_values.h: draws a distribution for each tensor, then its elements.
-#include "shardproof/engine/generate/draw_values.h"
+#include "shardproof/engine/generate/forms/draw_values.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Implements a table of line_forms.h: lines that reduce along dims, normalize or scan.
-#include "shardproof/engine/generate/line_forms.h"
+#include "shardproof/engine/generate/forms/line_forms.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

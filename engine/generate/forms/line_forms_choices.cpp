@@ -1,5 +1,5 @@
 // Implements two tables of line_forms.h: masks, orders, indices and integers; and casts.
-#include "shardproof/engine/generate/line_forms.h"
+#include "shardproof/engine/generate/forms/line_forms.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <array>
 
-#include "shardproof/engine/generate/line_forms.h"
+#include "shardproof/engine/generate/forms/line_forms.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
