@@ -42,7 +42,7 @@ std::string size_verdict(const std::string& text) {
 
 TEST(Includes, IncludeOfALaterRoom_IsReported) {
   EXPECT_EQ(include_verdict("sim/a.cpp", "shardproof/localtensor/spec.h"), "");
-  EXPECT_EQ(include_verdict("sim/a.cpp", "shardproof/sim/gate.h"), "");
+  EXPECT_EQ(include_verdict("sim/a.cpp", "shardproof/sim/matching/call_matcher.h"), "");
   EXPECT_EQ(
       include_verdict("sim/a.cpp", "shardproof/engine/executor.h"),
       "2: \"shardproof/engine/executor.h\": engine stands to the right of sim; move what both "
@@ -58,8 +58,8 @@ TEST(Includes, IncludeOfAnUnseenRoom_IsReported) {
   EXPECT_EQ(include_verdict("program/a.cpp", "shardproof/sim/fiber.h"),
             "2: \"shardproof/sim/fiber.h\": program must not include sim");
   EXPECT_EQ(include_verdict("backends/mpi.cpp", "shardproof/sim/fiber.h"), "");
-  EXPECT_EQ(include_verdict("backends/local.cpp", "shardproof/sim/gate.h"), "");
-  EXPECT_NE(include_verdict("backends/mpi.cpp", "shardproof/sim/gate.h"), "");
+  EXPECT_EQ(include_verdict("backends/local.cpp", "shardproof/sim/matching/call_matcher.h"), "");
+  EXPECT_NE(include_verdict("backends/mpi.cpp", "shardproof/sim/matching/call_matcher.h"), "");
   EXPECT_NE(include_verdict("backends/mpi/a.cpp", "shardproof/sim/matching/call_matcher.h"), "");
   EXPECT_NE(include_verdict("backends/nccl/a.cpp", "shardproof/sim/call/clock.h"), "");
   EXPECT_EQ(include_verdict("backends/bench/a.cpp", "shardproof/sim/matching/write_outputs.h"), "");
@@ -320,13 +320,15 @@ TEST(FolderOrder, IncludeOfAFolderToTheRight_IsReported) {
   EXPECT_EQ(verdict("sim/matching/a.cpp", "sim/call/b.h"), "");
   EXPECT_EQ(verdict("sim/matching/a.cpp", "sim/matching/b.h"), "");
   EXPECT_EQ(verdict("sim/matching/a.cpp", "localtensor/plan/b.h"), "");
-  EXPECT_EQ(verdict("sim/call/a.cpp", "sim/matching/b.h"),
-            "2: \"shardproof/sim/matching/b.h\": gate stands to the right of call in sim; move what "
-            "both need into a folder to the left");
+  EXPECT_EQ(
+      verdict("sim/call/a.cpp", "sim/matching/b.h"),
+      "2: \"shardproof/sim/matching/b.h\": matching stands to the right of call in sim; move what "
+      "both need into a folder to the left");
   EXPECT_EQ(verdict("backends/remote/wire/a.h", "backends/remote/worker/b.h").substr(0, 2), "2:");
-  EXPECT_EQ(verdict("sim/a.cpp", "sim/call/b.h"),
-            "1: sub-folder . of sim is not listed; use one of call, cost, fiber, analysis, gate "
-            "(tests/tidy/folder_order.cpp)");
+  EXPECT_EQ(
+      verdict("sim/a.cpp", "sim/call/b.h"),
+      "1: sub-folder . of sim is not listed; use one of call, cost, fiber, analysis, matching "
+      "(tests/tidy/folder_order.cpp)");
   EXPECT_EQ(verdict("sim/clocks/a.cpp", "sim/call/b.h").substr(0, 2), "1:");
   EXPECT_EQ(verdict("tests/sim/a.cpp", "sim/call/b.h"), "");
 }
