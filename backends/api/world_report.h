@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "shardproof/backends/api/lazy_records.h"
 #include "shardproof/localtensor/base/duration.h"
 #include "shardproof/localtensor/report/call_record.h"
 #include "shardproof/localtensor/report/finding.h"
@@ -21,7 +22,7 @@ struct RankError {
 
 struct WorldReport {
   std::vector<Finding> findings;  // mismatch, deadlock, missing rank, not a member
-  std::vector<Record> records;    // calls and works in the order they ended
+  LazyRecords records;            // calls and works in the order they ended
   // Real processes, if they measure: calls and works of every rank with measured times. Each
   // process counts time from its start of the world.
   std::vector<Record> measured;

@@ -15,6 +15,7 @@
 #include "shardproof/backends/decorators/flight_recorder.h"
 #include "shardproof/backends/decorators/forwarding_context.h"
 #include "shardproof/localtensor/base/memory_pool.h"
+#include "shardproof/localtensor/base/pair_table.h"
 #include "shardproof/sim/analysis/mismatch.h"
 #include "shardproof/sim/analysis/record_order.h"
 #include "shardproof/sim/cost/cost_model.h"
@@ -120,6 +121,43 @@ class Counter {
   PerLane<int64_t> counts_;
 };
 
+// Numbers of the sends and receives between pairs of ranks, in the order in which a rank issues
+// them.
+class MessageNumbers {
+ public:
+  // Of each lane of a send or receive.
+  PerLane<int64_t> next(const Call& call) {
+    const bool sends = call.collective.kind == CollectiveKind::send;
+    PairTable<int32_t>& counts = counts_of(call.collective.group, sends);
+    const int64_t lanes = call.lanes.size();
+    PerLane<int64_t> numbers;
+    for (int64_t i = 0; i < lanes; ++i) {
+      const int64_t peer =
+          call.peers.empty() ? call.collective.peer : call.peers[static_cast<size_t>(i)];
+      const int64_t number = ++counts.at(call.lanes[i], static_cast<int32_t>(peer));
+      if (i == 0) numbers.set_all(number);
+      if (!numbers.uniform() || number != numbers[0]) numbers.at(i, lanes) = number;
+    }
+    return numbers;
+  }
+
+ private:
+  struct OfGroup {
+    Group group;
+    PairTable<int32_t> sends, receives;  // by rank and peer, an index in the group
+  };
+  PairTable<int32_t>& counts_of(const Group& group, bool sends) {
+    const auto known = std::find_if(groups_.begin(), groups_.end(), [&](const OfGroup& of_group) {
+      return &of_group.group.key() == &group.key() || of_group.group.key() == group.key();
+    });
+    OfGroup& counts =
+        known != groups_.end() ? *known : groups_.emplace_back(OfGroup{group, {}, {}});
+    return sends ? counts.sends : counts.receives;
+  }
+
+  std::deque<OfGroup> groups_;
+};
+
 class Recorder {
  public:
   explicit Recorder(int64_t max_records) : max_records_(static_cast<size_t>(max_records)) {}
@@ -134,16 +172,20 @@ class Recorder {
     std::vector<const CallShape*>& alike = known_[shape.hash()];
     for (const CallShape* known : alike)
       if (*known == shape) return last_ = known;
-    alike.push_back(&shapes_.emplace_back(shape));
+    alike.push_back(&shapes_->emplace_back(shape));
     return last_ = alike.back();
   }
-  std::vector<Record> records() const;
-  void tell_divergence(Finding& finding, const std::vector<Record>& records) const;
+  MessageNumbers& messages() { return messages_; }
+  // Returns everything that was recorded. Nothing is recorded after it.
+  std::shared_ptr<RecordSource> release_recording();
+  // Returns the calls that explain a mismatch; nullopt for other findings.
+  std::optional<InstanceOfRecords> instance_of(const Finding& finding) const;
 
  private:
   size_t max_records_;
   PooledDeque<Entry> entries_;
-  std::deque<CallShape> shapes_;
+  std::unique_ptr<std::deque<CallShape>> shapes_ = std::make_unique<std::deque<CallShape>>();
+  MessageNumbers messages_;
   const CallShape* last_ = nullptr;
   std::unordered_map<uint64_t, std::vector<const CallShape*>> known_;  // never iterated: unordered
 };
@@ -185,6 +227,17 @@ bool is_lopsided(const Collective& c) {
          c.kind == CollectiveKind::scatter;
 }
 
+// Returns the bytes that a rank sends in an uneven exchange, without those for itself.
+int64_t bytes_sent_unevenly(const CallShape& shape, int64_t rank,
+                            const std::vector<int64_t>& counts) {
+  const Collective& c = shape.collective;
+  const int64_t self = c.group.index_of(rank);
+  int64_t sent = 0;
+  for (size_t i = 0; i < counts.size(); ++i)
+    if (static_cast<int64_t>(i) != self) sent += counts[i];
+  return sent * size_of(c.dtype);
+}
+
 // True if the rank only receives: the root of a reduce or gather, and the others of a scatter.
 bool only_takes(const CallShape& shape, int64_t rank) {
   const Collective& c = shape.collective;
@@ -193,42 +246,47 @@ bool only_takes(const CallShape& shape, int64_t rank) {
   return is_root != (c.kind == CollectiveKind::scatter);
 }
 
-// Sets what may differ between the lanes of an entry.
-void refine(Record& record, const Entry& entry, int64_t lane,
-            const std::optional<TicketTimes>& times) {
-  record.sequence = entry.sequence;
-  record.call = entry.number;
-  const int64_t rank = entry.lanes()[lane];
-  if (only_takes(*entry.shape, rank)) record.bytes_sent = 0;
-  if (entry.spread) {
-    const LaneDetails& spread = *entry.spread;
-    record.sequence = spread.sequence[lane];
-    record.call = spread.number[lane];
-    if (!spread.peers.empty()) record.root = spread.peers[static_cast<size_t>(lane)];
-    if (!spread.send_counts.empty()) {
-      const Collective& c = entry.shape->collective;
-      record.sizes = spread.send_counts[static_cast<size_t>(lane)];
-      const int64_t self = c.group.index_of(rank);
-      int64_t sent = 0;
-      for (size_t i = 0; i < record.sizes.size(); ++i)
-        if (static_cast<int64_t>(i) != self) sent += record.sizes[i];
-      record.bytes_sent = sent * size_of(c.dtype);
-    }
+// A call or work of several ranks, with its state and times.
+struct EndedCall {
+  const CallShape* shape = nullptr;
+  RecordState state = RecordState::issued;
+  Lanes cohort;
+  std::unique_ptr<LaneDetails> spread;
+  std::optional<TicketTimes> times;
+
+  const Lanes& lanes() const { return spread->lanes; }
+};
+
+// Sets the fields of a record that may differ between the lanes of one call.
+void refine(Record& record, const EndedCall& call, int64_t lane) {
+  const LaneDetails& spread = *call.spread;
+  const int64_t rank = spread.lanes[lane];
+  record.sequence = spread.sequence[lane];
+  record.call = spread.number[lane];
+  if (only_takes(*call.shape, rank)) record.bytes_sent = 0;
+  if (!spread.peers.empty()) record.root = spread.peers[static_cast<size_t>(lane)];
+  if (!spread.send_counts.empty()) {
+    record.sizes = spread.send_counts[static_cast<size_t>(lane)];
+    record.bytes_sent = bytes_sent_unevenly(*call.shape, rank, record.sizes);
   }
-  if (!times) return;
-  const int64_t at = entry.cohort->size() == 1 ? 0 : entry.cohort->index_of(rank);
-  record.start = times->start[at];
-  record.end = times->end[at];
-  record.clock = times->clock;
-  record.expected = times->expected;
+  if (!call.times) return;
+  const int64_t at = call.cohort.size() == 1 ? 0 : call.cohort.index_of(rank);
+  record.start = call.times->start[at];
+  record.end = call.times->end[at];
+  record.clock = call.times->clock;
+  record.expected = call.times->expected;
 }
 
-bool lanes_are_alike(const Entry& entry, const std::optional<TicketTimes>& times) {
-  if (entry.lanes().size() == 1) return true;
-  if (entry.shape->work.empty() && is_lopsided(entry.shape->collective)) return false;
-  const bool same_times = !times || (times->start.uniform() && times->end.uniform());
-  return same_times && entry.spread->sequence.uniform() && entry.spread->number.uniform() &&
-         entry.spread->peers.empty() && entry.spread->send_counts.empty();
+bool lanes_send_alike(const EndedCall& call) {
+  const bool lopsided = call.shape->work.empty() && is_lopsided(call.shape->collective);
+  return !lopsided && call.spread->send_counts.empty();
+}
+
+bool lanes_are_alike(const EndedCall& call) {
+  if (call.lanes().size() == 1) return true;
+  const bool same_times = !call.times || (call.times->start.uniform() && call.times->end.uniform());
+  return lanes_send_alike(call) && same_times && call.spread->sequence.uniform() &&
+         call.spread->number.uniform() && call.spread->peers.empty();
 }
 
 // States of calls, in order of issue: a call whose stream has an earlier unfinished one has not
@@ -264,14 +322,84 @@ struct SingleRankCall {
   bool operator<(const SingleRankCall& o) const { return content() < o.content(); }
 };
 
-void add_singles(std::vector<SingleRankCall> singles, std::vector<Record>& records) {
-  // Ranks in step issued them in this order, so they are usually sorted.
-  if (!std::is_sorted(singles.begin(), singles.end())) std::sort(singles.begin(), singles.end());
-  for (size_t first = 0, next = 0; first < singles.size(); first = next) {
-    const SingleRankCall& single = singles[first];
+// Everything that a run recorded.
+class Recording : public RecordSource {
+ public:
+  explicit Recording(std::unique_ptr<std::deque<CallShape>> shapes) : shapes_(std::move(shapes)) {}
+  void add(SingleRankCall single) { singles_.push_back(std::move(single)); }
+  void add(EndedCall call) { calls_.push_back(std::move(call)); }
+
+  std::vector<Record> records() override {
+    std::vector<Record> records;
+    for (const EndedCall& call : calls_) {
+      Record base = base_record(*call.shape);
+      base.state = call.state;
+      const int64_t parts = lanes_are_alike(call) ? 1 : call.lanes().size();
+      for (int64_t lane = 0; lane < parts; ++lane) {
+        Record& record = records.emplace_back(base);
+        record.ranks = parts == 1 ? call.lanes() : Lanes::one(call.lanes()[lane]);
+        refine(record, call, lane);
+      }
+    }
+    add_singles(records);
+    return in_order(std::move(records));
+  }
+
+  std::vector<CallTotal> call_totals() override {
+    CallTotals totals;
+    std::unordered_map<const CallShape*, KindOfCalls> kinds;
+    const auto kind_of = [&](const CallShape& shape) -> const KindOfCalls& {
+      const auto [at, fresh] = kinds.try_emplace(&shape);
+      if (fresh) at->second = kind_of_calls(shape, totals);
+      return at->second;
+    };
+    for (const SingleRankCall& single : singles_) {
+      if (single.state != RecordState::done || !single.shape->work.empty()) continue;
+      const KindOfCalls& kind = kind_of(*single.shape);
+      totals.add(kind.index, Lanes::one(single.rank), single.takes ? Fraction{} : kind.bytes);
+    }
+    for (const EndedCall& call : calls_) {
+      if (call.state != RecordState::done || !call.shape->work.empty()) continue;
+      const KindOfCalls& kind = kind_of(*call.shape);
+      if (lanes_send_alike(call)) {
+        totals.add(kind.index, call.lanes(), kind.bytes);
+        continue;
+      }
+      for (int64_t lane = 0; lane < call.lanes().size(); ++lane) {
+        Record record;
+        record.bytes_sent = kind.bytes;
+        refine(record, call, lane);
+        totals.add(kind.index, Lanes::one(call.lanes()[lane]), record.bytes_sent);
+      }
+    }
+    return totals.totals();
+  }
+
+ private:
+  struct KindOfCalls {
+    size_t index = 0;
+    Fraction bytes;  // sent by a rank
+  };
+  static KindOfCalls kind_of_calls(const CallShape& shape, CallTotals& totals) {
+    const Record record = base_record(shape);
+    return {totals.index_of(record.kind, record.group), record.bytes_sent};
+  }
+  void add_singles(std::vector<Record>& records);
+
+  std::unique_ptr<std::deque<CallShape>> shapes_;  // that the calls refer to
+  std::vector<SingleRankCall> singles_;
+  std::vector<EndedCall> calls_;
+};
+
+void Recording::add_singles(std::vector<Record>& records) {
+  // Ranks in step issued them in this order.
+  if (!std::is_sorted(singles_.begin(), singles_.end()))
+    std::sort(singles_.begin(), singles_.end());
+  for (size_t first = 0, next = 0; first < singles_.size(); first = next) {
+    const SingleRankCall& single = singles_[first];
     std::vector<int32_t> ranks;
-    for (; next < singles.size() && singles[next].content() == single.content(); ++next)
-      ranks.push_back(singles[next].rank);
+    for (; next < singles_.size() && singles_[next].content() == single.content(); ++next)
+      ranks.push_back(singles_[next].rank);
     Record record = base_record(*single.shape);
     record.ranks = Lanes::of(std::move(ranks));
     record.sequence = single.sequence;
@@ -286,51 +414,52 @@ void add_singles(std::vector<SingleRankCall> singles, std::vector<Record>& recor
   }
 }
 
-std::vector<Record> Recorder::records() const {
-  std::vector<Record> records;
-  std::vector<SingleRankCall> singles;
-  singles.reserve(entries_.size());
+std::shared_ptr<RecordSource> Recorder::release_recording() {
+  last_ = nullptr;
+  auto recording = std::make_shared<Recording>(std::move(shapes_));
   Outcomes outcomes;
-  for (const Entry& entry : entries_) {
+  for (; !entries_.empty(); entries_.pop_front()) {
+    Entry& entry = entries_.front();
     const RecordState state = outcomes.of(entry);
-    const std::optional<TicketTimes> times = entry.context->times(entry.ticket);
-    if (!entry.spread) {
-      const Duration start = times ? times->start[0] : Duration{};
-      const Duration end = times ? times->end[0] : Duration{};
-      singles.push_back({entry.shape, entry.sequence, entry.number, state, start, end, entry.rank,
-                         times ? times->clock : TimedBy::world,
-                         times ? times->expected : Duration{},
-                         only_takes(*entry.shape, entry.rank)});
+    std::optional<TicketTimes> times = entry.context->times(entry.ticket);
+    if (entry.spread) {
+      recording->add(
+          EndedCall{entry.shape, state, *entry.cohort, std::move(entry.spread), std::move(times)});
       continue;
     }
-    Record base = base_record(*entry.shape);
-    base.state = state;
-    const int64_t parts = lanes_are_alike(entry, times) ? 1 : entry.lanes().size();
-    for (int64_t lane = 0; lane < parts; ++lane) {
-      Record& record = records.emplace_back(base);
-      record.ranks = parts == 1 ? entry.lanes() : Lanes::one(entry.lanes()[lane]);
-      refine(record, entry, lane, times);
+    SingleRankCall single{
+        entry.shape, entry.sequence, entry.number,   state, {},
+        {},          entry.rank,     TimedBy::world, {},    only_takes(*entry.shape, entry.rank)};
+    if (times) {
+      single.start = times->start[0];
+      single.end = times->end[0];
+      single.clock = times->clock;
+      single.expected = times->expected;
     }
+    recording->add(single);
   }
-  add_singles(std::move(singles), records);
-  return in_order(std::move(records));
+  return recording;
 }
 
-// Finds the group of the finding by its text, among the calls that its ranks made.
-void Recorder::tell_divergence(Finding& finding, const std::vector<Record>& records) const {
-  if (finding.verdict != Verdict::mismatch || finding.ranks.empty()) return;
+// Finds the group of a finding by its text among the calls that its ranks made.
+std::optional<InstanceOfRecords> Recorder::instance_of(const Finding& finding) const {
+  if (finding.verdict != Verdict::mismatch || finding.ranks.empty()) return std::nullopt;
   const std::string group = finding.group.substr(0, finding.group.find(' '));
   const int64_t rank = finding.ranks[0];
   for (const Entry& entry : entries_) {
     const Group& candidate = entry.shape->collective.group;
     if (candidate.name() != group || !entry.lanes().contains(rank)) continue;
     const Lanes members = Lanes::of(candidate.members(candidate.sibling_of(rank)));
-    const InstanceOfRecords meeting{members, finding.ranks.intersect(members), group, finding.call};
-    if (differ_in_order(records, meeting)) finding.fix = std::string(kSameOrder);
-    const std::string text = first_divergence(records, meeting);
-    if (!text.empty()) finding.details.push_back("first divergence   " + text);
-    return;
+    return InstanceOfRecords{members, finding.ranks.intersect(members), group, finding.call};
   }
+  return std::nullopt;
+}
+
+void tell_divergence(Finding& finding, const InstanceOfRecords& meeting,
+                     const std::vector<Record>& records) {
+  if (differ_in_order(records, meeting)) finding.fix = std::string(kSameOrder);
+  const std::string text = first_divergence(records, meeting);
+  if (!text.empty()) finding.details.push_back("first divergence   " + text);
 }
 
 // --- the execution context
@@ -421,19 +550,10 @@ class RecordingContext : public ForwardingContext {
   }
 
   PerLane<int64_t> number_of(const Call& call) {
-    PerLane<int64_t> number;
     const CollectiveKind kind = call.collective.kind;
-    const Group& group = call.collective.group;
-    if (!is_point_to_point(kind)) return counter(group).next(call.lanes, lanes_);
-    const bool sends = kind == CollectiveKind::send;
-    if (!sends && kind != CollectiveKind::recv) return number;
-    for (int64_t i = 0; i < call.lanes.size(); ++i) {
-      const int64_t peer =
-          call.peers.empty() ? call.collective.peer : call.peers[static_cast<size_t>(i)];
-      number.at(i, call.lanes.size()) = ++messages_[{group.key(), sends, call.lanes[i], peer}];
-    }
-    number.collapse();
-    return number;
+    if (!is_point_to_point(kind)) return counter(call.collective.group).next(call.lanes, lanes_);
+    if (kind != CollectiveKind::send && kind != CollectiveKind::recv) return {};
+    return recorder_.messages().next(call);
   }
 
   Counter& counter(const Group& group) {
@@ -447,7 +567,6 @@ class RecordingContext : public ForwardingContext {
   Counter sequence_;
   std::map<StreamId, std::string> names_;
   std::vector<std::pair<Group, Counter>> counters_;
-  std::map<std::tuple<std::string, bool, int64_t, int64_t>, int64_t> messages_;
 };
 
 class RecordedWorld : public World {
@@ -464,12 +583,16 @@ class RecordedWorld : public World {
   Assembly* assembly() override { return inner_->assembly(); }
   WorldReport close() override {
     if (Assembly* const others = assembly()) {
-      others->publish(recorder_.records());
+      others->publish(recorder_.release_recording()->records());
       return inner_->close();
     }
     WorldReport report = inner_->close();
-    report.records = recorder_.records();
-    for (Finding& finding : report.findings) recorder_.tell_divergence(finding, report.records);
+    std::vector<std::pair<Finding*, InstanceOfRecords>> mismatches;
+    for (Finding& finding : report.findings)
+      if (std::optional<InstanceOfRecords> meeting = recorder_.instance_of(finding))
+        mismatches.emplace_back(&finding, std::move(*meeting));
+    report.records = LazyRecords(recorder_.release_recording());
+    for (auto& [finding, meeting] : mismatches) tell_divergence(*finding, meeting, report.records);
     return report;
   }
 

@@ -8,6 +8,6 @@ namespace shardproof {
 // Returns how many calls each rank has completed, by kind and group, sorted by kind, group and
 // lanes. Ranks with equal counts and bytes share an entry; the entries of one kind and group are
 // disjoint. Calls that did not complete are not counted.
-std::vector<CallCount> count_calls(const std::vector<Record>& records, int64_t world);
+std::vector<CallCount> count_calls(const LazyRecords& records);
 
 }  // namespace shardproof

@@ -23,6 +23,7 @@ struct Executor::Shared {
   World& world;
   ExecutorOptions options;
   std::map<const SpmdListing*, std::vector<KnownOp>> known;  // one for each instruction
+  PreparedOps prepared;
   std::vector<Error> errors;
   KernelViews views;
   std::set<std::string> host_ops;

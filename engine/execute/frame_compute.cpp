@@ -55,14 +55,39 @@ const Block* whole_block(const LocalTensor& value, const Lanes& lanes) {
 
 }  // namespace
 
-bool Prepared::fits(const Attrs& wanted, std::span<const Block> blocks) const {
-  if (attrs != &wanted) return false;
+bool Prepared::fits(std::span<const Block> blocks) const {
   for (size_t i = 0; i < blocks.size(); ++i) {
     if (inputs[i].absent) continue;
     const Tensor& tensor = blocks[i].tensor;
     if (inputs[i].dtype != tensor.dtype || inputs[i].shape != tensor.shape) return false;
   }
   return true;
+}
+
+size_t PreparedOps::hash_of(const Prepared& wanted) {
+  uint64_t hash = std::hash<std::string>()(wanted.attrs_text);
+  const auto mix = [&](uint64_t part) { hash = (hash ^ part) * 0x9E3779B97F4A7C15ull; };
+  mix(reinterpret_cast<uintptr_t>(wanted.op));
+  for (const TensorMeta& meta : wanted.inputs) {
+    mix(static_cast<uint64_t>(meta.dtype));
+    for (const int64_t size : meta.shape) mix(static_cast<uint64_t>(size));
+  }
+  return static_cast<size_t>(hash);
+}
+
+const Prepared* PreparedOps::find(const Prepared& wanted) const {
+  const auto alike = by_hash_.find(hash_of(wanted));
+  if (alike == by_hash_.end()) return nullptr;
+  for (const std::unique_ptr<Prepared>& known : alike->second)
+    if (known->op == wanted.op && known->attrs_text == wanted.attrs_text &&
+        *known->attrs == *wanted.attrs && known->inputs == wanted.inputs)
+      return known.get();
+  return nullptr;
+}
+
+const Prepared& PreparedOps::add(std::unique_ptr<Prepared> prepared) {
+  std::vector<std::unique_ptr<Prepared>>& alike = by_hash_[hash_of(*prepared)];
+  return *alike.emplace_back(std::move(prepared));
 }
 
 LocalTensor PendingOp::result(size_t output) const {
@@ -92,11 +117,17 @@ PendingOp& Executor::Frame::new_op(const Instr& instr) {
 
 const Prepared& Executor::Frame::prepare(const Compute& compute, KnownOp& known, const Attrs& attrs,
                                          std::span<const Block> inputs) {
-  for (const std::unique_ptr<Prepared>& entry : known.prepared)
-    if (entry->fits(attrs, inputs)) return *entry;
+  for (const auto& [of_lanes, entry] : known.prepared)
+    if (of_lanes == &attrs && entry->fits(inputs)) return *entry;
   auto fresh = std::make_unique<Prepared>();
+  fresh->op = known.op;
   fresh->attrs = &attrs;
+  fresh->attrs_text = to_string(attrs);
   fresh->inputs = metas_of(compute, shared.program, inputs);
+  if (const Prepared* made = shared.prepared.find(*fresh)) {
+    known.prepared.emplace_back(&attrs, made);
+    return *made;
+  }
   const OpCall call{&attrs, fresh->inputs};
   fresh->outputs = known.op->infer(call);
   fresh->kernel = known.op->prepare(call, fresh->outputs);
@@ -104,7 +135,9 @@ const Prepared& Executor::Frame::prepare(const Compute& compute, KnownOp& known,
     fresh->device_kernel =
         shared.options.kernels->find(fresh->kernel, fresh->inputs, fresh->outputs);
   if (shared.options.timed) fresh->cost = op_cost(*known.op, call, fresh->outputs);
-  return *known.prepared.emplace_back(std::move(fresh));
+  const Prepared& made = shared.prepared.add(std::move(fresh));
+  known.prepared.emplace_back(&attrs, &made);
+  return made;
 }
 
 void Executor::Frame::add_part(PendingOp& op, KnownOp& known, const Attrs& attrs, const Lanes& on,

@@ -4,6 +4,9 @@
 
 #include <memory>
 #include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "shardproof/backends/cuda/device.h"
@@ -13,21 +16,35 @@
 
 namespace shardproof {
 
-// A kernel prepared for one instruction and one set of input shapes.
+// A kernel prepared for one op, its attributes and one set of input shapes.
 struct Prepared {
-  const Attrs* attrs = nullptr;
+  const OpRecord* op = nullptr;
+  const Attrs* attrs = nullptr;  // of the first instruction that needs it
+  std::string attrs_text;        // tells -0.0 from 0.0
   std::vector<TensorMeta> inputs, outputs;
   Kernel kernel;
   Kernel device_kernel;  // `run` is null if there is none
   OpCost cost;
-  // True if it was prepared for these attributes, dtypes and shapes.
-  bool fits(const Attrs& wanted, std::span<const Block> blocks) const;
+  // True if it was prepared for these dtypes and shapes, in an instruction that uses it.
+  bool fits(std::span<const Block> blocks) const;
+};
+
+// Kernels of a run, shared by the instructions that need the same: those of an unrolled loop.
+class PreparedOps {
+ public:
+  // Returns null if no instruction has needed it.
+  const Prepared* find(const Prepared& wanted) const;
+  const Prepared& add(std::unique_ptr<Prepared> prepared);
+
+ private:
+  static size_t hash_of(const Prepared& wanted);
+  std::unordered_map<size_t, std::vector<std::unique_ptr<Prepared>>> by_hash_;  // looked up only
 };
 
 // An instruction that computes; empty until a frame issues it for the first time.
 struct KnownOp {
   const OpRecord* op = nullptr;
-  std::vector<std::unique_ptr<Prepared>> prepared;
+  std::vector<std::pair<const Attrs*, const Prepared*>> prepared;  // by attributes of its lanes
 };
 
 // A frame uses each PendingOp again for later instructions, so its vectors keep their memory.

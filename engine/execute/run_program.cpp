@@ -156,7 +156,7 @@ Attempt attempt(const Stage& stage, const WorldOptions& options, const ValueFilt
   outcome.findings = outcome.world.findings;
   const std::set<std::string>& on_host = result.run.executor->host_ops();
   outcome.on_host.assign(on_host.begin(), on_host.end());
-  outcome.calls = count_calls(outcome.world.records, job.world);
+  outcome.calls = count_calls(outcome.world.records);
   return result;
 }
 

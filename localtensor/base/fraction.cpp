@@ -59,6 +59,8 @@ Fraction::Fraction(int64_t num, int64_t den) {
 }
 
 Fraction operator+(Fraction a, Fraction b) {
+  int64_t whole = 0;
+  if (a.den_ == 1 && b.den_ == 1 && !__builtin_add_overflow(a.num_, b.num_, &whole)) return whole;
   return fraction_of(Wide{a.num_} * b.den_ + Wide{b.num_} * a.den_, Wide{a.den_} * b.den_);
 }
 

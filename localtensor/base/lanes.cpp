@@ -19,12 +19,25 @@ namespace {
 // Limits the memory that a short text can ask for: "0-1 3-2000000000".
 constexpr int64_t kMaxListedRanks = int64_t{1} << 24;
 
-using List = std::vector<int32_t>;
+using Ranks = std::vector<int32_t>;
 
-std::pair<List::const_iterator, List::const_iterator> between(const List& list, int64_t first,
-                                                              int64_t last) {
+std::pair<Ranks::const_iterator, Ranks::const_iterator> between(const Ranks& list, int64_t first,
+                                                                int64_t last) {
   const auto low = std::lower_bound(list.begin(), list.end(), first);
   return {low, std::lower_bound(low, list.end(), last)};
+}
+
+uint64_t mixed(uint64_t bits) {
+  bits = (bits ^ (bits >> 32)) * 0xD6E8FEB86659FD93ull;
+  return bits ^ (bits >> 32);
+}
+
+// A sum, so that the additions of neighbours need not wait for each other.
+uint64_t hash_of(const Ranks& ranks) {
+  uint64_t sum = 0;
+  for (const int32_t rank : ranks)
+    sum += mixed((uint64_t{static_cast<uint32_t>(rank)} + 1) * 0x9E3779B97F4A7C15ull);
+  return mixed(sum);
 }
 
 void append_run(std::string& text, int64_t first, int64_t last) {
@@ -63,14 +76,27 @@ Lanes Lanes::of(std::vector<int32_t> ranks) {
   if (int64_t{ranks.back()} - ranks.front() + 1 == static_cast<int64_t>(ranks.size()))
     return range(ranks.front(), int64_t{ranks.back()} + 1);
   Lanes lanes;
-  lanes.list_ = std::make_shared<const List>(std::move(ranks));
+  const uint64_t hash = hash_of(ranks);
+  lanes.list_ = std::make_shared<const List>(List{std::move(ranks), hash});
   return lanes;
+}
+
+bool Lanes::operator==(const Lanes& other) const {
+  if (list_ == other.list_) return list_ || (first_ == other.first_ && last_ == other.last_);
+  return list_ && other.list_ && list_->hash == other.list_->hash &&
+         list_->ranks == other.list_->ranks;
+}
+
+uint64_t Lanes::hash() const {
+  return list_ ? list_->hash
+               : mixed(static_cast<uint64_t>(first_ << 32 ^ last_) + 0x9E3779B97F4A7C15ull);
 }
 
 int64_t Lanes::index_of(int64_t rank) const {
   if (!list_) return rank >= first_ && rank < last_ ? rank - first_ : -1;
-  const auto at = std::lower_bound(list_->begin(), list_->end(), rank);
-  return at != list_->end() && *at == rank ? at - list_->begin() : -1;
+  const Ranks& ranks = list_->ranks;
+  const auto at = std::lower_bound(ranks.begin(), ranks.end(), rank);
+  return at != ranks.end() && *at == rank ? at - ranks.begin() : -1;
 }
 
 bool Lanes::contains(const Lanes& other) const {
@@ -81,15 +107,11 @@ bool Lanes::contains(const Lanes& other) const {
   const int64_t low = other[0], high = other[other.size() - 1];
   if (!list_) return first_ <= low && high < last_;
   if (!other.list_) {
-    const auto [from, to] = between(*list_, low, high + 1);
+    const auto [from, to] = between(list_->ranks, low, high + 1);
     return to - from == other.size();
   }
-  return std::includes(list_->begin(), list_->end(), other.list_->begin(), other.list_->end());
-}
-
-bool Lanes::operator==(const Lanes& other) const {
-  if (list_ == other.list_) return list_ || (first_ == other.first_ && last_ == other.last_);
-  return list_ && other.list_ && *list_ == *other.list_;
+  const Ranks &ranks = list_->ranks, &others = other.list_->ranks;
+  return std::includes(ranks.begin(), ranks.end(), others.begin(), others.end());
 }
 
 Lanes Lanes::intersect(const Lanes& other) const {
@@ -97,13 +119,15 @@ Lanes Lanes::intersect(const Lanes& other) const {
   if (other.contains(*this)) return *this;
   if (!list_ && !other.list_)
     return range(std::max(first_, other.first_), std::min(last_, other.last_));
-  List both;
+  Ranks both;
   if (list_ && other.list_) {
-    std::set_intersection(list_->begin(), list_->end(), other.list_->begin(), other.list_->end(),
+    const Ranks &ranks = list_->ranks, &others = other.list_->ranks;
+    std::set_intersection(ranks.begin(), ranks.end(), others.begin(), others.end(),
                           std::back_inserter(both));
   } else {
     const Lanes& limits = list_ ? other : *this;
-    const auto [from, to] = between(list_ ? *list_ : *other.list_, limits.first_, limits.last_);
+    const auto [from, to] =
+        between((list_ ? *this : other).list_->ranks, limits.first_, limits.last_);
     both.assign(from, to);
   }
   return of(std::move(both));
@@ -115,13 +139,13 @@ Lanes Lanes::minus(const Lanes& other) const {
   if (high < (*this)[0] || low > (*this)[size() - 1]) return *this;
   if (!list_ && !other.list_ && (low <= first_ || high + 1 >= last_))
     return low <= first_ ? range(high + 1, last_) : range(first_, low);
-  List rest;
+  Ranks rest;
   // `other` may be a huge range: it is compared by its ends and never written out.
   int64_t at = 0;
   for (int64_t lane = 0; lane < size(); ++lane) {
     const int32_t rank = (*this)[lane];
     if (!other.list_) {
-      if (rank < other.first_ || rank >= other.last_) rest.push_back(rank);
+      if (rank < low || rank > high) rest.push_back(rank);
       continue;
     }
     while (at < other.size() && other[at] < rank) ++at;
@@ -136,7 +160,7 @@ Lanes Lanes::unite(const Lanes& other) const {
   if (other.contains(*this)) return other;
   if (!list_ && !other.list_ && first_ <= other.last_ && other.first_ <= last_)
     return range(std::min(first_, other.first_), std::max(last_, other.last_));
-  List all;
+  Ranks all;
   all.reserve(static_cast<size_t>(size() + other.size()));
   int64_t a = 0, b = 0;
   while (a < size() || b < other.size()) {
@@ -169,7 +193,7 @@ std::string to_string(const Lanes& lanes) {
 std::optional<Lanes> parse_lanes(std::string_view text) {
   if (text == "none") return Lanes{};
   Lanes lanes;
-  List listed;
+  Ranks listed;
   int runs = 0;
   while (!text.empty()) {
     const std::string_view word = text.substr(0, text.find(' '));

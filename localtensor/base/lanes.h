@@ -20,16 +20,20 @@ class Lanes {
   static Lanes one(int64_t rank) { return range(rank, rank + 1); }
   static Lanes of(std::vector<int32_t> ranks);  // any order; a rank given twice counts once
 
-  int64_t size() const { return list_ ? static_cast<int64_t>(list_->size()) : last_ - first_; }
+  int64_t size() const {
+    return list_ ? static_cast<int64_t>(list_->ranks.size()) : last_ - first_;
+  }
   bool empty() const { return size() == 0; }
   bool is_range() const { return !list_; }
   int32_t operator[](int64_t lane) const {
-    return list_ ? (*list_)[static_cast<size_t>(lane)] : static_cast<int32_t>(first_ + lane);
+    return list_ ? list_->ranks[static_cast<size_t>(lane)] : static_cast<int32_t>(first_ + lane);
   }
   bool contains(int64_t rank) const { return index_of(rank) >= 0; }
   int64_t index_of(int64_t rank) const;     // lane of a rank; -1 if it is not in the set
   bool contains(const Lanes& other) const;  // true if `other` is a subset; O(size) at most
+  // Compares hashes first. The ranks of two lists are compared only if their hashes are equal.
   bool operator==(const Lanes& other) const;
+  uint64_t hash() const;  // hash of the set, computed once for a list
 
   // Set operations; O(1) for ranges where the result is a range, else O(size).
   Lanes intersect(const Lanes& other) const;
@@ -37,8 +41,16 @@ class Lanes {
   Lanes unite(const Lanes& other) const;
 
  private:
+  struct List {
+    std::vector<int32_t> ranks;
+    uint64_t hash = 0;
+  };
   int64_t first_ = 0, last_ = 0;
-  std::shared_ptr<const std::vector<int32_t>> list_;  // null for a range; never contiguous
+  std::shared_ptr<const List> list_;  // null for a range; never contiguous
+};
+
+struct LanesHash {
+  size_t operator()(const Lanes& lanes) const { return static_cast<size_t>(lanes.hash()); }
 };
 
 // Returns a rank selector of the scenario language: "0-3", "0 2 5", "0-3 8-11"; "none" if empty.

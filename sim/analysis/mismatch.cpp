@@ -233,11 +233,17 @@ std::optional<Finding> find_mismatch(const CollectiveInstance& meeting, const st
   return finding;
 }
 
-std::optional<Finding> find_mismatch(const Channel::End& sender, const Channel::End& receiver,
-                                     const std::string& group) {
+bool fits_message(const Channel::End& sender, const Channel::End& receiver) {
   const Collective& sent = sender.submitted->call.collective;
   const Collective& awaited = receiver.submitted->call.collective;
-  if (sent.dtype == awaited.dtype && sent.count == awaited.count) return std::nullopt;
+  return sent.dtype == awaited.dtype && sent.count == awaited.count;
+}
+
+std::optional<Finding> find_mismatch(const Channel::End& sender, const Channel::End& receiver,
+                                     const std::string& group) {
+  if (fits_message(sender, receiver)) return std::nullopt;
+  const Collective& sent = sender.submitted->call.collective;
+  const Collective& awaited = receiver.submitted->call.collective;
   Finding finding = base_finding(group, sender.number);
   finding.headline = fmt::format("mismatch in group {}, message {} from rank {} to rank {}", group,
                                  sender.number, sender.rank(), receiver.rank());

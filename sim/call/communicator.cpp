@@ -1,5 +1,8 @@
 // Implements communicator.h.
 #include "shardproof/sim/call/communicator.h"
+
+#include <utility>
+
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -80,9 +83,42 @@ const CollectiveInstance* Communicator::find_instance(int64_t sibling, int64_t n
 
 void Communicator::close(int64_t number, int64_t sibling) { instances_.erase({number, sibling}); }
 
-const Channel* Communicator::find_channel(int64_t from, int64_t to) const {
-  const auto it = channels_.find({from, to});
-  return it == channels_.end() ? nullptr : &it->second;
+int64_t Communicator::next_number(CollectiveKind kind, int32_t from, int32_t to) {
+  Channel& channel = channels_.at(from, to);
+  return ++(kind == CollectiveKind::send ? channel.sends : channel.receives);
+}
+
+std::optional<Channel::End> Communicator::pair(CollectiveKind kind, int32_t from, int32_t to,
+                                               const Channel::End& end) {
+  const bool sends = kind == CollectiveKind::send;
+  Channel& channel = channels_.at(from, to);
+  for (int32_t* at = &channel.unpaired; *at >= 0; at = &unpaired_[static_cast<size_t>(*at)].next) {
+    Unpaired& other = unpaired_[static_cast<size_t>(*at)];
+    if (other.sends == sends || other.end.number != end.number) continue;
+    const int32_t taken = std::exchange(*at, other.next);
+    other.next = std::exchange(free_unpaired_, taken);
+    return other.end;
+  }
+  if (free_unpaired_ < 0) {
+    free_unpaired_ = static_cast<int32_t>(unpaired_.size());
+    unpaired_.emplace_back();
+  }
+  const int32_t added = free_unpaired_;
+  Unpaired& fresh = unpaired_[static_cast<size_t>(added)];
+  free_unpaired_ = fresh.next;
+  fresh = {end, sends, std::exchange(channel.unpaired, added)};
+  return std::nullopt;
+}
+
+int32_t Communicator::unpaired_lane(int32_t from, int32_t to,
+                                    const SubmittedCall& submitted) const {
+  const Channel* channel = channels_.find(from, to);
+  for (int32_t at = channel != nullptr ? channel->unpaired : -1; at >= 0;) {
+    const Unpaired& waiting = unpaired_[static_cast<size_t>(at)];
+    if (waiting.end.submitted == &submitted) return waiting.end.lane;
+    at = waiting.next;
+  }
+  return -1;
 }
 
 std::string Communicator::text(int64_t sibling) const {

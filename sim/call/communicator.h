@@ -5,10 +5,11 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "shardproof/localtensor/base/pair_table.h"
 #include "shardproof/sim/call/submission.h"
 
 namespace shardproof {
@@ -38,8 +39,8 @@ struct Channel {
     int32_t lane = 0;
     int32_t rank() const { return submitted->call.lanes[lane]; }
   };
-  int64_t sends = 0, receives = 0;
-  std::vector<End> senders, receivers;  // started, not matched
+  int32_t sends = 0, receives = 0;  // issued
+  int32_t unpaired = -1;            // the first of its ends in the communicator's list
 };
 
 class Communicator {
@@ -67,8 +68,14 @@ class Communicator {
   const auto& meetings() const { return instances_; }
 
   int32_t rank_of(int64_t sibling, int64_t index) const { return group_.member(sibling, index); }
-  Channel& channel(int64_t from, int64_t to) { return channels_[{from, to}]; }
-  const Channel* find_channel(int64_t from, int64_t to) const;
+  // Returns the number of the next send or receive from one rank to another, and counts it.
+  int64_t next_number(CollectiveKind kind, int32_t from, int32_t to);
+  // Removes and returns the end that this one pairs with. Returns nullopt, and stores `end`, if it
+  // has not started.
+  std::optional<Channel::End> pair(CollectiveKind kind, int32_t from, int32_t to,
+                                   const Channel::End& end);
+  // Returns the lane of a started send or receive that has not been paired; -1: none.
+  int32_t unpaired_lane(int32_t from, int32_t to, const SubmittedCall& submitted) const;
 
   // Returns the group's text: "tp [4 5 6 7]".
   std::string text(int64_t sibling) const;
@@ -80,18 +87,16 @@ class Communicator {
   Lanes lanes_, whole_;
   PerLane<int64_t> issued_;
   mutable std::vector<MemberPlace> member_places_;  // by lane; filled on first use
-  struct Pair {
-    int64_t from, to;
-    bool operator==(const Pair&) const = default;
-  };
-  struct PairHash {
-    size_t operator()(const Pair& p) const {
-      return static_cast<size_t>(p.from) * 0x9E3779B97F4A7C15ull ^ static_cast<size_t>(p.to);
-    }
+  struct Unpaired {
+    Channel::End end;
+    bool sends = false;
+    int32_t next = -1;  // next of the same channel, or of the free list
   };
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<CollectiveInstance>>
-      instances_;                                         // by number, sibling
-  std::unordered_map<Pair, Channel, PairHash> channels_;  // never iterated: unordered
+      instances_;                // by number, sibling
+  PairTable<Channel> channels_;  // by sender and receiver
+  std::vector<Unpaired> unpaired_;
+  int32_t free_unpaired_ = -1;
 };
 
 // Returns the members as a list, "[4 5 6 7]"; beyond 16 the middle is left out.

@@ -73,13 +73,16 @@ void CallMatcher::number(SubmittedCall& submitted) {
     return;
   }
   if (kind != CollectiveKind::send && kind != CollectiveKind::recv) return;
+  const bool sends = kind == CollectiveKind::send;
   const int64_t lanes = submitted.call.lanes.size();
   for (int64_t i = 0; i < lanes; ++i) {
-    const int64_t self = submitted.call.lanes[i];
-    const int64_t peer = peer_rank(members, submitted, i);
-    const bool sends = kind == CollectiveKind::send;
-    Channel& channel = sends ? members.channel(self, peer) : members.channel(peer, self);
-    submitted.number.at(i, lanes) = ++(sends ? channel.sends : channel.receives);
+    const int32_t self = submitted.call.lanes[i];
+    const int32_t peer = peer_rank(members, submitted, i);
+    const int64_t number = members.next_number(kind, sends ? self : peer, sends ? peer : self);
+    // Mostly one number for all lanes.
+    if (i == 0) submitted.number.set_all(number);
+    if (!submitted.number.uniform() || number != submitted.number[0])
+      submitted.number.at(i, lanes) = number;
   }
 }
 

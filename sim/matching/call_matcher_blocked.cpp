@@ -31,13 +31,6 @@ std::vector<int32_t> absent_members(const Communicator& comm, const CollectiveIn
   return absent;
 }
 
-// Returns the lane of a send or receive that is not matched; -1: none.
-int64_t unpaired_lane(const std::vector<Channel::End>& ends, const SubmittedCall& submitted) {
-  for (const Channel::End& end : ends)
-    if (end.submitted == &submitted) return end.lane;
-  return -1;
-}
-
 }  // namespace
 
 CallMatcher::Awaited CallMatcher::awaited(const SubmittedCall& submitted) const {
@@ -58,9 +51,7 @@ CallMatcher::Awaited CallMatcher::awaited(const SubmittedCall& submitted) const 
     const int32_t peer = peer_rank(comm, submitted, i);
     const bool sends = kind == CollectiveKind::send;
     if (kind != CollectiveKind::wait_signal) {
-      const Channel* channel =
-          sends ? comm.find_channel(self, peer) : comm.find_channel(peer, self);
-      if (unpaired_lane(sends ? channel->senders : channel->receivers, submitted) != i) continue;
+      if (comm.unpaired_lane(sends ? self : peer, sends ? peer : self, submitted) != i) continue;
       need.call = submitted.number[i];
     }
     need.group = comm.text(comm.member_place(self).sibling);

@@ -14,30 +14,22 @@
 namespace shardproof {
 
 void CallMatcher::pair_up(Communicator& comm, SubmittedCall& submitted) {
-  const bool sends = submitted.call.collective.kind == CollectiveKind::send;
+  const CollectiveKind kind = submitted.call.collective.kind;
+  const bool sends = kind == CollectiveKind::send;
   const int64_t lanes = submitted.call.lanes.size();
   for (int64_t i = 0; i < lanes; ++i) {
-    const int64_t self = submitted.call.lanes[i];
-    const int64_t peer = peer_rank(comm, submitted, i);
-    Channel& channel = sends ? comm.channel(self, peer) : comm.channel(peer, self);
+    const int32_t self = submitted.call.lanes[i];
+    const int32_t peer = peer_rank(comm, submitted, i);
     const Channel::End end{submitted.number[i], &submitted, static_cast<int32_t>(i)};
-    std::vector<Channel::End>& others = sends ? channel.receivers : channel.senders;
-    const auto other = std::find_if(others.begin(), others.end(),
-                                    [&](const Channel::End& o) { return o.number == end.number; });
-    if (other == others.end()) {
-      (sends ? channel.senders : channel.receivers).push_back(end);
-      continue;
-    }
-    const Channel::End partner = *other;
-    others.erase(other);
-    transfer(comm, sends ? end : partner, sends ? partner : end);
+    const std::optional<Channel::End> partner =
+        comm.pair(kind, sends ? self : peer, sends ? peer : self, end);
+    if (partner) transfer(comm, sends ? end : *partner, sends ? *partner : end);
   }
 }
 
 void CallMatcher::transfer(const Communicator& comm, const Channel::End& sender,
                            const Channel::End& receiver) {
-  const std::string group;
-  if (std::optional<Finding> finding = find_mismatch(sender, receiver, group)) {
+  if (!fits_message(sender, receiver)) {
     report(*find_mismatch(sender, receiver, comm.text(comm.member_place(sender.rank()).sibling)));
     fail(*sender.submitted);
     fail(*receiver.submitted);

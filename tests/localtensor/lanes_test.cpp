@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <unordered_map>
 #include <vector>
 
 #include "shardproof/localtensor/base/rng.h"
@@ -57,6 +58,26 @@ TEST(Lanes, SetOperations_AgreeWithStdSet) {
     ASSERT_EQ(x.minus(y), lanes_of(combined(a, b, not_))) << to_string(x) << ", " << to_string(y);
     ASSERT_EQ(x.contains(y), std::includes(a.begin(), a.end(), b.begin(), b.end()));
     ASSERT_EQ(x == y, a == b);
+    ASSERT_EQ(x.hash() == y.hash(), a == b);
+  }
+}
+
+// The same set made in different ways, next to sets that differ in one rank.
+TEST(Lanes, HashIsThatOfTheSet) {
+  const Rng rng(4, 0);
+  std::unordered_map<Lanes, Set, LanesHash> known;
+  for (uint64_t i = 0; i < 20'000; ++i) {
+    Set ranks = random_set(rng, 1000 * i);
+    const Lanes x = lanes_of(ranks);
+    Lanes joined;
+    for (const int32_t rank : ranks) joined = joined.unite(Lanes::one(rank));
+    ASSERT_EQ(joined, x);
+    ASSERT_EQ(joined.hash(), x.hash());
+    ASSERT_EQ(known.emplace(x, ranks).first->second, ranks);
+    const int32_t other = static_cast<int32_t>(rng.integer(1000 * i + 7, 0, 45));
+    if (!ranks.erase(other)) ranks.insert(other);
+    ASSERT_NE(lanes_of(ranks), x);
+    ASSERT_NE(lanes_of(ranks).hash(), x.hash());
   }
 }
 
