@@ -125,7 +125,7 @@ class Counter {
 // them.
 class MessageNumbers {
  public:
-  // Of each lane of a send or receive.
+  // Returns the number of each lane of a send or receive.
   PerLane<int64_t> next(const Call& call) {
     const bool sends = call.collective.kind == CollectiveKind::send;
     PairTable<int32_t>& counts = counts_of(call.collective.group, sends);

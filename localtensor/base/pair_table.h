@@ -41,7 +41,7 @@ class PairTable {
     Value value{};
   };
 
-  // Of the pair, or of the free entry where it belongs.
+  // Returns the entry of the pair, or the free entry where it belongs.
   size_t place_of(int32_t from, int32_t to) const {
     const size_t mask = entries_.size() - 1;
     const uint64_t hash = (static_cast<uint64_t>(int64_t{to} - from) + 1) * 0x9E3779B97F4A7C15ull;

@@ -24,7 +24,7 @@ std::span<const int64_t> recv_counts(const Arrival& arrival);
 
 // `group` is the text of the group. Nullopt: the calls fit.
 std::optional<Finding> find_mismatch(const CollectiveInstance& meeting, const std::string& group);
-// Whether a send and its receive agree on what is sent.
+// True if a send and its receive agree on dtype and count.
 bool fits_message(const Channel::End& sender, const Channel::End& receiver);
 std::optional<Finding> find_mismatch(const Channel::End& sender, const Channel::End& receiver,
                                      const std::string& group);
