@@ -1,4 +1,4 @@
-// Implements detail/bench_plan.h with the options of nccl-tests.
+// Implements bench_options.h with the options of nccl-tests.
 #include "shardproof/cli/options/bench_options.h"
 
 #include <algorithm>

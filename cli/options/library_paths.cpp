@@ -1,4 +1,4 @@
-// Implements detail/places.h.
+// Implements library_paths.h.
 #include "shardproof/cli/options/library_paths.h"
 
 #include <algorithm>

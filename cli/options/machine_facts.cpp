@@ -1,4 +1,4 @@
-// Implements detail/environment.h for Linux.
+// Implements machine_facts.h for Linux.
 #include "shardproof/cli/options/machine_facts.h"
 
 #include <sys/utsname.h>

@@ -1,4 +1,4 @@
-// Implements detail/parse_words.h with Boost.Program_options.
+// Implements parse_options.h with Boost.Program_options.
 #include "shardproof/cli/options/parse_options.h"
 
 #include "shardproof/localtensor/base/error.h"

@@ -1,5 +1,5 @@
-// Implements detail/crew.h. Steps of attach_processes: read the options of processes, replace each
-// chosen backend by one with these processes, refuse options that no backend uses, wait for
+// Implements process_options.h. Steps of attach_processes: read the options of processes, replace
+// each chosen backend by one with these processes, refuse options that no backend uses, wait for
 // processes that another program started.
 #include "shardproof/cli/processes/process_options.h"
 

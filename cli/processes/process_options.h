@@ -11,7 +11,7 @@
 namespace shardproof {
 
 // Options of every command that may run in several processes: --processes, --timeout, --hosts,
-// --ranks-per-gpu, --gpus-per-process, --nccl-library, and those of seat.h.
+// --ranks-per-gpu, --gpus-per-process, --nccl-library, and those of process_role.h.
 boost::program_options::options_description pool_options();
 // Returns --gpus-per-process, 1 by default. Throws Error(bad_input) outside 1 .. 4096.
 int gpus_per_process(const boost::program_options::variables_map& given);

@@ -1,7 +1,7 @@
-// Implements detail/seat.h. A process with --join-crew is a worker that this program started. Else,
-// if options or environment variables say that another program started several processes, process 0
-// is the coordinator and the others are workers. Else this process runs alone or starts its own
-// workers.
+// Implements process_role.h. A process with --join-crew is a worker that this program started.
+// Else, if options or environment variables say that another program started several processes,
+// process 0 is the coordinator and the others are workers. Else this process runs alone or starts
+// its own workers.
 #include "shardproof/cli/processes/process_role.h"
 
 #include <unistd.h>

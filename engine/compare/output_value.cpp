@@ -1,4 +1,4 @@
-// Implements held_value.h.
+// Implements output_value.h.
 //
 // Example of replicas that differ: y is R on ranks 0-2, with 1 on rank 0, 1 on rank 1, 2 on rank 2.
 // Rank 2 differs from the first replica. The copies are {ranks 0-1: 1} and {rank 2: 2}.

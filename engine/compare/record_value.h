@@ -1,4 +1,4 @@
-// Makes the record of a value from the tensors of its ranks (seen_value.h).
+// Makes the record of a value from the tensors of its ranks (recorded_value.h).
 #pragma once
 
 #include <optional>

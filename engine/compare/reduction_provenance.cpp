@@ -1,4 +1,4 @@
-// Implements values_reduced_over_ranks.h.
+// Implements reduction_provenance.h.
 //
 // Values that may lie in one buffer (views, merges) are joined in a union-find, and a mark belongs
 // to the whole set. Marks spread from reductions through instructions until a pass over all

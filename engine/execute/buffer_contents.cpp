@@ -1,5 +1,5 @@
-// Implements adopt.h. Bytes are shared between buffers where a source block covers the target
-// buffer; otherwise each distinct source copy is copied once into one new run of bytes.
+// Implements buffer_contents.h. Bytes are shared between buffers where a source block covers the
+// target buffer; otherwise each distinct source copy is copied once into one new run of bytes.
 //
 // Example of gather_copies: the target has lanes 0-3; block A of the source holds lanes 0-1 with
 // one shared copy, block B holds lane 2, and lane 3 is missing. The target gets the slots 0 0 1 2:

@@ -1,4 +1,4 @@
-// Implements call_layout.h.
+// Implements call_packing.h.
 //
 // A call that splits a tensor on dim d sends its pieces one after another, so packing moves the
 // pieces to the front: [2, 6] split on dim 1 over 3 ranks is read as (pieces 3, 2, 2). A call that

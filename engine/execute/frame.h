@@ -1,8 +1,8 @@
 // Frame: one cohort of the executor at one position of its listing, with the values, streams and
 // pending work of that cohort. Internal to the engine.
 //
-// frame.cpp holds the loop over instructions and the actions that move no data; issue_compute.cpp
-// the ops; issue_calls.cpp the collectives; issue_transfer.cpp the redistributions between meshes.
+// frame.cpp holds the loop over instructions and the actions that move no data; frame_compute.cpp
+// the ops; frame_calls.cpp the collectives; frame_transfer.cpp the redistributions between meshes.
 #pragma once
 
 #include <deque>
@@ -111,7 +111,7 @@ struct Executor::Frame {
   const SpmdValue& info(ValueId id) const { return shared.program.values[static_cast<size_t>(id)]; }
   const LocalTensor& at(ValueId id) const { return values[static_cast<size_t>(id)]; }
   CallSite site(const Instr& instr) const;
-  // Convert between tensors with dims and the flat buffers of a call (call_layout.h).
+  // Convert between tensors with dims and the flat buffers of a call (call_packing.h).
   void prepare_item(const Instr& instr, const CallItem& item, const Lanes& on, CallState& state);
   void finish_item(const Instr& instr, const CallItem& item, const Lanes& on,
                    const LocalTensor& flat, ValueId output);

@@ -2,9 +2,9 @@
 //
 // 1. Each item gets a flat input buffer, and work on the same stream that packs it.
 // 2. All items are submitted together; the execution context completes them under one ticket.
-// 3. Work behind the ticket unpacks each flat output into the result (call_layout.h).
+// 3. Work behind the ticket unpacks each flat output into the result (call_packing.h).
 //
-// Calls of a transfer between meshes are made by issue_transfer.cpp.
+// Calls of a transfer between meshes are made by frame_transfer.cpp.
 #include <algorithm>
 
 #include "shardproof/engine/execute/buffer_contents.h"

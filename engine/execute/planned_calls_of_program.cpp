@@ -1,6 +1,6 @@
-// Implements plan_calls.h: walks each listing in the order in which its ranks issue their calls, as
-// issue_calls.cpp and issue_transfer.cpp do. Each skip fires once, at the call that faults count
-// (sim/cost/fault.h).
+// Implements planned_calls_of_program.h: walks each listing in the order in which its ranks issue
+// their calls, as frame_calls.cpp and frame_transfer.cpp do. Each skip fires once, at the call that
+// faults count (sim/cost/fault.h).
 #include "shardproof/engine/execute/planned_calls_of_program.h"
 
 #include <algorithm>

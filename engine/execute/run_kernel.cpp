@@ -1,6 +1,6 @@
-// Implements run_part.h.
+// Implements run_kernel.h.
 //
-// 1. Blocks that were never written get poison (adopt.h).
+// 1. Blocks that were never written get poison (buffer_contents.h).
 // 2. The stored copies ("slots") of the inputs are joined: lanes that read the same copies of all
 //    inputs share one copy of the output.
 // 3. The kernel runs once for each joined copy, on the device if it has a form for it.

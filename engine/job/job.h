@@ -55,7 +55,7 @@ struct JobOutput {
 };
 
 // The grouping of ranks into cohorts. Values, records and verdicts do not depend on it; the tests
-// of grouping_test.cpp state this law.
+// of cohort_policy_test.cpp state this law.
 enum class CohortPolicy {
   coarse_first,  // one cohort a listing; again with cohorts of one when that blocks or finds
                  // anything

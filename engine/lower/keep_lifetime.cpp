@@ -1,4 +1,4 @@
-// Implements apply_keep_lifetimes.h.
+// Implements keep_lifetime.h.
 //
 // For each Keep, the instructions before it give the last work of the kept stream and the stream
 // that made the value. Then each Free of the value behind the keep moves to the first instruction

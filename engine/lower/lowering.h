@@ -18,8 +18,9 @@
 // Line 2 becomes one instruction of lanes 0-1, line 4 one of lanes 2-3. Line 5 reads a name that
 // has two values, so a Merge makes one value of all lanes, and `rank` becomes a number per lane.
 //
-// Sources: walk_listing.cpp (statements and bindings), lower_expression.cpp (expressions),
-// lower_index.cpp (x[...]), apply_op.cpp (arguments of ops), expand_op.cpp (composite ops).
+// Sources: lowering_listing.cpp (statements and bindings), lowering_expression.cpp (expressions),
+// lowering_index.cpp (x[...]), lowering_op_call.cpp (arguments of ops), lowering_expand_op.cpp
+// (composite ops).
 #pragma once
 
 #include <map>

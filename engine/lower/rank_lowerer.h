@@ -2,8 +2,8 @@
 // open: emission of instructions with lanes and streams, collectives, streams, events, groups and
 // checks. Internal to the engine.
 //
-// rank_lowering.cpp emits instructions, rank_calls.cpp collectives and messages, rank_arguments.cpp
-// groups, peers, slots and waits, rank_lowering_check.cpp checks.
+// rank_lowering.cpp emits instructions, rank_lowerer_calls.cpp collectives and messages,
+// rank_lowerer_arguments.cpp groups, peers, slots and waits, rank_lowerer_check.cpp checks.
 #pragma once
 
 #include <set>
@@ -73,7 +73,7 @@ class RankLowerer : public Lowering {
   bool is_event(const std::string& name, const SourceLocation& place);
   void free_or_keep(const Expr& call, bool keep);
 
-  void lower_check(const Expr& call);  // rank_lowering_check.cpp
+  void lower_check(const Expr& call);  // rank_lowerer_check.cpp
   WrittenCheck read_check(const Expr& call);
   void lower_check_part(const WrittenCheck& written, const CheckPart& part);
   std::vector<LocalShape> fitting_shapes(const WrittenCheck& written, ValueId id, const Spec& spec,

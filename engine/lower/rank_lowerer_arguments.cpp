@@ -1,4 +1,4 @@
-// Implements the arguments of rank_lowering_detail.h (groups, reductions, peers) and the verbs that
+// Implements the arguments of rank_lowerer.h (groups, reductions, peers) and the verbs that
 // move no tensor between ranks at once: one-sided calls, slots, waits, free and keep.
 //
 // An axis name may stand on several meshes, as in two pipeline stages that each have an axis tp.

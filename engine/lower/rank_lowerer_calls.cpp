@@ -1,4 +1,4 @@
-// Implements the calls of rank_lowering_detail.h: collectives, exchanges, sends and receives.
+// Implements the calls of rank_lowerer.h: collectives, exchanges, sends and receives.
 //
 // Each call is split into items, one for each class of lanes with equal shapes and arguments; an
 // item has one count. Example: reduce_scatter(x, sum, group=tp, dim=1) with tp=2 and x of shape [4,

@@ -1,4 +1,4 @@
-// Implements check(x, 'name', placements) of rank_lowering_detail.h:
+// Implements check(x, 'name', placements) of rank_lowerer.h:
 //
 // 1. read the arguments: x, the truth's name with its holes filled in, placements, `on`;
 // 2. choose the mesh, and place the truth's shape and dtype on it (place_check.h);

@@ -1,4 +1,4 @@
-// Implements rank_lowering.h and the emission of rank_lowering_detail.h.
+// Implements rank_lowering.h and the emission of rank_lowerer.h.
 //
 // For each listing: names are bound to the inputs that its ranks hold; the statements are lowered
 // (lowering.h); each emitted instruction gets the current lanes and the current stream.

@@ -1,5 +1,5 @@
-// Implements lower_op.h with a builder on the partitioner. An op that a rule uses is itself a
-// composite, or it is emitted with placements of its own.
+// Implements apply_lowering_rule.h with a builder on the partitioner. An op that a rule uses is
+// itself a composite, or it is emitted with placements of its own.
 //
 // Example: softmax(x, dim=1) of x as tp:S(1) becomes
 //

@@ -2,9 +2,10 @@
 // ops on shards as they are.
 //
 // For each instruction of the global program, in order:
-//   op                choose_strategy.cpp chooses placements, emit_plan.cpp emits the instructions;
-//   redistribute      parse the placements, emit the plan to them, or a renaming if nothing moves;
-//   y = f(x) as ...   run the ops on each rank's shard (run_local), infer local shapes from local
+//   op                partitioner_choose_strategy.cpp chooses placements, partitioner_emit_plan.cpp
+//   emits the instructions; redistribute      parse the placements, emit the plan to them, or a
+//   renaming if nothing moves; y = f(x) as ...   run the ops on each rank's shard (run_local),
+//   infer local shapes from local
 //                     shapes, then claim the placements (run_claim);
 //   a name is bound   free the value that the name had before, if no later line reads it.
 //

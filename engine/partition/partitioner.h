@@ -1,8 +1,9 @@
 // Partitioner: the state of one partitioning: values with their placements, the emitted program,
 // computed plans, and the price spent so far. Internal to the engine.
 //
-// partition.cpp runs the instructions of the global program, choose_strategy.cpp chooses the
-// placements of an op among its choices (op_choices.h), emit_plan.cpp emits instructions.
+// partition.cpp runs the instructions of the global program, partitioner_choose_strategy.cpp
+// chooses the placements of an op among its choices (op_choices.h), partitioner_emit_plan.cpp emits
+// instructions.
 #pragma once
 
 #include <map>
@@ -46,7 +47,7 @@ class Partitioner {
   // Frees the old value of each name that the instruction binds, if no later instruction reads it.
   void free_rebound(const GlobalInstr& instr, size_t index);
 
-  // choose_strategy.cpp
+  // partitioner_choose_strategy.cpp
   // Returns the price of bringing the inputs to a choice; nullopt if it is more than `at_most`.
   // Stores in `changed` how many inputs move.
   std::optional<Price> price_of_inputs(const PartitionedCall& choice,
@@ -57,7 +58,7 @@ class Partitioner {
                           const std::vector<TensorMeta>& outputs,
                           const std::vector<PlacedValue>& inputs, const PartitionedCall& choice);
 
-  // emit_plan.cpp
+  // partitioner_emit_plan.cpp
   std::vector<PlacedValue> emit_choice(const OpRecord& op, const OpCall& call,
                                        const std::vector<TensorMeta>& outputs,
                                        std::vector<PlacedValue> inputs,

@@ -1,4 +1,4 @@
-// Implements widen_job.h: copies the job, resets what a run in f64 does not use, converts inputs.
+// Implements f64_job.h: copies the job, resets what a run in f64 does not use, converts inputs.
 #include "shardproof/engine/reference/f64_job.h"
 
 #include "shardproof/engine/execute/buffer_contents.h"

@@ -9,7 +9,7 @@ namespace shardproof {
 // values, and compares every line.
 Job on_simulated_ranks(const Job& job);
 // Returns the job on simulated ranks with inputs in f64 and c128. The dtypes of its lines are
-// changed after lowering (widen_program.h).
+// changed after lowering (f64_program.h).
 Job with_wider_floats(const Job& job);
 
 }  // namespace shardproof

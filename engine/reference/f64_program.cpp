@@ -1,4 +1,4 @@
-// Implements widen_program.h.
+// Implements f64_program.h.
 //
 // 1. All values and all dtypes that calls name become f64 or c128. Weak values (numbers) stay.
 // 2. Each op is inferred with its wide inputs. If its result then has another dtype than the wide

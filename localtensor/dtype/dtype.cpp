@@ -1,4 +1,4 @@
-// Implements dtype.h, except the conversion loops (convert_dtype.cpp): a table of properties.
+// Implements dtype.h, except the conversion loops (dtype_convert.cpp): a table of properties.
 #include "shardproof/localtensor/dtype/dtype.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Implements group.h.
+// Implements process_group.h.
 //
 // A group over axes has two lists of modes (digits of the mesh's positions, see mesh_data.h): those
 // of its members and those of its siblings. Member i of sibling s is at the position offset +

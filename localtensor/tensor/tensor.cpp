@@ -1,5 +1,5 @@
-// Implements Tensor and the free functions of tensor.h. Bytes: bytes.cpp; Slots: tensor_slots.cpp;
-// separate: tensor_unshare.cpp.
+// Implements Tensor and the free functions of tensor.h. Bytes: tensor_bytes.cpp; Slots:
+// tensor_slots.cpp; separate: tensor_unshare.cpp.
 #include "shardproof/localtensor/tensor/tensor.h"
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // Functors of two operands, templates on the compute type. Integers wrap. Floor division and
 // remainder round down, as in Python. Division by an integer 0 gives 0 here; the kernels' callers
-// report it (binary.cpp).
+// report it (binary_ops.cpp).
 #pragma once
 
 #include <cmath>

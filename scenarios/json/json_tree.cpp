@@ -1,4 +1,4 @@
-// Implements detail/json_tree.h except read_json, which is in read_json.cpp.
+// Implements json_tree.h except read_json, which is in json_tree_parse.cpp.
 #include "shardproof/scenarios/json/json_tree.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Implements read_json of detail/json_tree.h with the SAX parser of nlohmann-json. Steps: check
+// Implements read_json of json_tree.h with the SAX parser of nlohmann-json. Steps: check
 // UTF-8, parse, build the tree, and turn each parse error into an Error with line and column.
 #include <charconv>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// Implements detail/visit_listing.h.
+// Implements listing_names.h.
 #include "shardproof/scenarios/load/listing_names.h"
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Implements Setting of detail/setting.h.
+// Implements LoadContext of load_context.h.
 #include "shardproof/scenarios/load/load_context.h"
 
 #include <optional>

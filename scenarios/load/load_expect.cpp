@@ -1,4 +1,4 @@
-// Implements the functions of detail/setting.h that read an `expect`. Keys are read in groups: the
+// Implements the functions of load_context.h that read an `expect`. Keys are read in groups: the
 // verdict and its message, the place of the finding, counts, then quantities by rank and values by
 // name.
 #include <cmath>

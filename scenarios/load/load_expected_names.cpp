@@ -1,4 +1,4 @@
-// Implements check_expected_names and check_limited_values of detail/setting.h. Names of an
+// Implements check_expected_names and check_limited_values of load_context.h. Names of an
 // `expect` are looked up among inputs, outputs and the names that listings bind; a name with holes
 // (h{i}) matches every name that it can be filled to.
 #include <algorithm>

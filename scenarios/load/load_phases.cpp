@@ -1,4 +1,4 @@
-// Implements load_phases of detail/setting.h and placed_in of scenario.h. Steps for each phase:
+// Implements load_phases of load_context.h and placed_in of scenario.h. Steps for each phase:
 // meshes, lets, world, dtype, groups, tensors, listings, names, machine, expectation. Later steps
 // use what earlier ones read.
 #include <algorithm>

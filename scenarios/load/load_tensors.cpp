@@ -1,4 +1,4 @@
-// Implements read_tensors and read_outputs of detail/setting.h.
+// Implements read_tensors and read_outputs of load_context.h.
 #include <sstream>
 
 #include "shardproof/ops/core/torch_names.h"

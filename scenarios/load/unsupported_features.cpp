@@ -1,4 +1,4 @@
-// Implements detail/later.h. To support a feature, delete its word from a list below.
+// Implements unsupported_features.h. To support a feature, delete its word from a list below.
 #include "shardproof/scenarios/load/unsupported_features.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Names of the files of a record and of the tensors in them (record_folder.h).
+// Names of the files of a record and of the tensors in them (record_directory.h).
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // RecordedRun: one phase of one case on one backend as a value: its program, values, times and the
-// command that repeats it. `run --record` writes it (record_folder.h), `compare` reads it.
+// command that repeats it. `run --record` writes it (record_directory.h), `compare` reads it.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Implements write_scenario.h.
+// Implements scenario_text.h.
 #include "shardproof/scenarios/report/scenario_text.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Implements detail/make_recorded_run.h and the functions of recorded_run.h. A tensor text ends
+// Implements record_phase.h and the functions of recorded_run.h. A tensor text ends
 // with a hash of the contents: "x bf16[16, 64] dp:S(0) on dp=2, tp=4 contents 0123456789abcdef".
 #include "shardproof/scenarios/run/record_phase.h"
 

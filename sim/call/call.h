@@ -1,6 +1,6 @@
 // The submissions of a host: communication calls, local work, allocations, and the tickets it
 // receives for them. The execution context (backends/api/execution_context.h) accepts them, the
-// call matcher (gate.h) matches calls.
+// call matcher (call_matcher.h) matches calls.
 //
 // A Call names its tensors by pointer. Views are copied when the call is issued, contents are read
 // when it starts, and the buffers of the output are filled when it ends.

@@ -1,6 +1,6 @@
-// Implements gate.h: communicators, numbers, whole groups, start and end of submissions.
-// gate_collective.cpp matches collectives, gate_point_to_point.cpp messages and one-sided calls,
-// gate_blocked.cpp answers what blocked calls wait for.
+// Implements call_matcher.h: communicators, numbers, whole groups, start and end of submissions.
+// call_matcher_collective.cpp matches collectives, call_matcher_point_to_point.cpp messages and
+// one-sided calls, call_matcher_blocked.cpp answers what blocked calls wait for.
 #include "shardproof/sim/matching/call_matcher.h"
 
 #include <algorithm>

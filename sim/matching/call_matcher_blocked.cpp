@@ -1,5 +1,5 @@
-// Implements the functions of gate.h about blocked calls: the ranks that a call waits for, and
-// whether a queued call is the awaited one.
+// Implements the functions of call_matcher.h about blocked calls: the ranks that a call waits for,
+// and whether a queued call is the awaited one.
 #include <algorithm>
 
 #include "shardproof/sim/matching/call_matcher.h"

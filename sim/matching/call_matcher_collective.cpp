@@ -1,4 +1,4 @@
-// Implements the collective part of gate.h.
+// Implements the collective part of call_matcher.h.
 //
 // 1. join: each lane of a call arrives at the collective with its number; calls that do not fit the
 //    first one are noted.

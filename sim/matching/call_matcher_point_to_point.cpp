@@ -1,4 +1,4 @@
-// Implements messages and one-sided calls of gate.h.
+// Implements messages and one-sided calls of call_matcher.h.
 //
 // A send and a receive match by their number in the channel between two ranks; both end at the
 // later arrival plus the price. A put or signal ends at once and leaves a signal; a wait takes as

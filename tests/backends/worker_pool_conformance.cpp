@@ -1,4 +1,4 @@
-// Implements crew_conformance.h: the main program, which is the coordinator or a worker.
+// Implements worker_pool_conformance.h: the main program, which is the coordinator or a worker.
 #include <array>
 #include <filesystem>
 #include <tuple>

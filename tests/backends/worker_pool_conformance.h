@@ -1,6 +1,6 @@
 // The conformance suite in real processes: a program starts itself as workers, each of which runs
-// the suite for its ranks; the first process coordinates. Linked with crew_conformance.cpp and the
-// conformance_*.cpp.
+// the suite for its ranks; the first process coordinates. Linked with worker_pool_conformance.cpp
+// and the conformance_*.cpp.
 #pragma once
 
 #include <functional>

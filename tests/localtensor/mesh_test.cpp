@@ -1,4 +1,5 @@
-// Tests the text of mesh.h and group.h. tests/conformance compares the algebra with PyTorch's.
+// Tests the text of mesh.h and process_group.h. tests/conformance compares the algebra with
+// PyTorch's.
 #include "shardproof/localtensor/mesh/mesh.h"
 
 #include <gtest/gtest.h>

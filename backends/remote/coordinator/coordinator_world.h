@@ -4,9 +4,10 @@
 //
 // State: workers and their phases (hosts_), matched calls on their way to workers (events_,
 // groups_, under_way), places of puts in windows (landings_), a lost worker (loss_). One thread.
-// Its sources: coordinator_world.cpp (life of the world), coordinator_receive.cpp (messages of
-// workers), coordinator_schedule.cpp (commands to workers), communicator_setup.cpp (communicators,
-// windows), worker_loss.cpp (findings about a lost worker).
+// Its sources: coordinator_world.cpp (life of the world), coordinator_world_receive.cpp (messages
+// of workers), coordinator_world_schedule.cpp (commands to workers),
+// coordinator_world_communicators.cpp (communicators, windows), coordinator_world_loss.cpp
+// (findings about a lost worker).
 #pragma once
 
 #include <deque>

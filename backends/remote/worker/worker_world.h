@@ -4,8 +4,8 @@
 //
 // A command that moves contents fills moving_, starts the exchanges of the transport, and ends when
 // they are done (host) or launched (device). Further commands wait in orders_. One thread. Its
-// sources: worker_world.cpp (life, streams, commands, device, end), worker_exchanges.cpp
-// (collectives, messages, puts), communicator_setup.cpp (communicators, windows).
+// sources: worker_world.cpp (life, streams, commands, device, end), worker_world_exchanges.cpp
+// (collectives, messages, puts), coordinator_world_communicators.cpp (communicators, windows).
 #pragma once
 
 #include <deque>

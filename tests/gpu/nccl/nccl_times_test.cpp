@@ -48,7 +48,7 @@ TEST(NcclTimes, Bench_ReportsDeviceTimes_AndPredictions) {
   EXPECT_NE(ran.out.find("      11.02\n"), std::string::npos) << ran.out;  // the fake NCCL's value
 }
 
-// Whatever the environment sets, predictions use blocking communicators and calls non-blocking
+// Predictions ignore the environment: they use blocking communicators and calls non-blocking
 // ones.
 TEST(NcclTimes, Predictions_AnyEnvironment_AreEqual) {
   for (const std::string blocking : {"0", "1"}) {
