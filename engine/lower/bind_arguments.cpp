@@ -188,7 +188,7 @@ const std::vector<std::string>& special_verbs() {
       "broadcast",    "reduce",     "gather",     "scatter",        "barrier",    "send",
       "recv",         "put",        "signal",     "wait_signal",    "slot",       "wait",
       "sync",         "record",     "free",       "keep",           "copy_",      "check",
-      "grad"};
+      "grad",         "enter"};
   return verbs;
 }
 

@@ -16,6 +16,14 @@
 
 namespace shardproof {
 
+// Returns the words that backward= of a call may be; none: grad stops at the call.
+std::vector<std::string> backward_words(CollectiveKind kind);
+
+// Returns the shape of a collective's result. Throws Error(bad_input) if a dim does not divide.
+Dims result_shape(CollectiveKind kind, Dims shape, int dim, int dim2, int64_t n);
+// Returns the lanes that have a result: for reduce and gather, the root alone.
+Lanes lanes_with_result(const Collective& c, const Lanes& lanes);
+
 class RankLowerer : public Lowering {
  public:
   // `path`: JSON pointer of the listing.
@@ -109,9 +117,27 @@ class RankLowerer : public Lowering {
   bool shares(const Memory& memory, ValueId id, const Lanes& lanes) const;
   // Marks all names that share its memory as written by this line.
   void wrote(ValueId target);
+  // rank_lowerer_grad.cpp
+  // Emits the gradient by the input of calls from that by their result, on the current lanes.
+  using Backward = std::function<ValueId(ValueId)>;
+  // Returns the backward that a call states with backward=; null: grad stops at the call.
+  Backward backward_of(const Arguments& args, const std::vector<CallItem>& items, ValueId output);
+  Backward backward_reduce(const std::string& word, std::vector<CallItem> items, ValueId output);
+  // Emits calls of another kind on the groups, dims and roots of the items.
+  ValueId call_like(const std::vector<CallItem>& items, CollectiveKind kind, ValueId input);
+  ValueId exchange_back(const std::vector<CallItem>& items, ValueId input);
+  ValueId my_chunk(const std::vector<CallItem>& items, ValueId input);
+  ValueId at_root(const std::vector<CallItem>& items, ValueId input);
+  ValueId scaled(const std::vector<CallItem>& items, ValueId input);
+  ValueId for_holders(const std::vector<CallItem>& items, ValueId gradient, ValueId output);
+  ValueId emit_named(const char* op, Attrs attrs, std::vector<ValueId> inputs);
+  ValueId emit_infix(const char* symbol, ValueId a, ValueId b);
+  void record_call(const std::string& verb, ValueId input, ValueId output, Backward backward);
+  std::vector<ValueId> enter(const Expr& call);
   // Records on the tape that `source` was written into the target on the current lanes.
   void record_write(ValueId target, ValueId source);
-  void record_write_on(ValueId target, ValueId source, ValueId owner);
+  void record_write_on(TapeEntry write, ValueId target, std::vector<ValueId> sources,
+                       ValueId owner);
   // Returns the tape entries of the views and merges that lead from the owner of the memory to a
   // value, on the current lanes.
   std::vector<size_t> views_to(ValueId id, ValueId owner);

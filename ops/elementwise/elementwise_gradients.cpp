@@ -13,6 +13,7 @@ FormulaTerm times(Gradient& g, const FormulaTerm& derivative) {
 const std::vector<GradientRow>& unary_gradients() {
   static const std::vector<GradientRow> rows = {
       {"neg", [](Gradient& g) { return -g.dy(); }},
+      {"stop", nullptr, nullptr, Differentiable::no},
       {"exp", [](Gradient& g) { return times(g, g.y()); }},
       {"relu",
        [](Gradient& g) {

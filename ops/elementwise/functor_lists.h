@@ -15,7 +15,7 @@ namespace shardproof::functor {
 template <typename... F>
 struct List {};
 
-using PlainUnary = List<Neg, Conj, Abs, Sqrt, Rsqrt, Square, Reciprocal, Relu, Floor, Ceil, Round,
+using PlainUnary = List<Neg, Identity, Conj, Abs, Sqrt, Rsqrt, Square, Reciprocal, Relu, Floor, Ceil, Round,
                         Trunc, Sign, IsNan, IsInf, Frac, SignBit, LogicalNot, BitwiseNot>;
 using CurvedUnary =
     List<Exp, Log, Tanh, Erf, Sigmoid, Gelu, GeluTanh, Silu, Softplus, Expm1, Exp2, Log1p, Log2,

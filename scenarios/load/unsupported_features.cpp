@@ -9,7 +9,7 @@
 namespace shardproof {
 namespace {
 
-constexpr std::array<std::string_view, 5> kUnsupportedKeys = {"model", "train", "parallel", "data",
+constexpr std::array<std::string_view, 4> kUnsupportedKeys = {"model", "parallel", "data",
                                                               "resident"};
 constexpr std::array<std::string_view, 3> kUnsupportedExpectKeys = {"exposed", "bubble",
                                                                     "slowdown"};
