@@ -196,8 +196,8 @@ void OwnDtypeJudge::add_unequal(const ComparedValue& value, const std::vector<De
     replicas_ = explain_replicas({value.label, value.spec, value.global}, *apart);
 }
 
-// Where replicas hold the largest number and infinity, one rounding made the difference: the value
-// is imprecise.
+// A value of which one replica holds infinity and another the largest number is imprecise: one
+// rounding made the difference.
 void OwnDtypeJudge::add_torn(const ComparedValue& value, const std::vector<Deviation>& found,
                              const Tensor& expected) {
   const Spread spread = spread_of(found, stored_copies(ready_, value.spec), value.spec, expected,
