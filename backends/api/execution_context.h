@@ -1,6 +1,6 @@
-// Door: the execution context of a cohort, through which its host does everything outside its own
-// memory. Launcher: a backend, which starts worlds. Backends are the local simulation, MPI
-// processes, and GPUs with NCCL.
+// ExecutionContext: the streams, calls and work of one cohort. The host of the cohort does
+// everything outside its own memory through it. Backend: starts worlds. Backends are the local
+// simulation, MPI processes, and GPUs with NCCL.
 //
 // A context serves one cohort: some lanes that run one host program. The host issues work in
 // program order on named streams; the context decides when it runs. Buffers exist from issue on,

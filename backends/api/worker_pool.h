@@ -1,5 +1,5 @@
-// WorkerPool (Crew): the processes of a run over all its cases. WorldProcesses (Assembly): the same
-// processes within one world, as one of them sees it.
+// WorkerPool: the processes of a run over all its cases. Assembly: the same processes within one
+// world, seen from one of them.
 //
 // The hosts of ranks run in worker processes. One process without ranks, the coordinator, matches
 // their calls, compares values with the reference and writes the report. All processes go through

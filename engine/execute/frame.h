@@ -71,7 +71,7 @@ struct Executor::Frame {
                           std::span<const Block> inputs);
   // Adds one part on the lanes `on`; its input blocks stand in `op.inputs` from `first` on.
   void add_part(PendingOp& op, KnownOp& known, const Attrs& attrs, const Lanes& on, size_t first);
-  // Adds as many parts as the inputs have blocks on these lanes.
+  // Adds one part for each block of the inputs on these lanes.
   void add_parts(PendingOp& op, KnownOp& known, const LaneAttrs& entry, const Lanes& on);
   void run(PendingOp& op);
   bool run_kernels(PendingOp& op);  // false if a kernel threw an Error about its data

@@ -16,7 +16,7 @@ namespace shardproof {
 namespace {
 
 // True if a call needs no communication: its group has one rank, and the counts it sends are those
-// it receives. A call that the call matcher would refuse is submitted all the same.
+// it receives. A call that the call matcher would refuse is still submitted.
 bool is_no_call(const Call& call) {
   const Group& group = call.collective.group;
   return !is_point_to_point(call.collective.kind) && group.size() == 1 &&

@@ -14,7 +14,7 @@ void release_temporaries(SpmdProgram& program) {
       for (const std::vector<ValueId>* ids : {&effects.reads, &effects.writes})
         for (ValueId id : *ids)
           if (program.values[static_cast<size_t>(id)].bound.empty()) last[id] = i;
-      // A merge reads no memory, so it is no effect; it uses its parts all the same.
+      // A merge reads no memory, so it is no effect, but it uses its parts.
       if (const Merge* merge = std::get_if<Merge>(&listing.instrs[i].action))
         for (const auto& [lanes, id] : merge->parts)
           if (program.values[static_cast<size_t>(id)].bound.empty()) last[id] = i;

@@ -49,7 +49,8 @@ Box simplified(const Dims& shape, const Dims& source, const Dims& target, int64_
 }
 
 // Returns the bytes of the innermost dense row if it can be copied as one element, else 0. For rows
-// of 16 bytes, a loop of constant-size copies takes a third of the time of as many memcpy calls.
+// of 16 bytes, a loop of constant-size copies takes a third of the time of one memcpy call for each
+// row.
 int64_t short_row_bytes(const Box& box, int64_t element_bytes) {
   const int inner = box.shape.size() - 1;
   if (inner < 1 || box.source[inner] != element_bytes || box.target[inner] != element_bytes)
