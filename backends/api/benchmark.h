@@ -22,7 +22,7 @@ struct CollectiveBenchmark {
   Checking checking = Checking::reference;
 };
 
-// What one process has measured.
+// The measurement of one process.
 struct BenchmarkResult {
   double seconds = 0;                      // mean time of one repetition
   int64_t wrong = 0;                       // output elements that are wrong

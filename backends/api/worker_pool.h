@@ -39,8 +39,8 @@ struct Repetitions {
   enum class Pace : uint8_t { each, back_to_back };
   int warmup = 0, iterations = 1;
   Pace pace = Pace::each;
-  // In workers, pace `each`: called for each counted iteration, in order, after the last one. The
-  // contexts then return the times of that iteration. Null: not called.
+  // In workers, pace `each`: called for each counted iteration, in order, behind the last one or
+  // between two. The contexts then return the times of that iteration. Null: not called.
   std::function<void()> measured = {};
   // In workers: called after one more iteration, whose results lie in their buffers. Returns the
   // number of wrong elements. Null: there is no such iteration.

@@ -124,6 +124,7 @@ class WorkerWorld : public World, public Assembly {
   void await_idle();
   void add_span(const CallSequence::Step& step, Duration start, Duration end);
   void read_device_times();
+  void read_iterations(std::deque<Iteration>& counted, const std::function<void()>& measured);
   double time_each(const Repetitions& repetitions);
   BenchmarkResult time_together(const Repetitions& repetitions);
   bool stays_on_devices();

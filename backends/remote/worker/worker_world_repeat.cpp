@@ -18,6 +18,11 @@
 #include "shardproof/backends/remote/worker/worker_world.h"
 
 namespace shardproof {
+namespace {
+
+constexpr size_t kMaxStoredSpans = 1 << 20;
+
+}  // namespace
 
 std::optional<TicketTimes> WorkerWorld::repeated_times(Ticket ticket) const {
   if (ticket == kDone || ticket >= std::ssize(*read_)) return std::nullopt;
@@ -154,8 +159,18 @@ void WorkerWorld::read_device_times() {
 // --- pace each
 // ------------------------------------------------------------------------------------
 
+void WorkerWorld::read_iterations(std::deque<Iteration>& counted,
+                                  const std::function<void()>& measured) {
+  for (const Iteration& iteration : counted) {
+    read_ = &iteration;
+    measured();
+  }
+  read_ = nullptr;
+  counted.clear();
+}
+
 // Times are read behind the last iteration: the coordinator would compete with the next one for the
-// processor.
+// processor. So many iterations that their times fill the memory are read in between.
 double WorkerWorld::time_each(const Repetitions& repetitions) {
   std::deque<Iteration> counted;
   double seconds = 0;
@@ -175,13 +190,12 @@ double WorkerWorld::time_each(const Repetitions& repetitions) {
       span.start = span.start - start;
       span.end = span.end - start;
     }
-    if (repetitions.measured) counted.push_back(spans_);
+    if (!repetitions.measured) continue;
+    counted.push_back(spans_);
+    if (counted.size() * spans_.size() > kMaxStoredSpans)
+      read_iterations(counted, repetitions.measured);
   }
-  for (const Iteration& iteration : counted) {
-    read_ = &iteration;
-    repetitions.measured();
-  }
-  read_ = nullptr;
+  read_iterations(counted, repetitions.measured);
   return seconds / repetitions.iterations;
 }
 
