@@ -3,7 +3,8 @@
 // checks. Internal to the engine.
 //
 // rank_lowering.cpp emits instructions, rank_lowerer_calls.cpp collectives and messages,
-// rank_lowerer_arguments.cpp groups, peers, slots and waits, rank_lowerer_check.cpp checks.
+// rank_lowerer_arguments.cpp groups, peers, slots and waits, rank_lowerer_check.cpp checks,
+// rank_lowerer_grad.cpp what grad needs: writes in place, and the backward of calls.
 #pragma once
 
 #include <set>
@@ -47,6 +48,11 @@ class RankLowerer : public Lowering {
   TensorMeta meta_of(ValueId value) override;
   std::vector<Lanes> equal_shapes(const std::vector<ValueId>& values) override;
   std::vector<Lanes> equal_dtypes(const Statement& statement) override;
+  std::string name_of_value(ValueId id) const override { return value(id).bound; }
+  size_t instruction_count() const override { return listing_.instrs.size(); }
+  size_t value_count() const override { return into_.program.values.size(); }
+  void remove_dead(size_t first, const std::vector<ValueId>& results) override;
+  std::vector<ValueId> in_own_memory(std::vector<ValueId> values, size_t first) override;
 
  private:
   // The arguments of a verb that is no op, by position and key.
@@ -101,7 +107,14 @@ class RankLowerer : public Lowering {
   using Memory = std::vector<std::pair<Lanes, ValueId>>;
   Memory memory_of(ValueId id) const;
   bool shares(const Memory& memory, ValueId id, const Lanes& lanes) const;
-  void wrote(ValueId target);  // marks all names that share its memory as written by this line
+  // Marks all names that share its memory as written by this line.
+  void wrote(ValueId target);
+  // Records on the tape that `source` was written into the target on the current lanes.
+  void record_write(ValueId target, ValueId source);
+  void record_write_on(ValueId target, ValueId source, ValueId owner);
+  // Returns the tape entries of the views and merges that lead from the owner of the memory to a
+  // value, on the current lanes.
+  std::vector<size_t> views_to(ValueId id, ValueId owner);
   ValueId add_value(DType dtype, std::vector<LocalShape> shapes, Category category);
   Instr& add(Action action);
   void add_calls(std::vector<CallItem> items);  // submitted together, or added to an open group

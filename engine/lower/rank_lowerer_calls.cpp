@@ -135,7 +135,7 @@ std::vector<ValueId> RankLowerer::on_each_mesh(const Expr& call, CollectiveKind 
   if (!result) return {};
   const bool one = std::all_of(parts.begin(), parts.end(),
                                [&](const auto& part) { return part.second == *result; });
-  return {one ? *result : emit_merge(parts)};  // one: a call in place, or no part has a result
+  return {one ? *result : merge(parts)};  // one: a call in place, or no part has a result
 }
 
 std::vector<ValueId> RankLowerer::communicate(const Expr& call, CollectiveKind kind,

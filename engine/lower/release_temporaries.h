@@ -9,4 +9,8 @@ namespace shardproof {
 // it. O(instructions * log(values)).
 void release_temporaries(SpmdProgram& program);
 
+// Moves each Free behind the last instruction that uses the value. A gradient reads values whose
+// names were bound again since. O(instructions).
+void free_after_last_use(SpmdProgram& program);
+
 }  // namespace shardproof

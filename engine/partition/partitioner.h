@@ -47,6 +47,8 @@ class Partitioner {
   void run_local(const OpRecord& op, const GlobalInstr& instr);
   // Returns the declared specs of results that are states of the scenario; empty if none is.
   Targets state_specs(const GlobalInstr& instr) const;
+  Spec spec_like(const GlobalInstr& instr, const PlacedValue& value) const;
+  PlacedValue scale_parts(const PlacedValue& value, const GlobalInstr& instr, bool multiplied);
   Spec claimed_spec(const GlobalInstr& instr, const PlacedValue& value);
   void place(ValueId global, PlacedValue placed);
   // Frees the values that lost their names to this instruction or an earlier one, each after the

@@ -48,7 +48,13 @@ struct GlobalInstr {
   Attrs attrs;
   std::vector<ValueId> inputs, outputs;   // an absent optional input is kNoValue
   std::vector<PlacementText> placements;  // redistribute and claim only
-  std::string mesh;                       // redistribute(x, mesh=dec, ..); "": the mesh of x
+  // In place of `placements`: those of this value, for gradients. redistribute(g, like=x): where x
+  // is partial, g is replicated. kNoValue: none.
+  ValueId like = kNoValue;
+  // The placements are the dual of those of `like`: where x is partial (replicated), its gradient
+  // on the shards is replicated (partial).
+  bool dual = false;
+  std::string mesh;  // redistribute(x, mesh=dec, ..); "": the mesh of x
   // True inside `... as placements`: the op runs on local shards, and no redistribution is added.
   bool local = false;
   Origin origin;
