@@ -220,8 +220,7 @@ void Partitioner::run_redistribute(const GlobalInstr& instr) {
   place(instr.outputs[0], std::move(moved));
   // A report names a gradient that lies there already after the value, too.
   SpmdValue& made = result_.program.values[static_cast<size_t>(held)];
-  if (instr.like != kNoValue && !instr.dual && made.bound.empty())
-    made.global = instr.outputs[0];
+  if (instr.like != kNoValue && !instr.dual && made.bound.empty()) made.global = instr.outputs[0];
 }
 
 // Returns the placements of `like`, of which a gradient has no partial ones, or their dual.
