@@ -204,7 +204,10 @@ class GlobalLowering : public Lowering {
   }
 
   void record_move(TapeKind kind, ValueId from, ValueId to) {
-    if (tape_) tape_->record(tape_entry(kind), {from}, {to});
+    if (!tape_) return;
+    TapeEntry entry = tape_entry(kind);
+    entry.local = false;  // both make global values, inside `as` too
+    tape_->record(std::move(entry), {from}, {to});
   }
 
   // Emits a redistribution or a claim with the placements (or their dual) of another value.
