@@ -155,6 +155,7 @@ class GlobalLowering : public Lowering {
     return add_move(GlobalKind::claim, gradient, input, true);
   }
   bool set_local(bool local) override { return std::exchange(claiming_, local); }
+  void mark_recomputed(ValueId id) override { into_.recomputed.insert(id); }
   size_t instruction_count() const override { return into_.instrs.size(); }
   size_t value_count() const override { return into_.values.size(); }
   void remove_dead(size_t first, const std::vector<ValueId>& results) override {

@@ -25,6 +25,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -105,6 +106,8 @@ class Lowering {
   virtual std::vector<ValueId> in_own_memory(std::vector<ValueId> values, size_t /*first*/) {
     return values;
   }
+  // States that a value is computed again by grad, so that it need not be kept.
+  virtual void mark_recomputed(ValueId value) = 0;
   ValueId merge(const std::vector<std::pair<Lanes, ValueId>>& parts);
   void start_tape(const Listing& listing);  // records from here on if the listing calls grad
   TapeEntry tape_entry(TapeKind kind) const;
@@ -152,6 +155,7 @@ class Lowering {
                  size_t wanted);
   std::vector<ValueId> emit_composite(const OpRecord& op, const std::vector<LaneAttrs>& attrs,
                                       const std::vector<ValueId>& inputs, size_t wanted);
+  std::set<ValueId> read_recomputed(const std::vector<const Expr*>& written);
   ValueId seed_of(const Expr* with, ValueId of, const std::string& shown,
                   const SourceLocation& place);
   void check(const OpRecord& op, const std::vector<LaneAttrs>& attrs,

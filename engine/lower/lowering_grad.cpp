@@ -181,6 +181,38 @@ ValueId Lowering::seed_of(const Expr* with, ValueId of, const std::string& shown
   return emit(ops_.at("cast"), {{lanes_, Attrs{{"dtype", needed.dtype}}}}, {given}, 1).at(0);
 }
 
+// A value inside the line of a recomputed name is computed again with it.
+std::set<ValueId> Lowering::read_recomputed(const std::vector<const Expr*>& written) {
+  std::set<ValueId> recomputed;
+  std::vector<ValueId> open;
+  const auto maker_of = [&](ValueId value) -> const TapeEntry* {
+    const int maker = tape_->maker(tape_->present(value));
+    if (maker < 0 || tape_->entry(maker).kind != TapeKind::op) return nullptr;
+    return &tape_->entry(maker);
+  };
+  for (const Expr* expr : written) {
+    const ValueId value = is_number(*expr) ? kNoValue : lower_value(*expr);
+    if (value == kNoValue || expr->kind != ExprKind::name || maker_of(value) == nullptr)
+      fail(expr->place, fmt::format("recompute= takes names that ops have computed; {} is {}",
+                                    to_string(*expr),
+                                    expr->kind == ExprKind::name ? "kept anyway" : "no name"));
+    open.push_back(value);
+  }
+  while (!open.empty()) {
+    const ValueId value = open.back();
+    open.pop_back();
+    if (!recomputed.insert(value).second) continue;
+    mark_recomputed(value);
+    const TapeEntry* maker = maker_of(value);
+    for (const VersionId input : maker->inputs) {
+      if (input == kNoVersion) continue;
+      const ValueId inner = tape_->value(input);
+      if (name_of_value(inner).empty() && maker_of(inner) != nullptr) open.push_back(inner);
+    }
+  }
+  return recomputed;
+}
+
 std::vector<ValueId> Lowering::lower_grad(const Expr& call, size_t wanted) {
   SP_CHECK(tape_, "a listing that calls grad has no tape");
   if (wanted == 0) fail(call.place, "the result of grad is dropped; bind it to a name");
@@ -201,8 +233,7 @@ std::vector<ValueId> Lowering::lower_grad(const Expr& call, size_t wanted) {
   std::vector<GradientTarget> targets;
   for (const Expr* expr : written.targets)
     targets.push_back({tensor(*expr), to_string(*expr), expr->place});
-  std::set<ValueId> recomputed;
-  for (const Expr* expr : written.recomputed) recomputed.insert(tensor(*expr));
+  std::set<ValueId> recomputed = read_recomputed(written.recomputed);
   const size_t first = instruction_count();
   const size_t made = value_count();
   const ValueId seed = seed_of(written.with, of, shown, written.of->place);

@@ -57,6 +57,7 @@ class RankLowerer : public Lowering {
   std::vector<Lanes> equal_shapes(const std::vector<ValueId>& values) override;
   std::vector<Lanes> equal_dtypes(const Statement& statement) override;
   std::string name_of_value(ValueId id) const override { return value(id).bound; }
+  void mark_recomputed(ValueId id) override { into_.recomputed.insert(id); }
   size_t instruction_count() const override { return listing_.instrs.size(); }
   size_t value_count() const override { return into_.program.values.size(); }
   void remove_dead(size_t first, const std::vector<ValueId>& results) override;

@@ -505,7 +505,7 @@ RankProgram lower_ranks(const Job& job, const OpRegistry& ops) {
       throw error.inside(Where{"", entry.path, 0, 0});
     }
   }
-  free_after_last_use(result.program);
+  free_after_last_use(result.program, result.recomputed);
   release_temporaries(result.program);
   apply_keep_lifetimes(result.program);
   return result;

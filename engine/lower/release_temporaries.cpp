@@ -32,18 +32,26 @@ void release_temporaries(SpmdProgram& program) {
   }
 }
 
-void free_after_last_use(SpmdProgram& program) {
+void free_after_last_use(SpmdProgram& program, const std::set<ValueId>& recomputed) {
   for (SpmdListing& listing : program.listings) {
     std::map<ValueId, size_t> last;
     for (size_t i = 0; i < listing.instrs.size(); ++i)
       if (!std::holds_alternative<Free>(listing.instrs[i].action))
         for_each_use(listing.instrs[i], [&](ValueId id) { last[id] = i; });
     std::map<size_t, std::vector<Instr>> later;
+    for (const ValueId id : recomputed)
+      if (const auto used = last.find(id); used != last.end()) {
+        Instr& free = later[used->second].emplace_back(listing.instrs[used->second]);
+        free.releases.clear();
+        free.action = Free{id};
+      }
     std::vector<Instr> instrs;
     for (size_t i = 0; i < listing.instrs.size(); ++i) {
       Instr& instr = listing.instrs[i];
       const Free* free = std::get_if<Free>(&instr.action);
       const auto used = free != nullptr ? last.find(free->value) : last.end();
+      const bool again = free != nullptr && recomputed.contains(free->value);
+      if (again) continue;
       if (used != last.end() && used->second > i)
         later[used->second].push_back(std::move(instr));
       else

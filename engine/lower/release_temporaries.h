@@ -1,6 +1,8 @@
 // Releases values without a name after their last use, so that their memory can be used again.
 #pragma once
 
+#include <set>
+
 #include "shardproof/program/ir/spmd_program.h"
 
 namespace shardproof {
@@ -10,7 +12,8 @@ namespace shardproof {
 void release_temporaries(SpmdProgram& program);
 
 // Moves each Free behind the last instruction that uses the value. A gradient reads values whose
-// names were bound again since. O(instructions).
-void free_after_last_use(SpmdProgram& program);
+// names were bound again since. Adds a Free behind the last use of each value of `recomputed`.
+// O(instructions).
+void free_after_last_use(SpmdProgram& program, const std::set<ValueId>& recomputed);
 
 }  // namespace shardproof

@@ -216,7 +216,12 @@ void Partitioner::run_redistribute(const GlobalInstr& instr) {
     moved.spec = to;
     add(std::move(merge), mesh->ranks());
   }
+  const ValueId held = moved.id;
   place(instr.outputs[0], std::move(moved));
+  // A report names a gradient that lies there already after the value, too.
+  SpmdValue& made = result_.program.values[static_cast<size_t>(held)];
+  if (instr.like != kNoValue && !instr.dual && made.bound.empty())
+    made.global = instr.outputs[0];
 }
 
 // Returns the placements of `like`, of which a gradient has no partial ones, or their dual.
@@ -378,10 +383,17 @@ void Partitioner::free_rebound(const GlobalInstr& instr, size_t index) {
     if (old != bound_.end() && old->second != id) {
       const size_t last_use = last_use_[static_cast<size_t>(old->second)];
       const ValueId placed = result_.placed[static_cast<size_t>(old->second)];
-      if (placed != kNoValue) free_after_[std::max(last_use, index)].push_back(placed);
+      if (placed != kNoValue && !global_->recomputed.contains(old->second))
+        free_after_[std::max(last_use, index)].push_back(placed);
     }
     bound_[name] = id;
   }
+  for (const ValueId id : instr.outputs)
+    if (global_->recomputed.contains(id)) {
+      const ValueId placed = result_.placed[static_cast<size_t>(id)];
+      if (placed != kNoValue)
+        free_after_[std::max(last_use_[static_cast<size_t>(id)], index)].push_back(placed);
+    }
   for (const ValueId placed : free_after_[index]) {
     const SpmdValue& value = result_.program.values[static_cast<size_t>(placed)];
     Lanes lanes;
