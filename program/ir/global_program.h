@@ -1,4 +1,4 @@
-// GlobalProgram: the program as one device sees it. Pure values with global shapes, ops,
+// GlobalProgram: the program on whole tensors. Pure values with global shapes, ops,
 // redistributions and claims; loops are expanded.
 //
 // Value ids index `values`. Each id is bound once: a name that is bound again gets a new id.
