@@ -10,6 +10,8 @@
 #include "shardproof/localtensor/plan/planner.h"
 #include "shardproof/ops/core/torch_names.h"
 #include "shardproof/scenarios/model/topology.h"
+#include "shardproof/scenarios/record/write_file.h"
+#include "shardproof/scenarios/report/pictures.h"
 
 namespace shardproof {
 namespace {
@@ -24,6 +26,7 @@ po::options_description plan_options() {
       ("from", po::value<std::string>())         //
       ("to", po::value<std::string>())           //
       ("to-mesh", po::value<std::string>())      //
+      ("svg", po::value<std::string>())          //
       ("topology", po::value<std::string>());
   return options;
 }
@@ -71,6 +74,12 @@ std::string comparison(const PlannerResult& result, const Spec& from, const Spec
                      bytes_text(naive), result.states);
 }
 
+void write_picture(const std::string& path, const Plan& plan, const Spec& from) {
+  const std::string picture = plan_picture(plan, from);
+  if (picture.empty()) throw_bad_input("--svg: this plan has too many ranks or parts to draw");
+  write_whole_file(path, picture);
+}
+
 }  // namespace
 
 int plan_command(const CommandArguments& words, const Registries&) {
@@ -103,6 +112,7 @@ int plan_command(const CommandArguments& words, const Registries&) {
   for (size_t i = 0; i < result.plan.steps.size(); ++i)
     out += step_text(result.plan.steps[i], static_cast<int>(i) + 1, machine.get());
   if (result.plan.steps.empty()) out += "  nothing to do: every rank has what it needs\n";
+  if (given.count("svg")) write_picture(given["svg"].as<std::string>(), result.plan, from);
   print_out(out + comparison(result, from, to));
   return 0;
 }
@@ -118,6 +128,7 @@ Explains the cheapest redistribution between two placements of one tensor, step 
   --mesh MESH        dp=2,tp=4 or 2x4
   --from, --to       placements: by name of axis, where axes not named are R; or one for each axis
   --to-mesh MESH     mesh of the target if it is on other ranks: "tp=4 on 4-7"
+  --svg FILE         draw which ranks own what before the plan and after each step
   --topology TEXT    ideal, flat(latency='5 us', bandwidth='50 GB/s') or a .json file: prints times
                      and chooses the fastest plan (default: chooses the plan with the fewest bytes)
 )text";
