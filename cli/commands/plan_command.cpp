@@ -11,6 +11,8 @@
 #include "shardproof/localtensor/plan/planner.h"
 #include "shardproof/ops/core/torch_names.h"
 #include "shardproof/scenarios/model/topology.h"
+#include "shardproof/scenarios/record/write_file.h"
+#include "shardproof/scenarios/report/pictures.h"
 
 namespace shardproof {
 namespace {
@@ -26,6 +28,7 @@ po::options_description plan_options() {
       ("to", po::value<std::string>())           //
       ("to-mesh", po::value<std::string>())      //
       ("moves", po::value<std::string>())        //
+      ("svg", po::value<std::string>())          //
       ("topology", po::value<std::string>());
   return options;
 }
@@ -79,6 +82,12 @@ std::string comparison(const PlannerResult& result, const Spec& from, const Spec
   return sent + fmt::format("best of {} states, at most {} from optimal\n", result.states, gap);
 }
 
+void write_picture(const std::string& path, const Plan& plan, const Spec& from) {
+  const std::string picture = plan_picture(plan, from);
+  if (picture.empty()) throw_bad_input("--svg: this plan has too many ranks or parts to draw");
+  write_whole_file(path, picture);
+}
+
 }  // namespace
 
 int plan_command(const CommandArguments& words, const Registries&) {
@@ -114,6 +123,7 @@ int plan_command(const CommandArguments& words, const Registries&) {
   for (size_t i = 0; i < result.plan.steps.size(); ++i)
     out += step_text(result.plan.steps[i], static_cast<int>(i) + 1, machine.get());
   if (result.plan.steps.empty()) out += "  nothing to do: every rank has what it needs\n";
+  if (given.count("svg")) write_picture(given["svg"].as<std::string>(), result.plan, from);
   print_out(out + comparison(result, from, to, machine != nullptr));
   return 0;
 }
@@ -130,6 +140,7 @@ Explains the cheapest redistribution between two placements of one tensor, step 
   --from, --to       placements: by name of axis, where axes not named are R; or one for each axis
   --to-mesh MESH     mesh of the target if it is on other ranks: "tp=4 on 4-7"
   --moves MOVES      all (default) or collectives: named collectives alone, no exchange
+  --svg FILE         draw which ranks own what before the plan and after each step
   --topology TEXT    ideal, flat(latency='5 us', bandwidth='50 GB/s') or a .json file: prints times
                      and chooses the fastest plan (default: least bytes + 64 KiB a call)
 )text";
