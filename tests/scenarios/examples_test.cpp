@@ -97,7 +97,9 @@ TEST(Show, GlobalProgramsParseBack) {
       job.program = parse_listing(first.global_lines);
       const LoweredJob again = lower_job(job, registries());
       EXPECT_EQ(again.global_lines, first.global_lines);
-      if (!has_state(one.phases[0].job)) EXPECT_EQ(calls_of(again), calls_of(first));
+      if (!has_state(one.phases[0].job)) {
+        EXPECT_EQ(calls_of(again), calls_of(first));
+      }
       ++shown;
     }
   }
