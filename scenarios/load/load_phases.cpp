@@ -8,8 +8,8 @@
 #include "shardproof/program/value/names.h"
 #include "shardproof/scenarios/load/listing_names.h"
 #include "shardproof/scenarios/load/load_context.h"
-#include "shardproof/scenarios/load/train.h"
 #include "shardproof/scenarios/load/scenario_keys.h"
+#include "shardproof/scenarios/load/train.h"
 #include "shardproof/scenarios/load/unsupported_features.h"
 #include "shardproof/scenarios/model/topology.h"
 #include "shardproof/sim/analysis/mismatch.h"
@@ -266,16 +266,6 @@ void read_programs(const Section& section, const LoadContext& context, Phase& ph
   if (outputs) job.outputs = read_outputs(*outputs, context);
 }
 
-void read_training(const Section& section, const LoadContext& context, Phase& phase) {
-  const auto train = section.find("train");
-  if (!train) return;
-  if (!phase.job.program)
-    throw Error(ErrorKind::unsupported,
-                "\"train\" over rank programs is not supported by this version",
-                {"", train->path(), 0, 0});
-  add_training(*train, context, phase);
-}
-
 void read_machine(const Section& section, const LoadOptions& options, Job& job) {
   if (const auto topology = section.find("topology"))
     job.cost = topology->inside([&] { return parse_topology(topology->text(), options.folder); });
@@ -289,6 +279,16 @@ void read_machine(const Section& section, const LoadOptions& options, Job& job) 
       job.faults.push_back(reader.text());
     }
   if (const auto flag = section.find("explicit")) job.explicit_only = flag->flag();
+}
+
+void read_train(const Section& section, const LoadContext& context, Phase& phase) {
+  const auto train = section.find("train");
+  if (!train) return;
+  if (!phase.job.program)
+    throw Error(ErrorKind::unsupported,
+                "\"train\" over rank programs is not supported by this version",
+                {"", train->path(), 0, 0});
+  if (context.errors->empty()) add_training(*train, context, phase);
 }
 
 void read_expectation(const JsonReader& expect, const LoadContext& context, Phase& phase) {
@@ -331,8 +331,10 @@ Phase read_phase(const Section& section, LetTable& lets, const LoadOptions& opti
     job.inputs.push_back(std::move(tensor.input));
     phase.fills.push_back(std::move(tensor.fill));
   }
-  errors.attempt([&] { read_programs(section, context, phase); });
-  errors.attempt([&] { read_training(section, context, phase); });
+  errors.attempt([&] {
+    read_programs(section, context, phase);
+    read_train(section, context, phase);
+  });
   errors.attempt([&] { read_machine(section, options, job); });
   // Names that a failed part defines would be unknown below.
   if (errors.empty()) errors.attempt([&] { check_names(section, context, job); });

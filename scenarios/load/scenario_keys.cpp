@@ -24,6 +24,12 @@ const std::vector<std::string_view>& tensor_keys() {
   return kKeys;
 }
 
+const std::vector<std::string_view>& train_keys() {
+  static const std::vector<std::string_view> kKeys = {"loss",  "params", "optimizer", "steps",
+                                                      "fresh", "clip",   "accumulate"};
+  return kKeys;
+}
+
 const std::vector<std::string_view>& expect_keys() {
   static const std::vector<std::string_view> kKeys = {
       "verdict",     "findings", "undecided", "precision", "line",   "ranks",      "name",

@@ -38,6 +38,7 @@ TEST(Schema, Keys_AreThoseOfTheLoader) {
   EXPECT_EQ(keys_of(schema()), names_of(root_keys()));
   EXPECT_EQ(keys_of(parts.at("phase")), names_of(phase_keys()));
   EXPECT_EQ(keys_of(parts.at("tensor")), names_of(tensor_keys()));
+  EXPECT_EQ(keys_of(parts.at("train")), names_of(train_keys()));
   EXPECT_EQ(keys_of(parts.at("expect")), names_of(expect_keys()));
 }
 

@@ -75,10 +75,12 @@ def at(node, path):
 
 scenario, report = load_validator("scenario.json"), load_validator("report.json")
 
-# a21_bad_input and the like hold errors on purpose; they are listed by what they expect.
 for path in sorted(source.glob("scenarios/**/*.json")) + sorted(source.glob("tests/scenarios/*.json")):
+    document = read_jsonc(path)
+    if "model" in document:  # refused by this version
+        continue
     counts["scenarios"] += 1
-    check(scenario, read_jsonc(path), path.relative_to(source))
+    check(scenario, document, path.relative_to(source))
 
 good = read_jsonc(source / "scenarios/demo/planted_failure.json")
 for key, wrong in [("version", 2), ("mesh", 4), ("tensors", []), ("program", "y = x"),
