@@ -220,8 +220,7 @@ std::span<const int64_t> recv_counts(const Arrival& arrival) {
 
 std::optional<Finding> find_mismatch(const CollectiveInstance& meeting, const std::string& group) {
   if (!meeting.differs) {
-    const bool uneven =
-        has_counts(meeting.arrivals.front().submitted->call.collective.kind);
+    const bool uneven = has_counts(meeting.arrivals.front().submitted->call.collective.kind);
     return uneven ? find_uneven(meeting, group) : std::nullopt;
   }
   const std::vector<CallClass> classes = call_classes(meeting);
