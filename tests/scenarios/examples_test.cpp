@@ -42,7 +42,7 @@ std::string name_of(const testing::TestParamInfo<ScenarioPath>& info) {
 }
 
 std::vector<ScenarioPath> below(const std::string& folder) {
-  return find_scenarios(std::string(SHARDPROOF_SOURCE_DIR) + "/" + folder);
+  return find_scenarios(std::string(SHARDPROOF_SOURCE_DIR) + "/" + folder).paths;
 }
 
 bool is_known(const ScenarioPath& path) {
