@@ -215,12 +215,7 @@ void Partitioner::run_redistribute(const GlobalInstr& instr) {
     moved.spec = to;
     add(std::move(merge), to.mesh().ranks());
   }
-  const ValueId held = moved.id;
   place(instr.outputs[0], std::move(moved));
-  // A report names a gradient that lies there already after the value, too.
-  SpmdValue& made = result_.program.values[static_cast<size_t>(held)];
-  if (instr.like != kNoValue && !instr.dual && made.bound.empty())
-    made.global = instr.outputs[0];
 }
 
 // A report names a gradient that lies there already after the value, too. A share of a P(avg) is
