@@ -12,7 +12,7 @@
 #include "shardproof/engine/check/check.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/engine/run_global.h"
-#include "shardproof/tests/ops/run_op.h"
+#include "shardproof/engine/certify/op_instance.h"
 
 namespace shardproof::testing {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "shardproof/localtensor/base/rng.h"
 #include "shardproof/ops/core/run_single_device.h"
-#include "shardproof/tests/ops/run_op.h"
+#include "shardproof/engine/certify/op_instance.h"
 
 namespace shardproof::testing {
 namespace {

@@ -9,7 +9,7 @@
 #include "shardproof/ops/core/run_single_device.h"
 #include "shardproof/ops/reduction/reduce_kernel.h"
 #include "shardproof/tests/ops/agreement.h"
-#include "shardproof/tests/ops/run_op.h"
+#include "shardproof/engine/certify/op_instance.h"
 
 namespace shardproof::testing {
 namespace {

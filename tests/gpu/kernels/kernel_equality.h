@@ -8,7 +8,7 @@
 
 #include "shardproof/backends/cuda/device.h"
 #include "shardproof/ops/cuda/device_kernels.h"
-#include "shardproof/tests/ops/run_op.h"
+#include "shardproof/engine/certify/op_instance.h"
 
 namespace shardproof::testing {
 

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "shardproof/engine/certify/run_local.h"
 #include "shardproof/localtensor/tensor/local_tensor.h"
 #include "shardproof/ops/core/op.h"
-#include "shardproof/tests/ops/run_op.h"
 
-namespace shardproof::testing {
+namespace shardproof {
 
 // How an op runs on a mesh: the specs of its results, and what each rank needs.
 struct Placed {
@@ -55,4 +55,4 @@ class LowerByRules : public LowerBuilder {
   std::deque<Value> values_;  // a deque, because lowerings hold references to specs and metas
 };
 
-}  // namespace shardproof::testing
+}  // namespace shardproof

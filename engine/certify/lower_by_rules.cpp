@@ -1,10 +1,10 @@
 // Implements lower_by_rules.h.
-#include "shardproof/tests/ops/lower_by_rules.h"
+#include "shardproof/engine/certify/lower_by_rules.h"
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
 
-namespace shardproof::testing {
+namespace shardproof {
 namespace {
 
 // Returns the shard of an axis, from any input that it shards.
@@ -176,4 +176,4 @@ int LowerByRules::replicate_partials(int value) {
   return redistribute(value, placements);
 }
 
-}  // namespace shardproof::testing
+}  // namespace shardproof
