@@ -3,6 +3,8 @@
 // own; verbs of rank programs are refused.
 #include "shardproof/engine/lower/global_lowering.h"
 
+#include <set>
+
 #include "shardproof/engine/lower/bind_arguments.h"
 #include "shardproof/engine/lower/lowering.h"
 #include "shardproof/localtensor/base/error.h"
@@ -47,6 +49,8 @@ class GlobalLowering : public Lowering {
     instr.local = claiming_;
     instr.origin = origin();
     into_.instrs.push_back(std::move(instr));
+    if (!claiming_)
+      placed_by_op_.insert(into_.instrs.back().outputs.begin(), into_.instrs.back().outputs.end());
     return into_.instrs.back().outputs;
   }
 
@@ -136,6 +140,12 @@ class GlobalLowering : public Lowering {
   void named(ValueId id, const std::string& name) override {
     GlobalValue& value = into_.values[static_cast<size_t>(id)];
     if (value.name.empty()) value.name = name;
+    // `as` and redistribute state a placement themselves.
+    if (value.state_of != kNoValue || !placed_by_op_.contains(id)) return;
+    for (const ValueId input : into_.inputs)
+      if (const GlobalValue& state = into_.values[static_cast<size_t>(input)];
+          state.name == name && state.shape == value.shape)
+        value.state_of = input;
   }
   void unnamed(ValueId, const Lanes&) override {}
   std::vector<Lanes> equal_shapes(const std::vector<ValueId>&) override { return {lanes_}; }
@@ -203,6 +213,7 @@ class GlobalLowering : public Lowering {
   GlobalProgram& into_;
   bool is_truth_;
   bool claiming_ = false;
+  std::set<ValueId> placed_by_op_;  // results of ops with placements that a rule chooses
 };
 
 }  // namespace

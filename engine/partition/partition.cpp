@@ -156,8 +156,21 @@ void Partitioner::run_instr(const GlobalInstr& instr) {
       throw_bad_input(
           "expected a value with placements; write `as placements` on the line that makes it");
   }
-  const std::vector<PlacedValue> outputs = emit_op(op, instr.attrs, inputs);
+  const std::vector<PlacedValue> outputs = emit_op(op, instr.attrs, inputs, state_specs(instr));
   for (size_t i = 0; i < outputs.size(); ++i) place(instr.outputs[i], outputs[i]);
+}
+
+Partitioner::Targets Partitioner::state_specs(const GlobalInstr& instr) const {
+  Targets targets;
+  for (size_t o = 0; o < instr.outputs.size(); ++o) {
+    const GlobalValue& value = global_->values[static_cast<size_t>(instr.outputs[o])];
+    if (value.state_of == kNoValue) continue;
+    targets.resize(instr.outputs.size());
+    const Spec& declared = *values_[static_cast<size_t>(value.state_of)].spec;
+    targets[o].emplace(declared.mesh(), declared.placements(), value.shape, value.dtype,
+                       declared.order());
+  }
+  return targets;
 }
 
 void Partitioner::place(ValueId global, PlacedValue placed) {
@@ -320,17 +333,19 @@ void Partitioner::free_rebound(const GlobalInstr& instr, size_t index) {
     if (name.empty()) continue;
     const auto old = bound_.find(name);
     if (old != bound_.end() && old->second != id) {
-      const bool later = last_use_[static_cast<size_t>(old->second)] > index;
+      const size_t last_use = last_use_[static_cast<size_t>(old->second)];
       const ValueId placed = result_.placed[static_cast<size_t>(old->second)];
-      if (!later && placed != kNoValue) {
-        const SpmdValue& value = result_.program.values[static_cast<size_t>(placed)];
-        Lanes lanes;
-        for (const LocalShape& shape : value.shapes) lanes = lanes.unite(shape.lanes);
-        add(Free{placed}, lanes);
-      }
+      if (placed != kNoValue) free_after_[std::max(last_use, index)].push_back(placed);
     }
     bound_[name] = id;
   }
+  for (const ValueId placed : free_after_[index]) {
+    const SpmdValue& value = result_.program.values[static_cast<size_t>(placed)];
+    Lanes lanes;
+    for (const LocalShape& shape : value.shapes) lanes = lanes.unite(shape.lanes);
+    add(Free{placed}, lanes);
+  }
+  free_after_.erase(index);
 }
 
 Partitioned partition(const GlobalProgram& program, const Job& job, const OpRegistry& ops,

@@ -4,6 +4,8 @@
 // 2. The price of a choice is the price of the plans that bring its inputs there. An op that is
 //    lowered to other ops is emitted on trial, priced and rolled back.
 // 3. The cheapest choice wins; among equal prices the one that moves fewest inputs, then the first.
+//    The price of bringing a state of the scenario back to its declared placements counts too, so
+//    `w = w - g` with w as R and g as P(sum) reduces g and leaves w as it is.
 //    A choice that would turn a cut or replicated input into a partial one is not taken
 //    (makes_partials).
 //
@@ -43,6 +45,22 @@ std::optional<Price> Partitioner::price_of_inputs(const PartitionedCall& choice,
   return total;
 }
 
+bool Partitioner::add_price_of_targets(const PartitionedCall& choice, const Targets& targets,
+                                       const std::optional<Price>& at_most, Price& price,
+                                       int& changed) {
+  for (size_t o = 0; o < targets.size(); ++o) {
+    if (!targets[o] || choice.outputs[o] == *targets[o]) continue;
+    std::optional<Price> rest = at_most;
+    if (rest) rest->primary = rest->primary * (1 + 1e-12) - price.primary;
+    if (rest && rest->primary < 0) return false;
+    const PlannerResult* found = plans_.plan_within(choice.outputs[o], *targets[o], rest);
+    if (!found) return false;
+    price = price + found->price;
+    ++changed;
+  }
+  return true;
+}
+
 // The instructions of a lowering are not known before they are emitted, so they are emitted, priced
 // and rolled back.
 Price Partitioner::price_of_lowering(const OpRecord& op, const OpCall& call,
@@ -67,7 +85,8 @@ Price Partitioner::price_of_lowering(const OpRecord& op, const OpCall& call,
 }
 
 std::vector<PlacedValue> Partitioner::emit_op(const OpRecord& op, const Attrs& attrs,
-                                              const std::vector<PlacedValue>& inputs) {
+                                              const std::vector<PlacedValue>& inputs,
+                                              const Targets& targets) {
   const Mesh& mesh = mesh_of(inputs);
   OpCall call{&attrs, {}};
   for (const PlacedValue& input : inputs) call.inputs.push_back(input.meta);
@@ -90,6 +109,8 @@ std::vector<PlacedValue> Partitioner::emit_op(const OpRecord& op, const Attrs& a
         continue;
       if (choice.form == LocalExecution::lower_to_ops)
         std::get<0>(price) = price_of_lowering(op, call, outputs, inputs, choice);
+      if (!add_price_of_targets(choice, targets, limit, std::get<0>(price), std::get<1>(price)))
+        continue;
     } catch (const Error&) {
       continue;  // no plan to these placements, or the lowering refuses them
     }
@@ -99,7 +120,10 @@ std::vector<PlacedValue> Partitioner::emit_op(const OpRecord& op, const Attrs& a
     if (least == std::tuple<Price, int>()) break;  // no price is below 0
   }
   if (!best) throw_bad_input("{} has no legal placements for its inputs", op.name);
-  return emit_choice(op, call, outputs, inputs, *best);
+  std::vector<PlacedValue> results = emit_choice(op, call, outputs, inputs, *best);
+  for (size_t o = 0; o < targets.size(); ++o)
+    if (targets[o]) results[o] = redistribute(results[o], *targets[o], false);
+  return results;
 }
 
 const Mesh& Partitioner::default_mesh() const { return job_.meshes.at(0).second; }

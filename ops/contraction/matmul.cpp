@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "shardproof/ops/contraction/contraction.h"
+#include "shardproof/ops/contraction/product_gradients.h"
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
@@ -282,11 +283,13 @@ void add_matmul_ops(OpRegistry& ops) {
                      "matrix product; 1-d inputs are vectors, leading dims are a broadcast batch",
                      {params::tensor("input"), params::tensor("other")});
   matmul.infix = "@";
+  matmul.gradient = matmul_gradient();
   matmul.samples = matmul_samples;
   ops.add(std::move(matmul));
 
   OpRecord bmm = product_record({"bmm", bmm_product, 0, 1, -1, {0, 1}}, "batch of matrix products",
                                 {params::tensor("input"), params::tensor("mat2")});
+  bmm.gradient = matmul_gradient();
   bmm.samples = [] {
     return std::vector<Sample>{product_sample({{3, 4, 5}, {3, 5, 2}}),
                                product_sample({{4, 1, 3}, {4, 3, 6}}),
@@ -298,6 +301,7 @@ void add_matmul_ops(OpRegistry& ops) {
       {"addmm", addmm_product, 1, 2, 0, {0, 1, 2}}, "beta * input + alpha * (mat1 @ mat2)",
       {params::tensor("input"), params::tensor("mat1"), params::tensor("mat2"),
        params::number("beta", 1.0), params::number("alpha", 1.0)});
+  addmm.gradient = addmm_gradient();
   addmm.samples = [] {
     Attrs plain{{"beta", 1.0}, {"alpha", 1.0}}, scaled{{"beta", 0.5}, {"alpha", 2.0}};
     return std::vector<Sample>{product_sample({{7}, {5, 3}, {3, 7}}, DType::f32, plain),
@@ -309,6 +313,7 @@ void add_matmul_ops(OpRegistry& ops) {
   OpRecord linear = product_record(
       {"linear", linear_product, 0, 1, 2, {0, 1, 2}, 1}, "input @ weight.T + bias",
       {params::tensor("input"), params::tensor("weight"), params::optional_tensor("bias")});
+  linear.gradient = linear_gradient();
   linear.samples = [] {
     Sample bare = product_sample({{5, 3}, {6, 3}, {}});
     bare.inputs[2] = absent_input();

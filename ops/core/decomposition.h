@@ -49,6 +49,9 @@ inline FormulaTerm operator+(const Operand& a, const Operand& b) { return combin
 inline FormulaTerm operator-(const Operand& a, const Operand& b) { return combine("sub", a, b); }
 inline FormulaTerm operator*(const Operand& a, const Operand& b) { return combine("mul", a, b); }
 inline FormulaTerm operator/(const Operand& a, const Operand& b) { return combine("div", a, b); }
+inline FormulaTerm operator-(const FormulaTerm& a) {
+  return {a.builder, a.builder->op("neg", {}, {a.handle})};
+}
 inline FormulaTerm max_of(const Operand& a, const Operand& b) { return combine("maximum", a, b); }
 inline FormulaTerm min_of(const Operand& a, const Operand& b) { return combine("minimum", a, b); }
 

@@ -67,6 +67,12 @@ std::vector<int> OpRecord::expand(const OpCall& call, OpBuilder& builder) const 
   return decomposition->emit(call, builder);
 }
 
+const GradientRule* OpRecord::gradient_of(const OpCall& call) const {
+  const Decomposition* decomposition = decomposition_of(call);
+  const GradientRule& rule = decomposition ? decomposition->gradient : gradient;
+  return rule ? &rule : nullptr;
+}
+
 void OpRecord::fill_fallbacks(Attrs& attrs) const {
   for (const Param& param : params)
     if (!param.required && param.kind != ParamKind::optional_tensor &&

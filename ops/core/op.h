@@ -6,6 +6,7 @@
 //   kernel            prepare runs once for (attrs, dtypes, shapes); the kernel runs for many lanes
 //   rule              legal placements, and what each rank runs under them
 //   physics           cost (flops, bytes), samples for the law tests
+//   gradient          written as other ops, which bring their kernels and rules
 //
 // An op becomes other ops at two times; both write through an OpBuilder:
 //
@@ -77,12 +78,26 @@ struct Sample {
   Attrs attrs;
   std::vector<TensorMeta> inputs;
   std::vector<std::string> fills;  // one per input; empty: "ints" for each
+  // Says at which of these inputs the op has no derivative ("x == 0"); the law test then leaves
+  // finite differences out. Empty: it has one everywhere.
+  std::string kinks = {};
 };
+
+// Emits the gradient of one call and returns one handle for each input, of its shape and dtype.
+// kAbsent: the gradient is 0, or not wanted.
+using GradientRule = std::function<std::vector<int>(const OpCall&, GradientBuilder&)>;
+
+// yes: the record or its decompositions have a gradient. zero: the results are piecewise constant
+// (floor). no: the results are integers, bools or no function of the inputs (argmax, eq, randint).
+enum class Differentiable { yes, zero, no };
 
 // How a call is written as other ops (PyTorch: a decomposition).
 struct Decomposition {
   std::function<bool(const OpCall&)> when;  // null: applies to every call
   std::function<std::vector<int>(const OpCall&, OpBuilder&)> emit;
+  // Null: the gradient of these calls is that of the ops emitted. Set where that would be NaN
+  // although the function has a derivative (norm at 0), or would cost more.
+  GradientRule gradient = nullptr;
   bool applies(const OpCall& call) const { return !when || when(call); }
 };
 
@@ -113,6 +128,13 @@ struct OpRecord {
   // Decompositions of some or all calls, tested in this order; the first that applies decides.
   std::vector<Decomposition> decompositions;
   bool is_composite(const OpCall& call) const { return decomposition_of(call) != nullptr; }
+
+  Differentiable differentiable = Differentiable::yes;
+  // The gradient of calls that are not composite; ops/core/gradient.h builds it from formulas.
+  GradientRule gradient;
+  // Returns the gradient of this call as a whole; null if the gradient is that of the ops it is
+  // composed of, or if there is none.
+  const GradientRule* gradient_of(const OpCall& call) const;
   // Emits the decomposition that applies and returns the handles of its results. SP_CHECK: one
   // does.
   std::vector<int> expand(const OpCall& call, OpBuilder& builder) const;

@@ -1,7 +1,8 @@
 // Builders: the interface through which an op emits other ops. Decomposition
 // (OpRecord::decompositions) runs before anything else happens to the program. Lowering
 // (Rule::lower) runs where no rank can run the op alone on the shards that its inputs have.
-// ops/core/op.h states the sequence.
+// ops/core/op.h states the sequence. A gradient (OpRecord::gradient) is emitted where a program
+// differentiates the results of a call.
 //
 // Values are handles; their shapes and dtypes are global. A handle below 0 is an absent optional
 // input.
@@ -42,6 +43,16 @@ class LowerBuilder : public OpBuilder {
   virtual int redistribute(int value, const std::vector<Placement>& placements) = 0;
   virtual int replicate_partials(int value) = 0;  // axes with P become R; others stay
   virtual const Spec& spec(int value) = 0;
+};
+
+// The builder of OpRecord::gradient. Cotangents are gradients of a scalar (the loss) by the results
+// of the forward call.
+class GradientBuilder : public OpBuilder {
+ public:
+  virtual int output(int o) = 0;  // returns the handle of result o of the forward call
+  // Returns the gradient by result o, of the shape and dtype of that result; kAbsent: it is 0.
+  virtual int cotangent(int o) = 0;
+  virtual bool wanted(int i) = 0;  // false: nothing reads the gradient by input i
 };
 
 }  // namespace shardproof

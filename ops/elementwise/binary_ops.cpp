@@ -9,6 +9,7 @@
 #include "shardproof/ops/core/type_promotion.h"
 #include "shardproof/ops/elementwise/binary_functors.h"
 #include "shardproof/ops/elementwise/compare_functors.h"
+#include "shardproof/ops/elementwise/elementwise_gradients.h"
 #include "shardproof/ops/elementwise/elementwise_rule.h"
 #include "shardproof/ops/elementwise/float_pair_functors.h"
 #include "shardproof/ops/elementwise/partial_propagation.h"
@@ -246,6 +247,7 @@ void complete_binary(const BinaryRow& row, OpRecord& op) {
     };
   if (row.traits & kFloatPairs) require_float_input(op);
   if (row.add_forms) row.add_forms(op);
+  set_binary_gradient(op);
 }
 
 const OpTable<BinaryRow> kBinaryTable = {

@@ -20,6 +20,16 @@ struct Neg {
       return -x;
   }
 };
+struct Conj {
+  static constexpr unsigned kTypes = kAllTypes;
+  template <typename C>
+  static constexpr C apply(C x) {
+    if constexpr (kIsComplexType<C>)
+      return C{x.real(), -x.imag()};
+    else
+      return x;
+  }
+};
 struct Abs {
   static constexpr unsigned kTypes = kAllTypes;
   template <typename C>

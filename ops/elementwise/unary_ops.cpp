@@ -10,6 +10,7 @@
 #include "shardproof/ops/core/type_promotion.h"
 #include "shardproof/ops/elementwise/activation_functors.h"
 #include "shardproof/ops/elementwise/double_functors.h"
+#include "shardproof/ops/elementwise/elementwise_gradients.h"
 #include "shardproof/ops/elementwise/elementwise_rule.h"
 #include "shardproof/ops/elementwise/rounding_functors.h"
 #include "shardproof/ops/elementwise/unary_functors.h"
@@ -87,6 +88,8 @@ void take_beta(OpRecord& op) {
 
 const UnaryRow kUnaryRows[] = {
     {"neg", "-x", unary<functor::Neg>, UnaryResult::same, kLinear | kFalls},
+    {"conj", "complex conjugate; x itself if it is real", unary<functor::Conj>, UnaryResult::same,
+     kLinear},
     {"abs", "|x|", unary<functor::Abs>, UnaryResult::real, kProducts, "", kNoBool},
     {"exp", "e to the x", unary<functor::Exp>, UnaryResult::floating, kGrows},
     {"log", "natural logarithm", unary<functor::Log>, UnaryResult::floating, kGrowsFromMin,
@@ -229,6 +232,7 @@ void complete_unary(const UnaryRow& row, OpRecord& op) {
         refuse(row.name, call, "not defined for bool; cast it first");
     };
   if (row.add_forms) row.add_forms(op);
+  set_unary_gradient(op);
 }
 
 const OpTable<UnaryRow> kUnaryTable = {

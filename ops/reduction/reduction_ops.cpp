@@ -9,6 +9,7 @@
 #include "shardproof/ops/core/type_promotion.h"
 #include "shardproof/ops/elementwise/elementwise_rule.h"
 #include "shardproof/ops/reduction/reducers.h"
+#include "shardproof/ops/reduction/reduction_gradients.h"
 
 namespace shardproof {
 namespace {
@@ -168,7 +169,10 @@ OpCost fold_cost(const OpCall& call, const std::vector<TensorMeta>& outputs) {
                   out * static_cast<double>(size_of(outputs[0].dtype))};
 }
 
+FormulaTerm sum_gradient(Gradient& g) { return g.expanded(with_reduced_dims(g, g.dy())); }
+
 void complete_fold(const FoldRow& row, OpRecord& op) {
+  if (row.kind == FoldKind::sum) op.gradient = gradients({sum_gradient});
   if (row.kind == FoldKind::max || row.kind == FoldKind::min)
     op.check = [&row](const OpCall& call, const std::vector<const Number*>&) {
       if (!present(call, 1)) require_elements(row.name, call);

@@ -1,0 +1,83 @@
+// Implements product_gradients.h. With y = a @ b, the gradient by a is dy @ b.T and the gradient by
+// b is a.T @ dy. If one input lacks dims that y has, an einsum sums over them in the product: the
+// weight of x @ w with x [b, s, k] has the gradient einsum('abk,abn->kn', x, dy).
+#include "shardproof/ops/contraction/product_gradients.h"
+
+namespace shardproof {
+namespace {
+
+FormulaTerm transposed(Gradient& g, const FormulaTerm& x) { return g.op("t", {x}); }
+FormulaTerm product_of(Gradient& g, const FormulaTerm& a, const FormulaTerm& b) {
+  return g.op("matmul", {a, b});
+}
+FormulaTerm einsum_of(Gradient& g, const std::string& equation, const FormulaTerm& a,
+                      const FormulaTerm& b) {
+  return g.op("einsum", {a, b}, {{"equation", equation}});
+}
+
+// The letters of the dims of a matmul's tensors.
+struct MatmulLetters {
+  std::string a, b, y;
+};
+MatmulLetters matmul_letters(int dims_a, int dims_b) {
+  const int batch_a = std::max(dims_a - 2, 0), batch_b = std::max(dims_b - 2, 0);
+  const int batch = std::max(batch_a, batch_b);
+  const std::string all = letters(batch);
+  MatmulLetters found;
+  found.a = all.substr(static_cast<size_t>(batch - batch_a)) + (dims_a > 1 ? "mk" : "k");
+  found.b = all.substr(static_cast<size_t>(batch - batch_b)) + (dims_b > 1 ? "kn" : "k");
+  found.y = all + (dims_a > 1 ? "m" : "") + (dims_b > 1 ? "n" : "");
+  return found;
+}
+
+FormulaTerm matmul_by_a(Gradient& g) {
+  const FormulaTerm b = g.conj(g[1]);
+  const int dims_a = g[0].dims(), dims_b = b.dims();
+  if (dims_a == 1 && dims_b == 1) return g.dy() * b;
+  if (dims_a > 1 && dims_b > 1 && dims_a >= dims_b) return product_of(g, g.dy(), transposed(g, b));
+  const MatmulLetters names = matmul_letters(dims_a, dims_b);
+  return einsum_of(g, names.y + "," + names.b + "->" + names.a, g.dy(), b);
+}
+
+FormulaTerm matmul_by_b(Gradient& g) {
+  const FormulaTerm a = g.conj(g[0]);
+  const int dims_a = a.dims(), dims_b = g[1].dims();
+  if (dims_a == 1 && dims_b == 1) return g.dy() * a;
+  if (dims_a > 1 && dims_b > 1 && dims_a <= dims_b) return product_of(g, transposed(g, a), g.dy());
+  const MatmulLetters names = matmul_letters(dims_a, dims_b);
+  return einsum_of(g, names.a + "," + names.y + "->" + names.b, a, g.dy());
+}
+
+FormulaTerm linear_by_weight(Gradient& g) {
+  const FormulaTerm x = g.conj(g[0]);
+  if (x.dims() == 2) return product_of(g, transposed(g, g.dy()), x);
+  const std::string rows = letters(x.dims() - 1);
+  return einsum_of(g, rows + "n," + rows + "k->nk", g.dy(), x);
+}
+
+// The factor of a product with a bias, which is 1 unless the call states it.
+FormulaTerm scaled(Gradient& g, const char* factor, const FormulaTerm& x) {
+  const double value = g.call.attrs->has(factor) ? g.call.attrs->number(factor) : 1;
+  return value == 1 ? x : x * value;
+}
+
+}  // namespace
+
+GradientRule matmul_gradient() { return gradients({matmul_by_a, matmul_by_b}); }
+
+GradientRule linear_gradient() {
+  return gradients({[](Gradient& g) { return product_of(g, g.dy(), g.conj(g[1])); },
+                    linear_by_weight, [](Gradient& g) { return g.dy(); }});
+}
+
+GradientRule addmm_gradient() {
+  return gradients({[](Gradient& g) { return scaled(g, "beta", g.dy()); },
+                    [](Gradient& g) {
+                      return scaled(g, "alpha", product_of(g, g.dy(), transposed(g, g.conj(g[2]))));
+                    },
+                    [](Gradient& g) {
+                      return scaled(g, "alpha", product_of(g, transposed(g, g.conj(g[1])), g.dy()));
+                    }});
+}
+
+}  // namespace shardproof

@@ -1,0 +1,64 @@
+// Gradients: the derivative of an op, written as other ops (PyTorch: derivatives.yaml).
+//
+//   op.gradient = gradients({[](Gradient& g) { return g.dy() * g[1]; },    // mul: by x
+//                            [](Gradient& g) { return g.dy() * g[0]; }});  // by y
+//
+// Rules, costs and device kernels of a backward pass are those of the ops used. Complex inputs get
+// the conjugate Wirtinger derivative, as in torch: a descent direction of a real loss.
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "shardproof/ops/core/decomposition.h"
+
+namespace shardproof {
+
+// A formula that also reads results and their cotangents.
+class Gradient : public Formula {
+ public:
+  Gradient(const OpCall& call, GradientBuilder& builder)
+      : Formula("gradient", call, builder), builder_(builder) {}
+
+  FormulaTerm y(int o = 0) const { return {&builder_, builder_.output(o)}; }
+  // Returns the cotangent of result o; emits zeros if it is absent.
+  FormulaTerm dy(int o = 0) const;
+  bool has_dy(int o) const { return builder_.cotangent(o) != kAbsent; }
+  bool wanted(int i) const { return builder_.wanted(i); }
+  FormulaTerm none() const { return {&builder_, kAbsent}; }
+  // Repeats a term to the shape of input i.
+  FormulaTerm expanded(const FormulaTerm& x, int i = 0) const;
+  // Returns x, conjugated if it is complex.
+  FormulaTerm conj(const FormulaTerm& x) const;
+
+ private:
+  GradientBuilder& builder_;
+};
+
+// Returns the gradient by one input. Its shape may be that of any tensor that the input broadcasts
+// to, and its dtype a wider one: sum_to is applied to it.
+using InputGradient = std::function<FormulaTerm(Gradient&)>;
+// Returns one term for each input; those left out at the end are 0.
+using GradientBody = std::function<FormulaTerms(Gradient&)>;
+
+// Return the rule of an op. `gradients` calls the function of input i only if it is wanted; null:
+// the gradient by this input is 0. `gradient_together` is for gradients that share work.
+GradientRule gradients(std::vector<InputGradient> by_input);
+GradientRule gradient_together(GradientBody body);
+
+// Undoes broadcasting and promotion: sums `value` over the dims along which input i was repeated,
+// and casts it to the dtype of input i.
+int sum_to(GradientBuilder& builder, int value, int input);
+
+// One line of a table of gradients. A function returns the gradient by one input; null: it is 0.
+struct GradientRow {
+  std::string_view op;
+  FormulaTerm (*by_first)(Gradient&) = nullptr;
+  FormulaTerm (*by_second)(Gradient&) = nullptr;
+  Differentiable differentiable = Differentiable::yes;
+};
+// Sets `differentiable` and `gradient` from the row of this op, if there is one.
+void set_gradient(OpRecord& record, const std::vector<GradientRow>& rows);
+
+}  // namespace shardproof
