@@ -22,7 +22,7 @@ struct RuleOptions {
 // A claim that does not hold.
 struct WrongClaim {
   OpInstance instance;
-  Claim claim;
+  RuleClaim claim;
   ClaimAnswer answer;
 };
 
@@ -42,6 +42,6 @@ std::vector<Sample> samples_of_other_sizes(const OpRecord& record, const Sample&
 OpRuleReport check_rule(const OpRecord& record, const OpRegistry& ops, const RuleOptions& options);
 
 // Returns the draws of a call of one op. `reals` is the number of real draws.
-std::vector<Draw> draws_of_op(const OpInstance& instance, int reals, uint64_t seed);
+std::vector<RuleDraw> draws_of_op(const OpInstance& instance, int reals, uint64_t seed);
 
 }  // namespace shardproof

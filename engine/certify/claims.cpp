@@ -43,7 +43,7 @@ class ClaimLister {
         on_(on),
         outputs_(instance.record->infer(instance.call())) {}
 
-  std::vector<Claim> list() {
+  std::vector<RuleClaim> list() {
     std::vector<std::vector<Strategy>> rules;
     for (const MeshAxis& axis : on_.mesh.axes()) {
       rules.push_back(rule_.strategies ? rule_.strategies(instance_.call(), outputs_, axis.size)
@@ -71,7 +71,7 @@ class ClaimLister {
   }
 
   void add_strategies(const Chosen& chosen) {
-    Claim claim;
+    RuleClaim claim;
     try {
       for (size_t i = 0; i < instance_.inputs.size(); ++i) {
         std::vector<Placement> placements;
@@ -114,7 +114,7 @@ class ClaimLister {
 
   void add_placement(const std::vector<std::vector<Placement>>& options,
                      const std::vector<size_t>& pick) {
-    Claim claim;
+    RuleClaim claim;
     std::optional<std::vector<Spec>> outputs;
     try {
       const size_t axes = on_.cuts.size();
@@ -140,7 +140,7 @@ class ClaimLister {
   const Rule& rule_;
   const MeshChoice& on_;
   std::vector<TensorMeta> outputs_;
-  std::vector<Claim> claims_;
+  std::vector<RuleClaim> claims_;
 };
 
 int axes_that_place(const std::vector<Spec>& inputs) {
@@ -154,7 +154,7 @@ int axes_that_place(const std::vector<Spec>& inputs) {
 // Runs one claim on one draw.
 class ClaimRun {
  public:
-  ClaimRun(const Claim& claim, const Draw& draw, const OpRegistry& ops)
+  ClaimRun(const RuleClaim& claim, const RuleDraw& draw, const OpRegistry& ops)
       : claim_(claim), draw_(draw), ops_(ops) {
     for (size_t i = 0; i < claim.inputs.size(); ++i) {
       inputs_.push_back(slices_of(claim.inputs[i].with_dtype(draw.instance.inputs[i].dtype)));
@@ -214,7 +214,9 @@ class ClaimRun {
         draw_.instance.record->rule.lower(draw_.instance.call(), specs, builder);
     std::vector<LocalTensor> results;
     for (size_t i = 0; i < handles.size(); ++i) {
-      if (!(builder.spec(handles[i]) == outputs_[i]))
+      if (builder.has_replicated())
+        outputs_[i] = builder.spec(handles[i]);
+      else if (!(builder.spec(handles[i]) == outputs_[i]))
         throw_bad_input("lowered to {}, the strategy says {}", to_string(builder.spec(handles[i])),
                         to_string(outputs_[i]));
       results.push_back(builder.parts(handles[i]));
@@ -235,8 +237,8 @@ class ClaimRun {
     return largest;
   }
 
-  const Claim& claim_;
-  const Draw& draw_;
+  const RuleClaim& claim_;
+  const RuleDraw& draw_;
   const OpRegistry& ops_;
   std::vector<Slices> inputs_;
   std::vector<PlacedInput> placed_;
@@ -245,7 +247,7 @@ class ClaimRun {
 };
 
 // Returns the answer of one draw.
-ClaimAnswer answer_of(const Claim& claim, const Draw& draw, const OpRegistry& ops) {
+ClaimAnswer answer_of(const RuleClaim& claim, const RuleDraw& draw, const OpRegistry& ops) {
   ClaimAnswer answer;
   answer.draw = draw.kind;
   answer.seed = draw.seed;
@@ -282,14 +284,15 @@ ClaimAnswer answer_of(const Claim& claim, const Draw& draw, const OpRegistry& op
 
 }  // namespace
 
-std::vector<Claim> claims_of(const OpInstance& instance, const MeshChoice& on) {
+std::vector<RuleClaim> claims_of(const OpInstance& instance, const MeshChoice& on) {
   return ClaimLister(instance, on).list();
 }
 
-ClaimAnswer check_claim(const Claim& claim, const std::vector<Draw>& draws, const OpRegistry& ops) {
+ClaimAnswer check_claim(const RuleClaim& claim, const std::vector<RuleDraw>& draws,
+                        const OpRegistry& ops) {
   ClaimAnswer worst;
   bool any_holds = false;
-  for (const Draw& draw : draws) {
+  for (const RuleDraw& draw : draws) {
     if (!applies(draw, claim.inputs, claim.placed.outputs)) continue;
     ClaimAnswer answer = answer_of(claim, draw, ops);
     if (answer.kind == ClaimAnswer::Kind::wrong || answer.kind == ClaimAnswer::Kind::refused)

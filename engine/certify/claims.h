@@ -21,14 +21,14 @@ struct MeshChoice {
   std::vector<CutChoice> cuts;  // by axis
 };
 
-struct Claim {
+struct RuleClaim {
   std::vector<Spec> inputs;  // of an absent input: of no dims, replicated
   Placed placed;
 };
 
 // Returns each claim of the op's rule: every choice of a strategy or R for each axis, and for a
 // joint rule every choice of placements. The cuts of an axis are equal on all tensors.
-std::vector<Claim> claims_of(const OpInstance& instance, const MeshChoice& on);
+std::vector<RuleClaim> claims_of(const OpInstance& instance, const MeshChoice& on);
 
 // The answer about one claim.
 struct ClaimAnswer {
@@ -42,6 +42,7 @@ struct ClaimAnswer {
 };
 // Judges a claim on each draw that applies. Undecided: no draw applies, or all real draws are
 // unclear.
-ClaimAnswer check_claim(const Claim& claim, const std::vector<Draw>& draws, const OpRegistry& ops);
+ClaimAnswer check_claim(const RuleClaim& claim, const std::vector<RuleDraw>& draws,
+                        const OpRegistry& ops);
 
 }  // namespace shardproof

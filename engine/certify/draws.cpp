@@ -99,6 +99,7 @@ std::optional<OpInstance> in_integers(const OpInstance& instance) {
     if (!is_data(made, i)) continue;
     if (is_complex(made.inputs[i].dtype)) return std::nullopt;
     made.inputs[i].dtype = DType::i64;
+    made.fills[i] = "ints";
     any = true;
   }
   return any ? std::optional(made) : std::nullopt;
@@ -128,7 +129,7 @@ double movement_of(const Tensor& a, const Tensor& b) {
   return most;
 }
 
-void measure_movement(Draw& draw) {
+void measure_movement(RuleDraw& draw) {
   std::vector<Tensor> moved = draw.instance.tensors;
   const Rng rng(draw.seed, hash_text("moved"));
   bool any = false;
@@ -153,9 +154,9 @@ void measure_movement(Draw& draw) {
 }
 
 // Returns nullopt if one device fails on the draw, or gives floats for integers.
-std::optional<Draw> drawn(const OpInstance& instance, const ComputationFor& computation_for,
-                          DrawKind kind, uint64_t seed) {
-  Draw draw;
+std::optional<RuleDraw> drawn(const OpInstance& instance, const ComputationFor& computation_for,
+                              DrawKind kind, uint64_t seed) {
+  RuleDraw draw;
   draw.kind = kind;
   draw.seed = seed;
   draw.instance = instance;
@@ -201,7 +202,7 @@ bool is_integer_kind(DrawKind kind) {
   return kind == DrawKind::words || kind == DrawKind::ordered || kind == DrawKind::ties;
 }
 
-PartRange Draw::part_range() const {
+PartRange RuleDraw::part_range() const {
   if (kind == DrawKind::words) return PartRange::words;
   return kind == DrawKind::ordered || kind == DrawKind::ties ? PartRange::small : PartRange::real;
 }
@@ -220,11 +221,11 @@ double largest_of(const Tensor& tensor) {
   return largest;
 }
 
-std::vector<Draw> draws_of(const OpInstance& instance, const ComputationFor& computation_for,
-                           int reals, uint64_t seed) {
-  std::vector<Draw> draws;
+std::vector<RuleDraw> draws_of(const OpInstance& instance, const ComputationFor& computation_for,
+                               int reals, uint64_t seed) {
+  std::vector<RuleDraw> draws;
   const auto add = [&](const OpInstance& of, DrawKind kind, uint64_t number) {
-    if (std::optional<Draw> draw = drawn(of, computation_for, kind, seed + 1000 * number))
+    if (std::optional<RuleDraw> draw = drawn(of, computation_for, kind, seed + 1000 * number))
       draws.push_back(std::move(*draw));
   };
   if (const std::optional<OpInstance> integers = in_integers(instance)) {
@@ -247,7 +248,8 @@ std::vector<Draw> draws_of(const OpInstance& instance, const ComputationFor& com
   return draws;
 }
 
-bool applies(const Draw& draw, const std::vector<Spec>& inputs, const std::vector<Spec>& outputs) {
+bool applies(const RuleDraw& draw, const std::vector<Spec>& inputs,
+             const std::vector<Spec>& outputs) {
   std::vector<DType> given, made;
   for (const TensorMeta& meta : draw.instance.inputs) given.push_back(meta.dtype);
   for (const Tensor& output : draw.outputs) made.push_back(output.dtype);
@@ -258,7 +260,7 @@ bool applies(const Draw& draw, const std::vector<Spec>& inputs, const std::vecto
                       [](const Spec& spec) { return spec.has_partial(); });
 }
 
-Limits limits_of(const Draw& draw, size_t output, double parts) {
+Limits limits_of(const RuleDraw& draw, size_t output, double parts) {
   const Tensor& whole = draw.outputs[output];
   const double size = std::max({largest_of(whole), draw.largest_input, parts});
   double unit = unit_roundoff(whole.dtype);

@@ -32,7 +32,7 @@ namespace shardproof {
 enum class DrawKind : uint8_t { words, ordered, ties, real, special, own };
 bool is_integer_kind(DrawKind kind);  // words, ordered, ties
 
-struct Draw {
+struct RuleDraw {
   DrawKind kind = DrawKind::real;
   uint64_t seed = 0;
   Computation computation;
@@ -47,16 +47,17 @@ struct Draw {
 // Returns `reals` real draws and one of each other kind that the call has. A draw on which one
 // device fails is left out. `computation_for` returns what is computed for an instance.
 using ComputationFor = std::function<Computation(const OpInstance&)>;
-std::vector<Draw> draws_of(const OpInstance& instance, const ComputationFor& computation_for,
-                           int reals, uint64_t seed);
+std::vector<RuleDraw> draws_of(const OpInstance& instance, const ComputationFor& computation_for,
+                               int reals, uint64_t seed);
 
 // True if the placements are legal for the dtypes of the draw, and its kind applies to them.
-bool applies(const Draw& draw, const std::vector<Spec>& inputs, const std::vector<Spec>& outputs);
+bool applies(const RuleDraw& draw, const std::vector<Spec>& inputs,
+             const std::vector<Spec>& outputs);
 
 // Returns the limits for one output; `parts` is the largest absolute number of all parts. In f64:
 // 2^-40 of the size of the terms, and 1024 times that or the movement. Narrower floats: 16 and 64
 // roundings.
-Limits limits_of(const Draw& draw, size_t output, double parts);
+Limits limits_of(const RuleDraw& draw, size_t output, double parts);
 // Returns the largest finite absolute number of a tensor; 0 for integers.
 double largest_of(const Tensor& tensor);
 

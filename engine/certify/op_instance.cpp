@@ -116,4 +116,33 @@ std::optional<OpInstance> in_f64(const OpInstance& instance) {
   return wide;
 }
 
+std::string call_text(const OpInstance& instance, const std::vector<std::string>& names) {
+  std::string text = instance.record->name + "(";
+  size_t next = 0;
+  bool first = true;
+  const auto add = [&](const std::string& argument) {
+    text += (first ? "" : ", ") + argument;
+    first = false;
+  };
+  for (const Param& param : instance.record->params) {
+    if (param.kind == ParamKind::tensors) {
+      std::string list;
+      for (; next < instance.inputs.size(); ++next)
+        list += (list.empty() ? "" : ", ") + names[next];
+      add("[" + list + "]");
+    } else if (param.kind == ParamKind::tensor || param.kind == ParamKind::optional_tensor) {
+      const size_t i = next++;
+      if (i < instance.inputs.size() && !instance.inputs[i].absent)
+        add(param.required ? names[i] : param.name + "=" + names[i]);
+    } else {
+      const auto given = instance.attrs.values().find(param.name);
+      if (given == instance.attrs.values().end() || given->second == param.fallback ||
+          !instance.attrs.has(param.name))
+        continue;
+      add(fmt::format("{}={}", param.name, to_string(given->second)));
+    }
+  }
+  return text + ")";
+}
+
 }  // namespace shardproof

@@ -29,5 +29,8 @@ std::optional<OpInstance> in_f64(const OpInstance& instance);
 // Returns a tensor of "ints", "ints(0, 5)", "uniform(0.1, 1)", "normal(0, 1)", "bools", "ones",
 // "zeros" or "iota".
 Tensor filled_by(const std::string& fill, DType dtype, const Dims& shape, uint64_t seed);
+// Returns the call in the scenario language: "softmax(x0, dim=-1)". `names` has one name for each
+// input. Attributes that have their fallback are left out.
+std::string call_text(const OpInstance& instance, const std::vector<std::string>& names);
 
 }  // namespace shardproof

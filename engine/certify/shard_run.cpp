@@ -17,7 +17,8 @@ struct ShardGroup {
   std::vector<int> ranks;
 };
 
-std::vector<ShardGroup> groups_of(const Draw& draw, const std::vector<const Computation*>& by_rank,
+std::vector<ShardGroup> groups_of(const RuleDraw& draw,
+                                  const std::vector<const Computation*>& by_rank,
                                   const std::vector<Slices>& inputs, int ranks) {
   std::vector<ShardGroup> groups;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -75,7 +76,7 @@ void run_group(const ShardGroup& group, const std::vector<Slices>& inputs,
 
 }  // namespace
 
-PlacedInput place_input(const Draw& draw, size_t input, const Slices& slices) {
+PlacedInput place_input(const RuleDraw& draw, size_t input, const Slices& slices) {
   const Tensor& whole = draw.instance.tensors[input];
   PlacedInput placed;
   if (!slices.is_partial) {
@@ -113,7 +114,7 @@ LocalTensor local_tensor_of(const PlacedInput& placed, const Slices& slices) {
   return LocalTensor(std::move(blocks));
 }
 
-ShardResults run_on_shards(const Draw& draw, const std::vector<const Computation*>& by_rank,
+ShardResults run_on_shards(const RuleDraw& draw, const std::vector<const Computation*>& by_rank,
                            const std::vector<Slices>& inputs,
                            const std::vector<PlacedInput>& placed) {
   ShardResults results;
@@ -142,7 +143,7 @@ ShardResults results_of(const std::vector<LocalTensor>& values, int ranks) {
   return results;
 }
 
-Agreement judge_output(const Draw& draw, size_t output, const Slices& placed,
+Agreement judge_output(const RuleDraw& draw, size_t output, const Slices& placed,
                        const ShardResults& results, double largest_part, Disagreement* first) {
   const Tensor& whole = draw.outputs[output];
   for (int rank = 0; rank < placed.ranks(); ++rank) {

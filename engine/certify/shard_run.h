@@ -16,7 +16,7 @@ struct PlacedInput {
   double largest_part = 0;    // absolute
 };
 // Returns the parts of input `input` under its placements.
-PlacedInput place_input(const Draw& draw, size_t input, const Slices& slices);
+PlacedInput place_input(const RuleDraw& draw, size_t input, const Slices& slices);
 // Copies one rank's local contents, dense, to `target`.
 void copy_local(const PlacedInput& placed, const Slices& slices, int rank, std::byte* target);
 // Returns the input as a value on the ranks 0..n-1.
@@ -31,14 +31,14 @@ struct ShardResults {
 };
 // Runs `by_rank` (one computation for all ranks, or one each) on the shards. Ranks of equal local
 // shapes and computation run in one kernel call.
-ShardResults run_on_shards(const Draw& draw, const std::vector<const Computation*>& by_rank,
+ShardResults run_on_shards(const RuleDraw& draw, const std::vector<const Computation*>& by_rank,
                            const std::vector<Slices>& inputs,
                            const std::vector<PlacedInput>& placed);
 // Returns values that ranks 0..n-1 hold as results.
 ShardResults results_of(const std::vector<LocalTensor>& values, int ranks);
 
 // Judges one output: differs if a local shape is not that of the placement.
-Agreement judge_output(const Draw& draw, size_t output, const Slices& placed,
+Agreement judge_output(const RuleDraw& draw, size_t output, const Slices& placed,
                        const ShardResults& results, double largest_part, Disagreement* first);
 
 }  // namespace shardproof

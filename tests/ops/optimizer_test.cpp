@@ -4,9 +4,9 @@
 
 #include <cmath>
 
+#include "shardproof/engine/certify/op_instance.h"
 #include "shardproof/localtensor/base/rng.h"
 #include "shardproof/ops/core/run_single_device.h"
-#include "shardproof/engine/certify/op_instance.h"
 
 namespace shardproof::testing {
 namespace {
