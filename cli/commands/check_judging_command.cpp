@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "shardproof/cli/commands/command.h"
-#include "shardproof/cli/options/parse_options.h"
+#include "shardproof/cli/options/number_options.h"
 #include "shardproof/engine/generate/judging_counts.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/record/write_file.h"
@@ -38,31 +38,6 @@ po::options_description check_judging_options() {
   return options;
 }
 
-// Reads digits only: a parser that accepts a sign would read -1 as the largest number.
-uint64_t read_whole(const po::variables_map& given, const char* option, uint64_t fallback,
-                    uint64_t least, uint64_t most) {
-  if (!given.count(option)) return fallback;
-  const std::string text = given[option].as<std::string>();
-  uint64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, number);
-  if (read.ec != std::errc() || read.ptr != end || number < least || number > most)
-    throw_bad_input("--{}: expected a whole number from {} to {}, found \"{}\"", option, least,
-                    most, text);
-  return number;
-}
-
-double read_positive(const po::variables_map& given, const char* option, double most) {
-  const std::string text = given[option].as<std::string>();
-  double number = 0;
-  const char* const end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, number);
-  if (read.ec != std::errc() || read.ptr != end || !(number > 0) || number > most)
-    throw_bad_input("--{}: expected a number above 0, at most {}, found \"{}\"", option, most,
-                    text);
-  return number;
-}
-
 DType read_float(const std::string& text) {
   const std::optional<DType> dtype = parse_dtype(text);
   for (const DType known : {DType::f64, DType::f32, DType::bf16, DType::f16})
@@ -88,19 +63,19 @@ JudgingOptions read_options(const po::variables_map& given) {
     throw_bad_input("check-judging: expected options only, found \"{}\"",
                     given["word"].as<CommandArguments>().front());
   JudgingOptions options;
-  options.seed = read_whole(given, "seed", 0, 0, UINT64_MAX / 2);
-  options.honest = static_cast<int64_t>(read_whole(given, "programs", 1000, 0, kMaxPrograms));
-  options.planted = static_cast<int64_t>(read_whole(given, "planted", 10, 0, kMaxPrograms));
+  options.seed = whole_option(given, "seed", 0, 0, UINT64_MAX / 2);
+  options.honest = static_cast<int64_t>(whole_option(given, "programs", 1000, 0, kMaxPrograms));
+  options.planted = static_cast<int64_t>(whole_option(given, "planted", 10, 0, kMaxPrograms));
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-  options.threads = static_cast<int>(read_whole(given, "jobs", cores, 1, 1024));
+  options.threads = static_cast<int>(whole_option(given, "jobs", cores, 1, 1024));
   if (given.count("dtype")) options.programs.dtype = read_float(given["dtype"].as<std::string>());
   if (given.count("kind")) options.programs.kind = read_kind(given["kind"].as<std::string>());
   if (given.count("conditioning"))
     options.programs.conditioning = read_conditioning(given["conditioning"].as<std::string>());
-  if (given.count("size")) options.size = read_positive(given, "size", 1);
+  if (given.count("size")) options.size = positive_option(given, "size", 1);
   if (given.count("minutes")) {
     using Clock = std::chrono::steady_clock;
-    const std::chrono::duration<double> limit(60 * read_positive(given, "minutes", 1e6));
+    const std::chrono::duration<double> limit(60 * positive_option(given, "minutes", 1e6));
     options.may_go_on = [start = Clock::now(), limit] { return Clock::now() - start < limit; };
   }
   return options;

@@ -17,12 +17,13 @@ std::vector<HeldValue> run_global(const Job& job, const Registries& registries) 
   const GlobalProgram program = lower_one_device(job, registries.ops);
   const std::vector<Tensor> one = run_one_device(program, registries.ops, input_tensors(job));
   const Partitioned parts = partition(program, job, registries.ops);
-  std::map<ValueId, Tensor> held;
+  std::map<ValueId, LocalTensor> held;
   const auto make_probe = [&]() -> ProbeFunction {
     held.clear();
     return [&](ValueId id, const LocalTensor& value) {
-      const std::optional<Spec>& spec = parts.program.values[static_cast<size_t>(id)].spec;
-      if (spec) held[id] = assemble(value, *spec);
+      // Each cohort brings its own ranks.
+      const auto [found, added] = held.try_emplace(id, value);
+      if (!added) found->second = found->second.merged_with(value);
     };
   };
   const ValueFilter watched{[](ValueId) { return true; }, {}};
@@ -31,8 +32,10 @@ std::vector<HeldValue> run_global(const Job& job, const Registries& registries) 
   for (size_t id = 0; id < program.values.size(); ++id) {
     const GlobalValue& value = program.values[id];
     const auto found = held.find(parts.placed[id]);
-    if (!value.name.empty() && found != held.end())
-      values.push_back({value.name, value.origin.line, found->second, one[id]});
+    if (value.name.empty() || found == held.end()) continue;
+    const std::optional<Spec>& spec = parts.program.values[static_cast<size_t>(found->first)].spec;
+    if (spec)
+      values.push_back({value.name, value.origin.line, assemble(found->second, *spec), one[id]});
   }
   return values;
 }

@@ -4,11 +4,11 @@
 
 #include <cmath>
 
+#include "shardproof/engine/certify/op_instance.h"
 #include "shardproof/engine/lower/rank_lowering.h"
 #include "shardproof/engine/reference/f64_program.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/engine/run_global.h"
-#include "shardproof/tests/ops/run_op.h"
 
 namespace shardproof::testing {
 namespace {

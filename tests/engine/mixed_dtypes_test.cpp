@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "shardproof/engine/certify/op_instance.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/engine/run_global.h"
-#include "shardproof/tests/ops/run_op.h"
 
 namespace shardproof::testing {
 namespace {

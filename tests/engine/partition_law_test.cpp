@@ -9,10 +9,10 @@
 #include <random>
 #include <set>
 
+#include "shardproof/engine/certify/op_instance.h"
 #include "shardproof/engine/check/check.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/engine/run_global.h"
-#include "shardproof/tests/ops/run_op.h"
 
 namespace shardproof::testing {
 namespace {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "shardproof/engine/certify/op_instance.h"
 #include "shardproof/engine/compare/elements.h"
 #include "shardproof/engine/execute/run_program.h"
 #include "shardproof/engine/explain/provenance.h"
@@ -12,7 +13,6 @@
 #include "shardproof/engine/lower/rank_lowering.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/engine/run_global.h"
-#include "shardproof/tests/ops/run_op.h"
 
 namespace shardproof::testing {
 namespace {

@@ -1,7 +1,7 @@
 // Agreement: how tests compare two computations of one value.
 //
 //   bit-equal   integers, bools, and floats that no operation rounds; -0 equals +0, NaN equals NaN
-//   in f64      all floats in f64 (`in_f64` of run_op.h): differences below 2^-40 of a term
+//   in f64      all floats in f64 (`in_f64` of op_instance.h): differences below 2^-40 of a term
 //   own dtype   differences of a few units in the last place of the terms' size
 //
 // In f64 a rounding is 2^-53 of the rounded value, and two orders of some thousand additions differ

@@ -7,11 +7,11 @@
 #include <functional>
 #include <limits>
 
+#include "shardproof/engine/certify/op_instance.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/core/run_single_device.h"
 #include "shardproof/ops/core/type_promotion.h"
 #include "shardproof/ops/elementwise/float_math.h"
-#include "shardproof/tests/ops/run_op.h"
 
 namespace shardproof::testing {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
+#include "shardproof/engine/certify/op_instance.h"
 #include "shardproof/localtensor/base/rng.h"
 #include "shardproof/ops/core/run_single_device.h"
-#include "shardproof/tests/ops/run_op.h"
 
 namespace shardproof::testing {
 namespace {

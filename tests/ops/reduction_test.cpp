@@ -5,11 +5,11 @@
 #include <cmath>
 #include <limits>
 
+#include "shardproof/engine/certify/op_instance.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/core/run_single_device.h"
 #include "shardproof/ops/reduction/reduce_kernel.h"
 #include "shardproof/tests/ops/agreement.h"
-#include "shardproof/tests/ops/run_op.h"
 
 namespace shardproof::testing {
 namespace {

@@ -1,15 +1,14 @@
-// The law of rules (check_strategies.h) for all ops, samples, strategies and pairs of strategies on
-// two axes. It runs in the sample's own dtypes, and with all floats in f64, where only a wrong rule
-// differs by more than a rounding. Rules that are made wrong on purpose must fail.
+// The law of rules for all ops, in the short form of engine/certify/check_rules.h: the parts that
+// ranks compute from their shards make up what one device computes. Rules that are made wrong on
+// purpose must fail.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
-#include <iostream>
 
+#include "shardproof/engine/certify/check_rules.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/core/run_single_device.h"
 #include "shardproof/tests/ops/agreement.h"
-#include "shardproof/tests/ops/check_strategies.h"
 
 namespace shardproof::testing {
 namespace {
@@ -17,25 +16,15 @@ namespace {
 constexpr size_t kShownFailures = 10;
 constexpr uint64_t kSeed = 17;
 
-void check_meshes(StrategyChecker& checker, const OpInstance& instance) {
-  const Mesh two = Mesh::parse("a=2"), three = Mesh::parse("a=3"), four = Mesh::parse("a=2, b=2");
-  checker.check(instance, two, {{}});
-  checker.check(instance, two, {{2, {}}});
-  checker.check(instance, two, {{1, {1, 100}}});
-  checker.check(instance, three, {{}});
-  checker.check(instance, three, {{1, {0, 100, 0}}});
-  checker.check(instance, three, {{1, {2, 0, 100}}});
-  checker.check(instance, four, {{}, {}});
-  checker.check(instance, four, {{}, {2, {}}});
-}
-
-void check_samples(StrategyChecker& checker, const OpRecord& record) {
-  for (const Sample& sample : record.samples()) {
-    const OpInstance own = instance_of(record, sample, kSeed);
-    if (record.is_composite(own.call())) continue;
-    check_meshes(checker, own);
-    if (const auto wide = in_f64(own)) check_meshes(checker, *wide);
-  }
+std::string text_of(const WrongClaim& wrong) {
+  std::string text = wrong.instance.record->name + "(" + to_string(wrong.instance.attrs) + ")";
+  for (const Spec& spec : wrong.claim.inputs) text += "\n    in  " + to_string(spec);
+  for (const Spec& spec : wrong.claim.placed.outputs) text += "\n    out " + to_string(spec);
+  const Disagreement& first = wrong.answer.first;
+  text += fmt::format("\n    {} output {}, position {}: parts {} give {}, expected {}",
+                      wrong.answer.trouble, wrong.answer.output, first.position, first.parts,
+                      first.got, first.want);
+  return text;
 }
 
 double largest_input(const OpInstance& instance) {
@@ -51,19 +40,15 @@ TEST_P(StrategyLaws, EveryStrategy_PartsMakeUpTheWhole) {
   const OpRegistry ops = builtin_ops();
   const OpRecord& record = ops.at(GetParam());
   EXPECT_FALSE(record.samples().empty()) << "an op without samples is an op without laws";
-  StrategyChecker checker(ops, record);
-  const auto start = std::chrono::steady_clock::now();
-  check_samples(checker, record);
-  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-  RecordProperty("combos", std::to_string(checker.combos()));
-  std::cout << "  " << record.name << ": " << checker.combos() << " combinations, "
-            << static_cast<int64_t>(static_cast<double>(checker.combos()) / taken.count())
-            << " a second\n";
-  EXPECT_LE(checker.refused() * 20, checker.combos()) << "lowerings refused";
-  for (size_t i = 0; i < std::min(kShownFailures, checker.failures().size()); ++i)
-    ADD_FAILURE() << checker.failures()[i];
-  EXPECT_TRUE(checker.failures().empty())
-      << checker.failures().size() << " of " << checker.combos();
+  RuleOptions options;
+  options.is_short = true;
+  const OpRuleReport report = check_rule(record, ops, options);
+  RecordProperty("combinations", std::to_string(report.combinations));
+  EXPECT_LE(report.refused * 20, report.combinations) << "lowerings refused";
+  EXPECT_EQ(report.undecided, 0);
+  for (size_t i = 0; i < std::min(kShownFailures, report.wrong.size()); ++i)
+    ADD_FAILURE() << text_of(report.wrong[i]);
+  EXPECT_TRUE(report.wrong.empty()) << report.wrong.size() << " of " << report.combinations;
 }
 
 // One device computes the same in the sample's dtypes as in f64, except for rounding.
@@ -107,9 +92,10 @@ size_t failures_of(const std::string& name, const Sample& sample,
     for (Strategy& strategy : strategies) spoil(strategy);
     return strategies;
   };
-  StrategyChecker checker(ops, record);
-  check_meshes(checker, instance_of(record, sample, kSeed));
-  return checker.failures().size();
+  record.samples = [sample] { return std::vector<Sample>{sample}; };
+  RuleOptions options;
+  options.is_short = true;
+  return check_rule(record, ops, options).wrong.size();
 }
 
 void leave_as_it_is(Strategy&) {}
@@ -165,9 +151,10 @@ TEST(WrongRule, SumThatMissesALittle_IsFound) {
     };
     return kernel;
   };
-  StrategyChecker checker(ops, record);
-  check_meshes(checker, instance_of(record, sample, kSeed));
-  EXPECT_FALSE(checker.failures().empty());
+  record.samples = [sample] { return std::vector<Sample>{sample}; };
+  RuleOptions options;
+  options.is_short = true;
+  EXPECT_FALSE(check_rule(record, ops, options).wrong.empty());
 }
 
 }  // namespace

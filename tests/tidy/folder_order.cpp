@@ -28,9 +28,9 @@ const std::map<std::string, Folders>& folders_of_rooms() {
        {"core", "elementwise", "layout", "reduction", "contraction", "convolution", "optimizer",
         "random", "index", "sort", "row", "attention", "loss", "norm", "linalg", "cuda", "."}},
       {"engine",
-       {"job", "lower", "execute", "partition", "reference", "compare", "explain", "check",
-        "generate/forms", "generate"}},
-      {"scenarios", {"json", "model", "load", "record", "run", "report"}},
+       {"job", "lower", "execute", "partition", "reference", "certify", "compare", "explain",
+        "check", "generate/forms", "generate"}},
+      {"scenarios", {"json", "model", "load", "record", "rules", "run", "report"}},
       {"cli", {"base", "processes", "options", "commands", "."}},
   };
   return kFolders;

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "shardproof/backends/cuda/device.h"
+#include "shardproof/engine/certify/op_instance.h"
 #include "shardproof/ops/cuda/device_kernels.h"
-#include "shardproof/tests/ops/run_op.h"
 
 namespace shardproof::testing {
 

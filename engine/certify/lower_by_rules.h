@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "shardproof/engine/certify/run_local.h"
 #include "shardproof/localtensor/tensor/local_tensor.h"
 #include "shardproof/ops/core/op.h"
-#include "shardproof/tests/ops/run_op.h"
 
-namespace shardproof::testing {
+namespace shardproof {
 
 // How an op runs on a mesh: the specs of its results, and what each rank needs.
 struct Placed {
@@ -45,14 +45,19 @@ class LowerByRules : public LowerBuilder {
   const Spec& spec(int value) override { return at(value).spec; }
   const TensorMeta& meta(int value) override { return at(value).meta; }
   const LocalTensor& parts(int value) { return at(value).parts; }
+  // True if inputs of an op had to be replicated because no strategy takes them as they lie. Then
+  // results may have other placements than the strategy states, as in the partitioner.
+  bool has_replicated() const { return replicated_; }
 
  private:
   Value& at(int value) { return values_[static_cast<size_t>(value)]; }
   int add(Value value);
+  bool is_replicated(const std::vector<int>& inputs);
 
   const OpRegistry& ops_;
   Mesh mesh_;
+  bool replicated_ = false;
   std::deque<Value> values_;  // a deque, because lowerings hold references to specs and metas
 };
 
-}  // namespace shardproof::testing
+}  // namespace shardproof

@@ -1,122 +1,11 @@
-// Implements run_op.h.
-#include "shardproof/tests/ops/run_op.h"
+// Implements run_local.h.
+#include "shardproof/engine/certify/run_local.h"
 
 #include <map>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/localtensor/base/rng.h"
-#include "shardproof/ops/core/widen_op_call.h"
 
-namespace shardproof::testing {
-namespace {
-
-std::vector<double> fill_arguments(const std::string& fill) {
-  std::vector<double> numbers;
-  const size_t open = fill.find('(');
-  if (open == std::string::npos) return numbers;
-  size_t at = open + 1;
-  while (at < fill.size() && fill[at] != ')') {
-    size_t used = 0;
-    numbers.push_back(std::stod(fill.substr(at), &used));
-    at += used;
-    while (at < fill.size() && (fill[at] == ',' || fill[at] == ' ')) ++at;
-  }
-  return numbers;
-}
-
-double drawn(const std::string& kind, const std::vector<double>& numbers, DType dtype,
-             const Rng& rng, uint64_t i) {
-  if (kind == "uniform") return numbers[0] + (numbers[1] - numbers[0]) * rng.uniform(i);
-  if (kind == "normal") return numbers[0] + numbers[1] * rng.normal(i);
-  if (kind == "ones") return 1;
-  if (kind == "zeros") return 0;
-  if (kind == "iota") return static_cast<double>(i);
-  if (kind == "bools" || (kind == "ints" && dtype == DType::boolean))
-    return static_cast<double>(rng.integer(i, 0, 2));
-  SP_CHECK(kind == "ints", "fill {}", kind);
-  const int64_t low = dtype == DType::u8 ? 0 : -4, high = dtype == DType::u8 ? 9 : 5;
-  if (numbers.empty()) return static_cast<double>(rng.integer(i, low, high));
-  return static_cast<double>(
-      rng.integer(i, static_cast<int64_t>(numbers[0]), static_cast<int64_t>(numbers[1])));
-}
-
-}  // namespace
-
-Tensor filled_by(const std::string& fill, DType dtype, const Dims& shape, uint64_t seed) {
-  const std::string kind = fill.substr(0, fill.find('('));
-  const std::vector<double> numbers = fill_arguments(fill);
-  const Rng rng(seed, hash_text(kind));
-  std::vector<double> values(static_cast<size_t>(element_count(shape)));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = drawn(kind, numbers, dtype, rng, i);
-  return tensor_of(dtype, shape, values);
-}
-
-std::vector<const Tensor*> OpInstance::pointers() const {
-  std::vector<const Tensor*> list;
-  for (const Tensor& tensor : tensors) list.push_back(tensor.buffer ? &tensor : nullptr);
-  return list;
-}
-
-Attrs with_fallbacks(const OpRecord& record, Attrs attrs) {
-  record.fill_fallbacks(attrs);
-  return attrs;
-}
-
-OpInstance instance_of(const OpRecord& record, const Sample& sample, uint64_t seed) {
-  OpInstance instance;
-  instance.record = &record;
-  instance.attrs = with_fallbacks(record, sample.attrs);
-  instance.inputs = sample.inputs;
-  for (size_t i = 0; i < sample.inputs.size(); ++i) {
-    const TensorMeta& meta = sample.inputs[i];
-    const std::string fill =
-        i < sample.fills.size() && !sample.fills[i].empty() ? sample.fills[i] : "ints";
-    instance.tensors.push_back(meta.absent ? Tensor{}
-                                           : filled_by(fill, meta.dtype, meta.shape, seed + i));
-  }
-  return instance;
-}
-
-namespace {
-
-Tensor converted(const Tensor& tensor, DType to) {
-  if (!tensor.buffer || tensor.dtype == to) return tensor;
-  Tensor result = Tensor::empty(to, tensor.shape);
-  convert(tensor.data(), tensor.dtype, result.mutate(), to, tensor.elements());
-  return result;
-}
-
-void cast_input(OpInstance& instance, size_t input, DType to) {
-  instance.inputs[input].dtype = to;
-  instance.tensors[input] = converted(instance.tensors[input], to);
-}
-
-std::vector<DType> dtypes_of(const std::vector<TensorMeta>& metas) {
-  std::vector<DType> dtypes;
-  for (const TensorMeta& meta : metas) dtypes.push_back(meta.dtype);
-  return dtypes;
-}
-
-}  // namespace
-
-std::optional<OpInstance> in_f64(const OpInstance& instance) {
-  const OpRecord& op = *instance.record;
-  const std::vector<DType> own = dtypes_of(op.infer(instance.call()));
-  std::vector<DType> wanted;
-  for (const DType dtype : own) wanted.push_back(wider(dtype));
-  if (own == wanted) return std::nullopt;
-  OpInstance wide = instance;
-  wide.attrs = in_wider_floats(op, instance.call());
-  for (size_t i = 0; i < wide.inputs.size(); ++i)
-    if (!wide.inputs[i].absent) cast_input(wide, i, wider(wide.inputs[i].dtype));
-  const WideResult how = wide_result(op, wide.call(), wanted);
-  if (how.outputs) return std::nullopt;
-  if (!how.dtype.empty()) wide.attrs.set(how.dtype, DType::f64);
-  for (size_t i = 0; i < how.inputs.size(); ++i)
-    if (how.inputs[i]) cast_input(wide, i, DType::f64);
-  return wide;
-}
-
+namespace shardproof {
 namespace {
 
 // A group of ranks that run one kernel call.
@@ -283,4 +172,4 @@ std::vector<LocalTensor> run_local(const LocalCall& call) {
   return outputs;
 }
 
-}  // namespace shardproof::testing
+}  // namespace shardproof

@@ -1,10 +1,10 @@
 // Implements lower_by_rules.h.
-#include "shardproof/tests/ops/lower_by_rules.h"
+#include "shardproof/engine/certify/lower_by_rules.h"
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
 
-namespace shardproof::testing {
+namespace shardproof {
 namespace {
 
 // Returns the shard of an axis, from any input that it shards.
@@ -129,11 +129,22 @@ std::vector<int> LowerByRules::ops(const std::string& name, Attrs attrs, std::ve
   }
   const OpCall call{&all, local.metas};
   const std::vector<TensorMeta> outputs = record.infer(call);
-  const auto placed = place_as_they_lie(record, call, outputs, local.input_specs);
+  auto placed = place_as_they_lie(record, call, outputs, local.input_specs);
   if (!placed) {
-    std::string have;
-    for (const Spec& spec : local.input_specs) have += " " + to_string(spec);
-    throw_bad_input("lowering: {}({}) takes no inputs placed{}", name, to_string(all), have);
+    // The partitioner redistributes such inputs. Example: a cut dim of size 1 meets a replicated
+    // one.
+    replicated_ = true;
+    std::vector<int> whole;
+    for (const int i : inputs) {
+      if (i < 0) {
+        whole.push_back(i);
+        continue;
+      }
+      whole.push_back(
+          redistribute(i, std::vector<Placement>(static_cast<size_t>(mesh_.axis_count()), R())));
+    }
+    if (!is_replicated(inputs)) return this->ops(name, all, whole);
+    throw_bad_input("lowering: {}({}) takes no replicated inputs", name, to_string(all));
   }
   local.output_specs = placed->outputs;
   local.rank_attrs = placed->rank_attrs;
@@ -145,12 +156,19 @@ std::vector<int> LowerByRules::ops(const std::string& name, Attrs attrs, std::ve
     LowerByRules inner(ops_, mesh_, std::move(values));
     for (const int handle : record.rule.lower(call, local.input_specs, inner))
       made.push_back(add({inner.meta(handle), inner.spec(handle), inner.parts(handle)}));
+    replicated_ = replicated_ || inner.replicated_;
     return made;
   }
   const std::vector<LocalTensor> results = run_local(local);
   for (size_t i = 0; i < results.size(); ++i)
     made.push_back(add({outputs[i], placed->outputs[i], results[i]}));
   return made;
+}
+
+bool LowerByRules::is_replicated(const std::vector<int>& inputs) {
+  for (const int i : inputs)
+    if (i >= 0 && !at(i).spec.is_replicated()) return false;
+  return true;
 }
 
 int LowerByRules::number(Number value) {
@@ -176,4 +194,4 @@ int LowerByRules::replicate_partials(int value) {
   return redistribute(value, placements);
 }
 
-}  // namespace shardproof::testing
+}  // namespace shardproof

@@ -1,0 +1,196 @@
+// shardproof check-ops: judges sharding rules by brute force, those of the registry or those of a
+// table. Steps: read the options, list the work, judge it on several threads, shrink what is wrong,
+// print the table and write the reports.
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <map>
+#include <optional>
+#include <thread>
+
+#include "shardproof/cli/commands/command.h"
+#include "shardproof/cli/options/number_options.h"
+#include "shardproof/scenarios/load/load.h"
+#include "shardproof/scenarios/record/write_file.h"
+#include "shardproof/scenarios/rules/rule_report.h"
+#include "shardproof/scenarios/rules/rule_table.h"
+
+namespace shardproof {
+namespace {
+
+namespace po = boost::program_options;
+
+// Wrong rules of one op that are shrunk and shown; others of the op are counted.
+constexpr size_t kShrunkOfOneOp = 3;
+
+po::options_description check_ops_options() {
+  po::options_description options;
+  options.add_options()                        //
+      ("word", po::value<CommandArguments>())  //
+      ("op", po::value<CommandArguments>())    //
+      ("rules", po::value<std::string>())      //
+      ("row", po::value<std::string>())        //
+      ("strict", po::bool_switch())            //
+      ("short", po::bool_switch())             //
+      ("jobs", po::value<std::string>())       //
+      ("seed", po::value<std::string>())       //
+      ("json", po::value<std::string>())       //
+      ("junit", po::value<std::string>());
+  return options;
+}
+
+// Calls work(i) for 0..count-1 on several threads. Throws the first Error.
+void for_each_on_threads(size_t count, int threads, const std::function<void(size_t)>& work) {
+  std::atomic<size_t> next = 0;
+  std::vector<std::optional<Error>> errors(count);
+  const auto loop = [&] {
+    for (size_t i = next++; i < count; i = next++) {
+      try {
+        work(i);
+      } catch (const Error& error) {
+        errors[i] = error;
+      }
+    }
+  };
+  std::vector<std::thread> pool;
+  for (int i = 1; i < threads; ++i) pool.emplace_back(loop);
+  loop();
+  for (std::thread& thread : pool) thread.join();
+  for (const std::optional<Error>& error : errors)
+    if (error) throw Error(*error);
+}
+
+WrongRule shrunk(RuleCase rule, int line, ClaimAnswer answer, const OpRegistry& ops) {
+  WrongRule wrong{std::move(rule), {}, line, std::move(answer)};
+  wrong.smallest = wrong.rule;
+  try {
+    wrong.smallest = smallest_wrong_case(wrong.rule, ops);
+    const ClaimAnswer smaller = check_case(wrong.smallest, ops);
+    if (smaller.kind == ClaimAnswer::Kind::wrong) wrong.answer = smaller;
+  } catch (const Error&) {
+    // The call has no text in the language: the case is shown as it was found.
+  }
+  return wrong;
+}
+
+std::vector<const OpRecord*> chosen_ops(const po::variables_map& given, const OpRegistry& ops) {
+  if (!given.count("op")) return ops.all();
+  std::vector<const OpRecord*> chosen;
+  for (const std::string& name : given["op"].as<CommandArguments>())
+    chosen.push_back(&ops.at(name));
+  return chosen;
+}
+
+RuleReport check_registry(const po::variables_map& given, int threads, const OpRegistry& ops) {
+  const std::vector<const OpRecord*> chosen = chosen_ops(given, ops);
+  RuleOptions options;
+  options.is_short = given["short"].as<bool>();
+  options.seed = whole_option(given, "seed", options.seed, 0, UINT64_MAX / 2);
+  std::vector<OpRuleReport> reports(chosen.size());
+  std::vector<std::vector<WrongRule>> wrong(chosen.size());
+  for_each_on_threads(chosen.size(), threads, [&](size_t i) {
+    reports[i] = check_rule(*chosen[i], ops, options);
+    for (const WrongClaim& claim : reports[i].wrong)
+      if (wrong[i].size() < kShrunkOfOneOp)
+        wrong[i].push_back(shrunk(case_of(claim), 0, claim.answer, ops));
+  });
+  RuleReport report;
+  for (size_t i = 0; i < reports.size(); ++i) {
+    const OpRuleReport& of = reports[i];
+    if (of.combinations > 0)
+      report.ops.push_back({of.op, of.combinations, static_cast<int64_t>(of.wrong.size()),
+                            of.undecided, of.refused});
+    report.wrong.insert(report.wrong.end(), wrong[i].begin(), wrong[i].end());
+  }
+  return report;
+}
+
+RuleReport check_rows(const RuleTable& table, int threads, const OpRegistry& ops) {
+  std::vector<ClaimAnswer> answers(table.rows.size());
+  std::vector<std::optional<WrongRule>> wrong(table.rows.size());
+  for_each_on_threads(table.rows.size(), threads, [&](size_t i) {
+    const RuleRow& row = table.rows[i];
+    answers[i] = check_case(row.rule, ops);
+    if (answers[i].kind == ClaimAnswer::Kind::wrong)
+      wrong[i] = shrunk(row.rule, row.line, answers[i], ops);
+  });
+  std::map<std::string, OpRuleCounts> counts;
+  RuleReport report;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    OpRuleCounts& op = counts[table.rows[i].rule.op];
+    op.op = table.rows[i].rule.op;
+    ++op.checked;
+    op.wrong += answers[i].kind == ClaimAnswer::Kind::wrong;
+    op.undecided += answers[i].kind == ClaimAnswer::Kind::undecided;
+    if (wrong[i]) report.wrong.push_back(std::move(*wrong[i]));
+  }
+  for (const auto& [name, op] : counts) report.ops.push_back(op);
+  report.unknown = table.unknown;
+  return report;
+}
+
+}  // namespace
+
+int check_ops_command(const CommandArguments& words, const Registries& registries) {
+  const po::variables_map given = parse_words(words, check_ops_options(), "word");
+  if (given.count("word"))
+    throw_bad_input("check-ops: expected options only, found \"{}\"",
+                    given["word"].as<CommandArguments>().front());
+  if (given.count("rules") + given.count("row") + given.count("op") > 1)
+    throw_bad_input("check-ops: expected one of --op, --rules and --row");
+  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+  const int threads = static_cast<int>(whole_option(given, "jobs", cores, 1, 1024));
+  for (const char* option : {"json", "junit"})
+    if (given.count(option)) check_writable(given[option].as<std::string>());
+  RuleReport report;
+  if (given.count("row")) {
+    RuleTable table;
+    table.rows = {read_rule_row(given["row"].as<std::string>(), registries.ops)};
+    table.rows[0].line = 0;
+    report = check_rows(table, threads, registries.ops);
+  } else if (given.count("rules")) {
+    const std::string file = given["rules"].as<std::string>();
+    report = check_rows(
+        read_rule_table(file, read_file(file, file), registries.ops, given["strict"].as<bool>()),
+        threads, registries.ops);
+    report.table = file;
+  } else {
+    report = check_registry(given, threads, registries.ops);
+  }
+  if (given.count("json"))
+    write_whole_file(given["json"].as<std::string>(), rule_report_json(report, SHARDPROOF_VERSION));
+  if (given.count("junit"))
+    write_whole_file(given["junit"].as<std::string>(), rule_report_junit(report));
+  print_out(rule_report_text(report));
+  for (const OpRuleCounts& op : report.ops)
+    if (op.wrong > 0) return 1;
+  return 0;
+}
+
+std::string check_ops_help() {
+  return R"text(shardproof check-ops [options]
+
+Judges sharding rules by brute force: does each rank, computing on its shards, have what the rule says?
+Without --rules it judges the rules of all ops here, on samples of many sizes and on several meshes.
+
+  shardproof check-ops --op matmul
+  shardproof check-ops --rules torch_rules.jsonl --json report.json
+
+  --op NAME           rules of this op only (may be given several times)
+  --rules FILE        rules of a table: JSON lines, see docs/check_ops.md
+  --row JSON          one rule of a table, as reports print it
+  --strict            an unknown op in a table is an error
+  --short             fewer meshes, no other sizes
+  --seed S            seed of the numbers (default 17)
+  --jobs N            ops or rows at the same time (default: one for each core)
+  --json FILE         write the report as JSON
+  --junit FILE        write the report as JUnit XML
+
+Integer rules are exact. Floats are computed in f64: a result agrees within 2^-40 of its terms, or differs
+beyond what moved inputs explain; a rule with neither on any draw counts as undecided.
+
+Exit code: 0 if no rule is wrong, 1 if one is, 2 for bad input.
+)text";
+}
+
+}  // namespace shardproof

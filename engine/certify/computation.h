@@ -1,0 +1,65 @@
+// Computation: what a rank computes from its shards, independent of their shapes: one op with
+// attributes, or lines of a global program. compile() prepares the kernels for local shapes; the
+// result runs on many lanes side by side.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shardproof/ops/core/op.h"
+#include "shardproof/program/syntax/ast.h"
+
+namespace shardproof {
+
+// A straight line of kernels for fixed shapes.
+class LocalProgram {
+ public:
+  const std::vector<TensorMeta>& outputs() const { return outputs_; }
+  // Runs `lanes` lanes. `inputs` are dense; an absent input has no base. Returns the dense contents
+  // of each output, lane after lane. Throws what kernels throw for their data.
+  std::vector<std::vector<std::byte>> run(int64_t lanes, const std::vector<LaneView>& inputs,
+                                          const ShardInfo* shard = nullptr) const;
+
+ private:
+  friend class Computation;
+  struct Step {
+    Kernel kernel;
+    std::vector<int> inputs, outputs;  // values; -1: absent
+  };
+  int add_value(TensorMeta meta);
+  void add_step(const OpRecord& record, const Attrs& attrs, std::vector<int> inputs,
+                std::vector<int> outputs, size_t wanted);
+
+  std::vector<TensorMeta> values_;  // inputs first
+  std::vector<Tensor> constants_;   // by value; without a buffer: not a constant
+  std::vector<Step> steps_;
+  std::vector<int> results_;  // values
+  std::vector<TensorMeta> outputs_;
+};
+
+class Computation {
+ public:
+  // Requires a call that no decomposition applies to.
+  static Computation of_op(const OpRecord& record, Attrs attrs);
+  // Lines over the tensors x0, x1, .. that bind the names `outputs`. Throws Error(bad_input) with
+  // line and column if the text does not parse.
+  static Computation of_lines(const OpRegistry& ops, const std::vector<std::string>& lines,
+                              std::vector<std::string> outputs);
+
+  // Throws Error(bad_input) if the shapes or dtypes do not fit.
+  LocalProgram compile(const std::vector<TensorMeta>& inputs) const;
+  // Returns the value of each output on one device. Throws what compile() and run() throw.
+  std::vector<Tensor> run_whole(const std::vector<TensorMeta>& inputs,
+                                const std::vector<Tensor>& tensors) const;
+
+ private:
+  void compile_lines(LocalProgram& program, const std::vector<TensorMeta>& inputs) const;
+
+  const OpRecord* record_ = nullptr;  // null: lines
+  Attrs attrs_;
+  const OpRegistry* ops_ = nullptr;
+  Listing listing_;
+  std::vector<std::string> output_names_;
+};
+
+}  // namespace shardproof

@@ -1,0 +1,274 @@
+// Implements draws.h.
+#include "shardproof/engine/certify/draws.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/rng.h"
+
+namespace shardproof {
+namespace {
+
+constexpr double kAgreeShare = 0x1p-40;  // of the size of the terms, in f64
+constexpr double kDifferFactor = 1024;   // between agreement and difference
+constexpr double kMoved = 0x1p-44;       // relative movement of inputs
+
+// False for indices, masks and fills with a relation to other inputs (iota, ones, zeros).
+bool is_data(const OpInstance& instance, size_t input) {
+  const TensorMeta& meta = instance.inputs[input];
+  const std::string& fill = instance.fills[input];
+  if (meta.absent || meta.dtype == DType::boolean) return false;
+  if (is_integral(meta.dtype)) return fill == "ints" || fill.empty();
+  return fill != "iota" && fill != "ones" && fill != "zeros";
+}
+
+bool is_float_data(const OpInstance& instance, size_t input) {
+  return is_data(instance, input) && !is_integral(instance.inputs[input].dtype);
+}
+
+// Number `i` of an integer draw. Distinct: a permutation of 21-bit numbers by an odd factor.
+int64_t drawn_integer(DrawKind kind, const Rng& rng, uint64_t i) {
+  if (kind == DrawKind::words) return static_cast<int64_t>(rng.bits(i));
+  if (kind == DrawKind::ties) return rng.integer(i, -1, 3);
+  constexpr uint64_t kCount = uint64_t{1} << 21;
+  const uint64_t start = rng.bits(~uint64_t{0});
+  const uint64_t mixed = (start + i * 0x9E3779B1u) % kCount;
+  return static_cast<int64_t>(mixed) - static_cast<int64_t>(kCount / 2);
+}
+
+Tensor integer_tensor(DrawKind kind, const Dims& shape, uint64_t seed) {
+  Tensor tensor = Tensor::empty(DType::i64, shape);
+  const Rng rng(seed, hash_text("integers"));
+  std::byte* at = tensor.mutate();
+  for (int64_t i = 0, n = tensor.elements(); i < n; ++i)
+    store_i64(at + 8 * i, DType::i64, drawn_integer(kind, rng, static_cast<uint64_t>(i)));
+  return tensor;
+}
+
+// Returns numbers inside the domain of a sample: "ints" become fractions of the same range.
+std::string real_fill(const std::string& fill) {
+  return fill == "ints" || fill.empty() ? "uniform(-4, 4)" : fill;
+}
+
+Tensor complex_tensor(const Dims& shape, uint64_t seed) {
+  Tensor tensor = Tensor::empty(DType::c128, shape);
+  const Rng rng(seed, hash_text("complex"));
+  std::byte* at = tensor.mutate();
+  for (int64_t i = 0, n = 2 * tensor.elements(); i < n; ++i)
+    store_f64(at + 8 * i, DType::f64, rng.uniform(static_cast<uint64_t>(i)) * 4 - 2);
+  return tensor;
+}
+
+void put_special(Tensor& tensor, uint64_t seed) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double kSpecial[] = {std::nan(""), kInfinity, -kInfinity, -0.0};
+  const Rng rng(seed, hash_text("special"));
+  std::byte* at = tensor.mutate();
+  for (int64_t i = 0, n = tensor.elements(); i < n; ++i)
+    if (rng.integer(static_cast<uint64_t>(i), 0, 3) == 0)
+      store_f64(at + 8 * i, DType::f64, kSpecial[rng.bits(static_cast<uint64_t>(n + i)) % 4]);
+}
+
+Tensor drawn_input(const OpInstance& instance, size_t input, DrawKind kind, uint64_t seed) {
+  const TensorMeta& meta = instance.inputs[input];
+  const std::string& fill = instance.fills[input];
+  if (!is_data(instance, input)) return filled_by(fill, meta.dtype, meta.shape, seed);
+  if (meta.dtype == DType::i64 && is_integer_kind(kind))
+    return integer_tensor(kind, meta.shape, seed);
+  if (meta.dtype == DType::c128) return complex_tensor(meta.shape, seed);
+  if (is_complex(meta.dtype)) {
+    Tensor narrow = Tensor::empty(meta.dtype, meta.shape);
+    convert(complex_tensor(meta.shape, seed).data(), DType::c128, narrow.mutate(), meta.dtype,
+            narrow.elements());
+    return narrow;
+  }
+  if (!is_floating(meta.dtype)) return filled_by(fill, meta.dtype, meta.shape, seed);
+  Tensor tensor = filled_by(real_fill(fill), meta.dtype, meta.shape, seed);
+  if (kind == DrawKind::special && meta.dtype == DType::f64) put_special(tensor, seed);
+  return tensor;
+}
+
+// Returns the instance with i64 in place of all numbers, or nullopt if a result would not be an
+// integer where it was a number.
+std::optional<OpInstance> in_integers(const OpInstance& instance) {
+  OpInstance made = instance;
+  bool any = false;
+  for (size_t i = 0; i < made.inputs.size(); ++i) {
+    if (!is_data(made, i)) continue;
+    if (is_complex(made.inputs[i].dtype)) return std::nullopt;
+    made.inputs[i].dtype = DType::i64;
+    made.fills[i] = "ints";
+    any = true;
+  }
+  return any ? std::optional(made) : std::nullopt;
+}
+
+// Returns the instance with f64 and c128 in place of other floats.
+OpInstance in_reals(const OpInstance& instance) {
+  if (instance.record)
+    if (const std::optional<OpInstance> wide = in_f64(instance)) return *wide;
+  OpInstance wide = instance;  // in_f64 leaves an op alone whose results have the same dtypes
+  for (size_t i = 0; i < wide.inputs.size(); ++i)
+    if (is_float_data(wide, i))
+      wide.inputs[i].dtype = is_complex(wide.inputs[i].dtype) ? DType::c128 : DType::f64;
+  return wide;
+}
+
+double movement_of(const Tensor& a, const Tensor& b) {
+  const bool is_pair = is_complex(a.dtype);
+  const int64_t count = a.elements() * (is_pair ? 2 : 1), bytes = size_of(a.dtype) / (1 + is_pair);
+  const DType number = !is_pair ? a.dtype : a.dtype == DType::c64 ? DType::f32 : DType::f64;
+  double most = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const double moved =
+        std::fabs(load_f64(a.data() + i * bytes, number) - load_f64(b.data() + i * bytes, number));
+    if (std::isfinite(moved)) most = std::max(most, moved);
+  }
+  return most;
+}
+
+void measure_movement(RuleDraw& draw) {
+  std::vector<Tensor> moved = draw.instance.tensors;
+  const Rng rng(draw.seed, hash_text("moved"));
+  bool any = false;
+  for (size_t i = 0; i < moved.size(); ++i) {
+    if (!moved[i].buffer || moved[i].dtype != DType::f64) continue;
+    moved[i] = Tensor::empty(DType::f64, moved[i].shape);
+    any = true;
+    for (int64_t k = 0, n = moved[i].elements(); k < n; ++k) {
+      const double x = load_f64(draw.instance.tensors[i].data() + 8 * k, DType::f64);
+      const double step = rng.uniform(static_cast<uint64_t>(k)) * 2 - 1;
+      store_f64(moved[i].mutate() + 8 * k, DType::f64, x * (1 + kMoved * step));
+    }
+  }
+  if (!any) return;
+  try {
+    const std::vector<Tensor> outputs = draw.computation.run_whole(draw.instance.inputs, moved);
+    for (size_t i = 0; i < outputs.size(); ++i)
+      draw.movement[i] = movement_of(outputs[i], draw.outputs[i]);
+  } catch (const Error&) {
+    // The moved inputs leave the domain: the movement is not known, and 0 is the strictest.
+  }
+}
+
+// Returns nullopt if one device fails on the draw, or gives floats for integers.
+std::optional<RuleDraw> drawn(const OpInstance& instance, const ComputationFor& computation_for,
+                              DrawKind kind, uint64_t seed) {
+  RuleDraw draw;
+  draw.kind = kind;
+  draw.seed = seed;
+  draw.instance = instance;
+  try {
+    for (size_t i = 0; i < instance.inputs.size(); ++i) {
+      if (instance.inputs[i].absent) continue;
+      draw.instance.tensors[i] = drawn_input(instance, i, kind, seed + 7 * i);
+      draw.largest_input = std::max(draw.largest_input, largest_of(draw.instance.tensors[i]));
+    }
+    draw.computation = computation_for(draw.instance);
+    draw.outputs = draw.computation.run_whole(draw.instance.inputs, draw.instance.tensors);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  const bool integers = is_integer_kind(kind);
+  for (const Tensor& output : draw.outputs)
+    if (integers && (is_floating(output.dtype) || is_complex(output.dtype))) return std::nullopt;
+  draw.movement.assign(draw.outputs.size(), 0);
+  if (!integers) measure_movement(draw);
+  return draw;
+}
+
+bool orders(const std::vector<Spec>& specs) {
+  for (const Spec& spec : specs)
+    for (const Placement& p : spec.placements())
+      if (p.is_partial() &&
+          (p.partial().reduction.op == ReduceOp::min || p.partial().reduction.op == ReduceOp::max))
+        return true;
+  return false;
+}
+
+bool allowed(const std::vector<Spec>& specs, const std::vector<DType>& dtypes) {
+  for (size_t i = 0; i < specs.size(); ++i)
+    for (const Placement& p : specs[i].placements())
+      if (p.is_partial() && !is_reduction_allowed(p.partial().reduction.op, dtypes[i]))
+        return false;
+  return true;
+}
+
+}  // namespace
+
+bool is_integer_kind(DrawKind kind) {
+  return kind == DrawKind::words || kind == DrawKind::ordered || kind == DrawKind::ties;
+}
+
+PartRange RuleDraw::part_range() const {
+  if (kind == DrawKind::words) return PartRange::words;
+  return kind == DrawKind::ordered || kind == DrawKind::ties ? PartRange::small : PartRange::real;
+}
+
+double largest_of(const Tensor& tensor) {
+  if (!tensor.buffer) return 0;
+  const bool is_pair = is_complex(tensor.dtype);
+  if (!is_floating(tensor.dtype) && !is_pair) return 0;
+  const DType number =
+      !is_pair ? tensor.dtype : (tensor.dtype == DType::c64 ? DType::f32 : DType::f64);
+  double largest = 0;
+  for (int64_t i = 0, n = tensor.elements() * (is_pair ? 2 : 1); i < n; ++i) {
+    const double x = std::fabs(load_f64(tensor.data() + i * size_of(number), number));
+    if (std::isfinite(x)) largest = std::max(largest, x);
+  }
+  return largest;
+}
+
+std::vector<RuleDraw> draws_of(const OpInstance& instance, const ComputationFor& computation_for,
+                               int reals, uint64_t seed) {
+  std::vector<RuleDraw> draws;
+  const auto add = [&](const OpInstance& of, DrawKind kind, uint64_t number) {
+    if (std::optional<RuleDraw> draw = drawn(of, computation_for, kind, seed + 1000 * number))
+      draws.push_back(std::move(*draw));
+  };
+  if (const std::optional<OpInstance> integers = in_integers(instance)) {
+    add(*integers, DrawKind::ordered, 1);
+    add(*integers, DrawKind::words, 2);
+    add(*integers, DrawKind::ties, 3);
+  }
+  bool has_floats = draws.empty();
+  for (size_t i = 0; i < instance.inputs.size(); ++i)
+    has_floats = has_floats || is_float_data(instance, i);
+  if (!has_floats) return draws;
+  const OpInstance wide = in_reals(instance);
+  if (!(wide.inputs == instance.inputs)) add(instance, DrawKind::own, 200);
+  for (int i = 0; i < reals; ++i) add(wide, DrawKind::real, 4 + static_cast<uint64_t>(i));
+  for (const TensorMeta& meta : wide.inputs) {
+    if (meta.absent || meta.dtype != DType::f64) continue;
+    add(wide, DrawKind::special, 100);
+    break;
+  }
+  return draws;
+}
+
+bool applies(const RuleDraw& draw, const std::vector<Spec>& inputs,
+             const std::vector<Spec>& outputs) {
+  std::vector<DType> given, made;
+  for (const TensorMeta& meta : draw.instance.inputs) given.push_back(meta.dtype);
+  for (const Tensor& output : draw.outputs) made.push_back(output.dtype);
+  if (!allowed(inputs, given) || !allowed(outputs, made)) return false;
+  if (draw.kind == DrawKind::words) return !orders(inputs) && !orders(outputs);
+  if (draw.kind != DrawKind::special) return true;
+  return std::none_of(inputs.begin(), inputs.end(),
+                      [](const Spec& spec) { return spec.has_partial(); });
+}
+
+Limits limits_of(const RuleDraw& draw, size_t output, double parts) {
+  const Tensor& whole = draw.outputs[output];
+  const double size = std::max({largest_of(whole), draw.largest_input, parts});
+  double unit = unit_roundoff(whole.dtype);
+  for (const TensorMeta& meta : draw.instance.inputs)
+    if (!meta.absent) unit = std::max(unit, unit_roundoff(meta.dtype));
+  if (unit > unit_roundoff(DType::f64)) return {16 * unit * size, 64 * unit * size};
+  const double agree = kAgreeShare * size;
+  return {agree, kDifferFactor * std::max(agree, draw.movement[output])};
+}
+
+}  // namespace shardproof

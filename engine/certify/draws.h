@@ -1,0 +1,64 @@
+// Draws: the tensors on which a rule is judged, several for each call. A rule must hold on every
+// draw that applies to its placements.
+//
+//   kind      inputs                              applies to
+//   words     i64, random 64-bit words            rules without min, max, prod: the ring modulo
+//                                                 2^64 is exact, no wrong rule holds by chance
+//   ordered   i64, distinct, 21 bits, both signs  all rules: order survives sums and products
+//   ties      i64 of -1..2                        all rules
+//   real      f64 or c128, by the sample's fills  all rules
+//   special   f64 with NaN, infinities and -0     rules whose inputs are not partial
+//   own       the dtypes of the call              all rules: some depend on the dtype
+//
+// Reasons: in words an addition wraps, so `add: P(max), R -> P(max)` would fail although it is
+// right. Positive numbers alone would pass the wrong `mul: P(max), R -> P(max)`. Integers alone
+// would pass `floor: P(sum) -> P(sum)`.
+//
+// Integer kinds exist if the op gives integers for integers, in place of floats and of floats for
+// floats. Indices ("ints(0, 5)") and masks keep their fill in all kinds.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "shardproof/engine/certify/computation.h"
+#include "shardproof/engine/certify/exact_parts.h"
+#include "shardproof/engine/certify/judge.h"
+#include "shardproof/engine/certify/op_instance.h"
+
+namespace shardproof {
+
+enum class DrawKind : uint8_t { words, ordered, ties, real, special, own };
+bool is_integer_kind(DrawKind kind);  // words, ordered, ties
+
+struct RuleDraw {
+  DrawKind kind = DrawKind::real;
+  uint64_t seed = 0;
+  Computation computation;
+  OpInstance instance;           // with the dtypes and tensors of the draw
+  std::vector<Tensor> outputs;   // on one device
+  std::vector<double> movement;  // by output: how far it moves when inputs move by 2^-44
+  double largest_input = 0;      // absolute, finite
+
+  PartRange part_range() const;
+};
+
+// Returns `reals` real draws and one of each other kind that the call has. A draw on which one
+// device fails is left out. `computation_for` returns what is computed for an instance.
+using ComputationFor = std::function<Computation(const OpInstance&)>;
+std::vector<RuleDraw> draws_of(const OpInstance& instance, const ComputationFor& computation_for,
+                               int reals, uint64_t seed);
+
+// True if the placements are legal for the dtypes of the draw, and its kind applies to them.
+bool applies(const RuleDraw& draw, const std::vector<Spec>& inputs,
+             const std::vector<Spec>& outputs);
+
+// Returns the limits for one output; `parts` is the largest absolute number of all parts. In f64:
+// 2^-40 of the size of the terms, and 1024 times that or the movement. Narrower floats: 16 and 64
+// roundings.
+Limits limits_of(const RuleDraw& draw, size_t output, double parts);
+// Returns the largest finite absolute number of a tensor; 0 for integers.
+double largest_of(const Tensor& tensor);
+
+}  // namespace shardproof

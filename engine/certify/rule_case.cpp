@@ -1,0 +1,269 @@
+// Implements check_case and case_of of rule_case.h. A call that lowers to one op of the inputs in
+// their order may run with local sizes among its attributes, or by the registry's own rule.
+#include "shardproof/engine/certify/rule_case.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "shardproof/engine/certify/shard_run.h"
+#include "shardproof/engine/lower/global_lowering.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int kCaseReals = 3;
+constexpr uint64_t kCaseSeed = 29;
+
+struct SingleOp {
+  const OpRecord* record = nullptr;
+  Attrs attrs;
+};
+
+// Returns the op of a call that is one op of all inputs in their order.
+std::optional<SingleOp> single_op(const RuleCase& rule, const OpRegistry& ops) {
+  GlobalContext context;
+  context.ops = &ops;
+  for (size_t i = 0; i < rule.inputs.size(); ++i)
+    if (!rule.inputs[i].absent) context.inputs.emplace_back(fmt::format("x{}", i), rule.inputs[i]);
+  const GlobalProgram lowered = lower_global(parse_listing(rule.lines), context, "/program");
+  if (lowered.instrs.size() != 1 || lowered.instrs[0].kind != GlobalKind::op) return std::nullopt;
+  std::vector<ValueId> given;
+  for (const ValueId id : lowered.instrs[0].inputs)
+    if (id != kNoValue) given.push_back(id);
+  if (given != lowered.inputs) return std::nullopt;
+  return SingleOp{&ops.at(lowered.instrs[0].op), lowered.instrs[0].attrs};
+}
+
+std::string verb_of(const std::string& line) {
+  const size_t equals = line.find('='), open = line.find('(', equals);
+  if (equals == std::string::npos || open == std::string::npos) return "";
+  const size_t first = line.find_first_not_of(' ', equals + 1);
+  return line.substr(first, open - first);
+}
+
+std::string fill_by_samples(const RuleCase& rule, size_t input, const OpRegistry& ops) {
+  const TensorMeta& meta = rule.inputs[input];
+  if (meta.dtype == DType::boolean) return "bools";
+  const OpRecord* op = ops.find(verb_of(rule.lines[0]));
+  if (!op || !is_floating(meta.dtype)) return "ints";
+  // If a sample has any numbers, the op has no domain.
+  std::string domain;
+  for (const Sample& sample : op->samples()) {
+    if (input >= sample.inputs.size() || !is_floating(sample.inputs[input].dtype)) continue;
+    if (input >= sample.fills.size() || !sample.fills[input].starts_with("uniform")) return "ints";
+    domain = sample.fills[input];
+  }
+  return domain.empty() ? "ints" : domain;
+}
+
+// Indices must be legal for the smallest dim of the other inputs.
+std::string index_fill(const RuleCase& rule, size_t input) {
+  int64_t limit = 0;
+  for (size_t i = 0; i < rule.inputs.size(); ++i)
+    for (const int64_t size : i == input ? Dims{} : rule.inputs[i].shape)
+      if (size > 0 && (limit == 0 || size < limit)) limit = size;
+  return limit == 0 ? "ints" : fmt::format("ints(0, {})", limit);
+}
+
+std::vector<Spec> specs_of(const RuleCase& rule, const std::vector<TensorMeta>& metas,
+                           const std::vector<std::vector<Placement>>& placements,
+                           const char* what) {
+  if (placements.size() != metas.size())
+    throw_bad_input("{}: expected placements of {} tensors, found {}", what, metas.size(),
+                    placements.size());
+  std::vector<Spec> specs;
+  for (size_t i = 0; i < metas.size(); ++i)
+    specs.emplace_back(rule.mesh, placements[i], metas[i].absent ? Dims{} : metas[i].shape,
+                       metas[i].dtype);
+  return specs;
+}
+
+// True if local attributes differ from the written ones in lists of sizes only.
+bool changes_sizes_only(const Attrs& local, const Attrs& written) {
+  for (const auto& [name, value] : local.values()) {
+    const auto found = written.values().find(name);
+    if (found != written.values().end() && found->second == value) continue;
+    if (!std::holds_alternative<std::vector<int64_t>>(value) || found == written.values().end())
+      return false;
+  }
+  return true;
+}
+
+class CaseCheck {
+ public:
+  CaseCheck(const RuleCase& rule, const OpRegistry& ops) : rule_(rule), ops_(ops) {
+    const Computation computation = Computation::of_lines(ops, rule.lines, rule.results);
+    outputs_ = computation.compile(rule.inputs).outputs();
+    in_ = specs_of(rule, rule.inputs, rule.in, "in");
+    out_ = specs_of(rule, outputs_, rule.out, "out");
+    single_ = single_op(rule, ops);
+    instance_.inputs = rule.inputs;
+    instance_.tensors.resize(rule.inputs.size());
+    instance_.fills = fills_of(rule, ops);
+    if (rule.by_own_rule) {
+      if (!single_) throw_bad_input("{} is not one op with a rule of its own", rule.op);
+      instance_.record = single_->record;
+      instance_.attrs = single_->attrs;
+      draws_ = draws_of_op(instance_, kCaseReals, kCaseSeed);
+      return;
+    }
+    draws_ = draws_of(
+        instance_, [&](const OpInstance&) { return computation; }, kCaseReals, kCaseSeed);
+  }
+
+  ClaimAnswer answer() {
+    ClaimAnswer worst;
+    if (rule_.kind == RuleKind::inplace && in_[0].placements() != out_[0].placements()) {
+      worst.kind = ClaimAnswer::Kind::wrong;
+      worst.trouble = "an in-place op keeps the placement of its buffer, " + to_string(in_[0]);
+      return worst;
+    }
+    if (rule_.by_own_rule) return answer_by_own_rule();
+    bool any_holds = false;
+    for (const RuleDraw& draw : draws_) {
+      if (!applies(draw, in_, out_)) continue;
+      ClaimAnswer one = answer_on(draw, false);
+      if (one.kind != ClaimAnswer::Kind::holds && single_ && single_->record->rule.local_attrs) {
+        const ClaimAnswer local = answer_on(draw, true);
+        if (local.kind == ClaimAnswer::Kind::holds) one = local;
+      }
+      if (one.kind == ClaimAnswer::Kind::wrong) return one;
+      if (one.kind == ClaimAnswer::Kind::holds)
+        any_holds = true;
+      else
+        worst = std::move(one);
+    }
+    if (any_holds) worst.kind = ClaimAnswer::Kind::holds;
+    return worst;
+  }
+
+ private:
+  ClaimAnswer answer_by_own_rule() {
+    MeshChoice on{rule_.mesh, {}};
+    for (int axis = 0; axis < rule_.mesh.axis_count(); ++axis) {
+      on.cuts.emplace_back();
+      for (const Spec& spec : in_)
+        if (spec.placement(axis).is_shard())
+          on.cuts.back() = {spec.placement(axis).shard().split, spec.placement(axis).shard().sizes};
+    }
+    for (const RuleClaim& claim : claims_of(instance_, on))
+      if (claim.inputs == in_ && claim.placed.outputs == out_)
+        return check_claim(claim, draws_, ops_);
+    throw_bad_input("the rule of {} does not claim this", single_->record->name);
+  }
+
+  // Throws Error if the rule has no local attributes for these placements.
+  std::vector<Computation> local_computations() const {
+    std::vector<Computation> by_rank;
+    const OpCall call{&single_->attrs, rule_.inputs};
+    for (int64_t rank = 0; rank < rule_.mesh.size(); ++rank) {
+      Attrs local = single_->record->rule.local_attrs(call, in_, out_, rank);
+      if (!changes_sizes_only(local, single_->attrs))
+        throw_bad_input("the local attributes are not sizes");
+      by_rank.push_back(Computation::of_op(*single_->record, std::move(local)));
+    }
+    return by_rank;
+  }
+
+  ClaimAnswer answer_on(const RuleDraw& draw, bool with_local_sizes) const {
+    ClaimAnswer answer;
+    answer.draw = draw.kind;
+    answer.seed = draw.seed;
+    answer.kind = ClaimAnswer::Kind::wrong;
+    std::vector<Slices> inputs;
+    std::vector<PlacedInput> placed;
+    double largest_part = 0;
+    for (size_t i = 0; i < in_.size(); ++i) {
+      inputs.push_back(slices_of(in_[i].with_dtype(draw.instance.inputs[i].dtype)));
+      placed.push_back(place_input(draw, i, inputs.back()));
+      largest_part = std::max(largest_part, placed.back().largest_part);
+    }
+    std::vector<Computation> local;
+    std::vector<const Computation*> by_rank = {&draw.computation};
+    try {
+      if (with_local_sizes) {
+        local = local_computations();
+        by_rank.clear();
+        for (const Computation& one : local) by_rank.push_back(&one);
+      }
+    } catch (const Error& error) {
+      answer.trouble = error.message();
+      return answer;
+    }
+    const ShardResults results = run_on_shards(draw, by_rank, inputs, placed);
+    answer.trouble = results.trouble;
+    if (!answer.trouble.empty()) return answer;
+    answer.kind = ClaimAnswer::Kind::holds;
+    for (size_t o = 0; o < draw.outputs.size(); ++o) {
+      Disagreement first;
+      const Slices out = slices_of(out_[o].with_dtype(draw.outputs[o].dtype));
+      const Agreement one = judge_output(draw, o, out, results, largest_part, &first);
+      if (one == Agreement::agrees) continue;
+      answer.output = o;
+      answer.first = first;
+      answer.kind =
+          one == Agreement::differs ? ClaimAnswer::Kind::wrong : ClaimAnswer::Kind::undecided;
+      if (one == Agreement::differs) break;
+    }
+    return answer;
+  }
+
+  const RuleCase& rule_;
+  const OpRegistry& ops_;
+  std::vector<TensorMeta> outputs_;
+  std::vector<Spec> in_, out_;
+  std::optional<SingleOp> single_;
+  OpInstance instance_;
+  std::vector<RuleDraw> draws_;
+};
+
+}  // namespace
+
+std::vector<std::string> fills_of(const RuleCase& rule, const OpRegistry& ops) {
+  std::vector<std::string> fills = rule.fills;
+  fills.resize(rule.inputs.size());
+  for (size_t i = 0; i < fills.size(); ++i) {
+    if (!fills[i].empty()) continue;
+    const bool is_index = is_integral(rule.inputs[i].dtype) && [&] {
+      for (const TensorMeta& other : rule.inputs)
+        if (is_floating(other.dtype) || is_complex(other.dtype)) return true;
+      return false;
+    }();
+    fills[i] = is_index ? index_fill(rule, i) : fill_by_samples(rule, i, ops);
+  }
+  return fills;
+}
+
+void check_legal(const RuleCase& rule, const OpRegistry& ops) {
+  const LocalProgram program =
+      Computation::of_lines(ops, rule.lines, rule.results).compile(rule.inputs);
+  specs_of(rule, rule.inputs, rule.in, "in");
+  specs_of(rule, program.outputs(), rule.out, "out");
+}
+
+ClaimAnswer check_case(const RuleCase& rule, const OpRegistry& ops) {
+  return CaseCheck(rule, ops).answer();
+}
+
+RuleCase case_of(const WrongClaim& wrong) {
+  RuleCase rule;
+  rule.op = wrong.instance.record->name;
+  rule.by_own_rule = true;
+  rule.mesh = wrong.claim.inputs.front().mesh();
+  std::string targets;
+  for (size_t i = 0; i < wrong.claim.placed.outputs.size(); ++i) {
+    rule.results.push_back(fmt::format("y{}", i));
+    targets += (i == 0 ? "" : ", ") + rule.results.back();
+    rule.out.push_back(wrong.claim.placed.outputs[i].placements());
+  }
+  std::vector<std::string> names;
+  for (size_t i = 0; i < wrong.instance.inputs.size(); ++i) names.push_back(fmt::format("x{}", i));
+  rule.lines = {targets + " = " + call_text(wrong.instance, names)};
+  rule.inputs = wrong.instance.inputs;
+  rule.fills = wrong.instance.fills;
+  for (const Spec& spec : wrong.claim.inputs) rule.in.push_back(spec.placements());
+  return rule;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,50 @@
+// RuleCase: one sharding rule on one call: "inputs of these shapes, placed so, give results placed
+// so, if each rank computes the call on its shards". A row of a rule table is a case, and so is a
+// wrong claim of the registry's own rules.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shardproof/engine/certify/check_rules.h"
+
+namespace shardproof {
+
+enum class RuleKind : uint8_t {
+  op,        // a function
+  backward,  // inputs, then one cotangent for each result; results are gradients of the inputs
+  inplace,   // the result replaces the contents of input 0, which keeps its placement
+};
+
+struct RuleCase {
+  std::string op;                  // the name in the table
+  std::vector<std::string> lines;  // of a global program, over x0, x1, ..; bind `results`
+  std::vector<std::string> results;
+  std::vector<TensorMeta> inputs;
+  std::vector<std::string> fills;  // by input; "": that of the op's samples
+  Mesh mesh;
+  std::vector<std::vector<Placement>> in, out;  // by tensor, then by axis
+  RuleKind kind = RuleKind::op;
+  // True: each rank runs what the registry's rule states for these placements. False: it runs the
+  // call itself; only sizes among its attributes become local ones.
+  bool by_own_rule = false;
+};
+
+// Throws Error(bad_input) as check_case does, without running anything.
+void check_legal(const RuleCase& rule, const OpRegistry& ops);
+
+// Judges the case on several draws. Throws Error(bad_input) if the call is not legal for the
+// inputs, a placement is not legal for a tensor, or the number of placements is wrong.
+ClaimAnswer check_case(const RuleCase& rule, const OpRegistry& ops);
+
+// Returns a case that is wrong in the same way, with fewer ranks, smaller sizes and fewer
+// placements other than R, as far as that stays wrong. Requires a wrong case.
+RuleCase smallest_wrong_case(const RuleCase& rule, const OpRegistry& ops);
+
+// Returns the case of a wrong claim of the registry's own rules.
+RuleCase case_of(const WrongClaim& wrong);
+
+// Returns "uniform(-4, 4)" or another fill for each input, as the check uses it.
+std::vector<std::string> fills_of(const RuleCase& rule, const OpRegistry& ops);
+
+}  // namespace shardproof

@@ -1,0 +1,23 @@
+// Runs an op on the shards of its inputs, with one kernel call for each group of ranks that agree
+// on shapes and attributes: what the executor does, without streams or backends.
+#pragma once
+
+#include <vector>
+
+#include "shardproof/localtensor/tensor/local_tensor.h"
+#include "shardproof/ops/core/op.h"
+
+namespace shardproof {
+
+struct LocalCall {
+  const OpRecord* record = nullptr;
+  const Attrs* attrs = nullptr;
+  std::vector<TensorMeta> metas;           // global metas of the inputs; weak and absent are used
+  std::vector<const LocalTensor*> inputs;  // null: absent
+  std::vector<Spec> input_specs, output_specs;
+  bool rank_attrs = false;  // form `attrs`: Rule::local_attrs gives the attributes
+  bool shard_info = false;  // form `shard`
+};
+std::vector<LocalTensor> run_local(const LocalCall& call);
+
+}  // namespace shardproof

@@ -1,0 +1,152 @@
+// Implements fuzz.h. Threads take seeds in order; each failure is shrunk by the thread that finds
+// it.
+#include "shardproof/engine/generate/fuzz.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "shardproof/engine/check/check.h"
+#include "shardproof/engine/generate/forms/draw.h"
+#include "shardproof/engine/generate/forms/one_device.h"
+#include "shardproof/engine/generate/random_program.h"
+#include "shardproof/engine/generate/registry_program.h"
+#include "shardproof/engine/generate/run_on_ranks.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int64_t kMostFuzzLines = 24;  // longer programs find no more, and take longer to shrink
+
+bool same_values(const std::vector<HeldValue>& a, const std::vector<HeldValue>& b,
+                 std::string& message) {
+  if (a.size() != b.size()) {
+    message = fmt::format("{} values, {} before", b.size(), a.size());
+    return false;
+  }
+  for (size_t i = 0; i < a.size(); ++i)
+    if (a[i].ranks.shape != b[i].ranks.shape || !bit_equal(a[i].ranks, 0, b[i].ranks, 0)) {
+      message = fmt::format("{} (line {}) differs in bits", b[i].name, b[i].line);
+      return false;
+    }
+  return true;
+}
+
+// Returns the message of a program whose printed form is not equal to it; "" if it is.
+std::string text_trouble(const Job& job, const OpRegistry& ops) {
+  const GlobalProgram program = lower_one_device(job, ops);
+  std::vector<std::string> lines;
+  for (const std::string& line : to_lines(program))
+    if (!line.empty()) lines.push_back(line);
+  if (lines.empty()) return "";
+  Job printed = job;
+  (job.program ? printed.program : printed.truth) = parse_listing(lines);
+  printed.numbers.clear();
+  const GlobalProgram again = lower_one_device(printed, ops);
+  const std::vector<Tensor> want = run_one_device(program, ops, input_tensors(job));
+  const std::vector<Tensor> got = run_one_device(again, ops, input_tensors(job));
+  for (const auto& [name, id] : program.names) {
+    const auto found = again.names.find(name);
+    if (found == again.names.end()) return fmt::format("{} is not bound in the printed form", name);
+    const Tensor& a = want[static_cast<size_t>(id)];
+    const Tensor& b = got[static_cast<size_t>(found->second)];
+    if (a.buffer && (!b.buffer || a.shape != b.shape || !bit_equal(a, 0, b, 0)))
+      return fmt::format("{} differs in the printed form", name);
+  }
+  return "";
+}
+
+std::string findings_text(const Outcome& outcome) {
+  std::string text;
+  for (const Finding& finding : outcome.findings)
+    if (finding.verdict != Verdict::imprecise && text.size() < 1000)
+      text += to_string(finding) + "\n";
+  return text;
+}
+
+}  // namespace
+
+ProgramText fuzz_program(uint64_t seed, const OpRegistry& ops) {
+  if (Draw(seed, "kind of program").chance(0.25)) return registry_program(seed, ops);
+  ProgramOptions options;
+  options.max_lines = kMostFuzzLines;
+  return random_program(seed, options, ops).text;
+}
+
+FuzzTrial try_program(const ProgramText& text, uint64_t seed, const Registries& registries) {
+  FuzzTrial trial;
+  try {
+    const Job job = job_of(text);
+    const Outcome outcome = check(job, registries);
+    trial.values = outcome.values_compared;
+    trial.message = findings_text(outcome);
+    if (!trial.message.empty()) {
+      trial.oracle = "value";
+      return trial;
+    }
+    trial.message = text_trouble(job, registries.ops);
+    if (!trial.message.empty()) {
+      trial.oracle = "text";
+      return trial;
+    }
+    const std::vector<HeldValue> values = run_on_ranks(job, registries);
+    Job alone = job;
+    alone.grouping = CohortPolicy::one_by_one;
+    if (!same_values(values, run_on_ranks(alone, registries), trial.message)) {
+      trial.oracle = "grouping";
+      return trial;
+    }
+    Job shuffled = job;
+    shuffled.schedule = {ScheduleKind::seeded, seed};
+    if (!same_values(values, run_on_ranks(shuffled, registries), trial.message))
+      trial.oracle = "schedule";
+  } catch (const Error& error) {
+    trial.oracle = "error";
+    trial.message = error.what();
+  }
+  return trial;
+}
+
+FuzzCounts fuzz(const FuzzOptions& options, const Registries& registries) {
+  FuzzCounts counts;
+  std::mutex mutex;  // guards `counts`
+  std::atomic<int64_t> next{0};
+  const auto may_take = [&](int64_t i) {
+    if ((options.programs > 0 && i >= options.programs) || !options.may_go_on()) return false;
+    const std::lock_guard lock(mutex);
+    return counts.failures.size() < options.most_failures;
+  };
+  const auto work = [&] {
+    for (int64_t i = next++; may_take(i); i = next++) {
+      const uint64_t seed = options.seed + static_cast<uint64_t>(i);
+      FuzzFailure failure{seed, "error", "", {}, {}};
+      FuzzTrial trial;
+      try {
+        failure.text = fuzz_program(seed, registries.ops);
+        trial = try_program(failure.text, seed, registries);
+      } catch (const Error& error) {
+        trial = {"error", error.what(), 0};
+      }
+      if (!trial.oracle.empty()) {
+        failure.oracle = trial.oracle;
+        failure.message = trial.message;
+        failure.smallest = smallest_failing(failure.text, trial.oracle, seed, registries);
+      }
+      const std::lock_guard lock(mutex);
+      ++counts.programs;
+      counts.values += trial.values;
+      if (!trial.oracle.empty()) counts.failures.push_back(std::move(failure));
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (int i = 1; i < options.threads; ++i) threads.emplace_back(work);
+  work();
+  threads.clear();  // joins
+  std::sort(counts.failures.begin(), counts.failures.end(),
+            [](const FuzzFailure& a, const FuzzFailure& b) { return a.seed < b.seed; });
+  return counts;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,94 @@
+// Implements smallest_failing of fuzz.h by delta debugging (Zeller and Hildebrandt, 2002): removes
+// runs of lines, from half of them down to one; then tensors that no line reads; then it replicates
+// tensors and gives axes the size 1. A step is kept if the same oracle still fails.
+#include <algorithm>
+
+#include "shardproof/engine/generate/fuzz.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int kMostTrials = 300;
+
+class ProgramShrinker {
+ public:
+  ProgramShrinker(const std::string& oracle, uint64_t seed, const Registries& registries)
+      : oracle_(oracle), seed_(seed), registries_(registries) {}
+
+  ProgramText shrink(ProgramText text) {
+    best_ = std::move(text);
+    if (best_.is_global()) {
+      remove_lines();
+      remove_tensors();
+    }
+    replicate_tensors();
+    shorten_axes();
+    return std::move(best_);
+  }
+
+ private:
+  bool accept(ProgramText text) {
+    if (++trials_ > kMostTrials || try_program(text, seed_, registries_).oracle != oracle_)
+      return false;
+    best_ = std::move(text);
+    return true;
+  }
+
+  void remove_lines() {
+    for (size_t run = std::max<size_t>(1, best_.program.size() / 2); run > 0; run /= 2)
+      for (size_t end = best_.program.size(); end >= run && end > 0; --end) {
+        if (end > best_.program.size() || best_.program.size() <= run) continue;
+        ProgramText fewer = best_;
+        const auto last = fewer.program.begin() + static_cast<std::ptrdiff_t>(end);
+        fewer.program.erase(last - static_cast<std::ptrdiff_t>(run), last);
+        accept(std::move(fewer));
+      }
+  }
+
+  void remove_tensors() {
+    for (size_t i = best_.tensors.size(); i-- > 0;) {
+      ProgramText fewer = best_;
+      fewer.tensors.erase(fewer.tensors.begin() + static_cast<std::ptrdiff_t>(i));
+      accept(std::move(fewer));
+    }
+  }
+
+  void replicate_tensors() {
+    for (size_t i = 0; i < best_.tensors.size(); ++i) {
+      if (best_.tensors[i].placements.empty() || !best_.is_global()) continue;
+      ProgramText simpler = best_;
+      simpler.tensors[i].placements.clear();
+      accept(std::move(simpler));
+    }
+  }
+
+  void shorten_axes() {
+    const Mesh mesh = Mesh::parse(best_.mesh);
+    for (int axis = 0; axis < mesh.axis_count(); ++axis)
+      for (int64_t size = 1; size < mesh.axis_size(axis); ++size) {
+        ProgramText smaller = best_;
+        std::vector<std::pair<std::string, int64_t>> axes;
+        const Mesh now = Mesh::parse(best_.mesh);
+        for (int a = 0; a < now.axis_count(); ++a)
+          axes.emplace_back(now.axes()[static_cast<size_t>(a)].name,
+                            a == axis ? size : now.axis_size(a));
+        smaller.mesh = to_string(Mesh::make(axes));
+        if (accept(std::move(smaller))) break;
+      }
+  }
+
+  const std::string& oracle_;
+  uint64_t seed_;
+  const Registries& registries_;
+  ProgramText best_;
+  int trials_ = 0;
+};
+
+}  // namespace
+
+ProgramText smallest_failing(const ProgramText& text, const std::string& oracle, uint64_t seed,
+                             const Registries& registries) {
+  return ProgramShrinker(oracle, seed, registries).shrink(text);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,178 @@
+// Implements rule_report.h.
+#include "shardproof/scenarios/rules/rule_report.h"
+
+#include <algorithm>
+
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/number_text.h"
+#include "shardproof/scenarios/json/json_tree.h"
+#include "shardproof/scenarios/rules/rule_table.h"
+
+namespace shardproof {
+namespace {
+
+constexpr size_t kShownWrong = 20;
+
+std::string shell_quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::string rule_repeat_command(const WrongRule& wrong) {
+  return "shardproof check-ops --row " + shell_quoted(rule_row_text(wrong.smallest));
+}
+
+std::string placed_text(const std::vector<Placement>& by_axis) {
+  std::string out;
+  for (const Placement& p : by_axis) out += (out.empty() ? "" : " ") + to_string(p);
+  return out;
+}
+
+std::string ranks_text(const std::vector<int32_t>& ranks) {
+  std::string out;
+  for (const int32_t rank : ranks) out += fmt::format("{}{}", out.empty() ? "" : ", ", rank);
+  return out;
+}
+
+std::string value_line(const WrongRule& wrong) {
+  const ClaimAnswer& answer = wrong.answer;
+  if (!answer.trouble.empty()) return answer.trouble;
+  const Disagreement& first = answer.first;
+  const std::string result = wrong.smallest.results.size() > answer.output
+                                 ? wrong.smallest.results[answer.output]
+                                 : fmt::format("result {}", answer.output);
+  if (first.got.starts_with("shape"))
+    return fmt::format("{} on rank {}: {}, its placement needs {}", result, ranks_text(first.ranks),
+                       first.got, first.want);
+  if (first.ranks.size() > 1)
+    return fmt::format("{}[{}]: ranks {} have {}, together {}; one device has {}", result,
+                       first.position, ranks_text(first.ranks), first.parts, first.got, first.want);
+  return fmt::format("{}[{}]: rank {} has {}; one device has {}", result, first.position,
+                     ranks_text(first.ranks), first.got, first.want);
+}
+
+std::string wrong_text(const WrongRule& wrong, const RuleReport& report) {
+  const RuleCase& rule = wrong.smallest;
+  std::string out = fmt::format("WRONG {}", rule.op);
+  if (wrong.line > 0) out += fmt::format("   {}:{}", report.table, wrong.line);
+  out += "\n";
+  for (const std::string& line : rule.lines) out += fmt::format("  {}\n", line);
+  out += fmt::format("  mesh     {}\n", to_string(rule.mesh));
+  for (size_t i = 0; i < rule.inputs.size(); ++i)
+    out += fmt::format("  x{:<8}{}{} {}\n", i, name(rule.inputs[i].dtype),
+                       to_string(rule.inputs[i].shape), placed_text(rule.in[i]));
+  for (size_t i = 0; i < rule.out.size(); ++i)
+    out += fmt::format("  {:<9}claimed {}\n", rule.results[i], placed_text(rule.out[i]));
+  return out + fmt::format("  finding  {}\n  repeat   {}\n", value_line(wrong),
+                           rule_repeat_command(wrong));
+}
+
+std::string escaped_xml(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      case '\n': out += "&#10;"; break;
+      default: out += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string rule_report_text(const RuleReport& report) {
+  std::string out;
+  for (size_t i = 0; i < std::min(kShownWrong, report.wrong.size()); ++i)
+    out += wrong_text(report.wrong[i], report);
+  if (report.wrong.size() > kShownWrong)
+    out += fmt::format("... and {} more; --json FILE writes all of them\n",
+                       report.wrong.size() - kShownWrong);
+  size_t width = 5;
+  for (const OpRuleCounts& op : report.ops) width = std::max(width, op.op.size());
+  out += fmt::format("  {:<{}}  {:>10}  {:>6}  {:>9}  {:>7}\n", "op", width, "rules", "wrong",
+                     "undecided", "refused");
+  OpRuleCounts all{"total"};
+  const auto row = [&](const OpRuleCounts& op) {
+    out += fmt::format("  {:<{}}  {:>10}  {:>6}  {:>9}  {:>7}\n", op.op, width,
+                       grouped_number(op.checked), op.wrong, op.undecided, op.refused);
+  };
+  for (const OpRuleCounts& op : report.ops) {
+    row(op);
+    all.checked += op.checked;
+    all.wrong += op.wrong;
+    all.undecided += op.undecided;
+    all.refused += op.refused;
+  }
+  row(all);
+  int64_t unknown = 0;
+  std::string names;
+  for (const auto& [op, count] : report.unknown) {
+    unknown += count;
+    if (names.size() < 60) names += (names.empty() ? "" : ", ") + op;
+  }
+  if (unknown > 0)
+    out += fmt::format("  not checked: {} rows of {} unknown ops ({}{})\n", unknown,
+                       report.unknown.size(), names, names.size() < 60 ? "" : ", ..");
+  return out;
+}
+
+std::string rule_report_json(const RuleReport& report, const std::string& version) {
+  std::string out = fmt::format("{{\n  \"tool\": \"shardproof\",\n  \"version\": {},\n  \"ops\": [",
+                                quoted_json(version));
+  for (size_t i = 0; i < report.ops.size(); ++i) {
+    const OpRuleCounts& op = report.ops[i];
+    out += fmt::format(
+        "{}\n    {{\"op\": {}, \"checked\": {}, \"wrong\": {}, \"undecided\": {}, \"refused\": "
+        "{}}}",
+        i == 0 ? "" : ",", quoted_json(op.op), op.checked, op.wrong, op.undecided, op.refused);
+  }
+  out += "\n  ],\n  \"wrong\": [";
+  for (size_t i = 0; i < report.wrong.size(); ++i) {
+    const WrongRule& wrong = report.wrong[i];
+    const Disagreement& first = wrong.answer.first;
+    out += fmt::format(
+        "{}\n    {{\"op\": {}, \"line\": {}, \"output\": {}, \"position\": {}, \"ranks\": [{}], "
+        "\"parts\": {}, \"got\": {}, \"expected\": {}, \"trouble\": {},\n     \"rule\": {},\n     "
+        "\"smallest\": {},\n     \"repeat\": {}}}",
+        i == 0 ? "" : ",", quoted_json(wrong.rule.op), wrong.line, wrong.answer.output,
+        first.position, ranks_text(first.ranks), quoted_json(first.parts), quoted_json(first.got),
+        quoted_json(first.want), quoted_json(wrong.answer.trouble), rule_row_text(wrong.rule),
+        rule_row_text(wrong.smallest), quoted_json(rule_repeat_command(wrong)));
+  }
+  out += "\n  ],\n  \"unknown\": {";
+  bool first = true;
+  for (const auto& [op, count] : report.unknown) {
+    out += fmt::format("{}{}: {}", first ? "" : ", ", quoted_json(op), count);
+    first = false;
+  }
+  return out + "}\n}\n";
+}
+
+std::string rule_report_junit(const RuleReport& report) {
+  int64_t failures = 0;
+  std::string cases;
+  for (const OpRuleCounts& op : report.ops) {
+    std::string failed;
+    for (const WrongRule& wrong : report.wrong)
+      if (wrong.rule.op == op.op)
+        failed +=
+            fmt::format("\n      <failure message=\"{}\">{}</failure>",
+                        escaped_xml(value_line(wrong)), escaped_xml(wrong_text(wrong, report)));
+    failures += failed.empty() ? 0 : 1;
+    cases +=
+        fmt::format("    <testcase classname=\"check-ops\" name=\"{}\"{}\n", escaped_xml(op.op),
+                    failed.empty() ? "/>" : ">" + failed + "\n    </testcase>");
+  }
+  return fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"{}\" "
+      "tests=\"{}\" failures=\"{}\">\n{}  </testsuite>\n</testsuites>\n",
+      report.table.empty() ? "rules of the registry" : escaped_xml(report.table), report.ops.size(),
+      failures, cases);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,43 @@
+// Reports of `shardproof check-ops`: a table by op, details of wrong rules, JSON, JUnit.
+//
+//   key of the JSON report   value
+//   tool, version            "shardproof" and its version
+//   ops[]                    op, checked, holds, wrong, undecided, refused
+//   wrong[]                  op, line (of a table), rule (a row), smallest (a row), output,
+//   position,
+//                            ranks, parts, got, expected, trouble, repeat
+//   unknown                  rows by op that is not known here
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shardproof/engine/certify/rule_case.h"
+
+namespace shardproof {
+
+struct OpRuleCounts {
+  std::string op;
+  int64_t checked = 0, wrong = 0, undecided = 0, refused = 0;
+};
+
+struct WrongRule {
+  RuleCase rule, smallest;
+  int line = 0;        // of the table; 0: a rule of the registry
+  ClaimAnswer answer;  // about `smallest`
+};
+
+struct RuleReport {
+  std::vector<OpRuleCounts> ops;
+  std::vector<WrongRule> wrong;
+  std::map<std::string, int64_t> unknown;
+  std::string table;  // file; "": the registry
+};
+
+std::string rule_report_text(const RuleReport& report);
+std::string rule_report_json(const RuleReport& report, const std::string& version);
+std::string rule_report_junit(const RuleReport& report);
+
+}  // namespace shardproof

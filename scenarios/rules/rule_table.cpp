@@ -1,0 +1,267 @@
+// Implements rule_table.h. Each line is one JSON object; an error of a row gets its file and line.
+#include "shardproof/scenarios/rules/rule_table.h"
+
+#include <algorithm>
+
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/scenarios/rules/torch_calls.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int64_t kMostRuleRanks = 64;
+constexpr int64_t kMostRuleElements = 1 << 20;
+
+const std::vector<std::string_view> kRowKeys = {"op", "attrs", "call", "inputs", "mesh",
+                                                "in", "out",   "kind", "local",  "about"};
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+}
+
+// Returns our text of a placement in torch's spelling; other texts stay as they are.
+std::string own_spelling(std::string text) {
+  if (text.starts_with("_StridedShard(") || text.starts_with("StridedShard(")) {
+    text = "S" + text.substr(text.find('('));
+    for (const char* const key : {"split_factor=", "sf="}) replace_all(text, key, "split=");
+    replace_all(text, "dim=", "");
+  } else if (text.starts_with("Shard(")) {
+    text = "S" + text.substr(5);
+    replace_all(text, "dim=", "");
+  } else if (text == "Replicate()" || text == "Replicate" || text == "R()") {
+    text = "R";
+  } else if (text == "Partial()" || text == "Partial") {
+    text = "P(sum)";
+  } else if (text.starts_with("Partial(")) {
+    text = "P" + text.substr(7);
+  }
+  if (text == "P(product)") text = "P(prod)";
+  return text;
+}
+
+Placement read_placement(const JsonReader& value) {
+  constexpr const char* kExpected =
+      "a placement: R, S(dim), S(dim, split=k), S(dim, sizes=[..]) or "
+      "P(op) with op sum, avg, prod, min, max, band, bor, bxor, norm(p)";
+  const std::string text = own_spelling(value.text(kExpected));
+  try {
+    const std::vector<PlacementText> entries = parse_placements(text);
+    if (entries.size() == 1 && entries[0].axis.empty() && entries[0].after.empty())
+      return entries[0].placement;
+  } catch (const Error& error) {
+    value.refuse(fmt::format("{}; expected {}", error.message(), kExpected));
+  }
+  value.expected(kExpected);
+}
+
+std::vector<std::vector<Placement>> read_placements(const JsonReader& list, size_t axes) {
+  std::vector<std::vector<Placement>> tensors;
+  for (const JsonReader& tensor : list.items("a list of tensors")) {
+    tensors.emplace_back();
+    for (const JsonReader& axis : tensor.items("a list with one placement for each axis"))
+      tensors.back().push_back(read_placement(axis));
+    if (tensors.back().size() != axes)
+      tensor.refuse(fmt::format("expected {} placements, one for each axis of the mesh, found {}",
+                                axes, tensors.back().size()));
+  }
+  return tensors;
+}
+
+TensorMeta read_input(const JsonReader& input, std::string& fill) {
+  input.check_keys({"shape", "dtype", "fill"});
+  TensorMeta meta;
+  for (const JsonReader& size : input.at("shape", R"("shape": [4, 6])").items("a list of sizes")) {
+    if (size.integer() < 0) size.refuse("expected a size of 0 or more");
+    meta.shape.push_back(size.integer());
+  }
+  if (element_count(meta.shape) > kMostRuleElements)
+    input.refuse(fmt::format("expected at most {} elements", kMostRuleElements));
+  if (input.has("dtype")) {
+    const JsonReader dtype = input.at("dtype");
+    meta.dtype = dtype.inside([&] { return rule_dtype(dtype.text("a dtype such as \"f32\"")); });
+  }
+  if (input.has("fill")) fill = input.at("fill").text("a fill such as \"uniform(0, 1)\"");
+  return meta;
+}
+
+Mesh read_mesh(const JsonReader& list) {
+  std::vector<std::pair<std::string, int64_t>> axes;
+  int64_t ranks = 1;
+  for (const JsonReader& size : list.items("a list of axis sizes, [2, 2]")) {
+    if (size.integer() < 1) size.refuse("expected an axis size of 1 or more");
+    ranks *= size.integer();
+    if (ranks > kMostRuleRanks)
+      list.refuse(fmt::format("expected at most {} ranks", kMostRuleRanks));
+    axes.emplace_back(std::string(1, static_cast<char>('a' + axes.size())), size.integer());
+  }
+  if (axes.empty() || axes.size() > 8) list.refuse("expected 1 to 8 axes");
+  return Mesh::make(std::move(axes));
+}
+
+RuleKind read_kind(const JsonReader& row, bool is_inplace) {
+  if (!row.has("kind")) return is_inplace ? RuleKind::inplace : RuleKind::op;
+  const std::string& text = row.at("kind").text();
+  if (text == "op") return is_inplace ? RuleKind::inplace : RuleKind::op;
+  if (text == "inplace") return RuleKind::inplace;
+  if (text == "backward") return RuleKind::backward;
+  row.at("kind").refuse(fmt::format("expected op, inplace or backward, found \"{}\"", text));
+}
+
+// Adds cotangents to the inputs, and the line that gives the gradients of the float inputs.
+void make_backward(RuleCase& rule, const OpRegistry& ops) {
+  const std::vector<TensorMeta> results =
+      Computation::of_lines(ops, rule.lines, rule.results).compile(rule.inputs).outputs();
+  if (results.size() != 1) throw_bad_input("a backward needs a call of one result");
+  std::string inputs, gradients;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < rule.inputs.size(); ++i) {
+    if (!is_floating(rule.inputs[i].dtype) && !is_complex(rule.inputs[i].dtype)) continue;
+    names.push_back(fmt::format("g{}", i));
+    inputs += fmt::format("{}x{}", inputs.empty() ? "" : ", ", i);
+    gradients += fmt::format("{}{}", gradients.empty() ? "" : ", ", names.back());
+  }
+  rule.lines.push_back(fmt::format("{} = grad({}, [{}], with=x{})", gradients, rule.results[0],
+                                   inputs, rule.inputs.size()));
+  rule.results = std::move(names);
+  rule.inputs.push_back({results[0].dtype, results[0].shape});
+  rule.fills.emplace_back("ints");
+}
+
+void set_call(RuleCase& rule, const JsonReader& row, size_t results, const OpRegistry& ops,
+              bool& is_inplace, bool& is_known) {
+  if (row.has("call")) {
+    for (const JsonReader& line : row.at("call").items("a list of lines"))
+      rule.lines.push_back(line.text());
+    for (size_t i = 0; i < results; ++i) rule.results.push_back(fmt::format("y{}", i));
+    is_known = true;
+    return;
+  }
+  const std::optional<JsonReader> attrs =
+      row.has("attrs") ? std::optional(row.at("attrs")) : std::nullopt;
+  if (attrs) attrs->members();
+  const int dims = rule.inputs.empty() ? 0 : rule.inputs[0].shape.size();
+  const std::optional<TorchCall> call =
+      torch_call(rule.op, attrs ? &*attrs : nullptr, rule.inputs.size(), dims, results, ops);
+  is_known = call.has_value();
+  if (!call) return;
+  rule.lines = call->lines;
+  rule.results = call->results;
+  is_inplace = call->is_inplace;
+}
+
+// Returns nullopt for an op that is not known.
+std::optional<RuleCase> read_row(const JsonReader& row, const OpRegistry& ops) {
+  row.check_keys(kRowKeys);
+  RuleCase rule;
+  rule.op = row.at("op", R"("op": "aten.mm")").text();
+  for (const JsonReader& input : row.at("inputs").items("a list of tensors")) {
+    rule.fills.emplace_back();
+    rule.inputs.push_back(read_input(input, rule.fills.back()));
+  }
+  if (rule.inputs.empty()) row.at("inputs").refuse("expected at least one tensor");
+  rule.mesh = read_mesh(row.at("mesh"));
+  const auto axes = static_cast<size_t>(rule.mesh.axis_count());
+  rule.in = read_placements(row.at("in"), axes);
+  rule.out = read_placements(row.at("out"), axes);
+  bool is_inplace = false, is_known = false;
+  const bool is_backward = row.has("kind") && row.at("kind").text() == "backward";
+  set_call(rule, row, is_backward ? 1 : rule.out.size(), ops, is_inplace, is_known);
+  rule.kind = read_kind(row, is_inplace);
+  if (row.has("local")) {
+    const std::string& local = row.at("local").text();
+    if (local != "op" && local != "rule")
+      row.at("local").refuse(fmt::format("expected op or rule, found \"{}\"", local));
+    rule.by_own_rule = local == "rule";
+  }
+  if (!is_known) return std::nullopt;
+  row.inside([&] {
+    if (rule.kind == RuleKind::backward) make_backward(rule, ops);
+    check_legal(rule, ops);
+  });
+  return rule;
+}
+
+std::string meta_text(const TensorMeta& meta, const std::string& fill) {
+  const std::string with_fill =
+      fill.empty() ? "" : fmt::format(", \"fill\": {}", quoted_json(fill));
+  return fmt::format("{{\"shape\": {}, \"dtype\": \"{}\"{}}}", to_string(meta.shape),
+                     name(meta.dtype), with_fill);
+}
+
+template <class List, class Text>
+std::string list_text(const List& list, Text text) {
+  std::string out;
+  for (const auto& item : list) out += (out.empty() ? "" : ", ") + text(item);
+  return "[" + out + "]";
+}
+
+std::string placements_rows(const std::vector<std::vector<Placement>>& tensors) {
+  return list_text(tensors, [](const std::vector<Placement>& by_axis) {
+    return list_text(by_axis, [](const Placement& p) { return quoted_json(to_string(p)); });
+  });
+}
+
+}  // namespace
+
+RuleTable read_rule_table(const std::string& file, const std::string& text, const OpRegistry& ops,
+                          bool is_strict) {
+  RuleTable table;
+  int line = 0;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string row_text = text.substr(at, end - at);
+    at = end + 1;
+    ++line;
+    const size_t first = row_text.find_first_not_of(" \t\r");
+    if (first == std::string::npos || row_text.compare(first, 2, "//") == 0) continue;
+    try {
+      const JsonTree tree = read_json(row_text);
+      const JsonReader row(tree, "");
+      std::optional<RuleCase> rule = read_row(row, ops);
+      if (rule) {
+        table.rows.push_back({line, std::move(*rule)});
+        continue;
+      }
+      const std::string& op = row.at("op").text();
+      if (is_strict)
+        throw_bad_input(
+            "unknown op {}; `shardproof list ops` lists those here, and a row may give "
+            "\"call\": [\"y0 = ..\"] in place of attrs",
+            op);
+      ++table.unknown[op];
+    } catch (const Error& error) {
+      const std::string place = error.where().path.empty() ? "" : error.where().path + ": ";
+      throw Error(ErrorKind::bad_input, place + error.message(),
+                  {fmt::format("{}:{}", file, line), "", 0, 0});
+    }
+  }
+  return table;
+}
+
+RuleRow read_rule_row(const std::string& text, const OpRegistry& ops) {
+  RuleTable table = read_rule_table("--row", text, ops, true);
+  if (table.rows.size() != 1) throw_bad_input("--row: expected one row, a JSON object");
+  return table.rows[0];
+}
+
+std::string rule_row_text(const RuleCase& rule) {
+  std::string inputs;
+  const bool is_backward = rule.kind == RuleKind::backward;
+  const size_t count = rule.inputs.size() - (is_backward ? 1 : 0);
+  for (size_t i = 0; i < count; ++i)
+    inputs += (i == 0 ? "" : ", ") +
+              meta_text(rule.inputs[i], i < rule.fills.size() ? rule.fills[i] : "");
+  std::vector<std::string> lines = rule.lines;
+  if (is_backward) lines.pop_back();
+  const char* const kind = rule.kind == RuleKind::inplace ? ", \"kind\": \"inplace\""
+                           : is_backward                  ? ", \"kind\": \"backward\""
+                                                          : "";
+  return fmt::format(
+      "{{\"op\": {}, \"call\": {}, \"inputs\": [{}], \"mesh\": {}, \"in\": {}, \"out\": {}{}{}}}",
+      quoted_json(rule.op), list_text(lines, [](const std::string& l) { return quoted_json(l); }),
+      inputs, to_string(rule.mesh.shape()), placements_rows(rule.in), placements_rows(rule.out),
+      kind, rule.by_own_rule ? ", \"local\": \"rule\"" : "");
+}
+
+}  // namespace shardproof

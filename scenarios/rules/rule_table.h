@@ -1,0 +1,47 @@
+// Rule tables: sharding rules of any framework as JSON lines, one rule a line. docs/check_ops.md
+// describes them for users.
+//
+//   key      value                                                              needed
+//   op       torch's name ("aten.mm", "aten.fill_.Scalar") or that of an op here   yes
+//   attrs    arguments that are not tensors, by torch's names or ours              no
+//   inputs   [{"shape": [4, 6], "dtype": "f32", "fill": "ints"}, ..]               yes
+//   mesh     sizes of the axes: [2, 2]                                             yes
+//   in, out  for each tensor its placements by axis: [["S(0)", "R"], ["R", "R"]]   yes
+//   kind     "op" (default), "inplace", "backward"                                no
+//   local    "op" (default): each rank runs the call on its shards; "rule": what the op's own rule
+//            states                                                               no
+//
+// `in` of a backward has the inputs, then one cotangent for each result; `out` has the gradients of
+// the inputs. Blank lines and comments (`//`) are skipped.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shardproof/engine/certify/rule_case.h"
+
+namespace shardproof {
+
+struct RuleRow {
+  int line = 0;  // in the file
+  RuleCase rule;
+};
+
+struct RuleTable {
+  std::vector<RuleRow> rows;
+  std::map<std::string, int64_t> unknown;  // rows by op that is not known here
+};
+
+// Throws Error(bad_input) with file and line for a row that is not legal. With `is_strict`, also
+// for an unknown op.
+RuleTable read_rule_table(const std::string& file, const std::string& text, const OpRegistry& ops,
+                          bool is_strict);
+// Returns the row of a text, for --row.
+RuleRow read_rule_row(const std::string& text, const OpRegistry& ops);
+
+// Returns the case as a row. Reading it gives an equal case.
+std::string rule_row_text(const RuleCase& rule);
+
+}  // namespace shardproof

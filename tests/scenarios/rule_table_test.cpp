@@ -1,0 +1,107 @@
+// Tests of rule tables: a table with planted wrong rows, bad rows, and the reports.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/scenarios/rules/rule_report.h"
+#include "shardproof/scenarios/rules/rule_table.h"
+
+namespace shardproof {
+namespace {
+
+std::string planted_text() {
+  std::ifstream in(SHARDPROOF_SOURCE_DIR "/tests/scenarios/rules/planted.jsonl");
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+TEST(RuleTable, PlantedWrongRows_AreFoundAndNoOthers) {
+  const OpRegistry ops = builtin_ops();
+  const std::string text = planted_text();
+  const RuleTable table = read_rule_table("planted.jsonl", text, ops, true);
+  std::vector<std::string> lines = {""};
+  std::stringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  int64_t wrong = 0;
+  for (const RuleRow& row : table.rows) {
+    const std::string& line = lines[static_cast<size_t>(row.line)];
+    const bool is_planted = line.find("\"about\": \"wrong\"") != std::string::npos;
+    const ClaimAnswer answer = check_case(row.rule, ops);
+    EXPECT_EQ(answer.kind, is_planted ? ClaimAnswer::Kind::wrong : ClaimAnswer::Kind::holds)
+        << line << "\n"
+        << answer.trouble << " position " << answer.first.position << ": " << answer.first.got
+        << ", expected " << answer.first.want;
+    wrong += is_planted;
+  }
+  EXPECT_GE(wrong, 50);
+}
+
+TEST(RuleTable, WrongRow_ShrinksAndItsTextRepeatsIt) {
+  const OpRegistry ops = builtin_ops();
+  const RuleRow row = read_rule_row(
+      R"row({"op": "aten.gather", "attrs": {"dim": 1}, "inputs": [{"shape": [4, 4]}, )row"
+      R"row({"shape": [2, 4], "dtype": "i64"}], "mesh": [2], )row"
+      R"row("in": [["R"], ["S(0)"]], "out": [["S(0)"]]})row",
+      ops);
+  const RuleCase smallest = smallest_wrong_case(row.rule, ops);
+  EXPECT_LT(element_count(smallest.inputs[0].shape), 16);
+  EXPECT_EQ(smallest.mesh.size(), 2);
+  const RuleRow again = read_rule_row(rule_row_text(smallest), ops);
+  EXPECT_EQ(rule_row_text(again.rule), rule_row_text(smallest));
+  EXPECT_EQ(check_case(again.rule, ops).kind, ClaimAnswer::Kind::wrong);
+}
+
+std::string error_of(const std::string& row) {
+  try {
+    read_rule_table("t.jsonl", "// a comment\n" + row + "\n", builtin_ops(), true);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(RuleTable, BadRow_IsAnErrorWithItsLineAndWhatIsAccepted) {
+  const struct {
+    const char* row;
+    std::vector<std::string> parts;
+  } kCases[] = {
+      {R"row({"op": "aten.nothing", "inputs": [{"shape": [4]}], "mesh": [2], "in": [["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2", "aten.nothing", "list ops"}},
+      {R"row({"op": "relu", "inputs": [{"shape": [4]}], "mesh": [2], "in": [["Q"]], "out": [["R"]]})row",
+       {"t.jsonl:2", "/in/0/0", "S(dim)"}},
+      {R"row({"op": "relu", "inputs": [{"shape": [4]}], "mesh": [2, 2], "in": [["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2", "2 placements", "found 1"}},
+      {R"row({"op": "relu", "inputs": [{"shape": [4]}], "mesh": [0], "in": [["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2", "axis size of 1 or more"}},
+      {R"row({"op": "relu", "inputs": [{"shape": [4], "dtype": "f33"}], "mesh": [2], "in": [["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2", "f33"}},
+      {R"row({"op": "relu", "inputs": [{"shape": [4]}], "mesh": [2], "in": [["S(3)"]], "out": [["R"]]})row",
+       {"t.jsonl:2"}},
+      {R"row({"op": "relu", "inputs": [{"shape": [4]}], "mesh": [2], "in": [["R"]], "out": [["R"], ["R"]]})row",
+       {"t.jsonl:2"}},
+      {R"row({"op": "relu", "inputz": []})row", {"t.jsonl:2", "inputs"}},
+      {R"row({"op": "matmul", "inputs": [{"shape": [4, 3]}, {"shape": [4, 3]}], "mesh": [2], "in": [["R"], ["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2", "inner sizes"}},
+      {"[1, 2]", {"t.jsonl:2", "an object"}},
+  };
+  for (const auto& one : kCases) {
+    const std::string message = error_of(one.row);
+    for (const std::string& part : one.parts)
+      EXPECT_NE(message.find(part), std::string::npos) << one.row << "\n" << message;
+  }
+}
+
+TEST(RuleTable, UnknownOp_IsCounted) {
+  const RuleTable table = read_rule_table(
+      "t.jsonl",
+      R"row({"op": "aten.nothing", "inputs": [{"shape": [4]}], "mesh": [2], "in": [["R"]], "out": [["R"]]})row",
+      builtin_ops(), false);
+  EXPECT_TRUE(table.rows.empty());
+  EXPECT_EQ(table.unknown.at("aten.nothing"), 1);
+}
+
+}  // namespace
+}  // namespace shardproof

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""Writes the sharding rules that an installed PyTorch claims as a rule table (docs/check_ops.md).
+
+    python3 tools/export_torch_rules.py > torch_rules.jsonl
+    shardproof check-ops --rules torch_rules.jsonl
+
+For each call below and each placement of its inputs, the op runs on DTensors of a fake process group.
+A row holds the placements that DTensor kept without a redistribution of an input, and those of the
+results. Calls vary sizes that are not cut, empty dim lists, in-place forms and 2-D meshes, because wrong
+rules show only there. Needs torch; written for 2.15.
+"""
+import itertools
+import json
+import sys
+
+
+def placement_text(placement):
+    """Returns the text of a placement, or None for one that a table cannot hold (mask partials)."""
+    name = type(placement).__name__
+    if name == "Replicate":
+        return "R"
+    if name == "Shard":
+        return f"S({placement.dim})"
+    if name == "_StridedShard":
+        return f"S({placement.dim}, split={placement.split_factor})"
+    if name == "Partial":
+        return f"P({placement.reduce_op})".replace("product", "prod")
+    return None
+
+
+# op, attrs, shapes of the float inputs (an "i" marks indices), the call.
+def calls(torch):
+    F = torch.nn.functional
+    aten = torch.ops.aten
+    return [
+        ("aten.mm", {}, [[4, 6], [6, 8]], lambda x, w: aten.mm(x, w)),
+        ("aten.add.Tensor", {}, [[5, 6], [5, 6]], lambda x, y: x + y),
+        ("aten.mul.Tensor", {}, [[5, 6], [5, 6]], lambda x, y: x * y),
+        ("aten.maximum", {}, [[5, 6], [5, 6]], torch.maximum),
+        ("aten.sum.dim_IntList", {"dim": [0]}, [[5, 6]], lambda x: x.sum([0])),
+        ("aten.sum.dim_IntList", {"dim": [], "keepdim": True}, [[4]], lambda x: x.sum([], keepdim=True)),
+        ("aten.amax", {"dim": [], "keepdim": True}, [[4]], lambda x: x.amax((), keepdim=True)),
+        ("aten.mean.dim", {"dim": [0]}, [[5, 6]], lambda x: x.mean([0])),
+        ("aten.argmax", {"dim": 1}, [[3, 3]], lambda x: x.argmax(1)),
+        ("aten._softmax", {"dim": 1}, [[4, 6]], lambda x: x.softmax(1)),
+        ("aten.cumsum", {"dim": 0}, [[5, 6]], lambda x: x.cumsum(0)),
+        ("aten.gather", {"dim": 1}, [[4, 4], "i", [2, 4]], lambda x, i: x.gather(1, i)),
+        ("aten.mse_loss", {}, [[4], [4]], F.mse_loss),
+        ("aten.mse_loss_backward", {"reduction": 1}, [[], [4], [4]],
+         lambda g, x, y: aten.mse_loss_backward(g, x, y, 1)),
+        ("aten.smooth_l1_loss_backward", {"reduction": 1, "beta": 1.0}, [[], [4], [4]],
+         lambda g, x, y: aten.smooth_l1_loss_backward(g, x, y, 1, 1.0)),
+        ("aten.huber_loss_backward", {"reduction": 1, "delta": 1.0}, [[], [4], [4]],
+         lambda g, x, y: aten.huber_loss_backward(g, x, y, 1, 1.0)),
+        ("aten.soft_margin_loss_backward", {"reduction": 1}, [[], [4], [4]],
+         lambda g, x, y: aten.soft_margin_loss_backward(g, x, y, 1)),
+        ("aten.fill_.Scalar", {"value": 3}, [[4]], lambda x: x.fill_(3)),
+        ("aten.zero_", {}, [[4]], lambda x: x.zero_()),
+        ("aten.view", {"size": [24]}, [[4, 6]], lambda x: x.view(24)),
+    ]
+
+
+def main():
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, init_device_mesh
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    for sizes in ([2], [2, 2]):
+        ranks = 1
+        for size in sizes:
+            ranks *= size
+        dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=ranks)
+        mesh = init_device_mesh("cpu", tuple(sizes))
+        for op, attrs, entries, run in calls(torch):
+            shapes, dtypes, is_index = [], [], False
+            for entry in entries:
+                if entry == "i":
+                    is_index = True
+                    continue
+                shapes.append(entry)
+                dtypes.append("i64" if is_index else "f32")
+                is_index = False
+            options = []
+            for shape, dtype in zip(shapes, dtypes):
+                one = [Replicate()] + [Shard(d) for d in range(len(shape))]
+                if dtype == "f32":
+                    one += [Partial(o) for o in ("sum", "avg", "max", "min")]
+                options.append(list(itertools.product(one, repeat=len(sizes))))
+            for chosen in itertools.product(*options):
+                write_row(torch, DTensor, mesh, sizes, op, attrs, shapes, dtypes, chosen, run)
+        dist.destroy_process_group()
+
+
+def write_row(torch, DTensor, mesh, sizes, op, attrs, shapes, dtypes, chosen, run):
+    inputs = []
+    try:
+        for shape, dtype, placements in zip(shapes, dtypes, chosen):
+            whole = torch.zeros(shape, dtype=torch.int64 if dtype == "i64" else torch.float32)
+            local = whole
+            for axis, placement in enumerate(placements):
+                if type(placement).__name__ == "Shard":
+                    local = local.chunk(sizes[axis], placement.dim)[0]
+            inputs.append(DTensor.from_local(local.contiguous(), mesh, placements, run_check=False,
+                                             shape=whole.shape, stride=whole.stride()))
+        from torch.distributed.tensor.debug import CommDebugMode
+        with CommDebugMode() as calls_made:
+            result = run(*inputs)
+    except Exception:  # a placement that DTensor refuses is no claim
+        return
+    if calls_made.get_total_counts() > 0:
+        return  # an input was redistributed first
+    results = result if isinstance(result, (tuple, list)) else (result,)
+    out = [[placement_text(p) for p in r.placements] for r in results]
+    if any(text is None for tensor in out for text in tensor):
+        return
+    json.dump({"op": op, "attrs": attrs,
+               "inputs": [{"shape": s, "dtype": d} for s, d in zip(shapes, dtypes)],
+               "mesh": sizes, "in": [[placement_text(p) for p in c] for c in chosen], "out": out},
+              sys.stdout)
+    sys.stdout.write("\n")
+
+
+if __name__ == "__main__":
+    main()
