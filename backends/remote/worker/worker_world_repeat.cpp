@@ -214,7 +214,7 @@ bool WorkerWorld::stays_on_devices() {
   return any;
 }
 
-// Records an event in the stream of the last exchange on each device.
+// Records an event in the current stream of each device, which is that of its last exchange.
 std::vector<WorkerWorld::DeviceMark> WorkerWorld::mark_devices() {
   std::vector<DeviceMark> marks;
   for (const std::shared_ptr<Device>& device : launched_.devices())
@@ -230,7 +230,6 @@ BenchmarkResult WorkerWorld::time_together(const Repetitions& repetitions) {
   restore_and_meet();
   BenchmarkResult result;
   bool was_idle = repetitions.iterations == 1;
-  if (on_device) repeat_once();  // makes the exchanges' streams the current ones
   std::vector<DeviceMark> first, last;
   if (on_device) first = last = mark_devices();
   const Clock::time_point start = Clock::now();
@@ -239,8 +238,9 @@ BenchmarkResult WorkerWorld::time_together(const Repetitions& repetitions) {
     repeat_once();
     if (!on_device) continue;
     for (const DeviceMark& mark : last) {
+      if (i == 0) break;  // these are the marks of the start
       was_idle = was_idle || mark.device->event_completed(mark.event);
-      if (i != 0) mark.device->forget(mark.event);
+      mark.device->forget(mark.event);
     }
     last = mark_devices();
     look_at_device();
