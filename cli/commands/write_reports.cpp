@@ -12,7 +12,7 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr const char* kReports[] = {"json", "junit"};
+constexpr const char* kReports[] = {"json", "junit", "machine"};
 constexpr std::string_view kStandardOutput = "-";
 
 bool is_given(const po::variables_map& given, const char* option) { return given.count(option); }
@@ -30,7 +30,8 @@ void check_reports(const po::variables_map& given) {
     if (!goes_to_stdout(given, option)) {
       check_writable(given[option].as<std::string>());
     } else if (std::exchange(taken, true)) {
-      throw_bad_input("--json - and --junit -: standard output holds one report");
+      throw_bad_input(
+          "two of --json -, --junit - and --machine -: standard output holds one report");
     }
   }
 }
