@@ -27,6 +27,8 @@ struct WorldReport {
   // have published theirs. Each process counts time from its start of the world or the repetition.
   std::vector<std::vector<Record>> measured;
   bool timed = false;
+  // True if the machine has no rates for some work that was done: `time` leaves it out.
+  bool unpriced_work = false;
   Duration time;                          // time of the slowest rank
   std::vector<Duration> rank_times;       // by rank, if timed
   int64_t peak_bytes = 0;                 // highest peak of a rank

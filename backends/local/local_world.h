@@ -81,7 +81,11 @@ class LocalWorld : public World {
   WorldReport close() override;
 
   bool timed() const { return cost_ != nullptr; }
-  const CostModel& cost() const { return *cost_; }
+  // Returns the time of a kernel. Notes work without a price, for the report.
+  Duration kernel_time(double flops, double bytes) {
+    unpriced_work_ = unpriced_work_ || (!cost_->has_rates() && (flops > 0 || bytes > 0));
+    return cost_->kernel(flops, bytes);
+  }
   const std::shared_ptr<Device>& device() const { return device_; }
   bool defers() const { return picker_.defers(); }
   CallMatcher& matcher() { return matcher_; }
@@ -116,7 +120,7 @@ class LocalWorld : public World {
   std::vector<Submission*> free_submissions_;
   std::deque<TicketTable::Place> ready_;
   std::function<PlannedCalls()> planned_;
-  bool running_ = false;
+  bool running_ = false, unpriced_work_ = false;
 };
 
 }  // namespace shardproof

@@ -11,6 +11,7 @@ namespace shardproof {
 void LocalWorld::report_times(WorldReport& report) {
   if (!timed()) return;
   report.timed = true;
+  report.unpriced_work = unpriced_work_;
   report.rank_times.assign(static_cast<size_t>(ranks_), Duration{});
   for (LocalContext& context : contexts_) {
     context.observe_host_waits();

@@ -111,7 +111,7 @@ void LocalContext::pass_work(Stream& stream, const Work& work, const LaneTimes& 
                              Ticket ticket) {
   stream.time.raise_to(issued);
   const LaneTimes start = stream.time;
-  const Duration cost = world_.cost().kernel(work.flops, work.bytes);
+  const Duration cost = world_.kernel_time(work.flops, work.bytes);
   if (work.lanes.size() == lanes_.size()) {
     stream.time.for_each([&](Duration& time) { time += cost; });
   } else if (cost != Duration{}) {

@@ -6,6 +6,7 @@
 
 #include "shardproof/backends/api/worker_pool.h"
 #include "shardproof/cli/commands/command.h"
+#include "shardproof/cli/commands/measure_machine.h"
 #include "shardproof/cli/commands/write_reports.h"
 #include "shardproof/cli/options/bench_options.h"
 #include "shardproof/cli/options/parse_options.h"
@@ -148,6 +149,35 @@ bool is_wrong(const BenchRow& row) {
   return row.apart.wrong.value_or(0) + row.in_place.wrong.value_or(0) != 0;
 }
 
+int machine_as_worker(const po::variables_map& given, const BenchPlan& plan,
+                      const Registries& registries, PoolRole role) {
+  const int64_t ranks = plan.sizes.front().group.size();
+  if (role == PoolRole::follows) {
+    help_to_measure_machine(plan.backend, ranks, registries);
+    return 0;
+  }
+  if (backend_named(registries, plan.backend).pool() == nullptr)
+    throw_bad_input("--machine measures real processes; choose --backend mpi or nccl, found {}",
+                    plan.backend);
+  if (ranks < 2) throw_bad_input("--machine measures a link: expected at least 2 ranks, found 1");
+  check_reports(given);
+  const std::string text = measure_machine(plan.backend, ranks, registries);
+  if (prints_for_terminal(given)) print_out(text);
+  write_report(given, "machine", [&] { return text; });
+  return 0;
+}
+
+// A machine is measured in processes of MPI unless another backend is named.
+CommandArguments with_backend(CommandArguments words) {
+  const auto is_option = [&](std::string_view name) {
+    return std::any_of(words.begin(), words.end(),
+                       [name](const std::string& word) { return word.starts_with(name); });
+  };
+  if (is_option("--machine") && !is_option("--backend"))
+    words.insert(words.end(), {"--backend", "mpi"});
+  return words;
+}
+
 int bench_as_worker(const CommandArguments& words, const po::variables_map& given,
                     Registries registries, const ProcessRole& seat) {
   use_libraries(registries, given);
@@ -162,6 +192,7 @@ int bench_as_worker(const CommandArguments& words, const po::variables_map& give
   request.terms = agreed_options(given);
   const PoolRole role = attach_processes(registries, options, request);
   Backend& target = backend_named(registries, plan.backend);
+  if (given.count("machine")) return machine_as_worker(given, plan, registries, role);
   if (role == PoolRole::follows) {
     run_as_worker(target, plan);
     return 0;
@@ -182,7 +213,8 @@ int bench_as_worker(const CommandArguments& words, const po::variables_map& give
 
 }  // namespace
 
-int bench_command(const CommandArguments& words, const Registries& registries) {
+int bench_command(const CommandArguments& arguments, const Registries& registries) {
+  const CommandArguments words = with_backend(arguments);
   const po::variables_map given = parse_words(words, bench_options(), "word");
   return run_in_role(
       given, given["backend"].as<std::string>(), registries,
@@ -219,6 +251,9 @@ With local the time is that of the simulator itself. --topology adds a predicted
   -r, --root N           root of broadcast, reduce, gather, scatter (default 0)
   -a, --average N        time of process 0 (0), average (1, default), least (2) or most (3) of processes
   --topology TEXT        machine, as in scenario files: adds the predicted time there, and the ratio
+  --machine FILE         measure this machine instead, with --backend mpi (default) or nccl: latency and
+                         bandwidth between processes, rates of a matrix product and of memory; writes a
+                         topology file; "-": to standard output
   --json FILE            write the table as JSON, as nccl-tests does; "-": to standard output
   --max-bytes SIZE       refuse more memory, such as 8GB (default: half of the machine's)
 

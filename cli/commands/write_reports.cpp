@@ -13,7 +13,7 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr const char* kReports[] = {"json", "junit", "sarif", "html"};
+constexpr const char* kReports[] = {"json", "junit", "sarif", "html", "machine"};
 constexpr std::string_view kStandardOutput = "-";
 
 bool is_given(const po::variables_map& given, const char* option) { return given.count(option); }

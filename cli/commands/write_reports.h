@@ -1,5 +1,5 @@
-// Options --json, --junit, --sarif and --html: each names a file, or with "-" standard output,
-// which then holds that report and nothing for people.
+// Options --json, --junit, --sarif, --html and --machine: each names a file, or with "-" standard
+// output, which then holds that report and nothing for people.
 #pragma once
 
 #include <boost/program_options.hpp>

@@ -203,6 +203,7 @@ po::options_description bench_options() {
       ("root,r", po::value<int>()->default_value(0))                         //
       ("average,a", po::value<int>()->default_value(1))                      //
       ("topology", po::value<std::string>())                                 //
+      ("machine", po::value<std::string>())                                  //
       ("json", po::value<std::string>())                                     //
       ("max-bytes", po::value<std::string>())                                //
       ("word", po::value<CommandArguments>());

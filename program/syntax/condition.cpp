@@ -34,7 +34,8 @@ void require_ordered_number(const Number& value) {
 
 Bound read_bound(std::string_view text, const NumberScope& scope) {
   if (const std::optional<Quantity> quantity = find_quantity(text)) {
-    if (quantity->unit == Unit::bandwidth) return {quantity->unit, Number(quantity->rate)};
+    if (quantity->unit == Unit::bandwidth || quantity->unit == Unit::arithmetic)
+      return {quantity->unit, Number(quantity->rate)};
     return {quantity->unit, Number(quantity->whole)};
   }
   const Bound bound{Unit::none, evaluate(parse_expression(std::string(text)), scope)};
@@ -55,7 +56,8 @@ Bound bound_at(std::string_view text, size_t offset, size_t length, const Number
 
 std::string bound_text(Unit unit, const Number& value) {
   if (unit == Unit::none) return to_string(value);
-  if (unit == Unit::bandwidth) return to_string(Quantity{unit, 0, value.real()});
+  if (unit == Unit::bandwidth || unit == Unit::arithmetic)
+    return to_string(Quantity{unit, 0, value.real()});
   return to_string(Quantity{unit, value.integer(), 0});
 }
 

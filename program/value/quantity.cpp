@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <span>
 
 #include "shardproof/localtensor/base/duration.h"
 #include "shardproof/localtensor/base/error.h"
@@ -53,6 +54,11 @@ constexpr std::array<RateUnit, 14> kRateUnits = {{{"TB/s", "e12", 1},
                                                   {"Kb/s", "e3", 0.125},
                                                   {"b/s", "", 0.125}}};
 constexpr size_t kDecimalRates = 5;
+constexpr std::array<RateUnit, 5> kArithmeticUnits = {{{"PFLOP/s", "e15", 1},
+                                                       {"TFLOP/s", "e12", 1},
+                                                       {"GFLOP/s", "e9", 1},
+                                                       {"MFLOP/s", "e6", 1},
+                                                       {"FLOP/s", "", 1}}};
 
 bool is_decimal_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -107,7 +113,7 @@ double rate_of(const Parts& parts, const RateUnit& unit) {
   const std::string text = fmt::format("{}{}", parts.digits, unit.exponent);
   double value = 0;
   if (std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc())
-    throw_bad_input("expected a bandwidth within the range of a double, found {} {}", parts.digits,
+    throw_bad_input("expected a rate within the range of a double, found {} {}", parts.digits,
                     unit.name);
   return value * unit.factor;
 }
@@ -125,10 +131,10 @@ std::string bytes_text(int64_t bytes) {
   return fmt::format("{} {}", bytes / best->bytes, best->name);
 }
 
-std::string rate_text(double rate) {
-  for (size_t i = 0; i < kDecimalRates; ++i) {
-    const double power = rate_of({"1", ""}, kRateUnits[i]);
-    const std::string text = fmt::format("{} {}", rate / power, kRateUnits[i].name);
+std::string rate_text(double rate, std::span<const RateUnit> units) {
+  for (const RateUnit& unit : units) {
+    const double power = rate_of({"1", ""}, unit);
+    const std::string text = fmt::format("{} {}", rate / power, unit.name);
     const std::optional<Quantity> back = find_quantity(text);
     if (rate >= power && back && back->rate == rate) return text;
   }
@@ -136,7 +142,7 @@ std::string rate_text(double rate) {
   std::string digits = fmt::format("{:.1074f}", rate);
   digits.erase(digits.find_last_not_of('0') + 1);
   if (digits.back() == '.') digits.pop_back();
-  return digits + " B/s";
+  return fmt::format("{} {}", digits, units.back().name);
 }
 
 }  // namespace
@@ -147,6 +153,7 @@ std::string_view name(Unit unit) {
     case Unit::bytes: return "bytes";
     case Unit::time: return "a time";
     case Unit::bandwidth: return "a bandwidth";
+    case Unit::arithmetic: return "a rate of arithmetic";
   }
   SP_UNREACHABLE("unit {}", static_cast<int>(unit));
 }
@@ -158,6 +165,8 @@ std::optional<Quantity> find_quantity(std::string_view text) {
     return Quantity{Unit::bytes, exact_bytes(parts, *unit), 0};
   if (const auto unit = find_unit(kRateUnits, parts.unit); unit != kRateUnits.end())
     return Quantity{Unit::bandwidth, 0, rate_of(parts, *unit)};
+  if (const auto unit = find_unit(kArithmeticUnits, parts.unit); unit != kArithmeticUnits.end())
+    return Quantity{Unit::arithmetic, 0, rate_of(parts, *unit)};
   if (std::find(kTimeUnits.begin(), kTimeUnits.end(), parts.unit) == kTimeUnits.end())
     return std::nullopt;
   const std::optional<Duration> time =
@@ -171,16 +180,19 @@ std::optional<Quantity> find_quantity(std::string_view text) {
 Quantity parse_quantity(std::string_view text, Unit unit) {
   const std::optional<Quantity> found = find_quantity(text);
   if (found && found->unit == unit) return *found;
-  const std::string_view example = unit == Unit::bytes  ? "16 MiB"
-                                   : unit == Unit::time ? "25 us"
-                                                        : "50 GB/s";
+  const std::string_view example = unit == Unit::bytes        ? "16 MiB"
+                                   : unit == Unit::time       ? "25 us"
+                                   : unit == Unit::arithmetic ? "50 GFLOP/s"
+                                                              : "50 GB/s";
   throw Error(ErrorKind::bad_input,
               fmt::format("expected {} such as \"{}\", found \"{}\"", name(unit), example, text),
               Where{"", "", 0, 1});
 }
 
 std::string to_string(const Quantity& quantity) {
-  if (quantity.unit == Unit::bandwidth) return rate_text(quantity.rate);
+  if (quantity.unit == Unit::bandwidth)
+    return rate_text(quantity.rate, std::span(kRateUnits).first(kDecimalRates));
+  if (quantity.unit == Unit::arithmetic) return rate_text(quantity.rate, kArithmeticUnits);
   if (quantity.unit == Unit::time) return to_string(Duration{quantity.whole});
   return bytes_text(quantity.whole);
 }

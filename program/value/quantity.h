@@ -1,6 +1,6 @@
 // Quantity: a number with a unit, for sizes, times and rates in scenario files: "80 GB", "16 MiB",
-// "25 us", "50 GB/s", "400 Gb/s". KB is 1000 bytes, KiB 1024. Bytes and picoseconds are whole and
-// exact: 0.5 B is refused.
+// "25 us", "50 GB/s", "400 Gb/s", "50 GFLOP/s". KB is 1000 bytes, KiB 1024. Bytes and picoseconds
+// are whole and exact: 0.5 B is refused.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace shardproof {
 
-enum class Unit { none, bytes, time, bandwidth };
+enum class Unit { none, bytes, time, bandwidth, arithmetic };
 std::string_view name(Unit unit);  // "bytes", "a time", for messages
 
 struct Quantity {
   Unit unit = Unit::bytes;
   int64_t whole = 0;  // bytes or picoseconds, by `unit`
-  double rate = 0;    // bytes per second, for a bandwidth
+  double rate = 0;    // bytes or operations per second
   bool operator==(const Quantity&) const = default;
 };
 

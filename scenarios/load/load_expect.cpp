@@ -197,6 +197,7 @@ void read_place(const JsonReader& object, const LoadContext& context, Expect& ex
   condition("time", expect.time, Unit::time);
   if (expect.time && !context.timed)
     object.at("time").refuse("\"time\" needs a \"topology\" in the file, such as \"ideal\"");
+  if (expect.time) expect.time_path = object.at("time").path();
   if (object.has("ranks")) expect.ranks = context.ranks(object.at("ranks"));
 }
 

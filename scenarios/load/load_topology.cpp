@@ -11,10 +11,12 @@ namespace shardproof {
 namespace {
 
 constexpr const char* kFlat = "flat(latency='5 us', bandwidth='50 GB/s')";
+constexpr const char* kRates = "compute='50 GFLOP/s', memory='20 GB/s'";
 
 struct Machine {
   std::optional<Duration> latency;
-  std::optional<double> bandwidth;  // bytes per second
+  std::optional<double> bandwidth;        // bytes per second
+  std::optional<double> compute, memory;  // operations and bytes per second
 };
 
 void set_field(Machine& machine, const std::string& key, const std::string& text) {
@@ -22,17 +24,33 @@ void set_field(Machine& machine, const std::string& key, const std::string& text
     machine.latency = Duration{parse_quantity(text, Unit::time).whole};
   } else if (key == "bandwidth") {
     machine.bandwidth = parse_quantity(text, Unit::bandwidth).rate;
+  } else if (key == "compute") {
+    machine.compute = parse_quantity(text, Unit::arithmetic).rate;
+  } else if (key == "memory") {
+    machine.memory = parse_quantity(text, Unit::bandwidth).rate;
   } else {
     NearestName nearest(key);
-    nearest.offer("latency");
-    nearest.offer("bandwidth");
+    for (const char* known : {"latency", "bandwidth", "compute", "memory"}) nearest.offer(known);
     throw_bad_input("unknown key \"{}\"{}", key, nearest.hint());
   }
 }
 
-std::shared_ptr<const CostModel> build(const Machine& machine) {
+std::optional<Roofline> device_of(const Machine& machine) {
+  if (machine.compute.has_value() != machine.memory.has_value())
+    throw_bad_input("expected both rates of a device or none, such as {}", kRates);
+  if (!machine.compute) return std::nullopt;
+  return Roofline{*machine.compute, *machine.memory};
+}
+
+std::shared_ptr<const CostModel> flat_of(const Machine& machine) {
   if (!machine.latency || !machine.bandwidth) throw_bad_input("expected {}", kFlat);
-  return flat_machine({*machine.latency, *machine.bandwidth});
+  return flat_machine({*machine.latency, *machine.bandwidth}, device_of(machine));
+}
+
+std::shared_ptr<const CostModel> ideal_of(const Machine& machine) {
+  if (machine.latency || machine.bandwidth)
+    throw_bad_input("communication of \"ideal\" takes no time; expected {} alone", kRates);
+  return ideal_machine(device_of(machine));
 }
 
 std::shared_ptr<const CostModel> build_from_call(const Expr& call) {
@@ -43,7 +61,7 @@ std::shared_ptr<const CostModel> build_from_call(const Expr& call) {
       throw_bad_input("expected {}", kFlat);
     set_field(machine, call.keys[i], arg.name.texts[0]);
   }
-  return build(machine);
+  return call.symbol == "flat" ? flat_of(machine) : ideal_of(machine);
 }
 
 std::shared_ptr<const CostModel> build_from_file(const std::string& file,
@@ -58,7 +76,7 @@ std::shared_ptr<const CostModel> build_from_file(const std::string& file,
         set_field(machine, key, value.text());
         return 0;
       });
-    return build(machine);
+    return flat_of(machine);
   } catch (const Error& error) {
     throw error.inside({file, "", 0, 0});
   }
@@ -78,7 +96,7 @@ std::shared_ptr<const CostModel> parse_topology(const std::string& text,
   } catch (const Error&) {
     call.kind = ExprKind::name;  // refused below, with an example
   }
-  if (call.kind != ExprKind::call || call.symbol != "flat")
+  if (call.kind != ExprKind::call || (call.symbol != "flat" && call.symbol != "ideal"))
     throw_bad_input("expected \"ideal\", {} or a .json file, found \"{}\"", kFlat, text);
   return build_from_call(call);
 }

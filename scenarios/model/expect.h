@@ -47,6 +47,7 @@ struct Expect {
   std::optional<Condition> findings, undecided;  // numbers of findings, of values not decided
   std::optional<Lanes> ranks;
   std::string name, error;
+  std::string time_path;        // JSON pointer of `time`, for errors
   bool any_collectives = true;  // true: `collectives` is not given
   std::vector<ExpectCalls> collectives;
   std::vector<ExpectBytes> bytes;

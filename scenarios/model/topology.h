@@ -1,5 +1,6 @@
 // Topology: the text form of a cost model: "ideal", flat(latency='5 us', bandwidth='50 GB/s'), or a
-// .json file {"latency": "5 us", "bandwidth": "50 GB/s"}.
+// .json file {"latency": "5 us", "bandwidth": "50 GB/s"}. With the keys compute ('50 GFLOP/s') and
+// memory ('20 GB/s') it prices work too: ideal(compute=.., memory=..).
 #pragma once
 
 #include <memory>

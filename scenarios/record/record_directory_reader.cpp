@@ -246,6 +246,7 @@ RecordedRun read_head(const JsonReader& reader) {
   for (const JsonReader& listing : reader.at("source").items())
     run.source.push_back({ranks_at(listing), read_texts(listing.at("lines"))});
   run.timed = reader.at("timed").flag();
+  run.prices_work = !reader.has("prices_work") || reader.at("prices_work").flag();
   return run;
 }
 

@@ -134,17 +134,18 @@ Json line_times_json(const LineTime& line, const std::vector<std::vector<LineTim
   return out;
 }
 
-Json times_json(const std::vector<std::vector<Record>>& repetitions) {
+// Without prices of work, there are times of calls only.
+Json times_json(const std::vector<std::vector<Record>>& repetitions, bool prices_work = true) {
   Json out;
   out["steps"] = Json::array();
   std::vector<std::vector<LineTime>> lines;
   for (const std::vector<Record>& records : repetitions) {
-    out["steps"].push_back(steps_json(step_times(records)));
+    if (prices_work) out["steps"].push_back(steps_json(step_times(records)));
     lines.push_back(line_times(records));
   }
   out["lines"] = Json::array();
   for (const LineTime& line : median_of(lines))
-    out["lines"].push_back(line_times_json(line, lines));
+    if (prices_work || line.is_call()) out["lines"].push_back(line_times_json(line, lines));
   return out;
 }
 
@@ -180,7 +181,8 @@ Json run_json(const RecordedRun& run) {
   out["source"] = source_json(run);
   out["repetitions"] = run.measured.size();
   out["timed"] = run.timed;
-  if (run.timed) out["predicted"] = times_json({run.flight});
+  out["prices_work"] = run.prices_work;
+  if (run.timed) out["predicted"] = times_json({run.flight}, run.prices_work);
   if (!run.measured.empty()) out["measured"] = times_json(run.measured);
   out["values"] = Json::array();
   for (const RecordedValue& value : run.values) out["values"].push_back(value_json(value));

@@ -50,6 +50,7 @@ struct RecordedRun {
   std::vector<RecordedValue> values;          // in program order
   std::vector<Record> flight;                 // calls and works, in simulated time
   bool timed = false;                         // true: the times of `flight` are predicted
+  bool prices_work = true;                    // false: no times of work are predicted
   std::vector<std::vector<Record>> measured;  // one list for each repetition
 
   // True for a case that was refused before its program was known.

@@ -4,6 +4,7 @@
 #include "shardproof/scenarios/record/run_comparison.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "shardproof/localtensor/base/error.h"
@@ -90,6 +91,7 @@ TimeSource best_source(const RecordedRun& run) {
 
 struct Times {
   TimeSource source = TimeSource::none;
+  bool knows_work = true;
   std::vector<LineTime> lines;
   std::map<int32_t, StepTime> steps;
 };
@@ -97,18 +99,20 @@ struct Times {
 Times times_of(const RecordedRun& run, TimeSource source) {
   Times times;
   times.source = source;
+  times.knows_work = source != TimeSource::predicted || run.prices_work;
   std::vector<std::vector<LineTime>> lines;
-  std::map<int32_t, std::pair<std::vector<Duration>, std::vector<Duration>>> steps;
+  std::map<int32_t, std::array<std::vector<Duration>, 4>> steps;
   for (const std::vector<Record>& records : timed_records(run, source)) {
     lines.push_back(line_times(records));
     for (const auto& [rank, step] : step_times(records)) {
-      steps[rank].first.push_back(step.step);
-      steps[rank].second.push_back(step.exposed);
+      const Duration parts[] = {step.step, step.exposed, step.waiting, step.outside};
+      for (size_t i = 0; i < std::size(parts); ++i) steps[rank][i].push_back(parts[i]);
     }
   }
   times.lines = median_of(lines);
   for (auto& [rank, each] : steps)
-    times.steps[rank] = {median_of(std::move(each.first)), median_of(std::move(each.second))};
+    times.steps[rank] = {median_of(std::move(each[0])), median_of(std::move(each[1])),
+                         median_of(std::move(each[2])), median_of(std::move(each[3]))};
   return times;
 }
 
@@ -194,6 +198,7 @@ RunSide side_of(const RecordedRun& run, const Times& times) {
   side.source = times.source;
   side.repetitions = run.measured.size();
   side.steps = times.steps;
+  side.knows_work = times.knows_work;
   return side;
 }
 

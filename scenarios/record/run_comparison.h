@@ -83,6 +83,9 @@ struct RunSide {
   TimeSource source = TimeSource::none;
   size_t repetitions = 0;
   std::map<int32_t, StepTime> steps;  // per rank
+  // False: the times of work, and so of the step, are not predicted. Those in `steps` and in lines
+  // of work mean nothing.
+  bool knows_work = true;
 };
 
 struct RunComparison {

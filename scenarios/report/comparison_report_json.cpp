@@ -9,11 +9,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json rank_times(const LineTime& line) {
+// If the times of work are not known, those of calls are left.
+Json rank_times(const LineTime& line, bool knows_work) {
   Json out = Json::object();
   for (const auto& [rank, own] : line.ranks) {
     Json one;
-    one["time"] = to_string(own.time);
+    if (knows_work || line.is_call()) one["time"] = to_string(own.time);
     one["count"] = own.count;
     if (line.is_call()) {
       one["bytes"] = static_cast<int64_t>(own.bytes);
@@ -54,7 +55,7 @@ Json difference_json(const ValueDifference& difference) {
   return out;
 }
 
-Json compared_line_json(const LineComparison& line) {
+Json compared_line_json(const LineComparison& line, const RunComparison& comparison) {
   Json out;
   out["line"] = line.line;
   out["source"] = line.text;
@@ -67,8 +68,9 @@ Json compared_line_json(const LineComparison& line) {
     out["differences"].push_back(difference_json(difference));
   out["times"] = Json::array();
   for (const TimePair& pair : line.times)
-    out["times"].push_back(
-        {{"call", pair.call}, {"a", rank_times(pair.a)}, {"b", rank_times(pair.b)}});
+    out["times"].push_back({{"call", pair.call},
+                            {"a", rank_times(pair.a, comparison.a.knows_work)},
+                            {"b", rank_times(pair.b, comparison.b.knows_work)}});
   return out;
 }
 
@@ -82,14 +84,18 @@ Json run_side_json(const RunSide& side) {
   out["repeat"] = side.head.repeat;
   out["times"] = name(side.source);
   if (side.source == TimeSource::measured) out["repetitions"] = side.repetitions;
-  if (side.steps.empty()) return out;
+  if (side.steps.empty() || !side.knows_work) return out;
   const StepTime whole = slowest(side.steps);
   out["step"] = to_string(whole.step);
   out["exposed"] = to_string(whole.exposed);
+  out["waiting"] = to_string(whole.waiting);
+  out["outside"] = to_string(whole.outside);
   out["ranks"] = Json::object();
   for (const auto& [rank, own] : side.steps)
     out["ranks"][std::to_string(rank)] = {{"step", to_string(own.step)},
-                                          {"exposed", to_string(own.exposed)}};
+                                          {"exposed", to_string(own.exposed)},
+                                          {"waiting", to_string(own.waiting)},
+                                          {"outside", to_string(own.outside)}};
   return out;
 }
 
@@ -108,7 +114,8 @@ Json comparison_object(const RunComparison& comparison) {
   out["listings"] = Json::array();
   for (const ListingComparison& listing : comparison.listings) {
     Json lines = Json::array();
-    for (const LineComparison& line : listing.lines) lines.push_back(compared_line_json(line));
+    for (const LineComparison& line : listing.lines)
+      lines.push_back(compared_line_json(line, comparison));
     out["listings"].push_back({{"ranks", to_string(listing.lanes)}, {"lines", std::move(lines)}});
   }
   return out;

@@ -46,15 +46,24 @@ std::string row_text(const ComparisonCells& cells) {
 
 // --- times ---------------------------------------------------------------------------------------
 
+const std::string kUnknown = "-";
+
 const RankTime* reported_rank(const LineTime& line) {
   return line.ranks.empty() ? nullptr : &line.ranks.at(line.deciding_rank());
 }
 
-void add_time_cells(ComparisonCells& cells, const TimePair& pair) {
+// True if the times of work of both runs are known.
+struct KnownWork {
+  bool a = true, b = true;
+};
+
+void add_time_cells(ComparisonCells& cells, const TimePair& pair, KnownWork known) {
   const RankTime *a = reported_rank(pair.a), *b = reported_rank(pair.b);
-  if (a != nullptr) cells.a = rounded_text(a->time);
-  if (b != nullptr) cells.b = rounded_text(b->time);
-  if (a != nullptr && b != nullptr) cells.ratio = ratio_text(a->time, b->time);
+  const bool call = !pair.call.empty(), knows_a = known.a || call, knows_b = known.b || call;
+  if (a != nullptr) cells.a = knows_a ? rounded_text(a->time) : kUnknown;
+  if (b != nullptr) cells.b = knows_b ? rounded_text(b->time) : kUnknown;
+  if (a != nullptr && b != nullptr && knows_a && knows_b)
+    cells.ratio = ratio_text(a->time, b->time);
   const RankTime* own = b != nullptr ? b : a;
   if (pair.call.empty() || own == nullptr) return;
   cells.bytes = size_text(own->bytes);
@@ -127,7 +136,7 @@ std::string paint_match(const TextStyle& style, ValueMatch match, const std::str
   return fmt::format("\x1b[{}m{}\x1b[0m", match == ValueMatch::wrong ? "31;1" : "33", text);
 }
 
-std::string line_text(const LineComparison& line, const TextStyle& style) {
+std::string line_text(const LineComparison& line, KnownWork known, const TextStyle& style) {
   ComparisonCells cells;
   cells.line = line.line > 0 ? std::to_string(line.line) : "";
   cells.what = line.line > 0
@@ -135,13 +144,13 @@ std::string line_text(const LineComparison& line, const TextStyle& style) {
                    : "inputs";
   if (line.values > 0) cells.values = name(line.match());
   for (const TimePair& pair : line.times)
-    if (pair.call.empty()) add_time_cells(cells, pair);
+    if (pair.call.empty()) add_time_cells(cells, pair, known);
   std::string text = paint_match(style, line.match(), row_text(cells));
   for (const TimePair& pair : line.times) {
     if (pair.call.empty()) continue;
     ComparisonCells call;
     call.what = call_text(pair);
-    add_time_cells(call, pair);
+    add_time_cells(call, pair, known);
     text += row_text(call);
   }
   const size_t shown = std::min(line.differences.size(), kDifferencesShown);
@@ -178,15 +187,22 @@ std::string head_of(const RunSide& side, const RunSide& other, const char* label
 std::string steps_text(const RunComparison& comparison) {
   if (comparison.a.steps.empty() && comparison.b.steps.empty()) return "";
   const StepTime a = slowest(comparison.a.steps), b = slowest(comparison.b.steps);
+  const bool known = comparison.a.knows_work && comparison.b.knows_work;
+  const auto cell = [](const RunSide& side, Duration time) {
+    if (side.steps.empty()) return std::string();
+    return side.knows_work ? rounded_text(time) : kUnknown;
+  };
   const auto row = [&](const char* what, Duration own, Duration other) {
     ComparisonCells cells;
     cells.what = what;
-    if (!comparison.a.steps.empty()) cells.a = rounded_text(own);
-    if (!comparison.b.steps.empty()) cells.b = rounded_text(other);
-    cells.ratio = ratio_text(own, other);
+    cells.a = cell(comparison.a, own);
+    cells.b = cell(comparison.b, other);
+    if (known) cells.ratio = ratio_text(own, other);
     return row_text(cells);
   };
-  return row("step", a.step, b.step) + row("exposed communication", a.exposed, b.exposed);
+  return row("step", a.step, b.step) + row("  waiting for other ranks", a.waiting, b.waiting) +
+         row("  outside calls and work", a.outside, b.outside) +
+         row("exposed communication", a.exposed, b.exposed);
 }
 
 bool has_estimates(const RunComparison& comparison) {
@@ -248,9 +264,10 @@ std::string comparison_text(const RunComparison& comparison, const TextStyle& st
   if (timed) head.busbw = "busGB/s";
   if (has_estimates(comparison)) head.expected = "estimate";
   out += "\n" + row_text(head);
+  const KnownWork known{comparison.a.knows_work, comparison.b.knows_work};
   for (const ListingComparison& listing : comparison.listings) {
     if (comparison.listings.size() > 1) out += fmt::format("  {}\n", ranks_text(listing.lanes, 80));
-    for (const LineComparison& line : listing.lines) out += line_text(line, style);
+    for (const LineComparison& line : listing.lines) out += line_text(line, known, style);
   }
   out += steps_text(comparison);
   return comparison.alone ? out : out + verdict_text(comparison) + match_counts_text(comparison);

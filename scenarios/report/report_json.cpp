@@ -118,7 +118,7 @@ Json phase_json(const PhaseResult& phase) {
   out["calls"] = Json::array();
   for (const CallCount& call : phase.outcome.calls) out["calls"].push_back(call_json(call));
   const WorldReport& world = phase.outcome.world;
-  if (world.timed) out["time"] = to_string(world.time);
+  if (world.timed && !world.unpriced_work) out["time"] = to_string(world.time);
   out["peak_bytes"] = world.peak_bytes;
   if (!phase.outcome.on_host.empty()) out["on_host"] = phase.outcome.on_host;
   if (!phase.outcome.unfired_faults.empty()) out["unfired_faults"] = phase.outcome.unfired_faults;

@@ -51,6 +51,7 @@ RecordedRun make_recorded_run(const Job& job, PhaseResult& phase) {
   run.values = std::move(outcome.seen);
   run.flight = outcome.world.records;
   run.timed = outcome.world.timed;
+  run.prices_work = !outcome.world.unpriced_work;
   run.measured = std::move(outcome.timed);
   outcome.timed.clear();
   return run;

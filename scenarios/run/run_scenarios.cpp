@@ -93,6 +93,16 @@ void add_places(const Scenario& scenario, const Case& one, PhaseResult& result) 
   }
 }
 
+// Refuses an expectation of a time that the machine cannot predict.
+void check_expected_time(const Expect& expect, const WorldReport& world) {
+  if (!expect.time || !world.unpriced_work) return;
+  throw Error(ErrorKind::bad_input,
+              "\"time\" of a step with work needs the rates of a device; add compute='50 GFLOP/s', "
+              "memory='20 GB/s' to the topology, or measure this machine: shardproof bench "
+              "--machine FILE",
+              Where{"", expect.time_path, 0, 0});
+}
+
 void run_phase(const Phase& phase, const std::string& backend, const RunOptions& options,
                const Registries& registries, CaseResult& into) {
   Job job = job_of(phase, backend, options);
@@ -103,6 +113,7 @@ void run_phase(const Phase& phase, const std::string& backend, const RunOptions&
     if (!job.precision_limits.empty() && phase.expect.verdict != Verdict::bad_input)
       check_limited_values(job, lower_job(job, registries));
     result.outcome = check(job, registries);
+    check_expected_time(phase.expect, result.outcome.world);
   } catch (const Error& error) {
     throw placed_in(phase, error);
   }

@@ -158,6 +158,12 @@ std::map<int32_t, StepTime> step_times(const std::vector<Record>& records) {
     step.step = all.back().second - all.front().first;
     // Time covered by any activity, minus time covered by work.
     step.exposed = length(all) - length(united(std::move(own.work)));
+    step.outside = step.step - length(all);
+  }
+  for (const LineTime& line : line_times(records)) {
+    if (!line.is_call()) continue;
+    const Duration least = line.ranks.at(line.deciding_rank()).time;
+    for (const auto& [rank, own] : line.ranks) result[rank].waiting += own.time - least;
   }
   return result;
 }
@@ -165,8 +171,9 @@ std::map<int32_t, StepTime> step_times(const std::vector<Record>& records) {
 StepTime slowest(const std::map<int32_t, StepTime>& ranks) {
   StepTime result;
   for (const auto& [rank, own] : ranks) {
-    result.step = std::max(result.step, own.step);
-    result.exposed = std::max(result.exposed, own.exposed);
+    const Duration exposed = std::max(result.exposed, own.exposed);
+    if (result.step < own.step) result = own;
+    result.exposed = exposed;
   }
   return result;
 }

@@ -43,14 +43,20 @@ std::vector<LineTime> median_of(const std::vector<std::vector<LineTime>>& repeti
 // Returns the median; the lower of the two in the middle. Zero for no times.
 Duration median_of(std::vector<Duration> times);
 
-// The time of a step on one rank, from the first start to the last end.
+// The time of a step on one rank, from the first start to the last end. Without works and calls
+// side by side, `step` is the sum of the rank's works, of the least times of its calls over ranks,
+// of `waiting` and of `outside`.
 struct StepTime {
   Duration step;
   Duration exposed;  // time in which the rank only communicated
+  // Time of its calls beyond that of the rank that waited least in the calls of the same line.
+  Duration waiting;
+  Duration outside;  // time in which none of its works and calls ran: what the tool adds
   bool operator==(const StepTime&) const = default;
 };
 std::map<int32_t, StepTime> step_times(const std::vector<Record>& records);
-// Returns the longest step and the longest exposed time of any rank.
+// Returns the longest step, with the waiting and outside time of its rank, and the longest exposed
+// time of any rank.
 StepTime slowest(const std::map<int32_t, StepTime>& ranks);
 
 // Return a call's bytes, and the factor from algorithm to bus bandwidth, as nccl-tests defines them

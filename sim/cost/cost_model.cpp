@@ -8,27 +8,35 @@
 namespace shardproof {
 namespace {
 
-class IdealMachine : public CostModel {
+// The part of a machine that runs kernels.
+class PricedDevice : public CostModel {
  public:
-  explicit IdealMachine(Roofline device) : device_(device) {}
-  std::string name() const override { return "ideal"; }
-  Duration collective(const Collective&, int64_t) const override { return {}; }
-  Duration kernel(double flops, double bytes) const override {
-    return roofline_time(device_, flops, bytes);
+  explicit PricedDevice(std::optional<Roofline> device) : device_(device) {
+    if (device && !(device->flops_per_second > 0 && device->bytes_per_second > 0))
+      throw_bad_input("a device needs rates above 0, found {} FLOP/s and {} B/s",
+                      device->flops_per_second, device->bytes_per_second);
   }
+  Duration kernel(double flops, double bytes) const override {
+    return device_ ? roofline_time(*device_, flops, bytes) : Duration{};
+  }
+  bool has_rates() const override { return device_.has_value(); }
 
  private:
-  Roofline device_;
+  std::optional<Roofline> device_;
 };
 
-class FlatMachine : public CostModel {
+class IdealMachine : public PricedDevice {
  public:
-  FlatMachine(Link link, Roofline device) : link_(link), device_(device) {}
+  using PricedDevice::PricedDevice;
+  std::string name() const override { return "ideal"; }
+  Duration collective(const Collective&, int64_t) const override { return {}; }
+};
+
+class FlatMachine : public PricedDevice {
+ public:
+  FlatMachine(Link link, std::optional<Roofline> device) : PricedDevice(device), link_(link) {}
   std::string name() const override { return "flat"; }
   Duration collective(const Collective& collective, int64_t whole_bytes) const override;
-  Duration kernel(double flops, double bytes) const override {
-    return roofline_time(device_, flops, bytes);
-  }
 
  private:
   Duration transfer(double bytes) const {
@@ -40,7 +48,6 @@ class FlatMachine : public CostModel {
   }
 
   Link link_;
-  Roofline device_;
 };
 
 Duration FlatMachine::collective(const Collective& collective, int64_t whole_bytes) const {
@@ -76,11 +83,11 @@ Duration roofline_time(const Roofline& device, double flops, double bytes) {
       std::max(flops / device.flops_per_second, bytes / device.bytes_per_second));
 }
 
-std::shared_ptr<const CostModel> ideal_machine(Roofline device) {
+std::shared_ptr<const CostModel> ideal_machine(std::optional<Roofline> device) {
   return std::make_shared<IdealMachine>(device);
 }
 
-std::shared_ptr<const CostModel> flat_machine(Link link, Roofline device) {
+std::shared_ptr<const CostModel> flat_machine(Link link, std::optional<Roofline> device) {
   if (!(link.bytes_per_second > 0) || link.latency < Duration{}) {
     throw_bad_input(
         "a link needs a latency of at least 0 and a bandwidth above 0, found {} and {} B/s",

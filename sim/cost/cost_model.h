@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "shardproof/localtensor/base/duration.h"
@@ -17,19 +18,22 @@ class CostModel {
   // Returns the time from the arrival of the last member to the end, the same for all members.
   // `whole_bytes` is S, the bytes of the group's whole tensor (send, recv, put: of the message).
   virtual Duration collective(const Collective& collective, int64_t whole_bytes) const = 0;
+  // Returns the time of a kernel; zero, which is no prediction, if the machine has no rates.
   virtual Duration kernel(double flops, double bytes) const = 0;
+  virtual bool has_rates() const = 0;
 };
 
-// The roofline of a device: a kernel takes the longer of its arithmetic and its memory traffic. The
-// default is one H100 SXM: 989.4 TFLOP/s dense bf16, 3.35 TB/s (NVIDIA H100 datasheet).
+// The rates of a device: a kernel takes the longer of its arithmetic and its memory traffic (the
+// roofline model: Williams, Waterman, Patterson, CACM 2009). Both are above 0.
 struct Roofline {
-  double flops_per_second = 989.4e12;
-  double bytes_per_second = 3.35e12;
+  double flops_per_second = 0;
+  double bytes_per_second = 0;
 };
 Duration roofline_time(const Roofline& device, double flops, double bytes);
 
-// A machine on which communication takes no time; kernels by the roofline.
-std::shared_ptr<const CostModel> ideal_machine(Roofline device = {});
+// A machine on which communication takes no time. Both machines price kernels by the roofline of
+// `device`, and throw Error(bad_input) if a rate is not above 0.
+std::shared_ptr<const CostModel> ideal_machine(std::optional<Roofline> device = {});
 
 // A machine with one latency a and bandwidth b between any two ranks; collectives use a ring of the
 // n members. S is whole_bytes.
@@ -49,7 +53,7 @@ struct Link {
   Duration latency;
   double bytes_per_second = 0;
 };
-std::shared_ptr<const CostModel> flat_machine(Link link, Roofline device = {});
+std::shared_ptr<const CostModel> flat_machine(Link link, std::optional<Roofline> device = {});
 
 // Returns S computed from the counts of the call.
 int64_t whole_bytes_of(const Collective& collective);

@@ -123,7 +123,7 @@ TEST(Faults, Stop_AtLaterCallOfGroup_StartsNoneOfIt) {
 Duration time_with(std::vector<std::string> faults) {
   RanksOptions options;
   options.world.faults = std::move(faults);
-  options.world.cost = ideal_machine({1e12, 1e12});
+  options.world.cost = ideal_machine(Roofline{1e12, 1e12});
   return run_ranks(
              2,
              [](RankContext& me) {

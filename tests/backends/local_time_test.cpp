@@ -20,7 +20,7 @@ ConformanceBackend local() {
 // Latency 1 us, bandwidth 1 GB/s; a flop takes a picosecond.
 WorldOptions timed(int64_t ranks) {
   WorldOptions options = world_of(ranks);
-  options.cost = flat_machine({{1'000'000}, 1e9}, {1e12, 1e12});
+  options.cost = flat_machine({{1'000'000}, 1e9}, Roofline{1e12, 1e12});
   return options;
 }
 

@@ -53,7 +53,7 @@ TEST(Facade, GroupedExchange_DoesNotDeadlock) {
 
 TEST(Facade, KernelsAndLinks_TakeVirtualTime) {
   RanksOptions options;
-  options.world.cost = flat_machine({{5'000'000}, 1e9}, {1e12, 1e12});
+  options.world.cost = flat_machine({{5'000'000}, 1e9}, Roofline{1e12, 1e12});
   const WorldReport report = run_ranks(
       2,
       [&](RankContext& me) {

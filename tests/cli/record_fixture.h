@@ -23,7 +23,7 @@ class RecordRun : public testing::Test {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
     std::ofstream(path("mlp.json")) << R"json({"version": 1, "mesh": "dp=2, tp=4",
-      "topology": "flat(latency='5 us', bandwidth='50 GB/s')",
+      "topology": "flat(latency='5 us', bandwidth='50 GB/s', compute='989.4 TFLOP/s', memory='3.35 TB/s')",
       "tensors": {
         "x": {"shape": [16, 8], "placements": "dp:S(0)", "fill": "normal(0, 1)"},
         "w1": {"shape": [8, 32], "placements": "tp:S(1)", "fill": "normal(0, 1)"},

@@ -238,6 +238,23 @@ TEST(Load, IncompletePrograms_AreRefused) {
   });
 }
 
+TEST(Load, Topologies_WithHalfADevice_AreRefused) {
+  const auto machine = [](const std::string& topology) {
+    return file("\"topology\": \"" + topology + "\", \"tensors\": {}, \"program\": []");
+  };
+  expect_refused({
+      {machine("flat(latency='5 us', bandwidth='50 GB/s', compute='1 TFLOP/s')"),
+       "expected both rates of a device or none, such as compute='50 GFLOP/s', memory='20 GB/s'"},
+      {machine("flat(latency='5 us', bandwidth='50 GB/s', compute='1 GB/s', memory='1 GB/s')"),
+       "expected a rate of arithmetic such as \"50 GFLOP/s\", found \"1 GB/s\""},
+      {machine("flat(latency='5 us', bandwidth='50 GB/s', compute='0 FLOP/s', memory='1 GB/s')"),
+       "a device needs rates above 0"},
+      {machine("flat(latency='5 us', bandwidth='50 GB/s', computes='1 GB/s')"),
+       "unknown key \"computes\"; did you mean \"compute\"?"},
+      {machine("ideal(latency='5 us')"), "communication of \"ideal\" takes no time"},
+  });
+}
+
 TEST(Load, UnsupportedFeatures_AreRefusedByName) {
   const std::string later = "is not supported by this version";
   const std::string end = ", \"tensors\": {}, \"program\": []";

@@ -32,7 +32,7 @@ inline std::vector<RecordedRun> runs_of(const Scenario& scenario,
 // Values are not whole numbers, so that sums depend on the order.
 inline Scenario mlp() {
   return load_text(R"json({"version": 1, "mesh": "dp=2, tp=4",
-    "topology": "flat(latency='5 us', bandwidth='50 GB/s')",
+    "topology": "flat(latency='5 us', bandwidth='50 GB/s', compute='989.4 TFLOP/s', memory='3.35 TB/s')",
     "tensors": {
       "x": {"shape": [16, 8], "placements": "dp:S(0)", "fill": "normal(0, 1)"},
       "w1": {"shape": [8, 32], "placements": "tp:S(1)", "fill": "normal(0, 1)"},

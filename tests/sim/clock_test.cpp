@@ -86,10 +86,19 @@ TEST(CostModel, FlatMachine_GivesRingTimes) {
 }
 
 TEST(CostModel, Kernel_TakesLongerOfArithmeticAndMemory) {
-  const auto ideal = ideal_machine();
+  const auto ideal = ideal_machine(Roofline{1e12, 1e9});
   EXPECT_EQ(ideal->collective(call_of(CollectiveKind::all_reduce, 8), 1 << 30), Duration{});
-  EXPECT_EQ(to_string(ideal->kernel(989.4e12, 0)), "1 s");
-  EXPECT_EQ(to_string(ideal->kernel(1, 3.35e9)), "1 ms");
+  EXPECT_EQ(to_string(ideal->kernel(1e12, 0)), "1 s");
+  EXPECT_EQ(to_string(ideal->kernel(1, 1e6)), "1 ms");
+  EXPECT_TRUE(ideal->has_rates());
+  EXPECT_THROW(ideal_machine(Roofline{0, 1e9}), Error);
+}
+
+TEST(CostModel, MachineWithoutRates_PredictsNoKernel) {
+  for (const auto& machine : {ideal_machine(), flat_machine({{1'000'000}, 1e9})}) {
+    EXPECT_FALSE(machine->has_rates());
+    EXPECT_EQ(machine->kernel(1e12, 1e12), Duration{});
+  }
 }
 
 TEST(CostModel, WholeBytes_AreThoseOfTheGroup) {

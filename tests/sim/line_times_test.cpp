@@ -110,7 +110,21 @@ TEST(LineTimes, Communication_WithoutWork_IsExposed) {
   EXPECT_EQ(steps.at(0).step, us(35));
   EXPECT_EQ(steps.at(0).exposed, us(45 - 20 - 2));
   EXPECT_EQ(steps.at(1).exposed, us(0));
-  EXPECT_EQ(slowest(steps), (StepTime{us(35), us(23)}));
+  EXPECT_EQ(slowest(steps), (StepTime{us(35), us(23), us(0), us(0)}));
+}
+
+// Rank 1 comes last to the call, so its time there is what the call takes.
+TEST(LineTimes, Step_IsTheSumOfItsParts) {
+  const auto steps =
+      step_times({work(1, Lanes::one(0), 0, 10), call("all_reduce", 2, Lanes::one(0), 12, 40, 8),
+                  work(3, Lanes::one(0), 41, 45), work(1, Lanes::one(1), 0, 30),
+                  call("all_reduce", 2, Lanes::one(1), 31, 40, 8), work(3, Lanes::one(1), 40, 44)});
+  EXPECT_EQ(steps.at(0).waiting, us(28 - 9));
+  EXPECT_EQ(steps.at(0).outside, us(2 + 1));
+  EXPECT_EQ(steps.at(0).step, us(10 + 9 + 4) + steps.at(0).waiting + steps.at(0).outside);
+  EXPECT_EQ(steps.at(1).waiting, us(0));
+  EXPECT_EQ(steps.at(1).step, us(30 + 9 + 4) + steps.at(1).outside);
+  EXPECT_EQ(slowest(steps).waiting, us(19));
 }
 
 TEST(LineTimes, Median_IsByRank) {

@@ -363,6 +363,7 @@ void write_report(WireWriter& out, const WorldReport& report) {
   out.add(static_cast<int64_t>(report.findings.size()));
   for (const Finding& finding : report.findings) out.add(to_string(finding));
   out.add(int64_t{report.timed});
+  out.add(int64_t{report.unpriced_work});
   out.add(int64_t{report.broken});
   out.add(report.time.ps);
   out.add(static_cast<int64_t>(report.rank_times.size()));
@@ -377,6 +378,7 @@ WorldReport read_report(WireReader& in) {
   for (int64_t count = in.number(); count > 0; --count)
     report.findings.push_back(parse_finding(in.text()));
   report.timed = in.number() != 0;
+  report.unpriced_work = in.number() != 0;
   report.broken = in.number() != 0;
   report.time.ps = in.number();
   report.rank_times.resize(static_cast<size_t>(in.number()));

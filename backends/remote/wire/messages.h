@@ -19,8 +19,8 @@
 // |            | contiguous bytes of each copy)                                                   |
 // | options    | ranks, schedule kind, seed, n x fault                                            |
 // | conclusion | finished, n x (error kind, message, file, path, line, column), n x unfired fault |
-// | report     | n x finding, timed, broken, time (ps), n x rank time (ps), peak bytes, n x bytes |
-// |            | of a category, rank of the peak                                                  |
+// | report     | n x finding, timed, unpriced work, broken, time (ps), n x rank time (ps), peak   |
+// |            | bytes, n x bytes of a category, rank of the peak                                 |
 // | repeated   | seconds (real), wrong elements, clock, has expected, expected seconds (real)     |
 // | part       | ticket, index of the call in its submission, lane                                |
 //
