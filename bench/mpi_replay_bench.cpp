@@ -1,6 +1,10 @@
-// Measures an all-reduce of two processes over the mpi backend beside the same call of MPI itself,
-// in turn in the same processes. The backend's call goes from submit() through the coordinator to
-// the result in its buffer. Also measures whole commands: a program in simulation and over MPI.
+// Measures repetitions over MPI beside bare loops of the same calls, in turn in the same processes:
+// - each collective from 8 B to 64 MiB, as `shardproof bench` repeats it, beside MPI's blocking
+// call;
+// - whole programs, as `run --iters` repeats them, beside the same kernels and calls without
+//   shardproof.
+// Times are medians of 20 pairs; of each, the slower process counts. Also measures whole commands:
+// a program in simulation and over MPI. An argument N limits collectives to N bytes.
 #include <mpi.h>
 
 #include <chrono>
@@ -16,154 +20,384 @@
 #include "shardproof/backends/remote/coordinator/coordinator.h"
 #include "shardproof/backends/remote/process/worker_monitor.h"
 #include "shardproof/bench/measure.h"
+#include "shardproof/engine/check/check.h"
+#include "shardproof/engine/execute/executor.h"
+#include "shardproof/localtensor/split/split.h"
 
 namespace {
 
 using namespace shardproof;
 using namespace shardproof::bench;
 
-constexpr int kProcesses = 2;
-constexpr int kRounds = 25;
+constexpr int kPairs = 20;
 constexpr const char* kWorker = "--as-worker";
 constexpr const char* kEnd = "end of the table\n";
+constexpr double kAllowedSeconds = 2e-6;  // beyond MPI's time, or 10 %
+constexpr CollectiveKind kKinds[] = {
+    CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
+    CollectiveKind::all_to_all, CollectiveKind::broadcast,  CollectiveKind::reduce,
+    CollectiveKind::gather,     CollectiveKind::scatter,    CollectiveKind::send};
+constexpr int64_t kSizes[] = {8, 1 << 10, 64 << 10, 1 << 20, 64 << 20};  // bytes
 
-WorldOptions world_options() {
-  WorldOptions options;
-  options.ranks = kProcesses;
-  return options;
+// Both print tables; only process 0 of the workers prints.
+bool prints() {
+  int rank = 0, started = 0;
+  MPI_Initialized(&started);
+  if (started != 0) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return started != 0 && rank == 0;
 }
 
-// Runs in a worker: makes the calls and measures them.
-class Measuring {
- public:
-  Measuring(World& world, ExecutionContext& context, int64_t rank, int64_t count)
-      : world_(world),
-        context_(context),
-        lanes_(Lanes::one(static_cast<int32_t>(rank))),
-        count_(count) {
-    input_ = LocalTensor(Tensor::empty(DType::f32, Dims{count}, lanes_, Slots::shared(1)));
-    fill(input_.blocks()[0].tensor.mutate());
-    fill(reinterpret_cast<std::byte*>(bare_in_.data()));
-  }
+double slowest(double own) {
+  double all = 0;
+  MPI_Allreduce(&own, &all, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return all;
+}
 
-  double ours() {
-    return slowest([&] {
-      output_ = LocalTensor(Tensor::without_contents(DType::f32, Dims{count_}, lanes_));
-      Call call;
-      call.collective.kind = CollectiveKind::all_reduce;
-      call.collective.reduction = {ReduceOp::sum, 0};
-      call.collective.count = count_;
-      call.collective.group = Group::world(kProcesses);
-      call.lanes = lanes_;
-      call.input = &input_;
-      call.output = &output_;
-      const Ticket ticket = context_.submit(std::span(&call, 1), kMainStream);
-      while (context_.poll(ticket) == TicketState::pending) world_.progress();
-    });
+struct Pair {
+  std::vector<double> ours, bare;
+};
+
+double spread(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() * 3 / 4] / values[values.size() / 4];
+}
+
+void print_pair(const std::string& work, const Pair& pair, int processes) {
+  if (!prints()) return;
+  const double ours = median(pair.ours), bare = median(pair.bare);
+  std::string target = "10 % or 2 us";
+  if (ours > std::max(bare * 1.1, bare + kAllowedSeconds)) target += ": missed";
+  if (processes > 2)
+    target = fmt::format("none; quartiles apart {:.2f} and {:.2f}", spread(pair.ours),
+                         spread(pair.bare));
+  print({fmt::format("{}, {} processes", work, processes), fmt::format("{:.2f} us", ours * 1e6),
+         fmt::format("bare loop: {:.2f} us", bare * 1e6), fmt::format("{:.2f}", ours / bare),
+         target});
+}
+
+// --- collectives
+// ----------------------------------------------------------------------------------
+
+// A loop of MPI's own calls, over the buffers of one process.
+class BareLoop {
+ public:
+  explicit BareLoop(const CollectiveBenchmark& benchmark) : c_(benchmark.collective) {
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    in_.resize(static_cast<size_t>(input_elements(c_)), 1);
+    out_.resize(static_cast<size_t>(std::max(output_elements(c_, c_.root), c_.count)));
   }
-  double started_and_awaited() {
-    return slowest([&] {
-      MPI_Request request;
-      MPI_Iallreduce(bare_in_.data(), bare_out_.data(), static_cast<int>(count_), MPI_FLOAT,
-                     MPI_SUM, MPI_COMM_WORLD, &request);
-      MPI_Wait(&request, MPI_STATUS_IGNORE);
-    });
-  }
-  double blocking() {
-    return slowest([&] {
-      MPI_Allreduce(bare_in_.data(), bare_out_.data(), static_cast<int>(count_), MPI_FLOAT, MPI_SUM,
-                    MPI_COMM_WORLD);
-    });
-  }
-  // Checks that both computed the same sums.
-  void check() const {
-    const auto* ours = reinterpret_cast<const float*>(output_.blocks()[0].tensor.data());
-    SP_CHECK(std::equal(bare_out_.begin(), bare_out_.end(), ours), "the sums differ");
+  double seconds(int warmup, int times) {
+    for (int i = 0; i < warmup; ++i) call();
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double start = MPI_Wtime();
+    for (int i = 0; i < times; ++i) call();
+    return (MPI_Wtime() - start) / times;
   }
 
  private:
-  void fill(std::byte* data) const {
-    auto* values = reinterpret_cast<float*>(data);
-    for (int64_t i = 0; i < count_; ++i) values[i] = static_cast<float>(i * (lanes_[0] + 1) % 1009);
-  }
-  // Returns the seconds of the slower process.
-  template <typename F>
-  static double slowest(F&& work) {
-    MPI_Barrier(MPI_COMM_WORLD);
-    const double start = MPI_Wtime();
-    work();
-    double own = MPI_Wtime() - start, both = 0;
-    MPI_Allreduce(&own, &both, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return both;
+  void call() {
+    const int n = static_cast<int>(c_.count), each = n / size_;
+    const MPI_Datatype f = MPI_FLOAT;
+    const MPI_Comm all = MPI_COMM_WORLD;
+    float *in = in_.data(), *out = out_.data();
+    switch (c_.kind) {
+      case CollectiveKind::all_reduce: MPI_Allreduce(in, out, n, f, MPI_SUM, all); return;
+      case CollectiveKind::all_gather: MPI_Allgather(in, n, f, out, n, f, all); return;
+      case CollectiveKind::reduce_scatter:
+        MPI_Reduce_scatter_block(in, out, n, f, MPI_SUM, all);
+        return;
+      case CollectiveKind::all_to_all: MPI_Alltoall(in, each, f, out, each, f, all); return;
+      case CollectiveKind::broadcast: MPI_Bcast(in, n, f, 0, all); return;
+      case CollectiveKind::reduce: MPI_Reduce(in, out, n, f, MPI_SUM, 0, all); return;
+      case CollectiveKind::gather: MPI_Gather(in, n, f, out, n, f, 0, all); return;
+      case CollectiveKind::scatter: MPI_Scatter(in, n, f, out, n, f, 0, all); return;
+      default:
+        MPI_Sendrecv(in, n, f, (rank_ + 1) % size_, 0, out, n, f, (rank_ + size_ - 1) % size_, 0,
+                     all, MPI_STATUS_IGNORE);
+    }
   }
 
-  World& world_;
-  ExecutionContext& context_;
-  Lanes lanes_;
-  int64_t count_;
-  LocalTensor input_, output_;
-  std::vector<float> bare_in_ = std::vector<float>(static_cast<size_t>(count_)),
-                     bare_out_ = bare_in_;
+  const Collective& c_;
+  int rank_ = 0, size_ = 0;
+  std::vector<float> in_, out_;
 };
 
-void measure(World& world, ExecutionContext& context, int64_t rank, int64_t bytes) {
-  Measuring measuring(world, context, rank, bytes / 4);
-  std::vector<double> seconds[3];
-  for (int round = -2; round < kRounds; ++round) {
-    const double of_round[] = {measuring.started_and_awaited(), measuring.ours(),
-                               measuring.blocking()};
-    for (size_t i = 0; i < 3 && round >= 0; ++i) seconds[i].push_back(of_round[i]);
-  }
-  measuring.check();
-  if (rank != 0) return;
-  const double bare = median(seconds[0]), ours = median(seconds[1]), blocking = median(seconds[2]);
-  print({fmt::format("mpi backend, all_reduce of {} KiB, 2 processes", bytes / 1024),
-         milliseconds(ours), "MPI_Iallreduce, MPI_Wait: " + milliseconds(bare),
-         fmt::format("{:.2f}", ours / bare), bytes >= 64 << 20 ? "1.2" : ""});
-  print({fmt::format("MPI_Allreduce of {} KiB", bytes / 1024), milliseconds(blocking),
-         "MPI_Iallreduce, MPI_Wait: " + milliseconds(bare), fmt::format("{:.2f}", blocking / bare),
-         ""});
+// `bytes` is the larger of what a rank sends and receives.
+CollectiveBenchmark benchmark_of(CollectiveKind kind, int64_t bytes, int processes) {
+  CollectiveBenchmark benchmark;
+  Collective& c = benchmark.collective;
+  c.kind = kind;
+  c.group = Group::world(processes);
+  const bool in_parts = kind == CollectiveKind::all_gather || kind == CollectiveKind::gather ||
+                        kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::scatter;
+  const int64_t elements = std::max<int64_t>(bytes / 4, processes);
+  c.count = in_parts ? elements / processes : elements / processes * processes;
+  benchmark.checking = Checking::none;
+  benchmark.warmup = bytes > (1 << 20) ? 1 : 5;
+  benchmark.times = bytes > (1 << 20) ? 1 : bytes > (64 << 10) ? 5 : 100;
+  return benchmark;
 }
 
-int work(const std::string& address) {
+// The coordinator and all workers call it.
+void measure_collectives(Backend& target, int processes, int64_t most_bytes) {
+  for (const CollectiveKind kind : kKinds)
+    for (const int64_t bytes : kSizes) {
+      if (bytes > most_bytes) continue;
+      const CollectiveBenchmark benchmark = benchmark_of(kind, bytes, processes);
+      Pair pair;
+      for (int i = 0; i < kPairs; ++i) {
+        const double ours = run_benchmark(target, benchmark).front().seconds;
+        int started = 0;
+        MPI_Initialized(&started);
+        if (started == 0) continue;
+        pair.ours.push_back(slowest(ours));
+        BareLoop loop(benchmark);
+        pair.bare.push_back(slowest(loop.seconds(benchmark.warmup, benchmark.times)));
+      }
+      print_pair(fmt::format("{} of {} B", name(kind), bytes), pair, processes);
+    }
+}
+
+// --- programs
+// -------------------------------------------------------------------------------------
+
+struct Program {
+  std::string name;
+  Registries registries{builtin_ops(), {}};
+  int64_t ranks = 0;
+  Job job;
+  LoweredJob lowered;
+  std::vector<LocalTensor> inputs;
+
+  Program(std::string name, int64_t ranks) : name(std::move(name)), ranks(ranks) {
+    job.world = ranks;
+    job.meshes = {{"", Mesh::make({{"tp", ranks}})}};
+  }
+  void add_input(const std::string& tensor, const Dims& shape, const std::string& placements) {
+    const Mesh& mesh = job.meshes.front().second;
+    const Spec spec = Spec::parse(placements, mesh, shape, DType::f32);
+    std::vector<double> values(static_cast<size_t>(element_count(shape)));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i * 7 % 9) / 64;
+    const Tensor data = tensor_of(DType::f32, shape, values);
+    job.inputs.push_back({tensor, spec, mesh.ranks(), data});
+    inputs.push_back(split(data, spec));
+  }
+  void add_listing(const Lanes& lanes, const std::vector<std::string>& lines) {
+    job.ranks.push_back({lanes, parse_listing(lines), "/ranks"});
+  }
+};
+
+Program mlp(int64_t ranks) {
+  Program program("MLP forward", ranks);
+  program.add_input("x", {64, 256}, "tp:R");
+  program.add_input("w1", {256, 1024}, "tp:S(1)");
+  program.add_input("w2", {1024, 256}, "tp:S(0)");
+  program.add_listing(Lanes::range(0, ranks),
+                      {"h = gelu(x @ w1)", "y = h @ w2", "z = all_reduce(y, sum)"});
+  program.lowered = lower_job(program.job, program.registries);
+  return program;
+}
+
+// Rank r sends each of four microbatches to rank r + 1.
+Program pipeline(int64_t ranks) {
+  Program program("pipeline of 4 microbatches", ranks);
+  program.add_input("x", {32, 128}, "tp:R");
+  program.add_input("w", {128, 128}, "tp:R");
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    std::vector<std::string> lines;
+    for (int m = 0; m < 4; ++m) {
+      if (rank != 0) lines.push_back(fmt::format("i{} = recv(like=x, from={})", m, rank - 1));
+      lines.push_back(fmt::format("h{0} = gelu({1} @ w)", m,
+                                  rank == 0 ? std::string("x") : fmt::format("i{}", m)));
+      if (rank + 1 != ranks) lines.push_back(fmt::format("send(h{}, to={})", m, rank + 1));
+    }
+    program.add_listing(Lanes::one(static_cast<int32_t>(rank)), lines);
+  }
+  program.lowered = lower_job(program.job, program.registries);
+  return program;
+}
+
+// The instructions of one rank as calls of kernels and of MPI on buffers of their own.
+class ByHand {
+ public:
+  ByHand(const Program& program, int32_t rank) : program_(program), rank_(rank) {
+    const SpmdProgram& spmd = program.lowered.program;
+    tensors_.resize(spmd.values.size());
+    for (size_t i = 0; i < spmd.inputs.size(); ++i)
+      tensors_[static_cast<size_t>(spmd.inputs[i])] = program.inputs[i].of_rank(rank);
+    for (const SpmdListing& listing : spmd.listings)
+      if (listing.lanes.contains(rank))
+        for (const Instr& instr : listing.instrs) add(instr);
+  }
+  double seconds() {
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double start = MPI_Wtime();
+    for (const std::function<void()>& step : steps_) step();
+    return MPI_Wtime() - start;
+  }
+
+ private:
+  Tensor& tensor(ValueId id) { return tensors_[static_cast<size_t>(id)]; }
+  static LaneView view(Tensor& tensor) {
+    return {tensor.mutate(), 0, nullptr, tensor.dtype, tensor.shape, tensor.strides};
+  }
+  void add(const Instr& instr) {
+    if (const auto* compute = std::get_if<Compute>(&instr.action)) add_kernel(*compute);
+    if (const auto* calls = std::get_if<Communicate>(&instr.action)) add_call(calls->items.front());
+  }
+  void add_kernel(const Compute& compute) {
+    const OpRecord& op = program_.registries.ops.at(compute.op);
+    std::vector<TensorMeta> metas;
+    for (const ValueId id : compute.inputs)
+      metas.push_back({tensor(id).dtype, tensor(id).shape, false, false});
+    const OpCall call{&compute.attrs.front().attrs, metas};
+    const std::vector<TensorMeta> outputs = op.infer(call);
+    const Kernel kernel = op.prepare(call, outputs);
+    std::vector<LaneView> in, out;
+    for (const ValueId id : compute.inputs) in.push_back(view(tensor(id)));
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      tensor(compute.outputs[o]) = Tensor::empty(outputs[o].dtype, outputs[o].shape);
+      out.push_back(view(tensor(compute.outputs[o])));
+    }
+    Bytes workspace = Bytes::uninitialized(kernel.workspace_bytes);
+    steps_.push_back([kernel, in, out, workspace]() mutable {
+      KernelCall run;
+      run.inputs = &in;
+      run.outputs = &out;
+      run.workspace = workspace.mutate();
+      kernel.run(run);
+    });
+  }
+  void add_call(const CallItem& item) {
+    const int count = static_cast<int>(item.collective.count);
+    const int peer = static_cast<int>(item.peers.empty() ? item.collective.peer : item.peers[0]);
+    std::byte* in = item.input == kNoValue ? nullptr : tensor(item.input).mutate();
+    std::byte* out = nullptr;
+    if (item.output != kNoValue) {
+      const SpmdValue& value = program_.lowered.program.values[static_cast<size_t>(item.output)];
+      for (const LocalShape& shape : value.shapes)
+        if (shape.lanes.contains(rank_))
+          tensor(item.output) = Tensor::empty(value.dtype, shape.shape);
+      out = tensor(item.output).mutate();
+    }
+    steps_.push_back([kind = item.collective.kind, in, out, count, peer] {
+      if (kind == CollectiveKind::send) MPI_Send(in, count, MPI_FLOAT, peer, 0, MPI_COMM_WORLD);
+      if (kind == CollectiveKind::recv)
+        MPI_Recv(out, count, MPI_FLOAT, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      if (kind == CollectiveKind::all_reduce)
+        MPI_Allreduce(in, out, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    });
+  }
+
+  const Program& program_;
+  int32_t rank_;
+  std::vector<Tensor> tensors_;
+  std::vector<std::function<void()>> steps_;
+};
+
+// Runs a program once and repeats it, as `run --iters` does. Returns the seconds of a repetition;
+// the coordinator those of process 0.
+double repeat(Backend& target, const Program& program) {
+  WorldOptions options;
+  options.ranks = program.ranks;
+  options.measures = options.repeats = true;
+  const std::unique_ptr<World> world = target.start(options);
+  Assembly& processes = *world->assembly();
+  ExecutorOptions executing;
+  executing.repeats = true;
+  Executor executor(program.lowered.program, program.registries.ops, *world, executing);
+  std::vector<Lanes> cohorts;
+  const Lanes here = processes.here();
+  for (int64_t i = 0; i < here.size(); ++i) cohorts.push_back(Lanes::one(here[i]));
+  executor.start(cohorts, program.inputs);
+  executor.run();
+  processes.conclude({});
+  Repetitions repetitions;
+  repetitions.warmup = 3;
+  repetitions.iterations = 1;
+  const double seconds = processes.repeat(repetitions).front().seconds;
+  world->close();
+  return seconds;
+}
+
+void measure_program(Backend& target, const Program& program) {
+  Pair pair;
+  for (int i = 0; i < kPairs; ++i) {
+    const double ours = repeat(target, program);
+    int started = 0, rank = 0;
+    MPI_Initialized(&started);
+    if (started == 0) continue;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    pair.ours.push_back(slowest(ours));
+    ByHand by_hand(program, rank);
+    for (int warmup = 0; warmup < 3; ++warmup) by_hand.seconds();
+    pair.bare.push_back(slowest(by_hand.seconds()));
+  }
+  print_pair(program.name, pair, static_cast<int>(program.ranks));
+}
+
+void measure_all(Backend& target, int processes, int64_t most_bytes) {
+  measure_program(target, mlp(processes));
+  measure_program(target, pipeline(processes));
+  measure_collectives(target, processes, most_bytes);
+}
+
+// --- processes
+// ------------------------------------------------------------------------------------
+
+int work(int64_t most_bytes, const std::string& address) {
   const int process = std::atoi(std::getenv("OMPI_COMM_WORLD_RANK"));
   fork_monitored_worker(address, process);
   WorkerPoolOptions options;
   options.join = address;
   options.process = process;
-  options.processes = kProcesses;
+  options.processes = std::atoi(std::getenv("OMPI_COMM_WORLD_SIZE"));
   const std::shared_ptr<Backend> target = mpi_backend()->with_processes(options);
   while (target->pool()->next()) {
-    const std::unique_ptr<World> world = target->start(world_options());
-    ExecutionContext& context = world->open(Lanes::one(process));
-    for (const int64_t bytes : {int64_t{64} << 10, int64_t{1} << 20, int64_t{64} << 20})
-      measure(*world, context, process, bytes);
+    measure_all(*target, options.processes, most_bytes);
     if (process == 0) fmt::print("{}", kEnd);
     std::fflush(stdout);
-    context.finish();
-    world->close();
     target->pool()->done("");
   }
   return 0;
 }
 
-// Runs in the coordinator: starts the workers and prints the table that they write.
-int lead() {
-  WorkerPoolOptions options;
-  options.processes = kProcesses;
-  options.command = {std::filesystem::read_symlink("/proc/self/exe").string(), kWorker};
-  Coordinator pool(options, mpirun_starter(options));
-  pool.begin(0);
-  const std::unique_ptr<World> world = pool.start(world_options());
-  while (world->progress()) {
+// The coordinator as a backend.
+class Coordinating : public Backend {
+ public:
+  Coordinating(const WorkerPoolOptions& options) : pool_(options, mpirun_starter(options)) {}
+  std::string name() const override { return "mpi"; }
+  std::string summary() const override { return ""; }
+  std::optional<std::string> not_viable() const override { return std::nullopt; }
+  std::optional<std::string> unsupported_reason(const Collective&) const override {
+    return std::nullopt;
   }
-  const bool broken = world->close().broken;
+  std::unique_ptr<World> start(const WorldOptions& options) override {
+    return pool_.start(options);
+  }
+  WorkerPool* pool() override { return &pool_; }
+  std::string output() { return pool_.output(); }
+
+ private:
+  Coordinator pool_;
+};
+
+// Runs in the coordinator: starts the workers and prints the table that they write.
+void lead(int processes, int64_t most_bytes) {
+  WorkerPoolOptions options;
+  options.processes = processes;
+  options.command = {std::filesystem::read_symlink("/proc/self/exe").string(),
+                     std::to_string(most_bytes), kWorker};
+  Coordinating target(options);
+  target.pool()->begin(0);
+  measure_all(target, processes, most_bytes);
   // mpirun forwards the output of workers with a delay.
   std::string table;
-  while (!broken && !table.ends_with(kEnd)) table = pool.output();
-  if (!broken) fmt::print("{}", table.substr(0, table.size() - std::strlen(kEnd)));
-  pool.end();
-  return broken ? 1 : 0;
+  while (!table.ends_with(kEnd)) table = target.output();
+  fmt::print("{}", table.substr(0, table.size() - std::strlen(kEnd)));
+  std::fflush(stdout);
+  target.pool()->end();
 }
 
 double wall_seconds(const std::string& file, const char* backend) {
@@ -200,9 +434,9 @@ void print_programs() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc == 3 && std::string(argv[1]) == kWorker) return work(argv[2]);
+  const int64_t most_bytes = argc > 1 ? std::atoll(argv[1]) : kSizes[std::size(kSizes) - 1];
+  if (argc == 4 && std::string(argv[2]) == kWorker) return work(most_bytes, argv[3]);
   print_head();
-  const int code = lead();
-  print_programs();
-  return code;
+  for (const int processes : {2, 4}) lead(processes, most_bytes);
+  if (argc == 1) print_programs();
 }

@@ -54,8 +54,8 @@ function(shardproof_precompile target header optimization)
 endfunction()
 
 # Sets a room's optimization level and precompiled header. The hot loops are in localtensor and ops.
-# Elsewhere -O3 costs compile time and raises false warnings of gcc 12; -O1 is enough where files and
-# arguments are read and written.
+# Elsewhere -O3 costs compile time and raises false warnings of gcc 12: SHARDPROOF_COLD_OPTIMIZATION
+# holds there. -O1 is enough where files and arguments are read and written.
 function(shardproof_compile_room target room)
   if(room STREQUAL "localtensor")
     shardproof_precompile(${target} precompiled.h -O3)
@@ -64,7 +64,7 @@ function(shardproof_compile_room target room)
     shardproof_precompile(${target} precompiled_ops.h -O3)
     return()
   endif()
-  set(optimization -O2)
+  set(optimization ${SHARDPROOF_COLD_OPTIMIZATION})
   set(header precompiled_nouns.h)
   if(room MATCHES "^(scenarios|cli)$")
     set(optimization -O1)

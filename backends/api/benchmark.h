@@ -1,6 +1,6 @@
-// Repetition: a benchmark of one collective over all ranks, repeated for timing. No host and no
-// call matcher takes part; in real processes contents move as in a run. In simulation, the
-// simulator itself is timed. Not thread-safe.
+// CollectiveBenchmark: one collective over all ranks, repeated for timing. In real processes, the
+// repetitions are those of Assembly::repeat (worker_pool.h). In simulation, the simulator itself is
+// timed. Not thread-safe.
 #pragma once
 
 #include "shardproof/backends/api/execution_context.h"
@@ -22,17 +22,18 @@ struct CollectiveBenchmark {
   Checking checking = Checking::reference;
 };
 
+// The measurement of one process.
 struct BenchmarkResult {
-  double seconds = 0;                      // mean time of one call
+  double seconds = 0;                      // mean time of one repetition
   int64_t wrong = 0;                       // output elements that are wrong
   TimedBy clock = TimedBy::world;          // the clock that measured `seconds`
   std::optional<double> expected_seconds;  // predicted by the library; nullopt: no prediction
 };
 
 // Runs the benchmark for all ranks, if the backend runs them in this process. Else it runs for the
-// ranks of this worker, and every other worker must call it too. Throws Error(io) if a process is
-// lost.
-BenchmarkResult repeat(Backend& backend, const CollectiveBenchmark& repetition);
+// ranks of this worker, and the coordinator and every other worker must call it too. Returns the
+// result of each process; in a worker its own. Throws Error(io) if a process is lost.
+std::vector<BenchmarkResult> run_benchmark(Backend& backend, const CollectiveBenchmark& benchmark);
 
 // Return the elements of a member's input, and of its output.
 int64_t input_elements(const Collective& collective);

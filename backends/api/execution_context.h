@@ -1,6 +1,6 @@
-// Door: the execution context of a cohort, through which its host does everything outside its own
-// memory. Launcher: a backend, which starts worlds. Backends are the local simulation, MPI
-// processes, and GPUs with NCCL.
+// ExecutionContext: the streams, calls and work of one cohort. The host of the cohort does
+// everything outside its own memory through it. Backend: starts worlds. Backends are the local
+// simulation, MPI processes, and GPUs with NCCL.
 //
 // A context serves one cohort: some lanes that run one host program. The host issues work in
 // program order on named streams; the context decides when it runs. Buffers exist from issue on,
@@ -63,6 +63,11 @@ class ExecutionContext {
   virtual void read_slot(int64_t, LocalTensor&) {}
   // Returns the device of this cohort's kernels and tensors; null: the host.
   virtual std::shared_ptr<Device> device() { return nullptr; }
+  // Both serve WorldOptions::repeats. `provide` names a tensor that has contents although no work
+  // has written it, before anything reads it. `discard` names a tensor that nothing issued later
+  // reads.
+  virtual void provide(const LocalTensor&) {}
+  virtual void discard(const LocalTensor&) {}
   // For decorators: lets time pass on the host before its next item; stops the host.
   virtual void elapse(Duration) {}
   virtual void stop(CohortState) {}
@@ -88,6 +93,8 @@ class World {
   // Ends the world. Calls that are still blocked become findings. Tickets may still be polled.
   virtual WorldReport close() = 0;
   virtual Assembly* assembly() { return nullptr; }  // null: all hosts run in this process
+  // Returns what the ranks here have done, with measured times; empty without a recorder.
+  virtual std::vector<Record> measured_records() const { return {}; }
   // Returns faults that did not happen although their ranks have ended: "hang(rank=3, call=9): rank
   // 3 makes 4 calls".
   virtual std::vector<std::string> unfired_faults() const { return {}; }
@@ -101,6 +108,7 @@ struct WorldOptions {
   std::shared_ptr<Device> device;         // for all ranks of this process; null: the host
   int64_t max_records = 1 << 20;          // capacity of the recorder's ring buffer
   bool measures = false;                  // real processes measure the work that they do
+  bool repeats = false;                   // Assembly::repeat will be called
   // Computes the calls of each rank's whole program, to explain blocked ranks; null: unknown. Its
   // captures must outlive World::close().
   std::function<PlannedCalls()> planned = {};

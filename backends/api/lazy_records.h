@@ -1,5 +1,5 @@
 // LazyRecords: the flight record of a run, made when it is first read. Calls of many ranks whose
-// peers differ are one record a rank, and most runs ask for none of them: totals of calls come from
+// peers differ are one record a rank, and most runs read none of them: totals of calls come from
 // what the recorder holds. Copies share the recorder's contents; not thread-safe.
 #pragma once
 

@@ -1,5 +1,5 @@
-// WorkerPool (Crew): the processes of a run over all its cases. WorldProcesses (Assembly): the same
-// processes within one world, as one of them sees it.
+// WorkerPool: the processes of a run over all its cases. Assembly: the same processes within one
+// world, seen from one of them.
 //
 // The hosts of ranks run in worker processes. One process without ranks, the coordinator, matches
 // their calls, compares values with the reference and writes the report. All processes go through
@@ -31,6 +31,22 @@ struct HostResult {
   std::vector<std::string> unfired_faults;
 };
 
+// Repetitions of the sequence of calls and works that a process has made in a world.
+struct Repetitions {
+  // each: before each iteration all processes meet in a barrier, and inputs that the sequence
+  // overwrites are restored; both are not timed. back_to_back: as one, before the first iteration
+  // that is timed.
+  enum class Pace : uint8_t { each, back_to_back };
+  int warmup = 0, iterations = 1;
+  Pace pace = Pace::each;
+  // In workers, pace `each`: called for each counted iteration, in order, behind the last one or
+  // between two. The contexts then return the times of that iteration. Null: not called.
+  std::function<void()> measured = {};
+  // In workers: called after one more iteration, whose results lie in their buffers. Returns the
+  // number of wrong elements. Null: there is no such iteration.
+  std::function<int64_t()> count_wrong = {};
+};
+
 class Assembly {
  public:
   virtual ~Assembly() = default;
@@ -46,6 +62,11 @@ class Assembly {
   virtual void read(Reader reader) = 0;
   // Returns the combined result of all processes. Every process calls it once, before World::close.
   virtual HostResult conclude(HostResult own) = 0;
+  // Repeats what the hosts of a world with WorldOptions::repeats have done, in the order in which
+  // each process has carried it out; the coordinator orders nothing. Every process calls it between
+  // conclude() and World::close(). Returns the results of all processes; in a worker its own. If a
+  // process is lost, returns nothing, and World::close() reports it.
+  virtual std::vector<BenchmarkResult> repeat(const Repetitions& repetitions) = 0;
 };
 
 inline constexpr const char* kInputPath =
@@ -77,7 +98,6 @@ struct WorkerPoolOptions {
   ReductionSchedule order;  // order of additions that NCCL is set to
 };
 
-class Transport;  // remote/exchange/transport.h
 // Environment variables with these numbers, set for processes that are started without mpirun.
 inline constexpr const char* kProcessVariable = "SHARDPROOF_PROCESS";
 inline constexpr const char* kProcessesVariable = "SHARDPROOF_PROCESSES";
@@ -95,18 +115,15 @@ class WorkerPool {
  public:
   virtual ~WorkerPool() = default;
   // Functions of the coordinator. `gather` waits until all workers have connected; without it the
-  // first `begin` does. `begin` and `end` send the workers into a case and out of it. `told` waits
-  // for what each worker has measured. All throw Error(io) if a worker is lost.
+  // first `begin` does. `begin` and `end` send the workers into a case and out of it. All throw
+  // Error(io) if a worker is lost.
   virtual void gather() = 0;
   virtual void begin(int64_t index) = 0;
   virtual void end() = 0;
-  virtual std::vector<BenchmarkResult> measurements() = 0;
   // Functions of a worker. `next` waits for the next case; nullopt: the run is over. `done` reports
-  // the end of a case, with an error text if there is one. `tell` reports a measurement.
+  // the end of a case, with an error text if there is one.
   virtual std::optional<int64_t> next() = 0;
   virtual void done(const std::string& trouble) = 0;
-  virtual void send_result(const BenchmarkResult& repeated) = 0;
-  virtual Transport& transport() = 0;
 };
 
 }  // namespace shardproof

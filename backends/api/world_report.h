@@ -23,9 +23,9 @@ struct RankError {
 struct WorldReport {
   std::vector<Finding> findings;  // mismatch, deadlock, missing rank, not a member
   LazyRecords records;            // calls and works in the order they ended
-  // Real processes, if they measure: calls and works of every rank with measured times. Each
-  // process counts time from its start of the world.
-  std::vector<Record> measured;
+  // Calls and works of every rank with measured times, one list for each time that the processes
+  // have published theirs. Each process counts time from its start of the world or the repetition.
+  std::vector<std::vector<Record>> measured;
   bool timed = false;
   Duration time;                          // time of the slowest rank
   std::vector<Duration> rank_times;       // by rank, if timed

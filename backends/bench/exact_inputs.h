@@ -6,8 +6,6 @@
 
 namespace shardproof {
 
-class Transport;  // remote/exchange/transport.h
-
 // The inputs of the ranks of `lanes`, filled, and space for their outputs.
 struct BenchmarkTensors {
   LocalTensor input, output;
@@ -19,8 +17,5 @@ void write_exact_inputs(const Collective& collective, int64_t member, int64_t fr
                         std::byte* to);
 // Returns the number of output elements that differ from those of `reference`.
 int64_t count_wrong(const Collective& collective, const LocalTensor& answers);
-
-// Measures the collective over the transport, for the ranks of this process.
-BenchmarkResult run_process_benchmark(Transport& transport, const CollectiveBenchmark& repetition);
 
 }  // namespace shardproof

@@ -287,6 +287,7 @@ class FaultyWorld : public World {
   }
   WorldReport close() override { return inner_->close(); }
   Assembly* assembly() override { return inner_->assembly(); }
+  std::vector<Record> measured_records() const override { return inner_->measured_records(); }
   std::vector<std::string> unfired_faults() const override {
     std::vector<std::string> texts;
     for (const FaultyContext& context : contexts_) context.tell_unfired(texts);

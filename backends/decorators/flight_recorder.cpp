@@ -178,13 +178,15 @@ class Recorder {
   MessageNumbers& messages() { return messages_; }
   // Returns everything that was recorded. Nothing is recorded after it.
   std::shared_ptr<RecordSource> release_recording();
+  // Returns the same with the times as they are now, and records on.
+  std::vector<Record> records() const;
   // Returns the calls that explain a mismatch; nullopt for other findings.
   std::optional<InstanceOfRecords> instance_of(const Finding& finding) const;
 
  private:
   size_t max_records_;
   PooledDeque<Entry> entries_;
-  std::unique_ptr<std::deque<CallShape>> shapes_ = std::make_unique<std::deque<CallShape>>();
+  std::shared_ptr<std::deque<CallShape>> shapes_ = std::make_shared<std::deque<CallShape>>();
   MessageNumbers messages_;
   const CallShape* last_ = nullptr;
   std::unordered_map<uint64_t, std::vector<const CallShape*>> known_;  // never iterated: unordered
@@ -325,7 +327,7 @@ struct SingleRankCall {
 // Everything that a run recorded.
 class Recording : public RecordSource {
  public:
-  explicit Recording(std::unique_ptr<std::deque<CallShape>> shapes) : shapes_(std::move(shapes)) {}
+  explicit Recording(std::shared_ptr<std::deque<CallShape>> shapes) : shapes_(std::move(shapes)) {}
   void add(SingleRankCall single) { singles_.push_back(std::move(single)); }
   void add(EndedCall call) { calls_.push_back(std::move(call)); }
 
@@ -386,7 +388,7 @@ class Recording : public RecordSource {
   }
   void add_singles(std::vector<Record>& records);
 
-  std::unique_ptr<std::deque<CallShape>> shapes_;  // that the calls refer to
+  std::shared_ptr<std::deque<CallShape>> shapes_;  // that the calls refer to
   std::vector<SingleRankCall> singles_;
   std::vector<EndedCall> calls_;
 };
@@ -414,31 +416,47 @@ void Recording::add_singles(std::vector<Record>& records) {
   }
 }
 
+// Adds an entry with its state and times as they are now. `spread` are its details.
+void add_entry(Recording& recording, const Entry& entry, std::unique_ptr<LaneDetails> spread,
+               Outcomes& outcomes) {
+  const RecordState state = outcomes.of(entry);
+  std::optional<TicketTimes> times = entry.context->times(entry.ticket);
+  if (spread) {
+    recording.add(
+        EndedCall{entry.shape, state, *entry.cohort, std::move(spread), std::move(times)});
+    return;
+  }
+  SingleRankCall single{
+      entry.shape, entry.sequence, entry.number,   state, {},
+      {},          entry.rank,     TimedBy::world, {},    only_takes(*entry.shape, entry.rank)};
+  if (times) {
+    single.start = times->start[0];
+    single.end = times->end[0];
+    single.clock = times->clock;
+    single.expected = times->expected;
+  }
+  recording.add(single);
+}
+
 std::shared_ptr<RecordSource> Recorder::release_recording() {
   last_ = nullptr;
   auto recording = std::make_shared<Recording>(std::move(shapes_));
   Outcomes outcomes;
   for (; !entries_.empty(); entries_.pop_front()) {
     Entry& entry = entries_.front();
-    const RecordState state = outcomes.of(entry);
-    std::optional<TicketTimes> times = entry.context->times(entry.ticket);
-    if (entry.spread) {
-      recording->add(
-          EndedCall{entry.shape, state, *entry.cohort, std::move(entry.spread), std::move(times)});
-      continue;
-    }
-    SingleRankCall single{
-        entry.shape, entry.sequence, entry.number,   state, {},
-        {},          entry.rank,     TimedBy::world, {},    only_takes(*entry.shape, entry.rank)};
-    if (times) {
-      single.start = times->start[0];
-      single.end = times->end[0];
-      single.clock = times->clock;
-      single.expected = times->expected;
-    }
-    recording->add(single);
+    std::unique_ptr<LaneDetails> spread = std::move(entry.spread);
+    add_entry(*recording, entry, std::move(spread), outcomes);
   }
   return recording;
+}
+
+std::vector<Record> Recorder::records() const {
+  Recording recording(shapes_);
+  Outcomes outcomes;
+  for (const Entry& entry : entries_)
+    add_entry(recording, entry,
+              entry.spread ? std::make_unique<LaneDetails>(*entry.spread) : nullptr, outcomes);
+  return recording.records();
 }
 
 // Finds the group of a finding by its text among the calls that its ranks made.
@@ -581,11 +599,9 @@ class RecordedWorld : public World {
     return inner_->collect_ready_ranks();
   }
   Assembly* assembly() override { return inner_->assembly(); }
+  std::vector<Record> measured_records() const override { return recorder_.records(); }
   WorldReport close() override {
-    if (Assembly* const others = assembly()) {
-      others->publish(recorder_.release_recording()->records());
-      return inner_->close();
-    }
+    if (assembly() != nullptr) return inner_->close();
     WorldReport report = inner_->close();
     std::vector<std::pair<Finding*, InstanceOfRecords>> mismatches;
     for (Finding& finding : report.findings)

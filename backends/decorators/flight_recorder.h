@@ -11,8 +11,8 @@
 namespace shardproof {
 
 // Returns `world` with a recorder that keeps the newest `max_records` calls and works of cohorts.
-// If hosts run in several processes, each sends its records to the coordinator before the world
-// closes.
+// If hosts run in several processes, the coordinator's recorder states the calls of all of them.
+// That of a worker serves World::measured_records().
 std::unique_ptr<World> recorded(std::unique_ptr<World> world, int64_t max_records);
 
 }  // namespace shardproof

@@ -28,6 +28,8 @@ class ForwardingContext : public ExecutionContext {
   std::optional<TicketTimes> times(Ticket ticket) override { return inner_.times(ticket); }
   void read_slot(int64_t slot, LocalTensor& output) override { inner_.read_slot(slot, output); }
   std::shared_ptr<Device> device() override { return inner_.device(); }
+  void provide(const LocalTensor& value) override { inner_.provide(value); }
+  void discard(const LocalTensor& value) override { inner_.discard(value); }
   void elapse(Duration time) override { inner_.elapse(time); }
   void stop(CohortState state) override { inner_.stop(state); }
 

@@ -4,6 +4,11 @@
 // all-to-all) and reduce_scatter are point-to-point messages: MPI's collectives count all pieces
 // together in one int. done() tests all requests; partial results that came as messages are then
 // folded in rank order.
+//
+// run() waits, so it may take MPI's blocking form of a reduction or broadcast where that is faster.
+// Measured with Open MPI 4.1, 2 processes: all_reduce of 8 B 0.95 us (non-blocking 2.1), of 1 MiB
+// 194 us (196), of 64 MiB 50 ms (24); reduce of 256 KiB 34 us (92). Other kinds take the same time
+// in both forms.
 #include "shardproof/backends/mpi/mpi_transport.h"
 
 #include <malloc.h>
@@ -23,6 +28,7 @@ namespace {
 
 constexpr int kTags = 32768;  // the least number of tags that MPI guarantees
 constexpr int kGroupTag = 1;
+constexpr int64_t kBlockingAllReduceBytes = 1 << 20;
 
 void check_mpi(int code) {
   if (code == MPI_SUCCESS) return;
@@ -81,6 +87,12 @@ class MpiTransport : public Transport {
     for (const Exchange& e : exchanges) start_one(e);
   }
 
+  void run(std::span<const Exchange> exchanges) override {
+    if (exchanges.size() == 1 && has_faster_blocking_form(exchanges.front()))
+      return run_blocking(exchanges.front());
+    Transport::run(exchanges);
+  }
+
   bool done() override {
     int flag = 0;
     check_mpi(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag,
@@ -110,6 +122,30 @@ class MpiTransport : public Transport {
       case CollectiveKind::reduce_scatter: return start_reduce_scatter(e);
       default: return start_copies(e);
     }
+  }
+
+  bool has_faster_blocking_form(const Exchange& e) const {
+    switch (e.kind) {
+      case CollectiveKind::barrier: return true;
+      case CollectiveKind::reduce:
+      case CollectiveKind::broadcast: return e.count <= most_;
+      case CollectiveKind::all_reduce:
+        return e.count <= most_ && e.count * size_of(e.dtype) <= kBlockingAllReduceBytes;
+      default: return false;
+    }
+  }
+
+  void run_blocking(const Exchange& e) {
+    const MPI_Comm team = comm(e);
+    if (e.kind == CollectiveKind::barrier) return check_mpi(MPI_Barrier(team));
+    const MPI_Datatype type = datatypes_->type(e.dtype);
+    const int count = static_cast<int>(e.count);
+    if (e.kind == CollectiveKind::broadcast)
+      return check_mpi(MPI_Bcast(e.recv, count, type, e.root, team));
+    const MPI_Op op = datatypes_->op(e.reduction.op, e.dtype);
+    if (e.kind == CollectiveKind::all_reduce)
+      return check_mpi(MPI_Allreduce(e.send, e.recv, count, type, op, team));
+    check_mpi(MPI_Reduce(e.send, e.recv, count, type, op, e.root, team));
   }
 
   MPI_Request* fresh() { return &requests_.emplace_back(MPI_REQUEST_NULL); }

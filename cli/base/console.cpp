@@ -1,4 +1,4 @@
-// Implements detail/console.h.
+// Implements console.h.
 #include "shardproof/cli/base/console.h"
 
 #include <unistd.h>

@@ -37,7 +37,7 @@ void run_as_worker(Backend& target, const BenchPlan& plan) {
   WorkerPool& pool = *target.pool();
   while (const std::optional<int64_t> index = pool.next()) {
     try {
-      pool.send_result(repeat(target, repetition_of(plan, *index)));
+      run_benchmark(target, repetition_of(plan, *index));
       pool.done("");
     } catch (const Error& error) {
       pool.done(error.what());
@@ -49,10 +49,9 @@ void run_as_worker(Backend& target, const BenchPlan& plan) {
 
 std::vector<BenchmarkResult> measure(Backend& target, const BenchPlan& plan, int64_t index) {
   WorkerPool* const pool = target.pool();
-  if (pool == nullptr) return {repeat(target, repetition_of(plan, index))};
-  pool->begin(index);
-  std::vector<BenchmarkResult> measurements = pool->measurements();
-  pool->end();
+  if (pool != nullptr) pool->begin(index);
+  std::vector<BenchmarkResult> measurements = run_benchmark(target, repetition_of(plan, index));
+  if (pool != nullptr) pool->end();
   return measurements;
 }
 

@@ -1,4 +1,4 @@
-// Implements detail/plan_text.h.
+// Implements plan_text.h.
 #include "shardproof/cli/commands/plan_text.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Implements detail/write_reports.h.
+// Implements write_reports.h.
 #include "shardproof/cli/commands/write_reports.h"
 
 #include <utility>

@@ -15,8 +15,8 @@ void check_reports(const boost::program_options::variables_map& given);
 // False if standard output is reserved for a report.
 bool prints_for_terminal(const boost::program_options::variables_map& given);
 
-// Writes `text()` where `option` ("json" or "junit") says; does nothing if it is not given. Throws
-// Error(io).
+// Writes `text()` to the path that `option` ("json" or "junit") gives; does nothing if it is not
+// given. Throws Error(io).
 void write_report(const boost::program_options::variables_map& given, const char* option,
                   const std::function<std::string()>& text);
 

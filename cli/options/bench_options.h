@@ -1,4 +1,4 @@
-// Options of `shardproof bench` and the measurements that they ask for.
+// Options of `shardproof bench` and the measurements that they select.
 #pragma once
 
 #include <boost/program_options.hpp>

@@ -1,4 +1,4 @@
-// Implements detail/loading_options.h.
+// Implements loading_options.h.
 #include "shardproof/cli/options/loading_options.h"
 
 #include <charconv>

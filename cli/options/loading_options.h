@@ -1,4 +1,4 @@
-// Options that say how scenario files are loaded (--set, --max-ranks, --max-bytes), and the loading
+// Options that set how scenario files are loaded (--set, --max-ranks, --max-bytes), and the loading
 // of all files of a command line.
 #pragma once
 

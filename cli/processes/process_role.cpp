@@ -182,7 +182,7 @@ int run_joined_worker(const JoinRequest& request, const Seated& run) {
   return run_worker(role, run);
 }
 
-// Prints an own Error, then tells the workers that the run has ended.
+// Prints an Error of this process, then sends the workers the end of the run.
 int run_leader(const JoinRequest& request, const Seated& run) {
   if (!request.error_text.empty()) throw_bad_input("{}", request.error_text);
   ProcessRole role;

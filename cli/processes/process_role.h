@@ -1,6 +1,6 @@
-// Seat: the role of this process in a run of several processes: coordinator or worker. This program
-// starts the workers itself, or mpirun, srun or a user starts several copies of it. These copies
-// then meet at a rendezvous (backends/remote/rendezvous/rendezvous.h).
+// ProcessRole: the role of this process in a run of several processes: coordinator or worker. This
+// program starts the workers itself, or mpirun, srun or a user starts several copies of it. These
+// copies then meet at a rendezvous (backends/remote/rendezvous/rendezvous.h).
 #pragma once
 
 #include <boost/program_options.hpp>
@@ -17,7 +17,7 @@ inline constexpr const char* kJoinOption = "join-crew";  // internal: address of
 class ListenAddress;  // backends/remote/rendezvous/listen_address.h
 struct ProgressPage;  // backends/remote/process/progress_page.h
 
-// Which availability read_backends asks of the backends.
+// The kind of availability that read_backends checks.
 enum class Availability : uint8_t {
   asked,                // can this process start all processes?
   asked_beside_others,  // can it join processes that another program started?

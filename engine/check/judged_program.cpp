@@ -60,7 +60,7 @@ std::string precision_cause(const MeasuredPrecision& measured, const SpmdProgram
     step = narrow_sum(program, targets, measured.dtype, measured.precision.device_error);
   if (step.empty()) return long_sum(program, targets, measured.precision.error);
   const std::string what = measured.nothing_left
-                               ? "nothing is left of it:"
+                               ? "all of it is rounded to 0:"
                                : fmt::format("it is {}, but", name(measured.dtype));
   return fmt::format("{} {}", what, step);
 }

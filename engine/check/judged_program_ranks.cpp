@@ -125,7 +125,7 @@ std::vector<ComparedValue> JudgedRanks::outputs_of(const ProgramRun& run) const 
   std::vector<ComparedValue> values;
   for (const JobOutput& output : job_.outputs) {
     LocalTensor held = value_of(output, run);
-    if (held.empty()) continue;  // a rank never got there; the run tells why
+    if (held.empty()) continue;  // a rank did not reach the line; the run reports why
     const ValueLabel label = label_of(output, held.lanes());
     values.push_back({truth_->names.at(output.name), output.name, outputs_.spec_of(output),
                       std::move(held), label,

@@ -1,5 +1,6 @@
 // Implements list_findings.h: consequences are listed under their cause, and other passes of a line
-// under its first.
+// under its first. add_precision() decides which values are imprecise: those with a ratio over
+// kPrecisionLimit, or outside the condition of the scenario.
 #include "shardproof/engine/check/list_findings.h"
 
 #include <fmt/format.h>

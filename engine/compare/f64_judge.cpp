@@ -177,6 +177,20 @@ std::vector<double> F64Judge::sizes_of_parts(ValueId id) const {
   return options_.input_part_sizes ? options_.input_part_sizes(id) : std::vector<double>();
 }
 
+// Parts that are larger than their sum lose one rounding of their own size.
+void F64Judge::set_losses(const ComparedValue& value, const RoundingLoss& loss,
+                          std::vector<OpenElement>& open) const {
+  if (loss.errors.empty()) return;
+  const double unit = unit_roundoff(options_.own->info(value.global).dtype);
+  std::vector<double> sizes;
+  if (value.spec.has_partial()) sizes = part_sizes(value.value, value.spec);
+  for (OpenElement& one : open) {
+    const auto at = static_cast<size_t>(one.deviation.global);
+    one.loss = std::min(loss.most, loss.errors[at]);
+    if (!sizes.empty() && std::isfinite(sizes[at])) one.loss = std::max(one.loss, unit * sizes[at]);
+  }
+}
+
 void F64Judge::add_movements(const ComparedValue& value, const ReferenceRun& reference,
                              std::vector<OpenElement>& open) const {
   const Tensor still = dense(reference.again(value.global, reference.plan()));
@@ -214,9 +228,7 @@ Judgement F64Judge::judge(const ComparedValue& value, ReferenceRun& reference) {
   add_sensitivity(value, reference, loss);
   drop_within_loss(loss, expected, elements);
   if (elements.empty()) return Judgement::right;
-  for (OpenElement& one : elements)
-    if (!loss.errors.empty())
-      one.loss = std::min(loss.most, loss.errors[static_cast<size_t>(one.deviation.global)]);
+  set_losses(value, loss, elements);
   add_movements(value, reference, elements);
   OpenValue open{value, std::move(elements), expected.elements(), largest_element(expected),
                  loss.largest};

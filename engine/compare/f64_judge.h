@@ -118,6 +118,8 @@ class F64Judge : public Judge {
                        RoundingLoss& loss) const;
   void drop_within_loss(const RoundingLoss& loss, const Tensor& expected,
                         std::vector<OpenElement>& open) const;
+  void set_losses(const ComparedValue& value, const RoundingLoss& loss,
+                  std::vector<OpenElement>& open) const;
   void add_movements(const ComparedValue& value, const ReferenceRun& reference,
                      std::vector<OpenElement>& open) const;
   std::vector<double> sizes_of_parts(ValueId id) const;

@@ -103,7 +103,9 @@ TensorMeta RankOutputs::meta_of(const JobOutput& output) const {
 }
 
 Spec RankOutputs::spec_of(const JobOutput& output) const {
-  if (!ranks.names.contains(output.name)) throw_bad_input("no rank binds {}", output.name);
+  if (!ranks.names.contains(output.name))
+    throw_bad_input("no rank binds {}; bind it in a listing, or remove it from \"outputs\"",
+                    output.name);
   const TensorMeta meta = meta_of(output);
   const Spec spec = Spec::parse(output.placements, mesh_of(output), meta.shape, meta.dtype);
   if (const std::optional<int32_t> rank = missing_part(owners(output), spec))

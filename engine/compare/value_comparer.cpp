@@ -64,13 +64,26 @@ void ValueComparer::finish() {
     if (is_complete(options_.compared[next_])) judge_one(options_.compared[next_]);
 }
 
+// A gradient inside the line of a grad is named after the value that it is the gradient of.
+std::string ValueComparer::gradient_name(ValueId global) const {
+  const EvaluationPlan& plan = reference_.plan();
+  if (global == kNoValue || plan.maker(global) < 0) return "";
+  const GlobalInstr& instr =
+      plan.program().instrs[static_cast<size_t>(plan.maker(global))];
+  if (instr.like == kNoValue || instr.dual) return "";
+  const GlobalValue& of = plan.info(instr.like);
+  if (of.name.empty()) return "";
+  return of.origin.line > 0 ? fmt::format("gradient of {} (line {})", of.name, of.origin.line)
+                            : fmt::format("gradient of {}", of.name);
+}
+
 void ValueComparer::judge_one(ValueId id) {
   const SpmdValue& info = program_.values[static_cast<size_t>(id)];
   const size_t line = static_cast<size_t>(info.origin.line - 1);
   const bool has_line = info.origin.line > 0 && line < lines_.size();
   const ComparedValue value{
       info.global, fmt::format("{}", info.global), *info.spec, parts_.at(id),
-      ValueLabel{info.bound, info.origin.line, has_line ? lines_[line] : "", info.origin.instance}};
+      ValueLabel{info.bound.empty() ? gradient_name(info.global) : info.bound, info.origin.line, has_line ? lines_[line] : "", info.origin.instance}};
   judge_.judge(value, reference_);
   judge_.was_held(reference_.hold(info.global, judge_.held(value, reference_)));
   parts_.erase(id);

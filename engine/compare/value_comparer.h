@@ -37,6 +37,7 @@ class ValueComparer {
  private:
   bool is_complete(ValueId id) const;
   void judge_ready();
+  std::string gradient_name(ValueId global) const;
   void judge_one(ValueId id);
   void replace_integers(ValueId id, const LocalTensor& value) const;
 

@@ -38,6 +38,7 @@ void Executor::start(const std::vector<Lanes>& cohorts, const std::vector<LocalT
       LocalTensor own = fork(inputs[i], lanes);
       if (own.empty()) continue;
       frame.allocate(own, id, kMainStream);
+      context.provide(own);
       frame.set_value(id, std::move(own), kDone);
     }
   }

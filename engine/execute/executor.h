@@ -31,7 +31,8 @@ struct ExecutorOptions {
   // Loads all device kernels before the first call. A collective that waits on the device would
   // otherwise block the loading of a kernel.
   bool loads_kernels = false;
-  bool timed = false;  // computes the cost of every op
+  bool repeats = false;  // the world repeats the work: bodies can run more than once
+  bool timed = false;    // computes the cost of every op
 };
 
 class Executor {

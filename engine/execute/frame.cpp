@@ -122,7 +122,7 @@ const StreamId* Executor::Frame::find_stream(const std::string& name) const {
 }
 
 Ticket Executor::Frame::launch(const Instr& instr, const Lanes& on, std::string_view name,
-                               OpCost cost, std::function<void()> body) {
+                               Buffers used, std::function<void()> body, OpCost cost) {
   Work work;
   work.lanes = on;
   work.stream = stream_of(instr);
@@ -131,7 +131,17 @@ Ticket Executor::Frame::launch(const Instr& instr, const Lanes& on, std::string_
   work.site = site(instr);
   work.name = name;
   work.body = std::move(body);
+  work.buffers = std::move(used);
   return context.launch(std::move(work));
+}
+
+Executor::Frame::Buffers Executor::Frame::used_by(
+    std::initializer_list<const LocalTensor*> tensors) const {
+  Buffers buffers;
+  if (!shared.options.repeats) return buffers;
+  for (const LocalTensor* tensor : tensors)
+    for (const Block& block : tensor->blocks()) buffers.push_back(block.tensor.buffer);
+  return buffers;
 }
 
 void Executor::Frame::allocate(const LocalTensor& value, ValueId id, StreamId stream) {
@@ -196,6 +206,7 @@ void Executor::Frame::release(ValueId id, const Lanes& on) {
     // The allocation ends with the last value that views the buffer.
     const bool last =
         block.tensor.buffer.use_count() == 1 || !is_viewed(block.tensor.buffer.get(), id, gone);
+    if (last && stay.empty()) context.discard(LocalTensor(block));
     if (last && !gone.empty() && !unmetered.contains(id))
       context.release({gone, block.tensor.buffer->bytes_per_lane,
                        static_cast<int>(info(id).category), kMainStream});
@@ -221,6 +232,7 @@ void Executor::Frame::issue_number(const Instr& instr, const NumberValue& number
       store_f64(data + i * buffer.bytes_per_lane, dtype, number.values[from]);
   }
   unmetered.insert(number.output);
+  context.provide(value);
   set_value(number.output, std::move(value), kDone);
 }
 
@@ -238,7 +250,8 @@ void Executor::Frame::issue_merge(const Instr& instr, const Merge& merge, const 
   if (blocks.empty()) return;
   LocalTensor merged(std::move(blocks));
   if (shared.options.made)
-    launch(instr, on, "merge", {}, [this, merged, &merge] { made(merge.output, merged); });
+    launch(instr, on, "merge", used_by({&merged}),
+           [this, merged, &merge] { made(merge.output, merged); });
   set_value(merge.output, std::move(merged), ticket);
 }
 
@@ -248,7 +261,7 @@ void Executor::Frame::issue_snapshot(const Instr& instr, const Snapshot& snapsho
                                      const Lanes& on) {
   if (!shared.options.made || at(snapshot.input).empty()) return;
   const LocalTensor value = at(snapshot.input).restrict_to(on);
-  launch(instr, on, "check", {}, [this, on, value, &snapshot] {
+  launch(instr, on, "check", used_by({&value}), [this, on, value, &snapshot] {
     for (const Block& block : value.blocks())
       if (!has_contents(block.tensor)) poison(*block.tensor.buffer, block.tensor.dtype);
     made(snapshot.output, fork(value, on));
@@ -257,10 +270,11 @@ void Executor::Frame::issue_snapshot(const Instr& instr, const Snapshot& snapsho
 
 void Executor::Frame::issue_slot_read(const Instr& instr, const SlotRead& read, const Lanes& on) {
   LocalTensor value = make_value(read.output, on, stream_of(instr));
-  const Ticket ticket = launch(instr, on, "slot", {}, [this, value, &read]() mutable {
-    context.read_slot(read.slot, value);
-    made(read.output, value);
-  });
+  const Ticket ticket =
+      launch(instr, on, "slot", used_by({&value}), [this, value, &read]() mutable {
+        context.read_slot(read.slot, value);
+        made(read.output, value);
+      });
   set_value(read.output, std::move(value), ticket);
 }
 

@@ -71,7 +71,7 @@ struct Executor::Frame {
                           std::span<const Block> inputs);
   // Adds one part on the lanes `on`; its input blocks stand in `op.inputs` from `first` on.
   void add_part(PendingOp& op, KnownOp& known, const Attrs& attrs, const Lanes& on, size_t first);
-  // Adds as many parts as the inputs have blocks on these lanes.
+  // Adds one part for each block of the inputs on these lanes.
   void add_parts(PendingOp& op, KnownOp& known, const LaneAttrs& entry, const Lanes& on);
   void run(PendingOp& op);
   bool run_kernels(PendingOp& op);  // false if a kernel threw an Error about its data
@@ -97,8 +97,17 @@ struct Executor::Frame {
 
   StreamId stream_of(const Instr& instr);
   const StreamId* find_stream(const std::string& name) const;  // null: not used yet
-  Ticket launch(const Instr& instr, const Lanes& on, std::string_view name, OpCost cost,
-                std::function<void()> body);
+  // `used`: the buffers that the body reads and writes.
+  using Buffers = std::vector<std::shared_ptr<Buffer>>;
+  Ticket launch(const Instr& instr, const Lanes& on, std::string_view name, Buffers used,
+                std::function<void()> body, OpCost cost = {});
+  // Returns the buffers of tensors if the world repeats its work; else none are needed.
+  Buffers used_by(std::initializer_list<const LocalTensor*> tensors) const;
+  Buffers used_by(const PendingOp& op) const;
+  template <typename Tensors>
+  void discard(const Tensors& tensors) {  // nothing issued later reads them
+    for (const LocalTensor& tensor : tensors) context.discard(tensor);
+  }
   // Makes blocks without contents for a value on some lanes, and reports their allocation to the
   // execution context.
   LocalTensor make_value(ValueId id, const Lanes& on, StreamId stream);

@@ -16,7 +16,7 @@ namespace shardproof {
 namespace {
 
 // True if a call needs no communication: its group has one rank, and the counts it sends are those
-// it receives. A call that the call matcher would refuse is submitted all the same.
+// it receives. A call that the call matcher would refuse is still submitted.
 bool is_no_call(const Call& call) {
   const Group& group = call.collective.group;
   return !is_point_to_point(call.collective.kind) && group.size() == 1 &&
@@ -54,7 +54,8 @@ void Executor::Frame::prepare_item(const Instr& instr, const CallItem& item, con
   }
   if (item.input != kNoValue) {
     LocalTensor& flat = state.inputs.emplace_back(flat_input_without_contents(item, input));
-    launch(instr, on, "pack", {}, [flat, input, &item]() mutable { pack_item(item, input, flat); });
+    launch(instr, on, "pack", used_by({&flat, &input}),
+           [flat, input, &item]() mutable { pack_item(item, input, flat); });
     call.input = &flat;
   }
   std::vector<Block> blocks;
@@ -70,20 +71,21 @@ void Executor::Frame::finish_item(const Instr& instr, const CallItem& item, cons
   if (item.in_place) {
     // The work holds the target itself: the value may be released before the call ends.
     LocalTensor target = at(output);
-    const Ticket ticket = launch(instr, on, "unpack", {}, [this, flat, target, output]() mutable {
-      write_through(target, reshaped_as(target, flat));
-      made(output, target);
-    });
+    const Ticket ticket = launch(instr, on, "unpack", used_by({&flat, &target}),
+                                 [this, flat, target, output]() mutable {
+                                   write_through(target, reshaped_as(target, flat));
+                                   made(output, target);
+                                 });
     wrote(output, ticket);
     return;
   }
   LocalTensor result = make_value(output, on, stream);
   if (result.empty()) return;
-  const Ticket ticket =
-      launch(instr, on, "unpack", {}, [this, flat, result, &item, output]() mutable {
-        adopt(result, unpack_item(item, flat, result));
-        made(output, result);
-      });
+  const Ticket ticket = launch(instr, on, "unpack", used_by({&flat, &result}),
+                               [this, flat, result, &item, output]() mutable {
+                                 adopt(result, unpack_item(item, flat, result));
+                                 made(output, result);
+                               });
   set_value(output, std::move(result), ticket);
 }
 
@@ -106,7 +108,7 @@ void Executor::Frame::issue_calls(const Instr& instr, const Communicate& communi
     Call lone = std::move(state.calls.back());
     state.calls.pop_back();
     if (lone.output)
-      launch(instr, here, "copy", {},
+      launch(instr, here, "copy", used_by({lone.input, lone.output}),
              [c = item.collective, in = *lone.input, out = *lone.output]() mutable {
                adopt(out, result_alone(c, in));
              });
@@ -123,6 +125,8 @@ void Executor::Frame::issue_calls(const Instr& instr, const Communicate& communi
     if (flats[i]) finish_item(instr, item, issued[i].second, *flats[i], item.output);
     stamp(item.output, submitted);
   }
+  discard(state.inputs);
+  discard(state.outputs);
   if (context.poll(submitted) == TicketState::done) calls.pop_back();
 }
 

@@ -205,8 +205,8 @@ void Executor::Frame::issue_compute(const Instr& instr, const Compute& compute, 
     if (writes || shared.options.made) op.results.push_back(result);
     set_value(compute.outputs[o], std::move(result), kDone);
   }
-  const Ticket ticket =
-      launch(instr, on, compute.op, cost, [this, pending = &op] { run(*pending); });
+  const Ticket ticket = launch(
+      instr, on, compute.op, used_by(op), [this, pending = &op] { run(*pending); }, cost);
   for (ValueId id : compute.outputs) stamp(id, ticket);
   if (writes) wrote(compute.into, ticket);
 }
@@ -239,8 +239,18 @@ void Executor::Frame::run(PendingOp& op) {
       for (size_t o = 0; o < op.results.size(); ++o) made(compute.outputs[o], op.results[o]);
     }
   }
+  if (shared.options.repeats) return;
   op.clear();
   idle_ops.push_back(&op);
+}
+
+Executor::Frame::Buffers Executor::Frame::used_by(const PendingOp& op) const {
+  Buffers buffers = used_by({&op.target});
+  if (!shared.options.repeats) return buffers;
+  for (const std::vector<Block>* blocks : {&op.inputs, &op.outputs, &op.aliases})
+    for (const Block& block : *blocks)
+      if (block.tensor.buffer != nullptr) buffers.push_back(block.tensor.buffer);
+  return buffers;
 }
 
 void Executor::Frame::issue_reshuffle(const Instr& instr, const Reshuffle& reshuffle,
@@ -254,7 +264,7 @@ void Executor::Frame::issue_reshuffle(const Instr& instr, const Reshuffle& reshu
     adopt(result, unpack(reshuffle.step, pack(reshuffle.step, input)));
     made(reshuffle.output, result);
   };
-  const Ticket ticket = launch(instr, on, "reshuffle", {}, std::move(body));
+  const Ticket ticket = launch(instr, on, "reshuffle", used_by({&input, &result}), std::move(body));
   set_value(reshuffle.output, std::move(result), ticket);
 }
 

@@ -50,7 +50,7 @@ void Executor::Frame::issue_transfer(const Instr& instr, const CallItem& item, c
     const bool sends = on.contains(piece.from_rank), receives = on.contains(piece.to_rank);
     if (sends) {
       LocalTensor& flat = state.inputs.emplace_back(flat_of(piece, piece.from_rank));
-      launch(instr, Lanes::one(piece.from_rank), "pack", {},
+      launch(instr, Lanes::one(piece.from_rank), "pack", used_by({&flat, &input}),
              [flat, piece, input, &step] { give(flat, pack_piece(step, piece, input)); });
       if (piece.from_rank == piece.to_rank) {
         arriving.emplace_back(piece, flat);
@@ -74,18 +74,25 @@ void Executor::Frame::issue_transfer(const Instr& instr, const CallItem& item, c
   if (!state.calls.empty()) state.ticket = context.submit(std::span<Call>(state.calls), stream);
   if (context.state() != CohortState::running) return;
   const Ticket submitted = state.ticket;
+  std::vector<LocalTensor> flats;
+  for (const std::deque<LocalTensor>* each : {&state.inputs, &state.outputs})
+    flats.insert(flats.end(), each->begin(), each->end());
   if (context.poll(submitted) == TicketState::done) calls.pop_back();
   const Lanes targets = on.intersect(step.to.mesh().ranks());
-  if (targets.empty()) return;
+  if (targets.empty()) return discard(flats);
   LocalTensor result = make_value(item.output, targets, stream);
-  const Ticket ticket =
-      launch(instr, targets, "unpack", {}, [this, arriving, result, targets, &item]() mutable {
-        LocalTensor whole = empty_locals(item.step->to);
-        for (const auto& [piece, flat] : arriving)
-          unpack_piece(*item.step, piece, flat.blocks()[0].tensor, whole);
-        adopt(result, whole.restrict_to(targets));
-        made(item.output, result);
-      });
+  Buffers used = used_by({&result});
+  for (const LocalTensor& flat : flats)
+    for (std::shared_ptr<Buffer>& buffer : used_by({&flat})) used.push_back(std::move(buffer));
+  const Ticket ticket = launch(instr, targets, "unpack", std::move(used),
+                               [this, arriving, result, targets, &item]() mutable {
+                                 LocalTensor whole = empty_locals(item.step->to);
+                                 for (const auto& [piece, flat] : arriving)
+                                   unpack_piece(*item.step, piece, flat.blocks()[0].tensor, whole);
+                                 adopt(result, whole.restrict_to(targets));
+                                 made(item.output, result);
+                               });
+  discard(flats);
   set_value(item.output, std::move(result), std::max(ticket, submitted));
 }
 

@@ -22,7 +22,7 @@ std::string element_text_of(double value) {
   return fmt::format("{:.9g}", value);
 }
 
-// Six digits are as many as a ratio of narrow floats has.
+// A ratio of narrow floats has six digits.
 std::string ratio_text(double ratio) { return fmt::format("{:.6g}", ratio); }
 
 std::string index_text(const std::string& name, int64_t flat, const Dims& shape) {

@@ -112,7 +112,8 @@ std::string empty_text(const Made& made, const SpmdProgram& program, double larg
   const double smallest = std::ldexp(1, smallest_exponent(value.dtype));
   if (largest > smallest) return "";
   return fmt::format(
-      "nothing is left of it: line {} rounds to {}, whose smallest number is {}, and its largest "
+      "all of it is rounded to 0: line {} rounds to {}, whose smallest number is {}, and its "
+      "largest "
       "input is {}",
       made.instr->origin.line, name(value.dtype), rough_number(smallest), rough_number(largest));
 }

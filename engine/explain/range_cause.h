@@ -17,10 +17,11 @@ struct RunnableRanks {
   const SpmdProgram& program;
 };
 
-// Returns "line 2: the sum over tp passes 65504, the largest f16, on ranks 0 1", or "line 1: of g
-// nothing is left, its largest number is 2.1e-8 and the smallest f16 5.9e-8". Returns "" in these
-// cases: no value on the way to `targets` leaves the range; an input has left it already; there are
-// too many values to compare. Runs both programs once and throws the errors of the runs.
+// Returns "line 2: the sum over tp passes 65504, the largest f16, on ranks 0 1", or "all of it
+// is rounded to 0: line 1 rounds to f16, whose smallest number is 6.0e-8, and its largest input is
+// 1.4e-8". Returns "" in these cases: no value on the way to `targets` leaves the range; an input
+// has left it already; there are too many values to compare. Runs both programs once and throws the
+// errors of the runs.
 std::string range_cause(const RunnableRanks& own, const RunnableRanks& in_f64,
                         const std::vector<ValueId>& targets, const Registries& registries);
 

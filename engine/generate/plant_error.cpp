@@ -9,6 +9,7 @@
 #include <cmath>
 #include <map>
 
+#include "shardproof/engine/compare/f64_judge.h"
 #include "shardproof/engine/generate/forms/draw_placements.h"
 #include "shardproof/engine/generate/forms/one_device.h"
 #include "shardproof/engine/generate/run_on_ranks.h"
@@ -17,8 +18,10 @@
 namespace shardproof {
 namespace {
 
-constexpr int kMostSites = 12;   // lines tried in one program
-constexpr double kMostLoss = 4;  // largest loss of one device, in units of the error
+constexpr int kMostSites = 12;  // lines tried in one program
+// Largest loss of one device, in units of the error. The judge finds no error within kSpreadFactor
+// movements of f64.
+constexpr double kMostLoss = 4, kMostLossOfF64 = 1 / kSpreadFactor;
 
 // The term that a line adds, and the tensors that make it right or wrong.
 struct Addition {
@@ -69,7 +72,8 @@ class Planter {
     for (const double element : d->values) largest_d = std::max(largest_d, std::abs(element));
     const LineLoss line = measure_losses(job_of(planted.twin), ops_).at(id_in_twin(planted, site));
     const double error = largest_d * addition->factor;
-    if (!line.is_finite || line.largest == 0 || line.loss >= kMostLoss * error) return std::nullopt;
+    const double most = value.dtype == DType::f64 ? kMostLossOfF64 : kMostLoss;
+    if (!line.is_finite || line.largest == 0 || line.loss >= most * error) return std::nullopt;
     planted.error.size = error / line.largest;
     planted.error.loss = line.loss / line.largest;
     // The twin's term may have changed the largest element.

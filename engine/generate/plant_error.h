@@ -17,7 +17,8 @@
 // size is computed from the rounded planted_d and the twin's largest element. No error is
 // planted on these lines:
 // - lines that are not finite or only zeros;
-// - lines on which one device loses 4 times the error or more to rounding;
+// - lines on which one device loses 4 times the error or more to rounding; in f64, lines where the
+//   error is within 64 roundings of the line, because no wider dtype tells them apart;
 // - in f32 and f64, lines where the ranks hold the bits of one device all the same (12 ranks that
 //   each add less than half a unit).
 #pragma once

@@ -1,5 +1,6 @@
 // Implements a table of rank_forms.h: elementwise steps, and steps that change the placements of a
-// value by one kind of collective each. In the truth such a move is `x * 1`.
+// value by one kind of collective each. One device computes `x * 1` in place of a
+// change of placements.
 #include <fmt/ranges.h>
 
 #include "shardproof/engine/generate/rank_forms.h"

@@ -68,7 +68,7 @@ struct Outcome {
   // Filled if Job::sees: the compared values in program order, and the printed rank program.
   std::vector<RecordedValue> seen;
   std::vector<std::string> program;
-  std::vector<WorldReport> timed;  // each counted repetition
+  std::vector<std::vector<Record>> timed;  // calls and works of each counted repetition
   // Ops that ran on the host although the ranks had a device, sorted by name.
   std::vector<std::string> on_host;
   // Faults that did not occur although their rank ended: "hang(rank=3, call=9): rank 3 makes 4

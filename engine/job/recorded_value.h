@@ -44,7 +44,7 @@ struct RecordedValue {
   std::vector<RecordedShard> parts;
   bool whole = false;
   std::vector<ShardDigest> digests;  // on disjoint lanes
-  // The measured rounding of each element of a whole value, row-major (compare/measure_rounding.h).
+  // The measured rounding of each element of a whole value, row-major (check/measure_rounding.h).
   // If `measured` and empty, the value is exact: no rounding changes it. An infinite entry states
   // that the rounding of this element is not known.
   bool measured = false;

@@ -187,7 +187,8 @@ const std::vector<std::string>& special_verbs() {
       "redistribute", "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_to_all_v",
       "broadcast",    "reduce",     "gather",     "scatter",        "barrier",    "send",
       "recv",         "put",        "signal",     "wait_signal",    "slot",       "wait",
-      "sync",         "record",     "free",       "keep",           "copy_",      "check"};
+      "sync",         "record",     "free",       "keep",           "copy_",      "check",
+      "grad",         "enter"};
   return verbs;
 }
 

@@ -3,6 +3,11 @@
 // own; verbs of rank programs are refused.
 #include "shardproof/engine/lower/global_lowering.h"
 
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <utility>
+
 #include "shardproof/engine/lower/bind_arguments.h"
 #include "shardproof/engine/lower/lowering.h"
 #include "shardproof/localtensor/base/error.h"
@@ -28,6 +33,7 @@ class GlobalLowering : public Lowering {
   }
 
   void run(const Listing& listing) {
+    start_tape(listing);
     walk(listing.statements);
     for (const auto& [name, parts] : names_.all())
       for (const NameTable::Part& part : parts)
@@ -47,6 +53,8 @@ class GlobalLowering : public Lowering {
     instr.local = claiming_;
     instr.origin = origin();
     into_.instrs.push_back(std::move(instr));
+    if (!claiming_)
+      placed_by_op_.insert(into_.instrs.back().outputs.begin(), into_.instrs.back().outputs.end());
     return into_.instrs.back().outputs;
   }
 
@@ -130,12 +138,51 @@ class GlobalLowering : public Lowering {
     const GlobalValue from = into_.values[static_cast<size_t>(value)];
     instr.outputs = {add({from.dtype, from.shape, from.weak, false})};
     into_.instrs.push_back(instr);
+    record_move(TapeKind::claim, value, instr.outputs[0]);
     return instr.outputs[0];
+  }
+
+  std::string name_of_value(ValueId id) const override {
+    return into_.values[static_cast<size_t>(id)].name;
+  }
+  ValueId place_gradient(ValueId gradient, ValueId value) override {
+    return add_move(GlobalKind::redistribute, gradient, value, false);
+  }
+  ValueId enter_claim(ValueId gradient, ValueId result) override {
+    return add_move(GlobalKind::redistribute, gradient, result, true);
+  }
+  ValueId leave_claim(ValueId gradient, ValueId input) override {
+    return add_move(GlobalKind::claim, gradient, input, true);
+  }
+  bool set_local(bool local) override { return std::exchange(claiming_, local); }
+  void mark_recomputed(ValueId id) override { into_.recomputed.insert(id); }
+  size_t instruction_count() const override { return into_.instrs.size(); }
+  size_t value_count() const override { return into_.values.size(); }
+  void remove_dead(size_t first, const std::vector<ValueId>& results) override {
+    std::set<ValueId> live(results.begin(), results.end());
+    std::vector<GlobalInstr> kept;
+    for (size_t i = into_.instrs.size(); i-- > first;) {
+      GlobalInstr& instr = into_.instrs[i];
+      if (std::none_of(instr.outputs.begin(), instr.outputs.end(),
+                       [&](ValueId id) { return live.contains(id); }))
+        continue;
+      live.insert(instr.inputs.begin(), instr.inputs.end());
+      kept.push_back(std::move(instr));
+    }
+    into_.instrs.resize(first);
+    into_.instrs.insert(into_.instrs.end(), std::make_move_iterator(kept.rbegin()),
+                        std::make_move_iterator(kept.rend()));
   }
 
   void named(ValueId id, const std::string& name) override {
     GlobalValue& value = into_.values[static_cast<size_t>(id)];
     if (value.name.empty()) value.name = name;
+    // `as` and redistribute state a placement themselves.
+    if (value.state_of != kNoValue || !placed_by_op_.contains(id)) return;
+    for (const ValueId input : into_.inputs)
+      if (const GlobalValue& state = into_.values[static_cast<size_t>(input)];
+          state.name == name && state.shape == value.shape)
+        value.state_of = input;
   }
   void unnamed(ValueId, const Lanes&) override {}
   std::vector<Lanes> equal_shapes(const std::vector<ValueId>&) override { return {lanes_}; }
@@ -156,6 +203,27 @@ class GlobalLowering : public Lowering {
     return static_cast<ValueId>(into_.values.size() - 1);
   }
 
+  void record_move(TapeKind kind, ValueId from, ValueId to) {
+    if (tape_) tape_->record(tape_entry(kind), {from}, {to});
+  }
+
+  // Emits a redistribution or a claim with the placements (or their dual) of another value.
+  ValueId add_move(GlobalKind kind, ValueId value, ValueId like, bool dual) {
+    if (into_.values[static_cast<size_t>(like)].weak) return value;
+    GlobalInstr instr;
+    instr.kind = kind;
+    instr.inputs = {value};
+    instr.like = like;
+    instr.dual = dual;
+    instr.origin = origin();
+    const GlobalValue from = into_.values[static_cast<size_t>(value)];
+    const ValueId made = add({from.dtype, from.shape, from.weak, false});
+    instr.outputs = {made};
+    into_.instrs.push_back(std::move(instr));
+    record_move(kind == GlobalKind::claim ? TapeKind::claim : TapeKind::move, value, made);
+    return made;
+  }
+
   std::vector<ValueId> redistribute(const Expr& call) {
     GlobalInstr instr;
     instr.kind = GlobalKind::redistribute;
@@ -164,6 +232,8 @@ class GlobalLowering : public Lowering {
       const Expr& arg = call.args[i];
       if (call.keys[i] == "mesh") {
         instr.mesh = mesh_key(arg);
+      } else if (call.keys[i] == "like") {
+        instr.like = lower_value(arg);
       } else if (!call.keys[i].empty()) {
         fail(arg.place, fmt::format("redistribute has no argument {}", call.keys[i]));
       } else if (arg.kind == ExprKind::placements) {
@@ -181,12 +251,25 @@ class GlobalLowering : public Lowering {
       }
     }
     if (instr.inputs.empty()) fail(call.place, "redistribute needs a tensor");
-    if (instr.placements.empty() && instr.mesh.empty())
+    if (instr.placements.empty() && instr.mesh.empty() && instr.like == kNoValue)
       fail(call.place, "redistribute needs placements, as in redistribute(x, tp:S(0))");
+    check_like(instr, call.place);
     const GlobalValue from = into_.values[static_cast<size_t>(instr.inputs[0])];
     instr.outputs = {add({from.dtype, from.shape, from.weak, false})};
     into_.instrs.push_back(instr);
+    record_move(TapeKind::move, instr.inputs[0], instr.outputs[0]);
     return instr.outputs;
+  }
+
+  void check_like(const GlobalInstr& instr, const SourceLocation& place) {
+    if (instr.like == kNoValue) return;
+    if (!instr.placements.empty() || !instr.mesh.empty())
+      fail(place, "redistribute takes placements or like=, found both");
+    const GlobalValue& like = into_.values[static_cast<size_t>(instr.like)];
+    const GlobalValue& value = into_.values[static_cast<size_t>(instr.inputs[0])];
+    if (!(like.shape == value.shape))
+      fail(place, fmt::format("like= needs a value of shape {}, found {}", to_string(value.shape),
+                              to_string(like.shape)));
   }
 
   std::string mesh_key(const Expr& expr) {
@@ -203,6 +286,7 @@ class GlobalLowering : public Lowering {
   GlobalProgram& into_;
   bool is_truth_;
   bool claiming_ = false;
+  std::set<ValueId> placed_by_op_;  // results of ops with placements that a rule chooses
 };
 
 }  // namespace

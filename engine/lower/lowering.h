@@ -20,16 +20,19 @@
 //
 // Sources: lowering_listing.cpp (statements and bindings), lowering_expression.cpp (expressions),
 // lowering_index.cpp (x[...]), lowering_op_call.cpp (arguments of ops), lowering_expand_op.cpp
-// (composite ops).
+// (composite ops), lowering_grad.cpp (grad).
 #pragma once
 
 #include <map>
+#include <memory>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "shardproof/engine/lower/name_table.h"
 #include "shardproof/engine/lower/per_rank_number.h"
+#include "shardproof/engine/lower/tape.h"
 #include "shardproof/ops/core/op.h"
 #include "shardproof/program/ir/spmd_program.h"
 #include "shardproof/program/syntax/ast.h"
@@ -81,6 +84,38 @@ class Lowering {
 
   // False inside `as`, where sizes differ by rank.
   virtual bool knows_sizes() const { return true; }
+
+  // Gradients (lowering_grad.cpp). The first four differ in global programs alone.
+  // Brings the sum of all gradients by a value to the placements of the value.
+  virtual ValueId place_gradient(ValueId gradient, ValueId) { return gradient; }
+  // Return a gradient by the result (an input) of `as` as the shards of each rank (as a global
+  // value).
+  virtual ValueId enter_claim(ValueId gradient, ValueId) { return gradient; }
+  virtual ValueId leave_claim(ValueId gradient, ValueId) { return gradient; }
+  // Emits what follows on local shards, or no longer. Returns what held before.
+  virtual bool set_local(bool) { return false; }
+  // Returns the author's name of a value, or "".
+  virtual std::string name_of_value(ValueId value) const = 0;
+  virtual size_t instruction_count() const = 0;
+  virtual size_t value_count() const = 0;
+  // Removes the instructions from `first` on that make no value of `results`, directly or through
+  // others.
+  virtual void remove_dead(size_t first, const std::vector<ValueId>& results) = 0;
+  // Returns the gradients with memory of their own, because the author may write into one of them.
+  // Values from number `first` on were made by grad.
+  virtual std::vector<ValueId> in_own_memory(std::vector<ValueId> values, size_t /*first*/) {
+    return values;
+  }
+  // States that a value is computed again by grad, so that it need not be kept.
+  virtual void mark_recomputed(ValueId value) = 0;
+  ValueId merge(const std::vector<std::pair<Lanes, ValueId>>& parts);
+  void start_tape(const Listing& listing);  // records from here on if the listing calls grad
+  TapeEntry tape_entry(TapeKind kind) const;
+  std::vector<ValueId> lower_grad(const Expr& call, size_t wanted);
+  ValueId copy_of(ValueId value);
+  // Sums a value over the dims along which `like` would be repeated, and casts it to its dtype.
+  ValueId summed_to(ValueId value, ValueId like);
+
   // Emits an op, or the ops of its decomposition if it is a composite op. `wanted` is the number of
   // names that are bound to its results.
   std::vector<ValueId> emit(const OpRecord& op, std::vector<LaneAttrs> attrs,
@@ -109,10 +144,20 @@ class Lowering {
   std::string instance_;  // "i=2, j=0"
   NameTable names_;
   std::map<ValueId, PerRankNumber> numbers_made_;  // values that were made from numbers
+  std::unique_ptr<Tape> tape_;                     // null if the listing never calls grad
   int64_t steps_ = 0;  // lowered statements, limited to stop endless loops
 
  private:
   class Expander;
+  class Differentiator;
+  void record_op(const OpRecord& op, std::vector<LaneAttrs> attrs,
+                 const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs,
+                 size_t wanted);
+  std::vector<ValueId> emit_composite(const OpRecord& op, const std::vector<LaneAttrs>& attrs,
+                                      const std::vector<ValueId>& inputs, size_t wanted);
+  std::set<ValueId> read_recomputed(const std::vector<const Expr*>& written);
+  ValueId seed_of(const Expr* with, ValueId of, const std::string& shown,
+                  const SourceLocation& place);
   void check(const OpRecord& op, const std::vector<LaneAttrs>& attrs,
              const std::vector<ValueId>& inputs, size_t wanted);
   void walk_one(const Statement& statement);

@@ -5,6 +5,7 @@
 // Example: on ranks 0-3, x has 4 rows on ranks 0-2 and 3 rows on rank 3. A composite op that
 // divides by the number of rows is expanded twice, for ranks 0-2 with `/ 4` and for rank 3 with `/
 // 3`; a Merge joins both results.
+#include <algorithm>
 #include <deque>
 
 #include "shardproof/engine/lower/lowering.h"
@@ -87,10 +88,20 @@ void Lowering::check(const OpRecord& op, const std::vector<LaneAttrs>& attrs,
 std::vector<ValueId> Lowering::emit(const OpRecord& op, std::vector<LaneAttrs> attrs,
                                     std::vector<ValueId> inputs, size_t wanted) {
   if (op.check) check(op, attrs, inputs, wanted);
-  if (op.decompositions.empty()) return emit_op(op, std::move(attrs), std::move(inputs));
-  OpCall first{&attrs.at(0).attrs, {}, wanted};
-  for (const ValueId id : inputs) first.inputs.push_back(meta_of(id));
-  if (!op.is_composite(first)) return emit_op(op, std::move(attrs), std::move(inputs));
+  if (!op.decompositions.empty()) {
+    OpCall first{&attrs.at(0).attrs, {}, wanted};
+    for (const ValueId id : inputs) first.inputs.push_back(meta_of(id));
+    if (op.is_composite(first)) return emit_composite(op, attrs, inputs, wanted);
+  }
+  if (!tape_) return emit_op(op, std::move(attrs), std::move(inputs));
+  std::vector<ValueId> outputs = emit_op(op, attrs, inputs);
+  record_op(op, std::move(attrs), inputs, outputs, wanted);
+  return outputs;
+}
+
+std::vector<ValueId> Lowering::emit_composite(const OpRecord& op,
+                                              const std::vector<LaneAttrs>& attrs,
+                                              const std::vector<ValueId>& inputs, size_t wanted) {
   const Lanes all = lanes_;
   std::vector<std::vector<std::pair<Lanes, ValueId>>> results;
   for (const LaneAttrs& entry : attrs) {
@@ -99,16 +110,25 @@ std::vector<ValueId> Lowering::emit(const OpRecord& op, std::vector<LaneAttrs> a
       lanes_ = lanes;
       Expander builder(*this, op.name, inputs);
       const OpCall call{&entry.attrs, builder.metas(), wanted};
-      const std::vector<int> handles = op.expand(call, builder);
-      results.resize(handles.size());
-      for (size_t i = 0; i < handles.size(); ++i)
-        results[i].emplace_back(lanes, builder.id_of(handles[i]));
+      const bool own = tape_ && op.gradient_of(call) != nullptr;
+      std::vector<ValueId> made;
+      {
+        const Tape::Pause pause(own ? tape_.get() : nullptr);
+        for (const int handle : op.expand(call, builder)) made.push_back(builder.id_of(handle));
+      }
+      // A result that is an input has the gradient of that input already.
+      const bool passes = std::any_of(made.begin(), made.end(), [&](ValueId id) {
+        return std::find(inputs.begin(), inputs.end(), id) != inputs.end();
+      });
+      if (own && !passes) record_op(op, {{lanes, entry.attrs}}, inputs, made, wanted);
+      results.resize(made.size());
+      for (size_t i = 0; i < made.size(); ++i) results[i].emplace_back(lanes, made[i]);
     }
   }
   lanes_ = all;
   std::vector<ValueId> values;
   for (const auto& parts : results)
-    values.push_back(parts.size() == 1 ? parts[0].second : emit_merge(parts));
+    values.push_back(parts.size() == 1 ? parts[0].second : merge(parts));
   return values;
 }
 

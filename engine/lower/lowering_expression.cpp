@@ -212,6 +212,11 @@ std::vector<ValueId> Lowering::lower_call(const Expr& call, size_t wanted) {
   if (call.kind != ExprKind::call) fail(call.place, "expected a call");
   const SourceLocation outer = place_;
   place_.column = call.place.column;
+  if (call.symbol == "grad") {
+    std::vector<ValueId> gradients = lower_grad(call, wanted);
+    place_ = outer;
+    return gradients;
+  }
   if (std::optional<std::vector<ValueId>> results = special(call, wanted > 0)) {
     place_ = outer;
     return *results;

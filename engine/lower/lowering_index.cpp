@@ -90,7 +90,7 @@ ValueId Lowering::select(ValueId value, int64_t dim, const PerRankNumber& index)
     attrs.push_back({lanes, Attrs{{"dim", dim}, {"index", index.on(lanes[0]).integer()}}});
   const OpRecord* op = ops_.find_infix("[]");
   SP_CHECK(op, "no op means x[i]");
-  return emit_op(*op, std::move(attrs), {value}).at(0);
+  return emit(*op, std::move(attrs), {value}, 1).at(0);
 }
 
 ValueId Lowering::slice(ValueId value, const std::vector<const IndexItem*>& items) {
@@ -123,7 +123,7 @@ ValueId Lowering::slice(ValueId value, const std::vector<const IndexItem*>& item
   }
   const OpRecord* op = ops_.find_infix("[:]");
   SP_CHECK(op, "no op means x[a:b]");
-  return emit_op(*op, std::move(attrs), {value}).at(0);
+  return emit(*op, std::move(attrs), {value}, 1).at(0);
 }
 
 // Lowers the lists and tensors of an index. The item at `d` belongs to dim d.
@@ -165,7 +165,7 @@ ValueId Lowering::gather_by_index(ValueId value, const std::vector<const IndexIt
   }
   const OpRecord* op = ops_.find_infix("[list]");
   SP_CHECK(op, "no op means x[[i, j]]");
-  return emit_op(*op, std::move(attrs), {value, kNoValue}).at(0);
+  return emit(*op, std::move(attrs), {value, kNoValue}, 1).at(0);
 }
 
 }  // namespace shardproof

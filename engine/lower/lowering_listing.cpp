@@ -259,7 +259,7 @@ std::optional<Binding> Lowering::find(const std::string& name, const SourceLocat
       same->first = same->first.unite(lanes);
   }
   if (parts.size() == 1) return parts[0].second;
-  const ValueId merged = emit_merge(parts);
+  const ValueId merged = merge(parts);
   bind(name, merged);
   names_.set_line(name, lanes_, line);
   return merged;

@@ -26,7 +26,7 @@ class TruthOfChecks {
   std::optional<GlobalProgram> program_;
 };
 
-// The arguments of one call of check, with the holes of names filled in.
+// The arguments of one line check(x, 'h_{i}', dp:S(0)), with {i} replaced by its value.
 struct WrittenCheck {
   const Expr* value = nullptr;
   std::string name;  // of the truth's value

@@ -3,7 +3,8 @@
 // checks. Internal to the engine.
 //
 // rank_lowering.cpp emits instructions, rank_lowerer_calls.cpp collectives and messages,
-// rank_lowerer_arguments.cpp groups, peers, slots and waits, rank_lowerer_check.cpp checks.
+// rank_lowerer_arguments.cpp groups, peers, slots and waits, rank_lowerer_check.cpp checks,
+// rank_lowerer_grad.cpp what grad needs: writes in place, and the backward of calls.
 #pragma once
 
 #include <set>
@@ -14,6 +15,14 @@
 #include "shardproof/engine/lower/rank_lowering.h"
 
 namespace shardproof {
+
+// Returns the words that backward= of a call may be; none: grad stops at the call.
+std::vector<std::string> backward_words(CollectiveKind kind);
+
+// Returns the shape of a collective's result. Throws Error(bad_input) if a dim does not divide.
+Dims result_shape(CollectiveKind kind, Dims shape, int dim, int dim2, int64_t n);
+// Returns the lanes that have a result: for reduce and gather, the root alone.
+Lanes lanes_with_result(const Collective& c, const Lanes& lanes);
 
 class RankLowerer : public Lowering {
  public:
@@ -47,6 +56,12 @@ class RankLowerer : public Lowering {
   TensorMeta meta_of(ValueId value) override;
   std::vector<Lanes> equal_shapes(const std::vector<ValueId>& values) override;
   std::vector<Lanes> equal_dtypes(const Statement& statement) override;
+  std::string name_of_value(ValueId id) const override { return value(id).bound; }
+  void mark_recomputed(ValueId id) override { into_.recomputed.insert(id); }
+  size_t instruction_count() const override { return listing_.instrs.size(); }
+  size_t value_count() const override { return into_.program.values.size(); }
+  void remove_dead(size_t first, const std::vector<ValueId>& results) override;
+  std::vector<ValueId> in_own_memory(std::vector<ValueId> values, size_t first) override;
 
  private:
   // The arguments of a verb that is no op, by position and key.
@@ -101,7 +116,32 @@ class RankLowerer : public Lowering {
   using Memory = std::vector<std::pair<Lanes, ValueId>>;
   Memory memory_of(ValueId id) const;
   bool shares(const Memory& memory, ValueId id, const Lanes& lanes) const;
-  void wrote(ValueId target);  // marks all names that share its memory as written by this line
+  // Marks all names that share its memory as written by this line.
+  void wrote(ValueId target);
+  // rank_lowerer_grad.cpp
+  // Emits the gradient by the input of calls from that by their result, on the current lanes.
+  using Backward = std::function<ValueId(ValueId)>;
+  // Returns the backward that a call states with backward=; null: grad stops at the call.
+  Backward backward_of(const Arguments& args, const std::vector<CallItem>& items, ValueId output);
+  Backward backward_reduce(const std::string& word, std::vector<CallItem> items, ValueId output);
+  // Emits calls of another kind on the groups, dims and roots of the items.
+  ValueId call_like(const std::vector<CallItem>& items, CollectiveKind kind, ValueId input);
+  ValueId exchange_back(const std::vector<CallItem>& items, ValueId input);
+  ValueId my_chunk(const std::vector<CallItem>& items, ValueId input);
+  ValueId at_root(const std::vector<CallItem>& items, ValueId input);
+  ValueId scaled(const std::vector<CallItem>& items, ValueId input);
+  ValueId for_holders(const std::vector<CallItem>& items, ValueId gradient, ValueId output);
+  ValueId emit_named(const char* op, Attrs attrs, std::vector<ValueId> inputs);
+  ValueId emit_infix(const char* symbol, ValueId a, ValueId b);
+  void record_call(const std::string& verb, ValueId input, ValueId output, Backward backward);
+  std::vector<ValueId> enter(const Expr& call);
+  // Records on the tape that `source` was written into the target on the current lanes.
+  void record_write(ValueId target, ValueId source);
+  void record_write_on(TapeEntry write, ValueId target, std::vector<ValueId> sources,
+                       ValueId owner);
+  // Returns the tape entries of the views and merges that lead from the owner of the memory to a
+  // value, on the current lanes.
+  std::vector<size_t> views_to(ValueId id, ValueId owner);
   ValueId add_value(DType dtype, std::vector<LocalShape> shapes, Category category);
   Instr& add(Action action);
   void add_calls(std::vector<CallItem> items);  // submitted together, or added to an open group

@@ -129,7 +129,9 @@ Reduction RankLowerer::reduction_of(const Expr* expr, const SourceLocation& plac
 
 PerRankNumber RankLowerer::peer_of(const Expr* expr, const Group& group, const char* what,
                                    const SourceLocation& place) {
-  if (!expr) fail(place, fmt::format("expected the argument {}=", what));
+  if (!expr)
+    fail(place,
+         fmt::format("expected the argument {0}=, an index in the group; write {0}=0", what));
   PerRankNumber result{lanes_, {}};
   const bool neighbour = expr->kind == ExprKind::name && expr->name.plain() &&
                          (expr->name.texts[0] == "next" || expr->name.texts[0] == "prev");
@@ -252,7 +254,10 @@ void RankLowerer::wait_for(const Expr& call, Wait::Waiter who) {
     for (const auto& [known, parts] : names_.all())
       if (!parts.empty()) nearest.offer(known);  // not freed
     for (const std::string& known : known_streams_) nearest.offer(known);
-    fail(expr->place, fmt::format("{} is no value, event or stream here{}", name, nearest.hint()));
+    const std::string hint = nearest.hint();
+    fail(expr->place,
+         fmt::format("{} is no value, event or stream here{}", name,
+                     hint.empty() ? "; a stream exists after a line \"on " + name + ":\"" : hint));
   }
   add(std::move(wait));
 }

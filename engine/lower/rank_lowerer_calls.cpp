@@ -15,9 +15,7 @@
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
-namespace {
 
-// Returns the shape of a collective's result. Throws Error(bad_input) if a dim does not divide.
 Dims result_shape(CollectiveKind kind, Dims shape, int dim, int dim2, int64_t n) {
   const auto divide = [&](int d) {
     if (shape[d] % n != 0)
@@ -39,6 +37,20 @@ Dims result_shape(CollectiveKind kind, Dims shape, int dim, int dim2, int64_t n)
   return shape;
 }
 
+std::vector<std::string> backward_words(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce: return {"identity", "all_reduce"};
+    case CollectiveKind::all_gather: return {"reduce_scatter", "slice"};
+    case CollectiveKind::reduce_scatter: return {"all_gather"};
+    case CollectiveKind::all_to_all: return {"all_to_all"};
+    case CollectiveKind::all_to_all_v: return {"all_to_all_v"};
+    case CollectiveKind::broadcast: return {"reduce"};
+    default: return {};
+  }
+}
+
+namespace {
+
 bool takes_dim(CollectiveKind kind) {
   return kind == CollectiveKind::all_gather || kind == CollectiveKind::gather ||
          kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::scatter;
@@ -46,6 +58,7 @@ bool takes_dim(CollectiveKind kind) {
 
 std::vector<std::string> keys_of(CollectiveKind kind) {
   std::vector<std::string> keys{"x", "group"};
+  if (!backward_words(kind).empty()) keys.push_back("backward");
   if (reduces(kind)) keys.push_back("op");
   if (takes_dim(kind)) keys.push_back("dim");
   if (has_root(kind)) keys.push_back("root");
@@ -56,7 +69,8 @@ std::vector<std::string> keys_of(CollectiveKind kind) {
   return keys;
 }
 
-// Returns the lanes that have a result: for reduce and gather, the root alone.
+}  // namespace
+
 Lanes lanes_with_result(const Collective& c, const Lanes& lanes) {
   if (c.kind != CollectiveKind::reduce && c.kind != CollectiveKind::gather) return lanes;
   std::vector<int32_t> roots;
@@ -64,6 +78,8 @@ Lanes lanes_with_result(const Collective& c, const Lanes& lanes) {
     if (c.group.index_of(lanes[i]) == c.root) roots.push_back(lanes[i]);
   return Lanes::of(std::move(roots));
 }
+
+namespace {
 
 bool can_be_in_place(CollectiveKind kind) {
   return kind == CollectiveKind::all_reduce || kind == CollectiveKind::broadcast ||
@@ -90,6 +106,7 @@ std::optional<std::vector<ValueId>> RankLowerer::special(const Expr& call, bool 
     lower_check(call);
     return std::vector<ValueId>{};
   }
+  if (verb == "enter") return enter(call);
   if (verb == "slot") return slot_read(call);
   if (verb == "copy_") {
     const Arguments args = arguments_of(call, 2, {"dst", "src"});
@@ -135,7 +152,7 @@ std::vector<ValueId> RankLowerer::on_each_mesh(const Expr& call, CollectiveKind 
   if (!result) return {};
   const bool one = std::all_of(parts.begin(), parts.end(),
                                [&](const auto& part) { return part.second == *result; });
-  return {one ? *result : emit_merge(parts)};  // one: a call in place, or no part has a result
+  return {one ? *result : merge(parts)};  // one: a call in place, or no part has a result
 }
 
 std::vector<ValueId> RankLowerer::communicate(const Expr& call, CollectiveKind kind,
@@ -253,14 +270,15 @@ std::vector<ValueId> RankLowerer::collective(const Expr& call, CollectiveKind ki
         in_place ? input : add_value(value(input).dtype, shapes, Category::communication);
     for (CallItem& item : items) item.output = output;
     outputs.push_back(output);
+    if (in_place) wrote(input);
+    record_call(call.symbol, input, output, backward_of(args, items, output));
   }
   add_calls(std::move(items));
-  if (in_place) wrote(input);
   return outputs;
 }
 
 std::vector<ValueId> RankLowerer::exchange_v(const Expr& call) {
-  const Arguments args = arguments_of(call, 1, {"x", "send", "recv", "group"});
+  const Arguments args = arguments_of(call, 1, {"x", "send", "recv", "group", "backward"});
   const ValueId input = tensor_argument(args.next_argument(0, "x"), call.place, "all_to_all_v");
   const Group group = group_of(args.next_argument(9, "group"), input);
   const Expr *send = args.next_argument(9, "send"), *recv = args.next_argument(9, "recv");
@@ -307,6 +325,7 @@ std::vector<ValueId> RankLowerer::exchange_v(const Expr& call) {
   const ValueId output = item.output;
   std::vector<CallItem> items;
   items.push_back(std::move(item));
+  record_call(call.symbol, input, output, backward_of(args, items, output));
   add_calls(std::move(items));
   return {output};
 }

@@ -43,6 +43,7 @@ RankLowerer::RankLowerer(const Job& job, const OpRegistry& ops, RankProgram& int
 }
 
 void RankLowerer::run(const Listing& listing) {
+  start_tape(listing);
   walk(listing.statements);
   for (const auto& [name, parts] : names_.all())
     for (const NameTable::Part& part : parts)
@@ -388,6 +389,7 @@ void RankLowerer::write_in_place(ValueId target, ValueId source) {
   compute.into = target;
   add(std::move(compute));
   wrote(target);
+  record_write(target, source);
 }
 
 std::optional<Number> RankLowerer::number_name(const std::string& name, int64_t rank) {
@@ -503,6 +505,7 @@ RankProgram lower_ranks(const Job& job, const OpRegistry& ops) {
       throw error.inside(Where{"", entry.path, 0, 0});
     }
   }
+  free_after_last_use(result.program, result.recomputed);
   release_temporaries(result.program);
   apply_keep_lifetimes(result.program);
   return result;

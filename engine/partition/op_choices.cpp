@@ -273,7 +273,7 @@ bool is_zero(const Number& number) {
   return number.is_integer() ? number.integer() == 0 : number.is_double() && number.real() == 0;
 }
 
-// Returns the call as the rule of an op sees it. The number 0 is a tensor for the rule, because
+// Returns the call that is passed to the rule of an op. The number 0 becomes a tensor, because
 // parts of a sum may be divided by any other number.
 OpCall call_for_rule(const OpCall& call, const std::vector<PlacedValue>& inputs) {
   OpCall result = call;

@@ -156,8 +156,21 @@ void Partitioner::run_instr(const GlobalInstr& instr) {
       throw_bad_input(
           "expected a value with placements; write `as placements` on the line that makes it");
   }
-  const std::vector<PlacedValue> outputs = emit_op(op, instr.attrs, inputs);
+  const std::vector<PlacedValue> outputs = emit_op(op, instr.attrs, inputs, state_specs(instr));
   for (size_t i = 0; i < outputs.size(); ++i) place(instr.outputs[i], outputs[i]);
+}
+
+Partitioner::Targets Partitioner::state_specs(const GlobalInstr& instr) const {
+  Targets targets;
+  for (size_t o = 0; o < instr.outputs.size(); ++o) {
+    const GlobalValue& value = global_->values[static_cast<size_t>(instr.outputs[o])];
+    if (value.state_of == kNoValue) continue;
+    targets.resize(instr.outputs.size());
+    const Spec& declared = *values_[static_cast<size_t>(value.state_of)].spec;
+    targets[o].emplace(declared.mesh(), declared.placements(), value.shape, value.dtype,
+                       declared.order());
+  }
+  return targets;
 }
 
 void Partitioner::place(ValueId global, PlacedValue placed) {
@@ -186,10 +199,15 @@ void Partitioner::run_redistribute(const GlobalInstr& instr) {
   for (const auto& [key, other] : job_.meshes)
     if (!instr.mesh.empty() && key == instr.mesh) mesh = &other;
   const bool stays = *mesh == value.spec->mesh();
-  const Spec to = Spec::parse(text_of(instr.placements), *mesh, value.spec->shape(),
-                              value.spec->dtype(), stays ? &*value.spec : nullptr);
+  const Spec to = instr.like != kNoValue
+                      ? spec_like(instr, value)
+                      : Spec::parse(text_of(instr.placements), *mesh, value.spec->shape(),
+                                    value.spec->dtype(), stays ? &*value.spec : nullptr);
   PlacedValue moved = redistribute(value, to, true);
-  if (moved.id == value.id) {
+  if (instr.dual) moved = scale_parts(moved, instr, false);
+  const GlobalValue& named = global_->values[static_cast<size_t>(instr.outputs[0])];
+  if (moved.id == value.id && (instr.like == kNoValue || !named.name.empty())) {
+    mesh = &to.mesh();
     // Nothing moves, but the new name is a value of its own.
     Merge merge;
     merge.output = add_value(to.dtype(), to, Category::activations);
@@ -198,7 +216,49 @@ void Partitioner::run_redistribute(const GlobalInstr& instr) {
     moved.spec = to;
     add(std::move(merge), mesh->ranks());
   }
+  const ValueId held = moved.id;
   place(instr.outputs[0], std::move(moved));
+  // A report names a gradient that lies there already after the value, too.
+  SpmdValue& made = result_.program.values[static_cast<size_t>(held)];
+  if (instr.like != kNoValue && !instr.dual && made.bound.empty())
+    made.global = instr.outputs[0];
+}
+
+// Returns the placements of `like`, of which a gradient has no partial ones, or their dual.
+Spec Partitioner::spec_like(const GlobalInstr& instr, const PlacedValue& value) const {
+  const PlacedValue& like = values_[static_cast<size_t>(instr.like)];
+  if (!like.spec) throw_bad_input("{} has no placements here", like.name);
+  std::vector<Placement> placements = like.spec->placements();
+  for (Placement& placement : placements) {
+    if (placement.is_partial()) {
+      const ReduceOp op = placement.partial().reduction.op;
+      if (instr.dual && op != ReduceOp::sum && op != ReduceOp::avg)
+        throw_bad_input("a gradient goes through `as` with P(sum) or P(avg), found {}",
+                        to_string(placement));
+      placement = R();
+    } else if (instr.dual && placement.is_replicate()) {
+      placement = P(ReduceOp::sum);
+    }
+  }
+  return Spec(like.spec->mesh(), std::move(placements), value.meta.shape, value.meta.dtype,
+              like.spec->order());
+}
+
+// Each of the n parts of a P(avg) counts 1/n. The gradient by a part is that of the value divided
+// by n (`multiplied` is false), and the other way round.
+PlacedValue Partitioner::scale_parts(const PlacedValue& value, const GlobalInstr& instr,
+                                     bool multiplied) {
+  const Spec& like = *values_[static_cast<size_t>(instr.like)].spec;
+  int64_t parts = 1;
+  for (int axis = 0; axis < like.mesh().axis_count(); ++axis)
+    if (like.placement(axis).is_partial() &&
+        like.placement(axis).partial().reduction.op == ReduceOp::avg)
+      parts *= like.mesh().axis_size(axis);
+  if (parts == 1) return value;
+  const OpRecord* op = ops_.find_infix(multiplied ? "*" : "/");
+  Attrs attrs;
+  op->fill_fallbacks(attrs);
+  return emit_op(*op, attrs, {value, number(Number(parts))}).at(0);
 }
 
 // Returns the claimed spec. An axis that the claim does not name is R, unless the local shapes show
@@ -245,12 +305,13 @@ void Partitioner::run_claim(const GlobalInstr& instr) {
     value.id = materialize(value);
     value.number.reset();
   }
-  const Spec spec = claimed_spec(instr, value);
+  const Spec spec = instr.like != kNoValue ? spec_like(instr, value) : claimed_spec(instr, value);
   Merge merge;
   merge.output = add_value(value.meta.dtype, spec, Category::activations);
   merge.parts = {{spec.mesh().ranks(), value.id}};
   PlacedValue claimed{merge.output, value.meta, spec, std::nullopt, ""};
   add(std::move(merge), spec.mesh().ranks());
+  if (instr.dual) claimed = scale_parts(claimed, instr, true);
   place(instr.outputs[0], std::move(claimed));
 }
 
@@ -320,17 +381,26 @@ void Partitioner::free_rebound(const GlobalInstr& instr, size_t index) {
     if (name.empty()) continue;
     const auto old = bound_.find(name);
     if (old != bound_.end() && old->second != id) {
-      const bool later = last_use_[static_cast<size_t>(old->second)] > index;
+      const size_t last_use = last_use_[static_cast<size_t>(old->second)];
       const ValueId placed = result_.placed[static_cast<size_t>(old->second)];
-      if (!later && placed != kNoValue) {
-        const SpmdValue& value = result_.program.values[static_cast<size_t>(placed)];
-        Lanes lanes;
-        for (const LocalShape& shape : value.shapes) lanes = lanes.unite(shape.lanes);
-        add(Free{placed}, lanes);
-      }
+      if (placed != kNoValue && !global_->recomputed.contains(old->second))
+        free_after_[std::max(last_use, index)].push_back(placed);
     }
     bound_[name] = id;
   }
+  for (const ValueId id : instr.outputs)
+    if (global_->recomputed.contains(id)) {
+      const ValueId placed = result_.placed[static_cast<size_t>(id)];
+      if (placed != kNoValue)
+        free_after_[std::max(last_use_[static_cast<size_t>(id)], index)].push_back(placed);
+    }
+  for (const ValueId placed : free_after_[index]) {
+    const SpmdValue& value = result_.program.values[static_cast<size_t>(placed)];
+    Lanes lanes;
+    for (const LocalShape& shape : value.shapes) lanes = lanes.unite(shape.lanes);
+    add(Free{placed}, lanes);
+  }
+  free_after_.erase(index);
 }
 
 Partitioned partition(const GlobalProgram& program, const Job& job, const OpRegistry& ops,

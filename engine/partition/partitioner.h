@@ -21,10 +21,13 @@ class Partitioner {
       : job_(job), ops_(ops), options_(options), plans_(options.price) {}
   Partitioned run(const GlobalProgram& program);
 
-  // Emits an op with the cheapest legal placements, and the redistributions that they need. Throws
-  // Error(bad_input) if there are none.
+  // Emits an op with the cheapest legal placements, and the redistributions that they need. A
+  // result with a target is brought there, and the price of that counts; `targets` may be shorter
+  // than the results. Throws Error(bad_input) if there are no legal placements.
+  using Targets = std::vector<std::optional<Spec>>;
   std::vector<PlacedValue> emit_op(const OpRecord& op, const Attrs& attrs,
-                                   const std::vector<PlacedValue>& inputs);
+                                   const std::vector<PlacedValue>& inputs,
+                                   const Targets& targets = {});
   // Emits the plan to a spec. `written`: the author wrote it, so it is never a finding.
   PlacedValue redistribute(const PlacedValue& value, const Spec& to, bool written);
   PlacedValue number(Number value);
@@ -42,9 +45,14 @@ class Partitioner {
   // Emits an op on the shards as they are; the local shapes of its outputs follow from those of its
   // inputs.
   void run_local(const OpRecord& op, const GlobalInstr& instr);
+  // Returns the declared specs of results that are states of the scenario; empty if none is.
+  Targets state_specs(const GlobalInstr& instr) const;
+  Spec spec_like(const GlobalInstr& instr, const PlacedValue& value) const;
+  PlacedValue scale_parts(const PlacedValue& value, const GlobalInstr& instr, bool multiplied);
   Spec claimed_spec(const GlobalInstr& instr, const PlacedValue& value);
   void place(ValueId global, PlacedValue placed);
-  // Frees the old value of each name that the instruction binds, if no later instruction reads it.
+  // Frees the values that lost their names to this instruction or an earlier one, each after the
+  // last instruction that reads it.
   void free_rebound(const GlobalInstr& instr, size_t index);
 
   // partitioner_choose_strategy.cpp
@@ -53,6 +61,10 @@ class Partitioner {
   std::optional<Price> price_of_inputs(const PartitionedCall& choice,
                                        const std::vector<PlacedValue>& inputs,
                                        const std::optional<Price>& at_most, int& changed);
+  // Adds the price of bringing the results of a choice to their targets; false if it is more than
+  // `at_most`.
+  bool add_price_of_targets(const PartitionedCall& choice, const Targets& targets,
+                            const std::optional<Price>& at_most, Price& price, int& changed);
   // Returns the price of an op that is lowered to other ops.
   Price price_of_lowering(const OpRecord& op, const OpCall& call,
                           const std::vector<TensorMeta>& outputs,
@@ -88,6 +100,7 @@ class Partitioner {
   std::vector<std::pair<Spec, std::vector<LocalShape>>> shapes_;
   std::map<std::string, int> uses_;       // bindings of each name, for unique value names
   std::map<std::string, ValueId> bound_;  // the global value that each name has
+  std::map<size_t, std::vector<ValueId>> free_after_;  // by instruction: values that it frees
 };
 
 }  // namespace shardproof

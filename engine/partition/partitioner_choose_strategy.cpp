@@ -3,7 +3,10 @@
 // 1. List the legal choices (op_choices.h).
 // 2. The price of a choice is the price of the plans that bring its inputs there. An op that is
 //    lowered to other ops is emitted on trial, priced and rolled back.
-// 3. The cheapest choice wins; among equal prices the one that moves fewest inputs, then the first.
+// 3. The choice with the fewest bytes and calls wins; among equal ones that which moves the fewest
+//    values, then that with the least peak, then the first.
+//    The price of bringing a state of the scenario back to its declared placements counts too, so
+//    `w = w - g` with w as R and g as P(sum) reduces g and leaves w as it is.
 //    A choice that would turn a cut or replicated input into a partial one is not taken
 //    (makes_partials).
 //
@@ -14,6 +17,7 @@
 //   R, S(1) -> S(1)        w from S(0) to S(1): an all_to_all over tp;
 //   R, R -> R              w from S(0) to R: an all_gather over tp.
 // The first has price 0, so y is dp:S(0) tp:P(sum), and a later line pays for the reduction.
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -21,6 +25,25 @@
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
+namespace {
+
+constexpr int64_t kAnyPeak = std::numeric_limits<int64_t>::max();
+
+// The price of a choice, and the number of inputs and results that it moves. A local slice costs
+// nothing, so a choice that moves fewer values wins before one with a smaller peak.
+struct ChoicePrice {
+  Price price;
+  int changed = 0;
+  bool operator==(const ChoicePrice&) const = default;
+  friend bool operator<(const ChoicePrice& a, const ChoicePrice& b) {
+    const auto key = [](const ChoicePrice& c) {
+      return std::make_tuple(c.price.primary, c.price.calls, c.changed, c.price.peak);
+    };
+    return key(a) < key(b);
+  }
+};
+
+}  // namespace
 
 std::optional<Price> Partitioner::price_of_inputs(const PartitionedCall& choice,
                                                   const std::vector<PlacedValue>& inputs,
@@ -41,6 +64,22 @@ std::optional<Price> Partitioner::price_of_inputs(const PartitionedCall& choice,
     ++changed;
   }
   return total;
+}
+
+bool Partitioner::add_price_of_targets(const PartitionedCall& choice, const Targets& targets,
+                                       const std::optional<Price>& at_most, Price& price,
+                                       int& changed) {
+  for (size_t o = 0; o < targets.size(); ++o) {
+    if (!targets[o] || choice.outputs[o] == *targets[o]) continue;
+    std::optional<Price> rest = at_most;
+    if (rest) rest->primary = rest->primary * (1 + 1e-12) - price.primary;
+    if (rest && rest->primary < 0) return false;
+    const PlannerResult* found = plans_.plan_within(choice.outputs[o], *targets[o], rest);
+    if (!found) return false;
+    price = price + found->price;
+    ++changed;
+  }
+  return true;
 }
 
 // The instructions of a lowering are not known before they are emitted, so they are emitted, priced
@@ -67,39 +106,42 @@ Price Partitioner::price_of_lowering(const OpRecord& op, const OpCall& call,
 }
 
 std::vector<PlacedValue> Partitioner::emit_op(const OpRecord& op, const Attrs& attrs,
-                                              const std::vector<PlacedValue>& inputs) {
+                                              const std::vector<PlacedValue>& inputs,
+                                              const Targets& targets) {
   const Mesh& mesh = mesh_of(inputs);
   OpCall call{&attrs, {}};
   for (const PlacedValue& input : inputs) call.inputs.push_back(input.meta);
   const std::vector<TensorMeta> outputs = op.infer(call);
   std::vector<PartitionedCall> all = choices_of(op, call, outputs, inputs, mesh);
   const PartitionedCall* best = nullptr;
-  std::tuple<Price, int> least;
+  ChoicePrice least;
   for (const PartitionedCall& choice : all) {
     if (makes_partials(choice, inputs)) continue;
-    std::tuple<Price, int> price;
+    ChoicePrice price;
     try {
-      const std::optional<Price> limit =
-          best ? std::optional<Price>(std::get<0>(least)) : std::nullopt;
-      const std::optional<Price> moving =
-          price_of_inputs(choice, inputs, limit, std::get<1>(price));
+      std::optional<Price> limit;
+      if (best) limit = Price{least.price.primary, least.price.calls, kAnyPeak};
+      const std::optional<Price> moving = price_of_inputs(choice, inputs, limit, price.changed);
       if (!moving) continue;
-      std::get<0>(price) = *moving;
-      if (best && std::get<0>(price) >= std::get<0>(least) &&
-          choice.form == LocalExecution::lower_to_ops)
+      price.price = *moving;
+      if (best && price.price >= least.price && choice.form == LocalExecution::lower_to_ops)
         continue;
       if (choice.form == LocalExecution::lower_to_ops)
-        std::get<0>(price) = price_of_lowering(op, call, outputs, inputs, choice);
+        price.price = price_of_lowering(op, call, outputs, inputs, choice);
+      if (!add_price_of_targets(choice, targets, limit, price.price, price.changed)) continue;
     } catch (const Error&) {
       continue;  // no plan to these placements, or the lowering refuses them
     }
-    if (best && price >= least) continue;
+    if (best && !(price < least)) continue;
     best = &choice;
     least = price;
-    if (least == std::tuple<Price, int>()) break;  // no price is below 0
+    if (least == ChoicePrice()) break;  // no price is below 0
   }
   if (!best) throw_bad_input("{} has no legal placements for its inputs", op.name);
-  return emit_choice(op, call, outputs, inputs, *best);
+  std::vector<PlacedValue> results = emit_choice(op, call, outputs, inputs, *best);
+  for (size_t o = 0; o < targets.size(); ++o)
+    if (targets[o]) results[o] = redistribute(results[o], *targets[o], false);
+  return results;
 }
 
 const Mesh& Partitioner::default_mesh() const { return job_.meshes.at(0).second; }

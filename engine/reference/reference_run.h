@@ -94,8 +94,8 @@ class ReferenceRun {
   const EvaluationPlan& plan_;
   bool keeps_all_;
   std::vector<std::optional<Tensor>> entries_;
-  std::vector<int> uses_;     // instructions that have yet to read a value
-  std::vector<bool> wanted_;  // yet to be held
+  std::vector<int> uses_;     // instructions that will still read a value
+  std::vector<bool> wanted_;  // values for which hold() will still be called
   std::vector<bool> held_;
   std::vector<int> line_;  // instructions
   std::vector<ValueId> line_inputs_;

@@ -16,7 +16,7 @@
 namespace shardproof {
 namespace {
 
-// Limits the memory that a short text can ask for: "0-1 3-2000000000".
+// Limits the memory that a short text can request: "0-1 3-2000000000".
 constexpr int64_t kMaxListedRanks = int64_t{1} << 24;
 
 using Ranks = std::vector<int32_t>;

@@ -62,8 +62,8 @@ SizeClass size_class(size_t bytes) {
   return {index, ((steps + 1) << step_bits) * kPoolAlignment};
 }
 
-// Blocks of up to 16 units are cut from slabs: the system allocator would spend as many bytes again
-// on its header and alignment. Slabs are never returned to the system.
+// Blocks of up to 16 units are cut from slabs: the header and alignment of the system
+// allocator would double their size. Slabs are never returned to the system.
 constexpr size_t kSlabBytes = size_t{64} << 10;
 // A thread that has cut this many bytes gets slabs of one huge page each, where the system has
 // them.

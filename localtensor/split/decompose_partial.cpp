@@ -155,7 +155,7 @@ class Decomposer {
     const int64_t limit = limit_for(std::clamp<int64_t>(total, -1000, 1000), largest);
     const int64_t reached = std::clamp<int64_t>(total, -limit, limit);
     walk(reached, limit, index, [&](int64_t i, int64_t part) {
-      // The last part gets the rest of a total that is out of the walk's reach.
+      // The parts of walk() add up to `reached`; the last one also gets the rest of `total`.
       put(parts[static_cast<size_t>(i)], (i == n_ - 1 ? part + total - reached : part) * step_);
     });
   }

@@ -6,7 +6,8 @@
 //   2. PieceTable: group the ranks by local shape. Ranks of one shape whose coordinates on S and P
 //      axes agree share a stored copy.
 //   3. make_piece: copy each stored copy from its part by segments. If the copies in order are the
-//      contents as they lie, the piece shares the contents instead.
+//      contents as they lie, the piece shares the contents instead. Equal parts of one dim, the
+//      usual case, are one strided copy.
 //
 // assemble reverses this: assemble_where collects the pieces of one coordinate of the P axes, then
 // reduce_all folds over each P axis, in mesh order.
@@ -21,6 +22,7 @@
 #include "shardproof/localtensor/placement/copy_segments.h"
 #include "shardproof/localtensor/split/decompose_partial.h"
 #include "shardproof/localtensor/split/split.h"
+#include "shardproof/localtensor/tensor/copy_strided.h"
 
 namespace shardproof {
 
@@ -107,28 +109,32 @@ class PieceTable {
       : spec_(spec),
         shards_(spec.mesh(), shard_axes(spec)),
         partials_(spec.mesh(), spec.partial_axes()),
-        slot_of_number_(static_cast<size_t>(shards_.count() * partials_.count()), -1) {}
+        copies_(static_cast<size_t>(shards_.count() * partials_.count())) {}
 
   void add(int32_t rank) {
     const Dims coordinate = *spec_.mesh().coordinate_of(rank);
     const int64_t number = shards_.of(coordinate) * partials_.count() + partials_.of(coordinate);
-    Piece& piece = pieces_[spec_.local_shape_at(coordinate)];
-    int32_t& slot = slot_of_number_[static_cast<size_t>(number)];
-    if (slot < 0) {
-      slot = static_cast<int32_t>(piece.coordinate_of_slot.size());
-      piece.coordinate_of_slot.push_back(coordinate);
+    StoredCopy& copy = copies_[static_cast<size_t>(number)];
+    if (copy.piece == nullptr) {
+      copy.piece = &pieces_[spec_.local_shape_at(coordinate)];
+      copy.slot = static_cast<int32_t>(copy.piece->coordinate_of_slot.size());
+      copy.piece->coordinate_of_slot.push_back(coordinate);
     }
-    piece.ranks.push_back(rank);
-    piece.slot_of_lane.push_back(slot);
+    copy.piece->ranks.push_back(rank);
+    copy.piece->slot_of_lane.push_back(copy.slot);
   }
 
   std::map<Dims, Piece>& pieces() { return pieces_; }
   const AxisNumber& partials() const { return partials_; }
 
  private:
+  struct StoredCopy {
+    Piece* piece = nullptr;
+    int32_t slot = 0;
+  };
   const Spec& spec_;
   AxisNumber shards_, partials_;
-  std::vector<int32_t> slot_of_number_;
+  std::vector<StoredCopy> copies_;  // by number on the S and P axes
   std::map<Dims, Piece> pieces_;
 };
 
@@ -146,16 +152,54 @@ int64_t start_of_run(const std::vector<Segments>& by_dim, const Tensor& global) 
   return start;
 }
 
+// True if the elements are all that the tensor's buffer holds, from its first byte on.
+bool fills_its_buffer(const Tensor& tensor) {
+  return tensor.offset == 0 &&
+         tensor.buffer->bytes.size() == tensor.elements() * size_of(tensor.dtype);
+}
+
 // True if the copies, one after the other, are the contents as they lie in memory.
 bool lies_as_cut(const std::vector<std::vector<Segments>>& copies, const Tensor& global,
                  int64_t elements) {
-  const Buffer& buffer = *global.buffer;
-  if (global.offset != 0 || static_cast<int64_t>(copies.size()) * elements != global.elements() ||
-      buffer.bytes.size() != global.elements() * size_of(global.dtype))
+  if (static_cast<int64_t>(copies.size()) * elements != global.elements() ||
+      !fills_its_buffer(global))
     return false;
   for (size_t i = 0; i < copies.size(); ++i)
     if (start_of_run(copies[i], global) != static_cast<int64_t>(i) * elements) return false;
   return true;
+}
+
+// Returns the dim that one axis cuts into equal parts, one after the other, each of which is the
+// stored copy of its number; -1 for other cuts.
+int evenly_cut_dim(const Spec& spec, const Piece& piece) {
+  const std::vector<int> axes = shard_axes(spec);
+  if (axes.size() != 1 || spec.has_partial()) return -1;
+  const Shard& cut = spec.placement(axes[0]).shard();
+  const int64_t size = spec.shape()[cut.dim], parts = spec.mesh().axis_size(axes[0]);
+  if (cut.split != 1 || !cut.sizes.empty() || size == 0 || size % parts != 0 ||
+      std::ssize(piece.coordinate_of_slot) != parts)
+    return -1;
+  for (int64_t slot = 0; slot < parts; ++slot)
+    if (piece.coordinate_of_slot[static_cast<size_t>(slot)][axes[0]] != slot) return -1;
+  return cut.dim;
+}
+
+// Returns the bytes of equal parts along `dim`, one after the other: those of the tensor if the
+// parts lie so, else a copy with the parts as a dim of their own.
+Bytes equal_parts(const Tensor& global, int dim, int64_t parts) {
+  const bool is_first = std::all_of(global.shape.begin(), global.shape.begin() + dim,
+                                    [](int64_t size) { return size == 1; });
+  if (is_first && fills_its_buffer(global)) return global.buffer->bytes;
+  Dims shape = global.shape, from = global.strides;
+  shape[dim] /= parts;
+  Dims to = contiguous_strides(shape);
+  const int64_t elements = element_count(shape);
+  from.insert(0, shape[dim] * from[dim]);
+  shape.insert(0, parts);
+  to.insert(0, elements);
+  Bytes bytes = Bytes::uninitialized(global.elements() * size_of(global.dtype));
+  copy_strided(global.data(), from, bytes.mutate(), to, shape, size_of(global.dtype));
+  return bytes;
 }
 
 Tensor make_piece(const Spec& spec, const std::vector<Tensor>& parts, const AxisNumber& partials,
@@ -165,6 +209,10 @@ Tensor make_piece(const Spec& spec, const std::vector<Tensor>& parts, const Axis
   Tensor out = Tensor::without_contents(spec.dtype(), shape, Lanes::of(std::move(piece.ranks)));
   Buffer& buffer = *out.buffer;
   buffer.slots = slots;
+  if (const int dim = evenly_cut_dim(spec, piece); dim >= 0) {
+    buffer.bytes = equal_parts(parts[0], dim, slots.count());
+    return out;
+  }
   std::vector<std::vector<Segments>> copies;
   for (const Dims& coordinate : piece.coordinate_of_slot)
     copies.push_back(segments_of(spec, coordinate, gather_segments));

@@ -60,7 +60,7 @@ void separate(Buffer& buffer, const Lanes& lanes) {
            to_string(buffer.lanes));
   if (is_separate(buffer, lanes)) return;
   Separation result = separated(buffer, lanes);
-  // A buffer without contents (shapes only) gets new slots all the same.
+  // A buffer without contents (shapes only) still gets new slots.
   if (buffer.bytes.size() > 0) {
     const size_t stride = static_cast<size_t>(buffer.bytes_per_lane);
     Bytes bytes = Bytes::uninitialized(static_cast<int64_t>(result.sources.size() * stride));

@@ -47,7 +47,8 @@ void read_output(const OpCall& call, Equation& equation, const std::string& text
 }
 
 // Replaces '...' by unused letters: those of the inputs are aligned from the last dim, and the
-// output gets those of the input that has most. An output that is left out begins with them.
+// output gets those of the input that has most. If the equation has no output, these
+// letters come first in it.
 std::string without_ellipsis(const OpCall& call, std::string text) {
   if (text.find("...") == std::string::npos) return text;
   std::erase(text, ' ');

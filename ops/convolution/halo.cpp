@@ -68,7 +68,8 @@ std::vector<TensorMeta> infer_halo_windows(const OpCall& call) {
   return {{dtype, shape}};
 }
 
-// The bytes of one index of the dim, for each of `outer` slices.
+// Layout of the sharded dim: `outer` slices, each with `bytes` for one index of the dim. `here` is
+// the number of indices that this rank holds.
 struct SliceRows {
   int64_t outer = 1, bytes = 0, here = 0;
 };

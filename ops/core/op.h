@@ -1,4 +1,4 @@
-// The op record states everything shardproof knows about one op. The source of a family of ops
+// The op record states everything about one op. The source of a family of ops
 // fills in records; builtin_ops() lists the families. Fields with a default (noted below) may stay
 // empty.
 //

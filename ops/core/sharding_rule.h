@@ -109,7 +109,7 @@ struct FactorOptions {
   std::string whole;    // letters that no strategy shards
   std::vector<PartialPropagation> partials;       // strategies for partial inputs
   LocalExecution form = LocalExecution::same_op;  // for all strategies but those of `form_of`
-  std::map<char, LocalExecution> form_of;         // by letter, e.g. {'v', LocalExecution::shard}
+  std::map<char, LocalExecution> form_of;         // by letter, e.g. {'v', needs_shard_index}
   std::map<char, ShardLayout> cut_of;
   bool reduction_needs_even = false;  // for avg: over uneven shards the result is not P(avg)
 };

@@ -32,6 +32,7 @@ constexpr auto kNo = Differentiable::no;
 const std::vector<GradientRow>& unary_gradients() {
   static const std::vector<GradientRow> rows = {
       {"neg", [](Gradient& g) { return -g.dy(); }},
+      {"stop", nullptr, nullptr, kNo},
       {"conj", [](Gradient& g) { return g.conj(g.dy()); }},
       {"abs", abs_gradient, nullptr, kYes, nullptr, "x == 0"},
       {"exp", [](Gradient& g) { return times(g, g.y()); }},

@@ -15,8 +15,9 @@ namespace shardproof::functor {
 template <typename... F>
 struct List {};
 
-using PlainUnary = List<Neg, Conj, Abs, Sqrt, Rsqrt, Square, Reciprocal, Relu, Floor, Ceil, Round,
-                        Trunc, Sign, IsNan, IsInf, Frac, SignBit, LogicalNot, BitwiseNot>;
+using PlainUnary =
+    List<Neg, Identity, Conj, Abs, Sqrt, Rsqrt, Square, Reciprocal, Relu, Floor, Ceil, Round, Trunc,
+         Sign, IsNan, IsInf, Frac, SignBit, LogicalNot, BitwiseNot>;
 using CurvedUnary =
     List<Exp, Log, Tanh, Erf, Sigmoid, Gelu, GeluTanh, Silu, Softplus, Expm1, Exp2, Log1p, Log2,
          Log10, Erfc, Sin, Cos, Tan, Sinh, Cosh, Asin, Acos, Atan, Asinh, Acosh, Atanh>;

@@ -20,6 +20,13 @@ struct Neg {
       return -x;
   }
 };
+struct Identity {
+  static constexpr unsigned kTypes = kAllTypes;
+  template <typename C>
+  static constexpr C apply(C x) {
+    return x;
+  }
+};
 struct Conj {
   static constexpr unsigned kTypes = kAllTypes;
   template <typename C>

@@ -88,6 +88,8 @@ void take_beta(OpRecord& op) {
 
 const UnaryRow kUnaryRows[] = {
     {"neg", "-x", unary<functor::Neg>, UnaryResult::same, kLinear | kFalls},
+    {"stop", "x, through which no gradient goes (torch: detach)", unary<functor::Identity>,
+     UnaryResult::same, kLinear | kGrows},
     {"conj", "complex conjugate; x itself if it is real", unary<functor::Conj>, UnaryResult::same,
      kLinear},
     {"abs", "|x|", unary<functor::Abs>, UnaryResult::real, kProducts, "", kNoBool},

@@ -1,4 +1,4 @@
-// GlobalProgram: the program as one device sees it. Pure values with global shapes, ops,
+// GlobalProgram: the program on whole tensors. Pure values with global shapes, ops,
 // redistributions and claims; loops are expanded.
 //
 // Value ids index `values`. Each id is bound once: a name that is bound again gets a new id.
@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,10 @@ struct GlobalValue {
   Dims shape;
   bool weak = false;  // true for a number: it does not raise the dtype of the other operand
   Number number;      // valid if weak
-  Origin origin;
+  Origin origin = {};
+  // The input of the program whose name the result of an op is bound to: a state, such as `w` in
+  // `w = w - g`. It is brought to the placements of that input. kNoValue: none.
+  ValueId state_of = kNoValue;
   bool operator==(const GlobalValue&) const = default;
 };
 
@@ -45,7 +49,13 @@ struct GlobalInstr {
   Attrs attrs;
   std::vector<ValueId> inputs, outputs;   // an absent optional input is kNoValue
   std::vector<PlacementText> placements;  // redistribute and claim only
-  std::string mesh;                       // redistribute(x, mesh=dec, ..); "": the mesh of x
+  // In place of `placements`: those of this value, for gradients. redistribute(g, like=x): where x
+  // is partial, g is replicated. kNoValue: none.
+  ValueId like = kNoValue;
+  // The placements are the dual of those of `like`: where x is partial (replicated), its gradient
+  // on the shards is replicated (partial).
+  bool dual = false;
+  std::string mesh;  // redistribute(x, mesh=dec, ..); "": the mesh of x
   // True inside `... as placements`: the op runs on local shards, and no redistribution is added.
   bool local = false;
   Origin origin;
@@ -57,6 +67,7 @@ struct GlobalProgram {
   std::vector<GlobalValue> values;
   std::vector<ValueId> inputs;  // tensors of the scenario, in the order of the file
   std::vector<GlobalInstr> instrs;
+  std::set<ValueId> recomputed;  // freed after their last use, although names have them
   std::map<std::string, ValueId> names;  // the value of each name after the last instruction
   bool operator==(const GlobalProgram&) const = default;
 };

@@ -91,7 +91,9 @@ std::string GlobalPrinter::line(const GlobalInstr& instr) const {
   }
   SP_CHECK(instr.inputs.size() == 1, "{} inputs of a redistribution", instr.inputs.size());
   const std::string input = value(instr.inputs.front());
-  const std::string placements = to_string(instr.placements);
+  std::string placements = to_string(instr.placements);
+  if (instr.like != kNoValue)
+    placements = fmt::format("{}={}", instr.dual ? "dual" : "like", value(instr.like));
   if (instr.kind == GlobalKind::claim)
     return fmt::format("{}{} as {}", targets(instr), input, placements);
   std::string arguments = input;

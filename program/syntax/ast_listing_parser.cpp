@@ -90,7 +90,7 @@ void LineParser::refuse_python(const Token& first) {
            fmt::format("{} is not a statement of this language; write {}", other.word, other.here));
   for (const char* sign : {"+", "-", "*", "/"})
     if (peek().is(sign) && lexer_.second_is('='))
-      fail(peek().place, fmt::format("expected \"=\", found \"{}=\"", sign));
+      fail(peek().place, fmt::format("expected \"=\", found \"{0}=\"; write a = a {0} b", sign));
 }
 
 Statement LineParser::assignment() {

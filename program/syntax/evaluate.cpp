@@ -98,7 +98,7 @@ std::string Evaluator::name(const NameTemplate& name) const {
                          std::all_of(name.texts.begin() + 1, name.texts.end(), [](const auto& t) {
                            return std::all_of(t.begin(), t.end(), is_name_character);
                          });
-  // A text with braces also comes here, and may be anything.
+  // `name` may also be a quoted text with braces, which need not form a name.
   if (all_names && !is_name(filled))
     throw Error(ErrorKind::bad_input,
                 fmt::format("expected a name from {}, found \"{}\"", to_string(name), filled),

@@ -36,7 +36,7 @@ void refuse_control_characters(std::string_view text, int line) {
   }
 }
 
-// For the usual slips of people who know Python.
+// Hints for mistakes that are common among users of Python.
 std::string_view hint(const Token& found) {
   if (found.is("\"")) return "; text is in single quotes, placements have none";
   if (found.is(";")) return "; write one statement a line";

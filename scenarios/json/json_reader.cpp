@@ -1,4 +1,4 @@
-// Implements detail/json_reader.h.
+// Implements json_reader.h.
 #include "shardproof/scenarios/json/json_reader.h"
 
 #include <fmt/format.h>

@@ -139,6 +139,8 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     const char found = at < text_.size() ? text_[at] : '\0';
     const size_t last =
         at == 0 ? std::string_view::npos : text_.find_last_not_of(" \t\r\n", at - 1);
+    if (last == std::string_view::npos && found != '\0')
+      return "; JSON begins with { or [: shardproof new mlp prints a scenario to start from";
     const bool behind_comma = last != std::string_view::npos && text_[last] == ',';
     if ((found == '}' || found == ']') && behind_comma)
       return "; JSON has no comma behind the last entry";

@@ -1,4 +1,4 @@
-// Implements detail/let_table.h. Names are pasted as text first ("$name"), then evaluated as
+// Implements let_table.h. Names are pasted as text first ("$name"), then evaluated as
 // expressions in order of writing. An Error of evaluation is stored and thrown where the name is
 // used, because a let that is only pasted may hold any text.
 #include "shardproof/scenarios/load/let_table.h"

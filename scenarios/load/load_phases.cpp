@@ -8,6 +8,7 @@
 #include "shardproof/program/value/names.h"
 #include "shardproof/scenarios/load/listing_names.h"
 #include "shardproof/scenarios/load/load_context.h"
+#include "shardproof/scenarios/load/train.h"
 #include "shardproof/scenarios/load/unsupported_features.h"
 #include "shardproof/scenarios/model/topology.h"
 #include "shardproof/sim/analysis/mismatch.h"
@@ -265,6 +266,13 @@ Phase read_phase(const Section& section, LetTable& lets, const LoadOptions& opti
     phase.fills.push_back(std::move(tensor.fill));
   }
   read_programs(section, context, phase);
+  if (const auto train = section.find("train")) {
+    if (!job.program)
+      throw Error(ErrorKind::unsupported,
+                  "\"train\" over rank programs is not supported by this version",
+                  {"", train->path(), 0, 0});
+    add_training(*train, context, phase);
+  }
   check_names(section, context, job);
   read_machine(section, options, job);
   context.timed = job.cost != nullptr;

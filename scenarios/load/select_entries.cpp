@@ -1,4 +1,4 @@
-// Implements detail/select_entries.h.
+// Implements select_entries.h.
 #include "shardproof/scenarios/load/select_entries.h"
 
 namespace shardproof {

@@ -67,8 +67,8 @@ bool reads_let(const JsonTree& root, const std::string& name) {
   return false;
 }
 
-// Refuses a key that sets nothing. `labels`: a name that nothing reads is allowed, to tell cases
-// apart.
+// Refuses a key that sets nothing. `labels`: a name that nothing reads is allowed, because it
+// distinguishes cases.
 void check_key(const std::string& key, const JsonReader& value, const JsonTree& root, bool labels) {
   const JsonTree* let = root.find("let");
   if (is_sweep_key(key) || (let != nullptr && let->find(key) != nullptr)) return;

@@ -9,14 +9,14 @@
 namespace shardproof {
 namespace {
 
-constexpr std::array<std::string_view, 5> kUnsupportedKeys = {"model", "train", "parallel", "data",
+constexpr std::array<std::string_view, 4> kUnsupportedKeys = {"model", "parallel", "data",
                                                               "resident"};
 constexpr std::array<std::string_view, 3> kUnsupportedExpectKeys = {"exposed", "bubble",
                                                                     "slowdown"};
 constexpr std::array<Verdict, 4> kUnsupportedVerdicts = {
     Verdict::race, Verdict::leak, Verdict::out_of_memory, Verdict::bad_checkpoint};
-constexpr std::array<std::string_view, 9> kUnsupportedVerbs = {
-    "grad", "save", "load", "write", "rename", "read", "d2h", "h2d", "newest"};
+constexpr std::array<std::string_view, 8> kUnsupportedVerbs = {"save", "load", "write", "rename",
+                                                               "read", "d2h",  "h2d",   "newest"};
 
 template <typename List, typename Value>
 bool contains(const List& list, const Value& value) {

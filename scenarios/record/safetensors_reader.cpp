@@ -1,4 +1,4 @@
-// Implements parse_safetensors of safetensors.h and detail/safetensors_dtypes.h. Steps: read the
+// Implements parse_safetensors of safetensors.h and safetensors_dtypes.h. Steps: read the
 // header length and header, sort tensors by offset, require that they follow each other without
 // holes, copy their bytes.
 #include "shardproof/scenarios/record/safetensors.h"

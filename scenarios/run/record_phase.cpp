@@ -51,8 +51,7 @@ RecordedRun make_recorded_run(const Job& job, PhaseResult& phase) {
   run.values = std::move(outcome.seen);
   run.flight = outcome.world.records;
   run.timed = outcome.world.timed;
-  for (WorldReport& repetition : outcome.timed)
-    run.measured.push_back(std::move(repetition.measured));
+  run.measured = std::move(outcome.timed);
   outcome.timed.clear();
   return run;
 }

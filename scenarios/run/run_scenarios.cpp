@@ -208,7 +208,7 @@ std::vector<std::string> notes_of(const RunOptions& options, const Registries& r
   return notes;
 }
 
-// Runs a case. If its backend has worker processes, tells them the case and waits for them.
+// Runs a case. If its backend has worker processes, sends them the case and waits for them.
 CaseResult run_task(const std::vector<CaseTask>& tasks, size_t index, const Scenario& scenario,
                     const RunOptions& options, const Registries& registries) {
   const CaseTask& task = tasks[index];

@@ -22,9 +22,9 @@ namespace {
 
 constexpr size_t kShownRows = 16;
 constexpr size_t kShownCycles = 4;
-// Reasons in Standstill::gone that lie in the program itself.
+// Reasons in WaitGraph::gone that lie in the program itself.
 constexpr std::string_view kEnded = "has ended", kLeavesOut = "leaves the call out";
-constexpr std::string_view kToSignal = "to signal";  // value of Awaiting::what
+constexpr std::string_view kToSignal = "to signal";  // value of WaitEdge::what
 
 // Strongly connected components by Tarjan's algorithm without recursion (R. Tarjan, "Depth-first
 // search and linear graph algorithms", 1972). Nodes 0..n-1 are the blocked calls, nodes from n on

@@ -1,6 +1,6 @@
 // Deadlock diagnosis: explains by a wait-for graph why no rank can go on. A pure function.
 //
-// The graph: each blocked call (Blocked) points to what it awaits (Awaiting), which points to the
+// The graph: each blocked call (Blocked) points to what it awaits (WaitEdge), which points to the
 // calls that keep the missing ranks from coming (holders). Two causes are distinguished.
 //
 // `deadlock`: ranks wait for each other in a cycle. Its ranks are those in cycles, its line is the
@@ -13,7 +13,7 @@
 //
 // A rank in a cycle that leaves a call out and waits in a later one is missing, not in a deadlock.
 // It leaves a call of a group out if its whole program makes fewer calls on the group than each
-// member that waits there (Awaiting::left_out).
+// member that waits there (WaitEdge::left_out).
 //
 // Example 1. rank 0: all_reduce(tp), barrier(world). rank 1: barrier(world).
 //   blocked[0] = rank 0 in call 1 of tp, awaits rank 1; blocked[1] = rank 1 in call 1 of world,
@@ -40,7 +40,7 @@ namespace shardproof {
 struct WaitEdge {
   std::string group;             // "tp [4 5 6 7]"; empty for a wait between streams
   int64_t call = 0;              // number in the group
-  std::string what;              // of a message or signal: "to receive"; else empty
+  std::string what;              // "to receive" for a message or signal; else empty
   std::vector<int32_t> ranks;    // ranks that have not come
   std::vector<int32_t> holders;  // indices of blocked calls that keep them from coming
   std::vector<int32_t> missing;  // those of `ranks` that never come
@@ -55,7 +55,7 @@ struct Blocked {
   std::string instance;
   std::string text;       // source text of the call
   bool pairwise = false;  // a send or a receive
-  int32_t awaiting = -1;  // index into Standstill::awaiting; -1: none
+  int32_t awaiting = -1;  // index into WaitGraph::awaiting; -1: none
 };
 
 // The wait-for graph of a world in which nothing can run.

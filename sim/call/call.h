@@ -53,6 +53,8 @@ struct Work {
   std::function<void()> body;
   CallSite site;
   std::string_view name;  // op, for records
+  // The buffers that `body` reads and writes. Only set for worlds that repeat their work.
+  std::vector<std::shared_ptr<Buffer>> buffers;
 };
 
 struct Allocation {

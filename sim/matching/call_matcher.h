@@ -1,6 +1,5 @@
-// Gate: the call matcher. It matches the calls of different ranks by communicator and checks that
-// they fit before anything is computed. It computes results with `reference` and writes each lane's
-// part.
+// CallMatcher: matches the calls of different ranks by communicator and checks that they fit before
+// anything is computed. It computes results with `reference` and writes each lane's part.
 //
 // Matching. The k-th collective of each member of a group, in order of issue, matches the k-th of
 // the others. The k-th send matches the k-th receive of its peer. A communicator is a group's key

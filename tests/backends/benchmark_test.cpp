@@ -100,7 +100,7 @@ TEST(CollectiveBenchmark, EveryKind_LocalBackend_IsRight) {
         if (!can_be_checked(kind, placing)) continue;
         CollectiveBenchmark r = repetition(kind, ranks, 8 * ranks);
         r.placing = placing;
-        const BenchmarkResult result = repeat(*local, r);
+        const BenchmarkResult result = run_benchmark(*local, r).front();
         EXPECT_EQ(result.wrong, 0) << to_string(r.collective) << " " << static_cast<int>(placing);
         EXPECT_GT(result.seconds, 0);
       }
@@ -109,7 +109,7 @@ TEST(CollectiveBenchmark, EveryKind_LocalBackend_IsRight) {
 TEST(CollectiveBenchmark, NoElements_CountNoWrongElements) {
   const std::shared_ptr<Backend> local = local_backend();
   for (const CollectiveKind kind : kKinds)
-    EXPECT_EQ(repeat(*local, repetition(kind, 3, 0)).wrong, 0);
+    EXPECT_EQ(run_benchmark(*local, repetition(kind, 3, 0)).front().wrong, 0);
 }
 
 }  // namespace

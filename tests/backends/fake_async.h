@@ -13,7 +13,7 @@ namespace shardproof {
 
 struct FakeAsyncOptions {
   uint64_t seed = 1;
-  int64_t latest = 5;           // most progress steps until an end is visible
+  int64_t latest = 5;           // maximum number of progress steps until an end is visible
   int64_t fail_submission = 0;  // number of the submission of the world that fails; 0: none
 };
 

@@ -1,5 +1,6 @@
 // Implements worker_pool_conformance.h: the main program, which is the coordinator or a worker.
 #include <array>
+#include <deque>
 #include <filesystem>
 #include <tuple>
 
@@ -10,6 +11,8 @@
 
 namespace shardproof {
 namespace {
+
+enum Case : int64_t { conformance_suite, repetitions };
 
 std::shared_ptr<Backend> joined;  // the backend, in a worker
 int own_process = 0, all_processes = 1;
@@ -37,7 +40,7 @@ std::string serve(Coordinator& pool) {
   std::string transport_errors;
   std::vector<std::optional<WorldOptions>> wanted(static_cast<size_t>(pool.processes()));
   int through = 0;
-  pool.begin(0);
+  pool.begin(Case::conformance_suite);
   auto heard = std::chrono::steady_clock::now();
   const auto hear = [&](int process, WireReader& in) {
     heard = std::chrono::steady_clock::now();
@@ -69,6 +72,120 @@ std::string serve(Coordinator& pool) {
   return transport_errors;
 }
 
+// --- repetitions
+// ----------------------------------------------------------------------------------
+
+constexpr int64_t kRepeatedRanks = 8, kRepeatedElements = 5;
+
+// One rank: twice an all_reduce in place, with work that counts between them. The input is
+// overwritten, so without restored inputs each repetition would compute another sum.
+struct RepeatedRank {
+  LocalTensor x;
+  int worked = 0;
+
+  RepeatedRank(ExecutionContext& context, int32_t rank) {
+    Tensor input =
+        Tensor::empty(DType::i64, Dims{kRepeatedElements}, Lanes::one(rank), Slots::shared(1));
+    for (int64_t i = 0; i < kRepeatedElements; ++i)
+      store_i64(input.mutate() + i * size_of(DType::i64), DType::i64, rank + i);
+    x = LocalTensor(input);
+    context.provide(x);
+    reduce(context, rank);
+    Work work;
+    work.lanes = Lanes::one(rank);
+    work.name = "count";
+    work.body = [this] { ++worked; };
+    context.launch(std::move(work));
+    reduce(context, rank);
+    context.finish();
+  }
+  int64_t wrong() const {
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < kRepeatedElements; ++i) {
+      int64_t sum = 0;
+      for (int64_t rank = 0; rank < kRepeatedRanks; ++rank) sum += rank + i;
+      if (element_f64(x.blocks()[0].tensor, 0, Dims{i}) !=
+          static_cast<double>(sum * kRepeatedRanks))
+        ++wrong;
+    }
+    return wrong;
+  }
+
+ private:
+  void reduce(ExecutionContext& context, int32_t rank) {
+    Call call;
+    call.collective.kind = CollectiveKind::all_reduce;
+    call.collective.dtype = DType::i64;
+    call.collective.count = kRepeatedElements;
+    call.collective.group = Group::world(kRepeatedRanks);
+    call.lanes = Lanes::one(rank);
+    call.input = &x;
+    call.output = &x;
+    context.submit({&call, 1}, kMainStream);
+  }
+};
+
+// The coordinator and each worker call it. Returns an error text; in the coordinator that of no
+// repetition.
+std::string repeat_in_place(Backend& backend, Repetitions::Pace pace) {
+  WorldOptions options;
+  options.ranks = kRepeatedRanks;
+  options.measures = options.repeats = true;
+  const std::unique_ptr<World> world = backend.start(options);
+  Assembly& processes = *world->assembly();
+  const Lanes here = processes.here();
+  std::deque<RepeatedRank> ranks;
+  for (int64_t i = 0; i < here.size(); ++i)
+    ranks.emplace_back(world->open(Lanes::one(here[i])), here[i]);
+  while (world->progress()) {
+  }
+  processes.conclude({});
+  int measured = 0;
+  Repetitions wanted;
+  wanted.warmup = 2;
+  wanted.iterations = 3;
+  wanted.pace = pace;
+  wanted.measured = [&] { ++measured; };
+  wanted.count_wrong = [&] {
+    int64_t wrong = 0;
+    for (const RepeatedRank& rank : ranks) wrong += rank.wrong();
+    return wrong;
+  };
+  std::string errors;
+  for (const BenchmarkResult& result : processes.repeat(wanted))
+    if (result.wrong != 0 || !(result.seconds > 0))
+      errors += fmt::format("{} wrong elements, {} s\n", result.wrong, result.seconds);
+  for (const RepeatedRank& rank : ranks)
+    if (rank.worked != 1 + 2 + 3 + 1) errors += fmt::format("work ran {} times\n", rank.worked);
+  if (!ranks.empty() && measured != (pace == Repetitions::Pace::each ? 3 : 0))
+    errors += fmt::format("{} iterations were read\n", measured);
+  if (!world->close().findings.empty()) errors += "there are findings\n";
+  return errors;
+}
+
+std::string repeat_at_each_pace(Backend& backend) {
+  return repeat_in_place(backend, Repetitions::Pace::each) +
+         repeat_in_place(backend, Repetitions::Pace::back_to_back);
+}
+
+// The coordinator as a backend.
+class CoordinatorOnly : public Backend {
+ public:
+  explicit CoordinatorOnly(Coordinator& pool) : pool_(pool) {}
+  std::string name() const override { return crew_conformance().name; }
+  std::string summary() const override { return ""; }
+  std::optional<std::string> not_viable() const override { return std::nullopt; }
+  std::optional<std::string> unsupported_reason(const Collective&) const override {
+    return std::nullopt;
+  }
+  std::unique_ptr<World> start(const WorldOptions& options) override {
+    return pool_.start(options);
+  }
+
+ private:
+  Coordinator& pool_;
+};
+
 class WorkerPoolConformanceTest : public testing::TestWithParam<int> {};
 
 TEST_P(WorkerPoolConformanceTest, Suite_PassesInEveryProcess) {
@@ -78,6 +195,28 @@ TEST_P(WorkerPoolConformanceTest, Suite_PassesInEveryProcess) {
   options.command = {std::filesystem::read_symlink("/proc/self/exe").string(), "--join-crew"};
   Coordinator pool(options, crew_conformance().starter(options));
   EXPECT_EQ(serve(pool), "");
+}
+
+TEST_P(WorkerPoolConformanceTest, Repetitions_ComputeTheSame_FromRestoredInputs) {
+  WorkerPoolOptions options;
+  options.processes = GetParam();
+  options.timeout_seconds = 30;
+  options.command = {std::filesystem::read_symlink("/proc/self/exe").string(), "--join-crew"};
+  Coordinator pool(options, crew_conformance().starter(options));
+  pool.begin(Case::repetitions);
+  CoordinatorOnly backend(pool);
+  EXPECT_EQ(repeat_at_each_pace(backend), "");
+  std::string errors;
+  int through = 0;
+  while (through < pool.processes() && !pool.find_lost_worker())
+    pool.listen(std::chrono::milliseconds(20), [&](int, WireReader& in) {
+      if (static_cast<WorkerMessage>(in.number()) != WorkerMessage::case_done) return;
+      ++through;
+      errors += in.text();
+    });
+  EXPECT_EQ(through, pool.processes()) << pool.output();
+  EXPECT_EQ(errors, "");
+  pool.end();
 }
 INSTANTIATE_TEST_SUITE_P(Processes, WorkerPoolConformanceTest,
                          testing::ValuesIn(crew_conformance().processes));
@@ -107,7 +246,11 @@ int work(const std::string& address) {
   testing::GTEST_FLAG(filter) = "Backend/Conformance.*";
   auto* failures = new Failures;
   testing::UnitTest::GetInstance()->listeners().Append(failures);
-  while (joined->pool()->next()) {
+  while (const std::optional<int64_t> index = joined->pool()->next()) {
+    if (*index == Case::repetitions) {
+      joined->pool()->done(repeat_at_each_pace(*joined));
+      continue;
+    }
     const bool good = RUN_ALL_TESTS() == 0;
     const bool some = testing::UnitTest::GetInstance()->successful_test_count() > 10;
     joined->pool()->done(good && some ? "" : "failed\n" + failures->text);

@@ -74,6 +74,20 @@ TEST_F(MpiTrouble, StoppedProcess_IsAMissingRank_AndNoProcessIsLeft) {
                    3);
 }
 
+// No coordinator orders the calls of a repetition; heartbeats state where each process is.
+TEST_F(MpiTrouble, ProcessHurtInRepetitions_IsAMissingRank_WithItsCall) {
+  Hurt hurt{SHARDPROOF_PROGRAM, "mpi", SIGKILL, "was killed by signal 9 (SIGKILL)"};
+  hurt.in_repetitions = true;
+  hurt_one_of_each(hurt, 2);
+  hurt.signal = SIGTERM;
+  hurt.word = "was killed by signal 15 (SIGTERM)";
+  hurt_one_of_each(hurt, 2);
+  hurt.signal = SIGSTOP;
+  hurt.word = "is stopped by signal 19 (SIGSTOP)";
+  hurt.timeout = "6s";
+  hurt_one_of_each(hurt, 2);
+}
+
 // A call that began long before holds up all of them; who stands still is told, not who waits.
 TEST_F(MpiTrouble, ProcessStoppedLateInAnExchange_IsReported) {
   Running run(SHARDPROOF_PROGRAM, "mpi", folder_.endless(), (folder_.path() / "out.txt").string(),

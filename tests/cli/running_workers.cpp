@@ -217,13 +217,23 @@ std::string ScenarioFolder::endless() const {
       "ranks": {"all": ["h = x", "for i in range(0, 8000):", "  h = all_reduce(h, max)"]}})json");
 }
 
+std::string ScenarioFolder::repeated() const {
+  return write("repeated.json", R"json({"version": 1, "mesh": "tp=6",
+      "tensors": {"x": {"shape": [64, 64]}},
+      "ranks": {"all": ["h = x", "for i in range(0, 20):", "  h = all_reduce(h, max)",
+        "y = h @ x"]}})json");
+}
+
 namespace {
 
 void hurt_one(const Hurt& hurt, int seed) {
   const ScenarioFolder folder;
   std::mt19937_64 random(static_cast<uint64_t>(seed));
-  Running run(hurt.program, hurt.backend, folder.endless(), (folder.path() / "out.txt").string(),
-              hurt.timeout, hurt.options);
+  std::vector<std::string> options = hurt.options;
+  if (hurt.in_repetitions) options.insert(options.end(), {"--iters", "1000000"});
+  const std::string file = hurt.in_repetitions ? folder.repeated() : folder.endless();
+  Running run(hurt.program, hurt.backend, file, (folder.path() / "out.txt").string(), hurt.timeout,
+              options);
   const std::vector<pid_t> pool = run.wait_for_processes();
   ASSERT_EQ(pool.size(), 6u) << run.text();
   const std::vector<pid_t> workers = run.workers();
@@ -242,6 +252,9 @@ void hurt_one(const Hurt& hurt, int seed) {
     return at == std::string::npos ? 0 : std::atoi(text.c_str() + at + words.size());
   };
   const size_t seen = text.find("last seen ");
+  if (hurt.in_repetitions) {
+    EXPECT_NE(text.find(" of its calls", seen), std::string::npos) << text;
+  }
   if (seen != std::string::npos && text.find("(line 3", seen) != std::string::npos) {
     EXPECT_EQ(number_behind("never make call ", 0) + number_behind("never makes call ", 0),
               number_behind(", call ", seen))

@@ -62,6 +62,8 @@ class ScenarioFolder {
   // Writes a scenario with more reductions than a test can wait for. They are large, because every
   // missing call costs time in the report.
   std::string endless() const;
+  // Writes a short scenario, which a run repeats for longer than a test can wait.
+  std::string repeated() const;
 
  private:
   std::filesystem::path path_;
@@ -77,6 +79,7 @@ struct Hurt {
   // this time.
   const char* timeout = "30s";
   std::vector<std::string> options = {};  // more of the run
+  bool in_repetitions = false;            // the process is hurt while calls are repeated
 };
 // Expects a missing rank and no process left, at so many moments. Two runs go at a time, because
 // most of the time is spent in timeouts.

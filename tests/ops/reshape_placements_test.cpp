@@ -96,7 +96,7 @@ TEST(ReshapePlacements, EveryInput_IsNeverPlacedWrong) {
   EXPECT_GT(refused, 100);
 }
 
-// The rule gives each rank a shape with as many elements as its part.
+// The rule gives each rank a shape with the number of elements of its part.
 TEST(ReshapePlacements, LocalAttributes_FillTheLocalShape) {
   OpRegistry ops = builtin_ops();
   const OpRecord& reshape = ops.at("reshape");

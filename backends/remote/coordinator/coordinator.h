@@ -41,9 +41,6 @@ class Coordinator : public WorkerPool {
   void end() override;
   std::optional<int64_t> next() override;
   void done(const std::string& trouble) override;
-  std::vector<BenchmarkResult> measurements() override;
-  void send_result(const BenchmarkResult&) override;
-  Transport& transport() override;
 
   // Starts a world over the present workers. Throws Error(io) if they have been ended.
   std::unique_ptr<World> start(const WorldOptions& options);

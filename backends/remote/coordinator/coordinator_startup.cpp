@@ -303,40 +303,6 @@ std::optional<int64_t> Coordinator::next() { SP_UNREACHABLE("the coordinator say
 void Coordinator::done(const std::string&) {
   SP_UNREACHABLE("the coordinator runs no case for others");
 }
-void Coordinator::send_result(const BenchmarkResult&) {
-  SP_UNREACHABLE("the coordinator repeats nothing");
-}
-Transport& Coordinator::transport() { SP_UNREACHABLE("no contents come to the coordinator"); }
-
-std::vector<BenchmarkResult> Coordinator::measurements() {
-  std::vector<std::optional<BenchmarkResult>> measurements(members_.size());
-  size_t missing = measurements.size();
-  std::string trouble;
-  while (missing != 0 && trouble.empty()) {
-    listen(kListenTime, [&](int process, WireReader& in) {
-      const WorkerMessage kind = static_cast<WorkerMessage>(in.number());
-      if (kind == WorkerMessage::case_done) trouble = in.text();
-      if (kind != WorkerMessage::repeated) return;
-      measurements.at(static_cast<size_t>(process)) = read_benchmark_result(in);
-      --missing;
-    });
-    if (missing == 0 || !trouble.empty()) continue;
-    if (const std::optional<WorkerLoss> loss = find_lost_worker())
-      trouble =
-          fmt::format("process {} {}{}{}", loss->process, loss->words,
-                      transport_errors().empty() ? "" : "; ", fmt::join(transport_errors(), "; "));
-    else
-      trouble = unattributed_transport_error().value_or("");
-  }
-  if (!trouble.empty()) {
-    terminate_workers();
-    throw Error(ErrorKind::io, trouble);
-  }
-  std::vector<BenchmarkResult> result;
-  for (const std::optional<BenchmarkResult>& one : measurements) result.push_back(one.value());
-  return result;
-}
-
 // --- messages
 
 void Coordinator::send(int process, const WireWriter& message) {
@@ -351,6 +317,10 @@ void Coordinator::handle_one(size_t process, std::string_view message,
   const WorkerMessage kind = static_cast<WorkerMessage>(in.number());
   if (kind == WorkerMessage::heartbeat) {
     member.activity = static_cast<HeartbeatActivity>(in.number());
+    member.beat.begun = in.number();
+    member.beat.done = in.number();
+    member.beat.line = static_cast<int32_t>(in.number());
+    ++member.beats;
   } else if (kind == WorkerMessage::trouble) {
     member.trouble = in.text();
     member.troubled = now();

@@ -175,6 +175,18 @@ HostResult CoordinatorWorld::conclude(HostResult) {
   return agreed;
 }
 
+std::vector<BenchmarkResult> CoordinatorWorld::repeat(const Repetitions&) {
+  repeating_ = true;
+  while (!loss_ && repeated_.size() < hosts_.size()) listen();
+  if (loss_) return {};
+  repeating_ = false;
+  std::sort(repeated_.begin(), repeated_.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<BenchmarkResult> results;
+  for (const auto& [process, result] : repeated_) results.push_back(result);
+  return results;
+}
+
 WorldReport CoordinatorWorld::close() {
   while (!loss_ && !(all_are(Phase::closing) && quiet())) listen();
   closed_ = true;
@@ -185,7 +197,8 @@ WorldReport CoordinatorWorld::close() {
         context->stop(CohortState::dead);
   }
   WorldReport report = physics_->close();
-  report.measured = in_order(std::move(measured_));
+  for (std::vector<Record>& records : measured_)
+    report.measured.push_back(in_order(std::move(records)));
   report.broken = loss_.has_value();
   if (loss_) {
     report.findings = findings_of_loss(std::move(report.findings));

@@ -34,6 +34,7 @@ class CoordinatorWorld : public World, public Assembly, private MatchObserver {
   void publish(const std::vector<Record>&) override {}
   void read(Reader reader) override { reader_ = std::move(reader); }
   HostResult conclude(HostResult own) override;
+  std::vector<BenchmarkResult> repeat(const Repetitions& repetitions) override;
 
  private:
   using Clock = WorkerHandle::Clock;
@@ -47,6 +48,9 @@ class CoordinatorWorld : public World, public Assembly, private MatchObserver {
     std::vector<Ticket> tickets;  // the coordinator's ticket, by the worker's
     int64_t sent = 0;             // commands sent in this world
     std::deque<std::shared_ptr<const MatchedCall>> under_way;  // the last ones sent, not completed
+    // If the world is repeated: all commands sent, which are those of each repetition.
+    std::vector<std::shared_ptr<const MatchedCall>> sequence;
+    size_t published = 0;  // lists of measured records received
   };
   struct Origin {
     int process = 0;
@@ -62,7 +66,7 @@ class CoordinatorWorld : public World, public Assembly, private MatchObserver {
   void handle_submit(int process, ExecutionContext& context, WireReader& in);
   void handle_launch(int process, ExecutionContext& context, WireReader& in);
   void handle_value(ValueEvent kind, WireReader& in);
-  void handle_measured(WireReader& in);
+  void handle_measured(int process, WireReader& in);
   void handle_progress(WorkerMessage kind, int process, WireReader& in);
   Ticket& ticket_of(int process, Ticket ticket);
   void remember(int process, Ticket own, Ticket theirs);
@@ -89,6 +93,11 @@ class CoordinatorWorld : public World, public Assembly, private MatchObserver {
   bool all_are(Phase phase) const;
   void watch();
   std::optional<WorkerLoss> unending_exchange() const;
+  // Both serve a loss in a repetition: restore `under_way` from what heartbeats and the monitor
+  // have reported, and state where the process was.
+  void locate_in_repetitions();
+  bool has_moved_in_repetitions();
+  ProgressState progress_of(size_t process) const;
   void run_survivors();
   std::vector<Finding> findings_of_loss(std::vector<Finding> known);
   std::vector<const MatchedCall*> orders_of_loss() const;
@@ -109,7 +118,11 @@ class CoordinatorWorld : public World, public Assembly, private MatchObserver {
   std::deque<MatchedCall> events_;
   PendingGroups groups_;
   Reader reader_;
-  std::vector<Record> measured_;
+  std::vector<std::vector<Record>> measured_;
+  bool repeating_ = false;
+  std::vector<std::pair<int, BenchmarkResult>> repeated_;  // by process
+  int64_t commands_ended_ = 0;  // in repetitions, by all processes, as heartbeats reported
+  int64_t repetition_ = 0;      // in which the lost process was, from 1; 0: none
   std::vector<std::pair<int, HostResult>> conclusions_;
   int64_t numbers_ = 0;  // last number given to a message or put
   struct PendingPut {

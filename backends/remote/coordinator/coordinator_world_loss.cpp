@@ -25,6 +25,7 @@ namespace {
 constexpr std::chrono::milliseconds kSurvivorTimeout{2000};
 constexpr std::chrono::milliseconds kSurvivorSilence{150};
 constexpr std::chrono::milliseconds kSurvivorPoll{20};
+constexpr int64_t kBeatsOfSurvivors = 2;  // the first may have been written before the loss
 constexpr std::chrono::milliseconds kLossSearchInterval{25};
 
 // Returns the last lines that the processes printed, without those of mpirun's own runtime (PMIX).
@@ -69,6 +70,7 @@ void CoordinatorWorld::watch() {
   if (const auto words = pool_.unattributed_transport_error()) throw Error(ErrorKind::io, *words);
   for (const WorkerHandle& member : pool_.members())
     if (member.activity == HeartbeatActivity::computes) moved_ = pool_.now();
+  if (repeating_ && has_moved_in_repetitions()) moved_ = pool_.now();
   if (pool_.timed_out(moved_)) loss_ = unending_exchange();
 }
 
@@ -76,13 +78,44 @@ void CoordinatorWorld::watch() {
 std::optional<WorkerLoss> CoordinatorWorld::unending_exchange() const {
   std::optional<WorkerLoss> found;
   for (size_t i = 0; i < hosts_.size(); ++i) {
-    if (hosts_[i].under_way.empty()) continue;
+    if (hosts_[i].under_way.empty() && !repeating_) continue;
     const WorkerHandle& member = pool_.members()[i];
     if (!member.state.empty()) return WorkerLoss{static_cast<int>(i), member.pid, member.state};
     if (!found)
       found = WorkerLoss{static_cast<int>(i), member.pid, "does not complete an exchange"};
   }
   return found;
+}
+
+// Returns the last known progress of a process.
+ProgressState CoordinatorWorld::progress_of(size_t process) const {
+  const WorkerHandle& member = pool_.members()[process];
+  return member.state.empty() ? member.beat : member.progress;
+}
+
+bool CoordinatorWorld::has_moved_in_repetitions() {
+  int64_t ended = 0;
+  for (const WorkerHandle& member : pool_.members()) ended += member.beat.done;
+  return std::exchange(commands_ended_, ended) != ended;
+}
+
+// In repetitions, each process carries out its sequence again and again, and counts on. The lost
+// process is in one repetition; a survivor that is in another one waits in none of its calls.
+void CoordinatorWorld::locate_in_repetitions() {
+  const auto repetition_of = [this](size_t i) {
+    const int64_t each = std::ssize(hosts_[i].sequence);
+    return each == 0 ? 0 : std::max<int64_t>(progress_of(i).done / each, 1);
+  };
+  const size_t lost = static_cast<size_t>(loss_->process);
+  repetition_ = repetition_of(lost);
+  for (size_t i = 0; i < hosts_.size(); ++i) {
+    Host& host = hosts_[i];
+    const int64_t each = std::ssize(host.sequence);
+    if (each == 0 || repetition_of(i) != repetition_) continue;
+    const int64_t ended = std::max<int64_t>(progress_of(i).done - repetition_ * each, 0);
+    host.under_way.assign(host.sequence.begin() + ended, host.sequence.end());
+    host.sent = (repetition_ + 1) * each;
+  }
 }
 
 // Runs the world on for up to 2 s, until nothing computes and 150 ms brought no message.
@@ -97,6 +130,19 @@ void CoordinatorWorld::run_survivors() {
     }
     return false;
   };
+  // In repetitions, survivors report where they wait by heartbeats only.
+  std::vector<int64_t> beats;
+  for (const WorkerHandle& member : pool_.members()) beats.push_back(member.beats);
+  const auto awaits_beats = [&] {
+    for (size_t i = 0; i < beats.size() && repeating_; ++i)
+      if (static_cast<int>(i) != loss_->process && pool_.members()[i].state.empty() &&
+          !pool_.members()[i].pipe->closed() &&
+          pool_.members()[i].beats < beats[i] + kBeatsOfSurvivors)
+        return true;
+    return false;
+  };
+  while (awaits_beats() && Clock::now() < limit) receive_messages(kSurvivorPoll);
+  if (repeating_) return locate_in_repetitions();
   moved_ = pool_.now();
   break_groups();
   while ((computes() || pool_.now() < moved_ + kSurvivorSilence) && Clock::now() < limit)
@@ -242,8 +288,11 @@ std::string CoordinatorWorld::last_progress() const {
     call =
         fmt::format("{} ({}, call {})", lost->event->text,
                     line_text(lost->part->site.line, lost->part->site.instance), lost->event->call);
-  if (!call.empty() && begun) return fmt::format("last seen in {}, begun and not ended", call);
-  if (!call.empty()) return fmt::format("last seen before {}, not begun", call);
+  const std::string where =
+      repetition_ == 0 ? "" : fmt::format(", in repetition {} of its calls", repetition_);
+  if (!call.empty() && begun)
+    return fmt::format("last seen in {}, begun and not ended{}", call, where);
+  if (!call.empty()) return fmt::format("last seen before {}, not begun{}", call, where);
   if (progress.line == 0) return "last seen before its first line";
   return fmt::format("last seen behind line {}, in no call that others wait for", progress.line);
 }

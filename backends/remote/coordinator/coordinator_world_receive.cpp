@@ -52,7 +52,10 @@ void CoordinatorWorld::handle_message(int process, WireReader& in) {
     }
     case WorkerMessage::value: return handle_value(ValueEvent::made, in);
     case WorkerMessage::final_value: return handle_value(ValueEvent::at_end, in);
-    case WorkerMessage::measured: return handle_measured(in);
+    case WorkerMessage::measured: return handle_measured(process, in);
+    case WorkerMessage::repeated:
+      repeated_.emplace_back(process, read_benchmark_result(in));
+      return;
     case WorkerMessage::window: pool_.window_words = in.text(); return;
     case WorkerMessage::idle:
     case WorkerMessage::at:
@@ -72,9 +75,12 @@ void CoordinatorWorld::handle_value(ValueEvent kind, WireReader& in) {
   if (reader_) reader_(kind, value, read_tensor(in));
 }
 
-void CoordinatorWorld::handle_measured(WireReader& in) {
+// The i-th list of each process is of the same repetition.
+void CoordinatorWorld::handle_measured(int process, WireReader& in) {
+  const size_t list = hosts_[static_cast<size_t>(process)].published++;
+  if (measured_.size() <= list) measured_.resize(list + 1);
   for (int64_t count = in.number(); count > 0; --count)
-    measured_.push_back(parse_record(in.text()));
+    measured_[list].push_back(parse_record(in.text()));
 }
 
 // Handles messages about how many commands have ended and whether the hosts can go on.

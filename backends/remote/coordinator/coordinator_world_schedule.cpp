@@ -58,6 +58,7 @@ void CoordinatorWorld::order(int process, const WireWriter& message,
                              std::shared_ptr<const MatchedCall> event) {
   Host& host = hosts_[static_cast<size_t>(process)];
   ++host.sent;
+  if (options_.repeats) host.sequence.push_back(event);
   host.under_way.push_back(std::move(event));
   pool_.send(process, message);
 }

@@ -41,6 +41,9 @@ std::vector<ExchangeOperation> by_endpoint(std::vector<CallShare> parts,
 // collective is then complete.
 bool start_instance(ExchangeOperation& moving, const RankBlocks& blocks, Transport& transport);
 void finish_instance(ExchangeOperation& moving);
+// Prepares the exchange of an operation again, with the contents that its buffers have now.
+// Requires an operation that was started and finished before.
+void restart(ExchangeOperation& moving, Transport& transport);
 
 // Fills the team, the root and `held`: which members of the group lie on which endpoint.
 void seat(ExchangeOperation& moving, const RankBlocks& blocks);
@@ -53,7 +56,9 @@ void seat(ExchangeOperation& moving, const RankBlocks& blocks);
 bool is_uniform_over_endpoints(const Group& group, const RankBlocks& blocks);
 // True if the result's bits depend on which members are reduced first.
 bool depends_on_association(const Collective& call);
-// Packs the inputs of the parts. Returns false if no other endpoint takes part; the collective is
+// Packs the inputs of the parts into the exchange.
+void pack_collective(ExchangeOperation& moving);
+// Does so for a first start. Returns false if no other endpoint takes part; the collective is
 // then complete.
 bool start_collective(ExchangeOperation& moving);
 void finish_collective(ExchangeOperation& moving);

@@ -414,12 +414,14 @@ void run_here(ExchangeOperation& moving) {
 
 }  // namespace
 
+void pack_collective(ExchangeOperation& moving) { CollectivePacker(moving).pack(); }
+
 bool start_collective(ExchangeOperation& moving) {
   if (moving.exchange.team.size() == 1) {
     run_here(moving);
     return false;
   }
-  CollectivePacker(moving).pack();
+  pack_collective(moving);
   return true;
 }
 

@@ -98,6 +98,13 @@ class Transport {
   virtual bool launched() { return done(); }
   // Polls once. True if all contents have arrived.
   virtual bool done() = 0;
+  // Starts exchanges on the host's contents and waits for their end. A process that is lost
+  // meanwhile may block it for ever.
+  virtual void run(std::span<const Exchange> exchanges) {
+    start(exchanges);
+    while (!done()) {
+    }
+  }
   // False if launched exchanges are known never to complete.
   virtual bool goes_on() { return true; }
 

@@ -67,10 +67,10 @@ enum class WorkerMessage : uint8_t {
   conclude,     // ended, conclusion of its hosts
   close,        // ended; the worker waits for the report
   case_done,    // error text; empty: none
-  repeated,     // repeated
+  repeated,     // repeated: the repetitions of this world have ended
   window,       // text that states how puts travel from now on
   state,        // by the monitor: process, state (empty: it runs), begun, done, line (ProgressPage)
-  heartbeat,    // Activity: the process lives
+  heartbeat,    // Activity, begun, done, line (ProgressPage): the process lives
   trouble,      // error text of the transport; exchanges of this worker no longer complete
   leaving,      // no fields: all cases are done, the worker closes its transport
 };

@@ -23,7 +23,7 @@
 
 namespace shardproof {
 
-inline constexpr int64_t kWireVersion = 6;
+inline constexpr int64_t kWireVersion = 7;
 
 class WireWriter {
  public:

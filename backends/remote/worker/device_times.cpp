@@ -67,6 +67,12 @@ void DeviceTimes::expect(Ticket ticket, std::optional<double> microseconds) {
     *at->second += of_microseconds(*microseconds);
 }
 
+std::optional<double> DeviceTimes::expected(Ticket ticket) const {
+  const auto own = expected_.find(ticket);
+  if (own == expected_.end() || !own->second) return std::nullopt;
+  return to_seconds(*own->second);
+}
+
 TicketTimes DeviceTimes::of(Ticket ticket, const TicketTimes& host) {
   if (!unread_.empty()) device_->synchronize();
   while (!unread_.empty()) read_first();

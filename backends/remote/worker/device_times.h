@@ -38,6 +38,10 @@ class DeviceTimes {
   // Returns `host` with the times of the device in place of the host's where there are any. May
   // block until the device is idle.
   TicketTimes of(Ticket ticket, const TicketTimes& host);
+  // Returns the predicted seconds of the ticket; nullopt if it has none.
+  std::optional<double> expected(Ticket ticket) const;
+  // Forgets what was measured so far, but no prediction: the tickets are measured again.
+  void forget_measured() { times_.clear(); }
 
  private:
   struct Marks {  // the two events of a span

@@ -55,6 +55,7 @@ class DeviceWorkQueue {
 
   // Ends the launch phase of a command: it ends with what these streams hold so far.
   void end_order(const std::vector<Place>& places);
+  // Number of commands whose launch phase has ended.
   int64_t orders_carried_out() const { return carried_out_; }
   int64_t orders_ended() const { return carried_out_ - static_cast<int64_t>(orders_.size()); }
 

@@ -19,7 +19,7 @@
 
 namespace shardproof {
 
-// The functions of Crew that serve the coordinator (gather, begin, end, told) are internal errors
+// The functions of WorkerPool that serve the coordinator (gather, begin, end) are internal errors
 // here.
 class WorkerLink : public WorkerPool {
  public:
@@ -31,7 +31,9 @@ class WorkerLink : public WorkerPool {
   MessagePipe& pipe() { return *pipe_; }
   ProgressPage& progress() { return progress_ == nullptr ? own_progress_ : *progress_; }
   // Sets what this process does: computing, or waiting. Beats carry it to the coordinator.
-  void set_activity(HeartbeatActivity activity) { activity_ = activity; }
+  void set_activity(HeartbeatActivity activity) {
+    activity_.store(activity, std::memory_order_relaxed);
+  }
   HeartbeatActivity activity() const { return activity_; }
   // Returns the next command; nullopt if none came within `time`. Throws Error(io) if the
   // coordinator has left the case.
@@ -44,9 +46,7 @@ class WorkerLink : public WorkerPool {
   void end() override;
   std::optional<int64_t> next() override;
   void done(const std::string& trouble) override;
-  std::vector<BenchmarkResult> measurements() override;
-  void send_result(const BenchmarkResult& repeated) override;
-  Transport& transport() override { return *transport_; }
+  Transport& transport() { return *transport_; }
 
  private:
   void connect_processes(const WorkerPoolOptions& options);

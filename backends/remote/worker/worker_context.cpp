@@ -52,6 +52,7 @@ void WorkerContext::push(StreamId stream, Ticket ticket,
 // Work that runs at once needs no announcement, unless a clock runs.
 Ticket WorkerContext::launch(Work work) {
   if (!goes_on()) return refuse();
+  if (world_.recording_) world_.sequence_->issue(work.buffers);
   world_.link_.progress().line.store(work.site.line, std::memory_order_relaxed);
   const StreamId stream = work.stream;
   const bool now = runs_at_issue(at(stream));
@@ -87,7 +88,7 @@ void WorkerContext::order(StreamId stream, Ticket ticket) {
     world_.announce(message);
   }
   if (!launched || !at(stream).idle()) return push(stream, kDone, ticket);
-  world_.launched_.follow({index_, stream}, ticket, world_.tickets_.place(ticket));
+  world_.follow({index_, stream}, ticket);
 }
 
 // --- calls
@@ -154,6 +155,7 @@ Ticket WorkerContext::submit(std::span<Call> calls, StreamId stream) {
   submission->stream = stream;
   submission->ticket = ticket;
   queue_calls(*submission, calls);
+  if (world_.recording_) world_.sequence_->issue(buffers_of(*submission));
   Submission* const kept = submission.get();
   world_.submissions_.emplace(ticket, std::move(submission));
   push(stream, ticket, kept);
@@ -187,6 +189,7 @@ void WorkerContext::host_wait(Ticket ticket) {
 }
 
 std::optional<TicketTimes> WorkerContext::times(Ticket ticket) {
+  if (world_.read_ != nullptr) return world_.repeated_times(ticket);
   if (!world_.measures_) return std::nullopt;
   const std::optional<TicketTimes> times = world_.tickets_.times(ticket);
   return times ? world_.times_at(endpoint_).of(ticket, *times) : times;
@@ -203,6 +206,14 @@ void WorkerContext::stop(CohortState state) {
   WireWriter message = announcement(WorkerMessage::stop);
   message.add(static_cast<int64_t>(state));
   world_.announce(message);
+}
+
+void WorkerContext::provide(const LocalTensor& value) {
+  if (world_.recording_) world_.sequence_->provide(value, device());
+}
+
+void WorkerContext::discard(const LocalTensor& value) {
+  if (world_.recording_) world_.sequence_->discard(value);
 }
 
 std::shared_ptr<Device> WorkerContext::device() { return world_.launched_.device_of(index_); }

@@ -28,6 +28,8 @@ class WorkerContext : public ExecutionContext {
   CohortState state() override { return state_; }
   std::shared_ptr<Device> device() override;
   void finish() override;
+  void provide(const LocalTensor& value) override;
+  void discard(const LocalTensor& value) override;
   void read_slot(int64_t slot, LocalTensor& output) override;
   std::optional<TicketTimes> times(Ticket ticket) override;
   void elapse(Duration time) override;

@@ -96,6 +96,9 @@ void WorkerLink::heartbeat() {
     if ((entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) leave();
     WireWriter message = message_of(WorkerMessage::heartbeat);
     message.add(static_cast<int64_t>(activity_.load()));
+    message.add(progress().begun.load(std::memory_order_relaxed));
+    message.add(progress().done.load(std::memory_order_relaxed));
+    message.add(int64_t{progress().line.load(std::memory_order_relaxed)});
     pipe_->send(message);
     pipe_->flush();
   }
@@ -131,7 +134,6 @@ std::string WorkerLink::await(CoordinatorCommand kind) {
 void WorkerLink::gather() { SP_UNREACHABLE("a worker gathers nobody"); }
 void WorkerLink::begin(int64_t) { SP_UNREACHABLE("a worker begins no case"); }
 void WorkerLink::end() { SP_UNREACHABLE("a worker ends no case"); }
-std::vector<BenchmarkResult> WorkerLink::measurements() { SP_UNREACHABLE("nobody tells a worker"); }
 
 std::optional<int64_t> WorkerLink::next() {
   for (;;) {
@@ -149,13 +151,6 @@ std::optional<int64_t> WorkerLink::next() {
     left_ = false;
     return in.number();
   }
-}
-
-void WorkerLink::send_result(const BenchmarkResult& repeated) {
-  WireWriter message = message_of(WorkerMessage::repeated);
-  write_benchmark_result(message, repeated);
-  pipe_->send(message);
-  pipe_->flush();
 }
 
 // Reports the end of the case, then waits for leave_case, which ends every case.

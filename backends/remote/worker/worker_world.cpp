@@ -60,7 +60,9 @@ WorkerWorld::WorkerWorld(WorkerLink& link, const WorldOptions& options)
       timed_(options.cost != nullptr),
       measures_(options.measures),
       launched_(devices_of(link)),
-      device_times_(static_cast<size_t>(link.transport().endpoints_each())) {
+      device_times_(static_cast<size_t>(link.transport().endpoints_each())),
+      sequence_(options.repeats ? std::make_unique<CallSequence>() : nullptr),
+      recording_(options.repeats) {
   WireWriter message = message_of(WorkerMessage::want);
   write_options(message, options);
   announce(message);
@@ -139,19 +141,40 @@ Duration WorkerWorld::now() const {
   return {std::chrono::duration_cast<std::chrono::nanoseconds>(passed).count() * 1000};
 }
 
-void WorkerWorld::perform(const Work& work, Ticket ticket, Place place) {
-  const Duration start = now();
+void WorkerWorld::run_body(const std::function<void()>& body, Ticket ticket, Place place) {
   link_.set_activity(HeartbeatActivity::computes);
   launched_.enter(place);
-  if (work.body && measures_)
-    times_at(context(place.cohort).endpoint_).watch(ticket, work.body);
-  else if (work.body)
-    work.body();
+  if (measures_)
+    times_at(context(place.cohort).endpoint_).watch(ticket, body);
+  else
+    body();
   launched_.add(ticket, place);
+}
+
+void WorkerWorld::perform(const Work& work, Ticket ticket, Place place) {
+  const Duration start = now();
+  if (work.body) run_body(work.body, ticket, place);
+  if (recording_) {
+    CallSequence::Step& step = sequence_->add_step();
+    step.line = work.site.line;
+    step.tickets = {ticket};
+    if (work.body)
+      step.here.push_back(
+          [this, body = work.body, ticket, place] { run_body(body, ticket, place); });
+    sequence_->add_use(work.buffers);
+  }
   if (measures_)
     tickets_.end(ticket, TicketState::done, LaneTimes(start), LaneTimes(now()));
   else
     tickets_.end(ticket, TicketState::done);
+}
+
+void WorkerWorld::follow(Place place, Ticket ticket) {
+  const auto follows = [this, place, ticket] {
+    launched_.follow(place, ticket, tickets_.place(ticket));
+  };
+  follows();
+  if (recording_ && !launched_.devices().empty()) sequence_->add_step().here.push_back(follows);
 }
 
 // Runs the head of a stream. Returns false if it has to wait for a ticket or a command.
@@ -162,7 +185,7 @@ bool WorkerWorld::run_head(Place place) {
       tickets_.wait(*ticket, place);
       return false;
     }
-    launched_.follow(place, *ticket, tickets_.place(*ticket));
+    follow(place, *ticket);
     stream.pop();
     return true;
   }
@@ -214,10 +237,17 @@ void WorkerWorld::land(Submission& submission) {
   else
     tickets_.end(submission.ticket, TicketState::done);
   list(place);
-  submissions_.erase(submission.ticket);
+  const auto ended = submissions_.find(submission.ticket);
+  if (recording_) {
+    sequence_->add_use(buffers_of(submission));
+    sequence_->retain(std::move(ended->second));
+  }
+  submissions_.erase(ended);
 }
 
 void WorkerWorld::end_part(SubmittedCall& submitted) {
+  if (recording_ && submitted.open == 1)
+    sequence_->command().tickets.push_back(submitted.submission->ticket);
   if (--submitted.open == 0 && --submitted.submission->open == 0 && !submitted.submission->failed)
     land(*submitted.submission);
 }
@@ -257,7 +287,7 @@ void WorkerWorld::run_part_command(CoordinatorCommand kind, WireReader& in) {
 
 // A wait for a signal follows the puts that landed before it.
 void WorkerWorld::end_without_contents(const CallShare& part) {
-  wait_for_landed_puts(part);
+  run_here([this, part] { wait_for_landed_puts(part); });
   end_part(*part.submitted);
 }
 
@@ -288,6 +318,7 @@ bool WorkerWorld::carry_out(std::string_view message) {
     default: break;
   }
   begin_order();
+  if (recording_) sequence_->add_command();
   switch (kind) {
     case CoordinatorCommand::run: run_work(in.number()); break;
     case CoordinatorCommand::group: run_group_command(in); break;
@@ -347,7 +378,7 @@ void WorkerWorld::pump_now_and_then() {
 }
 
 void WorkerWorld::report_progress(WorkerMessage kind) {
-  reported_ended_ = launched_.orders_ended();
+  reported_ended_ = commands_ended();
   reported_at_ = Clock::now();
   WireWriter message;
   message.add(static_cast<int64_t>(kind));
@@ -374,7 +405,7 @@ bool WorkerWorld::progress() {
   bool idle = false;
   while (!pump(kNoWait) && !look_at_device()) {
     if (at_rest() && !std::exchange(idle, true)) report_progress(WorkerMessage::idle);
-    if (!at_rest() && reported_ended_ != launched_.orders_ended()) {
+    if (!at_rest() && reported_ended_ != commands_ended()) {
       report_progress(WorkerMessage::at);
       idle = false;
     }
@@ -393,7 +424,7 @@ void WorkerWorld::wait_until(const std::function<bool()>& condition) {
       moved = Clock::now();
       continue;
     }
-    if (reported_ended_ != launched_.orders_ended()) report_progress(WorkerMessage::at);
+    if (reported_ended_ != commands_ended()) report_progress(WorkerMessage::at);
     wait_for_order(moved);
   }
   link_.set_activity(HeartbeatActivity::computes);
@@ -426,7 +457,7 @@ void WorkerWorld::wait_on_device(std::chrono::nanoseconds waited) {
   if (!before_wait_) before_wait_ = link_.activity();
   link_.set_activity(HeartbeatActivity::waits);
   look_at_device();
-  if (reported_ended_ != launched_.orders_ended()) report_progress(WorkerMessage::at);
+  if (reported_ended_ != commands_ended()) report_progress(WorkerMessage::at);
   link_.pipe().flush();
   while (!link_.transport().goes_on()) link_.order(kCommandWait);
   waited < kSpinTime ? std::this_thread::yield() : std::this_thread::sleep_for(pause_after(waited));
@@ -478,7 +509,7 @@ void WorkerWorld::publish(const std::vector<Record>& measured) {
 HostResult WorkerWorld::conclude(HostResult own) {
   wait_until([this] { return at_rest(); });
   WireWriter message = message_of(WorkerMessage::conclude);
-  message.add(reported_ended_ = launched_.orders_ended());
+  message.add(reported_ended_ = commands_ended());
   write_conclusion(message, own);
   announce(message);
   wait_until([this] { return concluded_; });

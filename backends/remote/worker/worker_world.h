@@ -5,13 +5,15 @@
 // A command that moves contents fills moving_, starts the exchanges of the transport, and ends when
 // they are done (host) or launched (device). Further commands wait in orders_. One thread. Its
 // sources: worker_world.cpp (life, streams, commands, device, end), worker_world_exchanges.cpp
-// (collectives, messages, puts), coordinator_world_communicators.cpp (communicators, windows).
+// (collectives, messages, puts), worker_world_repeat.cpp (repetitions),
+// coordinator_world_communicators.cpp (communicators, windows).
 #pragma once
 
 #include <deque>
 #include <map>
 
 #include "shardproof/backends/remote/exchange/exchange.h"
+#include "shardproof/backends/remote/worker/call_sequence.h"
 #include "shardproof/backends/remote/worker/device_times.h"
 #include "shardproof/backends/remote/worker/device_work_queue.h"
 #include "shardproof/backends/remote/worker/worker.h"
@@ -35,6 +37,7 @@ class WorkerWorld : public World, public Assembly {
   void publish(const std::vector<Record>& measured) override;
   void read(Reader) override {}
   HostResult conclude(HostResult own) override;
+  std::vector<BenchmarkResult> repeat(const Repetitions& repetitions) override;
 
  private:
   friend class WorkerContext;
@@ -62,6 +65,8 @@ class WorkerWorld : public World, public Assembly {
   void begin_order();
   void end_order(const std::vector<Place>& places);
   void perform(const Work& work, Ticket ticket, Place place);
+  void run_body(const std::function<void()>& body, Ticket ticket, Place place);
+  void follow(Place place, Ticket ticket);
 
   DeviceTimes& times_at(int endpoint);
   // On a device, a ticket ends later than its launch: when the device has reached its event.
@@ -89,11 +94,43 @@ class WorkerWorld : public World, public Assembly {
   CallShare read_part(WireReader& in);
   void start_moving();
   void finish_moving();
-  void finish(ExchangeOperation& moved);
+  // Writes the results of exchanges that have moved. Returns the streams that they lie in.
+  std::vector<Place> write_results(std::vector<ExchangeOperation>& moved);
+  void write_result(ExchangeOperation& moved);
+  // Runs a part of a command that needs no other process, now and in each repetition.
+  void run_here(std::function<void()> part);
   void ask_for_estimates();
   void wait_until(const std::function<bool()>& condition);
   void wait_for_order(Clock::time_point quiet_since);
   void report_progress(WorkerMessage kind);
+
+  // Repetitions.
+  struct TicketSpan {
+    Duration start, end;  // both zero: not part of the sequence
+    TimedBy clock = TimedBy::world;
+    Duration expected;
+  };
+  using Iteration = std::vector<TicketSpan>;  // by ticket
+  struct DeviceMark {
+    Device* device = nullptr;
+    int64_t event = 0;
+  };
+  void repeat_once();
+  void repeat_step(CallSequence::Step& step);
+  void repeat_exchanges(CallSequence::Step& step);
+  void load(ExchangeOperation& moving);
+  void run_barrier();
+  void restore_and_meet();
+  void await_idle();
+  void add_span(const CallSequence::Step& step, Duration start, Duration end);
+  void read_device_times();
+  void read_iterations(std::deque<Iteration>& counted, const std::function<void()>& measured);
+  double time_each(const Repetitions& repetitions);
+  BenchmarkResult time_together(const Repetitions& repetitions);
+  bool stays_on_devices();
+  std::vector<DeviceMark> mark_devices();
+  int64_t commands_ended() const;
+  std::optional<TicketTimes> repeated_times(Ticket ticket) const;
 
   WorkerLink& link_;
   RankBlocks blocks_;
@@ -116,6 +153,11 @@ class WorkerWorld : public World, public Assembly {
   std::deque<std::string> orders_;  // commands that came during an exchange
   Ticket landings_ = kDone;         // tickets of puts that landed here, counted by themselves
   int64_t reported_ended_ = -1, submitted_ = 0;  // commands reported as ended; submissions
+  std::unique_ptr<CallSequence> sequence_;       // null: the world is not repeated
+  bool recording_ = false;
+  std::optional<int64_t> ordered_;   // commands of the coordinator; nullopt: before repetitions
+  Iteration spans_;                  // of the present repetition
+  const Iteration* read_ = nullptr;  // times that contexts return; null: those of the first run
   bool running_ = false, still_ = false, concluded_ = false, reported_ = false;
   HostResult conclusion_;
   WorldReport report_;

@@ -38,6 +38,13 @@ bool start_instance(ExchangeOperation& moving, const RankBlocks& blocks, Transpo
   return true;
 }
 
+void restart(ExchangeOperation& moving, Transport& transport) {
+  moving.exchange.send_counts.clear();
+  moving.exchange.recv_counts.clear();
+  if (moving.on_device) return start_on_device(moving, transport.memory(moving.exchange.self));
+  pack_collective(moving);
+}
+
 void finish_instance(ExchangeOperation& moving) {
   if (moving.on_device) return finish_on_device(moving);
   finish_collective(moving);
@@ -69,8 +76,18 @@ void WorkerWorld::meet(WireReader& in) {
       moving_.push_back(std::move(moving));
       continue;
     }
+    if (recording_)
+      sequence_->command().here.push_back([this, moving]() mutable {
+        enter(moving.parts);
+        start_collective(moving);
+      });
     for (const CallShare& part : moving.parts) end_part(*part.submitted);
   }
+}
+
+void WorkerWorld::run_here(std::function<void()> part) {
+  part();
+  if (recording_) sequence_->command().here.push_back(std::move(part));
 }
 
 Exchange message_exchange(CollectiveKind kind, int self, int other, int64_t number) {
@@ -117,9 +134,11 @@ void WorkerWorld::pair(WireReader& in) {
   const int from = sender.submitted != nullptr ? blocks_.endpoint_of(sender.rank()) : other;
   const int to = receiver.submitted != nullptr ? blocks_.endpoint_of(receiver.rank()) : other;
   if (from == to) {
-    enter({sender, receiver});
-    const SendContents own = brought(sender);
-    deliver(*receiver.submitted, receiver.rank(), own.data, own.size);
+    run_here([this, sender, receiver] {
+      enter({sender, receiver});
+      const SendContents own = brought(sender);
+      deliver(*receiver.submitted, receiver.rank(), own.data, own.size);
+    });
     end_part(*sender.submitted);
     end_part(*receiver.submitted);
     return;
@@ -136,11 +155,13 @@ TicketTable::Place WorkerWorld::landing_at(int endpoint) const {
 }
 
 void WorkerWorld::put_here(const CallShare& source, std::pair<int64_t, int64_t> window) {
-  enter({source});
-  const SendContents own = brought(source);
-  Bytes contents = Bytes::uninitialized(own.size);
-  if (own.size != 0) std::memcpy(contents.mutate(), own.data, static_cast<size_t>(own.size));
-  windows_[window] = std::move(contents);
+  run_here([this, source, window] {
+    enter({source});
+    const SendContents own = brought(source);
+    Bytes contents = Bytes::uninitialized(own.size);
+    if (own.size != 0) std::memcpy(contents.mutate(), own.data, static_cast<size_t>(own.size));
+    windows_[window] = std::move(contents);
+  });
   end_part(*source.submitted);
 }
 
@@ -230,8 +251,7 @@ bool WorkerWorld::has_moved() {
   return stays ? link_.transport().launched() : link_.transport().done();
 }
 
-void WorkerWorld::finish_moving() {
-  std::vector<ExchangeOperation> moved = std::exchange(moving_, {});
+std::vector<TicketTable::Place> WorkerWorld::write_results(std::vector<ExchangeOperation>& moved) {
   std::vector<Place> places;
   for (ExchangeOperation& one : moved) {
     const Place place =
@@ -244,13 +264,22 @@ void WorkerWorld::finish_moving() {
       launched_.add(ticket, place);
       places.push_back(place);
     }
-    finish(one);
+    write_result(one);
   }
+  return places;
+}
+
+void WorkerWorld::finish_moving() {
+  std::vector<ExchangeOperation> moved = std::exchange(moving_, {});
+  const std::vector<Place> places = write_results(moved);
+  for (const ExchangeOperation& one : moved)
+    for (const CallShare& part : one.parts) end_part(*part.submitted);
+  if (recording_) sequence_->command().moving = std::move(moved);
   end_order(places);
   settle();
 }
 
-void WorkerWorld::finish(ExchangeOperation& moved) {
+void WorkerWorld::write_result(ExchangeOperation& moved) {
   if (moved.target >= 0) {
     windows_[{moved.target, moved.slot}] = std::move(moved.in);
   } else if (!moved.message) {
@@ -259,7 +288,7 @@ void WorkerWorld::finish(ExchangeOperation& moved) {
     const CallShare& part = moved.parts.front();
     deliver(*part.submitted, part.rank(), moved.in);
   }
-  for (const CallShare& part : moved.parts) end_part(*part.submitted);
+  moved.in = moved.out = Bytes();
 }
 
 }  // namespace shardproof

@@ -1,5 +1,6 @@
-// Implements one_device.h. measure_losses() runs each line in f64 from the values of the narrow
-// run, takes the difference of the results, and continues with the narrow result.
+// Implements one_device.h. measure_losses() runs each line in f64 from the values of the program's
+// own run, takes the difference of the results, and continues with the own result. It does the
+// same in the other rounding directions of f64: a sum of terms that cancel may be right by chance.
 #include "shardproof/engine/generate/forms/one_device.h"
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "shardproof/engine/compare/perturbation.h"
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/lower/global_lowering.h"
 #include "shardproof/engine/lower/rank_lowering.h"
@@ -141,6 +143,34 @@ std::vector<Tensor> run_one_device(const GlobalProgram& program, const OpRegistr
   return device.take_values();
 }
 
+namespace {
+
+// Runs `program` line by line and adds to `losses` how far its values `compared` lie from `own`,
+// which the following lines start from.
+void add_losses(const GlobalProgram& program, const OpRegistry& ops,
+                const std::vector<Tensor>& inputs, const std::set<ValueId>& compared,
+                const std::vector<Tensor>& own, std::map<ValueId, LineLoss>& losses) {
+  OneDevice other(program, ops, inputs);
+  for (const GlobalInstr& instr : program.instrs) {
+    other.run(instr);
+    for (const ValueId id : instr.outputs) {
+      if (!compared.contains(id)) continue;
+      Tensor& value = other.value(id);
+      const Tensor& narrow = own[static_cast<size_t>(id)];
+      if (is_floating(narrow.dtype)) {
+        LineLoss& line = losses.emplace(id, LineLoss{0, 0, true}).first->second;
+        const LineLoss added = compare_widths(narrow, value);
+        line.largest = added.largest;
+        line.loss = std::max(line.loss, added.loss);
+        line.is_finite = added.is_finite;
+      }
+      value = as_dtype(narrow, value.dtype);
+    }
+  }
+}
+
+}  // namespace
+
 std::map<ValueId, LineLoss> measure_losses(const Job& job, const OpRegistry& ops) {
   const GlobalProgram program = lower_one_device(job, ops);
   const std::set<ValueId> compared = compared_values(job, program, ops);
@@ -150,17 +180,11 @@ std::map<ValueId, LineLoss> measure_losses(const Job& job, const OpRegistry& ops
   std::vector<Tensor> inputs;
   for (const Tensor& input : input_tensors(job))
     inputs.push_back(as_dtype(input, wider(input.dtype)));
-  OneDevice wide(widened, ops, inputs);
   std::map<ValueId, LineLoss> losses;
-  for (const GlobalInstr& instr : widened.instrs) {
-    wide.run(instr);
-    for (const ValueId id : instr.outputs) {
-      if (!compared.contains(id)) continue;
-      Tensor& value = wide.value(id);
-      const Tensor& narrow = own[static_cast<size_t>(id)];
-      if (is_floating(narrow.dtype)) losses[id] = compare_widths(narrow, value);
-      value = as_dtype(narrow, value.dtype);
-    }
+  add_losses(widened, ops, inputs, compared, own, losses);
+  for (int direction = 0; direction < kOtherRoundings; ++direction) {
+    const ScopedRoundingMode rounding(direction);
+    add_losses(widened, ops, inputs, compared, own, losses);
   }
   return losses;
 }

@@ -23,8 +23,8 @@ std::vector<Tensor> run_one_device(const GlobalProgram& program, const OpRegistr
 // One compared value of a program on one device.
 struct LineLoss {
   double largest = 0;  // absolute value of its largest element
-  double loss = 0;     // largest |own dtypes - f64| over its elements; infinity if only one of
-                       // both is finite
+  double loss = 0;     // largest |own dtypes - f64| over its elements, in any rounding direction of
+                       // f64; infinity if only one of both is finite
   bool is_finite = false;
 };
 

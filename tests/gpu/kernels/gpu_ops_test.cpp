@@ -1,5 +1,5 @@
-// Compares every device kernel on a real GPU with the host's. Skipped, with the reason, on a
-// machine without a GPU.
+// Compares every device kernel on a real GPU with the host's. On a machine without a
+// GPU the tests are skipped with a reason.
 #include <gtest/gtest.h>
 
 #include "shardproof/cli/options/library_paths.h"

@@ -295,6 +295,12 @@ TEST(NcclRun, KilledProcess_IsMissingRank_AndNoProcessRemains) {
   hurt_one_of_each({FAKE_GPU_PROGRAM, "nccl", SIGKILL, "was killed by signal 9 (SIGKILL)"}, 4);
 }
 
+TEST(NcclRun, ProcessKilledInRepetitions_IsMissingRank_WithItsCall) {
+  Hurt hurt{FAKE_GPU_PROGRAM, "nccl", SIGKILL, "was killed by signal 9 (SIGKILL)"};
+  hurt.in_repetitions = true;
+  hurt_one_of_each(hurt, 2);
+}
+
 TEST(NcclRun, StoppedProcess_IsMissingRank_AndNoProcessRemains) {
   hurt_one_of_each({FAKE_GPU_PROGRAM, "nccl", SIGSTOP, "is stopped by signal 19 (SIGSTOP)", "6s"},
                    4);

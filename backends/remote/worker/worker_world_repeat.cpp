@@ -1,0 +1,298 @@
+// Implements the repetitions of worker_world.h.
+//
+// 1. While the world runs, each work and each command becomes a step (call_sequence.h).
+// 2. repeat() runs the steps one after another: bodies of work, and exchanges of the transport,
+// each
+//    awaited on the host, or launched in its stream of a device. No message comes or goes; the
+//    heartbeats of WorkerLink carry how many commands have ended.
+// 3. Pace `each`: the time of each step goes to its tickets. Behind the last iteration the caller
+//    reads the times of each counted one from the contexts.
+//    Pace `back_to_back`: one time for all iterations, by events of the devices if all contents
+//    stay there.
+//
+// Example: a process with the steps pack, all_reduce, unpack, repeated 2 times at pace `each`:
+// restore, barrier, pack, all_reduce, unpack; restore, barrier, pack, all_reduce, unpack.
+#include <algorithm>
+#include <utility>
+
+#include "shardproof/backends/remote/worker/worker_world.h"
+
+namespace shardproof {
+namespace {
+
+constexpr size_t kMaxStoredSpans = 1 << 20;
+
+}  // namespace
+
+std::optional<TicketTimes> WorkerWorld::repeated_times(Ticket ticket) const {
+  if (ticket == kDone || ticket >= std::ssize(*read_)) return std::nullopt;
+  const TicketSpan& span = (*read_)[static_cast<size_t>(ticket)];
+  TicketTimes times{LaneTimes(span.start), LaneTimes(span.end), span.clock, span.expected};
+  return times;
+}
+
+// In repetitions, commands of the coordinator no longer come.
+int64_t WorkerWorld::commands_ended() const { return ordered_.value_or(launched_.orders_ended()); }
+
+// --- one iteration
+// --------------------------------------------------------------------------------
+
+void WorkerWorld::load(ExchangeOperation& moving) {
+  if (!moving.message) return restart(moving, link_.transport());
+  const std::shared_ptr<DeviceMemory> memory = link_.transport().memory(moving.exchange.self);
+  const CollectiveKind kind = moving.exchange.kind;
+  if (kind == CollectiveKind::send || kind == CollectiveKind::put)
+    send_piece(moving, moving.parts.front(), memory);
+  else
+    receive_bytes(moving, moving.exchange.count, memory);
+}
+
+void WorkerWorld::repeat_exchanges(CallSequence::Step& step) {
+  moving_ = std::move(step.moving);
+  bool stays = !launched_.devices().empty();
+  for (ExchangeOperation& moving : moving_) {
+    if (!launched_.devices().empty())
+      moving.exchange.stream = moving.parts.empty()
+                                   ? launched_.enter(landing_at(moving.exchange.self))
+                                   : enter(moving.parts);
+    load(moving);
+    stays = stays && moving.exchange.side == Side::device;
+  }
+  link_.set_activity(HeartbeatActivity::waits);
+  if (stays) {
+    start_moving();
+    while (!link_.transport().launched()) {
+    }
+  } else if (moving_.size() == 1) {
+    link_.transport().run({&moving_.front().exchange, 1});
+  } else {
+    std::vector<Exchange> exchanges;
+    for (const ExchangeOperation& moving : moving_) exchanges.push_back(moving.exchange);
+    link_.transport().run(exchanges);
+  }
+  step.moving = std::exchange(moving_, {});
+  end_order(write_results(step.moving));
+}
+
+void WorkerWorld::repeat_step(CallSequence::Step& step) {
+  if (step.line != 0) link_.progress().line.store(step.line, std::memory_order_relaxed);
+  if (step.is_command) begin_order();
+  for (const std::function<void()>& part : step.here) part();
+  if (!step.moving.empty())
+    repeat_exchanges(step);
+  else if (step.is_command)
+    end_order({});
+  if (step.is_command && !launched_.devices().empty())
+    for (const Ticket ticket : step.tickets) launched_.add(ticket, tickets_.place(ticket));
+  for (const std::shared_ptr<Buffer>& buffer : step.dropped) buffer->bytes = Bytes();
+}
+
+// A ticket of several steps takes the time from the first start to the last end.
+void WorkerWorld::add_span(const CallSequence::Step& step, Duration start, Duration end) {
+  for (const Ticket ticket : step.tickets) {
+    if (ticket == kDone) continue;
+    const size_t at = static_cast<size_t>(ticket);
+    if (spans_.size() <= at) spans_.resize(at + 1);
+    TicketSpan& span = spans_[at];
+    if (span.end == Duration{}) span.start = start;
+    span.end = end;
+  }
+}
+
+void WorkerWorld::repeat_once() {
+  for (CallSequence::Step& step : sequence_->steps()) {
+    if (!measures_) {
+      repeat_step(step);
+      continue;
+    }
+    const Duration start = now();
+    repeat_step(step);
+    add_span(step, start, now());
+  }
+}
+
+// --- between iterations
+// ---------------------------------------------------------------------------
+
+void WorkerWorld::await_idle() {
+  while (!at_rest()) {
+    link_.set_activity(HeartbeatActivity::waits);
+    look_at_device();
+  }
+}
+
+void WorkerWorld::run_barrier() {
+  Transport& transport = link_.transport();
+  Exchange barrier;
+  const int each = transport.endpoints_each();
+  for (int endpoint = 0; endpoint < transport.processes() * each; ++endpoint)
+    barrier.team.push_back(endpoint);
+  std::vector<Exchange> all(static_cast<size_t>(each), barrier);
+  for (int i = 0; i < each; ++i) all[static_cast<size_t>(i)].self = transport.first_endpoint() + i;
+  link_.set_activity(HeartbeatActivity::waits);
+  transport.run(all);
+}
+
+void WorkerWorld::restore_and_meet() {
+  await_idle();
+  link_.set_activity(HeartbeatActivity::computes);
+  sequence_->restore();
+  for (const std::shared_ptr<Device>& device : launched_.devices()) device->synchronize();
+  run_barrier();
+}
+
+// Replaces times of the host by those of the devices where there are any.
+void WorkerWorld::read_device_times() {
+  if (launched_.devices().empty()) return;
+  for (size_t at = 1; at < spans_.size(); ++at) {
+    TicketSpan& span = spans_[at];
+    if (span.end == Duration{}) continue;
+    const Ticket ticket = static_cast<Ticket>(at);
+    const int32_t cohort = tickets_.place(ticket).cohort;
+    const TicketTimes host{LaneTimes(span.start), LaneTimes(span.end), TimedBy::world, {}};
+    const TicketTimes times = times_at(context(cohort).endpoint_).of(ticket, host);
+    span = {times.start[0], times.end[0], times.clock, times.expected};
+  }
+  for (DeviceTimes& times : device_times_) times.forget_measured();
+}
+
+// --- pace each
+// ------------------------------------------------------------------------------------
+
+void WorkerWorld::read_iterations(std::deque<Iteration>& counted,
+                                  const std::function<void()>& measured) {
+  for (const Iteration& iteration : counted) {
+    read_ = &iteration;
+    measured();
+  }
+  read_ = nullptr;
+  counted.clear();
+}
+
+// Times are read behind the last iteration: the coordinator would compete with the next one for the
+// processor. So many iterations that their times fill the memory are read in between.
+double WorkerWorld::time_each(const Repetitions& repetitions) {
+  std::deque<Iteration> counted;
+  double seconds = 0;
+  for (int i = 0; i < repetitions.warmup + repetitions.iterations; ++i) {
+    restore_and_meet();
+    const Duration start = now();
+    spans_.assign(spans_.size(), {});
+    repeat_once();
+    await_idle();
+    const Duration end = now();
+    link_.set_activity(HeartbeatActivity::computes);
+    read_device_times();
+    if (i < repetitions.warmup) continue;
+    seconds += to_seconds(end - start);
+    for (TicketSpan& span : spans_) {
+      if (span.end == Duration{}) continue;
+      span.start = span.start - start;
+      span.end = span.end - start;
+    }
+    if (!repetitions.measured) continue;
+    counted.push_back(spans_);
+    if (counted.size() * spans_.size() > kMaxStoredSpans)
+      read_iterations(counted, repetitions.measured);
+  }
+  read_iterations(counted, repetitions.measured);
+  return seconds / repetitions.iterations;
+}
+
+// --- pace back to back
+// ----------------------------------------------------------------------------
+
+bool WorkerWorld::stays_on_devices() {
+  if (launched_.devices().empty()) return false;
+  const auto stays = [](const ExchangeOperation& one) { return one.exchange.side == Side::device; };
+  bool any = false;
+  for (const CallSequence::Step& step : sequence_->steps()) {
+    if (!step.here.empty() || !std::all_of(step.moving.begin(), step.moving.end(), stays))
+      return false;
+    any = any || !step.moving.empty();
+  }
+  return any;
+}
+
+// Records an event in the stream of the last exchange on each device.
+std::vector<WorkerWorld::DeviceMark> WorkerWorld::mark_devices() {
+  std::vector<DeviceMark> marks;
+  for (const std::shared_ptr<Device>& device : launched_.devices())
+    marks.push_back({device.get(), device->record()});
+  return marks;
+}
+
+// If the device has reached the end of one iteration before the next is launched, the time holds
+// launches.
+BenchmarkResult WorkerWorld::time_together(const Repetitions& repetitions) {
+  const bool on_device = stays_on_devices();
+  for (int i = 0; i < repetitions.warmup; ++i) repeat_once();
+  restore_and_meet();
+  BenchmarkResult result;
+  bool was_idle = repetitions.iterations == 1;
+  if (on_device) repeat_once();  // makes the exchanges' streams the current ones
+  std::vector<DeviceMark> first, last;
+  if (on_device) first = last = mark_devices();
+  const Clock::time_point start = Clock::now();
+  for (int i = 0; i < repetitions.iterations; ++i) {
+    sequence_->drop_results();
+    repeat_once();
+    if (!on_device) continue;
+    for (const DeviceMark& mark : last) {
+      was_idle = was_idle || mark.device->event_completed(mark.event);
+      if (i != 0) mark.device->forget(mark.event);
+    }
+    last = mark_devices();
+    look_at_device();
+  }
+  await_idle();
+  double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  if (on_device) seconds = 0;
+  for (size_t at = 0; at < first.size(); ++at) {
+    Device& device = *first[at].device;
+    while (!device.event_completed(last[at].event)) {
+    }
+    seconds = std::max(seconds, device.between(first[at].event, last[at].event).time * 1e-6);
+    device.forget(first[at].event);
+    device.forget(last[at].event);
+  }
+  if (on_device) result.clock = was_idle ? TimedBy::device_and_launch : TimedBy::device;
+  result.seconds = seconds / repetitions.iterations;
+  return result;
+}
+
+// --- the whole
+// ------------------------------------------------------------------------------------
+
+std::vector<BenchmarkResult> WorkerWorld::repeat(const Repetitions& repetitions) {
+  SP_CHECK(sequence_ != nullptr, "the world was not started to be repeated");
+  if (std::exchange(recording_, false)) sequence_->end_recording();
+  ordered_ = launched_.orders_ended();
+  const bool each = repetitions.pace == Repetitions::Pace::each;
+  const bool measured = std::exchange(measures_, each && measures_);
+  BenchmarkResult result;
+  if (each)
+    result.seconds = time_each(repetitions);
+  else
+    result = time_together(repetitions);
+  measures_ = false;
+  if (repetitions.count_wrong) {
+    restore_and_meet();
+    repeat_once();
+    await_idle();
+    result.wrong = repetitions.count_wrong();
+  }
+  measures_ = measured;
+  for (const CallSequence::Step& step : sequence_->steps())
+    for (const ExchangeOperation& one : step.moving)
+      if (one.exchange.side == Side::device && !one.parts.empty() && !result.expected_seconds)
+        result.expected_seconds =
+            times_at(one.exchange.self).expected(one.parts.front().submitted->submission->ticket);
+  WireWriter message = message_of(WorkerMessage::repeated);
+  write_benchmark_result(message, result);
+  announce(message);
+  link_.pipe().flush();
+  return {result};
+}
+
+}  // namespace shardproof

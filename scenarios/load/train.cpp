@@ -1,0 +1,243 @@
+// Implements train.h: reads the key, writes the lines as text, parses them behind the program, and
+// puts their statements into the loops.
+#include "shardproof/scenarios/load/train.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+#include "shardproof/scenarios/load/listing_names.h"
+
+namespace shardproof {
+namespace {
+
+const std::vector<std::string_view> kTrainKeys = {"loss",  "params", "optimizer", "steps",
+                                                  "fresh", "clip",   "accumulate"};
+
+// How an optimizer is called: its op, and the names of its states.
+struct OptimizerForm {
+  const char* op;
+  std::vector<const char*> states;
+  bool counts_steps = false;
+};
+
+const std::vector<OptimizerForm>& optimizer_forms() {
+  static const std::vector<OptimizerForm> forms = {{"sgd", {}},
+                                                   {"sgd_momentum", {"buffer"}},
+                                                   {"adam", {"m", "v"}, true},
+                                                   {"adamw", {"m", "v"}, true}};
+  return forms;
+}
+
+struct Training {
+  std::string loss;
+  std::vector<std::string> params, fresh;
+  const OptimizerForm* optimizer = nullptr;
+  std::string arguments;  // ", lr=0.1"
+  int64_t steps = 1, accumulate = 0;
+  std::string clip;
+};
+
+std::vector<std::string> read_names(const JsonReader& reader, const Job& job) {
+  std::vector<std::string> names;
+  for (const JsonReader& item : reader.items("a list of tensors such as [\"w\"]")) {
+    names.push_back(item.text());
+    NearestName nearest(names.back());
+    for (const JobInput& input : job.inputs) nearest.offer(input.name);
+    if (std::none_of(job.inputs.begin(), job.inputs.end(),
+                     [&](const JobInput& input) { return input.name == names.back(); }))
+      item.refuse(fmt::format("{} is no tensor of \"tensors\"{}", names.back(), nearest.hint()));
+    if (std::count(names.begin(), names.end(), names.back()) > 1)
+      item.refuse(fmt::format("{} is named twice", names.back()));
+  }
+  return names;
+}
+
+int64_t read_count(const JsonReader& reader, const LoadContext& context) {
+  const int64_t count = read_integer(reader, context.scope());
+  if (count < 1) reader.refuse(fmt::format("expected 1 or more, found {}", count));
+  return count;
+}
+
+void read_optimizer(const JsonReader& reader, Training& training) {
+  const Expr call = reader.inside([&] { return parse_expression(reader.text()); });
+  std::string name = call.kind == ExprKind::call ? call.symbol : "";
+  for (const std::string& key : call.keys)
+    if (name == "sgd" && key == "momentum") name = "sgd_momentum";
+  for (const OptimizerForm& form : optimizer_forms())
+    if (name == form.op) training.optimizer = &form;
+  if (training.optimizer == nullptr)
+    reader.expected("an optimizer: sgd(..), sgd_momentum(..), adam(..) or adamw(..)");
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    if (call.keys[i].empty())
+      reader.refuse("arguments of an optimizer have keys, as in sgd(lr=0.1)");
+    training.arguments += fmt::format(", {}={}", call.keys[i], to_string(call.args[i]));
+  }
+}
+
+std::set<std::string> plain_names_bound(const Listing& listing) {
+  std::set<std::string> names;
+  for (const NameTemplate& name : names_bound(listing))
+    if (name.plain()) names.insert(name.texts[0]);
+  return names;
+}
+
+Training read_training(const JsonReader& train, const LoadContext& context, const Job& job) {
+  train.check_keys(kTrainKeys);
+  Training training;
+  const char* const form =
+      R"json("train": {"loss": "loss", "params": ["w"], "optimizer": "sgd(lr=0.1)", "steps": 2})json";
+  training.loss = train.at("loss", form).text();
+  if (!plain_names_bound(*job.program).contains(training.loss))
+    train.at("loss").refuse(fmt::format("no line of \"program\" binds {}", training.loss));
+  training.params = read_names(train.at("params", form), job);
+  if (training.params.empty()) train.at("params").refuse("expected at least one parameter");
+  read_optimizer(train.at("optimizer", form), training);
+  training.steps = read_count(train.at("steps", form), context);
+  if (train.has("fresh")) training.fresh = read_names(train.at("fresh"), job);
+  for (const std::string& name : training.fresh)
+    if (std::find(training.params.begin(), training.params.end(), name) != training.params.end())
+      train.at("fresh").refuse(fmt::format("{} is a parameter and cannot be drawn anew", name));
+  if (train.has("accumulate")) training.accumulate = read_count(train.at("accumulate"), context);
+  if (train.has("clip")) training.clip = to_string(read_number(train.at("clip"), context.scope()));
+  return training;
+}
+
+// The added lines in three groups: before the loop over steps, in each step before the program, in
+// each part before the program, behind it, and in each step behind the parts.
+struct TrainingLines {
+  std::vector<std::string> once, step_first, part_first, part_last, step_last;
+};
+
+TrainingLines lines_of(const Training& t) {
+  TrainingLines lines;
+  const bool sums = t.accumulate > 0;
+  const std::string prefix = sums ? "part" : "grad";
+  std::string gradients, squares;
+  for (const std::string& w : t.params) {
+    gradients += (gradients.empty() ? "" : ", ") + fmt::format("{}_{}", prefix, w);
+    squares += (squares.empty() ? "" : " + ") + fmt::format("sum(grad_{0} * grad_{0})", w);
+    for (const char* state : t.optimizer->states)
+      lines.once.push_back(fmt::format("{}_{} = zeros(like={})", state, w, w));
+    if (sums) lines.step_first.push_back(fmt::format("grad_{0} = zeros(like={0})", w));
+  }
+  const std::string part =
+      sums ? fmt::format("step * {} + part", t.accumulate) : std::string("step");
+  for (const std::string& x : t.fresh) {
+    lines.part_first.push_back(fmt::format("if {} > 0:", part));
+    lines.part_first.push_back(fmt::format("  {0} = {0}_{{{1}}}", x, part));
+  }
+  lines.part_last.push_back(
+      fmt::format("{} = grad({}, [{}])", gradients, t.loss, fmt::join(t.params, ", ")));
+  for (const std::string& w : t.params)
+    if (sums) lines.part_last.push_back(fmt::format("grad_{0} = grad_{0} + part_{0}", w));
+  if (!t.clip.empty()) {
+    lines.step_last.push_back(fmt::format("grad_norm = sqrt({})", squares));
+    lines.step_last.push_back(
+        fmt::format("grad_scale = minimum({} / (grad_norm + 1e-6), 1)", t.clip));
+    for (const std::string& w : t.params)
+      lines.step_last.push_back(fmt::format("grad_{0} = grad_{0} * grad_scale", w));
+  }
+  for (const std::string& w : t.params) {
+    std::string states, inputs;
+    for (const char* state : t.optimizer->states) {
+      states += fmt::format(", {}_{}", state, w);
+      inputs += fmt::format(", {}_{}", state, w);
+    }
+    if (t.optimizer->counts_steps) inputs += ", step=step + 1";
+    lines.step_last.push_back(fmt::format("{0}{1} = {2}({0}, grad_{0}{3}{4})", w, states,
+                                          t.optimizer->op, inputs, t.arguments));
+  }
+  return lines;
+}
+
+Statement loop(const std::string& name, int64_t passes, std::vector<Statement> body) {
+  Statement statement =
+      parse_listing({fmt::format("for {} in range({}):", name, passes), "  x = 0"}).statements[0];
+  statement.body = std::move(body);
+  return statement;
+}
+
+Listing listing_of(const Listing& program, const Training& training) {
+  const TrainingLines added = lines_of(training);
+  std::vector<std::string> lines = program.lines;
+  const std::vector<const std::vector<std::string>*> groups = {
+      &added.once, &added.step_first, &added.part_first, &added.part_last, &added.step_last};
+  for (const auto* group : groups) lines.insert(lines.end(), group->begin(), group->end());
+  Listing all = parse_listing(lines);
+  std::vector<std::vector<Statement>> parts;
+  auto next = all.statements.begin();
+  const auto take = [&](size_t count) {
+    const auto end = next + static_cast<std::ptrdiff_t>(count);
+    parts.emplace_back(std::make_move_iterator(next), std::make_move_iterator(end));
+    next = end;
+  };
+  take(program.statements.size());
+  for (const auto* group : groups) take(parse_listing(*group).statements.size());
+  std::vector<Statement> part = std::move(parts[3]);
+  const auto append = [](std::vector<Statement>& to, std::vector<Statement>& from) {
+    std::move(from.begin(), from.end(), std::back_inserter(to));
+  };
+  append(part, parts[0]);
+  append(part, parts[4]);
+  std::vector<Statement> step = std::move(parts[2]);
+  if (training.accumulate > 0)
+    step.push_back(loop("part", training.accumulate, std::move(part)));
+  else
+    append(step, part);
+  append(step, parts[5]);
+  Listing result;
+  result.lines = std::move(lines);
+  result.statements = std::move(parts[1]);
+  result.statements.push_back(loop("step", training.steps, std::move(step)));
+  return result;
+}
+
+void refuse_taken_names(const JsonReader& train, const Listing& listing, const Job& job) {
+  std::set<std::string> taken = plain_names_bound(*job.program);
+  for (const JobInput& input : job.inputs) taken.insert(input.name);
+  for (const auto& [name, number] : job.numbers) taken.insert(name);
+  Listing added;
+  added.lines.assign(listing.lines.begin() + std::ssize(job.program->lines), listing.lines.end());
+  std::set<std::string> made = plain_names_bound(parse_listing(added.lines));
+  made.insert({"step", "part"});
+  for (const JobInput& input : job.inputs) made.erase(input.name);  // parameters and fresh tensors
+  for (const std::string& name : made)
+    if (taken.contains(name))
+      train.refuse(fmt::format("{} is a name of the training; choose another one", name));
+}
+
+// Adds x_1, x_2, ... for each tensor that is drawn anew. The name decides what is drawn.
+void add_fresh(const JsonReader& train, const Training& training, Phase& phase) {
+  const int64_t parts = training.steps * std::max<int64_t>(training.accumulate, 1);
+  for (const std::string& name : training.fresh) {
+    const auto input = std::find_if(phase.job.inputs.begin(), phase.job.inputs.end(),
+                                    [&](const JobInput& one) { return one.name == name; });
+    const Fill fill = phase.fills[static_cast<size_t>(input - phase.job.inputs.begin())];
+    if (fill.kind == FillKind::values)
+      train.at("fresh").refuse(fmt::format("{} has values, which cannot be drawn anew", name));
+    JobInput copy = *input;
+    for (int64_t part = 1; part < parts; ++part) {
+      copy.name = fmt::format("{}_{}", name, part);
+      phase.job.inputs.push_back(copy);
+      phase.fills.push_back(fill);
+    }
+  }
+}
+
+}  // namespace
+
+void add_training(const JsonReader& train, const LoadContext& context, Phase& phase) {
+  const Training training = read_training(train, context, phase.job);
+  Listing listing = listing_of(*phase.job.program, training);
+  refuse_taken_names(train, listing, phase.job);
+  for (const std::string& name : training.params)
+    for (JobInput& input : phase.job.inputs)
+      if (input.name == name) input.category = Category::parameters;
+  add_fresh(train, training, phase);
+  phase.job.program = std::move(listing);
+}
+
+}  // namespace shardproof
