@@ -97,6 +97,34 @@ void print_mlp() {
          "", "under 100 MB"});
 }
 
+// The backward of the MLP: by grad, and by the lines that an author would write.
+Program mlp_step(int64_t ranks, bool by_grad) {
+  std::vector<std::string> lines{"a = enter(x, group=tp)", "h = relu(a @ w1)",
+                                 "y = all_reduce(h @ w2, sum, group=tp, backward=identity)",
+                                 "gx, g1, g2 = grad(y, [x, w1, w2], with=dy)"};
+  if (!by_grad)
+    lines = {"h = relu(x @ w1)", "y = all_reduce(h @ w2, sum, group=tp)",
+             "g2 = h.T @ dy",    "gh = where(h <= 0, 0, dy @ w2.T)",
+             "g1 = x.T @ gh",    "gx = all_reduce(gh @ w1.T, sum, group=tp)"};
+  return {ranks,
+          {{"x", {16, 256}, "tp:R"},
+           {"dy", {16, 256}, "tp:R"},
+           {"w1", {256, 1024}, "tp:S(1)"},
+           {"w2", {1024, 256}, "tp:S(0)"}},
+          lines};
+}
+
+void print_mlp_step() {
+  const std::pair<int64_t, const char*> rows[] = {{4, "1.3 ms"}, {64, "1.5 ms"}, {256, "3 ms"}};
+  for (const auto& [ranks, target] : rows) {
+    const Program hand = mlp_step(ranks, false), grad = mlp_step(ranks, true);
+    const std::vector<double> s =
+        race({{[&] { hand.run_coarse(); }, 5}, {[&] { grad.run_coarse(); }, 5}}, 11);
+    print({fmt::format("MLP forward and backward by grad, {} ranks", ranks), milliseconds(s[1]),
+           "by hand: " + milliseconds(s[0]), fmt::format("{:.2f}", s[1] / s[0]), target});
+  }
+}
+
 // Measures ops on tiny tensors that differ by rank, so that the executor dominates. The share of
 // the kernel is measured with the same number of elements in one tensor of one rank.
 void print_overhead(int64_t ranks, const char* grouping, int64_t ops, double target) {
@@ -143,6 +171,7 @@ void print_bandwidth() {
 int main() {
   print_head();
   print_mlp();
+  print_mlp_step();
   print_overhead(1024, "one cohort", 200, 0.1);
   print_overhead(256, "cohorts of one", 200, 0.5);
   print_bandwidth();

@@ -55,6 +55,7 @@ const std::vector<Command>& commands() {
       {"run", "run scenarios and compare the results with what they expect", run_command, run_help},
       {"compare", "compare the values and times of two recorded runs", compare_command,
        compare_help},
+      {"validate", "read scenarios and check them without a run", validate_command, validate_help},
       {"show", "print the programs, plans and bytes of a scenario", show_command, show_help},
       {"plan", "explain one redistribution step by step", plan_command, plan_help},
       {"bench", "measure a collective as nccl-tests does, and predict its time", bench_command,
@@ -63,6 +64,8 @@ const std::vector<Command>& commands() {
        check_judging_command, check_judging_help},
       {"list", "list ops, backends, scenarios or examples", list_command, list_help},
       {"new", "print a small scenario to start from", new_command, new_help},
+      {"completion", "print the completion file of bash, zsh or fish", completion_command,
+       completion_help},
       {"help", "print help on a command, or the scenario language", help_command, help_help},
   };
   return kCommands;

@@ -13,6 +13,16 @@ foreach(header IN LISTS public_headers)
 endforeach()
 if(TARGET shardproof)
   install(TARGETS shardproof RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  set(share "${PROJECT_BINARY_DIR}/share")
+  install(FILES "${share}/shardproof.1" OPTIONAL DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+  install(FILES "${share}/completion.bash" OPTIONAL RENAME shardproof
+          DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+  install(FILES "${share}/completion.zsh" OPTIONAL RENAME _shardproof
+          DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
+  install(FILES "${share}/completion.fish" OPTIONAL RENAME shardproof.fish
+          DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/schemas"
+          DESTINATION "${CMAKE_INSTALL_DATADIR}/shardproof")
 endif()
 
 set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/shardproof")

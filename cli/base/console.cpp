@@ -42,6 +42,16 @@ bool stdout_is_terminal() {
   return is_terminal;
 }
 
+bool stdout_redraws() {
+  const char* const terminal = std::getenv("TERM");
+  return stdout_is_terminal() && terminal != nullptr && std::string_view(terminal) != "dumb";
+}
+
+bool stdout_has_colors() {
+  const char* const refused = std::getenv("NO_COLOR");
+  return stdout_redraws() && (refused == nullptr || *refused == '\0');
+}
+
 int run_and_report_errors(const std::function<int()>& run) {
   try {
     return run();

@@ -28,5 +28,9 @@ int run_and_report_errors(const std::function<int()>& run);
 // True if standard output is a terminal of a person. False below mpirun and srun, which give each
 // process a terminal and pass on its output. The first call decides for the whole process.
 bool stdout_is_terminal();
+// True if standard output is a terminal that shows colors and redraws lines: TERM is not "dumb".
+bool stdout_redraws();
+// True if colors are wanted, too: NO_COLOR is not set, or empty (https://no-color.org).
+bool stdout_has_colors();
 
 }  // namespace shardproof

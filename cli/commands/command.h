@@ -21,6 +21,7 @@ const std::vector<Command>& commands();  // in the order of `shardproof help`
 
 int run_command(const CommandArguments& words, const Registries& registries);
 int compare_command(const CommandArguments& words, const Registries& registries);
+int validate_command(const CommandArguments& words, const Registries& registries);
 int show_command(const CommandArguments& words, const Registries& registries);
 int plan_command(const CommandArguments& words, const Registries& registries);
 int bench_command(const CommandArguments& words, const Registries& registries);
@@ -28,9 +29,11 @@ int check_judging_command(const CommandArguments& words, const Registries& regis
 int list_command(const CommandArguments& words, const Registries& registries);
 int help_command(const CommandArguments& words, const Registries& registries);
 int new_command(const CommandArguments& words, const Registries& registries);
+int completion_command(const CommandArguments& words, const Registries& registries);
 
 std::string run_help();
 std::string compare_help();
+std::string validate_help();
 std::string show_help();
 std::string plan_help();
 std::string bench_help();
@@ -38,7 +41,9 @@ std::string check_judging_help();
 std::string list_help();
 std::string help_help();
 std::string new_help();
+std::string completion_help();
 std::string general_help();
+std::string man_page();            // in the format of man(7)
 std::string_view language_text();  // docs/language.md
 
 // A scenario that `shardproof new NAME` prints.

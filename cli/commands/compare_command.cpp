@@ -157,7 +157,7 @@ int compare_command(const CommandArguments& words, const Registries&) {
   check_reports(given);
   const ComparedRecords result = compare_all(given, a, second ? *second : a);
   TextStyle style;
-  style.color = stdout_is_terminal();
+  style.color = stdout_has_colors();
   std::string out;
   bool agrees = result.alone.empty();
   for (const RunComparison& comparison : result.comparisons) {

@@ -18,9 +18,10 @@ std::string general_help() {
 }
 
 std::string help_help() {
-  return R"text(shardproof help [COMMAND | language]
+  return R"text(shardproof help [COMMAND | language | man]
 
-Prints the list of commands, the options of COMMAND, or the reference of scenario files (language).
+Prints the list of commands, the options of COMMAND, the reference of scenario files (language), or the
+man page (man): shardproof help man > shardproof.1
 )text";
 }
 
@@ -30,6 +31,10 @@ int help_command(const CommandArguments& words, const Registries&) {
     return 0;
   }
   if (words.size() > 1) throw_bad_input("help: expected one command, found {}", words.size());
+  if (words[0] == "man") {
+    print_out(man_page());
+    return 0;
+  }
   if (words[0] == "language") {
     print_out(language_text());
     return 0;

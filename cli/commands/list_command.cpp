@@ -53,12 +53,28 @@ std::string list_examples() {
   return out;
 }
 
+// Prints one line for each case, to copy into a command.
+int list_cases(const CommandArguments& words) {
+  if (words.size() < 2) throw_bad_input("list cases: expected files or folders, found none");
+  std::vector<LoadedFile> files =
+      load_all(find_all_scenarios(CommandArguments(words.begin() + 1, words.end())).paths, {});
+  const size_t count = files.size();
+  const std::vector<Scenario> scenarios = print_refused(std::move(files));
+  std::string out;
+  for (const Scenario& scenario : scenarios)
+    for (const Case& one : scenario.cases)
+      out += one.name.empty() ? scenario.file + "\n"
+                              : fmt::format("{} --case \"{}\"\n", scenario.file, one.name);
+  print_out(out);
+  return scenarios.size() == count ? 0 : 2;
+}
+
 int list_scenarios(const CommandArguments& words) {
   if (words.size() != 2)
     throw_bad_input("list scenarios: expected one file or folder, found {}", words.size() - 1);
-  const std::vector<ScenarioPath> paths = find_scenarios(words[1]);
-  const std::vector<Scenario> scenarios = load_all(paths, {});
-  if (scenarios.empty()) return 2;
+  std::vector<LoadedFile> files = load_all(find_all_scenarios({words[1]}).paths, {});
+  const size_t count = files.size();
+  const std::vector<Scenario> scenarios = print_refused(std::move(files));
   std::string out;
   for (const Scenario& scenario : scenarios) {
     out += fmt::format("{}   {} case{}\n", scenario.file, scenario.cases.size(),
@@ -66,7 +82,7 @@ int list_scenarios(const CommandArguments& words) {
     if (!scenario.about.empty()) out += "  " + scenario.about + "\n";
   }
   print_out(out);
-  return 0;
+  return scenarios.size() == count ? 0 : 2;
 }
 
 }  // namespace
@@ -74,6 +90,7 @@ int list_scenarios(const CommandArguments& words) {
 int list_command(const CommandArguments& words, const Registries& registries) {
   const std::string what = words.empty() ? "" : words[0];
   if (what == "scenarios") return list_scenarios(words);
+  if (what == "cases") return list_cases(words);
   if (words.size() > 1)
     throw_bad_input("list {}: expected no other argument, found \"{}\"", what, words[1]);
   if (what == "ops") {
@@ -84,18 +101,20 @@ int list_command(const CommandArguments& words, const Registries& registries) {
     print_out(list_examples());
   } else {
     NearestName nearest(what);
-    for (const char* known : {"ops", "backends", "scenarios", "examples"}) nearest.offer(known);
-    throw_bad_input("list: expected ops, backends, scenarios FOLDER or examples, found {}{}",
-                    what.empty() ? "nothing" : "\"" + what + "\"", nearest.hint());
+    for (const char* known : {"ops", "backends", "scenarios", "cases", "examples"})
+      nearest.offer(known);
+    throw_bad_input(
+        "list: expected ops, backends, scenarios FOLDER, cases FILE or examples, found {}{}",
+        what.empty() ? "nothing" : "\"" + what + "\"", nearest.hint());
   }
   return 0;
 }
 
 std::string list_help() {
-  return R"text(shardproof list ops | backends | scenarios FOLDER | examples
+  return R"text(shardproof list ops | backends | scenarios FOLDER | cases FILE ... | examples
 
 Prints one line for each op, backend or example. For the scenario files of a folder prints file, number
-of cases and the sentence of "about".
+of cases and the sentence of "about". For the cases of files prints file and --case option.
 )text";
 }
 

@@ -1,158 +1,38 @@
 // shardproof run: runs scenarios and reports the results. Steps: read the options, load all files,
-// lower each program once to find bad input before anything runs, start worker processes, run all
-// cases, write record and reports.
+// lower each program once to find the files that cannot run, start worker processes, run all cases
+// of the others, write record and reports.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
-#include <limits>
 #include <set>
-#include <sstream>
 
-#include "shardproof/backends/api/library_choice.h"
 #include "shardproof/cli/commands/command.h"
+#include "shardproof/cli/commands/watch_files.h"
 #include "shardproof/cli/commands/write_reports.h"
 #include "shardproof/cli/options/loading_options.h"
 #include "shardproof/cli/options/machine_facts.h"
 #include "shardproof/cli/options/parse_options.h"
+#include "shardproof/cli/options/run_options.h"
 #include "shardproof/cli/processes/process_options.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/localtensor/collective/reduction_schedule.h"
 #include "shardproof/scenarios/record/record_directory.h"
+#include "shardproof/scenarios/record/write_file.h"
 #include "shardproof/scenarios/report/comparison_report.h"
 #include "shardproof/scenarios/report/report.h"
+#include "shardproof/scenarios/report/report_html.h"
+#include "shardproof/scenarios/run/accept.h"
 
 namespace shardproof {
 namespace {
 
 namespace po = boost::program_options;
 
-po::options_description run_options() {
-  po::options_description options;
-  options.add(loading_options());
-  options.add(pool_options());
-  options.add_options()                                              //
-      ("path", po::value<CommandArguments>())                        //
-      ("case", po::value<std::string>())                             //
-      ("seed", po::value<std::string>()->default_value("0"))         //
-      ("schedule", po::value<std::string>()->default_value("fifo"))  //
-      ("order", po::value<std::string>()->default_value("rank"))     //
-      ("backend", po::value<std::string>()->default_value("local"))  //
-      ("device", po::value<std::string>()->default_value("host"))    //
-      ("matmul-precision", po::value<std::string>())                 //
-      ("jobs", po::value<int>())                                     //
-      ("record", po::value<std::string>())                           //
-      ("compare", po::value<std::string>())                          //
-      ("warmup", po::value<int>())                                   //
-      ("iters", po::value<int>())                                    //
-      ("json", po::value<std::string>())                             //
-      ("junit", po::value<std::string>());
-  return options;
-}
-
-// Reads digits only: a parser that accepts a sign would read -1 as the largest number.
-uint64_t read_seed(const std::string& text) {
-  uint64_t seed = 0;
-  const char* const end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, seed);
-  if (read.ec != std::errc() || read.ptr != end)
-    throw_bad_input("--seed: expected a whole number from 0 to {}, found \"{}\"",
-                    std::numeric_limits<uint64_t>::max(), text);
-  return seed;
-}
-
-ScheduleKind read_schedule(const std::string& text) {
-  if (text == "fifo") return ScheduleKind::fifo;
-  if (text == "seeded") return ScheduleKind::seeded;
-  if (text == "adversarial") return ScheduleKind::adversarial;
-  throw_bad_input("--schedule: expected fifo, seeded or adversarial, found \"{}\"", text);
-}
-
-ReductionSchedule read_order(const std::string& text) {
-  try {
-    return parse_reduction_schedule(text);
-  } catch (const Error& error) {
-    throw_bad_input("--order: {}", error.message());
-  }
-}
-
-CompareScope read_compared(const std::string& text) {
-  if (text == "lines") return CompareScope::lines;
-  if (text == "outputs") return CompareScope::outputs;
-  throw_bad_input("--compare: expected lines or outputs, found \"{}\"", text);
-}
-
-int read_repetitions(const po::variables_map& given, const char* option, int least) {
-  constexpr int kMaxRepetitions = 1000000;
-  const int count = given[option].as<int>();
-  if (count < least || count > kMaxRepetitions)
-    throw_bad_input("--{}: expected {} to {}, found {}", option, least, kMaxRepetitions, count);
-  return count;
-}
-
-// Sets which values and times are kept: for a record, and for the table of a single file.
-void read_watching(const po::variables_map& given, size_t files, RunOptions& options) {
-  const bool asked = given.count("iters") + given.count("warmup") > 0;
-  options.sees =
-      given.count("record") > 0 || (files == 1 && (asked || options.backends.size() > 1));
-  if (given.count("compare")) options.compared = read_compared(given["compare"].as<std::string>());
-  if (options.sees || asked) options.timing.iterations = 1;
-  if (given.count("warmup")) options.timing.warmup = read_repetitions(given, "warmup", 0);
-  if (given.count("iters")) options.timing.iterations = read_repetitions(given, "iters", 1);
-}
-
-// Refuses --device cuda before any case runs if there is no GPU or a backend cannot use it.
-std::string read_device(const std::string& text, const std::vector<std::string>& backends,
-                        const Registries& registries) {
-  if (text == "host") return text;
-  if (text != "cuda") throw_bad_input("--device: expected host or cuda, found \"{}\"", text);
-  for (const auto& backend : registries.backends)
-    if (std::find(backends.begin(), backends.end(), backend->name()) != backends.end())
-      if (const auto reason = backend->refuses_device())
-        throw_bad_input("--device cuda with the backend {}: {}", backend->name(), *reason);
-  if (const auto reason = why_no_device(registries.cuda))
-    throw Error(ErrorKind::unsupported, fmt::format("--device cuda: {}", *reason));
-  return text;
-}
-
-// Refuses --matmul-precision if no GPU computes products.
-MatmulPrecision read_matmul(const po::variables_map& given, const RunOptions& options,
-                            const Registries& registries) {
-  const MatmulPrecision precision = matmul_precision(given);
-  bool on_gpus = options.device == "cuda";
-  for (const auto& backend : registries.backends)
-    if (std::find(options.backends.begin(), options.backends.end(), backend->name()) !=
-        options.backends.end())
-      on_gpus = on_gpus || backend->with_libraries({}) != nullptr;
-  if (given.count("matmul-precision") && !on_gpus)
-    throw_bad_input("--matmul-precision needs a GPU; add --device cuda or --backend nccl");
-  return precision;
-}
-
-RunOptions read_run_options(const po::variables_map& given, const Registries& registries,
-                            Availability viability) {
-  RunOptions options;
-  options.seed = read_seed(given["seed"].as<std::string>());
-  options.schedule = read_schedule(given["schedule"].as<std::string>());
-  options.order = read_order(given["order"].as<std::string>());
-  options.backends = read_backends(given["backend"].as<std::string>(), registries, viability);
-  options.device = read_device(given["device"].as<std::string>(), options.backends, registries);
-  options.matmul = read_matmul(given, options, registries);
-  if (given.count("jobs")) {
-    options.jobs = given["jobs"].as<int>();
-    if (options.jobs < 1) throw_bad_input("--jobs: expected at least 1, found {}", options.jobs);
-  }
-  if (given.count("case")) options.only_case = given["case"].as<std::string>();
-  if (given.count("set")) options.set = given["set"].as<CommandArguments>();
-  return options;
-}
-
 // A progress line on a terminal, which each update overwrites.
 class ProgressLine {
  public:
   void show(const Progress& progress) {
-    if (!stdout_is_terminal()) return;
+    if (!stdout_redraws()) return;
     const std::string line =
         fmt::format("{} of {} cases, {} failing, {} to go", progress.done, progress.total,
                     progress.failing, progress.total - progress.done);
@@ -168,14 +48,7 @@ class ProgressLine {
   bool shown_ = false;
 };
 
-void write_reports(const po::variables_map& given, const RunResult& result,
-                   const RunOptions& options) {
-  const ReportHead head{SHARDPROOF_VERSION, options};
-  write_report(given, "json", [&] { return json_report(result, head); });
-  write_report(given, "junit", [&] { return junit_report(result, head); });
-}
-
-// True if every case was refused. Then no report is written.
+// True if every case was refused. Then standard output has no report for people.
 bool all_refused(const RunResult& result) {
   for (const ScenarioResult& scenario : result.scenarios)
     for (const CaseResult& one : scenario.cases)
@@ -184,18 +57,26 @@ bool all_refused(const RunResult& result) {
 }
 
 void print_refusals(const RunResult& result) {
-  constexpr int kShown = 5;
-  int count = 0;
+  constexpr size_t kShownCases = 10;
   std::set<std::string> printed;  // several backends may refuse the same
-  for (const ScenarioResult& scenario : result.scenarios)
+  int64_t more = 0;
+  for (const ScenarioResult& scenario : result.scenarios) {
+    printed.clear();
     for (const CaseResult& one : scenario.cases) {
+      if (one.status != CaseStatus::refused) continue;
       const std::string which = one.name.empty() ? "" : fmt::format(" (case {})", one.name);
       const Error error(one.error->kind(), one.error->message() + which, one.error->where());
-      if (!printed.insert(error.what()).second || ++count > kShown) continue;
+      if (printed.contains(error.what())) continue;
+      if (printed.size() >= kShownCases) {
+        ++more;
+        continue;
+      }
+      printed.insert(error.what());
       print_error(error);
+      for (const Error& other : one.more_errors) print_error(other);
     }
-  if (count > kShown)
-    std::fputs(fmt::format("and {} more cases\n", count - kShown).c_str(), stderr);
+  }
+  if (more > 0) std::fputs(fmt::format("and {} more cases\n", more).c_str(), stderr);
 }
 
 int64_t most_ranks(const std::vector<Scenario>& scenarios) {
@@ -279,50 +160,145 @@ class RunArtifacts {
   std::optional<RecordFolder> folder_;
 };
 
-RunResult run_all(const std::vector<Scenario>& scenarios, const std::vector<ScenarioPath>& paths,
-                  const RunOptions& options, const Registries& registries, RunArtifacts& artifacts,
-                  bool prints) {
+// The scenario files of a run. A file that cannot run has errors and no cases; the others run.
+struct RunInput {
+  FoundScenarios found;
+  std::vector<LoadedFile> files;    // in the order of found.paths
+  std::vector<Scenario> scenarios;  // of the files without errors
+  std::vector<std::string> groups;  // one for each of `scenarios`
+};
+
+// Loads all files and lowers their programs. All processes of a run find the same errors.
+RunInput load_input(const po::variables_map& given, const Registries& registries) {
+  RunInput input;
+  input.found = find_all_scenarios(given["path"].as<CommandArguments>());
+  input.files = load_all(input.found.paths, read_loading_options(given));
+  for (size_t i = 0; i < input.files.size(); ++i) {
+    LoadedFile& file = input.files[i];
+    if (file.errors.empty()) file.errors = program_errors(file.scenario, registries);
+    if (!file.errors.empty()) continue;
+    input.scenarios.push_back(std::move(file.scenario));
+    input.groups.push_back(input.found.paths[i].group);
+  }
+  return input;
+}
+
+// Writes the measured counts of clean cases into their files.
+void accept_results(const RunInput& input, RunResult& result) {
+  for (size_t i = 0; i < input.scenarios.size(); ++i) {
+    const Scenario& scenario = input.scenarios[i];
+    ScenarioResult& found = result.scenarios[i];
+    const Accepted accepted = accept_counts(scenario, found.cases);
+    if (!accepted.written.empty()) {
+      write_whole_file(scenario.path, accepted.text);
+      for (CaseResult& one : found.cases)
+        if (one.expected == Verdict::clean && one.leading() == nullptr) drop_missed_counts(one);
+      result.notes.push_back(
+          fmt::format("accepted {}: {}", scenario.file, fmt::join(accepted.written, ", ")));
+    }
+    for (const std::string& reason : accepted.refused)
+      result.notes.push_back(fmt::format("not accepted {}: {}", scenario.file, reason));
+  }
+}
+
+void check_accept(const po::variables_map& given, const RunInput& input,
+                  const RunOptions& options) {
+  if (!given["accept"].as<bool>()) return;
+  if (given.count("case") + given.count("filter") > 0 || options.fail_fast)
+    throw_bad_input("--accept runs whole files; leave out --case, --filter and --fail-fast");
+  if (options.backends.size() > 1) throw_bad_input("--accept: expected one backend");
+  for (const ScenarioPath& path : input.found.paths)
+    if (path.text) throw_bad_input("--accept: standard input cannot be written");
+}
+
+// Adds the files that did not run at their places.
+void add_refused_files(const RunInput& input, const RunOptions& options, RunResult& result) {
+  std::vector<ScenarioResult> ran = std::move(result.scenarios);
+  result.scenarios.clear();
+  size_t next = 0;
+  for (size_t i = 0; i < input.files.size(); ++i) {
+    const ScenarioPath& path = input.found.paths[i];
+    if (input.files[i].errors.empty()) {
+      if (next < ran.size()) result.scenarios.push_back(std::move(ran[next++]));
+      continue;
+    }
+    if (path.file.find(options.filter) != std::string::npos)
+      result.scenarios.push_back(
+          refused_file(path.file, path.path, path.group, input.files[i].errors, options));
+  }
+}
+
+RunResult run_all(const RunInput& input, const RunOptions& options, const Registries& registries,
+                  RunArtifacts& artifacts, bool prints, bool accepts) {
+  RunResult result;
   ProgressLine line;
-  std::vector<std::string> groups;
-  for (const ScenarioPath& path : paths) groups.push_back(path.group);
   RunObserver watch;
   if (prints) watch.progress = [&](const Progress& progress) { line.show(progress); };
   if (options.sees)
-    watch.done = [&](CaseResult& result) { artifacts.add(result, scenarios.size()); };
-  RunResult result = run_scenarios(scenarios, groups, options, registries, watch);
+    watch.done = [&](CaseResult& one) { artifacts.add(one, input.scenarios.size()); };
+  const bool stopped = options.fail_fast && input.scenarios.size() < input.files.size();
+  if (!input.scenarios.empty() && !stopped)
+    result = run_scenarios(input.scenarios, input.groups, options, registries, watch);
   line.clear();
+  if (accepts) accept_results(input, result);
+  add_refused_files(input, options, result);
+  for (const SkippedFile& skipped : input.found.skipped)
+    if (!skipped.own) result.skipped.push_back(skipped.file);
   return result;
-}
-
-std::vector<ScenarioPath> find_all_scenarios(const po::variables_map& given) {
-  std::vector<ScenarioPath> paths;
-  for (const std::string& path : given["path"].as<CommandArguments>())
-    for (ScenarioPath& found : find_scenarios(path)) paths.push_back(std::move(found));
-  return paths;
 }
 
 // Adds the hash of each file, because paths may differ between machines.
 void add_files(std::map<std::string, std::string>& terms, const std::vector<ScenarioPath>& paths) {
   for (const ScenarioPath& path : paths) {
+    if (path.error) continue;
     const std::string text = path.text ? *path.text : read_file(path.path, path.file);
     const std::string name = path.path.substr(path.path.rfind('/') + 1);
     terms[name] += fmt::format("{:016x}", std::hash<std::string>()(text));
   }
 }
 
-// True if a program of several files is bad input, which is printed or thrown. Then nothing runs.
-bool any_refused(const std::vector<Scenario>& scenarios, const Registries& registries,
-                 ErrorHandling refusal) {
-  if (scenarios.size() < 2) return false;
-  bool any = false;
-  for (const Scenario& scenario : scenarios) {
-    const std::optional<Error> error = refusal_of(scenario, registries);
-    if (!error) continue;
-    if (refusal == ErrorHandling::thrown) throw Error(*error);
-    print_error(*error);
-    any = true;
+// Throws the first error of the files.
+[[noreturn]] void throw_first_error(const std::vector<LoadedFile>& files) {
+  throw Error(files.front().errors.front());
+}
+
+void write_reports(const po::variables_map& given, const RunInput& input, const RunResult& result,
+                   const RunOptions& options, const Registries& registries) {
+  const ReportHead head{SHARDPROOF_VERSION, options, given["junit-times"].as<bool>()};
+  write_report(given, "json", [&] { return json_report(result, head); });
+  write_report(given, "junit", [&] { return junit_report(result, head); });
+  write_report(given, "html",
+               [&] { return html_report(result, head, input.scenarios, registries); });
+  write_report(given, "sarif", [&] { return sarif_report(result, head); });
+}
+
+TextStyle report_style(const po::variables_map& given, const RunInput& input,
+                       std::chrono::steady_clock::time_point began) {
+  TextStyle style;
+  style.color = stdout_has_colors();
+  style.table = input.files.size() > 1;
+  style.quiet = given["quiet"].as<bool>();
+  style.here = true;
+  style.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  return style;
+}
+
+// Prints and writes the results of a run. Returns the exit code.
+int report_run(const po::variables_map& given, const RunInput& input, const RunResult& result,
+               const RunOptions& options, const Registries& registries,
+               const RunArtifacts& artifacts, std::chrono::steady_clock::time_point began) {
+  const bool prints = prints_for_terminal(given);
+  if (all_refused(result) || !prints) {
+    print_refusals(result);
+  } else {
+    const TextStyle style = report_style(given, input, began);
+    const std::string tables =
+        style.quiet ? "" : artifacts.text(result, options.backends.size(), style);
+    print_out(tables + text_report(result, style));
   }
-  return any;
+  if (given.count("annotate") > 0) print_out(github_annotations(result));
+  write_reports(given, input, result, options, registries);
+  return result.exit_code();
 }
 
 int run_as_worker(const CommandArguments& words, const po::variables_map& given,
@@ -330,42 +306,33 @@ int run_as_worker(const CommandArguments& words, const po::variables_map& given,
   const auto began = std::chrono::steady_clock::now();
   use_libraries(registries, given);
   RunOptions options = read_run_options(given, registries, role.viability());
-  const std::vector<ScenarioPath> paths = find_all_scenarios(given);
-  const ErrorHandling refusal = role.works() ? ErrorHandling::thrown : ErrorHandling::told;
-  const std::vector<Scenario> scenarios = load_all(paths, read_loading_options(given), refusal);
-  if (scenarios.empty() || any_refused(scenarios, registries, refusal)) return 2;
-  read_watching(given, scenarios.size(), options);
-  WorkerPoolRequest request{"run", words, given, role, most_ranks(scenarios), options.order};
-  for (const ScenarioPath& path : paths)
-    if (path.text) request.input = path.text;
-  request.terms = agreed_options(given);
-  add_files(request.terms, paths);
-  if (attach_processes(registries, options, request) == PoolRole::follows) {
-    run_scenarios_as_worker(scenarios, options, registries);
-    return 0;
+  check_reports(given);
+  const RunInput input = load_input(given, registries);
+  if (input.scenarios.empty() && role.works()) throw_first_error(input.files);
+  read_watching(given, input.files.size(), options);
+  check_accept(given, input, options);
+  if (!input.scenarios.empty()) {
+    WorkerPoolRequest request{"run",        words, given, role, most_ranks(input.scenarios),
+                              options.order};
+    for (const ScenarioPath& path : input.found.paths)
+      if (path.text) request.input = path.text;
+    request.terms = agreed_options(given);
+    add_files(request.terms, input.found.paths);
+    if (attach_processes(registries, options, request) == PoolRole::follows) {
+      run_scenarios_as_worker(input.scenarios, options, registries);
+      return 0;
+    }
   }
-  if (options.processes == 0 && given.count("iters") + given.count("warmup") > 0)
+  if (options.processes == 0 && !input.scenarios.empty() &&
+      given.count("iters") + given.count("warmup") > 0)
     throw_bad_input("--iters and --warmup need real processes, such as --backend mpi; {} has none",
                     fmt::join(options.backends, ","));
 
   RunArtifacts artifacts(given, options);
-  check_reports(given);
-  const RunResult result =
-      run_all(scenarios, paths, options, registries, artifacts, prints_for_terminal(given));
-  if (all_refused(result)) {
-    print_refusals(result);
-    return 2;
-  }
-  artifacts.finish();
-  TextStyle style;
-  style.color = stdout_is_terminal();
-  style.table = paths.size() > 1;
-  style.here = true;
-  style.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  if (prints_for_terminal(given))
-    print_out(artifacts.text(result, options.backends.size(), style) + text_report(result, style));
-  write_reports(given, result, options);
-  return result.exit_code();
+  const RunResult result = run_all(input, options, registries, artifacts,
+                                   prints_for_terminal(given), given["accept"].as<bool>());
+  if (!input.scenarios.empty()) artifacts.finish();
+  return report_run(given, input, result, options, registries, artifacts, began);
 }
 
 }  // namespace
@@ -373,18 +340,30 @@ int run_as_worker(const CommandArguments& words, const po::variables_map& given,
 int run_command(const CommandArguments& words, const Registries& registries) {
   const po::variables_map given = parse_words(words, run_options(), "path");
   if (!given.count("path")) throw_bad_input("run: expected scenario files or folders, found none");
-  return run_in_role(
-      given, given["backend"].as<std::string>(), registries,
-      [&](const ProcessRole& role) { return run_as_worker(words, given, registries, role); });
+  const auto run = [&] {
+    return run_in_role(
+        given, given["backend"].as<std::string>(), registries,
+        [&](const ProcessRole& role) { return run_as_worker(words, given, registries, role); });
+  };
+  if (!given["watch"].as<bool>()) return run();
+  if (given["backend"].as<std::string>() != "local")
+    throw_bad_input("--watch runs on the local backend only");
+  watch_files(given["path"].as<CommandArguments>(), [&] { run_and_report_errors(run); });
 }
 
 std::string run_help() {
   return R"text(shardproof run FILE|FOLDER ... [options]
 
-Runs scenarios and compares the results with what they expect. FOLDER stands for every *.json file below
-it, "-" for a scenario on standard input.
+Runs scenarios and compares the results with what they expect. FOLDER stands for every scenario (*.json)
+below it, "-" for a scenario on standard input.
 
-  --case NAME        run only this case of a sweep: --case "mesh=tp=3 tokens=7"
+  --case NAME        run only this case of a sweep: --case "mesh=tp=3 tokens=7"; --case "tokens=7" runs
+                     all with this setting
+  --filter TEXT      run only files and cases whose title, such as mlp.json [tokens=7], has this text
+  --fail-fast        stop after the first case that is not as expected
+  --quiet            print only what is not as expected
+  --watch            run again whenever one of the files changes
+  --accept           write the measured calls and bytes into "expect" of each clean file
   --set NAME=VALUE   override a let; may be repeated
   --seed N           seed of tensor values and schedules (default 0)
   --schedule KIND    order in which ranks proceed: fifo (default), seeded or adversarial
@@ -419,12 +398,16 @@ it, "-" for a scenario on standard input.
                      medians of N (default 0 and 1 with --record or several backends)
   --json FILE        write a report as JSON; "-": to standard output, which then has nothing else
   --junit FILE       write a report as JUnit XML for CI; "-" as above
+  --junit-times      add the seconds of each case to the JUnit report
+  --html FILE        write a page with verdicts, pictures and lines; one file, no network
+  --sarif FILE       write what is not as expected as SARIF 2.1.0, for code scanning
+  --annotate github  print what is not as expected as annotations of a GitHub workflow
   --max-ranks N      refuse more ranks (default 1048576)
   --max-bytes SIZE   refuse more memory for tensors, such as 8GB (default: half of the machine's)
 
 Exit code, the greatest of all cases: 0 as expected; 1 an unexpected finding or an expectation that is not
-met; 2 bad input or a refused operation; 3 a bug of shardproof. If one of several files is bad input as a
-whole, nothing runs, no report is written, and the exit code is 2.
+met; 2 bad input or a refused operation; 3 a bug of shardproof. If a file is bad input, the others still
+run and all reports are written.
 )text";
 }
 

@@ -123,11 +123,10 @@ std::string job_text(const Job& job, const Registries& registries) {
 const Case& choose_case(const Scenario& scenario, const po::variables_map& given) {
   if (!given.count("case")) return scenario.cases.front();
   const std::string wanted = given["case"].as<std::string>();
+  const std::vector<size_t> chosen = choose_cases(scenario.cases, wanted);
+  if (!chosen.empty()) return scenario.cases[chosen.front()];
   NearestName nearest(wanted);
-  for (const Case& one : scenario.cases) {
-    if (one.name == wanted) return one;
-    nearest.offer(one.name);
-  }
+  for (const Case& one : scenario.cases) nearest.offer(one.name);
   std::string hint = nearest.hint();
   if (hint.empty() && !scenario.cases[0].name.empty())
     hint = fmt::format("; the first is \"{}\"", scenario.cases[0].name);
@@ -144,12 +143,12 @@ int show_command(const CommandArguments& words, const Registries& registries) {
   if (paths.size() != 1)
     throw_bad_input("show: expected one scenario file, found {}", paths.size());
   const std::vector<Scenario> scenarios =
-      load_all(find_scenarios(paths[0]), read_loading_options(given));
+      print_refused(load_all(find_scenarios(paths[0]).paths, read_loading_options(given)));
   if (scenarios.empty()) return 2;
   if (scenarios.size() > 1) throw_bad_input("show: expected one scenario file, found a folder");
   const Scenario& scenario = scenarios.front();
   const Case& one = choose_case(scenario, given);
-  if (one.refused) throw one.refused->inside({scenario.file, "", 0, 0});
+  if (one.refused) throw placed_in(scenario, one, *one.refused);
   std::string out = scenario.about.empty() ? "" : scenario.about + "\n\n";
   if (scenario.cases.size() > 1)
     out += fmt::format("case \"{}\", one of {}; --case chooses another\n\n", one.name,
@@ -162,7 +161,7 @@ int show_command(const CommandArguments& words, const Registries& registries) {
       out += job_text(filled(*current, 0), registries);
     }
   } catch (const Error& error) {
-    throw placed_in(*current, error).inside({scenario.file, "", 0, 0});
+    throw placed_in(scenario, one, placed_in(*current, error));
   }
   print_out(out);
   return 0;

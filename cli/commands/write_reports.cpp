@@ -1,7 +1,8 @@
 // Implements write_reports.h.
 #include "shardproof/cli/commands/write_reports.h"
 
-#include <utility>
+#include <filesystem>
+#include <map>
 
 #include "shardproof/cli/base/console.h"
 #include "shardproof/localtensor/base/error.h"
@@ -12,7 +13,7 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr const char* kReports[] = {"json", "junit"};
+constexpr const char* kReports[] = {"json", "junit", "sarif", "html"};
 constexpr std::string_view kStandardOutput = "-";
 
 bool is_given(const po::variables_map& given, const char* option) { return given.count(option); }
@@ -24,14 +25,22 @@ bool goes_to_stdout(const po::variables_map& given, const char* option) {
 }  // namespace
 
 void check_reports(const po::variables_map& given) {
-  bool taken = false;
+  namespace fs = std::filesystem;
+  std::map<std::string, const char*> taken;  // by path
   for (const char* option : kReports) {
     if (!is_given(given, option)) continue;
-    if (!goes_to_stdout(given, option)) {
-      check_writable(given[option].as<std::string>());
-    } else if (std::exchange(taken, true)) {
-      throw_bad_input("--json - and --junit -: standard output holds one report");
-    }
+    const std::string path = given[option].as<std::string>();
+    const bool to_stdout = goes_to_stdout(given, option);
+    if (!to_stdout) check_writable(path);
+    std::error_code error;
+    const fs::path same =
+        to_stdout ? fs::path(path) : fs::weakly_canonical(fs::absolute(path, error), error);
+    const auto [first, added] = taken.emplace(same.string(), option);
+    if (added || fs::is_character_file(same, error)) continue;
+    if (to_stdout)
+      throw_bad_input("--{} - and --{} -: standard output holds one report", first->second, option);
+    throw_bad_input("--{} and --{} name one file, {}; write two files", first->second, option,
+                    path);
   }
 }
 

@@ -2,6 +2,8 @@
 #include "shardproof/cli/options/loading_options.h"
 
 #include <charconv>
+#include <filesystem>
+#include <set>
 
 #include "shardproof/backends/api/worker_pool.h"
 #include "shardproof/cli/base/console.h"
@@ -73,25 +75,55 @@ LoadOptions read_loading_options(const po::variables_map& given) {
   return options;
 }
 
-std::vector<Scenario> load_all(const std::vector<ScenarioPath>& paths, LoadOptions options,
-                               ErrorHandling refusal) {
-  std::vector<Scenario> scenarios;
-  size_t refused = 0;
+FoundScenarios find_all_scenarios(const CommandArguments& paths) {
+  namespace fs = std::filesystem;
+  FoundScenarios all;
+  std::set<std::string> known;
+  for (const std::string& path : paths) {
+    FoundScenarios found;
+    try {
+      found = find_scenarios(path);
+    } catch (const Error& error) {  // the others run
+      found.paths.push_back({path, error.where().file, "", std::nullopt, error});
+    }
+    for (ScenarioPath& one : found.paths) {
+      std::error_code error;
+      const fs::path same = fs::weakly_canonical(fs::absolute(one.path, error), error);
+      if (known.insert(error || one.text ? one.path : same.string()).second)
+        all.paths.push_back(std::move(one));
+    }
+    all.skipped.insert(all.skipped.end(), found.skipped.begin(), found.skipped.end());
+  }
+  return all;
+}
+
+std::vector<LoadedFile> load_all(const std::vector<ScenarioPath>& paths, LoadOptions options) {
+  std::vector<LoadedFile> files;
   for (const ScenarioPath& path : paths) {
     const size_t slash = path.path.rfind('/');
     // A file of this name is a copy of standard input, made for worker processes.
     const bool input = path.path.substr(slash == std::string::npos ? 0 : slash + 1) == kInputPath;
     options.folder = slash == std::string::npos || input ? "" : path.path.substr(0, slash);
+    LoadedFile& file = files.emplace_back();
     try {
-      scenarios.push_back(path.text ? load_text(*path.text, path.file, options)
-                                    : load_file(path.path, path.file, options));
-    } catch (const Error& error) {
-      if (refusal == ErrorHandling::thrown) throw;
-      print_error(error);
-      ++refused;
+      if (path.error) throw Error(*path.error);
+      file = read_scenario(path.text ? *path.text : read_file(path.path, path.file), path.file,
+                           options);
+    } catch (const Error& error) {  // the file cannot be read
+      file.scenario.file = path.file;
+      file.errors = {error};
     }
+    file.scenario.path = path.text ? "" : path.path;
   }
-  if (refused > 0) scenarios.clear();
+  return files;
+}
+
+std::vector<Scenario> print_refused(std::vector<LoadedFile> files) {
+  std::vector<Scenario> scenarios;
+  for (LoadedFile& file : files) {
+    for (const Error& error : file.errors) print_error(error);
+    if (file.errors.empty()) scenarios.push_back(std::move(file.scenario));
+  }
   return scenarios;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "shardproof/cli/base/console.h"
 #include "shardproof/scenarios/load/load.h"
 
 namespace shardproof {
@@ -19,14 +20,13 @@ LoadOptions read_loading_options(const boost::program_options::variables_map& gi
 // is a positive number with an optional unit (B, KB .. TB, KiB .. TiB).
 int64_t read_max_bytes(const boost::program_options::variables_map& given);
 
-// How load_all handles the Error of a file.
-enum class ErrorHandling : uint8_t {
-  told,    // prints it and goes on, so that the user sees the errors of all files at once
-  thrown,  // throws the first one
-};
+// Returns the scenarios of all files and folders of a command line; a file that is named twice
+// occurs once. A path without scenarios is listed with its error.
+FoundScenarios find_all_scenarios(const CommandArguments& paths);
 
-// Loads all files before the first one runs. Returns nothing if a file was refused.
-std::vector<Scenario> load_all(const std::vector<ScenarioPath>& paths, LoadOptions options,
-                               ErrorHandling refusal = ErrorHandling::told);
+// Loads all files. The results are in the order of `paths`. Prints nothing.
+std::vector<LoadedFile> load_all(const std::vector<ScenarioPath>& paths, LoadOptions options);
+// Prints the errors of the files that have some. Returns the others.
+std::vector<Scenario> print_refused(std::vector<LoadedFile> files);
 
 }  // namespace shardproof

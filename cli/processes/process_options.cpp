@@ -151,6 +151,7 @@ std::string text_of(const boost::any& value) {
     return fmt::format("{}", fmt::join(*words, " "));
   if (const auto* number = boost::any_cast<int>(&value)) return std::to_string(*number);
   if (const auto* number = boost::any_cast<int64_t>(&value)) return std::to_string(*number);
+  if (const auto* flag = boost::any_cast<bool>(&value)) return *flag ? "yes" : "no";
   SP_UNREACHABLE("an option has an unknown type");
 }
 
@@ -210,9 +211,10 @@ WorkerPoolOptions read_pool_options(const WorkerPoolRequest& request) {
 }  // namespace
 
 std::map<std::string, std::string> agreed_options(const po::variables_map& given) {
-  constexpr const char* kOwn[] = {"path",  "process",      "processes", "rendezvous",
-                                  "hosts", "nccl-library", "json",      "junit",
-                                  "jobs",  "record",       kJoinOption};
+  constexpr const char* kOwn[] = {"path",     "process",   "processes",    "rendezvous",  "hosts",
+                                  "json",     "junit",     "sarif",        "html",        "jobs",
+                                  "annotate", "fail-fast", "quiet",        "junit-times", "watch",
+                                  "accept",   "record",    "nccl-library", kJoinOption};
   std::map<std::string, std::string> terms;
   for (const auto& [name, value] : given)
     if (std::find(std::begin(kOwn), std::end(kOwn), name) == std::end(kOwn))

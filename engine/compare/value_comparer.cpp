@@ -68,8 +68,7 @@ void ValueComparer::finish() {
 std::string ValueComparer::gradient_name(ValueId global) const {
   const EvaluationPlan& plan = reference_.plan();
   if (global == kNoValue || plan.maker(global) < 0) return "";
-  const GlobalInstr& instr =
-      plan.program().instrs[static_cast<size_t>(plan.maker(global))];
+  const GlobalInstr& instr = plan.program().instrs[static_cast<size_t>(plan.maker(global))];
   if (instr.like == kNoValue || instr.dual) return "";
   const GlobalValue& of = plan.info(instr.like);
   if (of.name.empty()) return "";
@@ -83,7 +82,8 @@ void ValueComparer::judge_one(ValueId id) {
   const bool has_line = info.origin.line > 0 && line < lines_.size();
   const ComparedValue value{
       info.global, fmt::format("{}", info.global), *info.spec, parts_.at(id),
-      ValueLabel{info.bound.empty() ? gradient_name(info.global) : info.bound, info.origin.line, has_line ? lines_[line] : "", info.origin.instance}};
+      ValueLabel{info.bound.empty() ? gradient_name(info.global) : info.bound, info.origin.line,
+                 has_line ? lines_[line] : "", info.origin.instance}};
   judge_.judge(value, reference_);
   judge_.was_held(reference_.hold(info.global, judge_.held(value, reference_)));
   parts_.erase(id);

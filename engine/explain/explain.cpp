@@ -247,10 +247,12 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
   finding.ratio = constant_ratio(difference);
   const std::string shown = shown_name(wrong);
   const Shown numbers = shown_numbers(difference, own);
-  finding.headline = fmt::format(
-      "{} on {}: expected {}, got {}", index_text(shown, numbers.difference.first, expected.shape),
-      owners_text(numbers.difference.first_owners, wrong.spec),
-      element_text_of(numbers.difference.expected), got_text(numbers.difference));
+  finding.element = index_text(shown, numbers.difference.first, expected.shape);
+  finding.expected = element_text_of(numbers.difference.expected);
+  finding.got = got_text(numbers.difference);
+  finding.headline = fmt::format("{} on {}: expected {}, got {}", finding.element,
+                                 owners_text(numbers.difference.first_owners, wrong.spec),
+                                 finding.expected, finding.got);
   finding.details.push_back(
       fmt::format("first wrong line   {}   {}", wrong.label.line, wrong.label.text));
   const DType dtype = own != nullptr ? own->truth.dtype : expected.dtype;

@@ -182,6 +182,18 @@ AttrValue attribute_of(const Param& param, const Number& number) {
   throw_bad_input("argument {} does not take a number", param.name);
 }
 
+std::string torch_placement_hint(const Expr& argument) {
+  if (argument.kind == ExprKind::list && !argument.args.empty())
+    return torch_placement_hint(argument.args.front());
+  if (argument.kind != ExprKind::call) return "";
+  const std::string dim = argument.args.empty() ? "0" : to_string(argument.args.front());
+  if (argument.symbol == "Shard")
+    return fmt::format("; write AXIS:S({}), such as tp:S({})", dim, dim);
+  if (argument.symbol == "Replicate") return "; write AXIS:R, such as tp:R, or R for all axes";
+  if (argument.symbol == "Partial") return "; write AXIS:P(sum), such as tp:P(sum)";
+  return "";
+}
+
 const std::vector<std::string>& special_verbs() {
   static const std::vector<std::string> verbs = {
       "redistribute", "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_to_all_v",

@@ -39,6 +39,9 @@ std::vector<BoundArgument> bind_arguments(const OpRecord& op, const Expr& call,
 // do not match.
 AttrValue attribute_of(const Param& param, const Number& number);
 
+// Returns "; write dp:S(0)" for an argument such as Shard(0) or [Replicate()], else "".
+std::string torch_placement_hint(const Expr& argument);
+
 // Returns the verbs of the language that are no ops, for "did you mean".
 const std::vector<std::string>& special_verbs();
 

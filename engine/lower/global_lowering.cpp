@@ -204,7 +204,10 @@ class GlobalLowering : public Lowering {
   }
 
   void record_move(TapeKind kind, ValueId from, ValueId to) {
-    if (tape_) tape_->record(tape_entry(kind), {from}, {to});
+    if (!tape_) return;
+    TapeEntry entry = tape_entry(kind);
+    entry.local = false;  // both make global values, inside `as` too
+    tape_->record(std::move(entry), {from}, {to});
   }
 
   // Emits a redistribution or a claim with the placements (or their dual) of another value.
@@ -235,7 +238,9 @@ class GlobalLowering : public Lowering {
       } else if (call.keys[i] == "like") {
         instr.like = lower_value(arg);
       } else if (!call.keys[i].empty()) {
-        fail(arg.place, fmt::format("redistribute has no argument {}", call.keys[i]));
+        fail(arg.place, fmt::format("redistribute has no argument {}; write placements as in "
+                                    "redistribute(x, tp:S(0) dp:R)",
+                                    call.keys[i]));
       } else if (arg.kind == ExprKind::placements) {
         if (!arg.on.empty())
           fail(
@@ -246,8 +251,8 @@ class GlobalLowering : public Lowering {
       } else if (instr.inputs.empty()) {
         instr.inputs.push_back(lower_value(arg));
       } else {
-        fail(arg.place,
-             fmt::format("expected placements such as tp:S(0), found {}", to_string(arg)));
+        fail(arg.place, fmt::format("expected placements such as tp:S(0), found {}{}",
+                                    to_string(arg), torch_placement_hint(arg)));
       }
     }
     if (instr.inputs.empty()) fail(call.place, "redistribute needs a tensor");

@@ -193,16 +193,16 @@ std::set<ValueId> Lowering::read_recomputed(const std::vector<const Expr*>& writ
   for (const Expr* expr : written) {
     const ValueId value = is_number(*expr) ? kNoValue : lower_value(*expr);
     if (value == kNoValue || expr->kind != ExprKind::name || maker_of(value) == nullptr)
-      fail(expr->place, fmt::format("recompute= takes names that ops have computed; {} is {}",
-                                    to_string(*expr),
-                                    expr->kind == ExprKind::name ? "kept anyway" : "no name"));
+      fail(expr->place,
+           fmt::format("recompute= takes names that ops have computed; {} is {}", to_string(*expr),
+                       expr->kind == ExprKind::name ? "kept anyway" : "no name"));
     open.push_back(value);
   }
   while (!open.empty()) {
     const ValueId value = open.back();
     open.pop_back();
     if (!recomputed.insert(value).second) continue;
-    mark_recomputed(value);
+    if (!name_of_value(value).empty()) mark_recomputed(value);
     const TapeEntry* maker = maker_of(value);
     for (const VersionId input : maker->inputs) {
       if (input == kNoVersion) continue;

@@ -6,6 +6,7 @@
 // 4. emit a Snapshot of x and the RankCheck that states what it is compared with.
 //
 // Ranks outside the mesh or not selected by `on` skip the check.
+#include "shardproof/engine/lower/bind_arguments.h"
 #include "shardproof/engine/lower/rank_lowerer.h"
 #include "shardproof/localtensor/base/error.h"
 
@@ -39,7 +40,8 @@ WrittenCheck RankLowerer::read_check(const Expr& call) {
   for (size_t i = 2; i < call.args.size(); ++i) {
     const Expr& arg = call.args[i];
     if (arg.kind != ExprKind::placements)
-      fail(arg.place, fmt::format("expected placements such as tp:S(0), found {}", to_string(arg)));
+      fail(arg.place, fmt::format("expected placements such as tp:S(0), found {}{}", to_string(arg),
+                                  torch_placement_hint(arg)));
     if (!arg.on.empty() && i + 1 < call.args.size())
       fail(arg.on_place, fmt::format("expected \"on {}\" behind the last placements", arg.on));
     if (i == 2) written.placed_at = arg.place;

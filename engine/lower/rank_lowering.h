@@ -36,7 +36,7 @@ struct RankCheck {
 struct RankProgram {
   SpmdProgram program;
   std::vector<RankCheck> checks;  // in the order of the listings' instructions
-  std::set<ValueId> recomputed;  // freed after their last use, although names have them
+  std::set<ValueId> recomputed;   // freed after their last use, although names have them
   std::map<std::string, std::vector<NamedPart>> names;  // tensors at the end of the listings
 };
 

@@ -204,23 +204,34 @@ void Partitioner::run_redistribute(const GlobalInstr& instr) {
                       : Spec::parse(text_of(instr.placements), *mesh, value.spec->shape(),
                                     value.spec->dtype(), stays ? &*value.spec : nullptr);
   PlacedValue moved = redistribute(value, to, true);
-  if (instr.dual) moved = scale_parts(moved, instr, false);
-  const GlobalValue& named = global_->values[static_cast<size_t>(instr.outputs[0])];
-  if (moved.id == value.id && (instr.like == kNoValue || !named.name.empty())) {
-    mesh = &to.mesh();
+  if (instr.like != kNoValue && global_->values[static_cast<size_t>(instr.outputs[0])].name.empty())
+    return place_gradient(instr, moved);
+  if (moved.id == value.id) {
     // Nothing moves, but the new name is a value of its own.
     Merge merge;
     merge.output = add_value(to.dtype(), to, Category::activations);
-    merge.parts = {{mesh->ranks(), value.id}};
+    merge.parts = {{to.mesh().ranks(), value.id}};
     moved.id = merge.output;
     moved.spec = to;
-    add(std::move(merge), mesh->ranks());
+    add(std::move(merge), to.mesh().ranks());
   }
   const ValueId held = moved.id;
   place(instr.outputs[0], std::move(moved));
   // A report names a gradient that lies there already after the value, too.
   SpmdValue& made = result_.program.values[static_cast<size_t>(held)];
   if (instr.like != kNoValue && !instr.dual && made.bound.empty())
+    made.global = instr.outputs[0];
+}
+
+// A report names a gradient that lies there already after the value, too. A share of a P(avg) is
+// not the global value, so it is not compared.
+void Partitioner::place_gradient(const GlobalInstr& instr, const PlacedValue& moved) {
+  const PlacedValue part = instr.dual ? scale_parts(moved, instr, false) : moved;
+  place(instr.outputs[0], part);
+  SpmdValue& made = result_.program.values[static_cast<size_t>(part.id)];
+  if (part.id != moved.id)
+    made.global = kNoValue;
+  else if (!instr.dual && made.bound.empty())
     made.global = instr.outputs[0];
 }
 

@@ -48,6 +48,7 @@ class Partitioner {
   // Returns the declared specs of results that are states of the scenario; empty if none is.
   Targets state_specs(const GlobalInstr& instr) const;
   Spec spec_like(const GlobalInstr& instr, const PlacedValue& value) const;
+  void place_gradient(const GlobalInstr& instr, const PlacedValue& moved);
   PlacedValue scale_parts(const PlacedValue& value, const GlobalInstr& instr, bool multiplied);
   Spec claimed_spec(const GlobalInstr& instr, const PlacedValue& value);
   void place(ValueId global, PlacedValue placed);

@@ -35,6 +35,20 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return above[b.size()];
 }
 
+// Returns "mlp.json:6:42: /tensors/w1". Editors and CI jump to places of this form.
+std::string place_in_file(const Where& where) {
+  std::string out =
+      fmt::format("{}:{}:{}: {}", where.file, where.file_line, where.file_column,
+                  where.line > 0 ? fmt::format("{}/{}", where.path, where.line - 1) : where.path);
+  if (where.path.empty()) out += "/";
+  if (where.line > 0) {
+    const std::string_view last = std::string_view(where.path).substr(where.path.rfind('/') + 1);
+    const bool named = last == "program" || last == "truth";
+    out += fmt::format(", line {} of the {}", where.line, named ? last : "listing");
+  }
+  return where.column > 0 ? fmt::format("{}, column {}", out, where.column) : out;
+}
+
 std::string in_lower_case(std::string_view text) {
   std::string lower(text);
   for (char& c : lower)
@@ -51,6 +65,7 @@ std::string& repeat_command() {
 }  // namespace
 
 std::string to_string(const Where& where) {
+  if (where.file_line > 0) return place_in_file(where);
   std::string rest = where.path;
   if (where.line > 0) rest += fmt::format("{}line {}", rest.empty() ? "" : " ", where.line);
   if (where.column > 0) rest += fmt::format("{}column {}", rest.empty() ? "" : ", ", where.column);
@@ -73,11 +88,15 @@ Error Error::inside(const Where& outer) const {
     place.line = outer.line;
     if (place.column == 0) place.column = outer.column;
   }
+  if (place.file_line == 0 && place.file == outer.file) {
+    place.file_line = outer.file_line;
+    place.file_column = outer.file_column;
+  }
   return Error(kind_, message_, std::move(place));
 }
 
 void NearestName::offer(std::string_view candidate) {
-  const size_t allowed = std::max<size_t>(2, word_.size() / 3);
+  const size_t allowed = std::max<size_t>(1, (word_.size() + 1) / 3);
   const size_t distance = edit_distance(in_lower_case(word_), in_lower_case(candidate));
   // A candidate whose distance is the word's length has no letter in common with it.
   if (distance > allowed || distance >= word_.size() || distance >= distance_) return;

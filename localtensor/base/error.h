@@ -23,16 +23,19 @@ enum class ErrorKind {
 
 // The place of an error; any part may be empty or 0. `path` is a JSON pointer
 // ("/tensors/w1/shape"). `line` and `column` count from 1 in the program array named by `path`, or
-// in the JSON text if `path` is empty.
+// in the text if `path` is empty. `file_line` and `file_column` count from 1 in the text of `file`.
 struct Where {
   std::string file = {};  // the default lets designated initializers leave a member out
   std::string path = {};
   int line = 0;
   int column = 0;
+  int file_line = 0;
+  int file_column = 0;
   bool operator==(const Where&) const = default;
 };
 
-// Returns the text of a place: "mlp.json: /program line 2, column 11"; empty if no part is known.
+// Returns the text of a place: "mlp.json: /program line 2, column 11", or with a place in the file
+// "mlp.json:9:16: /program/1, line 2 of the program, column 11"; empty if no part is known.
 std::string to_string(const Where& where);
 
 class Error : public std::runtime_error {
@@ -59,7 +62,7 @@ template <typename... Args>
 }
 
 // Finds the candidate nearest to `word` by edit distance, for "did you mean". Case is ignored. A
-// candidate counts as near up to a distance of 2 or a third of the word's length, if that is more.
+// candidate counts as near up to a distance of a third of the word's length, at least 1.
 // Distance: Damerau-Levenshtein in its optimal string alignment form.
 class NearestName {
  public:

@@ -62,6 +62,12 @@ void set_field(Finding& finding, const detail::Field& field) {
     finding.fix = value;
   } else if (key == "instance") {
     finding.instance = value;
+  } else if (key == "element") {
+    finding.element = value;
+  } else if (key == "expected") {
+    finding.expected = value;
+  } else if (key == "got") {
+    finding.got = value;
   } else {
     throw_bad_input("a finding has no field \"{}\"", key);
   }
@@ -98,6 +104,9 @@ std::string to_string(const Finding& finding) {
   add_text("group", finding.group);
   if (finding.call != 0) out.add("call", finding.call);
   add_text("instance", finding.instance);
+  add_text("element", finding.element);
+  add_text("expected", finding.expected);
+  add_text("got", finding.got);
   add_text("headline", finding.headline);
   for (const std::string& detail : finding.details) out.add("detail", detail);
   add_text("fix", finding.fix);

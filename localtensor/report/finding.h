@@ -46,6 +46,9 @@ struct Finding {
   std::vector<std::string> details;  // lines below it
   std::string fix;                   // next step, or empty
   std::string instance;              // "layer 3, step 2": the pass of a loop or model
+  // For wrong values: the first wrong element "q[0, 0]", and its two values as the headline has
+  // them.
+  std::string element = {}, expected = {}, got = {};
   bool operator==(const Finding&) const = default;
 };
 

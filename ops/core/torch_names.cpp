@@ -119,8 +119,15 @@ std::string namesake_hint(std::string_view verb) {
 
 DType parse_dtype_name(std::string_view text) {
   if (const std::optional<DType> dtype = parse_dtype(text)) return *dtype;
+  if (text == "fp8" || text == "float8" || text == "f8")
+    throw_bad_input("unknown dtype \"{}\"; write f8e4m3 (float8_e4m3fn) or f8e5m2 (float8_e5m2)",
+                    text);
+  const size_t dot = text.rfind('.');
+  const std::string_view plain = dot == std::string_view::npos ? text : text.substr(dot + 1);
+  if (const std::optional<DType> dtype = parse_dtype(plain); dtype && plain != text)
+    throw_bad_input("unknown dtype \"{}\"; write \"{}\"", text, plain);
   for (const auto& [word, here] : kDTypes)
-    if (word == text)
+    if (word == plain)
       throw_bad_input("unknown dtype \"{}\"; did you mean \"{}\"?", text, name(here));
   NearestName nearest(text);
   for (int i = 0; i < kDTypeCount; ++i) nearest.offer(name(static_cast<DType>(i)));

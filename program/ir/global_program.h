@@ -67,7 +67,7 @@ struct GlobalProgram {
   std::vector<GlobalValue> values;
   std::vector<ValueId> inputs;  // tensors of the scenario, in the order of the file
   std::vector<GlobalInstr> instrs;
-  std::set<ValueId> recomputed;  // freed after their last use, although names have them
+  std::set<ValueId> recomputed;          // freed after their last use, although names have them
   std::map<std::string, ValueId> names;  // the value of each name after the last instruction
   bool operator==(const GlobalProgram&) const = default;
 };

@@ -13,6 +13,7 @@
 // Operators combine by their strength (precedence.h); comparisons do not chain.
 // An argument is placements if it begins with R, S, P, "on" or "axis:"; parse_placements reads it.
 #include <fmt/format.h>
+#include <utility>
 
 #include <algorithm>
 #include <charconv>
@@ -50,7 +51,41 @@ bool is_library(const Expr& expr) {
 }
 
 // Returns what to write in place of a word of Python behind a dot.
+// Returns the dtype that torch's word means, or "". As a method it converts a tensor: x.float().
+std::string_view dtype_for(std::string_view word) {
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {{"float", "f32"},
+                                                                      {"float32", "f32"},
+                                                                      {"double", "f64"},
+                                                                      {"float64", "f64"},
+                                                                      {"half", "f16"},
+                                                                      {"float16", "f16"},
+                                                                      {"bfloat16", "bf16"},
+                                                                      {"long", "i64"},
+                                                                      {"int64", "i64"},
+                                                                      {"int", "i32"},
+                                                                      {"int32", "i32"},
+                                                                      {"short", "i16"},
+                                                                      {"int16", "i16"},
+                                                                      {"int8", "i8"},
+                                                                      {"uint8", "u8"},
+                                                                      {"bool", "bool"},
+                                                                      {"float8_e4m3fn", "f8e4m3"},
+                                                                      {"float8_e5m2", "f8e5m2"}};
+  for (const auto& [torch, here] : kWords)
+    if (torch == word) return here;
+  return "";
+}
+
 std::string advice_without_dot(const Expr& before, std::string_view word) {
+  const std::string_view dtype = dtype_for(word);
+  if (is_library(before) && !dtype.empty())
+    return fmt::format("dtypes have no prefix: write {}", dtype);
+  if (!dtype.empty())
+    return fmt::format("tensors have no methods: write cast({}, {})", to_string(before), dtype);
+  if (word == "to" || word == "type" || word == "type_as")
+    return fmt::format("tensors have no methods: write cast({}, bf16)", to_string(before));
+  if (word == "cuda" || word == "cpu")
+    return "tensors have no methods: the ranks hold them already";
   if (is_library(before)) return fmt::format("ops have no prefix: write {}(..)", word);
   if (word == "shape" || word == "size")
     return fmt::format("tensors have no attributes: write dim({}, 0) for a size",

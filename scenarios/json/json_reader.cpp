@@ -57,7 +57,8 @@ JsonReader JsonReader::at(std::string_view key, std::string_view example) const 
   return {*found, path_ + pointer_step(key)};
 }
 
-void JsonReader::check_keys(const std::vector<std::string_view>& known) const {
+std::vector<Error> JsonReader::unknown_keys(const std::vector<std::string_view>& known) const {
+  std::vector<Error> errors;
   if (kind() != JsonKind::object) expected("an object");
   for (const std::string& key : tree_->keys) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
@@ -65,9 +66,15 @@ void JsonReader::check_keys(const std::vector<std::string_view>& known) const {
     for (const std::string_view candidate : known) nearest.offer(candidate);
     const std::string keys =
         nearest.best().empty() ? fmt::format("; known keys are {}", fmt::join(known, " ")) : "";
-    throw Error(ErrorKind::bad_input, "unknown key" + nearest.hint() + keys,
-                {"", path_ + pointer_step(key), 0, 0});
+    errors.emplace_back(ErrorKind::bad_input, "unknown key" + nearest.hint() + keys,
+                        Where{.path = path_ + pointer_step(key)});
   }
+  return errors;
+}
+
+void JsonReader::check_keys(const std::vector<std::string_view>& known) const {
+  const std::vector<Error> errors = unknown_keys(known);
+  if (!errors.empty()) throw Error(errors.front());
 }
 
 }  // namespace shardproof

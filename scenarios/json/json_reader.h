@@ -32,9 +32,10 @@ class JsonReader {
       std::string_view what = "an object") const;
   // The value of a key. If the key is missing, the message ends with `example`.
   JsonReader at(std::string_view key, std::string_view example = "") const;
-  // Throws Error(bad_input) at the first key that is not one of `known`. The message names the
-  // nearest known key, or all of them.
-  void check_keys(const std::vector<std::string_view>& known) const;
+  // Returns an Error(bad_input) for each key that is not one of `known`. The message names the
+  // nearest known key, or all of them. Throws Error(bad_input) if the value is no object.
+  std::vector<Error> unknown_keys(const std::vector<std::string_view>& known) const;
+  void check_keys(const std::vector<std::string_view>& known) const;  // throws the first one
 
   // Throw Error(bad_input) at this path: with a message, or "expected WHAT, found VALUE".
   [[noreturn]] void refuse(const std::string& message) const;

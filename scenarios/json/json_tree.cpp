@@ -63,6 +63,13 @@ void JsonTree::erase(std::string_view key) {
   keys.erase(found);
 }
 
+bool is_own_format(const JsonTree& tree) {
+  for (const char* key : {"format", "tool"})
+    if (const JsonTree* found = tree.find(key))
+      if (found->kind == JsonKind::text && found->text.starts_with("shardproof")) return true;
+  return false;
+}
+
 std::string quoted_json(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {

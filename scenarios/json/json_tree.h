@@ -32,7 +32,10 @@ struct JsonTree {
   void erase(std::string_view key);                  // does nothing if there is no such key
 };
 
-// Parses a text. Throws Error(bad_input) with line and column.
+// True if shardproof wrote the file: its "format" or "tool" begins with "shardproof".
+bool is_own_format(const JsonTree& tree);
+
+// Parses a text. Throws Error(bad_input) with the place in the text.
 JsonTree read_json(std::string_view text);
 // Returns the JSON text in one line, for messages and names of cases.
 std::string to_string(const JsonTree& tree);

@@ -3,31 +3,20 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/scenarios/json/json_spans.h"
 #include "shardproof/scenarios/json/json_tree.h"
 
 namespace shardproof {
 namespace {
 
-Where place_of_byte(std::string_view text, size_t byte) {
-  Where where;
-  where.line = 1;
-  where.column = 1;
-  for (size_t i = 0; i < std::min(byte, text.size()); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    if (c == '\n') {
-      ++where.line;
-      where.column = 1;
-    } else if ((c & 0xc0) != 0x80) {  // columns count characters, not bytes
-      ++where.column;
-    }
-  }
-  return where;
-}
-
-[[noreturn]] void refuse(std::string_view text, size_t byte, std::string message) {
-  throw Error(ErrorKind::bad_input, std::move(message), place_of_byte(text, byte));
+[[noreturn]] void refuse(std::string_view text, size_t byte, std::string message,
+                         std::string pointer = "") {
+  Where where{.path = std::move(pointer)};
+  std::tie(where.file_line, where.file_column) = line_and_column(text, byte);
+  throw Error(ErrorKind::bad_input, std::move(message), std::move(where));
 }
 
 // Returns the bytes of the UTF-8 character at `at`, or 0 if it is malformed: overlong forms,
@@ -108,7 +97,8 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   bool key(std::string& key) override {
     if (!open_.back().keys.insert(key).second)
       refuse(text_, before(key.size() + 2),
-             fmt::format("key {} occurs twice in one object", quoted_json(key)));
+             fmt::format("key {} occurs twice in one object", quoted_json(key)),
+             pointer() + pointer_step(key));
     key_ = std::move(key);
     return true;
   }
@@ -118,7 +108,8 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     // parsing value - unexpected ...". Only the last part is shown.
     std::string what = e.what();
     if (what.find("number overflow") != std::string::npos)
-      refuse(text_, byte, "expected a number in the range of a double, found a larger one");
+      refuse(text_, byte, "expected a number in the range of a double, found a larger one",
+             pointer());
     const size_t matter = what.find("syntax error");
     if (matter != std::string::npos) what = what.substr(matter);
     const size_t dash = what.find(" - ");
@@ -128,10 +119,20 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     byte = std::max(byte, length_of(what, token)) - length_of(what, token) + 1;
     if (what.size() > 240) what = what.substr(0, 240) + "...";
     const size_t at = byte == 0 ? 0 : byte - 1;
-    refuse(text_, at, fmt::format("JSON syntax: {}{}", what, hint(at)));
+    refuse(text_, at, fmt::format("JSON syntax: {}{}", what, hint(at)), pointer());
   }
 
  private:
+  // Returns the JSON pointer of the innermost list or object that is not finished.
+  std::string pointer() const {
+    std::string out;
+    for (size_t i = 1; i < open_.size(); ++i) {
+      const JsonTree& parent = *open_[i - 1].tree;
+      out += parent.kind == JsonKind::object ? pointer_step(parent.keys.back())
+                                             : "/" + std::to_string(parent.items.size() - 1);
+    }
+    return out;
+  }
   // For the usual slips, by the character at the error and the one before it.
   std::string_view hint(size_t at) const {
     if (text_.find_first_not_of(" \t\r\n") == std::string_view::npos)
@@ -163,7 +164,8 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   }
   [[noreturn]] void refuse_integer(const std::string& raw) {
     // The lexer reads one character past a number.
-    refuse(text_, before(raw.size() + 1), "integer " + raw.substr(0, 40) + " does not fit 64 bits");
+    refuse(text_, before(raw.size() + 1), "integer " + raw.substr(0, 40) + " does not fit 64 bits",
+           pointer());
   }
 
   JsonTree* add(JsonTree tree) {
@@ -182,7 +184,8 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   }
   bool open(JsonKind kind) {
     if (open_.size() >= static_cast<size_t>(kMaxJsonDepth))
-      refuse(text_, before(1), fmt::format("more than {} levels of nesting", kMaxJsonDepth));
+      refuse(text_, before(1), fmt::format("more than {} levels of nesting", kMaxJsonDepth),
+             pointer());
     JsonTree tree;
     tree.kind = kind;
     open_.push_back({add(std::move(tree)), {}});

@@ -23,8 +23,17 @@ struct LoadOptions {
   std::string folder;  // base of the relative path of a topology file
 };
 
-// Return the scenario. `file` is its name in errors and reports. Throw Error(bad_input),
-// Error(limit), Error(unsupported), and load_file also Error(io).
+// A file that was read: its scenario, or at most kMaxFileErrors errors with their places in the
+// file. With errors, the scenario has no cases.
+struct LoadedFile {
+  Scenario scenario;
+  std::vector<Error> errors;
+};
+LoadedFile read_scenario(std::string_view text, const std::string& file,
+                         const LoadOptions& options = {});
+
+// Return the scenario. `file` is its name in errors and reports. Throw the first of its errors:
+// Error(bad_input), Error(limit), Error(unsupported), and load_file also Error(io).
 Scenario load_text(std::string_view text, const std::string& file, const LoadOptions& options = {});
 Scenario load_file(const std::string& path, const std::string& file,
                    const LoadOptions& options = {});
@@ -36,10 +45,22 @@ struct ScenarioPath {
   // Row in the table of a folder: the first folder below the path. Empty for a single file.
   std::string group;
   std::optional<std::string> text = {};  // contents, if read from standard input
+  std::optional<Error> error = {};       // why there is nothing to open
 };
-// Returns the file `path`, or all *.json below the folder `path` in order of their names, or for
-// "-" standard input, which is read here. Throws Error(io) if there is no such file.
-std::vector<ScenarioPath> find_scenarios(const std::string& path);
+// A *.json file of a folder that is no scenario.
+struct SkippedFile {
+  std::string file;
+  bool own = false;  // written by shardproof: a report, or the folder of a record
+};
+struct FoundScenarios {
+  std::vector<ScenarioPath> paths;  // in order of their names
+  std::vector<SkippedFile> skipped;
+};
+// Returns the file `path`, or the scenarios below the folder `path`, or for "-" standard input,
+// which is read here. A *.json file below a folder is a scenario if it has the key "version" or one
+// of mesh, program, ranks, phases and model, and was not written by shardproof. Throws Error(io) if
+// there is no such file, or no scenario in the folder.
+FoundScenarios find_scenarios(const std::string& path);
 // Returns the contents of a file. Throws Error(io) with the name `file`.
 std::string read_file(const std::string& path, const std::string& file);
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "shardproof/engine/check/check.h"
+#include "shardproof/scenarios/load/error_list.h"
 #include "shardproof/scenarios/load/let_table.h"
 #include "shardproof/scenarios/load/load.h"
 #include "shardproof/scenarios/load/select_entries.h"
@@ -16,7 +17,8 @@ struct LoadContext {
   DType dtype = DType::f32;
   const LetTable* lets = nullptr;
   const LoadOptions* options = nullptr;
-  bool timed = false;  // true: the file has a topology
+  ErrorList* errors = nullptr;  // errors after which reading goes on
+  bool timed = false;           // true: the file has a topology
 
   NumberScope scope() const { return lets->scope(); }
   const Mesh& mesh(const std::string& name) const;  // throws if unknown
@@ -30,6 +32,7 @@ struct ReadTensor {
   JobInput input;
   Fill fill;
 };
+// Adds errors of single tensors to `context.errors` and goes on.
 std::vector<ReadTensor> read_tensors(const JsonReader& tensors, const LoadContext& context);
 std::vector<JobOutput> read_outputs(const JsonReader& outputs, const LoadContext& context);
 
@@ -37,6 +40,7 @@ std::vector<JobOutput> read_outputs(const JsonReader& outputs, const LoadContext
 Expect read_refusal(const JsonReader& expect);
 // Refuses unknown keys of an `expect`.
 void check_expect_keys(const JsonReader& expect);
+// Adds errors of single keys to `context.errors` and goes on.
 Expect read_expect(const JsonReader& expect, const LoadContext& context);
 // Reads the key `precision` of an `expect`.
 std::vector<PrecisionLimit> read_precision_limits(const JsonReader& expect,
@@ -47,8 +51,8 @@ void check_expected_names(const JsonReader& reader, const Expect& expect, const 
 // without rounding, of f64 and of c128.
 void check_limited_values(const Job& job, const LoweredJob& lowered);
 
-// Returns the phases of one case. `root` contains the settings of the sweep. Also throws
-// Error(limit).
-std::vector<Phase> load_phases(const JsonTree& root, const LoadOptions& options);
+// Returns the phases of one case. `root` contains the settings of the sweep. Adds to `errors` and
+// goes on where it can; the phases are complete only if it adds nothing. Also throws Error(limit).
+std::vector<Phase> load_phases(const JsonTree& root, const LoadOptions& options, ErrorList& errors);
 
 }  // namespace shardproof

@@ -5,15 +5,11 @@
 
 #include "shardproof/program/value/quantity.h"
 #include "shardproof/scenarios/load/load_context.h"
+#include "shardproof/scenarios/load/scenario_keys.h"
 #include "shardproof/scenarios/load/unsupported_features.h"
 
 namespace shardproof {
 namespace {
-
-const std::vector<std::string_view> kExpectKeys = {
-    "verdict",     "findings", "undecided", "precision", "line",   "ranks",      "name",
-    "ratio",       "call",     "error",     "bytes",     "values", "placements", "local",
-    "collectives", "time",     "peak",      "exposed",   "bubble", "slowdown"};
 
 // Names of all verdicts that this version can find.
 std::string known_verdicts() {
@@ -240,15 +236,17 @@ std::vector<PrecisionLimit> read_precision_limits(const JsonReader& object,
 }
 
 void check_expect_keys(const JsonReader& object) {
-  object.check_keys(kExpectKeys);
+  object.check_keys(expect_keys());
   refuse_unsupported_expect_keys(object);
 }
 
 Expect read_expect(const JsonReader& object, const LoadContext& context) {
-  check_expect_keys(object);
+  ErrorList& errors = *context.errors;
+  errors.add_all(object.unknown_keys(expect_keys()));
+  refuse_unsupported_expect_keys(object);
   Expect expect = read_refusal(object);
-  read_place(object, context, expect);
-  read_counts(object, context, expect);
+  errors.attempt([&] { read_place(object, context, expect); });
+  errors.attempt([&] { read_counts(object, context, expect); });
   if (expect.verdict == Verdict::clean)
     for (const char* key : {"line", "ranks", "name", "ratio", "call"})
       if (object.has(key))
@@ -259,11 +257,15 @@ Expect read_expect(const JsonReader& object, const LoadContext& context) {
     object.at("error").refuse("\"error\" needs \"verdict\": \"bad input\"");
   if (object.has("collectives")) {
     expect.any_collectives = false;
-    expect.collectives = read_collectives(object.at("collectives"), context);
+    errors.attempt(
+        [&] { expect.collectives = read_collectives(object.at("collectives"), context); });
   }
-  if (object.has("bytes")) expect.bytes = read_bytes(object.at("bytes"), context);
-  if (object.has("local")) expect.local = read_local(object.at("local"), context);
-  if (object.has("values")) expect.values = read_expected_values(object.at("values"), context);
+  const auto read_key = [&](const char* key, auto& into, auto read) {
+    if (object.has(key)) errors.attempt([&] { into = read(object.at(key), context); });
+  };
+  read_key("bytes", expect.bytes, read_bytes);
+  read_key("local", expect.local, read_local);
+  read_key("values", expect.values, read_expected_values);
   if (object.has("placements"))
     for (const auto& [name, reader] : object.at("placements").members()) {
       reader.inside([&, &reader = reader] { return parse_placements(reader.text()); });

@@ -8,6 +8,7 @@
 #include "shardproof/program/value/names.h"
 #include "shardproof/scenarios/load/listing_names.h"
 #include "shardproof/scenarios/load/load_context.h"
+#include "shardproof/scenarios/load/scenario_keys.h"
 #include "shardproof/scenarios/load/train.h"
 #include "shardproof/scenarios/load/unsupported_features.h"
 #include "shardproof/scenarios/model/topology.h"
@@ -16,13 +17,6 @@
 
 namespace shardproof {
 namespace {
-
-const std::vector<std::string_view> kRootKeys = {
-    "version",  "about",  "mesh",  "world",    "let",    "dtype",    "tensors", "program",
-    "ranks",    "model",  "truth", "outputs",  "groups", "explicit", "train",   "parallel",
-    "topology", "faults", "data",  "resident", "phases", "sweep",    "expect"};
-const std::vector<std::string_view> kPhaseKeys = {"mesh",    "program", "ranks",  "truth",
-                                                  "outputs", "train",   "faults", "expect"};
 
 // Looks up a key in the phase, then in the file. If a phase has a program, all keys about the
 // program of the file (program, ranks, truth, outputs) are ignored.
@@ -47,6 +41,19 @@ class Section {
   std::optional<JsonReader> phase_;
 };
 
+// Returns "dp=2, tp=4" for {"dp": 2, "tp": 4} or [2, 4], as init_device_mesh takes them; else "".
+std::string mesh_of_sizes(const JsonReader& reader) {
+  std::string text;
+  const JsonTree& tree = reader.tree();
+  for (size_t i = 0; i < tree.items.size(); ++i) {
+    if (tree.items[i].kind != JsonKind::integer) return "";
+    text += fmt::format("{}{}={}", i == 0 ? "" : ", ",
+                        tree.kind == JsonKind::object ? tree.keys[i] : fmt::format("dim{}", i),
+                        tree.items[i].integer);
+  }
+  return text;
+}
+
 NamedMeshes read_meshes(const JsonReader& reader, int64_t max_ranks) {
   const auto parse = [&](const JsonReader& text) {
     const Mesh mesh = text.inside([&] { return Mesh::parse(text.text()); });
@@ -62,8 +69,11 @@ NamedMeshes read_meshes(const JsonReader& reader, int64_t max_ranks) {
   };
   NamedMeshes meshes;
   if (reader.kind() == JsonKind::text) return {{"", parse(reader)}};
-  if (reader.kind() != JsonKind::object)
+  if (reader.kind() != JsonKind::object && mesh_of_sizes(reader).empty())
     reader.expected("a mesh such as \"dp=2, tp=4\", or an object of named meshes");
+  if (const std::string text = mesh_of_sizes(reader); !text.empty())
+    reader.refuse(fmt::format("expected a mesh in one text, found {}; write \"mesh\": \"{}\"",
+                              to_string(reader.tree()), text));
   for (const auto& [name, text] : reader.members()) {
     if (!is_name(name) || is_reserved(name))
       text.refuse(
@@ -140,7 +150,7 @@ void check_names(const Section& section, const LoadContext& context, const Job& 
       names.add(stream, "a stream", {"", listing.path, place.line, place.column});
 }
 
-Listing read_listing(const JsonReader& reader, const LoadContext& context) {
+std::vector<std::string> read_lines(const JsonReader& reader) {
   std::vector<std::string> lines;
   for (const JsonReader& item : reader.items("a list of lines such as [\"y = relu(x)\"]")) {
     const std::string& line = item.text("a line such as \"y = relu(x)\"");
@@ -149,7 +159,39 @@ Listing read_listing(const JsonReader& reader, const LoadContext& context) {
                   {"", reader.path(), static_cast<int>(lines.size()) + 1, 0});
     lines.push_back(line);
   }
-  Listing listing = reader.inside([&] { return parse_listing(lines); });
+  return lines;
+}
+
+size_t indentation(const std::string& line) {
+  return std::min(line.find_first_not_of(' '), line.size());
+}
+
+// Replaces a malformed line by a legal one, and blanks the lines of its block.
+void replace_line(std::vector<std::string>& lines, size_t at) {
+  const size_t indent = indentation(lines[at]);
+  lines[at] = std::string(indent, ' ') + "barrier()";
+  for (size_t i = at + 1; i < lines.size() && (lines[i].empty() || indentation(lines[i]) > indent);
+       ++i)
+    lines[i].clear();
+}
+
+// Parses the lines. After a malformed line it goes on with the next one, and adds the errors.
+Listing parse_lines(std::vector<std::string> lines, const JsonReader& reader, ErrorList& errors) {
+  for (size_t tries = 0; tries < kMaxFileErrors; ++tries) {
+    try {
+      return parse_listing(lines);
+    } catch (const Error& error) {
+      errors.add(error.inside({.path = reader.path()}));
+      const auto line = static_cast<size_t>(error.where().line);
+      if (line < 1 || line > lines.size()) break;
+      replace_line(lines, line - 1);
+    }
+  }
+  return {};
+}
+
+Listing read_listing(const JsonReader& reader, const LoadContext& context) {
+  Listing listing = parse_lines(read_lines(reader), reader, *context.errors);
   refuse_unsupported_verbs(listing, reader.path());
   context.lets->check_uses(listing);
   return listing;
@@ -159,8 +201,10 @@ std::vector<JobListing> read_ranks(const JsonReader& reader, const LoadContext& 
   std::vector<JobListing> out;
   Lanes covered;
   for (const SelectedEntry& entry : select_entries(reader, context.meshes, context.world)) {
-    out.push_back({entry.lanes, read_listing(entry.reader, context), entry.reader.path()});
     covered = covered.unite(entry.lanes);
+    context.errors->attempt([&] {
+      out.push_back({entry.lanes, read_listing(entry.reader, context), entry.reader.path()});
+    });
   }
   const Lanes missing = Lanes::range(0, context.world).minus(covered);
   if (!missing.empty())
@@ -237,10 +281,32 @@ void read_machine(const Section& section, const LoadOptions& options, Job& job) 
   if (const auto flag = section.find("explicit")) job.explicit_only = flag->flag();
 }
 
-Phase read_phase(const Section& section, LetTable& lets, const LoadOptions& options) {
+void read_train(const Section& section, const LoadContext& context, Phase& phase) {
+  const auto train = section.find("train");
+  if (!train) return;
+  if (!phase.job.program)
+    throw Error(ErrorKind::unsupported,
+                "\"train\" over rank programs is not supported by this version",
+                {"", train->path(), 0, 0});
+  if (context.errors->empty()) add_training(*train, context, phase);
+}
+
+void read_expectation(const JsonReader& expect, const LoadContext& context, Phase& phase) {
+  ErrorList& errors = *context.errors;
+  const bool complete = errors.empty();
+  errors.attempt([&] {
+    phase.expect = read_expect(expect, context);
+    phase.job.precision_limits = read_precision_limits(expect, context);
+    if (complete && errors.empty()) check_expected_names(expect, phase.expect, phase.job);
+  });
+}
+
+Phase read_phase(const Section& section, LetTable& lets, const LoadOptions& options,
+                 ErrorList& errors) {
   LoadContext context;
   context.lets = &lets;
   context.options = &options;
+  context.errors = &errors;
   const auto mesh = section.find("mesh");
   if (!mesh)
     section.place().refuse("key \"mesh\" is missing; write for example \"mesh\": \"dp=2, tp=4\"");
@@ -265,22 +331,15 @@ Phase read_phase(const Section& section, LetTable& lets, const LoadOptions& opti
     job.inputs.push_back(std::move(tensor.input));
     phase.fills.push_back(std::move(tensor.fill));
   }
-  read_programs(section, context, phase);
-  if (const auto train = section.find("train")) {
-    if (!job.program)
-      throw Error(ErrorKind::unsupported,
-                  "\"train\" over rank programs is not supported by this version",
-                  {"", train->path(), 0, 0});
-    add_training(*train, context, phase);
-  }
-  check_names(section, context, job);
-  read_machine(section, options, job);
-  context.timed = job.cost != nullptr;
-  if (const auto expect = section.find("expect")) {
-    phase.expect = read_expect(*expect, context);
-    job.precision_limits = read_precision_limits(*expect, context);
-    check_expected_names(*expect, phase.expect, job);
-  }
+  errors.attempt([&] {
+    read_programs(section, context, phase);
+    read_train(section, context, phase);
+  });
+  errors.attempt([&] { read_machine(section, options, job); });
+  // Names that a failed part defines would be unknown below.
+  if (errors.empty()) errors.attempt([&] { check_names(section, context, job); });
+  context.timed = section.find("topology").has_value();
+  if (const auto expect = section.find("expect")) read_expectation(*expect, context, phase);
   job.keep = phase.expect.kept_names();
   return phase;
 }
@@ -300,10 +359,11 @@ Error placed_in(const Phase& phase, const Error& error) {
   return {error.kind(), error.message(), where};
 }
 
-std::vector<Phase> load_phases(const JsonTree& tree, const LoadOptions& options) {
+std::vector<Phase> load_phases(const JsonTree& tree, const LoadOptions& options,
+                               ErrorList& errors) {
   JsonTree root = tree;
   JsonReader reader(root, "");
-  reader.check_keys(kRootKeys);
+  errors.add_all(reader.unknown_keys(root_keys()));
   refuse_unsupported_keys(reader);
   if (reader.has("about")) reader.at("about").text();
   LetTable lets;
@@ -312,15 +372,17 @@ std::vector<Phase> load_phases(const JsonTree& tree, const LoadOptions& options)
 
   std::vector<Phase> phases;
   if (!reader.has("phases")) {
-    phases.push_back(read_phase(Section(reader, std::nullopt), lets, options));
+    phases.push_back(read_phase(Section(reader, std::nullopt), lets, options, errors));
     return phases;
   }
   for (const JsonReader& phase : reader.at("phases").items("a list of phases, which are objects")) {
-    phase.check_keys(kPhaseKeys);
-    refuse_unsupported_keys(phase);
-    phases.push_back(read_phase(Section(reader, phase), lets, options));
+    errors.attempt([&, &phase = phase] {
+      errors.add_all(phase.unknown_keys(phase_keys()));
+      refuse_unsupported_keys(phase);
+      phases.push_back(read_phase(Section(reader, phase), lets, options, errors));
+    });
   }
-  if (phases.empty())
+  if (phases.empty() && errors.empty())
     reader.at("phases").refuse("expected a list with at least one phase, found an empty one");
   return phases;
 }

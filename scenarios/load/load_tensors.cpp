@@ -3,6 +3,7 @@
 
 #include "shardproof/ops/core/torch_names.h"
 #include "shardproof/scenarios/load/load_context.h"
+#include "shardproof/scenarios/load/scenario_keys.h"
 
 namespace shardproof {
 namespace {
@@ -48,10 +49,32 @@ int64_t stored_bytes(const Spec& spec) {
   return bytes;
 }
 
+// Refuses placements as PyTorch takes them, ["Shard(0)", "Replicate()"] or {"dp": "Shard(0)"}, and
+// states the text to write.
+void refuse_placement_list(const JsonReader& reader, const Mesh& mesh) {
+  const JsonTree& tree = reader.tree();
+  if (tree.kind != JsonKind::list && tree.kind != JsonKind::object) return;
+  std::string text;
+  for (size_t i = 0; i < tree.items.size(); ++i) {
+    const bool named = tree.kind == JsonKind::object;
+    if (tree.items[i].kind != JsonKind::text || (!named && i >= mesh.axes().size())) return;
+    std::string word = tree.items[i].text;
+    const size_t open = word.find('(');
+    if (word.starts_with("Replicate")) word = "R";
+    if (word.starts_with("Partial")) word = "P(sum)";
+    if (word.starts_with("Shard") && open != std::string::npos) word = "S" + word.substr(open);
+    text +=
+        fmt::format("{}{}:{}", i == 0 ? "" : " ", named ? tree.keys[i] : mesh.axes()[i].name, word);
+  }
+  if (!text.empty())
+    reader.refuse(fmt::format("expected placements in one string, found {}; write \"{}\"",
+                              to_string(tree), text));
+}
+
 ReadTensor read_tensor(const std::string& name, const JsonReader& reader,
                        const LoadContext& context) {
   if (reader.kind() != JsonKind::object) reader.expected("a tensor such as {\"shape\": [4, 8]}");
-  reader.check_keys({"shape", "dtype", "placements", "fill", "on", "mesh", "values"});
+  context.errors->add_all(reader.unknown_keys(tensor_keys()));
   if (!reader.has("shape") && !reader.has("values"))
     reader.refuse("expected \"shape\" or \"values\", found neither");
   if (reader.has("fill") && reader.has("values"))
@@ -89,6 +112,7 @@ ReadTensor read_tensor(const std::string& name, const JsonReader& reader,
   read.input.on = mesh.ranks();
   if (reader.has("placements")) {
     const JsonReader text = reader.at("placements");
+    refuse_placement_list(text, mesh);
     read.input.spec = text.inside([&] {
       return Spec::parse(text.text("placements in one string such as \"dp:S(0) tp:R\""), mesh,
                          shape, dtype);
@@ -162,7 +186,10 @@ std::vector<ReadTensor> read_tensors(const JsonReader& tensors, const LoadContex
       context.options->max_bytes > 0 ? context.options->max_bytes : default_max_bytes();
   for (const auto& [name, reader] :
        tensors.members("an object of tensors such as {\"x\": {\"shape\": [4, 8]}}")) {
-    out.push_back(read_tensor(name, reader, context));
+    if (!context.errors->attempt([&, &name = name, &reader = reader] {
+          out.push_back(read_tensor(name, reader, context));
+        }))
+      continue;
     const int64_t more = stored_bytes(out.back().input.spec);
     if (__builtin_add_overflow(bytes, more, &bytes) || bytes > limit)
       throw Error(

@@ -3,6 +3,8 @@
 // {"mesh": ["tp=2", "tp=3"], "n": [7]} gives the cases "mesh=tp=2 n=7" and "mesh=tp=3 n=7".
 #include "shardproof/scenarios/load/sweep.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -93,12 +95,12 @@ std::string shown(const JsonTree& value) {
   return value.kind == JsonKind::text ? without_controls(value.text) : to_string(value);
 }
 
-std::string case_name(const SweepCase& one) {
-  std::string name;
-  for (const auto& [key, value] : one.settings)
-    if (key != "/expect")
-      name += (name.empty() ? "" : " ") + without_controls(key) + "=" + shown(value);
-  return name;
+std::vector<std::string> case_labels(const SweepCase& one) {
+  std::vector<std::string> labels;
+  for (const SweepSetting& setting : one.settings)
+    if (setting.key != "/expect")
+      labels.push_back(without_controls(setting.key) + "=" + shown(setting.value));
+  return labels;
 }
 
 std::vector<SweepCase> expand_product(const JsonReader& sweep, const JsonTree& root,
@@ -122,7 +124,8 @@ std::vector<SweepCase> expand_product(const JsonReader& sweep, const JsonTree& r
     int64_t rest = i, block = count;
     for (const auto& [key, values] : factors) {  // the first key varies slowest
       block /= static_cast<int64_t>(values.size());
-      one.settings.emplace_back(key, values[static_cast<size_t>(rest / block)].tree());
+      const JsonReader& value = values[static_cast<size_t>(rest / block)];
+      one.settings.push_back({key, value.tree(), value.path()});
       rest %= block;
     }
     cases.push_back(std::move(one));
@@ -142,7 +145,7 @@ std::vector<SweepCase> expand_list(const JsonReader& sweep, const JsonTree& root
     one.path = item.path();
     for (const auto& [key, value] : item.members()) {
       if (key != "expect") check_key(key, value, root, true);
-      one.settings.emplace_back(key == "expect" ? "/expect" : key, value.tree());
+      one.settings.push_back({key == "expect" ? "/expect" : key, value.tree(), value.path()});
     }
     cases.push_back(std::move(one));
   }
@@ -191,6 +194,11 @@ void make_unique(std::vector<SweepCase>& cases) {
 
 }  // namespace
 
+std::string SweepSetting::target() const {
+  if (key.starts_with("/")) return key;
+  return (is_sweep_key(key) ? "" : "/let") + pointer_step(key);
+}
+
 std::vector<SweepCase> expand_sweep(const JsonReader& root, int64_t max_cases) {
   if (!root.has("sweep")) return {SweepCase{}};
   const JsonReader sweep = root.at("sweep");
@@ -202,7 +210,10 @@ std::vector<SweepCase> expand_sweep(const JsonReader& root, int64_t max_cases) {
   } else {
     sweep.expected("an object of lists or a list of cases");
   }
-  for (SweepCase& one : cases) one.name = case_name(one);
+  for (SweepCase& one : cases) {
+    one.labels = case_labels(one);
+    one.name = fmt::format("{}", fmt::join(one.labels, " "));
+  }
   make_unique(cases);
   return cases;
 }
@@ -210,7 +221,7 @@ std::vector<SweepCase> expand_sweep(const JsonReader& root, int64_t max_cases) {
 JsonTree apply_case(const JsonTree& root, const SweepCase& sweep_case) {
   JsonTree tree = root;
   tree.erase("sweep");
-  for (const auto& [key, value] : sweep_case.settings) {
+  for (const auto& [key, value, path] : sweep_case.settings) {
     if (key.starts_with("/")) {
       set_pointer(tree, key, value, sweep_case.path);
     } else if (is_sweep_key(key)) {

@@ -2,17 +2,23 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "shardproof/scenarios/json/json_reader.h"
 
 namespace shardproof {
 
+struct SweepSetting {
+  std::string key;  // of the sweep: "mesh", "tokens", "/train/steps"
+  JsonTree value;
+  std::string path;            // JSON path of the value: "/sweep/mesh/1"
+  std::string target() const;  // JSON path of what it sets: "/let/tokens"
+};
 struct SweepCase {
-  std::string name;                                        // "mesh=tp=3 tokens=7"
-  std::vector<std::pair<std::string, JsonTree>> settings;  // key of the sweep, value
-  std::string path;                                        // JSON path of the case, for errors
+  std::string name;                 // "mesh=tp=3 tokens=7"
+  std::vector<std::string> labels;  // "mesh=tp=3", "tokens=7"
+  std::vector<SweepSetting> settings;
+  std::string path;  // JSON path of the case, for errors
 };
 
 // Returns all cases; one case without settings if there is no sweep. Throws Error(bad_input) for

@@ -9,12 +9,10 @@
 #include <set>
 
 #include "shardproof/scenarios/load/listing_names.h"
+#include "shardproof/scenarios/load/scenario_keys.h"
 
 namespace shardproof {
 namespace {
-
-const std::vector<std::string_view> kTrainKeys = {"loss",  "params", "optimizer", "steps",
-                                                  "fresh", "clip",   "accumulate"};
 
 // How an optimizer is called: its op, and the names of its states.
 struct OptimizerForm {
@@ -85,7 +83,7 @@ std::set<std::string> plain_names_bound(const Listing& listing) {
 }
 
 Training read_training(const JsonReader& train, const LoadContext& context, const Job& job) {
-  train.check_keys(kTrainKeys);
+  train.check_keys(train_keys());
   Training training;
   const char* const form =
       R"json("train": {"loss": "loss", "params": ["w"], "optimizer": "sgd(lr=0.1)", "steps": 2})json";

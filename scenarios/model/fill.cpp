@@ -36,6 +36,19 @@ const FillName& find_fill(const std::string& name) {
     if (name == fill.name) return fill;
     nearest.offer(fill.name);
   }
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kTorchFills = {{
+      {"randn", "normal(0, 1)"},
+      {"rand", "uniform(0, 1)"},
+      {"randint", "ints(lo, hi)"},
+      {"random", "uniform(0, 1)"},
+      {"arange", "iota"},
+      {"range", "iota"},
+      {"full", "const(c)"},
+      {"one", "ones"},
+      {"zero", "zeros"},
+  }};
+  for (const auto& [word, here] : kTorchFills)
+    if (word == name) throw_bad_input("unknown fill {}; write {}", name, here);
   throw_bad_input("unknown fill {}{}; expected ints, iota, ones, zeros, const, uniform or normal",
                   name, nearest.hint());
 }

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shardproof/engine/job/job.h"
@@ -24,11 +25,18 @@ struct Phase {
 
 struct Case {
   std::string name;  // settings of the sweep: "mesh=tp=3 tokens=7"; empty without a sweep
+  std::vector<std::string> labels;  // one for each setting in the name: "mesh=tp=3", "tokens=7"
   std::vector<Phase> phases;
   // The Error of a case that expects bad input and was refused while it was read.
   std::optional<Error> refused;
   Expect refusal;  // the expectation of such a case
+  // Settings of the sweep: JSON pointer of what is set, and of the setting in the file.
+  std::vector<std::pair<std::string, std::string>> settings;
 };
+
+// Returns the cases that `text` chooses: the one with this name, or else all whose name has each of
+// the settings in `text`, in any order; spaces mean nothing. "n=1" chooses "mesh=tp=2 n=1".
+std::vector<size_t> choose_cases(const std::vector<Case>& cases, const std::string& text);
 
 struct Scenario {
   std::string file;  // name in reports: never absolute
@@ -43,5 +51,7 @@ struct Scenario {
 Job filled(const Phase& phase, uint64_t seed);
 // Returns an Error about the job of a phase with its JSON path in the file.
 Error placed_in(const Phase& phase, const Error& error);
+// Returns an Error about a case with the name of the file, and line and column in its text.
+Error placed_in(const Scenario& scenario, const Case& one, const Error& error);
 
 }  // namespace shardproof

@@ -4,12 +4,10 @@
 #include <string>
 
 #include "shardproof/engine/job/recorded_value.h"
+#include "shardproof/scenarios/model/own_formats.h"
 
 namespace shardproof {
 
-inline constexpr const char* kRecordFormat = "shardproof record";
-inline constexpr const char* kManifestFile = "manifest.json";
-inline constexpr const char* kUnfinishedFile = "manifest.json.part";
 inline constexpr const char* kRunFile = "run.json";
 inline constexpr const char* kScenarioFile = "scenario.json";
 inline constexpr const char* kProgramFile = "program.txt";

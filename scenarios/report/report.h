@@ -1,22 +1,6 @@
-// Reports of a run as text, JSON and JUnit XML. JSON and JUnit contain no time of day, no duration
-// of the run and no absolute path, so that two equal runs write equal bytes.
-//
-//   key of the JSON report    value
-//   tool, version             "shardproof" and its version
-//   backend, device, matmul_precision, schedule, order, seed   options of the run
-//   notes                     notes of backends; omitted if there are none
-//   exit_code                 0, 1 or 2
-//   summary                   scenarios, cases, values_compared, unexpected_results
-//   scenarios[]               file, about, cases[]
-//   cases[]                   name, backend (if several), status ("as expected", "unexpected",
-//                             "refused"), expected, verdict, error, missed, phases[], repeat
-//   error                     message, path, line, column
-//   phases[]                  findings[], missed[], values_compared, calls[], time, peak_bytes,
-//                             on_host, unfired_faults, undecided[], precision[], notes
-//   findings[]                verdict, line, source, ranks, name, ratio, group, call, instance,
-//                             headline, details, fix
-//   missed[]                  what, expected, got: an expectation that is not met
-//   calls[]                   kind, group, ranks, count, bytes (exact fraction as text)
+// Reports of a run as text, JSON, JUnit XML and SARIF, and annotations of GitHub. The files contain
+// no time of day, no absolute path and, without --junit-times, no duration of the run, so that two
+// equal runs write equal bytes. docs/report.md and schemas/report.json describe the JSON report.
 #pragma once
 
 #include <string>
@@ -29,6 +13,7 @@ struct TextStyle {
   bool color = false;
   bool table = true;    // true: begin with the table of groups, as for a folder
   double seconds = -1;  // duration of the run; below 0: not shown
+  bool quiet = false;   // true: only what is not as expected
   bool here = false;    // true: the command that repeats names the path that was opened
 };
 // Returns the whole report.
@@ -36,12 +21,19 @@ std::string text_report(const RunResult& result, const TextStyle& style);
 // Returns the text of one case: "FAIL mlp.json [mesh=tp=4]   wrong values" and its findings.
 std::string case_text(const CaseResult& result, const TextStyle& style);
 
-// Facts about the run in JSON and JUnit reports.
+inline constexpr int kReportVersion = 1;
+
+// Facts about the run in its reports.
 struct ReportHead {
   std::string version;  // of shardproof
   RunOptions options;
+  bool junit_times = false;  // true: JUnit has the duration of each case
 };
 std::string json_report(const RunResult& result, const ReportHead& head);
 std::string junit_report(const RunResult& result, const ReportHead& head);
+// Returns SARIF 2.1.0 with one result for each problem (problems.h).
+std::string sarif_report(const RunResult& result, const ReportHead& head);
+// Returns one workflow command of GitHub for each problem: "::error file=a.json,line=9,...".
+std::string github_annotations(const RunResult& result);
 
 }  // namespace shardproof

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "shardproof/localtensor/collective/reduction_schedule.h"
+#include "shardproof/scenarios/model/own_formats.h"
+#include "shardproof/scenarios/report/problems.h"
 
 namespace shardproof {
 namespace {
@@ -21,21 +23,38 @@ std::string_view schedule_text(ScheduleKind kind) {
   return "?";
 }
 
-Json finding_json(const PhaseResult& phase, const Finding& finding) {
+// JSON has no infinity, so it is written as text.
+Json number_json(double number) {
+  return std::isfinite(number) ? Json(number) : Json(fmt::format("{}", number));
+}
+
+// Adds text under a key unless it is empty.
+void add_text(Json& out, const char* key, const std::string& text) {
+  if (!text.empty()) out[key] = text;
+}
+
+Json finding_json(const PhaseResult& phase, size_t index) {
+  const Finding& finding = phase.outcome.findings[index];
+  const SourcePlace place = index < phase.places.size() ? phase.places[index] : SourcePlace{};
   Json out;
   out["verdict"] = name(finding.verdict);
   if (finding.line > 0) out["line"] = finding.line;
-  const std::string source = phase.line_text(finding);
-  if (!source.empty()) out["source"] = source;
+  add_text(out, "source", phase.line_text(finding));
+  add_text(out, "listing", place.listing);
+  if (place.file_line > 0) out["file_line"] = place.file_line;
   out["ranks"] = to_string(finding.ranks);
-  if (!finding.name.empty()) out["name"] = finding.name;
-  if (finding.ratio) out["ratio"] = *finding.ratio;
-  if (!finding.group.empty()) out["group"] = finding.group;
+  add_text(out, "name", finding.name);
+  add_text(out, "element", finding.element);
+  add_text(out, "expected", finding.expected);
+  add_text(out, "got", finding.got);
+  if (finding.ratio) out["ratio"] = number_json(*finding.ratio);
+  add_text(out, "group", finding.group);
   if (finding.call > 0) out["call"] = finding.call;
-  if (!finding.instance.empty()) out["instance"] = finding.instance;
+  add_text(out, "instance", finding.instance);
   out["headline"] = finding.headline;
+  add_text(out, "cause", cause_of(finding));
   out["details"] = finding.details;
-  if (!finding.fix.empty()) out["fix"] = finding.fix;
+  add_text(out, "fix", finding.fix);
   return out;
 }
 
@@ -52,11 +71,6 @@ Json call_json(const CallCount& call) {
           {"ranks", to_string(call.lanes)},
           {"count", call.count},
           {"bytes", to_string(call.bytes)}};
-}
-
-// JSON has no infinity, so it is written as text.
-Json number_json(double number) {
-  return std::isfinite(number) ? Json(number) : Json(fmt::format("{}", number));
 }
 
 // Returns name, line and instance of a value; empty ones are omitted.
@@ -97,8 +111,8 @@ Json precision_json(const std::vector<ValuePrecision>& values) {
 Json phase_json(const PhaseResult& phase) {
   Json out;
   out["findings"] = Json::array();
-  for (const Finding& finding : phase.outcome.findings)
-    out["findings"].push_back(finding_json(phase, finding));
+  for (size_t i = 0; i < phase.outcome.findings.size(); ++i)
+    out["findings"].push_back(finding_json(phase, i));
   out["missed"] = missed_json(phase.missed);
   out["values_compared"] = phase.outcome.values_compared;
   out["calls"] = Json::array();
@@ -114,23 +128,42 @@ Json phase_json(const PhaseResult& phase) {
   return out;
 }
 
+std::string_view kind_text(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::bad_input: return "bad input";
+    case ErrorKind::unsupported: return "unsupported";
+    case ErrorKind::limit: return "limit";
+    case ErrorKind::io: return "file";
+  }
+  return "?";
+}
+
 Json error_json(const Error& error) {
+  const Where& where = error.where();
   Json out;
+  out["kind"] = kind_text(error.kind());
   out["message"] = error.message();
-  if (!error.where().path.empty()) out["path"] = error.where().path;
-  if (error.where().line > 0) out["line"] = error.where().line;
-  if (error.where().column > 0) out["column"] = error.where().column;
+  if (where.file_line > 0) {
+    out["file_line"] = where.file_line;
+    out["file_column"] = where.file_column;
+  }
+  add_text(out, "path", where.path);
+  if (where.line > 0) out["line"] = where.line;
+  if (where.column > 0) out["column"] = where.column;
   return out;
 }
 
-Json case_json(const CaseResult& one) {
+Json case_json(const CaseResult& one, const RunOptions& options) {
   Json out;
   out["name"] = one.name;
-  if (!one.backend.empty()) out["backend"] = one.backend;
-  out["status"] = status_text(one.status);
+  out["backend"] = one.backend.empty() ? options.backends.front() : one.backend;
+  out["status"] = one.status_text();
   out["expected"] = name(one.expected);
   out["verdict"] = name(one.verdict());
-  if (one.error) out["error"] = error_json(*one.error);
+  if (one.error) {
+    out["errors"] = Json::array({error_json(*one.error)});
+    for (const Error& error : one.more_errors) out["errors"].push_back(error_json(error));
+  }
   if (!one.missed_refusal.empty()) out["missed"] = missed_json(one.missed_refusal);
   out["phases"] = Json::array();
   for (const PhaseResult& phase : one.phases) out["phases"].push_back(phase_json(phase));
@@ -142,15 +175,18 @@ Json case_json(const CaseResult& one) {
 
 std::string json_report(const RunResult& result, const ReportHead& head) {
   Json out;
-  out["tool"] = "shardproof";
-  out["version"] = head.version;
+  out["format"] = kReportFormat;
+  out["version"] = kReportVersion;
+  out["tool"] = "shardproof " + head.version;
   out["backend"] = fmt::format("{}", fmt::join(head.options.backends, ","));
+  out["processes"] = head.options.processes;
   if (head.options.device != "host") out["device"] = head.options.device;
   if (head.options.matmul == MatmulPrecision::high) out["matmul_precision"] = "high";
   out["schedule"] = schedule_text(head.options.schedule);
   out["order"] = to_string(head.options.order);
   out["seed"] = head.options.seed;
   if (!result.notes.empty()) out["notes"] = result.notes;
+  if (!result.skipped.empty()) out["skipped"] = result.skipped;
   out["exit_code"] = result.exit_code();
   out["summary"] = {{"scenarios", result.scenarios.size()},
                     {"cases", result.cases()},
@@ -159,7 +195,7 @@ std::string json_report(const RunResult& result, const ReportHead& head) {
   out["scenarios"] = Json::array();
   for (const ScenarioResult& scenario : result.scenarios) {
     Json cases = Json::array();
-    for (const CaseResult& one : scenario.cases) cases.push_back(case_json(one));
+    for (const CaseResult& one : scenario.cases) cases.push_back(case_json(one, head.options));
     out["scenarios"].push_back(
         {{"file", scenario.file}, {"about", scenario.about}, {"cases", std::move(cases)}});
   }

@@ -122,7 +122,7 @@ bool worth_telling(const CaseResult& result) {
 // Returns the verdict in the first line of a case: the headline of the leading finding if it begins
 // with the name of the verdict, else that name.
 std::string headline_of(const CaseResult& result) {
-  if (result.status == CaseStatus::refused) return "refused";
+  if (result.status == CaseStatus::refused) return std::string(result.status_text());
   const Finding* finding = worth_telling(result) ? result.leading() : nullptr;
   const std::string got = finding != nullptr && tells_verdict(*finding)
                               ? finding->headline
@@ -180,6 +180,7 @@ std::string failure_text(const CaseResult& result) {
   FindingsText findings(result);
   std::string out;
   if (result.error) out += fmt::format("  {}\n", result.error->what());
+  for (const Error& error : result.more_errors) out += fmt::format("  {}\n", error.what());
   add_missed(out, without_verdict(result.missed_refusal));
   for (size_t i = 0; i < result.phases.size(); ++i) {
     const PhaseResult& phase = result.phases[i];
@@ -241,6 +242,17 @@ std::string host_text(const RunResult& result) {
       for (const PhaseResult& phase : one.phases)
         ops.insert(phase.outcome.on_host.begin(), phase.outcome.on_host.end());
   return ops.empty() ? "" : fmt::format("  on the host: {}\n", fmt::join(ops, ", "));
+}
+
+std::string skipped_text(const RunResult& result) {
+  std::string out;
+  const size_t shown = std::min(result.skipped.size(), kShownRemarks);
+  for (size_t i = 0; i < shown; ++i)
+    out +=
+        fmt::format("  skipped {}: no key of a scenario, such as \"version\"\n", result.skipped[i]);
+  if (result.skipped.size() > shown)
+    out += fmt::format("  and {} more skipped files\n", result.skipped.size() - shown);
+  return out;
 }
 
 std::vector<std::string> unfired_lines(const Outcome& outcome) {
@@ -305,6 +317,7 @@ std::string summary_text(const RunResult& result, const TextStyle& style) {
                   counted(static_cast<int64_t>(result.scenarios.size()), "scenario"),
                   counted(result.cases(), "case"), counted(result.values_compared(), "value"),
                   unexpected == 0 ? green(style, words) : red(style, words));
+  if (result.not_run > 0) out += fmt::format(", {} not run", counted(result.not_run, "case"));
   if (style.seconds >= 0) out += fmt::format("   {:.1f} s", style.seconds);
   return out + "\n";
 }
@@ -382,14 +395,16 @@ std::string case_text(const CaseResult& result, const TextStyle& style) {
 
 std::string text_report(const RunResult& result, const TextStyle& style) {
   std::string out;
-  if (style.table) out += table_text(result, style);
+  if (style.table && !style.quiet) out += table_text(result, style);
   for (const ScenarioResult& scenario : result.scenarios) {
     std::string text = cases_text(scenario, style, has_failed, "\n");
-    if (text.empty() && !style.table) text = success_text(scenario, style);
+    if (text.empty() && !style.table && !style.quiet) text = success_text(scenario, style);
     if (!text.empty()) out += (out.empty() ? "" : "\n") + text;
   }
+  if (style.quiet) return out;
   out += "  " + std::string(60, '-') + "\n";
   for (const std::string& report_note : result.notes) out += "  " + report_note + "\n";
+  out += skipped_text(result);
   return out + host_text(result) + unshown_text(result) + summary_text(result, style);
 }
 

@@ -39,7 +39,7 @@ void add_finding(std::string& key, const Finding& finding) {
 
 std::string key_of(const CaseResult& one) {
   std::string key;
-  add(key, fmt::format("{} {} {}", status_text(one.status), name(one.expected), one.backend));
+  add(key, fmt::format("{} {} {}", one.status_text(), name(one.expected), one.backend));
   for (const PhaseResult& phase : one.phases) {
     add(key, "phase");
     for (const Finding& finding : phase.outcome.findings) add_finding(key, finding);

@@ -19,13 +19,16 @@ struct RunOptions {
   std::vector<std::string> backends{"local"};  // each case runs on each of them
   std::string device = "host";                 // where kernels run: "host" or "cuda"
   MatmulPrecision matmul = MatmulPrecision::highest;
-  int processes = 0;  // worker processes of the backend; 0: it has none
-  int jobs = 0;       // threads; 0: one for each core
-  std::optional<std::string> only_case;
+  int processes = 0;                     // worker processes of the backend; 0: it has none
+  int jobs = 0;                          // threads; 0: one for each core
+  std::optional<std::string> only_case;  // of --case; see choose_cases
+  std::string filter;                    // text that "file [case]" must contain
+  bool fail_fast = false;                // true: stop after the first case that is not as expected
   std::vector<std::string> set;        // "hidden=4096": --set options, for the command that repeats
   std::string program = "shardproof";  // first word of that command
   CompareScope compared = CompareScope::lines;
   Timing timing;
+  bool draws = false;       // true: results keep the records of simulated times, for the timeline
   bool sees = false;        // true: results contain a RecordedRun for each phase
   Environment environment;  // facts about this machine, for recorded runs
 };
@@ -36,13 +39,20 @@ enum class CaseStatus {
   refused,     // bad input or a refused operation
 };
 
-// Returns "as expected", "unexpected" or "refused".
-std::string_view status_text(CaseStatus status);
+// The place of a finding in its scenario file.
+struct SourcePlace {
+  std::string listing;  // JSON pointer of the listing in the file: "/ranks/pp=0"; or empty
+  int file_line = 0, file_column = 0;  // in the text of the file, from 1; 0: not known
+};
 
 struct PhaseResult {
   Outcome outcome;  // its records and values are cleared to save memory
   std::vector<ExpectationFailure> missed;
   std::vector<JobListing> listings;  // program lines, for reports
+  std::vector<SourcePlace> places;   // one for each finding
+  SourcePlace expect_place;          // of "expect", for unmet expectations
+  // Returns the listing that holds the line of a finding, or null.
+  const JobListing* listing_of(const Finding& finding) const;
   // Returns the program line of a finding, or "".
   std::string line_text(const Finding& finding) const;
 };
@@ -50,10 +60,12 @@ struct PhaseResult {
 struct CaseResult {
   std::string file, name;  // scenario file, name of the case
   std::string backend;     // set if the run has several backends
+  double seconds = 0;      // duration of the case
   CaseStatus status = CaseStatus::as_expected;
   std::vector<PhaseResult> phases;
   std::vector<RecordedRun> runs;  // if RunOptions::sees: one for each phase, or one with the error
   std::optional<Error> error;
+  std::vector<Error> more_errors;  // of the same file, behind `error`
   std::vector<ExpectationFailure>
       missed_refusal;       // how `error` differs from the expected bad input
   std::string repeat;       // command that repeats the case, with `file`
@@ -65,6 +77,9 @@ struct CaseResult {
   const Finding* leading() const;
   Verdict verdict() const;  // verdict of leading(), or bad_input if the case was refused
   int64_t values_compared() const;
+  // Returns "as expected", "unexpected", "bad input", or "refused" for a feature or a size that
+  // this version or machine does not support.
+  std::string_view status_text() const;
 };
 
 struct ScenarioResult {
@@ -74,8 +89,10 @@ struct ScenarioResult {
 
 struct RunResult {
   std::vector<ScenarioResult> scenarios;
-  std::vector<std::string> notes;  // notes of backends, such as the GPUs used
-  int exit_code() const;           // maximum over all cases: 0, 1 or 2
+  std::vector<std::string> notes;    // notes of backends, such as the GPUs used
+  int64_t not_run = 0;               // cases that --fail-fast left out
+  std::vector<std::string> skipped;  // *.json files of a folder that are no scenarios
+  int exit_code() const;             // maximum over all cases: 0, 1 or 2
   int64_t cases() const;
   int64_t unexpected_results() const;  // number of cases that are not as expected
   int64_t values_compared() const;
@@ -90,12 +107,18 @@ struct RunObserver {
   std::function<void(const Progress&)> progress;
   std::function<void(CaseResult&)> done;  // called when a case has ended on one backend
 };
-// Lowers the program of each case without running it. Returns the first Error if no case can be
-// lowered, and nothing otherwise or if a case expects bad input.
-std::optional<Error> refusal_of(const Scenario& scenario, const Registries& registries);
+// Lowers the program of each case without running it. Returns at most kMaxFileErrors errors of the
+// first case if no case can be lowered, and nothing otherwise or if a case expects bad input.
+std::vector<Error> program_errors(const Scenario& scenario, const Registries& registries);
+// Returns the result of a file that cannot run. Requires at least one error.
+ScenarioResult refused_file(const std::string& file, const std::string& path,
+                            const std::string& group, std::vector<Error> errors,
+                            const RunOptions& options);
+// Returns the verdict of the first phase that is not expected clean.
+Verdict expected_verdict(const Case& one);
 
 // Runs all cases. `groups` has one entry for each scenario: its row in the table of a folder.
-// Throws Error(bad_input) if `only_case` names no case.
+// Throws Error(bad_input) if `only_case` and `filter` choose no case.
 //
 // A backend with worker processes runs one case after another; its workers call
 // run_scenarios_as_worker.

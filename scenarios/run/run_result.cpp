@@ -5,20 +5,22 @@
 
 namespace shardproof {
 
-std::string_view status_text(CaseStatus status) {
+std::string_view CaseResult::status_text() const {
   switch (status) {
     case CaseStatus::as_expected: return "as expected";
     case CaseStatus::unexpected: return "unexpected";
-    case CaseStatus::refused: return "refused";
+    case CaseStatus::refused: break;
   }
-  return "?";
+  const bool beyond =
+      error && (error->kind() == ErrorKind::unsupported || error->kind() == ErrorKind::limit);
+  return beyond ? "refused" : "bad input";
 }
 
 // The line of a finding is taken from the listing that its details quote, else from that of its
 // first rank. The line of a missing rank, for example, is in the listing of the rank that waits for
 // it.
-std::string PhaseResult::line_text(const Finding& finding) const {
-  if (finding.line <= 0) return "";
+const JobListing* PhaseResult::listing_of(const Finding& finding) const {
+  if (finding.line <= 0) return nullptr;
   const auto at = static_cast<size_t>(finding.line) - 1;
   const auto quoted = [&](const std::string& line) {
     const size_t start = line.find_first_not_of(' ');
@@ -28,15 +30,19 @@ std::string PhaseResult::line_text(const Finding& finding) const {
                          return text.find(line.substr(start)) != std::string::npos;
                        });
   };
-  std::string own;
+  const JobListing* own = nullptr;
   for (const JobListing& listing : listings) {
     if (at >= listing.listing.lines.size()) continue;
-    const std::string& line = listing.listing.lines[at];
-    if (quoted(line)) return line;
+    if (quoted(listing.listing.lines[at])) return &listing;
     const bool holds = finding.ranks.empty() || listing.lanes.contains(finding.ranks[0]);
-    if (holds && own.empty()) own = line;
+    if (holds && own == nullptr) own = &listing;
   }
   return own;
+}
+
+std::string PhaseResult::line_text(const Finding& finding) const {
+  const JobListing* const listing = listing_of(finding);
+  return listing == nullptr ? "" : listing->listing.lines[static_cast<size_t>(finding.line) - 1];
 }
 
 const Finding* CaseResult::leading() const {

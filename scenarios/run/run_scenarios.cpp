@@ -1,4 +1,4 @@
-// Implements refusal_of, run_scenarios and run_scenarios_as_worker of run.h. Steps of a run: list
+// Implements refused_file, run_scenarios and run_scenarios_as_worker of run.h. Steps of a run: list
 // one task for each chosen case and backend; worker threads take tasks and store results at their
 // place; then compare the backends of each case. With a backend of worker processes one thread runs
 // all cases, and every process runs the same case at the same time.
@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <mutex>
 #include <new>
@@ -74,6 +75,24 @@ Job job_of(const Phase& phase, const std::string& backend, const RunOptions& opt
   return job;
 }
 
+SourcePlace source_place(const Scenario& scenario, const Case& one, const Where& where) {
+  const Where placed = placed_in(scenario, one, Error(ErrorKind::bad_input, "", where)).where();
+  return {placed.path, placed.file_line, placed.file_column};
+}
+
+// Adds the places of findings and of the expectation in the text of the file.
+void add_places(const Scenario& scenario, const Case& one, PhaseResult& result) {
+  if (result.missed.empty() && result.outcome.findings.empty()) return;
+  result.expect_place = source_place(scenario, one, {.path = "/expect"});
+  for (const Finding& finding : result.outcome.findings) {
+    const JobListing* const listing = result.listing_of(finding);
+    result.places.push_back(
+        listing == nullptr
+            ? SourcePlace{}
+            : source_place(scenario, one, {.path = listing->path, .line = finding.line}));
+  }
+}
+
 void run_phase(const Phase& phase, const std::string& backend, const RunOptions& options,
                const Registries& registries, CaseResult& into) {
   Job job = job_of(phase, backend, options);
@@ -93,26 +112,20 @@ void run_phase(const Phase& phase, const std::string& backend, const RunOptions&
   for (JobListing& listing : job.ranks) result.listings.push_back(std::move(listing));
   if (options.sees) into.runs.push_back(make_recorded_run(job, result));
   // Records and values are large and no report reads them.
-  result.outcome.world.records.clear();
+  if (!options.draws || !result.outcome.world.timed) result.outcome.world.records.clear();
   result.outcome.world.measured.clear();
   result.outcome.values.clear();
   if (!result.missed.empty()) into.status = CaseStatus::unexpected;
   into.phases.push_back(std::move(result));
 }
 
-void set_refusal(CaseResult& result, const Expect& expect, const Error& error) {
-  result.error = error.inside({result.file, "", 0, 0});
+void set_refusal(CaseResult& result, const Expect& expect, Error error) {
+  result.error = std::move(error);
   result.status = CaseStatus::refused;
-  if (expect.verdict != Verdict::bad_input || error.kind() == ErrorKind::unsupported) return;
-  result.missed_refusal = missed(expect, error);
+  if (expect.verdict != Verdict::bad_input || result.error->kind() == ErrorKind::unsupported)
+    return;
+  result.missed_refusal = missed(expect, *result.error);
   result.status = result.missed_refusal.empty() ? CaseStatus::as_expected : CaseStatus::unexpected;
-}
-
-Verdict expected_verdict(const Case& one) {
-  if (one.refused) return one.refusal.verdict;
-  for (const Phase& phase : one.phases)
-    if (phase.expect.verdict != Verdict::clean) return phase.expect.verdict;
-  return Verdict::clean;
 }
 
 struct CaseTask {
@@ -136,10 +149,11 @@ CaseResult blank_result(const Scenario& scenario, const CaseTask& task, const Ru
 CaseResult run_case(const Scenario& scenario, const CaseTask& task, const RunOptions& options,
                     const Registries& registries) {
   const Case& one = *task.one;
+  const auto began = std::chrono::steady_clock::now();
   CaseResult result = blank_result(scenario, task, options);
   set_repeat_command(result.repeat_here);
   if (one.refused) {
-    set_refusal(result, one.refusal, *one.refused);
+    set_refusal(result, one.refusal, placed_in(scenario, one, *one.refused));
     return result;
   }
   const Expect* current = nullptr;
@@ -147,49 +161,66 @@ CaseResult run_case(const Scenario& scenario, const CaseTask& task, const RunOpt
     for (const Phase& phase : one.phases) {
       current = &phase.expect;
       run_phase(phase, task.backend, options, registries, result);
+      add_places(scenario, one, result.phases.back());
       if (result.phases.back().outcome.world.broken) break;
     }
   } catch (const Error& error) {
-    set_refusal(result, *current, error);
+    set_refusal(result, *current, placed_in(scenario, one, error));
   } catch (const std::bad_alloc&) {
     set_refusal(result, *current,
-                Error(ErrorKind::limit, "the machine has too little memory for this case"));
+                Error(ErrorKind::limit, "the machine has too little memory for this case",
+                      {.file = scenario.file}));
   }
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return result;
 }
 
-std::string without_spaces(const std::string& text) {
-  std::string out;
-  for (const char c : text)
-    if (c != ' ') out += c;
-  return out;
+// True if the title "file [case]" contains the text of --filter.
+bool passes_filter(const Scenario& scenario, const Case& one, const RunOptions& options) {
+  const std::string title =
+      one.name.empty() ? scenario.file : fmt::format("{} [{}]", scenario.file, one.name);
+  return title.find(options.filter) != std::string::npos;
 }
 
-bool is_chosen(const Case& one, const RunOptions& options) {
-  return !options.only_case || without_spaces(one.name) == without_spaces(*options.only_case);
+// Returns the cases that --case and --filter choose.
+std::vector<size_t> chosen_cases(const Scenario& scenario, const RunOptions& options) {
+  std::vector<size_t> chosen;
+  if (options.only_case) {
+    chosen = choose_cases(scenario.cases, *options.only_case);
+  } else {
+    for (size_t i = 0; i < scenario.cases.size(); ++i) chosen.push_back(i);
+  }
+  std::erase_if(chosen,
+                [&](size_t i) { return !passes_filter(scenario, scenario.cases[i], options); });
+  return chosen;
+}
+
+[[noreturn]] void refuse_choice(const std::vector<Scenario>& scenarios, const RunOptions& options) {
+  if (!options.only_case)
+    throw_bad_input(
+        "--filter \"{}\": no file and no case has this text; shardproof list cases "
+        "prints all",
+        options.filter);
+  NearestName nearest(*options.only_case);
+  for (const Scenario& scenario : scenarios)
+    for (const Case& one : scenario.cases) nearest.offer(one.name);
+  std::string hint = nearest.hint();
+  if (hint.empty() && !scenarios.empty() && !scenarios[0].cases[0].name.empty())
+    hint = fmt::format("; the first is \"{}\"", scenarios[0].cases[0].name);
+  if (hint.empty()) hint = "; the file has no sweep";
+  throw_bad_input("--case \"{}\": no such case{}", *options.only_case, hint);
 }
 
 std::vector<CaseTask> plan_tasks(const std::vector<Scenario>& scenarios, const RunOptions& options,
                                  RunResult& result) {
   std::vector<CaseTask> tasks;
-  NearestName nearest(options.only_case.value_or(""));
-  for (size_t s = 0; s < scenarios.size(); ++s) {
-    for (const Case& one : scenarios[s].cases) {
-      nearest.offer(one.name);
-      if (!is_chosen(one, options)) continue;
+  for (size_t s = 0; s < scenarios.size(); ++s)
+    for (const size_t i : chosen_cases(scenarios[s], options))
       for (const std::string& backend : options.backends) {
-        tasks.push_back({s, result.scenarios[s].cases.size(), &one, backend});
+        tasks.push_back({s, result.scenarios[s].cases.size(), &scenarios[s].cases[i], backend});
         result.scenarios[s].cases.emplace_back();
       }
-    }
-  }
-  if (tasks.empty() && options.only_case) {
-    std::string hint = nearest.hint();
-    if (hint.empty() && !scenarios.empty() && !scenarios[0].cases[0].name.empty())
-      hint = fmt::format("; the first is \"{}\"", scenarios[0].cases[0].name);
-    if (hint.empty()) hint = "; the file has no sweep";
-    throw_bad_input("--case \"{}\": no such case{}", *options.only_case, hint);
-  }
+  if (tasks.empty()) refuse_choice(scenarios, options);
   return tasks;
 }
 
@@ -250,7 +281,7 @@ void label_runs(CaseResult& result, const Scenario& scenario, const CaseTask& ta
     const bool real = pool_of(task.backend, registries) != nullptr;
     if (real) run.processes = options.processes;
     run.order = real && options.order == ReductionSchedule() ? "library" : to_string(options.order);
-    run.status = status_text(result.status);
+    run.status = result.status_text();
     run.verdict = name(result.verdict());
     if (result.error) run.error = result.error->what();
     // NCCL adds in this order only under these environment variables.
@@ -335,6 +366,7 @@ class TaskRun {
       work();
     }
     if (error_) std::rethrow_exception(error_);
+    if (stopped_) drop_cases_not_run();
   }
 
  private:
@@ -362,9 +394,31 @@ class TaskRun {
     if (error_) return;
     if (watch_.done) watch_.done(one);
     ++state_.done;
-    if (one.status != CaseStatus::as_expected) ++state_.failing;
+    if (one.status != CaseStatus::as_expected) {
+      ++state_.failing;
+      if (options_.fail_fast) {
+        stopped_ = true;
+        next_ = tasks_.size();
+      }
+    }
     result_.scenarios[task.scenario].cases[task.index] = std::move(one);
     if (watch_.progress) watch_.progress(state_);
+  }
+
+  // A case that did not run has no file. Backends are compared for cases that ran on all of them.
+  void drop_cases_not_run() {
+    result_.not_run = state_.total - state_.done;
+    const size_t backends = options_.backends.size();
+    for (ScenarioResult& scenario : result_.scenarios) {
+      std::vector<CaseResult> ran;
+      for (size_t i = 0; i < scenario.cases.size(); i += backends) {
+        const auto first = scenario.cases.begin() + static_cast<long>(i);
+        const auto last = first + static_cast<long>(backends);
+        if (std::all_of(first, last, [](const CaseResult& one) { return !one.file.empty(); }))
+          std::move(first, last, std::back_inserter(ran));
+      }
+      scenario.cases = std::move(ran);
+    }
   }
 
   const std::vector<Scenario>& scenarios_;
@@ -376,27 +430,31 @@ class TaskRun {
   std::atomic<size_t> next_{0};
   std::mutex mutex_;
   Progress state_;
+  bool stopped_ = false;
   std::exception_ptr error_;
 };
 
 }  // namespace
 
-std::optional<Error> refusal_of(const Scenario& scenario, const Registries& registries) {
-  std::optional<Error> first;
-  for (const Case& one : scenario.cases) {
-    if (one.refused || expected_verdict(one) == Verdict::bad_input) return std::nullopt;
-    const Phase* current = nullptr;
-    try {
-      for (const Phase& phase : one.phases) {
-        current = &phase;
-        check_limited_values(phase.job, lower_job(phase.job, registries));
-      }
-      return std::nullopt;
-    } catch (const Error& error) {
-      if (!first) first = placed_in(*current, error).inside({scenario.file, "", 0, 0});
-    }
-  }
-  return first;
+Verdict expected_verdict(const Case& one) {
+  if (one.refused) return one.refusal.verdict;
+  for (const Phase& phase : one.phases)
+    if (phase.expect.verdict != Verdict::clean) return phase.expect.verdict;
+  return Verdict::clean;
+}
+
+ScenarioResult refused_file(const std::string& file, const std::string& path,
+                            const std::string& group, std::vector<Error> errors,
+                            const RunOptions& options) {
+  CaseResult result;
+  result.file = file;
+  result.status = CaseStatus::refused;
+  result.error = std::move(errors.front());
+  errors.erase(errors.begin());
+  result.more_errors = std::move(errors);
+  result.repeat = repeat_command(file, "", options);
+  result.repeat_here = repeat_command(path.empty() ? file : path, "", options);
+  return {file, group, "", {std::move(result)}};
 }
 
 RunResult run_scenarios(const std::vector<Scenario>& scenarios,

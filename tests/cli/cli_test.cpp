@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,8 @@ TEST_F(Cli, ReportOnStandardOutput_IsAlone) {
     EXPECT_FALSE(fs::exists(fs::path(SHARDPROOF_SOURCE_DIR) / "-"));
   }
   expect_refused("run " + clean + " --json - --junit -", "standard output holds one report");
+  expect_refused("run " + clean + " --json " + out + " --junit " + path("./report"),
+                 "--json and --junit name one file");
 }
 
 TEST_F(Cli, ExitCode_IsTheGreatestOfAllCases) {
@@ -78,23 +81,74 @@ TEST_F(Cli, ExitCode_IsTheGreatestOfAllCases) {
   EXPECT_EQ(tool("run " + path("")).code, 2);
 }
 
-TEST_F(Cli, BadInput_WritesNoReport) {
-  const std::string bad = write("c.json", kBad);
-  EXPECT_EQ(tool("run " + bad + " --json " + path("out.json") + " --junit " + path("out.xml")).code,
-            2);
-  EXPECT_FALSE(fs::exists(path("out.json")));
-  EXPECT_FALSE(fs::exists(path("out.xml")));
-}
-
-TEST_F(Cli, FilesOfAFolder_AreReadBeforeTheFirstRuns) {
+// The others run, and all reports are whole.
+TEST_F(Cli, BadFile_DoesNotStopTheOthers) {
   write("a.json", kClean);
-  write("z/last.json", "{\"version\": 1, \"mehs\": \"tp=2\"}");
-  const Ran ran = tool("run " + path("."));
+  write("b.json", kHang);
+  write("z/last.json", "{\"version\": 1,\n \"mehs\": \"tp=2\",\n \"dtype\": \"f31\"}");
+  const std::string json = path("out/r.json"), junit = path("out/r.xml");
+  fs::create_directories(path("out"));
+  const Ran ran = tool("run " + path(".") + " --json " + json + " --junit " + junit);
   EXPECT_EQ(ran.code, 2);
-  EXPECT_NE(ran.out.find("last.json: /mehs: unknown key; did you mean \"mesh\"?"),
+  EXPECT_NE(ran.out.find("last.json:2:2: /mehs: unknown key; did you mean \"mesh\"?"),
             std::string::npos)
       << ran.out;
-  EXPECT_EQ(ran.out.find("clean"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("last.json:1:1: /: key \"mesh\" is missing"), std::string::npos)
+      << ran.out;
+  EXPECT_NE(ran.out.find("3 scenarios, 3 cases"), std::string::npos) << ran.out;
+  EXPECT_NE(read(json).find("\"status\": \"bad input\""), std::string::npos);
+  EXPECT_NE(read(json).find("\"status\": \"as expected\""), std::string::npos);
+  EXPECT_NE(read(junit).find("tests=\"3\" failures=\"1\" errors=\"1\""), std::string::npos);
+  EXPECT_NE(read(junit).find("<error message=\"unknown key"), std::string::npos);
+  // Neither does a file that is missing.
+  const Ran missing = tool("run " + path("none.json") + " " + path("a.json"));
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_NE(missing.out.find("none.json: no such file or folder"), std::string::npos)
+      << missing.out;
+  EXPECT_NE(missing.out.find("2 scenarios, 2 cases"), std::string::npos) << missing.out;
+}
+
+TEST_F(Cli, ErrorsOfAFile_AreReportedTogether) {
+  const std::string bad = write("bad.json", R"json({"version": 1, "mesh": "tp=2",
+ "tensors": {"x": {"shape": [4], "dtyp": "f32"},
+             "w": {"shape": ["m"]}},
+ "ranks": {"0": ["y = (x", "z = x +"], "1": ["y = x @@ x"]}, "topolgy": "ideal"})json");
+  Ran ran = tool("run " + bad);
+  EXPECT_EQ(ran.code, 2);
+  for (const char* place :
+       {"bad.json:4:62: /topolgy: unknown key", "bad.json:2:34: /tensors/x/dtyp: unknown key",
+        "/tensors/w/shape/0, column 1: unknown name \"m\"", "/ranks/0/0, line 1 of the listing",
+        "/ranks/0/1, line 2 of the listing", "/ranks/1/0, line 1 of the listing"})
+    EXPECT_NE(ran.out.find(place), std::string::npos) << place << "\n" << ran.out;
+  // Lines that depend on a wrong line are not reported.
+  const std::string program = write("program.json", R"json({"version": 1, "mesh": "tp=2",
+ "tensors": {"x": {"shape": [4]}},
+ "program": ["y = relou(x)",
+             "z = y + 1",
+             "u = redistribut(x, tp:R)",
+             "v = x @ z + w"]})json");
+  ran = tool("run " + program);
+  EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 2) << ran.out;
+  EXPECT_NE(ran.out.find("program.json:3:19: /program/0, line 1"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("program.json:5:19: /program/2, line 3"), std::string::npos) << ran.out;
+}
+
+TEST_F(Cli, FolderScan_TakesScenariosOnly) {
+  write("s/a.json", kClean);
+  write("s/data.json", "{\"rows\": [1, 2]}");
+  const std::string run =
+      "run " + path("s") + " --json " + path("s/r.json") + " --junit " + path("s/r.xml");
+  Ran ran = tool(run + " --record " + path("s/record"));
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_NE(ran.out.find("skipped s/data.json"), std::string::npos) << ran.out;
+  const std::string first = read(path("s/r.json"));
+  ran = tool(run);
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_EQ(read(path("s/r.json")), first);
+  expect_refused("run " + path("s/r.json"), "found a file that shardproof wrote");
+  // A file that is named twice runs once.
+  ran = tool("run " + path("s/a.json") + " " + path("s") + " " + path("s/../s/a.json"));
+  EXPECT_NE(ran.out.find("1 scenario, 1 case"), std::string::npos) << ran.out;
 }
 
 TEST_F(Cli, MisspeltOptions_GetTheNearestKnownOne) {
@@ -127,27 +181,178 @@ TEST_F(Cli, MisspeltOptions_GetTheNearestKnownOne) {
 }
 
 TEST_F(Cli, FilesWithoutScenario_AreRefused) {
-  expect_refused("run " + write("bytes.json", "\xff\xfe\x00"), "bytes.json: line 1, column 1");
+  expect_refused("run " + write("bytes.json", "\xff\xfe\x00"), "bytes.json:1:1: /: expected UTF-8");
   expect_refused("run " + write("deep.json", std::string(100000, '[')), "64 levels");
-  expect_refused("run " + write("empty.json", ""), "empty.json: line 1, column 1");
+  expect_refused("run " + write("empty.json", ""), "empty.json:1:1: /: JSON syntax");
   fs::create_directories(path("folder.json"));
   expect_refused("run " + path("folder.json"), "no scenario (*.json)");
 }
 
-// A file of which no case can run is refused before the run. If some cases of a sweep can run, the
-// report lists the others.
-TEST_F(Cli, OneBadFileOfSeveral_LeavesNoReport) {
+// If some cases of a sweep can run, the report lists the others.
+TEST_F(Cli, BadCaseOfASweep_IsReported) {
   const std::string clean = write("a.json", kClean), out = path("report.json");
-  const std::string typo = write("b.json", R"json({"version": 1, "mesh": "tp=2",
-      "tensors": {"x": {"shape": [4]}}, "program": ["y = relou(x)"]})json");
-  expect_refused("run " + clean + " " + typo + " --json " + out,
-                 "b.json: /program line 1, column 5: unknown op relou");
-  EXPECT_FALSE(fs::exists(out));
   const std::string some = write("c.json", R"json({"version": 1, "mesh": "tp=2",
       "tensors": {"x": {"shape": [4, "n"]}}, "program": ["y = reshape(x, [8])"],
       "sweep": {"n": [2, 3]}})json");
   EXPECT_EQ(tool("run " + clean + " " + some + " --json " + out).code, 2);
-  EXPECT_NE(read(out).find("\"refused\""), std::string::npos);
+  EXPECT_NE(read(out).find("\"bad input\""), std::string::npos);
+}
+
+TEST_F(Cli, ChoiceOfCases_IsPartialOrByText) {
+  const std::string sweep = write("sweep.json", R"json({"version": 1, "let": {"n": 1},
+      "tensors": {"x": {"shape": ["n"]}}, "program": ["y = x * 2"],
+      "sweep": {"mesh": ["tp=1", "tp=2"], "n": [1, 12]}})json");
+  const auto cases_of = [&](const std::string& options) {
+    const Ran ran = tool("run " + sweep + " " + options);
+    const size_t at = ran.out.find(" scenario, ");
+    return at == std::string::npos ? ran.out : ran.out.substr(at + 11, 2);
+  };
+  EXPECT_EQ(cases_of("--case n=1"), "2 ");
+  EXPECT_EQ(cases_of("--case 'n=12 mesh=tp=2'"), "1 ");
+  EXPECT_EQ(cases_of("--filter tp=2"), "2 ");
+  EXPECT_EQ(cases_of("--filter sweep.json"), "4 ");
+  expect_refused("run " + sweep + " --filter zebra", "no file and no case has this text");
+  const Ran list = tool("list cases " + sweep);
+  EXPECT_NE(list.out.find("sweep.json --case \"mesh=tp=1 n=12\"\n"), std::string::npos) << list.out;
+  EXPECT_EQ(std::count(list.out.begin(), list.out.end(), '\n'), 4);
+}
+
+TEST_F(Cli, FailFast_LeavesCasesOut_AndQuietPrintsFailuresOnly) {
+  const std::string hang = write("a.json", kHang), clean = write("b.json", kClean);
+  Ran ran = tool("run " + hang + " " + clean + " --fail-fast --jobs 1");
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_NE(ran.out.find("1 case not run"), std::string::npos) << ran.out;
+  EXPECT_EQ(tool("run " + clean + " --quiet").out, "");
+  ran = tool("run " + clean + " " + hang + " --quiet");
+  EXPECT_EQ(ran.out.find("FAIL"), 0u) << ran.out;
+  EXPECT_EQ(ran.out.find("scenarios"), std::string::npos) << ran.out;
+}
+
+TEST_F(Cli, Validate_ChecksWithoutARun) {
+  const std::string hang = write("a.json", kHang), bad = write("c.json", kBad);
+  EXPECT_EQ(tool("validate " + hang).code, 0);
+  const Ran ran = tool("validate " + path("."));
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_NE(ran.out.find("c.json:1:"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("a.json   1 case"), std::string::npos) << ran.out;
+}
+
+TEST_F(Cli, Accept_WritesCountsIntoTheFile) {
+  const std::string file = write("a.json", R"json({"version": 1, "mesh": "tp=2", // two ranks
+  "tensors": {"x": {"shape": [4], "placements": "tp:S(0)"}},
+  "program": ["y = redistribute(x, R)"],
+  "expect": {"collectives": {}}
+})json");
+  EXPECT_EQ(tool("run " + file).code, 1);
+  EXPECT_EQ(tool("run " + file + " --accept").code, 0);
+  EXPECT_NE(read(file).find("// two ranks\n"), std::string::npos);
+  EXPECT_NE(
+      read(file).find(R"("expect": {"collectives": {"all_gather tp": 1}, "bytes": {"tp": 8}})"),
+      std::string::npos)
+      << read(file);
+  EXPECT_EQ(tool("run " + file).code, 0);
+  expect_refused("run " + file + " --accept --filter a", "--accept runs whole files");
+}
+
+TEST_F(Cli, Colors_AreLeftOutIfAsked) {
+  const std::string clean = write("a.json", kClean);
+  const auto on_terminal = [&](const std::string& variables) {
+    return shell(variables + " script -qec \"'" SHARDPROOF_PROGRAM "' run " + clean +
+                 "\" /dev/null </dev/null")
+        .out;
+  };
+  EXPECT_NE(on_terminal("TERM=xterm NO_COLOR=").find("\x1b[32m"), std::string::npos);
+  EXPECT_EQ(on_terminal("TERM=xterm NO_COLOR=1").find("\x1b["), std::string::npos);
+  const std::string dumb = on_terminal("TERM=dumb NO_COLOR=");
+  EXPECT_EQ(dumb.find('\x1b'), std::string::npos);
+  EXPECT_NE(dumb.find("1 case"), std::string::npos) << dumb;
+}
+
+TEST_F(Cli, Watch_RunsAgainAfterAChange) {
+  const std::string file = write("a.json", kClean), out = path("out");
+  const Ran ran = shell("'" SHARDPROOF_PROGRAM "' run " + file + " --watch >'" + out +
+                        "' 2>&1 & child=$!; "
+                        "until grep -q watching '" +
+                        out +
+                        "'; do sleep 0.05; done; "
+                        "sed 's/x \\* 2/x @@ 2/' '" +
+                        file + "' >'" + file + ".new'; mv '" + file + ".new' '" + file +
+                        "'; "
+                        "until grep -q 'a.json:1:' '" +
+                        out +
+                        "'; do sleep 0.05; done; "
+                        "kill $child; wait $child 2>/dev/null; true");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_NE(read(out).find("1 scenario, 1 case"), std::string::npos) << read(out);
+  expect_refused("run - --watch </dev/null", "standard input does not change");
+}
+
+TEST_F(Cli, Completion_KnowsAllCommandsAndOptions) {
+  const Ran help = tool("help run");
+  std::istringstream lines(help.out);
+  std::vector<std::string> options;
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("  --"))
+      options.push_back(line.substr(4, line.find_first_of(" ,", 4) - 4));
+  ASSERT_GT(options.size(), 20u);
+  for (const char* shell_name : {"bash", "zsh", "fish"}) {
+    const Ran ran = tool(std::string("completion ") + shell_name);
+    EXPECT_EQ(ran.code, 0);
+    for (const char* command : {"run", "validate", "show", "plan", "completion"})
+      EXPECT_NE(ran.out.find(command), std::string::npos) << command;
+    for (const std::string& option : options)
+      EXPECT_NE(ran.out.find(option), std::string::npos) << shell_name << " " << option;
+  }
+  tool("completion bash >'" + path("bash") + "'");
+  const Ran words = shell("bash -c '. \"" + path("bash") +
+                          "\"; COMP_WORDS=(shardproof run --jun); COMP_CWORD=2; _shardproof; "
+                          "echo ${COMPREPLY[@]}'");
+  EXPECT_EQ(words.out, "--junit --junit-times\n");
+  const Ran man = tool("help man");
+  EXPECT_EQ(man.out.find(".TH SHARDPROOF 1"), 0u);
+  for (const char* section : {".SH NAME", ".SH SYNOPSIS", ".SH RUN", ".SH ENVIRONMENT"})
+    EXPECT_NE(man.out.find(section), std::string::npos) << section;
+  expect_refused("completion tcsh", "expected bash, zsh or fish");
+}
+
+// PyTorch's words get an answer that can be copied, and no guess that is far from the word.
+TEST_F(Cli, WordsOfPyTorch_GetADirectAnswer) {
+  const auto answer = [&](const std::string& mesh, const std::string& tensor,
+                          const std::string& line) {
+    return tool("run " + write("w.json", "{\"version\": 1, \"mesh\": " + mesh +
+                                             ", \"tensors\": {\"x\": {\"shape\": [4, 8], " +
+                                             tensor + "}}, \"program\": [\"" + line + "\"]}"))
+        .out;
+  };
+  const std::string mesh = "\"dp=2, tp=2\"", tensor = "\"fill\": \"ints\"";
+  struct Word {
+    std::string mesh, tensor, line, answer;
+  };
+  for (const Word& word : {
+           Word{"{\"dp\": 2, \"tp\": 4}", tensor, "y = x", "write \"mesh\": \"dp=2, tp=4\""},
+           {"[2, 4]", tensor, "y = x", "write \"mesh\": \"dim0=2, dim1=4\""},
+           {mesh, R"json("placements": ["Shard(0)", "Replicate()"])json", "y = x",
+            "write \"dp:S(0) tp:R\""},
+           {mesh, R"json("placements": {"tp": "Partial()"})json", "y = x", "write \"tp:P(sum)\""},
+           {mesh, R"json("placements": "dp:Shard(0)")json", "y = x", "write S(0)"},
+           {mesh, R"json("placements": "dp:Replicate()")json", "y = x", "write R"},
+           {mesh, R"json("dtype": "fp8")json", "y = x", "write f8e4m3 (float8_e4m3fn) or f8e5m2"},
+           {mesh, R"json("dtype": "torch.bfloat16")json", "y = x", "did you mean \"bf16\"?"},
+           {mesh, R"json("fill": "randn")json", "y = x", "write normal(0, 1)"},
+           {mesh, tensor, "y = randn(4)", "here it is normal([..], 0, 1)"},
+           {mesh, tensor, "y = x.to(bf16)", "write cast(x, bf16)"},
+           {mesh, tensor, "y = x.float()", "write cast(x, f32)"},
+           {mesh, tensor, "y = cast(x, torch.bfloat16)", "dtypes have no prefix: write bf16"},
+           {mesh, tensor, "y = cast(x, fp8)", "write f8e4m3"},
+           {mesh, tensor, "y = redistribute(x, Shard(0))", "write AXIS:S(0), such as tp:S(0)"},
+           {mesh, tensor, "y = redistribute(x, [Replicate()])", "R for all axes"},
+       })
+    EXPECT_NE(answer(word.mesh, word.tensor, word.line).find(word.answer), std::string::npos)
+        << word.answer << "\n"
+        << answer(word.mesh, word.tensor, word.line);
+  for (const char* line : {"y = zebra(x)", "y = cast(x, qp7)", "y = x + abc"})
+    EXPECT_EQ(answer(mesh, tensor, line).find("did you mean"), std::string::npos)
+        << answer(mesh, tensor, line);
 }
 
 TEST_F(Cli, FullDisk_IsNamed) {

@@ -85,7 +85,7 @@ TEST_F(Join, Verdict_IsPrintedByOneProcess) {
 
 TEST_F(Join, Error_IsPrintedByOneProcess) {
   const std::string bad = folder_.write("bad.json", "{");
-  expect_refused(mpirun(4, "run " + bad + " --backend mpi"), "bad.json: line 1, column 2");
+  expect_refused(mpirun(4, "run " + bad + " --backend mpi"), "bad.json:1:2: /: ");
   const std::string run = "run " + clean_ + " --backend mpi ";
   expect_refused(mpirun(3, run + "--processes 2"), "--processes 2, but mpirun started 3");
   expect_refused(mpirun(3, run + "--json /dev/null/x"), "/dev/null/x: cannot be written");

@@ -31,7 +31,8 @@ inline Ran shell(const std::string& command) {
 }
 inline Ran tool(const std::string& words) { return shell("'" SHARDPROOF_PROGRAM "' " + words); }
 
-// Returns a JSON report without names of the backend, its notes and the repeat command.
+// Returns a JSON report without names of the backend, its processes, its notes and the repeat
+// command.
 inline std::string report_without_backend(const std::string& path) {
   std::string text, line;
   std::ifstream in(path);
@@ -42,7 +43,8 @@ inline std::string report_without_backend(const std::string& path) {
       continue;
     }
     if (line.find("\"repeat\"") == std::string::npos &&
-        line.find("\"backend\"") == std::string::npos)
+        line.find("\"backend\"") == std::string::npos &&
+        line.find("\"processes\"") == std::string::npos)
       text += line + "\n";
   }
   return text;

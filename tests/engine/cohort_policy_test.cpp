@@ -91,8 +91,8 @@ std::string expect_one_outcome(Job job, const std::string& what) {
 
 std::vector<ScenarioPath> files() {
   const std::string root = std::string(SHARDPROOF_SOURCE_DIR);
-  std::vector<ScenarioPath> all = find_scenarios(root + "/scenarios/corpus");
-  for (const ScenarioPath& path : find_scenarios(root + "/tests/scenarios"))
+  std::vector<ScenarioPath> all = find_scenarios(root + "/scenarios/corpus").paths;
+  for (const ScenarioPath& path : find_scenarios(root + "/tests/scenarios").paths)
     if (fs::path(path.path).filename().string().starts_with("a")) all.push_back(path);
   return all;
 }

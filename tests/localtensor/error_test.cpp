@@ -70,6 +70,7 @@ TEST(NearestName, WithoutANearName_HintIsEmpty) {
   EXPECT_EQ(nearest("softmax", {"matmul", "sum"}), "");
   EXPECT_EQ(nearest("x", {"y", "tp"}), "");
   EXPECT_EQ(nearest("ab", {"cd"}), "");
+  EXPECT_EQ(nearest("fp8", {"f64", "f16"}), "");
   EXPECT_EQ(NearestName("x").hint(), "");
   NearestName first("meen");
   first.offer("mean");

@@ -42,7 +42,7 @@ std::string name_of(const testing::TestParamInfo<ScenarioPath>& info) {
 }
 
 std::vector<ScenarioPath> below(const std::string& folder) {
-  return find_scenarios(std::string(SHARDPROOF_SOURCE_DIR) + "/" + folder);
+  return find_scenarios(std::string(SHARDPROOF_SOURCE_DIR) + "/" + folder).paths;
 }
 
 bool is_known(const ScenarioPath& path) {
@@ -90,10 +90,16 @@ TEST(Show, GlobalProgramsParseBack) {
       if (!job.program) continue;
       SCOPED_TRACE(path.file + " " + one.name);
       const LoweredJob first = lower_job(job, registries());
+      // Placements of gradients inside `as` have words that no author writes.
+      if (std::any_of(first.global_lines.begin(), first.global_lines.end(),
+                      [](const auto& line) { return line.find("dual=") != std::string::npos; }))
+        continue;
       job.program = parse_listing(first.global_lines);
       const LoweredJob again = lower_job(job, registries());
       EXPECT_EQ(again.global_lines, first.global_lines);
-      if (!has_state(one.phases[0].job)) EXPECT_EQ(calls_of(again), calls_of(first));
+      if (!has_state(one.phases[0].job)) {
+        EXPECT_EQ(calls_of(again), calls_of(first));
+      }
       ++shown;
     }
   }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/load/load.h"
 #include "shardproof/scenarios/run/run.h"
@@ -34,14 +36,16 @@ CaseResult run_first(const std::string& text) {
   return run_scenarios({load_text(text, "f.json")}, {""}, {}, kRegistries).scenarios[0].cases[0];
 }
 
-// Returns the message of a refusal while reading or running, or "".
+// Returns the message of a refusal while reading or running, without line and column, or "".
 std::string refusal(const std::string& text) {
+  std::string message;
   try {
     const CaseResult result = run_first(text);
-    return result.error ? result.error->what() : "";
+    if (result.error) message = result.error->what();
   } catch (const Error& error) {
-    return error.what();
+    message = error.what();
   }
+  return std::regex_replace(message, std::regex("^f.json:[0-9]+:[0-9]+: "), "f.json: ");
 }
 
 std::vector<PrecisionLimit> limits_of(const std::string& text) {

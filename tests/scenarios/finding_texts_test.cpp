@@ -17,7 +17,7 @@ std::string folder_texts(const std::string& folder) {
   TextStyle style;
   style.table = false;
   std::string texts;
-  for (const ScenarioPath& path : find_scenarios(source + "/" + inside)) {
+  for (const ScenarioPath& path : find_scenarios(source + "/" + inside).paths) {
     const std::string file = path.path.substr(path.path.find(inside));  // wherever this test runs
     Scenario scenario = load_file(path.path, file);
     for (Case& one : scenario.cases) {

@@ -112,7 +112,7 @@ TEST_F(Record, WrittenRun_IsReadBack) {
 TEST_F(Record, CorpusCases_AreReadBack_AndEqualThemselves) {
   int64_t values = 0;
   for (const ScenarioPath& path :
-       find_scenarios(std::string(SHARDPROOF_SOURCE_DIR) + "/scenarios/corpus")) {
+       find_scenarios(std::string(SHARDPROOF_SOURCE_DIR) + "/scenarios/corpus").paths) {
     for (const RecordedRun& run : runs_of(load_file(path.path, path.file))) {
       const RecordedRun back = read_back(run);
       ASSERT_EQ(back.values.size(), run.values.size());

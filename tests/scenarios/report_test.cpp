@@ -168,18 +168,20 @@ TEST(Report, ErrorInAPhase_HasItsPath) {
     return std::string(result.scenarios[0].cases[0].error->what());
   };
   EXPECT_EQ(error_of("\"y = x\"", "\"program\": [\"y = x\", \"z = w + y\"]"),
-            "f.json: /phases/1/program line 2, column 5: unknown name w: no tensor, let or earlier "
+            "f.json:1:179: /phases/1/program/1, line 2 of the program, column 5: unknown name w: "
+            "no tensor, let or earlier "
             "line has it");
-  EXPECT_EQ(error_of("\"y = x\"", "\"program\": [\"y = redistribute(x, tq:R)\"]").substr(0, 55),
-            "f.json: /phases/1/program line 1, column 21: no mesh ax");
+  EXPECT_EQ(error_of("\"y = x\"", "\"program\": [\"y = redistribute(x, tq:R)\"]").substr(0, 77),
+            "f.json:1:186: /phases/1/program/0, line 1 of the program, column 21: no mesh ");
   EXPECT_EQ(error_of("\"y = x\"",
                      "\"ranks\": {\"all\": [\"y = x\"]}, \"outputs\": {\"y\": \"dp:S(0)\"}, "
                      "\"truth\": [\"y = x\", \"z = w\"]"),
-            "f.json: /phases/1/truth line 2, column 5: unknown name w: no tensor, let or earlier "
+            "f.json:1:235: /phases/1/truth/1, line 2 of the truth, column 5: unknown name w: no "
+            "tensor, let or earlier "
             "line has it");
-  EXPECT_EQ(
-      error_of("\"z = w\"", ""),
-      "f.json: /program line 1, column 5: unknown name w: no tensor, let or earlier line has it");
+  EXPECT_EQ(error_of("\"z = w\"", ""),
+            "f.json:1:108: /program/0, line 1 of the program, column 5: unknown name w: no tensor, "
+            "let or earlier line has it");
 }
 
 TEST(Report, FaultsThatNeverHappen_AreListed) {

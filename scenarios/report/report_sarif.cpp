@@ -1,0 +1,84 @@
+// Implements sarif_report and github_annotations of report.h.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "shardproof/scenarios/report/problems.h"
+#include "shardproof/scenarios/report/report.h"
+
+namespace shardproof {
+namespace {
+
+using SarifJson = nlohmann::ordered_json;
+
+// Returns the identifier of a rule: "wrong-values".
+std::string rule_id(std::string rule) {
+  for (char& c : rule)
+    if (c == ' ') c = '-';
+  return rule;
+}
+
+SarifJson location_json(const Problem& problem) {
+  SarifJson place;
+  place["artifactLocation"] = {{"uri", problem.file}};
+  if (problem.line > 0) place["region"] = {{"startLine", problem.line}};
+  if (problem.column > 0) place["region"]["startColumn"] = problem.column;
+  return {{"physicalLocation", std::move(place)}};
+}
+
+SarifJson problem_json(const Problem& problem) {
+  SarifJson out;
+  out["ruleId"] = rule_id(problem.rule);
+  out["level"] = problem.rule == name(Verdict::imprecise) ? "warning" : "error";
+  out["message"] = {{"text", problem.message}};
+  out["locations"] = SarifJson::array({location_json(problem)});
+  return out;
+}
+
+// Escapes a text for a workflow command of GitHub; `property`: within "file=".
+std::string command_text(const std::string& text, bool property) {
+  std::string out;
+  for (const char c : text) {
+    const bool special = c == '%' || c == '\n' || c == '\r' || (property && (c == ',' || c == ':'));
+    out += special ? fmt::format("%{:02X}", static_cast<unsigned char>(c)) : std::string(1, c);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string sarif_report(const RunResult& result, const ReportHead& head) {
+  const std::vector<Problem> problems = problems_of(result);
+  SarifJson rules = SarifJson::array(), results = SarifJson::array();
+  std::set<std::string> known;
+  for (const Problem& problem : problems) {
+    results.push_back(problem_json(problem));
+    if (known.insert(problem.rule).second)
+      rules.push_back(
+          {{"id", rule_id(problem.rule)}, {"shortDescription", {{"text", problem.rule}}}});
+  }
+  SarifJson out;
+  out["$schema"] = "https://json.schemastore.org/sarif-2.1.0.json";
+  out["version"] = "2.1.0";
+  const SarifJson driver = {
+      {"name", "shardproof"}, {"version", head.version}, {"rules", std::move(rules)}};
+  out["runs"] = SarifJson::array({{{"tool", {{"driver", driver}}},
+                                   {"columnKind", "unicodeCodePoints"},
+                                   {"results", results}}});
+  return out.dump(1, ' ', false, SarifJson::error_handler_t::replace) + "\n";
+}
+
+std::string github_annotations(const RunResult& result) {
+  std::string out;
+  for (const Problem& problem : problems_of(result)) {
+    out += "::error file=" + command_text(problem.file, true);
+    if (problem.line > 0) out += fmt::format(",line={}", problem.line);
+    if (problem.column > 0) out += fmt::format(",col={}", problem.column);
+    out += fmt::format(",title={}::{}\n", command_text(problem.rule, true),
+                       command_text(problem.message, false));
+  }
+  return out;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,28 @@
+// Accepting measured counts: `shardproof run --accept` writes the calls and bytes of clean cases
+// into "expect" of their file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shardproof/scenarios/run/run.h"
+
+namespace shardproof {
+
+struct Accepted {
+  std::string text;                  // of the file; unchanged if `written` is empty
+  std::vector<std::string> written;  // JSON pointers: "/expect/collectives"
+  std::vector<std::string> refused;  // why something was not written, one sentence each
+};
+
+// Returns the text of a file in which `collectives` and `bytes` of each `expect` are as measured.
+// Every byte outside of these values is as before, comments included. A value that the run met is
+// not changed. Nothing is written for cases with findings, with another unmet expectation, or that
+// expect a finding, nor for an `expect` that several cases share with different counts. `results`
+// are the cases of the scenario on one backend, which all ran.
+Accepted accept_counts(const Scenario& scenario, const std::vector<CaseResult>& results);
+
+// Removes from a case the unmet expectations about calls and bytes.
+void drop_missed_counts(CaseResult& result);
+
+}  // namespace shardproof
