@@ -8,6 +8,7 @@ OpRegistry builtin_ops() {
   OpRegistry ops;
   add_unary_ops(ops);
   add_binary_ops(ops);
+  add_activation_gradients(ops);
   add_select_ops(ops);
   add_creation_ops(ops);
   add_random_ops(ops);

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 
+#include "shardproof/ops/attention/attention_gradients.h"
 #include "shardproof/ops/attention/attention_item.h"
 #include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
@@ -209,6 +210,8 @@ void add_attention_ops(OpRegistry& ops) {
                  params::optional_tensor("mask")};
   sdpa.infer = infer_sdpa;
   sdpa.prepare = prepare_sdpa;
+  sdpa.gradient =
+      gradient_together([](Gradient& g) { return sdpa_gradient(g, attention_of(g.call)); });
   sdpa.rule.strategies = sdpa_strategies;
   sdpa.cost = sdpa_cost;
   sdpa.samples = [] {

@@ -8,6 +8,7 @@
 
 #include "shardproof/ops/attention/rope_item.h"
 #include "shardproof/ops/core/families.h"
+#include "shardproof/ops/core/gradient.h"
 #include "shardproof/ops/core/item_kernel.h"
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
@@ -18,6 +19,7 @@ namespace {
 struct Rope {
   int64_t outer = 1, seq = 0, half = 0, offset = 0;
   int seq_dim = 0;
+  bool inverse = false;           // rotates by the negative angles
   std::vector<double> frequency;  // for each i
 };
 
@@ -28,6 +30,7 @@ Rope rope_of(const OpCall& call) {
   rope.seq = shape[rope.seq_dim];
   rope.half = shape.back() / 2;
   rope.offset = call.attrs->integer("offset");
+  rope.inverse = call.attrs->has("inverse") && call.attrs->flag("inverse");
   for (int d = 0; d < rope.seq_dim; ++d) rope.outer *= shape[d];
   for (int64_t i = 0; i < rope.half; ++i)
     rope.frequency.push_back(
@@ -61,7 +64,8 @@ void fill_table(const Rope& rope, const LaneCall& lane, T* table) {
     for (int64_t i = 0; i < rope.half; ++i) {
       double angle = static_cast<double>(position) * rope.frequency[static_cast<size_t>(i)];
       table[(s * rope.half + i) * 2] = static_cast<T>(std::cos(angle));
-      table[(s * rope.half + i) * 2 + 1] = static_cast<T>(std::sin(angle));
+      table[(s * rope.half + i) * 2 + 1] =
+          static_cast<T>(rope.inverse ? -std::sin(angle) : std::sin(angle));
     }
   };
   if (lane.inputs[1]) {
@@ -106,12 +110,12 @@ Kernel prepare_rope(const OpCall& call, const std::vector<TensorMeta>& outputs) 
   };
   with_float(compute, [&](auto zero) {
     using Item = RopeItem<decltype(zero)>;
-    const Item item{rope.seq, rope.half, rope.offset, call.attrs->number("base")};
+    const Item item{rope.seq, rope.half, rope.offset, call.attrs->number("base"), rope.inverse};
     plan.item = item;
     plan.item_of_part = [item, dim = rope.seq_dim](const LaneCall& lane) -> std::any {
       const std::optional<Run> own = single_run(lane.owned_input(0, dim));
       if (!own) return {};
-      return Item{item.seq, item.half, item.offset + own->start, item.base};
+      return Item{item.seq, item.half, item.offset + own->start, item.base, item.inverse};
     };
     plan.items = rope.outer * rope.seq * rope.half;
   });
@@ -138,9 +142,16 @@ void add_rope_ops(OpRegistry& ops) {
   rope.family = "attention";
   rope.summary = "rotary position embedding of [..., heads, seq, head_dim], by halves";
   rope.params = {params::tensor("input"), params::optional_tensor("positions"),
-                 params::number("base", 10000.0), params::integer("offset", 0)};
+                 params::number("base", 10000.0), params::integer("offset", 0),
+                 params::boolean("inverse", false)};
   rope.infer = infer_rope;
   rope.prepare = prepare_rope;
+  // A rotation is undone by the opposite one.
+  rope.gradient = gradients({[](Gradient& g) {
+    Attrs attrs = *g.call.attrs;
+    attrs.set("inverse", !g.flag("inverse"));
+    return g.op("rope", {g.dy(), g.has(1) ? g[1] : g.none()}, std::move(attrs));
+  }});
   rope.rule.strategies = rope_strategies;
   rope.cost = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     auto elements = static_cast<double>(element_count(outputs[0].shape));
@@ -156,9 +167,11 @@ void add_rope_ops(OpRegistry& ops) {
     Sample placed = sample({2, 4, 4}, DType::f32, 0);
     placed.inputs[1] = {DType::i64, {4}};
     placed.fills = {"ints", "ints(0, 9)"};
+    Sample turned_back = sample({3, 5, 4}, DType::f32, 1);
+    turned_back.attrs.set("inverse", true);
     return std::vector<Sample>{sample({2, 3, 5, 4}, DType::f32, 0),
                                sample({4, 6, 2}, DType::bf16, 3), sample({1, 1, 2}, DType::f64, 0),
-                               placed};
+                               placed, turned_back};
   };
   ops.add(std::move(rope));
 }

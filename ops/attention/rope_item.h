@@ -12,6 +12,7 @@ template <typename T>
 struct RopeItem {
   int64_t seq, half, offset;  // a row has 2 * half elements
   double base;
+  bool inverse = false;
 
   constexpr void operator()(int64_t item, const LaneCall& lane) const {
     const int64_t row = item / half, i = item % half, s = row % seq;
@@ -20,7 +21,8 @@ struct RopeItem {
     T* y = lane.out<T>(0) + row * 2 * half;
     const double power = -2.0 * static_cast<double>(i) / static_cast<double>(2 * half);
     const double angle = static_cast<double>(position) * std::pow(base, power);
-    const T cosine = static_cast<T>(std::cos(angle)), sine = static_cast<T>(std::sin(angle));
+    const T cosine = static_cast<T>(std::cos(angle));
+    const T sine = static_cast<T>(inverse ? -std::sin(angle) : std::sin(angle));
     const T first = x[i], second = x[i + half];
     y[i] = first * cosine - second * sine;
     y[i + half] = second * cosine + first * sine;

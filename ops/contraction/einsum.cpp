@@ -5,6 +5,7 @@
 #include <map>
 
 #include "shardproof/ops/contraction/contraction.h"
+#include "shardproof/ops/contraction/product_gradients.h"
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
@@ -336,6 +337,10 @@ void add_einsum_ops(OpRegistry& ops) {
   einsum.params = {params::required("equation", ParamKind::text), params::tensors("operands")};
   einsum.infer = infer_einsum;
   einsum.prepare = prepare_einsum;
+  einsum.gradient = gradient_together([](Gradient& g) {
+    const Equation equation = read_equation(g.call);
+    return einsum_gradient(g, equation.inputs, equation.output);
+  });
   einsum.rule.strategies = einsum_strategies;
   einsum.cost = einsum_cost;
   einsum.samples = einsum_samples;

@@ -1,7 +1,14 @@
 // Implements product_gradients.h. With y = a @ b, the gradient by a is dy @ b.T and the gradient by
 // b is a.T @ dy. If one input lacks dims that y has, an einsum sums over them in the product: the
 // weight of x @ w with x [b, s, k] has the gradient einsum('abk,abn->kn', x, dy).
+//
+// The gradient of an operand of an einsum is an einsum of dy with the other operands. A letter that
+// occurs twice in the operand (a diagonal) is multiplied by an identity matrix, and a letter that
+// only the operand has is repeated: 'iik->i' has the gradient einsum('i,iz->iz', dy, eye), repeated
+// along k.
 #include "shardproof/ops/contraction/product_gradients.h"
+
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {
@@ -61,7 +68,84 @@ FormulaTerm scaled(Gradient& g, const char* factor, const FormulaTerm& x) {
   return value == 1 ? x : x * value;
 }
 
+bool has_letter(const std::string& text, char letter) {
+  return text.find(letter) != std::string::npos;
+}
+
+char unused_letter(const std::string& used) {
+  for (const char first : {'a', 'A'})
+    for (char letter = first; letter < first + 26; ++letter)
+      if (!has_letter(used, letter)) return letter;
+  SP_UNREACHABLE("all letters are used by {}", used);
+}
+
+// The gradient of one operand of an einsum.
+class OperandGradient {
+ public:
+  OperandGradient(Gradient& g, const std::vector<std::string>& inputs, const std::string& output,
+                  size_t operand)
+      : g_(g), term_(inputs[operand]), shape_(g[static_cast<int>(operand)].shape()) {
+    used_ = output;
+    add(output, g.dy());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      used_ += inputs[i];
+      if (i != operand) add(inputs[i], g.conj(g[static_cast<int>(i)]));
+    }
+  }
+
+  FormulaTerm run() {
+    separate_diagonals();
+    std::string known;
+    for (const char letter : term_)
+      if (has_letter(terms_, letter)) known += letter;
+    std::vector<Operand> operands(tensors_.begin(), tensors_.end());
+    FormulaTerm x = g_.op("einsum", operands, {{"equation", terms_ + "->" + known}});
+    for (size_t d = 0; d < term_.size(); ++d)
+      if (!has_letter(known, term_[d]))
+        x = g_.op("unsqueeze", {x}, {{"dim", static_cast<int64_t>(d)}});
+    return known.size() == term_.size() ? x : repeated(x);
+  }
+
+ private:
+  void add(const std::string& letters, const FormulaTerm& x) {
+    terms_ += (tensors_.empty() ? "" : ",") + letters;
+    tensors_.push_back(x);
+  }
+  void separate_diagonals() {
+    for (size_t d = 1; d < term_.size(); ++d) {
+      if (!has_letter(term_.substr(0, d), term_[d])) continue;
+      const char fresh = unused_letter(used_);
+      used_ += fresh;
+      const FormulaTerm one =
+          g_.op("eye", {}, {{"n", shape_[static_cast<int>(d)]}, {"dtype", g_.dy().dtype()}});
+      add(std::string{term_[d], fresh}, one);
+      term_[d] = fresh;
+    }
+  }
+  // Repeats x along the dims of size 1 that the operand has longer; longer dims are summed later.
+  FormulaTerm repeated(const FormulaTerm& x) const {
+    IntegerList sizes;
+    for (int d = 0; d < x.dims(); ++d) sizes.push_back(std::max(x.shape()[d], shape_[d]));
+    return g_.op("expand", {x}, {{"size", sizes}});
+  }
+
+  Gradient& g_;
+  std::string term_;
+  Dims shape_;
+  std::string used_, terms_;
+  FormulaTerms tensors_;
+};
+
 }  // namespace
+
+FormulaTerms einsum_gradient(Gradient& g, const std::vector<std::string>& inputs,
+                             const std::string& output) {
+  FormulaTerms found;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    found.push_back(g.wanted(static_cast<int>(i)) ? OperandGradient(g, inputs, output, i).run()
+                                                  : g.none());
+  return found;
+}
 
 GradientRule matmul_gradient() { return gradients({matmul_by_a, matmul_by_b}); }
 

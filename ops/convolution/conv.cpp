@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "shardproof/localtensor/tensor/copy_strided.h"
+#include "shardproof/ops/convolution/conv_gradients.h"
 #include "shardproof/ops/convolution/conv_padding.h"
 #include "shardproof/ops/convolution/conv_plan.h"
 #include "shardproof/ops/core/families.h"
@@ -350,6 +351,10 @@ OpRecord conv_record(const Conv& conv) {
   record.prepare = [conv](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     return prepare_conv(conv, call, outputs);
   };
+  record.gradient = gradient_together([conv](Gradient& g) {
+    const Window window = window_of(conv, g.call);
+    return conv_gradient(g, {window.stride, window.padding, window.dilation, window.groups});
+  });
   record.rule.strategies = [conv](const OpCall& call, const std::vector<TensorMeta>& outputs,
                                   int64_t) { return conv_strategies(conv, call, outputs); };
   record.rule.lower = [conv](const OpCall& call, const std::vector<Spec>& inputs, LowerBuilder& b) {

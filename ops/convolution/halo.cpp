@@ -165,6 +165,7 @@ Attrs halo_windows_local_attrs(const OpCall& call, const std::vector<Spec>& inpu
 void add_halo_ops(OpRegistry& ops) {
   OpRecord halo;
   halo.name = "halo_windows";
+  halo.differentiable = Differentiable::no;
   halo.family = "conv";
   halo.summary = "windows of a dim that begin at starts, with the entries `index` in strips";
   halo.params = {params::tensor("input"),    params::tensor("strips"),

@@ -5,6 +5,7 @@
 
 #include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
+#include "shardproof/ops/core/gradient.h"
 #include "shardproof/ops/layout/copy_boxes.h"
 
 namespace shardproof {
@@ -187,13 +188,19 @@ void add_pools(OpRegistry& ops, int spatial) {
       [spatial](Formula& f) { return mean_of_windows(f, spatial); }, averages));
   std::vector<Param> most = pool;
   most.insert(most.end(), {params::optional("dilation", ParamKind::integers), ceil});
-  ops.add(formula(
-      {names.largest, "conv", "largest of windows"}, most,
-      [spatial](Formula& f) {
-        const FormulaTerm cells = windowed(f, f[0], windows_of(f, spatial), -INFINITY, -INFINITY);
-        return FormulaTerms{f.op("amax", {cells}, last_dims(spatial))};
-      },
-      largest));
+  ops.add(with_kinks(
+      formula(
+          {names.largest, "conv", "largest of windows"}, most,
+          [spatial](Formula& f) {
+            const FormulaTerm cells =
+                windowed(f, f[0], windows_of(f, spatial), -INFINITY, -INFINITY);
+            // max gives its gradient to the first of equal elements, as torch does.
+            const Attrs joined{{"start_dim", int64_t{-spatial}}, {"end_dim", int64_t{-1}}};
+            const FormulaTerm rows = spatial == 1 ? cells : f.op("flatten", {cells}, joined);
+            return FormulaTerms{f.op("max", {rows}, {{"dim", int64_t{-1}}})};
+          },
+          largest),
+      "equal elements"));
 }
 
 void add_adaptive_pools(OpRegistry& ops, int spatial) {
@@ -205,9 +212,11 @@ void add_adaptive_pools(OpRegistry& ops, int spatial) {
   ops.add(formula(
       {names.adaptive_average, "conv", "means of output_size windows that cover the dim"}, all,
       [spatial](Formula& f) { return adaptive(f, spatial, "mean"); }, samples));
-  ops.add(formula(
-      {names.adaptive_largest, "conv", "largest of output_size windows that cover the dim"}, all,
-      [spatial](Formula& f) { return adaptive(f, spatial, "amax"); }, samples));
+  ops.add(with_kinks(
+      formula(
+          {names.adaptive_largest, "conv", "largest of output_size windows that cover the dim"},
+          all, [spatial](Formula& f) { return adaptive(f, spatial, "max"); }, samples),
+      "equal elements"));
 }
 
 // Turns [C, O, K..] with `groups` into [groups O, C / groups, K..], with the kernel reversed.

@@ -7,21 +7,22 @@
 
 namespace shardproof {
 
-void add_unary_ops(OpRegistry& ops);       // exp, sqrt, cos, abs, logical_not
-void add_binary_ops(OpRegistry& ops);      // add, mul, pow, lt, bitwise_and
-void add_select_ops(OpRegistry& ops);      // where, cast
-void add_creation_ops(OpRegistry& ops);    // zeros, ones, full, empty, arange, dim, start
-void add_random_ops(OpRegistry& ops);      // uniform, normal, randint, dropout
-void add_reduction_ops(OpRegistry& ops);   // sum, prod, max, min, any, all
-void add_mean_var_ops(OpRegistry& ops);    // mean, var, std, norm, logsumexp
-void add_argmax_ops(OpRegistry& ops);      // argmax, argmin
-void add_softmax_ops(OpRegistry& ops);     // softmax, log_softmax
-void add_cumsum_ops(OpRegistry& ops);      // cumsum
-void add_cumulative_ops(OpRegistry& ops);  // cumprod, cummax, cummin
-void add_logcumsumexp(OpRegistry& ops);    // logcumsumexp
-void add_linalg_ops(OpRegistry& ops);      // inverse, solve, cholesky, det
-void add_fourier_ops(OpRegistry& ops);     // fft, ifft
-void add_optimizer_ops(OpRegistry& ops);   // sgd, sgd_momentum, adam, adamw
+void add_unary_ops(OpRegistry& ops);             // exp, sqrt, cos, abs, logical_not
+void add_binary_ops(OpRegistry& ops);            // add, mul, pow, lt, bitwise_and
+void add_activation_gradients(OpRegistry& ops);  // gelu_grad, silu_grad
+void add_select_ops(OpRegistry& ops);            // where, cast
+void add_creation_ops(OpRegistry& ops);          // zeros, ones, full, empty, arange, dim, start
+void add_random_ops(OpRegistry& ops);            // uniform, normal, randint, dropout
+void add_reduction_ops(OpRegistry& ops);         // sum, prod, max, min, any, all
+void add_mean_var_ops(OpRegistry& ops);          // mean, var, std, norm, logsumexp
+void add_argmax_ops(OpRegistry& ops);            // argmax, argmin
+void add_softmax_ops(OpRegistry& ops);           // softmax, log_softmax
+void add_cumsum_ops(OpRegistry& ops);            // cumsum
+void add_cumulative_ops(OpRegistry& ops);        // cumprod, cummax, cummin
+void add_logcumsumexp(OpRegistry& ops);          // logcumsumexp
+void add_linalg_ops(OpRegistry& ops);            // inverse, solve, cholesky, det
+void add_fourier_ops(OpRegistry& ops);           // fft, ifft
+void add_optimizer_ops(OpRegistry& ops);         // sgd, sgd_momentum, adam, adamw
 
 void add_matmul_ops(OpRegistry& ops);     // matmul, bmm, addmm, linear
 void add_einsum_ops(OpRegistry& ops);     // einsum
@@ -30,6 +31,7 @@ void add_reshape_ops(OpRegistry& ops);    // reshape, view, flatten, unflatten
 void add_slice_cat_ops(OpRegistry& ops);  // slice, select, split, chunk, cat, stack
 void add_pad_roll_ops(OpRegistry& ops);   // pad, flip, roll, repeat
 void add_index_ops(OpRegistry& ops);      // embedding, index_select, one_hot
+void add_index_sum(OpRegistry& ops);      // index_sum
 void add_along_dim_ops(OpRegistry& ops);  // take_along_dim, scatter_along_dim
 void add_sort_ops(OpRegistry& ops);       // sort, topk
 void add_norm_ops(OpRegistry& ops);       // layer_norm, rms_norm

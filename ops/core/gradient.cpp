@@ -25,7 +25,6 @@ int sum_to(GradientBuilder& builder, int value, int input) {
   const DType dtype = builder.meta(target).dtype;
   const Dims wanted = builder.meta(target).shape, given = builder.meta(value).shape;
   if (given != wanted) {
-    builder.depend_on_sizes();
     const int more = given.size() - wanted.size();
     std::vector<int64_t> leading, repeated;
     for (int d = 0; d < more; ++d) leading.push_back(d);
@@ -62,13 +61,47 @@ GradientRule gradients(std::vector<InputGradient> by_input) {
   });
 }
 
-void set_gradient(OpRecord& record, const std::vector<GradientRow>& rows) {
+namespace {
+
+// Returns null if the op has no row or no gradient.
+GradientRule rule_of_row(OpRecord& record, const std::vector<GradientRow>& rows) {
   for (const GradientRow& row : rows) {
     if (row.op != record.name) continue;
     record.differentiable = row.differentiable;
-    if (row.differentiable != Differentiable::yes) return;
-    record.gradient = gradients({row.by_first, row.by_second});
+    if (*row.kinks) record = with_kinks(std::move(record), row.kinks);
+    if (row.differentiable != Differentiable::yes) return nullptr;
+    return gradients({row.by_first, row.by_second, row.by_third});
   }
+  return nullptr;
+}
+
+}  // namespace
+
+void set_gradient(OpRecord& record, const std::vector<GradientRow>& rows) {
+  record.gradient = rule_of_row(record, rows);
+}
+
+void set_decomposition_gradient(OpRecord& record, const std::vector<GradientRow>& rows) {
+  record.decompositions.back().gradient = rule_of_row(record, rows);
+}
+
+OpRecord with_gradient(OpRecord record, GradientRule rule) {
+  record.decompositions.back().gradient = std::move(rule);
+  return record;
+}
+
+OpRecord with_kinks(OpRecord record, const char* kinks) {
+  record.samples = [plain = std::move(record.samples), kinks] {
+    std::vector<Sample> samples = plain();
+    for (Sample& sample : samples) sample.kinks = kinks;
+    return samples;
+  };
+  return record;
+}
+
+OpRecord without_gradient(OpRecord record) {
+  record.differentiable = Differentiable::no;
+  return record;
 }
 
 }  // namespace shardproof

@@ -57,8 +57,18 @@ struct GradientRow {
   FormulaTerm (*by_first)(Gradient&) = nullptr;
   FormulaTerm (*by_second)(Gradient&) = nullptr;
   Differentiable differentiable = Differentiable::yes;
+  FormulaTerm (*by_third)(Gradient&) = nullptr;
+  const char* kinks = "";  // named in the samples
 };
-// Sets `differentiable` and `gradient` from the row of this op, if there is one.
+// Set `differentiable` and the gradient from the row of this op, if there is one: that of calls
+// with a kernel, or that of a composite op.
 void set_gradient(OpRecord& record, const std::vector<GradientRow>& rows);
+void set_decomposition_gradient(OpRecord& record, const std::vector<GradientRow>& rows);
+// Returns a composite op that has this gradient in place of that of its decomposition.
+OpRecord with_gradient(OpRecord record, GradientRule rule);
+// Names a kink in all samples of an op.
+OpRecord with_kinks(OpRecord record, const char* kinks);
+// Returns the record of an op without a gradient (Differentiable::no).
+OpRecord without_gradient(OpRecord record);
 
 }  // namespace shardproof

@@ -3,6 +3,7 @@
 // branches then agree.
 #include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
+#include "shardproof/ops/elementwise/elementwise_gradients.h"
 
 namespace shardproof {
 namespace {
@@ -32,6 +33,7 @@ void add_activation(OpRegistry& ops, Accepts accepts, const char* name, const ch
       {name, "activation", summary}, std::move(all),
       [body = std::move(body)](Formula& f) { return FormulaTerms{body(f)}; }, samples_with(attrs));
   if (accepts == Accepts::floats) require_float_input(record);
+  set_formula_gradient(record);
   ops.add(std::move(record));
 }
 
@@ -118,19 +120,21 @@ void add_gates(OpRegistry& ops) {
         return FormulaTerms{halves.at(0) * f.op("sigmoid", {halves.at(1)})};
       },
       {sample_of({{{5, 6}}, DType::f32, {"uniform(-4, 4)"}})}));
-  ops.add(formula({"prelu", "activation",
-                   "x, below 0 weight * x; weight has one number, or one per entry of dim 1"},
-                  {tensor("x"), tensor("weight")},
-                  [](Formula& f) {
-                    FormulaTerm weight = f[1];
-                    if (weight.dims() == 1 && weight.shape()[0] != 1 && f[0].dims() > 1) {
-                      std::vector<int64_t> shape(static_cast<size_t>(f[0].dims()), 1);
-                      shape[1] = weight.shape()[0];
-                      weight = f.op("reshape", {weight}, {{"shape", shape}});
-                    }
-                    return FormulaTerms{f.where(f.op("gt", {f[0], 0}), f[0], weight * f[0])};
-                  },
-                  {sample_of({{{5, 3, 2}, {3}}, DType::f32, {}})}));
+  ops.add(with_kinks(
+      formula({"prelu", "activation",
+               "x, below 0 weight * x; weight has one number, or one per entry of dim 1"},
+              {tensor("x"), tensor("weight")},
+              [](Formula& f) {
+                FormulaTerm weight = f[1];
+                if (weight.dims() == 1 && weight.shape()[0] != 1 && f[0].dims() > 1) {
+                  std::vector<int64_t> shape(static_cast<size_t>(f[0].dims()), 1);
+                  shape[1] = weight.shape()[0];
+                  weight = f.op("reshape", {weight}, {{"shape", shape}});
+                }
+                return FormulaTerms{f.where(f.op("gt", {f[0], 0}), f[0], weight * f[0])};
+              },
+              {sample_of({{{5, 3, 2}, {3}}, DType::f32, {}})}),
+      "x == 0"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/type_promotion.h"
+#include "shardproof/ops/elementwise/elementwise_gradients.h"
 
 namespace shardproof {
 namespace {
@@ -25,6 +26,11 @@ Sample over(const std::vector<Dims>& shapes, Attrs attrs = {},
   return sample_of({shapes, DType::f32, std::move(fills)}, std::move(attrs));
 }
 
+void add_with_gradient(OpRegistry& ops, OpRecord record) {
+  set_formula_gradient(record);
+  ops.add(std::move(record));
+}
+
 FormulaTerms clamp(Formula& f) {
   if (!f.has(1) && !f.has(2)) f.refuse("needs min, max or both");
   FormulaTerm x = f[0];
@@ -39,15 +45,18 @@ void add_clamps(OpRegistry& ops) {
   Sample low = over({{7}, {}}, {}, {"uniform(-3, 3)", "ints(0, 1)"});
   low.inputs[1] = {DType::i64, {}, true, false};
   low.inputs.push_back(absent_input());
-  ops.add(formula({"clamp", "elementwise", "x, not below min and not above max"},
-                  {tensor("x"), params::optional_tensor("min"), params::optional_tensor("max")},
-                  clamp, {both, low}));
-  ops.add(formula({"clamp_min", "elementwise", "x, not below min"}, {tensor("x"), tensor("min")},
-                  [](Formula& f) { return FormulaTerms{max_of(f[0], f[1])}; },
-                  {over({{5, 3}, {3}})}));
-  ops.add(formula({"clamp_max", "elementwise", "x, not above max"}, {tensor("x"), tensor("max")},
-                  [](Formula& f) { return FormulaTerms{min_of(f[0], f[1])}; },
-                  {over({{5, 3}, {5, 1}})}));
+  add_with_gradient(
+      ops, formula({"clamp", "elementwise", "x, not below min and not above max"},
+                   {tensor("x"), params::optional_tensor("min"), params::optional_tensor("max")},
+                   clamp, {both, low}));
+  add_with_gradient(
+      ops,
+      formula({"clamp_min", "elementwise", "x, not below min"}, {tensor("x"), tensor("min")},
+              [](Formula& f) { return FormulaTerms{max_of(f[0], f[1])}; }, {over({{5, 3}, {3}})}));
+  add_with_gradient(
+      ops, formula({"clamp_max", "elementwise", "x, not above max"}, {tensor("x"), tensor("max")},
+                   [](Formula& f) { return FormulaTerms{min_of(f[0], f[1])}; },
+                   {over({{5, 3}, {5, 1}})}));
 }
 
 // Starts from the nearer end, so that weight 1 gives `end` exactly.
@@ -98,15 +107,15 @@ void add_scaled_products(OpRegistry& ops) {
 void add_logarithms(OpRegistry& ops) {
   const std::vector<Param> pair = {tensor("x"), tensor("y")};
   const std::vector<Sample> samples = {over({{5, 3}, {3}}, {}, {"ints", "uniform(0.5, 2)"})};
-  ops.add(formula(
-      {"xlogy", "elementwise", "x * log(y), 0 where x is 0"}, pair,
-      [](Formula& f) {
-        const FormulaTerm product = f[0] * f.op("log", {as_float(f, f[1])});
-        const FormulaTerm counts =
-            f.op("logical_or", {f.op("ne", {f[0], 0}), f.op("isnan", {f[1]})});
-        return FormulaTerms{f.where(counts, product, 0.0)};
-      },
-      samples));
+  add_with_gradient(ops, formula(
+                             {"xlogy", "elementwise", "x * log(y), 0 where x is 0"}, pair,
+                             [](Formula& f) {
+                               const FormulaTerm product = f[0] * f.op("log", {as_float(f, f[1])});
+                               const FormulaTerm counts = f.op(
+                                   "logical_or", {f.op("ne", {f[0], 0}), f.op("isnan", {f[1]})});
+                               return FormulaTerms{f.where(counts, product, 0.0)};
+                             },
+                             samples));
   // For two equal infinities the distance would be NaN.
   OpRecord logaddexp = formula(
       {"logaddexp", "elementwise", "log(exp(x) + exp(y))"}, pair,
@@ -118,7 +127,7 @@ void add_logarithms(OpRegistry& ops) {
       },
       samples);
   require_float_input(logaddexp);
-  ops.add(std::move(logaddexp));
+  add_with_gradient(ops, std::move(logaddexp));
   OpRecord logaddexp2 = formula(
       {"logaddexp2", "elementwise", "log2(2^x + 2^y)"}, pair,
       [](Formula& f) {
@@ -129,18 +138,19 @@ void add_logarithms(OpRegistry& ops) {
       },
       samples);
   require_float_input(logaddexp2);
-  ops.add(std::move(logaddexp2));
-  ops.add(formula({"logit", "elementwise", "log(x / (1 - x)), x kept within eps of 0 and 1"},
-                  {tensor("x"), number("eps")},
-                  [](Formula& f) {
-                    FormulaTerm x = f[0];
-                    if (f.given("eps")) {
-                      const double eps = f.number("eps").real();
-                      x = min_of(max_of(x, eps), 1 - eps);
-                    }
-                    return FormulaTerms{f.op("log", {x / (1 - x)})};
-                  },
-                  {over({{5, 3}}, {{"eps", 0.1}}, {"uniform(0, 1)"})}));
+  add_with_gradient(ops, std::move(logaddexp2));
+  add_with_gradient(
+      ops, formula({"logit", "elementwise", "log(x / (1 - x)), x kept within eps of 0 and 1"},
+                   {tensor("x"), number("eps")},
+                   [](Formula& f) {
+                     FormulaTerm x = f[0];
+                     if (f.given("eps")) {
+                       const double eps = f.number("eps").real();
+                       x = min_of(max_of(x, eps), 1 - eps);
+                     }
+                     return FormulaTerms{f.op("log", {x / (1 - x)})};
+                   },
+                   {over({{5, 3}}, {{"eps", 0.1}}, {"uniform(0, 1)"})}));
 }
 
 void add_tests(OpRegistry& ops) {
@@ -164,16 +174,18 @@ void add_tests(OpRegistry& ops) {
         return FormulaTerms{f.op("eq", {f[0], -params::kInfinity})};
       },
       samples));
-  ops.add(formula(
-      {"sgn", "elementwise", "-1, 0 or 1"}, {tensor("x")},
-      [](Formula& f) { return FormulaTerms{f.op("sign", {f[0]})}; }, samples));
-  ops.add(formula({"heaviside", "elementwise", "0 below 0, 1 above, y at 0"},
-                  {tensor("x"), tensor("y")},
-                  [](Formula& f) {
-                    const FormulaTerm above = f.to(f[0].dtype(), f.op("gt", {f[0], 0}));
-                    return FormulaTerms{f.where(f.op("eq", {f[0], 0}), f[1], above)};
-                  },
-                  {over({{5, 3}, {3}})}));
+  ops.add(with_kinks(formula(
+                         {"sgn", "elementwise", "-1, 0 or 1"}, {tensor("x")},
+                         [](Formula& f) { return FormulaTerms{f.op("sign", {f[0]})}; }, samples),
+                     "x == 0"));
+  ops.add(with_kinks(formula({"heaviside", "elementwise", "0 below 0, 1 above, y at 0"},
+                             {tensor("x"), tensor("y")},
+                             [](Formula& f) {
+                               const FormulaTerm above = f.to(f[0].dtype(), f.op("gt", {f[0], 0}));
+                               return FormulaTerms{f.where(f.op("eq", {f[0], 0}), f[1], above)};
+                             },
+                             {over({{5, 3}, {3}})}),
+                     "x == 0"));
   ops.add(formula(
       {"nan_to_num", "elementwise", "x with nan, posinf, neginf in place of these"},
       {tensor("x"), params::number("nan", 0.0), number("posinf"), number("neginf")},
@@ -212,14 +224,14 @@ FormulaTerms isclose(Formula& f) {
 
 void add_scalings(OpRegistry& ops) {
   const std::vector<Sample> samples = {over({{5, 3}})};
-  ops.add(formula(
-      {"sinc", "elementwise", "sin(pi x) / (pi x), 1 at 0"}, {tensor("x")},
-      [](Formula& f) {
-        const FormulaTerm turned = f[0] * M_PI;
-        const FormulaTerm wave = f.op("sin", {turned}) / turned;
-        return FormulaTerms{f.where(f.op("eq", {f[0], 0}), 1.0, wave)};
-      },
-      samples));
+  add_with_gradient(ops, formula(
+                             {"sinc", "elementwise", "sin(pi x) / (pi x), 1 at 0"}, {tensor("x")},
+                             [](Formula& f) {
+                               const FormulaTerm turned = f[0] * M_PI;
+                               const FormulaTerm wave = f.op("sin", {turned}) / turned;
+                               return FormulaTerms{f.where(f.op("eq", {f[0], 0}), 1.0, wave)};
+                             },
+                             samples));
   ops.add(formula({"isclose", "elementwise", "|x - y| <= atol + rtol * |y|"},
                   {tensor("x"), tensor("y"), params::number("rtol", 1e-5),
                    params::number("atol", 1e-8), params::boolean("equal_nan", false)},

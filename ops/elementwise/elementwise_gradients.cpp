@@ -1,26 +1,116 @@
-// Implements elementwise_gradients.h. At a kink the value is torch's: relu and abs have 0 at 0,
-// maximum and minimum of equal operands give half to each.
+// Implements elementwise_gradients.h for ops that have a kernel. At a kink the value is torch's:
+// relu and abs have 0 at 0, maximum and minimum of equal operands give half to each.
 #include "shardproof/ops/elementwise/elementwise_gradients.h"
+
+#include <cmath>
 
 namespace shardproof {
 namespace {
 
-// g.dy() times the derivative, which is conjugated if it is complex.
-FormulaTerm times(Gradient& g, const FormulaTerm& derivative) {
-  return g.dy() * g.conj(derivative);
+using F = FormulaTerm;
+
+// Returns dy times the derivative, which is conjugated if it is complex.
+F times(Gradient& g, const F& derivative) { return g.dy() * g.conj(derivative); }
+F over(Gradient& g, const F& divisor) { return g.dy() / g.conj(divisor); }
+F squared(Gradient& g, const F& x) { return g.op("square", {x}); }
+
+// abs: the sign; of a complex number x / |x|, and 0 at 0.
+F abs_gradient(Gradient& g) {
+  if (!is_complex(g[0].dtype())) return g.dy() * g.op("sign", {g[0]});
+  return g.where(g.op("eq", {g.y(), 0}), 0.0, g.dy() * (g[0] / g.y()));
 }
+
+F gaussian(Gradient& g) { return g.op("exp", {-squared(g, g[0])}) * (2 / std::sqrt(M_PI)); }
+
+F gelu_gradient(Gradient& g) { return g.op("gelu_grad", {g.dy(), g[0]}, *g.call.attrs); }
+F silu_gradient(Gradient& g) { return g.op("silu_grad", {g.dy(), g[0]}); }
+
+constexpr auto kYes = Differentiable::yes;
+constexpr auto kZero = Differentiable::zero;
+constexpr auto kNo = Differentiable::no;
 
 const std::vector<GradientRow>& unary_gradients() {
   static const std::vector<GradientRow> rows = {
       {"neg", [](Gradient& g) { return -g.dy(); }},
-      {"stop", nullptr, nullptr, Differentiable::no},
+      {"stop", nullptr, nullptr, kNo},
+      {"conj", [](Gradient& g) { return g.conj(g.dy()); }},
+      {"abs", abs_gradient, nullptr, kYes, nullptr, "x == 0"},
       {"exp", [](Gradient& g) { return times(g, g.y()); }},
+      {"log", [](Gradient& g) { return over(g, g[0]); }},
+      {"sqrt", [](Gradient& g) { return over(g, g.y() * 2); }, nullptr, kYes, nullptr, "x near 0"},
+      {"rsqrt", [](Gradient& g) { return g.dy() * (g.y() * squared(g, g.y())) * -0.5; }},
+      {"square", [](Gradient& g) { return times(g, g[0] * 2); }},
+      {"reciprocal", [](Gradient& g) { return -times(g, squared(g, g.y())); }},
+      {"sin", [](Gradient& g) { return times(g, g.op("cos", {g[0]})); }},
+      {"cos", [](Gradient& g) { return -times(g, g.op("sin", {g[0]})); }},
+      {"tanh", [](Gradient& g) { return times(g, 1 - squared(g, g.y())); }},
+      {"erf", [](Gradient& g) { return g.dy() * gaussian(g); }},
+      {"sigmoid", [](Gradient& g) { return g.dy() * (g.y() * (1 - g.y())); }},
       {"relu",
        [](Gradient& g) {
-         return g.where(g.op("le", {g.y(), 0}), 0, g.dy());
-       }},
+         return g.where(g.op("le", {g.y(), 0}), 0.0, g.dy());
+       },
+       nullptr, kYes, nullptr, "x == 0"},
+      {"silu", silu_gradient},
+      {"gelu", gelu_gradient},
+      {"softplus", [](Gradient& g) { return g.dy() * g.op("sigmoid", {g[0]}); }},
+      {"floor", nullptr, nullptr, kZero, nullptr, "x is whole"},
+      {"ceil", nullptr, nullptr, kZero, nullptr, "x is whole"},
+      {"round", nullptr, nullptr, kZero, nullptr, "x is whole and a half"},
+      {"trunc", nullptr, nullptr, kZero, nullptr, "x is whole"},
+      {"sign", nullptr, nullptr, kZero, nullptr, "x == 0"},
+      {"frac", [](Gradient& g) { return g.dy(); }, nullptr, kYes, nullptr, "x is whole"},
+      {"sinh", [](Gradient& g) { return times(g, g.op("cosh", {g[0]})); }},
+      {"cosh", [](Gradient& g) { return times(g, g.op("sinh", {g[0]})); }},
+      {"tan", [](Gradient& g) { return times(g, squared(g, g.y()) + 1); }},
+      {"asin", [](Gradient& g) { return g.dy() * g.op("rsqrt", {1 - squared(g, g[0])}); }},
+      {"acos", [](Gradient& g) { return -(g.dy() * g.op("rsqrt", {1 - squared(g, g[0])})); }},
+      {"atan", [](Gradient& g) { return g.dy() / (squared(g, g[0]) + 1); }},
+      {"asinh", [](Gradient& g) { return g.dy() * g.op("rsqrt", {squared(g, g[0]) + 1}); }},
+      {"acosh", [](Gradient& g) { return g.dy() * g.op("rsqrt", {squared(g, g[0]) - 1}); }},
+      {"atanh", [](Gradient& g) { return g.dy() / (1 - squared(g, g[0])); }},
+      {"expm1", [](Gradient& g) { return g.dy() * (g.y() + 1); }},
+      {"exp2", [](Gradient& g) { return g.dy() * (g.y() * std::log(2.0)); }},
+      {"log1p", [](Gradient& g) { return g.dy() / (g[0] + 1); }},
+      {"log2", [](Gradient& g) { return g.dy() / (g[0] * std::log(2.0)); }},
+      {"log10", [](Gradient& g) { return g.dy() / (g[0] * std::log(10.0)); }},
+      {"erfc", [](Gradient& g) { return -(g.dy() * gaussian(g)); }},
+      {"isnan", nullptr, nullptr, kNo},
+      {"isinf", nullptr, nullptr, kNo},
+      {"signbit", nullptr, nullptr, kNo},
+      {"logical_not", nullptr, nullptr, kNo},
+      {"bitwise_not", nullptr, nullptr, kNo},
   };
   return rows;
+}
+
+// maximum, minimum: all of dy to the operand that `loses` does not choose, half if both are equal.
+F share_of(Gradient& g, const char* loses) {
+  const F kept = g.where(g.op(loses, {g[0], g[1]}), 0.0, g.dy());
+  return g.where(g.op("eq", {g[0], g[1]}), kept * 0.5, kept);
+}
+
+// fmax, fmin: all of dy to the operand that wins or whose partner is NaN, half if both are equal.
+F number_share(Gradient& g, int mine, int other, const char* wins) {
+  const F alone = g.op("logical_or", {g.op(wins, {g[mine], g[other]}), g.op("isnan", {g[other]})});
+  const F all = g.where(alone, g.dy(), 0.0);
+  return g.where(g.op("eq", {g[0], g[1]}), g.dy() * 0.5, all);
+}
+
+// y x^(y - 1), and 0 for an exponent of 0 whatever x is.
+F pow_by_base(Gradient& g) {
+  const F slope = g[1] * g.op("pow", {g[0], g[1] - 1});
+  return g.where(g.op("eq", {g[1], 0}), 0.0, g.dy() * slope);
+}
+// x^y log(x), and 0 for 0^y where y is not negative.
+F pow_by_exponent(Gradient& g) {
+  const F base = g.to_result_dtype(g[0]);
+  const F flat = g.op("logical_and", {g.op("eq", {base, 0}), g.op("ge", {g[1], 0})});
+  return g.where(flat, 0.0, g.dy() * (g.y() * g.op("log", {g.where(flat, 1.0, base)})));
+}
+
+F over_square_norm(Gradient& g, const F& x) {
+  return g.dy() * (x / (squared(g, g[0]) + squared(g, g[1])));
 }
 
 const std::vector<GradientRow>& binary_gradients() {
@@ -29,8 +119,47 @@ const std::vector<GradientRow>& binary_gradients() {
       {"sub", [](Gradient& g) { return g.dy(); }, [](Gradient& g) { return -g.dy(); }},
       {"mul", [](Gradient& g) { return times(g, g[1]); },
        [](Gradient& g) { return times(g, g[0]); }},
-      {"div", [](Gradient& g) { return g.dy() / g.conj(g[1]); },
-       [](Gradient& g) { return -times(g, g.y()) / g.conj(g[1]); }},
+      {"div", [](Gradient& g) { return over(g, g[1]); },
+       [](Gradient& g) { return -over(g, g[1]) * g.conj(g.y()); }},
+      {"floordiv", nullptr, nullptr, kZero, nullptr, "x is a multiple of y"},
+      {"remainder", [](Gradient& g) { return g.dy(); },
+       [](Gradient& g) {
+         return -(g.dy() * g.op("floordiv", {g[0], g[1]}));
+       },
+       kYes, nullptr, "x is a multiple of y"},
+      {"fmod", [](Gradient& g) { return g.dy(); },
+       [](Gradient& g) { return -(g.dy() * g.op("trunc", {g[0] / g[1]})); }, kYes, nullptr,
+       "x is a multiple of y"},
+      {"pow", pow_by_base, pow_by_exponent, kYes, nullptr, "x == 0"},
+      {"maximum", [](Gradient& g) { return share_of(g, "lt"); },
+       [](Gradient& g) { return share_of(g, "gt"); }, kYes, nullptr, "x == y"},
+      {"minimum", [](Gradient& g) { return share_of(g, "gt"); },
+       [](Gradient& g) { return share_of(g, "lt"); }, kYes, nullptr, "x == y"},
+      {"fmax", [](Gradient& g) { return number_share(g, 0, 1, "gt"); },
+       [](Gradient& g) { return number_share(g, 1, 0, "gt"); }, kYes, nullptr, "x == y"},
+      {"fmin", [](Gradient& g) { return number_share(g, 0, 1, "lt"); },
+       [](Gradient& g) { return number_share(g, 1, 0, "lt"); }, kYes, nullptr, "x == y"},
+      {"copysign",
+       [](Gradient& g) {
+         return g.where(g.op("eq", {g[0], 0}), 0.0, g.dy() * g.op("sign", {g.y() * g[0]}));
+       },
+       nullptr, kYes, nullptr, "x == 0 or y == 0"},
+      {"atan2", [](Gradient& g) { return over_square_norm(g, g[1]); },
+       [](Gradient& g) { return -over_square_norm(g, g[0]); }},
+      {"hypot", [](Gradient& g) { return g.dy() * (g[0] / g.y()); },
+       [](Gradient& g) { return g.dy() * (g[1] / g.y()); }, kYes, nullptr, "x and y are 0"},
+      {"eq", nullptr, nullptr, kNo},
+      {"ne", nullptr, nullptr, kNo},
+      {"lt", nullptr, nullptr, kNo},
+      {"le", nullptr, nullptr, kNo},
+      {"gt", nullptr, nullptr, kNo},
+      {"ge", nullptr, nullptr, kNo},
+      {"logical_and", nullptr, nullptr, kNo},
+      {"logical_or", nullptr, nullptr, kNo},
+      {"logical_xor", nullptr, nullptr, kNo},
+      {"bitwise_and", nullptr, nullptr, kNo},
+      {"bitwise_or", nullptr, nullptr, kNo},
+      {"bitwise_xor", nullptr, nullptr, kNo},
   };
   return rows;
 }

@@ -1,6 +1,7 @@
 // Registers where and cast: ops that select or convert elements and compute nothing.
 
 #include "shardproof/ops/core/families.h"
+#include "shardproof/ops/core/gradient.h"
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/core/type_promotion.h"
 #include "shardproof/ops/elementwise/elementwise_rule.h"
@@ -65,6 +66,8 @@ OpRecord where_record() {
                {"x", ParamKind::tensor, true, {}},
                {"y", ParamKind::tensor, true, {}}};
   op.infer = infer_where;
+  op.gradient = gradients({nullptr, [](Gradient& g) { return g.where(g[0], g.dy(), 0.0); },
+                           [](Gradient& g) { return g.where(g[0], 0.0, g.dy()); }});
   op.prepare = [](const OpCall&, const std::vector<TensorMeta>& outputs) {
     const DType dtype = outputs.front().dtype;
     return elementwise_kernel(
@@ -101,6 +104,7 @@ OpRecord cast_record() {
   op.infer = [](const OpCall& call) -> std::vector<TensorMeta> {
     return {{call.attrs->dtype("dtype"), call.inputs[0].shape}};
   };
+  op.gradient = gradients({[](Gradient& g) { return g.dy(); }});
   op.prepare = [](const OpCall&, const std::vector<TensorMeta>& outputs) {
     const DType to = outputs.front().dtype;
     return elementwise_kernel({copy_loop_of(to), &typeid(CopyLoop), {to}, {to}});

@@ -8,6 +8,7 @@
 
 #include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
+#include "shardproof/ops/core/gradient.h"
 #include "shardproof/ops/core/item_kernel.h"
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
@@ -117,11 +118,20 @@ void add_embedding(OpRegistry& ops) {
   embedding.name = "embedding";
   embedding.family = "index";
   embedding.summary = "the rows of a table at the given ids";
-  // The padding index affects the gradient only, so this op ignores it.
+  // The row of the padding index gets no gradient.
   embedding.params = {params::tensor("input"), params::tensor("weight"),
                       params::optional("padding_idx", ParamKind::integer)};
   embedding.infer = infer_embedding;
   embedding.prepare = prepare_embedding;
+  embedding.gradient = gradients({nullptr, [](Gradient& g) {
+                                    const int64_t rows = g[1].shape()[0];
+                                    Attrs attrs{{"dim", int64_t{0}}, {"size", rows}};
+                                    if (g.given("padding_idx")) {
+                                      const int64_t ignored = g.integer("padding_idx");
+                                      attrs.set("ignore", ignored < 0 ? ignored + rows : ignored);
+                                    }
+                                    return g.op("index_sum", {g.dy(), g[0]}, std::move(attrs));
+                                  }});
   embedding.rule.strategies = embedding_strategies;
   embedding.samples = [] {
     std::vector<Sample> found;
@@ -228,6 +238,13 @@ void add_index_select(OpRegistry& ops) {
   select.infer = infer_select;
   select.prepare = prepare_select;
   select.rule.strategies = select_strategies;
+  select.gradient = gradients({[](Gradient& g) {
+    const int dim = g.dim();
+    Attrs attrs{
+        {"dim", int64_t{dim}}, {"size", g[0].shape()[dim]}, {"from_end", g.flag("from_end")}};
+    if (listed(g.call)) attrs.set("index", integer_list(*g.call.attrs, "index"));
+    return g.op("index_sum", {g.dy(), listed(g.call) ? g.none() : g[1]}, std::move(attrs));
+  }});
   select.samples = [] {
     Attrs list{{"dim", int64_t{0}}, {"index", std::vector<int64_t>{4, 0, 4}}};
     Sample by_list = sample_of({{{5, 3}}}, list);
@@ -293,7 +310,7 @@ void add_one_hot(OpRegistry& ops) {
     sample.fills = {"ints(0, 5)"};
     return std::vector<Sample>{sample};
   };
-  ops.add(std::move(one_hot));
+  ops.add(without_gradient(std::move(one_hot)));
 }
 
 }  // namespace
@@ -302,6 +319,7 @@ void add_index_ops(OpRegistry& ops) {
   add_embedding(ops);
   add_index_select(ops);
   add_one_hot(ops);
+  add_index_sum(ops);
 }
 
 }  // namespace shardproof

@@ -5,6 +5,7 @@
 
 #include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
+#include "shardproof/ops/core/gradient.h"
 #include "shardproof/ops/core/item_kernel.h"
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
@@ -141,6 +142,10 @@ void add_take(OpRegistry& ops) {
   };
   take.prepare = prepare_take;
   take.rule.strategies = take_strategies;
+  take.gradient = gradients({[](Gradient& g) {
+    return g.op("scatter_along_dim", {g.op("zeros", {g[0]}), g[1], g.dy()},
+                {{"dim", g.integer("dim")}, {"reduce", std::string("add")}});
+  }});
   take.samples = [] {
     std::vector<Sample> found;
     auto add = [&](Dims shape, Dims index, int64_t dim, DType dtype) {
@@ -243,6 +248,36 @@ std::vector<Strategy> scatter_strategies(const OpCall& call, const std::vector<T
                            options);
 }
 
+FormulaTerm scatter_by_input(Gradient& g) {
+  if (adds(g.call)) return g.dy();
+  return g.op(kScatter, {g.dy(), g[kScatterIndex], g.none()},
+              {{"dim", g.integer("dim")}, {"value", 0.0}});
+}
+
+// The gradient at each index. Of several entries with one index, the last was written: the numbers
+// of the entries, scattered in the same way, show which one.
+FormulaTerm scatter_by_source(Gradient& g) {
+  const FormulaTerm index = g[kScatterIndex];
+  const Attrs along{{"dim", g.integer("dim")}};
+  FormulaTerm taken = g.op("take_along_dim", {g.dy(), index}, along);
+  const Dims &shape = index.shape(), &source = g[kScatterSource].shape();
+  const IntegerList sizes(shape.begin(), shape.end());
+  if (!adds(g.call)) {
+    const FormulaTerm numbers = g.op(
+        "reshape", {g.op("arange", {}, {{"start", element_count(shape)}})}, {{"shape", sizes}});
+    const FormulaTerm none = g.op("zeros", {g[0]}, {{"dtype", DType::i64}});
+    const FormulaTerm last =
+        g.op("take_along_dim", {g.op(kScatter, {none, index, numbers}, along), index}, along);
+    taken = g.where(g.op("eq", {last, numbers}), taken, 0.0);
+  }
+  IntegerList pad;
+  for (int d = shape.size() - 1; d >= 0; --d) {
+    pad.push_back(0);
+    pad.push_back(source[d] - shape[d]);
+  }
+  return source == shape ? taken : g.op("pad", {taken}, {{"pad", pad}, {"value", 0.0}});
+}
+
 void add_scatter(OpRegistry& ops) {
   OpRecord scatter;
   scatter.name = kScatter;
@@ -258,6 +293,7 @@ void add_scatter(OpRegistry& ops) {
                     params::text("reduce", "none")};
   scatter.infer = infer_scatter;
   scatter.prepare = prepare_scatter;
+  scatter.gradient = gradients({scatter_by_input, nullptr, scatter_by_source});
   scatter.rule.strategies = scatter_strategies;
   scatter.samples = [] {
     auto sample = [](Attrs attrs, Dims shape, Dims index, bool source) {

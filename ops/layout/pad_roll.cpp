@@ -7,6 +7,7 @@
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/layout/copy_boxes.h"
+#include "shardproof/ops/layout/layout_gradients.h"
 
 namespace shardproof {
 namespace {
@@ -146,6 +147,7 @@ void add_pad(OpRegistry& ops) {
     return prepare_pad(call, outputs, call.attrs->number("value"));
   };
   pad.rule.strategies = pad_strategies;
+  pad.gradient = gradients({pad_gradient});
   pad.samples = [] {
     using L = std::vector<int64_t>;
     Attrs last{{"pad", L{1, 2}}, {"value", 0.0}}, both{{"pad", L{-1, 1, 0, 3}}, {"value", 1.5}};
@@ -191,6 +193,7 @@ void add_flip(OpRegistry& ops) {
   flip.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     return keep_dims(input_shape(call, 0).size(), flipped_dims(call), mover_partial_rules({0}));
   };
+  flip.gradient = gradients({[](Gradient& g) { return g.op("flip", {g.dy()}, *g.call.attrs); }});
   flip.samples = [] {
     Attrs rows{{"dims", std::vector<int64_t>{0}}}, all{{"dims", std::vector<int64_t>{0, -1}}};
     return std::vector<Sample>{sample_of({{{5, 3}}}, rows), sample_of({{{2, 3}}}, all)};
@@ -251,6 +254,7 @@ void add_roll(OpRegistry& ops) {
                  params::optional("dims", ParamKind::integers)};
   same_shape_infer(roll, [](const OpCall& call) { roll_of(call); });
   roll.prepare = prepare_roll;
+  roll.gradient = gradients({roll_gradient});
   roll.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     int dims = input_shape(call, 0).size();
     roll_of(call);
@@ -329,6 +333,7 @@ void add_repeat(OpRegistry& ops) {
     options.partials = mover_partial_rules({0});
     return factor_strategies(notation_of(names, out), options);
   };
+  repeat.gradient = gradients({repeat_gradient});
   repeat.samples = [] {
     Attrs rows{{"repeats", std::vector<int64_t>{2, 1}}};
     Attrs deep{{"repeats", std::vector<int64_t>{2, 1, 3}}};

@@ -8,6 +8,7 @@
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/layout/copy_boxes.h"
+#include "shardproof/ops/layout/layout_gradients.h"
 #include "shardproof/ops/layout/reshape_placements.h"
 
 namespace shardproof {
@@ -109,6 +110,7 @@ OpRecord reshape_record(std::string name, std::string summary, std::vector<Param
     return std::vector<TensorMeta>{{input_meta(call, 0).dtype, shape(call)}};
   };
   record.prepare = prepare_reshape;
+  record.gradient = gradients({reshape_gradient});
   record.view = [shape](const OpCall& call, const Tensor& input) -> std::optional<Tensor> {
     if (!input.contiguous()) return std::nullopt;
     Tensor alias = input;

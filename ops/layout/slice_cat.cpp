@@ -9,6 +9,7 @@
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/core/type_promotion.h"
 #include "shardproof/ops/layout/copy_boxes.h"
+#include "shardproof/ops/layout/layout_gradients.h"
 
 namespace shardproof {
 namespace {
@@ -16,9 +17,7 @@ namespace {
 // First element, step and count of one dim. A program gives lists for the leading dims. A stop
 // beyond the end means the end. A range over all of a dim is thus the same for a shard as for the
 // whole.
-struct DimRange {
-  int64_t start = 0, step = 1, count = 0;
-};
+using DimRange = SlicedDim;
 
 int64_t clamped_index(int64_t at, int64_t size) {
   return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size);
@@ -143,6 +142,7 @@ void add_slices(OpRegistry& ops) {
     return std::vector<TensorMeta>{{input_meta(call, 0).dtype, shape}};
   };
   make_view(slice, slice_view);
+  slice.gradient = gradients({[](Gradient& g) { return slice_gradient(g, slice_ranges(g.call)); }});
   slice.rule.strategies = slice_strategies;
   slice.rule.local_attrs = slice_locally;
   slice.samples = [] {
@@ -171,6 +171,7 @@ void add_slices(OpRegistry& ops) {
     return std::vector<TensorMeta>{{input_meta(call, 0).dtype, shape}};
   };
   make_view(select, select_view);
+  select.gradient = gradients({select_gradient});
   select.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     std::string names = letters(input_shape(call, 0).size());
     auto dim = static_cast<size_t>(select_dim_of(call));
@@ -273,6 +274,10 @@ OpRecord pieces_record(const std::string& name, const SizesFunction& sizes) {
   record.prepare = [name](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     return prepare_pieces(call, outputs, piece_dim(name, call));
   };
+  record.gradient = gradients({[name, sizes](Gradient& g) {
+    const int dim = piece_dim(name, g.call);
+    return pieces_gradient(g, static_cast<int>(sizes(g.call, dim).size()));
+  }});
   record.rule.strategies = [name](const OpCall& call, const std::vector<TensorMeta>& outputs,
                                   int64_t) {
     std::string names = letters(input_shape(call, 0).size());
@@ -349,6 +354,7 @@ OpRecord join_record(const JoinOp& op) {
   record.name = op.name;
   record.family = "view";
   record.params = {params::tensors("tensors"), params::integer("dim", 0)};
+  record.gradient = gradient_together(op.adds_dim ? stack_gradient : cat_gradient);
   record.infer = [op](const OpCall& call) {
     int dim = 0;
     auto shapes = joined_inputs(op, call, &dim);

@@ -5,6 +5,7 @@
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/layout/copy_boxes.h"
+#include "shardproof/ops/layout/layout_gradients.h"
 
 namespace shardproof {
 namespace {
@@ -154,6 +155,7 @@ void add_squeezes(OpRegistry& ops) {
     return factor_strategies(map_notation(input_shape(call, 0), squeeze_map(call)), options);
   };
   squeeze.rule.local_attrs = squeeze_locally;
+  squeeze.gradient = gradients({squeeze_gradient});
   squeeze.samples = [] {
     return view_samples(
         {{{5, 1, 3}, {}}, {{1, 4, 1}, {{"dim", std::vector<int64_t>{0}}}}, {{2, 3}, {}}});
@@ -164,6 +166,7 @@ void add_squeezes(OpRegistry& ops) {
       view_record("unsqueeze", "inserts a dim of size 1",
                   {params::tensor("input"), params::integer("dim")}, unsqueeze_map);
   unsqueeze.infix = "[None]";
+  unsqueeze.gradient = gradients({unsqueeze_gradient});
   unsqueeze.samples = [] {
     return view_samples({{{5, 3}, {{"dim", int64_t{1}}}},
                          {{4}, {{"dim", int64_t{-1}}}},
@@ -226,6 +229,7 @@ void add_expand(OpRegistry& ops) {
       view.strides.push_back(d < lead || shape[d - lead] != view.shape[d] ? 0 : strides[d - lead]);
     return view;
   });
+  expand.gradient = gradients({expand_gradient});
   expand.rule.strategies = expand_strategies;
   expand.rule.local_attrs = [](const OpCall&, const std::vector<Spec>&,
                                const std::vector<Spec>& outputs, int64_t rank) {
@@ -245,6 +249,7 @@ void add_expand(OpRegistry& ops) {
 void add_view_ops(OpRegistry& ops) {
   OpRecord t = view_record("t", "swaps the last two dims (x.T)", {params::tensor("input")}, t_map);
   t.infix = ".T";
+  t.gradient = gradients({[](Gradient& g) { return g.op("t", {g.dy()}); }});
   t.samples = [] {
     return view_samples({{{5, 3}, {}}, {{2, 4, 3}, {}}, {{1, 0}, {}}, {{5}, {}}, {{}, {}}});
   };
@@ -253,6 +258,8 @@ void add_view_ops(OpRegistry& ops) {
   OpRecord transpose = view_record(
       "transpose", "swaps two dims",
       {params::tensor("input"), params::integer("dim0"), params::integer("dim1")}, transpose_map);
+  transpose.gradient =
+      gradients({[](Gradient& g) { return g.op("transpose", {g.dy()}, *g.call.attrs); }});
   transpose.samples = [] {
     return view_samples({{{2, 5, 3}, {{"dim0", int64_t{0}}, {"dim1", int64_t{-1}}}},
                          {{4, 3}, {{"dim0", int64_t{1}}, {"dim1", int64_t{0}}}}});
@@ -261,6 +268,7 @@ void add_view_ops(OpRegistry& ops) {
 
   OpRecord permute = view_record("permute", "reorders the dims",
                                  {params::tensor("input"), params::integers("dims")}, permute_map);
+  permute.gradient = gradients({permute_gradient});
   permute.samples = [] {
     return view_samples({{{2, 5, 3}, {{"dims", std::vector<int64_t>{2, 0, 1}}}},
                          {{4, 3}, {{"dims", std::vector<int64_t>{-1, 0}}}}});

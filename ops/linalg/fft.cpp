@@ -10,6 +10,7 @@
 #include "shardproof/ops/core/op_table.h"
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
+#include "shardproof/ops/linalg/linalg_gradients.h"
 
 namespace shardproof {
 namespace {
@@ -137,6 +138,8 @@ void complete_fft(const FftRow& row, OpRecord& op) {
     const auto width = static_cast<double>(size_of(outputs[0].dtype));
     return OpCost{8 * elements * static_cast<double>(line.size), 2 * elements * width};
   };
+  op.gradient =
+      gradients({[inverse = row.inverse](Gradient& g) { return fft_gradient(g, inverse); }});
   take_length(op);
 }
 

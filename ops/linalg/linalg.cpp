@@ -10,6 +10,7 @@
 #include "shardproof/ops/core/op_table.h"
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
+#include "shardproof/ops/linalg/linalg_gradients.h"
 
 namespace shardproof {
 namespace {
@@ -155,17 +156,30 @@ OpCost linalg_cost(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   return cost;
 }
 
-const OpTable<LinalgRow> kLinalgTable = {
-    "linalg",
-    [](const LinalgRow& row) -> std::vector<Param> {
-      if (row.kind == LinalgKind::solve) return {params::tensor("a"), params::tensor("b")};
-      return {params::tensor("x")};
-    },
-    infer_linalg,
-    prepare_linalg,
-    linalg_strategies,
-    linalg_samples,
-    [](const LinalgRow&, OpRecord& op) { op.cost = linalg_cost; }};
+GradientRule linalg_gradient(LinalgKind kind) {
+  switch (kind) {
+    case LinalgKind::inverse: return gradients({inverse_gradient});
+    case LinalgKind::solve: return gradient_together(solve_gradient);
+    case LinalgKind::cholesky: return gradients({cholesky_gradient});
+    case LinalgKind::det: return gradients({det_gradient});
+  }
+  SP_UNREACHABLE("kind {}", static_cast<int>(kind));
+}
+
+const OpTable<LinalgRow> kLinalgTable = {"linalg",
+                                         [](const LinalgRow& row) -> std::vector<Param> {
+                                           if (row.kind == LinalgKind::solve)
+                                             return {params::tensor("a"), params::tensor("b")};
+                                           return {params::tensor("x")};
+                                         },
+                                         infer_linalg,
+                                         prepare_linalg,
+                                         linalg_strategies,
+                                         linalg_samples,
+                                         [](const LinalgRow& row, OpRecord& op) {
+                                           op.cost = linalg_cost;
+                                           op.gradient = linalg_gradient(row.kind);
+                                         }};
 
 }  // namespace
 

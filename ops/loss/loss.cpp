@@ -9,6 +9,7 @@
 #include "shardproof/ops/core/item_kernel.h"
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
+#include "shardproof/ops/loss/loss_gradients.h"
 #include "shardproof/ops/loss/loss_item.h"
 
 namespace shardproof {
@@ -151,6 +152,7 @@ OpRecord class_loss_record(LossKind kind) {
   record.prepare = [kind](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     return prepare_class_loss(kind, call, outputs);
   };
+  record.gradient = gradient_together([kind](Gradient& g) { return class_loss_gradient(g, kind); });
   record.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     return class_loss_strategies(call);
   };

@@ -4,6 +4,7 @@
 
 #include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
+#include "shardproof/ops/core/gradient.h"
 #include "shardproof/ops/loss/loss.h"
 
 namespace shardproof {
@@ -12,6 +13,8 @@ namespace {
 using params::tensor;
 
 FormulaTerm distance(Formula& f) { return f.op("abs", {f[0] - f[1]}); }
+// max(x, 0), with the gradient 0 at 0, as in torch's losses.
+FormulaTerm not_below_zero(Formula& f, const Operand& x) { return f.op("relu", {x}); }
 FormulaTerm softplus_term(Formula& f, const Operand& x) { return f.op("softplus", {x}); }
 FormulaTerm log_not_below(Formula& f, const char* log, const Operand& x) {
   return max_of(f.op(log, {x}), -100);
@@ -37,6 +40,7 @@ std::vector<Sample> pair_loss_samples(const Attrs& attrs, const char* first, con
 struct Fills {
   const char* input = "uniform(-2, 2)";
   const char* target = "uniform(-2, 2)";
+  DType labels = DType::f32;  // dtype of the target
 };
 
 // Adds a loss of two tensors. Parameters have the order of torch: `more` before the reduction,
@@ -48,10 +52,11 @@ void add_pair_loss(OpRegistry& ops, const char* name, const char* summary, std::
   all.insert(all.end(), more.begin(), more.end());
   all.push_back(params::text("reduction", "mean"));
   all.insert(all.end(), last.begin(), last.end());
+  std::vector<Sample> samples = pair_loss_samples({}, fills.input, fills.target);
+  for (Sample& sample : samples) sample.inputs[1].dtype = fills.labels;
   ops.add(formula(
       {name, "loss", summary}, std::move(all),
-      [body = std::move(body)](Formula& f) { return FormulaTerms{f.reduced(body(f))}; },
-      pair_loss_samples({}, fills.input, fills.target)));
+      [body = std::move(body)](Formula& f) { return FormulaTerms{f.reduced(body(f))}; }, samples));
 }
 
 void add_distance_losses(OpRegistry& ops) {
@@ -80,11 +85,11 @@ void add_distance_losses(OpRegistry& ops) {
   add_pair_loss(ops, "hinge_embedding_loss", "input where target is 1, else max(0, margin - input)",
                 {params::number("margin", 1.0)},
                 [](Formula& f) {
-                  const FormulaTerm close = f.where(f.op("eq", {f[1], 1}), f[0], 0.0);
-                  const FormulaTerm apart = max_of(f.number("margin").real() - f[0], 0);
-                  return close + f.where(f.op("eq", {f[1], -1}), apart, 0.0);
+                  const FormulaTerm close = f.where(f.op("ne", {f[1], -1}), f[0], 0.0);
+                  const FormulaTerm apart = not_below_zero(f, f.number("margin").real() - f[0]);
+                  return close + f.where(f.op("ne", {f[1], 1}), apart, 0.0);
                 },
-                {"uniform(-2, 2)", "ints(-1, 1)"});
+                {"uniform(-2, 2)", "ints(-1, 1)", DType::i64});
 }
 
 void add_entropies(OpRegistry& ops) {
@@ -171,7 +176,7 @@ FormulaTerms cosine_embedding(Formula& f) {
   const FormulaTerm sizes =
       f.op("sqrt", {(sum(f.op("square", {f[0]})) + eps) * (sum(f.op("square", {f[1]})) + eps)});
   const FormulaTerm cosine = sum(f[0] * f[1]) / sizes;
-  const FormulaTerm apart = max_of(cosine - f.number("margin").real(), 0);
+  const FormulaTerm apart = not_below_zero(f, cosine - f.number("margin").real());
   const FormulaTerm loss = f.where(f.op("eq", {f[2], 1}), 1 - cosine, 0.0);
   return {f.reduced(loss + f.where(f.op("eq", {f[2], -1}), apart, 0.0))};
 }
@@ -184,11 +189,11 @@ FormulaTerms triplet_margin(Formula& f) {
   };
   FormulaTerm away = distance(0, 2);
   if (f.flag("swap")) away = min_of(away, distance(1, 2));
-  return {f.reduced(max_of(distance(0, 1) - away + f.number("margin").real(), 0))};
+  return {f.reduced(not_below_zero(f, distance(0, 1) - away + f.number("margin").real()))};
 }
 
 FormulaTerms margin_ranking(Formula& f) {
-  return {f.reduced(max_of(f[2] * (f[0] - f[1]) * -1 + f.number("margin").real(), 0))};
+  return {f.reduced(not_below_zero(f, f[2] * (f[0] - f[1]) * -1 + f.number("margin").real()))};
 }
 
 void add_others(OpRegistry& ops) {
@@ -208,6 +213,7 @@ void add_others(OpRegistry& ops) {
                params::number("eps", 1e-6), params::text("reduction", "mean")},
               gaussian_nll, {three}));
   Sample signs = sample_of({{{5, 3}, {5, 3}, {5}}, DType::f32, {"", "", "ones"}});
+  signs.inputs[2].dtype = DType::i64;
   ops.add(formula({"cosine_embedding_loss", "loss", "1 - cos where target is 1, else cos - margin"},
                   {tensor("x1"), tensor("x2"), tensor("target"), params::number("margin", 0.0),
                    params::text("reduction", "mean")},
@@ -218,10 +224,12 @@ void add_others(OpRegistry& ops) {
                params::number("margin", 1.0), params::number("p", 2.0), params::number("eps", 1e-6),
                params::boolean("swap", false), params::text("reduction", "mean")},
               triplet_margin, {three}));
-  ops.add(formula({"margin_ranking_loss", "loss", "max(0, -target * (x1 - x2) + margin)"},
-                  {tensor("x1"), tensor("x2"), tensor("target"), params::number("margin", 0.0),
-                   params::text("reduction", "mean")},
-                  margin_ranking, {three}));
+  ops.add(
+      with_kinks(formula({"margin_ranking_loss", "loss", "max(0, -target * (x1 - x2) + margin)"},
+                         {tensor("x1"), tensor("x2"), tensor("target"),
+                          params::number("margin", 0.0), params::text("reduction", "mean")},
+                         margin_ranking, {three}),
+                 "a loss of 0"));
 }
 
 }  // namespace

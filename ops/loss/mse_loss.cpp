@@ -4,6 +4,7 @@
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/loss/loss.h"
+#include "shardproof/ops/loss/loss_gradients.h"
 #include "shardproof/ops/loss/loss_item.h"
 
 namespace shardproof {
@@ -65,6 +66,11 @@ void add_mse_loss(OpRegistry& ops) {
       refuse("mse_loss", call, "count must be at least 1, found {}", call.attrs->integer("count"));
   };
   mse.prepare = prepare_mse_loss;
+  const auto by_input = [](Gradient& g) {
+    const bool mean = parse_loss_reduction("mse_loss", g.call) == LossReduction::mean;
+    return mse_gradient(g, mean ? divisor(g.call) : 1);
+  };
+  mse.gradient = gradients({by_input, [by_input](Gradient& g) { return -by_input(g); }});
   mse.rule.strategies = mse_loss_strategies;
   mse.rule.local_attrs = [](const OpCall& call, const std::vector<Spec>& inputs,
                             const std::vector<Spec>&, int64_t) {

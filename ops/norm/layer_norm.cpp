@@ -12,6 +12,7 @@
 #include "shardproof/ops/core/widen_op_call.h"
 #include "shardproof/ops/layout/copy_boxes.h"
 #include "shardproof/ops/norm/layer_norm_item.h"
+#include "shardproof/ops/norm/norm_gradients.h"
 
 namespace shardproof {
 namespace {
@@ -145,6 +146,9 @@ OpRecord norm_record(Norm norm) {
   record.prepare = [norm](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     return prepare_norm(norm, call, outputs);
   };
+  record.gradient = gradient_together([norm](Gradient& g) {
+    return layer_norm_gradient(g, norm == Norm::layer, normalized_dims(g.call), eps_of(g.call));
+  });
   record.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     return layer_norm_strategies(call);
   };
@@ -193,7 +197,7 @@ void add_norm_ops(OpRegistry& ops) {
                                sample_of({{{2, 4, 8}, {8}}, DType::bf16}, last),
                                sample_of({{{4, 1}, {1}}, DType::f64}, last)};
   };
-  ops.add(std::move(rms));
+  ops.add(with_kinks(std::move(rms), "a row near 0"));
 }
 
 }  // namespace shardproof

@@ -3,6 +3,7 @@
 // parameters, gradients and state may be sharded alike in any way.
 #include <cmath>
 
+#include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/op_table.h"
 #include "shardproof/ops/core/shape_errors.h"
@@ -66,7 +67,7 @@ std::vector<TensorMeta> infer_step(const StepRow& row, const OpCall& call) {
   const Dims& shape = call.inputs[0].shape;
   if (is_adam(row.kind) && step_number(call, "step", 1) < 1)
     refuse(row.name, call, "step must be at least 1, found {}", call.attrs->integer("step"));
-  for (size_t i = 0; i < call.inputs.size(); ++i) {
+  for (size_t i = 0; i < static_cast<size_t>(row.inputs); ++i) {
     require_floating(row.name, call, static_cast<int>(i));
     if (call.inputs[i].shape != shape)
       refuse(row.name, call, "all tensors must have the shape of w, {}", to_string(shape));
@@ -103,12 +104,13 @@ std::vector<Param> step_params(const StepRow& row) {
   if (is_adam(row.kind)) {
     params.push_back({"m", ParamKind::tensor, true, {}});
     params.push_back({"v", ParamKind::tensor, true, {}});
-    params.push_back({"step", ParamKind::integer, false, int64_t{1}});
+    params.push_back(params::or_tensor(params::integer("step", 1), "step_count"));
     number("lr", 1e-3);
     number("beta1", 0.9);
     number("beta2", 0.999);
     number("eps", 1e-8);
     number("weight_decay", default_decay(row.kind));
+    params.push_back(params::optional_tensor("step_count"));
     return params;
   }
   if (row.kind == StepKind::momentum) params.push_back({"buffer", ParamKind::tensor, true, {}});
@@ -131,6 +133,7 @@ std::vector<Sample> step_samples(const StepRow& row) {
       sample.inputs.push_back({i < 2 ? w : state, shape});
       sample.fills.push_back(row.kind == StepKind::momentum && i == 2 ? "ints" : fills[i]);
     }
+    if (is_adam(row.kind)) sample.inputs.push_back(absent_input());
     samples.push_back(std::move(sample));
   };
   add(DType::f32, DType::f32, {4, 6}, {});
@@ -142,6 +145,49 @@ std::vector<Sample> step_samples(const StepRow& row) {
   return samples;
 }
 
+constexpr int kStepCount = 4;
+
+// Decomposes adam and adamw with a tensor of the step: attributes cannot hold one, and a step that
+// a program counts is one. All is computed in the compute dtype, as the kernel does.
+FormulaTerms step_by_tensor(const StepRow& row, Formula& f) {
+  require_integral(row.name, f.call, kStepCount);
+  require_dims(row.name, f.call, kStepCount, 0);
+  infer_step(row, f.call);
+  const DType wide = step_compute(f.call);
+  const auto widened = [&](int i) { return f[i].dtype() == wide ? f[i] : f.to(wide, f[i]); };
+  const auto number = [&](const char* name) { return f.number(name).real(); };
+  const FormulaTerm w = widened(0), m = widened(2), v = widened(3);
+  const FormulaTerm step = f.to(DType::f64, f[kStepCount]);
+  const auto correction = [&](const char* beta) {
+    return 1 -
+           f.op("pow",
+                {f.op("full", {FormulaTerm{}},
+                      {{"shape", IntegerList{}}, {"value", number(beta)}, {"dtype", DType::f64}}),
+                 step});
+  };
+  const double decay = number("weight_decay"), lr = number("lr");
+  const bool decoupled = row.kind == StepKind::adamw;
+  const FormulaTerm g = decoupled || decay == 0 ? widened(1) : widened(1) + w * decay;
+  const FormulaTerm kept = decoupled && decay != 0 ? w - w * (lr * decay) : w;
+  const FormulaTerm first = m * number("beta1") + g * (1 - number("beta1"));
+  const FormulaTerm second = v * number("beta2") + f.op("square", {g}) * (1 - number("beta2"));
+  const FormulaTerm root = f.to(wide, f.op("sqrt", {correction("beta2")}));
+  const FormulaTerm size = f.to(wide, lr / correction("beta1"));
+  const FormulaTerm scale = f.op("sqrt", {second}) / root + number("eps");
+  const auto narrowed = [&](const FormulaTerm& x, int i) {
+    return f[i].dtype() == wide ? x : f.to(f[i].dtype(), x);
+  };
+  return {narrowed(kept - first / scale * size, 0), narrowed(first, 2), narrowed(second, 3)};
+}
+
+void complete_step(const StepRow& row, OpRecord& op) {
+  op.differentiable = Differentiable::no;
+  if (!is_adam(row.kind)) return;
+  decompose_when(
+      op, [](const OpCall& call) { return present(call, kStepCount); },
+      [&row](Formula& f) { return step_by_tensor(row, f); });
+}
+
 const OpTable<StepRow> kStepTable = {
     "optimizer",
     step_params,
@@ -150,7 +196,8 @@ const OpTable<StepRow> kStepTable = {
     [](const StepRow&, const OpCall& call, const std::vector<TensorMeta>& outputs) {
       return elementwise_strategies(call, outputs, {});
     },
-    step_samples};
+    step_samples,
+    complete_step};
 
 }  // namespace
 

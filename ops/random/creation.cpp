@@ -163,13 +163,17 @@ const OpTable<FillRow> kFillTable = {
       return creation_strategies(call, outputs[0], LocalExecution::same_op);
     },
     fill_samples,
-    [](const FillRow&, OpRecord& op) { op.rule.local_attrs = creation_local_attrs; }};
+    [](const FillRow&, OpRecord& op) {
+      op.rule.local_attrs = creation_local_attrs;
+      op.differentiable = Differentiable::no;
+    }};
 
 // dim(x, 0), start(x, 0). If that dim is sharded, the results differ between ranks. A value of a
 // global program is one tensor, so only shardings of other dims are strategies.
 OpRecord place_record(const char* op_name, const char* summary, bool start) {
   OpRecord op;
   op.name = op_name;
+  op.differentiable = Differentiable::no;
   op.family = "creation";
   op.summary = summary;
   op.params = {{"x", ParamKind::tensor, true, {}}, {"dim", ParamKind::integer, true, {}}};
@@ -237,6 +241,7 @@ Progression progression_of(const OpCall& call) {
 OpRecord arange_record() {
   OpRecord op;
   op.name = "arange";
+  op.differentiable = Differentiable::no;
   op.family = "creation";
   op.summary = "arange(n) or arange(start, end, step): numbers `step` apart, without end";
   op.params = {{"start", ParamKind::number, true, {}},

@@ -5,6 +5,7 @@
 #include "shardproof/localtensor/base/rng.h"
 #include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
+#include "shardproof/ops/core/gradient.h"
 #include "shardproof/ops/core/op_table.h"
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/core/shard_index.h"
@@ -185,7 +186,10 @@ const OpTable<DrawRow> kDrawTable = {
       return creation_strategies(call, outputs[0], LocalExecution::needs_shard_index);
     },
     draw_samples,
-    [](const DrawRow&, OpRecord& op) { op.rule.local_attrs = creation_local_attrs; }};
+    [](const DrawRow&, OpRecord& op) {
+      op.rule.local_attrs = creation_local_attrs;
+      op.differentiable = Differentiable::no;
+    }};
 
 struct DropoutPlan {
   double probability = 0.5, scale = 2;
@@ -252,6 +256,7 @@ OpRecord dropout_record() {
   op.prepare = [](const OpCall& call, const std::vector<TensorMeta>&) {
     return prepare_dropout(call);
   };
+  op.gradient = gradients({[](Gradient& g) { return g.op("dropout", {g.dy()}, *g.call.attrs); }});
   op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
     const std::vector<PartialPropagation> passes = {{{ReduceOp::sum}, ReduceOp::sum},
                                                     {{ReduceOp::avg}, ReduceOp::avg},

@@ -86,6 +86,7 @@ Kernel prepare_best(const ArgmaxRow& row, const OpCall& call, const std::vector<
 }
 
 void complete_best(const ArgmaxRow& row, OpRecord& op) {
+  op.differentiable = Differentiable::no;
   op.check = [&row](const OpCall& call, const std::vector<const Number*>&) {
     require_elements(row.name, call);
   };
@@ -176,6 +177,7 @@ std::vector<Strategy> match_strategies(const OpCall& call) {
 OpRecord match_record() {
   OpRecord op;
   op.name = "first_match";
+  op.differentiable = Differentiable::no;
   op.family = "reduction";
   op.summary = "first index along dim of the element equal to y (of x reduced with keepdim)";
   op.params = reduction_params();

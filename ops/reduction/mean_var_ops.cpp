@@ -12,6 +12,7 @@
 #include "shardproof/ops/core/type_promotion.h"
 #include "shardproof/ops/reduction/mean_var_states.h"
 #include "shardproof/ops/reduction/reducers.h"
+#include "shardproof/ops/reduction/reduction_gradients.h"
 
 namespace shardproof {
 namespace {
@@ -259,6 +260,17 @@ void check_norm(const OpCall& call, const std::vector<const Number*>&) {
     require_elements("norm", call);
 }
 
+FormulaTerm (*moment_gradient(MomentKind kind))(Gradient&) {
+  switch (kind) {
+    case MomentKind::mean: return mean_gradient;
+    case MomentKind::var: return var_gradient;
+    case MomentKind::std: return std_gradient;
+    case MomentKind::norm: return norm_gradient;
+    case MomentKind::logsumexp: return logsumexp_gradient;
+  }
+  SP_UNREACHABLE("moment {}", static_cast<int>(kind));
+}
+
 int lower_moment(const MomentRow& row, const OpCall& call, LowerBuilder& b) {
   if (row.kind == MomentKind::logsumexp) return lower_logsumexp(call, b);
   return row.kind == MomentKind::norm ? lower_norm(call, b) : lower_spread(row, call, b);
@@ -273,6 +285,8 @@ void complete_moment(const MomentRow& row, OpRecord& op) {
     op.rule.lower = [&row](const OpCall& call, const std::vector<Spec>&, LowerBuilder& b) {
       return std::vector<int>{lower_moment(row, call, b)};
     };
+  op.gradient = gradients({moment_gradient(row.kind)});
+  if (row.kind == MomentKind::norm) op = with_kinks(std::move(op), "x == 0");
   if (row.kind == MomentKind::norm) op.check = check_norm;
   if (row.kind == MomentKind::norm) take_frobenius(op);
   if (row.kind == MomentKind::norm || row.kind == MomentKind::mean) add_dtype_parameter(op);

@@ -7,6 +7,7 @@
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/layout/copy_boxes.h"
 #include "shardproof/ops/reduction/reduce_kernel.h"
+#include "shardproof/ops/reduction/reduction_gradients.h"
 
 namespace shardproof {
 namespace {
@@ -23,7 +24,7 @@ OpRecord reduction(const char* name, const char* summary, FormulaBody body) {
       {f32_sample({{5, 3}}, rows()), f32_sample({{2, 3, 4}}, last_kept()), f32_sample({{7}})});
 }
 void add_reduction(OpRegistry& ops, const char* name, const char* summary, FormulaBody body) {
-  ops.add(reduction(name, summary, std::move(body)));
+  ops.add(with_kinks(reduction(name, summary, std::move(body)), "equal elements"));
 }
 void add_reduction_with_dtype(OpRegistry& ops, const char* name, const char* summary,
                               FormulaBody body) {
@@ -130,8 +131,12 @@ void add_orders(OpRegistry& ops) {
       {"median", "reduction", "the lower median of all elements, or along dim with its index"},
       {tensor("x"), dim, keep}, median,
       {f32_sample({{5, 4}}, rows()), f32_sample({{2, 3}}, last_kept()), f32_sample({{6}})});
+  // Without a dim, torch splits the gradient among the elements equal to the median.
+  decompose_when(
+      middle, [](const OpCall& call) { return !call.attrs->has("dim"); }, median);
+  middle.decompositions.front().gradient = gradients({split_among_equal});
   accept_scalar_input(middle);
-  ops.add(std::move(middle));
+  ops.add(with_kinks(std::move(middle), "equal elements"));
   OpRecord kthvalue =
       formula({"kthvalue", "reduction", "the k-th smallest along dim, and its index"},
               {tensor("x"), integer("k"), integer("dim", -1), keep},
@@ -143,7 +148,7 @@ void add_orders(OpRegistry& ops) {
               },
               {f32_sample({{5, 3}}, {{"k", int64_t{2}}, {"dim", int64_t{0}}})});
   accept_scalar_input(kthvalue);
-  ops.add(std::move(kthvalue));
+  ops.add(with_kinks(std::move(kthvalue), "equal elements"));
   // Counts the boundaries that are not behind x; for NaN no boundary is behind.
   ops.add(formula(
       {"bucketize", "index", "the number of the bucket between sorted boundaries that holds x"},

@@ -1,17 +1,125 @@
-// Implements ops/reduction/reduction_gradients.h.
+// Implements reduction_gradients.h. The formulas are those of torch: a norm of 0 and a standard
+// deviation of 0 give 0, and a product counts the zeros.
 #include "shardproof/ops/reduction/reduction_gradients.h"
+
+#include <algorithm>
+#include <cmath>
 
 #include "shardproof/ops/reduction/reduce_kernel.h"
 
 namespace shardproof {
+namespace {
 
-FormulaTerm with_reduced_dims(Gradient& g, const FormulaTerm& reduced) {
+using F = FormulaTerm;
+
+DimMask mask_of(Gradient& g) { return reduced_dims("gradient", g.call); }
+
+// Reduces x over the dims of the call, which stay with size 1.
+F over_reduced(Gradient& g, const char* op, const F& x) {
+  const DimMask mask = mask_of(g);
+  IntegerList dims;
+  for (size_t d = 0; d < mask.size(); ++d)
+    if (mask[d]) dims.push_back(static_cast<int64_t>(d));
+  return g.op(op, {x}, {{"dim", dims}, {"keepdim", true}});
+}
+
+double count_of(Gradient& g) {
+  return static_cast<double>(reduced_count(g[0].shape(), mask_of(g)));
+}
+F equal_to(Gradient& g, const F& x, const Operand& y) { return g.op("eq", {x, y}); }
+
+// Elements whose size is the infinity norm share dy.
+F extreme_norm_gradient(Gradient& g, const F& y, const F& dy) {
+  const F hits = g.to(g[0].dtype(), equal_to(g, g.op("abs", {g[0]}), y));
+  return g.op("sign", {g[0]}) * hits * (dy / over_reduced(g, "sum", hits));
+}
+
+// dy sign(x) (|x| / norm)^(p - 1).
+F power_norm_gradient(Gradient& g, double p, const F& y, const F& dy) {
+  const F zero = equal_to(g, y, 0);
+  const F share = g.op("abs", {g[0]}) / g.where(zero, 1.0, y);
+  const F flat = p < 1 ? equal_to(g, g[0], 0) : zero;
+  const F power = g.op("pow", {g.where(flat, 1.0, share), p - 1});
+  return g.where(flat, 0.0, g.op("sign", {g[0]}) * power * dy);
+}
+
+}  // namespace
+
+F with_reduced_dims(Gradient& g, const F& reduced) {
   if (has_keepdim(g.call) || reduced.dims() == 0) return reduced;
-  const DimMask mask = reduced_dims("gradient", g.call);
-  FormulaTerm x = reduced;
-  for (int d = 0; d < input_shape(g.call, 0).size(); ++d)
-    if (mask[static_cast<size_t>(d)]) x = g.op("unsqueeze", {x}, {{"dim", int64_t{d}}});
+  const DimMask mask = mask_of(g);
+  F x = reduced;
+  for (size_t d = 0; d < mask.size(); ++d)
+    if (mask[d]) x = g.op("unsqueeze", {x}, {{"dim", static_cast<int64_t>(d)}});
   return x;
+}
+
+F sum_gradient(Gradient& g) { return g.expanded(with_reduced_dims(g, g.dy())); }
+
+// Without a zero: y / x. The only zero gets the product of the others; with two zeros all get 0.
+F prod_gradient(Gradient& g) {
+  const F zero = equal_to(g, g[0], 0), others = g.where(zero, 1.0, g[0]);
+  const F zeros = over_reduced(g, "sum", zero), product = over_reduced(g, "prod", others);
+  const F alone = g.where(zero, equal_to(g, zeros, 1), equal_to(g, zeros, 0));
+  const F share = g.conj(product / others);
+  return g.where(alone, with_reduced_dims(g, g.dy()) * share, 0.0);
+}
+
+F mean_gradient(Gradient& g) {
+  const double count = g.given("count") ? g.number("count").real() : count_of(g);
+  return g.expanded(with_reduced_dims(g, g.dy()) / count);
+}
+
+F var_gradient(Gradient& g) {
+  const double correction = g.given("correction") ? g.number("correction").real() : 1;
+  const double rest = std::max(0.0, count_of(g) - correction);
+  const F apart = g[0] - over_reduced(g, "mean", g[0]);
+  return with_reduced_dims(g, g.dy()) * (2 / rest) * apart;
+}
+
+F std_gradient(Gradient& g) {
+  const double correction = g.given("correction") ? g.number("correction").real() : 1;
+  const double rest = std::max(0.0, count_of(g) - correction);
+  const F zero = equal_to(g, g.y(), 0);
+  const F slope = g.where(zero, 0.0, g.dy() / (g.where(zero, 1.0, g.y()) * rest));
+  return with_reduced_dims(g, slope) * (g[0] - over_reduced(g, "mean", g[0]));
+}
+
+F norm_gradient(Gradient& g) {
+  const double p = g.given("p") ? g.number("p").real() : 2;
+  const F y = with_reduced_dims(g, g.y()), dy = with_reduced_dims(g, g.dy());
+  if (p == 0) return g.none();
+  if (p == 1) return g.op("sign", {g[0]}) * dy;
+  if (std::isinf(p)) return extreme_norm_gradient(g, y, dy);
+  if (p != 2) return power_norm_gradient(g, p, y, dy);
+  const F zero = equal_to(g, y, 0);
+  return g[0] * g.where(zero, 0.0, dy / g.where(zero, 1.0, y));
+}
+
+F logsumexp_gradient(Gradient& g) {
+  const F y = with_reduced_dims(g, g.y());
+  const F finite = g.where(equal_to(g, y, -params::kInfinity), 0.0, y);
+  return with_reduced_dims(g, g.dy()) * g.op("exp", {g[0] - finite});
+}
+
+F split_among_equal(Gradient& g) {
+  const F hits = g.to(g[0].dtype(), equal_to(g, g[0], with_reduced_dims(g, g.y())));
+  return hits * (with_reduced_dims(g, g.dy()) / over_reduced(g, "sum", hits));
+}
+
+F scattered_to(Gradient& g, const F& dy, const F& indices, int dim) {
+  return g.op("scatter_along_dim", {g.op("zeros", {g[0]}), indices, dy},
+              {{"dim", int64_t{dim}}, {"reduce", std::string("add")}});
+}
+
+F extreme_gradient(Gradient& g, const char* argument) {
+  const DimMask mask = mask_of(g);
+  const auto dim = std::find(mask.begin(), mask.end(), true) - mask.begin();
+  if (!g.given("dim") || std::count(mask.begin(), mask.end(), true) != 1)
+    return split_among_equal(g);
+  const F index = g.call.wanted == 2 ? g.y(1) : g.op(argument, {g[0]}, g.over());
+  return scattered_to(g, with_reduced_dims(g, g.dy()), with_reduced_dims(g, index),
+                      static_cast<int>(dim));
 }
 
 }  // namespace shardproof

@@ -154,6 +154,8 @@ void give_indices(const FoldRow& row, OpRecord& op) {
         return std::vector<FormulaTerm>{f.op(values, {f[0]}, f.over()),
                                         f.op(indices, {ordered}, f.over())};
       });
+  op.decompositions.front().gradient =
+      gradients({[indices = row.indices](Gradient& g) { return extreme_gradient(g, indices); }});
   decompose_when(
       op, [](const OpCall& call) { return present(call, 1); },
       [larger = row.kind == FoldKind::max](Formula& f) {
@@ -169,10 +171,23 @@ OpCost fold_cost(const OpCall& call, const std::vector<TensorMeta>& outputs) {
                   out * static_cast<double>(size_of(outputs[0].dtype))};
 }
 
-FormulaTerm sum_gradient(Gradient& g) { return g.expanded(with_reduced_dims(g, g.dy())); }
+void set_fold_gradient(const FoldRow& row, OpRecord& op) {
+  if (is_truth(row.kind)) {
+    op.differentiable = Differentiable::no;
+  } else if (row.values) {
+    op.gradient = gradients({[&row](Gradient& g) { return extreme_gradient(g, row.indices); }});
+    op = with_kinks(std::move(op), "equal elements");
+  } else {
+    const bool product = row.kind == FoldKind::product;
+    op.gradient = gradients({row.kind == FoldKind::sum ? sum_gradient
+                             : product                 ? prod_gradient
+                                                       : split_among_equal});
+    if (!accumulates(row.kind)) op = with_kinks(std::move(op), "equal elements");
+  }
+}
 
 void complete_fold(const FoldRow& row, OpRecord& op) {
-  if (row.kind == FoldKind::sum) op.gradient = gradients({sum_gradient});
+  set_fold_gradient(row, op);
   if (row.kind == FoldKind::max || row.kind == FoldKind::min)
     op.check = [&row](const OpCall& call, const std::vector<const Number*>&) {
       if (!present(call, 1)) require_elements(row.name, call);

@@ -14,6 +14,7 @@
 #include "shardproof/ops/elementwise/binary_functors.h"
 #include "shardproof/ops/elementwise/elementwise_rule.h"
 #include "shardproof/ops/layout/copy_boxes.h"
+#include "shardproof/ops/row/row_gradients.h"
 #include "shardproof/ops/row/row_kernel.h"
 #include "shardproof/ops/row/row_transforms.h"
 
@@ -117,6 +118,7 @@ OpRecord cumsum_record() {
     return std::vector<int>{lower_cumsum(call, inputs, b)};
   };
   op.samples = cumsum_samples;
+  op.gradient = gradients({cumsum_gradient});
   accept_scalar_input(op);
   add_dtype_parameter(op);
   return op;
@@ -252,6 +254,7 @@ std::optional<std::vector<Spec>> place_segments(const OpCall& call,
 OpRecord segment_sum_record() {
   OpRecord op;
   op.name = "segment_sum";
+  op.differentiable = Differentiable::no;
   op.family = "scan";
   op.summary = "sums along dim of the segments that begin at starts";
   op.params = {{"x", ParamKind::tensor, true, {}},
@@ -280,6 +283,7 @@ OpRecord segment_sum_record() {
 OpRecord cumsum_segments_record() {
   OpRecord op;
   op.name = "cumsum_segments";
+  op.differentiable = Differentiable::no;
   op.family = "scan";
   op.summary = "running sums along dim, each segment beginning with the totals before it";
   op.params = {{"x", ParamKind::tensor, true, {}},

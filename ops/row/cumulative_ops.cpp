@@ -8,6 +8,7 @@
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/row/cumulative_item.h"
+#include "shardproof/ops/row/row_gradients.h"
 
 namespace shardproof {
 namespace {
@@ -74,6 +75,8 @@ std::vector<Strategy> cumulative_strategies(const CumulativeRow& row, const OpCa
 }
 
 void complete_cumulative(const CumulativeRow& row, OpRecord& op) {
+  op.gradient = gradients(
+      {row.kind == CumulativeKind::product ? cumprod_gradient : cumulative_extreme_gradient});
   accept_scalar_input(op);
   if (row.kind == CumulativeKind::product) add_dtype_parameter(op);
 }

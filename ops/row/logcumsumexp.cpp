@@ -5,6 +5,7 @@
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
+#include "shardproof/ops/row/row_gradients.h"
 #include "shardproof/ops/row/row_kernel.h"
 #include "shardproof/ops/row/row_transforms.h"
 
@@ -46,6 +47,7 @@ void add_logcumsumexp(OpRegistry& ops) {
                                sample_of({{{2, 7}}, DType::bf16, {"uniform(-30, 30)"}}, last),
                                sample_of({{{6}}, DType::f64, {"uniform(-300, 300)"}}, last)};
   };
+  op.gradient = gradients({logcumsumexp_gradient});
   accept_scalar_input(op);
   ops.add(std::move(op));
 }

@@ -5,6 +5,7 @@
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/op_table.h"
 #include "shardproof/ops/core/shape_errors.h"
+#include "shardproof/ops/row/row_gradients.h"
 #include "shardproof/ops/row/row_kernel.h"
 #include "shardproof/ops/row/row_transforms.h"
 
@@ -81,6 +82,7 @@ void complete_softmax(const SoftmaxOpRow& row, OpRecord& op) {
     const auto n = static_cast<double>(element_count(call.inputs[0].shape));
     return OpCost{5 * n, 2 * n * static_cast<double>(size_of(call.inputs[0].dtype))};
   };
+  op.gradient = gradients({row.logarithm ? log_softmax_gradient : softmax_gradient});
   accept_scalar_input(op);
   add_dtype_parameter(op);
 }

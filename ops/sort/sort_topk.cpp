@@ -13,6 +13,7 @@
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/layout/copy_boxes.h"
+#include "shardproof/ops/reduction/reduction_gradients.h"
 #include "shardproof/ops/sort/sort_order.h"
 
 namespace shardproof {
@@ -255,7 +256,7 @@ void add_segments(OpRegistry& ops) {
     return std::vector<Sample>{sample_of({{{5, 3}}}, thirds),
                                sample_of({{{2, 5}}, DType::i64}, halves)};
   };
-  ops.add(std::move(segments));
+  ops.add(without_gradient(std::move(segments)));
 }
 
 void add_merge(OpRegistry& ops) {
@@ -287,7 +288,7 @@ void add_merge(OpRegistry& ops) {
     sample.inputs[1].dtype = DType::i64;
     return std::vector<Sample>{sample};
   };
-  ops.add(std::move(merge));
+  ops.add(without_gradient(std::move(merge)));
 }
 
 int sort_dim(const OpCall& call) {
@@ -302,6 +303,8 @@ int topk_dim(const OpCall& call) {
   if (k < 0 || k > size) refuse("topk", call, "k must be from 0 to {}, found {}", size, k);
   return dim;
 }
+
+FormulaTerm to_chosen_entries(Gradient& g) { return scattered_to(g, g.dy(), g.y(1), g.dim()); }
 
 }  // namespace
 
@@ -332,8 +335,9 @@ void add_sort_ops(OpRegistry& ops) {
     return std::vector<Sample>{sample_of({{{7, 3}}}, rows), sample_of({{{2, 5}}, DType::i64}, last),
                                sample_of({{{4, 1}}, DType::bf16}, rows)};
   };
+  sort.gradient = gradients({to_chosen_entries});
   accept_scalar_input(sort);
-  ops.add(std::move(sort));
+  ops.add(with_kinks(std::move(sort), "equal elements"));
 
   OpRecord topk;
   topk.name = "topk";
@@ -365,8 +369,9 @@ void add_sort_ops(OpRegistry& ops) {
                                sample_of({{{5, 3}}, DType::bf16}, least),
                                sample_of({{{2, 2, 4}}, DType::i64}, two)};
   };
+  topk.gradient = gradients({to_chosen_entries});
   accept_scalar_input(topk);
-  ops.add(std::move(topk));
+  ops.add(with_kinks(std::move(topk), "equal elements"));
   add_segments(ops);
   add_merge(ops);
 }

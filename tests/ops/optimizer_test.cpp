@@ -7,6 +7,8 @@
 #include "shardproof/engine/certify/op_instance.h"
 #include "shardproof/localtensor/base/rng.h"
 #include "shardproof/ops/core/run_single_device.h"
+#include "shardproof/tests/ops/agreement.h"
+#include "shardproof/tests/ops/eager_tape.h"
 
 namespace shardproof::testing {
 namespace {
@@ -40,6 +42,27 @@ TEST(Optimizer, AdamAndAdamW_FollowTorch) {
     EXPECT_NEAR(values_of(got[1])[0], first, 1e-16);
     EXPECT_NEAR(values_of(got[2])[0], second, 1e-16);
   }
+}
+
+// The step may be a tensor that the program counts.
+TEST(Optimizer, AdamWithStepTensor_IsAdamWithThatStep) {
+  const OpRegistry ops = builtin_ops();
+  for (const char* name : {"adam", "adamw"})
+    for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
+      EagerTape tape(ops);
+      std::vector<int> inputs;
+      for (const char* fill :
+           {"uniform(-1, 1)", "uniform(-1, 1)", "uniform(-1, 1)", "uniform(0.01, 1)"})
+        inputs.push_back(tape.leaf(filled_by(fill, dtype, {5, 3}, inputs.size())));
+      const Attrs attrs{{"lr", 0.1}, {"weight_decay", 0.1}};
+      Attrs counted = attrs;
+      counted.set("step", int64_t{3});
+      const std::vector<int> want = tape.run(name, counted, inputs);
+      inputs.push_back(tape.leaf(tensor_of(DType::i64, {}, {3})));
+      const std::vector<int> got = tape.run(name, attrs, inputs);
+      for (size_t i = 0; i < want.size(); ++i)
+        EXPECT_EQ(difference_in_value(tape.value(got[i]), tape.value(want[i])), "") << name;
+    }
 }
 
 TEST(Optimizer, SgdWithMomentum_FollowsTorch) {

@@ -1,0 +1,83 @@
+// Implements loss_gradients.h. With labels l, the share w of a row in the loss and smoothing e:
+//
+//   cross_entropy   dx = dy w (softmax(x) - (1 - e) one_hot(l) - e / classes)
+//   nll_loss        dx = -dy w one_hot(l)
+//
+// A mean divides by the sum of w. An ignored row has no gradient.
+#include "shardproof/ops/loss/loss_gradients.h"
+
+namespace shardproof {
+namespace {
+
+using F = FormulaTerm;
+
+class ClassLossGradient {
+ public:
+  ClassLossGradient(Gradient& g, LossKind kind)
+      : g_(g), kind_(kind), loss_(loss_shape(g.call)), wide_(compute_dtype(g[0].dtype())) {
+    valid_ = g.op("ne", {g[kLossLabels], loss_.ignore});
+    safe_ = g[kLossLabels] * g.to(DType::i64, valid_);
+  }
+
+  F by_logits() {
+    F share = g_.where(valid_, widened(g_.dy()) * weight(), 0.0);
+    if (loss_.reduction == LossReduction::mean) share = g_.where(valid_, share / total(), 0.0);
+    share = g_.op("unsqueeze", {share}, class_dim());
+    const F hits = one_hot();
+    if (kind_ == LossKind::nll) return -(share * hits);
+    const F chances = g_.op("softmax", {widened(g_[0])}, class_dim());
+    if (loss_.smoothing == 0) return share * (chances - hits);
+    const double spread = loss_.smoothing / static_cast<double>(loss_.classes);
+    return share * (chances - hits * (1 - loss_.smoothing) - spread);
+  }
+
+  // The loss of each row, without weights, added up by label.
+  F by_weight() {
+    Attrs plain = *g_.call.attrs;
+    plain.set("reduction", std::string("none"));
+    const char* name = kind_ == LossKind::nll ? "nll_loss" : "cross_entropy";
+    F rows = widened(g_.op(name, {g_[0], g_[kLossLabels], g_.none()}, plain));
+    if (loss_.reduction == LossReduction::mean) rows = (rows - widened(g_.y())) / total();
+    rows = g_.where(valid_, rows * widened(g_.dy()), 0.0);
+    return g_.op("index_sum", {rows, safe_}, {{"dim", int64_t{0}}, {"size", loss_.classes}});
+  }
+
+ private:
+  Attrs class_dim() const { return {{"dim", int64_t{loss_.class_dim}}}; }
+  F widened(const F& x) const { return x.dtype() == wide_ ? x : g_.to(wide_, x); }
+  // The weight of each row's label; 1 without weights.
+  F weight() {
+    if (!loss_.weighted) return g_.to(wide_, valid_);
+    const F table = g_.op("unsqueeze", {widened(g_[kLossWeight])}, {{"dim", int64_t{1}}});
+    const F taken = g_.op("embedding", {safe_, table});
+    return g_.op("squeeze", {taken}, {{"dim", IntegerList{-1}}});
+  }
+  F total() { return g_.op("sum", {g_.where(valid_, weight(), 0.0)}); }
+  F one_hot() {
+    F hits = g_.op("one_hot", {safe_}, {{"num_classes", loss_.classes}});
+    if (loss_.class_dim != hits.dims() - 1)
+      hits = g_.op("movedim", {hits},
+                   {{"source", IntegerList{-1}}, {"destination", IntegerList{loss_.class_dim}}});
+    return g_.to(wide_, hits);
+  }
+
+  Gradient& g_;
+  LossKind kind_;
+  LossShape loss_;
+  DType wide_;
+  F valid_, safe_;
+};
+
+}  // namespace
+
+FormulaTerms class_loss_gradient(Gradient& g, LossKind kind) {
+  ClassLossGradient parts(g, kind);
+  FormulaTerms found(g.call.inputs.size(), g.none());
+  if (g.wanted(0)) found[0] = parts.by_logits();
+  if (g.has(kLossWeight) && g.wanted(kLossWeight)) found[kLossWeight] = parts.by_weight();
+  return found;
+}
+
+F mse_gradient(Gradient& g, double divisor) { return g.dy() * (2 / divisor) * (g[0] - g[1]); }
+
+}  // namespace shardproof
