@@ -1,6 +1,8 @@
 // Implements lower_by_rules.h.
 #include "shardproof/engine/certify/lower_by_rules.h"
 
+#include "shardproof/engine/certify/op_instance.h"
+
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
 
