@@ -1,5 +1,5 @@
 // Tests the backward of calls of rank programs by the adjoint law <A x, y> = <x, A^T y>, on groups
-// of 1 to 8 ranks. The rows are those of spmd_types (docs/design.md of
+// of 1 to 8 ranks. The sixteen rows are those of spmd_types (docs/design.md of
 // meta-pytorch/spmd_types): R replicated with a partial gradient, I invariant, V varying, P
 // partial. Values are small whole numbers in f64, so the law holds to the bit.
 #include <fmt/format.h>
@@ -25,9 +25,12 @@ const DualRow kRows[] = {
     {"R -> I", "I -> P", R"j("y = all_reduce(x * first, sum, group=tp, backward=identity)")j",
      R"j("all_reduce": 1)j"},
     {"R -> V", "V -> P", kSame, ""},
+    {"R -> V", "V -> P", R"j("y = x[low:low + mine]")j", ""},
     {"R -> P", "R -> P", kSame, ""},
     {"R -> P", "R -> P", R"j("y = x * first")j", ""},
     {"I -> R", "P -> I", R"j("y = enter(x, group=tp)")j", R"j("all_reduce": 1)j"},
+    {"I -> V", "V -> I", R"j("e = enter(x, group=tp)", "y = e[low:low + mine]")j",
+     R"j("all_reduce": 1)j"},
     {"I -> P", "R -> I", R"j("y = enter(x, group=tp) * first")j", R"j("all_reduce": 1)j"},
     {"V -> R", "P -> V", R"j("y = all_gather(x, group=tp, backward=reduce_scatter)")j",
      R"j("all_gather": 1, "reduce_scatter": 1)j", true},
@@ -78,7 +81,7 @@ std::string scenario_of(const DualRow& row, const std::string& mesh, int size, i
       calls);
 }
 
-TEST(BackwardOfCalls, Rows_OnEveryGroup_HoldTheAdjointLaw) {
+TEST(BackwardOfCalls, SixteenRows_OnEveryGroup_HoldTheAdjointLaw) {
   const Registries registries{builtin_ops(), builtin_backends()};
   for (const DualRow& row : kRows)
     for (const auto& [mesh, size] : std::vector<std::pair<std::string, int>>{{"tp=1", 1},
