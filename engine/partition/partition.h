@@ -9,7 +9,7 @@
 namespace shardproof {
 
 struct PartitionOptions {
-  PriceFunction price = price_without_topology;
+  PriceFunction price = price_by_bytes;
   bool explicit_only = false;  // an inserted redistribution that communicates is a finding
 };
 

@@ -387,13 +387,6 @@ std::vector<Layout> DimLayouts::cut_candidates(const Layout& base, int axis) {
   };
   if (base.odd.empty()) {
     append(1, 0);
-    bool even_gaps = true;
-    for (size_t i = 0; i < base.digits.size(); ++i)
-      even_gaps = even_gaps && (base.digits[i].axis != kGap || is_even_gap(base, i));
-    if (!even_gaps) {  // digits cannot describe a further cut
-      candidates.push_back(base);
-      candidates.back().odd.emplace_back(axis, form_of(Shard{dim_, 1, {}}));
-    }
     for (int64_t gap : gaps_) append(gap, 0);
     add_cuts_into_gaps(base, axis, candidates);
   } else {

@@ -9,14 +9,13 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/dim_layout.h"
-#include "shardproof/localtensor/plan/exchange_volume.h"
 
 namespace shardproof {
 
 namespace {
 
-constexpr std::array<std::string_view, 7> kStepNames = {
-    "local", "all_gather", "all_to_all", "reduce_scatter", "all_reduce", "exchange", "transfer"};
+constexpr std::array<std::string_view, 6> kStepNames = {
+    "local", "all_gather", "all_to_all", "reduce_scatter", "all_reduce", "transfer"};
 
 StepCost cost_of_transfer(const PlanStep& step) {
   std::map<int32_t, int64_t> sent, calls;
@@ -120,11 +119,6 @@ StepCost cost_of(const PlanStep& step) {
   StepCost cost;
   cost.peak_bytes = before + after;
   if (step.kind == StepKind::local) return cost;
-  if (step.kind == StepKind::exchange) {
-    const int64_t members = Group::of_axes(step.from.mesh(), step.axes).size();
-    const int64_t missing = missing_elements(step.from, step.to, mask_of(step.axes));
-    return {Fraction(missing * bytes, members), 1, 2 * (before + after)};
-  }
   const LoweredStep lowered = lower(step);
   const int64_t n = lowered.call->group.size();
   cost.bytes = bytes_sent(lowered.call->kind, n, lowered.whole_bytes);
@@ -142,10 +136,9 @@ Price operator+(const Price& a, const Price& b) {
   return {a.primary + b.primary, a.calls + b.calls, std::max(a.peak, b.peak)};
 }
 
-Price price_without_topology(const PlanStep& step) {
+Price price_by_bytes(const PlanStep& step) {
   const StepCost cost = cost_of(step);
-  return {cost.bytes.to_double() + static_cast<double>(cost.calls * kBytesOfCall), 0,
-          cost.peak_bytes};
+  return {cost.bytes.to_double(), cost.calls, cost.peak_bytes};
 }
 
 Price price_of(const Plan& plan, const PriceFunction& price) {

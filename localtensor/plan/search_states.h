@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "shardproof/localtensor/plan/dim_layout.h"
-#include "shardproof/localtensor/plan/planner.h"
+#include "shardproof/localtensor/plan/plan.h"
 
 namespace shardproof {
 
@@ -42,28 +42,10 @@ class PlacementStates {
   // needed: the axes that have to move take part. all: all axes do.
   enum class Axes { needed, all };
   PlacementStates(const Spec& from, const Spec& to, Axes axes);
-  // Lists the moves; required before for_each_move and sliced_start.
-  void prepare_moves(PlanMoves moves);
 
   const PlacementState& start() const { return start_; }
   const PlacementState& goal() const { return goal_; }
   uint64_t active() const { return active_; }  // axes that take part
-  // True if an active axis is P before or after.
-  bool has_active_partials() const { return ((from_partial_ | to_partial_) & active_) != 0; }
-  // Returns the start with all slices that the goal cuts alike: those that cost nothing and leave
-  // no more to do.
-  PlacementState sliced_start();
-  // Returns the smallest set of axes that have to move between two states; see find_active.
-  uint64_t moving_axes(const PlacementState& from, const PlacementState& to);
-  // True if an axis of the set is cut in the state.
-  bool cuts_any(const PlacementState& state, uint64_t axes) const {
-    return (cut_axes(state) & axes) != 0;
-  }
-  bool cuts_all(const PlacementState& state, uint64_t axes) const {
-    return (cut_axes(state) & axes) == axes;
-  }
-  // Returns the elements that the members of one group miss together (exchange_volume.h).
-  int64_t missing(const PlacementState& from, const PlacementState& to, uint64_t axes);
   // Calls visit(move) for each legal step whose result a Spec can describe.
   void for_each_move(const PlacementState& state,
                      const std::function<void(const PlacementMove&)>& visit);
@@ -76,7 +58,7 @@ class PlacementStates {
       const PlacementState& state) const;  // elements of the rank with the largest part
   // Returns the elements that a group over `axes` holds together, at most.
   int64_t joint_elements(const PlacementState& state, uint64_t axes);
-  // True if an all_to_all sends pieces of equal size between all pairs of ranks.
+  // True if an exchange sends pieces of equal size between all pairs of ranks.
   bool is_balanced(const PlacementState& from, const PlacementMove& move) const;
   // Returns the elements that one rank sends to another, at most.
   int64_t piece_elements(const PlacementState& from, const PlacementMove& move);
@@ -85,9 +67,6 @@ class PlacementStates {
   // means that this is not known.
   int64_t goal_parts() const { return members(cut_axes(goal_) & active_ & ~to_partial_); }
   int64_t common_parts(const PlacementState& state) const;
-  // At most 1 / agreeing_parts() of the elements have a rank that holds them both in `state` and in
-  // the goal; partials of an element count as the element. 0: not known.
-  int64_t agreeing_parts(const PlacementState& state) const;
   int64_t parts_of(const PlacementState& state) const { return members(cut_axes(state) & active_); }
   // Returns the axes whose partials must still be reduced.
   uint64_t ending(const PlacementState& state) const {
@@ -121,12 +100,11 @@ class PlacementStates {
   Digits digits_of(const PlacementState& state, int axis) const;
   const Reduction& reduction_of(int axis) const;
   bool reduce_together(uint64_t axes) const;
-  uint64_t find_active(const PlacementState& from, const PlacementState& to);
+  void find_active(Axes axes);
   void collect_dims();
   void add_gaps();
   void local_moves(const PlacementState& state, const Visit& visit);
   void gather_moves(const PlacementState& state, const Visit& visit);
-  void all_to_all_moves(const PlacementState& state, const Visit& visit);
   void exchange_moves(const PlacementState& state, const Visit& visit);
   void reduce_moves(const PlacementState& state, const Visit& visit);
   void place(PlacementState base, uint64_t axes, std::vector<PlacementState>& out);
@@ -148,7 +126,6 @@ class PlacementStates {
   std::vector<std::vector<int>> candidates_;
   uint64_t active_ = 0, big_ = 0, from_partial_ = 0, to_partial_ = 0;
   PlacementState start_, goal_;
-  PlanMoves moves_ = PlanMoves::all;
 };
 
 }  // namespace shardproof
