@@ -96,7 +96,7 @@ Error Error::inside(const Where& outer) const {
 }
 
 void NearestName::offer(std::string_view candidate) {
-  const size_t allowed = std::max<size_t>(1, (word_.size() + 1) / 3);
+  const size_t allowed = std::max<size_t>(1, (std::max(word_.size(), candidate.size()) + 1) / 3);
   const size_t distance = edit_distance(in_lower_case(word_), in_lower_case(candidate));
   // A candidate whose distance is the word's length has no letter in common with it.
   if (distance > allowed || distance >= word_.size() || distance >= distance_) return;
