@@ -116,6 +116,13 @@ const char* text_of(LocalExecution form) {
   return "";
 }
 
+// True if some input is not replicated. A strategy with whole inputs alone is taken for the
+// placements of its result, which no draw states.
+bool takes_parts(const Strategy& strategy) {
+  return std::any_of(strategy.inputs.begin(), strategy.inputs.end(),
+                     [](const Placement& p) { return !p.is_replicate(); });
+}
+
 // Returns the forms that the rule of an op names for this call. Without a tensor there are no
 // shards, so the result is made whole.
 void add_declared(const OpRecord& record, const OpCall& call, std::set<std::string>& forms) {
@@ -129,7 +136,7 @@ void add_declared(const OpRecord& record, const OpCall& call, std::set<std::stri
   const std::vector<TensorMeta> outputs = record.infer(call);
   if (record.rule.strategies)
     for (const Strategy& strategy : record.rule.strategies(call, outputs, 2))
-      forms.insert(text_of(strategy.form));
+      if (takes_parts(strategy)) forms.insert(text_of(strategy.form));
   if (record.rule.joint) forms.insert(text_of(record.rule.joint_form));
 }
 
