@@ -188,10 +188,10 @@ Accepted accept_counts(const Scenario& scenario, const std::vector<CaseResult>& 
           pointer));
       continue;
     }
-    const auto set = [&](bool wanted, const char* key, const std::string& value) {
+    const auto set = [&, at = pointer](bool wanted, const char* key, const std::string& value) {
       if (!wanted) return;
-      edit.set(pointer + key, value);
-      out.written.push_back(pointer + key);
+      edit.set(at + key, value);
+      out.written.push_back(at + key);
     };
     set(object.calls, "/collectives", object.counts.collectives);
     set(object.bytes, "/bytes", object.counts.bytes);
