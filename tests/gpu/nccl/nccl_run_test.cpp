@@ -343,16 +343,17 @@ TEST(NcclRun, WaitForPut_OfLostProcess_Ends) {
   const ScenarioFolder folder;
   const std::string file = folder.write("puts.json", R"json({
     "version": 1, "mesh": "tp=3", "tensors": {"x": {"shape": [512, 512]}},
-    "ranks": {"all": ["h = x", "for i in range(0, 20000):", "  put(h, to=next, slot=0)",
+    "ranks": {"all": ["h = x", "for i in range(0, 3000):", "  put(h, to=next, slot=0)",
       "  wait_signal(from=prev, slot=0)", "  h = slot(0, like=x)", "  barrier(group=tp)"]}})json");
-  for (const int milliseconds : {400, 1500}) {  // all have come by then, or it is no finding
+  for (const int milliseconds : {150, 1500}) {
     ::setenv("FAKE_GPU_NCCL", "23007", 1);
     Running run(FAKE_GPU_PROGRAM, "nccl", file, (folder.path() / "out.txt").string());
     ::unsetenv("FAKE_GPU_NCCL");
     ASSERT_EQ(run.wait_for_processes().size(), 6u) << run.text();
-    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     const std::vector<pid_t> workers = run.workers();
     ASSERT_EQ(workers.size(), 3u) << run.text();
+    wait_for_work(workers, 0.3);  // all have come, or it is no finding
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     ASSERT_EQ(kill(workers[1], SIGKILL), 0);
     EXPECT_EQ(run.code(), 1) << run.text();
     EXPECT_NE(run.text().find("missing rank"), std::string::npos) << run.text();
