@@ -6,6 +6,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/number_text.h"
 #include "shardproof/scenarios/json/json_tree.h"
+#include "shardproof/scenarios/report/svg.h"
 #include "shardproof/scenarios/rules/rule_table.h"
 
 namespace shardproof {
@@ -66,21 +67,6 @@ std::string wrong_text(const WrongRule& wrong, const RuleReport& report) {
     out += fmt::format("  {:<9}claimed {}\n", rule.results[i], placed_text(rule.out[i]));
   return out + fmt::format("  finding  {}\n  repeat   {}\n", value_line(wrong),
                            rule_repeat_command(wrong));
-}
-
-std::string attribute_text(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\n': out += "&#10;"; break;
-      default: out += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
-    }
-  }
-  return out;
 }
 
 }  // namespace
@@ -160,19 +146,19 @@ std::string rule_report_junit(const RuleReport& report) {
     std::string failed;
     for (const WrongRule& wrong : report.wrong)
       if (wrong.rule.op == op.op)
-        failed += fmt::format("\n      <failure message=\"{}\">{}</failure>",
-                              attribute_text(value_line(wrong)),
-                              attribute_text(wrong_text(wrong, report)));
+        failed +=
+            fmt::format("\n      <failure message=\"{}\">{}</failure>",
+                        escaped_xml(value_line(wrong)), escaped_xml(wrong_text(wrong, report)));
     failures += failed.empty() ? 0 : 1;
     cases +=
-        fmt::format("    <testcase classname=\"check-ops\" name=\"{}\"{}\n", attribute_text(op.op),
+        fmt::format("    <testcase classname=\"check-ops\" name=\"{}\"{}\n", escaped_xml(op.op),
                     failed.empty() ? "/>" : ">" + failed + "\n    </testcase>");
   }
   return fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"{}\" "
       "tests=\"{}\" failures=\"{}\">\n{}  </testsuite>\n</testsuites>\n",
-      report.table.empty() ? "rules of the registry" : attribute_text(report.table),
-      report.ops.size(), failures, cases);
+      report.table.empty() ? "rules of the registry" : escaped_xml(report.table), report.ops.size(),
+      failures, cases);
 }
 
 }  // namespace shardproof

@@ -30,7 +30,7 @@ const std::map<std::string, Folders>& folders_of_rooms() {
       {"engine",
        {"job", "lower", "execute", "partition", "reference", "certify", "compare", "explain",
         "check", "generate/forms", "generate"}},
-      {"scenarios", {"json", "model", "load", "record", "rules", "run", "report"}},
+      {"scenarios", {"json", "model", "load", "record", "run", "report", "rules"}},
       {"cli", {"base", "processes", "options", "commands", "."}},
   };
   return kFolders;
