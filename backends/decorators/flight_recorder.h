@@ -12,7 +12,7 @@ namespace shardproof {
 
 // Returns `world` with a recorder that keeps the newest `max_records` calls and works of cohorts.
 // If hosts run in several processes, the coordinator's recorder states the calls of all of them.
-// That of a worker serves World::measured_records().
+// World::measured_records() returns the records that a worker keeps.
 std::unique_ptr<World> recorded(std::unique_ptr<World> world, int64_t max_records);
 
 }  // namespace shardproof
