@@ -303,7 +303,7 @@ double repeat(Backend& target, const Program& program) {
   options.ranks = program.ranks;
   options.measures = options.repeats = true;
   const std::unique_ptr<World> world = target.start(options);
-  Assembly& processes = *world->assembly();
+  WorldProcesses& processes = *world->processes();
   ExecutorOptions executing;
   executing.repeats = true;
   Executor executor(program.lowered.program, program.registries.ops, *world, executing);

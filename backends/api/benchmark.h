@@ -1,6 +1,6 @@
 // CollectiveBenchmark: one collective over all ranks, repeated for timing. In real processes, the
-// repetitions are those of Assembly::repeat (worker_pool.h). In simulation, the simulator itself is
-// timed. Not thread-safe.
+// repetitions are those of WorldProcesses::repeat (worker_pool.h). In simulation, the simulator
+// itself is timed. Not thread-safe.
 #pragma once
 
 #include "shardproof/backends/api/execution_context.h"

@@ -73,8 +73,8 @@ class ExecutionContext {
   virtual void stop(CohortState) {}
 };
 
-class CostModel;  // sim/cost/cost_model.h
-class Assembly;   // worker_pool.h
+class CostModel;       // sim/cost/cost_model.h
+class WorldProcesses;  // worker_pool.h
 class WorkerPool;
 struct WorkerPoolOptions;
 struct LibraryChoice;  // library_choice.h
@@ -92,7 +92,7 @@ class World {
   virtual std::optional<std::vector<int32_t>> collect_ready_ranks() { return std::nullopt; }
   // Ends the world. Calls that are still blocked become findings. Tickets may still be polled.
   virtual WorldReport close() = 0;
-  virtual Assembly* assembly() { return nullptr; }  // null: all hosts run in this process
+  virtual WorldProcesses* processes() { return nullptr; }  // null: all hosts run in this process
   // Returns what the ranks here have done, with measured times; empty without a recorder.
   virtual std::vector<Record> measured_records() const { return {}; }
   // Returns faults that did not happen although their ranks have ended: "hang(rank=3, call=9): rank
@@ -108,7 +108,7 @@ struct WorldOptions {
   std::shared_ptr<Device> device;         // for all ranks of this process; null: the host
   int64_t max_records = 1 << 20;          // capacity of the recorder's ring buffer
   bool measures = false;                  // real processes measure the work that they do
-  bool repeats = false;                   // Assembly::repeat will be called
+  bool repeats = false;                   // WorldProcesses::repeat will be called
   // Computes the calls of each rank's whole program, to explain blocked ranks; null: unknown. Its
   // captures must outlive World::close().
   std::function<PlannedCalls()> planned = {};

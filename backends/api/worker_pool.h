@@ -1,5 +1,5 @@
-// WorkerPool: the processes of a run over all its cases. Assembly: the same processes within one
-// world, seen from one of them.
+// WorkerPool: the processes of a run over all its cases. WorldProcesses: the same processes within
+// one world, seen from one of them.
 //
 // The hosts of ranks run in worker processes. One process without ranks, the coordinator, matches
 // their calls, compares values with the reference and writes the report. All processes go through
@@ -47,9 +47,9 @@ struct Repetitions {
   std::function<int64_t()> count_wrong = {};
 };
 
-class Assembly {
+class WorldProcesses {
  public:
-  virtual ~Assembly() = default;
+  virtual ~WorldProcesses() = default;
   virtual Lanes here() const = 0;  // ranks whose hosts run in this process
   // Returns the same ranks by device: the lanes of a cohort lie on one device at most.
   virtual std::vector<Lanes> here_by_device() const { return {here()}; }

@@ -2,7 +2,7 @@
 // once.
 //
 // Ranks of this process are one cohort, which submits the call again and again. In real processes,
-// each rank is a cohort; behind the first call, the world repeats it (Assembly::repeat).
+// each rank is a cohort; behind the first call, the world repeats it (WorldProcesses::repeat).
 #include <chrono>
 #include <deque>
 
@@ -118,7 +118,7 @@ std::vector<BenchmarkResult> run_processes(Backend& backend, const CollectiveBen
   WorldOptions options = options_of(benchmark);
   options.measures = options.repeats = true;
   const std::unique_ptr<World> world = backend.start(options);
-  Assembly& processes = *world->assembly();
+  WorldProcesses& processes = *world->processes();
   std::deque<BenchmarkedCall> calls;
   const Lanes here = processes.here();
   for (int64_t i = 0; i < here.size(); ++i)

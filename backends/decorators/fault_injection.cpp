@@ -286,7 +286,7 @@ class FaultyWorld : public World {
     return inner_->collect_ready_ranks();
   }
   WorldReport close() override { return inner_->close(); }
-  Assembly* assembly() override { return inner_->assembly(); }
+  WorldProcesses* processes() override { return inner_->processes(); }
   std::vector<Record> measured_records() const override { return inner_->measured_records(); }
   std::vector<std::string> unfired_faults() const override {
     std::vector<std::string> texts;

@@ -598,10 +598,10 @@ class RecordedWorld : public World {
   std::optional<std::vector<int32_t>> collect_ready_ranks() override {
     return inner_->collect_ready_ranks();
   }
-  Assembly* assembly() override { return inner_->assembly(); }
+  WorldProcesses* processes() override { return inner_->processes(); }
   std::vector<Record> measured_records() const override { return recorder_.records(); }
   WorldReport close() override {
-    if (assembly() != nullptr) return inner_->close();
+    if (processes() != nullptr) return inner_->close();
     WorldReport report = inner_->close();
     std::vector<std::pair<Finding*, InstanceOfRecords>> mismatches;
     for (Finding& finding : report.findings)

@@ -121,8 +121,8 @@ class EndOfRun {
 std::vector<RecordedValue> values_at_end(const RankOutputs& outputs, const ProgramRun& run,
                                          const OpRegistry& ops) {
   std::vector<RecordedValue> values;
-  const Assembly* const assembly = run.world->assembly();
-  if (assembly != nullptr && !assembly->here().empty()) return values;
+  const WorldProcesses* const processes = run.world->processes();
+  if (processes != nullptr && !processes->here().empty()) return values;
   const EndOfRun end(outputs, run, ops);
   for (const auto& [name, parts] : outputs.ranks.names) end.add(name, parts, values);
   std::stable_sort(values.begin(), values.end(),

@@ -66,9 +66,9 @@ struct Attempt {
 
 // Sends the watched values of worker processes to the process that judges, and returns the probe
 // that does so. In the judging process, values that arrive are passed to `probe` or stored.
-ProbeFunction probe_between(Assembly& assembly, const ValueFilter& watched, ProbeFunction probe,
-                            std::map<ValueId, LocalTensor>& arrived) {
-  assembly.read([probe, &arrived](ValueEvent kind, int64_t id, LocalTensor contents) {
+ProbeFunction probe_between(WorldProcesses& processes, const ValueFilter& watched,
+                            ProbeFunction probe, std::map<ValueId, LocalTensor>& arrived) {
+  processes.read([probe, &arrived](ValueEvent kind, int64_t id, LocalTensor contents) {
     const ValueId value = static_cast<ValueId>(id);
     if (kind == ValueEvent::made) {
       if (probe) probe(value, contents);
@@ -78,24 +78,24 @@ ProbeFunction probe_between(Assembly& assembly, const ValueFilter& watched, Prob
     known = known.empty() ? std::move(contents) : known.merged_with(contents);
   });
   if (!probe) return {};
-  return [&assembly, &watched](ValueId id, const LocalTensor& value) {
-    if (watched.made(id)) assembly.publish(ValueEvent::made, id, value);
+  return [&processes, &watched](ValueId id, const LocalTensor& value) {
+    if (watched.made(id)) processes.publish(ValueEvent::made, id, value);
   };
 }
 
 // Combines the results of all processes. An error of a kernel in any process ends the run.
-void agree(Assembly* assembly, const ValueFilter& watched, Attempt& attempt) {
+void agree(WorldProcesses* processes, const ValueFilter& watched, Attempt& attempt) {
   HostResult conclusion{attempt.finished, attempt.run.executor->kernel_errors(),
                         attempt.run.world->unfired_faults()};
-  if (assembly != nullptr) conclusion = assembly->conclude(std::move(conclusion));
+  if (processes != nullptr) conclusion = processes->conclude(std::move(conclusion));
   if (!conclusion.errors.empty()) throw conclusion.errors.front();
   attempt.finished = conclusion.finished;
   attempt.run.outcome.unfired_faults = std::move(conclusion.unfired_faults);
   std::sort(attempt.run.outcome.unfired_faults.begin(), attempt.run.outcome.unfired_faults.end());
-  if (assembly == nullptr) return;
+  if (processes == nullptr) return;
   for (ValueId id : watched.at_end)
     if (const LocalTensor value = attempt.run.executor->value(id); !value.empty())
-      assembly->publish(ValueEvent::at_end, id, value);
+      processes->publish(ValueEvent::at_end, id, value);
 }
 
 // The inputs that all attempts share.
@@ -123,12 +123,12 @@ WorldOptions world_options(const SpmdProgram& program, const Job& job) {
 
 // Repeats a run and publishes the measured records of each repetition.
 void repeat(World& world, const Timing& timing) {
-  Assembly& assembly = *world.assembly();
+  WorldProcesses& processes = *world.processes();
   Repetitions repetitions;
   repetitions.warmup = timing.warmup;
   repetitions.iterations = timing.iterations;
-  repetitions.measured = [&] { assembly.publish(world.measured_records()); };
-  assembly.repeat(repetitions);
+  repetitions.measured = [&] { processes.publish(world.measured_records()); };
+  processes.repeat(repetitions);
 }
 
 Attempt attempt(const Stage& stage, const WorldOptions& options, const ValueFilter& watched,
@@ -136,20 +136,20 @@ Attempt attempt(const Stage& stage, const WorldOptions& options, const ValueFilt
   const Job& job = stage.job;
   Attempt result;
   result.run.world = stage.target.start(options);
-  Assembly* const assembly = result.run.world->assembly();
-  if (assembly != nullptr)
-    probe = probe_between(*assembly, watched, std::move(probe), result.run.arrived);
+  WorldProcesses* const processes = result.run.world->processes();
+  if (processes != nullptr)
+    probe = probe_between(*processes, watched, std::move(probe), result.run.arrived);
   ExecutorOptions executing;
   executing.made = std::move(probe);
   executing.kernels = &stage.registries.kernels;
-  executing.loads_kernels = assembly != nullptr;
+  executing.loads_kernels = processes != nullptr;
   executing.timed = job.cost != nullptr;
   executing.repeats = options.repeats;
   result.run.executor =
       std::make_unique<Executor>(stage.program, stage.registries.ops, *result.run.world, executing);
-  const Lanes here = assembly == nullptr ? Lanes::range(0, job.world) : assembly->here();
+  const Lanes here = processes == nullptr ? Lanes::range(0, job.world) : processes->here();
   const std::vector<Lanes> by_device =
-      assembly == nullptr ? std::vector<Lanes>{here} : assembly->here_by_device();
+      processes == nullptr ? std::vector<Lanes>{here} : processes->here_by_device();
   result.run.executor->start(cohorts(stage.program, by_device, grouping == Cohorts::coarse),
                              stage.inputs);
   std::optional<RankFunctions> functions;
@@ -162,9 +162,10 @@ Attempt attempt(const Stage& stage, const WorldOptions& options, const ValueFilt
     beside = [&] { return functions->advance(); };
   }
   result.finished = result.run.executor->run(beside);
-  agree(assembly, watched, result);
+  agree(processes, watched, result);
   if (options.repeats && result.finished) repeat(*result.run.world, job.timing);
-  if (options.measures && !options.repeats) assembly->publish(result.run.world->measured_records());
+  if (options.measures && !options.repeats)
+    processes->publish(result.run.world->measured_records());
   Outcome& outcome = result.run.outcome;
   outcome.world = result.run.world->close();
   if (functions) outcome.world.rank_errors = functions->finish();
@@ -182,7 +183,7 @@ bool needs_coordinator(const Job& job) { return !job.functions.empty() || !job.f
 // the run take the same decisions, because they see the same outcome.
 void repeat_for_the_clock(const Stage& stage, ProgramRun& run) {
   const Timing& timing = stage.job.timing;
-  if (timing.iterations == 0 || run.world->assembly() == nullptr) return;
+  if (timing.iterations == 0 || run.world->processes() == nullptr) return;
   WorldOptions options = world_options(stage.program, stage.job);
   options.measures = true;
   options.repeats = !needs_coordinator(stage.job);

@@ -132,7 +132,7 @@ std::string repeat_in_place(Backend& backend, Repetitions::Pace pace) {
   options.ranks = kRepeatedRanks;
   options.measures = options.repeats = true;
   const std::unique_ptr<World> world = backend.start(options);
-  Assembly& processes = *world->assembly();
+  WorldProcesses& processes = *world->processes();
   const Lanes here = processes.here();
   std::deque<RepeatedRank> ranks;
   for (int64_t i = 0; i < here.size(); ++i)

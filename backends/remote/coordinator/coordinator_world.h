@@ -20,14 +20,14 @@
 
 namespace shardproof {
 
-class CoordinatorWorld : public World, public Assembly, private MatchObserver {
+class CoordinatorWorld : public World, public WorldProcesses, private MatchObserver {
  public:
   CoordinatorWorld(Coordinator& pool, const WorldOptions& options);
   ~CoordinatorWorld() override;
   ExecutionContext& open(const Lanes& cohort) override;
   bool progress() override;
   WorldReport close() override;
-  Assembly* assembly() override { return this; }
+  WorldProcesses* processes() override { return this; }
 
   Lanes here() const override { return {}; }
   void publish(ValueEvent, int64_t, const LocalTensor&) override {}

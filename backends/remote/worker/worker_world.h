@@ -22,14 +22,14 @@
 
 namespace shardproof {
 
-class WorkerWorld : public World, public Assembly {
+class WorkerWorld : public World, public WorldProcesses {
  public:
   WorkerWorld(WorkerLink& link, const WorldOptions& options);
   ~WorkerWorld() override;
   ExecutionContext& open(const Lanes& cohort) override;
   bool progress() override;
   WorldReport close() override;
-  Assembly* assembly() override { return this; }
+  WorldProcesses* processes() override { return this; }
 
   Lanes here() const override;
   std::vector<Lanes> here_by_device() const override;
