@@ -45,6 +45,16 @@ class Lowering::Differentiator::Builder : public GradientBuilder {
     return version != kNoVersion && owner_.carries_.contains(version);
   }
   bool knows_sizes() const override { return owner_.lowering_.knows_sizes(); }
+  void depend_on_sizes() override {
+    if (knows_sizes()) return;
+    const std::string& op = entry_.op->name;
+    owner_.lowering_.fail(
+        owner_.place_,
+        fmt::format("the gradient of {} (line {}) depends on the sizes of its inputs, "
+                    "which differ by rank inside `as`; write {} on a line without "
+                    "`as`",
+                    op, entry_.origin.line, op));
+  }
   std::vector<int> ops(const std::string& name, Attrs attrs, std::vector<int> inputs) override {
     Lowering& lowering = owner_.lowering_;
     const OpRecord& record = lowering.ops_.at(name);

@@ -84,7 +84,7 @@ class OperandGradient {
  public:
   OperandGradient(Gradient& g, const std::vector<std::string>& inputs, const std::string& output,
                   size_t operand)
-      : g_(g), term_(inputs[operand]), shape_(g[static_cast<int>(operand)].shape()) {
+      : g_(g), term_(inputs[operand]), operand_(g[static_cast<int>(operand)]) {
     used_ = output;
     add(output, g.dy());
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -103,7 +103,7 @@ class OperandGradient {
     for (size_t d = 0; d < term_.size(); ++d)
       if (!has_letter(known, term_[d]))
         x = g_.op("unsqueeze", {x}, {{"dim", static_cast<int64_t>(d)}});
-    return known.size() == term_.size() ? x : repeated(x);
+    return known.size() == term_.size() ? x : repeated(x, known);
   }
 
  private:
@@ -116,22 +116,26 @@ class OperandGradient {
       if (!has_letter(term_.substr(0, d), term_[d])) continue;
       const char fresh = unused_letter(used_);
       used_ += fresh;
-      const FormulaTerm one =
-          g_.op("eye", {}, {{"n", shape_[static_cast<int>(d)]}, {"dtype", g_.dy().dtype()}});
+      const FormulaTerm one = g_.op(
+          "eye", {}, {{"n", operand_.shape()[static_cast<int>(d)]}, {"dtype", g_.dy().dtype()}});
       add(std::string{term_[d], fresh}, one);
       term_[d] = fresh;
     }
   }
-  // Repeats x along the dims of size 1 that the operand has longer; longer dims are summed later.
-  FormulaTerm repeated(const FormulaTerm& x) const {
+  // Repeats x along the dims of letters that only the operand has. Along the others it keeps its
+  // size, and the wrapper of a gradient sums where that is longer.
+  FormulaTerm repeated(const FormulaTerm& x, const std::string& known) const {
+    if (!g_.knows_sizes()) return x + g_.op("zeros", {operand_});
     IntegerList sizes;
-    for (int d = 0; d < x.dims(); ++d) sizes.push_back(std::max(x.shape()[d], shape_[d]));
+    for (int d = 0; d < x.dims(); ++d)
+      sizes.push_back(has_letter(known, term_[static_cast<size_t>(d)]) ? x.shape()[d]
+                                                                       : operand_.shape()[d]);
     return g_.op("expand", {x}, {{"size", sizes}});
   }
 
   Gradient& g_;
   std::string term_;
-  Dims shape_;
+  FormulaTerm operand_;
   std::string used_, terms_;
   FormulaTerms tensors_;
 };

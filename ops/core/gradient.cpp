@@ -11,7 +11,9 @@ FormulaTerm Gradient::dy(int o) const {
 }
 
 FormulaTerm Gradient::expanded(const FormulaTerm& x, int i) const {
-  const Dims& shape = (*this)[i].shape();
+  const FormulaTerm like = (*this)[i];
+  if (!builder_.knows_sizes()) return x + op("zeros", {like});
+  const Dims& shape = like.shape();
   if (x.shape() == shape) return x;
   return op("expand", {x}, {{"size", std::vector<int64_t>(shape.begin(), shape.end())}});
 }

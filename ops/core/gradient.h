@@ -26,6 +26,7 @@ class Gradient : public Formula {
   FormulaTerm dy(int o = 0) const;
   bool has_dy(int o) const { return builder_.cotangent(o) != kAbsent; }
   bool wanted(int i) const { return builder_.wanted(i); }
+  bool knows_sizes() const { return builder_.knows_sizes(); }
   FormulaTerm none() const { return {&builder_, kAbsent}; }
   // Repeats a term to the shape of input i.
   FormulaTerm expanded(const FormulaTerm& x, int i = 0) const;

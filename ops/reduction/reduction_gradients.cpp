@@ -23,8 +23,21 @@ F over_reduced(Gradient& g, const char* op, const F& x) {
   return g.op(op, {x}, {{"dim", dims}, {"keepdim", true}});
 }
 
-double count_of(Gradient& g) {
-  return static_cast<double>(reduced_count(g[0].shape(), mask_of(g)));
+// Returns the number of elements of the input that one element of the result depends on. Inside
+// `as` it differs by rank, so each rank counts its own.
+Operand count_of(Gradient& g) {
+  if (g.knows_sizes()) return static_cast<double>(reduced_count(g[0].shape(), mask_of(g)));
+  return over_reduced(g, "sum", g.op("ones", {g[0]}, {{"dtype", DType::f32}}));
+}
+// Returns the divisor of a variance: that number less the correction, at least 0.
+Operand degrees_of_freedom(Gradient& g) {
+  const double correction = g.given("correction") ? g.number("correction").real() : 1;
+  const Operand count = count_of(g);
+  if (count.is_number) return std::max(0.0, count.number.real() - correction);
+  return max_of(count.term - correction, 0.0);
+}
+Operand twice_over(const Operand& divisor) {
+  return divisor.is_number ? Operand(2 / divisor.number.real()) : Operand(2 / divisor.term);
 }
 F equal_to(Gradient& g, const F& x, const Operand& y) { return g.op("eq", {x, y}); }
 
@@ -66,23 +79,20 @@ F prod_gradient(Gradient& g) {
 }
 
 F mean_gradient(Gradient& g) {
-  const double count = g.given("count") ? g.number("count").real() : count_of(g);
+  const Operand count = g.given("count") ? Operand(g.number("count").real()) : count_of(g);
   return g.expanded(with_reduced_dims(g, g.dy()) / count);
 }
 
 F var_gradient(Gradient& g) {
-  const double correction = g.given("correction") ? g.number("correction").real() : 1;
-  const double rest = std::max(0.0, count_of(g) - correction);
   const F apart = g[0] - over_reduced(g, "mean", g[0]);
-  return with_reduced_dims(g, g.dy()) * (2 / rest) * apart;
+  return with_reduced_dims(g, g.dy()) * twice_over(degrees_of_freedom(g)) * apart;
 }
 
 F std_gradient(Gradient& g) {
-  const double correction = g.given("correction") ? g.number("correction").real() : 1;
-  const double rest = std::max(0.0, count_of(g) - correction);
-  const F zero = equal_to(g, g.y(), 0);
-  const F slope = g.where(zero, 0.0, g.dy() / (g.where(zero, 1.0, g.y()) * rest));
-  return with_reduced_dims(g, slope) * (g[0] - over_reduced(g, "mean", g[0]));
+  const F y = with_reduced_dims(g, g.y()), zero = equal_to(g, y, 0);
+  const F divisor = g.where(zero, 1.0, y) * degrees_of_freedom(g);
+  const F slope = g.where(zero, 0.0, with_reduced_dims(g, g.dy()) / divisor);
+  return slope * (g[0] - over_reduced(g, "mean", g[0]));
 }
 
 F norm_gradient(Gradient& g) {
