@@ -10,6 +10,7 @@
 
 #include "shardproof/cli/commands/command.h"
 #include "shardproof/cli/options/number_options.h"
+#include "shardproof/engine/certify/check_gradients.h"
 #include "shardproof/scenarios/load/load.h"
 #include "shardproof/scenarios/record/write_file.h"
 #include "shardproof/scenarios/rules/rule_report.h"
@@ -32,6 +33,7 @@ po::options_description check_ops_options() {
       ("row", po::value<std::string>())        //
       ("strict", po::bool_switch())            //
       ("short", po::bool_switch())             //
+      ("backward", po::bool_switch())          //
       ("jobs", po::value<std::string>())       //
       ("seed", po::value<std::string>())       //
       ("json", po::value<std::string>())       //
@@ -81,11 +83,38 @@ std::vector<const OpRecord*> chosen_ops(const po::variables_map& given, const Op
   return chosen;
 }
 
-RuleReport check_registry(const po::variables_map& given, int threads, const OpRegistry& ops) {
-  const std::vector<const OpRecord*> chosen = chosen_ops(given, ops);
+RuleOptions rule_options(const po::variables_map& given) {
   RuleOptions options;
   options.is_short = given["short"].as<bool>();
   options.seed = whole_option(given, "seed", options.seed, 0, UINT64_MAX / 2);
+  return options;
+}
+
+RuleReport check_gradients(const po::variables_map& given, int threads, const OpRegistry& ops) {
+  const std::vector<const OpRecord*> chosen = chosen_ops(given, ops);
+  const RuleOptions options = rule_options(given);
+  std::vector<GradientReport> reports(chosen.size());
+  std::vector<std::vector<WrongRule>> wrong(chosen.size());
+  for_each_on_threads(chosen.size(), threads, [&](size_t i) {
+    reports[i] = check_gradient(*chosen[i], ops, options);
+    for (const WrongGradient& gradient : reports[i].wrong)
+      if (wrong[i].size() < kShrunkOfOneOp)
+        wrong[i].push_back(shrunk(gradient.rule, 0, gradient.answer, ops));
+  });
+  RuleReport report;
+  for (size_t i = 0; i < reports.size(); ++i) {
+    const GradientReport& of = reports[i];
+    if (of.combinations > 0)
+      report.ops.push_back(
+          {of.op, of.combinations, static_cast<int64_t>(of.wrong.size()), of.undecided, 0});
+    report.wrong.insert(report.wrong.end(), wrong[i].begin(), wrong[i].end());
+  }
+  return report;
+}
+
+RuleReport check_registry(const po::variables_map& given, int threads, const OpRegistry& ops) {
+  const std::vector<const OpRecord*> chosen = chosen_ops(given, ops);
+  const RuleOptions options = rule_options(given);
   std::vector<OpRuleReport> reports(chosen.size());
   std::vector<std::vector<WrongRule>> wrong(chosen.size());
   for_each_on_threads(chosen.size(), threads, [&](size_t i) {
@@ -138,6 +167,8 @@ int check_ops_command(const CommandArguments& words, const Registries& registrie
                     given["word"].as<CommandArguments>().front());
   if (given.count("rules") + given.count("row") + given.count("op") > 1)
     throw_bad_input("check-ops: expected one of --op, --rules and --row");
+  if (given["backward"].as<bool>() && given.count("rules") + given.count("row") > 0)
+    throw_bad_input("check-ops: --backward is for the ops here; a row of a table has a key kind");
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
   const int threads = static_cast<int>(whole_option(given, "jobs", cores, 1, 1024));
   for (const char* option : {"json", "junit"})
@@ -154,6 +185,8 @@ int check_ops_command(const CommandArguments& words, const Registries& registrie
         read_rule_table(file, read_file(file, file), registries.ops, given["strict"].as<bool>()),
         threads, registries.ops);
     report.table = file;
+  } else if (given["backward"].as<bool>()) {
+    report = check_gradients(given, threads, registries.ops);
   } else {
     report = check_registry(given, threads, registries.ops);
   }
@@ -180,6 +213,7 @@ Without --rules it judges the rules of all ops here, on samples of many sizes an
   --rules FILE        rules of a table: JSON lines, see docs/check_ops.md
   --row JSON          one rule of a table, as reports print it
   --strict            an unknown op in a table is an error
+  --backward          judge the gradients of the ops, not their rules
   --short             fewer meshes, no other sizes
   --seed S            seed of the numbers (default 17)
   --jobs N            ops or rows at the same time (default: one for each core)

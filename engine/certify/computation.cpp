@@ -144,14 +144,21 @@ void Computation::compile_lines(LocalProgram& program,
   std::vector<int> number_of(lowered.values.size(), -1);
   for (size_t i = 0; i < lowered.inputs.size(); ++i)
     number_of[static_cast<size_t>(lowered.inputs[i])] = static_cast<int>(i);
+  // A gradient is brought to the placement of its value, which changes nothing on one rank.
+  std::vector<ValueId> same_as(lowered.values.size(), kNoValue);
   for (const GlobalInstr& instr : lowered.instrs)
     for (const ValueId id : instr.outputs) {
+      if (instr.kind != GlobalKind::op) {
+        same_as[static_cast<size_t>(id)] = instr.inputs.at(0);
+        continue;
+      }
       const GlobalValue& value = lowered.values[static_cast<size_t>(id)];
       number_of[static_cast<size_t>(id)] =
           program.add_value({value.dtype, value.shape, value.weak, false});
     }
   const auto value_number = [&](ValueId id) {
     if (id == kNoValue) return -1;
+    while (same_as[static_cast<size_t>(id)] != kNoValue) id = same_as[static_cast<size_t>(id)];
     int& number = number_of[static_cast<size_t>(id)];
     const GlobalValue& value = lowered.values[static_cast<size_t>(id)];
     if (number < 0) {
@@ -161,7 +168,7 @@ void Computation::compile_lines(LocalProgram& program,
     return number;
   };
   for (const GlobalInstr& instr : lowered.instrs) {
-    SP_CHECK(instr.kind == GlobalKind::op, "a computation has no placements");
+    if (instr.kind != GlobalKind::op) continue;
     std::vector<int> given, made;
     for (const ValueId id : instr.inputs) given.push_back(value_number(id));
     for (const ValueId id : instr.outputs) made.push_back(value_number(id));

@@ -66,7 +66,7 @@ std::string index_fill(const RuleCase& rule, size_t input) {
   return limit == 0 ? "ints" : fmt::format("ints(0, {})", limit);
 }
 
-std::vector<Spec> specs_of(const RuleCase& rule, const std::vector<TensorMeta>& metas,
+std::vector<Spec> specs_of(const Mesh& mesh, const std::vector<TensorMeta>& metas,
                            const std::vector<std::vector<Placement>>& placements,
                            const char* what) {
   if (placements.size() != metas.size())
@@ -74,7 +74,7 @@ std::vector<Spec> specs_of(const RuleCase& rule, const std::vector<TensorMeta>& 
                     placements.size());
   std::vector<Spec> specs;
   for (size_t i = 0; i < metas.size(); ++i)
-    specs.emplace_back(rule.mesh, placements[i], metas[i].absent ? Dims{} : metas[i].shape,
+    specs.emplace_back(mesh, placements[i], metas[i].absent ? Dims{} : metas[i].shape,
                        metas[i].dtype);
   return specs;
 }
@@ -95,8 +95,6 @@ class CaseCheck {
   CaseCheck(const RuleCase& rule, const OpRegistry& ops) : rule_(rule), ops_(ops) {
     const Computation computation = Computation::of_lines(ops, rule.lines, rule.results);
     outputs_ = computation.compile(rule.inputs).outputs();
-    in_ = specs_of(rule, rule.inputs, rule.in, "in");
-    out_ = specs_of(rule, outputs_, rule.out, "out");
     single_ = single_op(rule, ops);
     instance_.inputs = rule.inputs;
     instance_.tensors.resize(rule.inputs.size());
@@ -111,8 +109,13 @@ class CaseCheck {
     draws_ = draws_of(
         instance_, [&](const OpInstance&) { return computation; }, kCaseReals, kCaseSeed);
   }
+  const std::vector<RuleDraw>& draws() const { return draws_; }
 
-  ClaimAnswer answer() {
+  ClaimAnswer answer(const CasePlacements& on) {
+    mesh_ = on.mesh;
+    in_ = specs_of(on.mesh, rule_.inputs, on.in, "in");
+    out_ = specs_of(on.mesh, outputs_, on.out, "out");
+    of_ranks_ = computation_of_ranks(on.averaged_over);
     ClaimAnswer worst;
     if (rule_.kind == RuleKind::inplace && in_[0].placements() != out_[0].placements()) {
       worst.kind = ClaimAnswer::Kind::wrong;
@@ -122,7 +125,7 @@ class CaseCheck {
     if (rule_.by_own_rule) return answer_by_own_rule();
     bool any_holds = false;
     for (const RuleDraw& draw : draws_) {
-      if (!applies(draw, in_, out_)) continue;
+      if (!applies(draw, in_, out_) || multiplies_special(draw)) continue;
       ClaimAnswer one = answer_on(draw, false);
       if (one.kind != ClaimAnswer::Kind::holds && single_ && single_->record->rule.local_attrs) {
         const ClaimAnswer local = answer_on(draw, true);
@@ -139,9 +142,16 @@ class CaseCheck {
   }
 
  private:
+  // True if parts of a gradient may multiply an infinity by 0 where the whole does not.
+  bool multiplies_special(const RuleDraw& draw) const {
+    return rule_.kind == RuleKind::backward && draw.kind == DrawKind::special &&
+           std::any_of(out_.begin(), out_.end(),
+                       [](const Spec& spec) { return spec.has_partial(); });
+  }
+
   ClaimAnswer answer_by_own_rule() {
-    MeshChoice on{rule_.mesh, {}};
-    for (int axis = 0; axis < rule_.mesh.axis_count(); ++axis) {
+    MeshChoice on{mesh_, {}};
+    for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
       on.cuts.emplace_back();
       for (const Spec& spec : in_)
         if (spec.placement(axis).is_shard())
@@ -153,11 +163,21 @@ class CaseCheck {
     throw_bad_input("the rule of {} does not claim this", single_->record->name);
   }
 
+  // Returns what a rank computes if it has 1/n of the cotangent; nullopt for n = 1.
+  std::optional<Computation> computation_of_ranks(int64_t n) const {
+    if (n == 1) return std::nullopt;
+    std::vector<std::string> lines = rule_.lines;
+    lines.insert(lines.begin(), fmt::format("dy = x{} / {}", rule_.inputs.size() - 1, n));
+    std::string& last = lines.back();
+    last = fmt::format("{}with=dy)", last.substr(0, last.rfind("with=")));
+    return Computation::of_lines(ops_, lines, rule_.results);
+  }
+
   // Throws Error if the rule has no local attributes for these placements.
   std::vector<Computation> local_computations() const {
     std::vector<Computation> by_rank;
     const OpCall call{&single_->attrs, rule_.inputs};
-    for (int64_t rank = 0; rank < rule_.mesh.size(); ++rank) {
+    for (int64_t rank = 0; rank < mesh_.size(); ++rank) {
       Attrs local = single_->record->rule.local_attrs(call, in_, out_, rank);
       if (!changes_sizes_only(local, single_->attrs))
         throw_bad_input("the local attributes are not sizes");
@@ -180,7 +200,7 @@ class CaseCheck {
       largest_part = std::max(largest_part, placed.back().largest_part);
     }
     std::vector<Computation> local;
-    std::vector<const Computation*> by_rank = {&draw.computation};
+    std::vector<const Computation*> by_rank = {of_ranks_ ? &*of_ranks_ : &draw.computation};
     try {
       if (with_local_sizes) {
         local = local_computations();
@@ -212,7 +232,9 @@ class CaseCheck {
   const RuleCase& rule_;
   const OpRegistry& ops_;
   std::vector<TensorMeta> outputs_;
+  Mesh mesh_;  // of the placements that are judged, as the next three are
   std::vector<Spec> in_, out_;
+  std::optional<Computation> of_ranks_;  // what each rank runs in place of the computation
   std::optional<SingleOp> single_;
   OpInstance instance_;
   std::vector<RuleDraw> draws_;
@@ -238,12 +260,51 @@ std::vector<std::string> fills_of(const RuleCase& rule, const OpRegistry& ops) {
 void check_legal(const RuleCase& rule, const OpRegistry& ops) {
   const LocalProgram program =
       Computation::of_lines(ops, rule.lines, rule.results).compile(rule.inputs);
-  specs_of(rule, rule.inputs, rule.in, "in");
-  specs_of(rule, program.outputs(), rule.out, "out");
+  specs_of(rule.mesh, rule.inputs, rule.in, "in");
+  specs_of(rule.mesh, program.outputs(), rule.out, "out");
+}
+
+std::vector<RuleDraw> draws_of_case(const RuleCase& rule, const OpRegistry& ops) {
+  return CaseCheck(rule, ops).draws();
 }
 
 ClaimAnswer check_case(const RuleCase& rule, const OpRegistry& ops) {
-  return CaseCheck(rule, ops).answer();
+  return CaseCheck(rule, ops).answer({rule.mesh, rule.in, rule.out, rule.averaged_over});
+}
+
+std::vector<ClaimAnswer> check_cases(const RuleCase& rule, const std::vector<CasePlacements>& list,
+                                     const OpRegistry& ops) {
+  std::vector<ClaimAnswer> answers;
+  CaseCheck check(rule, ops);
+  for (const CasePlacements& on : list) answers.push_back(check.answer(on));
+  return answers;
+}
+
+bool has_gradient(const TensorMeta& meta) {
+  return !meta.absent && !meta.weak && (is_floating(meta.dtype) || is_complex(meta.dtype));
+}
+
+void make_backward(RuleCase& rule, const OpRegistry& ops) {
+  const std::vector<TensorMeta> results =
+      Computation::of_lines(ops, rule.lines, rule.results).compile(rule.inputs).outputs();
+  if (results.size() != 1) throw_bad_input("a backward needs a call of one result");
+  std::string inputs, gradients;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < rule.inputs.size(); ++i) {
+    const TensorMeta& meta = rule.inputs[i];
+    if (!has_gradient(meta)) continue;
+    names.push_back(fmt::format("g{}", i));
+    inputs += fmt::format("{}x{}", inputs.empty() ? "" : ", ", i);
+    gradients += fmt::format("{}{}", gradients.empty() ? "" : ", ", names.back());
+  }
+  if (names.empty()) throw_bad_input("a backward needs a float input");
+  rule.kind = RuleKind::backward;
+  rule.fills.resize(rule.inputs.size());
+  rule.lines.push_back(fmt::format("{} = grad({}, [{}], with=x{})", gradients, rule.results[0],
+                                   inputs, rule.inputs.size()));
+  rule.results = std::move(names);
+  rule.inputs.push_back({results[0].dtype, results[0].shape});
+  rule.fills.emplace_back("ints");
 }
 
 RuleCase case_of(const WrongClaim& wrong) {

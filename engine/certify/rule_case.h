@@ -28,7 +28,17 @@ struct RuleCase {
   // True: each rank runs what the registry's rule states for these placements. False: it runs the
   // call itself; only sizes among its attributes become local ones.
   bool by_own_rule = false;
+  // Of a backward: n if the result of the call is P(avg) over n ranks, each of which then has 1/n
+  // of the cotangent.
+  int64_t averaged_over = 1;
 };
+
+// True for the inputs that a backward gives gradients of: floats and complex numbers.
+bool has_gradient(const TensorMeta& meta);
+// Turns a case of a call into that of its backward: adds the cotangent of the result to the inputs,
+// and the line that computes the gradients of the float inputs. Placements are left to the caller.
+// Throws Error(bad_input) unless the call has one float result and a float input.
+void make_backward(RuleCase& rule, const OpRegistry& ops);
 
 // Throws Error(bad_input) as check_case does, without running anything.
 void check_legal(const RuleCase& rule, const OpRegistry& ops);
@@ -36,6 +46,20 @@ void check_legal(const RuleCase& rule, const OpRegistry& ops);
 // Judges the case on several draws. Throws Error(bad_input) if the call is not legal for the
 // inputs, a placement is not legal for a tensor, or the number of placements is wrong.
 ClaimAnswer check_case(const RuleCase& rule, const OpRegistry& ops);
+
+// Returns the draws on which the call of a case is judged. Throws as check_case.
+std::vector<RuleDraw> draws_of_case(const RuleCase& rule, const OpRegistry& ops);
+
+// Placements of the tensors of a case.
+struct CasePlacements {
+  Mesh mesh;
+  std::vector<std::vector<Placement>> in, out;
+  int64_t averaged_over = 1;
+};
+// Judges one call under several placements, on the same draws. The placements of `rule` are not
+// read. Throws as check_case.
+std::vector<ClaimAnswer> check_cases(const RuleCase& rule, const std::vector<CasePlacements>& list,
+                                     const OpRegistry& ops);
 
 // Returns a case that is wrong in the same way, with fewer ranks, smaller sizes and fewer
 // placements other than R, as far as that stays wrong. Requires a wrong case.

@@ -12,8 +12,8 @@ namespace {
 constexpr int64_t kMostRuleRanks = 64;
 constexpr int64_t kMostRuleElements = 1 << 20;
 
-const std::vector<std::string_view> kRowKeys = {"op", "attrs", "call", "inputs", "mesh",
-                                                "in", "out",   "kind", "local",  "about"};
+const std::vector<std::string_view> kRowKeys = {"op",  "attrs", "call",  "inputs",  "mesh", "in",
+                                                "out", "kind",  "local", "average", "about"};
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
@@ -108,26 +108,6 @@ RuleKind read_kind(const JsonReader& row, bool is_inplace) {
   row.at("kind").refuse(fmt::format("expected op, inplace or backward, found \"{}\"", text));
 }
 
-// Adds cotangents to the inputs, and the line that gives the gradients of the float inputs.
-void make_backward(RuleCase& rule, const OpRegistry& ops) {
-  const std::vector<TensorMeta> results =
-      Computation::of_lines(ops, rule.lines, rule.results).compile(rule.inputs).outputs();
-  if (results.size() != 1) throw_bad_input("a backward needs a call of one result");
-  std::string inputs, gradients;
-  std::vector<std::string> names;
-  for (size_t i = 0; i < rule.inputs.size(); ++i) {
-    if (!is_floating(rule.inputs[i].dtype) && !is_complex(rule.inputs[i].dtype)) continue;
-    names.push_back(fmt::format("g{}", i));
-    inputs += fmt::format("{}x{}", inputs.empty() ? "" : ", ", i);
-    gradients += fmt::format("{}{}", gradients.empty() ? "" : ", ", names.back());
-  }
-  rule.lines.push_back(fmt::format("{} = grad({}, [{}], with=x{})", gradients, rule.results[0],
-                                   inputs, rule.inputs.size()));
-  rule.results = std::move(names);
-  rule.inputs.push_back({results[0].dtype, results[0].shape});
-  rule.fills.emplace_back("ints");
-}
-
 void set_call(RuleCase& rule, const JsonReader& row, size_t results, const OpRegistry& ops,
               bool& is_inplace, bool& is_known) {
   if (row.has("call")) {
@@ -173,6 +153,12 @@ std::optional<RuleCase> read_row(const JsonReader& row, const OpRegistry& ops) {
     if (local != "op" && local != "rule")
       row.at("local").refuse(fmt::format("expected op or rule, found \"{}\"", local));
     rule.by_own_rule = local == "rule";
+  }
+  if (row.has("average")) {
+    const JsonReader average = row.at("average");
+    if (!is_backward) average.refuse("expected a row of kind backward");
+    rule.averaged_over = average.integer();
+    if (rule.averaged_over < 1) average.refuse("expected a number of ranks");
   }
   if (!is_known) return std::nullopt;
   row.inside([&] {
@@ -257,11 +243,13 @@ std::string rule_row_text(const RuleCase& rule) {
   const char* const kind = rule.kind == RuleKind::inplace ? ", \"kind\": \"inplace\""
                            : is_backward                  ? ", \"kind\": \"backward\""
                                                           : "";
+  const std::string average =
+      rule.averaged_over == 1 ? "" : fmt::format(", \"average\": {}", rule.averaged_over);
   return fmt::format(
-      "{{\"op\": {}, \"call\": {}, \"inputs\": [{}], \"mesh\": {}, \"in\": {}, \"out\": {}{}{}}}",
+      "{{\"op\": {}, \"call\": {}, \"inputs\": [{}], \"mesh\": {}, \"in\": {}, \"out\": {}{}{}{}}}",
       quoted_json(rule.op), list_text(lines, [](const std::string& l) { return quoted_json(l); }),
       inputs, to_string(rule.mesh.shape()), placements_rows(rule.in), placements_rows(rule.out),
-      kind, rule.by_own_rule ? ", \"local\": \"rule\"" : "");
+      kind, average, rule.by_own_rule ? ", \"local\": \"rule\"" : "");
 }
 
 }  // namespace shardproof

@@ -10,6 +10,8 @@
 //   kind     "op" (default), "inplace", "backward"                                no
 //   local    "op" (default): each rank runs the call on its shards; "rule": what the op's own rule
 //            states                                                               no
+//   average  n: the result of a backward's call is P(avg) over n ranks, each of which
+//            has 1/n of the cotangent                                             no
 //
 // `in` of a backward has the inputs, then one cotangent for each result; `out` has the gradients of
 // the inputs. Blank lines and comments (`//`) are skipped.

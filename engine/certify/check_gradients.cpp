@@ -1,0 +1,315 @@
+// Implements check_gradients.h.
+#include "shardproof/engine/certify/check_gradients.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "shardproof/engine/certify/candidates.h"
+#include "shardproof/engine/certify/enumerate.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/rng.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int kDirections = 4;         // of one sample
+constexpr double kStep = 0x1p-12;      // of the wide difference; the narrow one has half of it
+constexpr double kRounding = 0x1p-46;  // of the terms, over the step
+constexpr double kWrong = 64;          // errors of the difference that make a gradient wrong
+
+int64_t doubles_in(const Tensor& wide) {
+  return wide.elements() * (wide.dtype == DType::c128 ? 2 : 1);
+}
+bool is_wide(const Tensor& tensor) {
+  return tensor.buffer && (tensor.dtype == DType::f64 || tensor.dtype == DType::c128);
+}
+double double_at(const Tensor& wide, int64_t i) {
+  return load_f64(wide.data() + 8 * i, DType::f64);
+}
+
+// Returns numbers of -1..1.
+Tensor drawn_direction(const Tensor& like, uint64_t seed) {
+  Tensor tensor = Tensor::empty(like.dtype, like.shape);
+  const Rng rng(seed, hash_text("direction"));
+  std::byte* const at = tensor.mutate();
+  for (int64_t i = 0, n = doubles_in(tensor); i < n; ++i)
+    store_f64(at + 8 * i, DType::f64, rng.uniform(static_cast<uint64_t>(i)) * 2 - 1);
+  return tensor;
+}
+
+Tensor moved_along(const Tensor& x, const Tensor& direction, double step) {
+  Tensor moved = Tensor::empty(x.dtype, x.shape);
+  std::byte* const at = moved.mutate();
+  for (int64_t i = 0, n = doubles_in(x); i < n; ++i)
+    store_f64(at + 8 * i, DType::f64, double_at(x, i) + step * double_at(direction, i));
+  return moved;
+}
+
+struct Product {
+  double value = 0, terms = 0;  // terms: the sum of the sizes of the products
+};
+void add_product(Product& sum, const Tensor& a, const Tensor& b) {
+  for (int64_t i = 0, n = doubles_in(a); i < n; ++i) {
+    const double term = double_at(a, i) * double_at(b, i);
+    sum.value += term;
+    sum.terms += std::fabs(term);
+  }
+}
+
+// The comparison of one gradient with central differences. `draw` computes the gradients from the
+// inputs of the call and the cotangent.
+class FormulaCheck {
+ public:
+  FormulaCheck(const Computation& forward, const RuleDraw& draw) : forward_(forward), draw_(draw) {
+    const size_t inputs = draw.instance.inputs.size() - 1;
+    metas_.assign(draw.instance.inputs.begin(), draw.instance.inputs.end() - 1);
+    for (size_t i = 0; i < inputs; ++i)
+      if (has_gradient(metas_[i])) differentiated_.push_back(i);
+  }
+
+  // False: the draw is not in f64.
+  bool applies() const {
+    return draw_.kind == DrawKind::real && is_wide(draw_.instance.tensors.back()) &&
+           std::all_of(differentiated_.begin(), differentiated_.end(),
+                       [&](size_t i) { return is_wide(draw_.instance.tensors[i]); }) &&
+           std::all_of(draw_.outputs.begin(), draw_.outputs.end(), is_wide);
+  }
+
+  ClaimAnswer answer_along(uint64_t seed) const {
+    ClaimAnswer answer;
+    answer.draw = draw_.kind;
+    answer.seed = seed;
+    std::vector<Tensor> directions;
+    Product gradient;
+    for (size_t k = 0; k < differentiated_.size(); ++k) {
+      directions.push_back(
+          drawn_direction(draw_.instance.tensors[differentiated_[k]], seed + 11 * k));
+      add_product(gradient, draw_.outputs[k], directions.back());
+    }
+    double terms = gradient.terms;
+    const double wide = slope(directions, kStep, terms),
+                 narrow = slope(directions, kStep / 2, terms);
+    const double difference = narrow + (narrow - wide) / 3;
+    const double room = std::fabs(wide - narrow) + terms / kStep * kRounding;
+    const double apart = std::fabs(gradient.value - difference);
+    answer.kind = ClaimAnswer::Kind::undecided;  // NaN stays undecided
+    if (apart <= room) answer.kind = ClaimAnswer::Kind::holds;
+    if (apart > kWrong * room && apart > 1e-6 * std::fabs(terms)) {
+      answer.kind = ClaimAnswer::Kind::wrong;
+      answer.trouble = fmt::format(
+          "along a random direction the gradient gives {:.9g}, a central difference {:.9g}",
+          gradient.value, difference);
+    }
+    return answer;
+  }
+
+ private:
+  double slope(const std::vector<Tensor>& directions, double step, double& terms) const {
+    const Product low = weighted(directions, -step), high = weighted(directions, step);
+    terms = std::max({terms, low.terms, high.terms});
+    return (high.value - low.value) / (2 * step);
+  }
+  // Returns <cotangent, result> at the inputs moved by a step.
+  Product weighted(const std::vector<Tensor>& directions, double step) const {
+    std::vector<Tensor> inputs(draw_.instance.tensors.begin(), draw_.instance.tensors.end() - 1);
+    for (size_t k = 0; k < differentiated_.size(); ++k) {
+      Tensor& x = inputs[differentiated_[k]];
+      x = moved_along(x, directions[k], step);
+    }
+    Product product;
+    add_product(product, forward_.run_whole(metas_, inputs).front(), draw_.instance.tensors.back());
+    return product;
+  }
+
+  const Computation& forward_;
+  const RuleDraw& draw_;
+  std::vector<TensorMeta> metas_;
+  std::vector<size_t> differentiated_;  // inputs of the call
+};
+
+RuleCase call_case(const OpInstance& instance) {
+  RuleCase rule;
+  rule.op = instance.record->name;
+  rule.results = {"y0"};
+  std::vector<std::string> names;
+  for (size_t i = 0; i < instance.inputs.size(); ++i) names.push_back(fmt::format("x{}", i));
+  rule.lines = {"y0 = " + call_text(instance, names)};
+  rule.inputs = instance.inputs;
+  rule.fills = instance.fills;
+  return rule;
+}
+
+RuleCase placed(RuleCase rule, const CasePlacements& on) {
+  rule.mesh = on.mesh;
+  rule.in = on.in;
+  rule.out = on.out;
+  rule.averaged_over = on.averaged_over;
+  return rule;
+}
+
+// The placements on a mesh of one rank.
+CasePlacements on_one_rank(const RuleCase& rule) {
+  return {Mesh::parse("a=1"), std::vector<std::vector<Placement>>(rule.inputs.size(), {R()}),
+          std::vector<std::vector<Placement>>(rule.results.size(), {R()}), 1};
+}
+
+class GradientCheck {
+ public:
+  GradientCheck(const OpRegistry& ops, const RuleOptions& options, GradientReport& report)
+      : ops_(ops), options_(options), report_(report) {}
+
+  // False: the call has no gradient, several results, a narrow dtype, or no text in the language.
+  bool take(const OpRecord& record, const Sample& sample) {
+    instance_ = instance_of(record, sample, options_.seed);
+    if (record.is_composite(instance_.call()) && !record.gradient_of(instance_.call()))
+      return false;
+    try {
+      const std::vector<TensorMeta> results = record.infer(instance_.call());
+      if (results.size() != 1 || !has_gradient(results[0])) return false;
+      call_ = call_case(instance_);
+      backward_ = call_;
+      make_backward(backward_, ops_);
+      Computation::of_lines(ops_, backward_.lines, backward_.results).compile(backward_.inputs);
+      if (states_narrow_dtype()) return false;
+    } catch (const Error&) {
+      return false;
+    }
+    return true;
+  }
+
+  void check_formula() {
+    const Computation forward = Computation::of_lines(ops_, call_.lines, call_.results);
+    const std::vector<RuleDraw> draws = draws_of_case(backward_, ops_);
+    for (const RuleDraw& draw : draws) {
+      const FormulaCheck check(forward, draw);
+      if (!check.applies()) continue;
+      for (int k = 0; k < kDirections; ++k)
+        count(backward_, on_one_rank(backward_), check.answer_along(options_.seed + 100 * k));
+    }
+  }
+
+  // Judges the dual of every right rule of the op on one axis.
+  void check_duals_of_right_rules(const Mesh& mesh) {
+    const std::vector<RuleDraw> draws = draws_of_case(call_, ops_);
+    if (draws.empty()) return;
+    std::vector<std::vector<Spec>> inputs, outputs;
+    for (const TensorMeta& meta : call_.inputs) inputs.push_back(all_placements(meta, mesh, {}));
+    outputs.push_back(all_placements(backward_.inputs.back(), mesh, {}));
+    std::vector<CasePlacements> list;
+    for (const RightRule& rule : search_candidates(draws, inputs, outputs).right) {
+      std::vector<Spec> in;
+      for (size_t i = 0; i < inputs.size(); ++i)
+        in.push_back(inputs[i][static_cast<size_t>(rule.inputs[i])]);
+      add_dual(in, {outputs[0][static_cast<size_t>(rule.placement)]}, list);
+    }
+    judge(list);
+  }
+
+  // Judges the duals of what the op's rule claims.
+  void check_duals_of_claims(const MeshChoice& on) {
+    if (instance_.record->is_composite(instance_.call())) return;
+    std::vector<CasePlacements> list;
+    for (const RuleClaim& claim : claims_of(instance_, on))
+      if (!claim.placed.lower && !claim.placed.rank_attrs && !claim.placed.shard_info)
+        add_dual(claim.inputs, claim.placed.outputs, list);
+    judge(list);
+  }
+
+ private:
+  // True if the call gives a narrower dtype than f64 for f64, such as cast(x0, dtype=bf16): its
+  // rounding is no part of its gradient.
+  bool states_narrow_dtype() const {
+    std::vector<TensorMeta> wide = call_.inputs;
+    for (TensorMeta& meta : wide)
+      if (has_gradient(meta)) meta.dtype = is_complex(meta.dtype) ? DType::c128 : DType::f64;
+    const DType result =
+        Computation::of_lines(ops_, call_.lines, call_.results).compile(wide).outputs()[0].dtype;
+    return result != DType::f64 && result != DType::c128;
+  }
+
+  void add_dual(const std::vector<Spec>& inputs, const std::vector<Spec>& outputs,
+                std::vector<CasePlacements>& list) const {
+    if (auto dual = dual_placements(call_, inputs, outputs)) list.push_back(std::move(*dual));
+  }
+  void judge(const std::vector<CasePlacements>& list) {
+    const std::vector<ClaimAnswer> answers = check_cases(backward_, list, ops_);
+    for (size_t i = 0; i < list.size(); ++i) count(backward_, list[i], answers[i]);
+  }
+
+  void count(const RuleCase& rule, const CasePlacements& on, const ClaimAnswer& answer) {
+    ++report_.combinations;
+    report_.undecided += answer.kind == ClaimAnswer::Kind::undecided;
+    if (answer.kind == ClaimAnswer::Kind::wrong)
+      report_.wrong.push_back({placed(rule, on), answer});
+  }
+
+  const OpRegistry& ops_;
+  const RuleOptions& options_;
+  GradientReport& report_;
+  OpInstance instance_;
+  RuleCase call_, backward_;
+};
+
+}  // namespace
+
+std::optional<CasePlacements> dual_placements(const RuleCase& call, const std::vector<Spec>& inputs,
+                                              const std::vector<Spec>& outputs) {
+  CasePlacements dual;
+  dual.mesh = inputs.front().mesh();
+  const auto dual_of = [&](const Placement& p, bool is_result,
+                           int axis) -> std::optional<Placement> {
+    if (p.is_replicate()) return P(ReduceOp::sum);
+    if (!p.is_partial()) return p;
+    const ReduceOp op = p.partial().reduction.op;
+    if (op == ReduceOp::avg && is_result)
+      dual.averaged_over *= dual.mesh.axis_size(axis);
+    else if (op != ReduceOp::sum)
+      return std::nullopt;
+    return R();
+  };
+  std::vector<std::vector<Placement>> gradients;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    dual.in.push_back(inputs[i].placements());
+    if (!has_gradient(call.inputs[i])) continue;
+    gradients.emplace_back();
+    for (int axis = 0; axis < dual.mesh.axis_count(); ++axis) {
+      const auto placement = dual_of(inputs[i].placement(axis), false, axis);
+      if (!placement) return std::nullopt;
+      gradients.back().push_back(*placement);
+    }
+  }
+  dual.in.emplace_back();
+  for (int axis = 0; axis < dual.mesh.axis_count(); ++axis) {
+    const auto placement = dual_of(outputs.front().placement(axis), true, axis);
+    if (!placement) return std::nullopt;
+    dual.in.back().push_back(*placement);
+  }
+  dual.out = std::move(gradients);
+  return dual;
+}
+
+GradientReport check_gradient(const OpRecord& record, const OpRegistry& ops,
+                              const RuleOptions& options) {
+  GradientReport report;
+  report.op = record.name;
+  if (!record.infer || record.differentiable != Differentiable::yes) return report;
+  const std::vector<MeshChoice> meshes = rule_meshes(true);
+  for (const Sample& sample : record.samples()) {
+    std::vector<Sample> sizes = {sample};
+    if (!options.is_short)
+      for (Sample& other : samples_of_other_sizes(record, sample))
+        sizes.push_back(std::move(other));
+    for (const Sample& one : sizes) {
+      GradientCheck check(ops, options, report);
+      if (!check.take(record, one)) continue;
+      if (sample.kinks.empty()) check.check_formula();
+      for (const char* axis : {"a=2", "a=3"}) check.check_duals_of_right_rules(Mesh::parse(axis));
+      for (const MeshChoice& on : meshes)
+        if (on.mesh.axis_count() > 1) check.check_duals_of_claims(on);
+    }
+  }
+  return report;
+}
+
+}  // namespace shardproof

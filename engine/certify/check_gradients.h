@@ -1,0 +1,43 @@
+// Checks the gradient of an op by brute force, in two ways.
+//
+//   formula   <u, J v> along random directions v, as a central difference of the op in f64, is
+//             <gradient, v>; inputs at which a sample names a kink are left out
+//   dual law  if ranks compute the op on shards placed p and the result is placed q (all such pairs
+//             on one axis, those that the op's rule claims on two), then the gradients that they
+//             compute on their shards are placed as the duals of p, for cotangents placed as the
+//             dual of q. R and P(sum) are duals of each other, S of itself; under P(avg) over n
+//             ranks each rank has 1/n of the cotangent.
+//
+// The dual law is what differentiates `as`, shard_map and hand-written ranks. It catches a gradient
+// that depends on the size of the whole, such as a mean that divides by the wrong count.
+#pragma once
+
+#include "shardproof/engine/certify/check_rules.h"
+#include "shardproof/engine/certify/rule_case.h"
+
+namespace shardproof {
+
+struct WrongGradient {
+  RuleCase rule;
+  ClaimAnswer answer;
+};
+
+struct GradientReport {
+  std::string op;
+  int64_t combinations = 0;  // directions and placements that were judged
+  int64_t undecided = 0;
+  std::vector<WrongGradient> wrong;
+};
+
+// Left out are ops without a gradient, composite ops without a gradient of their own (what they are
+// written as is checked), calls of several results, and calls that state a dtype narrower than f64.
+GradientReport check_gradient(const OpRecord& record, const OpRegistry& ops,
+                              const RuleOptions& options);
+
+// Returns the placements of a call's backward for placements of the call, or nullopt if a placement
+// has no dual (P of min, max, prod and bits; P(avg) of an input). `call` is the call before
+// make_backward.
+std::optional<CasePlacements> dual_placements(const RuleCase& call, const std::vector<Spec>& inputs,
+                                              const std::vector<Spec>& outputs);
+
+}  // namespace shardproof
