@@ -1,4 +1,4 @@
-// Implements detail/remarks.h: the lines of reports beside findings.
+// Implements remarks.h: the lines of reports beside findings.
 #include "shardproof/scenarios/report/remarks.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Implements detail/shared_findings.h: findings that cases of a sweep have in common.
+// Implements shared_findings.h: findings that cases of a sweep have in common.
 #include "shardproof/scenarios/report/shared_findings.h"
 
 #include <fmt/format.h>

@@ -12,8 +12,8 @@
 // terminate_workers() ends all processes.
 //
 // Threading: one thread. Owns its starter and the records of its workers; a world that start()
-// returns must end before its coordinator. The functions of Crew that serve workers (next, done,
-// tell, transport) are internal errors here.
+// returns must end before its coordinator. The functions of WorkerPool that serve workers (next,
+// done) are internal errors here.
 #pragma once
 
 #include <chrono>

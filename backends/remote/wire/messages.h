@@ -1,6 +1,7 @@
 // Messages between the coordinator and the workers of a run, and the encoding of what they carry. A
-// message is a number, its kind (Announce or Order), followed by the fields below. The form of
-// numbers, reals, texts and bytes stands in wire.h; "n x" is a count followed by so many items.
+// message is a number, its kind (WorkerMessage or CoordinatorCommand), followed by the fields below.
+// The form of numbers, reals, texts and bytes stands in wire.h; "n x" is a count followed by so many
+// items.
 //
 // Values:
 //
@@ -70,7 +71,7 @@ enum class WorkerMessage : uint8_t {
   repeated,     // repeated: the repetitions of this world have ended
   window,       // text that states how puts travel from now on
   state,        // by the monitor: process, state (empty: it runs), begun, done, line (ProgressPage)
-  heartbeat,    // Activity, begun, done, line (ProgressPage): the process lives
+  heartbeat,    // HeartbeatActivity, begun, done, line (ProgressPage): the process lives
   trouble,      // error text of the transport; exchanges of this worker no longer complete
   leaving,      // no fields: all cases are done, the worker closes its transport
 };
@@ -150,7 +151,7 @@ WorldOptions read_options(WireReader& in);
 void write_conclusion(WireWriter& out, const HostResult& conclusion);
 HostResult read_conclusion(WireReader& in);
 
-// Without records: Announce::measured carries those.
+// Without records: WorkerMessage::measured carries those.
 void write_report(WireWriter& out, const WorldReport& report);
 WorldReport read_report(WireReader& in);
 

@@ -124,7 +124,7 @@ void WorkerWorld::receive(const CallShare& part, Exchange exchange) {
   moving_.push_back(std::move(moving));
 }
 
-// A message. Fields: messages.h, Order::pair.
+// A message. Fields: messages.h, CoordinatorCommand::pair.
 void WorkerWorld::pair(WireReader& in) {
   const int64_t number = in.number();
   const int other = static_cast<int>(in.number());
@@ -165,7 +165,7 @@ void WorkerWorld::put_here(const CallShare& source, std::pair<int64_t, int64_t> 
   end_part(*source.submitted);
 }
 
-// A put. Fields: messages.h, Order::put. Without a window it is a send and a receive.
+// A put. Fields: messages.h, CoordinatorCommand::put. Without a window it is a send and a receive.
 void WorkerWorld::put(WireReader& in) {
   const int64_t number = in.number();
   const int other = static_cast<int>(in.number());
