@@ -53,15 +53,16 @@ function(shardproof_precompile target header optimization)
   target_precompile_headers(${target} REUSE_FROM ${maker})
 endfunction()
 
-# Sets a room's optimization level and precompiled header. The hot loops are in localtensor and ops.
+# Sets a room's optimization level and precompiled header. The hot loops are in localtensor and ops,
+# which have the preset's CMAKE_CXX_FLAGS_RELEASE (-O3; -O2 in demo, where compile time counts).
 # Elsewhere -O3 costs compile time and raises false warnings of gcc 12: SHARDPROOF_COLD_OPTIMIZATION
 # holds there. -O1 is enough where files and arguments are read and written.
 function(shardproof_compile_room target room)
   if(room STREQUAL "localtensor")
-    shardproof_precompile(${target} precompiled.h -O3)
+    shardproof_precompile(${target} precompiled.h "")
     return()
   elseif(room STREQUAL "ops")
-    shardproof_precompile(${target} precompiled_ops.h -O3)
+    shardproof_precompile(${target} precompiled_ops.h "")
     return()
   endif()
   set(optimization ${SHARDPROOF_COLD_OPTIMIZATION})
