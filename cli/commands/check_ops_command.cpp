@@ -10,6 +10,7 @@
 
 #include "shardproof/cli/commands/command.h"
 #include "shardproof/cli/options/number_options.h"
+#include "shardproof/engine/certify/candidates.h"
 #include "shardproof/engine/certify/check_gradients.h"
 #include "shardproof/scenarios/load/load.h"
 #include "shardproof/scenarios/record/write_file.h"
@@ -34,6 +35,7 @@ po::options_description check_ops_options() {
       ("strict", po::bool_switch())            //
       ("short", po::bool_switch())             //
       ("backward", po::bool_switch())          //
+      ("missing", po::bool_switch())           //
       ("jobs", po::value<std::string>())       //
       ("seed", po::value<std::string>())       //
       ("json", po::value<std::string>())       //
@@ -112,12 +114,45 @@ RuleReport check_gradients(const po::variables_map& given, int threads, const Op
   return report;
 }
 
+// Returns the right rules that an op does not claim, by sample; a sample without any is left out.
+std::vector<MissingRules> missing_of(const OpRecord& record, uint64_t seed) {
+  std::vector<MissingRules> found;
+  if (!record.infer) return found;
+  for (const Sample& sample : record.samples()) {
+    const OpInstance instance = instance_of(record, sample, seed);
+    // Any placement of nothing is right.
+    const bool is_empty =
+        std::any_of(instance.inputs.begin(), instance.inputs.end(),
+                    [](const TensorMeta& meta) { return element_count(meta.shape) == 0; });
+    if (is_empty || record.is_composite(instance.call())) continue;
+    std::vector<std::string> names;
+    for (size_t i = 0; i < instance.inputs.size(); ++i) names.push_back(fmt::format("x{}", i));
+    MissingRules of{record.name, call_text(instance, names), {}};
+    for (size_t i = 0; i < instance.inputs.size(); ++i)
+      if (!instance.inputs[i].absent)
+        of.call += fmt::format(" {}{}", name(instance.inputs[i].dtype),
+                               to_string(instance.inputs[i].shape));
+    int64_t combinations = 0;
+    for (const MissingRule& rule :
+         missing_rules(instance, draws_of_op(instance, 2, seed), combinations)) {
+      std::string text;
+      for (const Placement& placement : rule.inputs) text += to_string(placement) + " ";
+      const std::string output = rule.output == 0 ? "" : fmt::format("result {} ", rule.output);
+      of.rules.push_back(text + "-> " + output + to_string(rule.placement));
+    }
+    if (!of.rules.empty()) found.push_back(std::move(of));
+  }
+  return found;
+}
+
 RuleReport check_registry(const po::variables_map& given, int threads, const OpRegistry& ops) {
   const std::vector<const OpRecord*> chosen = chosen_ops(given, ops);
   const RuleOptions options = rule_options(given);
   std::vector<OpRuleReport> reports(chosen.size());
   std::vector<std::vector<WrongRule>> wrong(chosen.size());
+  std::vector<std::vector<MissingRules>> missing(chosen.size());
   for_each_on_threads(chosen.size(), threads, [&](size_t i) {
+    if (given["missing"].as<bool>()) missing[i] = missing_of(*chosen[i], options.seed);
     reports[i] = check_rule(*chosen[i], ops, options);
     for (const WrongClaim& claim : reports[i].wrong)
       if (wrong[i].size() < kShrunkOfOneOp)
@@ -130,6 +165,7 @@ RuleReport check_registry(const po::variables_map& given, int threads, const OpR
       report.ops.push_back({of.op, of.combinations, static_cast<int64_t>(of.wrong.size()),
                             of.undecided, of.refused});
     report.wrong.insert(report.wrong.end(), wrong[i].begin(), wrong[i].end());
+    report.missing.insert(report.missing.end(), missing[i].begin(), missing[i].end());
   }
   return report;
 }
@@ -169,6 +205,9 @@ int check_ops_command(const CommandArguments& words, const Registries& registrie
     throw_bad_input("check-ops: expected one of --op, --rules and --row");
   if (given["backward"].as<bool>() && given.count("rules") + given.count("row") > 0)
     throw_bad_input("check-ops: --backward is for the ops here; a row of a table has a key kind");
+  if (given["missing"].as<bool>() &&
+      (given["backward"].as<bool>() || given.count("rules") + given.count("row") > 0))
+    throw_bad_input("check-ops: --missing is for the rules of the ops here");
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
   const int threads = static_cast<int>(whole_option(given, "jobs", cores, 1, 1024));
   for (const char* option : {"json", "junit"})
@@ -214,6 +253,7 @@ Without --rules it judges the rules of all ops here, on samples of many sizes an
   --row JSON          one rule of a table, as reports print it
   --strict            an unknown op in a table is an error
   --backward          judge the gradients of the ops, not their rules
+  --missing           also list rules on an axis of 2 ranks that are right but not claimed
   --short             fewer meshes, no other sizes
   --seed S            seed of the numbers (default 17)
   --jobs N            ops or rows at the same time (default: one for each core)

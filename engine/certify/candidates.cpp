@@ -358,9 +358,9 @@ CandidateResult search_candidates(const std::vector<RuleDraw>& draws,
   return CandidateSearch(draws, inputs, outputs).run();
 }
 
-int64_t count_missing_rules(const OpInstance& instance, const std::vector<RuleDraw>& draws,
-                            int64_t& combinations) {
-  if (draws.empty() || instance.inputs.empty()) return 0;
+std::vector<MissingRule> missing_rules(const OpInstance& instance,
+                                       const std::vector<RuleDraw>& draws, int64_t& combinations) {
+  if (draws.empty() || instance.inputs.empty()) return {};
   const Mesh mesh = Mesh::parse("a=2");
   std::vector<std::vector<Spec>> inputs, outputs;
   size_t choices = 1;
@@ -370,7 +370,7 @@ int64_t count_missing_rules(const OpInstance& instance, const std::vector<RuleDr
     inputs.push_back(all_placements(instance.inputs[i], mesh, options));
     choices *= inputs.back().size();
   }
-  if (choices > kMostChoices) return 0;
+  if (choices > kMostChoices) return {};
   const std::vector<TensorMeta> metas = instance.record->infer(instance.call());
   for (const TensorMeta& meta : metas) outputs.push_back(all_placements(meta, mesh, {}));
   std::set<std::string> claimed;
@@ -380,7 +380,7 @@ int64_t count_missing_rules(const OpInstance& instance, const std::vector<RuleDr
         claimed.insert(key_of(claim.inputs, o, claim.placed.outputs[o]));
   const CandidateResult found = search_candidates(draws, inputs, outputs);
   combinations += found.combinations;
-  int64_t missing = 0;
+  std::vector<MissingRule> missing;
   for (const RightRule& rule : found.right) {
     std::vector<Spec> placed;
     bool is_replicated = true;
@@ -391,7 +391,9 @@ int64_t count_missing_rules(const OpInstance& instance, const std::vector<RuleDr
     const auto o = static_cast<size_t>(rule.output);
     const Spec& out = outputs[o][static_cast<size_t>(rule.placement)];
     // Results computed on replicas are R; that they are partial too is of no use.
-    if (!is_replicated && !claimed.contains(key_of(placed, o, out))) ++missing;
+    if (is_replicated || claimed.contains(key_of(placed, o, out))) continue;
+    missing.push_back({{}, rule.output, out.placement(0)});
+    for (const Spec& spec : placed) missing.back().inputs.push_back(spec.placement(0));
   }
   return missing;
 }

@@ -30,9 +30,17 @@ CandidateResult search_candidates(const std::vector<RuleDraw>& draws,
                                   const std::vector<std::vector<Spec>>& inputs,
                                   const std::vector<std::vector<Spec>>& outputs);
 
-// Returns the number of right rules on an axis of 2 ranks that the op's own rule does not claim.
-// They are no errors: a rule may leave out what nobody needs.
-int64_t count_missing_rules(const OpInstance& instance, const std::vector<RuleDraw>& draws,
-                            int64_t& combinations);
+// A right rule that the op's own rule does not claim: no error, because a rule may leave out what
+// nobody needs.
+struct MissingRule {
+  std::vector<Placement> inputs;  // on one axis
+  int32_t output = 0;
+  Placement placement = R();
+};
+// Returns the right rules on an axis of 2 ranks that the op's own rule does not claim, but for
+// those of inputs that are all R. Adds the number of candidates to `combinations`. A call with too
+// many placements of its inputs (more than a million) is left out.
+std::vector<MissingRule> missing_rules(const OpInstance& instance,
+                                       const std::vector<RuleDraw>& draws, int64_t& combinations);
 
 }  // namespace shardproof

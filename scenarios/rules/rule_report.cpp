@@ -13,6 +13,7 @@ namespace shardproof {
 namespace {
 
 constexpr size_t kShownWrong = 20;
+constexpr size_t kShownMissing = 4;  // of one call
 
 std::string shell_quoted(const std::string& text) {
   std::string out = "'";
@@ -73,6 +74,34 @@ std::string wrong_text(const WrongRule& wrong, const RuleReport& report) {
                            rule_repeat_command(wrong));
 }
 
+std::string missing_text(const std::vector<MissingRules>& missing) {
+  if (missing.empty()) return "";
+  std::string out = "  right on an axis of 2 ranks, but not claimed (no errors):\n";
+  size_t width = 0;
+  for (const MissingRules& of : missing) width = std::max(width, of.call.size());
+  for (const MissingRules& of : missing) {
+    std::string rules;
+    for (size_t i = 0; i < std::min(kShownMissing, of.rules.size()); ++i)
+      rules += (i == 0 ? "" : ", ") + of.rules[i];
+    if (of.rules.size() > kShownMissing)
+      rules += fmt::format(", and {} more", of.rules.size() - kShownMissing);
+    out += fmt::format("    {:<{}}  {}\n", of.call, width, rules);
+  }
+  return out;
+}
+
+std::string missing_json(const std::vector<MissingRules>& missing) {
+  std::string out;
+  for (const MissingRules& of : missing) {
+    std::string rules;
+    for (const std::string& rule : of.rules)
+      rules += (rules.empty() ? "" : ", ") + quoted_json(rule);
+    out += fmt::format("{}\n    {{\"op\": {}, \"call\": {}, \"rules\": [{}]}}",
+                       out.empty() ? "" : ",", quoted_json(of.op), quoted_json(of.call), rules);
+  }
+  return out.empty() ? "[]" : "[" + out + "\n  ]";
+}
+
 }  // namespace
 
 std::string rule_report_text(const RuleReport& report) {
@@ -108,7 +137,7 @@ std::string rule_report_text(const RuleReport& report) {
   if (unknown > 0)
     out += fmt::format("  not checked: {} rows of {} unknown ops ({}{})\n", unknown,
                        report.unknown.size(), names, names.size() < 60 ? "" : ", ..");
-  return out;
+  return out + missing_text(report.missing);
 }
 
 std::string rule_report_json(const RuleReport& report, const std::string& version) {
@@ -140,7 +169,7 @@ std::string rule_report_json(const RuleReport& report, const std::string& versio
     out += fmt::format("{}{}: {}", first ? "" : ", ", quoted_json(op), count);
     first = false;
   }
-  return out + "}\n}\n";
+  return out + fmt::format("}},\n  \"missing\": {}\n}}\n", missing_json(report.missing));
 }
 
 std::string rule_report_junit(const RuleReport& report) {

@@ -7,6 +7,7 @@
 //   position,
 //                            ranks, parts, got, expected, trouble, repeat
 //   unknown                  rows by op that is not known here
+//   missing[]                op, call, rules (texts "S(0) R -> S(0)") that the op does not claim
 #pragma once
 
 #include <map>
@@ -29,11 +30,18 @@ struct WrongRule {
   ClaimAnswer answer;  // about `smallest`
 };
 
+// Right rules of a call that the op does not claim.
+struct MissingRules {
+  std::string op, call;
+  std::vector<std::string> rules;
+};
+
 struct RuleReport {
   std::vector<OpRuleCounts> ops;
   std::vector<WrongRule> wrong;
   std::map<std::string, int64_t> unknown;
-  std::string table;  // file; "": the registry
+  std::vector<MissingRules> missing;  // where they were asked for
+  std::string table;                  // file; "": the registry
 };
 
 std::string rule_report_text(const RuleReport& report);

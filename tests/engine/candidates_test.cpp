@@ -63,9 +63,29 @@ TEST(Candidates, OwnRules_AreAmongTheRightOnes) {
     const OpRecord& record = ops.at(op);
     const OpInstance instance = instance_of(record, record.samples().front(), 3);
     int64_t combinations = 0;
-    count_missing_rules(instance, draws_of_op(instance, 2, 5), combinations);
+    missing_rules(instance, draws_of_op(instance, 2, 5), combinations);
     EXPECT_GT(combinations, 100) << op;
   }
+}
+
+TEST(MissingRules, RuleWithoutOneStrategy_IsNamed) {
+  const OpRegistry ops = builtin_ops();
+  OpRecord record = ops.at("neg");
+  const OpInstance whole = instance_of(record, {{}, {{DType::i64, {4, 6}}}, {}}, 3);
+  int64_t combinations = 0;
+  const auto count = [&](const OpInstance& instance) {
+    return missing_rules(instance, draws_of_op(instance, 2, 5), combinations).size();
+  };
+  const size_t before = count(whole);
+  record.rule.strategies = [honest = record.rule.strategies](const OpCall& call,
+                                                             const std::vector<TensorMeta>& outputs,
+                                                             int64_t axis_size) {
+    std::vector<Strategy> strategies = honest(call, outputs, axis_size);
+    std::erase_if(strategies, [](const Strategy& s) { return s.inputs[0].is_shard(1); });
+    return strategies;
+  };
+  const OpInstance without = instance_of(record, {{}, {{DType::i64, {4, 6}}}, {}}, 3);
+  EXPECT_EQ(count(without), before + 2);  // S(1) and S(1, split=2)
 }
 
 }  // namespace
