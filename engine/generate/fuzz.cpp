@@ -34,6 +34,10 @@ bool same_values(const std::vector<HeldValue>& a, const std::vector<HeldValue>& 
   return true;
 }
 
+bool same_value(const Tensor& a, const Tensor& b) {
+  return b.buffer && a.shape == b.shape && bit_equal(a, 0, b, 0);
+}
+
 // Returns the message of a program whose printed form is not equal to it; "" if it is.
 std::string text_trouble(const Job& job, const OpRegistry& ops) {
   const GlobalProgram program = lower_one_device(job, ops);
@@ -47,14 +51,23 @@ std::string text_trouble(const Job& job, const OpRegistry& ops) {
   const GlobalProgram again = lower_one_device(printed, ops);
   const std::vector<Tensor> want = run_one_device(program, ops, input_tensors(job));
   const std::vector<Tensor> got = run_one_device(again, ops, input_tensors(job));
-  for (const auto& [name, id] : program.names) {
-    const auto found = again.names.find(name);
-    if (found == again.names.end()) return fmt::format("{} is not bound in the printed form", name);
-    const Tensor& a = want[static_cast<size_t>(id)];
-    const Tensor& b = got[static_cast<size_t>(found->second)];
-    if (a.buffer && (!b.buffer || a.shape != b.shape || !bit_equal(a, 0, b, 0)))
-      return fmt::format("{} differs in the printed form", name);
-  }
+  // The printed form names temporaries too, and gives a name that is bound again another one. So
+  // its values must hold the named ones in their order.
+  std::vector<ValueId> after;
+  for (const GlobalInstr& instr : again.instrs)
+    after.insert(after.end(), instr.outputs.begin(), instr.outputs.end());
+  auto next = after.begin();
+  for (const GlobalInstr& instr : program.instrs)
+    for (const ValueId id : instr.outputs) {
+      const std::string& name = program.values[static_cast<size_t>(id)].name;
+      const Tensor& value = want[static_cast<size_t>(id)];
+      if (name.empty() || !value.buffer) continue;
+      next = std::find_if(next, after.end(), [&](ValueId other) {
+        return same_value(value, got[static_cast<size_t>(other)]);
+      });
+      if (next == after.end()) return fmt::format("{} differs in the printed form", name);
+      ++next;
+    }
   return "";
 }
 
@@ -132,7 +145,7 @@ FuzzCounts fuzz(const FuzzOptions& options, const Registries& registries) {
       if (!trial.oracle.empty()) {
         failure.oracle = trial.oracle;
         failure.message = trial.message;
-        failure.smallest = smallest_failing(failure.text, trial.oracle, seed, registries);
+        failure.smallest = smallest_failing(failure.text, trial, seed, registries);
       }
       const std::lock_guard lock(mutex);
       ++counts.programs;

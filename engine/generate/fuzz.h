@@ -50,9 +50,9 @@ struct FuzzTrial {
 // of random_program.h.
 ProgramText fuzz_program(uint64_t seed, const OpRegistry& ops);
 FuzzTrial try_program(const ProgramText& text, uint64_t seed, const Registries& registries);
-// Returns a program that fails the same oracle with fewer lines and tensors, axes of size 1 and
-// more replicated tensors, as far as that still fails.
-ProgramText smallest_failing(const ProgramText& text, const std::string& oracle, uint64_t seed,
+// Returns a program that fails as `failed` with fewer lines and tensors, axes of size 1 and more
+// replicated tensors, as far as that still fails.
+ProgramText smallest_failing(const ProgramText& text, const FuzzTrial& failed, uint64_t seed,
                              const Registries& registries);
 
 FuzzCounts fuzz(const FuzzOptions& options, const Registries& registries);

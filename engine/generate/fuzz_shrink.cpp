@@ -1,7 +1,9 @@
 // Implements smallest_failing of fuzz.h by delta debugging (Zeller and Hildebrandt, 2002): removes
 // runs of lines, from half of them down to one; then tensors that no line reads; then it replicates
-// tensors and gives axes the size 1. A step is kept if the same oracle still fails.
+// tensors and gives axes the size 1. A step is kept if the same oracle still fails; an error must
+// stay the same but for its place and its numbers.
 #include <algorithm>
+#include <cctype>
 
 #include "shardproof/engine/generate/fuzz.h"
 
@@ -10,10 +12,20 @@ namespace {
 
 constexpr int kMostTrials = 300;
 
+// Returns the letters of a message behind its place: "/program line 2, column 3: dim 0 .." and
+// "/program line 1, column 9: dim 1 .." are the same error.
+std::string kind_of_error(const std::string& message) {
+  const size_t place = message.find(": ");
+  std::string kind;
+  for (const char c : message.substr(place == std::string::npos ? 0 : place))
+    if (std::isalpha(static_cast<unsigned char>(c))) kind += c;
+  return kind;
+}
+
 class ProgramShrinker {
  public:
-  ProgramShrinker(const std::string& oracle, uint64_t seed, const Registries& registries)
-      : oracle_(oracle), seed_(seed), registries_(registries) {}
+  ProgramShrinker(const FuzzTrial& failed, uint64_t seed, const Registries& registries)
+      : failed_(failed), seed_(seed), registries_(registries) {}
 
   ProgramText shrink(ProgramText text) {
     best_ = std::move(text);
@@ -28,7 +40,10 @@ class ProgramShrinker {
 
  private:
   bool accept(ProgramText text) {
-    if (++trials_ > kMostTrials || try_program(text, seed_, registries_).oracle != oracle_)
+    if (++trials_ > kMostTrials) return false;
+    const FuzzTrial trial = try_program(text, seed_, registries_);
+    if (trial.oracle != failed_.oracle) return false;
+    if (trial.oracle == "error" && kind_of_error(trial.message) != kind_of_error(failed_.message))
       return false;
     best_ = std::move(text);
     return true;
@@ -77,7 +92,7 @@ class ProgramShrinker {
       }
   }
 
-  const std::string& oracle_;
+  const FuzzTrial& failed_;
   uint64_t seed_;
   const Registries& registries_;
   ProgramText best_;
@@ -86,9 +101,9 @@ class ProgramShrinker {
 
 }  // namespace
 
-ProgramText smallest_failing(const ProgramText& text, const std::string& oracle, uint64_t seed,
+ProgramText smallest_failing(const ProgramText& text, const FuzzTrial& failed, uint64_t seed,
                              const Registries& registries) {
-  return ProgramShrinker(oracle, seed, registries).shrink(text);
+  return ProgramShrinker(failed, seed, registries).shrink(text);
 }
 
 }  // namespace shardproof

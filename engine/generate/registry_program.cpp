@@ -27,7 +27,7 @@ class RegistryDraft {
     for (int attempt = 0; attempt < kMostTries; ++attempt) {
       const ProgramText before = text_;
       const std::vector<std::string> called = called_;
-      if (draw_call() && runs()) return;
+      if (draw_call() && runs()) return add_move();
       text_ = before;
       called_ = called;
     }
@@ -66,14 +66,18 @@ class RegistryDraft {
     for (int64_t i = 1; i < results_of_call(instance); ++i)
       targets += fmt::format(", {}_{}", result, i);
     text_.program.push_back(targets + " = " + call_text(instance, names));
-    if (draw_.chance(0.3)) {
-      const MeshAxis& axis = draw_.from(mesh_.axes());
-      const char* const to = draw_.chance(0.5) ? "R" : "S(0)";
-      text_.program.push_back(
-          fmt::format("z{} = redistribute({}, {}:{})", calls_, result, axis.name, to));
-    }
+    result_ = result;
     called_.push_back(record.name);
     return true;
+  }
+
+  // Sometimes moves the last result.
+  void add_move() {
+    if (!draw_.chance(0.3)) return;
+    const MeshAxis& axis = draw_.from(mesh_.axes());
+    const char* const to = draw_.chance(0.5) || result_dims_ == 0 ? "R" : "S(0)";
+    text_.program.push_back(
+        fmt::format("z{} = redistribute({}, {}:{})", calls_, result_, axis.name, to));
   }
 
   int64_t results_of_call(const OpInstance& instance) const {
@@ -97,6 +101,8 @@ class RegistryDraft {
       const Job job = job_of(text_);
       const GlobalProgram program = lower_one_device(job, ops_);
       run_one_device(program, ops_, input_tensors(job));
+      const ValueId result = program.names.at(result_);
+      result_dims_ = program.values[static_cast<size_t>(result)].shape.size();
       return true;
     } catch (const Error&) {
       return false;
@@ -107,6 +113,8 @@ class RegistryDraft {
   const OpRegistry& ops_;
   std::vector<const OpRecord*> records_;
   ProgramText text_;
+  std::string result_;  // of the last call
+  int result_dims_ = 0;
   Mesh mesh_;
   std::vector<std::string> called_;
   int calls_ = 0;
