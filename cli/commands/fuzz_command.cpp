@@ -25,6 +25,7 @@ po::options_description fuzz_options() {
       ("programs", po::value<std::string>())   //
       ("seed", po::value<std::string>())       //
       ("jobs", po::value<std::string>())       //
+      ("print", po::bool_switch())             //
       ("save", po::value<std::string>());
   return options;
 }
@@ -65,6 +66,10 @@ std::string fuzz_failure_text(const FuzzFailure& failure) {
 int fuzz_command(const CommandArguments& words, const Registries& registries) {
   const po::variables_map given = parse_words(words, fuzz_options(), "word");
   const FuzzOptions options = read_fuzz_options(given);
+  if (given["print"].as<bool>()) {
+    print_out(scenario_text(fuzz_program(options.seed, registries.ops)));
+    return 0;
+  }
   const std::string folder = given.count("save") ? given["save"].as<std::string>() : "";
   if (!folder.empty()) {
     std::error_code failed;
@@ -99,6 +104,7 @@ mean the same; another grouping of ranks and another order of streams must not c
   --programs N    number of programs
   --seed S        program i depends on S + i only (default 1)
   --jobs N        programs at the same time (default: one for each core)
+  --print         print the program of the seed as a scenario file, and run nothing
   --save DIR      write a scenario file of each failure, with as few lines and ranks as still fail
 
 The run ends after 20 failures. Exit code: 0 without a failure, 1 with one.

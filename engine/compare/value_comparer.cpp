@@ -104,7 +104,9 @@ void ValueComparer::replace_integers(ValueId id, const LocalTensor& value) const
   }
   if (!views.empty()) {
     LocalTensor target(std::move(views));
-    write_through(target, integers);
+    // Cohorts make a value part by part.
+    const Lanes made = target.lanes();
+    write_through(target, integers.restrict_to(made));
   }
 }
 

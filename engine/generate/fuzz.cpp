@@ -134,6 +134,7 @@ FuzzCounts fuzz(const FuzzOptions& options, const Registries& registries) {
   const auto work = [&] {
     for (int64_t i = next++; may_take(i); i = next++) {
       const uint64_t seed = options.seed + static_cast<uint64_t>(i);
+      set_repeat_command(fmt::format("shardproof fuzz --seed {} --programs 1", seed));
       FuzzFailure failure{seed, "error", "", {}, {}};
       FuzzTrial trial;
       try {
