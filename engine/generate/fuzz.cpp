@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "shardproof/engine/check/check.h"
+#include "shardproof/engine/generate/add_gradient.h"
 #include "shardproof/engine/generate/forms/draw.h"
 #include "shardproof/engine/generate/forms/one_device.h"
 #include "shardproof/engine/generate/random_program.h"
@@ -82,10 +83,17 @@ std::string findings_text(const Outcome& outcome) {
 }  // namespace
 
 ProgramText fuzz_program(uint64_t seed, const OpRegistry& ops) {
-  if (Draw(seed, "kind of program").chance(0.25)) return registry_program(seed, ops);
-  ProgramOptions options;
-  options.max_lines = kMostFuzzLines;
-  return random_program(seed, options, ops).text;
+  Draw draw(seed, "kind of program");
+  ProgramText text;
+  if (draw.chance(0.25)) {
+    text = registry_program(seed, ops);
+  } else {
+    ProgramOptions options;
+    options.max_lines = kMostFuzzLines;
+    text = random_program(seed, options, ops).text;
+  }
+  if (text.is_global() && draw.chance(0.5)) add_gradient(text, draw, ops);
+  return text;
 }
 
 FuzzTrial try_program(const ProgramText& text, uint64_t seed, const Registries& registries) {

@@ -47,7 +47,7 @@ struct FuzzTrial {
 };
 
 // Returns the program of a seed: a quarter over all ops of the registry, the others from the forms
-// of random_program.h.
+// of random_program.h. Half of the global programs end with gradients.
 ProgramText fuzz_program(uint64_t seed, const OpRegistry& ops);
 FuzzTrial try_program(const ProgramText& text, uint64_t seed, const Registries& registries);
 // Returns a program that fails as `failed` with fewer lines and tensors, axes of size 1 and more

@@ -1,0 +1,80 @@
+// Implements add_gradient.h: tries tensors one at a time, and writes those that the value reaches.
+#include "shardproof/engine/generate/add_gradient.h"
+
+#include <algorithm>
+
+#include "shardproof/engine/generate/forms/one_device.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int kMostValues = 4;     // that are tried
+constexpr size_t kMostInputs = 3;  // of one grad
+
+// The state of a gradient is not what the fuzzer looks for: a name that a line binds is no input.
+bool is_bound_again(const ProgramText& text, const std::string& name) {
+  for (const std::string& line : text.program) {
+    const size_t start = line.find_first_not_of(' ');
+    if (start != std::string::npos && line.compare(start, name.size() + 2, name + " =") == 0)
+      return true;
+  }
+  return false;
+}
+
+std::string grad_line(const std::string& value, const std::vector<std::string>& inputs) {
+  std::string targets, list;
+  for (const std::string& input : inputs) {
+    targets += (targets.empty() ? "g" : ", g") + input;
+    list += (list.empty() ? "" : ", ") + input;
+  }
+  return fmt::format("{} = grad(sum({}), [{}])", targets, value, list);
+}
+
+bool is_legal(const ProgramText& text, const OpRegistry& ops) {
+  try {
+    lower_one_device(job_of(text), ops);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+ProgramText with_line(ProgramText text, std::string line) {
+  text.program.push_back(std::move(line));
+  return text;
+}
+
+// Returns the names of float values that lines bind.
+std::vector<std::string> bound_floats(const ProgramText& text, const OpRegistry& ops) {
+  const GlobalProgram program = lower_one_device(job_of(text), ops);
+  std::vector<std::string> names;
+  for (const auto& [name, id] : program.names) {
+    const bool is_input =
+        std::find(program.inputs.begin(), program.inputs.end(), id) != program.inputs.end();
+    if (!is_input && is_floating(program.values[static_cast<size_t>(id)].dtype))
+      names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace
+
+void add_gradient(ProgramText& text, Draw& draw, const OpRegistry& ops) {
+  const std::vector<std::string> values = bound_floats(text, ops);
+  for (int attempt = 0; attempt < kMostValues && !values.empty(); ++attempt) {
+    const std::string value = draw.from(values);
+    std::vector<std::string> inputs;
+    for (const TensorText& tensor : text.tensors) {
+      if (inputs.size() == kMostInputs || !is_floating(tensor.dtype)) continue;
+      if (is_bound_again(text, tensor.name) || draw.chance(0.3)) continue;
+      if (is_legal(with_line(text, grad_line(value, {tensor.name})), ops))
+        inputs.push_back(tensor.name);
+    }
+    if (inputs.empty()) continue;
+    text.program.push_back(grad_line(value, inputs));
+    return;
+  }
+}
+
+}  // namespace shardproof
