@@ -11,6 +11,7 @@
 #include "shardproof/engine/generate/add_gradient.h"
 #include "shardproof/engine/generate/forms/draw.h"
 #include "shardproof/engine/generate/forms/one_device.h"
+#include "shardproof/engine/generate/gradient_trouble.h"
 #include "shardproof/engine/generate/random_program.h"
 #include "shardproof/engine/generate/registry_program.h"
 #include "shardproof/engine/generate/run_on_ranks.h"
@@ -107,9 +108,9 @@ FuzzTrial try_program(const ProgramText& text, uint64_t seed, const Registries& 
       trial.oracle = "value";
       return trial;
     }
-    trial.message = text_trouble(job, registries.ops);
+    trial.message = gradient_trouble(text, seed, registries.ops);
     if (!trial.message.empty()) {
-      trial.oracle = "text";
+      trial.oracle = "gradient";
       return trial;
     }
     const std::vector<HeldValue> values = run_on_ranks(job, registries);
@@ -121,8 +122,12 @@ FuzzTrial try_program(const ProgramText& text, uint64_t seed, const Registries& 
     }
     Job shuffled = job;
     shuffled.schedule = {ScheduleKind::seeded, seed};
-    if (!same_values(values, run_on_ranks(shuffled, registries), trial.message))
+    if (!same_values(values, run_on_ranks(shuffled, registries), trial.message)) {
       trial.oracle = "schedule";
+      return trial;
+    }
+    trial.message = text_trouble(job, registries.ops);
+    if (!trial.message.empty()) trial.oracle = "text";
   } catch (const Error& error) {
     trial.oracle = "error";
     trial.message = error.what();

@@ -4,6 +4,7 @@
 //   oracle     a program fails if
 //   value      a value differs from that of one device (engine/check)
 //   text       its printed form does not parse, or gives another value on one device
+//   gradient   a gradient differs from central differences on one device
 //   grouping   another grouping of ranks into cohorts changes a bit
 //   schedule   another order of streams changes a bit
 //   error      it cannot be lowered, partitioned or run

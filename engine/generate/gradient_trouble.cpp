@@ -1,0 +1,166 @@
+// Implements gradient_trouble.h. The inputs are moved a little first, because generated tensors of
+// whole numbers lie on kinks: zeros and equal elements.
+#include "shardproof/engine/generate/gradient_trouble.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "shardproof/engine/generate/forms/draw.h"
+#include "shardproof/engine/generate/forms/one_device.h"
+#include "shardproof/engine/reference/f64_job.h"
+#include "shardproof/engine/reference/f64_program.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int kPoints = 3;
+constexpr double kStep = 0x1p-12;      // of the wide difference; the narrow one has half of it
+constexpr double kRounding = 0x1p-40;  // of the terms of the sum, over the step
+constexpr double kWrong = 64;          // errors of the difference that make a gradient wrong
+constexpr double kSeen = 1e-3;         // of the gradient: smaller errors are not seen
+constexpr double kJitter = 0x1p-6, kLift = 0x1p-10;  // of an element; of the largest element
+
+struct GradLine {
+  std::string value;
+  std::vector<std::string> inputs;
+};
+
+// Returns the parts of "gx, gw = grad(sum(y), [x, w])".
+std::optional<GradLine> grad_line_of(const ProgramText& text) {
+  if (!text.is_global()) return std::nullopt;
+  const std::string& line = text.program.back();
+  const std::string start = " = grad(sum(", middle = "), [";
+  const size_t at = line.find(start), list = line.find(middle);
+  if (at == std::string::npos || list == std::string::npos) return std::nullopt;
+  GradLine found{line.substr(at + start.size(), list - at - start.size()), {}};
+  std::string name;
+  for (size_t i = list + middle.size(); i < line.size(); ++i) {
+    const char c = line[i];
+    if (c != ',' && c != ']' && c != ' ') name += c;
+    if ((c == ',' || c == ']') && !name.empty()) found.inputs.push_back(std::move(name));
+    if (c == ',' || c == ']') name.clear();
+    if (c == ']') break;
+  }
+  return found;
+}
+
+double at(const Tensor& tensor, int64_t i) { return load_f64(tensor.data() + 8 * i, DType::f64); }
+
+double largest_in(const Tensor& tensor) {
+  double largest = 0;
+  for (int64_t i = 0; i < tensor.elements(); ++i)
+    if (std::isfinite(at(tensor, i))) largest = std::max(largest, std::fabs(at(tensor, i)));
+  return largest;
+}
+
+class GradientCheck {
+ public:
+  GradientCheck(const ProgramText& text, const GradLine& line, const OpRegistry& ops) : ops_(ops) {
+    const Job job = job_of(text);
+    program_ = lower_one_device(job, ops);
+    widen_floats(program_, ops);
+    inputs_ = input_tensors(with_wider_floats(job));
+    value_ = program_.names.at(line.value);
+    for (size_t i = 0; i < program_.inputs.size(); ++i) {
+      const std::string& name = program_.values[static_cast<size_t>(program_.inputs[i])].name;
+      if (std::count(line.inputs.begin(), line.inputs.end(), name) == 0) continue;
+      moved_.push_back(i);
+      gradients_.push_back(program_.names.at("g" + name));
+    }
+  }
+
+  // Returns the message of a wrong gradient at one point; "" if it is right, or not decided.
+  std::string at_point(Draw& draw) const {
+    std::vector<Tensor> point = inputs_;
+    for (const size_t i : moved_) point[i] = jittered(inputs_[i], draw);
+    const std::vector<Tensor> values = run_one_device(program_, ops_, point);
+    std::vector<Tensor> directions;
+    double gradient = 0;
+    for (size_t k = 0; k < moved_.size(); ++k) {
+      directions.push_back(direction_at(point[moved_[k]], draw));
+      const Tensor& g = values[static_cast<size_t>(gradients_[k])];
+      for (int64_t i = 0; i < g.elements(); ++i) gradient += at(g, i) * at(directions.back(), i);
+    }
+    double terms = 0;
+    const double wide = slope(point, directions, kStep, terms);
+    const double narrow = slope(point, directions, kStep / 2, terms);
+    const double difference = narrow + (narrow - wide) / 3;
+    const double room = std::fabs(wide - narrow) + terms / kStep * kRounding;
+    const double apart = std::fabs(gradient - difference);
+    if (!(apart > kWrong * room)) return "";  // also for NaN
+    if (!(apart > kSeen * (std::fabs(gradient) + std::fabs(difference)))) return "";
+    return fmt::format("along a random direction the gradient gives {:.6g}, a difference {:.6g}",
+                       gradient, difference);
+  }
+
+ private:
+  static Tensor jittered(const Tensor& x, Draw& draw) {
+    Tensor moved = Tensor::empty(DType::f64, x.shape);
+    const double lift = kLift * largest_in(x);
+    for (int64_t i = 0; i < x.elements(); ++i)
+      store_f64(moved.mutate() + 8 * i, DType::f64,
+                at(x, i) * (1 + kJitter * draw.uniform()) + lift * draw.uniform());
+    return moved;
+  }
+  static Tensor direction_at(const Tensor& x, Draw& draw) {
+    Tensor direction = Tensor::empty(DType::f64, x.shape);
+    const double scale = std::max(1e-6, largest_in(x));
+    for (int64_t i = 0; i < x.elements(); ++i)
+      store_f64(direction.mutate() + 8 * i, DType::f64, scale * (2 * draw.uniform() - 1));
+    return direction;
+  }
+
+  double slope(const std::vector<Tensor>& point, const std::vector<Tensor>& directions, double step,
+               double& terms) const {
+    const Tensor low = value_at(point, directions, -step), high = value_at(point, directions, step);
+    double change = 0, sizes = 0;
+    for (int64_t i = 0; i < low.elements(); ++i) {
+      change += at(high, i) - at(low, i);
+      sizes += std::fabs(at(low, i)) + std::fabs(at(high, i));
+    }
+    terms = std::max(terms, sizes);
+    return change / (2 * step);
+  }
+
+  Tensor value_at(std::vector<Tensor> point, const std::vector<Tensor>& directions,
+                  double step) const {
+    for (size_t k = 0; k < moved_.size(); ++k) {
+      Tensor& x = point[moved_[k]];
+      Tensor moved = Tensor::empty(DType::f64, x.shape);
+      for (int64_t i = 0; i < x.elements(); ++i)
+        store_f64(moved.mutate() + 8 * i, DType::f64, at(x, i) + step * at(directions[k], i));
+      x = moved;
+    }
+    return run_one_device(program_, ops_, point)[static_cast<size_t>(value_)];
+  }
+
+  const OpRegistry& ops_;
+  GlobalProgram program_;
+  std::vector<Tensor> inputs_;
+  ValueId value_ = kNoValue;
+  std::vector<size_t> moved_;  // inputs by which the program differentiates
+  std::vector<ValueId> gradients_;
+};
+
+}  // namespace
+
+std::string gradient_trouble(const ProgramText& text, uint64_t seed, const OpRegistry& ops) {
+  const std::optional<GradLine> line = grad_line_of(text);
+  if (!line) return "";
+  Draw draw(seed, "points of a gradient");
+  std::string message;
+  try {
+    const GradientCheck check(text, *line, ops);
+    for (int point = 0; point < kPoints; ++point) {
+      message = check.at_point(draw);
+      if (message.empty()) return "";
+    }
+  } catch (const Error&) {
+    return "";  // the inputs leave the domain of an op
+  }
+  return message;
+}
+
+}  // namespace shardproof
