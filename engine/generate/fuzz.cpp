@@ -46,7 +46,11 @@ std::string text_trouble(const Job& job, const OpRegistry& ops) {
   std::vector<std::string> lines;
   for (const std::string& line : to_lines(program))
     if (!line.empty()) lines.push_back(line);
-  if (lines.empty()) return "";
+  // The gradient of a claim has placements that the language cannot write.
+  const auto has_dual = [](const std::string& line) {
+    return line.find("dual=") != std::string::npos;
+  };
+  if (lines.empty() || std::any_of(lines.begin(), lines.end(), has_dual)) return "";
   Job printed = job;
   (job.program ? printed.program : printed.truth) = parse_listing(lines);
   printed.numbers.clear();
