@@ -202,8 +202,6 @@ int bench_as_worker(const CommandArguments& words, const po::variables_map& give
     throw_bad_input(
         "--processes {} with {} GPUs each: expected at most one GPU for each of --ranks {}",
         options.processes, gpus, ranks);
-  if (options.processes > ranks)
-    throw_bad_input("--processes {}: expected at most --ranks {}", options.processes, ranks);
   check_reports(given);
   const BenchHead head = head_of(target, plan, options.processes);
   const std::vector<BenchRow> rows = measure_all(target, plan, head, prints_for_terminal(given));

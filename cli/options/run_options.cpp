@@ -123,6 +123,7 @@ RunOptions read_run_options(const po::variables_map& given, const Registries& re
   RunOptions options;
   options.seed = read_seed(given["seed"].as<std::string>());
   options.schedule = read_schedule(given["schedule"].as<std::string>());
+  options.schedule_is_chosen = !given["schedule"].defaulted();
   options.order = read_order(given["order"].as<std::string>());
   options.backends = read_backends(given["backend"].as<std::string>(), registries, viability);
   options.device = read_device(given["device"].as<std::string>(), options.backends, registries);

@@ -155,6 +155,22 @@ std::string text_of(const boost::any& value) {
   SP_UNREACHABLE("an option has an unknown type");
 }
 
+// Refuses more processes than the largest case has ranks. A worker leaves the refusal to the
+// coordinator.
+void check_surplus(const WorkerPoolRequest& request, int processes) {
+  if (request.role.works() || processes <= request.ranks) return;
+  const auto most = static_cast<int>(request.ranks);
+  const std::string who = request.role.processes > 0 && !request.given.count("processes")
+                              ? fmt::format("{} processes were started", processes)
+                              : fmt::format("--processes {}", processes);
+  throw_bad_input(
+      "{}: expected at most {}, the number of ranks; a process without ranks has no "
+      "work; {}",
+      who, most,
+      request.role.place ? fmt::format("start {}", most)
+                         : fmt::format("write --processes {}", most));
+}
+
 // Returns the number of processes: given, or by default one for each rank (GPU), at most 8.
 int read_processes(const WorkerPoolRequest& request, int gpus_each) {
   const auto& given = request.given;
@@ -184,6 +200,7 @@ WorkerPoolOptions read_pool_options(const WorkerPoolRequest& request) {
   pool.timeout_seconds = read_timeout(given["timeout"].as<std::string>());
   read_gpus(pool, given);
   pool.processes = check_process_count(read_processes(request, pool.gpus_per_process));
+  check_surplus(request, pool.processes);
   if (given.count("hosts")) pool.host_file = given["hosts"].as<std::string>();
   pool.order = request.order;
   pool.terms = request.terms;

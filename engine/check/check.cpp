@@ -38,6 +38,15 @@ void record_integers(const JudgedProgram& program, RecordedIntegers& recorded) {
   program.run(all, {.records = &recorded});
 }
 
+// True if the values of the ranks are arbitrary: they depend on a race, or on a slot that was read
+// with another size than was put.
+bool depend_on_race(const std::vector<Finding>& findings) {
+  return std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
+    return finding.verdict == Verdict::race ||
+           (finding.verdict == Verdict::mismatch && finding.group.starts_with("slot "));
+  });
+}
+
 class Check {
  public:
   Check(const Job& job, const Registries& registries)
@@ -53,7 +62,11 @@ class Check {
     outcome_ = program_->run(own_, {.reports = true});
     outcome_.values_compared = own_.compared();
     // A process that runs ranks for a coordinator compares nothing itself.
-    if (own_.compared() > 0 && !outcome_.world.broken) {
+    if (depend_on_race(outcome_.findings)) {
+      outcome_.notes.push_back(
+          "values are not judged, because they depend on the order of accesses; "
+          "correct the finding and run again");
+    } else if (own_.compared() > 0 && !outcome_.world.broken) {
       if (is_real()) judge_backend();
       if (!own_.all_equal() || may_be_rounded()) judge_in_f64();
       add_findings();

@@ -1,10 +1,14 @@
 // Implements judged_program.h for rank programs. Outputs and the values of lines check(..) are
 // compared when the listings have ended, in the order in which the truth makes them.
+#include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
 #include <set>
 
+#include "shardproof/backends/api/worker_pool.h"
 #include "shardproof/engine/check/causes.h"
+#include "shardproof/engine/check/check_slots.h"
+#include "shardproof/engine/check/compare_schedules.h"
 #include "shardproof/engine/check/judged_program.h"
 #include "shardproof/engine/check/observe_values.h"
 #include "shardproof/engine/compare/output_value.h"
@@ -46,6 +50,8 @@ class JudgedRanks : public JudgedProgram {
       } catch (const Error& error) {
         rethrow(error, output.path);
       }
+      if (std::optional<Finding> finding = outputs_.misfit(output))
+        misfits_.emplace(output.name, std::move(*finding));
     }
   }
 
@@ -91,6 +97,9 @@ class JudgedRanks : public JudgedProgram {
   void judge_all(std::vector<ComparedValue> values, Judge& judge, const JudgedRun& options) const;
   ProbeFunction integer_probe(const JudgedRun& options) const;
   void compare_replicas_of_outputs(const ProgramRun& run, Outcome& outcome) const;
+  std::string misfit_before(const JobOutput& output) const;
+  void add_misfits(Outcome& outcome) const;
+  void add_races(const ProgramRun& run, Outcome& outcome) const;
   void add_infos(const ProgramRun& run, Outcome& outcome) const;
   void add_outputs(const ProgramRun& run, Outcome& outcome) const;
   std::vector<ValueId> watched_at_end() const;
@@ -99,6 +108,7 @@ class JudgedRanks : public JudgedProgram {
   std::optional<GlobalProgram> truth_;
   std::optional<EvaluationPlan> plan_;
   RankOutputs outputs_;
+  std::map<std::string, Finding> misfits_;  // by output: its parts do not fit its spec
 };
 
 // Returns the value of an output; empty if a rank did not reach it.
@@ -124,6 +134,7 @@ ValueLabel JudgedRanks::label_of(const JobOutput& output, const Lanes& ranks) co
 std::vector<ComparedValue> JudgedRanks::outputs_of(const ProgramRun& run) const {
   std::vector<ComparedValue> values;
   for (const JobOutput& output : job_.outputs) {
+    if (misfits_.contains(output.name) || !misfit_before(output).empty()) continue;
     LocalTensor held = value_of(output, run);
     if (held.empty()) continue;  // a rank did not reach the line; the run reports why
     const ValueLabel label = label_of(output, held.lanes());
@@ -192,9 +203,87 @@ ProbeFunction JudgedRanks::integer_probe(const JudgedRun& options) const {
   };
 }
 
+// Returns the name of another output from which the truth computes this one and whose parts do not
+// fit, or "". No value can then be the reference of this output.
+std::string JudgedRanks::misfit_before(const JobOutput& output) const {
+  if (!truth_ || misfits_.empty()) return "";
+  const std::vector<int> needed = plan_->needed(
+      {truth_->names.at(output.name)}, [this](ValueId id) { return plan_->maker(id) < 0; });
+  for (const auto& [name, finding] : misfits_) {
+    const int maker = plan_->maker(truth_->names.at(name));
+    if (name != output.name && maker >= 0 &&
+        std::find(needed.begin(), needed.end(), maker) != needed.end())
+      return name;
+  }
+  return "";
+}
+
+// Reports outputs whose parts do not fit their entries. An output that the truth computes from such
+// a one is not judged. Shapes are reported after the run: a rank that makes another call than the
+// others ends with another shape, and the finding should name the call.
+void JudgedRanks::add_misfits(Outcome& outcome) const {
+  std::map<std::string, std::vector<std::string>> behind;
+  for (const JobOutput& output : job_.outputs) {
+    const std::string before = misfit_before(output);
+    if (before.empty()) continue;
+    if (misfits_.contains(output.name)) {
+      behind[before].push_back(output.name);
+      continue;
+    }
+    UndecidedValue value;
+    value.name = output.name;
+    value.line = label_of(output, outputs_.owners(output)).line;
+    value.elements = value.of =
+        element_count(truth_->values[static_cast<size_t>(truth_->names.at(output.name))].shape);
+    value.reason = fmt::format(
+        "the truth computes it from {0}, whose parts do not fit; correct {0} and run again",
+        before);
+    outcome.undecided.push_back(std::move(value));
+  }
+  for (const JobOutput& output : job_.outputs) {
+    const auto found = misfits_.find(output.name);
+    if (found == misfits_.end() || !misfit_before(output).empty()) continue;
+    outcome.findings.push_back(found->second);
+    if (const auto others = behind.find(output.name); others != behind.end())
+      outcome.findings.back().details.push_back(fmt::format(
+          "does not fit either, computed from it: {}", fmt::join(others->second, ", ")));
+  }
+}
+
+// Adds races, which other schedules of simulated ranks show. Real ranks run once, and only the
+// process that reports looks for races.
+void JudgedRanks::add_races(const ProgramRun& run, Outcome& outcome) const {
+  Assembly* const assembly = run.world->assembly();
+  if (!job_.functions.empty() || (assembly != nullptr && !assembly->here().empty())) return;
+  const auto is_race = [](const Finding& finding) { return finding.verdict == Verdict::race; };
+  if (!has_unfinished_ranks(outcome.findings))
+    for (Finding& finding : check_slots(ranks_.program))
+      outcome.findings.push_back(std::move(finding));
+  if (std::any_of(outcome.findings.begin(), outcome.findings.end(), is_race) ||
+      !depends_on_schedule(ranks_.program))
+    return;
+  if (job_.schedule_is_chosen || job_.schedule.kind != ScheduleKind::fifo) {
+    outcome.notes.push_back(
+        fmt::format("the program ran under schedule {} alone; leave out --schedule to compare two",
+                    name(job_.schedule.kind)));
+    return;
+  }
+  ScheduleResult compared = compare_schedules(ranks_.program, job_, inputs_, registries_);
+  const bool real = job_.backend != "local";
+  if (compared.race) {
+    outcome.findings.push_back(std::move(*compared.race));
+    if (real)
+      outcome.notes.push_back(fmt::format(
+          "the race is found on simulated ranks; {} ran the program once", job_.backend));
+  } else if (outcome.findings.empty()) {
+    outcome.notes.push_back((real ? "on simulated ranks, " : "") + compared.note);
+  }
+}
+
 // Compares the replicas of outputs, which is the only test without a truth.
 void JudgedRanks::compare_replicas_of_outputs(const ProgramRun& run, Outcome& outcome) const {
   for (const JobOutput& output : job_.outputs) {
+    if (misfits_.contains(output.name)) continue;
     const LocalTensor value = value_of(output, run);
     if (value.empty()) continue;
     const Spec spec = outputs_.spec_of(output);
@@ -228,6 +317,7 @@ void JudgedRanks::add_infos(const ProgramRun& run, Outcome& outcome) const {
 // Stores the outputs; a declared output has its declared placements.
 void JudgedRanks::add_outputs(const ProgramRun& run, Outcome& outcome) const {
   for (const JobOutput& output : job_.outputs) {
+    if (misfits_.contains(output.name)) continue;
     const LocalTensor value = value_of(output, run);
     if (value.empty()) continue;
     ValueInfo& info = outcome.values[output.name];
@@ -320,18 +410,18 @@ Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {
   Outcome outcome = std::move(run.outcome);
   const bool ended = !has_unfinished_ranks(outcome.findings);
   if (options.reports) add_infos(run, outcome);
+  if (options.reports) add_races(run, outcome);
   if (ended) {
-    // Shapes are checked after the run. A rank that makes another call than the others, or none,
-    // ends with another shape, and the finding should name the call.
-    for (const JobOutput& output : job_.outputs)
-      if (const std::optional<Error> error = outputs_.misfit(output)) rethrow(*error, output.path);
+    if (options.reports) add_misfits(outcome);
     if (options.reports) add_outputs(run, outcome);
     if (!truth_ && options.reports) compare_replicas_of_outputs(run, outcome);
     if (truth_)
       for (ComparedValue& output : outputs_of(run)) values.push_back(std::move(output));
   }
   if (truth_) judge_all(std::move(values), judge, options);
-  if (checks && options.reports && ended) outcome.undecided = checks->undecided(*truth_);
+  if (checks && options.reports && ended)
+    for (UndecidedValue& value : checks->undecided(*truth_))
+      outcome.undecided.push_back(std::move(value));
   if (options.reports && job_.sees) {
     outcome.seen = values_at_end(outputs_, run, registries_.ops);
     outcome.program = to_lines(ranks_.program);

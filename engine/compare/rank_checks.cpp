@@ -10,13 +10,10 @@
 #include <algorithm>
 
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/sim/analysis/mismatch.h"
 
 namespace shardproof {
 namespace {
-
-std::string ranks_text(const Lanes& lanes) {
-  return fmt::format("{} {}", lanes.size() == 1 ? "rank" : "ranks", to_string(lanes));
-}
 
 std::string times_text(int64_t times) {
   return times == 1 ? "once" : fmt::format("{} times", times);

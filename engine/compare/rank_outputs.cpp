@@ -3,7 +3,7 @@
 // Without a truth the global shape follows from the shards: a dim that is cut is as long as its
 // parts together. Example: y declared as dp:S(0) on dp=3 has 4 rows on rank 0 and 3 on rank 2, and
 // rank 1 does not hold it. The parts held have 4 + 3 rows; the missing part counts as the first, so
-// the shape has 11 rows and misfit() reports rank 1.
+// the shape has 11 rows and misfit() reports rank 1 (rank_outputs_misfit.cpp).
 #include "shardproof/engine/compare/rank_outputs.h"
 
 #include <algorithm>
@@ -11,17 +11,10 @@
 
 #include "shardproof/engine/compare/compare.h"
 #include "shardproof/engine/lower/place_check.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
-namespace {
 
-struct Holder {
-  int32_t rank;
-  TensorMeta meta;
-};
-
-// Returns the ranks of `on` that have a value of this name, in order. A rank that binds the name
-// may have none: only the root of a reduce has a result.
 std::vector<Holder> holders(const RankProgram& ranks, const std::string& name, const Lanes& on) {
   std::vector<Holder> found;
   for (const NamedPart& part : ranks.names.at(name)) {
@@ -36,6 +29,8 @@ std::vector<Holder> holders(const RankProgram& ranks, const std::string& name, c
             [](const Holder& a, const Holder& b) { return a.rank < b.rank; });
   return found;
 }
+
+namespace {
 
 // Returns the axes that cut each dim.
 std::vector<std::vector<int>> cutting_axes(const std::string& placements, const Mesh& mesh,
@@ -112,33 +107,6 @@ Spec RankOutputs::spec_of(const JobOutput& output) const {
     throw_bad_input("{} placed as {} cannot be reduced without the part of rank {}", output.name,
                     placements_text(spec), *rank);
   return spec;
-}
-
-void RankOutputs::check_shapes(const JobOutput& output, const Spec& spec, const Lanes& on) const {
-  std::vector<int32_t> held;
-  for (const Holder& holder : holders(ranks, output.name, on)) {
-    held.push_back(holder.rank);
-    if (holder.meta.dtype != spec.dtype())
-      throw_bad_input("{} is {} on rank {}, but {} {}", output.name, name(holder.meta.dtype),
-                      holder.rank, name(spec.dtype()),
-                      truth ? "in the truth" : fmt::format("on rank {}", held.front()));
-    if (const Dims placed = spec.local_shape(holder.rank); !(placed == holder.meta.shape))
-      throw_bad_input("{} has shape {} on rank {}; placed as {} it would be {} there", output.name,
-                      to_string(holder.meta.shape), holder.rank, placements_text(spec),
-                      to_string(placed));
-  }
-  const Lanes missing = on.minus(Lanes::of(std::move(held)));
-  if (!missing.empty()) throw_bad_input("rank {} does not bind {}", missing[0], output.name);
-}
-
-std::optional<Error> RankOutputs::misfit(const JobOutput& output) const {
-  try {
-    const Spec spec = spec_of(output);
-    check_shapes(output, spec, owners(output));
-  } catch (const Error& error) {
-    return error;
-  }
-  return std::nullopt;
 }
 
 const NamedPart* RankOutputs::first_part(const std::string& name, const Lanes& on) const {

@@ -1,12 +1,12 @@
 // RankOutputs: the declared outputs of rank programs. It finds the spec of each output and the
-// ranks that must hold it, and checks shapes and dtypes before the run.
+// ranks that must hold it, and reports values whose shapes or dtypes do not fit their entry.
 #pragma once
 
 #include <functional>
 #include <optional>
 
 #include "shardproof/engine/lower/rank_lowering.h"
-#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/report/finding.h"
 #include "shardproof/ops/core/op.h"
 #include "shardproof/program/ir/global_program.h"
 
@@ -24,8 +24,9 @@ struct RankOutputs {
   // Returns the spec of an output. Throws Error(bad_input) if no rank binds the name or the
   // placements do not fit.
   Spec spec_of(const JobOutput& output) const;
-  // Returns the error of an output whose shapes, dtype or ranks do not match its spec.
-  std::optional<Error> misfit(const JobOutput& output) const;
+  // Returns the finding of an output whose shapes, dtype or ranks do not fit its spec. Its fix
+  // states the dim of a call, or the placements, that fit.
+  std::optional<Finding> misfit(const JobOutput& output) const;
   // Returns the part of a name on these ranks that the earliest line bound; null if there is none.
   const NamedPart* first_part(const std::string& name, const Lanes& on) const;
   // Returns the declared output of a name; null if there is none.
@@ -33,8 +34,21 @@ struct RankOutputs {
 
  private:
   TensorMeta meta_of(const JobOutput& output) const;
-  void check_shapes(const JobOutput& output, const Spec& spec, const Lanes& on) const;
+  Finding wrong_output(const JobOutput& output, const Lanes& ranks) const;
+  Finding wrong_dtype(const JobOutput& output, DType expected) const;
+  Finding wrong_shape(const JobOutput& output, const Spec& spec, int32_t rank) const;
+  // Returns "write dim=1 in the all_gather of line 3", or "" if no dim makes all parts fit.
+  std::string fix_by_dim(const JobOutput& output, const Spec& spec) const;
 };
+
+// A rank that has a value of some name, with its dtype and local shape.
+struct Holder {
+  int32_t rank;
+  TensorMeta meta;
+};
+// Returns the ranks of `on` that have a value of this name, in order. A rank that binds the name
+// may have none: only the root of a reduce has a result.
+std::vector<Holder> holders(const RankProgram& ranks, const std::string& name, const Lanes& on);
 
 // Returns the tensors that these ranks hold under a name; empty if no part has contents.
 LocalTensor gather(const std::vector<NamedPart>& parts, const Lanes& on,

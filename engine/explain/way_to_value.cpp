@@ -2,6 +2,7 @@
 #include "shardproof/engine/explain/way_to_value.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace shardproof {
@@ -41,6 +42,31 @@ std::vector<ValueId> writes_of(const Instr& instr) {
   return effects_of(instr).writes;
 }
 
+// Returns the value that stands for each value's memory, if a merge gives it a second name.
+std::map<ValueId, ValueId> shared_memory(const SpmdListing& listing) {
+  std::map<ValueId, ValueId> memory;
+  const auto root = [&](ValueId id) {
+    for (auto at = memory.find(id); at != memory.end(); at = memory.find(id)) id = at->second;
+    return id;
+  };
+  for (const Instr& instr : listing.instrs)
+    if (const auto* merge = std::get_if<Merge>(&instr.action))
+      for (const auto& [lanes, part] : merge->parts)
+        if (const ValueId a = root(merge->output), b = root(part); a != b) memory[a] = b;
+  std::map<ValueId, ValueId> roots;
+  for (const auto& [id, next] : memory) roots[id] = root(id);
+  return roots;
+}
+
+// Returns the value that an instruction writes in place; kNoValue: none.
+ValueId written_in_place(const Instr& instr) {
+  if (const auto* compute = std::get_if<Compute>(&instr.action)) return compute->into;
+  if (const auto* call = std::get_if<Communicate>(&instr.action))
+    for (const CallItem& item : call->items)
+      if (item.in_place) return item.input;
+  return kNoValue;
+}
+
 }  // namespace
 
 WayToValue way_to(const RankProgram& ranks, const ComparedValue& value) {
@@ -50,12 +76,21 @@ WayToValue way_to(const RankProgram& ranks, const ComparedValue& value) {
     way.ends.insert(way.ends.end(), needed[l].begin(), needed[l].end());
     const std::vector<Instr>& instrs = ranks.program.listings[l].instrs;
     const std::vector<Site> sites = sites_of(ranks.program, l);
+    const std::map<ValueId, ValueId> memory = shared_memory(ranks.program.listings[l]);
+    const auto memory_of = [&](ValueId id) {
+      const auto known = memory.find(id);
+      return known == memory.end() ? id : known->second;
+    };
     std::vector<Step> steps;
     for (size_t i = instrs.size(); i-- > 0;) {
       const std::vector<ValueId> writes = writes_of(instrs[i]);
-      if (std::none_of(writes.begin(), writes.end(),
-                       [&](ValueId id) { return needed[l].contains(id); }))
-        continue;
+      const ValueId in_place = written_in_place(instrs[i]);
+      const auto is_needed = [&](ValueId id) { return needed[l].contains(id); };
+      const bool through_another_name =
+          in_place != kNoValue && !is_needed(in_place) &&
+          std::any_of(needed[l].begin(), needed[l].end(),
+                      [&](ValueId id) { return memory_of(id) == memory_of(in_place); });
+      if (!through_another_name && std::none_of(writes.begin(), writes.end(), is_needed)) continue;
       for (const ValueId id : reads_of(instrs[i])) needed[l].insert(id);
       steps.push_back({l, i, sites[i], &instrs[i]});
     }

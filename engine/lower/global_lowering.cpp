@@ -122,6 +122,20 @@ class GlobalLowering : public Lowering {
   ValueId emit_merge(const std::vector<std::pair<Lanes, ValueId>>&) override {
     SP_UNREACHABLE("a global program has one lane");
   }
+  // A redistribution without placements moves nothing.
+  ValueId emit_alias(ValueId value) override {
+    GlobalInstr instr;
+    instr.kind = GlobalKind::redistribute;
+    instr.inputs = {value};
+    instr.origin = origin();
+    const GlobalValue from = into_.values[static_cast<size_t>(value)];
+    const ValueId made = add({from.dtype, from.shape, from.weak, false});
+    instr.outputs = {made};
+    into_.instrs.push_back(std::move(instr));
+    record_move(TapeKind::move, value, made);
+    second_names_[made] = value;
+    return made;
+  }
   void write_in_place(ValueId, ValueId) override {
     fail(place_, "a global program cannot write in place; only rank programs can");
   }
@@ -177,12 +191,15 @@ class GlobalLowering : public Lowering {
   void named(ValueId id, const std::string& name) override {
     GlobalValue& value = into_.values[static_cast<size_t>(id)];
     if (value.name.empty()) value.name = name;
+    // After `w = new`, the op that made `new` brings it to the placement of w.
+    while (second_names_.contains(id)) id = second_names_.at(id);
+    GlobalValue& made = into_.values[static_cast<size_t>(id)];
     // `as` and redistribute state a placement themselves.
-    if (value.state_of != kNoValue || !placed_by_op_.contains(id)) return;
+    if (made.state_of != kNoValue || !placed_by_op_.contains(id)) return;
     for (const ValueId input : into_.inputs)
       if (const GlobalValue& state = into_.values[static_cast<size_t>(input)];
-          state.name == name && state.shape == value.shape)
-        value.state_of = input;
+          state.name == name && state.shape == made.shape)
+        made.state_of = input;
   }
   void unnamed(ValueId, const Lanes&) override {}
   std::vector<Lanes> equal_shapes(const std::vector<ValueId>&) override { return {lanes_}; }
@@ -291,7 +308,8 @@ class GlobalLowering : public Lowering {
   GlobalProgram& into_;
   bool is_truth_;
   bool claiming_ = false;
-  std::set<ValueId> placed_by_op_;  // results of ops with placements that a rule chooses
+  std::map<ValueId, ValueId> second_names_;  // of `y = x`: y to x
+  std::set<ValueId> placed_by_op_;           // results of ops with placements that a rule chooses
 };
 
 }  // namespace

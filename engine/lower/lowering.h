@@ -53,6 +53,8 @@ class Lowering {
                                        std::vector<ValueId> inputs) = 0;
   virtual ValueId emit_number(const PerRankNumber& number) = 0;
   virtual ValueId emit_merge(const std::vector<std::pair<Lanes, ValueId>>& parts) = 0;
+  // Returns another value that is the same tensor: `y = x`.
+  virtual ValueId emit_alias(ValueId value) = 0;
   // Lowers a verb that is no op (redistribute, collectives, wait, ...); nullopt for any other verb.
   virtual std::optional<std::vector<ValueId>> special(const Expr& call, bool wants_value) = 0;
   // Returns size(axis) or index(axis) on a rank; nullopt for another verb.
@@ -165,6 +167,7 @@ class Lowering {
   void walk_if(const Statement& statement);
   void walk_assign(const Statement& statement);
   void walk_assign_index(const Statement& statement);
+  ValueId value_of_line(ValueId result, size_t first);
   bool release_if_unheld(ValueId value, const Lanes& lanes);
   Binding lower_binary(const Expr& expr);
   Binding lower_unary(const Expr& expr);

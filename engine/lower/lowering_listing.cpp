@@ -157,7 +157,15 @@ void Lowering::walk_if(const Statement& statement) {
   lanes_ = all;
 }
 
+// Returns the value that a line binds. If it existed before the line, which made values from number
+// `first` on, the line is `y = x`, and its value is another one of the same contents.
+ValueId Lowering::value_of_line(ValueId result, size_t first) {
+  const bool existed = static_cast<size_t>(result) < first;
+  return existed && !meta_of(result).weak ? emit_alias(result) : result;
+}
+
 void Lowering::walk_assign(const Statement& statement) {
+  const size_t first = value_count();
   if (statement.has_claim) begin_claim(statement);
   const Expr& value = *statement.value;
   if (statement.targets.size() > 1) {
@@ -169,8 +177,8 @@ void Lowering::walk_assign(const Statement& statement) {
                                         "found {}",
                                         value.symbol, results.size(), statement.targets.size()));
     for (size_t i = 0; i < results.size(); ++i)
-      bind(name_of(statement.targets[i]),
-           statement.has_claim ? end_claim(results[i], statement) : results[i]);
+      bind(name_of(statement.targets[i]), statement.has_claim ? end_claim(results[i], statement)
+                                                              : value_of_line(results[i], first));
     return;
   }
   if (define(name_of(statement.targets.at(0)), value)) return;
@@ -179,6 +187,8 @@ void Lowering::walk_assign(const Statement& statement) {
     if (std::holds_alternative<PerRankNumber>(result))
       result = value_of(std::get<PerRankNumber>(result));
     result = end_claim(std::get<ValueId>(result), statement);
+  } else if (const ValueId* id = std::get_if<ValueId>(&result)) {
+    result = value_of_line(*id, first);
   }
   bind(name_of(statement.targets.at(0)), std::move(result));
 }

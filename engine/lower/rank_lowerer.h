@@ -36,6 +36,7 @@ class RankLowerer : public Lowering {
                                std::vector<ValueId> inputs) override;
   ValueId emit_number(const PerRankNumber& number) override;
   ValueId emit_merge(const std::vector<std::pair<Lanes, ValueId>>& parts) override;
+  ValueId emit_alias(ValueId value) override;
   std::optional<std::vector<ValueId>> special(const Expr& call, bool wants_value) override;
   std::optional<Number> number_function(const std::string& verb, const std::string& argument,
                                         int64_t rank) override;

@@ -348,6 +348,14 @@ ValueId RankLowerer::emit_merge(const std::vector<std::pair<Lanes, ValueId>>& pa
   return merged;
 }
 
+ValueId RankLowerer::emit_alias(ValueId id) {
+  const ValueId alias = merge({{lanes_, id}});
+  SpmdValue& made = into_.program.values[static_cast<size_t>(alias)];
+  made.spec = value(id).spec;
+  made.category = value(id).category;
+  return alias;
+}
+
 RankLowerer::Memory RankLowerer::memory_of(ValueId id) const {
   const auto known = memory_.find(id);
   return known != memory_.end() ? known->second : Memory{{listing_.lanes, id}};

@@ -50,7 +50,7 @@ class Lowerer : public LowerBuilder {
   int redistribute(int value, const std::vector<Placement>& placements) override {
     const Spec& now = spec(value);
     values_.push_back(partitioner_.redistribute(
-        at(value), Spec(now.mesh(), placements, now.shape(), now.dtype(), now.order()), true));
+        at(value), Spec(now.mesh(), placements, now.shape(), now.dtype(), now.order()), false));
     return last();
   }
 

@@ -3,7 +3,7 @@
 //
 // partition.cpp runs the instructions of the global program, partitioner_choose_strategy.cpp
 // chooses the placements of an op among its choices (op_choices.h), partitioner_emit_plan.cpp emits
-// instructions.
+// instructions, partitioner_unwritten.cpp reports calls that the author did not write.
 #pragma once
 
 #include <map>
@@ -71,6 +71,15 @@ class Partitioner {
                           const std::vector<TensorMeta>& outputs,
                           const std::vector<PlacedValue>& inputs, const PartitionedCall& choice);
 
+  // partitioner_unwritten.cpp
+  // Reports a plan with calls that the author did not write, if the program is `explicit`. Inside
+  // the rule of an op the plan counts as a call of that op.
+  void note_unwritten(const PlacedValue& value, const Spec& to, const Plan& plan);
+  // Emits what the rule of an op lowers to, and reports all calls of the rule as one finding.
+  std::vector<PlacedValue> apply_rule(const OpRecord& op, const OpCall& call,
+                                      const std::vector<Spec>& specs,
+                                      const std::vector<PlacedValue>& inputs);
+
   // partitioner_emit_plan.cpp
   std::vector<PlacedValue> emit_choice(const OpRecord& op, const OpCall& call,
                                        const std::vector<TensorMeta>& outputs,
@@ -95,8 +104,9 @@ class Partitioner {
   std::vector<PlacedValue> values_;  // by global id
   std::vector<size_t> last_use_;     // by global id: index of the last instruction that reads it
   Origin origin_;
-  Price spent_;         // price of all emitted steps
-  bool quiet_ = false;  // inside a trial: no findings
+  Price spent_;                                  // price of all emitted steps
+  bool quiet_ = false;                           // inside a trial: no findings
+  std::vector<PlanStep>* rule_calls_ = nullptr;  // calls of the rule that is applied; null: none is
   PlanCache plans_;
   std::vector<std::pair<Spec, std::vector<LocalShape>>> shapes_;
   std::map<std::string, int> uses_;       // bindings of each name, for unique value names

@@ -6,12 +6,10 @@
 //
 //   _1 = Communicate{all_gather, group tp, count 2}   on ranks 0-3
 //
-// If the author did not write the redistribution and the program is `explicit`, it also adds the
-// finding "x is tp:S(0), and this line needs it as tp:R".
+// If the author did not write the redistribution, partitioner_unwritten.cpp reports it.
 #include <algorithm>
 
 #include "shardproof/engine/lower/per_rank_number.h"
-#include "shardproof/engine/partition/apply_lowering_rule.h"
 #include "shardproof/engine/partition/partitioner.h"
 #include "shardproof/localtensor/base/error.h"
 
@@ -143,26 +141,7 @@ PlacedValue Partitioner::redistribute(const PlacedValue& value, const Spec& to, 
     calls += step.kind == StepKind::local ? 0 : 1;
     now = emit_step(now, step);
   }
-  if (!written && options_.explicit_only && !quiet_ && calls > 0) {
-    Finding finding;
-    finding.verdict = Verdict::unwritten_redistribution;
-    finding.line = origin_.line;
-    finding.instance = origin_.instance;
-    finding.name = value.name;
-    finding.ranks = to.mesh().ranks();
-    finding.headline = fmt::format("{} is {}, and this line needs it as {}",
-                                   value.name.empty() ? "a value of this line" : value.name,
-                                   placements_text(*value.spec), placements_text(to));
-    for (const PlanStep& step : steps.steps)
-      if (step.kind != StepKind::local)
-        finding.details.push_back(fmt::format("adds {}: {} -> {}", name(step.kind),
-                                              placements_text(step.from),
-                                              placements_text(step.to)));
-    if (!value.name.empty())
-      finding.fix = fmt::format("write {0} = redistribute({0}, {1}) before it", value.name,
-                                placements_text(to));
-    result_.unwritten.push_back(std::move(finding));
-  }
+  if (!written && calls > 0) note_unwritten(value, to, steps);
   now.spec = to;
   return now;
 }
@@ -182,7 +161,7 @@ std::vector<PlacedValue> Partitioner::emit_choice(const OpRecord& op, const OpCa
     specs.push_back(inputs[i].spec ? *inputs[i].spec
                                    : Spec::replicated(choice.outputs[0].mesh(),
                                                       call.inputs[i].shape, call.inputs[i].dtype));
-  if (choice.form == LocalExecution::lower_to_ops) return lower_op(*this, op, call, specs, inputs);
+  if (choice.form == LocalExecution::lower_to_ops) return apply_rule(op, call, specs, inputs);
   const Lanes lanes = choice.outputs.at(0).mesh().ranks();
   Compute compute;
   compute.op = op.name;

@@ -24,6 +24,7 @@ constexpr std::array<std::string_view, kVerdictCount> kNames = {"clean",
                                                                 "out of memory",
                                                                 "bad checkpoint",
                                                                 "imprecise",
+                                                                "backends differ",
                                                                 "bad input"};
 
 double number_of(const detail::Field& field) {

@@ -26,10 +26,11 @@ enum class Verdict : uint8_t {
   unwritten_redistribution,
   out_of_memory,
   bad_checkpoint,
-  imprecise,  // right, but far less precise than one device; any other verdict counts more
+  imprecise,        // right, but far less precise than one device; any other verdict counts more
+  backends_differ,  // two backends of one run find different verdicts
   bad_input,
 };
-inline constexpr int kVerdictCount = 14;
+inline constexpr int kVerdictCount = 15;
 
 std::string_view name(Verdict verdict);  // "wrong values", as scenarios write it
 std::optional<Verdict> parse_verdict(std::string_view text);  // inverse of name

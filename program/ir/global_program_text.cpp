@@ -94,6 +94,8 @@ std::string GlobalPrinter::line(const GlobalInstr& instr) const {
   std::string placements = to_string(instr.placements);
   if (instr.like != kNoValue)
     placements = fmt::format("{}={}", instr.dual ? "dual" : "like", value(instr.like));
+  if (instr.kind == GlobalKind::redistribute && instr.mesh.empty() && placements.empty())
+    return targets(instr) + input;
   if (instr.kind == GlobalKind::claim)
     return fmt::format("{}{} as {}", targets(instr), input, placements);
   std::string arguments = input;

@@ -16,7 +16,7 @@ std::string known_verdicts() {
   std::string out;
   for (int i = 0; i < kVerdictCount; ++i) {
     const auto verdict = static_cast<Verdict>(i);
-    if (is_unsupported(verdict)) continue;
+    if (is_unsupported(verdict) || verdict == Verdict::backends_differ) continue;
     out += fmt::format("{}{}", out.empty() ? "" : ", ", name(verdict));
   }
   return out;
@@ -26,6 +26,9 @@ Verdict read_verdict(const JsonReader& reader) {
   const std::optional<Verdict> verdict = parse_verdict(reader.text());
   if (verdict) {
     refuse_unsupported_verdict(*verdict, reader);
+    if (*verdict == Verdict::backends_differ)
+      reader.refuse(
+          "a scenario cannot expect \"backends differ\": a run with several backends finds it");
     return *verdict;
   }
   NearestName nearest(reader.text());

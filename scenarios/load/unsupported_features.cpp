@@ -13,8 +13,8 @@ constexpr std::array<std::string_view, 4> kUnsupportedKeys = {"model", "parallel
                                                               "resident"};
 constexpr std::array<std::string_view, 3> kUnsupportedExpectKeys = {"exposed", "bubble",
                                                                     "slowdown"};
-constexpr std::array<Verdict, 4> kUnsupportedVerdicts = {
-    Verdict::race, Verdict::leak, Verdict::out_of_memory, Verdict::bad_checkpoint};
+constexpr std::array<Verdict, 3> kUnsupportedVerdicts = {Verdict::leak, Verdict::out_of_memory,
+                                                         Verdict::bad_checkpoint};
 constexpr std::array<std::string_view, 8> kUnsupportedVerbs = {"save", "load", "write", "rename",
                                                                "read", "d2h",  "h2d",   "newest"};
 

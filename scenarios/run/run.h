@@ -15,6 +15,7 @@ namespace shardproof {
 struct RunOptions {
   uint64_t seed = 0;
   ScheduleKind schedule = ScheduleKind::fifo;
+  bool schedule_is_chosen = false;             // by --schedule: no other schedule is tried
   ReductionSchedule order;                     // order in which reductions add
   std::vector<std::string> backends{"local"};  // each case runs on each of them
   std::string device = "host";                 // where kernels run: "host" or "cuda"

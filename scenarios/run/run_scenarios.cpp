@@ -52,8 +52,8 @@ std::string repeat_command(const std::string& file, const std::string& name,
   if (options.processes != 0) out += fmt::format(" --processes {}", options.processes);
   if (options.order != ReductionSchedule())
     out += " --order " + shell_word(to_string(options.order));
-  if (options.schedule == ScheduleKind::seeded) out += " --schedule seeded";
-  if (options.schedule == ScheduleKind::adversarial) out += " --schedule adversarial";
+  if (options.schedule_is_chosen)
+    out += fmt::format(" --schedule {}", shardproof::name(options.schedule));
   if (options.compared == CompareScope::outputs) out += " --compare outputs";
   const bool times = options.processes != 0;  // only real processes are timed
   if (times && options.timing.warmup != 0)
@@ -67,6 +67,7 @@ Job job_of(const Phase& phase, const std::string& backend, const RunOptions& opt
   Job job = filled(phase, options.seed);
   job.backend = backend;
   job.schedule = {options.schedule, options.seed};
+  job.schedule_is_chosen = options.schedule_is_chosen;
   job.order = options.order;
   job.matmul = options.matmul;
   job.compared = options.compared;
@@ -244,9 +245,15 @@ WorkerPool* pool_of(const std::string& backend, const Registries& registries) {
 std::vector<std::string> notes_of(const RunOptions& options, const Registries& registries) {
   std::vector<std::string> notes;
   for (const std::string& backend : options.backends)
-    for (const std::shared_ptr<Backend>& target : registries.backends)
-      if (target->name() == backend && !target->report_note().empty())
-        notes.push_back(backend + ": " + target->report_note());
+    for (const std::shared_ptr<Backend>& target : registries.backends) {
+      if (target->name() != backend) continue;
+      std::vector<std::string> words;
+      if (target->pool() != nullptr)
+        words.push_back(
+            fmt::format("{} process{}", options.processes, options.processes == 1 ? "" : "es"));
+      if (!target->report_note().empty()) words.push_back(target->report_note());
+      if (!words.empty()) notes.push_back(fmt::format("{}: {}", backend, fmt::join(words, "; ")));
+    }
   return notes;
 }
 
@@ -309,17 +316,49 @@ std::string outcome_text(const CaseResult& result) {
   return findings_text(all);
 }
 
+// True if the values depend on the order in which the backend runs the work of its streams.
+bool has_race(const PhaseResult& phase) {
+  const std::vector<Finding>& findings = phase.outcome.findings;
+  return std::any_of(findings.begin(), findings.end(),
+                     [](const Finding& finding) { return finding.verdict == Verdict::race; });
+}
+
 // Adds an unmet expectation if values of two backends differ without a cause such as the reduction
 // order, although each backend found its own values right.
 void add_unexplained_differences(const CaseResult& first, CaseResult& other) {
   for (size_t i = 0; i < std::min(first.runs.size(), other.runs.size()); ++i) {
+    if (i >= other.phases.size() || has_race(other.phases[i])) continue;
     const RunComparison comparison = compare_runs(first.runs[i], other.runs[i]);
     const int64_t bugs = comparison.count(Cause::bug);
-    if (bugs == 0 || i >= other.phases.size()) continue;
+    if (bugs == 0) continue;
     other.status = std::max(other.status, CaseStatus::unexpected);
     other.phases[i].missed.push_back(
         {"differences from " + first.backend, "none without a cause", std::to_string(bugs)});
   }
+}
+
+std::string verdict_text(const CaseResult& result) {
+  return result.error ? "refused" : std::string(name(result.verdict()));
+}
+
+// Adds the finding `backends differ` to a case that has run to its end on both backends.
+void add_backend_difference(const CaseResult& first, CaseResult& other) {
+  Finding finding;
+  finding.verdict = Verdict::backends_differ;
+  if (const Finding* own = other.leading() != nullptr ? other.leading() : first.leading()) {
+    finding.line = own->line;
+    finding.ranks = own->ranks;
+  }
+  finding.headline = fmt::format("backends differ: {} on {}, {} on {}", verdict_text(first),
+                                 first.backend, verdict_text(other), other.backend);
+  finding.details = {fmt::format("on {}: {}", first.backend, outcome_text(first)),
+                     fmt::format("on {}: {}", other.backend, outcome_text(other))};
+  finding.fix = fmt::format(
+      "run each backend alone; if the program has no race, report this as an error of {}",
+      other.backend);
+  PhaseResult& phase = other.phases.back();
+  phase.outcome.findings.insert(phase.outcome.findings.begin(), std::move(finding));
+  phase.places.insert(phase.places.begin(), SourcePlace{});
 }
 
 // Compares the outcome of each backend with that of the first one.
@@ -328,16 +367,20 @@ void compare_backends(RunResult& result, size_t backends) {
   for (ScenarioResult& scenario : result.scenarios)
     for (size_t first = 0; first < scenario.cases.size(); first += backends)
       for (size_t i = first + 1; i < first + backends; ++i) {
+        const CaseResult& one = scenario.cases[first];
         CaseResult& other = scenario.cases[i];
-        const std::string expected = outcome_text(scenario.cases[first]), got = outcome_text(other);
+        const std::string expected = outcome_text(one), got = outcome_text(other);
         if (expected == got) {
-          add_unexplained_differences(scenario.cases[first], other);
+          add_unexplained_differences(one, other);
           continue;
         }
         other.status = std::max(other.status, CaseStatus::unexpected);
-        const ExpectationFailure missed{
-            "outcome on " + other.backend + ", as on " + scenario.cases[first].backend, expected,
-            got};
+        if (!one.error && !other.error && one.verdict() != other.verdict()) {
+          add_backend_difference(one, other);
+          continue;
+        }
+        const ExpectationFailure missed{"outcome on " + other.backend + ", as on " + one.backend,
+                                        expected, got};
         (other.phases.empty() ? other.missed_refusal : other.phases.back().missed)
             .push_back(missed);
       }

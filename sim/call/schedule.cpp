@@ -5,6 +5,15 @@
 
 namespace shardproof {
 
+std::string_view name(ScheduleKind kind) {
+  switch (kind) {
+    case ScheduleKind::seeded: return "seeded";
+    case ScheduleKind::adversarial: return "adversarial";
+    case ScheduleKind::fifo: break;
+  }
+  return "fifo";
+}
+
 size_t StreamPicker::pick(std::span<const int64_t> ages) {
   switch (schedule_.kind) {
     case ScheduleKind::seeded: {

@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "shardproof/localtensor/base/rng.h"
 
 namespace shardproof {
 
 enum class ScheduleKind : uint8_t { fifo, seeded, adversarial };
+std::string_view name(ScheduleKind kind);  // "fifo"
 struct Schedule {
   ScheduleKind kind = ScheduleKind::fifo;
   uint64_t seed = 0;

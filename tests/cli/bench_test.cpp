@@ -123,7 +123,7 @@ TEST(Bench, ProcessesOfMpirun_AreRanks) {
 
 TEST(Bench, ImpossibleProcesses_AreRefused) {
   expect_refused("--backend mpi --processes 3 --ranks 2",
-                 "--processes 3: expected at most --ranks 2");
+                 "--processes 3: expected at most 2, the number of ranks");
   const Ran ran = shell("PATH=/nowhere '" SHARDPROOF_PROGRAM "' bench --backend mpi");
   EXPECT_EQ(ran.code, 2);
   EXPECT_NE(ran.out.find("backend mpi: mpirun was not found"), std::string::npos) << ran.out;

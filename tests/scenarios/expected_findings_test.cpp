@@ -152,7 +152,7 @@ TEST(UnknownVerdict, IsRefusedWithTheValidOnes) {
       refusal(global_file(R"("verdict": "inprecise")")),
       "f.json: /expect/verdict: unknown verdict \"inprecise\"; did you mean \"imprecise\"? The "
       "verdicts are clean, wrong values, replicas differ, mismatch, deadlock, missing "
-      "rank, not a member, unwritten redistribution, imprecise, bad input");
+      "rank, not a member, race, unwritten redistribution, imprecise, bad input");
   EXPECT_EQ(
       refusal(global_file(R"("verdict": "nothing at all")")).substr(0, 88),
       "f.json: /expect/verdict: unknown verdict \"nothing at all\"; the verdicts are clean, wrong");

@@ -62,7 +62,7 @@ TEST(ExpectedValues, Parts_HaveTheSizesOfTheirPlacements) {
   const char* const sizes = R"json("y": "tp:S(0, sizes=[1, 2])")json";
   EXPECT_EQ(report_of({kCut, line, sizes}, R"("y": [0, 4, 6])"), "");
   expect_told(report_of({kCut, line, R"json("y": "tp:S(0)")json"}, ""),
-              "y has shape [1] on rank 0; placed as tp:S(0) it would be [2] there");
+              "y has shape [1] on ranks 0 2; [3] placed as tp:S(0) has shape [2] there");
 }
 
 }  // namespace

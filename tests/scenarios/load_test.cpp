@@ -262,7 +262,7 @@ TEST(Load, UnsupportedFeatures_AreRefusedByName) {
       {file("\"model\": \"llama3-8b\""), later},
       {file("\"resident\": 1" + end), later},
       {file("\"topology\": \"dgx-h100 x 8\"" + end), later},
-      {file("\"expect\": {\"verdict\": \"race\"}" + end), later},
+      {file("\"expect\": {\"verdict\": \"leak\"}" + end), later},
       {file("\"expect\": {\"bubble\": 0}" + end), later},
       {file("\"tensors\": {\"x\": {\"shape\": [1]}}, \"program\": [\"save('d', [x])\"]"), later},
   });

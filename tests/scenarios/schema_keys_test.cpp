@@ -56,7 +56,8 @@ TEST(Schema, Words_AreThoseOfTheLanguage) {
   Names dtypes, verdicts;
   for (int i = 0; i < kDTypeCount; ++i) dtypes.insert(std::string(name(static_cast<DType>(i))));
   for (int i = 0; i < kVerdictCount; ++i)
-    verdicts.insert(std::string(name(static_cast<Verdict>(i))));
+    if (static_cast<Verdict>(i) != Verdict::backends_differ)
+      verdicts.insert(std::string(name(static_cast<Verdict>(i))));
   EXPECT_EQ(parts.at("dtype").at("anyOf").at(0).at("enum").get<Names>(), dtypes);
   EXPECT_EQ(parts.at("expect").at("properties").at("verdict").at("enum").get<Names>(), verdicts);
   const std::string kinds =

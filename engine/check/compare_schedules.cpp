@@ -1,0 +1,455 @@
+// Implements compare_schedules.h.
+//
+// 1. Run under fifo and under adversarial, and store a hash of each value that a rank makes.
+// 2. Walk each listing. The first instruction with a result whose hashes differ is its candidate.
+//    A candidate that another stream disturbs (stream_order.h) comes before one that does not have
+//    such a cause, because the latter may only use what another rank sent. Among equals the lowest
+//    line wins.
+// 3. Run twice more for the contents of that value.
+//
+// Example:
+//   1  on ag: f = all_gather(w, dim=0, group=fsdp)
+//   2  y = x @ f
+// Under adversarial, line 2 runs first and reads f before the call has written it. The hashes of f
+// are equal, those of y differ. Lines 1 and 2 access f without an order, so the finding is about f
+// in line 2.
+#include "shardproof/engine/check/compare_schedules.h"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "shardproof/engine/check/stream_order.h"
+#include "shardproof/engine/execute/buffer_contents.h"
+#include "shardproof/engine/execute/run_program.h"
+#include "shardproof/engine/reference/f64_job.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/sim/analysis/mismatch.h"
+
+namespace shardproof {
+namespace {
+
+uint64_t hash_of(const Tensor& dense, int64_t slot) {
+  uint64_t hash = 0x9E3779B97F4A7C15ull;
+  const std::byte* data = dense.data(slot);
+  const auto bytes = static_cast<size_t>(dense.elements() * size_of(dense.dtype));
+  for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, data + at, std::min(sizeof word, bytes - at));
+    hash = (hash ^ word) * 0xBF58476D1CE4E5B9ull;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
+// The hashes of the values of one run, by value: of each rank in the order in which they were made.
+class ValueHashes {
+ public:
+  explicit ValueHashes(size_t values) : by_value_(values) {}
+
+  void clear() {
+    for (std::vector<Made>& made : by_value_) made.clear();
+  }
+  void add(ValueId id, const LocalTensor& value) {
+    for (const Block& block : value.blocks()) {
+      if (!has_contents(block.tensor)) continue;
+      const Tensor dense = block.tensor.contiguous() ? block.tensor : contiguous_copy(block.tensor);
+      std::map<int64_t, uint64_t> of_slot;
+      for (int64_t i = 0; i < block.lanes.size(); ++i) {
+        const int64_t slot = block.slot(i);
+        const auto known = of_slot.find(slot);
+        const uint64_t hash = known != of_slot.end() ? known->second : hash_of(dense, slot);
+        of_slot.emplace(slot, hash);
+        by_value_[static_cast<size_t>(id)].push_back({block.lanes[i], hash});
+      }
+    }
+  }
+  // Call it before find().
+  void sort() {
+    for (std::vector<Made>& made : by_value_)
+      std::stable_sort(made.begin(), made.end(),
+                       [](const Made& a, const Made& b) { return a.rank < b.rank; });
+  }
+  // Returns the k-th hash of a value on a rank; nullopt if it was made less often.
+  std::optional<uint64_t> find(ValueId id, int32_t rank, int64_t k) const {
+    const std::vector<Made>& made = by_value_[static_cast<size_t>(id)];
+    auto at = std::lower_bound(made.begin(), made.end(), rank,
+                               [](const Made& one, int32_t r) { return one.rank < r; });
+    if (made.end() - at <= k) return std::nullopt;
+    at += k;
+    return at->rank == rank ? std::optional(at->hash) : std::nullopt;
+  }
+
+ private:
+  struct Made {
+    int32_t rank;
+    uint64_t hash;
+  };
+  std::vector<std::vector<Made>> by_value_;
+};
+
+struct ScheduledRun {
+  ValueHashes hashes;
+  std::vector<Finding> findings;
+  std::string error;  // that ended the run; or empty
+};
+
+// A value that differs, and the instruction that made it.
+struct Candidate {
+  const SpmdListing* listing = nullptr;
+  const Instr* instr = nullptr;
+  ValueId value = kNoValue;
+  std::vector<int32_t> ranks;
+  int64_t made = 0;              // how often the value was made before
+  const Instr* other = nullptr;  // an instruction of another stream without an order to this one
+  ValueId shared = kNoValue;     // the value that both access
+};
+
+class ScheduleComparison {
+ public:
+  ScheduleComparison(const SpmdProgram& program, const Job& job,
+                     const std::vector<LocalTensor>& inputs, const Registries& registries)
+      : program_(program),
+        job_(on_simulated_ranks(job)),
+        inputs_(inputs),
+        registries_(registries) {}
+
+  ScheduleResult run() {
+    if (made_values() > kMostMade)
+      return {std::nullopt,
+              fmt::format("the program was not run under a second schedule, because its ranks make "
+                          "more than {} values; races are not proved absent; run it with fewer "
+                          "ranks or passes",
+                          kMostMade)};
+    if (std::optional<Finding> race = compare()) return {std::move(race), ""};
+    return {std::nullopt,
+            "values and findings are equal under the schedules fifo and adversarial; races are not "
+            "proved absent"};
+  }
+
+ private:
+  static constexpr int64_t kMostMade = 10'000'000;  // 16 bytes each in two runs
+
+  int64_t made_values() const {
+    int64_t made = 0;
+    for (const SpmdListing& listing : program_.listings)
+      for (const Instr& instr : listing.instrs) made += instr.lanes.size();
+    return made;
+  }
+  std::optional<Finding> compare() {
+    const ScheduledRun fifo = run_under(ScheduleKind::fifo);
+    if (!fifo.error.empty()) throw_bad_input("{}", fifo.error);
+    const ScheduledRun other = run_under(ScheduleKind::adversarial);
+    const std::optional<Candidate> first = first_difference(fifo.hashes, other.hashes);
+    if (first) return finding_of(*first, other.error);
+    if (other.error.empty() && alike(fifo.findings, other.findings)) return std::nullopt;
+    return finding_of(fifo.findings, other);
+  }
+  Job job_under(ScheduleKind kind) const {
+    Job job = job_;
+    job.schedule = {kind, job_.seed};
+    return job;
+  }
+  ScheduledRun run_under(ScheduleKind kind) const;
+  std::optional<Candidate> first_difference(const ValueHashes& a, const ValueHashes& b) const;
+  std::optional<Candidate> first_in(const SpmdListing& listing, const ValueHashes& a,
+                                    const ValueHashes& b) const;
+  std::map<ValueId, ValueId> owners_of_memory(const SpmdListing& listing, int32_t rank) const;
+  void add_cause(Candidate& candidate) const;
+  LocalTensor contents_under(ScheduleKind kind, const Candidate& candidate) const;
+  std::string element_line(const Candidate& candidate) const;
+  const Instr* later_put(const Candidate& candidate) const;
+  Finding finding_of(const Candidate& candidate, const std::string& error) const;
+  Finding finding_of(const std::vector<Finding>& fifo, const ScheduledRun& other) const;
+  static bool alike(const std::vector<Finding>& a, const std::vector<Finding>& b);
+  const SpmdValue& value(ValueId id) const { return program_.values[static_cast<size_t>(id)]; }
+  std::string shown(ValueId id) const {
+    return value(id).bound.empty() ? "a value" : value(id).bound;
+  }
+
+  const SpmdProgram& program_;
+  const Job job_;
+  const std::vector<LocalTensor>& inputs_;
+  const Registries& registries_;
+};
+
+ScheduledRun ScheduleComparison::run_under(ScheduleKind kind) const {
+  ScheduledRun result{ValueHashes(program_.values.size()), {}, ""};
+  const auto make_probe = [&]() -> ProbeFunction {
+    result.hashes.clear();
+    return [&](ValueId id, const LocalTensor& made) { result.hashes.add(id, made); };
+  };
+  try {
+    const Job job = job_under(kind);
+    ProgramRun run = run_program(program_, job, registries_, {[](ValueId) { return true; }, {}},
+                                 make_probe, &inputs_);
+    result.findings = std::move(run.outcome.findings);
+  } catch (const Error& error) {
+    result.error = error.message();
+  }
+  result.hashes.sort();
+  return result;
+}
+
+// Returns the first instruction of a listing with a result that differs.
+std::optional<Candidate> ScheduleComparison::first_in(const SpmdListing& listing,
+                                                      const ValueHashes& a,
+                                                      const ValueHashes& b) const {
+  std::map<std::pair<ValueId, int32_t>, int64_t> made;
+  for (const Instr& instr : listing.instrs) {
+    if (std::holds_alternative<NumberValue>(instr.action)) continue;  // no work makes it
+    // A merge gives a name and writes nothing.
+    for (const ValueId id : effects_of(instr).writes) {
+      Candidate candidate{&listing, &instr, id, {}, 0, nullptr, kNoValue};
+      for (int64_t i = 0; i < instr.lanes.size(); ++i) {
+        const int32_t rank = instr.lanes[i];
+        const int64_t k = made[{id, rank}]++;
+        if (a.find(id, rank, k) == b.find(id, rank, k)) continue;
+        candidate.ranks.push_back(rank);
+        candidate.made = k;
+      }
+      if (candidate.ranks.empty()) continue;
+      add_cause(candidate);
+      return candidate;
+    }
+  }
+  return std::nullopt;
+}
+
+// Returns the value whose memory each value of a rank has: `b = a` and views have that of `a`.
+std::map<ValueId, ValueId> ScheduleComparison::owners_of_memory(const SpmdListing& listing,
+                                                                int32_t rank) const {
+  std::map<ValueId, ValueId> owners;
+  const auto add = [&](ValueId id, ValueId of) {
+    const auto known = owners.find(of);
+    owners[id] = known == owners.end() ? of : known->second;
+  };
+  for (const Instr& instr : listing.instrs) {
+    if (!instr.lanes.contains(rank)) continue;
+    if (const auto* merge = std::get_if<Merge>(&instr.action))
+      for (const auto& [lanes, part] : merge->parts)
+        if (lanes.contains(rank)) add(merge->output, part);
+    const auto* compute = std::get_if<Compute>(&instr.action);
+    if (compute != nullptr && compute->outputs.size() == 1 && !compute->inputs.empty() &&
+        compute->inputs[0] != kNoValue && registries_.ops.at(compute->op).view)
+      add(compute->outputs[0], compute->inputs[0]);
+  }
+  return owners;
+}
+
+// Finds an access of another stream to the memory that the candidate reads or writes, without an
+// order between both, and one of them a write. The latest access before the candidate comes first.
+void ScheduleComparison::add_cause(Candidate& candidate) const {
+  const SpmdListing& listing = *candidate.listing;
+  const int32_t rank = candidate.ranks.front();
+  const StreamOrder order(listing, rank);
+  const std::map<ValueId, ValueId> owners = owners_of_memory(listing, rank);
+  const auto owner_of = [&](ValueId id) {
+    const auto known = owners.find(id);
+    return known == owners.end() ? id : known->second;
+  };
+  const Effects own = effects_of(*candidate.instr);
+  std::map<ValueId, std::pair<ValueId, bool>> used;  // by memory: a value, and if it is written
+  for (const ValueId id : own.reads) used.emplace(owner_of(id), std::pair(id, false));
+  for (const ValueId id : own.writes) {
+    const auto [at, fresh] = used.emplace(owner_of(id), std::pair(id, true));
+    at->second.second = true;
+  }
+  const auto self = static_cast<size_t>(candidate.instr - listing.instrs.data());
+  const auto conflict = [&](size_t i) -> std::optional<ValueId> {
+    const Instr& other = listing.instrs[i];
+    if (i == self || !other.lanes.contains(rank) || other.stream == candidate.instr->stream ||
+        order.are_ordered(i, self))
+      return std::nullopt;
+    const Effects effects = effects_of(other);
+    for (const ValueId id : effects.writes)
+      if (const auto at = used.find(owner_of(id)); at != used.end()) return at->second.first;
+    for (const ValueId id : effects.reads)
+      if (const auto at = used.find(owner_of(id)); at != used.end() && at->second.second)
+        return at->second.first;
+    return std::nullopt;
+  };
+  const auto take = [&](size_t i) {
+    const std::optional<ValueId> shared = conflict(i);
+    if (!shared) return false;
+    candidate.other = &listing.instrs[i];
+    candidate.shared = *shared;
+    return true;
+  };
+  for (size_t i = self; i-- > 0;)
+    if (take(i)) return;
+  for (size_t i = self + 1; i < listing.instrs.size(); ++i)
+    if (take(i)) return;
+}
+
+std::optional<Candidate> ScheduleComparison::first_difference(const ValueHashes& a,
+                                                              const ValueHashes& b) const {
+  std::optional<Candidate> first;
+  const auto rank_of = [](const Candidate& one) {
+    return std::pair(one.other == nullptr, one.instr->origin.line);
+  };
+  for (const SpmdListing& listing : program_.listings) {
+    std::optional<Candidate> candidate = first_in(listing, a, b);
+    if (candidate && (!first || rank_of(*candidate) < rank_of(*first))) first = candidate;
+  }
+  return first;
+}
+
+// Returns what the candidate's first rank holds under a schedule; empty if it made no such value.
+LocalTensor ScheduleComparison::contents_under(ScheduleKind kind,
+                                               const Candidate& candidate) const {
+  const int32_t rank = candidate.ranks.front();
+  LocalTensor contents;
+  int64_t made = 0;
+  const auto make_probe = [&]() -> ProbeFunction {
+    contents = {};
+    made = 0;
+    return [&](ValueId id, const LocalTensor& value) {
+      if (id != candidate.value || value.find(rank) == nullptr) return;
+      if (made++ == candidate.made) contents = LocalTensor(value.of_rank(rank));
+    };
+  };
+  try {
+    const Job job = job_under(kind);
+    run_program(program_, job, registries_, {[](ValueId) { return true; }, {}}, make_probe,
+                &inputs_);
+  } catch (const Error&) {
+    // The value may have been made before the error.
+  }
+  return contents;
+}
+
+// Returns "y[0, 1] on rank 0: 5 under fifo, nan under adversarial"; empty without two values.
+std::string ScheduleComparison::element_line(const Candidate& candidate) const {
+  const LocalTensor a = contents_under(ScheduleKind::fifo, candidate);
+  const LocalTensor b = contents_under(ScheduleKind::adversarial, candidate);
+  if (a.empty() || b.empty()) return "";
+  const Tensor &left = a.blocks()[0].tensor, &right = b.blocks()[0].tensor;
+  const std::vector<double> under_fifo = values_of(left), under_other = values_of(right);
+  for (size_t i = 0; i < std::min(under_fifo.size(), under_other.size()); ++i) {
+    const double x = under_fifo[i], y = under_other[i];
+    if (x == y || (std::isnan(x) && std::isnan(y))) continue;
+    std::vector<int64_t> at;
+    int64_t rest = static_cast<int64_t>(i);
+    for (int dim = left.shape.size(); dim-- > 0;) {
+      at.insert(at.begin(), rest % left.shape[dim]);
+      rest /= left.shape[dim];
+    }
+    return fmt::format("{}[{}] on rank {}: {:g} under fifo, {:g} under adversarial",
+                       shown(candidate.value), fmt::join(at, ", "), candidate.ranks.front(), x, y);
+  }
+  return "";
+}
+
+// Returns the last put into the slot that a candidate reads; null if it reads no slot. Its own put
+// was waited for (check_slots.h), so the one that disturbs it comes later.
+const Instr* ScheduleComparison::later_put(const Candidate& candidate) const {
+  const auto* const read = std::get_if<SlotRead>(&candidate.instr->action);
+  const Instr* last = nullptr;
+  if (read == nullptr) return last;
+  for (const SpmdListing& listing : program_.listings)
+    for (const Instr& instr : listing.instrs)
+      if (const auto* call = std::get_if<Communicate>(&instr.action))
+        for (const CallItem& item : call->items)
+          if (item.collective.kind == CollectiveKind::put && item.collective.slot == read->slot)
+            last = &instr;
+  return last;
+}
+
+Finding ScheduleComparison::finding_of(const Candidate& candidate, const std::string& error) const {
+  const Instr *first = candidate.other, *second = candidate.instr;
+  const Instr* const put = first == nullptr ? later_put(candidate) : nullptr;
+  if (first > second) std::swap(first, second);  // both are in one listing
+  Finding finding;
+  finding.verdict = Verdict::race;
+  const Origin& later = put != nullptr ? put->origin : second->origin;
+  finding.line = later.line;
+  finding.instance = later.instance;
+  finding.ranks = Lanes::of(candidate.ranks);
+  finding.name = value(first != nullptr ? candidate.shared : candidate.value).bound;
+  const Origin& differs = candidate.instr->origin;
+  finding.headline =
+      fmt::format("race: {} of {} has other values under schedule adversarial than under fifo",
+                  shown(candidate.value), line_text(differs.line, differs.instance));
+  if (const std::string element = element_line(candidate); !element.empty())
+    finding.details.push_back(element);
+  if (!error.empty())
+    finding.details.push_back(fmt::format("under adversarial the run ends: {}", error));
+  if (put != nullptr) {
+    finding.details.push_back(fmt::format("a later put of line {} may land before line {} reads",
+                                          later.line, differs.line));
+    finding.fix = fmt::format(
+        "let the reader signal that it has read, and wait for that signal before line {}",
+        later.line);
+  } else if (first == nullptr) {
+    finding.fix =
+        "order the work of its streams with wait(..), or that of other ranks with wait_signal(..)";
+  } else {
+    finding.details.push_back(
+        fmt::format("{} on stream {} and {} on stream {} access {}, and nothing orders them",
+                    line_text(first->origin.line, first->origin.instance), first->stream,
+                    line_text(second->origin.line, second->origin.instance), second->stream,
+                    shown(candidate.shared)));
+    finding.fix = fmt::format("write wait({}) on stream {} before line {}", first->stream,
+                              second->stream, second->origin.line);
+  }
+  return finding;
+}
+
+bool ScheduleComparison::alike(const std::vector<Finding>& a, const std::vector<Finding>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Finding& x, const Finding& y) {
+    return x.verdict == y.verdict && x.line == y.line && x.name == y.name && x.ranks == y.ranks &&
+           x.instance == y.instance && x.group == y.group && x.call == y.call;
+  });
+}
+
+Finding ScheduleComparison::finding_of(const std::vector<Finding>& fifo,
+                                       const ScheduledRun& other) const {
+  const auto words = [](const std::vector<Finding>& findings) {
+    return findings.empty()
+               ? "nothing is found"
+               : fmt::format("{}, line {}", name(findings[0].verdict), findings[0].line);
+  };
+  Finding finding;
+  finding.verdict = Verdict::race;
+  for (const std::vector<Finding>* found : {&other.findings, &fifo}) {
+    if (found->empty() || finding.line != 0) continue;
+    finding.line = found->front().line;
+    finding.instance = found->front().instance;
+    finding.ranks = found->front().ranks;
+    finding.name = found->front().name;
+  }
+  if (finding.ranks.empty()) finding.ranks = Lanes::range(0, program_.world);
+  finding.headline = "race: the findings depend on the schedule";
+  finding.details.push_back("under fifo: " + words(fifo));
+  finding.details.push_back("under adversarial: " + (other.error.empty()
+                                                         ? words(other.findings)
+                                                         : "the run ends: " + other.error));
+  finding.fix = "order the work of its streams with wait(..)";
+  return finding;
+}
+
+}  // namespace
+
+bool depends_on_schedule(const SpmdProgram& program) {
+  for (const SpmdListing& listing : program.listings) {
+    std::set<std::string> streams;
+    for (const Instr& instr : listing.instrs) {
+      if (std::holds_alternative<SlotRead>(instr.action)) return true;
+      streams.insert(instr.stream);
+    }
+    if (streams.size() > 1) return true;
+  }
+  return false;
+}
+
+ScheduleResult compare_schedules(const SpmdProgram& program, const Job& job,
+                                 const std::vector<LocalTensor>& inputs,
+                                 const Registries& registries) {
+  return ScheduleComparison(program, job, inputs, registries).run();
+}
+
+}  // namespace shardproof

@@ -1,0 +1,37 @@
+// Compares the values and findings of one program under two schedules of the simulator: fifo and
+// adversarial. A program whose streams are ordered computes the same bits under both. Internal to
+// the engine.
+//
+// Equal results do not prove that a race is absent: two orders of many are tried.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shardproof/engine/job/job.h"
+#include "shardproof/engine/job/registries.h"
+#include "shardproof/localtensor/tensor/local_tensor.h"
+#include "shardproof/program/ir/spmd_program.h"
+
+namespace shardproof {
+
+// True if the order of work on some rank depends on the schedule: it uses several streams, or other
+// ranks put into a slot that it reads.
+bool depends_on_schedule(const SpmdProgram& program);
+
+struct ScheduleResult {
+  std::optional<Finding> race;
+  std::string note;  // what the comparison states; empty if there is a race
+};
+
+// Runs the program on simulated ranks under both schedules. The result is the finding `race` if a
+// value or a finding differs. If two streams access one value without an order, its line is that of
+// the later access and its name is that value; else both are those of the first differing value.
+// `inputs` are the ranks' parts of the job's inputs. Throws Error(bad_input) if the run under fifo
+// does.
+ScheduleResult compare_schedules(const SpmdProgram& program, const Job& job,
+                                 const std::vector<LocalTensor>& inputs,
+                                 const Registries& registries);
+
+}  // namespace shardproof
