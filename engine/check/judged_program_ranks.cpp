@@ -253,8 +253,8 @@ void JudgedRanks::add_misfits(Outcome& outcome) const {
 // Adds races, which other schedules of simulated ranks show. Real ranks run once, and only the
 // process that reports looks for races.
 void JudgedRanks::add_races(const ProgramRun& run, Outcome& outcome) const {
-  Assembly* const assembly = run.world->assembly();
-  if (!job_.functions.empty() || (assembly != nullptr && !assembly->here().empty())) return;
+  WorldProcesses* const processes = run.world->processes();
+  if (!job_.functions.empty() || (processes != nullptr && !processes->here().empty())) return;
   const auto is_race = [](const Finding& finding) { return finding.verdict == Verdict::race; };
   if (!has_unfinished_ranks(outcome.findings))
     for (Finding& finding : check_slots(ranks_.program))
