@@ -51,7 +51,7 @@ void check_peer(std::string_view what, int64_t peer, const Group& group) {
 }
 
 void check_call(const Collective& c, const Tensor& x) {
-  if (is_point_to_point(c.kind) || c.kind == CollectiveKind::all_to_all_v)
+  if (is_point_to_point(c.kind) || has_counts(c.kind))
     throw_bad_input("RankContext::collective cannot make {}", name(c.kind));
   if (reduces(c.kind)) check_reduction(c.reduction, x.dtype);
   if (has_root(c.kind)) check_peer("root", c.root, c.group);

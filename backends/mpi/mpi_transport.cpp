@@ -192,8 +192,7 @@ class MpiTransport : public Transport {
 
   // Return what this process sends to each process of the team, and receives from each.
   std::vector<MpiPiece> pieces_out(const Exchange& e) const {
-    const bool pieces = e.kind == CollectiveKind::all_to_all ||
-                        e.kind == CollectiveKind::all_to_all_v ||
+    const bool pieces = e.kind == CollectiveKind::all_to_all || has_counts(e.kind) ||
                         (e.kind == CollectiveKind::scatter && is_root(e));
     if (pieces) return one_after_another(e, e.send_counts);
     std::vector<MpiPiece> out(e.team.size());

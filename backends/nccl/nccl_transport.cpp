@@ -56,7 +56,8 @@ ElementCounts element_counts(const Exchange& e, size_t self) {
     case CollectiveKind::send: return {e.count, 0};
     case CollectiveKind::recv: return {0, e.count};
     case CollectiveKind::all_to_all:
-    case CollectiveKind::all_to_all_v: return {total(e.send_counts), total(e.recv_counts)};
+    case CollectiveKind::all_to_all_v:
+    case CollectiveKind::exchange: return {total(e.send_counts), total(e.recv_counts)};
     default: return {};
   }
 }

@@ -1,5 +1,6 @@
 // shardproof plan: plans one redistribution and prints its steps.
 #include <charconv>
+#include <cmath>
 #include <sstream>
 
 #include "shardproof/cli/commands/command.h"
@@ -26,6 +27,7 @@ po::options_description plan_options() {
       ("from", po::value<std::string>())         //
       ("to", po::value<std::string>())           //
       ("to-mesh", po::value<std::string>())      //
+      ("moves", po::value<std::string>())        //
       ("svg", po::value<std::string>())          //
       ("topology", po::value<std::string>());
   return options;
@@ -65,13 +67,19 @@ auto of_option(const char* option, Action action) {
 
 // Returns the line that compares the plan with gather and slice. Empty between two meshes, where
 // every piece is sent directly to its target.
-std::string comparison(const PlannerResult& result, const Spec& from, const Spec& to) {
+std::string comparison(const PlannerResult& result, const Spec& from, const Spec& to,
+                       bool has_times) {
   if (!(from.mesh() == to.mesh())) return "";
   Fraction naive(0);
   for (const PlanStep& step : gather_then_slice(from, to).steps)
     naive = naive + cost_of(step).bytes;
-  return fmt::format("  gather then slice would send {} a rank; optimal among {} states\n",
-                     bytes_text(naive), result.states);
+  const std::string sent =
+      fmt::format("  gather then slice would send {} a rank; ", bytes_text(naive));
+  if (result.gap == 0) return sent + "optimal\n";
+  const std::string gap = has_times
+                              ? rounded_text(duration_of_seconds(result.gap))
+                              : bytes_text(Fraction(static_cast<int64_t>(std::ceil(result.gap))));
+  return sent + fmt::format("best of {} states, at most {} from optimal\n", result.states, gap);
 }
 
 void write_picture(const std::string& path, const Plan& plan, const Spec& from) {
@@ -101,6 +109,9 @@ int plan_command(const CommandArguments& words, const Registries&) {
   const Spec from = of_option("from", [&] { return Spec::parse(from_text, mesh, shape, dtype); });
   const Spec to = of_option("to", [&] { return Spec::parse(to_text, to_mesh, shape, dtype); });
   PlannerOptions options;
+  if (given.count("moves"))
+    options.moves =
+        of_option("moves", [&] { return parse_plan_moves(given["moves"].as<std::string>()); });
   std::shared_ptr<const CostModel> machine;
   if (given.count("topology")) {
     machine = of_option("topology",
@@ -113,7 +124,7 @@ int plan_command(const CommandArguments& words, const Registries&) {
     out += step_text(result.plan.steps[i], static_cast<int>(i) + 1, machine.get());
   if (result.plan.steps.empty()) out += "  nothing to do: every rank has what it needs\n";
   if (given.count("svg")) write_picture(given["svg"].as<std::string>(), result.plan, from);
-  print_out(out + comparison(result, from, to));
+  print_out(out + comparison(result, from, to, machine != nullptr));
   return 0;
 }
 
@@ -128,9 +139,10 @@ Explains the cheapest redistribution between two placements of one tensor, step 
   --mesh MESH        dp=2,tp=4 or 2x4
   --from, --to       placements: by name of axis, where axes not named are R; or one for each axis
   --to-mesh MESH     mesh of the target if it is on other ranks: "tp=4 on 4-7"
+  --moves MOVES      all (default) or collectives: named collectives alone, no exchange
   --svg FILE         draw which ranks own what before the plan and after each step
   --topology TEXT    ideal, flat(latency='5 us', bandwidth='50 GB/s') or a .json file: prints times
-                     and chooses the fastest plan (default: chooses the plan with the fewest bytes)
+                     and chooses the fastest plan (default: least bytes + 64 KiB a call)
 )text";
 }
 

@@ -45,7 +45,7 @@ CollectiveKind read_collective_kind(const std::string& text) {
   nearest.offer("sendrecv");
   for (int i = 0; i < static_cast<int>(CollectiveKind::barrier); ++i) {
     const CollectiveKind kind = static_cast<CollectiveKind>(i);
-    if (kind == CollectiveKind::all_to_all_v) continue;
+    if (has_counts(kind)) continue;
     if (name(kind) == text) return kind;
     nearest.offer(name(kind));
   }

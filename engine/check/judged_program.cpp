@@ -68,7 +68,10 @@ std::string precision_cause(const MeasuredPrecision& measured, const SpmdProgram
 PartitionOptions partition_options(const Job& job) {
   PartitionOptions options;
   options.explicit_only = job.explicit_only;
-  if (job.cost) options.price = price_by_time(job.cost);
+  if (job.cost) {
+    options.price = price_by_time(job.cost);
+    options.choice_price = nullptr;
+  }
   return options;
 }
 

@@ -8,6 +8,7 @@
 #include "shardproof/engine/execute/call_packing.h"
 
 #include <map>
+#include <numeric>
 
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/localtensor/base/error.h"
@@ -18,7 +19,8 @@ namespace {
 // Returns the collective of an item: for a step of a plan, that of the step in the item's reduction
 // order.
 Collective collective_of(const CallItem& item) {
-  if (!item.step) return item.collective;
+  // The counts of an exchange are stored with its call.
+  if (!item.step || item.step->kind == StepKind::exchange) return item.collective;
   Collective call = *lower(*item.step).call;
   call.schedule = item.collective.schedule;
   return call;
@@ -65,6 +67,27 @@ Lanes root_lanes(const Collective& c, const Lanes& on) {
   return Lanes::of(std::move(roots));
 }
 
+// Returns the counts of one rank in an exchange step, one for each member.
+std::vector<int64_t> counts_of_rank(const CallItem& item, const std::vector<int64_t>& counts,
+                                    int64_t rank) {
+  const int64_t n = item.collective.group.size();
+  const auto first = counts.begin() + item.lanes.index_of(rank) * n;
+  return {first, first + n};
+}
+
+// Groups ranks by the elements that they send or receive in an exchange step.
+std::vector<FlatOutput> flat_of_exchange(const CallItem& item, const std::vector<int64_t>& counts,
+                                         const Lanes& on) {
+  std::map<int64_t, std::vector<int32_t>> by_count;
+  for (int64_t i = 0; i < on.size(); ++i) {
+    const std::vector<int64_t> row = counts_of_rank(item, counts, on[i]);
+    by_count[std::accumulate(row.begin(), row.end(), int64_t{0})].push_back(on[i]);
+  }
+  std::vector<FlatOutput> flat;
+  for (auto& [count, ranks] : by_count) flat.push_back({Lanes::of(std::move(ranks)), count});
+  return flat;
+}
+
 std::vector<FlatOutput> exchange_outputs(const CallItem& item, const LocalTensor& input,
                                          const Lanes& on) {
   std::map<int64_t, std::vector<int32_t>> by_count;
@@ -98,6 +121,7 @@ std::vector<FlatOutput> flat_outputs(const CallItem& item, const LocalTensor& in
       if (roots.empty()) return {};
       return {{roots, c.kind == CollectiveKind::reduce ? c.count : n * c.count}};
     }
+    case CollectiveKind::exchange: return flat_of_exchange(item, c.recv_counts, on);
     case CollectiveKind::all_to_all_v: return exchange_outputs(item, input, on);
     default: return {};
   }
@@ -107,10 +131,15 @@ Call context_call(const CallItem& item, const LocalTensor& input, const Lanes& o
   Call call;
   call.lanes = on;
   call.collective = collective_of(item);
-  if (item.step) call.whole_bytes = lower(*item.step).whole_bytes;
+  const bool exchanges = item.step && item.step->kind == StepKind::exchange;
+  if (item.step && !exchanges) call.whole_bytes = lower(*item.step).whole_bytes;
   for (int64_t i = 0; i < on.size(); ++i) {
     const size_t lane = static_cast<size_t>(item.lanes.index_of(on[i]));
     if (!item.peers.empty()) call.peers.push_back(item.peers[lane]);
+    if (exchanges) {
+      call.send_counts.push_back(counts_of_rank(item, item.collective.send_counts, on[i]));
+      call.recv_counts.push_back(counts_of_rank(item, item.collective.recv_counts, on[i]));
+    }
     if (item.send_counts.empty()) continue;
     const int64_t row = rows_size(input, on[i]);
     std::vector<int64_t> send = item.send_counts[lane], recv = item.recv_counts[lane];
@@ -125,6 +154,11 @@ Call context_call(const CallItem& item, const LocalTensor& input, const Lanes& o
 LocalTensor flat_input_without_contents(const CallItem& item, const LocalTensor& input) {
   std::vector<Block> blocks;
   const Collective c = collective_of(item);
+  if (item.step && c.kind == CollectiveKind::exchange) {
+    for (const FlatOutput& flat : flat_of_exchange(item, c.send_counts, input.lanes()))
+      blocks.push_back(block_without_contents(c.dtype, Dims{flat.count}, flat.lanes));
+    return LocalTensor(std::move(blocks));
+  }
   for (const Block& block : input.blocks()) {
     int64_t count = block.tensor.elements();
     if (item.step)

@@ -25,7 +25,7 @@ bool is_no_call(const Call& call) {
 
 // Returns the result of a collective over a group of one rank.
 LocalTensor result_alone(const Collective& collective, const LocalTensor& input) {
-  return collective.kind == CollectiveKind::all_to_all_v ? input : reference(collective, input);
+  return has_counts(collective.kind) ? input : reference(collective, input);
 }
 
 }  // namespace

@@ -117,7 +117,7 @@ std::optional<std::vector<ValueId>> RankLowerer::special(const Expr& call, bool 
   const bool in_place = verb.size() > 1 && verb.back() == '_';
   const std::optional<CollectiveKind> kind =
       parse_collective_kind(in_place ? verb.substr(0, verb.size() - 1) : verb);
-  if (!kind) return std::nullopt;
+  if (!kind || *kind == CollectiveKind::exchange) return std::nullopt;  // only plans make it
   if (in_place && !can_be_in_place(*kind))
     fail(call.place, fmt::format("{} cannot write in place: its result has another shape", verb));
   const bool silent = *kind == CollectiveKind::barrier || *kind == CollectiveKind::send ||

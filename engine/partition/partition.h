@@ -9,7 +9,11 @@
 namespace shardproof {
 
 struct PartitionOptions {
-  PriceFunction price = price_by_bytes;
+  PriceFunction price = price_without_topology;  // of a plan between two placements
+  // The price by which the placements of an op are compared; empty: the price of the plans. Bytes
+  // count before calls, so that an op on a cut tensor reduces its result and does not gather a
+  // small tensor.
+  PriceFunction choice_price = price_by_bytes;
   bool explicit_only = false;  // an inserted redistribution that communicates is a finding
 };
 

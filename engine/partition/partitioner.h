@@ -18,7 +18,7 @@ namespace shardproof {
 class Partitioner {
  public:
   Partitioner(const Job& job, const OpRegistry& ops, const PartitionOptions& options)
-      : job_(job), ops_(ops), options_(options), plans_(options.price) {}
+      : job_(job), ops_(ops), options_(options), plans_(options) {}
   Partitioned run(const GlobalProgram& program);
 
   // Emits an op with the cheapest legal placements, and the redistributions that they need. A

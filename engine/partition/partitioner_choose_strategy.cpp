@@ -1,8 +1,9 @@
 // Implements the choice of placements of partitioner.h.
 //
 // 1. List the legal choices (op_choices.h).
-// 2. The price of a choice is the price of the plans that bring its inputs there. An op that is
-//    lowered to other ops is emitted on trial, priced and rolled back.
+// 2. The price of a choice is the price of the plans that bring its inputs there: the bytes that
+//    they send, then their calls; with a topology, their time. An op that is lowered to other ops
+//    is emitted on trial, priced and rolled back.
 // 3. The choice with the fewest bytes and calls wins; among equal ones that which moves the fewest
 //    values, then that with the least peak, then the first.
 //    The price of bringing a state of the scenario back to its declared placements counts too, so
@@ -58,7 +59,7 @@ std::optional<Price> Partitioner::price_of_inputs(const PartitionedCall& choice,
     // The limit is raised a little, so that rounding does not exclude an equal price.
     if (rest) rest->primary = rest->primary * (1 + 1e-12) - total.primary;
     if (rest && rest->primary < 0) return std::nullopt;
-    const PlannerResult* found = plans_.plan_within(*inputs[i].spec, *choice.inputs[i], rest);
+    const PricedPlan* found = plans_.plan_within(*inputs[i].spec, *choice.inputs[i], rest);
     if (!found) return std::nullopt;
     total = total + found->price;
     ++changed;
@@ -74,7 +75,7 @@ bool Partitioner::add_price_of_targets(const PartitionedCall& choice, const Targ
     std::optional<Price> rest = at_most;
     if (rest) rest->primary = rest->primary * (1 + 1e-12) - price.primary;
     if (rest && rest->primary < 0) return false;
-    const PlannerResult* found = plans_.plan_within(choice.outputs[o], *targets[o], rest);
+    const PricedPlan* found = plans_.plan_within(choice.outputs[o], *targets[o], rest);
     if (!found) return false;
     price = price + found->price;
     ++changed;

@@ -113,7 +113,7 @@ PlacedValue Partitioner::emit_step(const PlacedValue& value, const PlanStep& ste
   const bool local = step.kind == StepKind::local;
   made.id =
       add_value(step.to.dtype(), step.to, local ? Category::activations : Category::communication);
-  spent_ = spent_ + options_.price(step);
+  spent_ = spent_ + plans_.price_of_step(step);
   const Lanes lanes = step.from.mesh().ranks();
   if (step.kind == StepKind::transfer) {
     emit_transfer(value, step, made.id);

@@ -6,23 +6,38 @@
 #include <optional>
 #include <utility>
 
+#include "shardproof/engine/partition/partition.h"
 #include "shardproof/localtensor/plan/planner.h"
 
 namespace shardproof {
 
+// A plan, and its price in comparisons of placements.
+struct PricedPlan {
+  Plan plan;
+  Price price;
+};
+
 class PlanCache {
  public:
-  explicit PlanCache(PriceFunction price) : price_(std::move(price)) {}
+  explicit PlanCache(const PartitionOptions& options) : options_(options) {}
 
   // Returns the cheapest plan. Throws Error if there is none. The reference stays valid.
-  const PlannerResult& plan(const Spec& from, const Spec& to);
-  // Returns the cheapest plan, or null if every plan costs more than `at_most`.
-  const PlannerResult* plan_within(const Spec& from, const Spec& to,
-                                   const std::optional<Price>& at_most);
+  const PricedPlan& plan(const Spec& from, const Spec& to);
+  // Returns the cheapest plan, or null if its price is more than `at_most`.
+  const PricedPlan* plan_within(const Spec& from, const Spec& to,
+                                const std::optional<Price>& at_most);
+  // Returns the price of a step in comparisons of placements.
+  Price price_of_step(const PlanStep& step) const { return choice_price()(step); }
 
  private:
-  PriceFunction price_;
-  std::deque<std::pair<std::pair<Spec, Spec>, PlannerResult>> plans_;
+  const PriceFunction& choice_price() const {
+    return options_.choice_price ? options_.choice_price : options_.price;
+  }
+  const PricedPlan* find(const Spec& from, const Spec& to) const;
+  const PricedPlan& store(const Spec& from, const Spec& to, Plan plan);
+
+  const PartitionOptions& options_;
+  std::deque<std::pair<std::pair<Spec, Spec>, PricedPlan>> plans_;
 };
 
 }  // namespace shardproof

@@ -12,10 +12,10 @@ namespace shardproof {
 
 namespace {
 
-constexpr std::array<std::string_view, 15> kKindNames = {
-    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_to_all_v", "broadcast",
-    "reduce",     "gather",     "scatter",        "barrier",    "send",         "recv",
-    "put",        "signal",     "wait_signal"};
+constexpr std::array<std::string_view, 16> kKindNames = {
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_to_all_v", "exchange",
+    "broadcast",  "reduce",     "gather",         "scatter",    "barrier",      "send",
+    "recv",       "put",        "signal",         "wait_signal"};
 
 }  // namespace
 
@@ -35,6 +35,10 @@ bool reduces(CollectiveKind kind) {
 bool has_root(CollectiveKind kind) {
   return kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce ||
          kind == CollectiveKind::gather || kind == CollectiveKind::scatter;
+}
+
+bool has_counts(CollectiveKind kind) {
+  return kind == CollectiveKind::all_to_all_v || kind == CollectiveKind::exchange;
 }
 
 bool is_point_to_point(CollectiveKind kind) { return kind >= CollectiveKind::send; }
@@ -69,6 +73,7 @@ Fraction bytes_sent(CollectiveKind kind, int64_t n, int64_t whole_bytes) {
     case CollectiveKind::reduce:
     case CollectiveKind::send:
     case CollectiveKind::put:
+    case CollectiveKind::exchange:
     case CollectiveKind::all_to_all_v: return whole_bytes;
     default: return 0;
   }

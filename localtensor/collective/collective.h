@@ -12,6 +12,7 @@
 //   all_to_all               k, piece i of k/n           k, piece i from member i
 //                            goes to member i
 //   all_to_all_v             pieces of send_counts       pieces of recv_counts
+//   exchange                 the same; a step of a plan (plan.h), which no program writes
 //   gather                   k                           n*k on the root
 //   scatter                  n*k on the root             k
 //   send, recv               k to member `peer`          k from member `peer`
@@ -45,6 +46,7 @@ enum class CollectiveKind {
   reduce_scatter,
   all_to_all,
   all_to_all_v,
+  exchange,
   broadcast,
   reduce,
   gather,
@@ -60,6 +62,7 @@ std::string_view name(CollectiveKind kind);                                  // 
 std::optional<CollectiveKind> parse_collective_kind(std::string_view text);  // inverse of name
 bool reduces(CollectiveKind kind);            // all_reduce, reduce_scatter, reduce
 bool has_root(CollectiveKind kind);           // broadcast, reduce, gather, scatter
+bool has_counts(CollectiveKind kind);         // all_to_all_v, exchange
 bool is_point_to_point(CollectiveKind kind);  // send, recv, put, signal, wait_signal
 
 struct Collective {
@@ -71,7 +74,7 @@ struct Collective {
   int64_t root = 0;              // index in the group
   int64_t peer = 0;              // index in the group, for send, recv, put, signal, wait_signal
   int64_t slot = 0, repeat = 1;  // for put, signal, wait_signal; repeat: signals to wait for
-  // For all_to_all_v: n entries for each lane of this call, lane after lane (in `reference` over
+  // If has_counts(kind): n entries for each lane of this call, lane after lane (in `reference` over
   // one group: member after member), in elements. A piece may be empty.
   std::vector<int64_t> send_counts, recv_counts;
   ReductionSchedule schedule;
@@ -82,8 +85,8 @@ std::string to_string(const Collective& collective);
 
 // Returns the bytes that a member sends on average, as an exact fraction, by the table in section
 // 13 of docs/language.md. `whole_bytes` is S, the bytes of the group's whole tensor without
-// padding. For send, put, reduce, broadcast and all_to_all_v it is the bytes that the busiest
-// member sends. A group of one member sends 0.
+// padding. For send, put, reduce, broadcast, all_to_all_v and exchange it is the bytes that the
+// busiest member sends. A group of one member sends 0.
 Fraction bytes_sent(CollectiveKind kind, int64_t members, int64_t whole_bytes);
 
 // Runs the call on one group. Inputs are one-lane tensors in group order; outputs are flat, one for

@@ -116,7 +116,7 @@ class Outputs {
   int64_t n_, bytes_;
 };
 
-// The counts of an all_to_all_v; `row` is a lane of the call.
+// The counts of an all_to_all_v or exchange; `row` is a lane of the call.
 class Exchange {
  public:
   explicit Exchange(const Collective& call) : call_(call), n_(call.group.size()) {}
@@ -406,7 +406,7 @@ LocalTensor reference(const Collective& call, const LocalTensor& input) {
   if (call.group.count() == 1 && same_for_all(call.kind))
     return same_on_one_group(call, outputs, sources);
   const Siblings siblings(call, sources);
-  if (call.kind == CollectiveKind::all_to_all_v) return exchange(call, sources, siblings);
+  if (has_counts(call.kind)) return exchange(call, sources, siblings);
   check_counts(call, outputs, sources, siblings);
   LaneSlots lanes = lanes_of_outputs(call, outputs, siblings);
   if (lanes.rank_and_output.empty()) return LocalTensor();
@@ -466,7 +466,7 @@ std::vector<std::optional<Tensor>> reference(const Collective& call,
     held.push_back(input.contiguous() ? input : contiguous_copy(input));
     data.push_back(held.back().data(0));
   }
-  const bool counted = call.kind == CollectiveKind::all_to_all_v;
+  const bool counted = has_counts(call.kind);
   std::vector<std::optional<Tensor>> results(inputs.size());
   for (int64_t i = 0; i < n; ++i) {
     const int64_t count = counted ? Exchange(call).out_count(i) : outputs.out_count(i);

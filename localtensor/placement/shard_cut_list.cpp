@@ -29,28 +29,6 @@ int64_t joint_extent(const CutList& cuts, size_t at, int64_t extent, uint64_t ma
   return total;
 }
 
-// Returns the runs of the rank with coordinate index[i] on the axis of cut i.
-Runs runs_of(const CutList& cuts, int64_t extent, const std::vector<int64_t>& index) {
-  Runs runs;
-  if (extent > 0) runs.push_back({0, extent});
-  for (size_t i = 0; i < cuts.size(); ++i) {
-    Runs left;
-    for_each_stretch(cuts[i].shard, extent, cuts[i].ranks, index[i],
-                     [&](int64_t start, int64_t count) {
-                       for (const Run& run : runs) {
-                         const int64_t skipped = std::min(start, run.length);
-                         const int64_t taken = std::min(count, run.length - skipped);
-                         start -= skipped;
-                         count -= taken;
-                         if (taken > 0) left.push_back({run.start + skipped, taken});
-                       }
-                     });
-    runs = std::move(left);
-    extent = length(runs);
-  }
-  return runs;
-}
-
 bool cuts_any(const CutList& cuts, uint64_t mask) {
   return std::any_of(cuts.begin(), cuts.end(),
                      [&](const DimCut& cut) { return (mask >> cut.axis & 1) != 0; });
@@ -115,7 +93,7 @@ class PairPlaces {
                     int64_t extent) const {
     const size_t at = number(of);
     if (at >= all.size()) all.resize(at + 1);
-    if (!all[at]) all[at] = runs_of(cuts, extent, places(of));
+    if (!all[at]) all[at] = owned_runs(cuts, extent, places(of));
     return *all[at];
   }
 
@@ -126,6 +104,27 @@ class PairPlaces {
 };
 
 }  // namespace
+
+Runs owned_runs(const CutList& cuts, int64_t extent, const std::vector<int64_t>& index) {
+  Runs runs;
+  if (extent > 0) runs.push_back({0, extent});
+  for (size_t i = 0; i < cuts.size(); ++i) {
+    Runs left;
+    for_each_stretch(cuts[i].shard, extent, cuts[i].ranks, index[i],
+                     [&](int64_t start, int64_t count) {
+                       for (const Run& run : runs) {
+                         const int64_t skipped = std::min(start, run.length);
+                         const int64_t taken = std::min(count, run.length - skipped);
+                         start -= skipped;
+                         count -= taken;
+                         if (taken > 0) left.push_back({run.start + skipped, taken});
+                       }
+                     });
+    runs = std::move(left);
+    extent = length(runs);
+  }
+  return runs;
+}
 
 int64_t largest_piece(const CutList& before, const CutList& after, int64_t extent, uint64_t mask) {
   const bool cut_before = cuts_any(before, mask), cut_after = cuts_any(after, mask);

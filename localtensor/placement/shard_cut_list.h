@@ -14,11 +14,14 @@ struct DimCut {
   int axis = 0;
   int64_t ranks = 1;
   Shard shard;
+  bool operator==(const DimCut&) const = default;
 };
 using CutList = std::vector<DimCut>;
 
 // Returns the cuts of a dim in the order of the spec.
 CutList cuts_of_dim(const Spec& spec, int dim);
+// Returns the global indices of the rank with coordinate index[i] on the axis of cut i.
+Runs owned_runs(const CutList& cuts, int64_t extent, const std::vector<int64_t>& index);
 // Returns the largest extent that a rank gets.
 int64_t max_extent(const CutList& cuts, int64_t extent);
 // True if after each cut every rank has the same extent.

@@ -25,6 +25,7 @@ namespace shardproof {
 namespace {
 
 constexpr int kGap = -1;
+constexpr int64_t kMaxRanksListed = 64;  // of ownership_of
 
 // True if cutting an extent into h1 pieces, and each into h2, equals cutting it into h1 * h2 at
 // once. Example: extent 5, h1 = h2 = 2: 3 + 2, then 2 1 + 1 1; at once 2 2 1. False.
@@ -49,10 +50,15 @@ DimLayouts::DimLayouts(int dim, int64_t extent, std::vector<int64_t> axis_sizes)
 }
 
 void DimLayouts::add_gap(int64_t size) {
-  if (size > 1 && std::find(gaps_.begin(), gaps_.end(), size) == gaps_.end()) gaps_.push_back(size);
+  if (size <= 1 || std::find(gaps_.begin(), gaps_.end(), size) != gaps_.end()) return;
+  gaps_.push_back(size);
+  for (Facts& facts : facts_) facts.with.clear();
 }
 
-void DimLayouts::offer(int layout) { offered_.push_back(layout); }
+void DimLayouts::offer(int layout) {
+  offered_.push_back(layout);
+  for (Facts& facts : facts_) facts.with.clear();
+}
 
 int DimLayouts::form_of(const Shard& shard) {
   for (size_t i = 1; i < forms_.size(); ++i)
@@ -61,9 +67,50 @@ int DimLayouts::form_of(const Shard& shard) {
   return static_cast<int>(forms_.size()) - 1;
 }
 
+// Lists the axes, and the runs of each rank along them. Returns an empty list for too many ranks.
+std::vector<int64_t> DimLayouts::ownership_of(const CutList& cuts) const {
+  CutList ordered = cuts;
+  std::sort(ordered.begin(), ordered.end(),
+            [](const DimCut& a, const DimCut& b) { return a.axis < b.axis; });
+  std::vector<int64_t> listed;
+  if (ordered.size() > kMaxDims) return listed;
+  Dims sizes;
+  for (const DimCut& cut : ordered) sizes.push_back(cut.ranks);
+  if (element_count(sizes) > kMaxRanksListed) return listed;
+  for (const DimCut& cut : ordered) listed.push_back(cut.axis);
+  for (int64_t rank = 0; rank < element_count(sizes); ++rank) {
+    const Dims at = unravel(rank, sizes);
+    std::vector<int64_t> index;
+    for (const DimCut& cut : cuts)
+      for (int i = 0; i < sizes.size(); ++i)
+        if (ordered[static_cast<size_t>(i)].axis == cut.axis) index.push_back(at[i]);
+    listed.push_back(-1);
+    for (const Run& run : owned_runs(cuts, extent_, index)) {
+      listed.push_back(run.start);
+      listed.push_back(run.length);
+    }
+  }
+  return listed;
+}
+
 int DimLayouts::number(Layout layout) {
-  const auto [found, fresh] = numbers_.try_emplace(layout, static_cast<int>(layouts_.size()));
-  if (!fresh) return found->second;
+  const auto known = numbers_.find(layout);
+  if (known != numbers_.end()) return known->second;
+  Facts facts = facts_of(layout);
+  auto next = static_cast<int>(layouts_.size());
+  // Uneven cuts with empty parts can own the same in several ways.
+  if (!facts.even && of_cuts(facts.cuts) == layout) {
+    std::vector<int64_t> owned = ownership_of(facts.cuts);
+    if (!owned.empty()) next = uneven_.try_emplace(std::move(owned), next).first->second;
+  }
+  numbers_.emplace(layout, next);
+  if (next < static_cast<int>(layouts_.size())) return next;
+  layouts_.push_back(std::move(layout));
+  facts_.push_back(std::move(facts));
+  return next;
+}
+
+DimLayouts::Facts DimLayouts::facts_of(const Layout& layout) const {
   Facts facts;
   for (const Digit& digit : layout.digits)
     if (digit.axis >= 0) facts.axes |= uint64_t{1} << digit.axis;
@@ -77,9 +124,7 @@ int DimLayouts::number(Layout layout) {
   }
   facts.even = chunks && extent_ % parts == 0;
   facts.max_extent = shardproof::max_extent(facts.cuts, extent_);
-  layouts_.push_back(std::move(layout));
-  facts_.push_back(std::move(facts));
-  return found->second;
+  return facts;
 }
 
 std::vector<int64_t> DimLayouts::extents_after(const Layout& layout, size_t digits) const {
@@ -199,10 +244,12 @@ int DimLayouts::of_spec(const Spec& spec) {
   return number(std::move(layout));
 }
 
-int DimLayouts::of_chain(const std::vector<int>& axes) {
-  Layout layout;
-  for (int axis : axes) layout.digits.push_back({axis, axis_sizes_[static_cast<size_t>(axis)], 0});
-  return number(normal(std::move(layout)));
+int DimLayouts::of_chain(const std::vector<int>& axes, const std::vector<int64_t>& splits) {
+  CutList cuts;
+  for (size_t i = 0; i < axes.size(); ++i)
+    cuts.push_back({axes[i], axis_sizes_[static_cast<size_t>(axes[i])],
+                    Shard{dim_, i < splits.size() ? splits[i] : 1, {}}});
+  return number(of_cuts(cuts));
 }
 
 std::vector<int> DimLayouts::axis_order(int layout) const {
@@ -387,6 +434,13 @@ std::vector<Layout> DimLayouts::cut_candidates(const Layout& base, int axis) {
   };
   if (base.odd.empty()) {
     append(1, 0);
+    bool even_gaps = true;
+    for (size_t i = 0; i < base.digits.size(); ++i)
+      even_gaps = even_gaps && (base.digits[i].axis != kGap || is_even_gap(base, i));
+    if (!even_gaps) {  // digits cannot describe a further cut
+      candidates.push_back(base);
+      candidates.back().odd.emplace_back(axis, form_of(Shard{dim_, 1, {}}));
+    }
     for (int64_t gap : gaps_) append(gap, 0);
     add_cuts_into_gaps(base, axis, candidates);
   } else {

@@ -48,8 +48,10 @@ class DimLayouts {
   // `axis_sizes` are the sizes of the mesh axes.
   DimLayouts(int dim, int64_t extent, std::vector<int64_t> axis_sizes);
 
-  int of_spec(const Spec& spec);                  // the layout of this dim in a spec
-  int of_chain(const std::vector<int>& axes);     // plain cuts, one after another
+  int of_spec(const Spec& spec);  // the layout of this dim in a spec
+  // Cuts by one axis after another; `splits` are those of strided cuts, 1 if left out.
+  int of_chain(const std::vector<int>& axes, const std::vector<int64_t>& splits = {});
+  const std::vector<int64_t>& gaps() const { return gaps_; }
   std::vector<int> axis_order(int layout) const;  // axes in the order of their digits
   // Returns the layout with gaps in place of the axes of `mask`; -1 if digits cannot describe it. A
   // Spec cannot describe every result.
@@ -90,6 +92,8 @@ class DimLayouts {
     std::map<int, std::vector<int>> with;
   };
   int number(Layout layout);
+  Facts facts_of(const Layout& layout) const;
+  std::vector<int64_t> ownership_of(const CutList& cuts) const;
   int64_t even_piece(int from, int to) const;
   Layout normal(Layout layout) const;
   Layout of_cuts(const CutList& cuts);
@@ -113,6 +117,7 @@ class DimLayouts {
   std::vector<Layout> layouts_;
   std::vector<Facts> facts_;
   std::map<Layout, int> numbers_;
+  std::map<std::vector<int64_t>, int> uneven_;  // by ownership_of
   std::map<std::tuple<int, int, uint64_t>, int64_t> pieces_;
 };
 

@@ -9,13 +9,14 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/dim_layout.h"
+#include "shardproof/localtensor/plan/exchange_volume.h"
 
 namespace shardproof {
 
 namespace {
 
-constexpr std::array<std::string_view, 6> kStepNames = {
-    "local", "all_gather", "all_to_all", "reduce_scatter", "all_reduce", "transfer"};
+constexpr std::array<std::string_view, 7> kStepNames = {
+    "local", "all_gather", "all_to_all", "reduce_scatter", "all_reduce", "exchange", "transfer"};
 
 StepCost cost_of_transfer(const PlanStep& step) {
   std::map<int32_t, int64_t> sent, calls;
@@ -43,6 +44,29 @@ bool is_balanced(const PlanStep& step) {
     if (!layouts.is_balanced(from, layouts.of_spec(step.to), mask_of(step.axes))) return false;
   }
   return true;
+}
+
+// Returns the bytes that a rank sends on average over the mesh, without padding.
+Fraction average_bytes(const PlanStep& step, const StepCost& cost) {
+  if (cost.calls == 0) return 0;
+  const int64_t bytes = size_of(step.from.dtype());
+  switch (step.kind) {
+    case StepKind::all_to_all: {
+      if (!is_balanced(step)) return cost.bytes;
+      [[fallthrough]];
+    }
+    case StepKind::exchange:
+    case StepKind::all_gather: return missing_elements(step.from, step.to) * bytes;
+    case StepKind::reduce_scatter:
+    case StepKind::all_reduce: {
+      Fraction part = element_count(step.from.shape()) * bytes;
+      for (int axis = 0; axis < step.from.mesh().axis_count(); ++axis)
+        if (step.from.placement(axis).is_shard()) part = part / step.from.mesh().axis_size(axis);
+      const int64_t n = Group::of_axes(step.from.mesh(), step.axes).size();
+      return part * Fraction(step.kind == StepKind::all_reduce ? 2 * (n - 1) : n - 1, n);
+    }
+    default: return cost.bytes;
+  }
 }
 
 std::string_view trim(std::string_view text) {
@@ -119,6 +143,8 @@ StepCost cost_of(const PlanStep& step) {
   StepCost cost;
   cost.peak_bytes = before + after;
   if (step.kind == StepKind::local) return cost;
+  if (step.kind == StepKind::exchange)
+    return {missing_elements(step.from, step.to) * bytes, 1, 2 * (before + after)};
   const LoweredStep lowered = lower(step);
   const int64_t n = lowered.call->group.size();
   cost.bytes = bytes_sent(lowered.call->kind, n, lowered.whole_bytes);
@@ -134,6 +160,12 @@ StepCost cost_of(const PlanStep& step) {
 
 Price operator+(const Price& a, const Price& b) {
   return {a.primary + b.primary, a.calls + b.calls, std::max(a.peak, b.peak)};
+}
+
+Price price_without_topology(const PlanStep& step) {
+  const StepCost cost = cost_of(step);
+  return {average_bytes(step, cost).to_double() + static_cast<double>(cost.calls * kBytesOfCall), 0,
+          cost.peak_bytes};
 }
 
 Price price_by_bytes(const PlanStep& step) {

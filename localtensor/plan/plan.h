@@ -2,8 +2,9 @@
 // can be replayed.
 //
 // Each step changes placements from `from` to `to`; its work follows from the two specs. A step
-// over axes A that ends partials is legal. Any other step is legal if, at every coordinate of the
-// other axes, the ranks of A together own the same indices before and after.
+// over axes A that ends partials is legal. An exchange is legal if the ranks of A together own
+// before what each of them owns after. Any other step is legal if, at every coordinate of the other
+// axes, the ranks of A together own the same indices before and after.
 //
 // Laws: replay(plan(a, b), split(x, a)) == split(x, b) if b has no P; else the assembled values are
 // equal. plan(a, a) is empty. price(plan) <= price(gather everything, then slice).
@@ -29,6 +30,7 @@ enum class StepKind {
   all_to_all,
   reduce_scatter,
   all_reduce,
+  exchange,  // each rank sends each other rank the box that it holds before and the other after
   transfer,  // to another mesh, by grouped send and recv
 };
 std::string_view name(StepKind kind);  // "all_gather"
@@ -48,9 +50,9 @@ struct Plan {
 
 // The cost of one step for the rank with the largest part.
 struct StepCost {
-  // Bytes that a rank sends. Padding of uneven shards is not counted. Exception: in an all_to_all
-  // whose pieces differ between pairs of ranks (such as a permutation of shards), padding is
-  // counted.
+  // Bytes that a rank sends on average, for a collective in the group with the largest tensor.
+  // Padding of uneven shards is not counted. Exception: in an all_to_all whose pieces would differ
+  // on even shards too (such as a permutation of shards), padding is counted.
   Fraction bytes;
   int64_t calls = 0;       // 0 or 1; transfer: the most calls that any rank issues
   int64_t peak_bytes = 0;  // input + output + staging
@@ -59,7 +61,7 @@ struct StepCost {
 StepCost cost_of(const PlanStep& step);
 
 // The price of steps, compared lexicographically. `primary` is bytes, or time if there is a
-// topology.
+// topology. `calls` is 0 where `primary` includes the calls.
 struct Price {
   double primary = 0;
   int64_t calls = 0;
@@ -68,11 +70,17 @@ struct Price {
 };
 Price operator+(const Price& a, const Price& b);  // adds primary and calls; the larger peak
 using PriceFunction = std::function<Price(const PlanStep&)>;
-// Returns bytes, calls, peak, so that plans compare by fewest bytes, then fewest calls, then least
-// peak (docs/language.md, section 7).
+// A call costs as much as this many bytes, so that small tensors take few calls.
+inline constexpr int64_t kBytesOfCall = 64 << 10;
+// Returns the price of a step if no topology is given: bytes + kBytesOfCall for a call, then the
+// peak (docs/language.md, section 7). Bytes are those that a rank sends on average over the mesh,
+// so all calls that bring the missing elements and nothing else have one price.
+Price price_without_topology(const PlanStep& step);
+// Returns bytes, then calls, then the peak: the price by which the partitioner compares placements
+// if no topology is given.
 Price price_by_bytes(const PlanStep& step);
 // Returns the sum over the steps; zero for an empty plan.
-Price price_of(const Plan& plan, const PriceFunction& price = price_by_bytes);
+Price price_of(const Plan& plan, const PriceFunction& price = price_without_topology);
 
 // Returns one line for each step: "1  all_to_all over tp  tp:S(0) -> tp:S(1)".
 std::string to_string(const Plan& plan);
@@ -83,7 +91,8 @@ Plan parse_plan(std::string_view text, const Spec& from, const Spec& to);
 // shards to equal counts, as NCCL requires; unpacking drops the padding.
 struct LoweredStep {
   std::optional<Collective>
-      call;                 // nullopt for local steps and transfers; `count` includes padding
+      call;                 // nullopt for local steps and transfers; `count` includes padding.
+                            // exchange: counts for each rank of the mesh, in ascending order
   int64_t whole_bytes = 0;  // S for bytes_sent: bytes of the largest sibling's tensor, no padding
 };
 // Returns the call of a step.

@@ -9,7 +9,7 @@
 #include <map>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/localtensor/placement/copy_segments.h"
+#include "shardproof/localtensor/plan/owned_box.h"
 #include "shardproof/localtensor/plan/plan.h"
 
 namespace shardproof {
@@ -22,13 +22,6 @@ struct Replicas {
   std::vector<int32_t> ranks;
 };
 
-std::vector<Runs> owned_runs(const Spec& spec, const Dims& coordinate) {
-  std::vector<Runs> runs;
-  for (int dim = 0; dim < spec.shape().size(); ++dim)
-    runs.push_back(spec.owned_at(coordinate, dim));
-  return runs;
-}
-
 std::vector<Replicas> replicas_of(const Spec& spec) {
   std::map<std::vector<int64_t>, size_t> number;
   std::vector<Replicas> all;
@@ -39,7 +32,7 @@ std::vector<Replicas> replicas_of(const Spec& spec) {
     for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
       if (spec.placement(axis).is_shard()) key.push_back(coordinate[axis]);
     const auto [found, fresh] = number.try_emplace(key, all.size());
-    if (fresh) all.push_back({owned_runs(spec, coordinate), {}});
+    if (fresh) all.push_back({owned_box(spec, coordinate), {}});
     all[found->second].ranks.push_back(spec.mesh().rank_at(coordinate));
   }
   return all;
@@ -49,12 +42,6 @@ int32_t choose_sender(const Replicas& replicas, int32_t receiver, int64_t turn) 
   for (int32_t rank : replicas.ranks)
     if (rank == receiver) return rank;
   return replicas.ranks[static_cast<size_t>(turn) % replicas.ranks.size()];
-}
-
-Dims piece_shape(const std::vector<Runs>& runs) {
-  Dims shape;
-  for (const Runs& of_dim : runs) shape.push_back(length(of_dim));
-  return shape;
 }
 
 void copy_between(const Tensor& source, int64_t slot, const std::vector<Runs>& from,
@@ -76,7 +63,7 @@ std::vector<TransferPiece> transfer_pieces(const PlanStep& step) {
   for (int64_t i = 0, n = mesh.size(); i < n; ++i) {
     const Dims coordinate = unravel(i, shape);
     const int32_t receiver = mesh.rank_at(coordinate);
-    const std::vector<Runs> wanted = owned_runs(step.to, coordinate);
+    const std::vector<Runs> wanted = owned_box(step.to, coordinate);
     for (const Replicas& source : sources) {
       TransferPiece piece{0, receiver, {}, 1};
       for (size_t d = 0; d < wanted.size(); ++d) {
@@ -95,11 +82,11 @@ Tensor pack_piece(const PlanStep& step, const TransferPiece& piece, const LocalT
   const Block* block = input.find(piece.from_rank);
   SP_CHECK(block != nullptr, "rank {} has nothing to send", piece.from_rank);
   const std::vector<Runs> mine =
-      owned_runs(step.from, *step.from.mesh().coordinate_of(piece.from_rank));
+      owned_box(step.from, *step.from.mesh().coordinate_of(piece.from_rank));
   Tensor flat = Tensor::empty(step.from.dtype(), {piece.elements}, Lanes::one(piece.from_rank),
                               Slots::shared(1));
   copy_between(block->tensor, block->slot(block->lanes.index_of(piece.from_rank)), mine,
-               flat.mutate(), contiguous_strides(piece_shape(piece.runs)), piece.runs);
+               flat.mutate(), contiguous_strides(shape_of_box(piece.runs)), piece.runs);
   return flat;
 }
 
@@ -123,10 +110,10 @@ void unpack_piece(const PlanStep& step, const TransferPiece& piece, const Tensor
     const int64_t lane = block.lanes.index_of(piece.to_rank);
     if (lane < 0) continue;
     Tensor shaped = flat;
-    shaped.shape = piece_shape(piece.runs);
+    shaped.shape = shape_of_box(piece.runs);
     shaped.strides = contiguous_strides(shaped.shape);
     copy_between(shaped, 0, piece.runs, block.tensor.mutate(block.slot(lane)), block.tensor.strides,
-                 owned_runs(step.to, *step.to.mesh().coordinate_of(piece.to_rank)));
+                 owned_box(step.to, *step.to.mesh().coordinate_of(piece.to_rank)));
     return;
   }
   SP_UNREACHABLE("rank {} has nowhere to put what it gets", piece.to_rank);

@@ -4,6 +4,7 @@
 //   local           nothing                  none            slices, or makes partials
 //   all_gather      the part, padded         all_gather      each member's part to its indices
 //   all_to_all      a piece for each member  all_to_all      each member's piece to its indices
+//   exchange        a box for each receiver  exchange        each sender's box to its indices
 //   reduce_scatter  a piece for each member  reduce_scatter  drops padding, finishes the reduction
 //   all_reduce      the part, padded         all_reduce      drops padding, finishes the reduction
 //
@@ -16,12 +17,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/placement/copy_segments.h"
 #include "shardproof/localtensor/plan/dim_layout.h"
+#include "shardproof/localtensor/plan/exchange_schedule.h"
+#include "shardproof/localtensor/plan/owned_box.h"
 #include "shardproof/localtensor/plan/plan.h"
 #include "shardproof/localtensor/plan/remap_lanes.h"
+#include "shardproof/localtensor/plan/step_members.h"
 #include "shardproof/localtensor/split/decompose_partial.h"
 
 namespace shardproof {
@@ -35,52 +40,13 @@ std::vector<int> cutting_axes(const Spec& spec) {
   return axes;
 }
 
-// The coordinates of the members of a step's group, in group order.
-class Members {
- public:
-  explicit Members(const PlanStep& step) : axes_(step.axes) {
-    for (int axis : axes_) sizes_.push_back(step.from.mesh().axis_size(axis));
-    count_ = element_count(sizes_);
-  }
-  int64_t count() const { return count_; }
-  Dims of(Dims coordinate, int64_t index) const {
-    const Dims at = unravel(index, sizes_);
-    for (int k = 0; k < at.size(); ++k) coordinate[axes_[static_cast<size_t>(k)]] = at[k];
-    return coordinate;
-  }
-
- private:
-  std::vector<int> axes_;
-  Dims sizes_;
-  int64_t count_ = 1;
-};
-
-std::vector<Runs> owned_of(const Spec& spec, const Dims& coordinate) {
-  std::vector<Runs> runs;
-  for (int dim = 0; dim < spec.shape().size(); ++dim)
-    runs.push_back(spec.owned_at(coordinate, dim));
-  return runs;
-}
-
-std::vector<Runs> common_of(const std::vector<Runs>& a, const std::vector<Runs>& b) {
-  std::vector<Runs> runs;
-  for (size_t d = 0; d < a.size(); ++d) runs.push_back(common_runs(a[d], b[d]));
-  return runs;
-}
-
-Dims shape_of(const std::vector<Runs>& runs) {
-  Dims shape;
-  for (const Runs& of_dim : runs) shape.push_back(length(of_dim));
-  return shape;
-}
-
 // Copies the indices in both lists; each side is dense over its own indices.
 void copy_common(const std::byte* source, const std::vector<Runs>& from, std::byte* target,
                  const std::vector<Runs>& to, int64_t bytes) {
   std::vector<Segments> segments;
   for (size_t d = 0; d < from.size(); ++d) segments.push_back(common_segments(from[d], to[d]));
-  copy_segments(source, contiguous_strides(shape_of(from)), target,
-                contiguous_strides(shape_of(to)), segments, bytes);
+  copy_segments(source, contiguous_strides(shape_of_box(from)), target,
+                contiguous_strides(shape_of_box(to)), segments, bytes);
 }
 
 // Returns the elements of the largest piece that one member sends to another. Different axes cut
@@ -219,18 +185,18 @@ LocalTensor pack_whole(const PlanStep& step, const LocalTensor& input, int64_t c
 
 // Packs, for each member, the indices that it will own, padded to `piece` elements.
 LocalTensor pack_pieces(const PlanStep& step, const LocalTensor& input, int64_t piece) {
-  const Members members(step);
+  const StepMembers members(step);
   const WireReduction reduction(step);
   const int64_t bytes = size_of(input.dtype());
   const int64_t total = members.count() * piece;
   return remap_lanes(
       input, step.from.mesh(), cutting_axes(step.from), [&](const Dims&) { return Dims{total}; },
       [&](const LaneRemap& from, const Dims&, std::byte* out) {
-        const std::vector<Runs> mine = owned_of(step.from, from.coordinate);
+        const std::vector<Runs> mine = owned_box(step.from, from.coordinate);
         clear_tail(out, 0, total * bytes);
         for (int64_t i = 0; i < members.count(); ++i) {
-          const std::vector<Runs> theirs = owned_of(step.to, members.of(from.coordinate, i));
-          copy_common(from.data(), mine, out + i * piece * bytes, common_of(mine, theirs), bytes);
+          const std::vector<Runs> theirs = owned_box(step.to, members.of(from.coordinate, i));
+          copy_common(from.data(), mine, out + i * piece * bytes, common_box(mine, theirs), bytes);
         }
         reduction.before(out, input.dtype(), total);
       });
@@ -239,17 +205,61 @@ LocalTensor pack_pieces(const PlanStep& step, const LocalTensor& input, int64_t 
 // Copies each member's piece to its indices. all_gather: a piece is the part that the member owned;
 // all_to_all: its common indices with the receiver.
 LocalTensor unpack_pieces(const PlanStep& step, const LocalTensor& received, int64_t piece) {
-  const Members members(step);
+  const StepMembers members(step);
   const int64_t bytes = size_of(received.dtype());
   return remap_lanes(
       received, step.from.mesh(), cutting_axes(step.to),
       [&](const Dims& coordinate) { return step.to.local_shape_at(coordinate); },
       [&](const LaneRemap& from, const Dims&, std::byte* out) {
-        const std::vector<Runs> mine = owned_of(step.to, from.coordinate);
+        const std::vector<Runs> mine = owned_box(step.to, from.coordinate);
         for (int64_t i = 0; i < members.count(); ++i) {
-          std::vector<Runs> sent = owned_of(step.from, members.of(from.coordinate, i));
-          if (step.kind == StepKind::all_to_all) sent = common_of(sent, mine);
+          std::vector<Runs> sent = owned_box(step.from, members.of(from.coordinate, i));
+          if (step.kind == StepKind::all_to_all) sent = common_box(sent, mine);
           copy_common(from.data() + i * piece * bytes, sent, out, mine, bytes);
+        }
+      });
+}
+
+// Returns the axes that decide what a rank sends and receives in an exchange.
+std::vector<int> axes_of_exchange(const PlanStep& step) {
+  std::vector<int> axes = cutting_axes(step.from);
+  for (const auto& more : {cutting_axes(step.to), step.axes})
+    for (int axis : more)
+      if (std::find(axes.begin(), axes.end(), axis) == axes.end()) axes.push_back(axis);
+  return axes;
+}
+
+// Packs the boxes that a rank sends, one after another by member, or unpacks those it receives.
+LocalTensor remap_exchange(const PlanStep& step, const LocalTensor& input, bool packs) {
+  const auto schedule = exchange_schedule(step);
+  const StepMembers members(step);
+  const int64_t bytes = size_of(input.dtype()), n = members.count();
+  const Mesh& mesh = step.from.mesh();
+  const std::vector<int64_t>& counts = packs ? schedule->sent : schedule->received;
+  const auto first_count = [&](const Dims& coordinate) {
+    return counts.data() + ravel(coordinate, mesh.shape()) * n;
+  };
+  return remap_lanes(
+      input, mesh, axes_of_exchange(step),
+      [&](const Dims& coordinate) {
+        const int64_t* count = first_count(coordinate);
+        return packs ? Dims{std::accumulate(count, count + n, int64_t{0})}
+                     : step.to.local_shape_at(coordinate);
+      },
+      [&](const LaneRemap& from, const Dims&, std::byte* out) {
+        const std::byte* data = from.data();
+        const int64_t* count = first_count(from.coordinate);
+        const std::vector<Runs> mine = owned_box(packs ? step.from : step.to, from.coordinate);
+        for (int64_t i = 0; i < n; ++i) {
+          if (count[i] == 0) continue;
+          const Dims other = members.of(from.coordinate, i);
+          const std::vector<Runs> box =
+              common_box(mine, owned_box(packs ? step.to : step.from, other));
+          copy_common(data, packs ? mine : box, out, packs ? box : mine, bytes);
+          if (packs)
+            out += count[i] * bytes;
+          else
+            data += count[i] * bytes;
         }
       });
 }
@@ -327,9 +337,30 @@ LocalTensor run_locally(const PlanStep& step, const LocalTensor& input) {
             std::memcpy(out, neutral.data(), static_cast<size_t>(neutral.elements() * bytes));
         }
         if (keeps)
-          copy_common(from.data(), owned_of(step.from, from.coordinate), out,
-                      owned_of(step.to, from.coordinate), bytes);
+          copy_common(from.data(), owned_box(step.from, from.coordinate), out,
+                      owned_box(step.to, from.coordinate), bytes);
       });
+}
+
+// Sets the counts of an exchange for each rank of the mesh, in ascending order. Returns the
+// elements that the members of one group receive together, at most.
+int64_t set_counts(const PlanStep& step, Collective& call) {
+  const auto schedule = exchange_schedule(step);
+  const Mesh& mesh = step.from.mesh();
+  const Lanes lanes = mesh.ranks();
+  const int64_t n = schedule->members;
+  std::vector<int64_t> of_group(static_cast<size_t>(call.group.count()), 0);
+  for (int64_t i = 0; i < lanes.size(); ++i) {
+    const int64_t at = ravel(*mesh.coordinate_of(lanes[i]), mesh.shape()) * n;
+    const auto append = [&](const std::vector<int64_t>& counts, std::vector<int64_t>& into) {
+      into.insert(into.end(), counts.begin() + at, counts.begin() + at + n);
+    };
+    append(schedule->sent, call.send_counts);
+    append(schedule->received, call.recv_counts);
+    of_group[static_cast<size_t>(call.group.sibling_of(lanes[i]))] +=
+        std::accumulate(call.recv_counts.end() - n, call.recv_counts.end(), int64_t{0});
+  }
+  return *std::max_element(of_group.begin(), of_group.end());
 }
 
 }  // namespace
@@ -352,6 +383,10 @@ LoweredStep lower(const PlanStep& step) {
       call.count = piece_elements(step) * call.group.size();
       whole = joint_elements(step.from, step.axes);
       break;
+    case StepKind::exchange:
+      call.kind = CollectiveKind::exchange;
+      whole = set_counts(step, call);
+      break;
     case StepKind::reduce_scatter:
       call.kind = CollectiveKind::reduce_scatter;
       call.count = step.to.max_local_elements();
@@ -371,8 +406,9 @@ LoweredStep lower(const PlanStep& step) {
 LocalTensor pack(const PlanStep& step, const LocalTensor& input) {
   SP_CHECK(step.kind != StepKind::transfer, "a transfer is packed piece by piece");
   if (step.kind == StepKind::local) return input;
-  const Members members(step);
+  const StepMembers members(step);
   switch (step.kind) {
+    case StepKind::exchange: return remap_exchange(step, input, true);
     case StepKind::all_to_all: return pack_pieces(step, input, piece_elements(step));
     case StepKind::reduce_scatter: {
       const int64_t piece = step.to.max_local_elements();
@@ -388,6 +424,7 @@ LocalTensor unpack(const PlanStep& step, const LocalTensor& received) {
   SP_CHECK(step.kind != StepKind::transfer, "a transfer is unpacked piece by piece");
   switch (step.kind) {
     case StepKind::local: return run_locally(step, received);
+    case StepKind::exchange: return remap_exchange(step, received, false);
     case StepKind::all_to_all: return unpack_pieces(step, received, piece_elements(step));
     case StepKind::all_gather: {
       const Dims first = step.to.local_shape_at(Dims::filled(step.to.mesh().axis_count(), 0));

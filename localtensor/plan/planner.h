@@ -1,7 +1,7 @@
-// The planner: finds the cheapest Plan between two specs, by a search over placement states. It
-// accepts every pair of specs on one mesh (uneven, empty, strided, ordered, explicit sizes,
-// partials of every operator); across meshes it uses one transfer. The cost of a step is a
-// parameter.
+// The planner: finds the cheapest Plan between two specs. Pairs without partials take at most one
+// call, an exchange if no named collective does as well; others are searched for. It accepts every
+// pair of specs on one mesh (uneven, empty, strided, ordered, explicit sizes, partials of every
+// operator); across meshes it uses one transfer. The cost of a step is a parameter.
 //
 // Only axes that have to move take part. An axis stays as it is if both specs place it alike and
 // its ranks own the same before and after. It stays even if slicing it for a while would save
@@ -17,8 +17,18 @@
 
 namespace shardproof {
 
+enum class PlanMoves {
+  all,
+  collectives,  // all but exchange
+};
+
+std::string_view name(PlanMoves moves);  // "collectives"
+// Returns the inverse of name. Throws Error(bad_input).
+PlanMoves parse_plan_moves(std::string_view text);
+
 struct PlannerOptions {
-  PriceFunction price = price_by_bytes;
+  PriceFunction price = price_without_topology;
+  PlanMoves moves = PlanMoves::all;
   int64_t max_states = 20000;  // states to settle; beyond it the best plan found so far is used
   // Ignores plans that cost more; the search gives up as soon as no other plan can exist.
   std::optional<Price> at_most;
@@ -27,7 +37,10 @@ struct PlannerOptions {
 struct PlannerResult {
   Plan plan;
   Price price;
-  int64_t states = 0;       // states that the search settled
+  int64_t states = 0;  // states that the search settled
+  // The most by which a plan of these moves can cost less, in units of price.primary. 0: the plan is
+  // optimal.
+  double gap = 0;
   Price gather_then_slice;  // price of the naive plan
   bool gave_up = false;     // true if every plan costs more than `at_most`; `plan` is the naive one
 };

@@ -3,14 +3,16 @@
 // Construction:
 //   1. Number the layouts of both specs, dim by dim.
 //   2. find_active: the smallest set of axes such that, with these taken out, both specs are equal.
-//   3. collect_dims: the dims that active axes cut in either spec, and one spare dim.
-//   4. collect_candidates: layouts that several axes may take in one step. These are the layouts of
+// prepare_moves:
+//   1. collect_dims: the dims that active axes cut in either spec, and one spare dim.
+//   2. collect_candidates: layouts that several axes may take in one step. These are the layouts of
 //      both specs with any axes taken out, and plain cuts by several axes in a row.
 //
 // Moves from a state:
 //   reduce_moves     all_reduce over any set of partial axes, or reduce_scatter to any layout
 //   gather_moves     all_gather: takes any set of axes out
-//   exchange_moves   all_to_all: takes any set of axes out and places them elsewhere
+//   all_to_all_moves takes any set of axes out and places them elsewhere
+//   exchange_moves   exchange: goes to the goal, but for partials that the goal makes
 //   local_moves      slices by one axis that is R, or makes it partial
 //
 // One axis may be placed at every legal place of an open dim (place_anywhere). Several axes at once
@@ -22,10 +24,16 @@
 #include <bit>
 
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/plan/exchange_volume.h"
 
 namespace shardproof {
 
 namespace {
+
+constexpr int kMaxAnywhere = 2;  // active axes that may be placed anywhere together
+// Above this number of ranks along the active axes, dims that both specs cut evenly are not cut
+// unevenly on the way: such detours save little, and their prices take long to compute.
+constexpr int64_t kMaxRanksUneven = 64;
 
 uint64_t bit(int axis) { return uint64_t{1} << axis; }
 
@@ -75,27 +83,91 @@ PlacementStates::PlacementStates(const Spec& from, const Spec& to, Axes axes)
   }
   start_.partial = from_partial_;
   goal_.partial = to_partial_;
-  find_active(axes);
+  active_ = axes == Axes::all ? big_ : find_active(start_, goal_);
+}
+
+void PlacementStates::prepare_moves(PlanMoves moves) {
+  moves_ = moves;
   collect_dims();
   add_gaps();
   collect_candidates();
 }
 
 // Finds the smallest set of axes whose ranks together, at each coordinate of the other axes, own
-// the same before and after.
-void PlacementStates::find_active(Axes axes) {
-  active_ = axes == Axes::all ? big_ : 0;
-  active_ |= from_partial_ ^ to_partial_;
+// the same in both states: all axes that may have to move, without those that need not.
+uint64_t PlacementStates::find_active(const PlacementState& from, const PlacementState& to) {
+  uint64_t needed = from.partial ^ to.partial;
   for (const DimLayouts& dim : dims_) {
     const auto at = static_cast<size_t>(dim.dim());
-    active_ |= dim.axes(start_.layouts[at]) ^ dim.axes(goal_.layouts[at]);
+    needed |= dim.axes(from.layouts[at]) ^ dim.axes(to.layouts[at]);
   }
+  const auto suffices = [&](uint64_t axes) {
+    return std::all_of(dims_.begin(), dims_.end(), [&](DimLayouts& dim) {
+      const auto at = static_cast<size_t>(dim.dim());
+      const int before = dim.without(from.layouts[at], axes);
+      return before >= 0 && before == dim.without(to.layouts[at], axes);
+    });
+  };
+  uint64_t active = needed;
   for (DimLayouts& dim : dims_) {
     const auto at = static_cast<size_t>(dim.dim());
-    const int before = dim.without(start_.layouts[at], active_);
-    if (before < 0 || before != dim.without(goal_.layouts[at], active_))
-      active_ |= dim.axes(start_.layouts[at]) | dim.axes(goal_.layouts[at]);
+    const int before = dim.without(from.layouts[at], needed);
+    if (before < 0 || before != dim.without(to.layouts[at], needed))
+      active |= dim.axes(from.layouts[at]) | dim.axes(to.layouts[at]);
   }
+  for_each_axis(active & ~needed, [&](int axis) {
+    if (suffices(active & ~bit(axis))) active &= ~bit(axis);
+  });
+  return active;
+}
+
+uint64_t PlacementStates::moving_axes(const PlacementState& from, const PlacementState& to) {
+  return find_active(from, to);
+}
+
+// A slice that the goal cuts alike: without all other axes, the dim lies as in the goal.
+PlacementState PlacementStates::sliced_start() {
+  PlacementState state = start_;
+  for (DimLayouts& dim : dims_) {
+    const auto at = static_cast<size_t>(dim.dim());
+    const uint64_t open = dim.axes(goal_.layouts[at]) & active_ & ~cut_axes(start_);
+    for_each_axis(open & ~state.partial, [&](int axis) {
+      const uint64_t others = ~bit(axis);
+      const int wanted = dim.without(goal_.layouts[at], others);
+      for (int layout : dim.with(state.layouts[at], axis))
+        if (wanted >= 0 && dim.without(layout, others) == wanted && dim.has_spec(layout)) {
+          state.layouts[at] = static_cast<int16_t>(layout);
+          return;
+        }
+    });
+  }
+  return state;
+}
+
+Fraction PlacementStates::missing(const PlacementState& from, const PlacementState& to) {
+  if (const Agreement agreed = agreement(from, to); agreed.exact) {
+    const int64_t whole = element_count(from_.shape());
+    const uint64_t before = cut_axes(from), after = cut_axes(to);
+    return Fraction(whole, members(after)) -
+           Fraction(whole, members(before | after) * agreed.parts);
+  }
+  std::vector<DimMove> moves;
+  for (DimLayouts& dim : dims_) {
+    const auto at = static_cast<size_t>(dim.dim());
+    moves.push_back(
+        {from_.shape()[dim.dim()], &dim.cuts(from.layouts[at]), &dim.cuts(to.layouts[at])});
+  }
+  return missing_elements(moves);
+}
+
+int64_t PlacementStates::common_at_most(const PlacementState& from,
+                                        const PlacementState& to) const {
+  int64_t common = 1;
+  for (const DimLayouts& dim : dims_) {
+    const auto at = static_cast<size_t>(dim.dim());
+    common *= std::min(dim.max_extent(from.layouts[at]), dim.max_extent(to.layouts[at]));
+  }
+  return common;
 }
 
 void PlacementStates::collect_dims() {
@@ -105,14 +177,20 @@ void PlacementStates::collect_dims() {
     if ((axes & active_) != 0) open_dims_.push_back(dim.dim());
   }
   // A cut of a dim that neither spec cuts can save bytes on the way. This happens if axes change
-  // places on one dim, or one partial turns into another. The longest such dim is tried.
+  // places on one dim, or one partial turns into another. The longest such dim is tried; with
+  // partials on few axes, all dims are, since uneven dims differ in what they save.
   int spare = -1;
   for (const DimLayouts& dim : dims_) {
     const bool used =
         std::find(open_dims_.begin(), open_dims_.end(), dim.dim()) != open_dims_.end();
     if (!used && (spare < 0 || from_.shape()[dim.dim()] > from_.shape()[spare])) spare = dim.dim();
   }
-  if (spare >= 0) open_dims_.push_back(spare);
+  if (has_active_partials() && std::popcount(active_) <= kMaxAnywhere) {
+    open_dims_.clear();
+    for (const DimLayouts& dim : dims_) open_dims_.push_back(dim.dim());
+  } else if (spare >= 0) {
+    open_dims_.push_back(spare);
+  }
 }
 
 // Allows strided cuts whose gap is the size of an active axis, which can later cut into the gap.
@@ -146,6 +224,26 @@ void PlacementStates::collect_candidates() {
     }
   }
   add_chain_candidates();
+  if (has_active_partials() && std::popcount(active_) <= kMaxAnywhere) add_strided_candidates();
+}
+
+// Adds strided cuts by one or two axes in a row. On uneven dims a partial that is scattered to such
+// a cut can need fewer bytes later.
+void PlacementStates::add_strided_candidates() {
+  const std::vector<int> axes = list_of(active_);
+  for (size_t open = 0; open < open_dims_.size(); ++open) {
+    DimLayouts& dim = dims_[static_cast<size_t>(open_dims_[open])];
+    std::vector<int64_t> splits = dim.gaps();
+    splits.push_back(1);
+    for (const int64_t split : splits)
+      for (const int axis : axes) {
+        add_candidate(open, dim.of_chain({axis}, {split}));
+        for (const int inner : axes)
+          for (const int64_t inner_split : splits)
+            if (inner != axis)
+              add_candidate(open, dim.of_chain({axis, inner}, {split, inner_split}));
+      }
+  }
 }
 
 // Adds plain cuts by several axes in a row: in every order for up to three axes, else in the orders
@@ -242,7 +340,9 @@ int64_t PlacementStates::piece_elements(const PlacementState& from, const Placem
 // Example: dim of 4, axes a=2, b=2, digits (a, b) before and (b, a) after. Elements of rank (i, j)
 // before have the digits i j, after j i. Both hold only if i == j; then the rank keeps its element.
 // The equality of the digits is required twice but counts once: 1 / common_parts = 1 / (4 * 2).
-int64_t PlacementStates::common_parts(const PlacementState& state) const {
+PlacementStates::Agreement PlacementStates::agreement(const PlacementState& from,
+                                                      const PlacementState& to) const {
+  Agreement agreed;
   struct Place {
     int dim;
     int64_t first, last;
@@ -251,8 +351,11 @@ int64_t PlacementStates::common_parts(const PlacementState& state) const {
   std::vector<Place> places;
   const auto set_of = [&](int dim, int64_t first, int64_t size) {
     for (const Place& place : places)
-      if (place.dim == dim && first % place.last != 0 && place.first % (first * size) != 0)
-        return place.set;  // they overlap, or are not digits of one number
+      if (place.dim == dim && first % place.last != 0 && place.first % (first * size) != 0) {
+        // They overlap, or are not digits of one number.
+        agreed.exact = agreed.exact && place.first == first && place.last == first * size;
+        return place.set;
+      }
     places.push_back({dim, first, first * size, static_cast<int>(places.size())});
     return places.back().set;
   };
@@ -267,22 +370,25 @@ int64_t PlacementStates::common_parts(const PlacementState& state) const {
   };
   for (int open : open_dims_) {
     const auto at = static_cast<size_t>(open);
-    if (!dims_[at].is_even(state.layouts[at]) || !dims_[at].is_even(goal_.layouts[at])) return 0;
+    if (!dims_[at].is_even(from.layouts[at]) || !dims_[at].is_even(to.layouts[at]))
+      return {0, false};
   }
-  int64_t parts = 1;
   for_each_axis(active_, [&](int axis) {
     int dim = 0, goal_dim = 0;
     const int64_t size = sizes_[static_cast<size_t>(axis)];
-    const int64_t place = find(state, axis, dim), goal_place = find(goal_, axis, goal_dim);
-    if (place > 0 || goal_place > 0) parts *= size;
+    const int64_t place = find(from, axis, dim), goal_place = find(to, axis, goal_dim);
     if (place == 0 || goal_place == 0 || (dim == goal_dim && place == goal_place)) return;
     const int a = set_of(dim, place, size), b = set_of(goal_dim, goal_place, size);
     if (a == b) return;
-    parts *= size;
+    agreed.parts *= size;
     for (Place& other : places)
       if (other.set == b) other.set = a;
   });
-  return parts;
+  return agreed;
+}
+
+int64_t PlacementStates::common_parts(const PlacementState& state) const {
+  return members((cut_axes(state) | cut_axes(goal_)) & active_) * agreeing_parts(state);
 }
 
 PlacementStates::Digits PlacementStates::digits_of(const PlacementState& state, int axis) const {
@@ -340,6 +446,12 @@ PlacementStates::Shuffle PlacementStates::shuffle(const PlacementState& state) c
   return found;
 }
 
+bool PlacementStates::is_even(const PlacementState& state) const {
+  return std::all_of(dims_.begin(), dims_.end(), [&](const DimLayouts& dim) {
+    return dim.is_even(state.layouts[static_cast<size_t>(dim.dim())]);
+  });
+}
+
 bool PlacementStates::has_spec(const PlacementState& state) {
   return std::all_of(dims_.begin(), dims_.end(), [&](DimLayouts& dim) {
     return dim.has_spec(state.layouts[static_cast<size_t>(dim.dim())]);
@@ -365,7 +477,7 @@ bool PlacementStates::remove_axes(PlacementState& state, uint64_t axes) {
 
 // Appends the ways in which `axes` can cut the part that they hold together in `base`.
 void PlacementStates::place(PlacementState base, uint64_t axes, std::vector<PlacementState>& out) {
-  if (std::popcount(axes) == 1 || std::popcount(active_) <= 2)
+  if (std::popcount(axes) == 1 || std::popcount(active_) <= kMaxAnywhere)
     return place_anywhere(base, axes, out);
   place_as_candidate(base, axes, 0, out);
 }
@@ -436,7 +548,7 @@ void PlacementStates::gather_moves(const PlacementState& state, const Visit& vis
   });
 }
 
-void PlacementStates::exchange_moves(const PlacementState& state, const Visit& visit) {
+void PlacementStates::all_to_all_moves(const PlacementState& state, const Visit& visit) {
   for_each_subset(active_ & cut_axes(state), [&](uint64_t axes) {
     PlacementState base = state;
     if (!remove_axes(base, axes)) return;
@@ -447,6 +559,24 @@ void PlacementStates::exchange_moves(const PlacementState& state, const Visit& v
       if (next != state) visit({StepKind::all_to_all, axes, next});
     }
   });
+}
+
+// Goes to the goal. An axis that the goal makes partial is left out, or keeps a cut: partials are
+// made from cuts without communication, and cuts make the exchange smaller.
+void PlacementStates::exchange_moves(const PlacementState& state, const Visit& visit) {
+  if (ending(state) != 0) return;
+  PlacementState base = goal_;
+  base.partial = state.partial;
+  const uint64_t left = goal_.partial & ~state.partial;
+  std::vector<PlacementState> targets = {base};
+  for_each_axis(left & cut_axes(state), [&](int axis) {
+    const std::vector<PlacementState> whole = targets;
+    for (const PlacementState& target : whole) place_anywhere(target, bit(axis), targets);
+  });
+  for (const PlacementState& target : targets) {
+    const uint64_t axes = exchange_group(state, target);
+    if (axes != 0 && can_exchange(from_.mesh(), axes)) visit({StepKind::exchange, axes, target});
+  }
 }
 
 void PlacementStates::reduce_moves(const PlacementState& state, const Visit& visit) {
@@ -461,13 +591,24 @@ void PlacementStates::reduce_moves(const PlacementState& state, const Visit& vis
   });
 }
 
+// True if a dim is cut unevenly that both specs cut evenly.
+bool PlacementStates::adds_uneven_dim(const PlacementState& state) const {
+  return std::any_of(dims_.begin(), dims_.end(), [&](const DimLayouts& dim) {
+    const auto at = static_cast<size_t>(dim.dim());
+    return !dim.is_even(state.layouts[at]) && dim.is_even(start_.layouts[at]) &&
+           dim.is_even(goal_.layouts[at]);
+  });
+}
+
 void PlacementStates::for_each_move(const PlacementState& state, const Visit& visit) {
+  const bool many_ranks = members(active_) > kMaxRanksUneven;
   const Visit visit_representable = [&](const PlacementMove& move) {
-    if (has_spec(move.to)) visit(move);
+    if (has_spec(move.to) && !(many_ranks && adds_uneven_dim(move.to))) visit(move);
   };
   reduce_moves(state, visit_representable);
   gather_moves(state, visit_representable);
-  exchange_moves(state, visit_representable);
+  all_to_all_moves(state, visit_representable);
+  if (moves_ == PlanMoves::all) exchange_moves(state, visit_representable);
   local_moves(state, visit_representable);
 }
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "shardproof/localtensor/plan/dim_layout.h"
-#include "shardproof/localtensor/plan/plan.h"
+#include "shardproof/localtensor/plan/planner.h"
 
 namespace shardproof {
 
@@ -42,10 +42,35 @@ class PlacementStates {
   // needed: the axes that have to move take part. all: all axes do.
   enum class Axes { needed, all };
   PlacementStates(const Spec& from, const Spec& to, Axes axes);
+  // Lists the moves; required before for_each_move.
+  void prepare_moves(PlanMoves moves);
 
   const PlacementState& start() const { return start_; }
   const PlacementState& goal() const { return goal_; }
   uint64_t active() const { return active_; }  // axes that take part
+  // True if an active axis is P before or after.
+  bool has_active_partials() const { return ((from_partial_ | to_partial_) & active_) != 0; }
+  // Returns the start with all slices that the goal cuts alike: those that cost nothing and leave
+  // no more to do.
+  PlacementState sliced_start();
+  // Returns the smallest set of axes that have to move between two states; see find_active.
+  uint64_t moving_axes(const PlacementState& from, const PlacementState& to);
+  // Returns the axes of the group of an exchange: those that have to move and are cut. Ranks along
+  // the others hold the same, so none of them needs another.
+  uint64_t exchange_group(const PlacementState& from, const PlacementState& to) {
+    return moving_axes(from, to) & cut_axes(from);
+  }
+  // True if an axis of the set is cut in the state.
+  bool cuts_any(const PlacementState& state, uint64_t axes) const {
+    return (cut_axes(state) & axes) != 0;
+  }
+  bool cuts_all(const PlacementState& state, uint64_t axes) const {
+    return (cut_axes(state) & axes) == axes;
+  }
+  // Returns the elements that a rank misses on average (exchange_volume.h).
+  Fraction missing(const PlacementState& from, const PlacementState& to);
+  // Returns an upper bound of the elements that a rank holds both before and after.
+  int64_t common_at_most(const PlacementState& from, const PlacementState& to) const;
   // Calls visit(move) for each legal step whose result a Spec can describe.
   void for_each_move(const PlacementState& state,
                      const std::function<void(const PlacementMove&)>& visit);
@@ -58,7 +83,7 @@ class PlacementStates {
       const PlacementState& state) const;  // elements of the rank with the largest part
   // Returns the elements that a group over `axes` holds together, at most.
   int64_t joint_elements(const PlacementState& state, uint64_t axes);
-  // True if an exchange sends pieces of equal size between all pairs of ranks.
+  // True if an all_to_all sends pieces of equal size between all pairs of ranks.
   bool is_balanced(const PlacementState& from, const PlacementMove& move) const;
   // Returns the elements that one rank sends to another, at most.
   int64_t piece_elements(const PlacementState& from, const PlacementMove& move);
@@ -67,6 +92,11 @@ class PlacementStates {
   // means that this is not known.
   int64_t goal_parts() const { return members(cut_axes(goal_) & active_ & ~to_partial_); }
   int64_t common_parts(const PlacementState& state) const;
+  // At most 1 / agreeing_parts() of the elements have a rank that holds them both in `state` and in
+  // the goal; partials of an element count as the element. 0: not known.
+  int64_t agreeing_parts(const PlacementState& state) const {
+    return agreement(state, goal_).parts;
+  }
   int64_t parts_of(const PlacementState& state) const { return members(cut_axes(state) & active_); }
   // Returns the axes whose partials must still be reduced.
   uint64_t ending(const PlacementState& state) const {
@@ -74,7 +104,8 @@ class PlacementStates {
   }
   // Returns the number of parts that the axes cut that do not take part.
   int64_t frozen_parts() const { return members(cut_axes(goal_) & ~active_); }
-  bool has_spec(const PlacementState& state);  // true if a Spec can describe the state
+  bool is_even(const PlacementState& state) const;  // true if all parts are equal
+  bool has_spec(const PlacementState& state);       // true if a Spec can describe the state
 
   // Active axes, numbered from 0, that must leave their digits; and for each the axes that now use
   // the digits it needs. Empty (nothing moves) for more than kMaxShuffled active axes, for partials
@@ -91,20 +122,28 @@ class PlacementStates {
  private:
   using Visit = std::function<void(const PlacementMove&)>;
   uint64_t cut_axes(const PlacementState& state) const;
+  bool adds_uneven_dim(const PlacementState& state) const;
   // The digits of a dim's index that an axis cuts; `dim` is -1 if it cuts nothing.
   struct Digits {
     int dim = -1;
     int64_t first = 0, last = 0;
     bool operator==(const Digits&) const = default;
   };
+  // The parts of agreeing_parts for two states, and true if they are not only a bound.
+  struct Agreement {
+    int64_t parts = 1;
+    bool exact = true;
+  };
+  Agreement agreement(const PlacementState& from, const PlacementState& to) const;
   Digits digits_of(const PlacementState& state, int axis) const;
   const Reduction& reduction_of(int axis) const;
   bool reduce_together(uint64_t axes) const;
-  void find_active(Axes axes);
+  uint64_t find_active(const PlacementState& from, const PlacementState& to);
   void collect_dims();
   void add_gaps();
   void local_moves(const PlacementState& state, const Visit& visit);
   void gather_moves(const PlacementState& state, const Visit& visit);
+  void all_to_all_moves(const PlacementState& state, const Visit& visit);
   void exchange_moves(const PlacementState& state, const Visit& visit);
   void reduce_moves(const PlacementState& state, const Visit& visit);
   void place(PlacementState base, uint64_t axes, std::vector<PlacementState>& out);
@@ -114,6 +153,7 @@ class PlacementStates {
   void collect_candidates();
   void add_candidate(size_t open, int layout);
   void add_chain_candidates();
+  void add_strided_candidates();
   bool remove_axes(PlacementState& state, uint64_t axes);
   template <typename Each>
   void for_each_subset(uint64_t axes, Each each) const;
@@ -126,6 +166,7 @@ class PlacementStates {
   std::vector<std::vector<int>> candidates_;
   uint64_t active_ = 0, big_ = 0, from_partial_ = 0, to_partial_ = 0;
   PlacementState start_, goal_;
+  PlanMoves moves_ = PlanMoves::all;
 };
 
 }  // namespace shardproof

@@ -18,6 +18,7 @@ double nccl_factor(std::string_view kind, int64_t members) {
     case CollectiveKind::reduce_scatter:
     case CollectiveKind::all_to_all:
     case CollectiveKind::all_to_all_v:
+    case CollectiveKind::exchange:
     case CollectiveKind::gather:
     case CollectiveKind::scatter: return (n - 1) / n;
     case CollectiveKind::broadcast:

@@ -203,7 +203,7 @@ bool fits(const Collective& a, const Collective& b) {
   if (a.kind != b.kind) return false;
   if (a.kind == CollectiveKind::barrier) return true;
   if (a.dtype != b.dtype) return false;
-  if (a.kind != CollectiveKind::all_to_all_v && a.count != b.count) return false;
+  if (!has_counts(a.kind) && a.count != b.count) return false;
   if (reduces(a.kind) && a.reduction != b.reduction) return false;
   return !has_root(a.kind) || a.root == b.root;
 }
@@ -220,8 +220,7 @@ std::span<const int64_t> recv_counts(const Arrival& arrival) {
 
 std::optional<Finding> find_mismatch(const CollectiveInstance& meeting, const std::string& group) {
   if (!meeting.differs) {
-    const bool uneven =
-        meeting.arrivals.front().submitted->call.collective.kind == CollectiveKind::all_to_all_v;
+    const bool uneven = has_counts(meeting.arrivals.front().submitted->call.collective.kind);
     return uneven ? find_uneven(meeting, group) : std::nullopt;
   }
   const std::vector<CallClass> classes = call_classes(meeting);

@@ -40,9 +40,10 @@ History history_of(const std::vector<Record>& records, int32_t rank,
   return history;
 }
 
-// True if two calls are equal. In an all_to_all_v each member has counts of its own.
+// True if two calls are equal. In an all_to_all_v or exchange each member has counts of its own.
 bool equal_calls(const Record& a, const Record& b) {
-  const bool own_sizes = a.kind == name(CollectiveKind::all_to_all_v);
+  const std::optional<CollectiveKind> kind = parse_collective_kind(a.kind);
+  const bool own_sizes = kind && has_counts(*kind);
   return a.kind == b.kind && a.group == b.group && a.reduction == b.reduction &&
          a.dtype == b.dtype && (own_sizes || a.sizes == b.sizes);
 }

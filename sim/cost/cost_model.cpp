@@ -62,7 +62,8 @@ Duration FlatMachine::collective(const Collective& collective, int64_t whole_byt
     case K::gather:
     case K::scatter: return hops(n - 1, part);
     case K::all_to_all:
-    case K::all_to_all_v: return hops(n - 1, part / static_cast<double>(n));
+    case K::all_to_all_v:
+    case K::exchange: return hops(n - 1, part / static_cast<double>(n));
     case K::broadcast:
     case K::reduce: return n == 1 ? Duration{} : link_.latency * (n - 1) + transfer(whole);
     case K::barrier: return link_.latency * (2 * (n - 1));

@@ -92,7 +92,7 @@ void CallMatcher::number(SubmittedCall& submitted) {
 bool CallMatcher::complete_if_whole_group(Call& call, const Lanes& cohort, LaneTimes* times) {
   if (observer_ != nullptr) return false;
   const CollectiveKind kind = call.collective.kind;
-  if (is_point_to_point(kind) || kind == CollectiveKind::all_to_all_v) return false;
+  if (is_point_to_point(kind) || has_counts(kind)) return false;
   Communicator& members = comm(call.collective.group);
   if (members.has_open_instances() || !members.covers_whole_groups(call.lanes)) return false;
   if (!members.next_numbers_agree(call.lanes)) return false;

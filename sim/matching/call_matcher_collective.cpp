@@ -91,7 +91,7 @@ void exchange_uneven(const CollectiveInstance& instance) {
 // Fast path: a call that covers whole groups needs no meeting.
 bool CallMatcher::join_whole(Communicator& comm, SubmittedCall& submitted) {
   if (observer_ != nullptr || submitted.call.lanes.size() == 1 || !submitted.number.uniform() ||
-      comm.has_open_instances() || submitted.call.collective.kind == CollectiveKind::all_to_all_v ||
+      comm.has_open_instances() || has_counts(submitted.call.collective.kind) ||
       !comm.covers_whole_groups(submitted.call.lanes)) {
     return false;
   }
@@ -127,7 +127,7 @@ void CallMatcher::join(Communicator& comm, SubmittedCall& submitted) {
 // In an uneven exchange each member states its own counts.
 Duration CallMatcher::price(const CollectiveInstance& instance) const {
   const Call& call = instance.arrivals.front().submitted->call;
-  if (call.collective.kind != CollectiveKind::all_to_all_v) return price(call);
+  if (!has_counts(call.collective.kind)) return price(call);
   int64_t elements = 0;
   for (const Arrival& arrival : instance.arrivals)
     for (const int64_t count : send_counts(arrival)) elements += count;
@@ -139,7 +139,7 @@ void CallMatcher::complete(Communicator& comm, CollectiveInstance& open) {
   comm.close(instance.number, instance.sibling);
   const Collective& collective = instance.arrivals.front().submitted->call.collective;
   // Members whose calls fit can still disagree in the count tables of all_to_all_v.
-  if (instance.differs || collective.kind == CollectiveKind::all_to_all_v) {
+  if (instance.differs || has_counts(collective.kind)) {
     if (std::optional<Finding> finding = find_mismatch(instance, comm.text(instance.sibling))) {
       finding->group = comm.text(instance.sibling);
       report(std::move(*finding));
@@ -148,7 +148,7 @@ void CallMatcher::complete(Communicator& comm, CollectiveInstance& open) {
     }
   }
   if (observer_ != nullptr) observer_->on_collective(instance);
-  const bool uneven = collective.kind == CollectiveKind::all_to_all_v;
+  const bool uneven = has_counts(collective.kind);
   if (uneven && brought_by_members(instance)) exchange_uneven(instance);
   const LocalTensor answer = uneven ? LocalTensor() : result_of(instance);
   Duration end = instance.latest;

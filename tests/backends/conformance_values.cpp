@@ -111,7 +111,7 @@ TEST_P(Conformance, Collectives_EveryKindAndGroup_EqualReference) {
     for (int k = 0; k <= static_cast<int>(CollectiveKind::barrier); ++k) {
       Collective c;
       c.kind = static_cast<CollectiveKind>(k);
-      if (c.kind == CollectiveKind::all_to_all_v) continue;
+      if (has_counts(c.kind)) continue;
       c.group = group;
       c.root = has_root(c.kind) ? group.size() - 1 : 0;
       c.count = c.kind == CollectiveKind::barrier ? 0 : 2 * group.size();

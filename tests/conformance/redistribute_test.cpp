@@ -85,7 +85,7 @@ double their_bytes(const Json& row, Spec at) {
     const auto axes = move["axes"].get<std::vector<int>>();
     Spec next = at;
     for (int axis : axes) next = next.with_placement(axis, to);
-    bytes += price_by_bytes({kind_of(from, to), axes, at, next}).primary;
+    bytes += price_without_topology({kind_of(from, to), axes, at, next}).primary;
     at = next;
   }
   return bytes;

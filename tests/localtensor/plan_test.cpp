@@ -148,6 +148,21 @@ TEST(Plan, ExpectedSteps) {
             "1  all_gather over dp  dp:S(0) tp:S(0) -> tp:S(0, split=2)\n");
 }
 
+// An exchange moves the same elements as a named collective of uneven shards; the named one wins.
+TEST(Plan, NamedCollectives_WinTies) {
+  const auto plan = [&](const char* mesh_text, const char* from, const char* to) {
+    const Mesh mesh = Mesh::parse(mesh_text);
+    const auto spec = [&](const char* text) { return Spec::parse(text, mesh, {5, 3}, DType::f32); };
+    return to_string(plan_redistribution(spec(from), spec(to)).plan);
+  };
+  EXPECT_EQ(plan("tp=4", "tp:S(0)", "tp:S(1)"), "1  all_to_all over tp  tp:S(0) -> tp:S(1)\n");
+  EXPECT_EQ(plan("dp=2, tp=2", "tp:S(0)", "dp:S(1)"),
+            "1  local over dp  tp:S(0) -> dp:S(1) tp:S(0)\n"
+            "2  all_gather over tp  dp:S(1) tp:S(0) -> dp:S(1)\n");
+  EXPECT_EQ(plan("dp=2, tp=2", "dp:S(0) tp:S(1)", "dp:S(1) tp:S(0)"),
+            "1  exchange over dp+tp  dp:S(0) tp:S(1) -> dp:S(1) tp:S(0)\n");
+}
+
 TEST(Plan, ImpossiblePairs_Throw) {
   const Mesh mesh = Mesh::parse("tp=2");
   const auto spec = [&](const char* text) { return Spec::parse(text, mesh, {4}, DType::f32); };

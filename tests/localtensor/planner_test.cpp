@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 
+#include "shardproof/localtensor/plan/exchange_volume.h"
 #include "shardproof/localtensor/plan/search_states.h"
 #include "shardproof/localtensor/split/split.h"
 #include "shardproof/tests/localtensor/spec_corpus.h"
@@ -58,7 +59,7 @@ double edge(const Spec& from, const Spec& to) {
     }
     if (!possible) continue;
     step.kind = *kind;
-    if (corpus::is_legal(step)) best = std::min(best, price_by_bytes(step).primary);
+    if (corpus::is_legal(step)) best = std::min(best, price_without_topology(step).primary);
   }
   return best;
 }
@@ -115,6 +116,52 @@ TEST(Planner, Price_IsTheOptimumOfAnExhaustiveSearch) {
   expect_optimal("a=2, b=2, c=2", {8, 8}, {R(), S(0), S(1)});
 }
 
+// Without partials every plan sends exactly what ranks miss, in one call (docs/plans.md). So no
+// detour through a third placement sends less.
+TEST(Planner, EveryPlacement_IsReachedAtTheLowerBound) {
+  for (const auto& [text, shape] : {std::pair{"a=2, b=2, c=2", Dims{8, 8}},
+                                    {"a=2, b=2, c=2", Dims{5, 3}},
+                                    {"a=2, b=3", Dims{7, 4}}}) {
+    const Mesh mesh = Mesh::parse(text);
+    const std::vector<Spec> specs = all_specs(mesh, shape, DType::f32, {R(), S(0), S(1)});
+    std::vector<std::vector<double>> sent(specs.size(), std::vector<double>(specs.size()));
+    for (size_t i = 0; i < specs.size(); ++i)
+      for (size_t j = 0; j < specs.size(); ++j) {
+        const PlannerResult result = plan_redistribution(specs[i], specs[j]);
+        const int64_t calls = price_of(result.plan, price_by_bytes).calls;
+        const Fraction missing = missing_elements(specs[i], specs[j]) * 4;
+        sent[i][j] = result.price.primary - static_cast<double>(calls * kBytesOfCall);
+        EXPECT_EQ(calls, missing == 0 ? 0 : 1) << to_string(result.plan);
+        EXPECT_NEAR(sent[i][j], missing.to_double(), 1e-6) << to_string(result.plan);
+        EXPECT_EQ(result.gap, 0);
+      }
+    for (size_t i = 0; i < specs.size(); ++i)
+      for (size_t j = 0; j < specs.size(); ++j)
+        for (size_t k = 0; k < specs.size(); ++k)
+          ASSERT_LE(sent[i][k], sent[i][j] + sent[j][k] + 1e-6);
+  }
+}
+
+// A search that may settle one state only returns a plan no worse than gather and slice.
+TEST(Planner, InterruptedSearch_IsNeverWorseThanGreedy) {
+  const Mesh mesh = Mesh::parse("a=2, b=2, c=2");
+  const std::vector<Spec> specs =
+      all_specs(mesh, {8, 6}, DType::f32, {R(), S(0), S(1), P(ReduceOp::sum)});
+  for (const PlanMoves moves : {PlanMoves::all, PlanMoves::collectives})
+    for (size_t pair = 0; pair < specs.size() * specs.size(); pair += 37) {
+      const Spec &from = specs[pair / specs.size()], &to = specs[pair % specs.size()];
+      PlannerOptions options;
+      options.moves = moves;
+      const PlannerResult best = plan_redistribution(from, to, options);
+      options.max_states = 1;
+      const PlannerResult interrupted = plan_redistribution(from, to, options);
+      const std::string what = to_string(from) + " to " + to_string(to);
+      EXPECT_LE(interrupted.price, interrupted.gather_then_slice) << what;
+      EXPECT_GE(interrupted.price.primary, best.price.primary) << what;
+      EXPECT_LE(interrupted.price.primary, best.price.primary + interrupted.gap + 1e-6) << what;
+    }
+}
+
 // If every axis moves, no detour is cheaper than the plan.
 TEST(Planner, TriangleInequality) {
   const Mesh mesh = Mesh::parse("a=2, b=2, c=2");
@@ -153,11 +200,32 @@ TEST(Planner, ChainOverAllOrders) {
   }
 }
 
+// At 5 axes an interrupted search once gathered 32 MiB; a rank misses 2 MiB. All axes but e are
+// cut by free slices, so the exchange has groups of two ranks.
+TEST(Planner, FiveAxes_TakeOneCall) {
+  const Mesh mesh = Mesh::parse("a=2, b=2, c=2, d=2, e=2");
+  const auto spec = [&](const char* text) {
+    return Spec::parse(text, mesh, {64, 64, 64, 64}, DType::f32);
+  };
+  const Spec from = spec("e:S(2)"), to = spec("a:S(2) b:S(0) c:S(3) d:S(2)");
+  const PlannerResult result = plan_redistribution(from, to);
+  EXPECT_EQ(price_of(result.plan, price_by_bytes).calls, 1) << to_string(result.plan);
+  const PlanStep& call = result.plan.steps.back();
+  EXPECT_EQ(call.kind, StepKind::exchange);
+  EXPECT_EQ(call.axes, std::vector<int>{4});
+  EXPECT_EQ(cost_of(call).bytes, Fraction(2 << 20)) << to_string(result.plan);
+  PlannerOptions collectives;
+  collectives.moves = PlanMoves::collectives;
+  collectives.max_states = 500;
+  const PlannerResult named = plan_redistribution(from, to, collectives);
+  EXPECT_LE(named.price.primary, (4 << 20) + 4.0 * kBytesOfCall) << to_string(named.plan);
+}
+
 // The lower bounds of the byte price save states and change no price. The same price as a function
 // of the caller is searched without bounds.
 TEST(Planner, LowerBounds_ChangeNoPrice) {
   PlannerOptions plain;
-  plain.price = [](const PlanStep& step) { return price_by_bytes(step); };
+  plain.price = [](const PlanStep& step) { return price_without_topology(step); };
   const std::vector<std::vector<Placement>> orders = {
       {S(0), S(1), S(2)}, {S(1), S(2), S(0)}, {S(1), S(0), S(2)}, {S(1), S(1), S(0)}};
   for (const auto& [text, shape] : {std::pair{"a=2, b=2, c=2", Dims{8, 8, 8}},
@@ -180,11 +248,16 @@ TEST(Planner, LowerBounds_ChangeNoPrice) {
 TEST(Planner, FourAxesChangePlaces) {
   const Mesh mesh = Mesh::parse("a=2, b=2, c=2, d=2");
   const auto spec = [&](const char* text) {
-    return Spec::parse(text, mesh, {16, 16, 16, 16}, DType::f32);
+    return Spec::parse(text, mesh, {64, 64, 64, 64}, DType::f32);
   };
   for (const char* to : {"a:S(1) b:S(2) c:S(3) d:S(0)", "a:S(1) b:S(0) c:S(3) d:S(2)"}) {
-    const PlannerResult result = plan_redistribution(spec("a:S(0) b:S(1) c:S(2) d:S(3)"), spec(to));
-    EXPECT_EQ(result.price.primary, 2.5 * 16 * 1024) << to;
+    PlannerOptions options;
+    options.moves = PlanMoves::collectives;
+    const Spec from = spec("a:S(0) b:S(1) c:S(2) d:S(3)");
+    const PlannerResult result = plan_redistribution(from, spec(to), options);
+    double bytes = 0;
+    for (const PlanStep& step : result.plan.steps) bytes += cost_of(step).bytes.to_double();
+    EXPECT_EQ(bytes, 2.5 * (4 << 20)) << to;
     EXPECT_LT(result.states, 1000) << to;
   }
 }
@@ -211,8 +284,13 @@ TEST(Planner, PriceOfTheCaller_DecidesThePlan) {
     return Price{static_cast<double>(cost.calls), cost.calls, cost.peak_bytes};
   };
   const Spec from = spec("a:S(0) b:S(1)"), to = spec("a:S(1) b:S(0)");
+  options.moves = PlanMoves::collectives;
   EXPECT_EQ(plan_redistribution(from, to, options).price.calls, 1);
-  EXPECT_GT(plan_redistribution(from, to).price.calls, 1);
+  options.price = [](const PlanStep& step) {
+    const StepCost cost = cost_of(step);
+    return Price{cost.bytes.to_double(), cost.calls, cost.peak_bytes};
+  };
+  EXPECT_GT(plan_redistribution(from, to, options).price.calls, 1);
 }
 
 }  // namespace

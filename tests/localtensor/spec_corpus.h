@@ -92,6 +92,13 @@ inline bool is_legal(const PlanStep& step) {
   const Mesh& mesh = step.from.mesh();
   for (int64_t i = 0; i < mesh.size(); ++i) {
     const Dims coordinate = unravel(i, mesh.shape());
+    if (step.kind == StepKind::exchange) {
+      const std::vector<bool> held = joint_ownership(step.from, step.axes, coordinate);
+      const std::vector<bool> wanted = joint_ownership(step.to, {}, coordinate);
+      for (size_t e = 0; e < held.size(); ++e)
+        if (wanted[e] && !held[e]) return false;
+      continue;
+    }
     if (joint_ownership(step.from, step.axes, coordinate) !=
         joint_ownership(step.to, step.axes, coordinate))
       return false;

@@ -110,6 +110,7 @@ void start_on_device(ExchangeOperation& moving, const std::shared_ptr<DeviceMemo
       e.send_counts = e.recv_counts = std::vector<int64_t>(static_cast<size_t>(n), c.count / n);
       break;
     case CollectiveKind::all_to_all_v:
+    case CollectiveKind::exchange:
       e.send_counts = call.send_counts[lane];
       e.recv_counts = call.recv_counts[lane];
       received = 0;

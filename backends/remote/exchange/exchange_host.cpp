@@ -104,7 +104,8 @@ class CollectivePacker {
       case CollectiveKind::broadcast: return pack_root();
       case CollectiveKind::scatter: return scatter_all();
       case CollectiveKind::all_to_all:
-      case CollectiveKind::all_to_all_v: return pack_pairs();
+      case CollectiveKind::all_to_all_v:
+      case CollectiveKind::exchange: return pack_pairs();
       default: return;
     }
   }
@@ -120,7 +121,8 @@ class CollectivePacker {
       case CollectiveKind::broadcast: return hand_out(m_.in);
       case CollectiveKind::scatter: return answer_in_turn();
       case CollectiveKind::all_to_all:
-      case CollectiveKind::all_to_all_v: return answer_pairs();
+      case CollectiveKind::all_to_all_v:
+      case CollectiveKind::exchange: return answer_pairs();
       default: return;
     }
   }
@@ -403,7 +405,7 @@ void run_here(ExchangeOperation& moving) {
     const SendContents own = brought(part);
     Tensor& input = inputs.emplace_back(Tensor::empty(c.dtype, Dims{own.size / size_of(c.dtype)}));
     if (own.size != 0) std::memcpy(input.mutate(), own.data, static_cast<size_t>(own.size));
-    if (c.kind != CollectiveKind::all_to_all_v) continue;
+    if (!has_counts(c.kind)) continue;
     const Call& call = part.submitted->call;
     const size_t lane = static_cast<size_t>(part.lane);
     for (int64_t count : call.send_counts[lane]) c.send_counts.push_back(count);

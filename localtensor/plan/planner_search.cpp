@@ -1,0 +1,360 @@
+// Implements planner_search.h.
+//
+//   1. Nodes are states: which axes cut which dim in which order, and which axes are partial. Edges
+//      are legal steps (for_each_move). The cost of a path is the price of its steps.
+//   2. A greedy path is found first: each time the move with the least (cost + lower bound of the
+//      rest). Its cost bounds the search.
+//   3. The open node with the least (cost so far + lower bound of the rest) is settled next. Ties
+//      go to the node found first, so that plans depend on nothing but the specs. A step whose cost
+//      takes long to compute waits in the same queue with a lower bound of its cost.
+//   4. The search ends when the goal is settled, after max_states, or when every open path costs
+//      more than at_most.
+//
+// With price_without_topology, ByteModel computes costs from layouts alone, in integers: bytes are
+// counted in fractions 1 / (world^2 * frozen parts), so that equal prices are equal.
+//
+// Lower bound by example ("dp=2, tp=2", f32[8, 8], "dp:S(0) tp:S(0)" to "dp:S(0) tp:S(1)"): along
+// tp the ranks share 128 bytes. A rank ends with one half of the columns, and begins with one half
+// of the rows: 1/4 of the bytes belong to both. So it must receive 1/2 - 1/4 = 1/4, 32 bytes. An
+// all_to_all sends just that, and the search settles two states: the start and the goal.
+//
+// Lower bound with partials: m ranks hold partials of an element, and h ranks hold it in the goal.
+// At least m - 1 messages add it up and h bring it there, one less if a rank has both.
+#include "shardproof/localtensor/plan/planner_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <queue>
+#include <unordered_map>
+
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/plan/search_lower_bound.h"
+
+namespace shardproof {
+
+namespace {
+
+__extension__ using Int128 = __int128;
+
+// A price in units in which every fraction that can occur is an integer.
+struct ExactCost {
+  Int128 primary = 0;
+  int64_t peak = 0;
+  bool operator==(const ExactCost&) const = default;
+  bool operator<(const ExactCost& o) const {
+    return primary != o.primary ? primary < o.primary : peak < o.peak;
+  }
+};
+ExactCost operator+(const ExactCost& a, const ExactCost& b) {
+  return {a.primary + b.primary, std::max(a.peak, b.peak)};
+}
+
+// Computes price_without_topology from the layouts of states, without making specs.
+class ByteModel {
+ public:
+  using Cost = ExactCost;
+  ByteModel(PlacementStates& states, const Spec& spec, PlanMoves moves)
+      : states_(states),
+        shuffle_(states.active_sizes()),
+        exchanges_(moves == PlanMoves::all),
+        itemsize_(size_of(spec.dtype())),
+        world_(states.members(states.active())),
+        goal_parts_(states.goal_parts()) {
+    square_ = Int128{world_} * world_;
+    unit_ = square_ * states.frozen_parts();
+    whole_ = Int128{element_count(spec.shape())} * itemsize_;
+  }
+
+  // Returns a limit that is not below the price, which is rounded.
+  Cost limit(const Price& price) const {
+    const long double bytes = std::ceil(static_cast<long double>(price.primary) * unit_) + 1;
+    return {static_cast<Int128>(bytes), std::numeric_limits<int64_t>::max()};
+  }
+  double difference(const Cost& a, const Cost& b) const {
+    return static_cast<double>(static_cast<long double>(a.primary - b.primary) / unit_);
+  }
+
+  Cost edge(const PlacementState& from, const PlacementMove& move) {
+    const int64_t before = states_.elements(from) * itemsize_;
+    const int64_t after = states_.elements(move.to) * itemsize_;
+    const int64_t peak = before + after;
+    if (move.kind == StepKind::local) return {0, peak};
+    const int64_t n = states_.members(move.axes);
+    const Int128 part = square_ / states_.parts_of(from) * whole_, call = unit_ * kBytesOfCall;
+    switch (move.kind) {
+      case StepKind::all_gather:
+        return {square_ / states_.parts_of(move.to) * whole_ - part + call, peak + after};
+      case StepKind::all_to_all:
+        if (!states_.is_balanced(from, move))
+          return {(n - 1) * states_.piece_elements(from, move) * itemsize_ * unit_ + call,
+                  2 * peak};
+        if (states_.is_even(from) && states_.is_even(move.to))
+          return {part / n * (n - 1) + call, 2 * peak};
+        return {missing(from, move.to) + call, 2 * peak};
+      case StepKind::reduce_scatter: return {part / n * (n - 1) + call, peak + before};
+      case StepKind::all_reduce: return {part / n * (2 * (n - 1)) + call, peak};
+      default: return {missing(from, move.to) + call, 2 * peak};
+    }
+  }
+
+  // Returns a lower bound of the cost of a move that takes long to compute; nullopt for others.
+  std::optional<Cost> bound_of_slow(const PlacementState& from, const PlacementMove& move) const {
+    const bool missing =
+        move.kind == StepKind::exchange ||
+        (move.kind == StepKind::all_to_all && !(states_.is_even(from) && states_.is_even(move.to)));
+    if (!missing) return std::nullopt;
+    const Int128 held = square_ / states_.parts_of(move.to) * whole_;
+    const Int128 common = unit_ * states_.common_at_most(from, move.to) * itemsize_;
+    return Cost{unit_ * kBytesOfCall + std::max(held - common, Int128{0}), 0};
+  }
+
+  // Returns a lower bound of the cost from `state` to the goal.
+  Cost least(const PlacementState& state) {
+    if ((states_.goal().partial & states_.active()) != 0) return {};
+    const uint64_t ending = states_.ending(state);
+    Int128 parts = 0;  // fraction of the whole, times world^2
+    if (ending != 0) {
+      const int64_t agreeing = std::max<int64_t>(states_.agreeing_parts(state), 1);
+      parts = square_ / goal_parts_ + square_ / world_ * (states_.members(ending) - 1) -
+              square_ / world_ / agreeing;
+    } else {
+      const int64_t common = states_.common_parts(state);
+      const int64_t had = common > 0 ? common : states_.parts_of(state);
+      parts = square_ / goal_parts_ - square_ / had;
+      if (!exchanges_)
+        parts = std::max(parts, Int128{shuffle_.least(states_.shuffle(state), world_)});
+    }
+    if (parts <= 0 && ending == 0) return {};
+    return {std::max(parts, Int128{0}) * whole_ + unit_ * kBytesOfCall, 0};
+  }
+
+ private:
+  Int128 missing(const PlacementState& from, const PlacementState& to) {
+    const Fraction elements = states_.missing(from, to);
+    return unit_ / elements.den() * elements.num() * itemsize_;
+  }
+
+  PlacementStates& states_;
+  ShuffleBound shuffle_;
+  bool exchanges_;
+  int64_t itemsize_;
+  int64_t world_, goal_parts_;
+  Int128 square_ = 1, unit_ = 1, whole_ = 0;
+};
+
+// Any other price: a step is priced from its specs, and there is no lower bound.
+class PriceModel {
+ public:
+  using Cost = Price;
+  Cost limit(const Price& price) const { return price; }
+  double difference(const Cost& a, const Cost& b) const { return a.primary - b.primary; }
+  PriceModel(PlacementStates& states, const PriceFunction& price)
+      : states_(states), price_(price) {}
+  Cost edge(const PlacementState& from, const PlacementMove& move) {
+    return price_(states_.step_of(from, move));
+  }
+  std::optional<Cost> bound_of_slow(const PlacementState&, const PlacementMove&) const {
+    return std::nullopt;
+  }
+  Cost least(const PlacementState&) const { return {}; }
+
+ private:
+  PlacementStates& states_;
+  const PriceFunction& price_;
+};
+
+// The A* search; see the top of this file.
+template <typename Model>
+class Search {
+ public:
+  using Cost = typename Model::Cost;
+  Search(PlacementStates& states, Model model, const PlannerOptions& options)
+      : states_(states), model_(std::move(model)), max_states_(options.max_states) {
+    if (options.at_most) limit_ = model_.limit(*options.at_most);
+  }
+
+  FoundPath run() {
+    nodes_.push_back({states_.start(), Cost{}, model_.least(states_.start()), -1, {}, false});
+    number_.emplace(states_.start(), 0);
+    open_.push({nodes_[0].least, 0});
+    FoundPath found;
+    walk_greedily();
+    while (!open_.empty() && found.states < max_states_) {
+      const Entry entry = open_.top();
+      open_.pop();
+      if (entry.move >= 0) {
+        follow(entry);
+        continue;
+      }
+      Node& node = nodes_[static_cast<size_t>(entry.node)];
+      if (node.done) continue;
+      node.done = true;
+      ++found.states;
+      if (node.state == states_.goal()) {
+        found.reached = true;
+        break;
+      }
+      expand(entry.node);
+    }
+    trace(found);
+    found.gave_up = gave_up_;
+    if (!open_.empty() && !(has_bound_ && !(open_.top().total < bound_)))
+      found.at_least = model_.difference(open_.top().total, Cost{});
+    return found;
+  }
+
+ private:
+  struct Node {
+    PlacementState state;
+    Cost cost{}, least{};  // cost so far, lower bound of the rest
+    int parent = -1;
+    PlacementMove move;
+    bool done = false;
+  };
+  struct Entry {
+    Cost total;
+    int node;
+    int parent = -1, move = -1;             // move: number in moves_ of a slow one; -1: none
+    bool operator<(const Entry& o) const {  // reversed: std::priority_queue returns the largest
+      if (!(total == o.total)) return o.total < total;
+      if (node != o.node) return node > o.node;
+      return move > o.move;
+    }
+  };
+  struct Hash {
+    size_t operator()(const PlacementState& s) const { return static_cast<size_t>(s.hash()); }
+  };
+
+  // Follows, from the start, the move with the least cost and lower bound, and stores the costs of
+  // its states.
+  void walk_greedily() {
+    constexpr int kMostSteps = 12;
+    PlacementState state = states_.start();
+    Cost cost{};
+    for (int step = 0; step < kMostSteps && !(state == states_.goal()); ++step) {
+      std::optional<std::pair<Cost, PlacementMove>> best;
+      Cost best_edge{};
+      states_.for_each_move(state, [&](const PlacementMove& move) {
+        if (number_.contains(move.to)) return;
+        const Cost least = cost + model_.least(move.to);
+        const Cost slow = model_.bound_of_slow(state, move).value_or(Cost{});
+        if (best && !(slow + least < best->first)) return;
+        const Cost edge = model_.edge(state, move);
+        if (best && !(edge + least < best->first)) return;
+        best = {edge + least, move};
+        best_edge = edge;
+      });
+      if (!best) return;
+      const int from = number_.at(state), to = number_of(best->second);
+      arrive(from, to, best->second, cost + best_edge);
+      state = best->second.to;
+      cost = cost + best_edge;
+    }
+  }
+
+  void expand(int at) {
+    const PlacementState state = nodes_[static_cast<size_t>(at)].state;
+    states_.for_each_move(state, [&](const PlacementMove& move) { reach(at, state, move); });
+  }
+
+  // Returns the number of the state that a move leads to.
+  int number_of(const PlacementMove& move) {
+    const auto [known, fresh] = number_.try_emplace(move.to, static_cast<int>(nodes_.size()));
+    if (fresh) nodes_.push_back({move.to, {}, model_.least(move.to), -1, move, false});
+    return known->second;
+  }
+
+  // True if a path of at least this cost may be the cheapest to a node, and may win.
+  bool is_better(int to, const Cost& cost) {
+    const Node& node = nodes_[static_cast<size_t>(to)];
+    const bool reached = node.parent >= 0 || to == 0;
+    return !(reached && !(cost < node.cost)) && !is_hopeless(cost + node.least);
+  }
+
+  // Adds the move to the queue, or to the paths.
+  void reach(int at, const PlacementState& state, const PlacementMove& move) {
+    // Computing the cost of a step is slow, so paths that cannot win are dropped before.
+    const int to = number_of(move);
+    const Cost cost = nodes_[static_cast<size_t>(at)].cost;
+    const std::optional<Cost> slow = model_.bound_of_slow(state, move);
+    if (!is_better(to, slow ? cost + *slow : cost)) return;
+    if (!slow) return arrive(at, to, move, cost + model_.edge(state, move));
+    const Cost before = cost + nodes_[static_cast<size_t>(at)].least;
+    const Cost after = cost + *slow + nodes_[static_cast<size_t>(to)].least;
+    open_.push({std::max(before, after), to, at, static_cast<int>(moves_.size())});
+    moves_.push_back(move);
+  }
+
+  // Computes the cost of a slow move whose turn has come.
+  void follow(const Entry& entry) {
+    const Node& from = nodes_[static_cast<size_t>(entry.parent)];
+    const PlacementMove move = moves_[static_cast<size_t>(entry.move)];
+    if (!is_better(entry.node, from.cost + *model_.bound_of_slow(from.state, move))) return;
+    arrive(entry.parent, entry.node, move, from.cost + model_.edge(from.state, move));
+  }
+
+  // Stores a path if it is the cheapest to its end so far and may win.
+  void arrive(int at, int to, const PlacementMove& move, const Cost& cost) {
+    if (!is_better(to, cost)) return;
+    Node& node = nodes_[static_cast<size_t>(to)];
+    node.cost = cost;
+    node.parent = at;
+    node.move = move;
+    node.done = false;  // the bound is not always consistent, so a settled node may be improved
+    if (node.state == states_.goal()) {
+      has_bound_ = true;
+      bound_ = cost;
+    }
+    open_.push({cost + node.least, to});
+  }
+
+  bool is_hopeless(const Cost& total) {
+    if (has_bound_ && !(total < bound_)) return true;
+    if (!limit_ || !(*limit_ < total)) return false;
+    gave_up_ = true;
+    return true;
+  }
+
+  void trace(FoundPath& found) const {
+    const auto goal = number_.find(states_.goal());
+    if (goal == number_.end()) return;
+    // The goal may have been met as a neighbour but never entered.
+    if (goal->second != 0 && nodes_[static_cast<size_t>(goal->second)].parent < 0) return;
+    found.reached = true;
+    for (int at = goal->second; nodes_[static_cast<size_t>(at)].parent >= 0;) {
+      const Node& node = nodes_[static_cast<size_t>(at)];
+      found.path.insert(found.path.begin(),
+                        {nodes_[static_cast<size_t>(node.parent)].state, node.move});
+      at = node.parent;
+    }
+  }
+
+  PlacementStates& states_;
+  Model model_;
+  int64_t max_states_;
+  std::vector<Node> nodes_;
+  std::vector<PlacementMove> moves_;  // slow ones
+  std::unordered_map<PlacementState, int, Hash> number_;
+  std::priority_queue<Entry> open_;
+  bool has_bound_ = false;
+  Cost bound_{};  // cost of the best plan so far
+  std::optional<Cost> limit_;
+  bool gave_up_ = false;
+};
+
+}  // namespace
+
+bool has_lower_bounds(const PriceFunction& price) {
+  using Function = Price (*)(const PlanStep&);
+  const Function* function = price.target<Function>();
+  return function != nullptr && *function == &price_without_topology;
+}
+
+FoundPath search_path(PlacementStates& states, const Spec& from, const PlannerOptions& options) {
+  if (has_lower_bounds(options.price))
+    return Search(states, ByteModel(states, from, options.moves), options).run();
+  return Search(states, PriceModel(states, options.price), options).run();
+}
+
+}  // namespace shardproof

@@ -1,0 +1,25 @@
+// The search of the planner: A* over placement states (search_states.h), with a price that has a
+// lower bound or without. Internal to the planner.
+#pragma once
+
+#include "shardproof/localtensor/plan/search_states.h"
+
+namespace shardproof {
+
+struct FoundPath {
+  std::vector<std::pair<PlacementState, PlacementMove>> path;  // each move with its first state
+  int64_t states = 0;                                          // settled
+  bool reached = false;                                        // true if the path leads to the goal
+  bool gave_up = false;  // true if `at_most` cut off some path
+  // No path costs less than this, in units of Price::primary. Set if the search was interrupted.
+  std::optional<double> at_least;
+};
+
+// Returns the cheapest path. Starts with a greedy one, so that a search that ends at max_states has
+// a result that is no worse.
+FoundPath search_path(PlacementStates& states, const Spec& from, const PlannerOptions& options);
+
+// True if the price is price_without_topology, which has lower bounds.
+bool has_lower_bounds(const PriceFunction& price);
+
+}  // namespace shardproof
