@@ -204,6 +204,24 @@ RunSide side_of(const RecordedRun& run, const Times& times) {
 
 }  // namespace
 
+namespace {
+
+bool has_race(const RecordedRun& run) {
+  return std::any_of(run.findings.begin(), run.findings.end(),
+                     [](const Finding& finding) { return finding.verdict == Verdict::race; });
+}
+
+// No difference of a program with a race is decided: each run may have another order of accesses.
+void leave_undecided(LineComparison& line) {
+  for (ValueDifference& difference : line.differences) {
+    difference.match = ValueMatch::not_decided;
+    difference.cause = Cause::unknown;
+    difference.why = "the program has a race";
+  }
+}
+
+}  // namespace
+
 RunComparison compare_runs(const RecordedRun& a, const RecordedRun& b) {
   if (const std::optional<std::string> why = a.differs_from(b))
     throw_bad_input("{}: expected two runs of one program, found different {}", a.title(), *why);
@@ -229,6 +247,7 @@ RunComparison compare_runs(const RecordedRun& a, const RecordedRun& b) {
     own.lanes = listing.lanes;
     for (auto& [number, line] : lines) {
       line.line = number;
+      if (has_race(a) && has_race(b)) leave_undecided(line);
       if (number > 0 && static_cast<size_t>(number) <= listing.lines.size())
         line.text = listing.lines[static_cast<size_t>(number - 1)];
       std::stable_sort(line.differences.begin(), line.differences.end(),
