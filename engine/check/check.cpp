@@ -197,7 +197,9 @@ void Check::judge_in_f64() {
   }
   if (any)
     outcome_.notes.push_back(fmt::format(
-        "values that were not computed in f64 are judged in their own dtypes: {}", reason));
+        "values that were not computed in f64 are judged in their own dtypes, where rounding may "
+        "hide small errors; inputs of whole numbers hide fewer: {}",
+        reason));
 }
 
 // An index that is another number in f64 may end the run. Then a rank program runs once more with
@@ -315,8 +317,9 @@ void Check::add_findings() {
   };
   if (!own_.unmeasured().empty() &&
       std::none_of(outcome_.notes.begin(), outcome_.notes.end(), tells_why))
-    outcome_.notes.push_back(
-        fmt::format("the precision of some values was not measured: {}", own_.unmeasured()));
+    outcome_.notes.push_back(fmt::format(
+        "the precision of some values was not measured, and other inputs may allow it: {}",
+        own_.unmeasured()));
 }
 
 }  // namespace

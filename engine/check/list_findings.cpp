@@ -81,9 +81,10 @@ UndecidedValue undecided_value(const JudgedValue& value) {
       value.of,
       std::isfinite(value.movement)
           ? fmt::format(
-                "ranks and one device differ by {:.2g}, and rounding alone changes it by {:.2g}",
+                "ranks and one device differ by {:.2g}, and rounding alone changes it by {:.2g}; "
+                "other inputs or fewer steps may decide it",
                 value.distance, value.movement)
-          : "rounding alone decides whether it is finite"};
+          : "rounding alone decides whether it is finite; smaller inputs may decide it"};
 }
 
 void add_unmeasured(const std::vector<ValueLabel>& values, int direction, const std::string& reason,
@@ -103,8 +104,10 @@ void add_unmeasured(const std::vector<ValueLabel>& values, int direction, const 
 std::string unmeasured_note(const UnmeasuredMovement& unmeasured) {
   std::vector<std::string> directions;
   for (const int direction : unmeasured.directions) directions.push_back(rounding_text(direction));
-  return fmt::format("the movement of {} is not measured with rounding {}: {}", unmeasured.values,
-                     fmt::join(directions, " and "), unmeasured.reason);
+  return fmt::format(
+      "the movement of {} is not measured with rounding {}: {}; other "
+      "inputs may reach it",
+      unmeasured.values, fmt::join(directions, " and "), unmeasured.reason);
 }
 
 namespace {

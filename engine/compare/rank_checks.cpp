@@ -39,12 +39,13 @@ std::string unevenness(const Lanes& owners, const std::map<int32_t, int64_t>& ti
   const auto reaching = [](const std::vector<int32_t>& ranks) {
     return ranks_text(Lanes::of(ranks)) + (ranks.size() == 1 ? " reaches" : " reach");
   };
-  if (most == 0) return "no rank that has to hold it reaches the check";
+  if (most == 0)
+    return "no rank that has to hold it reaches the check; name those that do with a last \"on\"";
   if (least == 0)
-    return fmt::format("{} the check {}, {} never does", reaching(often), times_text(most),
-                       ranks_text(Lanes::of(seldom)));
-  return fmt::format("{} the check {}, {} it {}", reaching(often), times_text(most),
-                     reaching(seldom), times_text(least));
+    return fmt::format("{} the check {}, {} never does; name those that hold it with a last \"on\"",
+                       reaching(often), times_text(most), ranks_text(Lanes::of(seldom)));
+  return fmt::format("{} the check {}, {} it {}; let all reach it equally often", reaching(often),
+                     times_text(most), reaching(seldom), times_text(least));
 }
 
 UndecidedValue undecided_value(const RankCheck& check, std::string reason,
@@ -122,7 +123,9 @@ std::vector<UndecidedValue> RankChecks::undecided(const GlobalProgram& truth) co
       const Lanes missing = values_[at].owners.minus(values_[at].parts.lanes());
       all.push_back(undecided_value(
           *values_[at].entries.front().first,
-          fmt::format("the run ended before {} came to the check", ranks_text(missing)), truth));
+          fmt::format("the run ended before {} came to the check; correct what ended it",
+                      ranks_text(missing)),
+          truth));
     }
   }
   return all;

@@ -61,7 +61,8 @@ uint64_t passes_of(const PerRankNumber& low, const PerRankNumber& high) {
 }
 
 [[noreturn]] void fail_too_many_steps(const SourceLocation& place) {
-  throw Error(ErrorKind::limit, fmt::format("the loops expand to more than {} lines", kMaxSteps),
+  throw Error(ErrorKind::limit,
+              fmt::format("the loops expand to more than {} lines; write fewer passes", kMaxSteps),
               Where{"", "", place.line, place.column});
 }
 

@@ -299,7 +299,9 @@ std::string remarks_text(const RunResult& result, const char* rest,
     out += fmt::format("  {}   {}", remark.text, title(*remark.first));
     out += remark.times > 1 ? fmt::format(" and {} more\n", remark.times - 1) : "\n";
   }
-  return counted == 0 ? out : out + fmt::format("  and {} more {}\n", counted, rest);
+  return counted == 0
+             ? out
+             : out + fmt::format("  and {} more {}, which --json FILE lists\n", counted, rest);
 }
 
 // Returns faults that no rank reached, values not decided, and notes: what the run did not check.

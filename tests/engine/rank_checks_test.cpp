@@ -161,13 +161,14 @@ TEST(RankChecks, NotReachedEquallyOften_AreUndecided) {
   const std::vector<Undecided> cases = {
       {{"if rank == 1: check(x + 1, 'x')"},
        "",
-       "rank 1 reaches the check once, ranks 0 2 3 never does"},
+       "rank 1 reaches the check once, ranks 0 2 3 never does; name those that hold it with a last "
+       "\"on\""},
       {{"for i in range(3):", "  if rank < 3 or i < 1: check(x + 1, 'x')"},
        "i=0",
-       "ranks 0-2 reach the check 3 times, rank 3 reaches it once"},
+       "ranks 0-2 reach the check 3 times, rank 3 reaches it once; let all reach it equally often"},
       {{"if index(pp) == 1: check(x, 'x', on pp=0)"},
        "",
-       "no rank that has to hold it reaches the check"},
+       "no rank that has to hold it reaches the check; name those that do with a last \"on\""},
   };
   for (const Undecided& one : cases) {
     const Outcome outcome = check(ranks_job(one.lines, {"y = x"}), builtin_registries());
@@ -204,7 +205,8 @@ TEST(RankChecks, OfARankThatDies_AreUndecided) {
     job.faults.push_back(fmt::format("die(rank={}, call=1)", rank));
   const Outcome outcome = check(job, builtin_registries());
   ASSERT_EQ(outcome.undecided.size(), 1u);
-  EXPECT_EQ(outcome.undecided[0].reason, "the run ended before ranks 0-3 came to the check");
+  EXPECT_EQ(outcome.undecided[0].reason,
+            "the run ended before ranks 0-3 came to the check; correct what ended it");
 }
 
 struct Bad {

@@ -68,13 +68,15 @@ TEST(IndexThatLeavesItsTable, BeforeABug_DoesNotHideIt) {
 }
 
 TEST(DirectionThatCannotBeRun, IsReportedWithItsValues) {
-  EXPECT_EQ(signs_of_noise(kComparisons.high).notes,
-            std::vector<std::string>{"the movement of y is not measured with rounding up: "
-                                     "embedding: index 8 is out of range for 8 rows"});
+  EXPECT_EQ(
+      signs_of_noise(kComparisons.high).notes,
+      std::vector<std::string>{"the movement of y is not measured with rounding up: "
+                               "embedding: index 8 is out of range for 8 rows; other inputs may "
+                               "reach it"});
   EXPECT_EQ(signs_of_noise(kComparisons.low).notes,
             std::vector<std::string>{
                 "the movement of y is not measured with rounding down and toward zero: "
-                "embedding: index -1 is out of range for 8 rows"});
+                "embedding: index -1 is out of range for 8 rows; other inputs may reach it"});
 }
 
 }  // namespace
