@@ -227,9 +227,17 @@ void PlacementStates::collect_candidates() {
   if (has_active_partials() && std::popcount(active_) <= kMaxAnywhere) add_strided_candidates();
 }
 
-// Adds strided cuts by one or two axes in a row. On uneven dims a partial that is scattered to such
-// a cut can need fewer bytes later.
+// Adds strided cuts by one or two axes in a row, if a spec has such cuts. On uneven dims a partial
+// that is scattered to such a cut can need fewer bytes later.
 void PlacementStates::add_strided_candidates() {
+  const auto is_strided = [](const Placement& placement) {
+    return placement.is_shard() && placement.shard().split > 1;
+  };
+  bool strided = false;
+  for (const Spec* spec : {&from_, &to_})
+    strided =
+        strided || std::any_of(spec->placements().begin(), spec->placements().end(), is_strided);
+  if (!strided) return;
   const std::vector<int> axes = list_of(active_);
   for (size_t open = 0; open < open_dims_.size(); ++open) {
     DimLayouts& dim = dims_[static_cast<size_t>(open_dims_[open])];
