@@ -55,10 +55,9 @@ double largest_in(const Tensor& tensor) {
   return largest;
 }
 
-class DifferenceCheck {
+class GradientCheck {
  public:
-  DifferenceCheck(const ProgramText& text, const GradLine& line, const OpRegistry& ops)
-      : ops_(ops) {
+  GradientCheck(const ProgramText& text, const GradLine& line, const OpRegistry& ops) : ops_(ops) {
     const Job job = job_of(text);
     program_ = lower_one_device(job, ops);
     widen_floats(program_, ops);
@@ -153,7 +152,7 @@ std::string gradient_trouble(const ProgramText& text, uint64_t seed, const OpReg
   Draw draw(seed, "points of a gradient");
   std::string message;
   try {
-    const DifferenceCheck check(text, *line, ops);
+    const GradientCheck check(text, *line, ops);
     for (int point = 0; point < kPoints; ++point) {
       message = check.at_point(draw);
       if (message.empty()) return "";
