@@ -44,7 +44,6 @@ class LowerByRules : public LowerBuilder {
   int replicate_partials(int value) override;
   const Spec& spec(int value) override { return at(value).spec; }
   const TensorMeta& meta(int value) override { return at(value).meta; }
-  const OpRegistry& registry() const override { return ops_; }
   const LocalTensor& parts(int value) { return at(value).parts; }
   // True if inputs of an op had to be replicated because no strategy takes them as they lie. Then
   // results may have other placements than the strategy states, as in the partitioner.

@@ -194,15 +194,32 @@ ScheduledRun ScheduleComparison::run_under(ScheduleKind kind) const {
   return result;
 }
 
+// Returns the values that a reduce or gather writes: other ranks than the root hold what a later
+// call has written to the buffer by then. What the root holds shows in what reads it.
+std::set<ValueId> written_at_the_root_alone(const SpmdListing& listing) {
+  std::set<ValueId> found;
+  for (const Instr& instr : listing.instrs) {
+    const auto* call = std::get_if<Communicate>(&instr.action);
+    if (call == nullptr) continue;
+    for (const CallItem& item : call->items)
+      if (item.collective.kind == CollectiveKind::reduce ||
+          item.collective.kind == CollectiveKind::gather)
+        for (const ValueId id : effects_of(instr).writes) found.insert(id);
+  }
+  return found;
+}
+
 // Returns the first instruction of a listing with a result that differs.
 std::optional<Candidate> ScheduleComparison::first_in(const SpmdListing& listing,
                                                       const ValueHashes& a,
                                                       const ValueHashes& b) const {
   std::map<std::pair<ValueId, int32_t>, int64_t> made;
+  const std::set<ValueId> left_out = written_at_the_root_alone(listing);
   for (const Instr& instr : listing.instrs) {
     if (std::holds_alternative<NumberValue>(instr.action)) continue;  // no work makes it
     // A merge gives a name and writes nothing.
     for (const ValueId id : effects_of(instr).writes) {
+      if (left_out.contains(id)) continue;
       Candidate candidate{&listing, &instr, id, {}, 0, nullptr, kNoValue};
       for (int64_t i = 0; i < instr.lanes.size(); ++i) {
         const int32_t rank = instr.lanes[i];

@@ -55,9 +55,10 @@ double largest_in(const Tensor& tensor) {
   return largest;
 }
 
-class GradientCheck {
+class DifferenceCheck {
  public:
-  GradientCheck(const ProgramText& text, const GradLine& line, const OpRegistry& ops) : ops_(ops) {
+  DifferenceCheck(const ProgramText& text, const GradLine& line, const OpRegistry& ops)
+      : ops_(ops) {
     const Job job = job_of(text);
     program_ = lower_one_device(job, ops);
     widen_floats(program_, ops);
@@ -152,7 +153,7 @@ std::string gradient_trouble(const ProgramText& text, uint64_t seed, const OpReg
   Draw draw(seed, "points of a gradient");
   std::string message;
   try {
-    const GradientCheck check(text, *line, ops);
+    const DifferenceCheck check(text, *line, ops);
     for (int point = 0; point < kPoints; ++point) {
       message = check.at_point(draw);
       if (message.empty()) return "";

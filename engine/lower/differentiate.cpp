@@ -71,7 +71,6 @@ class Lowering::Differentiator::Builder : public GradientBuilder {
     return add(owner_.lowering_.value_of({owner_.lowering_.lanes_, {std::move(value)}}));
   }
   const TensorMeta& meta(int handle) override { return metas_[static_cast<size_t>(handle)]; }
-  const OpRegistry& registry() const override { return owner_.lowering_.ops_; }
 
   ValueId read(int handle) {
     const auto& [value, version] = values_[static_cast<size_t>(handle)];

@@ -109,8 +109,8 @@ namespace {
 template <typename Emit, typename Meta>
 class SumBuilder : public GradientBuilder {
  public:
-  SumBuilder(const OpRegistry& ops, std::vector<ValueId> values, Emit emit, Meta meta)
-      : ops_(ops), values_(std::move(values)), emit_(std::move(emit)), meta_(std::move(meta)) {
+  SumBuilder(std::vector<ValueId> values, Emit emit, Meta meta)
+      : values_(std::move(values)), emit_(std::move(emit)), meta_(std::move(meta)) {
     for (const ValueId value : values_) metas_.push_back(meta_(value));
   }
   int input(int i) override { return i; }
@@ -124,11 +124,9 @@ class SumBuilder : public GradientBuilder {
   }
   int number(Number) override { SP_UNREACHABLE("sum_to writes no number"); }
   const TensorMeta& meta(int handle) override { return metas_[static_cast<size_t>(handle)]; }
-  const OpRegistry& registry() const override { return ops_; }
   ValueId value(int handle) const { return values_[static_cast<size_t>(handle)]; }
 
  private:
-  const OpRegistry& ops_;
   std::vector<ValueId> values_;
   std::deque<TensorMeta> metas_;
   Emit emit_;
@@ -139,7 +137,7 @@ class SumBuilder : public GradientBuilder {
 
 ValueId Lowering::summed_to(ValueId value, ValueId like) {
   SumBuilder builder(
-      ops_, {like, value},
+      {like, value},
       [&](const std::string& name, Attrs attrs, ValueId input) {
         const OpRecord& op = ops_.at(name);
         op.fill_fallbacks(attrs);

@@ -66,7 +66,6 @@ class Lowerer : public LowerBuilder {
     return *at(value).spec;
   }
   const TensorMeta& meta(int value) override { return at(value).meta; }
-  const OpRegistry& registry() const override { return partitioner_.ops_; }
   PlacedValue& at(int handle) { return values_[static_cast<size_t>(handle)]; }
 
  private:

@@ -23,10 +23,6 @@ struct PlacedValue {
   std::optional<Number> number;
   std::string name;
   std::optional<Mesh> shards_on{};  // the mesh of a value computed on shards as they are
-  // The dtype that the value `id` has, if it is narrower than that of `meta` and `spec`: the value
-  // is converted where an op reads it, so that a redistribution before moves it narrow.
-  std::optional<DType> stored{};
-  bool linear = true;  // false: a sum of parts of such a value is reduced before the conversion
 
   const Mesh* mesh() const { return spec ? &spec->mesh() : shards_on ? &*shards_on : nullptr; }
 };
@@ -55,8 +51,5 @@ std::vector<PartitionedCall> choices_of(const OpRecord& op, const OpCall& call,
 // input has any. Such a choice may save bytes here, but a later line pays for the reduction, so it
 // is taken only if the author writes it.
 bool makes_partials(const PartitionedCall& choice, const std::vector<PlacedValue>& inputs);
-
-// True if a choice reads parts of a sum of a value that is not read linearly.
-bool reads_parts_nonlinearly(const PartitionedCall& choice, const std::vector<PlacedValue>& inputs);
 
 }  // namespace shardproof

@@ -107,7 +107,6 @@ Partitioned Partitioner::run(const GlobalProgram& program) {
   for (size_t i = 0; i < program.instrs.size(); ++i)
     for (ValueId id : program.instrs[i].inputs)
       if (id != kNoValue) last_use_[static_cast<size_t>(id)] = i;
-  lengthen_uses_of_narrow_values(program);
   result_.placed.assign(program.values.size(), kNoValue);
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const JobInput& input = job_.inputs[i];
@@ -176,10 +175,9 @@ Partitioner::Targets Partitioner::state_specs(const GlobalInstr& instr) const {
 
 void Partitioner::place(ValueId global, PlacedValue placed) {
   const GlobalValue& value = global_->values[static_cast<size_t>(global)];
-  if (placed.stored && !value.name.empty()) placed = converted(placed);
   placed.meta.weak = value.weak;
-  if (!placed.stored) placed.name = value.name;
-  if (placed.id != kNoValue && !placed.stored) {
+  placed.name = value.name;
+  if (placed.id != kNoValue) {
     SpmdValue& made = result_.program.values[static_cast<size_t>(placed.id)];
     if (made.bound.empty() && made.origin == value.origin && !value.name.empty()) {
       const int use = uses_[value.name]++;
@@ -193,7 +191,7 @@ void Partitioner::place(ValueId global, PlacedValue placed) {
 }
 
 void Partitioner::run_redistribute(const GlobalInstr& instr) {
-  const PlacedValue value = converted(values_[static_cast<size_t>(instr.inputs[0])]);
+  const PlacedValue& value = values_[static_cast<size_t>(instr.inputs[0])];
   if (value.number) throw_bad_input("expected a tensor to redistribute, found a number");
   if (!value.spec)
     throw_bad_input("expected a value with placements; write `as placements` on its line first");
@@ -208,10 +206,6 @@ void Partitioner::run_redistribute(const GlobalInstr& instr) {
   PlacedValue moved = redistribute(value, to, true);
   if (instr.like != kNoValue && global_->values[static_cast<size_t>(instr.outputs[0])].name.empty())
     return place_gradient(instr, moved);
-  // A share of a P(avg) is not the global value.
-  const ValueId whole = moved.id;
-  if (instr.dual) moved = scale_parts(moved, instr, false);
-  const bool is_share = moved.id != whole;
   if (moved.id == value.id) {
     // Nothing moves, but the new name is a value of its own.
     Merge merge;
@@ -221,9 +215,7 @@ void Partitioner::run_redistribute(const GlobalInstr& instr) {
     moved.spec = to;
     add(std::move(merge), to.mesh().ranks());
   }
-  const ValueId placed = moved.id;
   place(instr.outputs[0], std::move(moved));
-  if (is_share) result_.program.values[static_cast<size_t>(placed)].global = kNoValue;
 }
 
 // A report names a gradient that lies there already after the value, too. A share of a P(avg) is
@@ -314,7 +306,7 @@ Spec Partitioner::claimed_spec(const GlobalInstr& instr, const PlacedValue& valu
 }
 
 void Partitioner::run_claim(const GlobalInstr& instr) {
-  PlacedValue value = converted(values_[static_cast<size_t>(instr.inputs[0])]);
+  PlacedValue value = values_[static_cast<size_t>(instr.inputs[0])];
   if (value.number) {
     value.id = materialize(value);
     value.number.reset();
@@ -334,7 +326,7 @@ void Partitioner::run_local(const OpRecord& op, const GlobalInstr& instr) {
   compute.op = op.name;
   std::vector<PlacedValue> inputs;
   for (ValueId id : instr.inputs) {
-    inputs.push_back(id == kNoValue ? PlacedValue{} : converted(values_[static_cast<size_t>(id)]));
+    inputs.push_back(id == kNoValue ? PlacedValue{} : values_[static_cast<size_t>(id)]);
     PlacedValue& input = inputs.back();
     input.meta.absent = id == kNoValue;
     if (input.number) input.id = materialize(input);

@@ -31,8 +31,6 @@ class Partitioner {
   // Emits the plan to a spec. `written`: the author wrote it, so it is never a finding.
   PlacedValue redistribute(const PlacedValue& value, const Spec& to, bool written);
   PlacedValue number(Number value);
-  // Returns the value with its dtype: emits the conversion of a value that is stored narrow.
-  PlacedValue converted(const PlacedValue& value);
 
  private:
   friend class Lowerer;
@@ -57,14 +55,6 @@ class Partitioner {
   // Frees the values that lost their names to this instruction or an earlier one, each after the
   // last instruction that reads it.
   void free_rebound(const GlobalInstr& instr, size_t index);
-
-  // partitioner_emit_conversion.cpp
-  // Emits an op whose result follows its input (Rule::follows_input). A widening is put off.
-  // Returns nullopt if the dtype of the result has no such partials.
-  std::optional<PlacedValue> emit_conversion(const OpRecord& op, const Attrs& attrs,
-                                             const PlacedValue& input);
-  PlacedValue emit_converted(const PlacedValue& input, DType dtype, const Spec& spec);
-  void lengthen_uses_of_narrow_values(const GlobalProgram& program);
 
   // partitioner_choose_strategy.cpp
   // Returns the price of bringing the inputs to a choice; nullopt if it is more than `at_most`.
@@ -118,7 +108,6 @@ class Partitioner {
   bool quiet_ = false;                           // inside a trial: no findings
   std::vector<PlanStep>* rule_calls_ = nullptr;  // calls of the rule that is applied; null: none is
   PlanCache plans_;
-  std::map<std::pair<ValueId, DType>, ValueId> converted_;  // conversions that were put off
   std::vector<std::pair<Spec, std::vector<LocalShape>>> shapes_;
   std::map<std::string, int> uses_;       // bindings of each name, for unique value names
   std::map<std::string, ValueId> bound_;  // the global value that each name has

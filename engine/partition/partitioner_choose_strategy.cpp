@@ -59,11 +59,7 @@ std::optional<Price> Partitioner::price_of_inputs(const PartitionedCall& choice,
     // The limit is raised a little, so that rounding does not exclude an equal price.
     if (rest) rest->primary = rest->primary * (1 + 1e-12) - total.primary;
     if (rest && rest->primary < 0) return std::nullopt;
-    const std::optional<DType>& stored = inputs[i].stored;
-    const PricedPlan* found =
-        stored ? plans_.plan_within(inputs[i].spec->with_dtype(*stored),
-                                    choice.inputs[i]->with_dtype(*stored), rest)
-               : plans_.plan_within(*inputs[i].spec, *choice.inputs[i], rest);
+    const PricedPlan* found = plans_.plan_within(*inputs[i].spec, *choice.inputs[i], rest);
     if (!found) return std::nullopt;
     total = total + found->price;
     ++changed;
@@ -113,8 +109,6 @@ Price Partitioner::price_of_lowering(const OpRecord& op, const OpCall& call,
 std::vector<PlacedValue> Partitioner::emit_op(const OpRecord& op, const Attrs& attrs,
                                               const std::vector<PlacedValue>& inputs,
                                               const Targets& targets) {
-  if (op.rule.follows_input && targets.empty())
-    if (std::optional<PlacedValue> made = emit_conversion(op, attrs, inputs.at(0))) return {*made};
   const Mesh& mesh = mesh_of(inputs);
   OpCall call{&attrs, {}};
   for (const PlacedValue& input : inputs) call.inputs.push_back(input.meta);
@@ -123,7 +117,7 @@ std::vector<PlacedValue> Partitioner::emit_op(const OpRecord& op, const Attrs& a
   const PartitionedCall* best = nullptr;
   ChoicePrice least;
   for (const PartitionedCall& choice : all) {
-    if (makes_partials(choice, inputs) || reads_parts_nonlinearly(choice, inputs)) continue;
+    if (makes_partials(choice, inputs)) continue;
     ChoicePrice price;
     try {
       std::optional<Price> limit;

@@ -26,9 +26,6 @@ void Partitioner::rollback(const Checkpoint& mark) {
   instrs.erase(instrs.begin() + static_cast<std::ptrdiff_t>(mark.instrs), instrs.end());
   result_.unwritten.resize(mark.unwritten);
   spent_ = mark.spent;
-  std::erase_if(converted_, [&](const auto& entry) {
-    return static_cast<size_t>(entry.second) >= mark.values;
-  });
 }
 
 Instr& Partitioner::add(Action action, const Lanes& lanes) {
@@ -137,19 +134,6 @@ PlacedValue Partitioner::emit_step(const PlacedValue& value, const PlanStep& ste
 
 PlacedValue Partitioner::redistribute(const PlacedValue& value, const Spec& to, bool written) {
   if (*value.spec == to) return value;
-  if (value.stored) {
-    PlacedValue narrow = value;
-    narrow.meta.dtype = *value.stored;
-    narrow.spec = value.spec->with_dtype(*value.stored);
-    narrow.stored.reset();
-    narrow.linear = true;
-    PlacedValue moved = redistribute(narrow, to.with_dtype(*value.stored), written);
-    moved.meta.dtype = value.meta.dtype;
-    moved.spec = to;
-    moved.stored = value.stored;
-    moved.linear = value.linear;
-    return moved;
-  }
   const Plan steps = plans_.plan(*value.spec, to).plan;
   PlacedValue now = value;
   int64_t calls = 0;
@@ -182,7 +166,6 @@ std::vector<PlacedValue> Partitioner::emit_choice(const OpRecord& op, const OpCa
   Compute compute;
   compute.op = op.name;
   for (PlacedValue& input : inputs) {
-    input = converted(input);
     if (input.number) input.id = materialize(input);
     compute.inputs.push_back(input.meta.absent ? kNoValue : input.id);
   }

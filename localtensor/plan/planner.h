@@ -38,8 +38,8 @@ struct PlannerResult {
   Plan plan;
   Price price;
   int64_t states = 0;  // states that the search settled
-  // The most by which a plan of these moves can cost less, in units of price.primary. 0: the plan is
-  // optimal.
+  // The most by which a plan of these moves can cost less, in units of price.primary. 0: the plan
+  // is optimal.
   double gap = 0;
   Price gather_then_slice;  // price of the naive plan
   bool gave_up = false;     // true if every plan costs more than `at_most`; `plan` is the naive one

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/ops/core/wide_decomposition.h"
 
 namespace shardproof {
 namespace {
@@ -63,12 +62,6 @@ const Decomposition* OpRecord::decomposition_of(const OpCall& call) const {
 }
 
 std::vector<int> OpRecord::expand(const OpCall& call, OpBuilder& builder) const {
-  return emit_in_wide_floats(call, builder, [this](const OpCall& same, OpBuilder& into) {
-    return emit_decomposition(same, into);
-  });
-}
-
-std::vector<int> OpRecord::emit_decomposition(const OpCall& call, OpBuilder& builder) const {
   const Decomposition* decomposition = decomposition_of(call);
   SP_CHECK(decomposition, "{} is not written as other ops", name);
   return decomposition->emit(call, builder);

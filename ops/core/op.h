@@ -115,9 +115,6 @@ struct OpRecord {
   // for shards: a maximum of no elements, an integer divided by 0. `numbers[i]` is the number that
   // input i is in the program, or null. Default: accepts all.
   std::function<void(const OpCall&, const std::vector<const Number*>& numbers)> check;
-  // True if a whole number of the program beside integer tensors wraps to their dtype before the op
-  // runs, as in torch: -1 beside u8 is 255.
-  bool wraps_numbers = false;
   // Returns the kernel for this call; `outputs` is what `infer` returned.
   std::function<Kernel(const OpCall&, const std::vector<TensorMeta>& outputs)> prepare;
   // Set for view ops (slice, transpose, ...): returns an alias of the first input. Returns nullopt
@@ -138,12 +135,9 @@ struct OpRecord {
   // Returns the gradient of this call as a whole; null if the gradient is that of the ops it is
   // composed of, or if there is none.
   const GradientRule* gradient_of(const OpCall& call) const;
-  // Emits the decomposition that applies and returns the handles of its results. Intermediate
-  // values of narrow floats are computed in f32 (ops/core/wide_decomposition.h). SP_CHECK: one
-  // applies.
+  // Emits the decomposition that applies and returns the handles of its results. SP_CHECK: one
+  // does.
   std::vector<int> expand(const OpCall& call, OpBuilder& builder) const;
-  // Does the same in the dtypes that the decomposition states.
-  std::vector<int> emit_decomposition(const OpCall& call, OpBuilder& builder) const;
   // Sets the attribute of each parameter that was left out to its fallback.
   void fill_fallbacks(Attrs& attrs) const;
 

@@ -16,8 +16,6 @@
 
 namespace shardproof {
 
-class OpRegistry;
-
 inline constexpr int kAbsent = -1;
 
 class OpBuilder {
@@ -33,7 +31,6 @@ class OpBuilder {
   // States that what is emitted depends on the sizes of a value, not only on its dtype and number
   // of dims. The engine may otherwise reuse a decomposition for other sizes.
   virtual void depend_on_sizes() {}
-  virtual const OpRegistry& registry() const = 0;  // of the ops that may be emitted
   int op(const std::string& name, Attrs attrs, std::vector<int> inputs) {
     return ops(name, std::move(attrs), std::move(inputs)).front();
   }

@@ -18,7 +18,6 @@
 
 #include "shardproof/localtensor/placement/spec.h"
 #include "shardproof/program/value/attrs.h"
-#include "shardproof/program/value/number.h"
 
 namespace shardproof {
 
@@ -34,9 +33,6 @@ struct OpCall {
   const Attrs* attrs = nullptr;
   std::vector<TensorMeta> inputs;
   size_t wanted = 1;  // number of results that the statement binds
-  // The number that input i is in the program, for rules that depend on its sign; null or left out:
-  // none, or not known.
-  std::vector<const Number*> numbers = {};
 };
 
 // The work of a rank under a strategy (PyTorch: the local op of DTensor's sharding propagation).
@@ -86,10 +82,6 @@ struct Rule {
   std::function<Attrs(const OpCall&, const std::vector<Spec>& inputs,
                       const std::vector<Spec>& outputs, int64_t rank)>
       local_attrs;
-  // True for a conversion inside a composite op: the result has the placements of the input,
-  // whatever they are, and each part is converted by itself. If the conversion widens and the value
-  // has to move, it moves first.
-  bool follows_input = false;
   // Form `lower`: emits the replacement for inputs placed as `inputs` and returns the handles of
   // the outputs. Throws Error to reject a sharding by other axes; the partitioner then drops this
   // strategy.

@@ -1,13 +1,10 @@
-// Registers where, cast and convert_element_type: ops that select or convert elements and compute
-// nothing.
+// Registers where and cast: ops that select or convert elements and compute nothing.
 
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/gradient.h"
-#include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/core/type_promotion.h"
 #include "shardproof/ops/elementwise/elementwise_rule.h"
-#include "shardproof/ops/elementwise/rounding_functors.h"
 #include "shardproof/ops/elementwise/select_loops.h"
 
 namespace shardproof {
@@ -98,96 +95,35 @@ std::vector<PartialPropagation> cast_passes() {
   return passes;
 }
 
-// True if a cast keeps finite what is beyond the largest number of f8e4m3, which has no infinity.
-bool saturates(const OpCall& call, DType to) {
-  return to == DType::f8e4m3 && (!call.attrs->has("saturate") || call.attrs->flag("saturate"));
-}
-
-Kernel prepare_cast(const OpCall& call, const std::vector<TensorMeta>& outputs) {
-  const DType to = outputs.front().dtype, from = call.inputs.front().dtype;
-  if (!saturates(call, to) || is_complex(from))
-    return elementwise_kernel({copy_loop_of(to), &typeid(CopyLoop), {to}, {to}});
-  const bool narrow = is_floating(from) && from != DType::f64;
-  const TypedLoop loop = loop_for<Unary, functor::SaturateF8E4M3>(narrow ? DType::f32 : DType::f64);
-  return elementwise_kernel({loop.run, loop.type, {loop.input}, {loop.output}});
-}
-
-std::vector<Sample> cast_samples() {
-  auto to = [](DType from, DType dtype, const Dims& shape, const char* fill) {
-    return Sample{Attrs{{"dtype", dtype}}, {{from, shape}}, {fill}};
-  };
-  return {to(DType::f32, DType::bf16, {5, 3}, "uniform(-2, 2)"),
-          to(DType::bf16, DType::f32, {4, 4}, "uniform(-2, 2)"),
-          to(DType::f32, DType::i32, {7}, "uniform(-4, 4)"),
-          to(DType::i32, DType::f32, {2, 3}, "ints"),
-          to(DType::i16, DType::i64, {5}, "ints"),
-          to(DType::f32, DType::boolean, {5}, "ints"),
-          to(DType::boolean, DType::f32, {5}, "bools"),
-          to(DType::f32, DType::f8e4m3, {3, 2}, "ints"),
-          to(DType::f64, DType::f8e4m3, {3, 2}, "ints(300, 900)")};
-}
-
-OpRecord conversion(const char* name, const char* summary) {
+OpRecord cast_record() {
   OpRecord op;
-  op.name = name;
+  op.name = "cast";
   op.family = "elementwise";
-  op.summary = summary;
+  op.summary = "the same values in another dtype";
   op.params = {{"x", ParamKind::tensor, true, {}}, {"dtype", ParamKind::dtype, true, {}}};
   op.infer = [](const OpCall& call) -> std::vector<TensorMeta> {
     return {{call.attrs->dtype("dtype"), call.inputs[0].shape}};
   };
-  return op;
-}
-
-OpRecord cast_record() {
-  OpRecord op = conversion("cast", "the same values in another dtype");
-  op.params.push_back(params::boolean("saturate", true));
   op.gradient = gradients({[](Gradient& g) { return g.dy(); }});
-  op.prepare = prepare_cast;
-  op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
-    return elementwise_strategies(call, outputs, cast_passes());
-  };
-  op.samples = cast_samples;
-  return op;
-}
-
-// Passes the partials that the kernels of narrow floats pass, which round each part.
-std::vector<Strategy> converted_strategies(const OpCall& call,
-                                           const std::vector<TensorMeta>& outputs) {
-  std::vector<Strategy> strategies = elementwise_strategies(call, outputs, {});
-  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max, ReduceOp::min})
-    strategies.push_back(partial_strategy({{op}, op}, 1, 1, LocalExecution::same_op));
-  return strategies;
-}
-
-OpRecord convert_record() {
-  OpRecord op = conversion("convert_element_type",
-                           "cast inside an op that computes in f32: converts each part of a sum");
-  // False: an op that reads the result passes no sum of parts.
-  op.params.push_back(params::boolean("linear", true));
-  op.check = [](const OpCall& call, const std::vector<const Number*>&) {
-    const DType from = call.inputs[0].dtype, to = call.attrs->dtype("dtype");
-    if (!is_floating(to) || is_complex(from))
-      refuse("convert_element_type", call, "expected real numbers and a float dtype; use cast");
-  };
-  op.gradient = gradients({[](Gradient& g) {
-    return g.op("convert_element_type", {g.dy()}, {{"dtype", g[0].dtype()}});
-  }});
   op.prepare = [](const OpCall&, const std::vector<TensorMeta>& outputs) {
     const DType to = outputs.front().dtype;
     return elementwise_kernel({copy_loop_of(to), &typeid(CopyLoop), {to}, {to}});
   };
   op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
-    return converted_strategies(call, outputs);
+    return elementwise_strategies(call, outputs, cast_passes());
   };
-  op.rule.follows_input = true;
   op.samples = [] {
-    const auto to = [](DType from, DType dtype, const Dims& shape) {
-      return Sample{Attrs{{"dtype", dtype}}, {{from, shape}}, {"ints"}};
+    auto to = [](DType from, DType dtype, const Dims& shape, const char* fill) {
+      return Sample{Attrs{{"dtype", dtype}}, {{from, shape}}, {fill}};
     };
-    return std::vector<Sample>{to(DType::bf16, DType::f32, {5, 3}),
-                               to(DType::f32, DType::bf16, {4, 3}), to(DType::f16, DType::f32, {}),
-                               to(DType::f32, DType::f64, {7})};
+    return std::vector<Sample>{to(DType::f32, DType::bf16, {5, 3}, "uniform(-2, 2)"),
+                               to(DType::bf16, DType::f32, {4, 4}, "uniform(-2, 2)"),
+                               to(DType::f32, DType::i32, {7}, "uniform(-4, 4)"),
+                               to(DType::i32, DType::f32, {2, 3}, "ints"),
+                               to(DType::i16, DType::i64, {5}, "ints"),
+                               to(DType::f32, DType::boolean, {5}, "ints"),
+                               to(DType::boolean, DType::f32, {5}, "bools"),
+                               to(DType::f32, DType::f8e4m3, {3, 2}, "ints")};
   };
   return op;
 }
@@ -197,7 +133,6 @@ OpRecord convert_record() {
 void add_select_ops(OpRegistry& ops) {
   ops.add(where_record());
   ops.add(cast_record());
-  ops.add(convert_record());
 }
 
 }  // namespace shardproof

