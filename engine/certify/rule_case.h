@@ -28,8 +28,8 @@ struct RuleCase {
   // True: each rank runs what the registry's rule states for these placements. False: it runs the
   // call itself; only sizes among its attributes become local ones.
   bool by_own_rule = false;
-  // A backward's number: n if the result of the call is P(avg) over n ranks, each of which then has
-  // 1/n of the cotangent.
+  // The number n of ranks over which the result of a backward's call is P(avg): each then has 1/n
+  // of the cotangent. 1 elsewhere.
   int64_t averaged_over = 1;
 };
 
