@@ -372,6 +372,8 @@ below it, "-" for a scenario on standard input.
                      floats are added in f32), exact, or bit-equal to NCCL: ring, tree, pat, symmetric,
                      "ring(channels=24, protocol=ll)", "tree(channels=2, nodes=2)", before NCCL 2.29
                      "ring(channels=24, nccl=2.28)"; nvls adds as a switch does, without equal bits
+  --moves MOVES      steps of redistributions, in place of "moves" of the files: all, or collectives
+                     (no exchange)
   --backend NAMES    where ranks run (default local); shardproof list backends prints all. With several,
                      such as local,mpi, each case runs on each of them, and their results are compared
   --device DEVICE    where ops of the local backend run: host (default) or cuda, the first visible GPU.

@@ -27,6 +27,14 @@ uint64_t read_seed(const std::string& text) {
   return seed;
 }
 
+PlanMoves read_moves(const std::string& text) {
+  try {
+    return parse_plan_moves(text);
+  } catch (const Error& error) {
+    throw_bad_input("--moves: {}", error.message());
+  }
+}
+
 ScheduleKind read_schedule(const std::string& text) {
   if (text == "fifo") return ScheduleKind::fifo;
   if (text == "seeded") return ScheduleKind::seeded;
@@ -104,6 +112,7 @@ po::options_description run_options() {
       ("backend", po::value<std::string>()->default_value("local"))  //
       ("device", po::value<std::string>()->default_value("host"))    //
       ("matmul-precision", po::value<std::string>())                 //
+      ("moves", po::value<std::string>())                            //
       ("jobs", po::value<int>())                                     //
       ("record", po::value<std::string>())                           //
       ("compare", po::value<std::string>())                          //
@@ -128,6 +137,7 @@ RunOptions read_run_options(const po::variables_map& given, const Registries& re
   options.backends = read_backends(given["backend"].as<std::string>(), registries, viability);
   options.device = read_device(given["device"].as<std::string>(), options.backends, registries);
   options.matmul = read_matmul(given, options, registries);
+  if (given.count("moves")) options.moves = read_moves(given["moves"].as<std::string>());
   if (given.count("jobs")) {
     options.jobs = given["jobs"].as<int>();
     if (options.jobs < 1) throw_bad_input("--jobs: expected at least 1, found {}", options.jobs);

@@ -68,6 +68,7 @@ std::string precision_cause(const MeasuredPrecision& measured, const SpmdProgram
 PartitionOptions partition_options(const Job& job) {
   PartitionOptions options;
   options.explicit_only = job.explicit_only;
+  options.moves = job.moves;
   if (job.cost) {
     options.price = price_by_time(job.cost);
     options.choice_price = nullptr;

@@ -14,7 +14,7 @@
 #include "shardproof/engine/job/registries.h"
 #include "shardproof/localtensor/dtype/matmul_precision.h"
 #include "shardproof/localtensor/placement/spec.h"
-#include "shardproof/localtensor/plan/plan.h"
+#include "shardproof/localtensor/plan/planner.h"
 #include "shardproof/program/ir/spmd_program.h"
 #include "shardproof/program/syntax/ast.h"
 #include "shardproof/program/syntax/condition.h"
@@ -95,7 +95,8 @@ struct Job {
   std::vector<JobFunction> functions;
   std::optional<Listing> truth;  // path /truth
   std::vector<JobOutput> outputs;
-  bool explicit_only = false;  // an unwritten redistribution is a finding
+  bool explicit_only = false;        // an unwritten redistribution is a finding
+  PlanMoves moves = PlanMoves::all;  // steps of redistributions
   std::vector<std::string> faults;
   std::shared_ptr<const CostModel> cost;  // null: no times
   std::string backend = "local";

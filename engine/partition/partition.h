@@ -14,6 +14,7 @@ struct PartitionOptions {
   // count before calls, so that an op on a cut tensor reduces its result and does not gather a
   // small tensor.
   PriceFunction choice_price = price_by_bytes;
+  PlanMoves moves = PlanMoves::all;
   bool explicit_only = false;  // an inserted redistribution that communicates is a finding
 };
 

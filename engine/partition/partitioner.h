@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 
+#include "shardproof/engine/partition/choice_memory.h"
 #include "shardproof/engine/partition/op_choices.h"
 #include "shardproof/engine/partition/partition.h"
 #include "shardproof/engine/partition/plan_cache.h"
@@ -57,6 +58,11 @@ class Partitioner {
   void free_rebound(const GlobalInstr& instr, size_t index);
 
   // partitioner_choose_strategy.cpp
+  // Returns the choice with the least price. Throws Error(bad_input) if there is none.
+  PartitionedCall choose(const OpRecord& op, const OpCall& call,
+                         const std::vector<TensorMeta>& outputs,
+                         const std::vector<PlacedValue>& inputs, const Mesh& mesh,
+                         const Targets& targets);
   // Returns the price of bringing the inputs to a choice; nullopt if it is more than `at_most`.
   // Stores in `changed` how many inputs move.
   std::optional<Price> price_of_inputs(const PartitionedCall& choice,
@@ -108,6 +114,7 @@ class Partitioner {
   bool quiet_ = false;                           // inside a trial: no findings
   std::vector<PlanStep>* rule_calls_ = nullptr;  // calls of the rule that is applied; null: none is
   PlanCache plans_;
+  ChoiceMemory choices_;
   std::vector<std::pair<Spec, std::vector<LocalShape>>> shapes_;
   std::map<std::string, int> uses_;       // bindings of each name, for unique value names
   std::map<std::string, ValueId> bound_;  // the global value that each name has

@@ -106,17 +106,15 @@ Price Partitioner::price_of_lowering(const OpRecord& op, const OpCall& call,
   return price;
 }
 
-std::vector<PlacedValue> Partitioner::emit_op(const OpRecord& op, const Attrs& attrs,
-                                              const std::vector<PlacedValue>& inputs,
-                                              const Targets& targets) {
-  const Mesh& mesh = mesh_of(inputs);
-  OpCall call{&attrs, {}};
-  for (const PlacedValue& input : inputs) call.inputs.push_back(input.meta);
-  const std::vector<TensorMeta> outputs = op.infer(call);
+// Compares all choices; see the top of this file.
+PartitionedCall Partitioner::choose(const OpRecord& op, const OpCall& call,
+                                    const std::vector<TensorMeta>& outputs,
+                                    const std::vector<PlacedValue>& inputs, const Mesh& mesh,
+                                    const Targets& targets) {
   std::vector<PartitionedCall> all = choices_of(op, call, outputs, inputs, mesh);
-  const PartitionedCall* best = nullptr;
+  PartitionedCall* best = nullptr;
   ChoicePrice least;
-  for (const PartitionedCall& choice : all) {
+  for (PartitionedCall& choice : all) {
     if (makes_partials(choice, inputs)) continue;
     ChoicePrice price;
     try {
@@ -139,7 +137,22 @@ std::vector<PlacedValue> Partitioner::emit_op(const OpRecord& op, const Attrs& a
     if (least == ChoicePrice()) break;  // no price is below 0
   }
   if (!best) throw_bad_input("{} has no legal placements for its inputs", op.name);
-  std::vector<PlacedValue> results = emit_choice(op, call, outputs, inputs, *best);
+  return std::move(*best);
+}
+
+std::vector<PlacedValue> Partitioner::emit_op(const OpRecord& op, const Attrs& attrs,
+                                              const std::vector<PlacedValue>& inputs,
+                                              const Targets& targets) {
+  const Mesh& mesh = mesh_of(inputs);
+  OpCall call{&attrs, {}};
+  for (const PlacedValue& input : inputs) call.inputs.push_back(input.meta);
+  const std::vector<TensorMeta> outputs = op.infer(call);
+  const PartitionedCall* known = choices_.find(op, call, inputs, mesh, targets);
+  if (!known)
+    known = &choices_.store(op, call, inputs, mesh, targets,
+                            choose(op, call, outputs, inputs, mesh, targets));
+  const PartitionedCall choice = *known;  // ops that emit_choice lowers to may store others
+  std::vector<PlacedValue> results = emit_choice(op, call, outputs, inputs, choice);
   for (size_t o = 0; o < targets.size(); ++o)
     if (targets[o]) results[o] = redistribute(results[o], *targets[o], false);
   return results;

@@ -134,7 +134,7 @@ PlacedValue Partitioner::emit_step(const PlacedValue& value, const PlanStep& ste
 
 PlacedValue Partitioner::redistribute(const PlacedValue& value, const Spec& to, bool written) {
   if (*value.spec == to) return value;
-  const Plan steps = plans_.plan(*value.spec, to).plan;
+  const Plan& steps = plans_.plan(*value.spec, to).plan();
   PlacedValue now = value;
   int64_t calls = 0;
   for (const PlanStep& step : steps.steps) {

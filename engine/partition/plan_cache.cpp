@@ -1,25 +1,44 @@
-// Implements plan_cache.h by a linear search: a program has few different pairs of specs.
+// Implements plan_cache.h. Plans without a topology are shared by all partitionings
+// (known_plans.h).
 #include "shardproof/engine/partition/plan_cache.h"
+
+#include "shardproof/localtensor/plan/known_plans.h"
 
 namespace shardproof {
 
+namespace {
+
+uint64_t hash_of_pair(const Spec& from, const Spec& to) { return hash_of(from) * 3 + hash_of(to); }
+
+}  // namespace
+
+PlannerOptions PlanCache::planner_options() const {
+  PlannerOptions options;
+  options.price = options_.price;
+  options.moves = options_.moves;
+  return options;
+}
+
 const PricedPlan* PlanCache::find(const Spec& from, const Spec& to) const {
-  for (const auto& [key, known] : plans_)
-    if (key.first == from && key.second == to) return &known;
+  const auto [first, last] = plans_.equal_range(hash_of_pair(from, to));
+  for (auto at = first; at != last; ++at)
+    if (at->second.from == from && at->second.to == to) return &at->second;
   return nullptr;
 }
 
-const PricedPlan& PlanCache::store(const Spec& from, const Spec& to, Plan plan) {
-  const Price price = price_of(plan, choice_price());
-  plans_.emplace_back(std::make_pair(from, to), PricedPlan{std::move(plan), price});
-  return plans_.back().second;
+const PricedPlan& PlanCache::store(const Spec& from, const Spec& to,
+                                   std::shared_ptr<const PlannerResult> result) {
+  const Price price = price_of(result->plan, choice_price());
+  return plans_.emplace(hash_of_pair(from, to), PricedPlan{from, to, std::move(result), price})
+      ->second;
 }
 
 const PricedPlan& PlanCache::plan(const Spec& from, const Spec& to) {
   if (const PricedPlan* known = find(from, to)) return *known;
-  PlannerOptions options;
-  options.price = options_.price;
-  return store(from, to, plan_redistribution(from, to, options).plan);
+  if (has_known_plans(options_.price)) return store(from, to, known_plan(from, to, options_.moves));
+  return store(
+      from, to,
+      std::make_shared<const PlannerResult>(plan_redistribution(from, to, planner_options())));
 }
 
 // A search that gave up is not stored: another limit may have a result. If placements are compared
@@ -28,12 +47,11 @@ const PricedPlan* PlanCache::plan_within(const Spec& from, const Spec& to,
                                          const std::optional<Price>& at_most) {
   const PricedPlan* known = find(from, to);
   if (!known && at_most && !options_.choice_price) {
-    PlannerOptions options;
-    options.price = options_.price;
+    PlannerOptions options = planner_options();
     options.at_most = at_most;
     PlannerResult result = plan_redistribution(from, to, options);
     if (result.gave_up) return nullptr;
-    known = &store(from, to, std::move(result.plan));
+    known = &store(from, to, std::make_shared<const PlannerResult>(std::move(result)));
   }
   if (!known) known = &plan(from, to);
   return at_most && *at_most < known->price ? nullptr : known;

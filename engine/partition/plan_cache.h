@@ -2,9 +2,9 @@
 // the engine.
 #pragma once
 
-#include <deque>
+#include <memory>
 #include <optional>
-#include <utility>
+#include <unordered_map>
 
 #include "shardproof/engine/partition/partition.h"
 #include "shardproof/localtensor/plan/planner.h"
@@ -13,8 +13,10 @@ namespace shardproof {
 
 // A plan, and its price in comparisons of placements.
 struct PricedPlan {
-  Plan plan;
+  Spec from, to;
+  std::shared_ptr<const PlannerResult> result;
   Price price;
+  const Plan& plan() const { return result->plan; }
 };
 
 class PlanCache {
@@ -33,11 +35,13 @@ class PlanCache {
   const PriceFunction& choice_price() const {
     return options_.choice_price ? options_.choice_price : options_.price;
   }
+  PlannerOptions planner_options() const;
   const PricedPlan* find(const Spec& from, const Spec& to) const;
-  const PricedPlan& store(const Spec& from, const Spec& to, Plan plan);
+  const PricedPlan& store(const Spec& from, const Spec& to,
+                          std::shared_ptr<const PlannerResult> result);
 
   const PartitionOptions& options_;
-  std::deque<std::pair<std::pair<Spec, Spec>, PricedPlan>> plans_;
+  std::unordered_multimap<uint64_t, PricedPlan> plans_;  // by the hashes of both specs
 };
 
 }  // namespace shardproof

@@ -279,6 +279,8 @@ void read_machine(const Section& section, const LoadOptions& options, Job& job) 
       job.faults.push_back(reader.text());
     }
   if (const auto flag = section.find("explicit")) job.explicit_only = flag->flag();
+  if (const auto moves = section.find("moves"))
+    job.moves = moves->inside([&] { return parse_plan_moves(moves->text()); });
 }
 
 void read_train(const Section& section, const LoadContext& context, Phase& phase) {

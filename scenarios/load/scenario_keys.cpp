@@ -8,7 +8,7 @@ const std::vector<std::string_view>& root_keys() {
   static const std::vector<std::string_view> kKeys = {
       "version",  "about",  "mesh",  "world",    "let",    "dtype",    "tensors", "program",
       "ranks",    "model",  "truth", "outputs",  "groups", "explicit", "train",   "parallel",
-      "topology", "faults", "data",  "resident", "phases", "sweep",    "expect"};
+      "topology", "faults", "data",  "resident", "phases", "sweep",    "expect",  "moves"};
   return kKeys;
 }
 

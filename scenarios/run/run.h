@@ -25,6 +25,7 @@ struct RunOptions {
   std::optional<std::string> only_case;  // of --case; see choose_cases
   std::string filter;                    // text that "file [case]" must contain
   bool fail_fast = false;                // true: stop after the first case that is not as expected
+  std::optional<PlanMoves> moves;        // steps of redistributions, in place of those of the files
   std::vector<std::string> set;        // "hidden=4096": --set options, for the command that repeats
   std::string program = "shardproof";  // first word of that command
   CompareScope compared = CompareScope::lines;

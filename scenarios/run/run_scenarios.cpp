@@ -54,6 +54,7 @@ std::string repeat_command(const std::string& file, const std::string& name,
     out += " --order " + shell_word(to_string(options.order));
   if (options.schedule_is_chosen)
     out += fmt::format(" --schedule {}", shardproof::name(options.schedule));
+  if (options.moves) out += fmt::format(" --moves {}", shardproof::name(*options.moves));
   if (options.compared == CompareScope::outputs) out += " --compare outputs";
   const bool times = options.processes != 0;  // only real processes are timed
   if (times && options.timing.warmup != 0)
@@ -70,6 +71,7 @@ Job job_of(const Phase& phase, const std::string& backend, const RunOptions& opt
   job.schedule_is_chosen = options.schedule_is_chosen;
   job.order = options.order;
   job.matmul = options.matmul;
+  if (options.moves) job.moves = *options.moves;
   job.compared = options.compared;
   job.sees = options.sees;
   job.timing = options.timing;

@@ -10,9 +10,9 @@ namespace shardproof::testing {
 namespace {
 
 constexpr uint64_t kSeed = 18;
-// Sanitizers make a program ten times slower, so they run fewer programs.
+// Sanitizers make a program thirty times slower, so they run fewer programs.
 #if defined(__SANITIZE_ADDRESS__)
-constexpr int64_t kHonest = 100, kPlanted = 2;
+constexpr int64_t kHonest = 40, kPlanted = 1;
 #else
 constexpr int64_t kHonest = 1000, kPlanted = 10;
 #endif

@@ -21,6 +21,14 @@ constexpr unsigned kSeed = 20240613;
 // Draws for each op, sample and mesh. An op of many samples gets many placements with few draws.
 constexpr int kDraws = 16, kDrawsOfMany = 7;
 constexpr size_t kMany = 5;
+constexpr const char* kMeshes[] = {"tp=2", "tp=3", "dp=2, tp=2", "dp=2, tp=3"};
+// Sanitizers make a draw thirty times slower, so they run every fifth one. These may not reach
+// every form of an op.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr int kDrawsForEachRun = 5;
+#else
+constexpr int kDrawsForEachRun = 1;
+#endif
 
 class Draw {
  public:
@@ -150,6 +158,7 @@ class PartitionLaw : public ::testing::TestWithParam<std::string> {
       inputs.push_back({meta, instance.tensors[k], {}});
       if (!meta.absent && !meta.weak) inputs.back().spec = any_spec(draw, meta, mesh);
     }
+    if (drawn_++ % kDrawsForEachRun != 0) return;
     ++count_.combos;
     const OpRecord& record = *instance.record;
     try {
@@ -166,6 +175,7 @@ class PartitionLaw : public ::testing::TestWithParam<std::string> {
   using Failures = std::vector<std::string>;
   Count count_;
   Failures failures_;
+  int64_t drawn_ = 0;
 
   static std::string text_of(const OpRecord& record, const OpInstance& instance,
                              const std::vector<GlobalInput>& inputs) {
@@ -185,7 +195,7 @@ TEST_P(PartitionLaw, Ranks_WithAnyPlacements_ComputeWhatOneDeviceComputes) {
   for (const Sample& sample : samples) {
     const OpInstance instance = instance_of(record, sample, 17);
     add_declared(record, instance.call(), declared);
-    for (const char* text : {"tp=2", "tp=3", "dp=2, tp=2", "dp=2, tp=3"}) {
+    for (const char* text : kMeshes) {
       const Mesh mesh = Mesh::parse(text);
       Draw draw(seed++);
       for (int i = 0; i < (mesh.size() == 6 ? draws / 3 : draws); ++i) run(instance, mesh, draw);
@@ -194,9 +204,11 @@ TEST_P(PartitionLaw, Ranks_WithAnyPlacements_ComputeWhatOneDeviceComputes) {
   for (size_t i = 0; i < std::min<size_t>(5, failures_.size()); ++i) ADD_FAILURE() << failures_[i];
   EXPECT_TRUE(failures_.empty()) << failures_.size() << " of " << count_.combos << " (seed "
                                  << kSeed << ")";
-  for (const std::string& form : declared)
+  for (const std::string& form : declared) {
+    if (kDrawsForEachRun > 1) break;
     EXPECT_GT(count_.forms[form], 0)
         << record.name << " declares the form " << form << ", and no draw has reached it";
+  }
   EXPECT_GT(count_.compared, count_.combos / 2);
   count_.print(record.name);
   AllOfThem::count().add(count_);
