@@ -22,6 +22,35 @@ std::string signature(const OpRecord& op) {
   return op.infix.empty() ? out : out + "  " + op.infix;
 }
 
+struct VerbLine {
+  std::string_view form, summary;
+};
+
+// The verbs of rank programs, and those of both kinds of program that are no ops.
+constexpr VerbLine kVerbs[] = {
+    {"redistribute(x, tp:S(0))", "global programs: moves to other placements"},
+    {"grad(loss, [w])", "gradients"},
+    {"all_reduce(x, sum, group=tp)", "the reduction on every rank"},
+    {"all_gather(x, dim=0, group=tp)", "shards joined on a dim"},
+    {"reduce_scatter(x, sum, dim=0, group=tp)", "my part of the reduction"},
+    {"all_to_all(x, split=1, concat=0, group=tp)", "even exchange"},
+    {"all_to_all_v(x, send=[..], recv=[..], group=ep)", "exchange of rows by counts"},
+    {"broadcast(x, root=0), scatter(x, dim=0, root=0)", "from the root"},
+    {"reduce(x, sum, root=0), gather(x, dim=0, root=0)", "to the root"},
+    {"barrier(group=dp)", "waits for the group"},
+    {"send(x, to=1), recv(like=x, from=0)", "messages"},
+    {"put(x, to=next, slot=0), slot(0, like=x)", "one-sided write, and its read"},
+    {"signal(to=next, slot=0), wait_signal(from=prev, slot=0)", "one-sided signals"},
+    {"record(), wait(x), sync(x)", "events and waits"},
+    {"free(x), keep(x, comm), copy_(dst, src)", "memory"},
+    {"check(x, 'h', dp:S(0))", "compares with the truth"},
+    {"enter(x, group=tp)", "x; its backward is an all_reduce"},
+    {"slice_local(x, shards='R of [8] -> tp:S(0) of [8]')", "my part of what I hold"},
+    {"zero_fill(x, shards='tp:S(0) of [8] -> tp:P(sum) of [8]')", "a partial value of shards"},
+    {"relabel(x, shards='a:S(0) of [8] -> b:S(0) of [8]')", "the same shards, placed otherwise"},
+    {"transfer(x, shards='R of [8] on enc -> R of [8] on dec')", "to another mesh"},
+};
+
 std::string list_ops(const Registries& registries) {
   std::vector<std::string> families;
   for (const OpRecord* op : registries.ops.all())
@@ -33,6 +62,8 @@ std::string list_ops(const Registries& registries) {
     for (const OpRecord* op : registries.ops.all())
       if (op->family == family) out += fmt::format("  {:<44} {}\n", signature(*op), op->summary);
   }
+  out += "verbs that are no ops\n";
+  for (const VerbLine& verb : kVerbs) out += fmt::format("  {:<44} {}\n", verb.form, verb.summary);
   return out;
 }
 

@@ -21,6 +21,10 @@ std::string axes_text(const PlanStep& step) {
 std::string change_text(const PlanStep& step) {
   if (step.kind == StepKind::transfer)
     return placements_text(step.from) + " -> " + placements_text(step.to);
+  // The order of cuts belongs to all axes that share a dim.
+  const std::string before = placements_text(step.from), after = placements_text(step.to);
+  if (before.find("after=") != std::string::npos || after.find("after=") != std::string::npos)
+    return before + " -> " + after;
   std::string from, to;
   const bool named = step.axes.size() != 1;
   for (int axis = 0; axis < step.from.mesh().axis_count(); ++axis) {
@@ -39,7 +43,9 @@ std::string change_text(const PlanStep& step) {
 
 std::string bytes_text(Fraction bytes) {
   constexpr std::array<const char*, 6> kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  if (bytes < Fraction(1024)) return to_string(bytes) + " B";
+  if (bytes < Fraction(1024))
+    return fmt::format(
+        "{} B", bytes.den() == 1 ? to_string(bytes) : fmt::format("{:.2f}", bytes.to_double()));
   double value = bytes.to_double();
   size_t unit = 0;
   for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;

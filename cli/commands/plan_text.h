@@ -9,7 +9,7 @@
 
 namespace shardproof {
 
-// Returns "192 KiB", "36 B" or "160/3 B": exact below one KiB, else with at most two decimals.
+// Returns "192 KiB", "36 B" or "53.33 B": with at most two decimals.
 std::string bytes_text(Fraction bytes);
 // Returns a line such as "  1  all_to_all   over tp   S(0) -> S(1)   sends 192 KiB a rank   peak
 // 512 KiB   11.3 us". The time is omitted if `machine` is null.

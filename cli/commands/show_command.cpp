@@ -1,14 +1,13 @@
 // shardproof show: prints programs, redistributions and communication of one scenario without
 // running it.
-#include <map>
-#include <utility>
-
 #include "shardproof/cli/commands/command.h"
-#include "shardproof/cli/commands/plan_text.h"
+#include "shardproof/cli/commands/owners_text.h"
+#include "shardproof/cli/commands/show_text.h"
 #include "shardproof/cli/options/loading_options.h"
 #include "shardproof/cli/options/parse_options.h"
-#include "shardproof/engine/check/check.h"
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/scenarios/record/write_file.h"
+#include "shardproof/scenarios/report/pictures.h"
 
 namespace shardproof {
 namespace {
@@ -20,104 +19,35 @@ po::options_description show_options() {
   options.add(loading_options());
   options.add_options()                        //
       ("path", po::value<CommandArguments>())  //
+      ("program", "")                          //
+      ("rank-program", "")                     //
+      ("communication", "")                    //
+      ("owners", po::value<std::string>())     //
+      ("svg", po::value<std::string>())        //
       ("case", po::value<std::string>());
   return options;
 }
 
-// Returns lines with the numbers of the lines in the file, which findings refer to. If one line
-// became several, only the first has its number. Empty lines are part of another one and are not
-// printed.
-std::string numbered(const std::vector<std::string>& lines, const std::vector<int>& origins) {
-  std::string out;
-  int last = 0;
-  for (size_t i = 0; i < lines.size(); ++i) {
-    if (lines[i].empty()) continue;
-    const bool more = origins[i] == std::exchange(last, origins[i]);
-    out += fmt::format("  {:>3}  {}\n", more ? "" : std::to_string(origins[i]), lines[i]);
+ShownParts parts_of(const po::variables_map& given) {
+  const ShownParts parts{given.count("program") > 0, given.count("rank-program") > 0,
+                         given.count("communication") > 0};
+  if (!parts.program && !parts.rank_program && !parts.communication) return {};
+  return parts;
+}
+
+// Returns the text of --owners, and writes the picture of --svg.
+std::string owners(const Job& job, const PrintedJob& printed, const po::variables_map& given,
+                   const Registries& registries) {
+  const std::string name = given["owners"].as<std::string>();
+  const std::optional<Spec> spec = spec_of_name(name, job, printed, registries);
+  if (given.count("svg")) {
+    const std::string picture = spec ? owners_picture(name, *spec, true) : "";
+    if (picture.empty())
+      throw_bad_input("--svg: {}", spec ? "this value has too many ranks or parts to draw"
+                                        : "the place of this value in a whole tensor is not known");
+    write_whole_file(given["svg"].as<std::string>(), picture);
   }
-  return out;
-}
-
-// Communication of a program.
-struct Traffic {
-  std::map<std::string, Fraction> bytes;  // bytes of the busiest rank, by group
-  std::map<std::string, int64_t> calls;   // calls of a rank, by kind and group
-  Duration time;                          // sum over all calls
-};
-
-int64_t whole_bytes_of_item(const CallItem& item) {
-  return item.step ? lower(*item.step).whole_bytes : whole_bytes_of(item.collective);
-}
-
-void add_item(const CallItem& item, const CostModel* machine, Traffic& traffic) {
-  const Collective& call = item.collective;
-  const int64_t whole = whole_bytes_of_item(item);
-  const Fraction bytes =
-      item.step ? cost_of(*item.step).bytes : bytes_sent(call.kind, call.group.size(), whole);
-  Fraction& sum = traffic.bytes[call.group.name()];
-  sum = sum + bytes;
-  ++traffic.calls[fmt::format("{} {}", name(call.kind), call.group.name())];
-  if (machine != nullptr) traffic.time += machine->collective(call, whole);
-}
-
-Traffic traffic_of(const SpmdListing& listing, const CostModel* machine) {
-  Traffic traffic;
-  for (const Instr& instr : listing.instrs)
-    if (const auto* call = std::get_if<Communicate>(&instr.action))
-      for (const CallItem& item : call->items) add_item(item, machine, traffic);
-  return traffic;
-}
-
-std::string plans_text(const SpmdListing& listing, const CostModel* machine) {
-  std::string out;
-  const auto add = [&](const PlanStep& step, const Origin& origin) {
-    out += step_text(step, origin.line, machine);
-  };
-  for (const Instr& instr : listing.instrs) {
-    if (const auto* call = std::get_if<Communicate>(&instr.action)) {
-      for (const CallItem& item : call->items)
-        if (item.step) add(*item.step, instr.origin);
-    } else if (const auto* local = std::get_if<Reshuffle>(&instr.action)) {
-      add(local->step, instr.origin);
-    }
-  }
-  return out;
-}
-
-std::string traffic_text(const Traffic& traffic, const CostModel* machine) {
-  std::string out;
-  for (const auto& [call, count] : traffic.calls) out += fmt::format("  {} x {}\n", count, call);
-  for (const auto& [group, bytes] : traffic.bytes)
-    if (bytes > Fraction(0))
-      out += fmt::format("  a rank sends {} over {}\n", bytes_text(bytes), group);
-  if (traffic.calls.empty()) out += "  nothing\n";
-  if (machine != nullptr)
-    out += fmt::format("  all calls after each other take {}\n", rounded_text(traffic.time));
-  return out;
-}
-
-std::string listing_text(const SpmdListing& listing, const CostModel* machine) {
-  const std::string ranks = to_string(listing.lanes);
-  std::string out;
-  const std::string plans = plans_text(listing, machine);
-  if (!plans.empty()) out += fmt::format("\nredistributions, by line\n{}", plans);
-  return out + fmt::format("\ncommunication of {} {}\n{}",
-                           listing.lanes.size() == 1 ? "rank" : "ranks", ranks,
-                           traffic_text(traffic_of(listing, machine), machine));
-}
-
-std::string job_text(const Job& job, const Registries& registries) {
-  const LoweredJob lowered = lower_job(job, registries);
-  std::string out;
-  if (!lowered.global_lines.empty())
-    out += "global program\n" + numbered(lowered.global_lines, lowered.global_origins) + "\n";
-  out += "rank program\n";
-  for (const std::string& line : to_lines(lowered.program)) out += "  " + line + "\n";
-  for (const SpmdListing& listing : lowered.program.listings)
-    out += listing_text(listing, job.cost.get());
-  for (const Finding& finding : lowered.unwritten)
-    out += fmt::format("\n{}: {}\n", name(finding.verdict), finding.headline);
-  return out;
+  return spec ? owners_text(name, *spec) : holders_text(name, printed);
 }
 
 const Case& choose_case(const Scenario& scenario, const po::variables_map& given) {
@@ -149,6 +79,9 @@ int show_command(const CommandArguments& words, const Registries& registries) {
   const Scenario& scenario = scenarios.front();
   const Case& one = choose_case(scenario, given);
   if (one.refused) throw placed_in(scenario, one, *one.refused);
+  if (given.count("svg") && !given.count("owners"))
+    throw_bad_input("--svg draws the value that --owners names; add --owners y");
+  const ShownParts parts = parts_of(given);
   std::string out = scenario.about.empty() ? "" : scenario.about + "\n\n";
   if (scenario.cases.size() > 1)
     out += fmt::format("case \"{}\", one of {}; --case chooses another\n\n", one.name,
@@ -158,7 +91,10 @@ int show_command(const CommandArguments& words, const Registries& registries) {
     for (size_t i = 0; i < one.phases.size(); ++i) {
       current = &one.phases[i];
       if (one.phases.size() > 1) out += fmt::format("{}phase {}\n\n", i == 0 ? "" : "\n", i + 1);
-      out += job_text(filled(*current, 0), registries);
+      const Job job = filled(*current, 0);
+      const PrintedJob printed = print_job(job, registries);
+      out += given.count("owners") ? owners(job, printed, given, registries)
+                                   : shown_text(job, printed, parts);
     }
   } catch (const Error& error) {
     throw placed_in(scenario, one, placed_in(*current, error));
@@ -171,8 +107,15 @@ std::string show_help() {
   return R"text(shardproof show FILE [--case NAME] [--set NAME=VALUE]
 
 Prints the global program, the program of each rank, each redistribution with its bytes, and the
-communication of a rank by axis. Adds times if the file has a topology. Runs nothing.
+communication of the ranks. Adds times if the file has a topology. Runs nothing.
+Behind "#" stand the placements, dtype and local shape of each value, and its line in the file.
+Both programs parse back: the rank program runs as "ranks" of a scenario file.
 
+  --program          print the global program alone
+  --rank-program     print the rank program alone
+  --communication    print redistributions and communication alone
+  --owners NAME      print which global elements each rank holds of a value, and nothing else
+  --svg FILE         draw them
   --case NAME        a case of a sweep (default: the first one)
   --set NAME=VALUE   override a let; may be repeated
   --max-ranks N      refuse more ranks (default 1048576)

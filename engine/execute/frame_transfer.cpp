@@ -39,7 +39,8 @@ void Executor::Frame::issue_transfer(const Instr& instr, const CallItem& item, c
   const PlanStep& step = *item.step;
   const StreamId stream = stream_of(instr);
   CallState& state = calls.emplace_back();
-  const LocalTensor input = at(item.input);
+  // A rank of a rank program that only receives has no input.
+  const LocalTensor input = item.input == kNoValue ? LocalTensor() : at(item.input);
   const std::vector<TransferPiece> pieces = transfer_pieces(step);
   std::vector<std::pair<TransferPiece, LocalTensor>> arriving;
   const auto flat_of = [&](const TransferPiece& piece, int32_t rank) {

@@ -72,6 +72,10 @@ class GlobalLowering : public Lowering {
         fail(call.place, "the result of redistribute is dropped; bind it to a name");
       return redistribute(call);
     }
+    if (call.symbol == "relabel") {
+      if (!wants_value) fail(call.place, "the result of relabel is dropped; bind it to a name");
+      return relabel(call);
+    }
     if (call.symbol == "check")
       fail(call.place,
            is_truth_ ? "check belongs to rank programs: it compares them with this truth"
@@ -252,8 +256,10 @@ class GlobalLowering : public Lowering {
       const Expr& arg = call.args[i];
       if (call.keys[i] == "mesh") {
         instr.mesh = mesh_key(arg);
-      } else if (call.keys[i] == "like") {
+      } else if (call.keys[i] == "like" || call.keys[i] == "dual") {
+        if (instr.like != kNoValue) fail(arg.place, "expected like= or dual=, found both");
         instr.like = lower_value(arg);
+        instr.dual = call.keys[i] == "dual";
       } else if (!call.keys[i].empty()) {
         fail(arg.place, fmt::format("redistribute has no argument {}; write placements as in "
                                     "redistribute(x, tp:S(0) dp:R)",
@@ -283,10 +289,33 @@ class GlobalLowering : public Lowering {
     return instr.outputs;
   }
 
+  // relabel(x, dual=y): x computed on local shards, with the placements that gradients of y have.
+  std::vector<ValueId> relabel(const Expr& call) {
+    if (call.args.size() != 2 || !call.keys[0].empty() ||
+        (call.keys[1] != "dual" && call.keys[1] != "like"))
+      fail(call.place,
+           "relabel takes a tensor and dual= or like=, as in relabel(dx, dual=x); other placements "
+           "are claimed by `as`");
+    GlobalInstr instr;
+    instr.kind = GlobalKind::claim;
+    instr.origin = origin();
+    const bool outer = set_local(true);
+    instr.inputs = {lower_value(call.args[0])};
+    set_local(outer);
+    instr.like = lower_value(call.args[1]);
+    instr.dual = call.keys[1] == "dual";
+    check_like(instr, call.place);
+    const GlobalValue from = into_.values[static_cast<size_t>(instr.inputs[0])];
+    instr.outputs = {add({from.dtype, from.shape, from.weak, false})};
+    into_.instrs.push_back(instr);
+    record_move(TapeKind::claim, instr.inputs[0], instr.outputs[0]);
+    return instr.outputs;
+  }
+
   void check_like(const GlobalInstr& instr, const SourceLocation& place) {
     if (instr.like == kNoValue) return;
     if (!instr.placements.empty() || !instr.mesh.empty())
-      fail(place, "redistribute takes placements or like=, found both");
+      fail(place, "redistribute takes placements or like= or dual=, found two of them");
     const GlobalValue& like = into_.values[static_cast<size_t>(instr.like)];
     const GlobalValue& value = into_.values[static_cast<size_t>(instr.inputs[0])];
     if (!(like.shape == value.shape))

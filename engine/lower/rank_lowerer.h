@@ -4,6 +4,7 @@
 //
 // rank_lowering.cpp emits instructions, rank_lowerer_calls.cpp collectives and messages,
 // rank_lowerer_arguments.cpp groups, peers, slots and waits, rank_lowerer_check.cpp checks,
+// rank_lowerer_shards.cpp steps of redistributions and ops on shards of stated tensors,
 // rank_lowerer_grad.cpp what grad needs: writes in place, and the backward of calls.
 #pragma once
 
@@ -13,6 +14,7 @@
 #include "shardproof/engine/lower/lowering.h"
 #include "shardproof/engine/lower/place_check.h"
 #include "shardproof/engine/lower/rank_lowering.h"
+#include "shardproof/program/ir/step_text.h"
 
 namespace shardproof {
 
@@ -85,6 +87,13 @@ class RankLowerer : public Lowering {
   std::vector<ValueId> point_to_point(const Expr& call, CollectiveKind kind);
   std::vector<ValueId> one_sided(const Expr& call, CollectiveKind kind);
   std::vector<ValueId> slot_read(const Expr& call);
+  // Returns the shape and the dtype that shape= and dtype= give, for values that come from others.
+  struct WrittenValue {
+    PerRankNumber shape;
+    DType dtype = DType::f32;
+    Dims shape_on(int64_t rank) const;
+  };
+  WrittenValue written_value(const Arguments& args, const SourceLocation& place, const char* form);
   void wait_for(const Expr& call, Wait::Waiter who);
   bool is_event(const std::string& name, const SourceLocation& place);
   void free_or_keep(const Expr& call, bool keep);
@@ -94,6 +103,18 @@ class RankLowerer : public Lowering {
   void lower_check_part(const WrittenCheck& written, const CheckPart& part);
   std::vector<LocalShape> fitting_shapes(const WrittenCheck& written, ValueId id, const Spec& spec,
                                          const std::string& shown);
+
+  // rank_lowerer_shards.cpp
+  std::optional<std::vector<ValueId>> on_shards(const Expr& call, bool wants_value);
+  ShardsArgument read_shards(const Expr& expr);
+  std::vector<ValueId> op_on_shards(const OpRecord& op, const Expr& call, const Expr& shards);
+  PlanStep read_step(const Arguments& args, StepKind kind, ValueId input);
+  std::vector<ValueId> local_step(const Expr& call);
+  std::vector<ValueId> call_step(const Expr& call, StepKind kind);
+  std::vector<ValueId> transfer(const Expr& call, bool wants_value);
+  void state_shards(Compute& compute);
+  void require_on_mesh(const Spec& spec, const char* what);
+  void require_shard(ValueId id, const Spec& spec, const char* what);
 
   // Splits the current lanes by the mesh that has the axes of the call's group.
   std::vector<Lanes> lanes_by_mesh(const Expr& call);
@@ -157,6 +178,8 @@ class RankLowerer : public Lowering {
   std::vector<std::string> streams_{"main"};
   bool mixes_dtypes_ = false;  // a name has another dtype on some ranks
   int group_depth_ = 0;
+  std::optional<ShardsArgument> shards_;  // of the op `shards_op_`, which is lowered now
+  std::string shards_op_;
   Communicate open_group_;
   std::vector<Instr> after_group_;       // instructions that must follow the open group
   std::set<ValueId> group_results_;      // results of the open group's calls

@@ -195,17 +195,56 @@ std::vector<ValueId> RankLowerer::one_sided(const Expr& call, CollectiveKind kin
   return {};
 }
 
+Dims RankLowerer::WrittenValue::shape_on(int64_t rank) const {
+  Dims dims;
+  for (const Number& size : shape.on(rank).list()) dims.push_back(size.integer());
+  return dims;
+}
+
+RankLowerer::WrittenValue RankLowerer::written_value(const Arguments& args,
+                                                     const SourceLocation& place,
+                                                     const char* form) {
+  const Expr *like = args.next_argument(9, "like"), *shape = args.next_argument(9, "shape"),
+             *dtype = args.next_argument(9, "dtype");
+  if (like && shape)
+    fail(shape->place, fmt::format("expected like=x or shape=[..], found both; write {}", form));
+  if (!like && !shape) fail(place, fmt::format("expected like=x or shape=[..]; write {}", form));
+  WrittenValue written;
+  written.shape = PerRankNumber{lanes_, {}};
+  written.dtype = job_.dtype;
+  if (like) {
+    const ValueId shaped = tensor_argument(like, place, form);
+    written.dtype = value(shaped).dtype;
+    for (int64_t i = 0; i < lanes_.size(); ++i) {
+      Number::List sizes;
+      for (const int64_t size : RankLowerer::shape_on(shaped, lanes_[i])) sizes.emplace_back(size);
+      written.shape.values.emplace_back(std::move(sizes));
+    }
+  } else {
+    written.shape = lane_number(*shape);
+  }
+  if (!dtype) return written;
+  const std::optional<DType> parsed =
+      dtype->kind == ExprKind::name ? parse_dtype(name_of(dtype->name)) : std::nullopt;
+  if (!parsed) fail(dtype->place, fmt::format("expected a dtype, found {}", to_string(*dtype)));
+  written.dtype = *parsed;
+  return written;
+}
+
 std::vector<ValueId> RankLowerer::slot_read(const Expr& call) {
-  const Arguments args = arguments_of(call, 1, {"slot", "like"});
-  const Expr *index = args.next_argument(0, "slot"), *like = args.next_argument(9, "like");
-  if (!index || !like)
+  const Arguments args = arguments_of(call, 1, {"slot", "like", "shape", "dtype"});
+  const Expr* index = args.next_argument(0, "slot");
+  if (!index)
     fail(call.place, "slot needs a number and a tensor of its shape, as in slot(0, like=x)");
   const PerRankNumber slots = lane_number(*index);
-  const ValueId shaped = tensor_argument(like, call.place, "slot");
+  const WrittenValue written = written_value(args, call.place, "slot(0, like=x)");
   std::vector<LocalShape> shapes;
-  const std::vector<Lanes> classes = classes_of({shaped}, {&slots});
-  for (const Lanes& lanes : classes) shapes.push_back({lanes, shape_on(shaped, lanes[0])});
-  const ValueId output = add_value(value(shaped).dtype, shapes, Category::communication);
+  const std::vector<Lanes> classes = classes_of({}, {&slots, &written.shape});
+  for (const Lanes& lanes : classes) {
+    shapes.push_back({lanes, written.shape_on(lanes[0])});
+    element_count(shapes.back().shape);  // refuses a negative size
+  }
+  const ValueId output = add_value(written.dtype, shapes, Category::communication);
   for (const Lanes& lanes : classes) {
     const int64_t slot = slots.on(lanes[0]).integer();
     if (slot < 0) fail(index->place, fmt::format("expected a slot of 0 or more, found {}", slot));

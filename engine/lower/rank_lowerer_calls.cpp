@@ -107,6 +107,7 @@ std::optional<std::vector<ValueId>> RankLowerer::special(const Expr& call, bool 
     return std::vector<ValueId>{};
   }
   if (verb == "enter") return enter(call);
+  if (std::optional<std::vector<ValueId>> given = on_shards(call, wants_value)) return given;
   if (verb == "slot") return slot_read(call);
   if (verb == "copy_") {
     const Arguments args = arguments_of(call, 2, {"dst", "src"});

@@ -297,6 +297,7 @@ std::vector<ValueId> RankLowerer::emit_op(const OpRecord& op, std::vector<LaneAt
   compute.inputs = std::move(inputs);
   for (size_t k = 0; k < shapes.size(); ++k)
     compute.outputs.push_back(add_value(kinds[k].dtype, shapes[k], Category::activations));
+  if (shards_ && op.name == shards_op_) state_shards(compute);
   if (op.view && compute.outputs.size() == 1 && compute.inputs.at(0) != kNoValue)
     memory_[compute.outputs[0]] = memory_of(compute.inputs[0]);
   std::vector<ValueId> results = compute.outputs;

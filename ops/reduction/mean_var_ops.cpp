@@ -102,8 +102,9 @@ Attrs mean_attrs(const OpCall& call, const std::vector<Spec>& inputs,
                  const std::vector<Spec>& outputs) {
   OpCall global = call;
   global.inputs[0].shape = inputs[0].shape();
-  double count =
-      static_cast<double>(reduced_count(inputs[0].shape(), reduced_dims("mean", global)));
+  double count = moment_number(
+      call, "count",
+      static_cast<double>(reduced_count(inputs[0].shape(), reduced_dims("mean", global))));
   const Spec& out = outputs[0];
   for (int axis = 0; axis < out.mesh().axis_count(); ++axis) {
     const bool cut = inputs[0].placement(axis).is_shard();
@@ -244,12 +245,14 @@ void take_frobenius(OpRecord& op) {
 }
 
 std::vector<Param> moment_params(const MomentRow& row) {
-  std::vector<Param> params = reduction_params();
+  std::vector<Param> list = reduction_params();
   if (row.kind == MomentKind::norm)
-    params.insert(params.begin() + 1, {"p", ParamKind::number_or_text, false, 2.0});
+    list.insert(list.begin() + 1, {"p", ParamKind::number_or_text, false, 2.0});
   if (row.kind == MomentKind::var || row.kind == MomentKind::std)
-    params.insert(params.begin() + 2, {"correction", ParamKind::number, false, int64_t{1}});
-  return params;
+    list.insert(list.begin() + 2, {"correction", ParamKind::number, false, int64_t{1}});
+  // The number that the sum is divided by, in place of the number of elements.
+  if (row.kind == MomentKind::mean) list.push_back(params::optional("count", ParamKind::number));
+  return list;
 }
 
 // A norm of no elements has no value if it is a maximum, a minimum or of a negative p.

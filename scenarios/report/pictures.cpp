@@ -160,9 +160,9 @@ std::string mesh_picture(const Mesh& mesh) {
   return svg.str();
 }
 
-std::string owners_picture(const std::string& title, const Spec& spec) {
+std::string owners_picture(const std::string& title, const Spec& spec, bool standalone) {
   Svg svg("owners of " + title);
-  return draw_owners(svg, title, spec, 0) == 0 ? "" : svg.str();
+  return draw_owners(svg, title, spec, 0) == 0 ? "" : svg.str(standalone);
 }
 
 std::string plan_picture(const Plan& plan, const Spec& from) {

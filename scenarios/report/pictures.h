@@ -17,8 +17,8 @@ namespace shardproof {
 std::string mesh_picture(const Mesh& mesh);
 
 // The global tensor as a rectangle, cut into the parts that ranks own; each part lists its ranks.
-// Draws the two dims that are cut first, or the last two.
-std::string owners_picture(const std::string& title, const Spec& spec);
+// Draws the two dims that are cut first, or the last two. `standalone`: as a whole file.
+std::string owners_picture(const std::string& title, const Spec& spec, bool standalone = false);
 
 // The owners before a plan and after each of its steps, one below the other.
 std::string plan_picture(const Plan& plan, const Spec& from);

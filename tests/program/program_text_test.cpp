@@ -94,6 +94,7 @@ class SpmdSample {
   ValueId value(const std::string& name, DType dtype = DType::f32) {
     SpmdValue value;
     value.name = name;
+    value.bound = name[0] == '_' ? "" : name;
     value.dtype = dtype;
     value.shapes = {{all, Dims{2, 8}}};
     program.values.push_back(std::move(value));
@@ -155,7 +156,8 @@ void add_calls(SpmdSample& sample, ValueId x, ValueId y) {
 
 SpmdSample sample_spmd_program() {
   SpmdSample sample;
-  const ValueId x = sample.value("x"), y = sample.value("y"), h = sample.value("h.1");
+  const ValueId x = sample.value("x"), y = sample.value("y"), h = sample.value("h");
+  sample.program.inputs = {x, y};
   const ValueId n = sample.value("n", DType::i64), z = sample.value("_1");
   Compute plain{"softmax", {{sample.all, {{"dim", int64_t{-1}}}}}, {x, kNoValue}, {h}, {}, {}};
   sample.add(plain);

@@ -1,0 +1,195 @@
+// Implements communication_text of show_text.h. Ranks that no call tells apart are counted once:
+// the sets of ranks of all calls are cut into classes, and one rank of each class is counted.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "shardproof/cli/commands/plan_text.h"
+#include "shardproof/cli/commands/show_text.h"
+
+namespace shardproof {
+namespace {
+
+// Communication of one rank.
+struct Traffic {
+  std::map<std::string, Fraction> bytes;  // that it sends, by group
+  std::map<std::string, int64_t> calls;   // by kind and group
+  Duration time;                          // of all its calls after each other
+  bool operator==(const Traffic&) const = default;
+};
+
+class TrafficCounter {
+ public:
+  TrafficCounter(const SpmdProgram& program, const CostModel* machine)
+      : program_(program), machine_(machine) {}
+  std::vector<std::pair<Lanes, Traffic>> by_ranks();
+
+ private:
+  std::vector<Lanes> classes(const std::vector<const CallItem*>& items) const;
+  void add(const CallItem& item, int32_t rank, Traffic& traffic) const;
+  void add_transfer(const PlanStep& step, int32_t rank, Traffic& traffic) const;
+  void add_call(const Collective& call, Fraction bytes, int64_t whole, Traffic& traffic) const;
+  Fraction exchanged(const CallItem& item, int32_t rank) const;
+
+  const SpmdProgram& program_;
+  const CostModel* machine_;
+};
+
+// True for calls of which each rank sends bytes of its own.
+bool differs_by_rank(const CallItem& item) {
+  return !item.send_counts.empty() || (item.step && item.step->kind == StepKind::transfer);
+}
+
+std::vector<Lanes> TrafficCounter::classes(const std::vector<const CallItem*>& items) const {
+  std::vector<Lanes> classes{Lanes::range(0, program_.world)};
+  const auto cut_by = [&](const Lanes& lanes) {
+    std::vector<Lanes> finer;
+    for (const Lanes& one : classes)
+      for (const Lanes& part : {one.intersect(lanes), one.minus(lanes)})
+        if (!part.empty()) finer.push_back(part);
+    classes = std::move(finer);
+  };
+  std::vector<Lanes> seen;
+  for (const CallItem* item : items) {
+    if (std::find(seen.begin(), seen.end(), item->lanes) != seen.end() && !differs_by_rank(*item))
+      continue;
+    seen.push_back(item->lanes);
+    cut_by(item->lanes);
+    if (differs_by_rank(*item))
+      for (int64_t i = 0; i < item->lanes.size(); ++i) cut_by(Lanes::one(item->lanes[i]));
+  }
+  return classes;
+}
+
+void TrafficCounter::add_call(const Collective& call, Fraction bytes, int64_t whole,
+                              Traffic& traffic) const {
+  if (bytes > Fraction(0)) {
+    Fraction& sum = traffic.bytes[call.group.name()];
+    sum = sum + bytes;
+  }
+  ++traffic.calls[fmt::format("{} {}", name(call.kind), call.group.name())];
+  if (machine_ != nullptr) traffic.time += machine_->collective(call, whole);
+}
+
+void TrafficCounter::add_transfer(const PlanStep& step, int32_t rank, Traffic& traffic) const {
+  Collective call;
+  call.group = Group::world(program_.world);
+  call.dtype = step.to.dtype();
+  for (const TransferPiece& piece : transfer_pieces(step)) {
+    if (piece.from_rank == piece.to_rank) continue;
+    const int64_t bytes = piece.elements * size_of(call.dtype);
+    call.count = piece.elements;
+    call.kind = CollectiveKind::send;
+    if (piece.from_rank == rank) add_call(call, Fraction(bytes), bytes, traffic);
+    call.kind = CollectiveKind::recv;
+    if (piece.to_rank == rank) add_call(call, Fraction(0), bytes, traffic);
+  }
+}
+
+// Returns the bytes that an all_to_all_v sends to other ranks.
+Fraction TrafficCounter::exchanged(const CallItem& item, int32_t rank) const {
+  const std::vector<int64_t>& counts =
+      item.send_counts[static_cast<size_t>(item.lanes.index_of(rank))];
+  const int64_t self = item.collective.group.index_of(rank);
+  int64_t rows = 0;
+  for (size_t i = 0; i < counts.size(); ++i)
+    if (static_cast<int64_t>(i) != self) rows += counts[i];
+  int64_t row = size_of(item.collective.dtype);
+  for (const LocalShape& local : program_.values[static_cast<size_t>(item.input)].shapes)
+    if (local.lanes.contains(rank))
+      for (int d = 1; d < local.shape.size(); ++d) row *= local.shape[d];
+  return Fraction(rows * row);
+}
+
+void TrafficCounter::add(const CallItem& item, int32_t rank, Traffic& traffic) const {
+  if (item.step && item.step->kind == StepKind::transfer)
+    return add_transfer(*item.step, rank, traffic);
+  const Collective call = item.step ? *lower(*item.step).call : item.collective;
+  if (!is_point_to_point(call.kind) && call.group.size() == 1) return;
+  const int64_t whole = item.step ? lower(*item.step).whole_bytes : whole_bytes_of(call);
+  const Fraction bytes = !item.send_counts.empty() ? exchanged(item, rank)
+                         : item.step               ? cost_of(*item.step).bytes
+                                     : bytes_sent(call.kind, call.group.size(), whole);
+  add_call(call, bytes, whole, traffic);
+}
+
+std::vector<std::pair<Lanes, Traffic>> TrafficCounter::by_ranks() {
+  std::vector<const CallItem*> items;
+  for (const SpmdListing& listing : program_.listings)
+    for (const Instr& instr : listing.instrs)
+      if (const auto* call = std::get_if<Communicate>(&instr.action))
+        for (const CallItem& item : call->items) items.push_back(&item);
+  std::vector<std::pair<Lanes, Traffic>> result;
+  for (const Lanes& lanes : classes(items)) {
+    Traffic traffic;
+    for (const CallItem* item : items)
+      if (item->lanes.contains(lanes[0])) add(*item, lanes[0], traffic);
+    const auto same = std::find_if(result.begin(), result.end(),
+                                   [&](const auto& known) { return known.second == traffic; });
+    if (same == result.end())
+      result.emplace_back(lanes, std::move(traffic));
+    else
+      same->first = same->first.unite(lanes);
+  }
+  std::sort(result.begin(), result.end(),
+            [](const auto& a, const auto& b) { return a.first[0] < b.first[0]; });
+  return result;
+}
+
+std::string traffic_text(const Traffic& traffic, const CostModel* machine) {
+  std::string out;
+  for (const auto& [call, count] : traffic.calls) out += fmt::format("  {} x {}\n", count, call);
+  for (const auto& [group, bytes] : traffic.bytes)
+    out += fmt::format("  a rank sends {} over {}\n", bytes_text(bytes), group);
+  if (machine != nullptr)
+    out += fmt::format("  all calls after each other take {}\n", rounded_text(traffic.time));
+  return out;
+}
+
+// Steps that read the same are listed once, with their number.
+std::string plans_text(const SpmdProgram& program, const CostModel* machine) {
+  std::vector<std::pair<std::string, int>> texts;
+  const auto add = [&](const PlanStep& step, const Origin& origin) {
+    std::string text = step_text(step, origin.line, machine);
+    text.pop_back();
+    const auto same = std::find_if(texts.begin(), texts.end(),
+                                   [&](const auto& known) { return known.first == text; });
+    if (same == texts.end())
+      texts.emplace_back(std::move(text), 1);
+    else
+      ++same->second;
+  };
+  for (const SpmdListing& listing : program.listings)
+    for (const Instr& instr : listing.instrs) {
+      if (const auto* call = std::get_if<Communicate>(&instr.action)) {
+        for (const CallItem& item : call->items)
+          if (item.step) add(*item.step, instr.origin);
+      } else if (const auto* local = std::get_if<Reshuffle>(&instr.action)) {
+        add(local->step, instr.origin);
+      }
+    }
+  std::string out;
+  for (const auto& [text, count] : texts)
+    out += count == 1 ? text + "\n" : fmt::format("{}   {} times\n", text, count);
+  return out;
+}
+
+}  // namespace
+
+std::string communication_text(const SpmdProgram& program, const CostModel* machine) {
+  std::string out;
+  if (const std::string plans = plans_text(program, machine); !plans.empty())
+    out += "redistributions, by line\n" + plans + "\n";
+  bool any = false;
+  for (const auto& [lanes, traffic] : TrafficCounter(program, machine).by_ranks()) {
+    if (traffic.calls.empty()) continue;
+    out +=
+        fmt::format("{}communication of rank{} {}\n{}", any ? "\n" : "",
+                    lanes.size() == 1 ? "" : "s", to_string(lanes), traffic_text(traffic, machine));
+    any = true;
+  }
+  return any ? out : out + "communication\n  none\n";
+}
+
+}  // namespace shardproof

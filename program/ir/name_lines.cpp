@@ -1,0 +1,84 @@
+// Implements name_lines.h.
+#include "shardproof/program/ir/name_lines.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/program/ir/roll_loops.h"
+#include "shardproof/program/ir/value_names.h"
+
+namespace shardproof {
+namespace {
+
+// Adds the names of loop variables: "for i in range(3)" has i.
+void reserve_variables(const std::vector<PrintedLine>& lines, std::set<std::string>& reserved) {
+  for (const PrintedLine& line : lines)
+    for (const std::string& block : line.blocks)
+      if (block.starts_with("for ")) reserved.insert(block.substr(4, block.find(' ', 4) - 4));
+}
+
+}  // namespace
+
+NamedLines name_lines(std::vector<PrintedLine> lines, const LineValues& values) {
+  RolledLines rolled = roll_loops(std::move(lines), values.bound, values.read_at_end);
+  const auto same = [&](ValueId id) {
+    for (auto found = rolled.same.find(id); found != rolled.same.end();
+         found = rolled.same.find(id))
+      id = found->second;
+    return id;
+  };
+  const auto bound = [&](ValueId id) {
+    const auto state = rolled.states.find(id);
+    return state != rolled.states.end() ? state->second : values.bound[static_cast<size_t>(id)];
+  };
+  std::set<std::string> reserved = values.reserved;
+  reserve_variables(rolled.lines, reserved);
+  for (const std::string& name : values.bound) reserved.insert(name);
+  ValueNames names(std::move(reserved));
+  NamedLines result;
+  for (const ValueId id : values.inputs) result.names[id] = names.next(bound(id));
+  for (const ValueId id : rolled.named_by_author) result.names[id] = bound(id);
+  const auto name_of = [&](ValueId id, bool binds) {
+    id = same(id);
+    const auto known = result.names.find(id);
+    if (known != result.names.end()) return known->second;
+    SP_CHECK(binds, "value {} is read before it is bound", id);
+    return result.names[id] = names.next(bound(id));
+  };
+  for (PrintedLine& line : rolled.lines) line.text = named_text(line.text, name_of);
+  for (size_t id = 0; id < values.bound.size(); ++id) {
+    const auto known = result.names.find(same(static_cast<ValueId>(id)));
+    if (known != result.names.end()) result.names[static_cast<ValueId>(id)] = known->second;
+  }
+  result.lines = with_blocks(rolled.lines);
+  return result;
+}
+
+void bind_names_at_end(const std::vector<NameAtEnd>& names, NamedLines& named) {
+  struct Move {
+    const NameAtEnd* to;
+    std::string from;
+  };
+  std::vector<Move> moves;
+  std::set<std::string> targets;
+  for (const NameAtEnd& name : names) {
+    const auto known = named.names.find(name.value);
+    if (known == named.names.end() || known->second == name.name) continue;
+    moves.push_back({&name, known->second});
+    targets.insert(name.name);
+  }
+  const auto add = [&](const Move& move, const std::string& to) {
+    named.lines.push_back({fmt::format("{}{} = {}", move.to->condition, to, move.from), "", {}});
+  };
+  if (std::any_of(moves.begin(), moves.end(), [&](auto& m) { return targets.contains(m.from); }))
+    for (Move& move : moves) {
+      const std::string early = "end_of_" + move.to->name;
+      add(move, early);
+      move.from = early;
+    }
+  for (const Move& move : moves) add(move, move.to->name);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,57 @@
+// Statements of the rank language that one instruction is written as. Internal to program/ir.
+//
+// An instruction becomes several statements if its ranks do not all write the same: "y = reshape(x,
+// shape=[2, 8])" on ranks 0-2 and "y = reshape(x, shape=[1, 8])" on rank 3.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "shardproof/program/ir/spmd_program.h"
+#include "shardproof/program/value/select_ranks.h"
+
+namespace shardproof {
+
+struct RankStatement {
+  Lanes lanes;
+  std::string text;            // with marks of values (printed_line.h)
+  std::vector<ValueId> binds;  // for remarks
+};
+
+struct RankStatements {
+  std::vector<RankStatement> list;
+  bool group = false;  // the calls of one group: block
+};
+
+class RankStatementWriter {
+ public:
+  // `instrs`: all instructions of the listing, among which are the numbers that others read.
+  RankStatementWriter(const SpmdProgram& program, const NamedMeshes& meshes,
+                      const std::vector<Instr>& instrs);
+  // Returns the statements of an instruction, without those that no rank runs.
+  RankStatements statements(const Instr& instr) const;
+  // True for a number that is written where it is read, and has no name.
+  bool is_written_inline(ValueId id) const { return inline_numbers_.contains(id); }
+
+ private:
+  struct Writer;
+  friend struct Writer;
+  const SpmdValue& value(ValueId id) const;
+  std::string read(ValueId id) const;
+  std::string bind(ValueId id) const;
+  std::vector<std::string> own_arguments(const CallItem& item) const;
+  std::string received(ValueId id, const Lanes& lanes) const;
+  std::string peers(const CallItem& item) const;
+  std::string call_text(const CallItem& item, const Lanes& lanes) const;
+  RankStatements transfer(const CallItem& item) const;
+  RankStatements calls(const Communicate& call, const Lanes& lanes) const;
+  RankStatements compute(const Compute& compute, const Lanes& lanes) const;
+  RankStatements number(const NumberValue& number, const Lanes& lanes) const;
+
+  const SpmdProgram& program_;
+  const NamedMeshes& meshes_;
+  std::map<ValueId, std::string> inline_numbers_;
+};
+
+}  // namespace shardproof
