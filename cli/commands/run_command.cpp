@@ -228,6 +228,22 @@ void add_refused_files(const RunInput& input, const RunOptions& options, RunResu
   }
 }
 
+// Returns the values of --print, each case under its title.
+std::string printed_text(const RunResult& result) {
+  std::string out;
+  for (const ScenarioResult& scenario : result.scenarios)
+    for (const CaseResult& one : scenario.cases)
+      for (size_t i = 0; i < one.phases.size(); ++i) {
+        if (one.phases[i].printed.empty()) continue;
+        std::string title = scenario.file;
+        if (!one.name.empty()) title += fmt::format(" [{}]", one.name);
+        if (one.phases.size() > 1) title += fmt::format(", phase {}", i + 1);
+        if (!one.backend.empty()) title += fmt::format(", {}", one.backend);
+        out += title + "\n" + one.phases[i].printed + "\n";
+      }
+  return out;
+}
+
 RunResult run_all(const RunInput& input, const RunOptions& options, const Registries& registries,
                   RunArtifacts& artifacts, bool prints, bool accepts) {
   RunResult result;
@@ -294,7 +310,7 @@ int report_run(const po::variables_map& given, const RunInput& input, const RunR
     const TextStyle style = report_style(given, input, began);
     const std::string tables =
         style.quiet ? "" : artifacts.text(result, options.backends.size(), style);
-    print_out(tables + text_report(result, style));
+    print_out(printed_text(result) + tables + text_report(result, style));
   }
   if (given.count("annotate") > 0) print_out(github_annotations(result));
   write_reports(given, input, result, options, registries);
@@ -392,6 +408,7 @@ below it, "-" for a scenario on standard input.
                      nccl backend: GPUs of each process, which share its ranks (default 1)
   --nccl-library PATH  NCCL library to load (default: the system's, then those of Python packages)
   --jobs N           cases at the same time (default: one for each core)
+  --print NAMES      print values: y is the whole value, y@3 the part of rank 3; y,h@0 prints two
   --record DIR       write programs, values, times and environment to a new folder, for
                      shardproof compare (docs/record.md)
   --compare WHAT     lines (default): compare the value of every line; outputs: only the values that

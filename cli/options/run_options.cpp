@@ -10,6 +10,7 @@
 #include "shardproof/cli/processes/process_options.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/collective/reduction_schedule.h"
+#include "shardproof/scenarios/run/tensor_text.h"
 
 namespace shardproof {
 namespace {
@@ -92,6 +93,18 @@ MatmulPrecision read_matmul(const po::variables_map& given, const RunOptions& op
   return precision;
 }
 
+// Returns the parts of "y,h@3".
+std::vector<std::string> words_of_list(const std::string& list) {
+  std::vector<std::string> words;
+  for (size_t at = 0; at <= list.size();) {
+    const size_t end = std::min(list.find(',', at), list.size());
+    if (end == at) throw_bad_input("--print: expected names such as y or y@3, found \"{}\"", list);
+    words.push_back(list.substr(at, end - at));
+    at = end + 1;
+  }
+  return words;
+}
+
 }  // namespace
 
 po::options_description run_options() {
@@ -123,6 +136,7 @@ po::options_description run_options() {
       ("junit-times", po::bool_switch())                             //
       ("sarif", po::value<std::string>())                            //
       ("html", po::value<std::string>())                             //
+      ("print", po::value<CommandArguments>())                       //
       ("annotate", po::value<std::string>());
   return options;
 }
@@ -149,6 +163,12 @@ RunOptions read_run_options(const po::variables_map& given, const Registries& re
   if (given.count("annotate") && given["annotate"].as<std::string>() != "github")
     throw_bad_input("--annotate: expected github, found \"{}\"",
                     given["annotate"].as<std::string>());
+  if (given.count("print"))
+    for (const std::string& list : given["print"].as<CommandArguments>())
+      for (const std::string& name : words_of_list(list)) {
+        parse_printed_name(name);  // refuses a bad rank before any case runs
+        options.print.push_back(name);
+      }
   if (given.count("set")) options.set = given["set"].as<CommandArguments>();
   return options;
 }

@@ -147,11 +147,15 @@ void JudgedGlobal::add_values(const ValueComparer& comparer, Outcome& outcome) c
     ValueInfo info{value.dtype, value.shapes, value.spec, {}};
     const LocalTensor kept = comparer.kept(id);
     if (!kept.empty() && info.spec) info.value = assemble(kept, *info.spec);
+    if (!kept.empty() && info.spec && info.spec->has_partial()) info.copies = stored_parts(kept);
     // A value that no instruction has made is an input of the scenario.
     const std::vector<ValueId>& inputs = parts_.program.inputs;
     const auto input = std::find(inputs.begin(), inputs.end(), id);
-    if (input != inputs.end() && is_kept_by_job(job_, name))
-      info.value = job_.inputs[static_cast<size_t>(input - inputs.begin())].data;
+    if (input != inputs.end() && is_kept_by_job(job_, name)) {
+      const size_t at = static_cast<size_t>(input - inputs.begin());
+      info.value = job_.inputs[at].data;
+      if (info.spec && info.spec->has_partial()) info.copies = stored_parts(inputs_[at]);
+    }
     outcome.values.emplace(name, std::move(info));
   }
 }

@@ -29,12 +29,19 @@ Lanes ranks_of_same_part(int32_t rank, const Spec& spec) {
   return Lanes::of(group.members(group.sibling_of(rank)));
 }
 
+void keep_parts(const LocalTensor& value, ValueInfo& info) {
+  for (RecordedShard& copy : stored_parts(value)) info.copies.push_back(std::move(copy));
+  std::sort(info.copies.begin(), info.copies.end(),
+            [](const RecordedShard& a, const RecordedShard& b) { return a.lanes[0] < b.lanes[0]; });
+}
+
 void keep_wholes(const LocalTensor& value, const Spec& spec, ValueInfo& info) {
   const std::optional<ReplicaDifference> difference = compare_replicas(value, spec);
   std::optional<Tensor> whole = assemble_if_complete(value, spec);
   if (!whole) return;
   if (!difference) {
     info.value = std::move(whole);
+    if (spec.has_partial()) keep_parts(value, info);
     return;
   }
   info.copies.push_back({value.lanes().minus(difference->ranks), std::move(*whole)});
@@ -53,9 +60,7 @@ void store_output(const LocalTensor& value, const std::optional<Spec>& spec, Val
   const LocalTensor made = made_part(value);
   if (made.empty()) return;
   if (spec) return keep_wholes(made, *spec, info);
-  for (RecordedShard& copy : stored_parts(made)) info.copies.push_back(std::move(copy));
-  std::sort(info.copies.begin(), info.copies.end(),
-            [](const RecordedShard& a, const RecordedShard& b) { return a.lanes[0] < b.lanes[0]; });
+  keep_parts(made, info);
 }
 
 }  // namespace shardproof

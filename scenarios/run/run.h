@@ -26,6 +26,7 @@ struct RunOptions {
   std::string filter;                    // text that "file [case]" must contain
   bool fail_fast = false;                // true: stop after the first case that is not as expected
   std::optional<PlanMoves> moves;        // steps of redistributions, in place of those of the files
+  std::vector<std::string> print;        // "y", "y@3": values of --print
   std::vector<std::string> set;        // "hidden=4096": --set options, for the command that repeats
   std::string program = "shardproof";  // first word of that command
   CompareScope compared = CompareScope::lines;
@@ -53,6 +54,7 @@ struct PhaseResult {
   std::vector<JobListing> listings;  // program lines, for reports
   std::vector<SourcePlace> places;   // one for each finding
   SourcePlace expect_place;          // of "expect", for unmet expectations
+  std::string printed;               // the values of RunOptions::print, as text
   // Returns the listing that holds the line of a finding, or null.
   const JobListing* listing_of(const Finding& finding) const;
   // Returns the program line of a finding, or "".

@@ -11,6 +11,7 @@
 #include <exception>
 #include <mutex>
 #include <new>
+#include <set>
 #include <thread>
 
 #include "shardproof/backends/api/worker_pool.h"
@@ -19,6 +20,7 @@
 #include "shardproof/scenarios/load/load_context.h"
 #include "shardproof/scenarios/record/run_comparison.h"
 #include "shardproof/scenarios/run/record_phase.h"
+#include "shardproof/scenarios/run/tensor_text.h"
 
 namespace shardproof {
 namespace {
@@ -75,7 +77,22 @@ Job job_of(const Phase& phase, const std::string& backend, const RunOptions& opt
   job.compared = options.compared;
   job.sees = options.sees;
   job.timing = options.timing;
+  for (const std::string& text : options.print) job.keep.push_back(parse_printed_name(text).name);
   return job;
+}
+
+// Returns the values that --print names, of those that the phase has. In a worker process the
+// values are with the process that judges.
+std::string printed_values(const Outcome& outcome, const RunOptions& options,
+                           std::set<std::string>& found) {
+  std::string text;
+  for (const std::string& wanted : options.print) {
+    const PrintedName printed = parse_printed_name(wanted);
+    if (!outcome.values.contains(printed.name)) continue;
+    text += (text.empty() ? "" : "\n") + value_text(printed, outcome);
+    found.insert(wanted);
+  }
+  return text;
 }
 
 SourcePlace source_place(const Scenario& scenario, const Case& one, const Where& where) {
@@ -107,7 +124,8 @@ void check_expected_time(const Expect& expect, const WorldReport& world) {
 }
 
 void run_phase(const Phase& phase, const std::string& backend, const RunOptions& options,
-               const Registries& registries, CaseResult& into) {
+               const Registries& registries, CaseResult& into, std::set<std::string>& found,
+               bool is_last) {
   Job job = job_of(phase, backend, options);
   if (options.device == "cuda") job.device = open_device(registries.cuda, 0);
   PhaseResult result;
@@ -117,6 +135,11 @@ void run_phase(const Phase& phase, const std::string& backend, const RunOptions&
       check_limited_values(job, lower_job(job, registries));
     result.outcome = check(job, registries);
     check_expected_time(phase.expect, result.outcome.world);
+    result.printed = printed_values(result.outcome, options, found);
+    // The last phase that can have a value refuses the names that none has.
+    for (const std::string& wanted : options.print)
+      if (is_last && !found.contains(wanted))
+        value_text(parse_printed_name(wanted), result.outcome);
   } catch (const Error& error) {
     throw placed_in(phase, error);
   }
@@ -171,10 +194,12 @@ CaseResult run_case(const Scenario& scenario, const CaseTask& task, const RunOpt
     return result;
   }
   const Expect* current = nullptr;
+  std::set<std::string> found;  // names of --print that a phase has
   try {
     for (const Phase& phase : one.phases) {
       current = &phase.expect;
-      run_phase(phase, task.backend, options, registries, result);
+      run_phase(phase, task.backend, options, registries, result, found,
+                &phase == &one.phases.back());
       add_places(scenario, one, result.phases.back());
       if (result.phases.back().outcome.world.broken) break;
     }
