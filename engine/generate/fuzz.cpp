@@ -16,6 +16,7 @@
 #include "shardproof/engine/generate/registry_program.h"
 #include "shardproof/engine/generate/run_on_ranks.h"
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/program/ir/global_text.h"
 
 namespace shardproof {
 namespace {
@@ -43,20 +44,21 @@ bool same_value(const Tensor& a, const Tensor& b) {
 // Returns the message of a program whose printed form is not equal to it; "" if it is.
 std::string text_trouble(const Job& job, const OpRegistry& ops) {
   const GlobalProgram program = lower_one_device(job, ops);
-  std::vector<std::string> lines;
-  for (const std::string& line : to_lines(program))
-    if (!line.empty()) lines.push_back(line);
-  // The gradient of a claim has placements that the language cannot write.
-  const auto has_dual = [](const std::string& line) {
-    return line.find("dual=") != std::string::npos;
-  };
-  if (lines.empty() || std::any_of(lines.begin(), lines.end(), has_dual)) return "";
+  const std::vector<std::string> lines = with_remarks(global_text(program, {}));
+  if (lines.empty()) return "";
   Job printed = job;
   (job.program ? printed.program : printed.truth) = parse_listing(lines);
   printed.numbers.clear();
   const GlobalProgram again = lower_one_device(printed, ops);
   const std::vector<Tensor> want = run_one_device(program, ops, input_tensors(job));
   const std::vector<Tensor> got = run_one_device(again, ops, input_tensors(job));
+  for (const auto& [name, id] : program.names) {
+    const auto found = again.names.find(name);
+    if (found == again.names.end()) return fmt::format("{} is not bound in the printed form", name);
+    const Tensor& value = want[static_cast<size_t>(id)];
+    if (value.buffer && !same_value(value, got[static_cast<size_t>(found->second)]))
+      return fmt::format("{} differs at the end of the printed form", name);
+  }
   // The printed form names temporaries too, and gives a name that is bound again another one. So
   // its values must hold the named ones in their order.
   std::vector<ValueId> after;
