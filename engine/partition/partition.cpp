@@ -206,6 +206,10 @@ void Partitioner::run_redistribute(const GlobalInstr& instr) {
   PlacedValue moved = redistribute(value, to, true);
   if (instr.like != kNoValue && global_->values[static_cast<size_t>(instr.outputs[0])].name.empty())
     return place_gradient(instr, moved);
+  // A share of a P(avg) is not the global value.
+  const ValueId whole = moved.id;
+  if (instr.dual) moved = scale_parts(moved, instr, false);
+  const bool is_share = moved.id != whole;
   if (moved.id == value.id) {
     // Nothing moves, but the new name is a value of its own.
     Merge merge;
@@ -215,7 +219,9 @@ void Partitioner::run_redistribute(const GlobalInstr& instr) {
     moved.spec = to;
     add(std::move(merge), to.mesh().ranks());
   }
+  const ValueId placed = moved.id;
   place(instr.outputs[0], std::move(moved));
+  if (is_share) result_.program.values[static_cast<size_t>(placed)].global = kNoValue;
 }
 
 // A report names a gradient that lies there already after the value, too. A share of a P(avg) is
