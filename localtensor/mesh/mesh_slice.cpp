@@ -62,22 +62,47 @@ bool take_fastest(std::vector<MeshMode>& modes, int64_t size, std::vector<MeshMo
   return true;
 }
 
-// True if two axes use the same digit of the positions.
-bool overlap(const std::vector<MeshAxis>& axes) {
+// Returns the modes of all axes by stride, without those of size 1.
+std::vector<MeshMode> modes_by_stride(const std::vector<MeshAxis>& axes) {
   std::vector<MeshMode> modes;
   for (const MeshAxis& axis : axes)
     for (const MeshMode& mode : axis.modes)
       if (mode.size > 1) modes.push_back(mode);
   std::sort(modes.begin(), modes.end(),
             [](const MeshMode& a, const MeshMode& b) { return a.stride < b.stride; });
+  return modes;
+}
+
+// True if two axes use the same digit of the positions.
+bool overlap(const std::vector<MeshAxis>& axes) {
+  const std::vector<MeshMode> modes = modes_by_stride(axes);
   for (size_t i = 1; i < modes.size(); ++i)
     if (modes[i].stride < modes[i - 1].stride * modes[i - 1].size) return true;
   return false;
 }
 
+// True if the modes are digits of the positions below `count` in one mixed radix. Otherwise the
+// digits of some positions are no coordinates. Example: of 12 positions, the modes 2:1 and 4:3
+// (size:stride) are no digits together, because position 2 has digit 0 of the first and 0 of the
+// second, as position 0 has.
+bool are_digits(const std::vector<MeshAxis>& axes, int64_t count) {
+  int64_t reach = 1;
+  for (const MeshMode& mode : modes_by_stride(axes)) {
+    if (mode.stride % reach != 0) return false;
+    reach = mode.stride * mode.size;
+  }
+  return count % reach == 0;
+}
+
 bool same_map(const MeshData& a, const MeshData& b) {
   if (a.root_size != b.root_size || a.first != b.first) return false;
   return a.map == b.map || (a.map && b.map && a.map->ranks == b.map->ranks);
+}
+
+std::string quoted_meshes(const std::vector<Mesh>& meshes) {
+  std::vector<std::string> texts;
+  for (const Mesh& mesh : meshes) texts.push_back("\"" + to_string(mesh) + "\"");
+  return join_text(texts, ", ");
 }
 
 // Returns the position with the digits of `axes` set to 0.
@@ -172,6 +197,11 @@ Mesh Mesh::concatenate(const std::vector<Mesh>& parts) {
   }
   check_axis_names(data->axes);
   if (overlap(data->axes)) throw_bad_input("concatenate: the axes overlap");
+  if (!are_digits(data->axes, data->root_size))
+    throw_bad_input(
+        "concatenate: the axes of {} do not cover the {} ranks of the root in groups of one size; "
+        "take parts that were cut from one mesh",
+        quoted_meshes(parts), data->root_size);
   Mesh result(data);
   data->sliced = true;
   data->offset = 0;

@@ -15,6 +15,7 @@
 // Example of 3: f32[4] as S(0) over 2 ranks: copies 0-1 and 2-3 follow each other in memory, so
 // split copies nothing.
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "shardproof/localtensor/base/error.h"
@@ -73,6 +74,111 @@ std::vector<Segments> segments_of(const Spec& spec, const Dims& coordinate,
   return by_dim;
 }
 
+// Returns the parts reduced over each partial axis, in mesh order.
+Tensor reduced(std::vector<Tensor> parts, const Spec& spec) {
+  for (const int axis : spec.partial_axes()) {
+    const auto n = static_cast<size_t>(spec.mesh().axis_size(axis));
+    const size_t rest = parts.size() / n;
+    std::vector<Tensor> fewer;
+    for (size_t i = 0; i < rest; ++i) {
+      std::vector<Tensor> inputs;
+      for (size_t j = 0; j < n; ++j) inputs.push_back(parts[j * rest + i]);
+      fewer.push_back(n == 1 ? inputs[0]
+                             : reduce_all(spec.placement(axis).partial().reduction, inputs));
+    }
+    parts = std::move(fewer);
+  }
+  return parts[0];
+}
+
+// Returns x without the bits of its significand beyond the first `bits`.
+double leading_bits(double x, int bits) {
+  int exponent = 0;
+  const double significand = std::frexp(x, &exponent);
+  return std::ldexp(std::trunc(std::ldexp(significand, bits)), exponent - bits);
+}
+
+// The parts of one element by coordinate of the partial axes, so that no sum over an axis rounds.
+// The last axis, which is reduced last, holds pieces with few bits, whose sum is the value (times
+// its size for an average). The other axes hold copies of a piece to average them, or one copy to
+// add them.
+//
+// Example: 0.3 in bf16 (154 * 2^-9) over a=3, c=3, both averages: 3 * 154 is 462. The pieces of c
+// are 448, 14 and 0, each of 6 bits at most. The three copies of 448 over a add up to 1344 exactly.
+class FewBits {
+ public:
+  FewBits(const Spec& spec, DType dtype) : spec_(spec), dtype_(dtype), axes_(spec.partial_axes()) {
+    for (size_t k = 0; k + 1 < axes_.size(); ++k) {
+      if (!is_average(k)) continue;
+      int bits = 0;
+      while (int64_t{1} << bits < size(k)) ++bits;
+      spare_bits_ = std::max(spare_bits_, bits);
+    }
+  }
+
+  void write(double x, const std::vector<std::byte*>& parts) const {
+    const size_t last = axes_.size() - 1;
+    const int64_t n = size(last);
+    std::byte sum[sizeof(double)];
+    store_f64(sum, dtype_, is_average(last) ? x * static_cast<double>(n) : x);
+    double rest = load_f64(sum, dtype_);
+    const int bits = std::max(1, precision_bits(dtype_) - spare_bits_);
+    for (int64_t j = 0; j < n; ++j) {
+      const double piece = j + 1 == n ? rest : leading_bits(rest, bits);
+      rest -= piece;
+      for (size_t i = static_cast<size_t>(j); i < parts.size(); i += static_cast<size_t>(n))
+        store_f64(parts[i], dtype_, is_counted(i / static_cast<size_t>(n)) ? piece : 0);
+    }
+  }
+
+ private:
+  int64_t size(size_t k) const { return spec_.mesh().axis_size(axes_[k]); }
+  bool is_average(size_t k) const {
+    return spec_.placement(axes_[k]).partial().reduction.op == ReduceOp::avg;
+  }
+  // True if the coordinate on all axes but the last, given by its number, is 0 on axes that add.
+  bool is_counted(size_t number) const {
+    for (size_t k = axes_.size() - 1; k-- > 0;) {
+      const auto n = static_cast<size_t>(size(k));
+      if (!is_average(k) && number % n != 0) return false;
+      number /= n;
+    }
+    return true;
+  }
+
+  const Spec& spec_;
+  DType dtype_;
+  std::vector<int> axes_;
+  int spare_bits_ = 0;  // that a sum of copies over one axis needs
+};
+
+// Replaces the parts of the elements that do not reduce to their value exactly. An average over 3
+// in the dtype itself does not reach every value; such an element gets the nearest one.
+void replace_inexact_parts(const Tensor& global, const Spec& spec, std::vector<Tensor>& parts) {
+  const Tensor whole = global.contiguous() ? global : contiguous_copy(global);
+  std::vector<Tensor> orders = {contiguous_copy(reduced(parts, spec))};
+  const std::vector<int> axes = spec.partial_axes();
+  const auto averages = [&](int axis) {
+    return spec.placement(axis).partial().reduction.op == ReduceOp::avg;
+  };
+  if (std::all_of(axes.begin(), axes.end(), averages))  // one call over all axes
+    orders.push_back(contiguous_copy(reduce_all(Reduction{ReduceOp::avg}, parts)));
+  DType dtype = spec.dtype();
+  if (is_complex(dtype)) dtype = dtype == DType::c64 ? DType::f32 : DType::f64;
+  const int64_t bytes = size_of(dtype), count = whole.elements() * (size_of(spec.dtype()) / bytes);
+  const FewBits few_bits(spec, dtype);
+  for (int64_t i = 0; i < count; ++i) {
+    const double wanted = load_f64(whole.data() + i * bytes, dtype);
+    const bool exact = std::all_of(orders.begin(), orders.end(), [&](const Tensor& made) {
+      return load_f64(made.data() + i * bytes, dtype) == wanted;
+    });
+    if (exact || !std::isfinite(wanted)) continue;
+    std::vector<std::byte*> at;
+    for (Tensor& part : parts) at.push_back(part.mutate() + i * bytes);
+    few_bits.write(wanted, at);
+  }
+}
+
 // Returns the parts for all coordinates of the partial axes, row-major in mesh order. Assembling
 // reduces the first axis first, so it is decomposed last.
 std::vector<Tensor> parts_of(const Tensor& global, const Spec& spec, PartialFill fill,
@@ -94,6 +200,8 @@ std::vector<Tensor> parts_of(const Tensor& global, const Spec& spec, PartialFill
     parts = std::move(finer);
     if (reduction.op == ReduceOp::avg && n > 1) unit *= n;
   }
+  if (unit > 1 && axes.size() > 1 && (is_floating(spec.dtype()) || is_complex(spec.dtype())))
+    replace_inexact_parts(global, spec, parts);
   return parts;
 }
 
@@ -290,19 +398,7 @@ Tensor assemble(const LocalTensor& locals, const Spec& spec) {
   std::vector<Tensor> parts;
   for (int64_t part = 0; part < partials.count(); ++part)
     parts.push_back(assemble_where(locals, spec, partials, part));
-  for (int axis : axes) {
-    const auto n = static_cast<size_t>(spec.mesh().axis_size(axis));
-    const size_t rest = parts.size() / n;
-    std::vector<Tensor> reduced;
-    for (size_t i = 0; i < rest; ++i) {
-      std::vector<Tensor> inputs;
-      for (size_t j = 0; j < n; ++j) inputs.push_back(parts[j * rest + i]);
-      reduced.push_back(n == 1 ? inputs[0]
-                               : reduce_all(spec.placement(axis).partial().reduction, inputs));
-    }
-    parts = std::move(reduced);
-  }
-  return parts[0];
+  return reduced(std::move(parts), spec);
 }
 
 }  // namespace shardproof

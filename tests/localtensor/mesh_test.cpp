@@ -63,6 +63,39 @@ TEST(Mesh, ABillionRanks_TakeConstantMemory) {
   EXPECT_EQ(group.sibling_of((1 << 20) + 7 * 1024), 7);
 }
 
+// Parts that were cut from the root in different ways need not be digits of one number. Where
+// concatenate accepts them, each rank is in its own sibling, and no rank is beyond the root.
+TEST(Mesh, Concatenate_RefusesPartsWithoutARegularCover) {
+  int accepted = 0, refused = 0;
+  for (const int64_t ranks : {12, 24})
+    for (int64_t a = 2; a < ranks; ++a)
+      for (int64_t b = 2; b < ranks; ++b) {
+        if (ranks % a != 0 || ranks % b != 0) continue;
+        const Mesh root = Mesh::make({{"r", ranks}});
+        const Mesh slow = root.unflatten("r", {{"a", a}, {"x", ranks / a}}).slice({"a"});
+        const Mesh fast = root.unflatten("r", {{"y", ranks / b}, {"b", b}}).slice({"b"});
+        try {
+          const Mesh both = Mesh::concatenate({slow, fast});
+          ++accepted;
+          for (int64_t rank = 0; rank < ranks; ++rank) {
+            const Lanes sibling = both.containing(rank).ranks();
+            EXPECT_TRUE(sibling.contains(rank)) << a << " " << b << " rank " << rank;
+            EXPECT_TRUE(Lanes::range(0, ranks).contains(sibling)) << a << " " << b;
+            EXPECT_EQ(sibling.size(), a * b);
+          }
+        } catch (const Error& error) {
+          ++refused;
+          EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+        }
+      }
+  EXPECT_GT(accepted, 0);
+  EXPECT_GT(refused, 0);
+  const Mesh root = Mesh::parse("r=12");
+  EXPECT_THROW(Mesh::concatenate({root.unflatten("r", {{"a", 4}, {"x", 3}}).slice({"a"}),
+                                  root.unflatten("r", {{"y", 6}, {"b", 2}}).slice({"b"})}),
+               Error);
+}
+
 TEST(Group, EqualGroupsHaveOneKey) {
   const Mesh mesh = Mesh::parse("dp=2, tp=4");
   EXPECT_EQ(Group::of_axes(mesh, {0, 1}).key(), Group::world(8).key());

@@ -114,6 +114,33 @@ TEST(Split, OddValuesStayExact) {
   }
 }
 
+// Every value whose average over each axis is reached by some parts: n times it fits the dtype.
+TEST(Split, AveragesOverManyAxesStayExact) {
+  for (const char* mesh_text : {"a=3, b=2, c=3", "a=3, b=3", "a=2, b=6", "a=5, b=3, c=2"})
+    for (const DType dtype : {DType::bf16, DType::f16, DType::f32, DType::f64, DType::c64}) {
+      const Mesh mesh = Mesh::parse(mesh_text);
+      const int last = mesh.axis_count() - 1;
+      std::vector<double> values;
+      for (int i = -90; i <= 90; ++i) values.push_back(i * 0.37);
+      for (int i = -90; i <= 90; ++i) values.push_back(i);
+      const Tensor all = tensor_of(dtype, {std::ssize(values)}, values);
+      std::vector<double> reached;
+      for (const double x : values_of(all)) {
+        const Tensor sum = tensor_of(dtype, {}, {x * static_cast<double>(mesh.axis_size(last))});
+        const double mean = values_of(sum)[0] / static_cast<double>(mesh.axis_size(last));
+        if (values_of(tensor_of(dtype, {}, {mean}))[0] == x) reached.push_back(x);
+      }
+      EXPECT_GT(reached.size(), values.size() / 2);
+      const Tensor x = tensor_of(dtype, {std::ssize(reached)}, reached);
+      const std::vector<Placement> averages(static_cast<size_t>(last) + 1, P(ReduceOp::avg));
+      for (PartialFill fill : {PartialFill::owner, PartialFill::exact, PartialFill::adversarial})
+        expect_round_trip(x, Spec(mesh, averages, x.shape, dtype), fill);
+      std::vector<Placement> mixed = averages;
+      mixed[0] = P(ReduceOp::sum);
+      expect_round_trip(x, Spec(mesh, mixed, x.shape, dtype), PartialFill::exact);
+    }
+}
+
 // No subset of the parts rounds, in whatever order they are added.
 TEST(Split, PartsOfWholeNumbersAreAddedWithoutRounding) {
   constexpr double kMost = 80;
