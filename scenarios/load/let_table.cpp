@@ -3,6 +3,8 @@
 // used, because a let that is only pasted may hold any text.
 #include "shardproof/scenarios/load/let_table.h"
 
+#include <cstdlib>
+
 #include "shardproof/program/value/names.h"
 #include "shardproof/scenarios/load/listing_names.h"
 
@@ -25,21 +27,31 @@ std::string list_text(int64_t size) {
 
 struct NestedReader {
   const NumberScope& scope;
-  const std::function<void(const Number&)>& check;
+  const std::function<void(const Number&, bool is_complex)>& check;
   NestedNumbers out;
+
+  void add(const JsonReader& reader) {
+    const auto parts =
+        reader.kind() == JsonKind::text ? parse_complex(reader.text()) : std::nullopt;
+    const Number number = parts ? Number(parts->first) : read_number(reader, scope);
+    if (check)
+      reader.inside([&] {
+        check(number, parts.has_value());
+        return 0;
+      });
+    if (parts || !out.imaginary.empty()) {
+      out.imaginary.resize(out.elements.size(), 0);
+      out.imaginary.push_back(parts ? parts->second : 0);
+    }
+    out.elements.push_back(number);
+  }
 
   // `first`: all lists around are the first of their lists; their lengths become the shape.
   void read(const JsonReader& reader, int depth, bool first) {
     Dims& shape = out.shape;
     if (reader.kind() != JsonKind::list) {
       if (depth != shape.size()) reader.expected(list_text(shape[depth]));
-      const Number number = read_number(reader, scope);
-      if (check)
-        reader.inside([&] {
-          check(number);
-          return 0;
-        });
-      out.elements.push_back(number);
+      add(reader);
       return;
     }
     if (depth >= kMaxDims) reader.refuse(fmt::format("a tensor has at most {} dims", kMaxDims));
@@ -221,8 +233,32 @@ int64_t read_integer(const JsonReader& reader, const NumberScope& scope) {
   return reader.inside([&] { return number.integer(); });
 }
 
+std::optional<std::pair<double, double>> parse_complex(std::string_view text) {
+  std::string plain;
+  for (const char c : text)
+    if (c != ' ') plain += c;
+  if (plain.size() < 2 || plain.back() != 'j') return std::nullopt;
+  plain.pop_back();
+  const auto number = [](const std::string& part) -> std::optional<double> {
+    if (part.empty() || part.find_first_not_of("+-0123456789.e") != std::string::npos)
+      return std::nullopt;
+    char* end = nullptr;
+    const double value = std::strtod(part.c_str(), &end);
+    return *end == '\0' ? std::optional<double>(value) : std::nullopt;
+  };
+  // The sign before the imaginary part: the last one that does not belong to an exponent.
+  size_t sign = plain.find_last_of("+-");
+  while (sign != std::string::npos && sign > 0 && plain[sign - 1] == 'e')
+    sign = plain.find_last_of("+-", sign - 1);
+  const bool both = sign != std::string::npos && sign > 0;
+  const std::optional<double> real = both ? number(plain.substr(0, sign)) : 0;
+  const std::optional<double> imaginary = number(both ? plain.substr(sign) : plain);
+  if (!real || !imaginary) return std::nullopt;
+  return std::pair(*real, *imaginary);
+}
+
 NestedNumbers read_nested(const JsonReader& reader, const NumberScope& scope,
-                          const std::function<void(const Number&)>& check) {
+                          const std::function<void(const Number&, bool is_complex)>& check) {
   NestedReader nested{scope, check, {}};
   nested.read(reader, 0, true);
   return std::move(nested.out);

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -57,12 +58,16 @@ Number read_number(const JsonReader& reader, const NumberScope& scope);
 int64_t read_integer(const JsonReader& reader, const NumberScope& scope);
 
 // Reads nested lists of equal lengths as a shape and row-major elements; a bare number has no dims.
-// `check` throws for an element that is not allowed.
+// `check` throws for an element that is not allowed; of a complex one it gets the real part.
 struct NestedNumbers {
   Dims shape;
-  std::vector<Number> elements;
+  std::vector<Number> elements;   // real parts
+  std::vector<double> imaginary;  // of each element; empty if none is written as "1+2j"
 };
+// Returns the parts of a complex number as Python writes it, "1+2j", "-0.5j"; nullopt for any other
+// text.
+std::optional<std::pair<double, double>> parse_complex(std::string_view text);
 NestedNumbers read_nested(const JsonReader& reader, const NumberScope& scope,
-                          const std::function<void(const Number&)>& check);
+                          const std::function<void(const Number&, bool is_complex)>& check);
 
 }  // namespace shardproof

@@ -34,6 +34,7 @@ struct ReadTensor {
 };
 // Adds errors of single tensors to `context.errors` and goes on.
 std::vector<ReadTensor> read_tensors(const JsonReader& tensors, const LoadContext& context);
+Dims read_shape(const JsonReader& reader, const LoadContext& context);
 std::vector<JobOutput> read_outputs(const JsonReader& outputs, const LoadContext& context);
 
 // Reads only verdict, error, name and line, with which a refused case is compared.

@@ -167,18 +167,44 @@ Number read_element(const JsonReader& reader, const NumberScope& scope) {
   return number;
 }
 
+// Reads nested lists, or {"shape": [0, 3], "values": []} for shapes that lists cannot state.
+void read_expected_elements(const JsonReader& reader, const LoadContext& context,
+                            ExpectValues& values) {
+  const bool shaped = reader.kind() == JsonKind::object;
+  if (shaped) {
+    context.errors->add_all(reader.unknown_keys({"shape", "values"}));
+    for (const char* key : {"shape", "values"})
+      if (!reader.has(key))
+        reader.refuse(fmt::format("expected \"shape\" and \"values\", found no \"{}\"", key));
+  }
+  const JsonReader list = shaped ? reader.at("values") : reader;
+  NestedNumbers nested = read_nested(list, context.scope(), {});
+  values.shape = nested.shape;
+  values.elements = std::move(nested.elements);
+  values.imaginary = std::move(nested.imaginary);
+  if (!shaped) return;
+  const Dims shape = read_shape(reader.at("shape"), context);
+  const bool empty = element_count(shape) == 0 && values.elements.empty();
+  if (!empty && !(shape == values.shape))
+    list.refuse(fmt::format("expected values of \"shape\" {}, found shape {}", to_string(shape),
+                            to_string(values.shape)));
+  values.shape = shape;
+}
+
 std::vector<ExpectValues> read_expected_values(const JsonReader& object,
                                                const LoadContext& context) {
   std::vector<ExpectValues> out;
   for (const auto& [name, reader] : object.members()) {
     ExpectValues values;
     values.name = name;
-    if (reader.kind() == JsonKind::list) {
-      NestedNumbers nested = read_nested(reader, context.scope(), {});
-      values.shape = nested.shape;
-      values.elements = std::move(nested.elements);
+    if (reader.kind() == JsonKind::list || reader.kind() == JsonKind::object) {
+      read_expected_elements(reader, context, values);
     } else if (is_comparison(reader)) {
       values.each = read_condition(reader, context.scope());
+    } else if (const auto parts =
+                   reader.kind() == JsonKind::text ? parse_complex(reader.text()) : std::nullopt) {
+      values.all = Number(parts->first);
+      values.imaginary = {parts->second};
     } else {
       values.all = read_element(reader, context.scope());
     }

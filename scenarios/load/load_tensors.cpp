@@ -12,27 +12,19 @@ DType read_dtype(const JsonReader& reader) {
   return reader.inside([&] { return parse_dtype_name(reader.text()); });
 }
 
-Dims read_shape(const JsonReader& reader, const LoadContext& context) {
-  Dims shape;
-  const std::vector<JsonReader> items = reader.items("a list of sizes such as [4, 8]");
-  if (items.size() > static_cast<size_t>(kMaxDims))
-    reader.refuse(fmt::format("a tensor has at most {} dims, found {}", kMaxDims, items.size()));
-  for (const JsonReader& item : items) {
-    const int64_t size = read_integer(item, context.scope());
-    if (size < 0) item.refuse(fmt::format("expected a size of 0 or more, found {}", size));
-    shape.push_back(size);
-  }
-  reader.inside([&] { return element_count(shape); });
-  return shape;
-}
-
 Fill read_values(const JsonReader& reader, const LoadContext& context, DType dtype, Dims& shape) {
   NestedNumbers nested =
-      read_nested(reader, context.scope(), [dtype](const Number& n) { check_element(n, dtype); });
+      read_nested(reader, context.scope(), [dtype](const Number& number, bool complex) {
+        if (complex && !is_complex(dtype))
+          throw_bad_input("expected a real number for {}; a complex one needs c64 or c128",
+                          name(dtype));
+        check_element(number, dtype);
+      });
   shape = nested.shape;
   Fill fill;
   fill.kind = FillKind::values;
   fill.values = std::move(nested.elements);
+  fill.imaginary = std::move(nested.imaginary);
   return fill;
 }
 
@@ -88,6 +80,9 @@ ReadTensor read_tensor(const std::string& name, const JsonReader& reader,
   if (reader.has("values")) {
     Dims found;
     read.fill = read_values(reader.at("values"), context, dtype, found);
+    // Nested lists of no elements cannot state the dims that follow a 0.
+    const bool empty = reader.has("shape") && element_count(shape) == 0 && read.fill.values.empty();
+    if (empty) found = shape;
     if (reader.has("shape") && !(found == shape))
       reader.at("values").refuse(fmt::format("expected values of \"shape\" {}, found shape {}",
                                              to_string(shape), to_string(found)));
@@ -178,6 +173,20 @@ void choose_mesh(JobOutput& output, const std::string& selector, const LoadConte
 }
 
 }  // namespace
+
+Dims read_shape(const JsonReader& reader, const LoadContext& context) {
+  Dims shape;
+  const std::vector<JsonReader> items = reader.items("a list of sizes such as [4, 8]");
+  if (items.size() > static_cast<size_t>(kMaxDims))
+    reader.refuse(fmt::format("a tensor has at most {} dims, found {}", kMaxDims, items.size()));
+  for (const JsonReader& item : items) {
+    const int64_t size = read_integer(item, context.scope());
+    if (size < 0) item.refuse(fmt::format("expected a size of 0 or more, found {}", size));
+    shape.push_back(size);
+  }
+  reader.inside([&] { return element_count(shape); });
+  return shape;
+}
 
 std::vector<ReadTensor> read_tensors(const JsonReader& tensors, const LoadContext& context) {
   std::vector<ReadTensor> out;

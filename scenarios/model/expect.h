@@ -38,7 +38,8 @@ struct ExpectValues {
   std::optional<Condition> each;  // one condition for all elements,
   std::optional<Number> all;      // or one number for all elements,
   Dims shape;
-  std::vector<Number> elements;  // or all elements of `shape`, row-major
+  std::vector<Number> elements;        // or all elements of `shape`, row-major
+  std::vector<double> imaginary = {};  // imaginary parts of `elements`, or of `all`; empty: 0
 };
 
 struct Expect {

@@ -188,7 +188,9 @@ Tensor fill_tensor(const Fill& fill, const std::string& name, DType dtype, const
   for (int64_t i = 0; i < count; ++i) {
     for (int64_t k = 0; k < parts; ++k, at += size) {
       if (fill.kind == FillKind::values) {
-        store_number(at, part, k == 0 ? fill.values[static_cast<size_t>(i)] : Number(0));
+        const auto at_element = static_cast<size_t>(i);
+        const double imaginary = fill.imaginary.empty() ? 0 : fill.imaginary[at_element];
+        store_number(at, part, k == 0 ? fill.values[at_element] : Number(imaginary));
       } else if (k == 0 || fill.kind != FillKind::iota) {
         // Imaginary parts use the upper half of the indices of the random stream.
         const uint64_t index = static_cast<uint64_t>(i) + (k == 0 ? 0 : uint64_t{1} << 63);

@@ -15,9 +15,10 @@ enum class FillKind { ints, iota, constant, uniform, normal, values };
 
 struct Fill {
   FillKind kind = FillKind::ints;
-  int64_t low = -4, high = 5;  // ints: low <= x < high
-  double a = 0, b = 0;         // constant: a; uniform: a <= x < b; normal: mean, deviation
-  std::vector<Number> values;  // row-major
+  int64_t low = -4, high = 5;          // ints: low <= x < high
+  double a = 0, b = 0;                 // constant: a; uniform: a <= x < b; normal: mean, deviation
+  std::vector<Number> values;          // row-major
+  std::vector<double> imaginary = {};  // imaginary parts of `values`; empty: 0
   bool operator==(const Fill&) const = default;
 };
 

@@ -258,6 +258,36 @@ void check_each(const ExpectValues& wanted, const Tensor& value, const std::vect
   }
 }
 
+std::string complex_text(const std::string& real, double imaginary) {
+  const std::string text = found_number_text(imaginary);
+  return fmt::format("{}{}{}j", real, text.starts_with('-') ? "" : "+", text);
+}
+
+// A number without an imaginary part stands for a real one.
+void check_complex(const ExpectValues& wanted, const Tensor& value, const std::string& holder,
+                   Misses& out) {
+  const Tensor dense = contiguous_copy(value);
+  const DType part = value.dtype == DType::c64 ? DType::f32 : DType::f64;
+  const int64_t bytes = size_of(part);
+  for (int64_t i = 0; i < value.elements(); ++i) {
+    const auto at = static_cast<size_t>(i);
+    const double real = load_f64(dense.data() + 2 * i * bytes, part);
+    const double imaginary = load_f64(dense.data() + (2 * i + 1) * bytes, part);
+    const double wanted_imaginary =
+        wanted.imaginary.empty() ? 0 : wanted.imaginary[wanted.all ? 0 : at];
+    if (is_as_wanted(wanted, at, real, part) &&
+        element_equals(Number(wanted_imaginary), imaginary, part))
+      continue;
+    const Dims index = unravel(i, value.shape);
+    const std::string text =
+        wanted.each ? to_string(*wanted.each) : to_string(wanted_element(wanted, at));
+    out.push_back({fmt::format("{}{}{}", wanted.name, element_index_text(index), holder),
+                   wanted.imaginary.empty() ? text : complex_text(text, wanted_imaginary),
+                   complex_text(found_number_text(real), imaginary)});
+    return;  // one element is enough for a report
+  }
+}
+
 // `holder` is " on rank 1" if ranks hold different values, else empty.
 void check_elements(const ExpectValues& wanted, const Tensor& value, const std::string& holder,
                     Misses& out) {
@@ -266,7 +296,13 @@ void check_elements(const ExpectValues& wanted, const Tensor& value, const std::
     out.push_back({what, "shape " + to_string(wanted.shape), "shape " + to_string(value.shape)});
     return;
   }
-  if (is_integral(value.dtype))
+  if (!wanted.imaginary.empty() && !is_complex(value.dtype)) {
+    out.push_back({what, "complex numbers", fmt::format("real ones of {}", name(value.dtype))});
+    return;
+  }
+  if (is_complex(value.dtype))
+    check_complex(wanted, value, holder, out);
+  else if (is_integral(value.dtype))
     check_each(wanted, value, integers_of(value), holder, out);
   else
     check_each(wanted, value, values_of(value), holder, out);
