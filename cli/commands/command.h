@@ -24,6 +24,7 @@ int compare_command(const CommandArguments& words, const Registries& registries)
 int validate_command(const CommandArguments& words, const Registries& registries);
 int show_command(const CommandArguments& words, const Registries& registries);
 int plan_command(const CommandArguments& words, const Registries& registries);
+int explain_command(const CommandArguments& words, const Registries& registries);
 int bench_command(const CommandArguments& words, const Registries& registries);
 int check_judging_command(const CommandArguments& words, const Registries& registries);
 int check_ops_command(const CommandArguments& words, const Registries& registries);
@@ -38,6 +39,7 @@ std::string compare_help();
 std::string validate_help();
 std::string show_help();
 std::string plan_help();
+std::string explain_help();
 std::string bench_help();
 std::string check_judging_help();
 std::string check_ops_help();

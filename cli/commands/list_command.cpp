@@ -2,25 +2,12 @@
 #include <algorithm>
 
 #include "shardproof/cli/commands/command.h"
+#include "shardproof/cli/commands/op_text.h"
 #include "shardproof/cli/options/loading_options.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {
-
-std::string signature(const OpRecord& op) {
-  std::string out = op.name + "(";
-  for (size_t i = 0; i < op.params.size(); ++i) {
-    const Param& param = op.params[i];
-    if (i > 0) out += ", ";
-    out += param.name;
-    if (param.required) continue;
-    const bool none = std::holds_alternative<std::monostate>(param.fallback);
-    out += "=" + (none ? std::string("none") : to_string(param.fallback));
-  }
-  out += ")";
-  return op.infix.empty() ? out : out + "  " + op.infix;
-}
 
 struct VerbLine {
   std::string_view form, summary;

@@ -446,6 +446,29 @@ TEST_F(Cli, ApprovedTexts) {
                   tool("show scenarios/corpus/layers/mlp_sequence_parallel.json").out);
   expect_approved("cli/show_ranks",
                   tool("show scenarios/corpus/collectives/pipeline_chain.json").out);
+  expect_approved("cli/explain_matmul", tool("explain matmul").out);
+  expect_approved("cli/explain_softmax", tool("explain softmax --mesh tp=2").out);
+}
+
+TEST_F(Cli, ListOps_WritesDefaultsAsTheLanguage) {
+  const std::string out = tool("list ops").out;
+  EXPECT_NE(out.find("=None"), std::string::npos);
+  EXPECT_EQ(out.find("=none,"), std::string::npos);
+  EXPECT_EQ(out.find("=none)"), std::string::npos);
+}
+
+TEST_F(Cli, Explain_UnknownOp_NamesTheNearest) {
+  const Ran near = tool("explain matmull");
+  EXPECT_EQ(near.code, 2);
+  EXPECT_NE(near.out.find("unknown op 'matmull'; did you mean \"matmul\"?"), std::string::npos)
+      << near.out;
+  const Ran torch = tool("explain scatter_add");
+  EXPECT_EQ(torch.code, 2);
+  EXPECT_NE(torch.out.find("here it is scatter_along_dim"), std::string::npos) << torch.out;
+  EXPECT_EQ(tool("explain").code, 2);
+  EXPECT_EQ(tool("explain matmul relu").code, 2);
+  EXPECT_EQ(tool("explain matmul --mesh dp=2,tp=2").code, 2);
+  EXPECT_EQ(tool("explain @").out, tool("explain matmul").out);
 }
 
 }  // namespace
