@@ -1,12 +1,13 @@
-// Implements communication_text of show_text.h. Ranks that no call tells apart are counted once:
+// Implements communication_text.h. Ranks that no call tells apart are counted once:
 // the sets of ranks of all calls are cut into classes, and one rank of each class is counted.
+#include "shardproof/cli/commands/communication_text.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
 #include "shardproof/cli/commands/plan_text.h"
-#include "shardproof/cli/commands/show_text.h"
 
 namespace shardproof {
 namespace {

@@ -35,6 +35,7 @@ constexpr VerbLine kVerbs[] = {
     {"slice_local(x, shards='R of [8] -> tp:S(0) of [8]')", "my part of what I hold"},
     {"zero_fill(x, shards='tp:S(0) of [8] -> tp:P(sum) of [8]')", "a partial value of shards"},
     {"relabel(x, shards='a:S(0) of [8] -> b:S(0) of [8]')", "the same shards, placed otherwise"},
+    {"exchange(x, shards='a:S(0) of [8] -> b:S(0) of [8]', group=[a, b])", "what the others lack"},
     {"transfer(x, shards='R of [8] on enc -> R of [8] on dec')", "to another mesh"},
 };
 

@@ -1,7 +1,9 @@
-// Implements the programs of show_text.h; communication_text.cpp implements the rest.
+// Implements show_text.h.
 #include "shardproof/cli/commands/show_text.h"
 
 #include <fmt/format.h>
+
+#include "shardproof/cli/commands/communication_text.h"
 
 namespace shardproof {
 namespace {

@@ -1,4 +1,4 @@
-// Text of the programs and the communication of one job, for `shardproof show`.
+// Text of the programs of one job and of its communication, for `shardproof show`.
 #pragma once
 
 #include <string>
@@ -13,9 +13,5 @@ struct ShownParts {
 
 // Returns the parts, each under its title.
 std::string shown_text(const Job& job, const PrintedJob& printed, const ShownParts& parts);
-
-// Returns the redistributions by line, and the calls and bytes of the ranks that make some. Ranks
-// with equal communication are listed once.
-std::string communication_text(const SpmdProgram& program, const CostModel* machine);
 
 }  // namespace shardproof

@@ -200,8 +200,8 @@ const std::vector<std::string>& special_verbs() {
       "broadcast",    "reduce",     "gather",     "scatter",        "barrier",    "send",
       "recv",         "put",        "signal",     "wait_signal",    "slot",       "wait",
       "sync",         "record",     "free",       "keep",           "copy_",      "check",
-      "grad",         "enter",      "slice_local",    "zero_fill",
-      "relabel",      "transfer"};
+      "grad",         "enter",      "slice_local",    "zero_fill",  "relabel",      "transfer",
+      "exchange"};
   return verbs;
 }
 

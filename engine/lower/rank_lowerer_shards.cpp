@@ -11,13 +11,21 @@
 #include "shardproof/engine/lower/rank_lowerer.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/placement/copy_segments.h"
+#include "shardproof/localtensor/plan/exchange_volume.h"
 
 namespace shardproof {
 namespace {
 
+uint64_t mask_of(const std::vector<int>& axes) {
+  uint64_t mask = 0;
+  for (const int axis : axes) mask |= uint64_t{1} << axis;
+  return mask;
+}
+
 constexpr std::pair<std::string_view, StepKind> kSteps[] = {
     {"all_gather", StepKind::all_gather},
     {"all_to_all", StepKind::all_to_all},
+    {"exchange", StepKind::exchange},
     {"reduce_scatter", StepKind::reduce_scatter},
     {"all_reduce", StepKind::all_reduce},
 };
@@ -58,6 +66,17 @@ std::optional<int32_t> incomplete_rank(const PlanStep& step, const Group& group)
   return std::nullopt;
 }
 
+// Leaves the rows of these ranks in counts that hold n for each rank of the mesh, in ascending
+// order.
+void keep_counts_of(const Lanes& lanes, const Lanes& mesh, size_t n, std::vector<int64_t>& counts) {
+  std::vector<int64_t> kept;
+  for (int64_t i = 0; i < lanes.size(); ++i) {
+    const auto row = counts.begin() + mesh.index_of(lanes[i]) * static_cast<int64_t>(n);
+    kept.insert(kept.end(), row, row + static_cast<int64_t>(n));
+  }
+  counts = std::move(kept);
+}
+
 // Returns what forbids the partial placements of a step, or "".
 std::string trouble_of_partials(const PlanStep& step) {
   const bool ends = step.kind == StepKind::all_reduce || step.kind == StepKind::reduce_scatter;
@@ -70,6 +89,8 @@ std::string trouble_of_partials(const PlanStep& step) {
       return fmt::format("expected {} to be P before and not after, found {} -> {}", axis_name,
                          to_string(from), to_string(to));
     if (over && ends) continue;
+    if (over && from.is_partial())
+      return fmt::format("expected {} to be no P, found {}", axis_name, to_string(from));
     const bool fills = step.kind == StepKind::local && !from.is_partial();
     if ((from.is_partial() || to.is_partial()) && !(from == to) && !fills)
       return fmt::format("expected {} to stay as it is, found {} -> {}", axis_name, to_string(from),
@@ -254,11 +275,21 @@ std::vector<ValueId> RankLowerer::call_step(const Expr& call, StepKind kind) {
   if (const std::optional<int32_t> lacking = incomplete_rank(step, group))
     fail(call.place, fmt::format("{}: the group of rank {} does not hold all elements of {}",
                                  call.symbol, *lacking, placements_text(step.to)));
+  const Lanes ranks = step.from.mesh().ranks();
+  if (kind == StepKind::exchange && !can_exchange(step.from.mesh(), mask_of(step.axes)))
+    fail(call.place, fmt::format("an exchange over {} ranks in groups of {} is too large; write "
+                                 "all_to_all or all_gather",
+                                 ranks.size(), group.size()));
   CallItem item;
   item.lanes = lanes_;
   item.input = input;
   item.step = step;
   item.collective = *shardproof::lower(step).call;
+  if (kind == StepKind::exchange) {
+    const size_t members = static_cast<size_t>(group.size());
+    keep_counts_of(lanes_, ranks, members, item.collective.send_counts);
+    keep_counts_of(lanes_, ranks, members, item.collective.recv_counts);
+  }
   item.output = add_value(step.to.dtype(), shapes_of(step.to, lanes_), Category::communication);
   into_.program.values[static_cast<size_t>(item.output)].spec = step.to;
   const ValueId output = item.output;

@@ -130,10 +130,20 @@ class SpmdWidening {
  private:
   SpmdValue& value(ValueId id) { return program_.values[static_cast<size_t>(id)]; }
 
+  static void widen_spec(Spec& spec) { spec = spec.with_dtype(wider(spec.dtype())); }
+  static void widen_step(PlanStep& step) {
+    widen_spec(step.from);
+    widen_spec(step.to);
+  }
+
   void run_instr(Instr instr) {
     if (std::holds_alternative<Compute>(instr.action)) return run_compute(std::move(instr));
+    if (auto* move = std::get_if<Reshuffle>(&instr.action)) widen_step(move->step);
     if (auto* calls = std::get_if<Communicate>(&instr.action))
-      for (CallItem& item : calls->items) item.collective.dtype = wider(item.collective.dtype);
+      for (CallItem& item : calls->items) {
+        item.collective.dtype = wider(item.collective.dtype);
+        if (item.step) widen_step(*item.step);
+      }
     into_->push_back(std::move(instr));
   }
 
@@ -181,6 +191,8 @@ class SpmdWidening {
 
   void run_compute(Instr instr) {
     auto& compute = std::get<Compute>(instr.action);
+    for (Spec& spec : compute.input_specs) widen_spec(spec);
+    for (Spec& spec : compute.output_specs) widen_spec(spec);
     const OpRecord& op = ops_.at(compute.op);
     for (LaneAttrs& entry : compute.attrs)
       entry.attrs = in_wider_floats(op, call_of(compute, entry, written_));
