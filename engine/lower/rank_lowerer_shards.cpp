@@ -16,12 +16,6 @@
 namespace shardproof {
 namespace {
 
-uint64_t mask_of(const std::vector<int>& axes) {
-  uint64_t mask = 0;
-  for (const int axis : axes) mask |= uint64_t{1} << axis;
-  return mask;
-}
-
 constexpr std::pair<std::string_view, StepKind> kSteps[] = {
     {"all_gather", StepKind::all_gather},
     {"all_to_all", StepKind::all_to_all},

@@ -3,7 +3,7 @@
 
 #include "shardproof/backends/remote/process/active_time_clock.h"
 
-namespace shardproof {
+namespace shardproof::active_time_clock_test {
 namespace {
 
 using Clock = ActiveTimeClock::Clock;
@@ -22,4 +22,4 @@ TEST(ActiveTimeClock, LongGap_CountsAsAMoment) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::active_time_clock_test

@@ -9,7 +9,7 @@
 #include "shardproof/backends/local/local_backend.h"
 #include "shardproof/localtensor/placement/spec.h"
 
-namespace shardproof {
+namespace shardproof::benchmark_test {
 namespace {
 
 constexpr CollectiveKind kKinds[] = {
@@ -113,4 +113,4 @@ TEST(CollectiveBenchmark, NoElements_CountNoWrongElements) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::benchmark_test

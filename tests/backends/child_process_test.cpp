@@ -14,7 +14,7 @@
 
 #include "shardproof/backends/remote/process/process_spawner.h"
 
-namespace shardproof {
+namespace shardproof::child_process_test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -79,4 +79,4 @@ TEST(Children, Output_LargerThanPipe_IsReadWhileChildRuns) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::child_process_test

@@ -2,7 +2,7 @@
 // by bit.
 #include "shardproof/tests/backends/conformance.h"
 
-namespace shardproof {
+namespace shardproof::conformance_values {
 namespace {
 
 constexpr int64_t kRanks = 6;
@@ -246,4 +246,4 @@ TEST_P(Conformance, Messages_OfOnePair_StayInOrder_AndSelfSendNeedsGroup) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::conformance_values

@@ -1,7 +1,7 @@
 // Part of the conformance suite: findings, streams, one-sided calls and records.
 #include "shardproof/tests/backends/conformance.h"
 
-namespace shardproof {
+namespace shardproof::conformance_verdicts {
 namespace {
 
 Collective collective(CollectiveKind kind, const Group& group, int64_t count = 2) {
@@ -266,4 +266,4 @@ TEST_P(Conformance, Records_AnyCohorts_AreEqual) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::conformance_verdicts

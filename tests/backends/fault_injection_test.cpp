@@ -5,7 +5,7 @@
 #include "shardproof/sim/cost/cost_model.h"
 #include "shardproof/sim/cost/fault.h"
 
-namespace shardproof {
+namespace shardproof::fault_injection_test {
 namespace {
 
 Tensor number(double value, DType dtype = DType::f32) {
@@ -174,4 +174,4 @@ TEST(FaultsRefused, MalformedFault_IsRefused_WithReason) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::fault_injection_test

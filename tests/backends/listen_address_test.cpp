@@ -12,7 +12,7 @@
 #include <cstring>
 #include <fstream>
 
-namespace shardproof {
+namespace shardproof::listen_address_test {
 namespace {
 
 constexpr int kPort = 40001, kNoRight = 77, kNobodyThere = 1, kHeldPort = 2, kMetNobody = 3;
@@ -60,4 +60,4 @@ TEST(ListenAddress, EarlyConnection_Fails_AndFreesThePort) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::listen_address_test

@@ -7,7 +7,7 @@
 #include <memory>
 #include <thread>
 
-namespace shardproof {
+namespace shardproof::message_pipe_test {
 namespace {
 
 struct Ends {
@@ -64,4 +64,4 @@ TEST(MessagePipe, Sender_ReaderGone_DoesNotWait) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::message_pipe_test

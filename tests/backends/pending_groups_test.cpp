@@ -7,7 +7,7 @@
 #include "shardproof/backends/remote/coordinator/pending_groups.h"
 #include "shardproof/localtensor/base/rng.h"
 
-namespace shardproof {
+namespace shardproof::pending_groups_test {
 namespace {
 
 using Message = std::pair<int, int>;  // from, to
@@ -174,4 +174,4 @@ TEST(GroupOrders, Group_WaitsForItsOwnOutcome_IsSplit) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::pending_groups_test

@@ -5,7 +5,7 @@
 
 #include "shardproof/sim/cost/cost_model.h"
 
-namespace shardproof {
+namespace shardproof::rank_context_test {
 namespace {
 
 Tensor number(double value) { return tensor_of(DType::f32, {1}, {value}); }
@@ -122,4 +122,4 @@ TEST(Facade, BlockedRank_WithOnStopTell_IsNotUnwound) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::rank_context_test

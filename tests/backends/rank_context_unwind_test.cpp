@@ -6,7 +6,7 @@
 
 #include "shardproof/backends/api/rank_context.h"
 
-namespace shardproof {
+namespace shardproof::rank_context_unwind_test {
 namespace {
 
 Tensor number(double value) { return tensor_of(DType::f32, {1}, {value}); }
@@ -76,4 +76,4 @@ TEST(FacadeUnwind, Mismatch_UnwindsAllMembers) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::rank_context_unwind_test

@@ -11,7 +11,7 @@
 #include "shardproof/tests/approval.h"
 #include "shardproof/tests/cli/run_tool.h"
 
-namespace shardproof {
+namespace shardproof::bench_test {
 namespace {
 
 constexpr const char* kKinds[] = {"all_reduce", "all_gather", "reduce_scatter",
@@ -144,4 +144,4 @@ TEST(Bench, KilledProcess_EndsTheTable) {
 #endif
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::bench_test

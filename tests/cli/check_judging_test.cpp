@@ -5,7 +5,7 @@
 
 #include "shardproof/tests/cli/run_tool.h"
 
-namespace shardproof {
+namespace shardproof::check_judging_test {
 namespace {
 
 TEST(CheckJudging, WithoutPrograms_PrintsEmptyTable_AndExits0) {
@@ -59,4 +59,4 @@ INSTANTIATE_TEST_SUITE_P(
                     Refused{"--program 3", "did you mean --programs?"}));
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::check_judging_test

@@ -16,7 +16,7 @@
 #include "shardproof/tests/approval.h"
 #include "shardproof/tests/cli/run_tool.h"
 
-namespace shardproof {
+namespace shardproof::cli_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -472,4 +472,4 @@ TEST_F(Cli, Explain_UnknownOp_NamesTheNearest) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::cli_test

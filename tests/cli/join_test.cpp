@@ -16,7 +16,7 @@
 #include "shardproof/tests/cli/run_tool.h"
 #include "shardproof/tests/cli/running_workers.h"
 
-namespace shardproof {
+namespace shardproof::join_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -273,4 +273,4 @@ TEST_F(Join, KilledMpirun_EndsAllProcesses) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::join_test

@@ -13,7 +13,7 @@
 #include "shardproof/tests/cli/run_tool.h"
 #include "shardproof/tests/cli/running_workers.h"
 
-namespace shardproof {
+namespace shardproof::mpi_failures_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -243,4 +243,4 @@ TEST_F(MpiTrouble, CasesAfterALoss_AreRun) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::mpi_failures_test

@@ -10,7 +10,7 @@
 #include "shardproof/tests/cli/run_tool.h"
 #include "shardproof/tests/cli/running_workers.h"
 
-namespace shardproof {
+namespace shardproof::mpi_run_test {
 namespace {
 
 class MpiRun : public testing::Test {
@@ -173,4 +173,4 @@ TEST_F(MpiRun, ProcessesThatExitBeforeJoining_GiveNoVerdict) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::mpi_run_test

@@ -21,7 +21,7 @@
 
 #include "shardproof/localtensor/base/rng.h"
 
-namespace shardproof {
+namespace shardproof::mutated_commands_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -231,4 +231,4 @@ TEST(MutatedCommands, SoundLines_AreAccepted) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::mutated_commands_test

@@ -9,7 +9,7 @@
 #include "shardproof/tests/approval.h"
 #include "shardproof/tests/cli/run_tool.h"
 
-namespace shardproof {
+namespace shardproof::print_values_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -112,4 +112,4 @@ TEST_F(PrintValues, OwnersAsSvg_AreAFile) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::print_values_test

@@ -6,7 +6,7 @@
 #include "shardproof/localtensor/report/call_record.h"
 #include "shardproof/tests/cli/record_fixture.h"
 
-namespace shardproof {
+namespace shardproof::record_mpi_test {
 namespace {
 
 TEST_F(RecordRun, SimulatedAndRealRanks_AreCompared) {
@@ -96,4 +96,4 @@ TEST_F(RecordRun, KilledRun_LeavesNoRecord) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::record_mpi_test

@@ -2,7 +2,7 @@
 // runs the binary.
 #include "shardproof/tests/cli/record_fixture.h"
 
-namespace shardproof {
+namespace shardproof::record_run_test {
 namespace {
 
 TEST_F(RecordRun, Run_EqualsItself) {
@@ -209,4 +209,4 @@ TEST_F(RecordRun, Record_HasTheRepeatCommand) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::record_run_test

@@ -13,7 +13,7 @@
 #include "shardproof/tests/ops/agreement.h"
 #include "shardproof/tests/ops/eager_tape.h"
 
-namespace shardproof::conformance {
+namespace shardproof::conformance::gradients_test {
 namespace {
 
 using testing::EagerTape;
@@ -131,4 +131,4 @@ TEST(Gradients, RecordedRows_AreTorchs) {
 }
 
 }  // namespace
-}  // namespace shardproof::conformance
+}  // namespace shardproof::conformance::gradients_test

@@ -1,7 +1,7 @@
 // Compares local shapes, offsets and owned indices of each rank with recorded results of PyTorch.
 #include "shardproof/tests/conformance/cases.h"
 
-namespace shardproof::conformance {
+namespace shardproof::conformance::local_shapes_test {
 namespace {
 
 void check_rank(const Json& row, const Spec& spec, int64_t rank) {
@@ -48,4 +48,4 @@ TEST(LocalShapes, RecordedCases) {
 }
 
 }  // namespace
-}  // namespace shardproof::conformance
+}  // namespace shardproof::conformance::local_shapes_test

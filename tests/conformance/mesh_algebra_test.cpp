@@ -6,7 +6,7 @@
 #include "shardproof/localtensor/mesh/process_group.h"
 #include "shardproof/tests/conformance/cases.h"
 
-namespace shardproof::conformance {
+namespace shardproof::conformance::mesh_algebra_test {
 namespace {
 
 void flatten_ranks(const Json& nested, std::vector<int32_t>& out) {
@@ -271,4 +271,4 @@ TEST(MeshAlgebra, RankLists) {
 }
 
 }  // namespace
-}  // namespace shardproof::conformance
+}  // namespace shardproof::conformance::mesh_algebra_test

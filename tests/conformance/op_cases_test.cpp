@@ -6,7 +6,7 @@
 #include "shardproof/scenarios/report/report.h"
 #include "shardproof/tests/conformance/cases.h"
 
-namespace shardproof::conformance {
+namespace shardproof::conformance::op_cases_test {
 namespace {
 
 Json tensor(const Json& shape, const std::string& placements) {
@@ -214,4 +214,4 @@ TEST(OpCases, Views_KeepShards_WhereTheMapAllows) {
 }
 
 }  // namespace
-}  // namespace shardproof::conformance
+}  // namespace shardproof::conformance::op_cases_test

@@ -7,7 +7,7 @@
 #include "shardproof/tests/conformance/cases.h"
 #include "shardproof/tests/engine/run_global.h"
 
-namespace shardproof::conformance {
+namespace shardproof::conformance::op_rules_test {
 namespace {
 
 struct Skip {
@@ -300,4 +300,4 @@ TEST(OpRules, ClaimsOfPyTorchThatHold) {
 }
 
 }  // namespace
-}  // namespace shardproof::conformance
+}  // namespace shardproof::conformance::op_rules_test

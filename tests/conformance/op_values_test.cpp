@@ -10,7 +10,7 @@
 #include "shardproof/tests/engine/run_global.h"
 #include "shardproof/tests/ops/agreement.h"
 
-namespace shardproof::conformance {
+namespace shardproof::conformance::op_values_test {
 namespace {
 
 using testing::GlobalRun;
@@ -300,4 +300,4 @@ TEST(OpValues, VariantsOfRows) {
 }
 
 }  // namespace
-}  // namespace shardproof::conformance
+}  // namespace shardproof::conformance::op_values_test

@@ -8,7 +8,7 @@
 #include "shardproof/localtensor/split/split.h"
 #include "shardproof/tests/conformance/cases.h"
 
-namespace shardproof::conformance {
+namespace shardproof::conformance::pytorch_cases_test {
 namespace {
 
 Spec spec_of(const Json& row) {
@@ -187,4 +187,4 @@ TEST(PytorchCases, MeshErrors) {
 }
 
 }  // namespace
-}  // namespace shardproof::conformance
+}  // namespace shardproof::conformance::pytorch_cases_test

@@ -6,7 +6,7 @@
 #include "shardproof/localtensor/split/split.h"
 #include "shardproof/tests/conformance/cases.h"
 
-namespace shardproof::conformance {
+namespace shardproof::conformance::redistribute_test {
 namespace {
 
 Tensor tensor_from(const Json& values, const Dims& shape, DType dtype) {
@@ -143,4 +143,4 @@ TEST(Redistribute, RecordedCases) {
 }
 
 }  // namespace
-}  // namespace shardproof::conformance
+}  // namespace shardproof::conformance::redistribute_test

@@ -9,7 +9,7 @@
 #include "shardproof/engine/certify/enumerate.h"
 #include "shardproof/localtensor/base/error.h"
 
-namespace shardproof {
+namespace shardproof::candidates_test {
 namespace {
 
 // Returns the right rules of an op on i64[4, 6] and an axis of 2 ranks, as "P(max) R -> P(max)".
@@ -89,4 +89,4 @@ TEST(MissingRules, RuleWithoutOneStrategy_IsNamed) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::candidates_test

@@ -13,7 +13,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/engine/run_global.h"
 
-namespace shardproof::testing {
+namespace shardproof::testing::causes_law_test {
 namespace {
 
 struct Change {
@@ -137,4 +137,4 @@ TEST(PlantedCauses, AddedNumber_HasNoCause) {
 }
 
 }  // namespace
-}  // namespace shardproof::testing
+}  // namespace shardproof::testing::causes_law_test

@@ -7,7 +7,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/core/gradient.h"
 
-namespace shardproof::testing {
+namespace shardproof::testing::check_gradients_test {
 namespace {
 
 std::string text_of(const WrongGradient& wrong) {
@@ -131,4 +131,4 @@ TEST(PlantedGradients, MeanThatDividesByTheCountOfTheWhole_IsFoundByTheDualLaw) 
 }
 
 }  // namespace
-}  // namespace shardproof::testing
+}  // namespace shardproof::testing::check_gradients_test

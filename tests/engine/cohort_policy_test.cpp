@@ -15,7 +15,7 @@
 #include "shardproof/sim/cost/cost_model.h"
 #include "shardproof/tests/engine/run_global.h"
 
-namespace shardproof::testing {
+namespace shardproof::testing::cohort_policy_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -319,4 +319,4 @@ TEST(CohortPolicy, FindingOnOneStream_FoundAtAnyTime_IsTheSame) {
 }
 
 }  // namespace
-}  // namespace shardproof::testing
+}  // namespace shardproof::testing::cohort_policy_test

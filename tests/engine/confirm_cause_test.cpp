@@ -7,7 +7,7 @@
 #include "shardproof/program/syntax/ast.h"
 #include "shardproof/tests/engine/run_global.h"
 
-namespace shardproof::testing {
+namespace shardproof::testing::confirm_cause_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -103,4 +103,4 @@ TEST(Causes, MissingFactor_ThatALetOfAnotherSizeChanges_IsACause) {
 }
 
 }  // namespace
-}  // namespace shardproof::testing
+}  // namespace shardproof::testing::confirm_cause_test

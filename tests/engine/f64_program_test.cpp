@@ -10,7 +10,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/engine/run_global.h"
 
-namespace shardproof::testing {
+namespace shardproof::testing::f64_program_test {
 namespace {
 
 const OpRegistry& ops() { return builtin_registries().ops; }
@@ -182,4 +182,4 @@ TEST(WiderFloats, DTypeThatALineNames_IsWide) {
 }
 
 }  // namespace
-}  // namespace shardproof::testing
+}  // namespace shardproof::testing::f64_program_test

@@ -6,7 +6,7 @@
 #include "shardproof/engine/generate/judging_counts.h"
 #include "shardproof/tests/engine/run_global.h"
 
-namespace shardproof::testing {
+namespace shardproof::testing::judging_laws_test {
 namespace {
 
 constexpr uint64_t kSeed = 18;
@@ -58,4 +58,4 @@ INSTANTIATE_TEST_SUITE_P(InEachFloat, PlantedErrors,
                          [](const auto& info) { return std::string(name(info.param)); });
 
 }  // namespace
-}  // namespace shardproof::testing
+}  // namespace shardproof::testing::judging_laws_test

@@ -6,7 +6,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/engine/run_global.h"
 
-namespace shardproof::testing {
+namespace shardproof::testing::lowering_test {
 namespace {
 
 struct Bad {
@@ -172,4 +172,4 @@ TEST(LoweringErrors, BadRankProgram_IsRefusedAtItsPosition) {
 }
 
 }  // namespace
-}  // namespace shardproof::testing
+}  // namespace shardproof::testing::lowering_test

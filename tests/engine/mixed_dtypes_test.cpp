@@ -9,7 +9,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/engine/run_global.h"
 
-namespace shardproof::testing {
+namespace shardproof::testing::mixed_dtypes_test {
 namespace {
 
 std::vector<size_t> floats_of(const Sample& sample) {
@@ -100,4 +100,4 @@ INSTANTIATE_TEST_SUITE_P(AllOps, MixedDTypes, ::testing::ValuesIn(op_names()),
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace shardproof::testing
+}  // namespace shardproof::testing::mixed_dtypes_test

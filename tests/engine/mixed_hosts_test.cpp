@@ -6,7 +6,7 @@
 #include "shardproof/engine/check/check.h"
 #include "shardproof/tests/engine/run_global.h"
 
-namespace shardproof::testing {
+namespace shardproof::testing::mixed_hosts_test {
 namespace {
 
 Tensor number(double value) { return tensor_of(DType::f32, {1}, {value}); }
@@ -114,4 +114,4 @@ TEST(MixedHosts, Exception_EndsItsRankAlone) {
 }
 
 }  // namespace
-}  // namespace shardproof::testing
+}  // namespace shardproof::testing::mixed_hosts_test

@@ -14,7 +14,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/engine/run_global.h"
 
-namespace shardproof::testing {
+namespace shardproof::testing::partition_law_test {
 namespace {
 
 constexpr unsigned kSeed = 20240613;
@@ -303,4 +303,4 @@ TEST(SameInputTwice, Redistribution_IsMadeOnce) {
 }
 
 }  // namespace
-}  // namespace shardproof::testing
+}  // namespace shardproof::testing::partition_law_test

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace shardproof {
+namespace shardproof::precision_text_test {
 namespace {
 
 ValuePrecision precision_of(double ratio, double error, double device_error) {
@@ -36,4 +36,4 @@ TEST(PrecisionText, InfiniteError_IsInWords) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::precision_text_test

@@ -15,7 +15,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/engine/run_global.h"
 
-namespace shardproof::testing {
+namespace shardproof::testing::provenance_law_test {
 namespace {
 
 struct Counts {
@@ -242,4 +242,4 @@ TEST(Provenance, Statements_AboutRandomRankPrograms_Hold) {
 }
 
 }  // namespace
-}  // namespace shardproof::testing
+}  // namespace shardproof::testing::provenance_law_test

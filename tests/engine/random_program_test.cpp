@@ -15,7 +15,7 @@
 #include "shardproof/scenarios/report/scenario_text.h"
 #include "shardproof/tests/engine/run_global.h"
 
-namespace shardproof::testing {
+namespace shardproof::testing::random_program_test {
 namespace {
 
 // Returns the largest difference divided by the largest element of `scale`. Two NaN are equal.
@@ -161,4 +161,4 @@ INSTANTIATE_TEST_SUITE_P(OfEachKind, RandomPrograms,
                          [](const auto& info) { return std::string(name(info.param)); });
 
 }  // namespace
-}  // namespace shardproof::testing
+}  // namespace shardproof::testing::random_program_test

@@ -10,7 +10,7 @@
 #include "shardproof/sim/cost/cost_model.h"
 #include "shardproof/tests/engine/run_global.h"
 
-namespace shardproof::testing {
+namespace shardproof::testing::rank_checks_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -284,4 +284,4 @@ TEST(RankChecks, OutsideOfRankPrograms_AreRefused) {
 }
 
 }  // namespace
-}  // namespace shardproof::testing
+}  // namespace shardproof::testing::rank_checks_test

@@ -9,7 +9,7 @@
 #include "shardproof/engine/reference/f64_program.h"
 #include "shardproof/tests/engine/run_global.h"
 
-namespace shardproof::testing {
+namespace shardproof::testing::reference_run_test {
 namespace {
 
 // Returns a program of one input x = [1, 2, 3] in f32.
@@ -103,4 +103,4 @@ TEST(ReferenceRun, LongChain_IsComputedWithoutRecursion) {
 }
 
 }  // namespace
-}  // namespace shardproof::testing
+}  // namespace shardproof::testing::reference_run_test

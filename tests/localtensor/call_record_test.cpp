@@ -6,7 +6,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/report/finding.h"
 
-namespace shardproof {
+namespace shardproof::call_record_test {
 namespace {
 
 Record full_record() {
@@ -99,4 +99,4 @@ TEST(Verdict, NamesParseBack) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::call_record_test

@@ -13,7 +13,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/rng.h"
 
-namespace shardproof {
+namespace shardproof::collective_test {
 namespace {
 
 constexpr CollectiveKind kKinds[] = {CollectiveKind::all_reduce,     CollectiveKind::all_gather,
@@ -281,4 +281,4 @@ TEST(Collective, Text) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::collective_test

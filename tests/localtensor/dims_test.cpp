@@ -8,7 +8,7 @@
 
 #include "shardproof/localtensor/base/error.h"
 
-namespace shardproof {
+namespace shardproof::dims_test {
 namespace {
 
 std::string error_of(const std::function<void()>& act) {
@@ -85,4 +85,4 @@ TEST(Dims, Broadcast_FollowsNumPy) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::dims_test

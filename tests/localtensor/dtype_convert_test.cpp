@@ -13,7 +13,7 @@
 #include "shardproof/localtensor/dtype/dtype.h"
 #include "shardproof/tests/localtensor/slow_float.h"
 
-namespace shardproof {
+namespace shardproof::dtype_convert_test {
 namespace {
 
 using Exact = std::complex<long double>;
@@ -214,4 +214,4 @@ TEST(Convert, UnalignedAndEmptyRanges_AreConverted) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::dtype_convert_test

@@ -12,7 +12,7 @@
 #include "shardproof/localtensor/base/rng.h"
 #include "shardproof/tests/localtensor/slow_float.h"
 
-namespace shardproof {
+namespace shardproof::dtype_test {
 namespace {
 
 template <typename Storage>
@@ -245,4 +245,4 @@ TEST(DType, PrecisionAndMaxFinite_MatchTheValues) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::dtype_test

@@ -9,7 +9,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/rng.h"
 
-namespace shardproof {
+namespace shardproof::duration_test {
 namespace {
 
 constexpr Duration kLongest{std::numeric_limits<int64_t>::max()};
@@ -71,4 +71,4 @@ TEST(Duration, SecondsRoundToThePicosecond) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::duration_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace shardproof {
+namespace shardproof::error_test {
 namespace {
 
 TEST(Where, TextOfEveryPart) {
@@ -93,4 +93,4 @@ TEST(InternalFailure, PrintsTheRepeatCommand_AndExitsWith3) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::error_test

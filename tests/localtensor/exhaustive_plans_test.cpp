@@ -16,7 +16,7 @@
 #include "shardproof/localtensor/plan/planner.h"
 #include "shardproof/tests/localtensor/exhaustive_planner.h"
 
-namespace shardproof::testing {
+namespace shardproof::testing::exhaustive_plans_test {
 namespace {
 
 // Sanitizers make a program ten times slower, so they compare fewer pairs.
@@ -150,4 +150,4 @@ TEST(ExhaustivePlans, Collectives_PricesAreTheLowest) {
 }
 
 }  // namespace
-}  // namespace shardproof::testing
+}  // namespace shardproof::testing::exhaustive_plans_test

@@ -8,7 +8,7 @@
 
 #include "shardproof/localtensor/base/error.h"
 
-namespace shardproof {
+namespace shardproof::fraction_test {
 namespace {
 
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
@@ -64,4 +64,4 @@ TEST(Fraction, ResultsBeyond64Bits_Throw) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::fraction_test

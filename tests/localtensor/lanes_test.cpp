@@ -11,7 +11,7 @@
 
 #include "shardproof/localtensor/base/rng.h"
 
-namespace shardproof {
+namespace shardproof::lanes_test {
 namespace {
 
 using Set = std::set<int32_t>;
@@ -124,4 +124,4 @@ TEST(Lanes, ContiguousSets_AreRanges) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::lanes_test

@@ -8,7 +8,7 @@
 
 #include "shardproof/localtensor/base/rng.h"
 
-namespace shardproof {
+namespace shardproof::local_tensor_test {
 namespace {
 
 // Small random choices, in a fixed order.
@@ -212,4 +212,4 @@ TEST(CommonParts, CoverTheLanesWithOneBlockOfEachInput) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::local_tensor_test

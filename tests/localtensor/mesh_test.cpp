@@ -7,7 +7,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/mesh/process_group.h"
 
-namespace shardproof {
+namespace shardproof::mesh_test {
 namespace {
 
 std::string error_of(const char* text) {
@@ -118,4 +118,4 @@ TEST(Group, Text) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::mesh_test

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace shardproof {
+namespace shardproof::number_text_test {
 namespace {
 
 TEST(NumberText, NumbersAreGrouped) {
@@ -40,4 +40,4 @@ TEST(NumberText, FactorsAreWholeAndRoundedUp) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::number_text_test

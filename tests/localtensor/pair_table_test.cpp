@@ -9,7 +9,7 @@
 
 #include "shardproof/localtensor/base/rng.h"
 
-namespace shardproof {
+namespace shardproof::pair_table_test {
 namespace {
 
 using Pair = std::pair<int32_t, int32_t>;
@@ -68,4 +68,4 @@ TEST(PairTable, HoldsWhatAMapHolds) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::pair_table_test

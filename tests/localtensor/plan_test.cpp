@@ -10,7 +10,7 @@
 #include "shardproof/localtensor/split/split.h"
 #include "shardproof/tests/localtensor/spec_corpus.h"
 
-namespace shardproof {
+namespace shardproof::plan_test {
 namespace {
 
 using corpus::all_specs;
@@ -189,4 +189,4 @@ TEST(Plan, AcrossMeshes) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::plan_test

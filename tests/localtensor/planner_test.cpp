@@ -13,7 +13,7 @@
 #include "shardproof/localtensor/split/split.h"
 #include "shardproof/tests/localtensor/spec_corpus.h"
 
-namespace shardproof {
+namespace shardproof::planner_test {
 namespace {
 
 using corpus::all_specs;
@@ -294,4 +294,4 @@ TEST(Planner, PriceOfTheCaller_DecidesThePlan) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::planner_test

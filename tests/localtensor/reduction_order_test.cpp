@@ -16,7 +16,7 @@
 #include "shardproof/localtensor/base/rng.h"
 #include "shardproof/tests/localtensor/ordered_call.h"
 
-namespace shardproof {
+namespace shardproof::reduction_order_test {
 namespace {
 
 // --- splits
@@ -453,4 +453,4 @@ TEST(ReductionOrder, WrongText_IsExplained) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::reduction_order_test

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-namespace shardproof {
+namespace shardproof::rng_test {
 namespace {
 
 using Words = std::array<uint32_t, 4>;
@@ -74,4 +74,4 @@ TEST(Rng, IntegersAreEvenlySpread) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::rng_test

@@ -5,7 +5,7 @@
 
 #include "shardproof/tests/localtensor/ordered_call.h"
 
-namespace shardproof {
+namespace shardproof::scaled_order_test {
 namespace {
 
 double narrow(DType dtype, double x) { return at(tensor(dtype, {x}), 0); }
@@ -115,4 +115,4 @@ TEST(ScaledOrder, ProductsOfSmallFloatsAreRounded) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::scaled_order_test

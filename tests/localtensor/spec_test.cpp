@@ -5,7 +5,7 @@
 
 #include "shardproof/localtensor/base/error.h"
 
-namespace shardproof {
+namespace shardproof::spec_test {
 namespace {
 
 const Dims kShape = {8, 12};
@@ -117,4 +117,4 @@ TEST(Spec, LargestLocalPart) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::spec_test

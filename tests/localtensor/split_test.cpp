@@ -9,7 +9,7 @@
 
 #include "shardproof/tests/localtensor/spec_corpus.h"
 
-namespace shardproof {
+namespace shardproof::split_test {
 namespace {
 
 using corpus::all_specs;
@@ -168,4 +168,4 @@ TEST(Split, PartsOfWholeNumbersAreAddedWithoutRounding) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::split_test

@@ -14,7 +14,7 @@
 #include "shardproof/localtensor/base/rng.h"
 #include "shardproof/localtensor/tensor/copy_strided.h"
 
-namespace shardproof {
+namespace shardproof::tensor_test {
 namespace {
 
 using Values = std::vector<double>;
@@ -328,4 +328,4 @@ TEST(CopyStrided, AgreesWithElementByElement) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::tensor_test

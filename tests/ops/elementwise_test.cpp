@@ -13,7 +13,7 @@
 #include "shardproof/ops/core/type_promotion.h"
 #include "shardproof/ops/elementwise/float_math.h"
 
-namespace shardproof::testing {
+namespace shardproof::testing::elementwise_test {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -322,4 +322,4 @@ TEST(Engine, StridedOperands_EqualDenseOnes) {
 }
 
 }  // namespace
-}  // namespace shardproof::testing
+}  // namespace shardproof::testing::elementwise_test

@@ -18,7 +18,7 @@
 #include "shardproof/tests/ops/agreement.h"
 #include "shardproof/tests/ops/eager_tape.h"
 
-namespace shardproof::testing {
+namespace shardproof::testing::gradient_laws {
 namespace {
 
 constexpr uint64_t kGradientSeed = 23;
@@ -378,4 +378,4 @@ TEST(GradientRegistry, EveryRecord_DeclaresItsGradient) {
 }
 
 }  // namespace
-}  // namespace shardproof::testing
+}  // namespace shardproof::testing::gradient_laws

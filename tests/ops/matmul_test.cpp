@@ -5,7 +5,7 @@
 #include "shardproof/tests/ops/agreement.h"
 #include "shardproof/tests/ops/op_case.h"
 
-namespace shardproof::testing {
+namespace shardproof::testing::matmul_test {
 namespace {
 
 // Returns c[m][n] = sum over k of a[m][k] b[k][n], in the order of k, in double.
@@ -279,4 +279,4 @@ TEST(Einsum, WrongLetters_AreNamedInErrors) {
 }
 
 }  // namespace
-}  // namespace shardproof::testing
+}  // namespace shardproof::testing::matmul_test

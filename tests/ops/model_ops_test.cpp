@@ -6,7 +6,7 @@
 #include "shardproof/tests/ops/agreement.h"
 #include "shardproof/tests/ops/op_case.h"
 
-namespace shardproof::testing {
+namespace shardproof::testing::model_ops_test {
 namespace {
 
 using L = std::vector<int64_t>;
@@ -319,4 +319,4 @@ TEST(Conv, WrongChannels_AreNamedInErrors) {
 }
 
 }  // namespace
-}  // namespace shardproof::testing
+}  // namespace shardproof::testing::model_ops_test

@@ -10,7 +10,7 @@
 #include "shardproof/tests/ops/agreement.h"
 #include "shardproof/tests/ops/eager_tape.h"
 
-namespace shardproof::testing {
+namespace shardproof::testing::optimizer_test {
 namespace {
 
 std::vector<Tensor> step(const std::string& name, const std::vector<Tensor>& inputs, Attrs attrs) {
@@ -98,4 +98,4 @@ TEST(Random, Dropout_ScalesWhatItKeeps) {
 }
 
 }  // namespace
-}  // namespace shardproof::testing
+}  // namespace shardproof::testing::optimizer_test

@@ -11,7 +11,7 @@
 #include "shardproof/ops/reduction/reduce_kernel.h"
 #include "shardproof/tests/ops/agreement.h"
 
-namespace shardproof::testing {
+namespace shardproof::testing::reduction_test {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -225,4 +225,4 @@ TEST(Cumsum, EveryDim_IsSummedAlong) {
 }
 
 }  // namespace
-}  // namespace shardproof::testing
+}  // namespace shardproof::testing::reduction_test

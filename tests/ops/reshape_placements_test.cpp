@@ -8,7 +8,7 @@
 #include "shardproof/localtensor/split/split.h"
 #include "shardproof/ops/core/op.h"
 
-namespace shardproof {
+namespace shardproof::reshape_placements_test {
 namespace {
 
 std::string propagated(const char* mesh, const char* placements, const Dims& from, const Dims& to) {
@@ -112,4 +112,4 @@ TEST(ReshapePlacements, LocalAttributes_FillTheLocalShape) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::reshape_placements_test

@@ -5,7 +5,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/core/op.h"
 
-namespace shardproof {
+namespace shardproof::rule_test {
 namespace {
 
 TEST(Rule, Letters_GiveStrategies) {
@@ -34,4 +34,4 @@ TEST(Registry, UnknownName_IsAnErrorWithTheNearestOp) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::rule_test

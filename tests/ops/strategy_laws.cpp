@@ -10,7 +10,7 @@
 #include "shardproof/ops/core/run_single_device.h"
 #include "shardproof/tests/ops/agreement.h"
 
-namespace shardproof::testing {
+namespace shardproof::testing::strategy_laws {
 namespace {
 
 constexpr size_t kShownFailures = 10;
@@ -158,4 +158,4 @@ TEST(WrongRule, SumThatMissesALittle_IsFound) {
 }
 
 }  // namespace
-}  // namespace shardproof::testing
+}  // namespace shardproof::testing::strategy_laws

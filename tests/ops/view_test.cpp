@@ -3,7 +3,7 @@
 
 #include "shardproof/tests/ops/op_case.h"
 
-namespace shardproof::testing {
+namespace shardproof::testing::view_test {
 namespace {
 
 using L = std::vector<int64_t>;
@@ -187,4 +187,4 @@ TEST(View, WrongShapes_AreNamedInErrors) {
 }
 
 }  // namespace
-}  // namespace shardproof::testing
+}  // namespace shardproof::testing::view_test

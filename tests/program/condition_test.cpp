@@ -8,7 +8,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/rng.h"
 
-namespace shardproof {
+namespace shardproof::condition_test {
 namespace {
 
 NumberScope steps_scope() {
@@ -145,4 +145,4 @@ TEST(Condition, Refusals) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::condition_test

@@ -9,7 +9,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/rng.h"
 
-namespace shardproof {
+namespace shardproof::evaluate_test {
 namespace {
 
 NumberScope test_scope() {
@@ -191,4 +191,4 @@ TEST(Evaluate, TextsWithBraces_NeedNotBeNames) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::evaluate_test

@@ -6,7 +6,7 @@
 
 #include "shardproof/localtensor/base/error.h"
 
-namespace shardproof {
+namespace shardproof::listing_builder_test {
 namespace {
 
 TEST(BuilderLaw, GlobalProgram_EqualsItsParsedText) {
@@ -106,4 +106,4 @@ TEST(Builder, Refusals) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::listing_builder_test

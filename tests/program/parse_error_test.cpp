@@ -6,7 +6,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/syntax/ast.h"
 
-namespace shardproof {
+namespace shardproof::parse_error_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -294,4 +294,4 @@ TEST(ParseLimits, HostileLinesOfAMillionTokens_EndInTime) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::parse_error_test

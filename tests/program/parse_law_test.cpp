@@ -6,7 +6,7 @@
 #include "shardproof/program/syntax/ast.h"
 #include "shardproof/tests/program/random_listing.h"
 
-namespace shardproof {
+namespace shardproof::parse_law_test {
 namespace {
 
 std::string joined(const std::vector<std::string>& lines) {
@@ -82,4 +82,4 @@ TEST(ParseLaw, PlaceOfANode_IsWhereItsTextBegins) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::parse_law_test

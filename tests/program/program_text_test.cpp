@@ -6,7 +6,7 @@
 #include "shardproof/program/syntax/ast.h"
 #include "shardproof/tests/approval.h"
 
-namespace shardproof {
+namespace shardproof::program_text_test {
 namespace {
 
 std::string joined(const std::vector<std::string>& lines) {
@@ -286,4 +286,4 @@ TEST(Attrs, TypedAccess) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::program_text_test

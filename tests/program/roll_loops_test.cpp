@@ -7,7 +7,7 @@
 
 #include "shardproof/program/ir/name_lines.h"
 
-namespace shardproof {
+namespace shardproof::roll_loops_test {
 namespace {
 
 PrintedLine line_of(const std::string& text, const std::string& instance) {
@@ -111,4 +111,4 @@ TEST(NameLines, NamesThatChangePlaces_AreReadFirst) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::roll_loops_test

@@ -10,7 +10,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/syntax/ast.h"
 
-namespace shardproof {
+namespace shardproof::scenario_lines_test {
 namespace {
 
 using nlohmann::json;
@@ -108,4 +108,4 @@ TEST(ScenarioLines, ShapesFaultsOptimizersAndFillsAreExpressions) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::scenario_lines_test

@@ -6,7 +6,7 @@
 #include "shardproof/scenarios/report/report.h"
 #include "shardproof/scenarios/run/accept.h"
 
-namespace shardproof {
+namespace shardproof::accept_test {
 namespace {
 
 const Registries& registries() {
@@ -133,4 +133,4 @@ TEST(Problems, SarifAndAnnotations_NameTheLine) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::accept_test

@@ -8,7 +8,7 @@
 #include "shardproof/scenarios/load/load.h"
 #include "shardproof/scenarios/report/report.h"
 
-namespace shardproof {
+namespace shardproof::backward_of_calls_test {
 namespace {
 
 struct DualRow {
@@ -119,4 +119,4 @@ TEST(BackwardOfCalls, ExchangeOfUnevenRows_HoldsTheAdjointLaw) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::backward_of_calls_test

@@ -7,7 +7,7 @@
 #include "shardproof/scenarios/report/bench_report.h"
 #include "shardproof/tests/approval.h"
 
-namespace shardproof {
+namespace shardproof::bench_report_test {
 namespace {
 
 Collective collective(CollectiveKind kind, int64_t ranks, int64_t count) {
@@ -112,4 +112,4 @@ TEST(BenchReport, Json_HasEveryRow) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::bench_report_test

@@ -12,7 +12,7 @@
 #include "shardproof/scenarios/load/load.h"
 #include "shardproof/scenarios/report/report.h"
 
-namespace shardproof {
+namespace shardproof::examples_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -166,4 +166,4 @@ TEST(Run, Corpus_EndsAsExpected_UnderEverySchedule) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::examples_test

@@ -9,7 +9,7 @@
 #include "shardproof/scenarios/load/load.h"
 #include "shardproof/scenarios/run/run.h"
 
-namespace shardproof {
+namespace shardproof::expected_findings_test {
 namespace {
 
 // A global program with values of several dtypes, in loops too.
@@ -236,4 +236,4 @@ TEST(VerdictOfACase_IsBehindAllOtherPhases, WhenImprecise) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::expected_findings_test

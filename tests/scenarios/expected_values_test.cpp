@@ -6,7 +6,7 @@
 #include "shardproof/scenarios/load/load.h"
 #include "shardproof/scenarios/report/report.h"
 
-namespace shardproof {
+namespace shardproof::expected_values_test {
 namespace {
 
 struct Program {
@@ -66,4 +66,4 @@ TEST(ExpectedValues, Parts_HaveTheSizesOfTheirPlacements) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::expected_values_test

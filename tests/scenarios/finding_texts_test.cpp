@@ -8,7 +8,7 @@
 #include "shardproof/scenarios/report/report.h"
 #include "shardproof/tests/approval.h"
 
-namespace shardproof {
+namespace shardproof::finding_texts_test {
 namespace {
 
 std::string folder_texts(const std::string& folder) {
@@ -36,4 +36,4 @@ TEST(FindingTexts, OfBugs) { expect_approved("findings/bugs", folder_texts("bugs
 TEST(FindingTexts, OfFaults) { expect_approved("findings/faults", folder_texts("faults")); }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::finding_texts_test

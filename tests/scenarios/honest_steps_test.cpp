@@ -13,7 +13,7 @@
 #include "shardproof/scenarios/load/load.h"
 #include "shardproof/scenarios/report/report.h"
 
-namespace shardproof {
+namespace shardproof::honest_steps_test {
 namespace {
 
 struct Sizes {
@@ -242,4 +242,4 @@ INSTANTIATE_TEST_SUITE_P(InEachFloat, HonestSteps, testing::Values("f64", "f32",
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::honest_steps_test

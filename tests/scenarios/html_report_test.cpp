@@ -9,7 +9,7 @@
 #include "shardproof/scenarios/report/pictures.h"
 #include "shardproof/scenarios/report/report_html.h"
 
-namespace shardproof {
+namespace shardproof::html_report_test {
 namespace {
 
 const Registries& registries() {
@@ -126,4 +126,4 @@ TEST(Pictures, Owners_ListRanksOfEachPart) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::html_report_test

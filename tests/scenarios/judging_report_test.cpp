@@ -10,7 +10,7 @@
 #include "shardproof/scenarios/report/report.h"
 #include "shardproof/tests/approval.h"
 
-namespace shardproof {
+namespace shardproof::judging_report_test {
 namespace {
 
 const std::vector<std::string> kLines = {"h = x @ w1", "h = gelu(h)",
@@ -194,4 +194,4 @@ TEST(Report, CasesWithDifferentUnmetExpectations_ArePrintedEach) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::judging_report_test

@@ -10,7 +10,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/load/load.h"
 
-namespace shardproof {
+namespace shardproof::load_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -493,4 +493,4 @@ TEST(Files, Folder_IsReadInOrder_AndShownWithoutItsRoot) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::load_test

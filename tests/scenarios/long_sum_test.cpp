@@ -7,7 +7,7 @@
 #include "shardproof/scenarios/load/load.h"
 #include "shardproof/scenarios/run/run.h"
 
-namespace shardproof {
+namespace shardproof::long_sum_test {
 namespace {
 
 TEST(LongSum, InRankOrder_IsImpreciseAndNamesItsCause) {
@@ -31,4 +31,4 @@ TEST(LongSum, InRankOrder_IsImpreciseAndNamesItsCause) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::long_sum_test

@@ -6,7 +6,7 @@
 
 #include "shardproof/tests/scenarios/recorded_runs.h"
 
-namespace shardproof {
+namespace shardproof::measured_rounding_test {
 namespace {
 
 TEST(MeasuredRounding, OtherReductionOrder_IsTheCause_AlsoOfLaterValues) {
@@ -199,4 +199,4 @@ TEST(MeasuredRounding, ProgramThatCannotRunInF64_IsMeasuredInItsOwnDtypes) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::measured_rounding_test

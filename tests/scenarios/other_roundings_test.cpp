@@ -8,7 +8,7 @@
 #include "shardproof/scenarios/load/load.h"
 #include "shardproof/scenarios/run/run.h"
 
-namespace shardproof {
+namespace shardproof::other_roundings_test {
 namespace {
 
 // Rounded to nearest these are 7 and 0. `high` is 8 if operations round up, `low` is -1 if they
@@ -80,4 +80,4 @@ TEST(DirectionThatCannotBeRun, IsReportedWithItsValues) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::other_roundings_test

@@ -17,7 +17,7 @@
 #include "shardproof/scenarios/record/run_comparison.h"
 #include "shardproof/scenarios/report/report.h"
 
-namespace shardproof {
+namespace shardproof::random_ranks_test {
 namespace {
 
 using Index = std::vector<int64_t>;
@@ -439,4 +439,4 @@ TEST(RandomRanks, DifferenceOfATenThousandth_InF32_IsWrong) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::random_ranks_test

@@ -21,7 +21,7 @@
 #include "shardproof/tests/approval.h"
 #include "shardproof/tests/scenarios/recorded_runs.h"
 
-namespace shardproof {
+namespace shardproof::record_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -352,4 +352,4 @@ TEST_F(Record, CorruptFiles_AreErrors) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::record_test

@@ -8,7 +8,7 @@
 #include "shardproof/localtensor/split/split.h"
 #include "shardproof/scenarios/record/run_comparison.h"
 
-namespace shardproof {
+namespace shardproof::recorded_values_test {
 namespace {
 
 // Returns the same contents as one whole value or as shards.
@@ -92,4 +92,4 @@ TEST(RecordedValues, Digests_GiveTheRanksThatDiffer) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::recorded_values_test

@@ -11,7 +11,7 @@
 #include "shardproof/scenarios/report/report.h"
 #include "shardproof/tests/approval.h"
 
-namespace shardproof {
+namespace shardproof::report_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -268,4 +268,4 @@ TEST(WholeFile, Link_IsFollowed) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::report_test

@@ -8,7 +8,7 @@
 #include "shardproof/scenarios/rules/rule_report.h"
 #include "shardproof/scenarios/rules/rule_table.h"
 
-namespace shardproof {
+namespace shardproof::rule_table_test {
 namespace {
 
 std::string planted_text() {
@@ -104,4 +104,4 @@ TEST(RuleTable, UnknownOp_IsCounted) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::rule_table_test

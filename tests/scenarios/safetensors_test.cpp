@@ -7,7 +7,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/record/safetensors.h"
 
-namespace shardproof {
+namespace shardproof::safetensors_test {
 namespace {
 
 Tensor random_tensor(DType dtype, const Dims& shape, uint64_t seed) {
@@ -141,4 +141,4 @@ TEST(Safetensors, MalformedFile_IsRefused) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::safetensors_test

@@ -11,7 +11,7 @@
 #include "shardproof/scenarios/load/scenario_keys.h"
 #include "shardproof/scenarios/run/run.h"
 
-namespace shardproof {
+namespace shardproof::schema_keys_test {
 namespace {
 
 using Names = std::set<std::string>;
@@ -69,4 +69,4 @@ TEST(Schema, Words_AreThoseOfTheLanguage) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::schema_keys_test

@@ -14,7 +14,7 @@
 #include "shardproof/scenarios/load/load.h"
 #include "shardproof/scenarios/run/run.h"
 
-namespace shardproof {
+namespace shardproof::shown_programs_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -158,4 +158,4 @@ TEST_P(Shown, GlobalProgram_RunAgain_GivesTheSameValues) {
 INSTANTIATE_TEST_SUITE_P(Files, Shown, testing::ValuesIn(all_files()), name_of);
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::shown_programs_test

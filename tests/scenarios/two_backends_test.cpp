@@ -8,7 +8,7 @@
 #include "shardproof/scenarios/report/comparison_report.h"
 #include "shardproof/scenarios/report/report.h"
 
-namespace shardproof {
+namespace shardproof::two_backends_test {
 namespace {
 
 // The local backend, in which rank 1 skips its first call.
@@ -141,4 +141,4 @@ TEST(TwoBackends, SingleBackend_IsNotNamedInTheReport) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::two_backends_test

@@ -8,7 +8,7 @@
 
 #include "shardproof/localtensor/base/rng.h"
 
-namespace shardproof {
+namespace shardproof::call_totals_test {
 namespace {
 
 using PerRank =
@@ -66,4 +66,4 @@ TEST(CallTotals, OverlappingSets_EqualRanksInOneSet) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::call_totals_test

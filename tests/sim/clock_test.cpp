@@ -7,7 +7,7 @@
 #include "shardproof/sim/call/schedule.h"
 #include "shardproof/sim/cost/cost_model.h"
 
-namespace shardproof {
+namespace shardproof::clock_test {
 namespace {
 
 TEST(PerLane, DifferingLane_Spreads_AndAgreementCollapses) {
@@ -130,4 +130,4 @@ TEST(StreamPicker, Pick_FollowsSchedule) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::clock_test

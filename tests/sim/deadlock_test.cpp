@@ -7,7 +7,7 @@
 #include "shardproof/sim/analysis/deadlock.h"
 #include "shardproof/sim/analysis/planned_calls.h"
 
-namespace shardproof {
+namespace shardproof::deadlock_test {
 namespace {
 
 // A world in which rank r's call waits for the ranks `waits[r]`; empty: the rank has ended.
@@ -297,4 +297,4 @@ TEST(WaitGraph, LongCycle_IsFound) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::deadlock_test

@@ -8,7 +8,7 @@
 
 #include "shardproof/sim/fiber/fiber.h"
 
-namespace shardproof {
+namespace shardproof::fiber_test {
 namespace {
 
 constexpr int kFibers = 50;
@@ -81,4 +81,4 @@ TEST(FiberPool, WokenFibers_RunInWakeOrder) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::fiber_test

@@ -3,7 +3,7 @@
 
 #include "shardproof/sim/analysis/line_times.h"
 
-namespace shardproof {
+namespace shardproof::line_times_test {
 namespace {
 
 constexpr int64_t kMicrosecond = 1000000;
@@ -140,4 +140,4 @@ TEST(LineTimes, Median_IsByRank) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::line_times_test

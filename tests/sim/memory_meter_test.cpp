@@ -3,7 +3,7 @@
 
 #include "shardproof/sim/cost/memory_meter.h"
 
-namespace shardproof {
+namespace shardproof::memory_meter_test {
 namespace {
 
 TEST(MemoryMeter, Sizes_RoundUpTo512Bytes) {
@@ -50,4 +50,4 @@ TEST(MemoryMeter, Counts_AnyCohorts_AreEqual) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::memory_meter_test

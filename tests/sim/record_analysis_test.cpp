@@ -3,7 +3,7 @@
 
 #include "shardproof/sim/analysis/record_order.h"
 
-namespace shardproof {
+namespace shardproof::record_analysis_test {
 namespace {
 
 Record record_of(Lanes ranks, int64_t sequence, std::string kind, std::string group, int64_t call,
@@ -85,4 +85,4 @@ TEST(FirstDivergence, OnlyTheCallDiffers_GivesNoText) {
 }
 
 }  // namespace
-}  // namespace shardproof
+}  // namespace shardproof::record_analysis_test
