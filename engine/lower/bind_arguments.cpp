@@ -196,11 +196,11 @@ std::string torch_placement_hint(const Expr& argument) {
 
 const std::vector<std::string>& special_verbs() {
   static const std::vector<std::string> verbs = {
-      "redistribute", "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_to_all_v",
-      "broadcast",    "reduce",     "gather",     "scatter",        "barrier",    "send",
-      "recv",         "put",        "signal",     "wait_signal",    "slot",       "wait",
-      "sync",         "record",     "free",       "keep",           "copy_",      "check",
-      "grad",         "enter",      "slice_local",    "zero_fill",  "relabel",      "transfer",
+      "redistribute", "all_reduce", "all_gather",  "reduce_scatter", "all_to_all", "all_to_all_v",
+      "broadcast",    "reduce",     "gather",      "scatter",        "barrier",    "send",
+      "recv",         "put",        "signal",      "wait_signal",    "slot",       "wait",
+      "sync",         "record",     "free",        "keep",           "copy_",      "check",
+      "grad",         "enter",      "slice_local", "zero_fill",      "relabel",    "transfer",
       "exchange"};
   return verbs;
 }

@@ -37,7 +37,8 @@ class GlobalLowering : public Lowering {
     walk(listing.statements);
     for (const auto& [name, parts] : names_.all())
       for (const NameTable::Part& part : parts)
-        if (const ValueId* id = std::get_if<ValueId>(&part.binding)) into_.names[name] = *id;
+        if (const ValueId* id = std::get_if<ValueId>(&part.binding); id && !local_.contains(*id))
+          into_.names[name] = *id;
   }
 
  protected:
@@ -48,7 +49,10 @@ class GlobalLowering : public Lowering {
     instr.attrs = std::move(attrs.at(0).attrs);
     instr.inputs = std::move(inputs);
     OpCall call{&instr.attrs, {}};
-    for (ValueId id : instr.inputs) call.inputs.push_back(meta_of(id));
+    for (ValueId id : instr.inputs) {
+      if (!claiming_) require_placed(id);
+      call.inputs.push_back(meta_of(id));
+    }
     for (const TensorMeta& meta : op.infer(call)) instr.outputs.push_back(add(meta));
     instr.local = claiming_;
     instr.origin = origin();
@@ -128,6 +132,7 @@ class GlobalLowering : public Lowering {
   }
   // A redistribution without placements moves nothing.
   ValueId emit_alias(ValueId value) override {
+    require_placed(value);
     GlobalInstr instr;
     instr.kind = GlobalKind::redistribute;
     instr.inputs = {value};
@@ -148,6 +153,12 @@ class GlobalLowering : public Lowering {
   void begin_claim(const Statement&) override { claiming_ = true; }
   ValueId end_claim(ValueId value, const Statement& statement) override {
     claiming_ = false;
+    if (statement.is_local) {
+      if (into_.instrs.empty() || !into_.instrs.back().local || !is_result(value))
+        fail(statement.place, "`as local` follows the call of an op, as in h = mul(x, x) as local");
+      local_.insert(value);
+      return value;
+    }
     GlobalInstr instr;
     instr.kind = GlobalKind::claim;
     instr.inputs = {value};
@@ -164,6 +175,7 @@ class GlobalLowering : public Lowering {
     return into_.values[static_cast<size_t>(id)].name;
   }
   ValueId place_gradient(ValueId gradient, ValueId value) override {
+    require_placed(value);
     return add_move(GlobalKind::redistribute, gradient, value, false);
   }
   ValueId enter_claim(ValueId gradient, ValueId result) override {
@@ -279,6 +291,7 @@ class GlobalLowering : public Lowering {
       }
     }
     if (instr.inputs.empty()) fail(call.place, "redistribute needs a tensor");
+    require_placed(instr.inputs[0]);
     if (instr.placements.empty() && instr.mesh.empty() && instr.like == kNoValue)
       fail(call.place, "redistribute needs placements, as in redistribute(x, tp:S(0))");
     check_like(instr, call.place);
@@ -316,11 +329,26 @@ class GlobalLowering : public Lowering {
     if (instr.like == kNoValue) return;
     if (!instr.placements.empty() || !instr.mesh.empty())
       fail(place, "redistribute takes placements or like= or dual=, found two of them");
+    require_placed(instr.like);
     const GlobalValue& like = into_.values[static_cast<size_t>(instr.like)];
     const GlobalValue& value = into_.values[static_cast<size_t>(instr.inputs[0])];
     if (!(like.shape == value.shape))
       fail(place, fmt::format("like= needs a value of shape {}, found {}", to_string(value.shape),
                               to_string(like.shape)));
+  }
+
+  bool is_result(ValueId id) const {
+    const std::vector<ValueId>& made = into_.instrs.back().outputs;
+    return std::find(made.begin(), made.end(), id) != made.end();
+  }
+
+  // Throws Error if a line that states no placements reads a result of `as local`.
+  void require_placed(ValueId id) {
+    if (local_.contains(id))
+      fail(place_,
+           fmt::format("{} has no placements (`as local`); read it on a line that ends with "
+                       "`as`, such as y = .. as tp:P(sum)",
+                       name_of_value(id)));
   }
 
   std::string mesh_key(const Expr& expr) {
@@ -337,6 +365,7 @@ class GlobalLowering : public Lowering {
   GlobalProgram& into_;
   bool is_truth_;
   bool claiming_ = false;
+  std::set<ValueId> local_;                  // results of `as local`
   std::map<ValueId, ValueId> second_names_;  // of `y = x`: y to x
   std::set<ValueId> placed_by_op_;           // results of ops with placements that a rule chooses
 };

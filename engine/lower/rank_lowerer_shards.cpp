@@ -11,16 +11,13 @@
 #include "shardproof/engine/lower/rank_lowerer.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/placement/copy_segments.h"
-#include "shardproof/localtensor/plan/exchange_volume.h"
 
 namespace shardproof {
 namespace {
 
 constexpr std::pair<std::string_view, StepKind> kSteps[] = {
-    {"all_gather", StepKind::all_gather},
-    {"all_to_all", StepKind::all_to_all},
-    {"exchange", StepKind::exchange},
-    {"reduce_scatter", StepKind::reduce_scatter},
+    {"all_gather", StepKind::all_gather}, {"all_to_all", StepKind::all_to_all},
+    {"exchange", StepKind::exchange},     {"reduce_scatter", StepKind::reduce_scatter},
     {"all_reduce", StepKind::all_reduce},
 };
 
@@ -270,7 +267,7 @@ std::vector<ValueId> RankLowerer::call_step(const Expr& call, StepKind kind) {
     fail(call.place, fmt::format("{}: the group of rank {} does not hold all elements of {}",
                                  call.symbol, *lacking, placements_text(step.to)));
   const Lanes ranks = step.from.mesh().ranks();
-  if (kind == StepKind::exchange && !can_exchange(step.from.mesh(), mask_of(step.axes)))
+  if (kind == StepKind::exchange && !can_exchange(step.from.mesh(), step.axes))
     fail(call.place, fmt::format("an exchange over {} ranks in groups of {} is too large; write "
                                  "all_to_all or all_gather",
                                  ranks.size(), group.size()));

@@ -42,9 +42,8 @@ const PartitionedCall* ChoiceMemory::find(const OpRecord& op, const OpCall& call
 }
 
 const PartitionedCall& ChoiceMemory::store(const OpRecord& op, const OpCall& call,
-                                           const std::vector<PlacedValue>& inputs,
-                                           const Mesh& mesh, const Targets& targets,
-                                           PartitionedCall choice) {
+                                           const std::vector<PlacedValue>& inputs, const Mesh& mesh,
+                                           const Targets& targets, PartitionedCall choice) {
   Known known{*call.attrs, call.inputs, {}, same_values(inputs), mesh, targets, std::move(choice)};
   for (const PlacedValue& input : inputs) known.specs.push_back(input.spec);
   const auto at = known_.emplace(std::make_pair(&op, hash_of_inputs(inputs)), std::move(known));

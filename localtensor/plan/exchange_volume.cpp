@@ -16,8 +16,6 @@ namespace shardproof {
 
 namespace {
 
-constexpr int64_t kMaxExchangeCounts = int64_t{1} << 20;
-
 int64_t parts_of(const CutList& cuts) {
   int64_t parts = 1;
   for (const DimCut& cut : cuts) parts *= cut.ranks;
@@ -180,13 +178,6 @@ Fraction missing_elements(const Spec& from, const Spec& to) {
     dims.push_back(
         {from.shape()[dim], &before[static_cast<size_t>(dim)], &after[static_cast<size_t>(dim)]});
   return missing_elements(dims);
-}
-
-bool can_exchange(const Mesh& mesh, uint64_t group) {
-  int64_t counts = mesh.size();
-  for (int axis = 0; axis < mesh.axis_count(); ++axis)
-    if (group >> axis & 1) counts *= mesh.axis_size(axis);
-  return counts <= kMaxExchangeCounts;
 }
 
 }  // namespace shardproof

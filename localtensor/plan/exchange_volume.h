@@ -26,8 +26,4 @@ struct DimMove {
 Fraction missing_elements(const std::vector<DimMove>& dims);
 Fraction missing_elements(const Spec& from, const Spec& to);
 
-// True if an exchange over `group` may be planned: each rank counts what it sends to each member,
-// and the whole mesh at most 2^20 such counts.
-bool can_exchange(const Mesh& mesh, uint64_t group);
-
 }  // namespace shardproof

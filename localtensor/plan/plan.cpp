@@ -18,6 +18,8 @@ namespace {
 constexpr std::array<std::string_view, 7> kStepNames = {
     "local", "all_gather", "all_to_all", "reduce_scatter", "all_reduce", "exchange", "transfer"};
 
+constexpr int64_t kMaxExchangeCounts = int64_t{1} << 20;
+
 StepCost cost_of_transfer(const PlanStep& step) {
   std::map<int32_t, int64_t> sent, calls;
   const int64_t bytes = size_of(step.from.dtype());
@@ -177,6 +179,12 @@ Price price_of(const Plan& plan, const PriceFunction& price) {
   Price total;
   for (const PlanStep& step : plan.steps) total = total + price(step);
   return total;
+}
+
+bool can_exchange(const Mesh& mesh, const std::vector<int>& axes) {
+  int64_t counts = mesh.size();
+  for (const int axis : axes) counts *= mesh.axis_size(axis);
+  return counts <= kMaxExchangeCounts;
 }
 
 std::string to_string(const Plan& plan) {

@@ -95,6 +95,9 @@ struct LoweredStep {
                             // exchange: counts for each rank of the mesh, in ascending order
   int64_t whole_bytes = 0;  // S for bytes_sent: bytes of the largest sibling's tensor, no padding
 };
+// True if an exchange over these axes may be planned: each rank counts what it sends to each member
+// of its group, and the whole mesh at most 2^20 such counts.
+bool can_exchange(const Mesh& mesh, const std::vector<int>& axes);
 // Returns the call of a step.
 LoweredStep lower(const PlanStep& step);
 // Returns the input of the call; a view of `input` if no element has to move. Requires no transfer.

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/exchange_volume.h"
@@ -41,12 +40,6 @@ Plan plan_of(PlacementStates& states, const FoundPath& found, const Spec& from, 
   }
   if (plan.steps.empty() && from != to) plan.steps.push_back({StepKind::local, {}, from, to});
   return plan;
-}
-
-std::vector<int> list_of_axes(uint64_t mask) {
-  std::vector<int> axes;
-  for (; mask != 0; mask &= mask - 1) axes.push_back(std::countr_zero(mask));
-  return axes;
 }
 
 void check_pair(const Spec& from, const Spec& to) {
@@ -110,7 +103,8 @@ std::optional<Plan> plan_one_call(PlacementStates& states, const Spec& from, con
   }
   const PlacementState sliced = states.sliced_start();
   const uint64_t group = states.exchange_group(sliced, states.goal());
-  if (moves != PlanMoves::all || !can_exchange(from.mesh(), group)) return std::nullopt;
+  if (moves != PlanMoves::all || !can_exchange(from.mesh(), list_of_axes(group)))
+    return std::nullopt;
   PlanStep call{StepKind::exchange, list_of_axes(group), states.spec_of(sliced), to};
   const uint64_t left = states.moving_axes(sliced, states.goal());
   StepKind kind{};

@@ -57,6 +57,12 @@ bool has_identity(const Reduction& reduction) { return reduction.op != ReduceOp:
 
 }  // namespace
 
+std::vector<int> list_of_axes(uint64_t mask) {
+  std::vector<int> axes;
+  for (; mask != 0; mask &= mask - 1) axes.push_back(std::countr_zero(mask));
+  return axes;
+}
+
 uint64_t PlacementState::hash() const {
   uint64_t hash = partial * 0x9e3779b97f4a7c15u;
   for (int16_t layout : layouts) {
@@ -583,7 +589,8 @@ void PlacementStates::exchange_moves(const PlacementState& state, const Visit& v
   });
   for (const PlacementState& target : targets) {
     const uint64_t axes = exchange_group(state, target);
-    if (axes != 0 && can_exchange(from_.mesh(), axes)) visit({StepKind::exchange, axes, target});
+    if (axes != 0 && can_exchange(from_.mesh(), list_of_axes(axes)))
+      visit({StepKind::exchange, axes, target});
   }
 }
 

@@ -23,6 +23,9 @@
 
 namespace shardproof {
 
+// Returns the axes of a bit mask in ascending order.
+std::vector<int> list_of_axes(uint64_t mask);
+
 struct PlacementState {
   std::array<int16_t, kMaxDims> layouts{};  // for each dim, the number of a layout in DimLayouts
   uint64_t partial = 0;                     // axes that are P

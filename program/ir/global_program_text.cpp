@@ -73,7 +73,7 @@ std::string GlobalPrinter::op_call(const GlobalInstr& instr) const {
 std::string GlobalPrinter::line(const GlobalInstr& instr) const {
   if (instr.kind == GlobalKind::op) {
     if (!instr.outputs.empty() && inside_.contains(instr.outputs[0])) return "";
-    return targets(instr) + op_call(instr);
+    return targets(instr) + op_call(instr) + (instr.local ? " as local" : "");
   }
   SP_CHECK(instr.inputs.size() == 1, "{} inputs of a redistribution", instr.inputs.size());
   const std::string input = value(instr.inputs.front());
@@ -126,7 +126,6 @@ std::string GlobalWriter::remarks(const GlobalInstr& instr) const {
     const std::string remark = options_.remark ? options_.remark(id) : "";
     if (!remark.empty()) text += (text.empty() ? "" : "; ") + remark;
   }
-  if (text.empty() && instr.local) return "on local shards";
   return text;
 }
 
@@ -201,7 +200,7 @@ std::vector<std::string> to_lines(const GlobalProgram& program) {
   std::vector<std::string> lines;
   for (const GlobalInstr& instr : program.instrs) {
     const std::string line = named_text(printer.line(instr), name_of);
-    lines.push_back(line.empty() || !instr.local ? line : line + "  # on local shards");
+    lines.push_back(line);
   }
   return lines;
 }

@@ -77,9 +77,10 @@ struct Statement {
   std::vector<NameTemplate> targets;    // assign; for_range: the loop name; on_stream: the stream
   std::vector<IndexItem> target_index;  // assign_index
   std::optional<Expr> value;            // assign, assign_index, call; if_else: the condition
-  std::vector<PlacementText> claim;     // placements after `as`
-  bool has_claim = false;
-  std::vector<Expr> range;  // for_range: one or two expressions
+  std::vector<PlacementText> claim;     // placements after `as`; none after `as local`
+  bool has_claim = false;               // `as` is written
+  bool is_local = false;                // `as local`: no placements are claimed
+  std::vector<Expr> range;              // for_range: one or two expressions
   std::vector<Statement> body, otherwise;
   bool operator==(const Statement&) const = default;
 };

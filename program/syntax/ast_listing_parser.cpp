@@ -108,7 +108,8 @@ Statement LineParser::assignment() {
   statement.value = parser_.expression();
   if (!indexed && lexer_.accept("as")) {
     statement.has_claim = true;
-    statement.claim = parser_.placements();
+    statement.is_local = !lexer_.second_is(':') && lexer_.accept("local");
+    if (!statement.is_local) statement.claim = parser_.placements();
     end_line("the end of the line");
   }
   end_line(indexed ? "an operator or the end of the line"

@@ -188,7 +188,8 @@ void ListingPrinter::append(std::string& line, const Statement& statement) {
       if (statement.kind == StatementKind::assign_index) printer.print(statement.target_index);
       line += " = ";
       printer.print(*statement.value);
-      if (statement.has_claim) line += " as " + to_string(statement.claim);
+      if (statement.has_claim)
+        line += " as " + (statement.is_local ? "local" : to_string(statement.claim));
       return;
     case StatementKind::call: printer.print(*statement.value); return;
     case StatementKind::for_range:
