@@ -35,7 +35,8 @@ const PartitionedCall* ChoiceMemory::find(const OpRecord& op, const OpCall& call
     const Known& known = at->second;
     bool equal = known.metas == call.inputs && known.targets == targets && known.mesh == mesh &&
                  known.attrs == *call.attrs && known.same == same_values(inputs);
-    for (size_t i = 0; i < inputs.size() && equal; ++i) equal = known.specs[i] == inputs[i].spec;
+    for (size_t i = 0; i < inputs.size() && equal; ++i)
+      equal = known.specs[i] == inputs[i].spec && known.numbers[i] == inputs[i].number;
     if (equal) return &known.choice;
   }
   return nullptr;
@@ -44,8 +45,12 @@ const PartitionedCall* ChoiceMemory::find(const OpRecord& op, const OpCall& call
 const PartitionedCall& ChoiceMemory::store(const OpRecord& op, const OpCall& call,
                                            const std::vector<PlacedValue>& inputs, const Mesh& mesh,
                                            const Targets& targets, PartitionedCall choice) {
-  Known known{*call.attrs, call.inputs, {}, same_values(inputs), mesh, targets, std::move(choice)};
-  for (const PlacedValue& input : inputs) known.specs.push_back(input.spec);
+  Known known{*call.attrs,         call.inputs, {},      {},
+              same_values(inputs), mesh,        targets, std::move(choice)};
+  for (const PlacedValue& input : inputs) {
+    known.specs.push_back(input.spec);
+    known.numbers.push_back(input.number);
+  }
   const auto at = known_.emplace(std::make_pair(&op, hash_of_inputs(inputs)), std::move(known));
   return at->second.choice;
 }

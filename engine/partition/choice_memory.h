@@ -2,7 +2,8 @@
 // is not compared again. A model of equal layers has few different ones. Internal to the engine.
 //
 // A choice follows from the op, its attributes, the metas and placements of its inputs, the inputs
-// that are one value, and the placements wanted for its results.
+// that are one value, the numbers among them (parts of a sum may not be divided by 0), and the
+// placements wanted for its results.
 #pragma once
 
 #include <map>
@@ -28,6 +29,7 @@ class ChoiceMemory {
     Attrs attrs;
     std::vector<TensorMeta> metas;
     std::vector<std::optional<Spec>> specs;
+    std::vector<std::optional<Number>> numbers;
     std::vector<size_t> same;  // for each input, the first one that is the same value
     Mesh mesh;
     Targets targets;
