@@ -10,6 +10,7 @@
 
 #include "shardproof/engine/lower/lowering.h"
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/ops/core/type_promotion.h"
 
 namespace shardproof {
 
@@ -85,9 +86,28 @@ void Lowering::check(const OpRecord& op, const std::vector<LaneAttrs>& attrs,
   lanes_ = all;
 }
 
+void Lowering::wrap_numbers(const std::vector<LaneAttrs>& attrs, std::vector<ValueId>& inputs) {
+  OpCall call{&attrs.at(0).attrs, {}};
+  bool any = false;
+  for (const ValueId id : inputs) {
+    call.inputs.push_back(meta_of(id));
+    any = any || numbers_made_.contains(id);
+  }
+  const DType common = any ? result_dtype(call) : DType::f32;
+  if (!is_integral(common)) return;
+  for (ValueId& id : inputs) {
+    const auto made = numbers_made_.find(id);
+    if (made == numbers_made_.end()) continue;
+    PerRankNumber number = made->second;
+    for (Number& value : number.values) value = wrapped(value, common);
+    if (!(number.values == made->second.values)) id = value_of(number);
+  }
+}
+
 std::vector<ValueId> Lowering::emit(const OpRecord& op, std::vector<LaneAttrs> attrs,
                                     std::vector<ValueId> inputs, size_t wanted) {
   if (op.check) check(op, attrs, inputs, wanted);
+  if (op.wraps_numbers) wrap_numbers(attrs, inputs);
   if (!op.decompositions.empty()) {
     OpCall first{&attrs.at(0).attrs, {}, wanted};
     for (const ValueId id : inputs) first.inputs.push_back(meta_of(id));

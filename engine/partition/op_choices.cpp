@@ -273,12 +273,14 @@ bool is_zero(const Number& number) {
   return number.is_integer() ? number.integer() == 0 : number.is_double() && number.real() == 0;
 }
 
-// Returns the call that is passed to the rule of an op. The number 0 becomes a tensor, because
-// parts of a sum may be divided by any other number.
+// Returns the call that is passed to the rule of an op, with its numbers. The number 0 becomes a
+// tensor, because parts of a sum may be divided by any other number.
 OpCall call_for_rule(const OpCall& call, const std::vector<PlacedValue>& inputs) {
   OpCall result = call;
-  for (size_t i = 0; i < inputs.size(); ++i)
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    result.numbers.push_back(inputs[i].number ? &*inputs[i].number : nullptr);
     if (inputs[i].number && is_zero(*inputs[i].number)) result.inputs[i].weak = false;
+  }
   return result;
 }
 

@@ -160,7 +160,8 @@ OpCost sdpa_cost(const OpCall& call, const std::vector<TensorMeta>& outputs) {
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
 // Decomposes a call with a mask: true or 0 lets a query see a key, false hides it, a number is
-// added to the score. A query that sees no key gives zeros.
+// added to the score. A query that sees no key gives zeros. NaN in a hidden key or value gives NaN,
+// as in torch, where it is multiplied by a weight of 0.
 std::vector<FormulaTerm> masked(Formula& f) {
   infer_sdpa(f.call);
   const Attention a = attention_of(f.call);
@@ -177,7 +178,8 @@ std::vector<FormulaTerm> masked(Formula& f) {
   FormulaTerm scores = f.op("matmul", {widened(kQuery), keys}) * a.scale;
   const bool chooses = f[kMask].dtype() == DType::boolean;
   FormulaTerm sees = chooses ? f[kMask] : f.op("ne", {f[kMask], kHidden});
-  scores = chooses ? f.where(sees, scores, kHidden) : scores + widened(kMask);
+  // Added, not chosen by `where`, so that NaN stays.
+  scores = scores + (chooses ? f.where(f[kMask], 0.0, kHidden) : widened(kMask));
   if (a.causal) {
     const FormulaTerm past = f.op(
         "tril",
@@ -186,11 +188,12 @@ std::vector<FormulaTerm> masked(Formula& f) {
     scores = f.where(past, scores, kHidden);
     sees = f.op("logical_and", {sees, past});
   }
-  const FormulaTerm weights = f.op("softmax", {scores}, {{"dim", int64_t{-1}}});
-  const FormulaTerm out = f.op("matmul", {weights, grouped(widened(kValue))});
+  // A query that sees no key has weights 0, and NaN where a score is NaN.
   const FormulaTerm any = f.op("any", {sees}, {{"dim", IntegerList{-1}}, {"keepdim", true}});
-  const FormulaTerm seen = f.where(any, out, 0.0);
-  return {dtype == wide ? seen : f.to(dtype, seen)};
+  const FormulaTerm none = f.where(f.op("isnan", {scores}), scores, 0.0);
+  const FormulaTerm shares = f.op("softmax", {f.where(any, scores, 0.0)}, {{"dim", int64_t{-1}}});
+  const FormulaTerm out = f.op("matmul", {f.where(any, shares, none), grouped(widened(kValue))});
+  return {dtype == wide ? out : f.to(dtype, out)};
 }
 
 }  // namespace

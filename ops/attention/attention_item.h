@@ -48,6 +48,10 @@ struct AttentionItem {
   }
   static constexpr T weight(T score, T largest) { return std::exp(score - largest); }
 
+  // Returns the share of a value that the query does not see: NaN if it is not finite, as in torch,
+  // where it is multiplied by a weight of 0; else -0, which changes no sum.
+  static constexpr T nothing_of(T value) { return value * T{0} == 0 ? -T{0} : value * T{0}; }
+
   // Sums all dims of the value at once, so that memory is read row by row.
   constexpr void mix(int64_t item, int64_t seen, const T* weights, T sum,
                      const LaneCall& lane) const {
@@ -56,6 +60,8 @@ struct AttentionItem {
     for (int64_t i = 0; i < a.value_dim; ++i) out[i] = 0;
     for (int64_t j = 0; j < seen; ++j)
       for (int64_t i = 0; i < a.value_dim; ++i) out[i] += weights[j] * v[j * a.value_dim + i];
+    for (int64_t j = seen; j < a.keys; ++j)
+      for (int64_t i = 0; i < a.value_dim; ++i) out[i] += nothing_of(v[j * a.value_dim + i]);
     for (int64_t i = 0; i < a.value_dim && seen > 0; ++i) out[i] /= sum;
   }
   // Sums one dim of the value.
@@ -64,6 +70,7 @@ struct AttentionItem {
     const T* v = lane.in<T>(kValue) + a.kv_of(item) * a.keys * a.value_dim;
     T mixed = 0;
     for (int64_t j = 0; j < seen; ++j) mixed += weights[j] * v[j * a.value_dim + i];
+    for (int64_t j = seen; j < a.keys; ++j) mixed += nothing_of(v[j * a.value_dim + i]);
     lane.out<T>(0)[item * a.value_dim + i] = seen > 0 ? mixed / sum : mixed;
   }
 

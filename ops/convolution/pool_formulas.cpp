@@ -192,8 +192,10 @@ void add_pools(OpRegistry& ops, int spatial) {
       formula(
           {names.largest, "conv", "largest of windows"}, most,
           [spatial](Formula& f) {
-            const FormulaTerm cells =
-                windowed(f, f[0], windows_of(f, spatial), -INFINITY, -INFINITY);
+            // f8e4m3 has no infinity.
+            const DType dtype = f[0].dtype();
+            const double least = dtype == DType::f8e4m3 ? -max_finite(dtype) : -INFINITY;
+            const FormulaTerm cells = windowed(f, f[0], windows_of(f, spatial), least, least);
             // max gives its gradient to the first of equal elements, as torch does.
             const Attrs joined{{"start_dim", int64_t{-spatial}}, {"end_dim", int64_t{-1}}};
             const FormulaTerm rows = spatial == 1 ? cells : f.op("flatten", {cells}, joined);

@@ -10,6 +10,7 @@ namespace shardproof {
 void add_unary_ops(OpRegistry& ops);             // exp, sqrt, cos, abs, logical_not
 void add_binary_ops(OpRegistry& ops);            // add, mul, pow, lt, bitwise_and
 void add_activation_gradients(OpRegistry& ops);  // gelu_grad, silu_grad
+void add_threshold_ops(OpRegistry& ops);         // hardshrink, threshold
 void add_select_ops(OpRegistry& ops);            // where, cast
 void add_creation_ops(OpRegistry& ops);          // zeros, ones, full, empty, arange, dim, start
 void add_random_ops(OpRegistry& ops);            // uniform, normal, randint, dropout

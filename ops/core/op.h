@@ -115,6 +115,9 @@ struct OpRecord {
   // for shards: a maximum of no elements, an integer divided by 0. `numbers[i]` is the number that
   // input i is in the program, or null. Default: accepts all.
   std::function<void(const OpCall&, const std::vector<const Number*>& numbers)> check;
+  // True if a whole number of the program beside integer tensors wraps to their dtype before the op
+  // runs, as in torch: -1 beside u8 is 255.
+  bool wraps_numbers = false;
   // Returns the kernel for this call; `outputs` is what `infer` returned.
   std::function<Kernel(const OpCall&, const std::vector<TensorMeta>& outputs)> prepare;
   // Set for view ops (slice, transpose, ...): returns an alias of the first input. Returns nullopt

@@ -18,6 +18,7 @@
 
 #include "shardproof/localtensor/placement/spec.h"
 #include "shardproof/program/value/attrs.h"
+#include "shardproof/program/value/number.h"
 
 namespace shardproof {
 
@@ -33,6 +34,9 @@ struct OpCall {
   const Attrs* attrs = nullptr;
   std::vector<TensorMeta> inputs;
   size_t wanted = 1;  // number of results that the statement binds
+  // The number that input i is in the program, for rules that depend on its sign; null or left out:
+  // none, or not known.
+  std::vector<const Number*> numbers = {};
 };
 
 // The work of a rank under a strategy (PyTorch: the local op of DTensor's sharding propagation).

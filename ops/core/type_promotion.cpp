@@ -55,6 +55,13 @@ DType float_result_dtype(const OpCall& call) {
   return is_floating(dtype) || is_complex(dtype) ? dtype : kDefaultFloat;
 }
 
+Number wrapped(const Number& number, DType dtype) {
+  if (!number.is_integer() || !is_integral(dtype)) return number;
+  std::byte stored[sizeof(int64_t)];
+  store_i64(stored, dtype, number.integer());
+  return Number(load_i64(stored, dtype));
+}
+
 Dims broadcast_shape_of(std::string_view name, const OpCall& call) {
   Dims shape;
   for (const TensorMeta& meta : call.inputs) {

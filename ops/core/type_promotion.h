@@ -13,6 +13,8 @@ inline constexpr DType kDefaultFloat = DType::f32;
 DType result_dtype(const OpCall& call);
 // Returns result_dtype(), with integers and bool raised to the default float (exp, division).
 DType float_result_dtype(const OpCall& call);
+// Returns a number of the program as an integer dtype holds it: it wraps modulo 2^bits.
+Number wrapped(const Number& number, DType dtype);
 // Returns the shape of the inputs that are present, by NumPy's broadcasting. Throws
 // Error(bad_input) if the shapes do not broadcast.
 Dims broadcast_shape_of(std::string_view name, const OpCall& call);

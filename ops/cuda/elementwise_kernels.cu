@@ -2,6 +2,7 @@
 // numbers of registers: a plain loop beside an exponential one would lose occupancy.
 #include "shardproof/ops/cuda/elementwise_body.h"
 #include "shardproof/ops/elementwise/functor_lists.h"
+#include "shardproof/ops/elementwise/threshold_loops.h"
 #include "shardproof/ops/optimizer/optimizer_loops.h"
 
 namespace shardproof {
@@ -20,6 +21,7 @@ void KernelFamilies<Target>::add_elementwise(ElementwiseTable& table) {
   add_all<Unary>(table, functor::CurvedUnary());
   add_all<Binary>(table, functor::PlainPairs());
   add_all<Binary>(table, functor::CurvedPairs());
+  add_loops<HardshrinkLoop, ThresholdLoop>(table);
   add_loops<SgdLoop>(table);
   add_loops<MomentumLoop>(table);
   add_loops<AdamLoop<false>, AdamLoop<true>>(table);

@@ -60,21 +60,6 @@ void add_bends(OpRegistry& ops) {
                    const double lambd = f.number("lambd").real();
                    return f[0] - clamped_term(f[0], -lambd, lambd);
                  });
-  add_activation(ops, Accepts::floats, "hardshrink", "x, 0 within lambd of 0",
-                 {params::number("lambd", 0.5)}, [](Formula& f) {
-                   const FormulaTerm inside = f.op("le", {f.op("abs", {f[0]}), f.number("lambd")});
-                   return f.where(inside, 0.0, f[0]);
-                 });
-  add_activation(
-      ops, Accepts::all, "threshold", "x above threshold, else value",
-      {params::required("threshold", ParamKind::number),
-       params::required("value", ParamKind::number)},
-      [](Formula& f) {
-        const FormulaTerm below = f.op("le", {f[0], f.number("threshold")});  // false for NaN
-        const FormulaTerm kept = f.where(below, f.number("value"), f[0]);
-        return kept.dtype() == f[0].dtype() ? kept : f.to(f[0].dtype(), kept);
-      },
-      {{"threshold", 0.5}, {"value", int64_t{-1}}});
 }
 
 void add_exponentials(OpRegistry& ops) {

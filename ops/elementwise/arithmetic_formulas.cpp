@@ -1,5 +1,5 @@
 // Registers elementwise ops that decompose into arithmetic: clamp, lerp, addcmul, rsub, xlogy,
-// logaddexp, isclose, masked_fill and others.
+// logit, isclose, masked_fill and others.
 #include <cmath>
 #include <limits>
 
@@ -116,29 +116,6 @@ void add_logarithms(OpRegistry& ops) {
                                return FormulaTerms{f.where(counts, product, 0.0)};
                              },
                              samples));
-  // For two equal infinities the distance would be NaN.
-  OpRecord logaddexp = formula(
-      {"logaddexp", "elementwise", "log(exp(x) + exp(y))"}, pair,
-      [](Formula& f) {
-        const FormulaTerm larger = max_of(f[0], f[1]), apart = f.op("abs", {f[0] - f[1]});
-        const FormulaTerm more = f.op("log1p", {f.op("exp", {apart * -1})});
-        const FormulaTerm infinite = f.op("isinf", {larger});
-        return FormulaTerms{larger + f.where(infinite, 0.0, more)};
-      },
-      samples);
-  require_float_input(logaddexp);
-  add_with_gradient(ops, std::move(logaddexp));
-  OpRecord logaddexp2 = formula(
-      {"logaddexp2", "elementwise", "log2(2^x + 2^y)"}, pair,
-      [](Formula& f) {
-        const FormulaTerm larger = max_of(f[0], f[1]), apart = f.op("abs", {f[0] - f[1]});
-        const FormulaTerm more = f.op("log1p", {f.op("exp2", {apart * -1})}) / std::log(2.0);
-        const FormulaTerm infinite = f.op("isinf", {larger});
-        return FormulaTerms{larger + f.where(infinite, 0.0, more)};
-      },
-      samples);
-  require_float_input(logaddexp2);
-  add_with_gradient(ops, std::move(logaddexp2));
   add_with_gradient(
       ops, formula({"logit", "elementwise", "log(x / (1 - x)), x kept within eps of 0 and 1"},
                    {tensor("x"), number("eps")},
@@ -174,13 +151,23 @@ void add_tests(OpRegistry& ops) {
         return FormulaTerms{f.op("eq", {f[0], -params::kInfinity})};
       },
       samples));
-  ops.add(with_kinks(formula(
-                         {"sgn", "elementwise", "-1, 0 or 1"}, {tensor("x")},
-                         [](Formula& f) { return FormulaTerms{f.op("sign", {f[0]})}; }, samples),
-                     "x == 0"));
+  ops.add(with_kinks(
+      formula(
+          {"sgn", "elementwise", "-1, 0 or 1; x / |x| of a complex number"}, {tensor("x")},
+          [](Formula& f) {
+            if (!is_complex(f[0].dtype())) return FormulaTerms{f.op("sign", {f[0]})};
+            const FormulaTerm size = f.op("abs", {f[0]});
+            const FormulaTerm zero = f.op("eq", {size, 0});
+            return FormulaTerms{f.where(zero, 0.0, f[0] / f.where(zero, 1.0, size))};
+          },
+          samples),
+      "x == 0"));
   ops.add(with_kinks(formula({"heaviside", "elementwise", "0 below 0, 1 above, y at 0"},
                              {tensor("x"), tensor("y")},
                              [](Formula& f) {
+                               if (f[0].dtype() != f[1].dtype() && !f.call.inputs[1].weak)
+                                 f.refuse("x and y must have one dtype, found {} and {}; cast one",
+                                          name(f[0].dtype()), name(f[1].dtype()));
                                const FormulaTerm above = f.to(f[0].dtype(), f.op("gt", {f[0], 0}));
                                return FormulaTerms{f.where(f.op("eq", {f[0], 0}), f[1], above)};
                              },

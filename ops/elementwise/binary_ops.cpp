@@ -78,6 +78,30 @@ void take_rounding_mode(OpRecord& op) {
       });
 }
 
+// True if an input is a 0-d tensor of integers that the dtype of the other input may not hold.
+bool is_wide_scalar(const OpCall& call, size_t input) {
+  const TensorMeta& meta = call.inputs[input];
+  const DType common = result_dtype(call);
+  return !meta.weak && meta.shape.empty() && is_integral(meta.dtype) && is_integral(common) &&
+         !can_widen(meta.dtype, common);
+}
+
+// Converts a 0-d tensor of integers to the dtype of a tensor beside it, where it wraps.
+void convert_whole_scalars(OpRecord& op) {
+  decompose_when(
+      op,
+      [](const OpCall& call) {
+        return call.inputs.size() == 2 && (is_wide_scalar(call, 0) || is_wide_scalar(call, 1));
+      },
+      [name = op.name](Formula& f) {
+        const DType common = result_dtype(f.call);
+        const auto in_common = [&](int i) {
+          return is_wide_scalar(f.call, static_cast<size_t>(i)) ? f.to(common, f[i]) : f[i];
+        };
+        return FormulaTerms{f.op(name.c_str(), {in_common(0), in_common(1)}, *f.call.attrs)};
+      });
+}
+
 const BinaryRow kBinaryRows[] = {
     {"add", "+", "x + y", binary<Add>, BinaryResult::same, BinaryAccepts::all, add_passes, "",
      kPlainPair, take_alpha},
@@ -109,6 +133,10 @@ const BinaryRow kBinaryRows[] = {
      BinaryAccepts::reals, no_passes, "ints(1, 5)"},
     {"hypot", "", "sqrt(x^2 + y^2)", binary<functor::Hypot>, BinaryResult::floating,
      BinaryAccepts::reals, no_passes, "", kFloatPairs},
+    {"logaddexp", "", "log(exp(x) + exp(y))", binary<functor::LogAddExp>, BinaryResult::floating,
+     BinaryAccepts::reals, growing_passes, "", kFloatPairs},
+    {"logaddexp2", "", "log2(2^x + 2^y)", binary<functor::LogAddExp2>, BinaryResult::floating,
+     BinaryAccepts::reals, growing_passes, "", kFloatPairs},
     {"eq", "==", "x == y", binary<functor::Eq>, BinaryResult::boolean, BinaryAccepts::all,
      no_passes, ""},
     {"ne", "!=", "x != y", binary<functor::Ne>, BinaryResult::boolean, BinaryAccepts::all,
@@ -191,6 +219,17 @@ std::vector<Sample> binary_samples(const BinaryRow& row) {
   return samples;
 }
 
+// Rejects a comparison with a number that the dtype of the tensor does not hold, as torch does; a
+// negative one wraps if the dtype is unsigned.
+void refuse_beyond(const BinaryRow& row, const OpCall& call, const Number* number, DType dtype) {
+  if (!number || !number->is_integer() || dtype == DType::i64) return;
+  const auto most = static_cast<int64_t>(max_finite(dtype));
+  const int64_t least = is_signed(dtype) ? -most - 1 : -most;
+  if (number->integer() < least || number->integer() > most)
+    refuse(row.name, call, "{} is compared with {}, which it does not hold; cast the tensor to i64",
+           name(dtype), number->integer());
+}
+
 // Rejects integer calls for which torch raises an error, where the program's text shows it.
 void check_numbers(const BinaryRow& row, const OpCall& call,
                    const std::vector<const Number*>& numbers) {
@@ -198,10 +237,16 @@ void check_numbers(const BinaryRow& row, const OpCall& call,
       call.inputs[0].dtype == DType::boolean || call.inputs[1].dtype == DType::boolean;
   if ((row.traits & kNoBoolInput) && bools)
     refuse(row.name, call, "not defined for bool; use logical_xor, or cast it first");
+  const DType common = result_dtype(call);
+  if (row.result == BinaryResult::boolean && is_integral(common))
+    for (const Number* number : numbers) refuse_beyond(row, call, number, common);
   const Number* second = numbers.at(1);
-  if (!second || !second->is_integer() || is_floating(result_dtype(call))) return;
-  if ((row.traits & kDivides) && second->integer() == 0)
-    refuse(row.name, call, "an integer is divided by 0");
+  if (!second || !second->is_integer() || is_floating(common)) return;
+  if ((row.traits & kDivides) && wrapped(*second, common).integer() == 0)
+    refuse(row.name, call, "an integer is divided by {}",
+           second->integer() == 0
+               ? "0"
+               : fmt::format("{}, which is 0 in {}", second->integer(), name(common)));
   if ((row.traits & kPowers) && second->integer() < 0)
     refuse(row.name, call, "integers have no negative integer powers; cast the base to a float");
 }
@@ -241,12 +286,14 @@ Kernel prepare_checked(const BinaryRow& row, const OpCall& call, const std::vect
 
 void complete_binary(const BinaryRow& row, OpRecord& op) {
   op.infix = row.infix;
-  if (row.traits & (kDivides | kPowers | kNoBoolInput))
+  op.wraps_numbers = true;
+  if ((row.traits & (kDivides | kPowers | kNoBoolInput)) || row.result == BinaryResult::boolean)
     op.check = [&row](const OpCall& call, const std::vector<const Number*>& numbers) {
       check_numbers(row, call, numbers);
     };
   if (row.traits & kFloatPairs) require_float_input(op);
   if (row.add_forms) row.add_forms(op);
+  convert_whole_scalars(op);
   set_binary_gradient(op);
 }
 

@@ -113,6 +113,13 @@ F over_square_norm(Gradient& g, const F& x) {
   return g.dy() * (x / (squared(g, g[0]) + squared(g, g[1])));
 }
 
+// The share of x: sigmoid(x - y), and one half if both are the same infinity.
+F logaddexp_share(Gradient& g, int x, int y, double scale) {
+  const F apart = (g[x] - g[y]) * scale;
+  const F equal = g.op("isnan", {apart});  // of NaN too, which dy then holds
+  return g.dy() * g.op("sigmoid", {g.where(equal, 0.0, apart)});
+}
+
 const std::vector<GradientRow>& binary_gradients() {
   static const std::vector<GradientRow> rows = {
       {"add", [](Gradient& g) { return g.dy(); }, [](Gradient& g) { return g.dy(); }},
@@ -148,6 +155,10 @@ const std::vector<GradientRow>& binary_gradients() {
        [](Gradient& g) { return -over_square_norm(g, g[0]); }},
       {"hypot", [](Gradient& g) { return g.dy() * (g[0] / g.y()); },
        [](Gradient& g) { return g.dy() * (g[1] / g.y()); }, kYes, nullptr, "x and y are 0"},
+      {"logaddexp", [](Gradient& g) { return logaddexp_share(g, 0, 1, 1); },
+       [](Gradient& g) { return logaddexp_share(g, 1, 0, 1); }},
+      {"logaddexp2", [](Gradient& g) { return logaddexp_share(g, 0, 1, std::log(2.0)); },
+       [](Gradient& g) { return logaddexp_share(g, 1, 0, std::log(2.0)); }},
       {"eq", nullptr, nullptr, kNo},
       {"ne", nullptr, nullptr, kNo},
       {"lt", nullptr, nullptr, kNo},

@@ -76,13 +76,6 @@ F xlogy_by_y(Gradient& g) {
   return g.dy() * (g[0] / g.where(nothing, 1.0, g[1]));
 }
 
-// The share of x: sigmoid(x - y), and one half if both are the same infinity.
-F logaddexp_share(Gradient& g, int x, int y, double scale) {
-  const F equal = is(g, "eq", g[x], g[y]);
-  const F apart = g.where(equal, 0.0, (g[x] - g[y]) * scale);
-  return g.dy() * g.op("sigmoid", {apart});
-}
-
 F logit_gradient(Gradient& g) {
   const F slope = g.dy() / (g[0] * (1 - g[0]));
   if (!g.given("eps")) return slope;
@@ -123,10 +116,6 @@ const std::vector<GradientRow>& formula_gradients() {
        [](Gradient& g) { return ClampGradient(g, -1, 1).by_high(); }, Differentiable::yes, nullptr,
        "x at an edge"},
       {"xlogy", xlogy_by_x, xlogy_by_y},
-      {"logaddexp", [](Gradient& g) { return logaddexp_share(g, 0, 1, 1); },
-       [](Gradient& g) { return logaddexp_share(g, 1, 0, 1); }},
-      {"logaddexp2", [](Gradient& g) { return logaddexp_share(g, 0, 1, std::log(2.0)); },
-       [](Gradient& g) { return logaddexp_share(g, 1, 0, std::log(2.0)); }},
       {"logit", logit_gradient},
       {"sinc", sinc_gradient, nullptr, Differentiable::yes, nullptr, "x == 0"},
       {"relu6", [](Gradient& g) { return where_dy(g, inside(g, 0, 6)); }},

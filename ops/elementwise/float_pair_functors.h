@@ -30,6 +30,33 @@ struct Hypot {
     return static_cast<C>(std::hypot(static_cast<double>(a), static_cast<double>(b)));
   }
 };
+// log(e^a + e^b), from the larger of both. For two equal infinities their distance would be NaN.
+struct LogAddExp {
+  static constexpr unsigned kTypes = kFloats;
+  static constexpr double of(double a, double b) {
+    if (a == b) return a + 0.69314718055994530942;
+    const double apart = a - b;
+    return apart > 0 ? a + std::log1p(std::exp(-apart)) : b + std::log1p(std::exp(apart));
+  }
+  template <typename C>
+  static constexpr C apply(C a, C b) {
+    return static_cast<C>(of(static_cast<double>(a), static_cast<double>(b)));
+  }
+};
+struct LogAddExp2 {
+  static constexpr unsigned kTypes = kFloats;
+  static constexpr double of(double a, double b) {
+    constexpr double kLog2 = 0.69314718055994530942;
+    if (a == b) return a + 1;
+    const double apart = a - b;
+    return apart > 0 ? a + std::log1p(std::exp2(-apart)) / kLog2
+                     : b + std::log1p(std::exp2(apart)) / kLog2;
+  }
+  template <typename C>
+  static constexpr C apply(C a, C b) {
+    return static_cast<C>(of(static_cast<double>(a), static_cast<double>(b)));
+  }
+};
 // The result has the sign of the dividend, as in C.
 struct Fmod {
   static constexpr unsigned kTypes = kReals;

@@ -17,13 +17,13 @@ struct List {};
 
 using PlainUnary =
     List<Neg, Identity, Conj, Abs, Sqrt, Rsqrt, Square, Reciprocal, Relu, Floor, Ceil, Round, Trunc,
-         Sign, IsNan, IsInf, Frac, SignBit, LogicalNot, BitwiseNot>;
+         SaturateF8E4M3, Sign, IsNan, IsInf, Frac, SignBit, LogicalNot, BitwiseNot>;
 using CurvedUnary =
     List<Exp, Log, Tanh, Erf, Sigmoid, Gelu, GeluTanh, Silu, Softplus, Expm1, Exp2, Log1p, Log2,
          Log10, Erfc, Sin, Cos, Tan, Sinh, Cosh, Asin, Acos, Atan, Asinh, Acosh, Atanh>;
 using PlainPairs = List<Add, Sub, Mul, Maximum, Minimum, Eq, Ne, Lt, Le, Gt, Ge, LogicalAnd,
                         LogicalOr, LogicalXor, BitAnd, BitOr, BitXor, CopySign, Fmax, Fmin>;
-using CurvedPairs =
-    List<Div, Remainder, FloorDiv, Pow, Atan2, Hypot, Fmod, GeluGrad, GeluTanhGrad, SiluGrad>;
+using CurvedPairs = List<Div, Remainder, FloorDiv, Pow, Atan2, Hypot, LogAddExp, LogAddExp2, Fmod,
+                         GeluGrad, GeluTanhGrad, SiluGrad>;
 
 }  // namespace shardproof::functor

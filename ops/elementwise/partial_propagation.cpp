@@ -1,6 +1,7 @@
 // Implements ops/elementwise/partial_propagation.h.
 #include "shardproof/ops/elementwise/partial_propagation.h"
 
+#include <cmath>
 #include <optional>
 
 #include "shardproof/ops/core/type_promotion.h"
@@ -24,6 +25,28 @@ bool both_bool(const OpCall& call) {
   return call.inputs[0].dtype == DType::boolean && call.inputs[1].dtype == DType::boolean;
 }
 
+// Returns the number that an input is in the program, if it is finite and not 0.
+std::optional<double> factor_of(const OpCall& call, size_t input) {
+  if (input >= call.numbers.size() || !call.numbers[input]) return std::nullopt;
+  const Number& number = *call.numbers[input];
+  if (!number.is_double() && !number.is_integer()) return std::nullopt;
+  const double factor = number.real();
+  return std::isfinite(factor) && factor != 0 ? std::optional<double>(factor) : std::nullopt;
+}
+
+// Adds the rules of a product or quotient whose other operand is a number: a positive factor keeps
+// the order of the parts, a negative one turns it.
+void add_scaled_extremes(const OpCall& call, size_t scaled, size_t by,
+                         std::vector<PartialPropagation>& passes) {
+  const std::optional<double> factor = factor_of(call, by);
+  if (!factor || !keeps_order(call)) return;
+  for (const ReduceOp op : {kMax, kMin}) {
+    std::vector<std::optional<ReduceOp>> inputs(2);
+    inputs[scaled] = op;
+    passes.push_back({std::move(inputs), *factor > 0 ? op : op == kMax ? kMin : kMax});
+  }
+}
+
 }  // namespace
 
 std::vector<PartialPropagation> no_passes(const OpCall&) { return {}; }
@@ -37,12 +60,15 @@ std::vector<PartialPropagation> add_passes(const OpCall& call) {
   }
   return passes;
 }
-std::vector<PartialPropagation> mul_passes(const OpCall&) {
-  return {{{kSum, none()}, kSum},
-          {{none(), kSum}, kSum},
-          {{kAvg, none()}, kAvg},
-          {{none(), kAvg}, kAvg},
-          {{kProd, kProd}, kProd}};
+std::vector<PartialPropagation> mul_passes(const OpCall& call) {
+  std::vector<PartialPropagation> passes = {{{kSum, none()}, kSum},
+                                            {{none(), kSum}, kSum},
+                                            {{kAvg, none()}, kAvg},
+                                            {{none(), kAvg}, kAvg},
+                                            {{kProd, kProd}, kProd}};
+  add_scaled_extremes(call, 0, 1, passes);
+  add_scaled_extremes(call, 1, 0, passes);
+  return passes;
 }
 // Only a divisor that is a number of the program lets partials pass. If an element of a divisor is
 // 0, the parts of a sum are infinite and add up to NaN, where one device has infinity. The caller
@@ -50,7 +76,16 @@ std::vector<PartialPropagation> mul_passes(const OpCall&) {
 std::vector<PartialPropagation> div_passes(const OpCall& call) {
   if (!is_floating(call.inputs[0].dtype) && !is_complex(call.inputs[0].dtype)) return {};
   if (!call.inputs[1].weak) return {};
-  return {{{kSum, none()}, kSum}, {{kAvg, none()}, kAvg}};
+  std::vector<PartialPropagation> passes = {{{kSum, none()}, kSum}, {{kAvg, none()}, kAvg}};
+  add_scaled_extremes(call, 0, 1, passes);
+  return passes;
+}
+// Grows with both operands.
+std::vector<PartialPropagation> growing_passes(const OpCall&) {
+  return {{{kMax, none()}, kMax},
+          {{none(), kMax}, kMax},
+          {{kMin, none()}, kMin},
+          {{none(), kMin}, kMin}};
 }
 std::vector<PartialPropagation> sub_passes(const OpCall& call) {
   std::vector<PartialPropagation> passes = {

@@ -12,6 +12,7 @@ std::vector<PartialPropagation> no_passes(const OpCall& call);
 std::vector<PartialPropagation> add_passes(const OpCall& call);
 std::vector<PartialPropagation> mul_passes(const OpCall& call);
 std::vector<PartialPropagation> div_passes(const OpCall& call);
+std::vector<PartialPropagation> growing_passes(const OpCall& call);
 std::vector<PartialPropagation> sub_passes(const OpCall& call);
 std::vector<PartialPropagation> maximum_passes(const OpCall& call);
 std::vector<PartialPropagation> minimum_passes(const OpCall& call);

@@ -47,6 +47,15 @@ struct Trunc : Whole<Trunc> {
     return std::trunc(x);
   }
 };
+// Returns x, not beyond the largest finite number of f8e4m3. NaN stays.
+struct SaturateF8E4M3 {
+  static constexpr unsigned kTypes = kFloats;
+  template <typename C>
+  static constexpr C apply(C x) {
+    constexpr C kMost = 448;
+    return x > kMost ? kMost : (x < -kMost ? -kMost : x);
+  }
+};
 struct Sign {
   static constexpr unsigned kTypes = kReals;
   template <typename C>

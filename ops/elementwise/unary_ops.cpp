@@ -39,6 +39,7 @@ enum UnaryTrait : unsigned {
   kFloatsOnly = 1,   // a program may not give it integers or bools, as in torch
   kNoBool = 2,       // a program may not give it bools
   kNegatesBool = 4,  // bools are negated logically
+  kPassesBool = 8,   // bools stay as they are
 };
 
 struct UnaryRow {
@@ -89,9 +90,9 @@ void take_beta(OpRecord& op) {
 const UnaryRow kUnaryRows[] = {
     {"neg", "-x", unary<functor::Neg>, UnaryResult::same, kLinear | kFalls},
     {"stop", "x, through which no gradient goes (torch: detach)", unary<functor::Identity>,
-     UnaryResult::same, kLinear | kGrows},
+     UnaryResult::same, kLinear | kGrows, "", kPassesBool},
     {"conj", "complex conjugate; x itself if it is real", unary<functor::Conj>, UnaryResult::same,
-     kLinear},
+     kLinear, "", kPassesBool},
     {"abs", "|x|", unary<functor::Abs>, UnaryResult::real, kProducts, "", kNoBool},
     {"exp", "e to the x", unary<functor::Exp>, UnaryResult::floating, kGrows},
     {"log", "natural logarithm", unary<functor::Log>, UnaryResult::floating, kGrowsFromMin,
@@ -117,7 +118,7 @@ const UnaryRow kUnaryRows[] = {
     {"round", "nearest whole number, half to even", unary<functor::Round>, UnaryResult::same,
      kGrows, "", kPlain, take_decimals},
     {"trunc", "x without its fraction", unary<functor::Trunc>, UnaryResult::same, kGrows},
-    {"sign", "-1, 0 or 1", unary<functor::Sign>, UnaryResult::same, kGrows},
+    {"sign", "-1, 0 or 1", unary<functor::Sign>, UnaryResult::same, kGrows, "", kPassesBool},
     {"isnan", "x is not a number", unary<functor::IsNan>, UnaryResult::boolean},
     {"isinf", "x is infinite", unary<functor::IsInf>, UnaryResult::boolean},
     {"sinh", "hyperbolic sine", unary<functor::Sinh>, UnaryResult::floating, kGrows},
@@ -161,7 +162,8 @@ std::vector<TensorMeta> infer_unary(const UnaryRow& row, const OpCall& call) {
   DType dtype = result_dtype(call);
   if (!row.loop(compute_of(row, call)).run)
     refuse(row.name, call, "not defined for {}", name(x.dtype));
-  if (x.dtype == DType::boolean && row.result == UnaryResult::same && !(row.traits & kNegatesBool))
+  if (x.dtype == DType::boolean && row.result == UnaryResult::same &&
+      !(row.traits & (kNegatesBool | kPassesBool)))
     refuse(row.name, call, "not defined for bool; cast it first");
   if (row.result == UnaryResult::floating) dtype = float_result_dtype(call);
   if (row.result == UnaryResult::boolean) dtype = DType::boolean;
@@ -222,6 +224,7 @@ std::vector<Sample> unary_samples(const UnaryRow& row) {
   add_sample(samples, DType::f64, {2, 1, 3}, domain.empty() ? "uniform(-2, 2)" : domain);
   add_sample(samples, DType::f16, {}, domain.empty() ? "ints" : domain);
   if (integers.run) add_sample(samples, DType::i32, {5, 2}, "ints");
+  if (row.traits & kPassesBool) add_sample(samples, DType::boolean, {4, 2}, "bools");
   if (row.result == UnaryResult::floating) add_sample(samples, DType::i64, {3, 2}, "ints(1, 5)");
   return samples;
 }

@@ -2,9 +2,11 @@
 
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/gradient.h"
+#include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/core/type_promotion.h"
 #include "shardproof/ops/elementwise/elementwise_rule.h"
+#include "shardproof/ops/elementwise/rounding_functors.h"
 #include "shardproof/ops/elementwise/select_loops.h"
 
 namespace shardproof {
@@ -95,36 +97,56 @@ std::vector<PartialPropagation> cast_passes() {
   return passes;
 }
 
-OpRecord cast_record() {
+// True if a cast keeps finite what is beyond the largest number of f8e4m3, which has no infinity.
+bool saturates(const OpCall& call, DType to) {
+  return to == DType::f8e4m3 && (!call.attrs->has("saturate") || call.attrs->flag("saturate"));
+}
+
+Kernel prepare_cast(const OpCall& call, const std::vector<TensorMeta>& outputs) {
+  const DType to = outputs.front().dtype, from = call.inputs.front().dtype;
+  if (!saturates(call, to) || is_complex(from))
+    return elementwise_kernel({copy_loop_of(to), &typeid(CopyLoop), {to}, {to}});
+  const bool narrow = is_floating(from) && from != DType::f64;
+  const TypedLoop loop = loop_for<Unary, functor::SaturateF8E4M3>(narrow ? DType::f32 : DType::f64);
+  return elementwise_kernel({loop.run, loop.type, {loop.input}, {loop.output}});
+}
+
+std::vector<Sample> cast_samples() {
+  auto to = [](DType from, DType dtype, const Dims& shape, const char* fill) {
+    return Sample{Attrs{{"dtype", dtype}}, {{from, shape}}, {fill}};
+  };
+  return {to(DType::f32, DType::bf16, {5, 3}, "uniform(-2, 2)"),
+          to(DType::bf16, DType::f32, {4, 4}, "uniform(-2, 2)"),
+          to(DType::f32, DType::i32, {7}, "uniform(-4, 4)"),
+          to(DType::i32, DType::f32, {2, 3}, "ints"),
+          to(DType::i16, DType::i64, {5}, "ints"),
+          to(DType::f32, DType::boolean, {5}, "ints"),
+          to(DType::boolean, DType::f32, {5}, "bools"),
+          to(DType::f32, DType::f8e4m3, {3, 2}, "ints"),
+          to(DType::f64, DType::f8e4m3, {3, 2}, "ints(300, 900)")};
+}
+
+OpRecord conversion(const char* name, const char* summary) {
   OpRecord op;
-  op.name = "cast";
+  op.name = name;
   op.family = "elementwise";
-  op.summary = "the same values in another dtype";
+  op.summary = summary;
   op.params = {{"x", ParamKind::tensor, true, {}}, {"dtype", ParamKind::dtype, true, {}}};
   op.infer = [](const OpCall& call) -> std::vector<TensorMeta> {
     return {{call.attrs->dtype("dtype"), call.inputs[0].shape}};
   };
+  return op;
+}
+
+OpRecord cast_record() {
+  OpRecord op = conversion("cast", "the same values in another dtype");
+  op.params.push_back(params::boolean("saturate", true));
   op.gradient = gradients({[](Gradient& g) { return g.dy(); }});
-  op.prepare = [](const OpCall&, const std::vector<TensorMeta>& outputs) {
-    const DType to = outputs.front().dtype;
-    return elementwise_kernel({copy_loop_of(to), &typeid(CopyLoop), {to}, {to}});
-  };
+  op.prepare = prepare_cast;
   op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
     return elementwise_strategies(call, outputs, cast_passes());
   };
-  op.samples = [] {
-    auto to = [](DType from, DType dtype, const Dims& shape, const char* fill) {
-      return Sample{Attrs{{"dtype", dtype}}, {{from, shape}}, {fill}};
-    };
-    return std::vector<Sample>{to(DType::f32, DType::bf16, {5, 3}, "uniform(-2, 2)"),
-                               to(DType::bf16, DType::f32, {4, 4}, "uniform(-2, 2)"),
-                               to(DType::f32, DType::i32, {7}, "uniform(-4, 4)"),
-                               to(DType::i32, DType::f32, {2, 3}, "ints"),
-                               to(DType::i16, DType::i64, {5}, "ints"),
-                               to(DType::f32, DType::boolean, {5}, "ints"),
-                               to(DType::boolean, DType::f32, {5}, "bools"),
-                               to(DType::f32, DType::f8e4m3, {3, 2}, "ints")};
-  };
+  op.samples = cast_samples;
   return op;
 }
 

@@ -49,8 +49,11 @@ Padding padding_of(const OpCall& call) {
     for (const int64_t entries : {pad[2 * i], pad[2 * i + 1]})
       if (entries > kMostPadding || entries < -kMostPadding)
         refuse("pad", call, "at most 2^40 entries per side, found {}", entries);
-    if (shape[d] + pad[2 * i] + pad[2 * i + 1] < 0)
-      refuse("pad", call, "dim {} of size {} would become negative", d, shape[d]);
+    const int64_t removed =
+        -std::min<int64_t>(0, pad[2 * i]) - std::min<int64_t>(0, pad[2 * i + 1]);
+    if (removed > shape[d])
+      refuse("pad", call, "[{}, {}] removes {} entries of dim {}, which has {}", pad[2 * i],
+             pad[2 * i + 1], removed, d, shape[d]);
   }
   return padding;
 }

@@ -253,12 +253,12 @@ bool takes(const OpRecord& op, const Sample& sample) {
 // one order.
 bool may_differ(const OpRecord& op) {
   static const std::set<std::string> kCallFunctions = {
-      "acos",     "acosh",       "asin",          "asinh",     "atan", "atan2", "atanh",
-      "cos",      "cosh",        "cross_entropy", "erf",       "erfc", "exp",   "exp2",
-      "expm1",    "gelu",        "gelu_grad",     "hypot",     "log",  "log10", "log1p",
-      "log2",     "log_softmax", "logcumsumexp",  "logsumexp", "norm", "pow",   "rope",
-      "sdpa",     "sigmoid",     "silu",          "silu_grad", "sin",  "sinh",  "softmax",
-      "softplus", "tan",         "tanh"};
+      "acos",  "acosh",       "asin",          "asinh",      "atan",         "atan2",     "atanh",
+      "cos",   "cosh",        "cross_entropy", "erf",        "erfc",         "exp",       "exp2",
+      "expm1", "gelu",        "gelu_grad",     "hypot",      "log",          "log10",     "log1p",
+      "log2",  "log_softmax", "logaddexp",     "logaddexp2", "logcumsumexp", "logsumexp", "norm",
+      "pow",   "rope",        "sdpa",          "sigmoid",    "silu",         "silu_grad", "sin",
+      "sinh",  "softmax",     "softplus",      "tan",        "tanh"};
   return op.family == "matmul" || kCallFunctions.contains(op.name);
 }
 
