@@ -2,10 +2,12 @@
 //
 //   1. replicas_of: group the ranks of the source by the part that they hold.
 //   2. For each receiver and each part: the common indices are one message. The sender is the
-//      receiver itself if it holds the part, else the replicas take turns by receiver.
+//      receiver itself if it holds the part, else the replica that has the least to send so far;
+//      equal ones take turns by receiver.
 //
 // Example: dim of 4, S(0) on "a=2 on 0-1" to R on "b=2 on 2-3": ranks 0 and 1 each send 2 elements
 // to ranks 2 and 3, four messages.
+#include <algorithm>
 #include <map>
 
 #include "shardproof/localtensor/base/error.h"
@@ -38,10 +40,21 @@ std::vector<Replicas> replicas_of(const Spec& spec) {
   return all;
 }
 
-int32_t choose_sender(const Replicas& replicas, int32_t receiver, int64_t turn) {
-  for (int32_t rank : replicas.ranks)
-    if (rank == receiver) return rank;
-  return replicas.ranks[static_cast<size_t>(turn) % replicas.ranks.size()];
+// Returns the rank that sends the piece, given the elements that each rank sends so far.
+int32_t choose_sender(const Replicas& replicas, int32_t receiver, int64_t turn,
+                      const std::map<int32_t, int64_t>& sent) {
+  const std::vector<int32_t>& ranks = replicas.ranks;
+  if (std::find(ranks.begin(), ranks.end(), receiver) != ranks.end()) return receiver;
+  const auto sent_by = [&](int32_t rank) {
+    const auto found = sent.find(rank);
+    return found == sent.end() ? 0 : found->second;
+  };
+  int32_t sender = -1;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const int32_t rank = ranks[(static_cast<size_t>(turn) + i) % ranks.size()];
+    if (sender < 0 || sent_by(rank) < sent_by(sender)) sender = rank;
+  }
+  return sender;
 }
 
 void copy_between(const Tensor& source, int64_t slot, const std::vector<Runs>& from,
@@ -58,6 +71,7 @@ std::vector<TransferPiece> transfer_pieces(const PlanStep& step) {
   SP_CHECK(!step.from.has_partial() && !step.to.has_partial(), "a transfer moves whole values");
   const std::vector<Replicas> sources = replicas_of(step.from);
   std::vector<TransferPiece> pieces;
+  std::map<int32_t, int64_t> sent;
   const Mesh& mesh = step.to.mesh();
   const Dims shape = mesh.shape();
   for (int64_t i = 0, n = mesh.size(); i < n; ++i) {
@@ -71,7 +85,8 @@ std::vector<TransferPiece> transfer_pieces(const PlanStep& step) {
         piece.elements *= length(piece.runs.back());
       }
       if (piece.elements == 0) continue;
-      piece.from_rank = choose_sender(source, receiver, i);
+      piece.from_rank = choose_sender(source, receiver, i, sent);
+      if (piece.from_rank != receiver) sent[piece.from_rank] += piece.elements;
       pieces.push_back(std::move(piece));
     }
   }
