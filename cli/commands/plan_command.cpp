@@ -10,6 +10,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/planner.h"
 #include "shardproof/ops/core/torch_names.h"
+#include "shardproof/program/value/quantity.h"
 #include "shardproof/scenarios/model/topology.h"
 #include "shardproof/scenarios/record/write_file.h"
 #include "shardproof/scenarios/report/pictures.h"
@@ -28,6 +29,8 @@ po::options_description plan_options() {
       ("to", po::value<std::string>())           //
       ("to-mesh", po::value<std::string>())      //
       ("moves", po::value<std::string>())        //
+      ("peak", po::value<std::string>())         //
+      ("use-replicas", po::bool_switch())        //
       ("svg", po::value<std::string>())          //
       ("topology", po::value<std::string>());
   return options;
@@ -112,6 +115,10 @@ int plan_command(const CommandArguments& words, const Registries&) {
   if (given.count("moves"))
     options.moves =
         of_option("moves", [&] { return parse_plan_moves(given["moves"].as<std::string>()); });
+  if (given.count("peak"))
+    options.peak_limit = of_option(
+        "peak", [&] { return parse_quantity(given["peak"].as<std::string>(), Unit::bytes).whole; });
+  options.use_replicas = given["use-replicas"].as<bool>();
   std::shared_ptr<const CostModel> machine;
   if (given.count("topology")) {
     machine = of_option("topology",
@@ -140,6 +147,10 @@ Explains the cheapest redistribution between two placements of one tensor, step 
   --from, --to       placements: by name of axis, where axes not named are R; or one for each axis
   --to-mesh MESH     mesh of the target if it is on other ranks: "tp=4 on 4-7"
   --moves MOVES      all (default) or collectives: named collectives alone, no exchange
+  --peak SIZE        the most that a rank may hold of the tensor during a step, source, target and
+                     packed copies together: "40 KiB"; without such a plan, prints the smallest
+                     size that works
+  --use-replicas     may also cut over axes that are R before and after, for a while
   --svg FILE         draw which ranks own what before the plan and after each step
   --topology TEXT    ideal, flat(latency='5 us', bandwidth='50 GB/s') or a .json file: prints times
                      and chooses the fastest plan (default: least bytes + 64 KiB a call)

@@ -69,6 +69,7 @@ PartitionOptions partition_options(const Job& job) {
   PartitionOptions options;
   options.explicit_only = job.explicit_only;
   options.moves = job.moves;
+  options.peak_limit = job.peak_limit;
   if (job.cost) {
     options.price = price_by_time(job.cost);
     options.choice_price = nullptr;

@@ -95,8 +95,9 @@ struct Job {
   std::vector<JobFunction> functions;
   std::optional<Listing> truth;  // path /truth
   std::vector<JobOutput> outputs;
-  bool explicit_only = false;        // an unwritten redistribution is a finding
-  PlanMoves moves = PlanMoves::all;  // steps of redistributions
+  bool explicit_only = false;         // an unwritten redistribution is a finding
+  PlanMoves moves = PlanMoves::all;   // steps of redistributions
+  std::optional<int64_t> peak_limit;  // bytes of a tensor on a rank while it is redistributed
   std::vector<std::string> faults;
   std::shared_ptr<const CostModel> cost;  // null: no times
   std::string backend = "local";

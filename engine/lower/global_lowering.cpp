@@ -12,6 +12,7 @@
 #include "shardproof/engine/lower/lowering.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/core/torch_names.h"
+#include "shardproof/program/value/quantity.h"
 
 namespace shardproof {
 namespace {
@@ -272,6 +273,8 @@ class GlobalLowering : public Lowering {
         if (instr.like != kNoValue) fail(arg.place, "expected like= or dual=, found both");
         instr.like = lower_value(arg);
         instr.dual = call.keys[i] == "dual";
+      } else if (call.keys[i] == "peak_limit") {
+        instr.peak_limit = peak_limit_of(arg);
       } else if (!call.keys[i].empty()) {
         fail(arg.place, fmt::format("redistribute has no argument {}; write placements as in "
                                     "redistribute(x, tp:S(0) dp:R)",
@@ -300,6 +303,17 @@ class GlobalLowering : public Lowering {
     into_.instrs.push_back(instr);
     record_move(TapeKind::move, instr.inputs[0], instr.outputs[0]);
     return instr.outputs;
+  }
+
+  int64_t peak_limit_of(const Expr& arg) {
+    if (arg.kind != ExprKind::text)
+      fail(arg.place,
+           fmt::format("peak_limit: expected a size such as '40 KiB', found {}", to_string(arg)));
+    try {
+      return parse_quantity(name_of(arg.name), Unit::bytes).whole;
+    } catch (const Error& error) {
+      fail(arg.place, "peak_limit: " + error.message());
+    }
   }
 
   // relabel(x, dual=y): x computed on local shards, with the placements that gradients of y have.

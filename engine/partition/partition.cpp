@@ -203,7 +203,7 @@ void Partitioner::run_redistribute(const GlobalInstr& instr) {
                       ? spec_like(instr, value)
                       : Spec::parse(text_of(instr.placements), *mesh, value.spec->shape(),
                                     value.spec->dtype(), stays ? &*value.spec : nullptr);
-  PlacedValue moved = redistribute(value, to, true);
+  PlacedValue moved = redistribute(value, to, true, instr.peak_limit);
   if (instr.like != kNoValue && global_->values[static_cast<size_t>(instr.outputs[0])].name.empty())
     return place_gradient(instr, moved);
   // A share of a P(avg) is not the global value.

@@ -15,7 +15,8 @@ struct PartitionOptions {
   // small tensor.
   PriceFunction choice_price = price_by_bytes;
   PlanMoves moves = PlanMoves::all;
-  bool explicit_only = false;  // an inserted redistribution that communicates is a finding
+  std::optional<int64_t> peak_limit;  // PlannerOptions::peak_limit of every redistribution
+  bool explicit_only = false;         // an inserted redistribution that communicates is a finding
 };
 
 struct Partitioned {

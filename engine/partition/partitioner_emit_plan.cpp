@@ -132,9 +132,11 @@ PlacedValue Partitioner::emit_step(const PlacedValue& value, const PlanStep& ste
   return made;
 }
 
-PlacedValue Partitioner::redistribute(const PlacedValue& value, const Spec& to, bool written) {
+PlacedValue Partitioner::redistribute(const PlacedValue& value, const Spec& to, bool written,
+                                      std::optional<int64_t> peak_limit) {
   if (*value.spec == to) return value;
-  const Plan& steps = plans_.plan(*value.spec, to).plan();
+  const Plan steps = peak_limit ? plans_.plan_with_limit(*value.spec, to, *peak_limit)
+                                : plans_.plan(*value.spec, to).plan();
   PlacedValue now = value;
   int64_t calls = 0;
   for (const PlanStep& step : steps.steps) {

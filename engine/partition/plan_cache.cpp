@@ -16,6 +16,7 @@ PlannerOptions PlanCache::planner_options() const {
   PlannerOptions options;
   options.price = options_.price;
   options.moves = options_.moves;
+  options.peak_limit = options_.peak_limit;
   return options;
 }
 
@@ -35,10 +36,17 @@ const PricedPlan& PlanCache::store(const Spec& from, const Spec& to,
 
 const PricedPlan& PlanCache::plan(const Spec& from, const Spec& to) {
   if (const PricedPlan* known = find(from, to)) return *known;
-  if (has_known_plans(options_.price)) return store(from, to, known_plan(from, to, options_.moves));
+  if (has_known_plans(options_.price) && !options_.peak_limit)
+    return store(from, to, known_plan(from, to, options_.moves));
   return store(
       from, to,
       std::make_shared<const PlannerResult>(plan_redistribution(from, to, planner_options())));
+}
+
+Plan PlanCache::plan_with_limit(const Spec& from, const Spec& to, int64_t peak_limit) const {
+  PlannerOptions options = planner_options();
+  options.peak_limit = peak_limit;
+  return plan_redistribution(from, to, options).plan;
 }
 
 // A search that gave up is not stored: another limit may have a result. If placements are compared

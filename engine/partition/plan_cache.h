@@ -28,14 +28,16 @@ class PlanCache {
   // Returns the cheapest plan, or null if its price is more than `at_most`.
   const PricedPlan* plan_within(const Spec& from, const Spec& to,
                                 const std::optional<Price>& at_most);
+  // Returns the cheapest plan that keeps to a peak limit of its own. It is not stored.
+  Plan plan_with_limit(const Spec& from, const Spec& to, int64_t peak_limit) const;
   // Returns the price of a step in comparisons of placements.
   Price price_of_step(const PlanStep& step) const { return choice_price()(step); }
 
  private:
+  PlannerOptions planner_options() const;
   const PriceFunction& choice_price() const {
     return options_.choice_price ? options_.choice_price : options_.price;
   }
-  PlannerOptions planner_options() const;
   const PricedPlan* find(const Spec& from, const Spec& to) const;
   const PricedPlan& store(const Spec& from, const Spec& to,
                           std::shared_ptr<const PlannerResult> result);

@@ -181,6 +181,12 @@ Price price_of(const Plan& plan, const PriceFunction& price) {
   return total;
 }
 
+int64_t peak_of(const Plan& plan) {
+  int64_t peak = 0;
+  for (const PlanStep& step : plan.steps) peak = std::max(peak, cost_of(step).peak_bytes);
+  return peak;
+}
+
 bool can_exchange(const Mesh& mesh, const std::vector<int>& axes) {
   int64_t counts = mesh.size();
   for (const int axis : axes) counts *= mesh.axis_size(axis);

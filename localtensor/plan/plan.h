@@ -82,6 +82,9 @@ Price price_by_bytes(const PlanStep& step);
 // Returns the sum over the steps; zero for an empty plan.
 Price price_of(const Plan& plan, const PriceFunction& price = price_without_topology);
 
+// Returns the largest peak of the steps in bytes; 0 for an empty plan.
+int64_t peak_of(const Plan& plan);
+
 // Returns one line for each step: "1  all_to_all over tp  tp:S(0) -> tp:S(1)".
 std::string to_string(const Plan& plan);
 // Returns the inverse of to_string. Throws Error(bad_input) with the line.

@@ -19,24 +19,34 @@ namespace shardproof {
 
 namespace {
 
-// Returns the path as a plan. Consecutive local steps become one; the last step ends at exactly
-// `to`.
-Plan plan_of(PlacementStates& states, const FoundPath& found, const Spec& from, const Spec& to) {
+bool fits(const PlanStep& step, const PlannerOptions& options) {
+  return !options.peak_limit || cost_of(step).peak_bytes <= *options.peak_limit;
+}
+
+// Returns two local steps as one.
+PlanStep joined(PlanStep first, const PlanStep& second) {
+  first.axes.insert(first.axes.end(), second.axes.begin(), second.axes.end());
+  std::sort(first.axes.begin(), first.axes.end());
+  first.axes.erase(std::unique(first.axes.begin(), first.axes.end()), first.axes.end());
+  first.to = second.to;
+  return first;
+}
+
+// Returns the path as a plan. Consecutive local steps become one, unless it exceeds the peak limit;
+// the last step ends at exactly `to`.
+Plan plan_of(PlacementStates& states, const FoundPath& found, const Spec& from, const Spec& to,
+             const PlannerOptions& options) {
   Plan plan{from, to, {}};
   for (const auto& [state, move] : found.path) {
     PlanStep step = states.step_of(state, move);
     if (!plan.steps.empty()) step.from = plan.steps.back().to;
     const bool joins = step.kind == StepKind::local && !plan.steps.empty() &&
-                       plan.steps.back().kind == StepKind::local;
-    if (!joins) {
+                       plan.steps.back().kind == StepKind::local &&
+                       fits(joined(plan.steps.back(), step), options);
+    if (joins)
+      plan.steps.back() = joined(plan.steps.back(), step);
+    else
       plan.steps.push_back(std::move(step));
-      continue;
-    }
-    PlanStep& last = plan.steps.back();
-    last.axes.insert(last.axes.end(), step.axes.begin(), step.axes.end());
-    std::sort(last.axes.begin(), last.axes.end());
-    last.axes.erase(std::unique(last.axes.begin(), last.axes.end()), last.axes.end());
-    last.to = std::move(step.to);
   }
   if (plan.steps.empty() && from != to) plan.steps.push_back({StepKind::local, {}, from, to});
   return plan;
@@ -68,18 +78,31 @@ void append_steps(Plan& plan, Plan more) {
   for (PlanStep& step : more.steps) plan.steps.push_back(std::move(step));
 }
 
+// A plan, and whether its steps keep to PlannerOptions::peak_limit.
+struct LimitedResult : PlannerResult {
+  bool fits = true;
+};
+
+bool fits(const Plan& plan, const PlannerOptions& options) {
+  return std::all_of(plan.steps.begin(), plan.steps.end(),
+                     [&](const PlanStep& step) { return fits(step, options); });
+}
+
+LimitedResult plan_pair(const Spec& from, const Spec& to, const PlannerOptions& options);
+
 // Reduces partials on the source mesh, transfers, and makes partials on the target mesh.
-PlannerResult plan_across_meshes(const Spec& from, const Spec& to, const PlannerOptions& options) {
+LimitedResult plan_across_meshes(const Spec& from, const Spec& to, const PlannerOptions& options) {
   const Spec whole = reduced(from), arrived = reduced(to);
-  PlannerResult before = plan_redistribution(from, whole, options);
-  PlannerResult after = plan_redistribution(arrived, to, options);
-  PlannerResult result;
+  LimitedResult before = plan_pair(from, whole, options);
+  LimitedResult after = plan_pair(arrived, to, options);
+  LimitedResult result;
   result.plan = {from, to, std::move(before.plan.steps)};
   result.plan.steps.push_back({StepKind::transfer, {}, whole, arrived});
   append_steps(result.plan, std::move(after.plan));
   result.states = before.states + after.states;
   result.price = price_of(result.plan, options.price);
   result.gather_then_slice = result.price;
+  result.fits = fits(result.plan, options);
   return result;
 }
 
@@ -120,15 +143,15 @@ std::optional<Plan> plan_one_call(PlacementStates& states, const Spec& from, con
   return plan;
 }
 
-PlannerResult plan_by_search(PlacementStates& states, const Spec& from, const Spec& to,
+LimitedResult plan_by_search(PlacementStates& states, const Spec& from, const Spec& to,
                              PlannerOptions options, const Plan& naive) {
-  PlannerResult result;
+  LimitedResult result;
   result.gather_then_slice = price_of(naive, options.price);
   states.prepare_moves(options.moves);
   FoundPath found = search_path(states, from, options);
   result.states = found.states;
   if (found.reached) {
-    result.plan = plan_of(states, found, from, to);
+    result.plan = plan_of(states, found, from, to, options);
   } else if (found.gave_up) {
     result.gave_up = options.at_most < result.gather_then_slice;
   } else if (!found.at_least) {
@@ -136,15 +159,79 @@ PlannerResult plan_by_search(PlacementStates& states, const Spec& from, const Sp
     wider.prepare_moves(options.moves);
     found = search_path(wider, from, options);
     result.states += found.states;
-    if (found.reached) result.plan = plan_of(wider, found, from, to);
+    if (found.reached) result.plan = plan_of(wider, found, from, to, options);
   }
   result.price = price_of(result.plan, options.price);
-  if (!found.reached || result.gather_then_slice < result.price) {
+  if (!found.reached || (result.gather_then_slice < result.price && fits(naive, options))) {
     result.plan = naive;
     result.price = result.gather_then_slice;
+    result.fits = fits(naive, options);
   }
   if (found.at_least) result.gap = std::max(result.price.primary - *found.at_least, 0.0);
   return result;
+}
+
+// Plans with all axes, and returns that plan if it costs less than `needed`, whose axes have to
+// move.
+LimitedResult plan_with_replicas(const Spec& from, const Spec& to, PlannerOptions options,
+                                 LimitedResult needed) {
+  PlacementStates states(from, to, PlacementStates::Axes::all);
+  states.prepare_moves(options.moves);
+  if (needed.fits) options.at_most = needed.price;
+  const FoundPath found = search_path(states, from, options);
+  needed.states += found.states;
+  if (!found.reached) return needed;
+  Plan plan = plan_of(states, found, from, to, options);
+  const Price price = price_of(plan, options.price);
+  if (needed.fits && !(price < needed.price)) return needed;
+  needed.plan = std::move(plan);
+  needed.price = price;
+  needed.fits = true;
+  needed.gap = found.at_least ? std::max(price.primary - *found.at_least, 0.0) : 0;
+  return needed;
+}
+
+LimitedResult plan_on_mesh(const Spec& from, const Spec& to, const PlannerOptions& options);
+
+LimitedResult plan_pair(const Spec& from, const Spec& to, const PlannerOptions& options) {
+  if (from.mesh() != to.mesh()) return plan_across_meshes(from, to, options);
+  LimitedResult result = plan_on_mesh(from, to, options);
+  if (!options.use_replicas || from == to || result.gave_up) return result;
+  return plan_with_replicas(from, to, options, std::move(result));
+}
+
+LimitedResult plan_on_mesh(const Spec& from, const Spec& to, const PlannerOptions& options) {
+  check_partials(from, to);
+  LimitedResult result;
+  result.plan = {from, to, {}};
+  if (from == to) return result;
+  const Plan naive = gather_then_slice(from, to);
+  PlacementStates states(from, to, PlacementStates::Axes::needed);
+  if (!states.has_active_partials() && has_lower_bounds(options.price)) {
+    std::optional<Plan> plan = plan_one_call(states, from, to, options.moves);
+    if (plan && fits(*plan, options)) {
+      result.plan = std::move(*plan);
+      result.states = 1;
+      result.price = price_of(result.plan);
+      result.gather_then_slice = price_of(naive);
+      result.gave_up = options.at_most && *options.at_most < result.price &&
+                       *options.at_most < result.gather_then_slice;
+      return result;
+    }
+  }
+  return plan_by_search(states, from, to, options, naive);
+}
+
+// Returns the smallest peak limit for which a plan is found: each plan is followed by one with a
+// smaller peak, until there is none.
+int64_t smallest_limit(const Spec& from, const Spec& to, PlannerOptions options) {
+  options.at_most.reset();
+  options.peak_limit.reset();
+  while (true) {
+    const LimitedResult result = plan_pair(from, to, options);
+    if (!result.fits) return *options.peak_limit + 1;
+    options.peak_limit = peak_of(result.plan) - 1;
+  }
 }
 
 }  // namespace
@@ -159,25 +246,13 @@ PlanMoves parse_plan_moves(std::string_view text) {
 
 PlannerResult plan_redistribution(const Spec& from, const Spec& to, const PlannerOptions& options) {
   check_pair(from, to);
-  if (from.mesh() != to.mesh()) return plan_across_meshes(from, to, options);
-  check_partials(from, to);
-  PlannerResult result;
-  result.plan = {from, to, {}};
-  if (from == to) return result;
-  const Plan naive = gather_then_slice(from, to);
-  PlacementStates states(from, to, PlacementStates::Axes::needed);
-  if (!states.has_active_partials() && has_lower_bounds(options.price)) {
-    if (std::optional<Plan> plan = plan_one_call(states, from, to, options.moves)) {
-      result.plan = std::move(*plan);
-      result.states = 1;
-      result.price = price_of(result.plan);
-      result.gather_then_slice = price_of(naive);
-      result.gave_up = options.at_most && *options.at_most < result.price &&
-                       *options.at_most < result.gather_then_slice;
-      return result;
-    }
-  }
-  return plan_by_search(states, from, to, options, naive);
+  LimitedResult result = plan_pair(from, to, options);
+  if (!result.fits && !result.gave_up)
+    throw_bad_input(
+        "every plan found holds more than {} B of the tensor on a rank; the smallest "
+        "peak limit that works is {} B",
+        *options.peak_limit, smallest_limit(from, to, options));
+  return result;
 }
 
 }  // namespace shardproof

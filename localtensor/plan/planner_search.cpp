@@ -170,7 +170,10 @@ class Search {
  public:
   using Cost = typename Model::Cost;
   Search(PlacementStates& states, Model model, const PlannerOptions& options)
-      : states_(states), model_(std::move(model)), max_states_(options.max_states) {
+      : states_(states),
+        model_(std::move(model)),
+        max_states_(options.max_states),
+        peak_limit_(options.peak_limit.value_or(std::numeric_limits<int64_t>::max())) {
     if (options.at_most) limit_ = model_.limit(*options.at_most);
   }
 
@@ -241,7 +244,7 @@ class Search {
         const Cost slow = model_.bound_of_slow(state, move).value_or(Cost{});
         if (best && !(slow + least < best->first)) return;
         const Cost edge = model_.edge(state, move);
-        if (best && !(edge + least < best->first)) return;
+        if (peak_limit_ < edge.peak || (best && !(edge + least < best->first))) return;
         best = {edge + least, move};
         best_edge = edge;
       });
@@ -296,7 +299,7 @@ class Search {
 
   // Stores a path if it is the cheapest to its end so far and may win.
   void arrive(int at, int to, const PlacementMove& move, const Cost& cost) {
-    if (!is_better(to, cost)) return;
+    if (peak_limit_ < cost.peak || !is_better(to, cost)) return;
     Node& node = nodes_[static_cast<size_t>(to)];
     node.cost = cost;
     node.parent = at;
@@ -332,7 +335,7 @@ class Search {
 
   PlacementStates& states_;
   Model model_;
-  int64_t max_states_;
+  int64_t max_states_, peak_limit_;
   std::vector<Node> nodes_;
   std::vector<PlacementMove> moves_;  // slow ones
   std::unordered_map<PlacementState, int, Hash> number_;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -55,7 +56,8 @@ struct GlobalInstr {
   // The placements are the dual of those of `like`: where x is partial (replicated), its gradient
   // on the shards is replicated (partial).
   bool dual = false;
-  std::string mesh;  // redistribute(x, mesh=dec, ..); "": the mesh of x
+  std::string mesh;                   // redistribute(x, mesh=dec, ..); "": the mesh of x
+  std::optional<int64_t> peak_limit;  // bytes: redistribute(x, .., peak_limit='40 KiB')
   // True inside `... as placements`: the op runs on local shards, and no redistribution is added.
   bool local = false;
   Origin origin;

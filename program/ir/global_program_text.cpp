@@ -11,6 +11,7 @@
 #include "shardproof/program/ir/name_lines.h"
 #include "shardproof/program/ir/value_names.h"
 #include "shardproof/program/syntax/ast.h"
+#include "shardproof/program/value/quantity.h"
 
 namespace shardproof {
 namespace {
@@ -88,6 +89,9 @@ std::string GlobalPrinter::line(const GlobalInstr& instr) const {
     arguments += fmt::format(", {}={}", instr.dual ? "dual" : "like", value(instr.like));
   else if (!instr.placements.empty())
     arguments += ", " + to_string(instr.placements);
+  if (instr.peak_limit)
+    arguments +=
+        fmt::format(", peak_limit='{}'", to_string(Quantity{Unit::bytes, *instr.peak_limit}));
   return fmt::format("{}{}({})", targets(instr),
                      instr.kind == GlobalKind::claim ? "relabel" : "redistribute", arguments);
 }

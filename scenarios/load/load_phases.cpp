@@ -6,6 +6,7 @@
 
 #include "shardproof/ops/core/torch_names.h"
 #include "shardproof/program/value/names.h"
+#include "shardproof/program/value/quantity.h"
 #include "shardproof/scenarios/load/listing_names.h"
 #include "shardproof/scenarios/load/load_context.h"
 #include "shardproof/scenarios/load/scenario_keys.h"
@@ -281,6 +282,9 @@ void read_machine(const Section& section, const LoadOptions& options, Job& job) 
   if (const auto flag = section.find("explicit")) job.explicit_only = flag->flag();
   if (const auto moves = section.find("moves"))
     job.moves = moves->inside([&] { return parse_plan_moves(moves->text()); });
+  if (const auto limit = section.find("peak_limit"))
+    job.peak_limit =
+        limit->inside([&] { return parse_quantity(limit->text(), Unit::bytes).whole; });
 }
 
 void read_train(const Section& section, const LoadContext& context, Phase& phase) {

@@ -6,9 +6,10 @@ namespace shardproof {
 
 const std::vector<std::string_view>& root_keys() {
   static const std::vector<std::string_view> kKeys = {
-      "version",  "about",  "mesh",  "world",    "let",    "dtype",    "tensors", "program",
-      "ranks",    "model",  "truth", "outputs",  "groups", "explicit", "train",   "parallel",
-      "topology", "faults", "data",  "resident", "phases", "sweep",    "expect",  "moves"};
+      "version", "about",    "mesh",     "world",     "let",     "dtype",    "tensors",
+      "program", "ranks",    "model",    "truth",     "outputs", "groups",   "explicit",
+      "train",   "parallel", "topology", "faults",    "data",    "resident", "phases",
+      "sweep",   "expect",   "moves",    "peak_limit"};
   return kKeys;
 }
 

@@ -18,9 +18,10 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kSweepKeys = {"mesh", "dtype", "topology"};
 // Keys of a scenario file that a sweep sets by a pointer only, for the hint "/world".
-constexpr std::array<std::string_view, 17> kFileKeys = {
-    "about",    "world",  "let",   "tensors",  "program", "ranks", "model",    "truth", "outputs",
-    "explicit", "groups", "train", "parallel", "faults",  "data",  "resident", "moves"};
+constexpr std::array<std::string_view, 18> kFileKeys = {
+    "about",    "world",  "let",     "tensors",  "program", "ranks",
+    "model",    "truth",  "outputs", "explicit", "groups",  "train",
+    "parallel", "faults", "data",    "resident", "moves",   "peak_limit"};
 
 bool is_sweep_key(const std::string& key) {
   return std::find(kSweepKeys.begin(), kSweepKeys.end(), key) != kSweepKeys.end();

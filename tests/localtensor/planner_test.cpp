@@ -162,7 +162,64 @@ TEST(Planner, InterruptedSearch_IsNeverWorseThanGreedy) {
     }
 }
 
+// A plan that may cut over replicated axes costs no more, and sometimes less: a sum over a takes
+// less if each rank along b reduces one half, which an all_gather joins.
+TEST(Planner, UseReplicas_CostsNoMore) {
+  const Mesh mesh = Mesh::parse("a=4, b=2");
+  const std::vector<Spec> specs =
+      all_specs(mesh, Dims{1024, 1024}, DType::f32, {R(), S(0), P(ReduceOp::sum)});
+  const Tensor x = numbered(DType::f32, Dims{1024, 1024});
+  int cheaper = 0;
+  for (const Spec& from : specs)
+    for (const Spec& to : specs) {
+      if (to.has_partial()) continue;
+      PlannerOptions options;
+      options.use_replicas = true;
+      const PlannerResult needed = plan_redistribution(from, to);
+      const PlannerResult all = plan_redistribution(from, to, options);
+      ASSERT_LE(all.price.primary, needed.price.primary) << to_string(from) << to_string(to);
+      if (all.price.primary < needed.price.primary && ++cheaper < 5) {
+        EXPECT_TRUE(bit_equal(assemble(replay(all.plan, split(x, from)), to), 0, x, 0));
+      }
+    }
+  EXPECT_GT(cheaper, 0);
+}
+
 // If every axis moves, no detour is cheaper than the plan.
+// Each smaller limit gives a plan that keeps to it. Below the smallest one there is none, and the
+// message has it.
+TEST(Planner, PeakLimit_IsKept) {
+  const Mesh mesh = Mesh::parse("a=2, b=3");
+  const std::vector<Spec> specs =
+      all_specs(mesh, Dims{6, 5}, DType::f32, {R(), S(0), S(1), P(ReduceOp::sum)});
+  int limited = 0;
+  for (size_t i = 0; i < specs.size(); ++i)
+    for (size_t j = 0; j < specs.size(); ++j) {
+      PlannerOptions options;
+      try {
+        plan_redistribution(specs[i], specs[j]);
+      } catch (const Error&) {
+        continue;  // between two partials
+      }
+      int64_t peak = std::numeric_limits<int64_t>::max();
+      for (int step = 0; specs[i] != specs[j] && step < 20; ++step) {
+        try {
+          const PlannerResult result = plan_redistribution(specs[i], specs[j], options);
+          EXPECT_LT(peak_of(result.plan), peak);
+          peak = peak_of(result.plan);
+          options.peak_limit = peak - 1;
+          ++limited;
+        } catch (const Error& error) {
+          EXPECT_NE(error.message().find(fmt::format("that works is {} B", peak)),
+                    std::string::npos)
+              << error.message();
+          break;
+        }
+      }
+    }
+  EXPECT_GT(limited, 100);
+}
+
 TEST(Planner, TriangleInequality) {
   const Mesh mesh = Mesh::parse("a=2, b=2, c=2");
   for (const Dims& shape : {Dims{16, 8}, Dims{13, 2, 13}}) {

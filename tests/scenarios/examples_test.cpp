@@ -80,6 +80,13 @@ bool has_state(const Job& job) {
                      [](const GlobalValue& value) { return value.state_of != kNoValue; });
 }
 
+// Returns the lines of a program. An op that is printed inside a later line has no line of its own.
+std::vector<std::string> lines_of(const LoweredJob& lowered) {
+  std::vector<std::string> lines = lowered.global_lines;
+  std::erase(lines, "");
+  return lines;
+}
+
 // The global program that `show` prints parses back to the same program.
 TEST(Show, GlobalProgramsParseBack) {
   int shown = 0;
@@ -92,7 +99,7 @@ TEST(Show, GlobalProgramsParseBack) {
       const LoweredJob first = lower_job(job, registries());
       job.program = parse_listing(first.global_lines);
       const LoweredJob again = lower_job(job, registries());
-      EXPECT_EQ(again.global_lines, first.global_lines);
+      EXPECT_EQ(lines_of(again), lines_of(first));
       if (!has_state(one.phases[0].job)) {
         EXPECT_EQ(calls_of(again), calls_of(first));
       }
