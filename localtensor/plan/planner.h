@@ -34,7 +34,8 @@ struct PlannerOptions {
   // The most bytes of the tensor that a rank may hold during a step: source, target, and the copies
   // that a call packs and unpacks (StepCost::peak_bytes).
   std::optional<int64_t> peak_limit;
-  // True: a plan may also cut over axes that stay as they are, such as R in both specs, for a while.
+  // True: a plan may also cut over axes that stay as they are, such as R in both specs, for a
+  // while.
   bool use_replicas = false;
   // Ignores plans that cost more; the search gives up as soon as no other plan can exist.
   std::optional<Price> at_most;
