@@ -38,21 +38,26 @@ std::vector<Pair> draw_pairs(const Mesh& mesh, const Dims& shape, int count) {
 
 std::string microseconds(double seconds) { return fmt::format("{:.1f} us", seconds * 1e6); }
 
-// Returns the seconds of one call for each pair.
-std::vector<double> seconds_of_pairs(const std::vector<Pair>& pairs,
+// Returns the seconds of one call for each pair, which is made `times` times.
+std::vector<double> seconds_of_pairs(const std::vector<Pair>& pairs, int times,
                                      const std::function<void(const Pair&)>& work) {
   std::vector<double> seconds;
-  for (const Pair& pair : pairs) seconds.push_back(seconds_of([&] { work(pair); }));
+  for (const Pair& pair : pairs) {
+    const auto all = [&] {
+      for (int i = 0; i < times; ++i) work(pair);
+    };
+    seconds.push_back(seconds_of(all) / times);
+  }
   return seconds;
 }
 
 void print_mesh(const std::string& text, const Dims& shape, double target) {
   const std::vector<Pair> pairs = draw_pairs(Mesh::parse(text), shape, 1000);
   const double naive = median(
-      seconds_of_pairs(pairs, [](const Pair& pair) { gather_then_slice(pair.from, pair.to); }));
-  const auto row = [&](const std::string& what, const std::function<void(const Pair&)>& work,
-                       double most) {
-    const std::vector<double> seconds = seconds_of_pairs(pairs, work);
+      seconds_of_pairs(pairs, 20, [](const Pair& pair) { gather_then_slice(pair.from, pair.to); }));
+  const auto row = [&](const std::string& what, int times,
+                       const std::function<void(const Pair&)>& work, double most) {
+    const std::vector<double> seconds = seconds_of_pairs(pairs, times, work);
     const double worst = *std::max_element(seconds.begin(), seconds.end());
     print({fmt::format("{} of {}, {}", to_string(shape), text, what),
            fmt::format("{}, worst {}", microseconds(median(seconds)), microseconds(worst)),
@@ -63,12 +68,12 @@ void print_mesh(const std::string& text, const Dims& shape, double target) {
     PlannerOptions options;
     options.moves = moves;
     row(
-        fmt::format("moves {}", name(moves)),
+        fmt::format("moves {}", name(moves)), 1,
         [&](const Pair& pair) { plan_redistribution(pair.from, pair.to, options); }, target);
   }
   for (const Pair& pair : pairs) known_plan(pair.from, pair.to);
   row(
-      "planned before", [](const Pair& pair) { known_plan(pair.from, pair.to); }, 1e-6);
+      "planned before", 100, [](const Pair& pair) { known_plan(pair.from, pair.to); }, 1e-6);
 }
 
 }  // namespace
