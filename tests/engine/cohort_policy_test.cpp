@@ -21,6 +21,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kCasesOfAFile = 2;
+// Sanitizers make a run thirty times slower, so they take every third file.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr int64_t kFewerFiles = 3;
+#else
+constexpr int64_t kFewerFiles = 1;
+#endif
 
 struct Way {
   const char* name;
@@ -99,8 +105,9 @@ std::vector<ScenarioPath> files() {
 }
 
 TEST(CohortPolicy, Scenarios_InAnyGroupingAndSchedule_HaveOneOutcome) {
-  int64_t jobs = 0;
+  int64_t jobs = 0, file = 0;
   for (const ScenarioPath& path : files()) {
+    if (file++ % kFewerFiles != 0) continue;
     SCOPED_TRACE(path.path);
     int64_t taken = 0;
     for (const Case& one : load_file(path.path, path.file).cases)
