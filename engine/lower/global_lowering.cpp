@@ -138,11 +138,7 @@ class GlobalLowering : public Lowering {
     instr.kind = GlobalKind::redistribute;
     instr.inputs = {value};
     instr.origin = origin();
-    const GlobalValue from = into_.values[static_cast<size_t>(value)];
-    const ValueId made = add({from.dtype, from.shape, from.weak, false});
-    instr.outputs = {made};
-    into_.instrs.push_back(std::move(instr));
-    record_move(TapeKind::move, value, made);
+    const ValueId made = emit_move(std::move(instr));
     second_names_[made] = value;
     return made;
   }
@@ -165,11 +161,7 @@ class GlobalLowering : public Lowering {
     instr.inputs = {value};
     instr.placements = statement.claim;
     instr.origin = origin();
-    const GlobalValue from = into_.values[static_cast<size_t>(value)];
-    instr.outputs = {add({from.dtype, from.shape, from.weak, false})};
-    into_.instrs.push_back(instr);
-    record_move(TapeKind::claim, value, instr.outputs[0]);
-    return instr.outputs[0];
+    return emit_move(std::move(instr));
   }
 
   std::string name_of_value(ValueId id) const override {
@@ -244,6 +236,18 @@ class GlobalLowering : public Lowering {
     tape_->record(std::move(entry), {from}, {to});
   }
 
+  // Emits a redistribution or a claim, whose input is set, and returns its result.
+  ValueId emit_move(GlobalInstr instr) {
+    const ValueId value = instr.inputs[0];
+    const GlobalValue from = into_.values[static_cast<size_t>(value)];
+    const ValueId made = add({from.dtype, from.shape, from.weak, false});
+    const TapeKind kind = instr.kind == GlobalKind::claim ? TapeKind::claim : TapeKind::move;
+    instr.outputs = {made};
+    into_.instrs.push_back(std::move(instr));
+    record_move(kind, value, made);
+    return made;
+  }
+
   // Emits a redistribution or a claim with the placements (or their dual) of another value.
   ValueId add_move(GlobalKind kind, ValueId value, ValueId like, bool dual) {
     if (into_.values[static_cast<size_t>(like)].weak) return value;
@@ -253,12 +257,7 @@ class GlobalLowering : public Lowering {
     instr.like = like;
     instr.dual = dual;
     instr.origin = origin();
-    const GlobalValue from = into_.values[static_cast<size_t>(value)];
-    const ValueId made = add({from.dtype, from.shape, from.weak, false});
-    instr.outputs = {made};
-    into_.instrs.push_back(std::move(instr));
-    record_move(kind == GlobalKind::claim ? TapeKind::claim : TapeKind::move, value, made);
-    return made;
+    return emit_move(std::move(instr));
   }
 
   std::vector<ValueId> redistribute(const Expr& call) {
@@ -298,11 +297,7 @@ class GlobalLowering : public Lowering {
     if (instr.placements.empty() && instr.mesh.empty() && instr.like == kNoValue)
       fail(call.place, "redistribute needs placements, as in redistribute(x, tp:S(0))");
     check_like(instr, call.place);
-    const GlobalValue from = into_.values[static_cast<size_t>(instr.inputs[0])];
-    instr.outputs = {add({from.dtype, from.shape, from.weak, false})};
-    into_.instrs.push_back(instr);
-    record_move(TapeKind::move, instr.inputs[0], instr.outputs[0]);
-    return instr.outputs;
+    return {emit_move(std::move(instr))};
   }
 
   int64_t peak_limit_of(const Expr& arg) {
@@ -332,11 +327,7 @@ class GlobalLowering : public Lowering {
     instr.like = lower_value(call.args[1]);
     instr.dual = call.keys[1] == "dual";
     check_like(instr, call.place);
-    const GlobalValue from = into_.values[static_cast<size_t>(instr.inputs[0])];
-    instr.outputs = {add({from.dtype, from.shape, from.weak, false})};
-    into_.instrs.push_back(instr);
-    record_move(TapeKind::claim, instr.inputs[0], instr.outputs[0]);
-    return instr.outputs;
+    return {emit_move(std::move(instr))};
   }
 
   void check_like(const GlobalInstr& instr, const SourceLocation& place) {

@@ -6,12 +6,6 @@
 
 namespace shardproof {
 
-namespace {
-
-uint64_t hash_of_pair(const Spec& from, const Spec& to) { return hash_of(from) * 3 + hash_of(to); }
-
-}  // namespace
-
 PlannerOptions PlanCache::planner_options() const {
   PlannerOptions options;
   options.price = options_.price;
@@ -21,7 +15,7 @@ PlannerOptions PlanCache::planner_options() const {
 }
 
 const PricedPlan* PlanCache::find(const Spec& from, const Spec& to) const {
-  const auto [first, last] = plans_.equal_range(hash_of_pair(from, to));
+  const auto [first, last] = plans_.equal_range(hash_of(from, to));
   for (auto at = first; at != last; ++at)
     if (at->second.from == from && at->second.to == to) return &at->second;
   return nullptr;
@@ -30,8 +24,7 @@ const PricedPlan* PlanCache::find(const Spec& from, const Spec& to) const {
 const PricedPlan& PlanCache::store(const Spec& from, const Spec& to,
                                    std::shared_ptr<const PlannerResult> result) {
   const Price price = price_of(result->plan, choice_price());
-  return plans_.emplace(hash_of_pair(from, to), PricedPlan{from, to, std::move(result), price})
-      ->second;
+  return plans_.emplace(hash_of(from, to), PricedPlan{from, to, std::move(result), price})->second;
 }
 
 const PricedPlan& PlanCache::plan(const Spec& from, const Spec& to) {

@@ -72,9 +72,11 @@ uint64_t hash_of(const Spec& spec) {
   return hasher.hash();
 }
 
+uint64_t hash_of(const Spec& from, const Spec& to) { return hash_of(from) * 3 + hash_of(to); }
+
 std::shared_ptr<const PlannerResult> known_plan(const Spec& from, const Spec& to, PlanMoves moves) {
   static KnownPlans plans;
-  const uint64_t hash = hash_of(from) * 3 + hash_of(to);
+  const uint64_t hash = hash_of(from, to);
   if (auto known = plans.find(hash, from, to, moves)) return known;
   PlannerOptions options;
   options.moves = moves;

@@ -23,7 +23,8 @@ std::shared_ptr<const PlannerResult> known_plan(const Spec& from, const Spec& to
 // True if known_plan computes the plans of this price.
 bool has_known_plans(const PriceFunction& price);
 
-// Returns a number that is equal for equal specs.
+// Return a number that is equal for equal specs.
 uint64_t hash_of(const Spec& spec);
+uint64_t hash_of(const Spec& from, const Spec& to);
 
 }  // namespace shardproof
