@@ -24,7 +24,7 @@ class MpiRun : public testing::Test {
 std::string report_of(const std::string& words) {
   const std::string path =
       testing::TempDir() + "/shardproof_mpi_report_" + std::to_string(getpid()) + ".json";
-  const Ran ran = tool("run scenarios/corpus --json " + path + " " + words);
+  const Ran ran = tool("run " + std::string(kCorpus) + " --json " + path + " " + words);
   EXPECT_EQ(ran.code, 0) << ran.out;
   const std::string report = report_without_backend(path);
   std::filesystem::remove(path);

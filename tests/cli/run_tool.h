@@ -8,7 +8,13 @@
 #include <fstream>
 #include <string>
 
+#include "shardproof/tests/few_draws.h"
+
 namespace shardproof {
+
+// The scenarios that tests of several processes run: with few draws, one folder of the corpus.
+inline constexpr const char* kCorpus =
+    kFewDraws ? "scenarios/corpus/collectives" : "scenarios/corpus";
 
 struct Ran {
   int code = -1;

@@ -8,17 +8,14 @@
 
 #include "shardproof/tests/conformance/op_rows.h"
 #include "shardproof/tests/engine/run_global.h"
+#include "shardproof/tests/few_draws.h"
 #include "shardproof/tests/ops/agreement.h"
 
 namespace shardproof::conformance::op_values_test {
 namespace {
 
-// Sanitizers make a row thirty times slower, so they run a quarter of the placements.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr size_t kFewer = 4;
-#else
-constexpr size_t kFewer = 1;
-#endif
+// One of so many placements runs.
+constexpr size_t kFewer = kFewDraws ? 4 : 1;
 
 using testing::GlobalRun;
 

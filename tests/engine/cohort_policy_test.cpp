@@ -14,6 +14,7 @@
 #include "shardproof/scenarios/load/load.h"
 #include "shardproof/sim/cost/cost_model.h"
 #include "shardproof/tests/engine/run_global.h"
+#include "shardproof/tests/few_draws.h"
 
 namespace shardproof::testing::cohort_policy_test {
 namespace {
@@ -21,12 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kCasesOfAFile = 2;
-// Sanitizers make a run thirty times slower, so they take every third file.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr int64_t kFewerFiles = 3;
-#else
-constexpr int64_t kFewerFiles = 1;
-#endif
+// One of so many files runs.
+constexpr int64_t kFewerFiles = kFewDraws ? 3 : 1;
 
 struct Way {
   const char* name;

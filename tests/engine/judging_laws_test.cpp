@@ -5,17 +5,13 @@
 
 #include "shardproof/engine/generate/judging_counts.h"
 #include "shardproof/tests/engine/run_global.h"
+#include "shardproof/tests/few_draws.h"
 
 namespace shardproof::testing::judging_laws_test {
 namespace {
 
 constexpr uint64_t kSeed = 18;
-// Sanitizers make a program thirty times slower, so they run fewer programs.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr int64_t kHonest = 40, kPlanted = 1;
-#else
-constexpr int64_t kHonest = 1000, kPlanted = 10;
-#endif
+constexpr int64_t kHonest = kFewDraws ? 40 : 500, kPlanted = kFewDraws ? 1 : 10;
 
 std::string describe(const std::vector<JudgingFailure>& failures) {
   std::string text;

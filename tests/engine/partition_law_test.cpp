@@ -13,6 +13,7 @@
 #include "shardproof/engine/check/check.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/engine/run_global.h"
+#include "shardproof/tests/few_draws.h"
 
 namespace shardproof::testing::partition_law_test {
 namespace {
@@ -22,13 +23,8 @@ constexpr unsigned kSeed = 20240613;
 constexpr int kDraws = 16, kDrawsOfMany = 7;
 constexpr size_t kMany = 5;
 constexpr const char* kMeshes[] = {"tp=2", "tp=3", "dp=2, tp=2", "dp=2, tp=3"};
-// Sanitizers make a draw thirty times slower, so they run every fifth one. These may not reach
-// every form of an op.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr int kDrawsForEachRun = 5;
-#else
-constexpr int kDrawsForEachRun = 1;
-#endif
+// With few draws, every fifth one runs. These may not reach every form of an op.
+constexpr int kDrawsForEachRun = kFewDraws ? 5 : 1;
 
 class Draw {
  public:

@@ -14,17 +14,13 @@
 
 #include "shardproof/localtensor/base/rng.h"
 #include "shardproof/localtensor/plan/planner.h"
+#include "shardproof/tests/few_draws.h"
 #include "shardproof/tests/localtensor/exhaustive_planner.h"
 
 namespace shardproof::testing::exhaustive_plans_test {
 namespace {
 
-// Sanitizers make a program ten times slower, so they compare fewer pairs.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr int64_t kPairs = 300;
-#else
-constexpr int64_t kPairs = 5000;
-#endif
+constexpr int64_t kPairs = kFewDraws ? 300 : 5000;
 constexpr int64_t kAllPairs = 100000;
 
 struct Universe {

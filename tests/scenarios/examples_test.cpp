@@ -11,16 +11,13 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/load/load.h"
 #include "shardproof/scenarios/report/report.h"
+#include "shardproof/tests/few_draws.h"
 
 namespace shardproof::examples_test {
 namespace {
 
-// Sanitizers make a run thirty times slower, so they take one seed of each schedule.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr uint64_t kSeeds = 1;
-#else
-constexpr uint64_t kSeeds = 3;
-#endif
+// Seeds of each schedule.
+constexpr uint64_t kSeeds = kFewDraws ? 1 : 3;
 
 namespace fs = std::filesystem;
 

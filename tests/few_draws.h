@@ -1,0 +1,13 @@
+#pragma once
+
+namespace shardproof {
+
+// True in the presets asan and clang (CMake's option SHARDPROOF_FEW_DRAWS): laws draw fewer inputs
+// there, since sanitizers slow a program down thirty times and ./dev test has made all draws.
+#if defined(SHARDPROOF_FEW_DRAWS)
+inline constexpr bool kFewDraws = true;
+#else
+inline constexpr bool kFewDraws = false;
+#endif
+
+}  // namespace shardproof
