@@ -211,9 +211,9 @@ void add_adaptive_pools(OpRegistry& ops, int spatial) {
   const std::vector<Sample> samples = {
       f32_sample({pool_shape(spatial)}, {{"output_size", IntegerList{3}}}),
       f32_sample({pool_shape(spatial)}, {{"output_size", IntegerList{1}}})};
-  ops.add(formula(
+  ops.add(in_f32(formula(
       {names.adaptive_average, "conv", "means of output_size windows that cover the dim"}, all,
-      [spatial](Formula& f) { return adaptive(f, spatial, "mean"); }, samples));
+      [spatial](Formula& f) { return adaptive(f, spatial, "mean"); }, samples)));
   ops.add(with_kinks(
       formula(
           {names.adaptive_largest, "conv", "largest of output_size windows that cover the dim"},

@@ -29,6 +29,8 @@ Decomposition decomposition(std::string name, std::function<bool(const OpCall&)>
           }};
 }
 
+bool is_narrow_float(DType dtype) { return is_floating(dtype) && dtype != compute_dtype(dtype); }
+
 }  // namespace
 
 FormulaTerm combine(const char* op, const Operand& a, const Operand& b) {
@@ -109,6 +111,33 @@ OpRecord formula(const OpDescription& text, std::vector<Param> params, FormulaBo
 void decompose_when(OpRecord& record, std::function<bool(const OpCall&)> when, FormulaBody body) {
   record.decompositions.insert(record.decompositions.begin(),
                                decomposition(record.name, std::move(when), std::move(body)));
+}
+
+void compute_in_f32(OpRecord& record, std::function<bool(const OpCall&)> when) {
+  decompose_when(
+      record,
+      [when = std::move(when)](const OpCall& call) {
+        return is_narrow_float(result_dtype(call)) && (!when || when(call));
+      },
+      [name = record.name](Formula& f) {
+        std::vector<Operand> wide;
+        for (size_t i = 0; i < f.call.inputs.size(); ++i) {
+          const FormulaTerm x = f[static_cast<int>(i)];
+          const TensorMeta& meta = f.call.inputs[i];
+          const bool narrow = !meta.absent && !meta.weak && is_narrow_float(meta.dtype);
+          wide.emplace_back(narrow ? f.to(DType::f32, x) : x);
+        }
+        const DType dtype = result_dtype(f.call);
+        FormulaTerms results;
+        for (const FormulaTerm& result : f.ops(name.c_str(), wide, *f.call.attrs))
+          results.push_back(result.dtype() == DType::f32 ? f.to(dtype, result) : result);
+        return results;
+      });
+}
+
+OpRecord in_f32(OpRecord record) {
+  compute_in_f32(record);
+  return record;
 }
 
 void require_float_input(OpRecord& record) {

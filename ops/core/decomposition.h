@@ -120,6 +120,12 @@ OpRecord formula(const OpDescription& text, std::vector<Param> params, FormulaBo
 // `body`, all others stay as they were. The one added last is thus tested first; what it emits
 // under the same name goes through the earlier ones.
 void decompose_when(OpRecord& record, std::function<bool(const OpCall&)> when, FormulaBody body);
+// Computes calls whose result is a float narrower than f32 in f32, as torch's kernels do: casts
+// their floats, emits the op again and casts its results. For formulas that lose digits if each
+// step is rounded. `when`: the calls concerned; null: all.
+void compute_in_f32(OpRecord& record, std::function<bool(const OpCall&)> when = nullptr);
+// Returns a record after compute_in_f32.
+OpRecord in_f32(OpRecord record);
 // Makes a program's call with integer or bool inputs alone an Error(bad_input), for ops that torch
 // defines for floats only.
 void require_float_input(OpRecord& record);

@@ -22,7 +22,8 @@ std::vector<Sample> samples_with(const Attrs& attrs) {
 }
 
 // Dtypes that a program may give.
-enum class Accepts { floats, all };
+// `all_in_f32`: as `all`, with narrow floats computed in f32.
+enum class Accepts { floats, all, all_in_f32 };
 
 void add_activation(OpRegistry& ops, Accepts accepts, const char* name, const char* summary,
                     std::vector<Param> more, std::function<FormulaTerm(Formula&)> body,
@@ -34,6 +35,7 @@ void add_activation(OpRegistry& ops, Accepts accepts, const char* name, const ch
       [body = std::move(body)](Formula& f) { return FormulaTerms{body(f)}; }, samples_with(attrs));
   if (accepts == Accepts::floats) require_float_input(record);
   set_formula_gradient(record);
+  if (accepts == Accepts::all_in_f32) compute_in_f32(record);
   ops.add(std::move(record));
 }
 
@@ -87,7 +89,7 @@ void add_exponentials(OpRegistry& ops) {
                  [](Formula& f) { return f[0] * f.op("tanh", {softplus_of(f, f[0])}); });
   add_activation(ops, Accepts::all, "softsign", "x / (1 + |x|)", {},
                  [](Formula& f) { return f[0] / (f.op("abs", {f[0]}) + 1); });
-  add_activation(ops, Accepts::all, "tanhshrink", "x - tanh(x)", {},
+  add_activation(ops, Accepts::all_in_f32, "tanhshrink", "x - tanh(x)", {},
                  [](Formula& f) { return f[0] - f.op("tanh", {f[0]}); });
 }
 

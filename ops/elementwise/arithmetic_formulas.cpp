@@ -15,10 +15,12 @@ using params::tensor;
 
 Param number(const char* name) { return params::optional(name, ParamKind::number); }
 
-// Casts whole numbers beside a narrow float to that float, which the result has too.
-FormulaTerm as_float(Formula& f, const FormulaTerm& x) {
-  const bool narrows = is_floating(f[0].dtype()) && !is_floating(x.dtype());
-  return narrows ? f.to(f[0].dtype(), x) : x;
+// Casts an input to the float that the result has, if it has another dtype.
+FormulaTerm in_result_float(Formula& f, int i) {
+  const DType common = result_dtype(f.call);
+  const bool casts =
+      is_floating(common) && f[i].dtype() != common && !f.call.inputs[static_cast<size_t>(i)].weak;
+  return casts ? f.to(common, f[i]) : f[i];
 }
 
 Sample over(const std::vector<Dims>& shapes, Attrs attrs = {},
@@ -26,8 +28,11 @@ Sample over(const std::vector<Dims>& shapes, Attrs attrs = {},
   return sample_of({shapes, DType::f32, std::move(fills)}, std::move(attrs));
 }
 
-void add_with_gradient(OpRegistry& ops, OpRecord record) {
+enum class Computes { as_written, in_f32 };
+
+void add_with_gradient(OpRegistry& ops, OpRecord record, Computes computes = Computes::as_written) {
   set_formula_gradient(record);
+  if (computes == Computes::in_f32) compute_in_f32(record);
   ops.add(std::move(record));
 }
 
@@ -77,28 +82,28 @@ void add_scaled_products(OpRegistry& ops) {
                                     params::number("value", 1.0)};
   const std::vector<Sample> samples = {
       over({{5, 3}, {5, 3}, {3}}, {{"value", -2.0}}, {"ints", "ints", "ints(1, 5)"})};
-  ops.add(formula(
+  ops.add(in_f32(formula(
       {"addcmul", "elementwise", "x + value * a * b"}, three,
       [](Formula& f) {
         return FormulaTerms{f[0] + f.to_result_dtype(f[1]) * f.number("value") * f[2]};
       },
-      samples));
-  ops.add(formula(
+      samples)));
+  ops.add(in_f32(formula(
       {"addcdiv", "elementwise", "x + value * a / b"}, three,
       [](Formula& f) {
         return FormulaTerms{f[0] + f.to_result_dtype(f[1]) * f.number("value") / f[2]};
       },
-      samples));
-  ops.add(formula({"lerp", "elementwise", "x + weight * (end - x)"},
-                  {tensor("x"), tensor("end"), tensor("weight")}, lerp,
-                  {over({{5, 3}, {5, 3}, {5, 1}}),
-                   over({{5, 3}, {3}, {}}, {}, {"ints", "ints", "uniform(-1, 2)"})}));
-  ops.add(formula(
+      samples)));
+  ops.add(in_f32(formula({"lerp", "elementwise", "x + weight * (end - x)"},
+                         {tensor("x"), tensor("end"), tensor("weight")}, lerp,
+                         {over({{5, 3}, {5, 3}, {5, 1}}),
+                          over({{5, 3}, {3}, {}}, {}, {"ints", "ints", "uniform(-1, 2)"})})));
+  ops.add(in_f32(formula(
       {"rsub", "elementwise", "y - alpha * x"}, {tensor("x"), tensor("y"), number("alpha")},
       [](Formula& f) {
         return FormulaTerms{f.given("alpha") ? f[1] - f[0] * f.number("alpha") : f[1] - f[0]};
       },
-      {over({{5, 3}, {3}}, {{"alpha", int64_t{2}}})}));
+      {over({{5, 3}, {3}}, {{"alpha", int64_t{2}}})})));
   ops.add(formula({"ldexp", "elementwise", "x * 2^y"}, {tensor("x"), tensor("y")},
                   [](Formula& f) { return FormulaTerms{f[0] * f.op("exp2", {f[1]})}; },
                   {over({{5, 3}, {3}})}));
@@ -110,24 +115,27 @@ void add_logarithms(OpRegistry& ops) {
   add_with_gradient(ops, formula(
                              {"xlogy", "elementwise", "x * log(y), 0 where x is 0"}, pair,
                              [](Formula& f) {
-                               const FormulaTerm product = f[0] * f.op("log", {as_float(f, f[1])});
+                               const FormulaTerm y = in_result_float(f, 1);
+                               const FormulaTerm product = f[0] * f.op("log", {y});
                                const FormulaTerm counts = f.op(
                                    "logical_or", {f.op("ne", {f[0], 0}), f.op("isnan", {f[1]})});
                                return FormulaTerms{f.where(counts, product, 0.0)};
                              },
                              samples));
   add_with_gradient(
-      ops, formula({"logit", "elementwise", "log(x / (1 - x)), x kept within eps of 0 and 1"},
-                   {tensor("x"), number("eps")},
-                   [](Formula& f) {
-                     FormulaTerm x = f[0];
-                     if (f.given("eps")) {
-                       const double eps = f.number("eps").real();
-                       x = min_of(max_of(x, eps), 1 - eps);
-                     }
-                     return FormulaTerms{f.op("log", {x / (1 - x)})};
-                   },
-                   {over({{5, 3}}, {{"eps", 0.1}}, {"uniform(0, 1)"})}));
+      ops,
+      formula({"logit", "elementwise", "log(x / (1 - x)), x kept within eps of 0 and 1"},
+              {tensor("x"), number("eps")},
+              [](Formula& f) {
+                FormulaTerm x = f[0];
+                if (f.given("eps")) {
+                  const double eps = f.number("eps").real();
+                  x = min_of(max_of(x, eps), 1 - eps);
+                }
+                return FormulaTerms{f.op("log", {x / (1 - x)})};
+              },
+              {over({{5, 3}}, {{"eps", 0.1}}, {"uniform(0, 1)"})}),
+      Computes::in_f32);
 }
 
 void add_tests(OpRegistry& ops) {
@@ -211,14 +219,16 @@ FormulaTerms isclose(Formula& f) {
 
 void add_scalings(OpRegistry& ops) {
   const std::vector<Sample> samples = {over({{5, 3}})};
-  add_with_gradient(ops, formula(
-                             {"sinc", "elementwise", "sin(pi x) / (pi x), 1 at 0"}, {tensor("x")},
-                             [](Formula& f) {
-                               const FormulaTerm turned = f[0] * M_PI;
-                               const FormulaTerm wave = f.op("sin", {turned}) / turned;
-                               return FormulaTerms{f.where(f.op("eq", {f[0], 0}), 1.0, wave)};
-                             },
-                             samples));
+  add_with_gradient(ops,
+                    formula(
+                        {"sinc", "elementwise", "sin(pi x) / (pi x), 1 at 0"}, {tensor("x")},
+                        [](Formula& f) {
+                          const FormulaTerm turned = f[0] * M_PI;
+                          const FormulaTerm wave = f.op("sin", {turned}) / turned;
+                          return FormulaTerms{f.where(f.op("eq", {f[0], 0}), 1.0, wave)};
+                        },
+                        samples),
+                    Computes::in_f32);
   ops.add(formula({"isclose", "elementwise", "|x - y| <= atol + rtol * |y|"},
                   {tensor("x"), tensor("y"), params::number("rtol", 1e-5),
                    params::number("atol", 1e-8), params::boolean("equal_nan", false)},

@@ -60,6 +60,7 @@ void take_alpha(OpRecord& op) {
         const FormulaTerm more = f.to_result_dtype(f[1]) * f.number("alpha");
         return std::vector<FormulaTerm>{combine(name.c_str(), f[0], more)};
       });
+  compute_in_f32(op, [](const OpCall& call) { return call.attrs->has("alpha"); });
 }
 
 void take_rounding_mode(OpRecord& op) {

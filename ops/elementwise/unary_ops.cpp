@@ -69,22 +69,24 @@ void take_decimals(OpRecord& op) {
         if (decimals < 0) return std::vector<FormulaTerm>{f.op("round", {f[0] / scale}) * scale};
         return std::vector<FormulaTerm>{f.op("round", {f[0] * scale}) / scale};
       });
+  compute_in_f32(op, [](const OpCall& call) { return call.attrs->has("decimals"); });
 }
 
 // Adds beta and threshold: softplus(beta x) / beta, and x where beta x is above threshold.
 void take_beta(OpRecord& op) {
   op.params.push_back(params::optional("beta", ParamKind::number));
   op.params.push_back(params::optional("threshold", ParamKind::number));
-  decompose_when(
-      op,
-      [](const OpCall& call) { return call.attrs->has("beta") || call.attrs->has("threshold"); },
-      [](Formula& f) {
-        const double beta = f.given("beta") ? f.number("beta").real() : 1;
-        const FormulaTerm scaled = f[0] * beta, soft = f.op("softplus", {scaled}) / beta;
-        if (!f.given("threshold")) return std::vector<FormulaTerm>{soft};
-        return std::vector<FormulaTerm>{
-            f.where(f.op("gt", {scaled, f.number("threshold")}), f[0], soft)};
-      });
+  const auto scales = [](const OpCall& call) {
+    return call.attrs->has("beta") || call.attrs->has("threshold");
+  };
+  decompose_when(op, scales, [](Formula& f) {
+    const double beta = f.given("beta") ? f.number("beta").real() : 1;
+    const FormulaTerm scaled = f[0] * beta, soft = f.op("softplus", {scaled}) / beta;
+    if (!f.given("threshold")) return std::vector<FormulaTerm>{soft};
+    return std::vector<FormulaTerm>{
+        f.where(f.op("gt", {scaled, f.number("threshold")}), f[0], soft)};
+  });
+  compute_in_f32(op, scales);
 }
 
 const UnaryRow kUnaryRows[] = {

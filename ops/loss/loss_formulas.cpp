@@ -54,9 +54,9 @@ void add_pair_loss(OpRegistry& ops, const char* name, const char* summary, std::
   all.insert(all.end(), last.begin(), last.end());
   std::vector<Sample> samples = pair_loss_samples({}, fills.input, fills.target);
   for (Sample& sample : samples) sample.inputs[1].dtype = fills.labels;
-  ops.add(formula(
+  ops.add(in_f32(formula(
       {name, "loss", summary}, std::move(all),
-      [body = std::move(body)](Formula& f) { return FormulaTerms{f.reduced(body(f))}; }, samples));
+      [body = std::move(body)](Formula& f) { return FormulaTerms{f.reduced(body(f))}; }, samples)));
 }
 
 void add_distance_losses(OpRegistry& ops) {
@@ -201,10 +201,11 @@ void add_others(OpRegistry& ops) {
   Sample batch = kl[0];
   batch.attrs.set("reduction", std::string("batchmean"));
   kl.push_back(batch);
-  ops.add(formula({"kl_div", "loss", "target * (log(target) - input), input a log-probability"},
-                  {tensor("input"), tensor("target"), params::text("reduction", "mean"),
-                   params::boolean("log_target", false)},
-                  kl_div, kl));
+  ops.add(
+      in_f32(formula({"kl_div", "loss", "target * (log(target) - input), input a log-probability"},
+                     {tensor("input"), tensor("target"), params::text("reduction", "mean"),
+                      params::boolean("log_target", false)},
+                     kl_div, kl)));
   Sample three = sample_of({{{5, 3}, {5, 3}, {5, 3}}, DType::f32, {"", "", "uniform(0.5, 2)"}});
   ops.add(
       formula({"gaussian_nll_loss", "loss",
@@ -214,16 +215,17 @@ void add_others(OpRegistry& ops) {
               gaussian_nll, {three}));
   Sample signs = sample_of({{{5, 3}, {5, 3}, {5}}, DType::f32, {"", "", "ones"}});
   signs.inputs[2].dtype = DType::i64;
-  ops.add(formula({"cosine_embedding_loss", "loss", "1 - cos where target is 1, else cos - margin"},
-                  {tensor("x1"), tensor("x2"), tensor("target"), params::number("margin", 0.0),
-                   params::text("reduction", "mean")},
-                  cosine_embedding, {signs}));
-  ops.add(
+  ops.add(in_f32(
+      formula({"cosine_embedding_loss", "loss", "1 - cos where target is 1, else cos - margin"},
+              {tensor("x1"), tensor("x2"), tensor("target"), params::number("margin", 0.0),
+               params::text("reduction", "mean")},
+              cosine_embedding, {signs})));
+  ops.add(in_f32(
       formula({"triplet_margin_loss", "loss", "max(0, |a - p| - |a - n| + margin)"},
               {tensor("anchor"), tensor("positive"), tensor("negative"),
                params::number("margin", 1.0), params::number("p", 2.0), params::number("eps", 1e-6),
                params::boolean("swap", false), params::text("reduction", "mean")},
-              triplet_margin, {three}));
+              triplet_margin, {three})));
   ops.add(
       with_kinks(formula({"margin_ranking_loss", "loss", "max(0, -target * (x1 - x2) + margin)"},
                          {tensor("x1"), tensor("x2"), tensor("target"),

@@ -96,18 +96,18 @@ void add_norms(OpRegistry& ops) {
                             params::boolean("training", false),
                             params::number("momentum", 0.1),
                             eps};
-  ops.add(formula(
+  ops.add(in_f32(formula(
       {"batch_norm", "norm", "normalizes over all dims but channels (dim 1), or by given moments"},
-      all, batch_norm, {running, training}));
+      all, batch_norm, {running, training})));
   all[5] = params::boolean("use_input_stats", true);
   Sample alone = f32_sample({{2, 3, 5}, {}, {}, {3}, {3}});
   for (const size_t moment : {1, 2}) alone.inputs[moment] = absent_input();
-  ops.add(formula({"instance_norm", "norm", "normalizes each channel (dim 1) of each entry"}, all,
-                  instance_norm, {alone}));
-  ops.add(formula(
+  ops.add(in_f32(formula({"instance_norm", "norm", "normalizes each channel (dim 1) of each entry"},
+                         all, instance_norm, {alone})));
+  ops.add(in_f32(formula(
       {"group_norm", "norm", "normalizes groups of channels (dim 1) of each entry"},
       {tensor("x"), integer("num_groups"), optional_tensor("weight"), optional_tensor("bias"), eps},
-      group_norm, {f32_sample({{3, 4, 5}, {4}, {4}}, {{"num_groups", int64_t{2}}})}));
+      group_norm, {f32_sample({{3, 4, 5}, {4}, {4}}, {{"num_groups", int64_t{2}}})})));
 }
 
 FormulaTerm norm_along(Formula& f, const FormulaTerm& x, double p, int dim, bool keep) {
@@ -143,16 +143,17 @@ void add_norm_distances(OpRegistry& ops) {
       formula({"renorm", "norm", "x with the entries of dim scaled to a norm of maxnorm at most"},
               {tensor("x"), p, integer("dim"), params::required("maxnorm", ParamKind::number)},
               renorm, {f32_sample({{5, 3}}, {{"dim", int64_t{0}}, {"maxnorm", 1.0}})}));
-  ops.add(formula({"cosine_similarity", "norm", "x . y over the product of their norms"},
-                  {tensor("x"), tensor("y"), integer("dim", 1), params::number("eps", 1e-8)},
-                  [](Formula& f) {
-                    const double eps = f.number("eps").real();
-                    const int dim = f.dim();
-                    const FormulaTerm dot = f.op("sum", {f[0] * f[1]}, {{"dim", IntegerList{dim}}});
-                    return FormulaTerms{dot / (max_of(norm_along(f, f[0], 2, dim, false), eps) *
-                                               max_of(norm_along(f, f[1], 2, dim, false), eps))};
-                  },
-                  {f32_sample({{5, 3}, {5, 3}})}));
+  ops.add(in_f32(
+      formula({"cosine_similarity", "norm", "x . y over the product of their norms"},
+              {tensor("x"), tensor("y"), integer("dim", 1), params::number("eps", 1e-8)},
+              [](Formula& f) {
+                const double eps = f.number("eps").real();
+                const int dim = f.dim();
+                const FormulaTerm dot = f.op("sum", {f[0] * f[1]}, {{"dim", IntegerList{dim}}});
+                return FormulaTerms{dot / (max_of(norm_along(f, f[0], 2, dim, false), eps) *
+                                           max_of(norm_along(f, f[1], 2, dim, false), eps))};
+              },
+              {f32_sample({{5, 3}, {5, 3}})})));
   ops.add(formula({"dist", "norm", "p-norm of x - y"}, {tensor("x"), tensor("y"), p},
                   [](Formula& f) {
                     return FormulaTerms{f.op("norm", {f[0] - f[1]}, {{"p", f.number("p").real()}})};
