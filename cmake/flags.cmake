@@ -52,8 +52,8 @@ endif()
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${SHARDPROOF_CXX_FLAGS}>")
 
 if(SHARDPROOF_SANITIZE)
-  # Of a null pointer the address sanitizer tells as well; checks of it, of alignment and of sizes
-  # known to the compiler make a third of the instrumented code.
+  # The address sanitizer reports null pointers, too. Checks of them, of alignment and of sizes known
+  # to the compiler would be a third of the instrumented code.
   add_compile_options(-fsanitize=${SHARDPROOF_SANITIZE} -fno-sanitize-recover=all
                       -fno-sanitize=null,alignment,object-size,vptr -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${SHARDPROOF_SANITIZE})

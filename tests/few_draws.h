@@ -1,3 +1,4 @@
+// States whether a test draws few inputs.
 #pragma once
 
 namespace shardproof {

@@ -22,7 +22,8 @@ namespace {
 std::string report_of(const std::string& words, const std::string& environment = "") {
   const std::string path =
       testing::TempDir() + "/shardproof_nccl_report_" + std::to_string(getpid()) + ".json";
-  const Ran ran = fake_gpu("run " + std::string(kCorpus) + " --json " + path + " " + words, environment);
+  const Ran ran =
+      fake_gpu("run " + std::string(kCorpus) + " --json " + path + " " + words, environment);
   EXPECT_EQ(ran.code, 0) << ran.out;
   const std::string report = report_without_backend(path);
   std::filesystem::remove(path);
