@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "shardproof/cli/commands/command.h"
+#include "shardproof/cli/commands/plan_matrix.h"
 #include "shardproof/cli/commands/plan_text.h"
 #include "shardproof/cli/options/parse_options.h"
 #include "shardproof/engine/execute/run_program.h"
@@ -30,6 +31,8 @@ po::options_description plan_options() {
       ("to-mesh", po::value<std::string>())      //
       ("moves", po::value<std::string>())        //
       ("peak", po::value<std::string>())         //
+      ("matrix", po::value<std::string>())       //
+      ("dims", po::value<int64_t>())             //
       ("use-replicas", po::bool_switch())        //
       ("svg", po::value<std::string>())          //
       ("topology", po::value<std::string>());
@@ -85,6 +88,38 @@ std::string comparison(const PlannerResult& result, const Spec& from, const Spec
   return sent + fmt::format("best of {} states, at most {} from optimal\n", result.states, gap);
 }
 
+PlanMoves moves_of(const po::variables_map& given) {
+  if (!given.count("moves")) return PlanMoves::all;
+  return of_option("moves", [&] { return parse_plan_moves(given["moves"].as<std::string>()); });
+}
+
+// Prints the table of all pairs of specs: of the tensor given, or of an f32 of --dims dims of 64.
+int print_matrix(const po::variables_map& given, const CommandArguments& tensor) {
+  for (const char* other : {"mesh", "from", "to", "to-mesh", "peak", "svg", "topology"})
+    if (given.count(other)) throw_bad_input("plan: --{} does not go with --matrix", other);
+  if (given["use-replicas"].as<bool>())
+    throw_bad_input("plan: --use-replicas does not go with --matrix");
+  if (tensor.empty() != (given.count("dims") > 0) || (!tensor.empty() && tensor.size() != 2))
+    throw_bad_input(
+        "plan: --matrix needs --dims N, or a shape and a dtype, as in shardproof plan --matrix "
+        "a=2,b=2 --dims 3");
+  Dims shape;
+  if (tensor.empty()) {
+    const int64_t dims = given["dims"].as<int64_t>();
+    if (dims < 1 || dims > 6) throw_bad_input("--dims: expected 1 to 6, found {}", dims);
+    for (int64_t i = 0; i < dims; ++i) shape.push_back(64);
+  } else {
+    shape = read_shape(tensor[0]);
+  }
+  const DType dtype = tensor.empty() ? DType::f32 : parse_dtype_name(tensor[1]);
+  const Mesh mesh =
+      of_option("matrix", [&] { return Mesh::parse(given["matrix"].as<std::string>()); });
+  PlannerOptions options;
+  options.moves = moves_of(given);
+  print_out(plan_matrix(mesh, shape, dtype, options));
+  return 0;
+}
+
 void write_picture(const std::string& path, const Plan& plan, const Spec& from) {
   const std::string picture = plan_picture(plan, from);
   if (picture.empty()) throw_bad_input("--svg: this plan has too many ranks or parts to draw");
@@ -97,6 +132,8 @@ int plan_command(const CommandArguments& words, const Registries&) {
   const po::variables_map given = parse_words(words, plan_options(), "tensor");
   const CommandArguments tensor =
       given.count("tensor") ? given["tensor"].as<CommandArguments>() : CommandArguments{};
+  if (given.count("matrix")) return print_matrix(given, tensor);
+  if (given.count("dims")) throw_bad_input("plan: --dims belongs to --matrix");
   if (tensor.size() != 2)
     throw_bad_input(
         "plan: expected a shape and a dtype, as in shardproof plan \"1024,512\" f32 ...");
@@ -112,9 +149,7 @@ int plan_command(const CommandArguments& words, const Registries&) {
   const Spec from = of_option("from", [&] { return Spec::parse(from_text, mesh, shape, dtype); });
   const Spec to = of_option("to", [&] { return Spec::parse(to_text, to_mesh, shape, dtype); });
   PlannerOptions options;
-  if (given.count("moves"))
-    options.moves =
-        of_option("moves", [&] { return parse_plan_moves(given["moves"].as<std::string>()); });
+  options.moves = moves_of(given);
   if (given.count("peak"))
     options.peak_limit = of_option(
         "peak", [&] { return parse_quantity(given["peak"].as<std::string>(), Unit::bytes).whole; });
@@ -139,6 +174,13 @@ std::string plan_help() {
   return R"text(shardproof plan SHAPE DTYPE --mesh MESH --from PLACEMENTS --to PLACEMENTS [options]
 
 Explains the cheapest redistribution between two placements of one tensor, step by step.
+
+shardproof plan --matrix MESH --dims N [--moves MOVES]
+shardproof plan SHAPE DTYPE --matrix MESH [--moves MOVES]
+
+Prints what every redistribution between placements by R and S costs, of the tensor given or of one
+with N dims of 64: by the planner, by one axis after the other (greedy, as PyTorch's DTensor), by the
+cheapest sequence of changes of one axis (Dijkstra), and by gather then slice.
 
   shardproof plan "1024,512" f32 --mesh dp=2,tp=4 --from "dp:S(0) tp:S(0)" --to "dp:S(0) tp:S(1)"
   shardproof plan "5,6" bf16 --mesh 2x4 --from "S(0) P(sum)" --to "R S(1)"

@@ -177,6 +177,12 @@ TEST_F(Cli, MisspeltOptions_GetTheNearestKnownOne) {
   expect_refused("plan 4 f32 --mesh tp=2 --from 'tp:S(1)' --to R", "--from");
   expect_refused("plan 4 f32 --from R --to R", "shardproof: plan: --mesh is missing");
   expect_refused("plan 4 f32 --mesh tp=2 --to R", "shardproof: plan: --from is missing");
+  expect_refused("plan --matrix a=2,b=2", "--matrix needs --dims N, or a shape and a dtype");
+  expect_refused("plan 4 f32 --matrix a=2 --dims 2", "--matrix needs --dims N, or a shape");
+  expect_refused("plan --matrix a=2 --dims 7", "--dims: expected 1 to 6, found 7");
+  expect_refused("plan --matrix a=2,b=2,c=2,d=2 --dims 4", "more than 20000 pairs of placements");
+  expect_refused("plan 4 f32 --mesh a=2 --from R --to R --dims 2", "--dims belongs to --matrix");
+  expect_refused("plan --matrix a=2 --dims 2 --from R", "--from does not go with --matrix");
   expect_refused("plan 4 f33 --mesh tp=2 --from R --to R", "unknown dtype \"f33\"");
 }
 
@@ -438,6 +444,7 @@ TEST_F(Cli, ApprovedTexts) {
                   tool("plan 5,6 bf16 --mesh 2x4 --from 'S(0) P(sum)' --to 'R S(1)' "
                        "--topology \"flat(latency='5 us', bandwidth='50 GB/s')\"")
                       .out);
+  expect_approved("cli/plan_matrix", tool("plan 61,64 bf16 --matrix a=2,b=2").out);
   expect_approved("cli/plan_two_meshes",
                   tool("plan 8,8 f32 --mesh 'tp=4 on 0-3' --to-mesh 'tp=2, x=2 on 4-7' "
                        "--from 'tp:S(0)' --to 'tp:S(1)'")
