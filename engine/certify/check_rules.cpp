@@ -175,8 +175,11 @@ OpRuleReport check_rule(const OpRecord& record, const OpRegistry& ops, const Rul
   report.op = record.name;
   if (!record.infer) return report;
   const std::vector<MeshChoice> meshes = rule_meshes(options.is_short);
+  const MeshChoice cube = mesh_choice("a=2, b=2, c=2", {CutChoice{}, CutChoice{}, CutChoice{}});
   for (const Sample& sample : record.samples()) {
     check_sample(record, ops, sample, options, meshes, report);
+    // The rules of three axes are many, so samples of other sizes leave them out.
+    if (!options.is_short) check_sample(record, ops, sample, options, {cube}, report);
     // Inputs counted in order depend on each other's sizes.
     const bool is_related =
         std::find(sample.fills.begin(), sample.fills.end(), "iota") != sample.fills.end();

@@ -122,6 +122,7 @@ class CaseCheck {
       worst.trouble = "an in-place op keeps the placement of its buffer, " + to_string(in_[0]);
       return worst;
     }
+    if (rule_.kind == RuleKind::out && !fits_buffers(worst)) return worst;
     if (rule_.by_own_rule) return answer_by_own_rule();
     bool any_holds = false;
     for (const RuleDraw& draw : draws_) {
@@ -142,6 +143,17 @@ class CaseCheck {
   }
 
  private:
+  // False if a result is placed otherwise than the buffer that it is written to.
+  bool fits_buffers(ClaimAnswer& answer) const {
+    const std::vector<Spec> buffers = specs_of(mesh_, outputs_, rule_.buffers, "out buffers");
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      if (buffers[i].placements() == out_[i].placements()) continue;
+      answer.kind = ClaimAnswer::Kind::wrong;
+      answer.trouble = "an out= form keeps the placement of its buffer, " + to_string(buffers[i]);
+      return false;
+    }
+    return true;
+  }
   // True if parts of a gradient may multiply an infinity by 0 where the whole does not.
   bool multiplies_special(const RuleDraw& draw) const {
     return rule_.kind == RuleKind::backward && draw.kind == DrawKind::special &&

@@ -14,6 +14,7 @@ enum class RuleKind : uint8_t {
   op,        // a function
   backward,  // inputs, then one cotangent for each result; results are gradients of the inputs
   inplace,   // the result replaces the contents of input 0, which keeps its placement
+  out,       // each result replaces the contents of a tensor in `buffers` (torch: out=)
 };
 
 struct RuleCase {
@@ -25,6 +26,7 @@ struct RuleCase {
   Mesh mesh;
   std::vector<std::vector<Placement>> in, out;  // by tensor, then by axis
   RuleKind kind = RuleKind::op;
+  std::vector<std::vector<Placement>> buffers;  // of kind `out`: by result, then by axis
   // True: each rank runs what the registry's rule states for these placements. False: it runs the
   // call itself; only sizes among its attributes become local ones.
   bool by_own_rule = false;

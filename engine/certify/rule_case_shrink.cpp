@@ -34,7 +34,7 @@ std::vector<RuleCase> simpler_meshes(const RuleCase& rule) {
     Dims fewer = sizes;
     fewer.erase(axis);
     one.mesh = mesh_of_sizes(fewer);
-    for (auto* tensors : {&one.in, &one.out})
+    for (auto* tensors : {&one.in, &one.out, &one.buffers})
       for (std::vector<Placement>& by_axis : *tensors) by_axis.erase(by_axis.begin() + axis);
     list.push_back(std::move(one));
   }

@@ -99,13 +99,33 @@ Mesh read_mesh(const JsonReader& list) {
   return Mesh::make(std::move(axes));
 }
 
-RuleKind read_kind(const JsonReader& row, bool is_inplace) {
-  if (!row.has("kind")) return is_inplace ? RuleKind::inplace : RuleKind::op;
+// Torch's overloads with `out=`: aten.add.out, aten.sum.IntList_out.
+bool writes_to_out(const std::string& op) {
+  return op.starts_with("aten") && (op.ends_with(".out") || op.ends_with("_out"));
+}
+
+RuleKind read_kind(const JsonReader& row, const std::string& op, bool is_inplace) {
+  const RuleKind by_name = is_inplace          ? RuleKind::inplace
+                           : writes_to_out(op) ? RuleKind::out
+                                               : RuleKind::op;
+  if (!row.has("kind")) return by_name;
   const std::string& text = row.at("kind").text();
-  if (text == "op") return is_inplace ? RuleKind::inplace : RuleKind::op;
+  if (text == "op") return by_name;
   if (text == "inplace") return RuleKind::inplace;
+  if (text == "out") return RuleKind::out;
   if (text == "backward") return RuleKind::backward;
-  row.at("kind").refuse(fmt::format("expected op, inplace or backward, found \"{}\"", text));
+  row.at("kind").refuse(fmt::format("expected op, inplace, out or backward, found \"{}\"", text));
+}
+
+// Takes the placements of the buffers from the end of `in`.
+void take_buffers(RuleCase& rule, const JsonReader& row) {
+  const size_t inputs = rule.inputs.size(), results = rule.out.size();
+  if (rule.in.size() != inputs + results)
+    row.at("in").refuse(fmt::format(
+        "expected placements of {} inputs and {} tensors that results are written to, found {}",
+        inputs, results, rule.in.size()));
+  rule.buffers.assign(rule.in.begin() + static_cast<std::ptrdiff_t>(inputs), rule.in.end());
+  rule.in.resize(inputs);
 }
 
 void set_call(RuleCase& rule, const JsonReader& row, size_t results, const OpRegistry& ops,
@@ -147,7 +167,8 @@ std::optional<RuleCase> read_row(const JsonReader& row, const OpRegistry& ops) {
   bool is_inplace = false, is_known = false;
   const bool is_backward = row.has("kind") && row.at("kind").text() == "backward";
   set_call(rule, row, is_backward ? 1 : rule.out.size(), ops, is_inplace, is_known);
-  rule.kind = read_kind(row, is_inplace);
+  rule.kind = read_kind(row, rule.op, is_inplace);
+  if (rule.kind == RuleKind::out) take_buffers(rule, row);
   if (row.has("local")) {
     const std::string& local = row.at("local").text();
     if (local != "op" && local != "rule")
@@ -241,15 +262,18 @@ std::string rule_row_text(const RuleCase& rule) {
   std::vector<std::string> lines = rule.lines;
   if (is_backward) lines.pop_back();
   const char* const kind = rule.kind == RuleKind::inplace ? ", \"kind\": \"inplace\""
+                           : rule.kind == RuleKind::out   ? ", \"kind\": \"out\""
                            : is_backward                  ? ", \"kind\": \"backward\""
                                                           : "";
+  std::vector<std::vector<Placement>> in = rule.in;
+  in.insert(in.end(), rule.buffers.begin(), rule.buffers.end());
   const std::string average =
       rule.averaged_over == 1 ? "" : fmt::format(", \"average\": {}", rule.averaged_over);
   return fmt::format(
       "{{\"op\": {}, \"call\": {}, \"inputs\": [{}], \"mesh\": {}, \"in\": {}, \"out\": {}{}{}{}}}",
       quoted_json(rule.op), list_text(lines, [](const std::string& l) { return quoted_json(l); }),
-      inputs, to_string(rule.mesh.shape()), placements_rows(rule.in), placements_rows(rule.out),
-      kind, average, rule.by_own_rule ? ", \"local\": \"rule\"" : "");
+      inputs, to_string(rule.mesh.shape()), placements_rows(in), placements_rows(rule.out), kind,
+      average, rule.by_own_rule ? ", \"local\": \"rule\"" : "");
 }
 
 }  // namespace shardproof

@@ -7,14 +7,16 @@
 //   inputs   [{"shape": [4, 6], "dtype": "f32", "fill": "ints"}, ..]               yes
 //   mesh     sizes of the axes: [2, 2]                                             yes
 //   in, out  for each tensor its placements by axis: [["S(0)", "R"], ["R", "R"]]   yes
-//   kind     "op" (default), "inplace", "backward"                                no
+//   kind     "op" (default), "inplace", "out", "backward"                         no
 //   local    "op" (default): each rank runs the call on its shards; "rule": what the op's own rule
 //            states                                                               no
 //   average  n: the result of a backward's call is P(avg) over n ranks, each of which
 //            has 1/n of the cotangent                                             no
 //
 // `in` of a backward has the inputs, then one cotangent for each result; `out` has the gradients of
-// the inputs. Blank lines and comments (`//`) are skipped.
+// the inputs. `in` of an `out` row has the inputs, then for each result the tensor that it is
+// written to (torch: `out=`; names such as aten.add.out mean this kind). Blank lines and comments
+// (`//`) are skipped.
 #pragma once
 
 #include <map>

@@ -54,6 +54,19 @@ TEST(RuleTable, WrongRow_ShrinksAndItsTextRepeatsIt) {
   EXPECT_EQ(check_case(again.rule, ops).kind, ClaimAnswer::Kind::wrong);
 }
 
+TEST(RuleTable, TextOfOutRow_GivesAnEqualRow) {
+  const OpRegistry ops = builtin_ops();
+  const RuleRow row =
+      read_rule_row(R"row({"op": "aten.neg.out", "inputs": [{"shape": [4]}], "mesh": [2], )row"
+                    R"row("in": [["S(0)"], ["R"]], "out": [["S(0)"]]})row",
+                    ops);
+  EXPECT_EQ(row.rule.kind, RuleKind::out);
+  const RuleRow again = read_rule_row(rule_row_text(row.rule), ops);
+  EXPECT_EQ(again.rule.buffers, row.rule.buffers);
+  EXPECT_EQ(check_case(again.rule, ops).trouble,
+            "an out= form keeps the placement of its buffer, f32[4] R on a=2");
+}
+
 std::string error_of(const std::string& row) {
   try {
     read_rule_table("t.jsonl", "// a comment\n" + row + "\n", builtin_ops(), true);
@@ -85,6 +98,8 @@ TEST(RuleTable, BadRow_IsAnErrorWithItsLineAndWhatIsAccepted) {
       {R"row({"op": "relu", "inputz": []})row", {"t.jsonl:2", "inputs"}},
       {R"row({"op": "matmul", "inputs": [{"shape": [4, 3]}, {"shape": [4, 3]}], "mesh": [2], "in": [["R"], ["R"]], "out": [["R"]]})row",
        {"t.jsonl:2", "inner sizes"}},
+      {R"row({"op": "aten.relu.out", "inputs": [{"shape": [4]}], "mesh": [2], "in": [["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2", "/in", "1 inputs and 1 tensors that results are written to, found 1"}},
       {"[1, 2]", {"t.jsonl:2", "an object"}},
   };
   for (const auto& one : kCases) {
