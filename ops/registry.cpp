@@ -27,6 +27,7 @@ OpRegistry builtin_ops() {
   add_view_ops(ops);
   add_reshape_ops(ops);
   add_slice_cat_ops(ops);
+  add_layout_grad_ops(ops);
   add_pad_roll_ops(ops);
   add_index_ops(ops);
   add_along_dim_ops(ops);

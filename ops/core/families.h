@@ -25,22 +25,23 @@ void add_linalg_ops(OpRegistry& ops);            // inverse, solve, cholesky, de
 void add_fourier_ops(OpRegistry& ops);           // fft, ifft
 void add_optimizer_ops(OpRegistry& ops);         // sgd, sgd_momentum, adam, adamw
 
-void add_matmul_ops(OpRegistry& ops);     // matmul, bmm, addmm, linear
-void add_einsum_ops(OpRegistry& ops);     // einsum
-void add_view_ops(OpRegistry& ops);       // t, transpose, permute, squeeze, expand
-void add_reshape_ops(OpRegistry& ops);    // reshape, view, flatten, unflatten
-void add_slice_cat_ops(OpRegistry& ops);  // slice, select, split, chunk, cat, stack
-void add_pad_roll_ops(OpRegistry& ops);   // pad, flip, roll, repeat
-void add_index_ops(OpRegistry& ops);      // embedding, index_select, one_hot
-void add_index_sum(OpRegistry& ops);      // index_sum
-void add_along_dim_ops(OpRegistry& ops);  // take_along_dim, scatter_along_dim
-void add_sort_ops(OpRegistry& ops);       // sort, topk
-void add_norm_ops(OpRegistry& ops);       // layer_norm, rms_norm
-void add_rope_ops(OpRegistry& ops);       // rope
-void add_attention_ops(OpRegistry& ops);  // sdpa
-void add_loss_ops(OpRegistry& ops);       // cross_entropy, nll_loss, mse_loss
-void add_conv_ops(OpRegistry& ops);       // conv1d, conv2d
-void add_halo_ops(OpRegistry& ops);       // halo_windows
+void add_matmul_ops(OpRegistry& ops);       // matmul, bmm, addmm, linear
+void add_einsum_ops(OpRegistry& ops);       // einsum
+void add_view_ops(OpRegistry& ops);         // t, transpose, permute, squeeze, expand
+void add_reshape_ops(OpRegistry& ops);      // reshape, view, flatten, unflatten
+void add_slice_cat_ops(OpRegistry& ops);    // slice, select, split, chunk, cat, stack
+void add_layout_grad_ops(OpRegistry& ops);  // reshape_as, slice_grad, cat_grad
+void add_pad_roll_ops(OpRegistry& ops);     // pad, flip, roll, repeat
+void add_index_ops(OpRegistry& ops);        // embedding, index_select, one_hot
+void add_index_sum(OpRegistry& ops);        // index_sum
+void add_along_dim_ops(OpRegistry& ops);    // take_along_dim, scatter_along_dim
+void add_sort_ops(OpRegistry& ops);         // sort, topk
+void add_norm_ops(OpRegistry& ops);         // layer_norm, rms_norm
+void add_rope_ops(OpRegistry& ops);         // rope
+void add_attention_ops(OpRegistry& ops);    // sdpa
+void add_loss_ops(OpRegistry& ops);         // cross_entropy, nll_loss, mse_loss
+void add_conv_ops(OpRegistry& ops);         // conv1d, conv2d
+void add_halo_ops(OpRegistry& ops);         // halo_windows
 // Formulas: composite ops.
 void add_arithmetic_formulas(OpRegistry& ops);  // clamp, lerp, addcmul
 void add_activation_formulas(OpRegistry& ops);  // elu, mish, hardtanh

@@ -2,6 +2,10 @@
 // padding, and a sum that of a repetition.
 #include "shardproof/ops/layout/layout_gradients.h"
 
+#include <algorithm>
+#include <limits>
+
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/layout/copy_boxes.h"
 
 namespace shardproof {
@@ -11,6 +15,19 @@ IntegerList list_of_sizes(const Dims& shape) { return {shape.begin(), shape.end(
 
 FormulaTerm with_shape(Gradient& g, const FormulaTerm& x, const IntegerList& shape) {
   return g.op("reshape", {x}, {{"shape", shape}});
+}
+
+// A stop that means the end of every dim.
+constexpr int64_t kWholeDim = std::numeric_limits<int64_t>::max();
+
+int64_t clamped_index(int64_t at, int64_t size) {
+  return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size);
+}
+
+bool has_unit_steps(const Attrs& attrs) {
+  if (!attrs.has("step")) return true;
+  const IntegerList steps = integer_list(attrs, "step");
+  return std::all_of(steps.begin(), steps.end(), [](int64_t step) { return step == 1; });
 }
 
 // Adds zeros before and after each dim (negative: removes entries).
@@ -28,6 +45,31 @@ FormulaTerm padded(Gradient& g, const FormulaTerm& x, const IntegerList& before,
 
 }  // namespace
 
+std::vector<SlicedDim> slice_ranges(const Attrs& attrs, const Dims& shape) {
+  const auto list = [&](const char* name) {
+    return attrs.has(name) ? integer_list(attrs, name) : IntegerList{};
+  };
+  const IntegerList start = list("start"), stop = list("stop"), step = list("step");
+  for (const IntegerList* given : {&start, &stop, &step})
+    if (static_cast<int>(given->size()) > shape.size())
+      throw_bad_input("slice of {}: found {} ranges for {} dims", to_string(shape), given->size(),
+                      shape.size());
+  std::vector<SlicedDim> ranges;
+  for (int d = 0; d < shape.size(); ++d) {
+    const auto at = static_cast<size_t>(d);
+    SlicedDim range;
+    range.start = at < start.size() ? clamped_index(start[at], shape[d]) : 0;
+    const int64_t end = at < stop.size() ? clamped_index(stop[at], shape[d]) : shape[d];
+    range.step = at < step.size() ? step[at] : 1;
+    if (range.step < 1)
+      throw_bad_input("slice of {}: a step must be at least 1, found {}", to_string(shape),
+                      range.step);
+    range.count = end <= range.start ? 0 : (end - range.start - 1) / range.step + 1;
+    ranges.push_back(range);
+  }
+  return ranges;
+}
+
 FormulaTerm permute_gradient(Gradient& g) {
   const IntegerList dims = integer_list(*g.call.attrs, "dims");
   IntegerList back(dims.size());
@@ -39,6 +81,7 @@ FormulaTerm permute_gradient(Gradient& g) {
 }
 
 FormulaTerm squeeze_gradient(Gradient& g) {
+  if (!g.knows_sizes()) return g.op("reshape_as", {g.dy(), g[0]});
   const Dims &from = g[0].shape(), &to = g.dy().shape();
   std::vector<bool> named(static_cast<size_t>(from.size()), !g.given("dim"));
   if (g.given("dim"))
@@ -61,11 +104,18 @@ FormulaTerm unsqueeze_gradient(Gradient& g) {
 FormulaTerm expand_gradient(Gradient& g) { return g.dy(); }
 
 FormulaTerm reshape_gradient(Gradient& g) {
+  if (!g.knows_sizes()) return g.op("reshape_as", {g.dy(), g[0]});
   return with_shape(g, g.dy(), list_of_sizes(g[0].shape()));
 }
 
-FormulaTerm slice_gradient(Gradient& g, const std::vector<SlicedDim>& ranges) {
+FormulaTerm slice_gradient(Gradient& g) {
+  if (!g.knows_sizes() && has_unit_steps(*g.call.attrs)) {
+    Attrs range = *g.call.attrs;
+    range.set("step", std::monostate{});
+    return g.op("slice_grad", {g.dy(), g[0]}, std::move(range));
+  }
   const Dims& shape = g[0].shape();
+  const std::vector<SlicedDim> ranges = slice_ranges(*g.call.attrs, shape);
   FormulaTerm x = g.dy();
   IntegerList before, after;
   for (int d = 0; d < shape.size(); ++d) {
@@ -83,6 +133,15 @@ FormulaTerm slice_gradient(Gradient& g, const std::vector<SlicedDim>& ranges) {
 }
 
 FormulaTerm select_gradient(Gradient& g) {
+  if (!g.knows_sizes()) {
+    const auto dim = static_cast<size_t>(g.dim());
+    const int64_t index = g.integer("index");
+    IntegerList start(dim + 1, 0), stop(dim + 1, kWholeDim);
+    start[dim] = index;
+    if (index != -1) stop[dim] = index + 1;
+    const FormulaTerm row = g.op("unsqueeze", {g.dy()}, {{"dim", static_cast<int64_t>(dim)}});
+    return g.op("slice_grad", {row, g[0]}, {{"start", start}, {"stop", stop}});
+  }
   const Dims& shape = g[0].shape();
   const int dim = g.dim();
   const int64_t index = g.integer("index") + (g.integer("index") < 0 ? shape[dim] : 0);
@@ -131,6 +190,11 @@ FormulaTerm repeat_gradient(Gradient& g) {
 
 FormulaTerms cat_gradient(Gradient& g) {
   const int dim = g.dim();
+  if (!g.knows_sizes()) {
+    std::vector<FormulaTerm> tensors = {g.dy()};
+    for (size_t i = 0; i < g.call.inputs.size(); ++i) tensors.push_back(g[static_cast<int>(i)]);
+    return g.ops("cat_grad", {tensors.begin(), tensors.end()}, {{"dim", int64_t{dim}}});
+  }
   IntegerList sizes;
   for (size_t i = 0; i < g.call.inputs.size(); ++i)
     sizes.push_back(g[static_cast<int>(i)].shape()[dim]);

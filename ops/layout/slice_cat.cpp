@@ -14,36 +14,10 @@
 namespace shardproof {
 namespace {
 
-// First element, step and count of one dim. A program gives lists for the leading dims. A stop
-// beyond the end means the end. A range over all of a dim is thus the same for a shard as for the
-// whole.
 using DimRange = SlicedDim;
 
-int64_t clamped_index(int64_t at, int64_t size) {
-  return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size);
-}
-
-std::vector<DimRange> slice_ranges(const OpCall& call) {
-  const Dims& shape = input_shape(call, 0);
-  auto list = [&](const char* name) {
-    return call.attrs->has(name) ? integer_list(*call.attrs, name) : std::vector<int64_t>{};
-  };
-  auto start = list("start"), stop = list("stop"), step = list("step");
-  for (const auto* given : {&start, &stop, &step})
-    if (static_cast<int>(given->size()) > shape.size())
-      refuse("slice", call, "found {} ranges for {} dims", given->size(), shape.size());
-  std::vector<DimRange> ranges;
-  for (int d = 0; d < shape.size(); ++d) {
-    auto at = static_cast<size_t>(d);
-    DimRange range;
-    range.start = at < start.size() ? clamped_index(start[at], shape[d]) : 0;
-    int64_t end = at < stop.size() ? clamped_index(stop[at], shape[d]) : shape[d];
-    range.step = at < step.size() ? step[at] : 1;
-    if (range.step < 1) refuse("slice", call, "a step must be at least 1, found {}", range.step);
-    range.count = end <= range.start ? 0 : (end - range.start - 1) / range.step + 1;
-    ranges.push_back(range);
-  }
-  return ranges;
+std::vector<DimRange> ranges_of(const OpCall& call) {
+  return slice_ranges(*call.attrs, input_shape(call, 0));
 }
 
 bool is_whole(const DimRange& range, int64_t size) {
@@ -52,7 +26,7 @@ bool is_whole(const DimRange& range, int64_t size) {
 
 ViewLayout slice_view(const OpCall& call, const Dims& strides) {
   ViewLayout view;
-  auto ranges = slice_ranges(call);
+  auto ranges = ranges_of(call);
   for (int d = 0; d < strides.size(); ++d) {
     const DimRange& range = ranges[static_cast<size_t>(d)];
     view.shape.push_back(range.count);
@@ -74,7 +48,7 @@ std::vector<Strategy> slice_strategies(const OpCall& call, const std::vector<Ten
                                        int64_t axis_size) {
   const Dims& shape = input_shape(call, 0);
   std::string names = letters(shape.size());
-  auto ranges = slice_ranges(call);
+  auto ranges = ranges_of(call);
   FactorOptions options;
   options.partials = mover_partial_rules({0});
   // A sliced dim may not be sharded, because its elements would move between ranks.
@@ -96,7 +70,7 @@ Attrs slice_locally(const OpCall& call, const std::vector<Spec>& inputs,
                     const std::vector<Spec>& outputs, int64_t rank) {
   OpCall whole = call;
   whole.inputs[0].shape = inputs[0].shape();
-  const std::vector<DimRange> ranges = slice_ranges(whole);
+  const std::vector<DimRange> ranges = ranges_of(whole);
   const Dims local = outputs[0].local_shape(rank);
   std::vector<int64_t> start, stop, step;
   for (int d = 0; d < local.size(); ++d) {
@@ -138,11 +112,11 @@ void add_slices(OpRegistry& ops) {
                   params::optional("step", ParamKind::integers)};
   slice.infer = [](const OpCall& call) {
     Dims shape;
-    for (const DimRange& range : slice_ranges(call)) shape.push_back(range.count);
+    for (const DimRange& range : ranges_of(call)) shape.push_back(range.count);
     return std::vector<TensorMeta>{{input_meta(call, 0).dtype, shape}};
   };
   make_view(slice, slice_view);
-  slice.gradient = gradients({[](Gradient& g) { return slice_gradient(g, slice_ranges(g.call)); }});
+  slice.gradient = gradients({slice_gradient});
   slice.rule.strategies = slice_strategies;
   slice.rule.local_attrs = slice_locally;
   slice.samples = [] {
