@@ -15,7 +15,7 @@ namespace shardproof::conformance::op_values_test {
 namespace {
 
 // One of so many placements runs.
-constexpr size_t kFewer = kFewDraws ? 4 : 1;
+constexpr size_t kFewer = kFewDraws ? 12 : 1;
 
 using testing::GlobalRun;
 

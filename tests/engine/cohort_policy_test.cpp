@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kCasesOfAFile = 2;
 // One of so many files runs.
-constexpr int64_t kFewerFiles = kFewDraws ? 3 : 1;
+constexpr int64_t kFewerFiles = kFewDraws ? 8 : 1;
 
 struct Way {
   const char* name;

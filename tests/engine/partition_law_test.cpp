@@ -23,8 +23,8 @@ constexpr unsigned kSeed = 20240613;
 constexpr int kDraws = 16, kDrawsOfMany = 7;
 constexpr size_t kMany = 5;
 constexpr const char* kMeshes[] = {"tp=2", "tp=3", "dp=2, tp=2", "dp=2, tp=3"};
-// With few draws, every fifth one runs. These may not reach every form of an op.
-constexpr int kDrawsForEachRun = kFewDraws ? 5 : 1;
+// With few draws, one of twenty runs. These may not reach every form of an op.
+constexpr int kDrawsForEachRun = kFewDraws ? 20 : 1;
 
 class Draw {
  public:

@@ -14,9 +14,12 @@
 #include "shardproof/scenarios/load/load.h"
 #include "shardproof/scenarios/report/scenario_text.h"
 #include "shardproof/tests/engine/run_global.h"
+#include "shardproof/tests/few_draws.h"
 
 namespace shardproof::testing::random_program_test {
 namespace {
+
+constexpr uint64_t kSeeds = kFewDraws ? 9 : 60;
 
 // Returns the largest difference divided by the largest element of `scale`. Two NaN are equal.
 double distance(const Tensor& a, const Tensor& b, const Tensor& scale) {
@@ -54,12 +57,12 @@ TEST_P(RandomPrograms, OfOneSeed_AreTheSame) {
   ProgramOptions options;
   options.kind = GetParam();
   std::set<std::string> texts;
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
+  for (uint64_t seed = 1; seed <= kSeeds / 3; ++seed) {
     const std::string text = scenario_text(random_program(seed, options, ops()).text);
     EXPECT_EQ(text, scenario_text(random_program(seed, options, ops()).text));
     texts.insert(text);
   }
-  EXPECT_EQ(texts.size(), 20U);
+  EXPECT_EQ(texts.size(), kSeeds / 3);
 }
 
 TEST_P(RandomPrograms, AsScenarioFiles_GiveTheSameJob) {
@@ -87,12 +90,12 @@ TEST_P(RandomPrograms, AsScenarioFiles_GiveTheSameJob) {
 TEST_P(RandomPrograms, OverWholeNumbers_EqualOneDeviceToTheBit) {
   const auto options = options_of(GetParam(), DType::f32, Conditioning::whole_numbers);
   int64_t values = 0;
-  for (uint64_t seed = 1; seed <= 60; ++seed)
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed)
     for (const HeldValue& pair : held_values(job_of(random_program(seed, options, ops()).text))) {
       EXPECT_EQ(distance(pair), 0) << "seed " << seed << " line " << pair.line << " " << pair.name;
       ++values;
     }
-  EXPECT_GT(values, 200);
+  EXPECT_GT(values, static_cast<int64_t>(kSeeds) * 3);
 }
 
 // Rounding is about 1e-16 in f64. A value that is off by more is near 0 and consists of rounding
@@ -100,12 +103,12 @@ TEST_P(RandomPrograms, OverWholeNumbers_EqualOneDeviceToTheBit) {
 TEST_P(RandomPrograms, TameInF64_AreCloseToOneDevice) {
   const auto options = options_of(GetParam(), DType::f64, Conditioning::tame);
   int64_t values = 0, apart = 0;
-  for (uint64_t seed = 1; seed <= 60; ++seed)
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed)
     for (const HeldValue& pair : held_values(job_of(random_program(seed, options, ops()).text))) {
       apart += distance(pair) > 1e-9 ? 1 : 0;
       ++values;
     }
-  EXPECT_GT(values, 200);
+  EXPECT_GT(values, static_cast<int64_t>(kSeeds) * 3);
   EXPECT_LE(apart, values / 200);
 }
 
@@ -113,8 +116,9 @@ TEST_P(RandomPrograms, OfManySeeds_UseEveryForm) {
   ProgramOptions options;
   options.kind = GetParam();
   std::set<std::string> drawn;
-  for (uint64_t seed = 1; seed <= 150; ++seed)
+  for (uint64_t seed = 1; seed <= (kFewDraws ? 10 : 150); ++seed)
     for (const std::string& form : random_program(seed, options, ops()).forms) drawn.insert(form);
+  if (kFewDraws) return;  // they do not reach every form
   if (GetParam() == ProgramKind::global) {
     for (const LineForm& form : all_forms()) EXPECT_TRUE(drawn.contains(form.name)) << form.name;
     EXPECT_TRUE(drawn.contains("claim"));
@@ -136,7 +140,7 @@ TEST_P(RandomPrograms, WithPlantedError_AreOffByItsSizeFromItsLineOn) {
   const auto options = options_of(GetParam(), DType::f64, Conditioning::tame);
   constexpr double kSize = 1e-4, kNoise = 1e-7;
   int64_t planted_errors = 0;
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const RandomProgram program = random_program(seed, options, ops());
     const std::optional<PlantedProgram> planted = plant_error(program, kSize, builtin_registries());
     if (!planted) continue;
@@ -153,7 +157,7 @@ TEST_P(RandomPrograms, WithPlantedError_AreOffByItsSizeFromItsLineOn) {
       EXPECT_EQ(distance(wrong[i].ranks, clean[i].ranks, clean[i].one_device), 0)
           << "seed " << seed;
   }
-  EXPECT_GT(planted_errors, 30);
+  EXPECT_GT(planted_errors, static_cast<int64_t>(kSeeds / 2));
 }
 
 INSTANTIATE_TEST_SUITE_P(OfEachKind, RandomPrograms,

@@ -20,7 +20,7 @@
 namespace shardproof::testing::exhaustive_plans_test {
 namespace {
 
-constexpr int64_t kPairs = kFewDraws ? 300 : 5000;
+constexpr int64_t kPairs = kFewDraws ? 60 : 5000;
 constexpr int64_t kAllPairs = 100000;
 
 struct Universe {

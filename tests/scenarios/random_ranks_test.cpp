@@ -16,9 +16,12 @@
 #include "shardproof/scenarios/load/load.h"
 #include "shardproof/scenarios/record/run_comparison.h"
 #include "shardproof/scenarios/report/report.h"
+#include "shardproof/tests/few_draws.h"
 
 namespace shardproof::random_ranks_test {
 namespace {
+
+constexpr uint64_t kPrograms = kFewDraws ? 16 : 120;
 
 using Index = std::vector<int64_t>;
 
@@ -342,7 +345,7 @@ class RandomRanks {
 TEST(RandomRanks, Values_EqualTheMeaningOfTheCalls) {
   const Registries registries{builtin_ops(), builtin_backends()};
   int64_t values = 0;
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
+  for (uint64_t seed = 1; seed <= 5 * kPrograms / 2; ++seed) {
     const std::string text = RandomRanks(seed).text();
     const RunResult result = run_scenarios({load_text(text, "random.json")}, {""}, {}, registries);
     ASSERT_EQ(result.exit_code(), 0) << "seed " << seed << "\n"
@@ -350,7 +353,7 @@ TEST(RandomRanks, Values_EqualTheMeaningOfTheCalls) {
                                      << text;
     values += result.values_compared();
   }
-  EXPECT_GT(values, 1000);
+  EXPECT_GT(values, static_cast<int64_t>(8 * kPrograms));
 }
 
 RecordedRun run_in_order(const std::string& text, const char* order, const Registries& registries) {
@@ -384,7 +387,7 @@ TEST(RandomRanks, OtherAdditionOrder_WithoutTruth_IsNotABug) {
   const Registries registries{builtin_ops(), builtin_backends()};
   Matches matches;
   int64_t found = 0;
-  for (uint64_t seed = 1; seed <= 120; ++seed) {
+  for (uint64_t seed = 1; seed <= kPrograms; ++seed) {
     const std::string dtype = std::vector<std::string>{"f32", "f64", "bf16", "f16"}[seed % 4];
     const std::string text = RandomRanks(seed).text_without_truth(dtype);
     const RecordedRun exact = run_in_order(text, "exact", registries);
@@ -397,9 +400,9 @@ TEST(RandomRanks, OtherAdditionOrder_WithoutTruth_IsNotABug) {
     other.program = exact.program;
     found += compare_runs(exact, other).count(Cause::bug) > 0 ? 1 : 0;
   }
-  EXPECT_GT(matches.within, 500);
+  EXPECT_GT(matches.within, static_cast<int64_t>(4 * kPrograms));
   EXPECT_LT(matches.not_decided * 100, matches.all);
-  EXPECT_GT(found, 100);
+  EXPECT_GT(found, static_cast<int64_t>(kPrograms * 4 / 5));
 }
 
 // Changes the largest element of a value by this share. Returns false if it has no element.
@@ -420,7 +423,7 @@ bool plant(RecordedValue& value, double share) {
 TEST(RandomRanks, DifferenceOfATenThousandth_InF32_IsWrong) {
   const Registries registries{builtin_ops(), builtin_backends()};
   int64_t planted = 0, found = 0;
-  for (uint64_t seed = 1; seed <= 30; ++seed) {
+  for (uint64_t seed = 1; seed <= kPrograms / 4; ++seed) {
     const RecordedRun run =
         run_in_order(RandomRanks(seed).text_without_truth("f32"), "rank", registries);
     for (size_t i = 0; i < run.values.size(); ++i) {
@@ -434,7 +437,7 @@ TEST(RandomRanks, DifferenceOfATenThousandth_InF32_IsWrong) {
       found += comparison.count(ValueMatch::wrong);
     }
   }
-  EXPECT_GT(planted, 200);
+  EXPECT_GT(planted, static_cast<int64_t>(kPrograms * 5 / 3));
   EXPECT_GE(found * 100, planted * 99) << found << " of " << planted;
 }
 
