@@ -38,6 +38,11 @@ bool may_merge(int64_t extent, int64_t h1, int64_t h2) {
   return last == 0 || own == inner || (last <= inner && last <= own);
 }
 
+bool is_power(int64_t number, int64_t prime) {
+  while (number % prime == 0) number /= prime;
+  return number == 1;
+}
+
 std::vector<int64_t> cut_all(const std::vector<int64_t>& extents, int64_t ranks) {
   return cut_extents(Shard{}, extents, ranks);
 }
@@ -307,6 +312,14 @@ int64_t DimLayouts::joint_extent(int layout, uint64_t mask) {
   return joint.back().second;
 }
 
+bool DimLayouts::has_digits(int layout, int64_t prime, int64_t more) const {
+  for (const Digit& digit : layouts_[static_cast<size_t>(layout)].digits) {
+    more *= digit.size;
+    if (digit.axis == kGap && !is_power(digit.size, prime)) return false;
+  }
+  return is_even(layout) && extent_ % more == 0;
+}
+
 int64_t DimLayouts::first_place(int layout, int axis) const {
   int64_t place = 1;
   for (const Digit& digit : layouts_[static_cast<size_t>(layout)].digits) {
@@ -475,6 +488,28 @@ const std::vector<int>& DimLayouts::with(int layout, int axis) {
       results.push_back(result);
   }
   return facts_[static_cast<size_t>(layout)].with.emplace(axis, std::move(results)).first->second;
+}
+
+int DimLayouts::with_place(int layout, int axis, int64_t first) {
+  const int64_t ranks = axis_sizes_[static_cast<size_t>(axis)], last = first * ranks;
+  const auto at = static_cast<size_t>(layout);
+  if (!facts_[at].even || extent_ % last != 0) return -1;
+  Layout next = layouts_[at];
+  int64_t place = 1;
+  for (size_t i = 0; i < next.digits.size(); ++i) {
+    const int64_t end = place * next.digits[i].size;
+    if (first < end) {
+      const bool fits = next.digits[i].axis == kGap && place <= first && first % place == 0 &&
+                        end % last == 0 &&
+                        put_in_gap(next, i, first / place, {axis, ranks, Shard{dim_, 1, {}}});
+      return fits ? number(normal(std::move(next))) : -1;
+    }
+    place = end;
+  }
+  if (first % place != 0) return -1;
+  next.digits.push_back({kGap, first / place, 0});
+  next.digits.push_back({axis, ranks, 0});
+  return number(normal(std::move(next)));
 }
 
 }  // namespace shardproof

@@ -2,13 +2,15 @@
 //
 //   1. Nodes are states: which axes cut which dim in which order, and which axes are partial. Edges
 //      are legal steps (for_each_move). The cost of a path is the price of its steps.
-//   2. A greedy path is found first: each time the move with the least (cost + lower bound of the
-//      rest). Its cost bounds the search.
+//   2. Collectives alone, between even layouts: the path that the lower bound counts is tried first
+//      (search_bound_path.h). If it costs no more than the bound of the start, the search ends.
+//      Else a greedy path follows: each time the move with the least (cost + lower bound of the
+//      rest). The costs of these paths bound the search.
 //   3. The open node with the least (cost so far + lower bound of the rest) is settled next. Ties
 //      go to the node found first, so that plans depend on nothing but the specs. A step whose cost
 //      takes long to compute waits in the same queue with a lower bound of its cost.
-//   4. The search ends when the goal is settled, after max_states, or when every open path costs
-//      more than at_most.
+//   4. The search ends when no open path can cost less than the best one, after max_states, or when
+//      every open path costs more than at_most.
 //
 // With price_without_topology, ByteModel computes costs from layouts alone, in integers: bytes are
 // counted in fractions 1 / (world^2 * frozen parts), so that equal prices are equal.
@@ -29,26 +31,11 @@
 #include <unordered_map>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/localtensor/plan/search_lower_bound.h"
+#include "shardproof/localtensor/plan/search_bound_path.h"
 
 namespace shardproof {
 
 namespace {
-
-__extension__ using Int128 = __int128;
-
-// A price in units in which every fraction that can occur is an integer.
-struct ExactCost {
-  Int128 primary = 0;
-  int64_t peak = 0;
-  bool operator==(const ExactCost&) const = default;
-  bool operator<(const ExactCost& o) const {
-    return primary != o.primary ? primary < o.primary : peak < o.peak;
-  }
-};
-ExactCost operator+(const ExactCost& a, const ExactCost& b) {
-  return {a.primary + b.primary, std::max(a.peak, b.peak)};
-}
 
 // Computes price_without_topology from the layouts of states, without making specs.
 class ByteModel {
@@ -56,14 +43,16 @@ class ByteModel {
   using Cost = ExactCost;
   ByteModel(PlacementStates& states, const Spec& spec, PlanMoves moves)
       : states_(states),
-        shuffle_(states.active_sizes()),
-        exchanges_(moves == PlanMoves::all),
         itemsize_(size_of(spec.dtype())),
         world_(states.members(states.active())),
         goal_parts_(states.goal_parts()) {
     square_ = Int128{world_} * world_;
     unit_ = square_ * states.frozen_parts();
     whole_ = Int128{element_count(spec.shape())} * itemsize_;
+    if (moves == PlanMoves::all || !states_.is_shuffle()) return;
+    const int64_t held = states_.elements(states_.start()) * states_.parts_of(states_.start());
+    shuffle_.emplace(states_,
+                     ShuffleUnits{square_ * whole_, unit_ * kBytesOfCall, held * itemsize_});
   }
 
   // Returns a limit that is not below the price, which is rounded.
@@ -111,6 +100,7 @@ class ByteModel {
 
   // Returns a lower bound of the cost from `state` to the goal.
   Cost least(const PlacementState& state) {
+    if (shuffle_) return shuffle_->least(state);
     if ((states_.goal().partial & states_.active()) != 0) return {};
     const uint64_t ending = states_.ending(state);
     Int128 parts = 0;  // fraction of the whole, times world^2
@@ -122,11 +112,14 @@ class ByteModel {
       const int64_t common = states_.common_parts(state);
       const int64_t had = common > 0 ? common : states_.parts_of(state);
       parts = square_ / goal_parts_ - square_ / had;
-      if (!exchanges_)
-        parts = std::max(parts, Int128{shuffle_.least(states_.shuffle(state), world_)});
     }
     if (parts <= 0 && ending == 0) return {};
     return {std::max(parts, Int128{0}) * whole_ + unit_ * kBytesOfCall, 0};
+  }
+
+  // Returns a path that may cost no more than least(start); empty if none is found.
+  std::vector<PlacementMove> first_path() {
+    return shuffle_ ? path_at_bound(states_, *shuffle_) : std::vector<PlacementMove>{};
   }
 
  private:
@@ -136,8 +129,7 @@ class ByteModel {
   }
 
   PlacementStates& states_;
-  ShuffleBound shuffle_;
-  bool exchanges_;
+  std::optional<ShuffleBound> shuffle_;  // collectives alone, between even layouts
   int64_t itemsize_;
   int64_t world_, goal_parts_;
   Int128 square_ = 1, unit_ = 1, whole_ = 0;
@@ -158,6 +150,7 @@ class PriceModel {
     return std::nullopt;
   }
   Cost least(const PlacementState&) const { return {}; }
+  std::vector<PlacementMove> first_path() const { return {}; }
 
  private:
   PlacementStates& states_;
@@ -182,9 +175,11 @@ class Search {
     number_.emplace(states_.start(), 0);
     open_.push({nodes_[0].least, 0});
     FoundPath found;
-    walk_greedily();
+    follow_first_path();
+    if (!has_bound_ || open_.top().total < bound_) walk_greedily();
     while (!open_.empty() && found.states < max_states_) {
       const Entry entry = open_.top();
+      if (has_bound_ && !(entry.total < bound_)) break;
       open_.pop();
       if (entry.move >= 0) {
         follow(entry);
@@ -228,6 +223,19 @@ class Search {
   struct Hash {
     size_t operator()(const PlacementState& s) const { return static_cast<size_t>(s.hash()); }
   };
+
+  // Stores the costs of the states of the model's path.
+  void follow_first_path() {
+    int at = 0;
+    for (const PlacementMove& move : model_.first_path()) {
+      const Node& node = nodes_[static_cast<size_t>(at)];
+      const Cost cost = node.cost + model_.edge(node.state, move);
+      const int to = number_of(move);
+      arrive(at, to, move, cost);
+      if (nodes_[static_cast<size_t>(to)].parent != at) return;
+      at = to;
+    }
+  }
 
   // Follows, from the start, the move with the least cost and lower bound, and stores the costs of
   // its states.

@@ -45,7 +45,7 @@ class PlacementStates {
   // needed: the axes that have to move take part. all: all axes do.
   enum class Axes { needed, all };
   PlacementStates(const Spec& from, const Spec& to, Axes axes);
-  // Lists the moves; required before for_each_move.
+  // Selects the moves; required before for_each_move.
   void prepare_moves(PlanMoves moves);
 
   const PlacementState& start() const { return start_; }
@@ -110,35 +110,34 @@ class PlacementStates {
   bool is_even(const PlacementState& state) const;  // true if all parts are equal
   bool has_spec(const PlacementState& state);       // true if a Spec can describe the state
 
-  // Active axes, numbered from 0, that must leave their digits; and for each the axes that now use
-  // the digits it needs. Empty (nothing moves) for more than kMaxShuffled active axes, for partials
-  // and for uneven shards.
-  static constexpr int kMaxShuffled = 6;
-  struct Shuffle {
-    uint8_t moving = 0;
-    std::array<uint8_t, kMaxShuffled> waits_for{};
-    uint64_t key() const;
-  };
-  Shuffle shuffle(const PlacementState& state) const;
-  std::vector<int64_t> active_sizes() const;  // sizes of the active axes
-
- private:
-  using Visit = std::function<void(const PlacementMove&)>;
-  uint64_t cut_axes(const PlacementState& state) const;
-  bool adds_uneven_dim(const PlacementState& state) const;
   // The digits of a dim's index that an axis cuts; `dim` is -1 if it cuts nothing.
   struct Digits {
     int dim = -1;
     int64_t first = 0, last = 0;
     bool operator==(const Digits&) const = default;
   };
+  Digits digits_of(const PlacementState& state, int axis) const;
+  // True if all layouts that matter are digits of one number: there are no partials, the sizes of
+  // the active axes are powers of one prime, and start and goal cut dims evenly. The parts must
+  // also be divisible by the longest size over the prime; then uneven cuts on the way lie within
+  // the digits of start and goal. False for more than kMaxShuffled active axes.
+  static constexpr int kMaxShuffled = 6;
+  bool is_shuffle() const;
+  const std::vector<DimLayouts>& dims() const { return dims_; }
+  DimLayouts& dim(int number) { return dims_[static_cast<size_t>(number)]; }
+  // Takes axes out of a state. Returns false if digits cannot describe the rest.
+  bool remove_axes(PlacementState& state, uint64_t axes);
+
+ private:
+  using Visit = std::function<void(const PlacementMove&)>;
+  uint64_t cut_axes(const PlacementState& state) const;
+  bool adds_uneven_dim(const PlacementState& state) const;
   // The parts of agreeing_parts for two states, and true if they are not only a bound.
   struct Agreement {
     int64_t parts = 1;
     bool exact = true;
   };
   Agreement agreement(const PlacementState& from, const PlacementState& to) const;
-  Digits digits_of(const PlacementState& state, int axis) const;
   const Reduction& reduction_of(int axis) const;
   bool reduce_together(uint64_t axes) const;
   uint64_t find_active(const PlacementState& from, const PlacementState& to);
@@ -157,7 +156,6 @@ class PlacementStates {
   void add_candidate(size_t open, int layout);
   void add_chain_candidates();
   void add_strided_candidates();
-  bool remove_axes(PlacementState& state, uint64_t axes);
   template <typename Each>
   void for_each_subset(uint64_t axes, Each each) const;
 
@@ -170,6 +168,7 @@ class PlacementStates {
   uint64_t active_ = 0, big_ = 0, from_partial_ = 0, to_partial_ = 0;
   PlacementState start_, goal_;
   PlanMoves moves_ = PlanMoves::all;
+  bool has_candidates_ = false;
 };
 
 }  // namespace shardproof
