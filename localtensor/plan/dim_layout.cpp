@@ -38,6 +38,13 @@ bool may_merge(int64_t extent, int64_t h1, int64_t h2) {
   return last == 0 || own == inner || (last <= inner && last <= own);
 }
 
+// Returns the product of the sizes of the digits.
+int64_t parts_of(const Layout& layout) {
+  int64_t parts = 1;
+  for (const Digit& digit : layout.digits) parts *= digit.size;
+  return parts;
+}
+
 bool is_power(int64_t number, int64_t prime) {
   while (number % prime == 0) number /= prime;
   return number == 1;
@@ -109,7 +116,16 @@ int DimLayouts::number(Layout layout) {
     if (!owned.empty()) next = uneven_.try_emplace(std::move(owned), next).first->second;
   }
   numbers_.emplace(layout, next);
-  if (next < static_cast<int>(layouts_.size())) return next;
+  if (next < static_cast<int>(layouts_.size())) {
+    // Digits describe what is left if any axis is taken out; odd cuts do not.
+    const auto at = static_cast<size_t>(next);
+    const bool odd = !layouts_[at].odd.empty();
+    if (odd && layout.odd.empty() && parts_of(layout) <= extent_) {
+      layouts_[at] = std::move(layout);
+      facts_[at] = std::move(facts);
+    }
+    return next;
+  }
   layouts_.push_back(std::move(layout));
   facts_.push_back(std::move(facts));
   return next;
