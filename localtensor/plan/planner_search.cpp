@@ -45,7 +45,8 @@ class ByteModel {
       : states_(states),
         itemsize_(size_of(spec.dtype())),
         world_(states.members(states.active())),
-        goal_parts_(states.goal_parts()) {
+        goal_parts_(states.goal_parts()),
+        one_prime_(states.has_one_prime()) {
     square_ = Int128{world_} * world_;
     unit_ = square_ * states.frozen_parts();
     whole_ = Int128{element_count(spec.shape())} * itemsize_;
@@ -78,8 +79,7 @@ class ByteModel {
         if (!states_.is_balanced(from, move))
           return {(n - 1) * states_.piece_elements(from, move) * itemsize_ * unit_ + call,
                   2 * peak};
-        if (states_.is_even(from) && states_.is_even(move.to))
-          return {part / n * (n - 1) + call, 2 * peak};
+        if (nests(from, move.to)) return {part / n * (n - 1) + call, 2 * peak};
         return {missing(from, move.to) + call, 2 * peak};
       case StepKind::reduce_scatter: return {part / n * (n - 1) + call, peak + before};
       case StepKind::all_reduce: return {part / n * (2 * (n - 1)) + call, peak};
@@ -91,7 +91,7 @@ class ByteModel {
   std::optional<Cost> bound_of_slow(const PlacementState& from, const PlacementMove& move) const {
     const bool missing =
         move.kind == StepKind::exchange ||
-        (move.kind == StepKind::all_to_all && !(states_.is_even(from) && states_.is_even(move.to)));
+        (move.kind == StepKind::all_to_all && !nests(from, move.to));
     if (!missing) return std::nullopt;
     const Int128 held = square_ / states_.parts_of(move.to) * whole_;
     const Int128 common = unit_ * states_.common_at_most(from, move.to) * itemsize_;
@@ -123,6 +123,10 @@ class ByteModel {
   }
 
  private:
+  // True if both states cut digits of one number: axes then agree on 1 / n of their elements.
+  bool nests(const PlacementState& from, const PlacementState& to) const {
+    return one_prime_ && states_.is_even(from) && states_.is_even(to);
+  }
   Int128 missing(const PlacementState& from, const PlacementState& to) {
     const Fraction elements = states_.missing(from, to);
     return unit_ / elements.den() * elements.num() * itemsize_;
@@ -132,6 +136,7 @@ class ByteModel {
   std::optional<ShuffleBound> shuffle_;  // collectives alone, between even layouts
   int64_t itemsize_;
   int64_t world_, goal_parts_;
+  bool one_prime_;
   Int128 square_ = 1, unit_ = 1, whole_ = 0;
 };
 

@@ -373,18 +373,15 @@ PlacementStates::Agreement PlacementStates::agreement(const PlacementState& from
     return places.back().set;
   };
   const auto find = [&](const PlacementState& where, int axis, int& dim) {
-    for (int open : open_dims_) {
-      dim = open;
-      const DimLayouts& layouts = dims_[static_cast<size_t>(open)];
-      const int16_t layout = where.layouts[static_cast<size_t>(open)];
-      if (const int64_t place = layouts.first_place(layout, axis); place > 0) return place;
-    }
-    return int64_t{0};
+    const Digits digits = digits_of(where, axis);
+    dim = digits.dim;
+    return digits.first;
   };
-  for (int open : open_dims_) {
-    const auto at = static_cast<size_t>(open);
-    if (!dims_[at].is_even(from.layouts[at]) || !dims_[at].is_even(to.layouts[at]))
-      return {0, false};
+  for (const DimLayouts& dim : dims_) {
+    const auto at = static_cast<size_t>(dim.dim());
+    const int before = from.layouts[at], after = to.layouts[at];
+    if (((dim.axes(before) | dim.axes(after)) & active_) == 0) continue;
+    if (!dim.is_even(before) || !dim.is_even(after)) return {0, false};
   }
   for_each_axis(active_, [&](int axis) {
     int dim = 0, goal_dim = 0;
@@ -426,6 +423,27 @@ bool PlacementStates::is_shuffle() const {
     const int before = start_.layouts[at], after = goal_.layouts[at];
     return ((dim.axes(before) | dim.axes(after)) & active_) == 0 ||
            (dim.has_digits(before, prime, more) && dim.has_digits(after, prime, more));
+  });
+}
+
+std::vector<int64_t> PlacementStates::digit_sizes() const {
+  std::vector<int64_t> found;
+  for_each_axis(big_, [&](int axis) { found.push_back(sizes_[static_cast<size_t>(axis)]); });
+  for (const DimLayouts& dim : dims_)
+    found.insert(found.end(), dim.gaps().begin(), dim.gaps().end());
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+bool PlacementStates::has_one_prime() const {
+  const std::vector<int64_t> sizes = digit_sizes();  // ascending
+  if (sizes.empty()) return true;
+  int64_t prime = 2;
+  while (sizes.front() % prime != 0) ++prime;
+  return std::all_of(sizes.begin(), sizes.end(), [&](int64_t size) {
+    while (size % prime == 0) size /= prime;
+    return size == 1;
   });
 }
 

@@ -125,6 +125,10 @@ class PlacementStates {
   bool is_shuffle() const;
   const std::vector<DimLayouts>& dims() const { return dims_; }
   DimLayouts& dim(int number) { return dims_[static_cast<size_t>(number)]; }
+  // True if all digits of even layouts are powers of one prime.
+  bool has_one_prime() const;
+  // Returns the sizes that digits of layouts can have: those of axes, and of gaps in the specs.
+  std::vector<int64_t> digit_sizes() const;
   // Takes axes out of a state. Returns false if digits cannot describe the rest.
   bool remove_axes(PlacementState& state, uint64_t axes);
 
