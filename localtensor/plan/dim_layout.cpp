@@ -336,6 +336,22 @@ bool DimLayouts::has_digits(int layout, int64_t prime, int64_t more) const {
   return is_even(layout) && extent_ % more == 0;
 }
 
+bool DimLayouts::has_chunks(int layout) const {
+  const Layout& chunks = layouts_[static_cast<size_t>(layout)];
+  return chunks.odd.empty() && parts_of(chunks) <= extent_ &&
+         std::all_of(chunks.digits.begin(), chunks.digits.end(),
+                     [](const Digit& digit) { return digit.form == 0; });
+}
+
+std::vector<int64_t> DimLayouts::sizes_before(int layout, int axis) const {
+  std::vector<int64_t> sizes;
+  for (const Digit& digit : layouts_[static_cast<size_t>(layout)].digits) {
+    if (digit.axis == axis) break;
+    sizes.push_back(digit.size);
+  }
+  return sizes;
+}
+
 int64_t DimLayouts::first_place(int layout, int axis) const {
   int64_t place = 1;
   for (const Digit& digit : layouts_[static_cast<size_t>(layout)].digits) {

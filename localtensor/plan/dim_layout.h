@@ -81,8 +81,13 @@ class DimLayouts {
   bool is_even(int layout) const { return facts_[static_cast<size_t>(layout)].even; }
   // True if the parts are equal, `more` divides their lengths, and gaps are powers of `prime`.
   bool has_digits(int layout, int64_t prime, int64_t more) const;
+  // True if all cuts follow the chunk rule and have no more parts than indices. Then sizes_before
+  // has the sizes of the digits before an axis, which determine its pieces.
+  bool has_chunks(int layout) const;
+  std::vector<int64_t> sizes_before(int layout, int axis) const;
   int64_t piece_extent(int from, int to, uint64_t mask);  // largest_piece of shard_cut_list.h
   int dim() const { return dim_; }
+  int64_t extent() const { return extent_; }
 
  private:
   struct Facts {

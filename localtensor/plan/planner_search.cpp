@@ -2,10 +2,10 @@
 //
 //   1. Nodes are states: which axes cut which dim in which order, and which axes are partial. Edges
 //      are legal steps (for_each_move). The cost of a path is the price of its steps.
-//   2. Collectives alone, between even layouts: the path that the lower bound counts is tried first
-//      (search_bound_path.h). If it costs no more than the bound of the start, the search ends.
-//      Else a greedy path follows: each time the move with the least (cost + lower bound of the
-//      rest). The costs of these paths bound the search.
+//   2. Collectives alone: the path that the lower bound counts comes first (search_bound_path.h).
+//      If it costs no more than the bound of the start, the search ends. Else a greedy path
+//      follows: each time the move with the least (cost + lower bound of the rest). The costs of
+//      these paths bound the search: calls over sets of axes that must cost more are left out.
 //   3. The open node with the least (cost so far + lower bound of the rest) is settled next. Ties
 //      go to the node found first, so that plans depend on nothing but the specs. A step whose cost
 //      takes long to compute waits in the same queue with a lower bound of its cost.
@@ -50,10 +50,9 @@ class ByteModel {
     square_ = Int128{world_} * world_;
     unit_ = square_ * states.frozen_parts();
     whole_ = Int128{element_count(spec.shape())} * itemsize_;
-    if (moves == PlanMoves::all || !states_.is_shuffle()) return;
-    const int64_t held = states_.elements(states_.start()) * states_.parts_of(states_.start());
-    shuffle_.emplace(states_,
-                     ShuffleUnits{square_ * whole_, unit_ * kBytesOfCall, held * itemsize_});
+    if (moves == PlanMoves::all || !(states_.is_shuffle() || states_.is_chunked())) return;
+    const auto held = static_cast<int64_t>(whole_ / states_.frozen_parts());
+    shuffle_.emplace(states_, ShuffleUnits{square_ * whole_, unit_ * kBytesOfCall, held});
   }
 
   // Returns a limit that is not below the price, which is rounded.
@@ -88,14 +87,15 @@ class ByteModel {
   }
 
   // Returns a lower bound of the cost of a move that takes long to compute; nullopt for others.
-  std::optional<Cost> bound_of_slow(const PlacementState& from, const PlacementMove& move) const {
-    const bool missing =
-        move.kind == StepKind::exchange ||
-        (move.kind == StepKind::all_to_all && !nests(from, move.to));
+  std::optional<Cost> bound_of_slow(const PlacementState& from, const PlacementMove& move) {
+    const bool missing = move.kind == StepKind::exchange ||
+                         (move.kind == StepKind::all_to_all && !nests(from, move.to));
     if (!missing) return std::nullopt;
     const Int128 held = square_ / states_.parts_of(move.to) * whole_;
     const Int128 common = unit_ * states_.common_at_most(from, move.to) * itemsize_;
-    return Cost{unit_ * kBytesOfCall + std::max(held - common, Int128{0}), 0};
+    Cost bound{unit_ * kBytesOfCall + std::max(held - common, Int128{0}), 0};
+    if (shuffle_) bound = std::max(bound, shuffle_->least_call(from, move.to));
+    return bound;
   }
 
   // Returns a lower bound of the cost from `state` to the goal.
@@ -115,6 +115,11 @@ class ByteModel {
     }
     if (parts <= 0 && ending == 0) return {};
     return {std::max(parts, Int128{0}) * whole_ + unit_ * kBytesOfCall, 0};
+  }
+
+  // Returns a lower bound of the cost from `state` to the goal if the next step is this call.
+  Cost least_over(const PlacementState& state, StepKind kind, uint64_t axes) {
+    return shuffle_ ? shuffle_->least_over(state, kind, axes) : Cost{};
   }
 
   // Returns a path that may cost no more than least(start); empty if none is found.
@@ -155,6 +160,7 @@ class PriceModel {
     return std::nullopt;
   }
   Cost least(const PlacementState&) const { return {}; }
+  Cost least_over(const PlacementState&, StepKind, uint64_t) const { return {}; }
   std::vector<PlacementMove> first_path() const { return {}; }
 
  private:
@@ -251,16 +257,21 @@ class Search {
     for (int step = 0; step < kMostSteps && !(state == states_.goal()); ++step) {
       std::optional<std::pair<Cost, PlacementMove>> best;
       Cost best_edge{};
-      states_.for_each_move(state, [&](const PlacementMove& move) {
-        if (number_.contains(move.to)) return;
-        const Cost least = cost + model_.least(move.to);
-        const Cost slow = model_.bound_of_slow(state, move).value_or(Cost{});
-        if (best && !(slow + least < best->first)) return;
-        const Cost edge = model_.edge(state, move);
-        if (peak_limit_ < edge.peak || (best && !(edge + least < best->first))) return;
-        best = {edge + least, move};
-        best_edge = edge;
-      });
+      states_.for_each_move(
+          state,
+          [&](const PlacementMove& move) {
+            if (number_.contains(move.to)) return;
+            const Cost least = cost + model_.least(move.to);
+            const Cost slow = model_.bound_of_slow(state, move).value_or(Cost{});
+            if (best && !(slow + least < best->first)) return;
+            const Cost edge = model_.edge(state, move);
+            if (peak_limit_ < edge.peak || (best && !(edge + least < best->first))) return;
+            best = {edge + least, move};
+            best_edge = edge;
+          },
+          [&](StepKind kind, uint64_t axes) {
+            return best && !(cost + model_.least_over(state, kind, axes) < best->first);
+          });
       if (!best) return;
       const int from = number_.at(state), to = number_of(best->second);
       arrive(from, to, best->second, cost + best_edge);
@@ -271,7 +282,12 @@ class Search {
 
   void expand(int at) {
     const PlacementState state = nodes_[static_cast<size_t>(at)].state;
-    states_.for_each_move(state, [&](const PlacementMove& move) { reach(at, state, move); });
+    const Cost cost = nodes_[static_cast<size_t>(at)].cost;
+    states_.for_each_move(
+        state, [&](const PlacementMove& move) { reach(at, state, move); },
+        [&](StepKind kind, uint64_t axes) {
+          return is_hopeless(cost + model_.least_over(state, kind, axes));
+        });
   }
 
   // Returns the number of the state that a move leads to.
@@ -291,8 +307,9 @@ class Search {
   // Adds the move to the queue, or to the paths.
   void reach(int at, const PlacementState& state, const PlacementMove& move) {
     // Computing the cost of a step is slow, so paths that cannot win are dropped before.
-    const int to = number_of(move);
     const Cost cost = nodes_[static_cast<size_t>(at)].cost;
+    if (is_hopeless(cost + model_.least(move.to))) return;
+    const int to = number_of(move);
     const std::optional<Cost> slow = model_.bound_of_slow(state, move);
     if (!is_better(to, slow ? cost + *slow : cost)) return;
     if (!slow) return arrive(at, to, move, cost + model_.edge(state, move));

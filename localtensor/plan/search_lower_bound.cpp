@@ -47,12 +47,75 @@ ShuffleBound::ShuffleBound(const PlacementStates& states, const ShuffleUnits& un
       common_.push_back(at_home ? 1 : common_size(home_[a], first_[b]));
       if (common_.back() > 1) blocks_[b] = true;
     }
+  if (!states.is_shuffle()) add_agreements();
   in_dims_.resize(states.dims().size());
   ways_.resize(static_cast<size_t>(weight));
   calls_.resize(static_cast<size_t>(weight));
 }
 
+AxisCut ShuffleBound::cut_of(const PlacementState& state, size_t axis) const {
+  const PlacementStates::Digits digits = states_.digits_of(state, axes_[axis]);
+  if (digits.dim < 0) return {};
+  const auto at = static_cast<size_t>(digits.dim);
+  const DimLayouts& dim = states_.dims()[at];
+  return {digits.dim, dim.extent(), sizes_[axis], dim.sizes_before(state.layouts[at], axes_[axis])};
+}
+
+void ShuffleBound::add_agreements() {
+  std::vector<int64_t> sizes = states_.digit_sizes();
+  const int64_t most = 2 * states_.members(states_.all_axes());
+  for (size_t i = 0; i < axes_.size(); ++i) {
+    const AxisCut first = cut_of(states_.start(), i), home = cut_of(states_.goal(), i);
+    std::array<Agreement, 3>& of_axis = agreements_.emplace_back();
+    if (first.dim >= 0) of_axis[0] = largest_agreement(first, sizes, most);
+    if (first.dim >= 0 && home.dim >= 0) of_axis[1] = agreement(first, home);
+    if (home.dim >= 0) of_axis[2] = largest_agreement(home, sizes, most);
+  }
+}
+
 ExactCost ShuffleBound::least(const PlacementState& state) { return solve(code_of(state)).cost; }
+
+// Tries the positions to which an all_to_all over `axes` can bring them. An axis that moves from
+// aside to aside, or leaves home, costs no less than one that stays.
+void ShuffleBound::try_moves(const Positions& from, Positions at, size_t axis, uint64_t axes,
+                             ExactCost& best) {
+  if (axis == axes_.size()) {
+    best = std::min(best, price_of_call(StepKind::all_to_all, from, at) + solve(code_of(at)).cost);
+    return;
+  }
+  const bool moves = (axes >> axes_[axis] & 1) != 0 && from[axis] != kHome;
+  if (!moves || from[axis] != kFirst) try_moves(from, at, axis + 1, axes, best);
+  if (!moves) return;
+  if (from[axis] == kFirst) {
+    at[axis] = kAside;
+    try_moves(from, at, axis + 1, axes, best);
+  }
+  if (!has_home(axis)) return;
+  at[axis] = kHome;
+  try_moves(from, at, axis + 1, axes, best);
+}
+
+ExactCost ShuffleBound::least_over(const PlacementState& state, StepKind kind, uint64_t axes) {
+  const int code = code_of(state);
+  if (kind == StepKind::all_gather) {
+    const Positions from = positions_of(code);
+    Positions at = from;
+    for (size_t i = 0; i < axes_.size(); ++i)
+      if ((axes >> axes_[i] & 1) != 0) at[i] = kWhole;
+    return price_of_call(kind, from, at) + solve(code_of(at)).cost;
+  }
+  const auto [known, fresh] = over_.try_emplace(axes << 16 | static_cast<uint64_t>(code));
+  if (!fresh) return known->second;
+  known->second.primary = std::numeric_limits<Int128>::max() / 4;
+  const Positions from = positions_of(code);
+  try_moves(from, from, 0, axes, known->second);
+  return known->second;
+}
+
+ExactCost ShuffleBound::least_call(const PlacementState& from, const PlacementState& to) {
+  return price_of_call(StepKind::all_to_all, positions_of(code_of(from)),
+                       positions_of(code_of(to)));
+}
 
 int ShuffleBound::code_of_layout(const DimLayouts& dim, int layout) const {
   int code = 0;
@@ -63,11 +126,18 @@ int ShuffleBound::code_of_layout(const DimLayouts& dim, int layout) const {
     Position at = kAside;
     if (digits == home_[i])
       at = kHome;
-    else if (digits == first_[i] && blocks_[i] && dim.is_even(layout))
+    else if (digits == first_[i] && blocks_[i] && is_cut_as_first(dim, layout, i))
       at = kFirst;
     code += weights_[i] * (at - kWhole);
   }
   return code;
+}
+
+// True if the pieces of an axis on its first digits are those of the start.
+bool ShuffleBound::is_cut_as_first(const DimLayouts& dim, int layout, size_t axis) const {
+  if (dim.is_even(layout)) return true;
+  const int start = states_.start().layouts[static_cast<size_t>(dim.dim())];
+  return dim.sizes_before(layout, axes_[axis]) == dim.sizes_before(start, axes_[axis]);
 }
 
 int ShuffleBound::code_of(const PlacementState& state) {
@@ -202,14 +272,26 @@ ExactCost ShuffleBound::price_of_call(StepKind kind, const Positions& from,
   const int64_t before = part_bytes(from), after = part_bytes(to);
   if (kind == StepKind::all_gather)
     return {units_.whole / parts_of(to) - part + units_.call, before + 2 * after};
+  return {least_sent(from, to) + units_.call, 2 * (before + after)};
+}
+
+// Returns the least that an all_to_all sends. Each axis alone sends what it does not agree on; more
+// is certain if the digits are those of one number, or if the call pads its pieces.
+Int128 ShuffleBound::least_sent(const Positions& from, const Positions& to) const {
+  const Int128 part = units_.whole / parts_of(from);
   int64_t n = 1, longer = 1;
+  Agreement least;
   for (size_t i = 0; i < axes_.size(); ++i) {
     if (to[i] == from[i]) continue;
     n *= sizes_[i];
     for (size_t other = 0; to[i] == kHome && other < axes_.size(); ++other)
       if (from[other] == kFirst && to[other] != kFirst) longer *= common(i, other);
+    if (agreements_.empty()) continue;
+    const size_t move = from[i] == kAside ? 2 : to[i] == kHome ? 1 : 0;
+    least = std::min(least, agreements_[i][move]);
   }
-  return {part / n * (n - 1) * longer + units_.call, 2 * (before + after)};
+  if (agreements_.empty() || longer > 1) return part / n * (n - 1) * longer;
+  return part - (part * least.part + least.whole - 1) / least.whole;
 }
 
 }  // namespace shardproof

@@ -19,6 +19,11 @@
 // the group do not change this. A move between two uneven positions sends less, but the relaxed
 // problem needs none: both are aside. Hence each legal step is one of these calls or none, at the
 // same price or less.
+// Under the weaker conditions of is_chunked, digits need not be those of one number. An axis can
+// then agree on more than 1 / n (axis_agreement.h), above all if it moves along its dim. An
+// all_to_all sends at least what the axis of its group that agrees least does not agree on. The
+// digits aside are those behind sizes that layouts can have, up to twice the ranks of the mesh.
+// If a call pads its pieces since digits overlap, it sends as much as above.
 // A call is cheaper if more axes cut the tensor and fewer take part. Hence these restrictions do
 // not raise the least price:
 //   - an axis that is home stays: it is in the way of none
@@ -33,6 +38,9 @@
 // the bound is this price.
 #pragma once
 
+#include <unordered_map>
+
+#include "shardproof/localtensor/plan/axis_agreement.h"
 #include "shardproof/localtensor/plan/search_states.h"
 
 namespace shardproof {
@@ -61,10 +69,16 @@ struct ShuffleUnits {
 
 class ShuffleBound {
  public:
-  // Requires states.is_shuffle(). `states` must outlive the bound.
+  // Requires states.is_shuffle() or states.is_chunked(). `states` must outlive the bound.
   ShuffleBound(const PlacementStates& states, const ShuffleUnits& units);
   // Returns the bound of a state. Results are cached.
   ExactCost least(const PlacementState& state);
+
+  // Returns a lower bound of the price to the goal if the next step is an all_gather or all_to_all
+  // over the axes.
+  ExactCost least_over(const PlacementState& state, StepKind kind, uint64_t axes);
+  // Returns a lower bound of the price of an all_to_all between two states.
+  ExactCost least_call(const PlacementState& from, const PlacementState& to);
 
   enum Position : uint8_t { kFirst, kWhole, kAside, kGathered, kHome };  // gathered: whole again
   using Positions = std::array<uint8_t, PlacementStates::kMaxShuffled>;
@@ -85,6 +99,9 @@ class ShuffleBound {
  private:
   int code_of(const Positions& at) const;
   int code_of_layout(const DimLayouts& dim, int layout) const;
+  bool is_cut_as_first(const DimLayouts& dim, int layout, size_t axis) const;
+  AxisCut cut_of(const PlacementState& state, size_t axis) const;
+  void add_agreements();
   bool has_home(size_t axis) const { return home_[axis].dim >= 0; }
   int64_t common(size_t a, size_t b) const { return common_[a * axes_.size() + b]; }
   int64_t parts_of(const Positions& at) const;
@@ -95,8 +112,10 @@ class ShuffleBound {
   void try_slices(const Positions& from, Positions at, size_t axis, Choice& best);
   void try_gathers(const Positions& from, Positions at, size_t axis, Choice& best);
   void try_all_to_alls(const Positions& from, Positions at, size_t axis, Choice& best);
+  void try_moves(const Positions& from, Positions at, size_t axis, uint64_t axes, ExactCost& best);
   void offer(StepKind kind, const Positions& from, const Positions& to, Choice& best);
   ExactCost price_of_call(StepKind kind, const Positions& from, const Positions& to) const;
+  Int128 least_sent(const Positions& from, const Positions& to) const;
 
   const PlacementStates& states_;
   ShuffleUnits units_;
@@ -104,12 +123,15 @@ class ShuffleBound {
   std::vector<int64_t> sizes_;
   std::vector<PlacementStates::Digits> first_, home_;
   std::vector<int> weights_;  // power of 5 in the number of a combination
+  // Of a move from first to aside, from first to home, and from aside to home.
+  std::vector<std::array<Agreement, 3>> agreements_;  // empty if digits are those of one number
   // common_[a * axes + b]: size of the digits that a needs and b cuts first; 1: none.
   std::vector<int64_t> common_;
   std::vector<bool> blocks_;  // true if an axis needs the digits that it cuts first
   int all_whole_ = 0;
-  std::vector<std::vector<int>> in_dims_;  // by dim and layout: what it adds to the number
-  std::vector<Choice> ways_, calls_;       // by number; a call follows no slices
+  std::vector<std::vector<int>> in_dims_;         // by dim and layout: what it adds to the number
+  std::vector<Choice> ways_, calls_;              // by number; a call follows no slices
+  std::unordered_map<uint64_t, ExactCost> over_;  // least_over by axes and combination
 };
 
 }  // namespace shardproof

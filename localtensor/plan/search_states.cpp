@@ -34,6 +34,8 @@ constexpr int kMaxAnywhere = 2;  // active axes that may be placed anywhere toge
 // Above this number of ranks along the active axes, dims that both specs cut evenly are not cut
 // unevenly on the way: such detours save little, and their prices take long to compute.
 constexpr int64_t kMaxRanksUneven = 64;
+// Most ranks for which the pieces of all cuts are compared.
+constexpr int64_t kMaxRanksChunked = 128;
 
 uint64_t bit(int axis) { return uint64_t{1} << axis; }
 
@@ -447,6 +449,17 @@ bool PlacementStates::has_one_prime() const {
   });
 }
 
+bool PlacementStates::is_chunked() const {
+  if (has_active_partials() || std::popcount(active_) > kMaxShuffled) return false;
+  if (members(big_) > kMaxRanksChunked) return false;
+  return std::all_of(dims_.begin(), dims_.end(), [&](const DimLayouts& dim) {
+    const auto at = static_cast<size_t>(dim.dim());
+    const int before = start_.layouts[at], after = goal_.layouts[at];
+    return ((dim.axes(before) | dim.axes(after)) & active_) == 0 ||
+           (dim.has_chunks(before) && dim.has_chunks(after));
+  });
+}
+
 bool PlacementStates::is_even(const PlacementState& state) const {
   return std::all_of(dims_.begin(), dims_.end(), [&](const DimLayouts& dim) {
     return dim.is_even(state.layouts[static_cast<size_t>(dim.dim())]);
@@ -541,15 +554,19 @@ void PlacementStates::local_moves(const PlacementState& state, const Visit& visi
   });
 }
 
-void PlacementStates::gather_moves(const PlacementState& state, const Visit& visit) {
+void PlacementStates::gather_moves(const PlacementState& state, const Visit& visit,
+                                   const Skip& skip) {
   for_each_subset(active_ & cut_axes(state), [&](uint64_t axes) {
+    if (skip(StepKind::all_gather, axes)) return;
     PlacementState next = state;
     if (remove_axes(next, axes)) visit({StepKind::all_gather, axes, next});
   });
 }
 
-void PlacementStates::all_to_all_moves(const PlacementState& state, const Visit& visit) {
+void PlacementStates::all_to_all_moves(const PlacementState& state, const Visit& visit,
+                                       const Skip& skip) {
   for_each_subset(active_ & cut_axes(state), [&](uint64_t axes) {
+    if (skip(StepKind::all_to_all, axes)) return;
     PlacementState base = state;
     if (!remove_axes(base, axes)) return;
     std::vector<PlacementState> places;
@@ -601,7 +618,8 @@ bool PlacementStates::adds_uneven_dim(const PlacementState& state) const {
   });
 }
 
-void PlacementStates::for_each_move(const PlacementState& state, const Visit& visit) {
+void PlacementStates::for_each_move(const PlacementState& state, const Visit& visit,
+                                    const Skip& skip) {
   if (!has_candidates_) collect_candidates();
   has_candidates_ = true;
   const bool many_ranks = members(active_) > kMaxRanksUneven;
@@ -609,8 +627,8 @@ void PlacementStates::for_each_move(const PlacementState& state, const Visit& vi
     if (has_spec(move.to) && !(many_ranks && adds_uneven_dim(move.to))) visit(move);
   };
   reduce_moves(state, visit_representable);
-  gather_moves(state, visit_representable);
-  all_to_all_moves(state, visit_representable);
+  gather_moves(state, visit_representable, skip);
+  all_to_all_moves(state, visit_representable, skip);
   if (moves_ == PlanMoves::all) exchange_moves(state, visit_representable);
   local_moves(state, visit_representable);
 }

@@ -74,9 +74,11 @@ class PlacementStates {
   Fraction missing(const PlacementState& from, const PlacementState& to);
   // Returns an upper bound of the elements that a rank holds both before and after.
   int64_t common_at_most(const PlacementState& from, const PlacementState& to) const;
-  // Calls visit(move) for each legal step whose result a Spec can describe.
-  void for_each_move(const PlacementState& state,
-                     const std::function<void(const PlacementMove&)>& visit);
+  // Calls visit(move) for each legal step whose result a Spec can describe. Leaves out each
+  // all_gather and all_to_all for which skip(kind, axes) is true.
+  using Visit = std::function<void(const PlacementMove&)>;
+  using Skip = std::function<bool(StepKind, uint64_t)>;
+  void for_each_move(const PlacementState& state, const Visit& visit, const Skip& skip);
 
   // Return the spec of a state and the step of an edge. Require states that a Spec can describe.
   Spec spec_of(const PlacementState& state);
@@ -123,17 +125,20 @@ class PlacementStates {
   // the digits of start and goal. False for more than kMaxShuffled active axes.
   static constexpr int kMaxShuffled = 6;
   bool is_shuffle() const;
+  // True if start and goal follow the chunk rule on all dims that active axes cut, without partials
+  // and for few axes and ranks; dims may be uneven, and sizes need not be powers of one prime.
+  bool is_chunked() const;
   const std::vector<DimLayouts>& dims() const { return dims_; }
   DimLayouts& dim(int number) { return dims_[static_cast<size_t>(number)]; }
   // True if all digits of even layouts are powers of one prime.
   bool has_one_prime() const;
   // Returns the sizes that digits of layouts can have: those of axes, and of gaps in the specs.
   std::vector<int64_t> digit_sizes() const;
+  uint64_t all_axes() const { return big_; }  // axes of more than one rank
   // Takes axes out of a state. Returns false if digits cannot describe the rest.
   bool remove_axes(PlacementState& state, uint64_t axes);
 
  private:
-  using Visit = std::function<void(const PlacementMove&)>;
   uint64_t cut_axes(const PlacementState& state) const;
   bool adds_uneven_dim(const PlacementState& state) const;
   // The parts of agreeing_parts for two states, and true if they are not only a bound.
@@ -148,8 +153,8 @@ class PlacementStates {
   void collect_dims();
   void add_gaps();
   void local_moves(const PlacementState& state, const Visit& visit);
-  void gather_moves(const PlacementState& state, const Visit& visit);
-  void all_to_all_moves(const PlacementState& state, const Visit& visit);
+  void gather_moves(const PlacementState& state, const Visit& visit, const Skip& skip);
+  void all_to_all_moves(const PlacementState& state, const Visit& visit, const Skip& skip);
   void exchange_moves(const PlacementState& state, const Visit& visit);
   void reduce_moves(const PlacementState& state, const Visit& visit);
   void place(PlacementState base, uint64_t axes, std::vector<PlacementState>& out);
