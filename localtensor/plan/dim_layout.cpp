@@ -38,6 +38,18 @@ bool may_merge(int64_t extent, int64_t h1, int64_t h2) {
   return last == 0 || own == inner || (last <= inner && last <= own);
 }
 
+// Returns the product of the sizes of the digits.
+int64_t parts_of(const Layout& layout) {
+  int64_t parts = 1;
+  for (const Digit& digit : layout.digits) parts *= digit.size;
+  return parts;
+}
+
+bool is_power(int64_t number, int64_t prime) {
+  while (number % prime == 0) number /= prime;
+  return number == 1;
+}
+
 std::vector<int64_t> cut_all(const std::vector<int64_t>& extents, int64_t ranks) {
   return cut_extents(Shard{}, extents, ranks);
 }
@@ -104,7 +116,16 @@ int DimLayouts::number(Layout layout) {
     if (!owned.empty()) next = uneven_.try_emplace(std::move(owned), next).first->second;
   }
   numbers_.emplace(layout, next);
-  if (next < static_cast<int>(layouts_.size())) return next;
+  if (next < static_cast<int>(layouts_.size())) {
+    // Digits describe what is left if any axis is taken out; odd cuts do not.
+    const auto at = static_cast<size_t>(next);
+    const bool odd = !layouts_[at].odd.empty();
+    if (odd && layout.odd.empty() && parts_of(layout) <= extent_) {
+      layouts_[at] = std::move(layout);
+      facts_[at] = std::move(facts);
+    }
+    return next;
+  }
   layouts_.push_back(std::move(layout));
   facts_.push_back(std::move(facts));
   return next;
@@ -307,6 +328,30 @@ int64_t DimLayouts::joint_extent(int layout, uint64_t mask) {
   return joint.back().second;
 }
 
+bool DimLayouts::has_digits(int layout, int64_t prime, int64_t more) const {
+  for (const Digit& digit : layouts_[static_cast<size_t>(layout)].digits) {
+    more *= digit.size;
+    if (digit.axis == kGap && !is_power(digit.size, prime)) return false;
+  }
+  return is_even(layout) && extent_ % more == 0;
+}
+
+bool DimLayouts::has_chunks(int layout) const {
+  const Layout& chunks = layouts_[static_cast<size_t>(layout)];
+  return chunks.odd.empty() && parts_of(chunks) <= extent_ &&
+         std::all_of(chunks.digits.begin(), chunks.digits.end(),
+                     [](const Digit& digit) { return digit.form == 0; });
+}
+
+std::vector<int64_t> DimLayouts::sizes_before(int layout, int axis) const {
+  std::vector<int64_t> sizes;
+  for (const Digit& digit : layouts_[static_cast<size_t>(layout)].digits) {
+    if (digit.axis == axis) break;
+    sizes.push_back(digit.size);
+  }
+  return sizes;
+}
+
 int64_t DimLayouts::first_place(int layout, int axis) const {
   int64_t place = 1;
   for (const Digit& digit : layouts_[static_cast<size_t>(layout)].digits) {
@@ -475,6 +520,28 @@ const std::vector<int>& DimLayouts::with(int layout, int axis) {
       results.push_back(result);
   }
   return facts_[static_cast<size_t>(layout)].with.emplace(axis, std::move(results)).first->second;
+}
+
+int DimLayouts::with_place(int layout, int axis, int64_t first) {
+  const int64_t ranks = axis_sizes_[static_cast<size_t>(axis)], last = first * ranks;
+  const auto at = static_cast<size_t>(layout);
+  if (!facts_[at].even || extent_ % last != 0) return -1;
+  Layout next = layouts_[at];
+  int64_t place = 1;
+  for (size_t i = 0; i < next.digits.size(); ++i) {
+    const int64_t end = place * next.digits[i].size;
+    if (first < end) {
+      const bool fits = next.digits[i].axis == kGap && place <= first && first % place == 0 &&
+                        end % last == 0 &&
+                        put_in_gap(next, i, first / place, {axis, ranks, Shard{dim_, 1, {}}});
+      return fits ? number(normal(std::move(next))) : -1;
+    }
+    place = end;
+  }
+  if (first % place != 0) return -1;
+  next.digits.push_back({kGap, first / place, 0});
+  next.digits.push_back({axis, ranks, 0});
+  return number(normal(std::move(next)));
 }
 
 }  // namespace shardproof

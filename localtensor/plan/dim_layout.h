@@ -59,6 +59,9 @@ class DimLayouts {
   // Returns the layouts in which `axis` cuts further, without data from other ranks: all results
   // with without(result, axis) == layout that are candidates.
   const std::vector<int>& with(int layout, int axis);
+  // Returns the even layout in which `axis` also cuts the digits [first, first * size); -1 if other
+  // axes cut some of them, or there is no such layout. Requires an axis that does not cut.
+  int with_place(int layout, int axis, int64_t first);
   void add_gap(int64_t size);  // lets `with` try gaps of this size
   void offer(int layout);      // lets `with` return this layout
 
@@ -76,8 +79,15 @@ class DimLayouts {
   int64_t first_place(int layout, int axis) const;
   // True if all parts are equal, so that places are digits of the index.
   bool is_even(int layout) const { return facts_[static_cast<size_t>(layout)].even; }
+  // True if the parts are equal, `more` divides their lengths, and gaps are powers of `prime`.
+  bool has_digits(int layout, int64_t prime, int64_t more) const;
+  // True if all cuts follow the chunk rule and have no more parts than indices. Then sizes_before
+  // has the sizes of the digits before an axis, which determine its pieces.
+  bool has_chunks(int layout) const;
+  std::vector<int64_t> sizes_before(int layout, int axis) const;
   int64_t piece_extent(int from, int to, uint64_t mask);  // largest_piece of shard_cut_list.h
   int dim() const { return dim_; }
+  int64_t extent() const { return extent_; }
 
  private:
   struct Facts {

@@ -2,13 +2,15 @@
 //
 //   1. Nodes are states: which axes cut which dim in which order, and which axes are partial. Edges
 //      are legal steps (for_each_move). The cost of a path is the price of its steps.
-//   2. A greedy path is found first: each time the move with the least (cost + lower bound of the
-//      rest). Its cost bounds the search.
+//   2. Collectives alone: the path that the lower bound counts comes first (search_bound_path.h).
+//      If it costs no more than the bound of the start, the search ends. Else a greedy path
+//      follows: each time the move with the least (cost + lower bound of the rest). The costs of
+//      these paths bound the search: calls over sets of axes that must cost more are left out.
 //   3. The open node with the least (cost so far + lower bound of the rest) is settled next. Ties
 //      go to the node found first, so that plans depend on nothing but the specs. A step whose cost
 //      takes long to compute waits in the same queue with a lower bound of its cost.
-//   4. The search ends when the goal is settled, after max_states, or when every open path costs
-//      more than at_most.
+//   4. The search ends when no open path can cost less than the best one, after max_states, or when
+//      every open path costs more than at_most.
 //
 // With price_without_topology, ByteModel computes costs from layouts alone, in integers: bytes are
 // counted in fractions 1 / (world^2 * frozen parts), so that equal prices are equal.
@@ -29,26 +31,11 @@
 #include <unordered_map>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/localtensor/plan/search_lower_bound.h"
+#include "shardproof/localtensor/plan/search_bound_path.h"
 
 namespace shardproof {
 
 namespace {
-
-__extension__ using Int128 = __int128;
-
-// A price in units in which every fraction that can occur is an integer.
-struct ExactCost {
-  Int128 primary = 0;
-  int64_t peak = 0;
-  bool operator==(const ExactCost&) const = default;
-  bool operator<(const ExactCost& o) const {
-    return primary != o.primary ? primary < o.primary : peak < o.peak;
-  }
-};
-ExactCost operator+(const ExactCost& a, const ExactCost& b) {
-  return {a.primary + b.primary, std::max(a.peak, b.peak)};
-}
 
 // Computes price_without_topology from the layouts of states, without making specs.
 class ByteModel {
@@ -56,14 +43,16 @@ class ByteModel {
   using Cost = ExactCost;
   ByteModel(PlacementStates& states, const Spec& spec, PlanMoves moves)
       : states_(states),
-        shuffle_(states.active_sizes()),
-        exchanges_(moves == PlanMoves::all),
         itemsize_(size_of(spec.dtype())),
         world_(states.members(states.active())),
-        goal_parts_(states.goal_parts()) {
+        goal_parts_(states.goal_parts()),
+        one_prime_(states.has_one_prime()) {
     square_ = Int128{world_} * world_;
     unit_ = square_ * states.frozen_parts();
     whole_ = Int128{element_count(spec.shape())} * itemsize_;
+    if (moves == PlanMoves::all || !(states_.is_shuffle() || states_.is_chunked())) return;
+    const auto held = static_cast<int64_t>(whole_ / states_.frozen_parts());
+    shuffle_.emplace(states_, ShuffleUnits{square_ * whole_, unit_ * kBytesOfCall, held});
   }
 
   // Returns a limit that is not below the price, which is rounded.
@@ -89,8 +78,7 @@ class ByteModel {
         if (!states_.is_balanced(from, move))
           return {(n - 1) * states_.piece_elements(from, move) * itemsize_ * unit_ + call,
                   2 * peak};
-        if (states_.is_even(from) && states_.is_even(move.to))
-          return {part / n * (n - 1) + call, 2 * peak};
+        if (nests(from, move.to)) return {part / n * (n - 1) + call, 2 * peak};
         return {missing(from, move.to) + call, 2 * peak};
       case StepKind::reduce_scatter: return {part / n * (n - 1) + call, peak + before};
       case StepKind::all_reduce: return {part / n * (2 * (n - 1)) + call, peak};
@@ -99,18 +87,20 @@ class ByteModel {
   }
 
   // Returns a lower bound of the cost of a move that takes long to compute; nullopt for others.
-  std::optional<Cost> bound_of_slow(const PlacementState& from, const PlacementMove& move) const {
-    const bool missing =
-        move.kind == StepKind::exchange ||
-        (move.kind == StepKind::all_to_all && !(states_.is_even(from) && states_.is_even(move.to)));
+  std::optional<Cost> bound_of_slow(const PlacementState& from, const PlacementMove& move) {
+    const bool missing = move.kind == StepKind::exchange ||
+                         (move.kind == StepKind::all_to_all && !nests(from, move.to));
     if (!missing) return std::nullopt;
     const Int128 held = square_ / states_.parts_of(move.to) * whole_;
     const Int128 common = unit_ * states_.common_at_most(from, move.to) * itemsize_;
-    return Cost{unit_ * kBytesOfCall + std::max(held - common, Int128{0}), 0};
+    Cost bound{unit_ * kBytesOfCall + std::max(held - common, Int128{0}), 0};
+    if (shuffle_) bound = std::max(bound, shuffle_->least_call(from, move.to));
+    return bound;
   }
 
   // Returns a lower bound of the cost from `state` to the goal.
   Cost least(const PlacementState& state) {
+    if (shuffle_) return shuffle_->least(state);
     if ((states_.goal().partial & states_.active()) != 0) return {};
     const uint64_t ending = states_.ending(state);
     Int128 parts = 0;  // fraction of the whole, times world^2
@@ -122,24 +112,36 @@ class ByteModel {
       const int64_t common = states_.common_parts(state);
       const int64_t had = common > 0 ? common : states_.parts_of(state);
       parts = square_ / goal_parts_ - square_ / had;
-      if (!exchanges_)
-        parts = std::max(parts, Int128{shuffle_.least(states_.shuffle(state), world_)});
     }
     if (parts <= 0 && ending == 0) return {};
     return {std::max(parts, Int128{0}) * whole_ + unit_ * kBytesOfCall, 0};
   }
 
+  // Returns a lower bound of the cost from `state` to the goal if the next step is this call.
+  Cost least_over(const PlacementState& state, StepKind kind, uint64_t axes) {
+    return shuffle_ ? shuffle_->least_over(state, kind, axes) : Cost{};
+  }
+
+  // Returns a path that may cost no more than least(start); empty if none is found.
+  std::vector<PlacementMove> first_path() {
+    return shuffle_ ? path_at_bound(states_, *shuffle_) : std::vector<PlacementMove>{};
+  }
+
  private:
+  // True if both states cut digits of one number: axes then agree on 1 / n of their elements.
+  bool nests(const PlacementState& from, const PlacementState& to) const {
+    return one_prime_ && states_.is_even(from) && states_.is_even(to);
+  }
   Int128 missing(const PlacementState& from, const PlacementState& to) {
     const Fraction elements = states_.missing(from, to);
     return unit_ / elements.den() * elements.num() * itemsize_;
   }
 
   PlacementStates& states_;
-  ShuffleBound shuffle_;
-  bool exchanges_;
+  std::optional<ShuffleBound> shuffle_;  // collectives alone, between even layouts
   int64_t itemsize_;
   int64_t world_, goal_parts_;
+  bool one_prime_;
   Int128 square_ = 1, unit_ = 1, whole_ = 0;
 };
 
@@ -158,6 +160,8 @@ class PriceModel {
     return std::nullopt;
   }
   Cost least(const PlacementState&) const { return {}; }
+  Cost least_over(const PlacementState&, StepKind, uint64_t) const { return {}; }
+  std::vector<PlacementMove> first_path() const { return {}; }
 
  private:
   PlacementStates& states_;
@@ -182,9 +186,11 @@ class Search {
     number_.emplace(states_.start(), 0);
     open_.push({nodes_[0].least, 0});
     FoundPath found;
-    walk_greedily();
+    follow_first_path();
+    if (!has_bound_ || open_.top().total < bound_) walk_greedily();
     while (!open_.empty() && found.states < max_states_) {
       const Entry entry = open_.top();
+      if (has_bound_ && !(entry.total < bound_)) break;
       open_.pop();
       if (entry.move >= 0) {
         follow(entry);
@@ -229,6 +235,19 @@ class Search {
     size_t operator()(const PlacementState& s) const { return static_cast<size_t>(s.hash()); }
   };
 
+  // Stores the costs of the states of the model's path.
+  void follow_first_path() {
+    int at = 0;
+    for (const PlacementMove& move : model_.first_path()) {
+      const Node& node = nodes_[static_cast<size_t>(at)];
+      const Cost cost = node.cost + model_.edge(node.state, move);
+      const int to = number_of(move);
+      arrive(at, to, move, cost);
+      if (nodes_[static_cast<size_t>(to)].parent != at) return;
+      at = to;
+    }
+  }
+
   // Follows, from the start, the move with the least cost and lower bound, and stores the costs of
   // its states.
   void walk_greedily() {
@@ -238,16 +257,21 @@ class Search {
     for (int step = 0; step < kMostSteps && !(state == states_.goal()); ++step) {
       std::optional<std::pair<Cost, PlacementMove>> best;
       Cost best_edge{};
-      states_.for_each_move(state, [&](const PlacementMove& move) {
-        if (number_.contains(move.to)) return;
-        const Cost least = cost + model_.least(move.to);
-        const Cost slow = model_.bound_of_slow(state, move).value_or(Cost{});
-        if (best && !(slow + least < best->first)) return;
-        const Cost edge = model_.edge(state, move);
-        if (peak_limit_ < edge.peak || (best && !(edge + least < best->first))) return;
-        best = {edge + least, move};
-        best_edge = edge;
-      });
+      states_.for_each_move(
+          state,
+          [&](const PlacementMove& move) {
+            if (number_.contains(move.to)) return;
+            const Cost least = cost + model_.least(move.to);
+            const Cost slow = model_.bound_of_slow(state, move).value_or(Cost{});
+            if (best && !(slow + least < best->first)) return;
+            const Cost edge = model_.edge(state, move);
+            if (peak_limit_ < edge.peak || (best && !(edge + least < best->first))) return;
+            best = {edge + least, move};
+            best_edge = edge;
+          },
+          [&](StepKind kind, uint64_t axes) {
+            return best && !(cost + model_.least_over(state, kind, axes) < best->first);
+          });
       if (!best) return;
       const int from = number_.at(state), to = number_of(best->second);
       arrive(from, to, best->second, cost + best_edge);
@@ -258,7 +282,12 @@ class Search {
 
   void expand(int at) {
     const PlacementState state = nodes_[static_cast<size_t>(at)].state;
-    states_.for_each_move(state, [&](const PlacementMove& move) { reach(at, state, move); });
+    const Cost cost = nodes_[static_cast<size_t>(at)].cost;
+    states_.for_each_move(
+        state, [&](const PlacementMove& move) { reach(at, state, move); },
+        [&](StepKind kind, uint64_t axes) {
+          return is_hopeless(cost + model_.least_over(state, kind, axes));
+        });
   }
 
   // Returns the number of the state that a move leads to.
@@ -278,8 +307,9 @@ class Search {
   // Adds the move to the queue, or to the paths.
   void reach(int at, const PlacementState& state, const PlacementMove& move) {
     // Computing the cost of a step is slow, so paths that cannot win are dropped before.
-    const int to = number_of(move);
     const Cost cost = nodes_[static_cast<size_t>(at)].cost;
+    if (is_hopeless(cost + model_.least(move.to))) return;
+    const int to = number_of(move);
     const std::optional<Cost> slow = model_.bound_of_slow(state, move);
     if (!is_better(to, slow ? cost + *slow : cost)) return;
     if (!slow) return arrive(at, to, move, cost + model_.edge(state, move));

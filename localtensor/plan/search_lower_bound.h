@@ -1,42 +1,137 @@
-// ShuffleBound: a lower bound for the bytes that a rank sends until every axis cuts the digits that
-// the goal requires. It counts axes whose digits other axes use now.
+// ShuffleBound: a lower bound of the price from a state to the goal, and the calls that reach it.
 //
-// An exchange over axes of n ranks sends at least (n - 1) / n of the bytes that a rank holds. An
-// axis cannot take over digits in the exchange in which another axis leaves them: that exchange
-// would send twice as much, the same as two exchanges. So an axis moves once, after the axes that
-// it waits for have left; or it moves twice, first out of the way and later to its digits.
+// The bound is the least price of a relaxed problem in which every axis has one of few positions:
+//   first    the axis cuts the digits that it cuts in the start, and keeps others from them
+//   aside    it cuts digits that no axis needs; there are always enough of them
+//   whole    it cuts nothing
+//   home     it cuts the digits that the goal requires
+// Every axis starts at its position in the state. A call moves axes:
+//   slice         free; from whole to aside, or to home
+//   all_gather    from first or aside to whole; sends what ranks miss
+//   all_to_all    from first or aside to aside or home; n ranks send (n - 1) / n of their part
+// An axis may go home only if no axis stays first on its digits. If one leaves them in the same
+// all_to_all, the pieces of that call are longer by the size of the digits that both use.
 //
-// Three exchanges are enough for the bound: four or more, even of two ranks each, send as much as
-// two in which all axes move.
+// The bound is admissible under the conditions of PlacementStates::is_shuffle: the sizes of the
+// active axes are powers of one prime, and the layouts of start and goal are even. All digits are
+// then digits of one number. An axis whose digits are even before or after an all_to_all owns 1 / n
+// of its elements on both sides, so n ranks send at least (n - 1) / n of their part; other axes in
+// the group do not change this. A move between two uneven positions sends less, but the relaxed
+// problem needs none: both are aside. Hence each legal step is one of these calls or none, at the
+// same price or less.
+// Under the weaker conditions of is_chunked, digits need not be those of one number. An axis can
+// then agree on more than 1 / n (axis_agreement.h), above all if it moves along its dim. An
+// all_to_all sends at least what the axis of its group that agrees least does not agree on. The
+// digits aside are those behind sizes that layouts can have, up to twice the ranks of the mesh.
+// If a call pads its pieces since digits overlap, it sends as much as above.
+// A call is cheaper if more axes cut the tensor and fewer take part. Hence these restrictions do
+// not raise the least price:
+//   - an axis that is home stays: it is in the way of none
+//   - an axis that can be sliced to home is sliced at once
+//   - an axis gathered from aside is not sliced to aside again: it could have stayed
+// Without cycles the least price follows from a recursion over at most 5^axes combinations of
+// positions. A plan that costs no more than the bound of the start is optimal.
 //
-// Example, axes a and b of 2 ranks. If a waits for b, and b for none: b moves in exchange 1, a in
-// exchange 2, and each sends 1/2: the bound is 1. If each waits for the other: both move in
-// exchanges 1 and 2, over 4 ranks each: 3/4 + 3/4 = 3/2. The same 3/2 are three exchanges of two
-// ranks: a moves aside, b moves, a moves to its digits.
+// Example, axes a and b of 2 ranks that change places. Both in one all_to_all: n = 4, and the
+// pieces are 4 times as long as those of an all_to_all without common digits: 3 times the part. a
+// aside, b home, a home: 1/2 each, and 3 calls. a and b aside, then home: 3/4 each, and 2 calls;
+// the bound is this price.
 #pragma once
 
 #include <unordered_map>
 
+#include "shardproof/localtensor/plan/axis_agreement.h"
 #include "shardproof/localtensor/plan/search_states.h"
 
 namespace shardproof {
 
+__extension__ using Int128 = __int128;
+
+// A price in units in which every fraction that can occur is an integer.
+struct ExactCost {
+  Int128 primary = 0;
+  int64_t peak = 0;
+  bool operator==(const ExactCost&) const = default;
+  bool operator<(const ExactCost& o) const {
+    return primary != o.primary ? primary < o.primary : peak < o.peak;
+  }
+};
+inline ExactCost operator+(const ExactCost& a, const ExactCost& b) {
+  return {a.primary + b.primary, std::max(a.peak, b.peak)};
+}
+
+// How bytes are counted. `whole` is the tensor in bytes times the square of the world of the active
+// axes; it is divided by parts. `part_bytes` is the largest part of a rank if no active axis cuts.
+struct ShuffleUnits {
+  Int128 whole = 0, call = 0;
+  int64_t part_bytes = 0;
+};
+
 class ShuffleBound {
  public:
-  explicit ShuffleBound(std::vector<int64_t> sizes) : sizes_(std::move(sizes)) {}
-  // Returns the bound in units of (bytes that a rank holds) / `whole`. Requires that every product
-  // of the sizes divides `whole`. Results are cached.
-  int64_t least(const PlacementStates::Shuffle& shuffle, int64_t whole);
+  // Requires states.is_shuffle() or states.is_chunked(). `states` must outlive the bound.
+  ShuffleBound(const PlacementStates& states, const ShuffleUnits& units);
+  // Returns the bound of a state. Results are cached.
+  ExactCost least(const PlacementState& state);
+
+  // Returns a lower bound of the price to the goal if the next step is an all_gather or all_to_all
+  // over the axes.
+  ExactCost least_over(const PlacementState& state, StepKind kind, uint64_t axes);
+  // Returns a lower bound of the price of an all_to_all between two states.
+  ExactCost least_call(const PlacementState& from, const PlacementState& to);
+
+  enum Position : uint8_t { kFirst, kWhole, kAside, kGathered, kHome };  // gathered: whole again
+  using Positions = std::array<uint8_t, PlacementStates::kMaxShuffled>;
+  // The cheapest way on from a combination of positions: slices, then a call.
+  struct Choice {
+    ExactCost cost;
+    bool known = false, found = false;
+    StepKind kind = StepKind::local;  // local: no call follows
+    int sliced = 0, next = 0;         // combinations after the slices, and after the call
+  };
+  // Return the cheapest way on from a combination, and its positions; by active axis.
+  const Choice& solve(int code);
+  Positions positions_of(int code) const;
+  int code_of(const PlacementState& state);
+  // Returns the digits of the active axis with this number in the goal; `dim` is -1 for none.
+  const PlacementStates::Digits& home(size_t axis) const { return home_[axis]; }
 
  private:
-  void place(const PlacementStates::Shuffle& shuffle, size_t axis, int64_t whole);
+  int code_of(const Positions& at) const;
+  int code_of_layout(const DimLayouts& dim, int layout) const;
+  bool is_cut_as_first(const DimLayouts& dim, int layout, size_t axis) const;
+  AxisCut cut_of(const PlacementState& state, size_t axis) const;
+  void add_agreements();
+  bool has_home(size_t axis) const { return home_[axis].dim >= 0; }
+  int64_t common(size_t a, size_t b) const { return common_[a * axes_.size() + b]; }
+  int64_t parts_of(const Positions& at) const;
+  int64_t part_bytes(const Positions& at) const { return units_.part_bytes / parts_of(at); }
+  bool is_blocked(size_t axis, const Positions& at) const;
+  bool is_done(const Positions& at) const;
+  const Choice& solve_call(int code);
+  void try_slices(const Positions& from, Positions at, size_t axis, Choice& best);
+  void try_gathers(const Positions& from, Positions at, size_t axis, Choice& best);
+  void try_all_to_alls(const Positions& from, Positions at, size_t axis, Choice& best);
+  void try_moves(const Positions& from, Positions at, size_t axis, uint64_t axes, ExactCost& best);
+  void offer(StepKind kind, const Positions& from, const Positions& to, Choice& best);
+  ExactCost price_of_call(StepKind kind, const Positions& from, const Positions& to) const;
+  Int128 least_sent(const Positions& from, const Positions& to) const;
 
+  const PlacementStates& states_;
+  ShuffleUnits units_;
+  std::vector<int> axes_;  // active axes, and for each:
   std::vector<int64_t> sizes_;
-  std::unordered_map<uint64_t, int64_t> known_;
-  std::array<int64_t, 3> members_{};  // ranks of each exchange
-  // First and last exchange in which each axis moves.
-  std::array<std::pair<int, int>, PlacementStates::kMaxShuffled> moves_{};
-  int64_t best_ = 0;
+  std::vector<PlacementStates::Digits> first_, home_;
+  std::vector<int> weights_;  // power of 5 in the number of a combination
+  // Of a move from first to aside, from first to home, and from aside to home.
+  std::vector<std::array<Agreement, 3>> agreements_;  // empty if digits are those of one number
+  // common_[a * axes + b]: size of the digits that a needs and b cuts first; 1: none.
+  std::vector<int64_t> common_;
+  std::vector<bool> blocks_;  // true if an axis needs the digits that it cuts first
+  int all_whole_ = 0;
+  std::vector<std::vector<int>> in_dims_;         // by dim and layout: what it adds to the number
+  std::vector<Choice> ways_, calls_;              // by number; a call follows no slices
+  std::unordered_map<uint64_t, ExactCost> over_;  // least_over by axes and combination
 };
 
 }  // namespace shardproof

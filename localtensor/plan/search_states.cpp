@@ -34,6 +34,8 @@ constexpr int kMaxAnywhere = 2;  // active axes that may be placed anywhere toge
 // Above this number of ranks along the active axes, dims that both specs cut evenly are not cut
 // unevenly on the way: such detours save little, and their prices take long to compute.
 constexpr int64_t kMaxRanksUneven = 64;
+// Most ranks for which the pieces of all cuts are compared.
+constexpr int64_t kMaxRanksChunked = 128;
 
 uint64_t bit(int axis) { return uint64_t{1} << axis; }
 
@@ -96,7 +98,6 @@ void PlacementStates::prepare_moves(PlanMoves moves) {
   moves_ = moves;
   collect_dims();
   add_gaps();
-  collect_candidates();
 }
 
 // Finds the smallest set of axes whose ranks together, at each coordinate of the other axes, own
@@ -374,18 +375,15 @@ PlacementStates::Agreement PlacementStates::agreement(const PlacementState& from
     return places.back().set;
   };
   const auto find = [&](const PlacementState& where, int axis, int& dim) {
-    for (int open : open_dims_) {
-      dim = open;
-      const DimLayouts& layouts = dims_[static_cast<size_t>(open)];
-      const int16_t layout = where.layouts[static_cast<size_t>(open)];
-      if (const int64_t place = layouts.first_place(layout, axis); place > 0) return place;
-    }
-    return int64_t{0};
+    const Digits digits = digits_of(where, axis);
+    dim = digits.dim;
+    return digits.first;
   };
-  for (int open : open_dims_) {
-    const auto at = static_cast<size_t>(open);
-    if (!dims_[at].is_even(from.layouts[at]) || !dims_[at].is_even(to.layouts[at]))
-      return {0, false};
+  for (const DimLayouts& dim : dims_) {
+    const auto at = static_cast<size_t>(dim.dim());
+    const int before = from.layouts[at], after = to.layouts[at];
+    if (((dim.axes(before) | dim.axes(after)) & active_) == 0) continue;
+    if (!dim.is_even(before) || !dim.is_even(after)) return {0, false};
   }
   for_each_axis(active_, [&](int axis) {
     int dim = 0, goal_dim = 0;
@@ -406,58 +404,60 @@ int64_t PlacementStates::common_parts(const PlacementState& state) const {
 }
 
 PlacementStates::Digits PlacementStates::digits_of(const PlacementState& state, int axis) const {
-  for (int open : open_dims_) {
-    const auto at = static_cast<size_t>(open);
-    const int64_t first = dims_[at].first_place(state.layouts[at], axis);
-    if (first > 0) return {open, first, first * sizes_[static_cast<size_t>(axis)]};
+  for (const DimLayouts& dim : dims_) {
+    const int64_t first = dim.first_place(state.layouts[static_cast<size_t>(dim.dim())], axis);
+    if (first > 0) return {dim.dim(), first, first * sizes_[static_cast<size_t>(axis)]};
   }
   return {};
 }
 
-std::vector<int64_t> PlacementStates::active_sizes() const {
-  std::vector<int64_t> sizes;
-  for_each_axis(active_, [&](int axis) { sizes.push_back(sizes_[static_cast<size_t>(axis)]); });
-  return sizes;
-}
-
-uint64_t PlacementStates::Shuffle::key() const {
-  uint64_t key = moving;
-  for (const uint8_t waits : waits_for) key = key << 8 | waits;
-  return key;
-}
-
-PlacementStates::Shuffle PlacementStates::shuffle(const PlacementState& state) const {
-  if (((state.partial | goal_.partial) & active_) != 0) return {};
-  if (std::popcount(active_) > kMaxShuffled) return {};
-  for (int open : open_dims_) {
-    const auto at = static_cast<size_t>(open);
-    if (!dims_[at].is_even(state.layouts[at]) || !dims_[at].is_even(goal_.layouts[at])) return {};
-  }
-  std::array<Digits, kMaxShuffled> held, wanted;
-  Shuffle found;
-  int count = 0;
-  for_each_axis(active_, [&](int axis) {
-    const auto at = static_cast<size_t>(count);
-    held[at] = digits_of(state, axis);
-    wanted[at] = digits_of(goal_, axis);
-    if (held[at].dim >= 0 && !(held[at] == wanted[at])) found.moving |= uint8_t(1 << count);
-    ++count;
+bool PlacementStates::is_shuffle() const {
+  if (has_active_partials() || std::popcount(active_) > kMaxShuffled) return false;
+  int64_t prime = 2, longest = 1, rest = members(active_);
+  while (rest > 1 && rest % prime != 0) ++prime;
+  while (rest % prime == 0) rest /= prime;
+  if (rest != 1) return false;
+  for_each_axis(active_,
+                [&](int axis) { longest = std::max(longest, sizes_[static_cast<size_t>(axis)]); });
+  const int64_t more = std::max<int64_t>(longest / prime, 1);
+  return std::all_of(dims_.begin(), dims_.end(), [&](const DimLayouts& dim) {
+    const auto at = static_cast<size_t>(dim.dim());
+    const int before = start_.layouts[at], after = goal_.layouts[at];
+    return ((dim.axes(before) | dim.axes(after)) & active_) == 0 ||
+           (dim.has_digits(before, prime, more) && dim.has_digits(after, prime, more));
   });
-  for (int axis = 0; axis < count; ++axis) {
-    const Digits& to = wanted[static_cast<size_t>(axis)];
-    if (to.dim < 0) return {};
-    for (int other = 0; other < count; ++other) {
-      const Digits& from = held[static_cast<size_t>(other)];
-      const bool both = axis != other && (found.moving >> axis & 1) && (found.moving >> other & 1);
-      if (!both || to.dim != from.dim || to.last <= from.first || from.last <= to.first) continue;
-      // Both begin at the same digit, or are digits of one number; other overlaps prove nothing.
-      const bool nested = (to.first % from.first == 0 || from.first % to.first == 0) &&
-                          (to.last % from.last == 0 || from.last % to.last == 0);
-      if (to.first != from.first && !nested) continue;
-      found.waits_for[static_cast<size_t>(axis)] |= uint8_t(1 << other);
-    }
-  }
+}
+
+std::vector<int64_t> PlacementStates::digit_sizes() const {
+  std::vector<int64_t> found;
+  for_each_axis(big_, [&](int axis) { found.push_back(sizes_[static_cast<size_t>(axis)]); });
+  for (const DimLayouts& dim : dims_)
+    found.insert(found.end(), dim.gaps().begin(), dim.gaps().end());
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
+}
+
+bool PlacementStates::has_one_prime() const {
+  const std::vector<int64_t> sizes = digit_sizes();  // ascending
+  if (sizes.empty()) return true;
+  int64_t prime = 2;
+  while (sizes.front() % prime != 0) ++prime;
+  return std::all_of(sizes.begin(), sizes.end(), [&](int64_t size) {
+    while (size % prime == 0) size /= prime;
+    return size == 1;
+  });
+}
+
+bool PlacementStates::is_chunked() const {
+  if (has_active_partials() || std::popcount(active_) > kMaxShuffled) return false;
+  if (members(big_) > kMaxRanksChunked) return false;
+  return std::all_of(dims_.begin(), dims_.end(), [&](const DimLayouts& dim) {
+    const auto at = static_cast<size_t>(dim.dim());
+    const int before = start_.layouts[at], after = goal_.layouts[at];
+    return ((dim.axes(before) | dim.axes(after)) & active_) == 0 ||
+           (dim.has_chunks(before) && dim.has_chunks(after));
+  });
 }
 
 bool PlacementStates::is_even(const PlacementState& state) const {
@@ -478,7 +478,6 @@ void PlacementStates::for_each_subset(uint64_t axes, Each each) const {
   for (uint64_t subset = axes; subset != 0; subset = (subset - 1) & axes) each(subset);
 }
 
-// Takes axes out of a state. Returns false if digits cannot describe the rest.
 bool PlacementStates::remove_axes(PlacementState& state, uint64_t axes) {
   for (DimLayouts& dim : dims_) {
     int16_t& layout = state.layouts[static_cast<size_t>(dim.dim())];
@@ -555,15 +554,19 @@ void PlacementStates::local_moves(const PlacementState& state, const Visit& visi
   });
 }
 
-void PlacementStates::gather_moves(const PlacementState& state, const Visit& visit) {
+void PlacementStates::gather_moves(const PlacementState& state, const Visit& visit,
+                                   const Skip& skip) {
   for_each_subset(active_ & cut_axes(state), [&](uint64_t axes) {
+    if (skip(StepKind::all_gather, axes)) return;
     PlacementState next = state;
     if (remove_axes(next, axes)) visit({StepKind::all_gather, axes, next});
   });
 }
 
-void PlacementStates::all_to_all_moves(const PlacementState& state, const Visit& visit) {
+void PlacementStates::all_to_all_moves(const PlacementState& state, const Visit& visit,
+                                       const Skip& skip) {
   for_each_subset(active_ & cut_axes(state), [&](uint64_t axes) {
+    if (skip(StepKind::all_to_all, axes)) return;
     PlacementState base = state;
     if (!remove_axes(base, axes)) return;
     std::vector<PlacementState> places;
@@ -615,14 +618,17 @@ bool PlacementStates::adds_uneven_dim(const PlacementState& state) const {
   });
 }
 
-void PlacementStates::for_each_move(const PlacementState& state, const Visit& visit) {
+void PlacementStates::for_each_move(const PlacementState& state, const Visit& visit,
+                                    const Skip& skip) {
+  if (!has_candidates_) collect_candidates();
+  has_candidates_ = true;
   const bool many_ranks = members(active_) > kMaxRanksUneven;
   const Visit visit_representable = [&](const PlacementMove& move) {
     if (has_spec(move.to) && !(many_ranks && adds_uneven_dim(move.to))) visit(move);
   };
   reduce_moves(state, visit_representable);
-  gather_moves(state, visit_representable);
-  all_to_all_moves(state, visit_representable);
+  gather_moves(state, visit_representable, skip);
+  all_to_all_moves(state, visit_representable, skip);
   if (moves_ == PlanMoves::all) exchange_moves(state, visit_representable);
   local_moves(state, visit_representable);
 }

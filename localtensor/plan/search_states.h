@@ -45,7 +45,7 @@ class PlacementStates {
   // needed: the axes that have to move take part. all: all axes do.
   enum class Axes { needed, all };
   PlacementStates(const Spec& from, const Spec& to, Axes axes);
-  // Lists the moves; required before for_each_move.
+  // Selects the moves; required before for_each_move.
   void prepare_moves(PlanMoves moves);
 
   const PlacementState& start() const { return start_; }
@@ -74,9 +74,11 @@ class PlacementStates {
   Fraction missing(const PlacementState& from, const PlacementState& to);
   // Returns an upper bound of the elements that a rank holds both before and after.
   int64_t common_at_most(const PlacementState& from, const PlacementState& to) const;
-  // Calls visit(move) for each legal step whose result a Spec can describe.
-  void for_each_move(const PlacementState& state,
-                     const std::function<void(const PlacementMove&)>& visit);
+  // Calls visit(move) for each legal step whose result a Spec can describe. Leaves out each
+  // all_gather and all_to_all for which skip(kind, axes) is true.
+  using Visit = std::function<void(const PlacementMove&)>;
+  using Skip = std::function<bool(StepKind, uint64_t)>;
+  void for_each_move(const PlacementState& state, const Visit& visit, const Skip& skip);
 
   // Return the spec of a state and the step of an edge. Require states that a Spec can describe.
   Spec spec_of(const PlacementState& state);
@@ -110,43 +112,49 @@ class PlacementStates {
   bool is_even(const PlacementState& state) const;  // true if all parts are equal
   bool has_spec(const PlacementState& state);       // true if a Spec can describe the state
 
-  // Active axes, numbered from 0, that must leave their digits; and for each the axes that now use
-  // the digits it needs. Empty (nothing moves) for more than kMaxShuffled active axes, for partials
-  // and for uneven shards.
-  static constexpr int kMaxShuffled = 6;
-  struct Shuffle {
-    uint8_t moving = 0;
-    std::array<uint8_t, kMaxShuffled> waits_for{};
-    uint64_t key() const;
-  };
-  Shuffle shuffle(const PlacementState& state) const;
-  std::vector<int64_t> active_sizes() const;  // sizes of the active axes
-
- private:
-  using Visit = std::function<void(const PlacementMove&)>;
-  uint64_t cut_axes(const PlacementState& state) const;
-  bool adds_uneven_dim(const PlacementState& state) const;
   // The digits of a dim's index that an axis cuts; `dim` is -1 if it cuts nothing.
   struct Digits {
     int dim = -1;
     int64_t first = 0, last = 0;
     bool operator==(const Digits&) const = default;
   };
+  Digits digits_of(const PlacementState& state, int axis) const;
+  // True if all layouts that matter are digits of one number: there are no partials, the sizes of
+  // the active axes are powers of one prime, and start and goal cut dims evenly. The parts must
+  // also be divisible by the longest size over the prime; then uneven cuts on the way lie within
+  // the digits of start and goal. False for more than kMaxShuffled active axes.
+  static constexpr int kMaxShuffled = 6;
+  bool is_shuffle() const;
+  // True if start and goal follow the chunk rule on all dims that active axes cut, without partials
+  // and for few axes and ranks; dims may be uneven, and sizes need not be powers of one prime.
+  bool is_chunked() const;
+  const std::vector<DimLayouts>& dims() const { return dims_; }
+  DimLayouts& dim(int number) { return dims_[static_cast<size_t>(number)]; }
+  // True if all digits of even layouts are powers of one prime.
+  bool has_one_prime() const;
+  // Returns the sizes that digits of layouts can have: those of axes, and of gaps in the specs.
+  std::vector<int64_t> digit_sizes() const;
+  uint64_t all_axes() const { return big_; }  // axes of more than one rank
+  // Takes axes out of a state. Returns false if digits cannot describe the rest.
+  bool remove_axes(PlacementState& state, uint64_t axes);
+
+ private:
+  uint64_t cut_axes(const PlacementState& state) const;
+  bool adds_uneven_dim(const PlacementState& state) const;
   // The parts of agreeing_parts for two states, and true if they are not only a bound.
   struct Agreement {
     int64_t parts = 1;
     bool exact = true;
   };
   Agreement agreement(const PlacementState& from, const PlacementState& to) const;
-  Digits digits_of(const PlacementState& state, int axis) const;
   const Reduction& reduction_of(int axis) const;
   bool reduce_together(uint64_t axes) const;
   uint64_t find_active(const PlacementState& from, const PlacementState& to);
   void collect_dims();
   void add_gaps();
   void local_moves(const PlacementState& state, const Visit& visit);
-  void gather_moves(const PlacementState& state, const Visit& visit);
-  void all_to_all_moves(const PlacementState& state, const Visit& visit);
+  void gather_moves(const PlacementState& state, const Visit& visit, const Skip& skip);
+  void all_to_all_moves(const PlacementState& state, const Visit& visit, const Skip& skip);
   void exchange_moves(const PlacementState& state, const Visit& visit);
   void reduce_moves(const PlacementState& state, const Visit& visit);
   void place(PlacementState base, uint64_t axes, std::vector<PlacementState>& out);
@@ -157,7 +165,6 @@ class PlacementStates {
   void add_candidate(size_t open, int layout);
   void add_chain_candidates();
   void add_strided_candidates();
-  bool remove_axes(PlacementState& state, uint64_t axes);
   template <typename Each>
   void for_each_subset(uint64_t axes, Each each) const;
 
@@ -170,6 +177,7 @@ class PlacementStates {
   uint64_t active_ = 0, big_ = 0, from_partial_ = 0, to_partial_ = 0;
   PlacementState start_, goal_;
   PlanMoves moves_ = PlanMoves::all;
+  bool has_candidates_ = false;
 };
 
 }  // namespace shardproof

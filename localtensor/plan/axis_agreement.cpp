@@ -1,0 +1,118 @@
+// Implements axis_agreement.h. Pieces are listed in the order of their elements; two lists are
+// merged to count the elements on which they agree.
+#include "shardproof/localtensor/plan/axis_agreement.h"
+
+#include <algorithm>
+
+#include "shardproof/localtensor/base/dims.h"
+#include "shardproof/localtensor/placement/shard_cut.h"
+
+namespace shardproof {
+
+namespace {
+
+// The end of a piece, and the coordinate that owns it.
+struct Piece {
+  int64_t end = 0;
+  int64_t owner = 0;
+};
+
+// Returns the lengths of the blocks, each cut into `count` by the chunk rule.
+std::vector<int64_t> cut_blocks(const std::vector<int64_t>& blocks, int64_t count) {
+  std::vector<int64_t> parts;
+  parts.reserve(blocks.size() * static_cast<size_t>(count));
+  for (const int64_t block : blocks)
+    for (int64_t i = 0; i < count; ++i) parts.push_back(chunk_length(block, count, i));
+  return parts;
+}
+
+std::vector<Piece> pieces_of(const std::vector<int64_t>& blocks, int64_t ranks) {
+  std::vector<Piece> pieces;
+  pieces.reserve(blocks.size() * static_cast<size_t>(ranks));
+  int64_t end = 0;
+  for (const int64_t block : blocks)
+    for (int64_t i = 0; i < ranks; ++i) pieces.push_back({end += chunk_length(block, ranks, i), i});
+  return pieces;
+}
+
+std::vector<Piece> pieces_of(const AxisCut& cut) {
+  std::vector<int64_t> blocks = {cut.extent};
+  for (const int64_t size : cut.before) blocks = cut_blocks(blocks, size);
+  return pieces_of(blocks, cut.ranks);
+}
+
+// Returns the number of elements with one owner in both lists.
+int64_t common_elements(const std::vector<Piece>& a, const std::vector<Piece>& b) {
+  int64_t common = 0, at = 0;
+  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    const int64_t end = std::min(a[i].end, b[j].end);
+    if (a[i].owner == b[j].owner) common += end - at;
+    at = end;
+    if (a[i].end == end) ++i;
+    if (b[j].end == end) ++j;
+  }
+  return common;
+}
+
+std::vector<int64_t> elements_of(const std::vector<Piece>& pieces, int64_t ranks) {
+  std::vector<int64_t> elements(static_cast<size_t>(ranks), 0);
+  int64_t start = 0;
+  for (const Piece& piece : pieces) {
+    elements[static_cast<size_t>(piece.owner)] += piece.end - start;
+    start = piece.end;
+  }
+  return elements;
+}
+
+int64_t product(const std::vector<int64_t>& sizes) {
+  int64_t product = 1;
+  for (const int64_t size : sizes) product *= size;
+  return product;
+}
+
+// Tries all orders of sizes, block by block.
+class Sizes {
+ public:
+  Sizes(const AxisCut& cut, const std::vector<int64_t>& sizes, int64_t most)
+      : ranks_(cut.ranks), most_(most), sizes_(sizes), pieces_(pieces_of(cut)) {
+    first_ = product(cut.before);
+  }
+  int64_t largest(int64_t extent) {
+    extend({extent}, 1);
+    return largest_;
+  }
+
+ private:
+  void extend(const std::vector<int64_t>& blocks, int64_t first) {
+    const bool overlaps = first < first_ * ranks_ && first_ < first * ranks_;
+    if (!overlaps)
+      largest_ = std::max(largest_, common_elements(pieces_, pieces_of(blocks, ranks_)));
+    for (const int64_t size : sizes_)
+      if (first * size <= most_) extend(cut_blocks(blocks, size), first * size);
+  }
+
+  int64_t ranks_, most_, first_ = 1, largest_ = 0;
+  const std::vector<int64_t>& sizes_;
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace
+
+Agreement agreement(const AxisCut& a, const AxisCut& b) {
+  const std::vector<Piece> before = pieces_of(a), after = pieces_of(b);
+  if (a.dim == b.dim) return {common_elements(before, after), a.extent};
+  const std::vector<int64_t> held = elements_of(before, a.ranks);
+  const std::vector<int64_t> wanted = elements_of(after, b.ranks);
+  int64_t common = 0;
+  for (size_t i = 0; i < held.size(); ++i) common += held[i] * wanted[i];
+  return {common, a.extent * b.extent};
+}
+
+Agreement largest_agreement(const AxisCut& cut, const std::vector<int64_t>& sizes, int64_t most) {
+  const std::vector<int64_t> elements = elements_of(pieces_of(cut), cut.ranks);
+  const int64_t on_other_dims = *std::max_element(elements.begin(), elements.end());
+  const int64_t on_its_dim = Sizes(cut, sizes, std::min(most, cut.extent)).largest(cut.extent);
+  return {std::max(on_other_dims, on_its_dim), cut.extent};
+}
+
+}  // namespace shardproof

@@ -1,0 +1,37 @@
+// Agreement: the fraction of a tensor's elements to which an axis gives one coordinate before and
+// after a move. Ranks own these elements on both sides, so an all_to_all over axes of which one
+// agrees on a fraction f sends at least 1 - f of each part. Internal to the planner.
+//
+// An axis cuts its dim into pieces: the sizes before it in the layout cut blocks by the chunk rule,
+// and the axis cuts each block. On dims whose cuts are even and digits of one number f is 1 / n for
+// n ranks. Else it can be larger, above all if an axis moves along its dim.
+//
+// Example: dim of 48, an axis of 3 ranks moves from S(0, split=4) to S(0). Its pieces of 4 elements
+// are 0 1 2 0 1 2 0 1 2 0 1 2, then 0 0 0 0 1 1 1 1 2 2 2 2. They agree on 6 of 12: f = 1/2.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace shardproof {
+
+// How an axis cuts a dim: blocks by one size after another, then the axis by `ranks`.
+struct AxisCut {
+  int dim = -1;  // -1: the axis cuts nothing
+  int64_t extent = 1, ranks = 1;
+  std::vector<int64_t> before;
+};
+
+struct Agreement {
+  int64_t part = 1, whole = 1;
+  bool operator<(const Agreement& o) const { return part * o.whole < o.part * whole; }
+};
+
+// Returns the agreement of two cuts by one axis.
+Agreement agreement(const AxisCut& a, const AxisCut& b);
+// Returns the largest agreement of a cut with any other one: by another dim, or by its dim behind
+// any of the sizes, in any order, whose product is at most `most`. Cuts whose digits overlap are
+// left out, since their all_to_all pads its pieces.
+Agreement largest_agreement(const AxisCut& cut, const std::vector<int64_t>& sizes, int64_t most);
+
+}  // namespace shardproof
