@@ -12,7 +12,7 @@ namespace shardproof {
 namespace {
 
 // The end of a piece, and the coordinate that owns it.
-struct Piece {
+struct CutPiece {
   int64_t end = 0;
   int64_t owner = 0;
 };
@@ -26,8 +26,8 @@ std::vector<int64_t> cut_blocks(const std::vector<int64_t>& blocks, int64_t coun
   return parts;
 }
 
-std::vector<Piece> pieces_of(const std::vector<int64_t>& blocks, int64_t ranks) {
-  std::vector<Piece> pieces;
+std::vector<CutPiece> pieces_of(const std::vector<int64_t>& blocks, int64_t ranks) {
+  std::vector<CutPiece> pieces;
   pieces.reserve(blocks.size() * static_cast<size_t>(ranks));
   int64_t end = 0;
   for (const int64_t block : blocks)
@@ -35,14 +35,14 @@ std::vector<Piece> pieces_of(const std::vector<int64_t>& blocks, int64_t ranks) 
   return pieces;
 }
 
-std::vector<Piece> pieces_of(const AxisCut& cut) {
+std::vector<CutPiece> pieces_of(const AxisCut& cut) {
   std::vector<int64_t> blocks = {cut.extent};
   for (const int64_t size : cut.before) blocks = cut_blocks(blocks, size);
   return pieces_of(blocks, cut.ranks);
 }
 
 // Returns the number of elements with one owner in both lists.
-int64_t common_elements(const std::vector<Piece>& a, const std::vector<Piece>& b) {
+int64_t common_elements(const std::vector<CutPiece>& a, const std::vector<CutPiece>& b) {
   int64_t common = 0, at = 0;
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
     const int64_t end = std::min(a[i].end, b[j].end);
@@ -54,10 +54,10 @@ int64_t common_elements(const std::vector<Piece>& a, const std::vector<Piece>& b
   return common;
 }
 
-std::vector<int64_t> elements_of(const std::vector<Piece>& pieces, int64_t ranks) {
+std::vector<int64_t> elements_of(const std::vector<CutPiece>& pieces, int64_t ranks) {
   std::vector<int64_t> elements(static_cast<size_t>(ranks), 0);
   int64_t start = 0;
-  for (const Piece& piece : pieces) {
+  for (const CutPiece& piece : pieces) {
     elements[static_cast<size_t>(piece.owner)] += piece.end - start;
     start = piece.end;
   }
@@ -93,13 +93,13 @@ class Sizes {
 
   int64_t ranks_, most_, first_ = 1, largest_ = 0;
   const std::vector<int64_t>& sizes_;
-  std::vector<Piece> pieces_;
+  std::vector<CutPiece> pieces_;
 };
 
 }  // namespace
 
-Agreement agreement(const AxisCut& a, const AxisCut& b) {
-  const std::vector<Piece> before = pieces_of(a), after = pieces_of(b);
+CutAgreement agreement(const AxisCut& a, const AxisCut& b) {
+  const std::vector<CutPiece> before = pieces_of(a), after = pieces_of(b);
   if (a.dim == b.dim) return {common_elements(before, after), a.extent};
   const std::vector<int64_t> held = elements_of(before, a.ranks);
   const std::vector<int64_t> wanted = elements_of(after, b.ranks);
@@ -108,7 +108,8 @@ Agreement agreement(const AxisCut& a, const AxisCut& b) {
   return {common, a.extent * b.extent};
 }
 
-Agreement largest_agreement(const AxisCut& cut, const std::vector<int64_t>& sizes, int64_t most) {
+CutAgreement largest_agreement(const AxisCut& cut, const std::vector<int64_t>& sizes,
+                               int64_t most) {
   const std::vector<int64_t> elements = elements_of(pieces_of(cut), cut.ranks);
   const int64_t on_other_dims = *std::max_element(elements.begin(), elements.end());
   const int64_t on_its_dim = Sizes(cut, sizes, std::min(most, cut.extent)).largest(cut.extent);

@@ -1,5 +1,5 @@
-// Agreement: the fraction of a tensor's elements to which an axis gives one coordinate before and
-// after a move. Ranks own these elements on both sides, so an all_to_all over axes of which one
+// CutAgreement: the fraction of a tensor's elements to which an axis gives one coordinate before
+// and after a move. Ranks own these elements on both sides, so an all_to_all over axes of which one
 // agrees on a fraction f sends at least 1 - f of each part. Internal to the planner.
 //
 // An axis cuts its dim into pieces: the sizes before it in the layout cut blocks by the chunk rule,
@@ -22,16 +22,16 @@ struct AxisCut {
   std::vector<int64_t> before;
 };
 
-struct Agreement {
+struct CutAgreement {
   int64_t part = 1, whole = 1;
-  bool operator<(const Agreement& o) const { return part * o.whole < o.part * whole; }
+  bool operator<(const CutAgreement& o) const { return part * o.whole < o.part * whole; }
 };
 
 // Returns the agreement of two cuts by one axis.
-Agreement agreement(const AxisCut& a, const AxisCut& b);
+CutAgreement agreement(const AxisCut& a, const AxisCut& b);
 // Returns the largest agreement of a cut with any other one: by another dim, or by its dim behind
 // any of the sizes, in any order, whose product is at most `most`. Cuts whose digits overlap are
 // left out, since their all_to_all pads its pieces.
-Agreement largest_agreement(const AxisCut& cut, const std::vector<int64_t>& sizes, int64_t most);
+CutAgreement largest_agreement(const AxisCut& cut, const std::vector<int64_t>& sizes, int64_t most);
 
 }  // namespace shardproof

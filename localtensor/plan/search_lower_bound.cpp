@@ -66,7 +66,7 @@ void ShuffleBound::add_agreements() {
   const int64_t most = 2 * states_.members(states_.all_axes());
   for (size_t i = 0; i < axes_.size(); ++i) {
     const AxisCut first = cut_of(states_.start(), i), home = cut_of(states_.goal(), i);
-    std::array<Agreement, 3>& of_axis = agreements_.emplace_back();
+    std::array<CutAgreement, 3>& of_axis = agreements_.emplace_back();
     if (first.dim >= 0) of_axis[0] = largest_agreement(first, sizes, most);
     if (first.dim >= 0 && home.dim >= 0) of_axis[1] = agreement(first, home);
     if (home.dim >= 0) of_axis[2] = largest_agreement(home, sizes, most);
@@ -280,7 +280,7 @@ ExactCost ShuffleBound::price_of_call(StepKind kind, const Positions& from,
 Int128 ShuffleBound::least_sent(const Positions& from, const Positions& to) const {
   const Int128 part = units_.whole / parts_of(from);
   int64_t n = 1, longer = 1;
-  Agreement least;
+  CutAgreement least;
   for (size_t i = 0; i < axes_.size(); ++i) {
     if (to[i] == from[i]) continue;
     n *= sizes_[i];

@@ -123,8 +123,8 @@ class ShuffleBound {
   std::vector<int64_t> sizes_;
   std::vector<PlacementStates::Digits> first_, home_;
   std::vector<int> weights_;  // power of 5 in the number of a combination
-  // Of a move from first to aside, from first to home, and from aside to home.
-  std::vector<std::array<Agreement, 3>> agreements_;  // empty if digits are those of one number
+  // For a move from first to aside, from first to home, and from aside to home.
+  std::vector<std::array<CutAgreement, 3>> agreements_;  // empty if digits are those of one number
   // common_[a * axes + b]: size of the digits that a needs and b cuts first; 1: none.
   std::vector<int64_t> common_;
   std::vector<bool> blocks_;  // true if an axis needs the digits that it cuts first

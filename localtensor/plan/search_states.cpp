@@ -152,7 +152,7 @@ PlacementState PlacementStates::sliced_start() {
 }
 
 Fraction PlacementStates::missing(const PlacementState& from, const PlacementState& to) {
-  if (const Agreement agreed = agreement(from, to); agreed.exact) {
+  if (const CutAgreement agreed = agreement(from, to); agreed.exact) {
     const int64_t whole = element_count(from_.shape());
     const uint64_t before = cut_axes(from), after = cut_axes(to);
     return Fraction(whole, members(after)) -
@@ -355,9 +355,9 @@ int64_t PlacementStates::piece_elements(const PlacementState& from, const Placem
 // Example: dim of 4, axes a=2, b=2, digits (a, b) before and (b, a) after. Elements of rank (i, j)
 // before have the digits i j, after j i. Both hold only if i == j; then the rank keeps its element.
 // The equality of the digits is required twice but counts once: 1 / common_parts = 1 / (4 * 2).
-PlacementStates::Agreement PlacementStates::agreement(const PlacementState& from,
-                                                      const PlacementState& to) const {
-  Agreement agreed;
+PlacementStates::CutAgreement PlacementStates::agreement(const PlacementState& from,
+                                                         const PlacementState& to) const {
+  CutAgreement agreed;
   struct Place {
     int dim;
     int64_t first, last;

@@ -142,11 +142,11 @@ class PlacementStates {
   uint64_t cut_axes(const PlacementState& state) const;
   bool adds_uneven_dim(const PlacementState& state) const;
   // The parts of agreeing_parts for two states, and true if they are not only a bound.
-  struct Agreement {
+  struct CutAgreement {
     int64_t parts = 1;
     bool exact = true;
   };
-  Agreement agreement(const PlacementState& from, const PlacementState& to) const;
+  CutAgreement agreement(const PlacementState& from, const PlacementState& to) const;
   const Reduction& reduction_of(int axis) const;
   bool reduce_together(uint64_t axes) const;
   uint64_t find_active(const PlacementState& from, const PlacementState& to);

@@ -146,11 +146,11 @@ TEST_F(MpiTrouble, StoppedHelper_DoesNotDelayTheEnd) {
 TEST_F(MpiTrouble, ComputationLongerThanTheTimeout_IsNotMissing) {
   const std::string slow = folder_.write("slow.json", R"json({
     "version": 1, "mesh": "tp=2", "tensors": {"x": {"shape": [1000, 1000], "fill": "zeros"}},
-    "ranks": {"all": ["y = all_reduce(x, sum)", "for i in range(48):", "  y = y @ y"]}})json");
+    "ranks": {"all": ["y = all_reduce(x, sum)", "for i in range(120):", "  y = y @ y"]}})json");
   const auto began = std::chrono::steady_clock::now();
-  const Ran ran = tool("run " + slow + " --backend mpi --processes 2 --timeout 600ms");
+  const Ran ran = tool("run " + slow + " --backend mpi --processes 2 --timeout 1500ms");
   EXPECT_EQ(ran.code, 0) << ran.out;
-  EXPECT_GT(std::chrono::steady_clock::now() - began, milliseconds(1200)) << "compute for longer";
+  EXPECT_GT(std::chrono::steady_clock::now() - began, milliseconds(3000)) << "compute for longer";
 }
 
 // Some shells and daemons ignore SIGCHLD, which their child processes inherit.

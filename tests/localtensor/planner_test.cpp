@@ -349,10 +349,10 @@ TEST(Planner, EvenShuffles_NeedNoSearch) {
 // An axis that moves along its dim agrees on more than 1 / n if its digits are not of one number.
 TEST(AxisAgreement, MoveAlongADim_IsCounted) {
   const AxisCut outer = {0, 48, 3, {}}, inner = {0, 48, 3, {4}}, other = {1, 10, 3, {}};
-  const Agreement along = agreement(inner, outer), across = agreement(outer, other);
+  const CutAgreement along = agreement(inner, outer), across = agreement(outer, other);
   EXPECT_EQ(Fraction(along.part, along.whole), Fraction(1, 2));
   EXPECT_EQ(Fraction(across.part, across.whole), Fraction(1, 3));
-  const Agreement most = largest_agreement(outer, {2, 3, 4}, 48);
+  const CutAgreement most = largest_agreement(outer, {2, 3, 4}, 48);
   EXPECT_EQ(Fraction(most.part, most.whole), Fraction(1, 2));
 }
 
