@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <cstring>
 #include <map>
 
@@ -46,6 +47,12 @@ void keep_pages() {
   mallopt(M_TRIM_THRESHOLD, kKept);
 }
 
+// Open MPI's handlers of these signals print a stack trace. They wait for ever if the signal came
+// while the process held the lock of malloc, and the process would not count as lost.
+void restore_signals() {
+  for (const int signal : {SIGABRT, SIGBUS, SIGFPE, SIGSEGV}) std::signal(signal, SIG_DFL);
+}
+
 // The contents from or to one process of the team: offset in bytes, count in elements.
 struct MpiPiece {
   int64_t start = 0, count = 0;
@@ -66,6 +73,7 @@ class MpiTransport : public Transport {
   explicit MpiTransport(int64_t most) : most_(most) {
     int provided = 0;
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
+    restore_signals();
     check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &self_));
     check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &processes_));
     datatypes_ = std::make_unique<MpiDatatypes>();
