@@ -48,7 +48,7 @@ function(shardproof_precompile target header optimization)
     target_include_directories(${maker} PRIVATE "${SHARDPROOF_INCLUDE_ROOT}")
     target_compile_options(${maker} PRIVATE $<$<CONFIG:Release>:${optimization}>)
     if(header MATCHES "tests")
-      shardproof_sanitize_test(${maker})
+      shardproof_leave_out_ub_checks(${maker})
     endif()
     target_precompile_headers(${maker} PRIVATE
       "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${header}")
@@ -57,7 +57,7 @@ function(shardproof_precompile target header optimization)
 endfunction()
 
 # Leaves the checks of undefined behaviour to the rooms: with them, tests take twice as long to build.
-function(shardproof_sanitize_test target)
+function(shardproof_leave_out_ub_checks target)
   if(SHARDPROOF_SANITIZE)
     target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
   endif()
@@ -177,7 +177,7 @@ function(shardproof_compile_test target)
   target_include_directories(${target} PRIVATE "${SHARDPROOF_INCLUDE_ROOT}")
   # A test is compiled once and run once: -O1 keeps the sum of both times small.
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
-  shardproof_sanitize_test(${target})
+  shardproof_leave_out_ub_checks(${target})
   # Programs and parts have equal options, so that both use one precompiled header.
   target_compile_options(${target} PRIVATE -fPIC)
   target_link_libraries(${target} PRIVATE ${SHARDPROOF_FMT})

@@ -1,13 +1,8 @@
 // Implements plan_matrix.h.
 //
 // The simpler ways change one axis in each step:
-//   greedy             the algorithm of PyTorch's DTensor: from the last axis to the first, each
-//   axis
-//                      takes its target, or R if the cuts of its dim before it do not agree yet;
-//                      then from the first axis to the last, what is left
-//   Dijkstra           the cheapest sequence of such steps, over all orders of cuts (the state
-//   space
-//                      of DTensor's min-cost planner)
+//   greedy             the algorithm of PyTorch's DTensor (greedy_plan below)
+//   Dijkstra           the cheapest sequence of such steps, over all orders of cuts
 //   gather then slice  gather_then_slice of planner.h
 #include "shardproof/cli/commands/plan_matrix.h"
 
@@ -45,7 +40,9 @@ bool agree_before(const Spec& a, const Spec& b, int axis, int dim) {
   return true;
 }
 
-// PyTorch: DTensorRedistributePlanner.generate_greedy_transform_infos.
+// Returns the plan of PyTorch's DTensorRedistributePlanner.generate_greedy_transform_infos: from
+// the last axis to the first, each axis takes its target, or R if the cuts of its dim before it do
+// not agree yet; then, from the first axis to the last, what is left.
 Plan greedy_plan(const Spec& from, const Spec& to) {
   Plan plan{from, to, {}};
   Spec at = from;

@@ -28,11 +28,8 @@ Sample over(const std::vector<Dims>& shapes, Attrs attrs = {},
   return sample_of({shapes, DType::f32, std::move(fills)}, std::move(attrs));
 }
 
-enum class Computes { as_written, in_f32 };
-
-void add_with_gradient(OpRegistry& ops, OpRecord record, Computes computes = Computes::as_written) {
+void add_with_gradient(OpRegistry& ops, OpRecord record) {
   set_formula_gradient(record);
-  if (computes == Computes::in_f32) compute_in_f32(record);
   ops.add(std::move(record));
 }
 
@@ -124,18 +121,17 @@ void add_logarithms(OpRegistry& ops) {
                              samples));
   add_with_gradient(
       ops,
-      formula({"logit", "elementwise", "log(x / (1 - x)), x kept within eps of 0 and 1"},
-              {tensor("x"), number("eps")},
-              [](Formula& f) {
-                FormulaTerm x = f[0];
-                if (f.given("eps")) {
-                  const double eps = f.number("eps").real();
-                  x = min_of(max_of(x, eps), 1 - eps);
-                }
-                return FormulaTerms{f.op("log", {x / (1 - x)})};
-              },
-              {over({{5, 3}}, {{"eps", 0.1}}, {"uniform(0, 1)"})}),
-      Computes::in_f32);
+      in_f32(formula({"logit", "elementwise", "log(x / (1 - x)), x kept within eps of 0 and 1"},
+                     {tensor("x"), number("eps")},
+                     [](Formula& f) {
+                       FormulaTerm x = f[0];
+                       if (f.given("eps")) {
+                         const double eps = f.number("eps").real();
+                         x = min_of(max_of(x, eps), 1 - eps);
+                       }
+                       return FormulaTerms{f.op("log", {x / (1 - x)})};
+                     },
+                     {over({{5, 3}}, {{"eps", 0.1}}, {"uniform(0, 1)"})})));
 }
 
 void add_tests(OpRegistry& ops) {
@@ -219,16 +215,14 @@ FormulaTerms isclose(Formula& f) {
 
 void add_scalings(OpRegistry& ops) {
   const std::vector<Sample> samples = {over({{5, 3}})};
-  add_with_gradient(ops,
-                    formula(
-                        {"sinc", "elementwise", "sin(pi x) / (pi x), 1 at 0"}, {tensor("x")},
-                        [](Formula& f) {
-                          const FormulaTerm turned = f[0] * M_PI;
-                          const FormulaTerm wave = f.op("sin", {turned}) / turned;
-                          return FormulaTerms{f.where(f.op("eq", {f[0], 0}), 1.0, wave)};
-                        },
-                        samples),
-                    Computes::in_f32);
+  add_with_gradient(ops, in_f32(formula(
+                             {"sinc", "elementwise", "sin(pi x) / (pi x), 1 at 0"}, {tensor("x")},
+                             [](Formula& f) {
+                               const FormulaTerm turned = f[0] * M_PI;
+                               const FormulaTerm wave = f.op("sin", {turned}) / turned;
+                               return FormulaTerms{f.where(f.op("eq", {f[0], 0}), 1.0, wave)};
+                             },
+                             samples)));
   ops.add(formula({"isclose", "elementwise", "|x - y| <= atol + rtol * |y|"},
                   {tensor("x"), tensor("y"), params::number("rtol", 1e-5),
                    params::number("atol", 1e-8), params::boolean("equal_nan", false)},

@@ -2,8 +2,6 @@
 // sizes of the forward inputs are not known before the ranks run (inside `as`). Each takes these
 // inputs for their shapes alone. Where sizes are known, layout_gradients.h emits reshape, pad and
 // split.
-#include <numeric>
-
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/gradient.h"
 #include "shardproof/ops/core/shape_errors.h"

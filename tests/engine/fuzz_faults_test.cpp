@@ -36,7 +36,7 @@ struct Fault {
   const char* what;
   Spoil spoil;
   const char* oracle;  // that finds it
-  uint64_t seed;       // of the first program; a start near a program that finds it saves time
+  uint64_t seed;       // of the first program; from 1 on it takes up to 603 programs
 };
 void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.op << " " << fault.what; }
 
@@ -52,7 +52,7 @@ TEST_P(FuzzedFaults, PlantedInAnOp_AreFound) {
   }
   FuzzOptions options;
   options.seed = fault.seed;
-  options.programs = 1000;  // far more than any of these faults needs
+  options.programs = 40;
   options.most_failures = 1;
   const FuzzCounts counts = fuzz(options, registries);
   ASSERT_EQ(counts.failures.size(), 1U) << "not found in " << counts.programs << " programs";

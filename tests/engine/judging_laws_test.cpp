@@ -11,7 +11,7 @@ namespace shardproof::testing::judging_laws_test {
 namespace {
 
 constexpr uint64_t kSeed = 18;
-constexpr int64_t kHonest = kFewDraws ? 40 : 500, kPlanted = kFewDraws ? 1 : 10;
+constexpr int64_t kHonest = kFewDraws ? 40 : 1000, kPlanted = kFewDraws ? 1 : 10;
 
 std::string describe(const std::vector<JudgingFailure>& failures) {
   std::string text;

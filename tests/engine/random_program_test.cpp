@@ -95,7 +95,7 @@ TEST_P(RandomPrograms, OverWholeNumbers_EqualOneDeviceToTheBit) {
       EXPECT_EQ(distance(pair), 0) << "seed " << seed << " line " << pair.line << " " << pair.name;
       ++values;
     }
-  EXPECT_GT(values, static_cast<int64_t>(kSeeds) * 3);
+  EXPECT_GT(values, kFewDraws ? 27 : 200);
 }
 
 // Rounding is about 1e-16 in f64. A value that is off by more is near 0 and consists of rounding
@@ -108,7 +108,7 @@ TEST_P(RandomPrograms, TameInF64_AreCloseToOneDevice) {
       apart += distance(pair) > 1e-9 ? 1 : 0;
       ++values;
     }
-  EXPECT_GT(values, static_cast<int64_t>(kSeeds) * 3);
+  EXPECT_GT(values, kFewDraws ? 27 : 200);
   EXPECT_LE(apart, values / 200);
 }
 
@@ -157,7 +157,7 @@ TEST_P(RandomPrograms, WithPlantedError_AreOffByItsSizeFromItsLineOn) {
       EXPECT_EQ(distance(wrong[i].ranks, clean[i].ranks, clean[i].one_device), 0)
           << "seed " << seed;
   }
-  EXPECT_GT(planted_errors, static_cast<int64_t>(kSeeds / 2));
+  EXPECT_GT(planted_errors, kFewDraws ? 4 : 30);
 }
 
 INSTANTIATE_TEST_SUITE_P(OfEachKind, RandomPrograms,

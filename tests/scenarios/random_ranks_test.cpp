@@ -353,7 +353,7 @@ TEST(RandomRanks, Values_EqualTheMeaningOfTheCalls) {
                                      << text;
     values += result.values_compared();
   }
-  EXPECT_GT(values, static_cast<int64_t>(8 * kPrograms));
+  EXPECT_GT(values, kFewDraws ? 128 : 1000);
 }
 
 RecordedRun run_in_order(const std::string& text, const char* order, const Registries& registries) {
@@ -400,9 +400,9 @@ TEST(RandomRanks, OtherAdditionOrder_WithoutTruth_IsNotABug) {
     other.program = exact.program;
     found += compare_runs(exact, other).count(Cause::bug) > 0 ? 1 : 0;
   }
-  EXPECT_GT(matches.within, static_cast<int64_t>(4 * kPrograms));
+  EXPECT_GT(matches.within, kFewDraws ? 64 : 500);
   EXPECT_LT(matches.not_decided * 100, matches.all);
-  EXPECT_GT(found, static_cast<int64_t>(kPrograms * 4 / 5));
+  EXPECT_GT(found, kFewDraws ? 12 : 100);
 }
 
 // Changes the largest element of a value by this share. Returns false if it has no element.
@@ -437,7 +437,7 @@ TEST(RandomRanks, DifferenceOfATenThousandth_InF32_IsWrong) {
       found += comparison.count(ValueMatch::wrong);
     }
   }
-  EXPECT_GT(planted, static_cast<int64_t>(kPrograms * 5 / 3));
+  EXPECT_GT(planted, kFewDraws ? 26 : 200);
   EXPECT_GE(found * 100, planted * 99) << found << " of " << planted;
 }
 
