@@ -30,6 +30,14 @@ std::string joined(const std::vector<std::string>& words, const char* last) {
   return text;
 }
 
+// Returns the word for what a call does: "line 3 gathers over tp".
+const char* verb_of(CollectiveKind kind) {
+  if (reduces(kind)) return "reduces";
+  if (kind == CollectiveKind::all_gather || kind == CollectiveKind::gather) return "gathers";
+  if (kind == CollectiveKind::all_to_all) return "exchanges";
+  return kind == CollectiveKind::broadcast ? "broadcasts" : "scatters";
+}
+
 class Explaining {
  public:
   Explaining(const RankCase& about, const ComparedValue& value)
@@ -76,9 +84,14 @@ class Explaining {
   }
 
   bool never_reduced();
+  bool is_part_of_shard(int axis) const;
   bool never_reduced_over(const std::vector<int>& axes);
   std::vector<std::pair<const Step*, size_t>> places_to_reduce(const std::vector<int>& axes) const;
   bool wrong_group();
+  bool leaves_out_axes(const Step& step, const CallItem& item, const std::vector<int>& have);
+  bool goes_over_other_axes(const Step& step, const CallItem& item, const std::vector<int>& have);
+  bool settle_group(const Step& step, const CallItem& item, const std::vector<int>& axes,
+                    int varying);
   bool counted_too_often();
   std::optional<Cause> applied_twice(const std::vector<Cause>& found) const;
   void copies_added_up(std::vector<Cause>& found);
@@ -90,6 +103,7 @@ class Explaining {
   std::vector<std::pair<std::string, std::string>> lets_followed(Edit edit, int64_t size,
                                                                  bool times);
   bool is_summed_later(size_t from, int axis) const;
+  bool is_reduced_later(size_t from, int axis, bool by_sum) const;
   std::vector<std::pair<std::string, int64_t>> sizes() const;
 
   const RankCase& about_;
@@ -153,10 +167,11 @@ std::string Explaining::origin_text(const AxisState& state, int axis) const {
 bool Explaining::never_reduced() {
   std::vector<int> loose;
   for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
+    if (mesh_.axis_size(axis) == 1) continue;
     const AxisState state = state_of(way_, provenance_, axis);
-    if (mesh_.axis_size(axis) > 1 && is_same_over_target(axis) &&
-        state.kind != AxisKind::replicated && !state.sources.empty())
-      loose.push_back(axis);
+    const bool differs =
+        is_same_over_target(axis) && state.kind != AxisKind::replicated && !state.sources.empty();
+    if (differs || is_part_of_shard(axis)) loose.push_back(axis);
   }
   if (loose.empty()) return false;
   if (never_reduced_over(loose)) return true;
@@ -164,6 +179,18 @@ bool Explaining::never_reduced() {
     for (const int axis : loose)
       if (never_reduced_over({axis})) return true;
   return false;
+}
+
+// True if the target is cut over the axis, and partial sums on the way to it are never reduced.
+bool Explaining::is_part_of_shard(int axis) const {
+  if (!value_.spec.placement(axis).is_shard()) return false;
+  bool any = false;
+  for (size_t i = 0; i < way_.steps.size(); ++i) {
+    const ValueId id = made_by(*way_.steps[i].instr, 0);
+    any = any || (id != kNoValue && provenance_.state(id, axis).kind == AxisKind::partial &&
+                  !is_reduced_later(i, axis, false));
+  }
+  return any;
 }
 
 // Returns partial sums first, then named values, in program order.
@@ -235,43 +262,76 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
 
 bool Explaining::wrong_group() {
   for (const Step& step : way_.steps) {
-    const CallItem* item = all_reduce_of(step);
+    const CallItem* item = collective_of(step);
     if (item == nullptr) continue;
     const auto have = axes_of(item->collective.group, mesh_, step.instr->lanes);
     if (!have) continue;
-    std::vector<int> right, missing;
-    for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
-      const AxisState& state = provenance_.state_read(step.listing, step.index, 0, axis);
-      const bool had = std::find(have->begin(), have->end(), axis) != have->end();
-      const bool varies = mesh_.axis_size(axis) > 1 && state.kind != AxisKind::replicated;
-      if (!had && varies && is_same_over_target(axis) && !state.sources.empty())
-        missing.push_back(axis);
-      if (varies && is_same_over_target(axis) && (had || !state.sources.empty()))
-        right.push_back(axis);
-    }
-    if (missing.empty()) continue;
-    for (const std::vector<int>& axes : {missing, right}) {
-      const Group group = Group::of_axes(mesh_, axes);
-      if (!confirmation_.confirms(
-              {Edit::Kind::regroup, step.site, 0, group, item->collective.reduction, 1}))
-        continue;
-      const AxisState& state = provenance_.state_read(step.listing, step.index, 0, missing[0]);
-      settle(
-          {fmt::format("line {} reduces over {}, but its input is computed from {}", step.site.line,
-                       item->collective.group.name(), origin_text(state, missing[0])),
-           fmt::format("group={} on line {}", group.name(), step.site.line),
-           {}});
-      return true;
-    }
+    const bool found = item->collective.kind == CollectiveKind::all_reduce
+                           ? leaves_out_axes(step, *item, *have)
+                           : goes_over_other_axes(step, *item, *have);
+    if (found) return true;
   }
   return false;
+}
+
+// An all_reduce of an input that varies over axes which the group leaves out.
+bool Explaining::leaves_out_axes(const Step& step, const CallItem& item,
+                                 const std::vector<int>& have) {
+  std::vector<int> right, missing;
+  for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
+    const AxisState& state = provenance_.state_read(step.listing, step.index, 0, axis);
+    const bool had = std::find(have.begin(), have.end(), axis) != have.end();
+    const bool varies = mesh_.axis_size(axis) > 1 && state.kind != AxisKind::replicated &&
+                        (is_same_over_target(axis) || state.kind == AxisKind::partial);
+    if (!had && varies && !state.sources.empty()) missing.push_back(axis);
+    if (varies && (had || !state.sources.empty())) right.push_back(axis);
+  }
+  if (missing.empty()) return false;
+  return settle_group(step, item, missing, missing[0]) ||
+         settle_group(step, item, right, missing[0]);
+}
+
+// A gather or scatter over axes of which none is an axis that the input varies over. Its group has
+// the right size, or the shapes would not fit.
+bool Explaining::goes_over_other_axes(const Step& step, const CallItem& item,
+                                      const std::vector<int>& have) {
+  std::vector<int> varying;
+  for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
+    const AxisState& state = provenance_.state_read(step.listing, step.index, 0, axis);
+    if (mesh_.axis_size(axis) > 1 && state.kind != AxisKind::replicated && !state.sources.empty())
+      varying.push_back(axis);
+  }
+  for (const int axis : varying)
+    if (std::find(have.begin(), have.end(), axis) == have.end() &&
+        mesh_.axis_size(axis) == item.collective.group.size() &&
+        settle_group(step, item, {axis}, axis))
+      return true;
+  return varying.size() > 1 && varying != have && size_of_axes(varying) == size_of_axes(have) &&
+         settle_group(step, item, varying, varying[0]);
+}
+
+// True if the call is right over these axes. The text names the origin of `varying`.
+bool Explaining::settle_group(const Step& step, const CallItem& item, const std::vector<int>& axes,
+                              int varying) {
+  const Group group = Group::of_axes(mesh_, axes);
+  if (!confirmation_.confirms(
+          {Edit::Kind::regroup, step.site, 0, group, item.collective.reduction, 1}))
+    return false;
+  const AxisState& state = provenance_.state_read(step.listing, step.index, 0, varying);
+  const int line = step.site.line;
+  settle({fmt::format("line {} {} over {}, but its input is computed from {}", line,
+                      verb_of(item.collective.kind), item.collective.group.name(),
+                      origin_text(state, varying)),
+          fmt::format("group={} on line {}", group.name(), line),
+          {}});
+  return true;
 }
 
 // --- values that count too often, or not often enough
 
 void Explaining::copies_added_up(std::vector<Cause>& found) {
   for (const Step& step : way_.steps) {
-    const CallItem* item = all_reduce_of(step);
+    const CallItem* item = reduction_of(step);
     if (item == nullptr || item->collective.reduction.op != ReduceOp::sum) continue;
     const auto have = axes_of(item->collective.group, mesh_, step.instr->lanes);
     if (!have) continue;
@@ -283,9 +343,12 @@ void Explaining::copies_added_up(std::vector<Cause>& found) {
           .push_back(axis);
     if (copies.empty()) continue;
     Edit edit{Edit::Kind::change_op, step.site, 0, {}, {ReduceOp::avg, 0}, 1};
-    if (!others.empty())
+    const bool keeps_shape = item->collective.kind != CollectiveKind::reduce_scatter;
+    if (!others.empty() && keeps_shape)
       edit = {Edit::Kind::regroup,        step.site, 0, Group::of_axes(mesh_, others),
               item->collective.reduction, 1};
+    else if (!others.empty())
+      edit = {Edit::Kind::scale_output, step.site, 0, {}, {}, 1.0 / size_of_axes(copies)};
     if (!confirmation_.confirms(edit)) continue;
     const std::string over = axes_text(copies);
     const std::string name = shown(item->input, step.site.line);
@@ -295,14 +358,16 @@ void Explaining::copies_added_up(std::vector<Cause>& found) {
              name, over, step.site.line, item->collective.group.name(), size_of_axes(copies)),
          others.empty()
              ? fmt::format("remove the sum over {} on line {}, or take avg", over, step.site.line)
-             : fmt::format("group={} on line {}", group_text(others), step.site.line),
+         : keeps_shape
+             ? fmt::format("group={} on line {}", group_text(others), step.site.line)
+             : fmt::format("divide by {} after line {}", size_of_axes(copies), step.site.line),
          edit});
   }
 }
 
 void Explaining::other_reductions(std::vector<Cause>& found) {
   for (const Step& step : way_.steps) {
-    const CallItem* item = all_reduce_of(step);
+    const CallItem* item = reduction_of(step);
     if (item == nullptr) continue;
     const ReduceOp op = item->collective.reduction.op;
     if (op != ReduceOp::sum && op != ReduceOp::avg) continue;
@@ -340,12 +405,16 @@ void Explaining::superfluous_factors(std::vector<Cause>& found) {
 }
 
 bool Explaining::is_summed_later(size_t from, int axis) const {
-  if (value_.spec.placement(axis).is_partial()) return true;
+  return value_.spec.placement(axis).is_partial() || is_reduced_later(from, axis, true);
+}
+
+bool Explaining::is_reduced_later(size_t from, int axis, bool by_sum) const {
   for (size_t i = from + 1; i < way_.steps.size(); ++i) {
     const auto* call = std::get_if<Communicate>(&way_.steps[i].instr->action);
     if (call == nullptr) continue;
     for (const CallItem& item : call->items)
-      if (reduces(item.collective.kind) && item.collective.reduction.op == ReduceOp::sum &&
+      if (reduces(item.collective.kind) &&
+          (!by_sum || item.collective.reduction.op == ReduceOp::sum) &&
           is_over_axis(item.collective.group, mesh_, axis, item.lanes))
         return true;
   }
@@ -393,7 +462,7 @@ std::optional<Cause> Explaining::applied_twice(const std::vector<Cause>& found) 
     if (edit.kind == Edit::Kind::drop_factor) return edit.factor;
     if (edit.kind != Edit::Kind::change_op || edit.reduction.op != ReduceOp::sum) return 0;
     for (const Step& step : way_.steps)
-      if (const CallItem* item = all_reduce_of(step); item != nullptr && step.site == edit.site)
+      if (const CallItem* item = reduction_of(step); item != nullptr && step.site == edit.site)
         return 1 / static_cast<double>(item->collective.group.size());
     return 0;
   };

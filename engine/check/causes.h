@@ -5,7 +5,7 @@
 // | candidate                         | edit                                   |
 // |---|---|
 // | never reduced over an axis        | an all_reduce behind a value           |
-// | reduced over the wrong group      | the group of the call                  |
+// | a call over the wrong group       | the group of the call                  |
 // | copies are added up               | the axes of the copies leave the group |
 // | sum for mean, mean for sum        | the reduction of the call              |
 // | a factor too many                 | the factor becomes 1                   |

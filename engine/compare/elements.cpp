@@ -202,8 +202,22 @@ std::vector<double> distances(const Tensor& a, const Tensor& b) {
   return all;
 }
 
+template <typename T>
+static double largest_real(const T* values, int64_t count) {
+  T largest = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const T size = std::fabs(values[i]);
+    if (size > largest && size <= std::numeric_limits<T>::max()) largest = size;
+  }
+  return largest;
+}
+
 double largest_element(const Tensor& tensor) {
   const Tensor own = dense(tensor);
+  if (own.dtype == DType::f32)
+    return largest_real(reinterpret_cast<const float*>(own.data()), own.elements());
+  if (own.dtype == DType::f64)
+    return largest_real(reinterpret_cast<const double*>(own.data()), own.elements());
   double largest = 0;
   for (int64_t i = 0; i < own.elements(); ++i) {
     const double size = magnitude_at(own, i);

@@ -158,6 +158,7 @@ class Editing {
     if (auto* call = std::get_if<Communicate>(&instr.action))
       for (CallItem& item : call->items)
         if (!item.in_place) redirect(item.input);
+    if (auto* step = std::get_if<Reshuffle>(&instr.action)) redirect(step->input);
     if (auto* merge = std::get_if<Merge>(&instr.action))
       for (auto& [lanes, id] : merge->parts) redirect(id);
     if (auto* copy = std::get_if<Snapshot>(&instr.action))
@@ -168,19 +169,27 @@ class Editing {
       for (NamedPart& part : found->second) redirect(part.value);
   }
 
+  bool change(Collective& collective) const {
+    const CollectiveKind kind = collective.kind;
+    if (edit_.kind == Edit::Kind::change_op) {
+      collective.reduction = edit_.reduction;
+      return reduces(kind);
+    }
+    const bool keeps_shapes = kind == CollectiveKind::all_reduce ||
+                              kind == CollectiveKind::reduce ||
+                              edit_.group.size() == collective.group.size();
+    collective.group = edit_.group;
+    return keeps_shapes && !has_counts(kind) && !is_point_to_point(kind);
+  }
+
   // Returns false if the edit does not apply to this kind of instruction.
   bool change(Instr& instr) {
     if (makes_new()) return true;
     if (edit_.kind == Edit::Kind::regroup || edit_.kind == Edit::Kind::change_op) {
       auto* call = std::get_if<Communicate>(&instr.action);
       if (call == nullptr) return false;
-      for (CallItem& item : call->items) {
-        if (item.collective.kind != CollectiveKind::all_reduce) return false;
-        if (edit_.kind == Edit::Kind::regroup)
-          item.collective.group = edit_.group;
-        else
-          item.collective.reduction = edit_.reduction;
-      }
+      for (CallItem& item : call->items)
+        if (!change(item.collective)) return false;
       return changed_ = true;
     }
     auto* compute = std::get_if<Compute>(&instr.action);

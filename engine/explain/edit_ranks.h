@@ -22,8 +22,8 @@ ValueId made_by(const Instr& instr, size_t slot);
 struct Edit {
   enum class Kind : uint8_t {
     reduce,        // made_by(slot) is reduced over `group` for all who read it later
-    regroup,       // an all_reduce goes over `group`
-    change_op,     // an all_reduce takes `reduction`
+    regroup,       // a collective goes over `group`, of the same size where shapes depend on it
+    change_op,     // an all_reduce, reduce_scatter or reduce takes `reduction`
     drop_factor,   // input `slot` of a mul or div becomes 1
     scale_input,   // input `slot` of a Compute is multiplied by `factor`
     scale_output,  // made_by(slot) is multiplied by `factor` for all later readers

@@ -119,16 +119,21 @@ AxisState state_of(const WayToValue& way, const Provenance& provenance, int axis
   return state;
 }
 
-const CallItem* all_reduce_of(const Step& step) {
+const CallItem* collective_of(const Step& step) {
   const auto* call = std::get_if<Communicate>(&step.instr->action);
   if (call == nullptr || call->items.empty()) return nullptr;
   const CallItem& first = call->items.front();
   for (const CallItem& item : call->items)
-    if (item.collective.kind != CollectiveKind::all_reduce || item.input != first.input ||
+    if (item.collective.kind != first.collective.kind || item.input != first.input ||
         !(item.collective.group == first.collective.group) ||
         !(item.collective.reduction == first.collective.reduction))
       return nullptr;
   return &first;
+}
+
+const CallItem* reduction_of(const Step& step) {
+  const CallItem* item = collective_of(step);
+  return item != nullptr && reduces(item->collective.kind) ? item : nullptr;
 }
 
 std::optional<std::vector<int>> axes_of(const Group& group, const Mesh& mesh, const Lanes& lanes) {

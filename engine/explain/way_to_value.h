@@ -26,8 +26,11 @@ WayToValue way_to(const RankProgram& ranks, const ComparedValue& value);
 // Returns the state of the value over an axis: that of its parts if they agree, else unknown.
 AxisState state_of(const WayToValue& way, const Provenance& provenance, int axis);
 
-// Returns the step's call if it is one all_reduce (of one input for each rank), else null.
-const CallItem* all_reduce_of(const Step& step);
+// Returns the step's call if it is one collective of one input, the same one on all ranks, else
+// null.
+const CallItem* collective_of(const Step& step);
+// The same for all_reduce, reduce_scatter and reduce alone.
+const CallItem* reduction_of(const Step& step);
 // Returns the axes of a mesh that form a group; nullopt if no axes do.
 std::optional<std::vector<int>> axes_of(const Group& group, const Mesh& mesh, const Lanes& lanes);
 // Returns the number that an input is on all ranks; nullopt if it is none.

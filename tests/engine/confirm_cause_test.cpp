@@ -77,6 +77,58 @@ TEST(Causes, SumOfCopies_NamesTheCall) {
             "g is the same on all ranks of cp, and line 2 sums it over cp: it counts 2 times");
 }
 
+// Returns the cause and fix of a wrong output, whose rows of the gradient of w ([6, 4]) lie on dp.
+Lines cause_of_shards(const Lines& ranks) {
+  Lines steps = {"g = transpose(x, 0, 1) @ d"};
+  steps.insert(steps.end(), ranks.begin(), ranks.end());
+  const Job job = step_job("dp=2, cp=2", "dp:S(0)", steps,
+                           {"g = transpose(x, 0, 1) @ d", "s = 3 * g"}, {"s=dp:S(0)"});
+  return {line_of(job, "cause"), line_of(job, "fix")};
+}
+
+TEST(Causes, AverageOfAReduceScatter_NamesTheCall) {
+  EXPECT_EQ(cause_of_shards({"s = 3 * reduce_scatter(g, avg, dim=0, group=dp)"}),
+            (Lines{"line 2 takes the average over dp, and s is right with the sum",
+                   "sum in place of avg on line 2"}));
+}
+
+TEST(Causes, ScatterOverAnotherAxis_NamesTheAxis) {
+  EXPECT_EQ(cause_of_shards({"s = 3 * reduce_scatter(g, sum, dim=0, group=cp)"}),
+            (Lines{"line 2 reduces over cp, but its input is computed from x and d, which are cut "
+                   "over dp",
+                   "group=dp on line 2"}));
+}
+
+TEST(Causes, CopiesInAReduceScatter_AreCounted) {
+  EXPECT_EQ(
+      cause_of_shards(
+          {"g = all_reduce(g, sum, group=dp)", "s = 3 * reduce_scatter(g, sum, dim=0, group=dp)"}),
+      (Lines{"g is the same on all ranks of dp, and line 3 sums it over dp: it counts 2 times",
+             "remove the sum over dp on line 3, or take avg"}));
+}
+
+TEST(Causes, SliceOfAnUnreducedGradient_NamesTheAxis) {
+  const std::string slice = "slice_local(g, shards='R of [6, 4] -> dp:S(0) of [6, 4]')";
+  EXPECT_EQ(
+      cause_of_shards({"s = 3 * " + slice}),
+      (Lines{"g is computed from x and d, which are cut over dp; no call over dp lies between "
+             "line 1 and s",
+             "add all_reduce(g, sum, group=dp) after line 1"}));
+  EXPECT_EQ(cause_of_shards({"g = all_reduce(g, sum, group=cp)", "s = 3 * " + slice}),
+            (Lines{"line 2 reduces over cp, but its input is computed from x and d, which are cut "
+                   "over dp",
+                   "group=dp on line 2"}));
+}
+
+TEST(Causes, GatherOverAnotherAxis_NamesTheAxis) {
+  const Job job =
+      step_job("dp=2, cp=2", "dp:S(0)", {"f = all_gather(x, dim=0, group=cp)", "y = f * 2"},
+               {"y = x * 2"}, {"y=R"});
+  EXPECT_EQ(line_of(job, "cause"),
+            "line 1 gathers over cp, but its input is computed from x, which is cut over dp");
+  EXPECT_EQ(line_of(job, "fix"), "group=dp on line 1");
+}
+
 TEST(Causes, RatioEqualToAnAxisSizeByCoincidence_IsNotPrinted) {
   // 2 is the size of dp and of cp, but the error is another number in the truth.
   const Job job =
