@@ -167,7 +167,7 @@ std::string plans_text(const SpmdProgram& program, const CostModel* machine) {
         for (const CallItem& item : call->items)
           if (item.step) add(*item.step, instr.origin);
       } else if (const auto* local = std::get_if<Reshuffle>(&instr.action)) {
-        add(local->step, instr.origin);
+        add(*local->step, instr.origin);
       }
     }
   std::string out;

@@ -261,7 +261,7 @@ void Executor::Frame::issue_reshuffle(const Instr& instr, const Reshuffle& reshu
   auto body = [this, result, input, &reshuffle]() mutable {
     for (const Block& block : input.blocks())
       if (!has_contents(block.tensor)) poison(*block.tensor.buffer, block.tensor.dtype);
-    adopt(result, unpack(reshuffle.step, pack(reshuffle.step, input)));
+    adopt(result, unpack(*reshuffle.step, pack(*reshuffle.step, input)));
     made(reshuffle.output, result);
   };
   const Ticket ticket = launch(instr, on, "reshuffle", used_by({&input, &result}), std::move(body));

@@ -248,7 +248,7 @@ std::vector<ValueId> RankLowerer::local_step(const Expr& call) {
   const ValueId output =
       add_value(step.to.dtype(), shapes_of(step.to, lanes_), Category::activations);
   into_.program.values[static_cast<size_t>(output)].spec = step.to;
-  add(Reshuffle{input, output, step});
+  add(Reshuffle{input, output, std::make_shared<PlanStep>(step)});
   record_call(call.symbol, input, output, {});
   return {output};
 }
@@ -274,7 +274,7 @@ std::vector<ValueId> RankLowerer::call_step(const Expr& call, StepKind kind) {
   CallItem item;
   item.lanes = lanes_;
   item.input = input;
-  item.step = step;
+  item.step = std::make_shared<PlanStep>(step);
   item.collective = *shardproof::lower(step).call;
   if (kind == StepKind::exchange) {
     const size_t members = static_cast<size_t>(group.size());
@@ -319,7 +319,7 @@ std::vector<ValueId> RankLowerer::transfer(const Expr& call, bool wants_value) {
   CallItem item;
   item.lanes = lanes_;
   item.input = input;
-  item.step = step;
+  item.step = std::make_shared<PlanStep>(step);
   // The executor makes the messages; others see that these are no collective.
   item.collective.kind = x ? CollectiveKind::send : CollectiveKind::recv;
   item.collective.group = Group::world(job_.world);

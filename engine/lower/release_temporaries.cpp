@@ -19,6 +19,15 @@ void for_each_use(const Instr& instr, Use use) {
     for (const auto& [lanes, id] : merge->parts) use(id);
 }
 
+// True if a value is used behind its Free. `last` has the last uses.
+bool has_late_use(const std::vector<Instr>& instrs, const std::map<ValueId, size_t>& last) {
+  for (size_t i = 0; i < instrs.size(); ++i)
+    if (const auto* free = std::get_if<Free>(&instrs[i].action))
+      if (const auto used = last.find(free->value); used != last.end() && used->second > i)
+        return true;
+  return false;
+}
+
 }  // namespace
 
 void release_temporaries(SpmdProgram& program) {
@@ -45,7 +54,9 @@ void free_after_last_use(SpmdProgram& program, const std::set<ValueId>& recomput
         free.releases.clear();
         free.action = Free{id};
       }
+    if (later.empty() && !has_late_use(listing.instrs, last)) continue;
     std::vector<Instr> instrs;
+    instrs.reserve(listing.instrs.size() + later.size());
     for (size_t i = 0; i < listing.instrs.size(); ++i) {
       Instr& instr = listing.instrs[i];
       const Free* free = std::get_if<Free>(&instr.action);

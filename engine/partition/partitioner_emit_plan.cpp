@@ -100,7 +100,7 @@ void Partitioner::emit_transfer(const PlacedValue& value, const PlanStep& step, 
   item.lanes = step.from.mesh().ranks().unite(step.to.mesh().ranks());
   item.input = value.id;
   item.output = output;
-  item.step = step;
+  item.step = std::make_shared<PlanStep>(step);
   item.origin = origin_;
   group.items.push_back(std::move(item));
   const Lanes lanes = group.items[0].lanes;
@@ -118,13 +118,13 @@ PlacedValue Partitioner::emit_step(const PlacedValue& value, const PlanStep& ste
   if (step.kind == StepKind::transfer) {
     emit_transfer(value, step, made.id);
   } else if (local) {
-    add(Reshuffle{value.id, made.id, step}, lanes);
+    add(Reshuffle{value.id, made.id, std::make_shared<PlanStep>(step)}, lanes);
   } else {
     CallItem item;
     item.lanes = lanes;
     item.input = value.id;
     item.output = made.id;
-    item.step = step;
+    item.step = std::make_shared<PlanStep>(step);
     item.collective = *lower(step).call;
     item.origin = origin_;
     add(Communicate{{std::move(item)}}, lanes);

@@ -131,9 +131,12 @@ class SpmdWidening {
   SpmdValue& value(ValueId id) { return program_.values[static_cast<size_t>(id)]; }
 
   static void widen_spec(Spec& spec) { spec = spec.with_dtype(wider(spec.dtype())); }
-  static void widen_step(PlanStep& step) {
-    widen_spec(step.from);
-    widen_spec(step.to);
+  static void widen_step(std::shared_ptr<const PlanStep>& step) {
+    if (step == nullptr) return;
+    auto wide = std::make_shared<PlanStep>(*step);
+    widen_spec(wide->from);
+    widen_spec(wide->to);
+    step = std::move(wide);
   }
 
   void run_instr(Instr instr) {
@@ -142,7 +145,7 @@ class SpmdWidening {
     if (auto* calls = std::get_if<Communicate>(&instr.action))
       for (CallItem& item : calls->items) {
         item.collective.dtype = wider(item.collective.dtype);
-        if (item.step) widen_step(*item.step);
+        widen_step(item.step);
       }
     into_->push_back(std::move(instr));
   }

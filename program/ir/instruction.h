@@ -3,6 +3,7 @@
 // and traces depend on these alone.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -45,7 +46,7 @@ struct CallItem {
   // all_gather, reduce_scatter, gather, scatter: `dim`. all_to_all: split is `dim`, concat `dim2`.
   int dim = 0, dim2 = 0;
   // Set if the call is a step of a plan; packing and shapes follow from it.
-  std::optional<PlanStep> step;
+  std::shared_ptr<const PlanStep> step;
   bool in_place = false;  // the output is written into the input's buffer
   Origin origin;
 };
@@ -56,7 +57,7 @@ struct Communicate {
 // A local step of a plan: slices, relabels, or fills with the identity.
 struct Reshuffle {
   ValueId input = kNoValue, output = kNoValue;
-  PlanStep step;
+  std::shared_ptr<const PlanStep> step;  // never null
 };
 // A new name for existing buffers: the lanes of each part keep the value of that part.
 struct Merge {

@@ -104,9 +104,9 @@ struct RankStatementWriter::Writer {
   RankStatements operator()(const NumberValue& action) const { return self.number(action, lanes); }
   RankStatements operator()(const Communicate& action) const { return self.calls(action, lanes); }
   RankStatements operator()(const Reshuffle& action) const {
-    const std::string shards = shards_text({action.step.from}, {action.step.to}, self.meshes_);
+    const std::string shards = shards_text({action.step->from}, {action.step->to}, self.meshes_);
     return one(fmt::format("{} = {}({}, shards='{}')", self.bind(action.output),
-                           local_verb(action.step), self.read(action.input), shards),
+                           local_verb(*action.step), self.read(action.input), shards),
                {action.output});
   }
   RankStatements operator()(const Merge& action) const {

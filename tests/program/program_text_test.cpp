@@ -177,8 +177,10 @@ SpmdSample sample_spmd_program() {
   const Spec whole = Spec::parse("R", sample.mesh, Dims{4, 8}, DType::f32);
   const Spec cut = Spec::parse("tp:S(0)", sample.mesh, Dims{4, 8}, DType::f32);
   const Spec part = Spec::parse("dp:P(sum)", sample.mesh, Dims{4, 8}, DType::f32);
-  sample.add(Reshuffle{x, z, {StepKind::local, {1}, whole, cut}});
-  sample.add(Reshuffle{x, z, {StepKind::local, {0}, whole, part}});
+  sample.add(
+      Reshuffle{x, z, std::make_shared<PlanStep>(PlanStep{StepKind::local, {1}, whole, cut})});
+  sample.add(
+      Reshuffle{x, z, std::make_shared<PlanStep>(PlanStep{StepKind::local, {0}, whole, part})});
   sample.add(Merge{h, {{Lanes::range(0, 2), x}, {Lanes::range(2, 4), y}}});
   sample.add(SlotRead{2, z});
   sample.add(Snapshot{x, z, "h_0", "dp:S(0)"});
