@@ -196,8 +196,16 @@ void OwnDtypeJudge::add_unequal(const ComparedValue& value, const std::vector<De
     replicas_ = explain_replicas({value.label, value.spec, value.global}, *apart);
 }
 
+// True if the copies that differ by more than roundings are not finite where one device is.
+bool leave_range(const std::vector<Deviation>& found, const Tensor& expected, double allowed) {
+  return std::all_of(found.begin(), found.end(), [&](const Deviation& one) {
+    return one.distance <= allowed ||
+           (!std::isfinite(one.got) && std::isfinite(magnitude_at(expected, one.global)));
+  });
+}
+
 // A value of which one replica holds infinity and another the largest number is imprecise: one
-// rounding made the difference.
+// rounding made the difference. So is one that is not finite on a rank, but on one device.
 void OwnDtypeJudge::add_torn(const ComparedValue& value, const std::vector<Deviation>& found,
                              const Tensor& expected) {
   const Spread spread = spread_of(found, stored_copies(ready_, value.spec), value.spec, expected,
@@ -206,7 +214,9 @@ void OwnDtypeJudge::add_torn(const ComparedValue& value, const std::vector<Devia
   const std::optional<ReplicaDifference> apart = compare_replicas(ready_, value.spec);
   if (!apart) return;
   Finding finding = explain_replicas({value.label, value.spec, value.global}, *apart);
-  if (spread == Spread::end_of_range) finding.verdict = Verdict::imprecise;
+  const double allowed = kOwnSpread * unit_of(expected.dtype) * largest_element(expected);
+  if (spread == Spread::end_of_range || leave_range(found, expected, allowed))
+    finding.verdict = Verdict::imprecise;
   torn_.emplace_back(value.key, std::move(finding));
 }
 

@@ -27,11 +27,13 @@ Tensor moved(const Tensor& tensor, const std::vector<double>& sizes, int directi
   Tensor result = contiguous_copy(tensor);
   const size_t parts = tensor.dtype == DType::c128 ? 2 : 1;
   auto* values = reinterpret_cast<double*>(result.mutate());
-  const Rng random(static_cast<uint64_t>(direction), static_cast<uint64_t>(input));
+  const bool is_opposite = direction == 1;
+  const Rng random(is_opposite ? 0 : static_cast<uint64_t>(direction),
+                   static_cast<uint64_t>(input));
   for (size_t i = 0; i < sizes.size() * parts; ++i) {
     const double size = sizes[i / parts];
     if (!std::isfinite(values[i]) || !std::isfinite(size)) continue;
-    const double share = random.uniform(i) - 0.5;
+    const double share = is_opposite ? 0.5 - random.uniform(i) : random.uniform(i) - 0.5;
     values[i] += size * std::ldexp(std::copysign(0.5, share) + share, -kMovedBits);
   }
   return result;
