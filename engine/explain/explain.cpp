@@ -39,6 +39,14 @@ std::string owners_text(const Lanes& owners, const Spec& spec) {
   return fmt::format("ranks {}", to_string(owners));
 }
 
+// True if no rank holds the right value of the first wrong element.
+bool is_wrong_everywhere(const Difference& difference, const Spec& spec) {
+  int64_t copies = 1;
+  for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
+    if (spec.placement(axis).is_replicate()) copies *= spec.mesh().axis_size(axis);
+  return spec.has_partial() || difference.first_owners.size() >= copies;
+}
+
 // Returns each value at the first wrong element with the ranks that hold it.
 std::vector<std::pair<std::string, std::vector<int32_t>>> got_values(const Difference& difference) {
   std::vector<std::pair<std::string, std::vector<int32_t>>> values;
@@ -270,7 +278,9 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
     // One number is a multiple of any other, and copies that differ have no common ratio.
     const bool meaningful = expected.elements() > 1 && got_values(difference).size() == 1;
     if (*finding.ratio == 0)
-      finding.details.push_back("every element is 0");
+      finding.details.push_back(is_wrong_everywhere(difference, wrong.spec)
+                                    ? "every element is 0"
+                                    : "every wrong element is 0");
     else if (meaningful || !hint.empty())
       finding.details.push_back(
           fmt::format("every element is {} x what it should be", ratio_text(*finding.ratio)));

@@ -110,7 +110,7 @@ std::vector<ValueId> Lowering::Differentiator::run(const std::vector<GradientTar
   for (const GradientTarget& target : targets) targets_.push_back(tape_.present(target.value));
   find_path(entries_before(false));
   for (size_t i = 0; i < targets.size(); ++i)
-    if (targets_[i] != of_ && !carries_.contains(of_)) fail_unreached(targets[i]);
+    if (targets_[i] != of_ && !is_on_path(targets_[i])) fail_unreached(targets[i]);
   cotangents_[of_] = {{all_, seed}};
   finished_.insert(of_);
   // A copy of each entry, because emission appends to the tape.
@@ -168,6 +168,18 @@ void Lowering::Differentiator::find_path(const std::set<int>& entries) {
     path_.insert(index);
     carries_.insert(entry.outputs.begin(), entry.outputs.end());
   }
+}
+
+// True if the value that is differentiated depends on this target, not on another one alone.
+bool Lowering::Differentiator::is_on_path(VersionId target) const {
+  std::set<VersionId> reached{target};
+  for (const int index : path_) {
+    const TapeEntry& entry = tape_.entry(index);
+    if (std::any_of(entry.inputs.begin(), entry.inputs.end(),
+                    [&](VersionId input) { return reached.contains(input); }))
+      reached.insert(entry.outputs.begin(), entry.outputs.end());
+  }
+  return reached.contains(of_);
 }
 
 void Lowering::Differentiator::fail_unreached(const GradientTarget& target) {

@@ -120,6 +120,22 @@ TEST(Causes, SliceOfAnUnreducedGradient_NamesTheAxis) {
                    "group=dp on line 2"}));
 }
 
+TEST(Causes, FactorsThatGradMakes_AreNoCandidates) {
+  // The gradient of a square has a factor 2, which is the number of ranks too.
+  const Lines loss = {"l = mean((x @ w - d) ** 2)", "g = grad(l, w)"};
+  Lines ranks = loss, truth = loss;
+  ranks.insert(ranks.end(), {"w = w - 0.1 * all_reduce(g, sum, group=dp)"});
+  truth.insert(truth.end(), {"w = w - 0.1 * g"});
+  const Job job = step_job("dp=2", "dp:S(0)", ranks, truth, {"w=R"});
+  EXPECT_EQ(line_of(job, "cause"), "line 3 takes the sum over dp, and w is right with the average");
+  EXPECT_EQ(line_of(job, "fix"), "avg in place of sum on line 3");
+}
+
+TEST(Causes, FactorNearOne_HasAllDigits) {
+  const Job job = step_job("dp=2", "dp:S(0)", {"y = x * 1.0001 * 3"}, {"y = x * 3"}, {"y=dp:S(0)"});
+  EXPECT_EQ(line_of(job, "fix"), "remove the factor 1.0001 on line 1");
+}
+
 TEST(Causes, GatherOverAnotherAxis_NamesTheAxis) {
   const Job job =
       step_job("dp=2, cp=2", "dp:S(0)", {"f = all_gather(x, dim=0, group=cp)", "y = f * 2"},
@@ -152,6 +168,13 @@ TEST(Causes, MissingFactor_ThatALetOfAnotherSizeChanges_IsACause) {
   // Another `let` of the same size, which the value does not depend on.
   job.numbers = {{"m", Number(3)}, {"layers", Number(3)}};
   EXPECT_EQ(line_of(job, "fix"), "divide g by m");
+}
+
+TEST(Causes, ZeroOnSomeRanks_IsNotCalledZeroEverywhere) {
+  const Job job =
+      step_job("dp=2", "dp:S(0)", {"y = zeros([8, 6])", "y[index(dp) * 4 : index(dp) * 4 + 4] = x"},
+               {"y = x * 1"}, {"y=R"});
+  EXPECT_EQ(line_of(job, "every"), "wrong element is 0");
 }
 
 }  // namespace
