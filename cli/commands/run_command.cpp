@@ -258,6 +258,11 @@ RunResult run_all(const RunInput& input, const RunOptions& options, const Regist
   line.clear();
   if (accepts) accept_results(input, result);
   add_refused_files(input, options, result);
+  // A file of which --filter or --case chose nothing did not run, so it is neither clean nor
+  // counted.
+  if (options.only_case || !options.filter.empty())
+    std::erase_if(result.scenarios,
+                  [](const ScenarioResult& scenario) { return scenario.cases.empty(); });
   for (const SkippedFile& skipped : input.found.skipped)
     if (!skipped.own) result.skipped.push_back(skipped.file);
   return result;

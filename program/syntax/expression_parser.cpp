@@ -16,6 +16,7 @@
 #include <utility>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <set>
 
@@ -50,7 +51,17 @@ bool is_library(const Expr& expr) {
          word == "dist";
 }
 
-// Returns what to write in place of a word of Python behind a dot.
+// True for the enumeration of torch.distributed, as in ReduceOp.SUM.
+bool is_reduce_op(const Expr& expr) {
+  return expr.kind == ExprKind::name && expr.name.plain() && expr.name.texts.front() == "ReduceOp";
+}
+
+std::string lower_case(std::string_view word) {
+  std::string text(word);
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
 // Returns the dtype that torch's word means, or "". As a method it converts a tensor: x.float().
 std::string_view dtype_for(std::string_view word) {
   constexpr std::pair<std::string_view, std::string_view> kWords[] = {{"float", "f32"},
@@ -76,8 +87,11 @@ std::string_view dtype_for(std::string_view word) {
   return "";
 }
 
+// Returns what to write in place of a word of Python behind a dot.
 std::string advice_without_dot(const Expr& before, std::string_view word) {
   const std::string_view dtype = dtype_for(word);
+  if (is_reduce_op(before))
+    return fmt::format("reductions have no prefix: write {}", lower_case(word));
   if (is_library(before) && !dtype.empty())
     return fmt::format("dtypes have no prefix: write {}", dtype);
   if (!dtype.empty())
@@ -241,6 +255,9 @@ ExpressionParser::Tree ExpressionParser::primary() {
   if (next.kind == TokenKind::name) return word();
   if (next.is("(")) return parenthesis();
   if (next.is("[")) return list();
+  if (next.is("."))
+    fail(next.place,
+         "expected a value, found \".\"; a number begins with a digit: write 0.5 for .5");
   fail_expected("a value", next);
 }
 

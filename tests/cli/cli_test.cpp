@@ -218,6 +218,9 @@ TEST_F(Cli, ChoiceOfCases_IsPartialOrByText) {
   EXPECT_EQ(cases_of("--filter tp=2"), "2 ");
   EXPECT_EQ(cases_of("--filter sweep.json"), "4 ");
   expect_refused("run " + sweep + " --filter zebra", "no file and no case has this text");
+  // A file without a chosen case is not counted.
+  const Ran one = tool("run " + sweep + " " + write("other.json", kClean) + " --filter sweep.json");
+  EXPECT_NE(one.out.find("  1 scenario, 4 cases"), std::string::npos) << one.out;
   const Ran list = tool("list cases " + sweep);
   EXPECT_NE(list.out.find("sweep.json --case \"mesh=tp=1 n=12\"\n"), std::string::npos) << list.out;
   EXPECT_EQ(std::count(list.out.begin(), list.out.end(), '\n'), 4);

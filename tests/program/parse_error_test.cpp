@@ -47,6 +47,13 @@ TEST(ParseError, Expressions) {
       {{"y = x.t"},
        "line 1, column 7: expected \"T\" after \".\", found \"t\"; tensors have no methods: write "
        "t(x)"},
+      {{"y = all_reduce(x, ReduceOp.SUM)"},
+       "line 1, column 28: expected \"T\" after \".\", found \"SUM\"; reductions have no prefix: "
+       "write sum"},
+      {{"y = x * .5"},
+       "line 1, column 9: expected a value, found \".\"; a number begins with a digit: write 0.5 "
+       "for "
+       ".5"},
       {{"y = x.shape[0]"},
        "line 1, column 7: expected \"T\" after \".\", found \"shape\"; tensors have no attributes: "
        "write dim(x, 0) for a size"},
