@@ -219,6 +219,22 @@ std::vector<SweepCase> expand_sweep(const JsonReader& root, int64_t max_cases) {
   return cases;
 }
 
+namespace {
+
+// Sets a let. One that the file does not define stands before those of the file, which may use it;
+// a text may use those of the file, so it stands behind them.
+void set_let(JsonTree& let, const std::string& name, const JsonTree& value) {
+  if (let.kind == JsonKind::null) let.kind = JsonKind::object;
+  if (let.find(name) != nullptr || value.kind == JsonKind::text) {
+    let.at_or_add(name) = value;
+    return;
+  }
+  let.keys.insert(let.keys.begin(), name);
+  let.items.insert(let.items.begin(), value);
+}
+
+}  // namespace
+
 JsonTree apply_case(const JsonTree& root, const SweepCase& sweep_case) {
   JsonTree tree = root;
   tree.erase("sweep");
@@ -228,9 +244,7 @@ JsonTree apply_case(const JsonTree& root, const SweepCase& sweep_case) {
     } else if (is_sweep_key(key)) {
       tree.at_or_add(key) = value;
     } else {
-      JsonTree& let = tree.at_or_add("let");
-      if (let.kind == JsonKind::null) let.kind = JsonKind::object;
-      let.at_or_add(key) = value;
+      set_let(tree.at_or_add("let"), key, value);
     }
   }
   return tree;
