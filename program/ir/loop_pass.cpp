@@ -117,7 +117,7 @@ class PassComparison {
   size_t count_;
   std::vector<std::vector<std::vector<LinePiece>>> pieces_;  // by pass and line
   std::vector<Results> results_;
-  std::vector<size_t> result_lines_;
+  std::vector<std::vector<size_t>> result_lines_;
   std::map<ValueId, size_t> place_of_;  // of values of any pass, in results_
   LoopBody body_;
 };
@@ -141,9 +141,12 @@ bool PassComparison::collect_results() {
         // Lines for different ranks may bind one value.
         if (!fresh && results_[known->second] != ids) return false;
       }
-      if (place_of_.at(ids[0]) != results_.size()) continue;
+      if (const size_t known = place_of_.at(ids[0]); known != results_.size()) {
+        result_lines_[known].push_back(line);
+        continue;
+      }
       results_.push_back(std::move(ids));
-      result_lines_.push_back(line);
+      result_lines_.push_back({line});
     }
   return true;
 }
