@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 
 #include "shardproof/engine/generate/forms/draw.h"
+#include "shardproof/engine/generate/forms/gradient_line.h"
 #include "shardproof/engine/generate/forms/one_device.h"
 #include "shardproof/engine/reference/f64_job.h"
 #include "shardproof/engine/reference/f64_program.h"
@@ -22,28 +24,9 @@ constexpr double kWrong = 64;          // errors of the difference that make a g
 constexpr double kSeen = 1e-3;         // of the gradient: smaller errors are not seen
 constexpr double kJitter = 0x1p-6, kLift = 0x1p-10;  // of an element; of the largest element
 
-struct GradLine {
-  std::string value;
-  std::vector<std::string> inputs;
-};
-
-// Returns the parts of "gx, gw = grad(sum(y), [x, w])".
-std::optional<GradLine> grad_line_of(const ProgramText& text) {
-  if (!text.is_global()) return std::nullopt;
-  const std::string& line = text.program.back();
-  const std::string start = " = grad(sum(", middle = "), [";
-  const size_t at = line.find(start), list = line.find(middle);
-  if (at == std::string::npos || list == std::string::npos) return std::nullopt;
-  GradLine found{line.substr(at + start.size(), list - at - start.size()), {}};
-  std::string name;
-  for (size_t i = list + middle.size(); i < line.size(); ++i) {
-    const char c = line[i];
-    if (c != ',' && c != ']' && c != ' ') name += c;
-    if ((c == ',' || c == ']') && !name.empty()) found.inputs.push_back(std::move(name));
-    if (c == ',' || c == ']') name.clear();
-    if (c == ']') break;
-  }
-  return found;
+std::optional<GradientLine> last_line(const ProgramText& text) {
+  if (text.one_device().empty()) return std::nullopt;
+  return parse_gradient_line(text.one_device().back());
 }
 
 double at(const Tensor& tensor, int64_t i) { return load_f64(tensor.data() + 8 * i, DType::f64); }
@@ -57,7 +40,7 @@ double largest_in(const Tensor& tensor) {
 
 class DifferenceCheck {
  public:
-  DifferenceCheck(const ProgramText& text, const GradLine& line, const OpRegistry& ops)
+  DifferenceCheck(const ProgramText& text, const GradientLine& line, const OpRegistry& ops)
       : ops_(ops) {
     const Job job = job_of(text);
     program_ = lower_one_device(job, ops);
@@ -72,6 +55,7 @@ class DifferenceCheck {
     }
   }
 
+  bool is_stopped() const { return depends_on_stop(program_, value_); }
   // Returns the message of a wrong gradient at one point; "" if it is right, or not decided.
   std::string at_point(Draw& draw) const {
     std::vector<Tensor> point = inputs_;
@@ -147,13 +131,26 @@ class DifferenceCheck {
 
 }  // namespace
 
+bool depends_on_stop(const GlobalProgram& program, ValueId value) {
+  std::set<ValueId> read{value};
+  for (auto instr = program.instrs.rbegin(); instr != program.instrs.rend(); ++instr) {
+    const std::vector<ValueId>& made = instr->outputs;
+    if (std::none_of(made.begin(), made.end(), [&](ValueId id) { return read.contains(id); }))
+      continue;
+    if (instr->op == "stop") return true;
+    read.insert(instr->inputs.begin(), instr->inputs.end());
+  }
+  return false;
+}
+
 std::string gradient_trouble(const ProgramText& text, uint64_t seed, const OpRegistry& ops) {
-  const std::optional<GradLine> line = grad_line_of(text);
+  const std::optional<GradientLine> line = last_line(text);
   if (!line) return "";
   Draw draw(seed, "points of a gradient");
   std::string message;
   try {
     const DifferenceCheck check(text, *line, ops);
+    if (check.is_stopped()) return "";
     for (int point = 0; point < kPoints; ++point) {
       message = check.at_point(draw);
       if (message.empty()) return "";
