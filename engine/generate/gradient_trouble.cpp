@@ -18,10 +18,12 @@ namespace shardproof {
 namespace {
 
 constexpr int kPoints = 3;
-constexpr double kStep = 0x1p-12;      // of the wide difference; the narrow one has half of it
-constexpr double kRounding = 0x1p-40;  // of the terms of the sum, over the step
-constexpr double kWrong = 64;          // errors of the difference that make a gradient wrong
-constexpr double kSeen = 1e-3;         // of the gradient: smaller errors are not seen
+constexpr double kStep = 0x1p-12;           // of the wide difference; the narrow one has half of it
+constexpr double kRounding = 0x1p-40;       // of the terms of the sum, over the step; of the inputs
+constexpr double kInputRounding = 0x1p-50;  // of the gradient, over the step
+constexpr double kTiny = 1e-6;              // smallest scale of an input
+constexpr double kWrong = 64;               // errors of the difference that make a gradient wrong
+constexpr double kSeen = 1e-3;              // of the gradient: smaller errors are not seen
 constexpr double kJitter = 0x1p-6, kLift = 0x1p-10;  // of an element; of the largest element
 
 std::optional<GradientLine> last_line(const ProgramText& text) {
@@ -37,6 +39,8 @@ double largest_in(const Tensor& tensor) {
     if (std::isfinite(at(tensor, i))) largest = std::max(largest, std::fabs(at(tensor, i)));
   return largest;
 }
+
+double scale_of(const Tensor& input) { return std::max(kTiny, largest_in(input)); }
 
 class DifferenceCheck {
  public:
@@ -62,17 +66,23 @@ class DifferenceCheck {
     for (const size_t i : moved_) point[i] = jittered(inputs_[i], draw);
     const std::vector<Tensor> values = run_one_device(program_, ops_, point);
     std::vector<Tensor> directions;
-    double gradient = 0;
+    double gradient = 0, moved = 0;
     for (size_t k = 0; k < moved_.size(); ++k) {
       directions.push_back(direction_at(point[moved_[k]], draw));
       const Tensor& g = values[static_cast<size_t>(gradients_[k])];
-      for (int64_t i = 0; i < g.elements(); ++i) gradient += at(g, i) * at(directions.back(), i);
+      for (int64_t i = 0; i < g.elements(); ++i) {
+        gradient += at(g, i) * at(directions.back(), i);
+        moved += std::fabs(at(directions.back(), i));
+      }
     }
+    const double step = step_for(gradient, values[static_cast<size_t>(value_)]);
     double terms = 0;
-    const double wide = slope(point, directions, kStep, terms);
-    const double narrow = slope(point, directions, kStep / 2, terms);
+    const double wide = slope(point, directions, step, terms);
+    const double narrow = slope(point, directions, step / 2, terms);
     const double difference = narrow + (narrow - wide) / 3;
-    const double room = std::fabs(wide - narrow) + terms / kStep * kRounding;
+    // gelu(x) computes 1 + erf(x): near 0 it is rounded as numbers as large as 1 are.
+    const double room = std::fabs(wide - narrow) + (terms / step + moved) * kRounding +
+                        std::fabs(gradient) / step * kInputRounding;
     const double apart = std::fabs(gradient - difference);
     if (!(apart > kWrong * room)) return "";  // also for NaN
     if (!(apart > kSeen * (std::fabs(gradient) + std::fabs(difference)))) return "";
@@ -83,7 +93,7 @@ class DifferenceCheck {
  private:
   static Tensor jittered(const Tensor& x, Draw& draw) {
     Tensor moved = Tensor::empty(DType::f64, x.shape);
-    const double lift = kLift * largest_in(x);
+    const double lift = kLift * scale_of(x);
     for (int64_t i = 0; i < x.elements(); ++i)
       store_f64(moved.mutate() + 8 * i, DType::f64,
                 at(x, i) * (1 + kJitter * draw.uniform()) + lift * draw.uniform());
@@ -91,10 +101,19 @@ class DifferenceCheck {
   }
   static Tensor direction_at(const Tensor& x, Draw& draw) {
     Tensor direction = Tensor::empty(DType::f64, x.shape);
-    const double scale = std::max(1e-6, largest_in(x));
+    const double scale = scale_of(x);
     for (int64_t i = 0; i < x.elements(); ++i)
       store_f64(direction.mutate() + 8 * i, DType::f64, scale * (2 * draw.uniform() - 1));
     return direction;
+  }
+
+  // Returns a step that changes the terms of the sum by no more than their size: frac(x * 1e9) runs
+  // through all its values within kStep.
+  static double step_for(double gradient, const Tensor& value) {
+    double sizes = 0;
+    for (int64_t i = 0; i < value.elements(); ++i) sizes += std::fabs(at(value, i));
+    const double change = std::fabs(gradient) * kStep;
+    return sizes > 0 && std::isfinite(change) && change > sizes ? kStep * sizes / change : kStep;
   }
 
   double slope(const std::vector<Tensor>& point, const std::vector<Tensor>& directions, double step,
