@@ -194,7 +194,6 @@ std::optional<std::string> PassComparison::read(const Results& ids) {
   if (place == place_of_.end()) return std::nullopt;
   const Results& made = results_[place->second];
   if (made == ids) return mark_value(ids[0], false);
-  if (body_.named_by_author.contains(made[0])) return std::nullopt;
   for (size_t k = 1; k < count_; ++k)
     if (ids[k] != made[k - 1]) return std::nullopt;
   if (place_of_.contains(ids[0])) return std::nullopt;
@@ -239,6 +238,9 @@ std::optional<LoopBody> PassComparison::body(const std::set<ValueId>& read_after
   if (!collect_results()) return std::nullopt;
   for (size_t line = 0; line < pieces_[0].size(); ++line)
     if (!add_line(line)) return std::nullopt;
+  // A result with a name for each pass has no one name that a state could have.
+  for (const LoopState& state : body_.states)
+    if (body_.named_by_author.contains(state.made)) return std::nullopt;
   // After the loop, a name has its value of the last pass.
   for (const Results& ids : results_)
     for (size_t k = 0; k + 1 < count_; ++k)

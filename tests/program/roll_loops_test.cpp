@@ -61,6 +61,15 @@ TEST(RollLoops, StateThatLinesOfSomeRanksBind_IsBoundAgainOnAllOfThem) {
                          "  if index(dp) == 1: h = h_1"}));
 }
 
+// The passes bind h_1 and h_2. They read h_0 and h_1, but h_0 is two values.
+TEST(RollLoops, ResultsWithANameEachThatNoHoleReads_KeepTheLoopExpanded) {
+  const Lines text = printed({line_of(made(1) + " = relu(" + used(0) + ")", "i=0"),
+                              line_of(made(2) + " = relu(" + used(1) + ")", "i=1"),
+                              line_of(made(3) + " = neg(" + used(2) + ")", "")},
+                             {"h_0", "h_1", "h_2", "h_0"}, {0}, {3});
+  EXPECT_EQ(text, (Lines{"h_1 = relu(h_0)", "h_2 = relu(h_1)", "h_0_1 = neg(h_2)"}));
+}
+
 TEST(RollLoops, FirstValueThatIsReadLater_KeepsItsName) {
   const Lines text = printed({line_of(made(1) + " = relu(" + used(0) + ")", "i=0"),
                               line_of(made(2) + " = relu(" + used(1) + ")", "i=1"),
