@@ -95,9 +95,9 @@ std::string fuzz_help() {
   return R"text(shardproof fuzz [options]
 
 Runs random programs and compares them with one device: global programs and rank programs with loops, views,
-redistributions, uneven shards and up to three axes, and calls of every op; half of the global programs end with
-gradients, which must agree with central differences. The printed form of a program must mean the same; another
-grouping of ranks and another order of streams must not change a bit.
+redistributions, uneven shards and up to three axes, and calls of every op; half of the global programs and a third of
+the rank programs end with gradients, which must agree with central differences. The printed form of a program must
+mean the same; another grouping of ranks and another order of streams must not change a bit.
 
   shardproof fuzz --minutes 10 --seed 1 --save failures
 

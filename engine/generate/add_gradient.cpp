@@ -3,32 +3,23 @@
 
 #include <algorithm>
 
+#include "shardproof/engine/generate/forms/gradient_line.h"
 #include "shardproof/engine/generate/forms/one_device.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {
 
-constexpr int kMostValues = 4;     // that are tried
-constexpr size_t kMostInputs = 3;  // of one grad
+constexpr int kMostValues = 4;  // that are tried
 
 // The state of a gradient is not what the fuzzer looks for: a name that a line binds is no input.
 bool is_bound_again(const ProgramText& text, const std::string& name) {
-  for (const std::string& line : text.program) {
+  for (const std::string& line : text.one_device()) {
     const size_t start = line.find_first_not_of(' ');
     if (start != std::string::npos && line.compare(start, name.size() + 2, name + " =") == 0)
       return true;
   }
   return false;
-}
-
-std::string grad_line(const std::string& value, const std::vector<std::string>& inputs) {
-  std::string targets, list;
-  for (const std::string& input : inputs) {
-    targets += (targets.empty() ? "g" : ", g") + input;
-    list += (list.empty() ? "" : ", ") + input;
-  }
-  return fmt::format("{} = grad(sum({}), [{}])", targets, value, list);
 }
 
 bool is_legal(const ProgramText& text, const OpRegistry& ops) {
@@ -41,7 +32,7 @@ bool is_legal(const ProgramText& text, const OpRegistry& ops) {
 }
 
 ProgramText with_line(ProgramText text, std::string line) {
-  text.program.push_back(std::move(line));
+  (text.is_global() ? text.program : text.truth).push_back(std::move(line));
   return text;
 }
 
@@ -60,19 +51,26 @@ std::vector<std::string> bound_floats(const ProgramText& text, const OpRegistry&
 
 }  // namespace
 
+std::vector<std::string> draw_gradient_inputs(const ProgramText& text, const std::string& value,
+                                              size_t most, Draw& draw, const OpRegistry& ops) {
+  std::vector<std::string> inputs;
+  for (const TensorText& tensor : text.tensors) {
+    if (inputs.size() == most || !is_floating(tensor.dtype)) continue;
+    if (is_bound_again(text, tensor.name) || draw.chance(0.3)) continue;
+    if (is_legal(with_line(text, to_string(gradient_line(value, {tensor.name}))), ops))
+      inputs.push_back(tensor.name);
+  }
+  return inputs;
+}
+
 void add_gradient(ProgramText& text, Draw& draw, const OpRegistry& ops) {
   const std::vector<std::string> values = bound_floats(text, ops);
   for (int attempt = 0; attempt < kMostValues && !values.empty(); ++attempt) {
     const std::string value = draw.from(values);
-    std::vector<std::string> inputs;
-    for (const TensorText& tensor : text.tensors) {
-      if (inputs.size() == kMostInputs || !is_floating(tensor.dtype)) continue;
-      if (is_bound_again(text, tensor.name) || draw.chance(0.3)) continue;
-      if (is_legal(with_line(text, grad_line(value, {tensor.name})), ops))
-        inputs.push_back(tensor.name);
-    }
+    const std::vector<std::string> inputs =
+        draw_gradient_inputs(text, value, kMostGradientInputs, draw, ops);
     if (inputs.empty()) continue;
-    text.program.push_back(grad_line(value, inputs));
+    text.program.push_back(to_string(gradient_line(value, inputs)));
     return;
   }
 }

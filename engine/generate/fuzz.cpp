@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "shardproof/engine/check/check.h"
+#include "shardproof/engine/check/print_job.h"
 #include "shardproof/engine/generate/add_gradient.h"
 #include "shardproof/engine/generate/forms/draw.h"
 #include "shardproof/engine/generate/forms/one_device.h"
@@ -22,6 +23,7 @@ namespace shardproof {
 namespace {
 
 constexpr int64_t kMostFuzzLines = 24;  // longer programs find no more, and take longer to shrink
+constexpr double kRankGradientShare = 1.0 / 3;  // of the rank programs
 
 bool same_values(const std::vector<HeldValue>& a, const std::vector<HeldValue>& b,
                  std::string& message) {
@@ -79,6 +81,15 @@ std::string text_trouble(const Job& job, const OpRegistry& ops) {
   return "";
 }
 
+// Returns the message of ranks whose printed form holds other bits; "" if it holds the same.
+std::string ranks_text_trouble(const Job& job, const std::vector<HeldValue>& values,
+                               const Registries& registries) {
+  std::string message;
+  const Job printed = job_of_printed(job, print_job(job, registries));
+  const bool same = same_values(values, run_on_ranks(printed, registries), message);
+  return same ? "" : message + " in the printed form of the ranks";
+}
+
 std::string findings_text(const Outcome& outcome) {
   std::string text;
   for (const Finding& finding : outcome.findings)
@@ -97,6 +108,7 @@ ProgramText fuzz_program(uint64_t seed, const OpRegistry& ops) {
   } else {
     ProgramOptions options;
     options.max_lines = kMostFuzzLines;
+    options.has_gradients = Draw(seed, "gradients of ranks").chance(kRankGradientShare);
     text = random_program(seed, options, ops).text;
   }
   if (text.is_global() && draw.chance(0.5)) add_gradient(text, draw, ops);
@@ -133,6 +145,8 @@ FuzzTrial try_program(const ProgramText& text, uint64_t seed, const Registries& 
       return trial;
     }
     trial.message = text_trouble(job, registries.ops);
+    if (trial.message.empty() && !job.program)
+      trial.message = ranks_text_trouble(job, values, registries);
     if (!trial.message.empty()) trial.oracle = "text";
   } catch (const Error& error) {
     trial.oracle = "error";

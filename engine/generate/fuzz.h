@@ -3,7 +3,7 @@
 //
 //   oracle     a program fails if
 //   value      a value differs from that of one device (engine/check)
-//   text       its printed form does not parse, or gives another value on one device
+//   text       its printed form does not parse, or gives another value on one device or on ranks
 //   gradient   a gradient differs from central differences on one device
 //   grouping   another grouping of ranks into cohorts changes a bit
 //   schedule   another order of streams changes a bit
@@ -48,7 +48,8 @@ struct FuzzTrial {
 };
 
 // Returns the program of a seed: a quarter over all ops of the registry, the others from the forms
-// of random_program.h. Half of the global programs end with gradients.
+// of random_program.h. Half of the global programs and a third of the rank programs end with
+// gradients.
 ProgramText fuzz_program(uint64_t seed, const OpRegistry& ops);
 FuzzTrial try_program(const ProgramText& text, uint64_t seed, const Registries& registries);
 // Returns a program that fails as `failed` with fewer lines and tensors, axes of size 1 and more

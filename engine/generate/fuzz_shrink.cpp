@@ -1,11 +1,13 @@
 // Implements smallest_failing of fuzz.h by delta debugging (Zeller and Hildebrandt, 2002): removes
 // runs of lines, from half of them down to one; then tensors that no line reads; then it replicates
-// tensors and gives axes the size 1. A step is kept if the same oracle still fails; an error must
+// tensors and gives axes the size 1. Rank programs lose outputs and whole steps, and gradients are
+// tried of values before the last. A change is kept if the same oracle still fails; an error must
 // stay the same but for its place and its numbers.
 #include <algorithm>
 #include <cctype>
 
 #include "shardproof/engine/generate/fuzz.h"
+#include "shardproof/engine/generate/shrink_ranks.h"
 
 namespace shardproof {
 namespace {
@@ -32,6 +34,11 @@ class ProgramShrinker {
     if (best_.is_global()) {
       remove_lines();
       remove_tensors();
+    } else {
+      differentiate_earlier();
+      remove_values();
+      remove_outputs();
+      remove_values();
     }
     replicate_tensors();
     shorten_axes();
@@ -64,6 +71,32 @@ class ProgramShrinker {
     for (size_t i = best_.tensors.size(); i-- > 0;) {
       ProgramText fewer = best_;
       fewer.tensors.erase(fewer.tensors.begin() + static_cast<std::ptrdiff_t>(i));
+      accept(std::move(fewer));
+    }
+  }
+
+  // Tries the outputs in their order, because what follows a value can be removed then.
+  void differentiate_earlier() {
+    const ProgramText text = best_;
+    for (const auto& [name, placements] : text.outputs) {
+      ProgramText earlier = with_gradients_of(text, name);
+      if (earlier.truth == text.truth) return;
+      if (accept(std::move(earlier))) return;
+    }
+  }
+
+  void remove_values() {
+    for (const std::string& name : names_of_ranks(best_)) {
+      ProgramText fewer = without_value(best_, name);
+      if (fewer.ranks.size() < best_.ranks.size() || fewer.tensors.size() < best_.tensors.size())
+        accept(std::move(fewer));
+    }
+  }
+
+  void remove_outputs() {
+    for (size_t i = best_.outputs.size(); i-- > 0 && best_.outputs.size() > 1;) {
+      ProgramText fewer = best_;
+      fewer.outputs.erase(fewer.outputs.begin() + static_cast<std::ptrdiff_t>(i));
       accept(std::move(fewer));
     }
   }

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 
 #include "shardproof/engine/generate/forms/draw.h"
+#include "shardproof/engine/generate/forms/gradient_line.h"
 #include "shardproof/engine/generate/forms/one_device.h"
 #include "shardproof/engine/reference/f64_job.h"
 #include "shardproof/engine/reference/f64_program.h"
@@ -16,34 +18,17 @@ namespace shardproof {
 namespace {
 
 constexpr int kPoints = 3;
-constexpr double kStep = 0x1p-12;      // of the wide difference; the narrow one has half of it
-constexpr double kRounding = 0x1p-40;  // of the terms of the sum, over the step
-constexpr double kWrong = 64;          // errors of the difference that make a gradient wrong
-constexpr double kSeen = 1e-3;         // of the gradient: smaller errors are not seen
+constexpr double kStep = 0x1p-12;           // of the wide difference; the narrow one has half of it
+constexpr double kRounding = 0x1p-40;       // of the terms of the sum, over the step; of the inputs
+constexpr double kInputRounding = 0x1p-50;  // of the gradient, over the step
+constexpr double kTiny = 1e-6;              // smallest scale of an input
+constexpr double kWrong = 64;               // errors of the difference that make a gradient wrong
+constexpr double kSeen = 1e-3;              // of the gradient: smaller errors are not seen
 constexpr double kJitter = 0x1p-6, kLift = 0x1p-10;  // of an element; of the largest element
 
-struct GradLine {
-  std::string value;
-  std::vector<std::string> inputs;
-};
-
-// Returns the parts of "gx, gw = grad(sum(y), [x, w])".
-std::optional<GradLine> grad_line_of(const ProgramText& text) {
-  if (!text.is_global()) return std::nullopt;
-  const std::string& line = text.program.back();
-  const std::string start = " = grad(sum(", middle = "), [";
-  const size_t at = line.find(start), list = line.find(middle);
-  if (at == std::string::npos || list == std::string::npos) return std::nullopt;
-  GradLine found{line.substr(at + start.size(), list - at - start.size()), {}};
-  std::string name;
-  for (size_t i = list + middle.size(); i < line.size(); ++i) {
-    const char c = line[i];
-    if (c != ',' && c != ']' && c != ' ') name += c;
-    if ((c == ',' || c == ']') && !name.empty()) found.inputs.push_back(std::move(name));
-    if (c == ',' || c == ']') name.clear();
-    if (c == ']') break;
-  }
-  return found;
+std::optional<GradientLine> last_line(const ProgramText& text) {
+  if (text.one_device().empty()) return std::nullopt;
+  return parse_gradient_line(text.one_device().back());
 }
 
 double at(const Tensor& tensor, int64_t i) { return load_f64(tensor.data() + 8 * i, DType::f64); }
@@ -55,9 +40,11 @@ double largest_in(const Tensor& tensor) {
   return largest;
 }
 
+double scale_of(const Tensor& input) { return std::max(kTiny, largest_in(input)); }
+
 class DifferenceCheck {
  public:
-  DifferenceCheck(const ProgramText& text, const GradLine& line, const OpRegistry& ops)
+  DifferenceCheck(const ProgramText& text, const GradientLine& line, const OpRegistry& ops)
       : ops_(ops) {
     const Job job = job_of(text);
     program_ = lower_one_device(job, ops);
@@ -72,23 +59,30 @@ class DifferenceCheck {
     }
   }
 
+  bool is_stopped() const { return depends_on_stop(program_, value_); }
   // Returns the message of a wrong gradient at one point; "" if it is right, or not decided.
   std::string at_point(Draw& draw) const {
     std::vector<Tensor> point = inputs_;
     for (const size_t i : moved_) point[i] = jittered(inputs_[i], draw);
     const std::vector<Tensor> values = run_one_device(program_, ops_, point);
     std::vector<Tensor> directions;
-    double gradient = 0;
+    double gradient = 0, moved = 0;
     for (size_t k = 0; k < moved_.size(); ++k) {
       directions.push_back(direction_at(point[moved_[k]], draw));
       const Tensor& g = values[static_cast<size_t>(gradients_[k])];
-      for (int64_t i = 0; i < g.elements(); ++i) gradient += at(g, i) * at(directions.back(), i);
+      for (int64_t i = 0; i < g.elements(); ++i) {
+        gradient += at(g, i) * at(directions.back(), i);
+        moved += std::fabs(at(directions.back(), i));
+      }
     }
+    const double step = step_for(gradient, values[static_cast<size_t>(value_)]);
     double terms = 0;
-    const double wide = slope(point, directions, kStep, terms);
-    const double narrow = slope(point, directions, kStep / 2, terms);
+    const double wide = slope(point, directions, step, terms);
+    const double narrow = slope(point, directions, step / 2, terms);
     const double difference = narrow + (narrow - wide) / 3;
-    const double room = std::fabs(wide - narrow) + terms / kStep * kRounding;
+    // gelu(x) computes 1 + erf(x): near 0 it is rounded as numbers as large as 1 are.
+    const double room = std::fabs(wide - narrow) + (terms / step + moved) * kRounding +
+                        std::fabs(gradient) / step * kInputRounding;
     const double apart = std::fabs(gradient - difference);
     if (!(apart > kWrong * room)) return "";  // also for NaN
     if (!(apart > kSeen * (std::fabs(gradient) + std::fabs(difference)))) return "";
@@ -99,7 +93,7 @@ class DifferenceCheck {
  private:
   static Tensor jittered(const Tensor& x, Draw& draw) {
     Tensor moved = Tensor::empty(DType::f64, x.shape);
-    const double lift = kLift * largest_in(x);
+    const double lift = kLift * scale_of(x);
     for (int64_t i = 0; i < x.elements(); ++i)
       store_f64(moved.mutate() + 8 * i, DType::f64,
                 at(x, i) * (1 + kJitter * draw.uniform()) + lift * draw.uniform());
@@ -107,10 +101,19 @@ class DifferenceCheck {
   }
   static Tensor direction_at(const Tensor& x, Draw& draw) {
     Tensor direction = Tensor::empty(DType::f64, x.shape);
-    const double scale = std::max(1e-6, largest_in(x));
+    const double scale = scale_of(x);
     for (int64_t i = 0; i < x.elements(); ++i)
       store_f64(direction.mutate() + 8 * i, DType::f64, scale * (2 * draw.uniform() - 1));
     return direction;
+  }
+
+  // Returns a step that changes the terms of the sum by no more than their size: frac(x * 1e9) runs
+  // through all its values within kStep.
+  static double step_for(double gradient, const Tensor& value) {
+    double sizes = 0;
+    for (int64_t i = 0; i < value.elements(); ++i) sizes += std::fabs(at(value, i));
+    const double change = std::fabs(gradient) * kStep;
+    return sizes > 0 && std::isfinite(change) && change > sizes ? kStep * sizes / change : kStep;
   }
 
   double slope(const std::vector<Tensor>& point, const std::vector<Tensor>& directions, double step,
@@ -147,13 +150,26 @@ class DifferenceCheck {
 
 }  // namespace
 
+bool depends_on_stop(const GlobalProgram& program, ValueId value) {
+  std::set<ValueId> read{value};
+  for (auto instr = program.instrs.rbegin(); instr != program.instrs.rend(); ++instr) {
+    const std::vector<ValueId>& made = instr->outputs;
+    if (std::none_of(made.begin(), made.end(), [&](ValueId id) { return read.contains(id); }))
+      continue;
+    if (instr->op == "stop") return true;
+    read.insert(instr->inputs.begin(), instr->inputs.end());
+  }
+  return false;
+}
+
 std::string gradient_trouble(const ProgramText& text, uint64_t seed, const OpRegistry& ops) {
-  const std::optional<GradLine> line = grad_line_of(text);
+  const std::optional<GradientLine> line = last_line(text);
   if (!line) return "";
   Draw draw(seed, "points of a gradient");
   std::string message;
   try {
     const DifferenceCheck check(text, *line, ops);
+    if (check.is_stopped()) return "";
     for (int point = 0; point < kPoints; ++point) {
       message = check.at_point(draw);
       if (message.empty()) return "";

@@ -6,13 +6,18 @@
 
 #include "shardproof/engine/generate/forms/program_text.h"
 #include "shardproof/ops/core/op.h"
+#include "shardproof/program/ir/global_program.h"
 
 namespace shardproof {
 
-// Returns a message if the gradients of the last line disagree with central differences at three
-// points near the inputs, along a random direction at each; else "". A program without such a line,
-// and one that is not smooth at one of the points, has no trouble. Errors below a thousandth of the
-// gradient are not seen.
+// True if the value is computed from a value that `stop` made. Differences do not stop there.
+bool depends_on_stop(const GlobalProgram& program, ValueId value);
+
+// Returns a message if the gradients of the last line of the program, or of the truth, disagree
+// with central differences at three points near the inputs, along a random direction at each; else
+// "". A program without such a line, one that is not smooth at one of the points, and one whose sum
+// depends on a stopped value have no trouble. Errors below a thousandth of the gradient are not
+// seen, and gradients for which f64 has no step that is small enough are not decided.
 std::string gradient_trouble(const ProgramText& text, uint64_t seed, const OpRegistry& ops);
 
 }  // namespace shardproof

@@ -37,6 +37,7 @@ RandomProgram random_program(uint64_t seed, const ProgramOptions& options, const
   program.seed = seed;
   program.kind = options.kind.value_or(kind);
   program.conditioning = options.conditioning.value_or(conditioning);
+  program.has_gradients = options.has_gradients && program.kind == ProgramKind::ranks;
   program.text.dtype = options.dtype.value_or(dtype);
   // Whole numbers of narrower floats are not exact.
   if (program.conditioning == Conditioning::whole_numbers && !options.dtype)
@@ -46,7 +47,8 @@ RandomProgram random_program(uint64_t seed, const ProgramOptions& options, const
   int attempt = 0;
   while (!draw_program(program, options.max_lines, attempt, ops))
     SP_CHECK(++attempt < kProgramAttempts, "seed {} gives no honest program", seed);
-  program.text.about = fmt::format("Generated: {} program, {}, {}, seed {}.", name(program.kind),
+  program.text.about = fmt::format("Generated: {} program{}, {}, {}, seed {}.", name(program.kind),
+                                   program.has_gradients ? " with gradients" : "",
                                    name(program.text.dtype), name(program.conditioning), seed);
   return program;
 }

@@ -9,7 +9,7 @@
 // Global programs have 3 to 200 lines on 1 to 3 axes and 2 to 12 ranks, with inputs of any
 // placement. Their lines are ops of all families, loops, `redistribute`, and correct claims with
 // `as`. Rank programs consist of steps whose collectives compute what the truth computes on one
-// device.
+// device; if they end with gradients, each collective between states its backward.
 #pragma once
 
 #include <optional>
@@ -30,6 +30,7 @@ struct ProgramOptions {
   std::optional<DType> dtype;  // of most values: f64, f32, bf16 or f16
   std::optional<Conditioning> conditioning;
   int64_t max_lines = 200;
+  bool has_gradients = false;  // rank programs end with gradients
 };
 
 // A line that an error can be planted on: `name = expression [as placements]`.
@@ -43,6 +44,7 @@ struct RandomProgram {
   uint64_t seed = 0;
   ProgramKind kind = ProgramKind::global;
   Conditioning conditioning = Conditioning::tame;
+  bool has_gradients = false;
   ProgramText text;
   std::vector<PlantingSite> sites;
   std::vector<std::string> forms;  // names of the forms of lines it is made of

@@ -1,8 +1,9 @@
 // Implements random_ranks.h: draws a mesh and some input tensors, adds steps until the truth has
-// the drawn number of lines, and declares outputs.
+// the drawn number of lines, declares outputs, and adds gradients if they are wanted.
 #include "shardproof/engine/generate/random_ranks.h"
 
 #include "shardproof/engine/generate/rank_forms.h"
+#include "shardproof/engine/generate/rank_gradient.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -13,13 +14,18 @@ std::string draw_rank_mesh(Draw& draw) {
                     "dp=2, tp=3", "dp=3, tp=2", "dp=2, tp=4", "dp=1, tp=3", "dp=2, cp=2, tp=2"});
 }
 
-const RankForm& draw_form(Draw& draw) {
+const RankForm& draw_form(Draw& draw, bool has_gradients) {
+  std::vector<const RankForm*> forms;
   double sum = 0;
-  for (const RankForm& form : all_rank_forms()) sum += form.weight;
-  double at = draw.uniform() * sum;
   for (const RankForm& form : all_rank_forms())
-    if ((at -= form.weight) < 0) return form;
-  return all_rank_forms().back();
+    if (has_gradients || !form.for_gradients) {
+      forms.push_back(&form);
+      sum += form.weight;
+    }
+  double at = draw.uniform() * sum;
+  for (const RankForm* form : forms)
+    if ((at -= form->weight) < 0) return *form;
+  return *forms.back();
 }
 
 // Returns the size of a dim; if `even`, one that every axis can cut evenly.
@@ -51,20 +57,23 @@ bool draw_rank_program(RandomProgram& program, int64_t max_lines, int attempt,
   program.sites.clear();
   program.forms.clear();
   Draw draw(program.seed, fmt::format("ranks {}", attempt));
-  RankDraft draft(draw, draw_rank_mesh(draw), program.text.dtype, program.conditioning, ops);
+  RankDraft draft(draw, draw_rank_mesh(draw), program.text.dtype, program.conditioning,
+                  program.has_gradients, ops);
   add_inputs(draft, draw);
   const double share = draw.uniform();
   const int64_t limit = share < 0.5 ? 6 : share < 0.85 ? 25 : 120;
   const int64_t lines = draw.between(1, std::min(limit, max_lines));
   // A form may find no value that fits, and a step may be refused.
   for (int64_t tries = 40 * lines; tries > 0 && draft.line_count() < lines; --tries) {
-    const RankForm& form = draw_form(draw);
+    const RankForm& form = draw_form(draw, program.has_gradients);
     if (draft.is_whole() && !form.whole) continue;
     if (draft.add(form.write(draft))) program.forms.push_back(form.name);
   }
   if (draft.line_count() == 0) return false;
+  const std::string sum = program.has_gradients ? add_weighted_result(draft) : "";
   draft.finish(program);
-  return true;
+  if (!program.has_gradients) return true;
+  return !sum.empty() && add_rank_gradient(program.text, draft, sum, ops);
 }
 
 }  // namespace shardproof

@@ -10,12 +10,20 @@ namespace shardproof {
 namespace {
 
 constexpr double kCheckShare = 0.12;  // share of the values that also get a check at their line
+constexpr double kSummedShare = 0.4;  // of tensors whose gradient the end of the program adds
+
+// Returns "tp", or "[dp, tp]" for more than one axis.
+std::string group_text(const std::string& axes) {
+  return axes.find(',') == std::string::npos ? axes : "[" + axes + "]";
+}
 
 }  // namespace
 
 RankDraft::RankDraft(Draw& draw, std::string mesh, DType dtype, Conditioning conditioning,
-                     const OpRegistry& ops)
-    : draw_(draw), truth_(std::move(mesh), dtype, conditioning, ops) {}
+                     bool has_gradients, const OpRegistry& ops)
+    : draw_(draw),
+      has_gradients_(has_gradients),
+      truth_(std::move(mesh), dtype, conditioning, ops) {}
 
 std::string RankDraft::add_tensor(const Dims& shape, DType dtype,
                                   const std::vector<Placement>& placements) {
@@ -35,7 +43,45 @@ std::string RankDraft::add(const Dims& shape, DType dtype, const std::vector<Pla
   return name;
 }
 
-bool RankDraft::add(const RankStep& step) {
+std::string RankDraft::backward(const std::string& word) const {
+  return has_gradients_ ? ", backward=" + word : "";
+}
+
+std::string RankDraft::axes_to_add(const RankValue& value,
+                                   const std::vector<Placement>& results) const {
+  std::string axes;
+  for (size_t axis = 0; has_gradients_ && axis < results.size(); ++axis)
+    if (results[axis].is_shard() && !value.placements[axis].is_shard())
+      axes += (axes.empty() ? "" : ", ") + axis_name(static_cast<int>(axis));
+  return axes;
+}
+
+std::string RankDraft::entered(const RankValue& value,
+                               const std::vector<Placement>& results) const {
+  const std::string axes = axes_to_add(value, results);
+  if (axes.empty()) return value.name;
+  return fmt::format("enter({}, group={})", value.name, group_text(axes));
+}
+
+std::string RankDraft::entered_tensor(const std::string& name,
+                                      const std::vector<Placement>& results) {
+  const auto tensor = std::find_if(values_.begin(), values_.end(),
+                                   [&](const RankValue& value) { return value.name == name; });
+  const std::string axes = axes_to_add(*tensor, results);
+  if (axes.empty() || !draw_.chance(kSummedShare)) return entered(*tensor, results);
+  tensor->summed_over = group_text(axes);
+  return name;
+}
+
+std::string RankDraft::summed_for_parts(const std::string& x, const std::string& group) {
+  if (has_gradients_ && draw_.chance(0.4))
+    return fmt::format("enter(all_reduce({}, sum, group={}, backward=identity), group={})", x,
+                       group, group);
+  return fmt::format("all_reduce({}, sum, group={}{})", x, group, backward("all_reduce"));
+}
+
+bool RankDraft::add(RankStep step) {
+  if (has_gradients_ && !step.has_backward) stop_behind(step);
   if (step.truth.empty() || !truth_.add(draw_, step.truth)) return false;
   ranks_.insert(ranks_.end(), step.ranks.begin(), step.ranks.end());
   for (const auto& [name, placements] : step.results) {
@@ -47,6 +93,15 @@ bool RankDraft::add(const RankStep& step) {
   return true;
 }
 
+void RankDraft::stop_behind(RankStep& step) {
+  for (auto& [name, placements] : step.results) {
+    const std::string stopped = fresh();
+    for (Lines* lines : {&step.truth, &step.ranks})
+      lines->push_back(fmt::format("{} = stop({})", stopped, name));
+    name = stopped;
+  }
+}
+
 void RankDraft::add_check(const RankValue& value) {
   checked_.insert(value.name);
   ranks_.push_back(
@@ -56,7 +111,7 @@ void RankDraft::add_check(const RankValue& value) {
 const RankValue* RankDraft::any_of(const std::function<bool(const RankValue&)>& fits) {
   std::vector<const RankValue*> fitting;
   for (const RankValue& value : values_)
-    if (fits(value)) fitting.push_back(&value);
+    if (value.summed_over.empty() && fits(value)) fitting.push_back(&value);
   if (fitting.empty()) return nullptr;
   const int64_t count = std::ssize(fitting);
   const int64_t from = draw_.chance(0.6) ? std::max<int64_t>(0, count - 4) : 0;
@@ -74,6 +129,15 @@ bool RankDraft::is_uncut(const RankValue& value, int dim, int but) const {
   for (int axis = 0; axis < mesh().axis_count(); ++axis)
     if (axis != but && value.placements[static_cast<size_t>(axis)].is_shard(dim)) return false;
   return true;
+}
+
+const RankValue& RankDraft::at(const std::string& name) const {
+  return *std::find_if(values_.begin(), values_.end(),
+                       [&](const RankValue& value) { return value.name == name; });
+}
+
+bool RankDraft::is_result(const std::string& name) const {
+  return std::find(results_.begin(), results_.end(), name) != results_.end();
 }
 
 std::string RankDraft::cutting_axes(const RankValue& value) const {
@@ -100,11 +164,9 @@ void RankDraft::finish(RandomProgram& program) {
   text.ranks = ranks_;
   for (size_t i = 0; i < results_.size(); ++i) {
     if (i + 1 < results_.size() && !draw_.chance(0.5)) continue;
-    const auto value = std::find_if(values_.begin(), values_.end(), [&](const RankValue& other) {
-      return other.name == results_[i];
-    });
-    text.outputs.emplace_back(value->name, all_axes_text(mesh(), value->placements));
-    if (is_plain_float(value->dtype)) add_site(program, *value);
+    const RankValue& value = at(results_[i]);
+    text.outputs.emplace_back(value.name, all_axes_text(mesh(), value.placements));
+    if (is_plain_float(value.dtype)) add_site(program, value);
   }
   program.text = std::move(text);
 }

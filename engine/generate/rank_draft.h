@@ -1,6 +1,13 @@
 // RankDraft: a rank program while it is generated, with its truth and the placements of each value.
 // A value has the same name in both listings. The truth is lowered and run before a step is
 // accepted; the ranks' lines are correct by construction.
+//
+// If the program ends with gradients, collectives state their backward, and the gradient of a value
+// lies as the value does: each rank holds its shard over an axis that cuts the value, and all of it
+// over any other axis. So `sum(y)` of the ranks' y is differentiated as the truth's sum(y) is.
+//
+// Example: x is R and w is tp:S(1). Each rank reads the whole x for its columns of x @ w, so its
+// gradient by x is a part of a sum; enter(x, group=tp) adds the parts.
 #pragma once
 
 #include <functional>
@@ -8,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "shardproof/engine/generate/forms/global_draft.h"
 #include "shardproof/engine/generate/forms/line_writer.h"
 #include "shardproof/engine/generate/random_program.h"
 #include "shardproof/localtensor/placement/placement.h"
@@ -20,6 +28,9 @@ struct RankValue {
   Dims shape;                         // global
   std::vector<Placement> placements;  // R or S by the chunk rule, one for each axis
   bool is_finite = true;
+  // Axes over which the gradient by a tensor is the sum of what the ranks hold: "dp, tp". No later
+  // step reads such a tensor.
+  std::string summed_over = {};
 };
 
 // Lines that make one or more values. An error can be planted on a line of the ranks that begins
@@ -27,19 +38,35 @@ struct RankValue {
 struct RankStep {
   Lines truth, ranks;
   std::vector<std::pair<std::string, std::vector<Placement>>> results;
+  // False: the ranks' gradient ends inside the step, so both listings stop it behind the step.
+  bool has_backward = true;
 };
 
 class RankDraft {
  public:
   RankDraft(Draw& draw, std::string mesh, DType dtype, Conditioning conditioning,
-            const OpRegistry& ops);
+            bool has_gradients, const OpRegistry& ops);
 
   // Adds a tensor with drawn elements and returns its name.
   std::string add_tensor(const Dims& shape, DType dtype, const std::vector<Placement>& placements);
   // The same without infinities and NaN.
   std::string add_finite_tensor(const Dims& shape, const std::vector<Placement>& placements);
+  // True if the program ends with gradients.
+  bool has_gradients() const { return has_gradients_; }
+  // Returns ", backward=word" if the program ends with gradients; else "".
+  std::string backward(const std::string& word) const;
+  // Returns the text of a value that the ranks read for results with these placements: the name, or
+  // `enter` over the axes that cut the results and not the value.
+  std::string entered(const RankValue& value, const std::vector<Placement>& results) const;
+  // The same for a tensor that no other step reads. Its gradient may also be left in parts, which
+  // the end of the program adds.
+  std::string entered_tensor(const std::string& name, const std::vector<Placement>& results);
+  // Returns an all_reduce by sum over "tp" or "[dp, tp]" whose result each rank reads for its part
+  // of what follows: its backward adds the gradients of the ranks.
+  std::string summed_for_parts(const std::string& x, const std::string& group);
+
   // Adds a step. Returns false and changes nothing if the truth's lines are not accepted.
-  bool add(const RankStep& step);
+  bool add(RankStep step);
   // Declares outputs among the results of steps and fills in the program.
   void finish(RandomProgram& program);
 
@@ -65,6 +92,10 @@ class RankDraft {
   std::vector<Placement> replicated() const {
     return std::vector<Placement>(mesh().axes().size(), R());
   }
+  // Returns what one device computes.
+  const DraftValue& truth_of(const RankValue& value) const { return *truth_.find(value.name); }
+  const RankValue& at(const std::string& name) const;
+  bool is_result(const std::string& name) const;  // of a step
   // Returns the axes that cut a value: "dp, tp"; "" if none does.
   std::string cutting_axes(const RankValue& value) const;
 
@@ -77,10 +108,13 @@ class RankDraft {
  private:
   std::string add(const Dims& shape, DType dtype, const std::vector<Placement>& placements,
                   Conditioning elements);
+  std::string axes_to_add(const RankValue& value, const std::vector<Placement>& results) const;
+  void stop_behind(RankStep& step);
   void add_check(const RankValue& value);
   void add_site(RandomProgram& program, const RankValue& value) const;
 
   Draw& draw_;
+  bool has_gradients_;
   GlobalDraft truth_;
   Lines ranks_;
   std::vector<RankValue> values_;

@@ -17,6 +17,7 @@ struct RankForm {
   bool whole = false;  // keeps small whole numbers exact
   double weight = 1;
   std::function<RankStep(RankDraft&)> write;  // returns a step; without lines if no value fits
+  bool for_gradients = false;                 // in programs that end with gradients only
 };
 
 // Each appends the forms of one table.

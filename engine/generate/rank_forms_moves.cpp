@@ -1,6 +1,6 @@
 // Implements a table of rank_forms.h: elementwise steps, and steps that change the placements of a
-// value by one kind of collective each. One device computes `x * 1` in place of a
-// change of placements.
+// value by one kind of collective each. One device computes `x * 1` in place of a change of
+// placements.
 #include <fmt/ranges.h>
 
 #include "shardproof/engine/generate/rank_forms.h"
@@ -50,7 +50,8 @@ RankStep write_gather(RankDraft& draft) {
   if (x == nullptr) return {};
   const int dim = x->placements[static_cast<size_t>(axis)].shard().dim;
   return move(draft, *x,
-              fmt::format("all_gather({}, dim={}, group={})", x->name, dim, draft.axis_name(axis)),
+              fmt::format("all_gather({}, dim={}, group={}{})", x->name, dim, draft.axis_name(axis),
+                          draft.backward("slice")),
               with_placement(x->placements, axis, R()));
 }
 
@@ -74,10 +75,11 @@ RankStep write_cut(RankDraft& draft) {
   const int dim = x == nullptr ? -1 : free_dim(draft, *x, axis);
   if (dim < 0) return {};
   const int64_t each = x->shape[static_cast<size_t>(dim)] / draft.axis_size(axis);
+  const Placements cut = with_placement(x->placements, axis, S(dim));
   return move(draft, *x,
-              fmt::format("narrow({}, {}, index({}) * {}, {})", x->name, dim, draft.axis_name(axis),
-                          each, each),
-              with_placement(x->placements, axis, S(dim)));
+              fmt::format("narrow({}, {}, index({}) * {}, {})", draft.entered(*x, cut), dim,
+                          draft.axis_name(axis), each, each),
+              cut);
 }
 
 RankStep write_exchange(RankDraft& draft) {
@@ -87,8 +89,8 @@ RankStep write_exchange(RankDraft& draft) {
   if (to < 0) return {};
   const int from = x->placements[static_cast<size_t>(axis)].shard().dim;
   return move(draft, *x,
-              fmt::format("all_to_all({}, split={}, concat={}, group={})", x->name, to, from,
-                          draft.axis_name(axis)),
+              fmt::format("all_to_all({}, split={}, concat={}, group={}{})", x->name, to, from,
+                          draft.axis_name(axis), draft.backward("all_to_all")),
               with_placement(x->placements, axis, S(to)));
 }
 
@@ -107,17 +109,41 @@ RankStep write_exchange_of_rows(RankDraft& draft) {
   return {
       {fmt::format("{0} = reshape(transpose(reshape({1}, [{2}, {2}, {3}, {4}]), 0, 1), [{5}, {4}])",
                    y, x->name, ranks, each, x->shape[1], rows)},
-      {fmt::format("{} = all_to_all_v({}, send=[{}], recv=[{}], group={})", y, x->name,
-                   fmt::join(counts, ", "), fmt::join(counts, ", "), draft.axis_name(axis))},
+      {fmt::format("{} = all_to_all_v({}, send=[{}], recv=[{}], group={}{})", y, x->name,
+                   fmt::join(counts, ", "), fmt::join(counts, ", "), draft.axis_name(axis),
+                   draft.backward("all_to_all_v"))},
       {{y, x->placements}}};
 }
 
-// Writes a broadcast of values that differ by rank.
+// Writes a broadcast of values that differ by rank. Its backward adds the gradients of the ranks,
+// so each rank reads its part of the result: a shard, or 1/n of the mean.
+RankStep write_differentiated_broadcast(RankDraft& draft, const RankValue& x, int axis,
+                                        int64_t root) {
+  const std::string group = draft.axis_name(axis), own = draft.fresh(), sent = draft.fresh(),
+                    y = draft.fresh();
+  RankStep step{{fmt::format("{} = {} + {}", y, x.name, root)},
+                {fmt::format("{} = enter({}, group={}) + index({})", own, x.name, group, group),
+                 fmt::format("{} = broadcast({}, root={}, group={}, backward=reduce)", sent, own,
+                             root, group)},
+                {{y, x.placements}}};
+  if (const int dim = free_dim(draft, x, axis); dim >= 0) {
+    const int64_t each = x.shape[static_cast<size_t>(dim)] / draft.axis_size(axis);
+    step.ranks.push_back(
+        fmt::format("{} = narrow({}, {}, index({}) * {}, {})", y, sent, dim, group, each, each));
+    step.results[0].second = with_placement(x.placements, axis, S(dim));
+    return step;
+  }
+  step.ranks.push_back(
+      fmt::format("{} = all_reduce({}, avg, group={}, backward=identity)", y, sent, group));
+  return step;
+}
+
 RankStep write_broadcast(RankDraft& draft) {
   const int axis = draft.draw_axis();
   const RankValue* x = uncut(draft, axis);
   if (x == nullptr) return {};
   const int64_t root = draft.draw().below(draft.axis_size(axis));
+  if (draft.has_gradients()) return write_differentiated_broadcast(draft, *x, axis, root);
   const std::string group = draft.axis_name(axis), own = draft.fresh(), y = draft.fresh();
   return {{fmt::format("{} = {} + {}", y, x->name, root)},
           {fmt::format("{} = {} + index({})", own, x->name, group),
@@ -137,7 +163,8 @@ RankStep write_reduce_to_root(RankDraft& draft) {
            fmt::format("reduce_({}, sum, root=0, group={})", part, group),
            fmt::format("broadcast_({}, root=0, group={})", part, group),
            fmt::format("{} = {} * 1", y, part)},
-          {{y, x->placements}}};
+          {{y, x->placements}},
+          false};
 }
 
 // Writes a pipeline: each rank receives from the rank before, runs its stage and sends on.
@@ -159,7 +186,8 @@ RankStep write_pipeline(RankDraft& draft) {
        fmt::format("  send({}, to=index({}) + 1, group={})", h, group, group),
        fmt::format("broadcast_({}, root={}, group={})", h, ranks - 1, group),
        fmt::format("{} = {} * 1", y, h)},
-      {{y, x->placements}}};
+      {{y, x->placements}},
+      false};
 }
 
 RankStep write_sum_over_ring(RankDraft& draft) {
@@ -179,7 +207,8 @@ RankStep write_sum_over_ring(RankDraft& draft) {
            fmt::format("    {} = recv(like={}, from=prev, group={})", next, held, group),
            fmt::format("  {} = {} * 1", held, next), fmt::format("  {0} = {0} + {1}", sum, held),
            fmt::format("{} = {} * 1", y, sum)},
-          {{y, with_placement(x->placements, axis, R())}}};
+          {{y, with_placement(x->placements, axis, R())}},
+          false};
 }
 
 }  // namespace

@@ -30,15 +30,21 @@ RankStep write_training(RankDraft& draft) {
   const std::string t = draft.add_tensor(Dims{rows, outer}, draft.dtype(), cut);
   const std::string w = draft.add_tensor(Dims{inner, outer}, draft.dtype(), whole);
   const std::string p = draft.fresh(), y = draft.fresh();
-  const Lines& update = draft.draw().from(updates());
+  // adam(..) has no gradient.
+  const Lines& update = draft.has_gradients()
+                            ? updates()[static_cast<size_t>(draft.draw().below(3))]
+                            : draft.draw().from(updates());
   const std::string before = fmt::format("w{}_{{i}}", p), after = fmt::format("w{}_{{i + 1}}", p);
+  const std::string entered =
+      draft.has_gradients() ? fmt::format("enter({}, group={})", before, draft.axis_name(axis))
+                            : before;
   const bool checks = draft.draw().chance(0.3);
   const auto body = [&](const std::string& gradient, bool on_ranks) {
     Lines lines = {fmt::format("w{}_0 = {} * 1", p, w),
                    fmt::format("m{} = {} * 0", p, w),
                    fmt::format("u{} = {} * 0", p, w),
                    fmt::format("for i in range({}):", steps),
-                   fmt::format("  d{} = {} @ {} - {}", p, x, before, t),
+                   fmt::format("  d{} = {} @ {} - {}", p, x, on_ranks ? entered : before, t),
                    fmt::format("  g{} = {} / {}", p, gradient, rows)};
     for (const std::string& line : update)
       lines.push_back(fmt::format(fmt::runtime(line), p, before, after));
@@ -47,10 +53,11 @@ RankStep write_training(RankDraft& draft) {
     return lines;
   };
   const std::string local = fmt::format("({}.T @ d{})", x, p);
-  RankStep step{
-      body(local, false),
-      body(fmt::format("all_reduce({}, sum, group={})", local, draft.axis_name(axis)), true),
-      {}};
+  RankStep step{body(local, false),
+                body(fmt::format("all_reduce({}, sum, group={}{})", local, draft.axis_name(axis),
+                                 draft.backward("identity")),
+                     true),
+                {}};
   for (int64_t i = 1; i <= steps; ++i)
     step.results.emplace_back(fmt::format("w{}_{}", p, i), whole);
   step.results.emplace_back(y, whole);
@@ -72,11 +79,16 @@ RankStep write_rank_layers(RankDraft& draft) {
                                          with_placement(draft.replicated(), axis, S(0)));
   const int64_t layers = draft.draw().between(2, 12);
   const std::string h = draft.fresh(), y = draft.fresh(), group = draft.axis_name(axis);
+  const Placements columns_cut = with_placement(from.placements, axis, S(1));
+  const std::string entered =
+      draft.has_gradients() ? fmt::format("enter({}, group={})", h, group) : h;
   return {{fmt::format("{} = {} * 1", h, from.name), fmt::format("for i in range({}):", layers),
            fmt::format("  {0} = tanh({0} @ {1} * 0.4)", h, w), fmt::format("{} = {} * 1", y, h)},
           {fmt::format("{} = {} * 1", h, from.name), fmt::format("for i in range({}):", layers),
-           fmt::format("  p{0} = narrow({0}, 1, index({1}) * {2}, {2}) @ {3}", h, group, each, w),
-           fmt::format("  {0} = tanh(all_reduce(p{0}, sum, group={1}) * 0.4)", h, group),
+           fmt::format("  p{0} = narrow({4}, 1, index({1}) * {2}, {2}) @ {3}", h, group, each,
+                       draft.entered_tensor(w, columns_cut), entered),
+           fmt::format("  {0} = tanh(all_reduce(p{0}, sum, group={1}{2}) * 0.4)", h, group,
+                       draft.backward("identity")),
            fmt::format("{} = {} * 1", y, h)},
           {{y, from.placements}}};
 }
@@ -96,7 +108,8 @@ RankStep write_mean_loss(RankDraft& draft) {
   const std::string loss = draft.draw().from({"mse_loss", "l1_loss", "huber_loss"});
   const std::string local = fmt::format("{}({}, {})", loss, from.name, t);
   return {{fmt::format("{} = {}", y, local)},
-          {fmt::format("{} = all_reduce({}, avg, group={})", y, local, draft.axis_name(axis))},
+          {fmt::format("{} = all_reduce({}, avg, group={}{})", y, local, draft.axis_name(axis),
+                       draft.backward("identity"))},
           {{y, draft.replicated()}}};
 }
 

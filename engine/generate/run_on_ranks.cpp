@@ -46,16 +46,19 @@ std::vector<HeldValue> run_ranks(const Job& job, const Registries& registries) {
   const RankProgram ranks = lower_ranks(job, registries.ops);
   ValueFilter watched;
   for (const JobOutput& output : job.outputs)
-    watched.at_end.push_back(ranks.names.at(output.name).front().value);
+    for (const NamedPart& part : ranks.names.at(output.name)) watched.at_end.push_back(part.value);
   const ProgramRun run =
       run_program(ranks.program, job, registries, watched, [] { return ProbeFunction{}; });
   std::vector<HeldValue> values;
   for (const JobOutput& output : job.outputs) {
-    const NamedPart& part = ranks.names.at(output.name).front();
+    const std::vector<NamedPart>& parts = ranks.names.at(output.name);
+    LocalTensor held = run.value(parts.front().value).restrict_to(parts.front().lanes);
+    for (const NamedPart& part : parts)
+      held = held.merged_with(run.value(part.value).restrict_to(part.lanes));
     const Tensor& truth = one[static_cast<size_t>(program.names.at(output.name))];
     const Spec spec =
         Spec::parse(output.placements, job.meshes[0].second, truth.shape, truth.dtype);
-    values.push_back({output.name, part.line, assemble(run.value(part.value), spec), truth});
+    values.push_back({output.name, parts.front().line, assemble(held, spec), truth});
   }
   return values;
 }

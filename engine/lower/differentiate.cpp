@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <utility>
 
 #include "shardproof/localtensor/base/error.h"
 
@@ -124,10 +125,11 @@ std::vector<ValueId> Lowering::Differentiator::run(const std::vector<GradientTar
   return results;
 }
 
-bool Lowering::Differentiator::is_float(VersionId version) const {
-  if (version == kNoVersion) return false;
-  const ValueId value = tape_.value(version);
-  const TensorMeta meta = lowering_.meta_of(value);
+// A value that is made on some ranks, such as narrow(x, 0, index(tp), 1), has a shape there alone.
+bool Lowering::Differentiator::is_float(VersionId version, const Lanes& lanes) const {
+  const Lanes outer = std::exchange(lowering_.lanes_, lanes);
+  const TensorMeta meta = lowering_.meta_of(tape_.value(version));
+  lowering_.lanes_ = outer;
   return !meta.weak && (is_floating(meta.dtype) || is_complex(meta.dtype));
 }
 
@@ -230,7 +232,7 @@ ValueId Lowering::Differentiator::sum_of(VersionId version, const Lanes& lanes, 
 
 void Lowering::Differentiator::add(VersionId version, const Lanes& lanes, ValueId gradient) {
   if (version == kNoVersion || gradient == kNoValue || lanes.empty()) return;
-  if (!carries_.contains(version) || !is_float(version)) return;
+  if (!carries_.contains(version) || !is_float(version, lanes)) return;
   Parts parts;
   Lanes rest = lanes;
   for (const auto& [held, value] : cotangents_[version]) {

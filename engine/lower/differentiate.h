@@ -41,7 +41,7 @@ class Lowering::Differentiator {
   class Builder;
   using Parts = std::vector<std::pair<Lanes, ValueId>>;
 
-  bool is_float(VersionId version) const;
+  bool is_float(VersionId version, const Lanes& lanes) const;
   bool passes(const TapeEntry& entry) const;  // false: grad stops at the entry
   std::set<int> entries_before(bool through_stops) const;
   void find_path(const std::set<int>& entries);

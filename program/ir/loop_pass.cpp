@@ -117,7 +117,7 @@ class PassComparison {
   size_t count_;
   std::vector<std::vector<std::vector<LinePiece>>> pieces_;  // by pass and line
   std::vector<Results> results_;
-  std::vector<size_t> result_lines_;
+  std::vector<std::vector<size_t>> result_lines_;
   std::map<ValueId, size_t> place_of_;  // of values of any pass, in results_
   LoopBody body_;
 };
@@ -141,9 +141,12 @@ bool PassComparison::collect_results() {
         // Lines for different ranks may bind one value.
         if (!fresh && results_[known->second] != ids) return false;
       }
-      if (place_of_.at(ids[0]) != results_.size()) continue;
+      if (const size_t known = place_of_.at(ids[0]); known != results_.size()) {
+        result_lines_[known].push_back(line);
+        continue;
+      }
       results_.push_back(std::move(ids));
-      result_lines_.push_back(line);
+      result_lines_.push_back({line});
     }
   return true;
 }
@@ -191,7 +194,6 @@ std::optional<std::string> PassComparison::read(const Results& ids) {
   if (place == place_of_.end()) return std::nullopt;
   const Results& made = results_[place->second];
   if (made == ids) return mark_value(ids[0], false);
-  if (body_.named_by_author.contains(made[0])) return std::nullopt;
   for (size_t k = 1; k < count_; ++k)
     if (ids[k] != made[k - 1]) return std::nullopt;
   if (place_of_.contains(ids[0])) return std::nullopt;
@@ -236,6 +238,9 @@ std::optional<LoopBody> PassComparison::body(const std::set<ValueId>& read_after
   if (!collect_results()) return std::nullopt;
   for (size_t line = 0; line < pieces_[0].size(); ++line)
     if (!add_line(line)) return std::nullopt;
+  // A result with a name for each pass has no one name that a state could have.
+  for (const LoopState& state : body_.states)
+    if (body_.named_by_author.contains(state.made)) return std::nullopt;
   // After the loop, a name has its value of the last pass.
   for (const Results& ids : results_)
     for (size_t k = 0; k + 1 < count_; ++k)

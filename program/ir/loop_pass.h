@@ -32,7 +32,7 @@ std::optional<std::string> name_in_loop(const std::vector<std::string>& names,
 // `first` the value that the first pass reads.
 struct LoopState {
   ValueId made = kNoValue, first = kNoValue, id = kNoValue;
-  size_t line = 0;  // in the body, that binds `made`
+  std::vector<size_t> lines = {};  // in the body, that bind `made`, each on other ranks
 };
 
 struct LoopBody {

@@ -122,20 +122,22 @@ std::vector<PrintedLine> LoopRoller::written(LoopBody body, const LoopPasses& lo
   for (const LoopState& state : body.states) {
     const ValueId id = state_id(state, body, read_after);
     reads.insert(state.made);
-    PrintedLine line;
-    for (const std::string& block : body.lines[state.line].blocks)
-      if (header_of(block).starts_with("if ")) line.blocks.push_back(block);
-    line.text = mark_value(id, true) + " = " + mark_value(state.made, false);
-    line.origin.instance = body.lines[state.line].origin.instance;
-    ends.push_back(line);
-    if (id == state.id) {
-      result.states[id] = bound_[static_cast<size_t>(state.made)];
+    for (const size_t bound : state.lines) {
+      PrintedLine line;
+      for (const std::string& block : body.lines[bound].blocks)
+        if (header_of(block).starts_with("if ")) line.blocks.push_back(block);
+      line.text = mark_value(id, true) + " = " + mark_value(state.made, false);
+      line.origin.instance = body.lines[bound].origin.instance;
+      ends.push_back(line);
+      if (id != state.id) continue;
       line.text = mark_value(id, true) + " = " + mark_value(state.first, false);
       line.origin.instance = without_loop(line.origin.instance, depth);
       before.push_back(line);
-    } else {
-      result.same[state.id] = id;
     }
+    if (id == state.id)
+      result.states[id] = bound_[static_cast<size_t>(state.made)];
+    else
+      result.same[state.id] = id;
   }
   add_reads(ends, reads);
   const int64_t last = loop.first + static_cast<int64_t>(loop.lines.size());

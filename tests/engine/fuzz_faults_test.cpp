@@ -1,5 +1,6 @@
 // Tests that `shardproof fuzz` finds faults of shardproof: rules and gradients that are made wrong
-// on purpose. The smallest failing program still calls the op at fault.
+// on purpose. The smallest failing program still calls the op at fault. The same for faults of rank
+// programs: one line of a generated program gets a wrong backward.
 #include <gtest/gtest.h>
 
 #include "shardproof/engine/generate/fuzz.h"
@@ -59,7 +60,7 @@ TEST_P(FuzzedFaults, PlantedInAnOp_AreFound) {
   const FuzzFailure& failure = counts.failures[0];
   EXPECT_EQ(failure.oracle, fault.oracle) << failure.message;
   std::string lines;
-  for (const std::string& line : failure.smallest.program) lines += line + "\n";
+  for (const std::string& line : failure.smallest.one_device()) lines += line + "\n";
   const std::string& infix = registries.ops.at(fault.op).infix;
   EXPECT_TRUE(lines.find(fault.op) != lines.npos ||
               (infix != "" && lines.find(infix) != lines.npos))
@@ -73,6 +74,111 @@ INSTANTIATE_TEST_SUITE_P(
                       Fault{"tanh", "has twice its gradient", double_gradient, "gradient", 600},
                       Fault{"mul", "has twice its gradient", double_gradient, "gradient", 30}),
     [](const auto& info) { return fmt::format("{}_{}", info.param.op, info.index); });
+
+// Replaces the last `from` of a line; returns false if there is none.
+bool replace_last(std::string& line, const std::string& from, const std::string& to) {
+  const size_t at = line.rfind(from);
+  if (at == std::string::npos) return false;
+  line.replace(at, from.size(), to);
+  return true;
+}
+
+bool leave_out_backward(std::string& line) { return replace_last(line, ", backward=identity", ""); }
+bool pass_parts_on(std::string& line) {
+  return replace_last(line, "backward=all_reduce", "backward=identity");
+}
+bool add_copies(std::string& line) {
+  return replace_last(line, "backward=identity", "backward=all_reduce");
+}
+bool slice_parts(std::string& line) {
+  return replace_last(line, "backward=reduce_scatter", "backward=slice");
+}
+bool add_gathered_copies(std::string& line) {
+  return replace_last(line, "backward=slice", "backward=reduce_scatter");
+}
+
+// Returns the place behind "enter(x, group="; npos if there is none.
+size_t group_of_enter(const std::string& line) {
+  const size_t enter = line.rfind("enter(");
+  return enter == std::string::npos ? enter : line.find("group=", enter) + 6;
+}
+
+bool enter_another_group(std::string& line) {
+  const size_t at = group_of_enter(line);
+  if (at == std::string::npos || line.compare(at, 3, "dp)") != 0) return false;
+  line.replace(at, 2, "tp");
+  return true;
+}
+bool leave_out_enter(std::string& line) {
+  const size_t at = group_of_enter(line), enter = line.rfind("enter(");
+  if (at == std::string::npos || line.find("enter(all_reduce") != std::string::npos) return false;
+  const size_t name = enter + 6, end = line.find(')', at);
+  line.replace(enter, end + 1 - enter, line.substr(name, line.find(',', name) - name));
+  return true;
+}
+
+// True if the line adds the parts of a gradient that the ranks hold.
+bool adds_parts(const std::string& line) { return line.find(" = all_reduce(pt") != line.npos; }
+
+bool average_parts(std::string& line) {
+  return adds_parts(line) && replace_last(line, ", sum,", ", avg,");
+}
+bool leave_out_sum(std::string& line) {
+  if (!adds_parts(line)) return false;
+  const size_t name = line.find("pt");
+  line =
+      line.substr(0, line.find("all_reduce")) + line.substr(name, line.find(',') - name) + " * 1";
+  return true;
+}
+
+struct WrongBackward {
+  const char* name;
+  bool (*spoil)(std::string& line);  // false: the line has nothing to spoil
+  uint64_t seed;                     // of the first program; from 1 on it takes up to 438 programs
+};
+void PrintTo(const WrongBackward& fault, std::ostream* out) { *out << fault.name; }
+
+// Spoils the last line that can be spoilt; false if there is none.
+bool spoil_ranks(ProgramText& text, const WrongBackward& fault) {
+  for (size_t i = text.ranks.size(); i-- > 0;)
+    if (fault.spoil(text.ranks[i])) return true;
+  return false;
+}
+
+class FuzzedBackwards : public ::testing::TestWithParam<WrongBackward> {};
+
+TEST_P(FuzzedBackwards, WrittenInALineOfRanks_AreFound) {
+  constexpr uint64_t kPrograms = 40;
+  const WrongBackward& fault = GetParam();
+  const Registries& registries = builtin_registries();
+  for (uint64_t seed = fault.seed; seed < fault.seed + kPrograms; ++seed) {
+    const ProgramText honest = fuzz_program(seed, registries.ops);
+    ProgramText text = honest;
+    if (text.is_global() || !spoil_ranks(text, fault)) continue;
+    const FuzzTrial trial = try_program(text, seed, registries);
+    if (trial.oracle.empty()) continue;  // no gradient goes through the line
+    EXPECT_EQ(trial.oracle, "value") << trial.message;
+    EXPECT_EQ(try_program(honest, seed, registries).oracle, "");
+    const ProgramText smallest = smallest_failing(text, trial, seed, registries);
+    EXPECT_LT(smallest.ranks.size(), text.ranks.size());
+    EXPECT_EQ(try_program(smallest, seed, registries).oracle, "value");
+    return;
+  }
+  FAIL() << "not found in " << kPrograms << " programs";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    ByHand, FuzzedBackwards,
+    ::testing::Values(WrongBackward{"missing", leave_out_backward, 60},
+                      WrongBackward{"identity_for_all_reduce", pass_parts_on, 80},
+                      WrongBackward{"all_reduce_for_identity", add_copies, 60},
+                      WrongBackward{"slice_for_reduce_scatter", slice_parts, 360},
+                      WrongBackward{"reduce_scatter_for_slice", add_gathered_copies, 420},
+                      WrongBackward{"enter_over_another_group", enter_another_group, 80},
+                      WrongBackward{"enter_left_out", leave_out_enter, 1},
+                      WrongBackward{"average_of_parts", average_parts, 80},
+                      WrongBackward{"sum_of_parts_left_out", leave_out_sum, 80}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace shardproof::testing::fuzz_faults_test

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "shardproof/engine/generate/forms/gradient_line.h"
 #include "shardproof/engine/generate/forms/line_forms.h"
 #include "shardproof/engine/generate/plant_error.h"
 #include "shardproof/engine/generate/rank_forms.h"
@@ -125,8 +126,36 @@ TEST_P(RandomPrograms, OfManySeeds_UseEveryForm) {
     EXPECT_TRUE(drawn.contains("redistribute"));
   } else {
     for (const RankForm& form : all_rank_forms())
-      EXPECT_TRUE(drawn.contains(form.name)) << form.name;
+      EXPECT_EQ(drawn.contains(form.name), !form.for_gradients) << form.name;
   }
+}
+
+TEST(RandomGradients, OfRanks_UseEveryForm) {
+  ProgramOptions options;
+  options.kind = ProgramKind::ranks;
+  options.has_gradients = true;
+  std::set<std::string> drawn;
+  for (uint64_t seed = 1; seed <= (kFewDraws ? 10 : 150); ++seed) {
+    const RandomProgram program = random_program(seed, options, ops());
+    drawn.insert(program.forms.begin(), program.forms.end());
+    EXPECT_TRUE(parse_gradient_line(program.text.truth.back())) << program.text.truth.back();
+  }
+  if (kFewDraws) return;  // they do not reach every form
+  for (const RankForm& form : all_rank_forms()) EXPECT_TRUE(drawn.contains(form.name)) << form.name;
+}
+
+TEST(RandomGradients, OfRanksInF64_AreCloseToOneDevice) {
+  auto options = options_of(ProgramKind::ranks, DType::f64, Conditioning::tame);
+  options.has_gradients = true;
+  int64_t values = 0, apart = 0;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed)
+    for (const HeldValue& pair : held_values(job_of(random_program(seed, options, ops()).text))) {
+      if (pair.name[0] != 'g') continue;
+      apart += distance(pair) > 1e-9 ? 1 : 0;
+      ++values;
+    }
+  EXPECT_GT(values, kFewDraws ? 10 : 100);
+  EXPECT_LE(apart, values / 200);
 }
 
 const HeldValue& pair_at(const std::vector<HeldValue>& pairs, const PlantedError& error) {

@@ -43,6 +43,33 @@ TEST(RollLoops, EqualPasses_AreOneBlock_WithAState) {
   EXPECT_EQ(text, (Lines{"for i in range(3):", "  h_1 = relu(h)", "  h = h_1"}));
 }
 
+// recv(..) has a line for each local shape, and all of them bind one value.
+TEST(RollLoops, StateThatLinesOfSomeRanksBind_IsBoundAgainOnAllOfThem) {
+  const auto received = [](ValueId next, ValueId now, const std::string& pass) {
+    std::vector<PrintedLine> lines;
+    for (const std::string rank : {"0", "1"}) {
+      lines.push_back(line_of(made(next) + " = recv(like=" + used(now) + ")", pass));
+      lines.back().blocks = {"if index(dp) == " + rank};
+    }
+    return lines;
+  };
+  std::vector<PrintedLine> lines = received(1, 0, "i=0");
+  for (PrintedLine& line : received(2, 1, "i=1")) lines.push_back(std::move(line));
+  const Lines text = printed(std::move(lines), {"h", "h", "h"}, {0}, {2});
+  EXPECT_EQ(text, (Lines{"for i in range(2):", "  if index(dp) == 0: h_1 = recv(like=h)",
+                         "  if index(dp) == 1: h_1 = recv(like=h)", "  if index(dp) == 0: h = h_1",
+                         "  if index(dp) == 1: h = h_1"}));
+}
+
+// The passes bind h_1 and h_2. They read h_0 and h_1, but h_0 is two values.
+TEST(RollLoops, ResultsWithANameEachThatNoHoleReads_KeepTheLoopExpanded) {
+  const Lines text = printed({line_of(made(1) + " = relu(" + used(0) + ")", "i=0"),
+                              line_of(made(2) + " = relu(" + used(1) + ")", "i=1"),
+                              line_of(made(3) + " = neg(" + used(2) + ")", "")},
+                             {"h_0", "h_1", "h_2", "h_0"}, {0}, {3});
+  EXPECT_EQ(text, (Lines{"h_1 = relu(h_0)", "h_2 = relu(h_1)", "h_0_1 = neg(h_2)"}));
+}
+
 TEST(RollLoops, FirstValueThatIsReadLater_KeepsItsName) {
   const Lines text = printed({line_of(made(1) + " = relu(" + used(0) + ")", "i=0"),
                               line_of(made(2) + " = relu(" + used(1) + ")", "i=1"),
