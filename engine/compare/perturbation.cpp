@@ -22,19 +22,45 @@ ScopedRoundingMode::ScopedRoundingMode(int direction) : before_(std::fegetround(
 
 ScopedRoundingMode::~ScopedRoundingMode() { std::fesetround(before_); }
 
+namespace {
+
+// Draws the changes of one input in one direction, each as a share of its size: +-1/2 to 1.
+class Changes {
+ public:
+  Changes(int direction, int64_t input)
+      : direction_(direction), input_(static_cast<uint64_t>(input)) {}
+
+  double at(size_t element) const {
+    const double drawn = share(direction_, element);
+    if (direction_ + 1 < kOtherRoundings) return drawn;
+    // The last direction has the other sign where all others have the same.
+    const bool up = share(0, element) > 0;
+    for (int one = 1; one < direction_; ++one)
+      if ((share(one, element) > 0) != up) return drawn;
+    return std::copysign(drawn, up ? -1.0 : 1.0);
+  }
+
+ private:
+  double share(int direction, size_t element) const {
+    const double drawn = Rng(static_cast<uint64_t>(direction), input_).uniform(element) - 0.5;
+    return std::copysign(0.5, drawn) + drawn;
+  }
+  int direction_;
+  uint64_t input_;
+};
+
+}  // namespace
+
 Tensor moved(const Tensor& tensor, const std::vector<double>& sizes, int direction, int64_t input) {
   if (tensor.dtype != DType::f64 && tensor.dtype != DType::c128) return tensor;
   Tensor result = contiguous_copy(tensor);
   const size_t parts = tensor.dtype == DType::c128 ? 2 : 1;
   auto* values = reinterpret_cast<double*>(result.mutate());
-  const bool is_opposite = direction == 1;
-  const Rng random(is_opposite ? 0 : static_cast<uint64_t>(direction),
-                   static_cast<uint64_t>(input));
+  const Changes changes(direction, input);
   for (size_t i = 0; i < sizes.size() * parts; ++i) {
     const double size = sizes[i / parts];
     if (!std::isfinite(values[i]) || !std::isfinite(size)) continue;
-    const double share = is_opposite ? 0.5 - random.uniform(i) : random.uniform(i) - 0.5;
-    values[i] += size * std::ldexp(std::copysign(0.5, share) + share, -kMovedBits);
+    values[i] += size * std::ldexp(changes.at(i), -kMovedBits);
   }
   return result;
 }
