@@ -188,13 +188,13 @@ bool Explaining::never_reduced() {
 // True if the target is cut over the axis, and partial sums on the way to it are never reduced.
 bool Explaining::is_part_of_shard(int axis) const {
   if (!value_.spec.placement(axis).is_shard()) return false;
-  bool any = false;
   for (size_t i = 0; i < way_.steps.size(); ++i) {
     const ValueId id = made_by(*way_.steps[i].instr, 0);
-    any = any || (id != kNoValue && provenance_.state(id, axis).kind == AxisKind::partial &&
-                  !is_reduced_later(i, axis, false));
+    if (id != kNoValue && provenance_.state(id, axis).kind == AxisKind::partial &&
+        !is_reduced_later(i, axis, false))
+      return true;
   }
-  return any;
+  return false;
 }
 
 // Returns partial sums first, then named values, in program order.
