@@ -97,26 +97,31 @@ endfunction()
 # In a unity build they join the other sources of their room at its level, because CMake compiles a
 # source with options of its own alone.
 function(shardproof_run_once)
-  if(NOT SHARDPROOF_UNITY)
+  if(NOT (SHARDPROOF_UNITY OR SHARDPROOF_UNITY_ALL))
     set_source_files_properties(${ARGN} PROPERTIES
       COMPILE_OPTIONS "$<$<CONFIG:Release>:-O1>")
   endif()
 endfunction()
 
-# Compiles up to 8 sources of a target as one if SHARDPROOF_UNITY is on. NO_UNITY lists sources that
-# compile alone, because names in them clash; ALL means all. If UNITY lists sources, only these join.
+# Compiles sources of a target as one: up to 8 if SHARDPROOF_UNITY is on, and up to 32 if
+# SHARDPROOF_UNITY_ALL is. If UNITY lists sources, only these join: the others have hot loops, and are
+# changed often. SHARDPROOF_UNITY_ALL joins them too. NO_UNITY lists sources that always compile
+# alone; ALL means all.
 function(shardproof_join_sources target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;UNITY;NO_UNITY")
-  if(NOT SHARDPROOF_UNITY OR arg_NO_UNITY STREQUAL "ALL")
+  if(NOT (SHARDPROOF_UNITY OR SHARDPROOF_UNITY_ALL) OR arg_NO_UNITY STREQUAL "ALL")
     return()
   endif()
+  set(most 8)
   set(alone ${arg_NO_UNITY})
-  if(arg_UNITY)
+  if(SHARDPROOF_UNITY_ALL)
+    set(most 32)
+  elseif(arg_UNITY)
     set(alone ${arg_SOURCES})
     list(REMOVE_ITEM alone ${arg_UNITY})
   endif()
   # gcc takes a joined source for a header, whose types must not use an anonymous namespace.
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${most}
     UNITY_BUILD_CODE_BEFORE_INCLUDE
       "#if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored \"-Wsubobject-linkage\"

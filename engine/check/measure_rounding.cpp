@@ -20,6 +20,7 @@
 #include <set>
 
 #include "shardproof/engine/check/observe_values.h"
+#include "shardproof/engine/compare/elements.h"
 #include "shardproof/engine/compare/perturbation.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
@@ -27,7 +28,6 @@
 namespace shardproof {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr size_t kOtherDirections = 3;
 
 // Two honest runs may add in two orders. Narrow floats are always rounded to nearest, so only

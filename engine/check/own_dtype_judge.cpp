@@ -30,7 +30,6 @@
 namespace shardproof {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // A value that differs by no more units than this cannot reach kPrecisionNote.
 constexpr double kHarmlessUnits = kPrecisionNote - 1;
 constexpr int64_t kFewElements = 16;

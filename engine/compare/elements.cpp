@@ -20,8 +20,6 @@
 namespace shardproof {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 DType part_dtype(DType dtype) { return dtype == DType::c64 ? DType::f32 : DType::f64; }
 
 // Deviations of one run; `a` and `b` point at its first elements.

@@ -6,12 +6,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "shardproof/localtensor/placement/spec.h"
 #include "shardproof/localtensor/tensor/local_tensor.h"
 
 namespace shardproof {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // A copy of one shard, and the ranks that read it.
 struct StoredCopy {

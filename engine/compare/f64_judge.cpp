@@ -11,14 +11,13 @@
 #include <cmath>
 #include <limits>
 
+#include "shardproof/engine/compare/elements.h"
 #include "shardproof/engine/compare/perturbation.h"
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/localtensor/split/split.h"
 
 namespace shardproof {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Offset offset_of(const std::byte* got, const std::byte* expected, DType dtype) {
   if (dtype != DType::c128 && dtype != DType::c64)

@@ -59,7 +59,7 @@ struct WrittenGrad {
   const Expr* with = nullptr;
 };
 
-constexpr const char* kForm = "gw, gx = grad(loss, [w, x])";
+constexpr const char* kGradForm = "gw, gx = grad(loss, [w, x])";
 
 std::vector<const Expr*> items_of(const Expr& expr) {
   if (expr.kind != ExprKind::list) return {&expr};
@@ -91,7 +91,7 @@ WrittenGrad read_grad(const Expr& call) {
   if (written.of == nullptr || written.targets.empty())
     throw Error(
         ErrorKind::bad_input,
-        fmt::format("grad needs a value and the values to differentiate by, as in {}", kForm),
+        fmt::format("grad needs a value and the values to differentiate by, as in {}", kGradForm),
         {"", "", call.place.line, call.place.column});
   return written;
 }

@@ -13,7 +13,7 @@
 namespace shardproof {
 namespace {
 
-constexpr const char* kForm = "check(x, 'h', dp:S(0))";
+constexpr const char* kCheckForm = "check(x, 'h', dp:S(0))";
 
 }  // namespace
 
@@ -28,13 +28,14 @@ WrittenCheck RankLowerer::read_check(const Expr& call) {
   for (size_t i = 0; i < call.args.size(); ++i)
     if (!call.keys[i].empty())
       fail(call.key_places[i],
-           fmt::format("check has no argument {}; write {}", call.keys[i], kForm));
+           fmt::format("check has no argument {}; write {}", call.keys[i], kCheckForm));
   if (call.args.size() < 2)
-    fail(call.place, fmt::format("check needs a tensor and a name of the truth, as in {}", kForm));
+    fail(call.place,
+         fmt::format("check needs a tensor and a name of the truth, as in {}", kCheckForm));
   WrittenCheck written{&call.args[0], "", call.args[1].place, {}, call.args[1].place, {}, {}};
   if (call.args[1].kind != ExprKind::text)
     fail(call.args[1].place,
-         fmt::format("expected a name of the truth in quotes, as in {}, found {}", kForm,
+         fmt::format("expected a name of the truth in quotes, as in {}, found {}", kCheckForm,
                      to_string(call.args[1])));
   written.name = name_of(call.args[1].name);
   for (size_t i = 2; i < call.args.size(); ++i) {

@@ -30,6 +30,10 @@ struct FillPlan {
 // Sets `prepare` and `view` of a record whose result is a view of its first input.
 void make_view(OpRecord& record, ViewFunction layout);
 
+// Corners and steps of boxes.
+inline Dims ones(int dims) { return Dims::filled(dims, 1); }
+inline Dims zeros(int dims) { return Dims::filled(dims, 0); }
+
 // Copies a box. All Dims have the rank of the target's shape, including dims of size 1 that the
 // result lacks.
 struct BoxCopy {

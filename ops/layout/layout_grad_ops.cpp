@@ -11,9 +11,6 @@
 namespace shardproof {
 namespace {
 
-Dims ones(int dims) { return Dims::filled(dims, 1); }
-Dims zeros(int dims) { return Dims::filled(dims, 0); }
-
 OpRecord view_record(const char* name, const char* summary, std::vector<Param> params) {
   OpRecord record;
   record.name = name;

@@ -12,9 +12,6 @@
 namespace shardproof {
 namespace {
 
-Dims ones(int dims) { return Dims::filled(dims, 1); }
-Dims zeros(int dims) { return Dims::filled(dims, 0); }
-
 // Returns the strategies of an op that keeps its shape but mixes the elements of some dims: those
 // stay whole.
 std::vector<Strategy> keep_dims(int dims, const std::vector<bool>& mixed,

@@ -17,8 +17,6 @@
 namespace shardproof::detail {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 // A run of digits, or of other characters.
 struct TextRun {
   std::string text;

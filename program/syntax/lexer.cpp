@@ -12,7 +12,6 @@ namespace {
 
 constexpr size_t kShownBytes = 40;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
 // Returns at most kShownBytes bytes; a UTF-8 character is never cut in two.

@@ -8,6 +8,7 @@
 namespace shardproof {
 
 // Ranges of characters, because the functions of <cctype> depend on the locale.
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
 bool is_name_character(char c) { return is_name_start(c) || (c >= '0' && c <= '9'); }

@@ -12,6 +12,7 @@ bool is_name(std::string_view text);
 // or a value.
 bool is_reserved(std::string_view name);
 
+bool is_digit(char c);           // 0 to 9
 bool is_name_start(char c);      // a letter or `_`
 bool is_name_character(char c);  // a letter, a digit or `_`
 

@@ -62,7 +62,7 @@ constexpr std::array<RateUnit, 5> kArithmeticUnits = {{{"PFLOP/s", "e15", 1},
 
 bool is_decimal_digit(char c) { return c >= '0' && c <= '9'; }
 
-std::string_view trimmed(std::string_view text) {
+std::string_view without_outer_spaces(std::string_view text) {
   const size_t first = std::min(text.find_first_not_of(' '), text.size());
   text = text.substr(first);
   return text.substr(0, text.find_last_not_of(' ') + 1);
@@ -81,7 +81,7 @@ Parts cut(std::string_view text) {
     ++end;
     while (end < text.size() && is_decimal_digit(text[end])) ++end;
   }
-  return {text.substr(0, end), trimmed(text.substr(end))};
+  return {text.substr(0, end), without_outer_spaces(text.substr(end))};
 }
 
 int64_t exact_bytes(const Parts& parts, const ByteUnit& unit) {
@@ -159,7 +159,7 @@ std::string_view name(Unit unit) {
 }
 
 std::optional<Quantity> find_quantity(std::string_view text) {
-  const Parts parts = cut(trimmed(text));
+  const Parts parts = cut(without_outer_spaces(text));
   if (parts.digits.empty()) return std::nullopt;
   if (const auto unit = find_unit(kByteUnits, parts.unit); unit != kByteUnits.end())
     return Quantity{Unit::bytes, exact_bytes(parts, *unit), 0};

@@ -66,7 +66,7 @@ Condition require_reachable(Condition condition, int64_t least, const JsonReader
 }
 
 // Reads a condition on a count: a whole number of 0 or more.
-Condition read_count(const JsonReader& reader, const LoadContext& context) {
+Condition read_count_condition(const JsonReader& reader, const LoadContext& context) {
   const Condition condition = read_condition(reader, context.scope());
   const bool one = condition.form() == Condition::Form::equal;
   if (one && condition.low().real() != std::floor(condition.low().real()))
@@ -75,10 +75,11 @@ Condition read_count(const JsonReader& reader, const LoadContext& context) {
 }
 
 void read_counts(const JsonReader& object, const LoadContext& context, Expect& expect) {
-  if (object.has("undecided")) expect.undecided = read_count(object.at("undecided"), context);
+  if (object.has("undecided"))
+    expect.undecided = read_count_condition(object.at("undecided"), context);
   if (!object.has("findings")) return;
   const JsonReader reader = object.at("findings");
-  expect.findings = read_count(reader, context);
+  expect.findings = read_count_condition(reader, context);
   const bool clean = expect.verdict == Verdict::clean;
   if (clean && !expect.findings->holds(0))
     reader.refuse(
