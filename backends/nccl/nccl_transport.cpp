@@ -231,9 +231,11 @@ void NcclTransport::stage(StartedExchange& it) {
   const std::shared_ptr<Device>& device = it.gpu->device;
   it.sent = StagingMemory(device, sides.sent * size);
   it.received = StagingMemory(device, sides.received * size);
-  it.host = e.recv;
-  // A broadcast's root has its contents in `recv`.
-  const std::byte* const from = e.kind == CollectiveKind::broadcast ? e.recv : e.send;
+  // A broadcast's root has its contents in `recv`, which is read only.
+  const bool broadcast = e.kind == CollectiveKind::broadcast;
+  const bool reads_only = broadcast && it.place.self == static_cast<size_t>(e.root);
+  it.host = reads_only ? nullptr : e.recv;
+  const std::byte* const from = broadcast ? e.recv : e.send;
   if (it.sent.bytes() != 0) device->to_device(it.sent.start(), from, it.sent.bytes());
   e.send = it.sent.start();
   e.recv = it.received.start();

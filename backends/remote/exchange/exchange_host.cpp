@@ -263,11 +263,17 @@ class CollectivePacker {
                          [&](const CallShare& part) { return part.member == c_.root; });
   }
 
+  // The root shares its input with its output instead of copying it.
   void pack_root() {
-    receive(c_.count);
-    if (!is_root()) return;
+    if (!is_root()) return receive(c_.count);
     const SendContents own = brought(root_part());
-    if (own.size != 0) std::memcpy(m_.exchange.recv, own.data, static_cast<size_t>(own.size));
+    if (own.data != own.owner.data() || own.size != own.owner.size()) {
+      receive(c_.count);
+      if (own.size != 0) std::memcpy(m_.exchange.recv, own.data, static_cast<size_t>(own.size));
+      return;
+    }
+    m_.in = own.owner;
+    m_.exchange.recv = const_cast<std::byte*>(own.data);
   }
 
   void scatter_all() {

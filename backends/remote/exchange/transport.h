@@ -39,7 +39,8 @@ enum class Side : uint8_t { host, device };
 // | wait_signal        | nothing                          | `count` at `offset`, after put |
 // | barrier            | nothing                          | nothing                        |
 //
-// `offset` is in bytes. A broadcast on the host has its contents in `recv` on all endpoints.
+// `offset` is in bytes. A broadcast on the host has its contents in `recv` on all endpoints; that
+// of the root is read, never written.
 struct Exchange {
   CollectiveKind kind = CollectiveKind::barrier;
   Reduction reduction;
