@@ -48,5 +48,15 @@ inline constexpr int kMaxMicroColumns = 16;
 // (integers modulo 2^64), std::complex<float>, std::complex<double>.
 template <typename T>
 MicroKernel<T> micro_gemm();
+template <>
+MicroKernel<float> micro_gemm();
+template <>
+MicroKernel<double> micro_gemm();
+template <>
+MicroKernel<uint64_t> micro_gemm();
+template <>
+MicroKernel<std::complex<float>> micro_gemm();
+template <>
+MicroKernel<std::complex<double>> micro_gemm();
 
 }  // namespace shardproof
