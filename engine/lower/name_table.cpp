@@ -5,14 +5,35 @@
 // v5} and {0-1: v6}. lanes_of(v5) is 2-3, so the caller frees v5 on ranks 0-1.
 #include "shardproof/engine/lower/name_table.h"
 
+#include <algorithm>
+
 namespace shardproof {
+namespace {
+
+bool is_bound_to(const NameTable::Part& part, ValueId value) {
+  const ValueId* bound = std::get_if<ValueId>(&part.binding);
+  return bound != nullptr && *bound == value;
+}
+
+bool has_value(const NameTable::Parts& parts, ValueId value) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](const NameTable::Part& part) { return is_bound_to(part, value); });
+}
+
+}  // namespace
 
 const NameTable::Parts* NameTable::find(const std::string& name) const {
   const auto found = names_.find(name);
   return found == names_.end() ? nullptr : &found->second;
 }
 
-void NameTable::add(const std::string& name, Part part) { names_[name].push_back(std::move(part)); }
+void NameTable::add(const std::string& name, Part part) {
+  if (const ValueId* value = std::get_if<ValueId>(&part.binding)) {
+    std::vector<std::string>& holders = names_of_[*value];
+    if (std::find(holders.begin(), holders.end(), name) == holders.end()) holders.push_back(name);
+  }
+  names_[name].push_back(std::move(part));
+}
 
 NameTable::Values NameTable::remove(const std::string& name, const Lanes& lanes) {
   Parts& parts = names_[name];
@@ -26,6 +47,8 @@ NameTable::Values NameTable::remove(const std::string& name, const Lanes& lanes)
     if (!part.lanes.empty()) kept.push_back(std::move(part));
   }
   parts = std::move(kept);
+  for (const auto& [value, cut] : removed)
+    if (!has_value(parts, value)) drop_holder(value, name);
   return removed;
 }
 
@@ -34,12 +57,20 @@ void NameTable::erase_if_unbound(const std::string& name) {
   if (found != names_.end() && found->second.empty()) names_.erase(found);
 }
 
+void NameTable::drop_holder(ValueId value, const std::string& name) {
+  const auto holders = names_of_.find(value);
+  if (holders == names_of_.end()) return;
+  std::erase(holders->second, name);
+  if (holders->second.empty()) names_of_.erase(holders);
+}
+
 Lanes NameTable::lanes_of(ValueId value) const {
   Lanes lanes;
-  for (const auto& [name, parts] : names_)
-    for (const Part& part : parts)
-      if (std::holds_alternative<ValueId>(part.binding) && std::get<ValueId>(part.binding) == value)
-        lanes = lanes.unite(part.lanes);
+  const auto holders = names_of_.find(value);
+  if (holders == names_of_.end()) return lanes;
+  for (const std::string& name : holders->second)
+    for (const Part& part : names_.at(name))
+      if (is_bound_to(part, value)) lanes = lanes.unite(part.lanes);
   return lanes;
 }
 

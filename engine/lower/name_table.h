@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -54,7 +55,10 @@ class NameTable {
   }
 
  private:
+  void drop_holder(ValueId value, const std::string& name);
+
   std::map<std::string, Parts> names_;
+  std::unordered_map<ValueId, std::vector<std::string>> names_of_;  // of each value that has a name
 };
 
 }  // namespace shardproof
