@@ -104,6 +104,7 @@ class LocalWorld : public World {
   // Runs the head of a stream. Returns false if it has to wait.
   bool run_head(TicketTable::Place place);
   void run_stream(TicketTable::Place place);
+  bool pass_ended_waits();
   bool step();
   std::vector<Finding> diagnose_deadlock();
   void report_times(WorldReport& report);

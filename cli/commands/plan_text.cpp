@@ -17,7 +17,8 @@ std::string axes_text(const PlanStep& step) {
   return out;
 }
 
-// Returns the placements of the axes that the step changes.
+// Returns the placements of the axes that the step changes. A step over one axis that changes this
+// one alone does not repeat its name.
 std::string change_text(const PlanStep& step) {
   if (step.kind == StepKind::transfer)
     return placements_text(step.from) + " -> " + placements_text(step.to);
@@ -26,9 +27,14 @@ std::string change_text(const PlanStep& step) {
   if (before.find("after=") != std::string::npos || after.find("after=") != std::string::npos)
     return before + " -> " + after;
   std::string from, to;
-  const bool named = step.axes.size() != 1;
+  const auto changes = [&](int axis) {
+    return step.from.placement(axis) != step.to.placement(axis);
+  };
+  bool named = step.axes.size() != 1;
+  for (int axis = 0; axis < step.from.mesh().axis_count(); ++axis)
+    if (changes(axis) && axis != step.axes[0]) named = true;
   for (int axis = 0; axis < step.from.mesh().axis_count(); ++axis) {
-    if (step.from.placement(axis) == step.to.placement(axis)) continue;
+    if (!changes(axis)) continue;
     const std::string prefix =
         named ? step.from.mesh().axes()[static_cast<size_t>(axis)].name + ":" : "";
     from += (from.empty() ? "" : " ") + prefix + to_string(step.from.placement(axis));

@@ -42,14 +42,17 @@ int64_t read_size(const po::variables_map& given, const char* option) {
 CollectiveKind read_collective_kind(const std::string& text) {
   if (text == "sendrecv") return CollectiveKind::send;
   NearestName nearest(text);
-  nearest.offer("sendrecv");
+  std::string known = "sendrecv";
+  nearest.offer(known);
   for (int i = 0; i < static_cast<int>(CollectiveKind::barrier); ++i) {
     const CollectiveKind kind = static_cast<CollectiveKind>(i);
     if (has_counts(kind)) continue;
     if (name(kind) == text) return kind;
     nearest.offer(name(kind));
+    known += fmt::format(" {}", name(kind));
   }
-  throw_bad_input("--collective: unknown \"{}\"{}", text, nearest.hint());
+  throw_bad_input("--collective: unknown \"{}\"{}; expected one of {}", text, nearest.hint(),
+                  known);
 }
 
 // Reads a dtype by its name here or in NCCL.

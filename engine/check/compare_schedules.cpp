@@ -166,15 +166,29 @@ class ScheduleComparison {
   Finding finding_of(const std::vector<Finding>& fifo, const ScheduledRun& other) const;
   static bool alike(const std::vector<Finding>& a, const std::vector<Finding>& b);
   const SpmdValue& value(ValueId id) const { return program_.values[static_cast<size_t>(id)]; }
-  std::string shown(ValueId id) const {
-    return value(id).bound.empty() ? "a value" : value(id).bound;
-  }
+  std::string shown(ValueId id) const;
 
   const SpmdProgram& program_;
   const Job job_;
   const std::vector<LocalTensor>& inputs_;
   const Registries& registries_;
 };
+
+// Returns the name of a value; "the result of mul" for one inside a line.
+std::string ScheduleComparison::shown(ValueId id) const {
+  if (!value(id).bound.empty()) return value(id).bound;
+  for (const SpmdListing& listing : program_.listings)
+    for (const Instr& instr : listing.instrs) {
+      const auto* const compute = std::get_if<Compute>(&instr.action);
+      if (compute != nullptr &&
+          std::find(compute->outputs.begin(), compute->outputs.end(), id) != compute->outputs.end())
+        return "the result of " + compute->op;
+      if (const auto* const call = std::get_if<Communicate>(&instr.action))
+        for (const CallItem& item : call->items)
+          if (item.output == id) return fmt::format("the result of {}", name(item.collective.kind));
+    }
+  return "a value without a name";
+}
 
 ScheduledRun ScheduleComparison::run_under(ScheduleKind kind) const {
   ScheduledRun result{ValueHashes(program_.values.size()), {}, ""};
@@ -194,19 +208,18 @@ ScheduledRun ScheduleComparison::run_under(ScheduleKind kind) const {
   return result;
 }
 
-// Returns the values that a reduce or gather writes: other ranks than the root hold what a later
-// call has written to the buffer by then. What the root holds shows in what reads it.
-std::set<ValueId> written_at_the_root_alone(const SpmdListing& listing) {
-  std::set<ValueId> found;
-  for (const Instr& instr : listing.instrs) {
-    const auto* call = std::get_if<Communicate>(&instr.action);
-    if (call == nullptr) continue;
-    for (const CallItem& item : call->items)
-      if (item.collective.kind == CollectiveKind::reduce ||
-          item.collective.kind == CollectiveKind::gather)
-        for (const ValueId id : effects_of(instr).writes) found.insert(id);
+// True if a rank is no root of the reduce or gather that writes the value here. Such a rank holds
+// what a later call has written to the buffer by the time of the probe.
+bool is_off_the_root(const Instr& instr, ValueId id, int32_t rank) {
+  const auto* const call = std::get_if<Communicate>(&instr.action);
+  if (call == nullptr) return false;
+  for (const CallItem& item : call->items) {
+    const Collective& c = item.collective;
+    if (item.output != id || !item.lanes.contains(rank)) continue;
+    if (c.kind != CollectiveKind::reduce && c.kind != CollectiveKind::gather) continue;
+    if (c.group.index_of(rank) != c.root) return true;
   }
-  return found;
+  return false;
 }
 
 // Returns the first instruction of a listing with a result that differs.
@@ -214,16 +227,15 @@ std::optional<Candidate> ScheduleComparison::first_in(const SpmdListing& listing
                                                       const ValueHashes& a,
                                                       const ValueHashes& b) const {
   std::map<std::pair<ValueId, int32_t>, int64_t> made;
-  const std::set<ValueId> left_out = written_at_the_root_alone(listing);
   for (const Instr& instr : listing.instrs) {
     if (std::holds_alternative<NumberValue>(instr.action)) continue;  // no work makes it
     // A merge gives a name and writes nothing.
     for (const ValueId id : effects_of(instr).writes) {
-      if (left_out.contains(id)) continue;
       Candidate candidate{&listing, &instr, id, {}, 0, nullptr, kNoValue};
       for (int64_t i = 0; i < instr.lanes.size(); ++i) {
         const int32_t rank = instr.lanes[i];
         const int64_t k = made[{id, rank}]++;
+        if (is_off_the_root(instr, id, rank)) continue;
         if (a.find(id, rank, k) == b.find(id, rank, k)) continue;
         candidate.ranks.push_back(rank);
         candidate.made = k;
@@ -355,8 +367,10 @@ std::string ScheduleComparison::element_line(const Candidate& candidate) const {
       at.insert(at.begin(), rest % left.shape[dim]);
       rest /= left.shape[dim];
     }
-    return fmt::format("{}[{}] on rank {}: {:g} under fifo, {:g} under adversarial",
-                       shown(candidate.value), fmt::join(at, ", "), candidate.ranks.front(), x, y);
+    const bool named = !value(candidate.value).bound.empty();
+    return fmt::format("{}[{}]{} on rank {}: {:g} under fifo, {:g} under adversarial",
+                       named ? shown(candidate.value) : "element ", fmt::join(at, ", "),
+                       named ? "" : " of " + shown(candidate.value), candidate.ranks.front(), x, y);
   }
   return "";
 }

@@ -263,9 +263,11 @@ void JudgedRanks::add_races(const ProgramRun& run, Outcome& outcome) const {
       !depends_on_schedule(ranks_.program))
     return;
   if (job_.schedule_is_chosen || job_.schedule.kind != ScheduleKind::fifo) {
-    outcome.notes.push_back(
-        fmt::format("the program ran under schedule {} alone; leave out --schedule to compare two",
-                    name(job_.schedule.kind)));
+    const bool may_be_race = job_.schedule.kind != ScheduleKind::fifo && !outcome.findings.empty();
+    outcome.notes.push_back(fmt::format(
+        "the program ran under schedule {} alone; {}", name(job_.schedule.kind),
+        may_be_race ? "the finding may be a race: leave out --schedule to compare with fifo"
+                    : "leave out --schedule to compare two"));
     return;
   }
   ScheduleResult compared = compare_schedules(ranks_.program, job_, inputs_, registries_);

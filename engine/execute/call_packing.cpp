@@ -142,6 +142,7 @@ Call context_call(const CallItem& item, const LocalTensor& input, const Lanes& o
     }
     if (item.send_counts.empty()) continue;
     const int64_t row = rows_size(input, on[i]);
+    call.row_elements = i == 0 || row == call.row_elements ? row : 0;
     std::vector<int64_t> send = item.send_counts[lane], recv = item.recv_counts[lane];
     for (int64_t& c : send) c *= row;
     for (int64_t& c : recv) c *= row;

@@ -76,21 +76,25 @@ std::string got_text(const Difference& difference) {
   return values.size() > kShown ? text + ", ..." : text;
 }
 
-// Returns the axes whose size is this number, joined by "and of".
-std::string axes_of_size(const Mesh& mesh, double size) {
-  std::string axes;
-  for (const MeshAxis& axis : mesh.axes())
-    if (axis.size > 1 && std::abs(size - static_cast<double>(axis.size)) < 1e-6 * size)
-      axes += (axes.empty() ? "" : " and of ") + axis.name;
-  return axes;
+// Returns the axes whose size is this number, joined by "or of". If the value is partial over some
+// of them, the others are left out.
+std::string axes_of_size(const Spec& spec, double size) {
+  std::string all, partial;
+  for (int i = 0; i < spec.mesh().axis_count(); ++i) {
+    const MeshAxis& axis = spec.mesh().axes()[static_cast<size_t>(i)];
+    if (axis.size < 2 || std::abs(size - static_cast<double>(axis.size)) >= 1e-6 * size) continue;
+    all += (all.empty() ? "" : " or of ") + axis.name;
+    if (spec.placement(i).is_partial()) partial += (partial.empty() ? "" : " or of ") + axis.name;
+  }
+  return partial.empty() ? all : partial;
 }
 
 // Returns a possible origin of a ratio; "" if no axis has this size.
 std::string ratio_hint(double ratio, const Spec& spec) {
-  if (const std::string axes = axes_of_size(spec.mesh(), ratio); !axes.empty())
+  if (const std::string axes = axes_of_size(spec, ratio); !axes.empty())
     return fmt::format(
         "the ratio is the size of {}: a sum over it may count each rank, or happen twice", axes);
-  if (const std::string axes = axes_of_size(spec.mesh(), 1 / ratio); !axes.empty())
+  if (const std::string axes = axes_of_size(spec, 1 / ratio); !axes.empty())
     return fmt::format(
         "the ratio is 1 / the size of {}: a sum over it may be missing, or an average be taken "
         "twice",

@@ -10,6 +10,7 @@
 #include "shardproof/engine/explain/explain_claim.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "shardproof/localtensor/base/error.h"
@@ -81,8 +82,11 @@ bool ran_as_whole(const Partitioned& parts, const GlobalInstr& op) {
 std::string argument_of_whole(const Attrs& by_rule, const Attrs& written) {
   for (const auto& [name, value] : by_rule.values()) {
     const auto known = written.values().find(name);
-    if (known == written.values().end() || !(known->second == value))
-      return fmt::format("{}={}", name, to_string(value));
+    if (known != written.values().end() && known->second == value) continue;
+    const double* const number = std::get_if<double>(&value);
+    if (number != nullptr && *number == std::floor(*number) && std::abs(*number) < 1e15)
+      return fmt::format("{}={:.0f}", name, *number);
+    return fmt::format("{}={}", name, to_string(value));
   }
   return "";
 }
@@ -108,6 +112,30 @@ std::string needs_text(const Partitioned& ruled, const Partitioned& parts,
       return "needs the index of each shard in the whole; inside `as` each rank counts from 0";
   }
   return "";
+}
+
+// Returns the placements that `as` declares. An axis that the author did not name stands apart: the
+// shapes of the shards show that it cuts the value.
+std::string declared_text(const WrongValue& wrong, const GlobalProgram& global) {
+  const auto claim =
+      std::find_if(global.instrs.begin(), global.instrs.end(), [&](const GlobalInstr& instr) {
+        return instr.kind == GlobalKind::claim && instr.origin.line == wrong.label.line &&
+               instr.origin.instance == wrong.label.instance;
+      });
+  std::string declared, inferred;
+  for (int i = 0; claim != global.instrs.end() && i < wrong.spec.mesh().axis_count(); ++i) {
+    if (wrong.spec.placement(i).is_replicate()) continue;
+    const std::string& axis = wrong.spec.mesh().axes()[static_cast<size_t>(i)].name;
+    const bool named = std::any_of(
+        claim->placements.begin(), claim->placements.end(),
+        [&](const PlacementText& text) { return text.axis.empty() || text.axis == axis; });
+    std::string& text = named ? declared : inferred;
+    text +=
+        fmt::format("{}{}:{}", text.empty() ? "" : " ", axis, to_string(wrong.spec.placement(i)));
+  }
+  if (inferred.empty()) return placements_text(wrong.spec);
+  return fmt::format("{}; it does not name {}, which follows from the shapes of the shards",
+                     declared.empty() ? "R" : declared, inferred);
 }
 
 }  // namespace
@@ -141,7 +169,7 @@ void explain_claim(const WrongValue& wrong, const GlobalProgram& global, const P
     if (!spec || *spec == wrong.spec) return;
     finding.details.push_back(
         fmt::format("cause   the ops of the line give {}, but `as` declares {}",
-                    placements_text(*spec), placements_text(wrong.spec)));
+                    placements_text(*spec), declared_text(wrong, global)));
   } catch (const Error&) {
     // No rule takes these inputs, so there is no cause to add.
   }

@@ -155,9 +155,9 @@ ValueId Lowering::seed_of(const Expr* with, ValueId of, const std::string& shown
       const Dims shape = meta_of(of).shape;
       lanes_ = all;
       if (element_count(shape) != 1)
-        fail(place, fmt::format("grad needs one element, and {} has shape {}; write with=dy for "
-                                "the gradient by {}",
-                                shown, to_string(shape), shown));
+        fail(place, fmt::format("grad needs one element, and {0} has shape {1}; reduce it, as in "
+                                "mean({0}), or write with=dy for the gradient by {0}",
+                                shown, to_string(shape)));
     }
     const OpRecord& ones = ops_.at("ones");
     Attrs attrs;

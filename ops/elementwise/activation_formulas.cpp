@@ -1,6 +1,8 @@
 // Registers activations that decompose into arithmetic: relu6, hardtanh, leaky_relu, elu, mish, glu
 // and others. Piecewise functions use maximum and minimum instead of where: near a bend both
-// branches then agree.
+// branches then agree. Where the lower branch is never below x, the maximum of both is the
+// function: the parts of a P(max) then pass, because each branch grows with x. Their gradients are
+// registered for the whole function, so no gradient is split where the branches are equal.
 #include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/elementwise/elementwise_gradients.h"
@@ -9,6 +11,9 @@ namespace shardproof {
 namespace {
 
 using params::tensor;
+
+// A smaller slope may be 0 in a narrow dtype, and infinity times 0 is NaN.
+constexpr double kLeastSlope = 1e-6;
 
 FormulaTerm exp_minus_one(Formula& f, const Operand& x) { return f.op("expm1", {x}); }
 FormulaTerm softplus_of(Formula& f, const Operand& x) { return f.op("softplus", {x}); }
@@ -55,7 +60,9 @@ void add_bends(OpRegistry& ops) {
   });  // 6 x could overflow
   add_activation(ops, Accepts::floats, "leaky_relu", "x, below 0 negative_slope * x",
                  {params::number("negative_slope", 0.01)}, [](Formula& f) {
-                   return max_of(f[0], 0) + min_of(f[0], 0) * f.number("negative_slope").real();
+                   const double slope = f.number("negative_slope").real();
+                   if (slope >= kLeastSlope && slope <= 1) return max_of(f[0], f[0] * slope);
+                   return max_of(f[0], 0) + min_of(f[0], 0) * slope;
                  });
   add_activation(ops, Accepts::floats, "softshrink", "x moved towards 0 by lambd",
                  {params::number("lambd", 0.5)}, [](Formula& f) {
@@ -67,13 +74,16 @@ void add_bends(OpRegistry& ops) {
 void add_exponentials(OpRegistry& ops) {
   add_activation(ops, Accepts::floats, "elu", "x, below 0 alpha * (exp(x) - 1)",
                  {params::number("alpha", 1.0)}, [](Formula& f) {
-                   return max_of(f[0], 0) +
-                          exp_minus_one(f, min_of(f[0], 0)) * f.number("alpha").real();
+                   const double alpha = f.number("alpha").real();
+                   const FormulaTerm below = exp_minus_one(f, min_of(f[0], 0)) * alpha;
+                   if (alpha > 0 && alpha <= 1) return max_of(f[0], below);
+                   return max_of(f[0], 0) + below;
                  });
   add_activation(ops, Accepts::floats, "celu", "x, below 0 alpha * (exp(x / alpha) - 1)",
                  {params::number("alpha", 1.0)}, [](Formula& f) {
                    const double alpha = f.number("alpha").real();
-                   return max_of(f[0], 0) + exp_minus_one(f, min_of(f[0], 0) / alpha) * alpha;
+                   const FormulaTerm below = exp_minus_one(f, min_of(f[0], 0) / alpha) * alpha;
+                   return alpha > 0 ? max_of(f[0], below) : max_of(f[0], 0) + below;
                  });
   add_activation(ops, Accepts::floats, "selu",
                  "elu with the two constants that keep mean and variance", {}, [](Formula& f) {

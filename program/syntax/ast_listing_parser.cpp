@@ -97,6 +97,7 @@ Statement LineParser::assignment() {
   const Token first = peek();
   Statement statement = begin(StatementKind::assign, first.place);
   statement.targets.push_back(bound_name("a statement"));
+  parser_.refuse_dot_in_statement(statement.targets.front());
   if (lexer_.accept("[")) {
     statement.kind = StatementKind::assign_index;
     statement.target_index = parser_.index_items();
@@ -134,6 +135,10 @@ Statement LineParser::for_range() {
   lexer_.expect("(", "\"(\"");
   statement.range.push_back(parser_.expression());
   if (lexer_.accept(",")) statement.range.push_back(parser_.expression());
+  if (statement.range.size() == 2 && peek().is(","))
+    fail(peek().place,
+         "expected \")\", found \",\"; a range has no step: count the passes, as in for k in "
+         "range(2), and multiply, as in i = 2 * k");
   lexer_.expect(")", statement.range.size() == 1 ? "\",\" or \")\"" : "\")\"");
   return statement;
 }

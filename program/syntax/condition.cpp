@@ -8,6 +8,7 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/value/arithmetic.h"
+#include "shardproof/program/value/names.h"
 
 namespace shardproof {
 namespace {
@@ -32,12 +33,30 @@ void require_ordered_number(const Number& value) {
   if (!number) throw_bad_input("expected a number, found {}", to_string(value));
 }
 
+// Throws Error(bad_input) for a number and a word that is no unit, as in "5 parsec".
+void refuse_unknown_unit(std::string_view text) {
+  const size_t digits = text.find_first_not_of(' ');
+  if (digits == std::string_view::npos) return;
+  const size_t behind = text.find_first_not_of("0123456789.", digits);
+  const size_t unit = behind == std::string_view::npos || behind == digits
+                          ? std::string_view::npos
+                          : text.find_first_not_of(' ', behind);
+  if (unit == std::string_view::npos || !is_name_start(text[unit])) return;
+  const std::string_view word = text.substr(unit);
+  if (word.find_first_of(" (+-*%<>=") != std::string_view::npos) return;
+  throw Error(
+      ErrorKind::bad_input,
+      fmt::format("unknown unit \"{}\"; quantities are such as 25 us, 80 GB or 50 GB/s", word),
+      Where{"", "", 0, static_cast<int>(unit) + 1});
+}
+
 Bound read_bound(std::string_view text, const NumberScope& scope) {
   if (const std::optional<Quantity> quantity = find_quantity(text)) {
     if (quantity->unit == Unit::bandwidth || quantity->unit == Unit::arithmetic)
       return {quantity->unit, Number(quantity->rate)};
     return {quantity->unit, Number(quantity->whole)};
   }
+  refuse_unknown_unit(text);
   const Bound bound{Unit::none, evaluate(parse_expression(std::string(text)), scope)};
   require_ordered_number(bound.value);
   return bound;

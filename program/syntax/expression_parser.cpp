@@ -87,8 +87,37 @@ std::string_view dtype_for(std::string_view word) {
   return "";
 }
 
+// A call of torch.distributed, and what a line of this language writes in its place.
+struct TorchCall {
+  std::string_view word, result, call;
+};
+constexpr TorchCall kTorchCalls[] = {
+    {"all_reduce", "x = ", "all_reduce(x, sum, group=dp)"},
+    {"all_gather", "y = ", "all_gather(x, dim=0, group=dp)"},
+    {"all_gather_into_tensor", "y = ", "all_gather(x, dim=0, group=dp)"},
+    {"reduce_scatter", "y = ", "reduce_scatter(x, sum, dim=0, group=dp)"},
+    {"reduce_scatter_tensor", "y = ", "reduce_scatter(x, sum, dim=0, group=dp)"},
+    {"all_to_all", "y = ", "all_to_all(x, split=0, concat=0, group=ep)"},
+    {"all_to_all_single", "y = ", "all_to_all(x, split=0, concat=0, group=ep)"},
+    {"broadcast", "x = ", "broadcast(x, root=0, group=dp)"},
+    {"reduce", "y = ", "reduce(x, sum, root=0, group=dp)"},
+    {"gather", "y = ", "gather(x, dim=0, root=0, group=dp)"},
+    {"scatter", "y = ", "scatter(x, dim=0, root=0, group=dp)"},
+    {"send", "", "send(x, to=1, group=pp)"},
+    {"isend", "", "send(x, to=1, group=pp)"},
+    {"recv", "y = ", "recv(like=x, from=0, group=pp)"},
+    {"irecv", "y = ", "recv(like=x, from=0, group=pp)"},
+    {"barrier", "", "barrier(group=dp)"}};
+
+// Returns what to write for an op or a call of a Python module, as a value or as a whole line.
+std::string advice_without_prefix(std::string_view word, bool whole_line) {
+  for (const TorchCall& one : kTorchCalls)
+    if (one.word == word) return fmt::format("{}{}", whole_line ? one.result : "", one.call);
+  return fmt::format("{}{}(..)", whole_line ? "y = " : "", word);
+}
+
 // Returns what to write in place of a word of Python behind a dot.
-std::string advice_without_dot(const Expr& before, std::string_view word) {
+std::string advice_without_dot(const Expr& before, std::string_view word, bool whole_line) {
   const std::string_view dtype = dtype_for(word);
   if (is_reduce_op(before))
     return fmt::format("reductions have no prefix: write {}", lower_case(word));
@@ -100,7 +129,8 @@ std::string advice_without_dot(const Expr& before, std::string_view word) {
     return fmt::format("tensors have no methods: write cast({}, bf16)", to_string(before));
   if (word == "cuda" || word == "cpu")
     return "tensors have no methods: the ranks hold them already";
-  if (is_library(before)) return fmt::format("ops have no prefix: write {}(..)", word);
+  if (is_library(before))
+    return fmt::format("ops have no prefix: write {}", advice_without_prefix(word, whole_line));
   if (word == "shape" || word == "size")
     return fmt::format("tensors have no attributes: write dim({}, 0) for a size",
                        to_string(before));
@@ -149,6 +179,26 @@ void raise_height(int& height, int below, SourceLocation place) {
 }  // namespace
 
 Expr ExpressionParser::expression() { return binary(kWeakest).expr; }
+
+std::string ExpressionParser::advice_behind_dot(const Expr& before, bool whole_line) {
+  Token word = lexer_.consume();
+  // Modules stand before the last word: torch.distributed.all_reduce(x).
+  while (is_library(before) && lexer_.accept(".") && lexer_.peek().kind == TokenKind::name)
+    word = lexer_.consume();
+  return advice_without_dot(before, word.text, whole_line);
+}
+
+void ExpressionParser::refuse_dot_in_statement(const NameTemplate& name) {
+  if (!lexer_.peek().is(".")) return;
+  const Token dot = lexer_.consume();
+  if (lexer_.peek().kind != TokenKind::name)
+    fail_expected("\"=\", \",\" or \"(\" after a name, as in y = x @ w", dot);
+  Expr before = make(ExprKind::name, name.place);
+  before.name = name;
+  fail(dot.place, fmt::format("expected \"=\", \",\" or \"(\" after a name, found {}; {}",
+                              describe(dot), advice_behind_dot(before, true)));
+}
+
 Expr ExpressionParser::call() { return call_tree().expr; }
 
 std::vector<IndexItem> ExpressionParser::index_items() {
@@ -236,10 +286,10 @@ ExpressionParser::Tree ExpressionParser::postfix() {
       const Nest nest(*this, place);
       node.expr.items = items(node.height);
     } else {
-      const Token& after = lexer_.peek();
+      const Token after = lexer_.peek();
       if (after.kind == TokenKind::name && !after.is("T"))
         fail(after.place, fmt::format("expected \"T\" after \".\", found {}; {}", describe(after),
-                                      advice_without_dot(tree.expr, after.text)));
+                                      advice_behind_dot(tree.expr, false)));
       lexer_.expect("T", "\"T\" after \".\"");
     }
     raise_height(node.height, tree.height, place);

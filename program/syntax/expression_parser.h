@@ -26,6 +26,9 @@ class ExpressionParser {
   // Reads the items of an index, from behind `[` to behind `]`.
   std::vector<IndexItem> index_items();
   std::vector<PlacementText> placements();
+  // Throws Error(bad_input) if a dot and a word follow a name that begins a statement, as in
+  // dist.all_reduce(x).
+  void refuse_dot_in_statement(const NameTemplate& name);
 
  private:
   struct Tree {
@@ -52,6 +55,8 @@ class ExpressionParser {
   std::vector<IndexItem> items(int& height);
   NameTemplate name_template(int& height);
   void braces(NameTemplate& name, int& height);
+  // Consumes the words behind a dot and returns what to write in place of them.
+  std::string advice_behind_dot(const Expr& before, bool whole_line);
   bool placements_follow();
   static std::vector<PlacementText> parsed_placements(const RawText& raw);
 

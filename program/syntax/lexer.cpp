@@ -38,6 +38,11 @@ void refuse_control_characters(std::string_view text, int line) {
 // Hints for mistakes that are common among users of Python.
 std::string_view hint(const Token& found) {
   if (found.is("\"")) return "; text is in single quotes, placements have none";
+  if (found.is("^")) return "; a power is written x ** 2";
+  if (found.is("&") || found.is("|") || found.is("~"))
+    return "; write and, or, not between numbers, logical_and(a, b), logical_or(a, b) or "
+           "logical_not(a) of tensors";
+  if (found.is("!")) return "; write not";
   if (found.is(";")) return "; write one statement a line";
   if (found.is("as")) return "; \"as\" and its placements end a line: y = x @ w as tp:P(sum)";
   return "";

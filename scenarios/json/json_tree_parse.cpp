@@ -1,5 +1,6 @@
 // Implements read_json of json_tree.h with the SAX parser of nlohmann-json. Steps: check
 // UTF-8, parse, build the tree, and turn each parse error into an Error with line and column.
+#include <cctype>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -116,9 +117,16 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     if (dash != std::string::npos) what = what.substr(dash + 3);
     for (char& c : what)
       if (c == '\n') c = ' ';
+    if (what.starts_with("invalid string") &&
+        (what.find("missing closing quote") != what.npos || token.ends_with("<U+000A>") ||
+         token.ends_with("<U+000D>")))
+      refuse(text_, opening_quote(byte),
+             "JSON syntax: expected a closing quote on the line of this string, found none",
+             pointer());
     byte = std::max(byte, length_of(what, token)) - length_of(what, token) + 1;
     if (what.size() > 240) what = what.substr(0, 240) + "...";
-    const size_t at = byte == 0 ? 0 : byte - 1;
+    size_t at = byte == 0 ? 0 : byte - 1;
+    if (what.starts_with("invalid literal")) at = word_begin(at);
     refuse(text_, at, fmt::format("JSON syntax: {}{}", what, hint(at)), pointer());
   }
 
@@ -133,11 +141,35 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     }
     return out;
   }
+  static bool continues_word(char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+  }
+  size_t word_begin(size_t at) const {
+    while (at > 0 && at < text_.size() && continues_word(text_[at - 1])) --at;
+    return at;
+  }
+  // Returns where the string begins that is open before this byte. A quote behind an odd number of
+  // backslashes belongs to the string.
+  size_t opening_quote(size_t byte) const {
+    size_t at = std::min(byte, text_.size());
+    while (at > 0) {
+      at = text_.find_last_of('"', at - 1);
+      if (at == std::string_view::npos) return byte;
+      const size_t before = at == 0 ? std::string_view::npos : text_.find_last_not_of('\\', at - 1);
+      const size_t backslashes = at - (before == std::string_view::npos ? 0 : before + 1);
+      if (backslashes % 2 == 0) return at;
+    }
+    return byte;
+  }
   // For the usual slips, by the character at the error and the one before it.
   std::string_view hint(size_t at) const {
     if (text_.find_first_not_of(" \t\r\n") == std::string_view::npos)
       return "; the file is empty: shardproof new mlp prints a scenario to start from";
     const char found = at < text_.size() ? text_[at] : '\0';
+    if (at > 0 && text_[at - 1] == '"' && continues_word(found))
+      return "; the string before it ends here: is the quote that closes an earlier string "
+             "missing? "
+             "A quote in a string is written \\\"";
     const size_t last =
         at == 0 ? std::string_view::npos : text_.find_last_not_of(" \t\r\n", at - 1);
     if (last == std::string_view::npos && found != '\0')

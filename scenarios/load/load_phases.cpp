@@ -358,8 +358,24 @@ void paste_all(JsonTree& root, const LetTable& lets) {
 
 }  // namespace
 
+namespace {
+
+// A line that "train" adds has no place of its own in the file. That of its loss is known.
+Error placed_in_training(const Phase& phase, const Error& error) {
+  const std::string& line = phase.job.program->lines[static_cast<size_t>(error.where().line) - 1];
+  const bool of_loss = line.find(" = grad(") != line.npos;
+  return {error.kind(),
+          fmt::format("line \"{}\" of the training step: {}",
+                      line.substr(line.find_first_not_of(' ')), error.message()),
+          Where{"", phase.train_path + (of_loss ? "/loss" : ""), 0, 0}};
+}
+
+}  // namespace
+
 Error placed_in(const Phase& phase, const Error& error) {
   Where where = error.where();
+  if (where.path == "/program" && is_of_training(phase, where.line))
+    return placed_in_training(phase, error);
   if (where.path == "/program") where.path = phase.program_path;
   if (where.path == "/truth") where.path = phase.truth_path;
   return {error.kind(), error.message(), where};

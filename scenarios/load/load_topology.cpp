@@ -4,6 +4,7 @@
 #include "shardproof/localtensor/base/duration.h"
 #include "shardproof/program/value/quantity.h"
 #include "shardproof/scenarios/json/json_reader.h"
+#include "shardproof/scenarios/json/json_spans.h"
 #include "shardproof/scenarios/load/load.h"
 #include "shardproof/scenarios/load/unsupported_features.h"
 
@@ -59,7 +60,14 @@ std::shared_ptr<const CostModel> build_from_call(const Expr& call) {
     const Expr& arg = call.args[i];
     if (call.keys[i].empty() || arg.kind != ExprKind::text || !arg.name.plain())
       throw_bad_input("expected {}", kFlat);
-    set_field(machine, call.keys[i], arg.name.texts[0]);
+    try {
+      set_field(machine, call.keys[i], arg.name.texts[0]);
+    } catch (const Error& error) {
+      // A column of the error counts in the quoted text, which begins behind its quote.
+      const int column = error.where().column > 0 ? arg.place.column + error.where().column
+                                                  : call.key_places[i].column;
+      throw Error(error.kind(), error.message(), Where{"", "", 0, column});
+    }
   }
   return call.symbol == "flat" ? flat_of(machine) : ideal_of(machine);
 }
@@ -67,8 +75,15 @@ std::shared_ptr<const CostModel> build_from_call(const Expr& call) {
 std::shared_ptr<const CostModel> build_from_file(const std::string& file,
                                                  const std::string& folder) {
   const std::string path = folder.empty() || file.starts_with("/") ? file : folder + "/" + file;
+  std::string text;
   try {
-    const JsonTree tree = read_json(read_file(path, file));
+    text = read_file(path, file);
+  } catch (const Error& error) {
+    // The place is that of the text which names the file.
+    throw Error(error.kind(), fmt::format("{}: {}", file, error.message()));
+  }
+  try {
+    const JsonTree tree = read_json(text);
     const JsonReader reader(tree, "");
     Machine machine;
     for (const auto& [key, value] : reader.members())
@@ -78,7 +93,10 @@ std::shared_ptr<const CostModel> build_from_file(const std::string& file,
       });
     return flat_of(machine);
   } catch (const Error& error) {
-    throw error.inside({file, "", 0, 0});
+    Where where = error.where();
+    where.file = file;
+    if (where.file_line == 0) where = JsonSpans(text).placed(where);
+    throw Error(error.kind(), error.message(), where);
   }
 }
 

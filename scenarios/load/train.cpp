@@ -229,6 +229,8 @@ void add_fresh(const JsonReader& train, const Training& training, Phase& phase) 
 
 void add_training(const JsonReader& train, const LoadContext& context, Phase& phase) {
   const Training training = read_training(train, context, phase.job);
+  phase.train_path = train.path();
+  phase.program_lines = static_cast<int>(std::ssize(phase.job.program->lines));
   Listing listing = listing_of(*phase.job.program, training);
   refuse_taken_names(train, listing, phase.job);
   for (const std::string& name : training.params)

@@ -21,6 +21,9 @@ struct Phase {
   Expect expect;
   // JSON paths in the file of the listings that a Job calls "/program" and "/truth".
   std::string program_path = "/program", truth_path = "/truth";
+  // JSON path of `train`, and the number of lines before those that it adds; "" without it.
+  std::string train_path;
+  int program_lines = 0;
 };
 
 struct Case {
@@ -46,6 +49,10 @@ struct Scenario {
   std::vector<Case> cases;
 };
 
+// True if a line of the program of a phase is one that `train` adds.
+inline bool is_of_training(const Phase& phase, int line) {
+  return !phase.train_path.empty() && line > phase.program_lines;
+}
 // Returns the job with tensor data drawn from `seed`. Throws Error(bad_input) for a negative
 // element of a P(norm) tensor.
 Job filled(const Phase& phase, uint64_t seed);

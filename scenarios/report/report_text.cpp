@@ -13,6 +13,7 @@
 #include "shardproof/localtensor/base/number_text.h"
 #include "shardproof/scenarios/report/remarks.h"
 #include "shardproof/scenarios/report/shared_findings.h"
+#include "shardproof/sim/analysis/mismatch.h"
 
 namespace shardproof {
 namespace {
@@ -57,6 +58,13 @@ std::string instance_text(const Finding& finding) {
   return finding.instance.empty() ? "" : fmt::format("   ({})", finding.instance);
 }
 
+// Returns the ranks that run the line if other ranks have another listing.
+std::string listing_text(const PhaseResult& phase, const Finding& finding) {
+  const JobListing* const listing = phase.listing_of(finding);
+  return listing == nullptr || phase.listings.size() < 2 ? ""
+                                                         : "   of " + ranks_text(listing->lanes);
+}
+
 // True if the engine quotes the line of the finding in this detail.
 bool quotes_line(const std::string& detail) {
   return detail.starts_with("first wrong line") || detail.starts_with("first imprecise line") ||
@@ -86,8 +94,8 @@ std::string finding_text(const PhaseResult& phase, const Finding& finding,
   }
   std::string out;
   if (!shown)
-    out += fmt::format("  {}   {}   {}{}\n", line_label(finding, place.first), finding.line, source,
-                       instance_text(finding));
+    out += fmt::format("  {}   {}   {}{}{}\n", line_label(finding, place.first), finding.line,
+                       source, instance_text(finding), listing_text(phase, finding));
   if (!finding.headline.empty() && !place.in_title) out += "  " + finding.headline + "\n";
   out += details;
   if (!finding.fix.empty()) add_label(out, "fix", finding.fix);

@@ -100,12 +100,18 @@ SourcePlace source_place(const Scenario& scenario, const Case& one, const Where&
   return {placed.path, placed.file_line, placed.file_column};
 }
 
-// Adds the places of findings and of the expectation in the text of the file.
-void add_places(const Scenario& scenario, const Case& one, PhaseResult& result) {
+// Adds the places of findings and of the expectation in the text of the file. A line that `train`
+// adds has the place of `train`.
+void add_places(const Scenario& scenario, const Case& one, const Phase& phase,
+                PhaseResult& result) {
   if (result.missed.empty() && result.outcome.findings.empty()) return;
   result.expect_place = source_place(scenario, one, {.path = "/expect"});
   for (const Finding& finding : result.outcome.findings) {
     const JobListing* const listing = result.listing_of(finding);
+    if (listing != nullptr && is_of_training(phase, finding.line)) {
+      result.places.push_back(source_place(scenario, one, {.path = phase.train_path}));
+      continue;
+    }
     result.places.push_back(
         listing == nullptr
             ? SourcePlace{}
@@ -200,7 +206,7 @@ CaseResult run_case(const Scenario& scenario, const CaseTask& task, const RunOpt
       current = &phase.expect;
       run_phase(phase, task.backend, options, registries, result, found,
                 &phase == &one.phases.back());
-      add_places(scenario, one, result.phases.back());
+      add_places(scenario, one, phase, result.phases.back());
       if (result.phases.back().outcome.world.broken) break;
     }
   } catch (const Error& error) {

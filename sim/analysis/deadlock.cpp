@@ -307,6 +307,34 @@ WaitGraph lacking_of(const WaitGraph& s) {
   return lacking;
 }
 
+// True if the cycle is one message whose two ends are the same rank.
+bool is_to_itself(const WaitGraph& s, const std::vector<size_t>& calls) {
+  if (calls.size() != 1 || !s.blocked[calls[0]].pairwise) return false;
+  const WaitEdge* const awaiting = awaiting_of(s, s.blocked[calls[0]]);
+  return awaiting != nullptr && awaiting->ranks.size() == 1 &&
+         awaiting->ranks[0] == first_rank(s, calls[0]) && awaiting->what != kToSignal;
+}
+
+// Returns how a rank waits for itself. `lacks`: it has no call left that would be the other end.
+std::string to_itself_text(const WaitGraph& s, size_t call, bool lacks) {
+  const bool sends = awaiting_of(s, s.blocked[call])->what == "to receive";
+  const int32_t rank = first_rank(s, call);
+  if (lacks)
+    return fmt::format("rank {} {} itself, and makes no call that {}", rank,
+                       sends ? "sends to" : "receives from", sends ? "receives it" : "sends it");
+  return fmt::format("rank {0} {1} itself, and reaches its {2} only when this {3} has ended", rank,
+                     sends ? "sends to" : "receives from", sends ? "receive" : "send",
+                     sends ? "send" : "receive");
+}
+
+// Returns the fix for messages of ranks to themselves that never get their other end.
+std::string to_itself_fix(const WaitEdge& awaiting) {
+  const std::string group = awaiting.group.substr(0, awaiting.group.find(' '));
+  return fmt::format(
+      "to= and from= are numbers in the group of the call, here {}: name another rank{}", group,
+      group == "world" ? ", or the axis that is meant, as in group=pp" : ", or another group");
+}
+
 struct Cycle {
   const WaitGraph* graph;  // the graph whose holders make the cycle
   std::vector<size_t> calls;
@@ -334,14 +362,24 @@ std::optional<Finding> find_cycles(const WaitGraph& s, const WaitGraph& lacking)
   finding.headline = fmt::format("deadlock: {} of {} ranks can never go on", stuck.size(), s.world);
   finding.details = rows_of(s, calls);
   for (size_t i = 0; i < std::min(cycles.size(), kShownCycles); ++i)
-    finding.details.push_back(cycle_text(s, shortest_cycle(*cycles[i].graph, cycles[i].calls)));
+    finding.details.push_back(
+        is_to_itself(s, cycles[i].calls)
+            ? to_itself_text(s, cycles[i].calls[0], cycles[i].graph == &lacking)
+            : cycle_text(s, shortest_cycle(*cycles[i].graph, cycles[i].calls)));
   if (cycles.size() > kShownCycles)
     finding.details.push_back(fmt::format("and {} more cycles", cycles.size() - kShownCycles));
   if (const Lanes others = stuck.minus(finding.ranks); !others.empty())
     finding.details.push_back(fmt::format("{} {} outside the cycles and cannot go on either",
                                           ranks_text(others), others.size() == 1 ? "is" : "are"));
-  finding.fix =
-      without.empty() ? cycle_fix(s, calls) : lacking_fix(*awaiting_of(s, earliest(s, without)));
+  if (without.empty()) {
+    finding.fix = cycle_fix(s, calls);
+    return finding;
+  }
+  const WaitEdge& awaited = *awaiting_of(s, earliest(s, without));
+  const bool to_themselves = std::all_of(cycles.begin(), cycles.end(), [&](const Cycle& cycle) {
+    return cycle.graph == &lacking && is_to_itself(s, cycle.calls);
+  });
+  finding.fix = to_themselves ? to_itself_fix(awaited) : lacking_fix(awaited);
   return finding;
 }
 

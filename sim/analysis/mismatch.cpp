@@ -170,6 +170,12 @@ std::vector<int32_t> odd_ends(const std::vector<UnevenPair>& pairs) {
   return everywhere.size() == 1 ? everywhere : ends;
 }
 
+// Returns "3 rows" if the call counts rows of this size, else "12 elements".
+std::string counted(int64_t elements, int64_t row) {
+  const int64_t count = row > 0 ? elements / row : elements;
+  return fmt::format("{} {}{}", count, row > 0 ? "row" : "element", count == 1 ? "" : "s");
+}
+
 std::optional<Finding> find_uneven(const CollectiveInstance& meeting, const std::string& group) {
   const std::vector<UnevenPair> pairs = disagreeing_pairs(meeting);
   if (pairs.empty()) return std::nullopt;
@@ -179,10 +185,13 @@ std::optional<Finding> find_uneven(const CollectiveInstance& meeting, const std:
   std::vector<std::vector<std::string>> rows;
   for (const UnevenPair& pair : pairs) {
     if (rows.size() == 8) break;
-    rows.push_back({fmt::format("rank {}", pair.sender->rank()),
-                    line_of(pair.sender->submitted->call),
-                    fmt::format("sends {} to rank {}", pair.sent, pair.receiver->rank()),
-                    fmt::format("which expects {}", pair.awaited)});
+    // Rows of two sizes cannot be compared, but their elements can.
+    const int64_t row = pair.sender->submitted->call.row_elements;
+    const int64_t common = row == pair.receiver->submitted->call.row_elements ? row : 0;
+    rows.push_back(
+        {fmt::format("rank {}", pair.sender->rank()), line_of(pair.sender->submitted->call),
+         fmt::format("sends {} to rank {}", counted(pair.sent, common), pair.receiver->rank()),
+         fmt::format("which expects {}", counted(pair.awaited, common))});
   }
   finding.details = aligned(std::move(rows));
   finding.fix = "make the receive counts the transpose of the send counts";

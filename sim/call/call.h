@@ -38,6 +38,7 @@ struct Call {
   std::vector<int64_t> peers;  // by lane; empty: collective.peer for all
   std::vector<std::vector<int64_t>> send_counts,
       recv_counts;                     // by lane, elements (all_to_all_v)
+  int64_t row_elements = 0;            // in these counts, for findings; 0: counts are of elements
   const LocalTensor* input = nullptr;  // null for barrier, recv, signal, wait_signal
   LocalTensor* output = nullptr;       // slots and bytes are set when the call ends
   int64_t whole_bytes = 0;             // S of bytes_sent; 0: computed from counts

@@ -74,6 +74,7 @@ TEST(Bench, BadOptions_AreRefusedInOneLine) {
   expect_refused("-a 4", "--average: expected 0 to 3, found 4");
   expect_refused("--collective all_redcue", "did you mean \"all_reduce\"?");
   expect_refused("--collective barrier", "--collective: unknown \"barrier\"");
+  expect_refused("--collective nosuch", "; expected one of sendrecv all_reduce all_gather");
   expect_refused("-d floot", "did you mean \"float\"?");
   expect_refused("-o sum -d bool", "--op: sum cannot reduce bool");
   expect_refused("-o 'norm(2)'",

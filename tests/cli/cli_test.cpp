@@ -81,6 +81,22 @@ TEST_F(Cli, ExitCode_IsTheGreatestOfAllCases) {
   EXPECT_EQ(tool("run " + path("")).code, 2);
 }
 
+TEST_F(Cli, ErrorOfATopology_HasItsPlace) {
+  const auto with = [&](const std::string& topology) {
+    return "run " + write("t.json", R"json({"version": 1, "mesh": "tp=2",
+ "topology": ")json" + topology +
+                                        R"json(",
+ "tensors": {"x": {"shape": [4]}}, "program": ["y = x"]})json");
+  };
+  expect_refused(with("none.json"), "t.json:2:2: /topology: none.json: cannot be opened");
+  expect_refused(with("flat(latency='5 parsec', bandwidth='50 GB/s')"),
+                 "t.json:2:29: /topology, column 15: expected a time such as \"25 us\"");
+  expect_refused(with("flat(latency='5 us', bandwith='50 GB/s')"),
+                 "t.json:2:36: /topology, column 22: unknown key \"bandwith\"");
+  write("machine.json", "{\"latency\": \"5 us\",\n \"bandwidth\": \"50 parsec\"}");
+  expect_refused(with("machine.json"), "machine.json:2:16: /bandwidth, column 1: expected a bandw");
+}
+
 // The others run, and all reports are whole.
 TEST_F(Cli, BadFile_DoesNotStopTheOthers) {
   write("a.json", kClean);

@@ -140,7 +140,8 @@ TEST(Condition, Refusals) {
   EXPECT_EQ(message("5 .. 3 GB"),
             "column 3: expected two ends of one unit, found a number and bytes");
   EXPECT_EQ(message("'a'"), "column 1: expected a number, found 'a'");
-  EXPECT_EQ(message("> 3 GX"), "column 5: expected an operator or the end, found \"GX\"");
+  EXPECT_EQ(message("> 3 GX"),
+            "column 5: unknown unit \"GX\"; quantities are such as 25 us, 80 GB or 50 GB/s");
   EXPECT_EQ(message("== 3"), "column 1: expected a value, found \"==\"");
 }
 

@@ -171,7 +171,10 @@ TEST(ParseError, Blocks) {
        "line 1, column 13: expected a statement, found the end of the line"},
       {{"if a f(x)"}, "line 1, column 6: expected \":\" or an operator, found \"f\""},
       {{"for i in rang(3): f(x)"}, "line 1, column 10: expected \"range(\", found \"rang\""},
-      {{"for i in range(1, 2, 3): f(x)"}, "line 1, column 20: expected \")\", found \",\""},
+      {{"for i in range(1, 2, 3): f(x)"},
+       "line 1, column 20: expected \")\", found \",\"; a range has no step: count the passes, as "
+       "in "
+       "for k in range(2), and multiply, as in i = 2 * k"},
       {{"for i in range(): f(x)"}, "line 1, column 16: expected a value, found \")\""},
       {{"for h{i} in range(3): f(x)"},
        "line 1, column 5: expected a name without braces, found one with braces"},
@@ -196,6 +199,33 @@ TEST(ParseError, PythonStatements_AreAnsweredWithThoseOfTheLanguage) {
       {{"x + 1"},
        "line 1, column 3: expected \"=\", \",\" or \"(\" after a name, as in y = x @ w, found "
        "\"+\""},
+  });
+}
+
+TEST(ParseError, OperatorsAndCallsOfPython_AreAnsweredWithThoseOfTheLanguage) {
+  expect_refusals({
+      {{"y = x ^ 2"},
+       "line 1, column 7: expected an operator, \"as\" or the end of the line, found \"^\"; a "
+       "power "
+       "is written x ** 2"},
+      {{"y = ~x"},
+       "line 1, column 5: expected a value, found \"~\"; write and, or, not between numbers, "
+       "logical_and(a, b), logical_or(a, b) or logical_not(a) of tensors"},
+      {{"dist.all_reduce(x)"},
+       "line 1, column 5: expected \"=\", \",\" or \"(\" after a name, found \".\"; ops have no "
+       "prefix: write x = all_reduce(x, sum, group=dp)"},
+      {{"torch.distributed.barrier()"},
+       "line 1, column 6: expected \"=\", \",\" or \"(\" after a name, found \".\"; ops have no "
+       "prefix: write barrier(group=dp)"},
+      {{"y = torch.distributed.all_reduce(x)"},
+       "line 1, column 11: expected \"T\" after \".\", found \"distributed\"; ops have no prefix: "
+       "write all_reduce(x, sum, group=dp)"},
+      {{"x.add_(y)"},
+       "line 1, column 2: expected \"=\", \",\" or \"(\" after a name, found \".\"; tensors have "
+       "no methods: write add_(x)"},
+      {{"x."},
+       "line 1, column 2: expected \"=\", \",\" or \"(\" after a name, as in y = x @ w, found "
+       "\".\""},
   });
 }
 

@@ -72,6 +72,11 @@ TEST(Load, MalformedJson_IsRefusedWithLineAndColumn) {
       {"{\"version\": 1} x", "f.json:1:16: /: "},
       {std::string("{\"version\": 1}\0x", 16), "zero byte"},
       {"[1]", "expected a scenario, which is an object"},
+      {"{\"version\": 1,\n \"mesh\": \"tp=2,\n \"world\": 2}",
+       "f.json:2:10: /: JSON syntax: expected a closing quote on the line of this string"},
+      {"{\"a\": \"b\\\"", "f.json:1:7: /: JSON syntax: expected a closing quote"},
+      {"{\"mesh\": \"tp=2, \"world\": 2}", "f.json:1:18: /"},
+      {"{\"mesh\": \"tp=2, \"world\": 2}", "is the quote that closes an earlier string missing?"},
       {"/* no end", "invalid comment"},
   });
 }

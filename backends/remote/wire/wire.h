@@ -23,7 +23,7 @@
 
 namespace shardproof {
 
-inline constexpr int64_t kWireVersion = 7;
+inline constexpr int64_t kWireVersion = 8;
 
 class WireWriter {
  public:
