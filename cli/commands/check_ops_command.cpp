@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "shardproof/cli/base/work_progress.h"
 #include "shardproof/cli/commands/command.h"
 #include "shardproof/cli/options/number_options.h"
 #include "shardproof/engine/certify/candidates.h"
@@ -43,17 +44,22 @@ po::options_description check_ops_options() {
   return options;
 }
 
-// Calls work(i) for 0..count-1 on several threads. Throws the first Error.
-void for_each_on_threads(size_t count, int threads, const std::function<void(size_t)>& work) {
+// Calls work(i) for 0..count-1 on several threads, and shows progress. Throws the first Error.
+void for_each_on_threads(size_t count, int threads, const char* unit,
+                         const std::function<std::string(size_t)>& name_of,
+                         const std::function<void(size_t)>& work) {
+  WorkProgress progress("check-ops", unit, count);
   std::atomic<size_t> next = 0;
   std::vector<std::optional<Error>> errors(count);
   const auto loop = [&] {
     for (size_t i = next++; i < count; i = next++) {
+      progress.begin(name_of(i));
       try {
         work(i);
       } catch (const Error& error) {
         errors[i] = error;
       }
+      progress.end(name_of(i));
     }
   };
   std::vector<std::thread> pool;
@@ -97,7 +103,8 @@ RuleReport check_gradients(const po::variables_map& given, int threads, const Op
   const RuleOptions options = rule_options(given);
   std::vector<GradientReport> reports(chosen.size());
   std::vector<std::vector<WrongRule>> wrong(chosen.size());
-  for_each_on_threads(chosen.size(), threads, [&](size_t i) {
+  const auto name_of = [&](size_t i) { return chosen[i]->name; };
+  for_each_on_threads(chosen.size(), threads, "ops", name_of, [&](size_t i) {
     reports[i] = check_gradient(*chosen[i], ops, options);
     for (const WrongGradient& gradient : reports[i].wrong)
       if (wrong[i].size() < kShrunkOfOneOp)
@@ -151,7 +158,8 @@ RuleReport check_registry(const po::variables_map& given, int threads, const OpR
   std::vector<OpRuleReport> reports(chosen.size());
   std::vector<std::vector<WrongRule>> wrong(chosen.size());
   std::vector<std::vector<MissingRules>> missing(chosen.size());
-  for_each_on_threads(chosen.size(), threads, [&](size_t i) {
+  const auto name_of = [&](size_t i) { return chosen[i]->name; };
+  for_each_on_threads(chosen.size(), threads, "ops", name_of, [&](size_t i) {
     if (given["missing"].as<bool>()) missing[i] = missing_of(*chosen[i], options.seed);
     reports[i] = check_rule(*chosen[i], ops, options);
     for (const WrongClaim& claim : reports[i].wrong)
@@ -173,7 +181,8 @@ RuleReport check_registry(const po::variables_map& given, int threads, const OpR
 RuleReport check_rows(const RuleTable& table, int threads, const OpRegistry& ops) {
   std::vector<ClaimAnswer> answers(table.rows.size());
   std::vector<std::optional<WrongRule>> wrong(table.rows.size());
-  for_each_on_threads(table.rows.size(), threads, [&](size_t i) {
+  const auto name_of = [&](size_t i) { return table.rows[i].rule.op; };
+  for_each_on_threads(table.rows.size(), threads, "rows", name_of, [&](size_t i) {
     const RuleRow& row = table.rows[i];
     answers[i] = check_case(row.rule, ops);
     if (answers[i].kind == ClaimAnswer::Kind::wrong)

@@ -80,6 +80,69 @@ bool runs_the_op_itself(const RuleClaim& claim) {
   return !claim.placed.lower && !claim.placed.rank_attrs && !claim.placed.shard_info;
 }
 
+// True if a dim is cut by several axes, whose order then matters.
+bool has_nested_cuts(const Spec& spec) {
+  for (int dim = 0; dim < spec.shape().size(); ++dim)
+    if (spec.axes_of_dim(dim).size() > 1) return true;
+  return false;
+}
+
+// The claims of one group of draws that were judged. A claim is not judged again if it is equal to
+// another one. If each rank runs the op itself, these are equal:
+// - claims under which each rank holds the same elements of all inputs and results, as under S(0)
+//   and S(0, split=2) of a dim of 2 elements;
+// - claims with two axes of equal size exchanged, which gives the ranks other numbers and changes
+//   nothing else, unless several axes cut one dim.
+// Other forms read the placements, so that their claims must be placed equally.
+class JudgedClaims {
+ public:
+  explicit JudgedClaims(ShardCache& cache) : cache_(cache) {}
+  // Returns false if an equal claim was added before.
+  bool add(const RuleClaim& claim) {
+    std::vector<const Spec*> specs;
+    for (const std::vector<Spec>* list : {&claim.inputs, &claim.placed.outputs})
+      for (const Spec& spec : *list) specs.push_back(&spec);
+    if (!runs_the_op_itself(claim)) {
+      std::string key;
+      for (const Spec* spec : specs) key += to_string(*spec) + "|";
+      return texts_.insert(std::move(key)).second;
+    }
+    std::vector<const Slices*> key;
+    for (const Spec& spec : with_axes_in_order(specs)) key.push_back(&cache_.slices(spec));
+    return known_.insert(std::move(key)).second;
+  }
+
+ private:
+  // Returns the specs with axes of equal size ordered by their placements.
+  static std::vector<Spec> with_axes_in_order(const std::vector<const Spec*>& specs) {
+    const Mesh& mesh = specs.front()->mesh();
+    std::vector<std::pair<std::string, int>> axes;
+    for (int axis = 0; axis < mesh.axis_count(); ++axis) {
+      axes.emplace_back(fmt::format("{:3}", mesh.axis_size(axis)), axis);
+      for (const Spec* spec : specs) axes.back().first += to_string(spec->placement(axis)) + " ";
+    }
+    const bool is_free = std::none_of(specs.begin(), specs.end(),
+                                      [](const Spec* spec) { return has_nested_cuts(*spec); });
+    const bool is_square = mesh.size() > 1 && axes.size() > 1 &&
+                           std::all_of(axes.begin(), axes.end(), [&](const auto& entry) {
+                             return mesh.axis_size(entry.second) == mesh.axis_size(0);
+                           });
+    if (is_free && is_square) std::sort(axes.begin(), axes.end());
+    std::vector<Spec> ordered;
+    for (const Spec* spec : specs) {
+      std::vector<Placement> placements;
+      for (const auto& [text, axis] : axes) placements.push_back(spec->placement(axis));
+      ordered.emplace_back(mesh, std::move(placements), spec->shape(), spec->dtype(),
+                           is_free && is_square ? std::vector<int>{} : spec->order());
+    }
+    return ordered;
+  }
+
+  ShardCache& cache_;
+  std::set<std::vector<const Slices*>> known_;
+  std::set<std::string> texts_;
+};
+
 // Draws of equal dtypes, for which the rule makes the same claims.
 std::vector<std::vector<RuleDraw>> draws_by_dtypes(std::vector<RuleDraw> draws) {
   std::vector<std::vector<RuleDraw>> groups;
@@ -102,22 +165,26 @@ class SampleCheck {
     if (record.is_composite(own.call())) return;
     groups_ =
         draws_by_dtypes(draws_of_op(own, options.is_short ? kShortReals : kReals, options.seed));
+    for (size_t k = 0; k < groups_.size(); ++k) judged_.emplace_back(cache_);
   }
 
   void check_on(const MeshChoice& on) {
-    for (const std::vector<RuleDraw>& group : groups_)
+    for (size_t k = 0; k < groups_.size(); ++k) {
+      const std::vector<RuleDraw>& group = groups_[k];
       for (const RuleClaim& claim : claims_of(group.front().instance, on)) {
+        if (!judged_[k].add(claim)) continue;
         ++report_.combinations;
-        ClaimAnswer answer = check_claim(claim, group, ops_);
+        ClaimAnswer answer = check_claim(claim, group, ops_, cache_);
         // A rule of floats that runs the op itself must hold for exact integers too.
         const bool is_float = group.front().kind == DrawKind::real;
         if (is_float && answer.kind == ClaimAnswer::Kind::holds && runs_the_op_itself(claim) &&
             is_integer_kind(groups_.front().front().kind))
-          if (ClaimAnswer exact = check_claim(claim, groups_.front(), ops_);
+          if (ClaimAnswer exact = check_claim(claim, groups_.front(), ops_, cache_);
               exact.kind == ClaimAnswer::Kind::wrong)
             answer = std::move(exact);
         count(group.front().instance, claim, std::move(answer));
       }
+    }
   }
 
  private:
@@ -131,6 +198,8 @@ class SampleCheck {
   const OpRegistry& ops_;
   OpRuleReport& report_;
   std::vector<std::vector<RuleDraw>> groups_;
+  ShardCache cache_;
+  std::vector<JudgedClaims> judged_;  // by group
 };
 
 void check_sample(const OpRecord& record, const OpRegistry& ops, const Sample& sample,

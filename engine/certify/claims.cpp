@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 
 #include "shardproof/engine/certify/run_local.h"
 #include "shardproof/engine/certify/shard_run.h"
@@ -154,16 +155,13 @@ int axes_that_place(const std::vector<Spec>& inputs) {
 // Runs one claim on one draw.
 class ClaimRun {
  public:
-  ClaimRun(const RuleClaim& claim, const RuleDraw& draw, const OpRegistry& ops)
-      : claim_(claim), draw_(draw), ops_(ops) {
-    for (size_t i = 0; i < claim.inputs.size(); ++i) {
-      inputs_.push_back(slices_of(claim.inputs[i].with_dtype(draw.instance.inputs[i].dtype)));
-      placed_.push_back(draw.instance.inputs[i].absent ? PlacedInput{}
-                                                       : place_input(draw, i, inputs_.back()));
-      largest_part_ = std::max(largest_part_, placed_.back().largest_part);
-    }
-    for (size_t o = 0; o < draw.outputs.size(); ++o)
-      outputs_.push_back(claim.placed.outputs[o].with_dtype(draw.outputs[o].dtype));
+  ClaimRun(const RuleClaim& claim, const std::vector<const Slices*>& inputs, const RuleDraw& draw,
+           const OpRegistry& ops, ShardCache& cache)
+      : claim_(claim), inputs_(inputs), draw_(draw), ops_(ops), cache_(cache) {
+    for (size_t i = 0; i < inputs.size(); ++i)
+      largest_part_ =
+          std::max(largest_part_, cache.contents(draw, i, *inputs[i]).placed.largest_part);
+    for (const Spec& output : claim.placed.outputs) outputs_.push_back(&output);
   }
 
   // Throws Error if a lowering refuses the cuts.
@@ -171,57 +169,64 @@ class ClaimRun {
     const Placed& placed = claim_.placed;
     if (placed.lower) return run_lowered();
     if (!placed.rank_attrs && !placed.shard_info)
-      return run_on_shards(draw_, {&draw_.computation}, inputs_, placed_);
+      return run_on_shards(draw_, {&draw_.computation}, inputs_, cache_);
     LocalCall call;
     call.record = draw_.instance.record;
     call.attrs = &draw_.instance.attrs;
     call.metas = draw_.instance.inputs;
     const std::vector<LocalTensor> values = values_on_ranks();
-    for (size_t i = 0; i < values.size(); ++i) {
+    call.input_specs = input_specs();
+    for (size_t i = 0; i < values.size(); ++i)
       call.inputs.push_back(call.metas[i].absent ? nullptr : &values[i]);
-      call.input_specs.push_back(inputs_[i].spec);
-    }
-    call.output_specs = outputs_;
+    for (size_t o = 0; o < outputs_.size(); ++o)
+      call.output_specs.push_back(outputs_[o]->with_dtype(draw_.outputs[o].dtype));
     call.rank_attrs = placed.rank_attrs;
     call.shard_info = placed.shard_info;
-    return results_of(run_local(call), inputs_.front().ranks());
+    return results_of(run_local(call), inputs_.front()->ranks());
   }
 
   Agreement judge_one(size_t output, const ShardResults& results, Disagreement& first) const {
-    return judge_output(draw_, output, slices_of(outputs_[output]), results,
+    return judge_output(draw_, output, cache_.slices(*outputs_[output]), results,
                         std::max(largest_part_, largest_result(output, results)), &first);
   }
 
  private:
+  std::vector<Spec> input_specs() const {
+    std::vector<Spec> specs;
+    for (size_t i = 0; i < claim_.inputs.size(); ++i)
+      specs.push_back(claim_.inputs[i].with_dtype(draw_.instance.inputs[i].dtype));
+    return specs;
+  }
   std::vector<LocalTensor> values_on_ranks() const {
     std::vector<LocalTensor> values;
     for (size_t i = 0; i < inputs_.size(); ++i)
-      values.push_back(draw_.instance.inputs[i].absent ? LocalTensor{}
-                                                       : local_tensor_of(placed_[i], inputs_[i]));
+      values.push_back(
+          draw_.instance.inputs[i].absent
+              ? LocalTensor{}
+              : local_tensor_of(cache_.contents(draw_, i, *inputs_[i]).placed, *inputs_[i]));
     return values;
   }
 
   ShardResults run_lowered() {
     const std::vector<LocalTensor> parts = values_on_ranks();
+    const std::vector<Spec> specs = input_specs();
     std::vector<LowerByRules::Value> values;
-    std::vector<Spec> specs;
-    for (size_t i = 0; i < parts.size(); ++i) {
-      specs.push_back(inputs_[i].spec);
-      values.push_back({draw_.instance.inputs[i], specs.back(), parts[i]});
-    }
+    for (size_t i = 0; i < parts.size(); ++i)
+      values.push_back({draw_.instance.inputs[i], specs[i], parts[i]});
     LowerByRules builder(ops_, specs.front().mesh(), std::move(values));
     const std::vector<int> handles =
         draw_.instance.record->rule.lower(draw_.instance.call(), specs, builder);
     std::vector<LocalTensor> results;
     for (size_t i = 0; i < handles.size(); ++i) {
+      const Spec& made = builder.spec(handles[i]);
       if (builder.has_replicated())
-        outputs_[i] = builder.spec(handles[i]);
-      else if (!(builder.spec(handles[i]) == outputs_[i]))
-        throw_bad_input("lowered to {}, the strategy says {}", to_string(builder.spec(handles[i])),
-                        to_string(outputs_[i]));
+        outputs_[i] = &lowered_.emplace_back(made);
+      else if (!(made == outputs_[i]->with_dtype(draw_.outputs[i].dtype)))
+        throw_bad_input("lowered to {}, the strategy says {}", to_string(made),
+                        to_string(outputs_[i]->with_dtype(draw_.outputs[i].dtype)));
       results.push_back(builder.parts(handles[i]));
     }
-    return results_of(results, inputs_.front().ranks());
+    return results_of(results, inputs_.front()->ranks());
   }
 
   // Parts of a result may be larger than the result; their rounding counts.
@@ -238,21 +243,23 @@ class ClaimRun {
   }
 
   const RuleClaim& claim_;
+  const std::vector<const Slices*>& inputs_;
   const RuleDraw& draw_;
   const OpRegistry& ops_;
-  std::vector<Slices> inputs_;
-  std::vector<PlacedInput> placed_;
-  std::vector<Spec> outputs_;
+  ShardCache& cache_;
+  std::vector<const Spec*> outputs_;  // of any dtype
+  std::deque<Spec> lowered_;
   double largest_part_ = 0;
 };
 
 // Returns the answer of one draw.
-ClaimAnswer answer_of(const RuleClaim& claim, const RuleDraw& draw, const OpRegistry& ops) {
+ClaimAnswer answer_of(const RuleClaim& claim, const std::vector<const Slices*>& inputs,
+                      const RuleDraw& draw, const OpRegistry& ops, ShardCache& cache) {
   ClaimAnswer answer;
   answer.draw = draw.kind;
   answer.seed = draw.seed;
   ShardResults results;
-  ClaimRun run(claim, draw, ops);
+  ClaimRun run(claim, inputs, draw, ops, cache);
   try {
     results = run.run();
   } catch (const Error& error) {
@@ -289,12 +296,14 @@ std::vector<RuleClaim> claims_of(const OpInstance& instance, const MeshChoice& o
 }
 
 ClaimAnswer check_claim(const RuleClaim& claim, const std::vector<RuleDraw>& draws,
-                        const OpRegistry& ops) {
+                        const OpRegistry& ops, ShardCache& cache) {
   ClaimAnswer worst;
+  std::vector<const Slices*> inputs;
+  for (const Spec& spec : claim.inputs) inputs.push_back(&cache.slices(spec));
   bool any_holds = false;
   for (const RuleDraw& draw : draws) {
     if (!applies(draw, claim.inputs, claim.placed.outputs)) continue;
-    ClaimAnswer answer = answer_of(claim, draw, ops);
+    ClaimAnswer answer = answer_of(claim, inputs, draw, ops, cache);
     if (answer.kind == ClaimAnswer::Kind::wrong || answer.kind == ClaimAnswer::Kind::refused)
       return answer;
     if (answer.kind == ClaimAnswer::Kind::holds)

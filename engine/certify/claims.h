@@ -7,6 +7,7 @@
 
 #include "shardproof/engine/certify/draws.h"
 #include "shardproof/engine/certify/lower_by_rules.h"
+#include "shardproof/engine/certify/shard_cache.h"
 
 namespace shardproof {
 
@@ -41,8 +42,8 @@ struct ClaimAnswer {
   uint64_t seed = 0;
 };
 // Judges a claim on each draw that applies. Undecided: no draw applies, or all real draws are
-// unclear.
+// unclear. The draws must outlive the cache.
 ClaimAnswer check_claim(const RuleClaim& claim, const std::vector<RuleDraw>& draws,
-                        const OpRegistry& ops);
+                        const OpRegistry& ops, ShardCache& cache);
 
 }  // namespace shardproof

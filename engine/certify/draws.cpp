@@ -175,6 +175,7 @@ std::optional<RuleDraw> drawn(const OpInstance& instance, const ComputationFor& 
   for (const Tensor& output : draw.outputs)
     if (integers && (is_floating(output.dtype) || is_complex(output.dtype))) return std::nullopt;
   draw.movement.assign(draw.outputs.size(), 0);
+  for (const Tensor& output : draw.outputs) draw.largest_outputs.push_back(largest_of(output));
   if (!integers) measure_movement(draw);
   return draw;
 }
@@ -262,7 +263,7 @@ bool applies(const RuleDraw& draw, const std::vector<Spec>& inputs,
 
 Limits limits_of(const RuleDraw& draw, size_t output, double parts) {
   const Tensor& whole = draw.outputs[output];
-  const double size = std::max({largest_of(whole), draw.largest_input, parts});
+  const double size = std::max({draw.largest_outputs[output], draw.largest_input, parts});
   double unit = unit_roundoff(whole.dtype);
   for (const TensorMeta& meta : draw.instance.inputs)
     if (!meta.absent) unit = std::max(unit, unit_roundoff(meta.dtype));

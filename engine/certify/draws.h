@@ -36,10 +36,11 @@ struct RuleDraw {
   DrawKind kind = DrawKind::real;
   uint64_t seed = 0;
   Computation computation;
-  OpInstance instance;           // with the dtypes and tensors of the draw
-  std::vector<Tensor> outputs;   // on one device
-  std::vector<double> movement;  // by output: how far it moves when inputs move by 2^-44
-  double largest_input = 0;      // absolute, finite
+  OpInstance instance;                  // with the dtypes and tensors of the draw
+  std::vector<Tensor> outputs;          // on one device
+  std::vector<double> movement;         // by output: how far it moves when inputs move by 2^-44
+  std::vector<double> largest_outputs;  // absolute, finite
+  double largest_input = 0;             // absolute, finite
 
   PartRange part_range() const;
 };

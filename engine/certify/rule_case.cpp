@@ -3,6 +3,7 @@
 #include "shardproof/engine/certify/rule_case.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "shardproof/engine/certify/shard_run.h"
@@ -171,18 +172,21 @@ class CaseCheck {
     }
     for (const RuleClaim& claim : claims_of(instance_, on))
       if (claim.inputs == in_ && claim.placed.outputs == out_)
-        return check_claim(claim, draws_, ops_);
+        return check_claim(claim, draws_, ops_, cache_);
     throw_bad_input("the rule of {} does not claim this", single_->record->name);
   }
 
-  // Returns what a rank computes if it has 1/n of the cotangent; nullopt for n = 1.
-  std::optional<Computation> computation_of_ranks(int64_t n) const {
-    if (n == 1) return std::nullopt;
+  // Returns what a rank computes if it has 1/n of the cotangent; null for n = 1.
+  const Computation* computation_of_ranks(int64_t n) {
+    if (n == 1) return nullptr;
+    const auto [found, added] = of_shares_.try_emplace(n);
+    if (!added) return &found->second;
     std::vector<std::string> lines = rule_.lines;
     lines.insert(lines.begin(), fmt::format("dy = x{} / {}", rule_.inputs.size() - 1, n));
     std::string& last = lines.back();
     last = fmt::format("{}with=dy)", last.substr(0, last.rfind("with=")));
-    return Computation::of_lines(ops_, lines, rule_.results);
+    found->second = Computation::of_lines(ops_, lines, rule_.results);
+    return &found->second;
   }
 
   // Throws Error if the rule has no local attributes for these placements.
@@ -198,21 +202,20 @@ class CaseCheck {
     return by_rank;
   }
 
-  ClaimAnswer answer_on(const RuleDraw& draw, bool with_local_sizes) const {
+  ClaimAnswer answer_on(const RuleDraw& draw, bool with_local_sizes) {
     ClaimAnswer answer;
     answer.draw = draw.kind;
     answer.seed = draw.seed;
     answer.kind = ClaimAnswer::Kind::wrong;
-    std::vector<Slices> inputs;
-    std::vector<PlacedInput> placed;
+    std::vector<const Slices*> inputs;
     double largest_part = 0;
     for (size_t i = 0; i < in_.size(); ++i) {
-      inputs.push_back(slices_of(in_[i].with_dtype(draw.instance.inputs[i].dtype)));
-      placed.push_back(place_input(draw, i, inputs.back()));
-      largest_part = std::max(largest_part, placed.back().largest_part);
+      inputs.push_back(&cache_.slices(in_[i]));
+      largest_part =
+          std::max(largest_part, cache_.contents(draw, i, *inputs.back()).placed.largest_part);
     }
     std::vector<Computation> local;
-    std::vector<const Computation*> by_rank = {of_ranks_ ? &*of_ranks_ : &draw.computation};
+    std::vector<const Computation*> by_rank = {of_ranks_ ? of_ranks_ : &draw.computation};
     try {
       if (with_local_sizes) {
         local = local_computations();
@@ -223,13 +226,13 @@ class CaseCheck {
       answer.trouble = error.message();
       return answer;
     }
-    const ShardResults results = run_on_shards(draw, by_rank, inputs, placed);
+    const ShardResults results = run_on_shards(draw, by_rank, inputs, cache_);
     answer.trouble = results.trouble;
     if (!answer.trouble.empty()) return answer;
     answer.kind = ClaimAnswer::Kind::holds;
     for (size_t o = 0; o < draw.outputs.size(); ++o) {
       Disagreement first;
-      const Slices out = slices_of(out_[o].with_dtype(draw.outputs[o].dtype));
+      const Slices& out = cache_.slices(out_[o]);
       const Agreement one = judge_output(draw, o, out, results, largest_part, &first);
       if (one == Agreement::agrees) continue;
       answer.output = o;
@@ -246,10 +249,12 @@ class CaseCheck {
   std::vector<TensorMeta> outputs_;
   Mesh mesh_;  // of the placements that are judged, as the next three are
   std::vector<Spec> in_, out_;
-  std::optional<Computation> of_ranks_;  // what each rank runs in place of the computation
+  const Computation* of_ranks_ = nullptr;  // what each rank runs in place of the computation
+  std::map<int64_t, Computation> of_shares_;
   std::optional<SingleOp> single_;
   OpInstance instance_;
   std::vector<RuleDraw> draws_;
+  ShardCache cache_;
 };
 
 }  // namespace

@@ -13,46 +13,49 @@ namespace {
 // Ranks that run one program side by side.
 struct ShardGroup {
   const Computation* computation = nullptr;
-  std::vector<TensorMeta> metas;  // local
-  std::vector<int> ranks;
+  std::vector<int32_t> ranks;
 };
 
-std::vector<ShardGroup> groups_of(const RuleDraw& draw,
-                                  const std::vector<const Computation*>& by_rank,
-                                  const std::vector<Slices>& inputs, int ranks) {
+bool have_equal_shapes(const std::vector<const Slices*>& inputs, int32_t a, int32_t b) {
+  for (const Slices* input : inputs)
+    if (!(input->shapes[static_cast<size_t>(a)] == input->shapes[static_cast<size_t>(b)]))
+      return false;
+  return true;
+}
+
+std::vector<ShardGroup> groups_of(const std::vector<const Computation*>& by_rank,
+                                  const std::vector<const Slices*>& inputs) {
   std::vector<ShardGroup> groups;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const auto at = static_cast<size_t>(rank);
-    ShardGroup own{by_rank[by_rank.size() == 1 ? 0 : at], draw.instance.inputs, {rank}};
-    for (size_t i = 0; i < inputs.size(); ++i)
-      if (!own.metas[i].absent) own.metas[i].shape = inputs[i].shapes[at];
-    bool joined = false;
+  for (int32_t rank = 0; rank < inputs.front()->ranks(); ++rank) {
+    const Computation* const own = by_rank[by_rank.size() == 1 ? 0 : static_cast<size_t>(rank)];
+    ShardGroup* joined = nullptr;
     for (ShardGroup& group : groups)
-      if (group.computation == own.computation && group.metas == own.metas) {
-        group.ranks.push_back(rank);
-        joined = true;
-        break;
-      }
-    if (!joined) groups.push_back(std::move(own));
+      if (group.computation == own && have_equal_shapes(inputs, group.ranks[0], rank))
+        joined = &group;
+    if (!joined) joined = &groups.emplace_back(ShardGroup{own, {}});
+    joined->ranks.push_back(rank);
   }
   return groups;
 }
 
-void run_group(const ShardGroup& group, const std::vector<Slices>& inputs,
-               const std::vector<PlacedInput>& placed, ShardResults& results) {
-  const LocalProgram program = group.computation->compile(group.metas);
-  std::vector<std::vector<std::byte>> contents(group.metas.size());
-  std::vector<LaneView> views(group.metas.size());
-  for (size_t i = 0; i < group.metas.size(); ++i) {
-    const TensorMeta& meta = group.metas[i];
+void run_group(const RuleDraw& draw, const ShardGroup& group, const LocalProgram& program,
+               const std::vector<TensorMeta>& metas, const std::vector<const Slices*>& inputs,
+               ShardCache& cache, ShardResults& results) {
+  std::vector<LaneView> views(metas.size());
+  const size_t ranks = inputs.front()->shapes.size();
+  for (size_t i = 0; i < metas.size(); ++i) {
+    const TensorMeta& meta = metas[i];
     if (meta.absent) continue;
+    const LocalContents& contents = cache.contents(draw, i, *inputs[i]);
     const int64_t bytes = element_count(meta.shape) * size_of(meta.dtype);
-    contents[i].resize(static_cast<size_t>(bytes) * group.ranks.size() + 1);
-    for (size_t lane = 0; lane < group.ranks.size(); ++lane)
-      copy_local(placed[i], inputs[i], group.ranks[lane],
-                 contents[i].data() + static_cast<int64_t>(lane) * bytes);
-    views[i] = {contents[i].data(), bytes,      nullptr,
-                meta.dtype,         meta.shape, contiguous_strides(meta.shape)};
+    // Lanes that lie densely and in order need no table; kernels may run them as one flat loop.
+    const bool is_flat = group.ranks.size() == ranks && bytes == contents.stride;
+    views[i] = {const_cast<std::byte*>(contents.bytes.data()),
+                contents.stride,
+                is_flat ? nullptr : group.ranks.data(),
+                meta.dtype,
+                meta.shape,
+                contiguous_strides(meta.shape)};
   }
   std::vector<std::vector<std::byte>> made =
       program.run(static_cast<int64_t>(group.ranks.size()), views);
@@ -61,7 +64,6 @@ void run_group(const ShardGroup& group, const std::vector<Slices>& inputs,
   for (size_t o = 0; o < made.size(); ++o) {
     const TensorMeta& meta = program.outputs()[o];
     const int64_t bytes = element_count(meta.shape) * size_of(meta.dtype);
-    const size_t ranks = inputs.front().shapes.size();
     results.outputs[o].dtype = meta.dtype;
     results.outputs[o].data.resize(ranks);
     results.shapes[o].resize(ranks);
@@ -115,12 +117,20 @@ LocalTensor local_tensor_of(const PlacedInput& placed, const Slices& slices) {
 }
 
 ShardResults run_on_shards(const RuleDraw& draw, const std::vector<const Computation*>& by_rank,
-                           const std::vector<Slices>& inputs,
-                           const std::vector<PlacedInput>& placed) {
+                           const std::vector<const Slices*>& inputs, ShardCache& cache) {
   ShardResults results;
   try {
-    for (const ShardGroup& group : groups_of(draw, by_rank, inputs, inputs.front().ranks()))
-      run_group(group, inputs, placed, results);
+    for (const ShardGroup& group : groups_of(by_rank, inputs)) {
+      std::vector<TensorMeta> metas = draw.instance.inputs;
+      for (size_t i = 0; i < inputs.size(); ++i)
+        if (!metas[i].absent)
+          metas[i].shape = inputs[i]->shapes[static_cast<size_t>(group.ranks[0])];
+      if (by_rank.size() == 1)
+        run_group(draw, group, cache.program(*group.computation, metas), metas, inputs, cache,
+                  results);
+      else
+        run_group(draw, group, group.computation->compile(metas), metas, inputs, cache, results);
+    }
   } catch (const Error& error) {
     results = {};
     results.trouble = error.message();

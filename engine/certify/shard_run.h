@@ -5,16 +5,12 @@
 #include <vector>
 
 #include "shardproof/engine/certify/draws.h"
+#include "shardproof/engine/certify/shard_cache.h"
 #include "shardproof/engine/certify/slices.h"
 #include "shardproof/localtensor/tensor/local_tensor.h"
 
 namespace shardproof {
 
-// One input of a draw on the ranks.
-struct PlacedInput {
-  std::vector<Tensor> parts;  // that reduce to the whole; one if the input is not partial
-  double largest_part = 0;    // absolute
-};
 // Returns the parts of input `input` under its placements.
 PlacedInput place_input(const RuleDraw& draw, size_t input, const Slices& slices);
 // Copies one rank's local contents, dense, to `target`.
@@ -30,10 +26,10 @@ struct ShardResults {
   std::vector<Tensor> tensors;
 };
 // Runs `by_rank` (one computation for all ranks, or one each) on the shards. Ranks of equal local
-// shapes and computation run in one kernel call.
+// shapes and computation run in one kernel call. One computation for all must outlive the cache;
+// `inputs` are slices of the cache.
 ShardResults run_on_shards(const RuleDraw& draw, const std::vector<const Computation*>& by_rank,
-                           const std::vector<Slices>& inputs,
-                           const std::vector<PlacedInput>& placed);
+                           const std::vector<const Slices*>& inputs, ShardCache& cache);
 // Returns values that ranks 0..n-1 hold as results.
 ShardResults results_of(const std::vector<LocalTensor>& values, int ranks);
 

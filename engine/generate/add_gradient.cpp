@@ -5,6 +5,7 @@
 
 #include "shardproof/engine/generate/forms/gradient_line.h"
 #include "shardproof/engine/generate/forms/one_device.h"
+#include "shardproof/engine/generate/unsafe_partials.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -49,6 +50,17 @@ std::vector<std::string> bound_floats(const ProgramText& text, const OpRegistry&
   return names;
 }
 
+// True if the last line multiplies parts of a cotangent by a value that is not finite. Inside
+// `as dp:R` one rank has the cotangent and the others have zeros: 0 * inf is NaN, so the parts do
+// not add up to the gradient of one device.
+bool has_unsafe_gradient(const ProgramText& text, const OpRegistry& ops) {
+  const auto last = static_cast<int>(text.program.size());
+  const std::vector<UnsafeLine> lines = find_unsafe_partials(text, ops);
+  return std::any_of(lines.begin(), lines.end(), [&](const UnsafeLine& line) {
+    return line.line == last && line.has_infinity;
+  });
+}
+
 }  // namespace
 
 std::vector<std::string> draw_gradient_inputs(const ProgramText& text, const std::string& value,
@@ -71,7 +83,8 @@ void add_gradient(ProgramText& text, Draw& draw, const OpRegistry& ops) {
         draw_gradient_inputs(text, value, kMostGradientInputs, draw, ops);
     if (inputs.empty()) continue;
     text.program.push_back(to_string(gradient_line(value, inputs)));
-    return;
+    if (!has_unsafe_gradient(text, ops)) return;
+    text.program.pop_back();
   }
 }
 

@@ -57,8 +57,11 @@ class UnsafeLines {
     for (const ValueId id : instr.outputs)
       is_finite = is_finite && finite_[static_cast<size_t>(id)];
     if (!has_partial || (is_finite && !divides_by_a_value(instr))) return;
-    UnsafeLine line{instr.origin.line, partials};
-    if (lines_.empty() || lines_.back().line != line.line) lines_.push_back(std::move(line));
+    UnsafeLine line{instr.origin.line, partials, !is_finite};
+    if (lines_.empty() || lines_.back().line != line.line)
+      lines_.push_back(std::move(line));
+    else
+      lines_.back().has_infinity = lines_.back().has_infinity || !is_finite;
   }
 
   std::vector<UnsafeLine> take() { return std::move(lines_); }

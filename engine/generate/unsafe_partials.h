@@ -13,6 +13,7 @@ namespace shardproof {
 struct UnsafeLine {
   int line = 0;
   std::vector<std::string> partials;  // names of P inputs; empty: the P value has no name
+  bool has_infinity = false;          // some value is not finite; false: only the divisor may be 0
   bool operator==(const UnsafeLine&) const = default;
 };
 

@@ -3,6 +3,9 @@
 // programs: one line of a generated program gets a wrong backward.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "shardproof/engine/generate/fuzz.h"
 #include "shardproof/ops/core/gradient.h"
 #include "shardproof/tests/engine/run_global.h"
@@ -185,6 +188,18 @@ INSTANTIATE_TEST_SUITE_P(
                       WrongBackward{"average_of_parts", average_parts, 80},
                       WrongBackward{"sum_of_parts_left_out", leave_out_sum, 80}),
     [](const auto& info) { return std::string(info.param.name); });
+
+// A gradient inside `as dp:R` meets an infinity: parts of zeros times infinity are NaN, so that the
+// line is not written.
+TEST(HonestPrograms, WithInfinitiesInAsRegions_HaveNoFinding) {
+  const Registries& registries = builtin_registries();
+  const ProgramText text = fuzz_program(700853, registries.ops);
+  EXPECT_TRUE(std::any_of(text.tensors.begin(), text.tensors.end(), [](const TensorText& tensor) {
+    return std::any_of(tensor.values.begin(), tensor.values.end(),
+                       [](double value) { return std::isinf(value); });
+  }));
+  EXPECT_EQ(try_program(text, 700853, registries).message, "");
+}
 
 }  // namespace
 }  // namespace shardproof::testing::fuzz_faults_test
