@@ -91,7 +91,7 @@ int show_command(const CommandArguments& words, const Registries& registries) {
     for (size_t i = 0; i < one.phases.size(); ++i) {
       current = &one.phases[i];
       if (one.phases.size() > 1) out += fmt::format("{}phase {}\n\n", i == 0 ? "" : "\n", i + 1);
-      const Job job = filled(*current, 0);
+      const Job& job = current->job;  // values of tensors change nothing here
       const PrintedJob printed = print_job(job, registries);
       out += given.count("owners") ? owners(job, printed, given, registries)
                                    : shown_text(job, printed, parts);
