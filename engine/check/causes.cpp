@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "shardproof/engine/check/local_for_whole.h"
 #include "shardproof/engine/explain/way_to_value.h"
 #include "shardproof/localtensor/base/error.h"
 
@@ -52,7 +53,12 @@ class Explaining {
         confirmation_(about, value) {}
 
   // True if a cause or a hint was found.
-  bool run() { return wrong_group() || never_reduced() || counted_too_often() || missing_factor(); }
+  bool run() {
+    const SuspectedWay on{about_, value_, provenance_, way_, confirmation_};
+    return adopt(find_local_extremum(on)) || wrong_group() || never_reduced() ||
+           adopt(find_uneven_average(on)) || counted_too_often() || adopt(find_loop_sum(on)) ||
+           missing_factor() || adopt(find_op_on_shards(on));
+  }
   std::vector<std::string> lines;  // "cause   ..." or "hint    ..."
   std::string fix;
 
@@ -84,6 +90,13 @@ class Explaining {
   void settle(const Cause& cause) {
     lines.push_back(kCause + cause.text);
     fix = cause.fix;
+  }
+
+  bool adopt(const std::optional<Suspicion>& found) {
+    if (!found) return false;
+    lines.push_back((found->is_cause ? kCause : kHint) + found->text);
+    fix = found->fix;
+    return true;
   }
 
   bool never_reduced();

@@ -11,6 +11,11 @@
 // | a factor too many                 | the factor becomes 1                   |
 // | a term that each rank adds        | the term is divided by the ranks       |
 // | a factor is missing               | a value is divided by it               |
+// | an extremum of each shard alone   | an all_reduce behind it                |
+// | an average over uneven shards     | each rank's part by the share it has   |
+//
+// Hints alone: a sum over the passes of a loop that is as many times too large, and an op along a
+// dim that is cut (local_for_whole.h).
 //
 // A candidate is the cause only if its edit, and no other, makes the program right. If several
 // edits do, or the edit explains a number by its size alone, it is a hint.

@@ -94,7 +94,9 @@ class Editing {
     listing().instrs.push_back(std::move(instr));
   }
 
-  ValueId add_number(double number, DType dtype, const Instr& beside) {
+  // `by_lane` gives each lane a number of its own; empty: all have `number`.
+  ValueId add_number(double number, DType dtype, const Instr& beside,
+                     std::vector<double> by_lane = {}) {
     SpmdValue made;
     made.name = fmt::format("_edit{}", ranks_.program.values.size());
     made.dtype = dtype;
@@ -106,13 +108,18 @@ class Editing {
     if (is_integral(dtype))
       value.integers = {static_cast<int64_t>(number)};
     else
-      value.values = {number};
+      value.values = by_lane.empty() ? std::vector<double>{number} : std::move(by_lane);
     add(std::move(value), beside);
     return id;
   }
 
   ValueId add_product(ValueId of, double factor, const Instr& beside) {
-    const ValueId number = add_number(factor, DType::f64, beside);
+    std::vector<double> by_lane;
+    for (int64_t i = 0; i < beside.lanes.size() && !edit_.factors.empty(); ++i) {
+      const auto rank = static_cast<size_t>(beside.lanes[i]);
+      by_lane.push_back(rank < edit_.factors.size() ? edit_.factors[rank] : 1);
+    }
+    const ValueId number = add_number(factor, DType::f64, beside, std::move(by_lane));
     const ValueId product = add_like(of, beside.lanes);
     Compute compute;
     compute.op = "mul";

@@ -33,6 +33,7 @@ struct Edit {
   Group group;
   Reduction reduction;
   double factor = 1;
+  std::vector<double> factors = {};  // of scale_output, by rank, in place of `factor`; empty: none
 };
 
 // Returns the edited program; nullopt if the edit does not apply. The names of `target` (a value of

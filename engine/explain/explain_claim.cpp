@@ -138,6 +138,24 @@ std::string declared_text(const WrongValue& wrong, const GlobalProgram& global) 
                      declared.empty() ? "R" : declared, inferred);
 }
 
+// Returns the claimed placements with P(avg) where the ranks average equal shards of the mean's
+// input; "" if there are none.
+std::string averaged_instead(const WrongValue& wrong, const GlobalInstr& mean,
+                             const LineProgram& line) {
+  Spec as = wrong.spec;
+  for (size_t i = 0; i < line.program.inputs.size(); ++i) {
+    const Spec& spec = line.job.inputs[i].spec;
+    if (line.program.inputs[i] != mean.inputs.at(0) || !(spec.mesh() == as.mesh())) continue;
+    const Lanes ranks = spec.mesh().ranks();
+    for (int64_t lane = 1; lane < ranks.size(); ++lane)
+      if (!(spec.local_shape(ranks[lane]) == spec.local_shape(ranks[0]))) return "";
+    for (int axis = 0; axis < as.mesh().axis_count(); ++axis)
+      if (spec.placement(axis).is_shard() && as.placement(axis) == P(ReduceOp::sum))
+        as = as.with_placement(axis, P(ReduceOp::avg));
+  }
+  return as == wrong.spec ? "" : placements_text(as);
+}
+
 }  // namespace
 
 void explain_claim(const WrongValue& wrong, const GlobalProgram& global, const Partitioned& parts,
@@ -156,11 +174,14 @@ void explain_claim(const WrongValue& wrong, const GlobalProgram& global, const P
       finding.details.push_back(
           fmt::format("cause   {}{} {}", instr.op, inputs_text(instr, *line), needs));
       finding.fix = kRemove;
-      if (instr.op == "mean" && needs.starts_with("needs count="))
+      if (instr.op == "mean" && needs.starts_with("needs count=")) {
+        const bool is_last = instr.outputs == line->chain.back().outputs;
+        const std::string averaged = is_last ? averaged_instead(wrong, instr, *line) : "";
         finding.fix = fmt::format(
-            "compute the sum inside `as` and divide by the count of the whole on a later line; or "
-            "{}",
-            kRemove);
+            "{}compute the sum inside `as` and divide by the count of the whole on a later line; "
+            "or {}",
+            averaged.empty() ? "" : fmt::format("declare it as {}; or ", averaged), kRemove);
+      }
       return;
     }
     const Partitioned ruled = partition(line->program, line->job, ops);

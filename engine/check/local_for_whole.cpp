@@ -1,0 +1,330 @@
+// Implements local_for_whole.h. Each function walks the way to the value and tests its candidates.
+#include "shardproof/engine/check/local_for_whole.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int kMostCandidates = 4;  // of one kind, because each costs a run
+
+const SpmdValue& info(const SuspectedWay& on, ValueId id) {
+  return on.about.ranks.program.values[static_cast<size_t>(id)];
+}
+
+std::string shown(const SuspectedWay& on, ValueId id) {
+  const SpmdValue& value = info(on, id);
+  const std::vector<ValueId>& inputs = on.about.ranks.program.inputs;
+  if (!value.bound.empty()) return value.bound;
+  if (std::find(inputs.begin(), inputs.end(), id) != inputs.end()) return value.name;
+  return "a value of that line";
+}
+
+std::string axis_name(const SuspectedWay& on, int axis) {
+  return on.provenance.mesh().axes()[static_cast<size_t>(axis)].name;
+}
+
+bool is_made_by_grad(const SuspectedWay& on, const Step& step) {
+  const std::vector<std::string>& lines = on.about.ranks.program.listings[step.listing].lines;
+  const auto line = static_cast<size_t>(step.site.line);
+  return line >= 1 && line <= lines.size() && lines[line - 1].find("grad(") != std::string::npos;
+}
+
+// --- uneven averages
+
+// The sizes of the shards of an input along the dim that an axis cuts.
+struct Shares {
+  ValueId input = kNoValue;
+  int dim = 0;
+  std::vector<int64_t> sizes;   // by rank of the world; -1 outside the mesh
+  std::vector<double> weights;  // by rank: its size, divided by the mean size over the axis
+  int64_t total = 0;            // of one group of the axis
+};
+
+// Returns nullopt if the shards along the axis have equal sizes.
+std::optional<Shares> uneven_shares(const SuspectedWay& on, ValueId input, int axis) {
+  const AxisState& state = on.provenance.state(input, axis);
+  if (state.kind != AxisKind::cut) return std::nullopt;
+  Shares shares;
+  shares.input = input;
+  shares.dim = state.placement.shard().dim;
+  const Mesh& mesh = on.provenance.mesh();
+  std::map<Dims, int64_t> totals;  // by the coordinate without the axis
+  const auto group_of = [&](int32_t rank) {
+    Dims place = *mesh.coordinate_of(rank);
+    place[axis] = 0;
+    return place;
+  };
+  bool is_uneven = false;
+  for (const LocalShape& shape : info(on, input).shapes)
+    for (int64_t i = 0; i < shape.lanes.size(); ++i) {
+      const auto rank = static_cast<size_t>(shape.lanes[i]);
+      if (!mesh.coordinate_of(shape.lanes[i]) || shape.shape.size() <= shares.dim)
+        return std::nullopt;
+      if (shares.sizes.size() <= rank) shares.sizes.resize(rank + 1, -1);
+      shares.sizes[rank] = shape.shape[shares.dim];
+      totals[group_of(shape.lanes[i])] += shares.sizes[rank];
+    }
+  shares.weights.assign(shares.sizes.size(), 1);
+  for (const LocalShape& shape : info(on, input).shapes)
+    for (int64_t i = 0; i < shape.lanes.size(); ++i) {
+      const auto rank = static_cast<size_t>(shape.lanes[i]);
+      shares.total = totals.at(group_of(shape.lanes[i]));
+      if (shares.total == 0) return std::nullopt;
+      const int64_t even = shares.sizes[rank] * mesh.axis_size(axis);
+      shares.weights[rank] = static_cast<double>(even) / static_cast<double>(shares.total);
+      is_uneven = is_uneven || even != shares.total;
+    }
+  return is_uneven ? std::optional(shares) : std::nullopt;
+}
+
+// Returns the step and output that make a value before a step of the way.
+std::optional<std::pair<const Step*, size_t>> maker_before(const SuspectedWay& on, const Step& end,
+                                                           ValueId id) {
+  std::optional<std::pair<const Step*, size_t>> maker;
+  for (const Step& step : on.way.steps) {
+    if (&step == &end) break;
+    for (size_t slot = 0; made_by(*step.instr, slot) != kNoValue; ++slot)
+      if (made_by(*step.instr, slot) == id) maker.emplace(&step, slot);
+  }
+  return maker;
+}
+
+std::string sizes_text(const Shares& shares) {
+  std::map<int64_t, std::vector<int32_t>> ranks_of;
+  for (size_t rank = 0; rank < shares.sizes.size(); ++rank)
+    if (shares.sizes[rank] >= 0) ranks_of[shares.sizes[rank]].push_back(static_cast<int32_t>(rank));
+  std::string text;
+  for (auto size = ranks_of.rbegin(); size != ranks_of.rend(); ++size)
+    text += fmt::format("{}{} on rank{} {}", text.empty() ? "" : ", ", size->first,
+                        size->second.size() == 1 ? "" : "s", to_string(Lanes::of(size->second)));
+  return text;
+}
+
+std::optional<Suspicion> uneven_average_on(const SuspectedWay& on, const Step& step,
+                                           const CallItem& item, int axis) {
+  const AxisState& state = on.provenance.state_read(step.listing, step.index, 0, axis);
+  const auto maker = maker_before(on, step, item.input);
+  if (!maker) return std::nullopt;
+  for (const ValueId source : state.sources) {
+    const std::optional<Shares> shares = uneven_shares(on, source, axis);
+    if (!shares) continue;
+    Edit edit{Edit::Kind::scale_output, maker->first->site, maker->second, {}, {}, 1};
+    edit.factors = shares->weights;
+    if (!on.confirmation.confirms(edit)) continue;
+    const int line = step.site.line;
+    return Suspicion{
+        true,
+        fmt::format("line {} gives each rank of {} the same weight in the average, but the sizes "
+                    "of dim {} of {} are {}",
+                    line, axis_name(on, axis), shares->dim, shown(on, source), sizes_text(*shares)),
+        fmt::format("sum over {} and divide by the count of all ranks ({} along dim {}), or weight "
+                    "each rank by its share before line {}",
+                    axis_name(on, axis), shares->total, shares->dim, line)};
+  }
+  return std::nullopt;
+}
+
+// --- loops
+
+struct Loop {
+  std::string variable;
+  int line = 0;  // of the `for`; 0: not found
+  int64_t passes = 0;
+};
+
+// Returns the loops around a line, by the passes of its instructions ("s=0, i=2").
+std::vector<Loop> loops_around(const SpmdListing& listing, int line) {
+  std::map<std::string, std::set<std::string>> passes;
+  for (const Instr& instr : listing.instrs) {
+    if (instr.origin.line != line) continue;
+    std::string rest = instr.origin.instance;
+    while (!rest.empty()) {
+      const size_t end = rest.find(", "), equals = rest.find('=');
+      if (equals == std::string::npos) break;
+      passes[rest.substr(0, equals)].insert(rest.substr(equals + 1, end - equals - 1));
+      rest = end == std::string::npos ? "" : rest.substr(end + 2);
+    }
+  }
+  std::vector<Loop> loops;
+  for (const auto& [variable, values] : passes) {
+    Loop loop{variable, 0, static_cast<int64_t>(values.size())};
+    for (int at = std::min(line, static_cast<int>(listing.lines.size())); at >= 1; --at)
+      if (listing.lines[static_cast<size_t>(at) - 1].find("for " + variable + " in ") !=
+          std::string::npos) {
+        loop.line = at;
+        break;
+      }
+    if (loop.passes > 1 && loop.line > 0) loops.push_back(std::move(loop));
+  }
+  return loops;
+}
+
+bool follows_a_let(const SuspectedWay& on, Edit edit, int64_t passes) {
+  for (const auto& [name, number] : on.about.job.numbers) {
+    if (!number.is_integer() || number.integer() != passes) continue;
+    for (const int64_t next : {passes + 1, passes - 1}) {
+      edit.factor = 1 / static_cast<double>(next);
+      if (next >= 2 && on.confirmation.confirms_resized(name, next, edit)) return true;
+    }
+  }
+  return false;
+}
+
+// Returns " = steps" for a `let`, then the axes of the same size.
+std::string same_numbers(const SuspectedWay& on, int64_t passes) {
+  std::string text;
+  for (const auto& [name, number] : on.about.job.numbers)
+    if (number.is_integer() && number.integer() == passes) text += " = " + name;
+  for (const MeshAxis& axis : on.provenance.mesh().axes())
+    if (axis.size == passes) text += fmt::format(", which is also the size of {}", axis.name);
+  return text;
+}
+
+// --- ops on shards
+
+// Returns the call of an op on the shards of one rank.
+OpCall call_on_shards(const SuspectedWay& on, const Compute& compute) {
+  OpCall call{&compute.attrs.at(0).attrs, {}};
+  for (const ValueId id : compute.inputs) {
+    TensorMeta meta;
+    meta.absent = id == kNoValue;
+    if (!meta.absent && !info(on, id).shapes.empty())
+      meta = {info(on, id).dtype, info(on, id).shapes[0].shape, info(on, id).weak, false};
+    call.inputs.push_back(std::move(meta));
+  }
+  return call;
+}
+
+// True if an op needs more than its shard of an input that is cut along a dim: its rule states no
+// strategy in which each rank runs the op itself, but one of another form; or none, and the result
+// has the shape of the input, as that of a sort.
+bool needs_more_than_shards(const SuspectedWay& on, const Compute& compute, size_t slot, int dim,
+                            int64_t ranks) try {
+  const OpRecord& record = on.about.registries.ops.at(compute.op);
+  const OpCall call = call_on_shards(on, compute);
+  const std::vector<TensorMeta> results = record.infer(call);
+  bool has_other_form = false;
+  if (record.rule.strategies)
+    for (const Strategy& strategy : record.rule.strategies(call, results, ranks)) {
+      if (slot >= strategy.inputs.size() || !strategy.inputs[slot].is_shard(dim)) continue;
+      if (strategy.form == LocalExecution::same_op) return false;
+      has_other_form = true;
+    }
+  return has_other_form || results.at(0).shape == call.inputs[slot].shape;
+} catch (const Error&) {
+  return false;
+}
+
+}  // namespace
+
+std::optional<Suspicion> find_local_extremum(const SuspectedWay& on) {
+  const Mesh& mesh = on.provenance.mesh();
+  int candidates = 0;
+  for (const Step& step : on.way.steps)
+    for (int axis = 0; axis < mesh.axis_count(); ++axis) {
+      const ValueId id = made_by(*step.instr, 0);
+      if (id == kNoValue || mesh.axis_size(axis) == 1) continue;
+      const AxisState& state = on.provenance.state(id, axis);
+      if (state.kind != AxisKind::partial) continue;
+      const ReduceOp op = state.placement.partial().reduction.op;
+      const bool is_extremum = op == ReduceOp::max || op == ReduceOp::min;
+      if (!is_extremum || info(on, id).dtype == DType::boolean || info(on, id).bound.empty())
+        continue;
+      if (++candidates > kMostCandidates) return std::nullopt;
+      const Edit edit{Edit::Kind::reduce, step.site, 0, Group::of_axes(mesh, {axis}), {op, 0}, 1};
+      if (!on.confirmation.confirms(edit)) continue;
+      const std::string over = axis_name(on, axis);
+      return Suspicion{
+          true,
+          fmt::format("{} of line {} is the {} of each rank's own part; no call takes it over {}",
+                      info(on, id).bound, step.site.line,
+                      op == ReduceOp::max ? "maximum" : "minimum", over),
+          fmt::format("add all_reduce({}, {}, group={}) after line {}", info(on, id).bound,
+                      name(op), over, step.site.line)};
+    }
+  return std::nullopt;
+}
+
+std::optional<Suspicion> find_uneven_average(const SuspectedWay& on) {
+  for (const Step& step : on.way.steps) {
+    const CallItem* item = reduction_of(step);
+    if (item == nullptr || item->collective.reduction.op != ReduceOp::avg) continue;
+    const auto axes = axes_of(item->collective.group, on.provenance.mesh(), step.instr->lanes);
+    if (!axes) continue;
+    for (const int axis : *axes)
+      if (auto found = uneven_average_on(on, step, *item, axis)) return found;
+  }
+  return std::nullopt;
+}
+
+std::optional<Suspicion> find_loop_sum(const SuspectedWay& on) {
+  int candidates = 0;
+  for (auto step = on.way.steps.rbegin(); step != on.way.steps.rend(); ++step) {
+    const auto* compute = std::get_if<Compute>(&step->instr->action);
+    if (compute == nullptr || compute->op != "add" || compute->inputs.size() != 2) continue;
+    if (step->instr->origin.instance.empty() || is_made_by_grad(on, *step)) continue;
+    const int line = step->site.line;
+    for (const Loop& loop : loops_around(on.about.ranks.program.listings[step->listing], line))
+      for (size_t slot = 0; slot < 2; ++slot) {
+        if (++candidates > kMostCandidates) return std::nullopt;
+        const Edit edit{Edit::Kind::scale_input,
+                        step->site,
+                        slot,
+                        {},
+                        {},
+                        1 / static_cast<double>(loop.passes)};
+        if (!on.confirmation.confirms(edit)) continue;
+        if (follows_a_let(on, edit, loop.passes)) return std::nullopt;
+        return Suspicion{
+            false,
+            fmt::format("line {} adds up {} in each pass of the loop on line {}, and the sum is {} "
+                        "times what it should be: {} passes{}; divide by their number",
+                        line, shown(on, compute->inputs[slot]), loop.line, loop.passes, loop.passes,
+                        same_numbers(on, loop.passes)),
+            ""};
+      }
+  }
+  return std::nullopt;
+}
+
+std::optional<Suspicion> find_op_on_shards(const SuspectedWay& on) {
+  const Mesh& mesh = on.provenance.mesh();
+  for (const Step& step : on.way.steps) {
+    const auto* compute = std::get_if<Compute>(&step.instr->action);
+    const ValueId made = made_by(*step.instr, 0);
+    if (compute == nullptr || made == kNoValue || is_made_by_grad(on, step)) continue;
+    for (int axis = 0; axis < mesh.axis_count(); ++axis) {
+      const AxisKind result = on.provenance.state(made, axis).kind;
+      if (mesh.axis_size(axis) == 1 || result != AxisKind::varying) continue;
+      std::optional<size_t> cut;
+      bool all_known = true;
+      for (size_t slot = 0; slot < compute->inputs.size(); ++slot) {
+        if (compute->inputs[slot] == kNoValue) continue;
+        const AxisState& state = on.provenance.state_read(step.listing, step.index, slot, axis);
+        if (state.kind == AxisKind::cut && !cut) cut = slot;
+        all_known =
+            all_known && (state.kind == AxisKind::cut || state.kind == AxisKind::replicated);
+      }
+      if (!cut || !all_known) continue;
+      const AxisState& state = on.provenance.state_read(step.listing, step.index, *cut, axis);
+      const int dim = state.placement.shard().dim;
+      if (!needs_more_than_shards(on, *compute, *cut, dim, mesh.axis_size(axis))) continue;
+      const std::string input = shown(on, compute->inputs[*cut]);
+      return Suspicion{
+          false,
+          fmt::format("line {} computes {} of each rank's own part of {}, which is cut along dim "
+                      "{} over {}; {} of the whole needs more than its shards",
+                      step.site.line, compute->op, input, dim, axis_name(on, axis), compute->op),
+          ""};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,38 @@
+// Suspicions about a rank program in which a result of each rank stands for that of the whole: the
+// maximum of a shard, an average of means over uneven shards, an op along a dim that is cut, and a
+// sum over the passes of a loop that is not divided by their number.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "shardproof/engine/check/confirm_cause.h"
+#include "shardproof/engine/explain/way_to_value.h"
+
+namespace shardproof {
+
+// A wrong value and what is known about the way to it; all references must outlive the call.
+struct SuspectedWay {
+  const RankCase& about;
+  const ComparedValue& value;
+  const Provenance& provenance;
+  const WayToValue& way;
+  Confirmation& confirmation;
+};
+
+struct Suspicion {
+  bool is_cause = false;  // a second run has confirmed it; false: a hint
+  std::string text, fix;  // a hint has no fix
+};
+
+// A maximum or minimum of each shard that is used without a reduction: a cause.
+std::optional<Suspicion> find_local_extremum(const SuspectedWay& suspected);
+// An average over ranks whose shards have different sizes: a cause.
+std::optional<Suspicion> find_uneven_average(const SuspectedWay& suspected);
+// A value that the passes of a loop add up and that is as many times too large: a hint. Returns
+// nullopt if the factor follows a `let`, which is a cause of its own.
+std::optional<Suspicion> find_loop_sum(const SuspectedWay& suspected);
+// The first op whose input is cut and whose results are no known part of that of the whole: a hint.
+std::optional<Suspicion> find_op_on_shards(const SuspectedWay& suspected);
+
+}  // namespace shardproof
