@@ -1,7 +1,7 @@
 // Implements the streams of local_world.h.
 //
 // Streams whose head may run are in ready_. With fifo, settle() runs all of them whenever something
-// is issued or ends. With seeded and adversarial, progress() runs one item of a stream that the
+// is issued or ends. With the other schedules, progress() runs one item of a stream that the
 // schedule picks, when no host can go on.
 #include <algorithm>
 #include <utility>
@@ -136,12 +136,12 @@ bool LocalWorld::pass_ended_waits() {
 bool LocalWorld::step() {
   const bool passed = pass_ended_waits();
   while (!ready_.empty()) {
-    std::vector<int64_t> ages;
+    std::vector<StreamHead> heads;
     for (const TicketTable::Place place : ready_) {
       Stream& stream = context(place.cohort).at(place.stream);
-      ages.push_back(stream.has_items() ? stream.front().ticket : 0);
+      heads.push_back({stream.has_items() ? stream.front().ticket : 0, place.stream});
     }
-    const size_t pick = picker_.pick(ages);
+    const size_t pick = picker_.pick(heads);
     const TicketTable::Place place = ready_[pick];
     ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(pick));
     Stream& stream = context(place.cohort).at(place.stream);

@@ -40,7 +40,7 @@ std::vector<CompletedOption> options_of(const std::string& help) {
 // Values of options that take one of a few words.
 const std::map<std::string, std::string>& value_words() {
   static const std::map<std::string, std::string> kWords = {
-      {"schedule", "fifo seeded adversarial"},
+      {"schedule", "fifo seeded adversarial side-first main-first"},
       {"order", "rank f32 exact ring tree pat symmetric nvls"},
       {"backend", "local mpi nccl local,mpi local,nccl"},
       {"device", "host cuda"},

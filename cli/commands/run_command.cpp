@@ -387,8 +387,9 @@ below it, "-" for a scenario on standard input.
   --accept           write the measured calls and bytes into "expect" of each clean file
   --set NAME=VALUE   override a let; may be repeated
   --seed N           seed of tensor values and schedules (default 0)
-  --schedule KIND    order in which ranks proceed: fifo, seeded or adversarial. By default fifo, and for
-                     programs of several streams or with slots also adversarial: a difference is a race
+  --schedule KIND    order in which ranks proceed: fifo, seeded, adversarial, side-first, main-first. By
+                     default fifo, and for programs of several streams or with slots also the last three:
+                     a difference is a race
   --order ORDER      order in which reductions add: rank (default: members in order), f32 (narrow
                      floats are added in f32), exact, or bit-equal to NCCL: ring, tree, pat, symmetric,
                      "ring(channels=24, protocol=ll)", "tree(channels=2, nodes=2)", before NCCL 2.29

@@ -37,10 +37,10 @@ PlanMoves read_moves(const std::string& text) {
 }
 
 ScheduleKind read_schedule(const std::string& text) {
-  if (text == "fifo") return ScheduleKind::fifo;
-  if (text == "seeded") return ScheduleKind::seeded;
-  if (text == "adversarial") return ScheduleKind::adversarial;
-  throw_bad_input("--schedule: expected fifo, seeded or adversarial, found \"{}\"", text);
+  if (const std::optional<ScheduleKind> kind = parse_schedule_kind(text)) return *kind;
+  throw_bad_input(
+      "--schedule: expected fifo, seeded, adversarial, side-first or main-first, found \"{}\"",
+      text);
 }
 
 ReductionSchedule read_order(const std::string& text) {

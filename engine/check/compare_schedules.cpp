@@ -1,6 +1,7 @@
 // Implements compare_schedules.h.
 //
-// 1. Run under fifo and under adversarial, and store a hash of each value that a rank makes.
+// 1. Run under fifo and under each schedule of kOthers, and store a hash of each value that a rank
+//    makes. The first schedule with a difference makes the finding.
 // 2. Walk each listing. The first instruction with a result whose hashes differ is its candidate.
 //    A candidate that another stream disturbs (stream_order.h) comes before one that does not have
 //    such a cause, because the latter may only use what another rank sent. Among equals the lowest
@@ -17,6 +18,7 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -44,6 +46,12 @@ uint64_t hash_of(const Tensor& dense, int64_t slot) {
   }
   return hash;
 }
+
+// adversarial finds a value that is read before the call behind it has ended. side_first finds a
+// call that reads what main has not written yet, also if an earlier call or wait stands before it
+// on its stream. main_first finds the reverse.
+constexpr std::array<ScheduleKind, 3> kOthers = {
+    ScheduleKind::adversarial, ScheduleKind::side_first, ScheduleKind::main_first};
 
 // The hashes of the values of one run, by value: of each rank in the order in which they were made.
 class ValueHashes {
@@ -92,6 +100,7 @@ class ValueHashes {
 };
 
 struct ScheduledRun {
+  ScheduleKind kind = ScheduleKind::fifo;
   ValueHashes hashes;
   std::vector<Finding> findings;
   std::string error;  // that ended the run; or empty
@@ -126,8 +135,8 @@ class ScheduleComparison {
                           kMostMade)};
     if (std::optional<Finding> race = compare()) return {std::move(race), ""};
     return {std::nullopt,
-            "values and findings are equal under the schedules fifo and adversarial; races are not "
-            "proved absent"};
+            "values and findings are equal under the schedules fifo, adversarial, side-first and "
+            "main-first; races are not proved absent"};
   }
 
  private:
@@ -142,11 +151,14 @@ class ScheduleComparison {
   std::optional<Finding> compare() {
     const ScheduledRun fifo = run_under(ScheduleKind::fifo);
     if (!fifo.error.empty()) throw_bad_input("{}", fifo.error);
-    const ScheduledRun other = run_under(ScheduleKind::adversarial);
-    const std::optional<Candidate> first = first_difference(fifo.hashes, other.hashes);
-    if (first) return finding_of(*first, other.error);
-    if (other.error.empty() && alike(fifo.findings, other.findings)) return std::nullopt;
-    return finding_of(fifo.findings, other);
+    for (const ScheduleKind kind : kOthers) {
+      const ScheduledRun other = run_under(kind);
+      if (const std::optional<Candidate> first = first_difference(fifo.hashes, other.hashes))
+        return finding_of(*first, other);
+      if (!other.error.empty() || !alike(fifo.findings, other.findings))
+        return finding_of(fifo.findings, other);
+    }
+    return std::nullopt;
   }
   Job job_under(ScheduleKind kind) const {
     Job job = job_;
@@ -160,9 +172,9 @@ class ScheduleComparison {
   std::map<ValueId, ValueId> owners_of_memory(const SpmdListing& listing, int32_t rank) const;
   void add_cause(Candidate& candidate) const;
   LocalTensor contents_under(ScheduleKind kind, const Candidate& candidate) const;
-  std::string element_line(const Candidate& candidate) const;
+  std::string element_line(const Candidate& candidate, ScheduleKind other) const;
   const Instr* later_put(const Candidate& candidate) const;
-  Finding finding_of(const Candidate& candidate, const std::string& error) const;
+  Finding finding_of(const Candidate& candidate, const ScheduledRun& other) const;
   Finding finding_of(const std::vector<Finding>& fifo, const ScheduledRun& other) const;
   static bool alike(const std::vector<Finding>& a, const std::vector<Finding>& b);
   const SpmdValue& value(ValueId id) const { return program_.values[static_cast<size_t>(id)]; }
@@ -191,7 +203,7 @@ std::string ScheduleComparison::shown(ValueId id) const {
 }
 
 ScheduledRun ScheduleComparison::run_under(ScheduleKind kind) const {
-  ScheduledRun result{ValueHashes(program_.values.size()), {}, ""};
+  ScheduledRun result{kind, ValueHashes(program_.values.size()), {}, ""};
   const auto make_probe = [&]() -> ProbeFunction {
     result.hashes.clear();
     return [&](ValueId id, const LocalTensor& made) { result.hashes.add(id, made); };
@@ -352,9 +364,9 @@ LocalTensor ScheduleComparison::contents_under(ScheduleKind kind,
 }
 
 // Returns "y[0, 1] on rank 0: 5 under fifo, nan under adversarial"; empty without two values.
-std::string ScheduleComparison::element_line(const Candidate& candidate) const {
+std::string ScheduleComparison::element_line(const Candidate& candidate, ScheduleKind other) const {
   const LocalTensor a = contents_under(ScheduleKind::fifo, candidate);
-  const LocalTensor b = contents_under(ScheduleKind::adversarial, candidate);
+  const LocalTensor b = contents_under(other, candidate);
   if (a.empty() || b.empty()) return "";
   const Tensor &left = a.blocks()[0].tensor, &right = b.blocks()[0].tensor;
   const std::vector<double> under_fifo = values_of(left), under_other = values_of(right);
@@ -368,9 +380,10 @@ std::string ScheduleComparison::element_line(const Candidate& candidate) const {
       rest /= left.shape[dim];
     }
     const bool named = !value(candidate.value).bound.empty();
-    return fmt::format("{}[{}]{} on rank {}: {:g} under fifo, {:g} under adversarial",
+    return fmt::format("{}[{}]{} on rank {}: {:g} under fifo, {:g} under {}",
                        named ? shown(candidate.value) : "element ", fmt::join(at, ", "),
-                       named ? "" : " of " + shown(candidate.value), candidate.ranks.front(), x, y);
+                       named ? "" : " of " + shown(candidate.value), candidate.ranks.front(), x, y,
+                       name(other));
   }
   return "";
 }
@@ -390,7 +403,7 @@ const Instr* ScheduleComparison::later_put(const Candidate& candidate) const {
   return last;
 }
 
-Finding ScheduleComparison::finding_of(const Candidate& candidate, const std::string& error) const {
+Finding ScheduleComparison::finding_of(const Candidate& candidate, const ScheduledRun& run) const {
   const Instr *first = candidate.other, *second = candidate.instr;
   const Instr* const put = first == nullptr ? later_put(candidate) : nullptr;
   if (first > second) std::swap(first, second);  // both are in one listing
@@ -402,13 +415,13 @@ Finding ScheduleComparison::finding_of(const Candidate& candidate, const std::st
   finding.ranks = Lanes::of(candidate.ranks);
   finding.name = value(first != nullptr ? candidate.shared : candidate.value).bound;
   const Origin& differs = candidate.instr->origin;
-  finding.headline =
-      fmt::format("race: {} of {} has other values under schedule adversarial than under fifo",
-                  shown(candidate.value), line_text(differs.line, differs.instance));
-  if (const std::string element = element_line(candidate); !element.empty())
+  finding.headline = fmt::format(
+      "race: {} of {} has other values under schedule {} than under fifo", shown(candidate.value),
+      line_text(differs.line, differs.instance), name(run.kind));
+  if (const std::string element = element_line(candidate, run.kind); !element.empty())
     finding.details.push_back(element);
-  if (!error.empty())
-    finding.details.push_back(fmt::format("under adversarial the run ends: {}", error));
+  if (!run.error.empty())
+    finding.details.push_back(fmt::format("under {} the run ends: {}", name(run.kind), run.error));
   if (put != nullptr) {
     finding.details.push_back(fmt::format("a later put of line {} may land before line {} reads",
                                           later.line, differs.line));
@@ -456,9 +469,9 @@ Finding ScheduleComparison::finding_of(const std::vector<Finding>& fifo,
   if (finding.ranks.empty()) finding.ranks = Lanes::range(0, program_.world);
   finding.headline = "race: the findings depend on the schedule";
   finding.details.push_back("under fifo: " + words(fifo));
-  finding.details.push_back("under adversarial: " + (other.error.empty()
-                                                         ? words(other.findings)
-                                                         : "the run ends: " + other.error));
+  finding.details.push_back(
+      fmt::format("under {}: {}", name(other.kind),
+                  other.error.empty() ? words(other.findings) : "the run ends: " + other.error));
   finding.fix = "order the work of its streams with wait(..)";
   return finding;
 }

@@ -1,8 +1,8 @@
-// Compares the values and findings of one program under two schedules of the simulator: fifo and
-// adversarial. A program whose streams are ordered computes the same bits under both. Internal to
-// the engine.
+// Compares the values and findings of one program under four schedules of the simulator: fifo,
+// adversarial, side-first and main-first. A program whose streams are ordered computes the same
+// bits under all. Internal to the engine.
 //
-// Equal results do not prove that a race is absent: two orders of many are tried.
+// Equal results do not prove that a race is absent: four orders of many are tried.
 #pragma once
 
 #include <optional>
@@ -25,7 +25,7 @@ struct ScheduleResult {
   std::string note;  // what the comparison states; empty if there is a race
 };
 
-// Runs the program on simulated ranks under both schedules. The result is the finding `race` if a
+// Runs the program on simulated ranks under these schedules. The result is the finding `race` if a
 // value or a finding differs. If two streams access one value without an order, its line is that of
 // the later access and its name is that value; else both are those of the first differing value.
 // `inputs` are the ranks' parts of the job's inputs. Throws Error(bad_input) if the run under fifo

@@ -267,7 +267,7 @@ void JudgedRanks::add_races(const ProgramRun& run, Outcome& outcome) const {
     outcome.notes.push_back(fmt::format(
         "the program ran under schedule {} alone; {}", name(job_.schedule.kind),
         may_be_race ? "the finding may be a race: leave out --schedule to compare with fifo"
-                    : "leave out --schedule to compare two"));
+                    : "leave out --schedule to compare several"));
     return;
   }
   ScheduleResult compared = compare_schedules(ranks_.program, job_, inputs_, registries_);

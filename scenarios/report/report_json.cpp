@@ -14,15 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string_view schedule_text(ScheduleKind kind) {
-  switch (kind) {
-    case ScheduleKind::fifo: return "fifo";
-    case ScheduleKind::seeded: return "seeded";
-    case ScheduleKind::adversarial: return "adversarial";
-  }
-  return "?";
-}
-
 // JSON has no infinity, so it is written as text.
 Json number_json(double number) {
   return std::isfinite(number) ? Json(number) : Json(fmt::format("{}", number));
@@ -182,7 +173,7 @@ std::string json_report(const RunResult& result, const ReportHead& head) {
   out["processes"] = head.options.processes;
   if (head.options.device != "host") out["device"] = head.options.device;
   if (head.options.matmul == MatmulPrecision::high) out["matmul_precision"] = "high";
-  out["schedule"] = schedule_text(head.options.schedule);
+  out["schedule"] = name(head.options.schedule);
   out["order"] = to_string(head.options.order);
   out["seed"] = head.options.seed;
   if (!result.notes.empty()) out["notes"] = result.notes;

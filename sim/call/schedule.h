@@ -1,9 +1,15 @@
 // Schedule: the order in which the simulator runs what may run. Results depend on it only if the
-// program has a race. Schedule fifo runs items at issue; seeded and adversarial run them when no
-// host can go on.
+// program has a race. Schedule fifo runs items at issue; the others run them when no host can go
+// on.
+//
+//   seeded        any stream, at random
+//   adversarial   the stream whose next item was issued last
+//   side_first    streams other than main as far as their waits allow, the one used last first
+//   main_first    main as far as its waits allow, then the others in the order of their first use
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -11,22 +17,30 @@
 
 namespace shardproof {
 
-enum class ScheduleKind : uint8_t { fifo, seeded, adversarial };
-std::string_view name(ScheduleKind kind);  // "fifo"
+enum class ScheduleKind : uint8_t { fifo, seeded, adversarial, side_first, main_first };
+inline constexpr int kScheduleKindCount = 5;
+std::string_view name(ScheduleKind kind);                                // "fifo", "side-first"
+std::optional<ScheduleKind> parse_schedule_kind(std::string_view text);  // inverse of name
 struct Schedule {
   ScheduleKind kind = ScheduleKind::fifo;
   uint64_t seed = 0;
 };
 
-// Picks one of the streams that may run, by the age of its next item. Deterministic: a function of
-// the schedule and of the picks before.
+// A stream that may run: the order of issue of its next item, and its number in the cohort, where
+// main is 0.
+struct StreamHead {
+  int64_t age = 0;
+  int32_t stream = 0;
+};
+
+// Picks one of the streams that may run. Deterministic: a function of the schedule and of the picks
+// before.
 class StreamPicker {
  public:
   explicit StreamPicker(const Schedule& schedule) : schedule_(schedule) {}
   bool defers() const { return schedule_.kind != ScheduleKind::fifo; }
-  // Returns an index into `ages`, the order of issue of each stream's next item. Requires one at
-  // least.
-  size_t pick(std::span<const int64_t> ages);
+  // Returns an index into `heads`. Requires one at least.
+  size_t pick(std::span<const StreamHead> heads);
 
  private:
   Schedule schedule_;

@@ -115,9 +115,15 @@ TEST(CostModel, WholeBytes_AreThoseOfTheGroup) {
 // ----------------------------------------------------------------------------------------
 
 TEST(StreamPicker, Pick_FollowsSchedule) {
-  const std::vector<int64_t> ages{4, 2, 9};
+  const std::vector<StreamHead> ages{{4, 0}, {2, 1}, {9, 2}, {7, 0}};
   EXPECT_EQ(StreamPicker({ScheduleKind::fifo, 0}).pick(ages), 1u);
   EXPECT_EQ(StreamPicker({ScheduleKind::adversarial, 0}).pick(ages), 2u);
+  EXPECT_EQ(StreamPicker({ScheduleKind::side_first, 0}).pick(ages), 2u);
+  EXPECT_EQ(StreamPicker({ScheduleKind::main_first, 0}).pick(ages), 0u);
+  for (int i = 0; i < kScheduleKindCount; ++i)
+    EXPECT_EQ(parse_schedule_kind(name(static_cast<ScheduleKind>(i))),
+              static_cast<ScheduleKind>(i));
+  EXPECT_EQ(parse_schedule_kind("other"), std::nullopt);
   StreamPicker a({ScheduleKind::seeded, 3}), b({ScheduleKind::seeded, 3}),
       c({ScheduleKind::seeded, 4});
   bool differs = false;
