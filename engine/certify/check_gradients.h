@@ -5,8 +5,9 @@
 //   dual law  if ranks compute the op on shards placed p and the result is placed q (all such pairs
 //             on one axis, those that the op's rule claims on two), then the gradients that they
 //             compute on their shards are placed as the duals of p, for cotangents placed as the
-//             dual of q. R and P(sum) are duals of each other, S of itself; under P(avg) over n
-//             ranks each rank has 1/n of the cotangent.
+//             dual of q; of a call without elements, where any placement is right, the claimed
+//             pairs are judged on one axis too. R and P(sum) are duals of each other, S of itself;
+//             under P(avg) over n ranks each rank has 1/n of the cotangent.
 //
 // The dual law is what differentiates `as`, shard_map and hand-written ranks. It catches a gradient
 // that depends on the size of the whole, such as a mean that divides by the wrong count.

@@ -18,8 +18,9 @@ namespace shardproof {
 
 // One input of a draw on the ranks.
 struct PlacedInput {
-  std::vector<Tensor> parts;  // that reduce to the whole; one if the input is not partial
-  double largest_part = 0;    // absolute
+  std::vector<Tensor> parts;   // that reduce to the whole; one if the input is not partial
+  double largest_part = 0;     // absolute, of floats
+  double largest_integer = 0;  // absolute, of integers that are partial
 };
 
 // The dense local contents of all ranks: rank r has its own from r * stride on.

@@ -2,6 +2,7 @@
 #include "shardproof/engine/certify/shard_run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 
@@ -78,6 +79,20 @@ void run_group(const RuleDraw& draw, const ShardGroup& group, const LocalProgram
 
 }  // namespace
 
+namespace {
+
+double largest_integer_of(const Tensor& part) {
+  if (!is_integral(part.dtype)) return 0;
+  double largest = 0;
+  for (int64_t i = 0, n = part.elements(); i < n; ++i) {
+    const int64_t number = load_i64(part.data() + i * size_of(part.dtype), part.dtype);
+    largest = std::max(largest, std::fabs(static_cast<double>(number)));
+  }
+  return largest;
+}
+
+}  // namespace
+
 PlacedInput place_input(const RuleDraw& draw, size_t input, const Slices& slices) {
   const Tensor& whole = draw.instance.tensors[input];
   PlacedInput placed;
@@ -87,8 +102,10 @@ PlacedInput place_input(const RuleDraw& draw, size_t input, const Slices& slices
   }
   placed.parts = exact_parts(whole, slices.reduction, slices.parts(), slices.divisor,
                              draw.part_range(), draw.seed + 31 * input);
-  for (const Tensor& part : placed.parts)
+  for (const Tensor& part : placed.parts) {
     placed.largest_part = std::max(placed.largest_part, largest_of(part));
+    placed.largest_integer = std::max(placed.largest_integer, largest_integer_of(part));
+  }
   return placed;
 }
 
