@@ -169,7 +169,7 @@ std::optional<PartitionedCall> compose(const OpCall& call, const std::vector<Ten
   std::vector<int> order;
   for (const PlacedValue& input : inputs)
     if (input.spec && order.empty() &&
-        input.spec->order() != Spec::replicated(mesh, {}, DType::f32).order())
+        !std::is_sorted(input.spec->order().begin(), input.spec->order().end()))
       order = input.spec->order();
   std::vector<Shard> cuts(picks.size());
   for (size_t axis = 0; axis < picks.size(); ++axis)
@@ -219,7 +219,7 @@ std::optional<PartitionedCall> compose(const OpCall& call, const std::vector<Ten
 
 void joint_choices(const OpRecord& op, const OpCall& call, const std::vector<TensorMeta>& outputs,
                    const std::vector<PlacedValue>& inputs, const Mesh& mesh,
-                   std::vector<PartitionedCall>& into) {
+                   const std::function<bool(PartitionedCall)>& visit) {
   const int axes = mesh.axis_count();
   for (int64_t mask = 0; mask < (int64_t{1} << std::min(axes, 12)); ++mask) {
     const std::optional<std::vector<Spec>> specs = with_whole_axes(call, inputs, mesh, mask);
@@ -234,7 +234,7 @@ void joint_choices(const OpRecord& op, const OpCall& call, const std::vector<Ten
     choice.sharded = op.rule.joint_form == LocalExecution::needs_shard_index;
     choice.form = op.rule.joint_form == LocalExecution::lower_to_ops ? LocalExecution::lower_to_ops
                                                                      : LocalExecution::same_op;
-    into.push_back(std::move(choice));
+    if (!visit(std::move(choice))) return;
   }
 }
 
@@ -286,9 +286,9 @@ OpCall call_for_rule(const OpCall& call, const std::vector<PlacedValue>& inputs)
 
 }  // namespace
 
-std::vector<PartitionedCall> choices_of(const OpRecord& op, const OpCall& call,
-                                        const std::vector<TensorMeta>& outputs,
-                                        const std::vector<PlacedValue>& inputs, const Mesh& mesh) {
+void visit_choices(const OpRecord& op, const OpCall& call, const std::vector<TensorMeta>& outputs,
+                   const std::vector<PlacedValue>& inputs, const Mesh& mesh,
+                   const std::function<bool(PartitionedCall)>& visit) {
   const size_t axes = static_cast<size_t>(mesh.axis_count());
   const OpCall rule_call = call_for_rule(call, inputs);
   std::vector<std::vector<Strategy>> options(axes);
@@ -314,13 +314,12 @@ std::vector<PartitionedCall> choices_of(const OpRecord& op, const OpCall& call,
                        static_cast<int64_t>(list.size() - 1);
         list.pop_back();
       }
-  std::vector<PartitionedCall> result;
   std::vector<size_t> at(axes, 0);
   for (bool more = true; more;) {
     std::vector<const Strategy*> picks;
     for (size_t axis = 0; axis < axes; ++axis) picks.push_back(&options[axis][at[axis]]);
-    if (std::optional<PartitionedCall> choice = compose(call, outputs, inputs, mesh, picks, op))
-      result.push_back(std::move(*choice));
+    std::optional<PartitionedCall> choice = compose(call, outputs, inputs, mesh, picks, op);
+    if (choice && !visit(std::move(*choice))) return;
     more = false;
     for (size_t axis = axes; axis-- > 0;) {
       if (++at[axis] < options[axis].size()) {
@@ -330,8 +329,7 @@ std::vector<PartitionedCall> choices_of(const OpRecord& op, const OpCall& call,
       at[axis] = 0;
     }
   }
-  if (op.rule.joint) joint_choices(op, call, outputs, inputs, mesh, result);
-  return result;
+  if (op.rule.joint) joint_choices(op, call, outputs, inputs, mesh, visit);
 }
 
 }  // namespace shardproof

@@ -3,6 +3,7 @@
 // and emission are the Partitioner's. Internal to the engine.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,11 +42,11 @@ struct PartitionedCall {
 std::optional<size_t> earlier_equal_input(const PartitionedCall& choice,
                                           const std::vector<PlacedValue>& inputs, size_t i);
 
-// Returns all legal choices on a mesh, nearest to the inputs' placements first. `outputs` are the
-// inferred metas of the results.
-std::vector<PartitionedCall> choices_of(const OpRecord& op, const OpCall& call,
-                                        const std::vector<TensorMeta>& outputs,
-                                        const std::vector<PlacedValue>& inputs, const Mesh& mesh);
+// Calls visit(choice) for each legal choice on a mesh, nearest to the inputs' placements first,
+// until it returns false. `outputs` are the inferred metas of the results.
+void visit_choices(const OpRecord& op, const OpCall& call, const std::vector<TensorMeta>& outputs,
+                   const std::vector<PlacedValue>& inputs, const Mesh& mesh,
+                   const std::function<bool(PartitionedCall)>& visit);
 
 // True if a choice turns a cut input into a partial one, or makes partials on an axis where no
 // input has any. Such a choice may save bytes here, but a later line pays for the reduction, so it

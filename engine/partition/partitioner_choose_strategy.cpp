@@ -111,31 +111,36 @@ PartitionedCall Partitioner::choose(const OpRecord& op, const OpCall& call,
                                     const std::vector<TensorMeta>& outputs,
                                     const std::vector<PlacedValue>& inputs, const Mesh& mesh,
                                     const Targets& targets) {
-  std::vector<PartitionedCall> all = choices_of(op, call, outputs, inputs, mesh);
-  PartitionedCall* best = nullptr;
+  std::optional<PartitionedCall> best;
   ChoicePrice least;
-  for (PartitionedCall& choice : all) {
-    if (makes_partials(choice, inputs)) continue;
+  // Returns the price of a choice; nullopt if it is known not to be the best.
+  const auto price_of_choice = [&](const PartitionedCall& choice) -> std::optional<ChoicePrice> {
     ChoicePrice price;
+    std::optional<Price> limit;
+    if (best) limit = Price{least.price.primary, least.price.calls, kAnyPeak};
+    const std::optional<Price> moving = price_of_inputs(choice, inputs, limit, price.changed);
+    if (!moving) return std::nullopt;
+    price.price = *moving;
+    if (best && price.price >= least.price && choice.form == LocalExecution::lower_to_ops)
+      return std::nullopt;
+    if (choice.form == LocalExecution::lower_to_ops)
+      price.price = price_of_lowering(op, call, outputs, inputs, choice);
+    if (!add_price_of_targets(choice, targets, limit, price.price, price.changed))
+      return std::nullopt;
+    return price;
+  };
+  visit_choices(op, call, outputs, inputs, mesh, [&](PartitionedCall choice) {
+    if (makes_partials(choice, inputs)) return true;
     try {
-      std::optional<Price> limit;
-      if (best) limit = Price{least.price.primary, least.price.calls, kAnyPeak};
-      const std::optional<Price> moving = price_of_inputs(choice, inputs, limit, price.changed);
-      if (!moving) continue;
-      price.price = *moving;
-      if (best && price.price >= least.price && choice.form == LocalExecution::lower_to_ops)
-        continue;
-      if (choice.form == LocalExecution::lower_to_ops)
-        price.price = price_of_lowering(op, call, outputs, inputs, choice);
-      if (!add_price_of_targets(choice, targets, limit, price.price, price.changed)) continue;
+      const std::optional<ChoicePrice> price = price_of_choice(choice);
+      if (!price || (best && !(*price < least))) return true;
+      best = std::move(choice);
+      least = *price;
     } catch (const Error&) {
-      continue;  // no plan to these placements, or the lowering refuses them
+      return true;  // no plan to these placements, or the lowering refuses them
     }
-    if (best && !(price < least)) continue;
-    best = &choice;
-    least = price;
-    if (least == ChoicePrice()) break;  // no price is below 0
-  }
+    return !(least == ChoicePrice());  // no price is below 0
+  });
   if (!best) throw_bad_input("{} has no legal placements for its inputs", op.name);
   return std::move(*best);
 }
