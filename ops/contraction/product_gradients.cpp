@@ -84,7 +84,7 @@ class OperandGradient {
  public:
   OperandGradient(Gradient& g, const std::vector<std::string>& inputs, const std::string& output,
                   size_t operand)
-      : g_(g), term_(inputs[operand]), operand_(g[static_cast<int>(operand)]) {
+      : g_(g), term_(inputs[operand]), output_(output), operand_(g[static_cast<int>(operand)]) {
     used_ = output;
     add(output, g.dy());
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -103,7 +103,7 @@ class OperandGradient {
     for (size_t d = 0; d < term_.size(); ++d)
       if (!has_letter(known, term_[d]))
         x = g_.op("unsqueeze", {x}, {{"dim", static_cast<int64_t>(d)}});
-    return known.size() == term_.size() ? x : repeated(x, known);
+    return is_repeated(known) ? repeated(x) : x;
   }
 
  private:
@@ -122,19 +122,42 @@ class OperandGradient {
       term_[d] = fresh;
     }
   }
-  // Repeats x along the dims of letters that only the operand has. Along the others it keeps its
-  // size, and the wrapper of a gradient sums where that is longer.
-  FormulaTerm repeated(const FormulaTerm& x, const std::string& known) const {
+  // True if the operand may be longer than its gradient so far: it has a letter that the others
+  // lack, or in which they all have size 1. dy has the full size of its letters.
+  bool is_repeated(const std::string& known) const {
+    if (known.size() < term_.size()) return true;
+    return std::any_of(term_.begin(), term_.end(), [&](char letter) {
+      return !has_letter(output_, letter) && !(g_.knows_sizes() && is_cut(letter));
+    });
+  }
+  // True if another operand has more or fewer than one element along the letter.
+  bool is_cut(char letter) const {
+    size_t tensor = 0;
+    int dim = 0;
+    for (const char c : terms_) {
+      if (c == ',') {
+        ++tensor;
+        dim = 0;
+        continue;
+      }
+      if (c == letter && tensors_[tensor].shape()[dim] != 1) return true;
+      ++dim;
+    }
+    return false;
+  }
+  // Repeats x along the dims in which the operand is longer. Where x is longer it keeps its size,
+  // and the wrapper of a gradient sums.
+  FormulaTerm repeated(const FormulaTerm& x) const {
     if (!g_.knows_sizes()) return x + g_.op("zeros", {operand_});
     IntegerList sizes;
     for (int d = 0; d < x.dims(); ++d)
-      sizes.push_back(has_letter(known, term_[static_cast<size_t>(d)]) ? x.shape()[d]
-                                                                       : operand_.shape()[d]);
+      sizes.push_back(x.shape()[d] == 1 ? operand_.shape()[d] : x.shape()[d]);
+    if (x.shape() == Dims(sizes)) return x;
     return g_.op("expand", {x}, {{"size", sizes}});
   }
 
   Gradient& g_;
-  std::string term_;
+  std::string term_, output_;
   FormulaTerm operand_;
   std::string used_, terms_;
   FormulaTerms tensors_;

@@ -35,6 +35,9 @@ int sum_to(GradientBuilder& builder, int value, int input) {
       if (wanted[d] != given[d + more]) repeated.push_back(d);
     if (!repeated.empty())
       value = builder.op("sum", {{"dim", repeated}, {"keepdim", true}}, {value});
+    SP_CHECK(!builder.knows_sizes() || builder.meta(value).shape == wanted,
+             "a gradient of shape {} belongs to a value of shape {}", to_string(given),
+             to_string(wanted));
   }
   if (builder.meta(value).dtype == dtype) return value;
   return builder.op("cast", {{"dtype", dtype}}, {value});
