@@ -220,18 +220,22 @@ ScheduledRun ScheduleComparison::run_under(ScheduleKind kind) const {
   return result;
 }
 
-// True if a rank is no root of the reduce or gather that writes the value here. Such a rank holds
-// what a later call has written to the buffer by the time of the probe.
-bool is_off_the_root(const Instr& instr, ValueId id, int32_t rank) {
-  const auto* const call = std::get_if<Communicate>(&instr.action);
-  if (call == nullptr) return false;
-  for (const CallItem& item : call->items) {
-    const Collective& c = item.collective;
-    if (item.output != id || !item.lanes.contains(rank)) continue;
-    if (c.kind != CollectiveKind::reduce && c.kind != CollectiveKind::gather) continue;
-    if (c.group.index_of(rank) != c.root) return true;
+// Returns the values that a reduce or gather writes, with the ranks that are not its root. Such a
+// rank holds what a later call has written to the buffer by the time of the probe; what it holds
+// then shows in what reads it.
+std::set<std::pair<ValueId, int32_t>> held_off_the_root(const SpmdListing& listing) {
+  std::set<std::pair<ValueId, int32_t>> found;
+  for (const Instr& instr : listing.instrs) {
+    const auto* const call = std::get_if<Communicate>(&instr.action);
+    if (call == nullptr) continue;
+    for (const CallItem& item : call->items) {
+      const Collective& c = item.collective;
+      if (c.kind != CollectiveKind::reduce && c.kind != CollectiveKind::gather) continue;
+      for (int64_t i = 0; i < item.lanes.size(); ++i)
+        if (c.group.index_of(item.lanes[i]) != c.root) found.insert({item.output, item.lanes[i]});
+    }
   }
-  return false;
+  return found;
 }
 
 // Returns the first instruction of a listing with a result that differs.
@@ -239,6 +243,7 @@ std::optional<Candidate> ScheduleComparison::first_in(const SpmdListing& listing
                                                       const ValueHashes& a,
                                                       const ValueHashes& b) const {
   std::map<std::pair<ValueId, int32_t>, int64_t> made;
+  const std::set<std::pair<ValueId, int32_t>> left_out = held_off_the_root(listing);
   for (const Instr& instr : listing.instrs) {
     if (std::holds_alternative<NumberValue>(instr.action)) continue;  // no work makes it
     // A merge gives a name and writes nothing.
@@ -247,7 +252,7 @@ std::optional<Candidate> ScheduleComparison::first_in(const SpmdListing& listing
       for (int64_t i = 0; i < instr.lanes.size(); ++i) {
         const int32_t rank = instr.lanes[i];
         const int64_t k = made[{id, rank}]++;
-        if (is_off_the_root(instr, id, rank)) continue;
+        if (left_out.contains({id, rank})) continue;
         if (a.find(id, rank, k) == b.find(id, rank, k)) continue;
         candidate.ranks.push_back(rank);
         candidate.made = k;

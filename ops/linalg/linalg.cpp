@@ -141,8 +141,12 @@ std::vector<Sample> linalg_samples(const LinalgRow& row) {
   if (row.kind == LinalgKind::solve)
     return {sample({{4, 1, 1}, {4, 1, 3}}, DType::f32), sample({{2, 2}, {2}}, DType::f64),
             sample({{3, 2, 2}, {3, 2, 5}}, DType::f64)};
-  if (row.kind == LinalgKind::cholesky)
-    return {sample({{5, 1, 1}}, DType::f32), sample({{1, 1}}, DType::f64)};
+  if (row.kind == LinalgKind::cholesky) {
+    std::vector<Sample> found = {sample({{5, 1, 1}}, DType::f32), sample({{1, 1}}, DType::f64)};
+    // The lower triangle alone is read, and the gradient is that of both, as in torch.
+    for (Sample& one : found) one.kinks = "changes that are not symmetric";
+    return found;
+  }
   return {sample({{5, 2, 2}}, DType::f64), sample({{4, 1, 1}}, DType::f32),
           sample({{3, 3}}, DType::f64)};
 }
