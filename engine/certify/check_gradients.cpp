@@ -13,10 +13,10 @@
 namespace shardproof {
 namespace {
 
-constexpr int kDirections = 4;         // of one sample
-constexpr double kStep = 0x1p-12;      // of the wide difference; the narrow one has half of it
-constexpr double kRounding = 0x1p-46;  // of the terms, over the step
-constexpr double kWrong = 64;          // errors of the difference that make a gradient wrong
+constexpr int kDirections = 4;            // of one sample
+constexpr double kFormulaStep = 0x1p-12;  // of the wide difference; the narrow one has half of it
+constexpr double kFormulaRounding = 0x1p-46;  // of the terms, over the step
+constexpr double kFormulaWrong = 64;          // errors of the difference that make a gradient wrong
 
 int64_t doubles_in(const Tensor& wide) {
   return wide.elements() * (wide.dtype == DType::c128 ? 2 : 1);
@@ -88,14 +88,14 @@ class FormulaCheck {
       add_product(gradient, draw_.outputs[k], directions.back());
     }
     double terms = gradient.terms;
-    const double wide = slope(directions, kStep, terms),
-                 narrow = slope(directions, kStep / 2, terms);
+    const double wide = slope(directions, kFormulaStep, terms),
+                 narrow = slope(directions, kFormulaStep / 2, terms);
     const double difference = narrow + (narrow - wide) / 3;
-    const double room = std::fabs(wide - narrow) + terms / kStep * kRounding;
+    const double room = std::fabs(wide - narrow) + terms / kFormulaStep * kFormulaRounding;
     const double apart = std::fabs(gradient.value - difference);
     answer.kind = ClaimAnswer::Kind::undecided;  // NaN stays undecided
     if (apart <= room) answer.kind = ClaimAnswer::Kind::holds;
-    if (apart > kWrong * room && apart > 1e-6 * std::fabs(terms)) {
+    if (apart > kFormulaWrong * room && apart > 1e-6 * std::fabs(terms)) {
       answer.kind = ClaimAnswer::Kind::wrong;
       answer.trouble = fmt::format(
           "along a random direction the gradient gives {:.9g}, a central difference {:.9g}",

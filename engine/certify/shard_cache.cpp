@@ -23,7 +23,7 @@ class Hash {
   uint64_t value_ = 0x243F6A8885A308D3;
 };
 
-uint64_t hash_of(const Spec& spec) {
+uint64_t hash_of_places(const Spec& spec) {
   Hash hash;
   hash.add(spec.shape());
   hash.add(spec.mesh().size());
@@ -78,7 +78,7 @@ LocalContents contents_of(const RuleDraw& draw, size_t input, const Slices& slic
 }  // namespace
 
 const Slices& ShardCache::slices(const Spec& spec) {
-  const uint64_t hash = hash_of(spec);
+  const uint64_t hash = hash_of_places(spec);
   for (auto [at, end] = by_spec_.equal_range(hash); at != end; ++at)
     if (place_alike(at->second.first, spec)) return *at->second.second;
   Slices made = slices_of(spec);

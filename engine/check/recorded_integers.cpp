@@ -21,12 +21,6 @@ void mark_outputs(const Values& values, const std::vector<ValueId>& inputs,
       marked[static_cast<size_t>(id)] = true;
 }
 
-bool owns_buffer(const Block& block) {
-  const Tensor& tensor = block.tensor;
-  return tensor.offset == 0 && tensor.contiguous() && block.lanes == tensor.buffer->lanes &&
-         tensor.elements() * size_of(tensor.dtype) == tensor.buffer->bytes_per_lane;
-}
-
 }  // namespace
 
 std::vector<bool> integers_from_floats(const SpmdProgram& program) {

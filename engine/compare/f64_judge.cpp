@@ -29,7 +29,7 @@ Offset offset_of(const std::byte* got, const std::byte* expected, DType dtype) {
 }
 
 // Returns the ranks' value in the dtype of the reference with reduced partial axes.
-LocalTensor comparable(const ComparedValue& value, DType dtype) {
+LocalTensor reduced_as(const ComparedValue& value, DType dtype) {
   if (!value.spec.has_partial() && value.value.dtype() == dtype) return value.value;
   return reduced_over_partials(value.value, value.spec, dtype);
 }
@@ -218,7 +218,7 @@ Judgement F64Judge::judge(const ComparedValue& value, ReferenceRun& reference) {
     return entry.first != value.global && reference.find(entry.first) == nullptr;
   });
   const Tensor expected = dense(reference.value(value.global));
-  ready_ = comparable(value, expected.dtype);
+  ready_ = reduced_as(value, expected.dtype);
   std::vector<OpenElement> elements = opened(value, ready_, expected);
   if (elements.empty()) return Judgement::right;
   RoundingLoss loss = loss_of(value, reference);
@@ -316,7 +316,7 @@ Judgement MovementJudge::judge(const ComparedValue& value, ReferenceRun& referen
   if (found == open_.end()) return Judgement::right;
   measured_.insert(value.key);
   const Tensor expected = dense(reference.value(value.global));
-  const LocalTensor ready = comparable(value, expected.dtype);
+  const LocalTensor ready = reduced_as(value, expected.dtype);
   std::vector<OpenElement>& elements = found->second.elements;
   for (const int32_t rank : ranks_of(elements)) {
     const std::map<int64_t, Offset> offsets =

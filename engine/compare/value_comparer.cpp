@@ -9,16 +9,6 @@
 #include "shardproof/localtensor/split/split.h"
 
 namespace shardproof {
-namespace {
-
-// True if the block covers its buffer, so that its contents can be replaced.
-bool owns_buffer(const Block& block) {
-  const Tensor& tensor = block.tensor;
-  return tensor.offset == 0 && tensor.contiguous() && block.lanes == tensor.buffer->lanes &&
-         tensor.elements() * size_of(tensor.dtype) == tensor.buffer->bytes_per_lane;
-}
-
-}  // namespace
 
 ValueComparer::ValueComparer(const SpmdProgram& program, const std::vector<std::string>& lines,
                              Options options, ReferenceRun& reference, Judge& judge)

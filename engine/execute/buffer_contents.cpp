@@ -22,6 +22,12 @@ bool has_contents(const Tensor& tensor) {
   return tensor.buffer->bytes_per_lane == 0 || tensor.buffer->bytes.size() > 0;
 }
 
+bool owns_buffer(const Block& block) {
+  const Tensor& tensor = block.tensor;
+  return tensor.offset == 0 && tensor.contiguous() && block.lanes == tensor.buffer->lanes &&
+         tensor.elements() * size_of(tensor.dtype) == tensor.buffer->bytes_per_lane;
+}
+
 void poison(Buffer& buffer, DType dtype) {
   buffer.slots = Slots::shared(buffer.lanes.size());
   buffer.bytes = Bytes::uninitialized(buffer.bytes_per_lane);

@@ -10,6 +10,8 @@ namespace shardproof {
 Block block_without_contents(DType dtype, const Dims& shape, const Lanes& lanes);
 // True if the buffer has contents, or needs none because it has no elements.
 bool has_contents(const Tensor& tensor);
+// True if the block covers its buffer, so that its contents can be replaced.
+bool owns_buffer(const Block& block);
 // Fills a buffer that was read before anything wrote it: NaN in floating types, bytes 0xA5 in
 // others.
 void poison(Buffer& buffer, DType dtype);

@@ -15,13 +15,13 @@ namespace {
 using params::integer;
 using params::tensor;
 
-Attrs rows() { return {{"dim", int64_t{0}}}; }
+Attrs along_rows() { return {{"dim", int64_t{0}}}; }
 Attrs last_kept() { return {{"dim", int64_t{-1}}, {"keepdim", true}}; }
 
 OpRecord reduction(const char* name, const char* summary, FormulaBody body) {
-  return formula(
-      {name, "reduction", summary}, reduction_params(), std::move(body),
-      {f32_sample({{5, 3}}, rows()), f32_sample({{2, 3, 4}}, last_kept()), f32_sample({{7}})});
+  return formula({name, "reduction", summary}, reduction_params(), std::move(body),
+                 {f32_sample({{5, 3}}, along_rows()), f32_sample({{2, 3, 4}}, last_kept()),
+                  f32_sample({{7}})});
 }
 void add_reduction(OpRegistry& ops, const char* name, const char* summary, FormulaBody body) {
   ops.add(with_kinks(reduction(name, summary, std::move(body)), "equal elements"));
@@ -70,7 +70,7 @@ void add_spreads(OpRegistry& ops) {
                   attrs.set("correction", f.call.attrs->values().find("correction")->second);
                   return FormulaTerms{f.op(kind, {f[0]}, attrs), f.op("mean", {f[0]}, f.over())};
                 },
-                {f32_sample({{5, 3}}, rows()), f32_sample({{2, 6}}, last_kept())});
+                {f32_sample({{5, 3}}, along_rows()), f32_sample({{2, 6}}, last_kept())});
     add_unbiased_parameter(record);
     ops.add(std::move(record));
   }
@@ -130,7 +130,7 @@ void add_orders(OpRegistry& ops) {
   OpRecord middle = formula(
       {"median", "reduction", "the lower median of all elements, or along dim with its index"},
       {tensor("x"), dim, keep}, median,
-      {f32_sample({{5, 4}}, rows()), f32_sample({{2, 3}}, last_kept()), f32_sample({{6}})});
+      {f32_sample({{5, 4}}, along_rows()), f32_sample({{2, 3}}, last_kept()), f32_sample({{6}})});
   // Without a dim, torch splits the gradient among the elements equal to the median.
   decompose_when(
       middle, [](const OpCall& call) { return !call.attrs->has("dim"); }, median);
@@ -167,7 +167,7 @@ void add_orders(OpRegistry& ops) {
               {tensor("x"), integer("dim", -1), params::boolean("descending", false),
                params::boolean("stable", true)},
               [](Formula& f) { return FormulaTerms{f.ops("sort", {f[0]}, *f.call.attrs).at(1)}; },
-              {f32_sample({{5, 3}}, rows())}));
+              {f32_sample({{5, 3}}, along_rows())}));
 }
 
 }  // namespace

@@ -124,7 +124,7 @@ class TensorPrinter {
   int64_t shown_ = 0;
 };
 
-std::string ranks_text(const Lanes& lanes) {
+std::string lanes_text(const Lanes& lanes) {
   return fmt::format("rank{} {}", lanes.size() == 1 ? "" : "s", to_string(lanes));
 }
 
@@ -194,7 +194,7 @@ std::string value_text(const PrintedName& printed, const Outcome& outcome) {
     const Lanes holders = holders_of(info);
     if (!holders.contains(printed.rank))
       throw_bad_input("--print: rank {} does not hold {}; {} do{}", printed.rank, printed.name,
-                      ranks_text(holders), holders.size() == 1 ? "es" : "");
+                      lanes_text(holders), holders.size() == 1 ? "es" : "");
     const std::optional<Tensor> part = part_of_rank(info, printed.rank);
     const std::string who = fmt::format("{} on rank {}", printed.name, printed.rank);
     if (!part) return who + "   has no value: the run did not make it\n";
@@ -206,7 +206,7 @@ std::string value_text(const PrintedName& printed, const Outcome& outcome) {
   std::string text;
   for (const RecordedShard& copy : info.copies)
     text +=
-        head(fmt::format("{} on {}", printed.name, ranks_text(copy.lanes)), copy.tensor, placed) +
+        head(fmt::format("{} on {}", printed.name, lanes_text(copy.lanes)), copy.tensor, placed) +
         tensor_text(copy.tensor);
   return text;
 }
