@@ -220,10 +220,10 @@ ScheduledRun ScheduleComparison::run_under(ScheduleKind kind) const {
   return result;
 }
 
-// Returns the values that a reduce or gather writes, with the ranks that are not its root. Such a
-// rank holds what a later call has written to the buffer by the time of the probe; what it holds
-// then shows in what reads it.
-std::set<std::pair<ValueId, int32_t>> held_off_the_root(const SpmdListing& listing) {
+// Returns the values that a reduce or gather writes, with the ranks on which a probe shows other
+// contents: off the root it shows what a later call has written to the buffer by then, and it may
+// come before all groups of the call have ended. What these ranks hold shows in what reads it.
+std::set<std::pair<ValueId, int32_t>> not_comparable(const SpmdListing& listing) {
   std::set<std::pair<ValueId, int32_t>> found;
   for (const Instr& instr : listing.instrs) {
     const auto* const call = std::get_if<Communicate>(&instr.action);
@@ -231,8 +231,10 @@ std::set<std::pair<ValueId, int32_t>> held_off_the_root(const SpmdListing& listi
     for (const CallItem& item : call->items) {
       const Collective& c = item.collective;
       if (c.kind != CollectiveKind::reduce && c.kind != CollectiveKind::gather) continue;
+      const bool one_group = instr.lanes.size() == c.group.size();
       for (int64_t i = 0; i < item.lanes.size(); ++i)
-        if (c.group.index_of(item.lanes[i]) != c.root) found.insert({item.output, item.lanes[i]});
+        if (!one_group || c.group.index_of(item.lanes[i]) != c.root)
+          found.insert({item.output, item.lanes[i]});
     }
   }
   return found;
@@ -243,7 +245,7 @@ std::optional<Candidate> ScheduleComparison::first_in(const SpmdListing& listing
                                                       const ValueHashes& a,
                                                       const ValueHashes& b) const {
   std::map<std::pair<ValueId, int32_t>, int64_t> made;
-  const std::set<std::pair<ValueId, int32_t>> left_out = held_off_the_root(listing);
+  const std::set<std::pair<ValueId, int32_t>> left_out = not_comparable(listing);
   for (const Instr& instr : listing.instrs) {
     if (std::holds_alternative<NumberValue>(instr.action)) continue;  // no work makes it
     // A merge gives a name and writes nothing.
