@@ -112,7 +112,6 @@ class Explaining {
   std::optional<Cause> applied_twice(const std::vector<Cause>& found) const;
   void copies_added_up(std::vector<Cause>& found);
   void other_reductions(std::vector<Cause>& found);
-  bool is_made_by_grad(const Step& step) const;
   void superfluous_factors(std::vector<Cause>& found);
   void terms_of_each_rank(std::vector<Cause>& found);
   bool missing_factor();
@@ -399,19 +398,13 @@ void Explaining::other_reductions(std::vector<Cause>& found) {
   }
 }
 
-bool Explaining::is_made_by_grad(const Step& step) const {
-  const std::vector<std::string>& lines = about_.ranks.program.listings[step.listing].lines;
-  const auto line = static_cast<size_t>(step.site.line);
-  return line >= 1 && line <= lines.size() && lines[line - 1].find("grad(") != std::string::npos;
-}
-
 void Explaining::superfluous_factors(std::vector<Cause>& found) {
   for (const Step& step : way_.steps) {
     const auto* compute = std::get_if<Compute>(&step.instr->action);
     if (compute == nullptr || (compute->op != "mul" && compute->op != "div")) continue;
     for (size_t slot = compute->op == "div" ? 1 : 0; slot < compute->inputs.size(); ++slot) {
       const std::optional<double> number = number_of(about_.ranks, compute->inputs[slot]);
-      if (is_made_by_grad(step)) continue;  // the author wrote no factor there
+      if (is_made_by_grad(about_.ranks, step)) continue;  // the author wrote no factor there
       if (!number || std::abs(*number) == 1 || *number == 0) continue;
       Edit edit{Edit::Kind::drop_factor, step.site, slot, {}, {}, *number};
       if (compute->op == "div") edit.factor = 1 / *number;

@@ -29,12 +29,6 @@ std::string axis_name(const SuspectedWay& on, int axis) {
   return on.provenance.mesh().axes()[static_cast<size_t>(axis)].name;
 }
 
-bool is_made_by_grad(const SuspectedWay& on, const Step& step) {
-  const std::vector<std::string>& lines = on.about.ranks.program.listings[step.listing].lines;
-  const auto line = static_cast<size_t>(step.site.line);
-  return line >= 1 && line <= lines.size() && lines[line - 1].find("grad(") != std::string::npos;
-}
-
 // --- uneven averages
 
 // The sizes of the shards of an input along the dim that an axis cuts.
@@ -268,7 +262,7 @@ std::optional<Suspicion> find_loop_sum(const SuspectedWay& on) {
   for (auto step = on.way.steps.rbegin(); step != on.way.steps.rend(); ++step) {
     const auto* compute = std::get_if<Compute>(&step->instr->action);
     if (compute == nullptr || compute->op != "add" || compute->inputs.size() != 2) continue;
-    if (step->instr->origin.instance.empty() || is_made_by_grad(on, *step)) continue;
+    if (step->instr->origin.instance.empty() || is_made_by_grad(on.about.ranks, *step)) continue;
     const int line = step->site.line;
     for (const Loop& loop : loops_around(on.about.ranks.program.listings[step->listing], line))
       for (size_t slot = 0; slot < 2; ++slot) {
@@ -298,7 +292,7 @@ std::optional<Suspicion> find_op_on_shards(const SuspectedWay& on) {
   for (const Step& step : on.way.steps) {
     const auto* compute = std::get_if<Compute>(&step.instr->action);
     const ValueId made = made_by(*step.instr, 0);
-    if (compute == nullptr || made == kNoValue || is_made_by_grad(on, step)) continue;
+    if (compute == nullptr || made == kNoValue || is_made_by_grad(on.about.ranks, step)) continue;
     for (int axis = 0; axis < mesh.axis_count(); ++axis) {
       const AxisKind result = on.provenance.state(made, axis).kind;
       if (mesh.axis_size(axis) == 1 || result != AxisKind::varying) continue;

@@ -136,6 +136,12 @@ const CallItem* reduction_of(const Step& step) {
   return item != nullptr && reduces(item->collective.kind) ? item : nullptr;
 }
 
+bool is_made_by_grad(const RankProgram& ranks, const Step& step) {
+  const std::vector<std::string>& lines = ranks.program.listings[step.listing].lines;
+  const auto line = static_cast<size_t>(step.site.line);
+  return line >= 1 && line <= lines.size() && lines[line - 1].find("grad(") != std::string::npos;
+}
+
 std::optional<std::vector<int>> axes_of(const Group& group, const Mesh& mesh, const Lanes& lanes) {
   std::vector<int> axes;
   int64_t size = 1;

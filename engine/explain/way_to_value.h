@@ -31,6 +31,8 @@ AxisState state_of(const WayToValue& way, const Provenance& provenance, int axis
 const CallItem* collective_of(const Step& step);
 // The same for all_reduce, reduce_scatter and reduce alone.
 const CallItem* reduction_of(const Step& step);
+// True if the line of the step computes a gradient: the author did not write its factors.
+bool is_made_by_grad(const RankProgram& ranks, const Step& step);
 // Returns the axes of a mesh that form a group; nullopt if no axes do.
 std::optional<std::vector<int>> axes_of(const Group& group, const Mesh& mesh, const Lanes& lanes);
 // Returns the number that an input is on all ranks; nullopt if it is none.
