@@ -311,7 +311,7 @@ GradientReport check_gradient(const OpRecord& record, const OpRegistry& ops,
       GradientCheck check(ops, options, report);
       if (!check.take(record, one)) continue;
       if (sample.kinks.empty()) check.check_formula();
-      // Any placement of nothing is right, and says nothing about a gradient.
+      // Without elements every placement is right, so right rules have no duals to prove.
       const bool is_empty = check.is_empty();
       for (const char* axis : {"a=2", "a=3"})
         if (!is_empty) check.check_duals_of_right_rules(Mesh::parse(axis));

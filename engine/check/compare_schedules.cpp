@@ -222,7 +222,8 @@ ScheduledRun ScheduleComparison::run_under(ScheduleKind kind) const {
 
 // Returns the values that a reduce or gather writes, with the ranks on which a probe shows other
 // contents: off the root it shows what a later call has written to the buffer by then, and it may
-// come before all groups of the call have ended. What these ranks hold shows in what reads it.
+// come before all groups of the call have ended. A difference there is found in the values that are
+// computed from it.
 std::set<std::pair<ValueId, int32_t>> not_comparable(const SpmdListing& listing) {
   std::set<std::pair<ValueId, int32_t>> found;
   for (const Instr& instr : listing.instrs) {

@@ -313,8 +313,8 @@ std::vector<Finding> CoordinatorWorld::findings_of_loss(std::vector<Finding> kno
     finding.verdict = Verdict::missing_rank;
     finding.ranks = lost.empty() ? Lanes::range(0, options_.ranks) : lost;
     finding.headline = fmt::format("missing rank: process {} {}", loss_->process, loss_->words);
-    // A survivor that failed before its next heartbeat is known to wait nowhere. The call that the
-    // lost process was in is known from its monitor.
+    // If the survivors failed before their next heartbeat, the calls that they wait in are not
+    // known. The call that the lost process was in is known from its monitor.
     if (call && repeating_ && !pool_.members()[static_cast<size_t>(loss_->process)].state.empty())
       name_call(finding, *call);
   }
