@@ -137,12 +137,15 @@ class NcclTransport : public Transport {
   void when_lost(std::function<void(const std::string&)> tell) override { tell_ = std::move(tell); }
   std::shared_ptr<DeviceMemory> memory(int endpoint) override { return gpu(endpoint).device; }
   bool can_reduce(const Reduction& reduction, DType dtype) const override {
-    return nccl_reduces(reduction, dtype) && has_algorithm(seat_.order, reduction, dtype);
+    return nccl_reduces(reduction, dtype) && has_algorithm(seat_.order, reduction, dtype) &&
+           (seat_.processes * seat_.gpus > 1 ||
+            writes_single_rank(reduction, session_->api().version));
   }
   std::string open_window(int64_t bytes) override;
   bool has_window() const override { return window_ != nullptr; }
   void start(std::span<const Exchange> exchanges) override;
   bool launched() override;
+  void launch(std::span<const Exchange> exchanges) override;
   bool done() override;
   bool goes_on() override;
   std::optional<DeviceSpan> span() const override { return span_; }
@@ -152,6 +155,8 @@ class NcclTransport : public Transport {
   std::optional<double> simulate(std::span<const Exchange> parts);
   OwnGpu& gpu(int endpoint) { return gpus_.at(static_cast<size_t>(endpoint - first_endpoint())); }
   void synchronize();
+  bool take(std::span<const Exchange> exchanges);
+  bool await_launch();
   void add(const Exchange& exchange);
   void stage(StartedExchange& it);
   int issue(const StartedExchange& it);
@@ -262,7 +267,8 @@ void NcclTransport::add(const Exchange& exchange) {
     comms_.push_back(it.place.comm);
 }
 
-void NcclTransport::start(std::span<const Exchange> exchanges) {
+// Returns false if the communicators are gone.
+bool NcclTransport::take(std::span<const Exchange> exchanges) {
   SP_CHECK(under_way_.empty() || !ended_.empty(),
            "an exchange is started while another is being launched");
   forget_events();
@@ -271,12 +277,32 @@ void NcclTransport::start(std::span<const Exchange> exchanges) {
   // A team that was to be formed when a peer was lost has no communicator.
   if (session_->is_aborted()) {
     note_state(NcclSession::State::lost);
-    return;
+    return false;
   }
-  const StreamsBefore streams(gpus_);
   for (const Exchange& exchange : exchanges) add(exchange);
+  return true;
+}
+
+void NcclTransport::start(std::span<const Exchange> exchanges) {
+  const StreamsBefore streams(gpus_);
+  if (!take(exchanges)) return;
   mark_begins();
   if (note_state(session_->poll_communicators(comms_, issue_all()))) mark_ends();
+}
+
+void NcclTransport::launch(std::span<const Exchange> exchanges) {
+  const StreamsBefore streams(gpus_);
+  if (take(exchanges) && !note_state(session_->poll_communicators(comms_, issue_all())))
+    await_launch();
+  under_way_.clear();
+}
+
+// A communicator takes the next call when the one before is launched. Returns false if a process is
+// lost.
+bool NcclTransport::await_launch() {
+  while (!lost_ && !note_state(session_->poll_communicators(comms_, nccl::kSuccess)))
+    ::sched_yield();
+  return !lost_;
 }
 
 void NcclTransport::mark_begins() {
@@ -298,20 +324,26 @@ int NcclTransport::issue(const StartedExchange& it) {
 }
 
 // The exchanges of a group may be in several streams: NCCL starts them when all streams have
-// reached them, and blocks all streams until they have ended.
+// reached them, and blocks all streams until they have ended. It spreads grouped collectives over
+// its channels one by one, so that equal ones can add in different orders.
 int NcclTransport::issue_all() {
+  bool grouped = false;
   for (StartedExchange& it : under_way_) {
     it.gpu->device->use(it.exchange.stream);
     it.place.stream = it.gpu->device->native_stream();
+    grouped = grouped || !it.exchange.alone;
   }
   if (under_way_.size() == 1) return issue(under_way_.front());
-  NcclGroup group(session_->api());
+  std::optional<NcclGroup> group;
+  if (grouped || gpus_.size() > 1) group.emplace(session_->api());
   int code = nccl::kSuccess;
   for (const StartedExchange& it : under_way_) {
+    if (!group && code == nccl::kInProgress && !await_launch()) return code;
     const int said = issue(it);
     if (code == nccl::kSuccess || code == nccl::kInProgress) code = said;
   }
-  const int end = group.end();
+  if (!group) return code;
+  const int end = group->end();
   return code == nccl::kSuccess || code == nccl::kInProgress ? end : code;
 }
 

@@ -12,6 +12,10 @@ bool is_exact_in(double value, DType dtype) {
   return load_f64(element, part) == value;
 }
 
+bool scales(const Reduction& reduction) {
+  return reduction.op == ReduceOp::avg || reduction.op == ReduceOp::premul_sum;
+}
+
 }  // namespace
 
 // Excludes 8-bit floats, which NCCL adds on some GPUs only, and 16-bit integers, which it lacks.
@@ -47,12 +51,15 @@ bool nccl_reduces(const Reduction& reduction, DType dtype) {
   }
 }
 
+bool writes_single_rank(const Reduction& reduction, int version) {
+  constexpr int kMended = 22907;
+  return version >= kMended || !scales(reduction);
+}
+
 bool has_algorithm(const ReductionSchedule& order, const Reduction& reduction, DType dtype) {
-  const ReduceOp op = reduction.op;
-  const bool scales = op == ReduceOp::avg || op == ReduceOp::premul_sum;
-  const bool rounds_products = scales && !is_integral(dtype);
+  const bool rounds_products = scales(reduction) && !is_integral(dtype);
   switch (order.order) {
-    case FoldOrder::pat: return !scales;
+    case FoldOrder::pat: return !scales(reduction);
     // The compiler decides which products are rounded before they are added.
     case FoldOrder::ring: return !rounds_products || order.protocol != NcclProtocol::ll128;
     case FoldOrder::tree:
@@ -65,10 +72,10 @@ bool has_algorithm(const ReductionSchedule& order, const Reduction& reduction, D
   const NcclElements elements = nccl_elements(dtype);
   switch (elements.type) {
     case nccl::f32:
-    case nccl::f64: return op == ReduceOp::sum;
+    case nccl::f64: return reduction.op == ReduceOp::sum;
     case nccl::i8:
     case nccl::u8: return false;
-    default: return !scales && op != ReduceOp::prod;
+    default: return !scales(reduction) && reduction.op != ReduceOp::prod;
   }
 }
 

@@ -1,5 +1,7 @@
 // Implements the sending part of coordinator_world.h: calls that the call matcher completes become
 // commands to the workers whose ranks take part.
+#include <algorithm>
+
 #include "shardproof/backends/remote/coordinator/coordinator_world.h"
 #include "shardproof/sim/analysis/mismatch.h"
 #include "shardproof/sim/matching/write_outputs.h"
@@ -13,6 +15,7 @@ MatchedCallPart part_of(const SubmittedCall& submitted, int64_t lane) {
   part.submitted = &submitted - submitted.submission->parties.data();
   part.lane = lane;
   part.rank = submitted.call.lanes[lane];
+  part.alone = submitted.submission->parties.size() == 1;
   part.site = submitted.call.site;
   return part;
 }
@@ -24,6 +27,16 @@ void describe(MatchedCall& event, const SubmittedCall& submitted, int64_t lane) 
   event.collective.slot = c.slot;
   event.text = call_text(submitted.call);
   event.call = submitted.number[lane];
+}
+
+// True for the collectives of sibling groups that ranks of one process make by one call, unless the
+// program groups it with others.
+bool are_siblings(const std::vector<std::shared_ptr<const MatchedCall>>& events) {
+  return std::all_of(events.begin(), events.end(), [](const auto& event) {
+    return event->kind == CoordinatorCommand::meet &&
+           std::all_of(event->parts.begin(), event->parts.end(),
+                       [](const MatchedCallPart& part) { return part.alone; });
+  });
 }
 
 }  // namespace
@@ -101,6 +114,7 @@ void CoordinatorWorld::send_together(const PendingGroups::Together& events) {
   group->together = events;
   for (const auto& [process, messages] : parts) {
     WireWriter message = message_of(CoordinatorCommand::group);
+    message.add(int64_t{are_siblings(events)});
     message.add(static_cast<int64_t>(messages.size()));
     for (const WireWriter& part : messages) message.add(std::string_view(part.bytes()));
     order(process, message, group);

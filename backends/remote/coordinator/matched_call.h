@@ -16,6 +16,7 @@ struct MatchedCallPart {
   Ticket ticket = kDone;
   int64_t submitted = 0, lane = 0;
   int32_t rank = 0;
+  bool alone = false;  // its submission has no other call
   CallSite site;
 };
 

@@ -29,6 +29,7 @@ struct ExchangeOperation {
   Bytes out, in;
   bool message = false;           // send, receive or put
   bool on_device = false;         // `out` and `in` lie on the transport's device
+  bool in_place = false;          // the result lies in the output already
   bool unfolded = false;          // all inputs are gathered, then `reference` reduces them
   int64_t target = -1, slot = 0;  // put that lands here; target -1: none
   int64_t begun = 0;              // device event at the start, if times are measured
@@ -70,6 +71,9 @@ Exchange message_exchange(CollectiveKind kind, int self, int other, int64_t numb
 bool can_stay_on_device(const ExchangeOperation& moving);
 void start_on_device(ExchangeOperation& moving, const std::shared_ptr<DeviceMemory>& memory);
 void finish_on_device(ExchangeOperation& moving);
+// Lets an exchange on the device write into the output where the program makes the call in place,
+// as NCCL defines it for its collectives. Does nothing for other calls.
+void exchange_in_place(ExchangeOperation& moving, const std::shared_ptr<DeviceMemory>& memory);
 // Sets the input of a part, or space for `bytes` bytes, as the contents of the exchange. A null
 // `memory` means the host.
 void send_piece(ExchangeOperation& moving, const CallShare& part,

@@ -76,7 +76,7 @@ bool can_stay_on_device(const ExchangeOperation& moving) {
   const bool singly = std::all_of(moving.held.begin(), moving.held.end(),
                                   [](const auto& members) { return members.size() == 1; });
   const bool reduced = !reduces(c.kind) || (!moving.unfolded && is_transports_order(c.schedule));
-  return moving.held.size() > 1 && singly && reduced && lies_in_order(moving);
+  return singly && reduced && lies_in_order(moving);
 }
 
 void start_on_device(ExchangeOperation& moving, const std::shared_ptr<DeviceMemory>& memory) {
@@ -94,6 +94,7 @@ void start_on_device(ExchangeOperation& moving, const std::shared_ptr<DeviceMemo
   e.count = c.count;
   e.side = Side::device;
   moving.on_device = true;
+  moving.in_place = false;
   if (c.kind == CollectiveKind::barrier) return;
   const std::vector<int64_t> even(static_cast<size_t>(n), c.count);
   int64_t received = c.count;
@@ -123,7 +124,34 @@ void start_on_device(ExchangeOperation& moving, const std::shared_ptr<DeviceMemo
   receive_bytes(moving, received * size_of(c.dtype), memory);
 }
 
+void exchange_in_place(ExchangeOperation& moving, const std::shared_ptr<DeviceMemory>& memory) {
+  if (!moving.on_device || moving.parts.front().submitted->call.lanes.size() != 1) return;
+  const CallShare& part = moving.parts.front();
+  const CallBuffer &in = part.submitted->in, &out = part.submitted->out;
+  if (in.buffer == nullptr || in.buffer != out.buffer || in.buffer->lanes.size() != 1) return;
+  const Collective& c = part.submitted->call.collective;
+  int64_t from = out.offset_bytes, to = out.offset_bytes;
+  switch (c.kind) {
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::reduce:
+    case CollectiveKind::broadcast: break;
+    case CollectiveKind::all_gather: from += part.member * in.bytes; break;
+    case CollectiveKind::reduce_scatter:
+      from = in.offset_bytes;
+      if (to != from + part.member * out.bytes) return;
+      break;
+    default: return;
+  }
+  if (in.offset_bytes != from) return;
+  moving.out = moving.in = Bytes();  // else writing would copy the buffer
+  std::byte* const start = in.buffer->bytes.device_mutate(memory);
+  moving.exchange.send = start + from;
+  moving.exchange.recv = start + to;
+  moving.in_place = true;
+}
+
 void finish_on_device(ExchangeOperation& moving) {
+  if (moving.in_place) return;
   const CallShare& part = moving.parts.front();
   const Collective& c = part.submitted->call.collective;
   const bool one = c.kind == CollectiveKind::reduce || c.kind == CollectiveKind::gather;

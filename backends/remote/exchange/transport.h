@@ -58,6 +58,7 @@ struct Exchange {
   int stream = 0;      // stream of the device of `self` in which the exchange runs
   int64_t number = 0;  // the same on both ends of a send and its receive
   int64_t offset = 0;
+  bool alone = false;  // a library that adds grouped calls in another order issues it by itself
 };
 
 class Transport {
@@ -97,6 +98,14 @@ class Transport {
   // Polls once; yields the processor if there is nothing to do. True if every exchange is in its
   // stream: later work of the stream finds the contents in device memory.
   virtual bool launched() { return done(); }
+  // Starts exchanges on device contents and returns when they are launched. Takes no times, so that
+  // it costs little more than the library's own calls; done() does not tell of their end. A process
+  // that is lost meanwhile may block it for ever.
+  virtual void launch(std::span<const Exchange> exchanges) {
+    start(exchanges);
+    while (!launched()) {
+    }
+  }
   // Polls once. True if all contents have arrived.
   virtual bool done() = 0;
   // Starts exchanges on the host's contents and waits for their end. A process that is lost

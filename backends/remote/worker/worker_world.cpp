@@ -292,11 +292,13 @@ void WorkerWorld::end_without_contents(const CallShare& part) {
 }
 
 void WorkerWorld::run_group_command(WireReader& in) {
+  const bool siblings = in.number() != 0;
   for (int64_t count = in.number(); count > 0; --count) {
     WireReader part(in.text());
     const CoordinatorCommand kind = static_cast<CoordinatorCommand>(part.number());
     run_part_command(kind, part);
   }
+  for (ExchangeOperation& moving : moving_) moving.exchange.alone = siblings;
 }
 
 // Returns false for messages that a host waits for: the next one may belong to another world.

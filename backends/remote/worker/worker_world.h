@@ -118,6 +118,8 @@ class WorkerWorld : public World, public WorldProcesses {
   void repeat_once();
   void repeat_step(CallSequence::Step& step);
   void repeat_exchanges(CallSequence::Step& step);
+  void enter_stream(ExchangeOperation& moving);
+  void end_step(const CallSequence::Step& step);
   void load(ExchangeOperation& moving);
   void run_barrier();
   void restore_and_meet();
@@ -127,7 +129,13 @@ class WorkerWorld : public World, public WorldProcesses {
   void read_iterations(std::deque<Iteration>& counted, const std::function<void()>& measured);
   double time_each(const Repetitions& repetitions);
   BenchmarkResult time_together(const Repetitions& repetitions);
+  // The only step with exchanges, if nothing else is repeated and all contents stay on devices.
+  CallSequence::Step* step_on_devices();
+  BenchmarkResult time_launches(CallSequence::Step& step, int iterations);
   bool stays_on_devices();
+  static double seconds_between(const std::vector<DeviceMark>& first,
+                                const std::vector<DeviceMark>& last);
+  static bool have_been_reached(const std::vector<DeviceMark>& marks);
   std::vector<DeviceMark> mark_devices();
   int64_t commands_ended() const;
   std::optional<TicketTimes> repeated_times(Ticket ticket) const;

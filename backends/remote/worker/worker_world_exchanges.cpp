@@ -33,7 +33,10 @@ bool start_instance(ExchangeOperation& moving, const RankBlocks& blocks, Transpo
   const Collective& c = moving.parts.front().submitted->call.collective;
   if (reduces(c.kind) && !transport.can_reduce(c.reduction, c.dtype)) moving.unfolded = true;
   const std::shared_ptr<DeviceMemory> memory = transport.memory(moving.exchange.self);
-  if (memory == nullptr || !can_stay_on_device(moving)) return start_collective(moving);
+  // Groups within one endpoint have no communicator; a single rank has that of its world.
+  const bool has_communicator = moving.held.size() > 1 || blocks.ranks() == 1;
+  if (memory == nullptr || !has_communicator || !can_stay_on_device(moving))
+    return start_collective(moving);
   start_on_device(moving, memory);
   return true;
 }

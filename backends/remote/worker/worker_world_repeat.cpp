@@ -47,14 +47,17 @@ void WorkerWorld::load(ExchangeOperation& moving) {
     receive_bytes(moving, moving.exchange.count, memory);
 }
 
+void WorkerWorld::enter_stream(ExchangeOperation& moving) {
+  if (launched_.devices().empty()) return;
+  moving.exchange.stream = moving.parts.empty() ? launched_.enter(landing_at(moving.exchange.self))
+                                                : enter(moving.parts);
+}
+
 void WorkerWorld::repeat_exchanges(CallSequence::Step& step) {
   moving_ = std::move(step.moving);
   bool stays = !launched_.devices().empty();
   for (ExchangeOperation& moving : moving_) {
-    if (!launched_.devices().empty())
-      moving.exchange.stream = moving.parts.empty()
-                                   ? launched_.enter(landing_at(moving.exchange.self))
-                                   : enter(moving.parts);
+    enter_stream(moving);
     load(moving);
     stays = stays && moving.exchange.side == Side::device;
   }
@@ -82,6 +85,10 @@ void WorkerWorld::repeat_step(CallSequence::Step& step) {
     repeat_exchanges(step);
   else if (step.is_command)
     end_order({});
+  end_step(step);
+}
+
+void WorkerWorld::end_step(const CallSequence::Step& step) {
   if (step.is_command && !launched_.devices().empty())
     for (const Ticket ticket : step.tickets) launched_.add(ticket, tickets_.place(ticket));
   for (const std::shared_ptr<Buffer>& buffer : step.dropped) buffer->bytes = Bytes();
@@ -222,32 +229,21 @@ std::vector<WorkerWorld::DeviceMark> WorkerWorld::mark_devices() {
   return marks;
 }
 
-// If the device has reached the end of one iteration before the next is launched, the time holds
-// launches.
-BenchmarkResult WorkerWorld::time_together(const Repetitions& repetitions) {
-  const bool on_device = stays_on_devices();
-  for (int i = 0; i < repetitions.warmup; ++i) repeat_once();
-  restore_and_meet();
-  BenchmarkResult result;
-  bool was_idle = repetitions.iterations == 1;
-  std::vector<DeviceMark> first, last;
-  if (on_device) first = last = mark_devices();
-  const Clock::time_point start = Clock::now();
-  for (int i = 0; i < repetitions.iterations; ++i) {
-    sequence_->drop_results();
-    repeat_once();
-    if (!on_device) continue;
-    for (const DeviceMark& mark : last) {
-      if (i == 0) break;  // these are the marks of the start
-      was_idle = was_idle || mark.device->event_completed(mark.event);
-      mark.device->forget(mark.event);
-    }
-    last = mark_devices();
-    look_at_device();
+CallSequence::Step* WorkerWorld::step_on_devices() {
+  if (!stays_on_devices()) return nullptr;
+  CallSequence::Step* found = nullptr;
+  for (CallSequence::Step& step : sequence_->steps()) {
+    if (step.moving.empty()) continue;
+    if (found != nullptr) return nullptr;
+    found = &step;
   }
-  await_idle();
-  double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  if (on_device) seconds = 0;
+  return found;
+}
+
+// Returns the seconds between the marks, of several devices the longest.
+double WorkerWorld::seconds_between(const std::vector<DeviceMark>& first,
+                                    const std::vector<DeviceMark>& last) {
+  double seconds = 0;
   for (size_t at = 0; at < first.size(); ++at) {
     Device& device = *first[at].device;
     while (!device.event_completed(last[at].event)) {
@@ -256,7 +252,77 @@ BenchmarkResult WorkerWorld::time_together(const Repetitions& repetitions) {
     device.forget(first[at].event);
     device.forget(last[at].event);
   }
-  if (on_device) result.clock = was_idle ? TimedBy::device_and_launch : TimedBy::device;
+  return seconds;
+}
+
+// Returns whether a device has reached its mark, and drops the marks.
+bool WorkerWorld::have_been_reached(const std::vector<DeviceMark>& marks) {
+  bool any = false;
+  for (const DeviceMark& mark : marks) {
+    any = any || mark.device->event_completed(mark.event);
+    mark.device->forget(mark.event);
+  }
+  return any;
+}
+
+// Makes the calls on the same memory again and again, as nccl-tests does. If the devices have
+// reached the end of the iteration before when the last one is launched, the time holds launches.
+BenchmarkResult WorkerWorld::time_launches(CallSequence::Step& step, int iterations) {
+  std::vector<Exchange> exchanges;
+  for (ExchangeOperation& moving : step.moving) {
+    enter_stream(moving);
+    load(moving);
+    exchange_in_place(moving, link_.transport().memory(moving.exchange.self));
+    exchanges.push_back(moving.exchange);
+  }
+  link_.set_activity(HeartbeatActivity::waits);
+  const std::vector<DeviceMark> first = mark_devices();
+  for (int i = 0; i + 1 < iterations; ++i) {
+    begin_order();
+    link_.transport().launch(exchanges);
+    end_order({});
+  }
+  const std::vector<DeviceMark> before_last = mark_devices();
+  begin_order();
+  link_.transport().launch(exchanges);
+  BenchmarkResult result;
+  const bool was_idle = have_been_reached(before_last) || iterations == 1;
+  result.clock = was_idle ? TimedBy::device_and_launch : TimedBy::device;
+  const std::vector<DeviceMark> last = mark_devices();
+  end_order(write_results(step.moving));
+  end_step(step);
+  await_idle();
+  result.seconds = seconds_between(first, last) / iterations;
+  return result;
+}
+
+// If the device has reached the end of one iteration before the next is launched, the time holds
+// launches.
+BenchmarkResult WorkerWorld::time_together(const Repetitions& repetitions) {
+  for (int i = 0; i < repetitions.warmup; ++i) repeat_once();
+  restore_and_meet();
+  if (CallSequence::Step* const step = step_on_devices(); step != nullptr)
+    return time_launches(*step, repetitions.iterations);
+  const bool on_device = stays_on_devices();
+  BenchmarkResult result;
+  bool was_idle = repetitions.iterations == 1;
+  std::vector<DeviceMark> first, last;
+  if (on_device) first = mark_devices();
+  const Clock::time_point start = Clock::now();
+  for (int i = 0; i < repetitions.iterations; ++i) {
+    sequence_->drop_results();
+    repeat_once();
+    if (!on_device) continue;
+    was_idle = have_been_reached(last) || was_idle;
+    last = mark_devices();
+    look_at_device();
+  }
+  await_idle();
+  double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  if (on_device) {
+    seconds = seconds_between(first, last);
+    result.clock = was_idle ? TimedBy::device_and_launch : TimedBy::device;
+  }
   result.seconds = seconds / repetitions.iterations;
   return result;
 }

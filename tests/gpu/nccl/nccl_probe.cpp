@@ -194,6 +194,14 @@ class Rank {
     return e;
   }
 
+  // The first element whose bits differ, as further fields of the line.
+  static std::string difference_at(int64_t index, DType dtype, const Bytes& out,
+                                   const Tensor& expected) {
+    const int64_t at = index * size_of(dtype);
+    return fmt::format(", \"first\": {}, \"nccl\": {:.17g}, \"expected\": {:.17g}", index,
+                       load_f64(out.data() + at, dtype), load_f64(expected.data() + at, dtype));
+  }
+
   // `count` is that of Collective.
   int compare_one(CollectiveKind kind, DType dtype, int64_t count, Reduction reduction = {}) {
     const size_t self = static_cast<size_t>(options_.rank);
@@ -205,6 +213,7 @@ class Rank {
     c.count = count;
     c.reduction = reduction;
     c.schedule = parse_reduction_schedule(options_.order);
+    if (!transport_->can_reduce(reduction, dtype)) return 0;
     std::vector<Tensor> inputs;
     for (int rank = 0; rank < options_.ranks; ++rank)
       inputs.push_back(input_of(rank, dtype, scatters ? options_.ranks * count : count));
@@ -219,19 +228,21 @@ class Rank {
     run(e, in, out);
     if (!reduced) return 0;
     const Tensor &expected = *reduced, &plain = *in_group_order;
-    int64_t different = 0, from_plain = 0;
+    int64_t different = 0, from_plain = 0, first = -1;
     const size_t size = static_cast<size_t>(size_of(dtype));
     for (size_t at = 0; at < static_cast<size_t>(out.size()); at += size) {
-      different += std::memcmp(out.data() + at, expected.data() + at, size) != 0;
+      const bool differs = std::memcmp(out.data() + at, expected.data() + at, size) != 0;
+      if (differs && first < 0) first = static_cast<int64_t>(at / size);
+      different += differs;
       from_plain += std::memcmp(expected.data() + at, plain.data() + at, size) != 0;
     }
+    const std::string where = first < 0 ? "" : difference_at(first, dtype, out, expected);
     if (options_.rank == 0)
       fmt::print(
           "{{\"order\": \"{}\", \"kind\": \"{}\", \"reduction\": \"{}\", \"ranks\": {}, \"dtype\": "
-          "\"{}\", "
-          "\"count\": {}, \"different\": {}, \"apart_from_group_order\": {}}}\n",
+          "\"{}\", \"count\": {}, \"different\": {}, \"apart_from_group_order\": {}{}}}\n",
           options_.order, name(kind), to_string(reduction), options_.ranks, name(dtype), count,
-          different, from_plain);
+          different, from_plain, where);
     std::fflush(stdout);
     return different != 0;
   }

@@ -112,6 +112,23 @@ TEST(NcclRun, ProgramGroup_IsOneNcclGroup) {
   EXPECT_EQ(sorted_lines_of(trace), expected);
 }
 
+// NCCL spreads grouped collectives over its channels, so sums of siblings in one group could differ
+// where replicas must be equal.
+TEST(NcclRun, SiblingGroups_OfOneCall_AreNotGrouped) {
+  const ScenarioFolder folder;
+  const std::string file = folder.write("siblings.json", R"json({
+    "version": 1, "mesh": "tp=2, dp=2", "tensors": {"x": {"shape": [16], "placements": "R"}},
+    "ranks": {"all": ["s = all_reduce(x, sum, group=tp)"]},
+    "truth": ["s = x * 2"], "outputs": {"s": "R"}})json");
+  const std::filesystem::path trace = folder.path() / "trace";
+  const Ran ran = fake_gpu("run " + file + " --backend nccl --processes 2",
+                           "FAKE_GPU_TRACE=" + trace.string());
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_EQ(sorted_lines_of(trace),
+            (std::vector<std::string>{"rank 0: all_reduce", "rank 0: all_reduce",
+                                      "rank 1: all_reduce", "rank 1: all_reduce"}));
+}
+
 // A call of all GPUs of a process is one group, each GPU on its own communicator.
 TEST(NcclRun, CallOfSeveralGpus_IsOneNcclGroup) {
   const ScenarioFolder folder;

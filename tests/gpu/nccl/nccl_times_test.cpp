@@ -69,6 +69,17 @@ TEST(NcclTimes, Bench_StatesTimesThatIncludeLaunch) {
       << ran.out;
 }
 
+// Repeated calls are launched on the same memory: in place where the call is.
+TEST(NcclTimes, Bench_SingleRank_CountsNoWrongElements) {
+  for (const std::string collective : {"all_reduce", "reduce_scatter", "all_gather", "broadcast"}) {
+    const Ran ran =
+        fake_gpu("bench --backend nccl --processes 1 -b 1K -e 4K --collective " + collective);
+    EXPECT_EQ(ran.code, 0) << ran.out;
+    EXPECT_NE(ran.out.find("# Times by the devices' own events\n"), std::string::npos) << ran.out;
+    EXPECT_NE(ran.out.find("# Out of bounds values : 0 OK\n"), std::string::npos) << ran.out;
+  }
+}
+
 // A sender has launched everything before it has ended.
 TEST(NcclTimes, Bench_AnyCollective_Ends) {
   for (const std::string collective : {"reduce", "gather", "broadcast", "scatter", "all_gather"}) {
