@@ -121,8 +121,8 @@ TEST(NcclRun, SiblingGroups_OfOneCall_AreNotGrouped) {
     "ranks": {"all": ["s = all_reduce(x, sum, group=tp)"]},
     "truth": ["s = x * 2"], "outputs": {"s": "R"}})json");
   const std::filesystem::path trace = folder.path() / "trace";
-  const Ran ran = fake_gpu("run " + file + " --backend nccl --processes 2",
-                           "FAKE_GPU_TRACE=" + trace.string());
+  const Ran ran =
+      fake_gpu("run " + file + " --backend nccl --processes 2", "FAKE_GPU_TRACE=" + trace.string());
   EXPECT_EQ(ran.code, 0) << ran.out;
   EXPECT_EQ(sorted_lines_of(trace),
             (std::vector<std::string>{"rank 0: all_reduce", "rank 0: all_reduce",
