@@ -78,7 +78,7 @@ TEST(Load, MalformedJson_IsRefusedWithLineAndColumn) {
       {"{\"mesh\": \"tp=2, \"world\": 2}", "f.json:1:18: /"},
       {"{\"mesh\": \"tp=2, \"world\": 2}", "is the quote that closes an earlier string missing?"},
       {"/* no end", "invalid comment"},
-      {"{\"version\": 1, // no end", "f.json:1:24: /: JSON syntax: unexpected end of input"},
+      {"{\"version\": 1, // no end", "f.json:1:25: /: JSON syntax: unexpected end of input"},
   });
 }
 
