@@ -71,7 +71,7 @@ NcclSession::NcclSession(const NcclApi& api, const NcclId& id, NcclRanks ranks, 
 std::vector<std::vector<NcclComm>> NcclSession::by_end() const {
   std::vector<std::vector<NcclComm>> all;
   if (one_sided_ != nullptr) all.push_back({one_sided_});
-  for (const auto& [team, comms] : simulated_) all.push_back(comms);
+  for (const auto& [team, comms] : blocking_) all.push_back(comms);
   std::vector<NcclComm> teams;
   for (const auto& [team, comm] : teams_) teams.push_back(comm);
   if (ranks_.here > 1) all.push_back(std::move(teams));
@@ -183,8 +183,8 @@ NcclComm NcclSession::team(const std::vector<int>& ranks, int own) const {
   return found->second;
 }
 
-std::vector<NcclComm> NcclSession::make_simulation_communicators(const std::vector<int>& ranks) {
-  if (const auto found = simulated_.find(ranks); found != simulated_.end()) return found->second;
+std::vector<NcclComm> NcclSession::make_blocking_communicators(const std::vector<int>& ranks) {
+  if (const auto found = blocking_.find(ranks); found != blocking_.end()) return found->second;
   if (aborted_) return {};
   std::vector<int> here;
   for (const int rank : ranks)
@@ -198,7 +198,7 @@ std::vector<NcclComm> NcclSession::make_simulation_communicators(const std::vect
   for (const int rank : here) parents.push_back(team(ranks, rank));
   if (!all_come_ready(parents, code) || !all_come_ready(comms, nccl::kSuccess)) return {};
   const std::lock_guard<std::mutex> lock(aborting_);
-  return simulated_[ranks] = std::move(comms);
+  return blocking_[ranks] = std::move(comms);
 }
 
 NcclComm NcclSession::make_put_communicator() {
@@ -262,6 +262,8 @@ NcclSession::State NcclSession::poll_communicators(const std::vector<NcclComm>& 
 NcclSession::State NcclSession::poll_all_communicators() {
   std::vector<NcclComm> comms = worlds_;
   for (const auto& [team, comm] : teams_) comms.push_back(comm);
+  for (const auto& [team, blocking] : blocking_)
+    comms.insert(comms.end(), blocking.begin(), blocking.end());
   if (relies_on_putting_) comms.push_back(one_sided_);
   return poll_communicators(comms, nccl::kSuccess);
 }

@@ -60,12 +60,12 @@ class NcclSession {
     relies_on_putting_ = true;
   }  // from now on its errors end the session
   void abort_put_communicator() noexcept;
-  // Returns communicators of these ranks, one for each of them that is here, for predictions only:
-  // NCCL simulates calls only on blocking communicators, and makes them on others. All
-  // processes of these ranks call it. Empty if a peer was lost.
-  std::vector<NcclComm> make_simulation_communicators(const std::vector<int>& ranks);
-  bool has_simulation_communicators(const std::vector<int>& ranks) const {
-    return simulated_.contains(ranks);
+  // Returns blocking communicators of these ranks, one for each of them that is here. NCCL
+  // simulates calls only on these; and it launches a call on others from a thread that it starts
+  // for it. All processes of these ranks call it. Empty if a peer was lost.
+  std::vector<NcclComm> make_blocking_communicators(const std::vector<int>& ranks);
+  bool has_blocking_communicators(const std::vector<int>& ranks) const {
+    return blocking_.contains(ranks);
   }
 
   enum class State { ready, under_way, lost };
@@ -102,7 +102,7 @@ class NcclSession {
   Select select_;
   std::vector<NcclComm> worlds_;  // one for each rank here; each is of all ranks
   std::map<Team, NcclComm> teams_;
-  std::map<std::vector<int>, std::vector<NcclComm>> simulated_;
+  std::map<std::vector<int>, std::vector<NcclComm>> blocking_;
   NcclComm one_sided_ = nullptr;
   bool relies_on_putting_ = false;
   std::string trouble_;

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <numeric>
 
 #include "shardproof/backends/nccl/nccl_calls.h"
 #include "shardproof/backends/nccl/nccl_group.h"
@@ -146,6 +147,7 @@ class NcclTransport : public Transport {
   void start(std::span<const Exchange> exchanges) override;
   bool launched() override;
   void launch(std::span<const Exchange> exchanges) override;
+  void repeat(bool on) override { repeats_ = on; }
   bool done() override;
   bool goes_on() override;
   std::optional<DeviceSpan> span() const override { return span_; }
@@ -157,6 +159,7 @@ class NcclTransport : public Transport {
   void synchronize();
   bool take(std::span<const Exchange> exchanges);
   bool await_launch();
+  NcclComm blocking_communicator(const Exchange& exchange);
   void add(const Exchange& exchange);
   void stage(StartedExchange& it);
   int issue(const StartedExchange& it);
@@ -186,6 +189,7 @@ class NcclTransport : public Transport {
   std::vector<Mark> begun_;  // for each GPU, in the stream of its first exchange
   std::vector<Mark> ended_;  // for each exchange; empty: not launched
   bool lost_ = false;
+  bool repeats_ = false;
   Clock::time_point next_look_;  // next poll of all communicators
   std::optional<DeviceSpan> span_;
   std::map<std::string, std::optional<double>> estimates_;
@@ -262,7 +266,9 @@ void NcclTransport::add(const Exchange& exchange) {
     it.exchange.recv = it.gpu->scratch.start();
   else if (exchange.side == Side::host)
     stage(it);
-  it.place.comm = is_one_sided(exchange) ? window_->comm() : comm_of(*session_, exchange);
+  it.place.comm = is_one_sided(exchange) ? window_->comm()
+                  : repeats_             ? blocking_communicator(exchange)
+                                         : comm_of(*session_, exchange);
   if (std::find(comms_.begin(), comms_.end(), it.place.comm) == comms_.end())
     comms_.push_back(it.place.comm);
 }
@@ -280,7 +286,10 @@ bool NcclTransport::take(std::span<const Exchange> exchanges) {
     return false;
   }
   for (const Exchange& exchange : exchanges) add(exchange);
-  return true;
+  if (!session_->is_aborted()) return true;
+  under_way_.clear();
+  note_state(NcclSession::State::lost);
+  return false;
 }
 
 void NcclTransport::start(std::span<const Exchange> exchanges) {
@@ -292,9 +301,30 @@ void NcclTransport::start(std::span<const Exchange> exchanges) {
 
 void NcclTransport::launch(std::span<const Exchange> exchanges) {
   const StreamsBefore streams(gpus_);
-  if (take(exchanges) && !note_state(session_->poll_communicators(comms_, issue_all())))
+  if (!take(exchanges)) return;
+  const int code = issue_all();
+  if (code != nccl::kSuccess && !note_state(session_->poll_communicators(comms_, code)))
     await_launch();
   under_way_.clear();
+}
+
+// Messages use the communicator of the world.
+NcclComm NcclTransport::blocking_communicator(const Exchange& exchange) {
+  const bool is_message =
+      exchange.kind == CollectiveKind::send || exchange.kind == CollectiveKind::recv;
+  std::vector<int> team = exchange.team;
+  if (is_message) {
+    team.resize(static_cast<size_t>(processes() * endpoints_each()));
+    std::iota(team.begin(), team.end(), 0);
+  }
+  if (!session_->has_blocking_communicators(team)) synchronize();
+  const std::vector<NcclComm> comms = session_->make_blocking_communicators(team);
+  if (comms.empty()) return comm_of(*session_, exchange);  // a peer is lost
+  const auto here = [this](int endpoint) {
+    return endpoint >= first_endpoint() && endpoint < first_endpoint() + endpoints_each();
+  };
+  const auto before = std::find(team.begin(), team.end(), exchange.self);
+  return comms.at(static_cast<size_t>(std::count_if(team.begin(), before, here)));
 }
 
 // A communicator takes the next call when the one before is launched. Returns false if a process is
@@ -469,8 +499,8 @@ std::optional<double> NcclTransport::simulate(std::span<const Exchange> parts) {
   const NcclApi& api = session_->api();
   const std::vector<int>& team = parts.front().team;
   if (api.group_simulate_end == nullptr || !is_one_collective(parts.front())) return std::nullopt;
-  if (!session_->has_simulation_communicators(team)) synchronize();
-  const std::vector<NcclComm> comms = session_->make_simulation_communicators(team);
+  if (!session_->has_blocking_communicators(team)) synchronize();
+  const std::vector<NcclComm> comms = session_->make_blocking_communicators(team);
   if (comms.empty()) return std::nullopt;
   SP_CHECK(comms.size() == parts.size(), "{} of {} parts are simulated", parts.size(),
            comms.size());

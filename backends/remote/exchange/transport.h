@@ -100,12 +100,15 @@ class Transport {
   virtual bool launched() { return done(); }
   // Starts exchanges on device contents and returns when they are launched. Takes no times, so that
   // it costs little more than the library's own calls; done() does not tell of their end. A process
-  // that is lost meanwhile may block it for ever.
+  // that is lost meanwhile may block it for ever. Requires that none is a put.
   virtual void launch(std::span<const Exchange> exchanges) {
     start(exchanges);
     while (!launched()) {
     }
   }
+  // True: what is started from now on repeats exchanges that all processes have ended before. NCCL
+  // then makes calls that may block, on communicators of their own: they cost 10 us, not 100.
+  virtual void repeat(bool /*on*/) {}
   // Polls once. True if all contents have arrived.
   virtual bool done() = 0;
   // Starts exchanges on the host's contents and waits for their end. A process that is lost

@@ -234,7 +234,11 @@ CallSequence::Step* WorkerWorld::step_on_devices() {
   CallSequence::Step* found = nullptr;
   for (CallSequence::Step& step : sequence_->steps()) {
     if (step.moving.empty()) continue;
-    if (found != nullptr) return nullptr;
+    const bool puts = std::any_of(step.moving.begin(), step.moving.end(), [](const auto& one) {
+      return one.exchange.kind == CollectiveKind::put ||
+             one.exchange.kind == CollectiveKind::wait_signal;
+    });
+    if (puts || found != nullptr) return nullptr;
     found = &step;
   }
   return found;
@@ -265,8 +269,9 @@ bool WorkerWorld::have_been_reached(const std::vector<DeviceMark>& marks) {
   return any;
 }
 
-// Makes the calls on the same memory again and again, as nccl-tests does. If the devices have
-// reached the end of the iteration before when the last one is launched, the time holds launches.
+// Makes the calls on the same memory again and again, as nccl-tests does, after one that is not
+// timed and may make communicators. If the devices have reached the end of the iteration before
+// when the last one is launched, the time holds launches.
 BenchmarkResult WorkerWorld::time_launches(CallSequence::Step& step, int iterations) {
   std::vector<Exchange> exchanges;
   for (ExchangeOperation& moving : step.moving) {
@@ -276,6 +281,7 @@ BenchmarkResult WorkerWorld::time_launches(CallSequence::Step& step, int iterati
     exchanges.push_back(moving.exchange);
   }
   link_.set_activity(HeartbeatActivity::waits);
+  link_.transport().launch(exchanges);
   const std::vector<DeviceMark> first = mark_devices();
   for (int i = 0; i + 1 < iterations; ++i) {
     begin_order();
@@ -334,6 +340,7 @@ std::vector<BenchmarkResult> WorkerWorld::repeat(const Repetitions& repetitions)
   SP_CHECK(sequence_ != nullptr, "the world was not started to be repeated");
   if (std::exchange(recording_, false)) sequence_->end_recording();
   ordered_ = launched_.orders_ended();
+  link_.transport().repeat(true);
   const bool each = repetitions.pace == Repetitions::Pace::each;
   const bool measured = std::exchange(measures_, each && measures_);
   BenchmarkResult result;
@@ -348,6 +355,7 @@ std::vector<BenchmarkResult> WorkerWorld::repeat(const Repetitions& repetitions)
     await_idle();
     result.wrong = repetitions.count_wrong();
   }
+  link_.transport().repeat(false);
   measures_ = measured;
   for (const CallSequence::Step& step : sequence_->steps())
     for (const ExchangeOperation& one : step.moving)

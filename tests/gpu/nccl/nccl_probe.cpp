@@ -182,6 +182,28 @@ class Rank {
     return timed;
   }
 
+  // Returns the microseconds in which the host launches one of `times` exchanges in a row, by the
+  // transport's launch() or by start().
+  double launch_time(Exchange& e, Bytes& in, Bytes& out, int times, bool by_start) {
+    e.send = in.device_data(device_);
+    e.recv = out.device_mutate(device_);
+    const auto launch = [&] {
+      if (!by_start) return transport_->launch({&e, 1});
+      transport_->start({&e, 1});
+      while (!transport_->launched()) {
+      }
+    };
+    transport_->repeat(!by_start);
+    launch();
+    device_->synchronize();
+    const Clock::time_point begun = Clock::now();
+    for (int i = 0; i < times; ++i) launch();
+    const double all = std::chrono::duration<double, std::micro>(Clock::now() - begun).count();
+    device_->synchronize();
+    transport_->repeat(false);
+    return all / times;
+  }
+
   Exchange exchange(CollectiveKind kind, DType dtype, int64_t count) const {
     Exchange e;
     e.kind = kind;
@@ -266,6 +288,8 @@ class Rank {
     const bool with_launch =
         std::any_of(times.begin(), times.end(), [](const Timed& one) { return one.with_launch; });
     const std::optional<double> estimate = transport_->estimate({&e, 1});
+    const double start = launch_time(e, in, out, options_.in_a_row, true);
+    const double launch = launch_time(e, in, out, options_.in_a_row, false);
     if (options_.rank != 0) return;
     const double median = times[times.size() / 2].microseconds;
     const double total = static_cast<double>(4 * count);
@@ -273,10 +297,12 @@ class Rank {
     fmt::print(
         "{{\"kind\": \"{}\", \"ranks\": {}, \"bytes\": {}, \"repetitions\": {}, \"in_a_row\": {}, "
         "\"clock\": \"{}\", \"us_median\": {:.2f}, \"us_least\": {:.2f}, \"us_most\": {:.2f}, "
-        "\"algbw_GBps\": {:.3f}, \"busbw_GBps\": {:.3f}, \"us_by_nccls_model\": {}}}\n",
+        "\"us_to_start\": {:.2f}, \"us_to_launch\": {:.2f}, \"algbw_GBps\": {:.3f}, "
+        "\"busbw_GBps\": {:.3f}, "
+        "\"us_by_nccls_model\": {}}}\n",
         name(kind), n, 4 * count, times.size(), options_.in_a_row,
         with_launch ? "device+launch" : "device", median, times.front().microseconds,
-        times.back().microseconds, algbw, algbw * bus_factor(kind),
+        times.back().microseconds, start, launch, algbw, algbw * bus_factor(kind),
         estimate ? fmt::format("{:.2f}", *estimate) : "null");
     std::fflush(stdout);
   }

@@ -84,7 +84,7 @@ TEST_F(Session, FormedTeam_IsReadyForCalls) {
     expect_ready(one_sided, nccl::kInProgress);
     session->abort_put_communicator();
   }
-  EXPECT_EQ(session->make_simulation_communicators({0}).size(), 1u);
+  EXPECT_EQ(session->make_blocking_communicators({0}).size(), 1u);
 }
 
 // Calls of two communicators in one stream; the first one never gets there.
