@@ -30,9 +30,9 @@ std::string change_text(const PlanStep& step) {
   const auto changes = [&](int axis) {
     return step.from.placement(axis) != step.to.placement(axis);
   };
-  bool named = step.axes.size() != 1;
-  for (int axis = 0; axis < step.from.mesh().axis_count(); ++axis)
-    if (changes(axis) && axis != step.axes[0]) named = true;
+  bool named = step.axes.size() != 1;  // a relabelling of an empty tensor has none
+  for (int axis = 0; !named && axis < step.from.mesh().axis_count(); ++axis)
+    named = changes(axis) && axis != step.axes[0];
   for (int axis = 0; axis < step.from.mesh().axis_count(); ++axis) {
     if (!changes(axis)) continue;
     const std::string prefix =

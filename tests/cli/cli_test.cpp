@@ -476,6 +476,15 @@ TEST_F(Cli, ApprovedTexts) {
   expect_approved("cli/explain_softmax", tool("explain softmax --mesh tp=2").out);
 }
 
+// No axis takes part in a step that only relabels a tensor without elements.
+TEST_F(Cli, Show_OfTensorWithoutElements_NamesBothPlacements) {
+  const Ran ran = shell(
+      R"(echo '{"version": 1, "mesh": "tp=2", "tensors": {"a": {"shape": [0, 4], "placements": )"
+      R"("tp:S(0)"}}, "program": ["b = redistribute(a, tp:R)"]}' | )" SHARDPROOF_PROGRAM " show -");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_NE(ran.out.find("local   tp:S(0) -> tp:R   sends nothing"), std::string::npos) << ran.out;
+}
+
 TEST_F(Cli, ListOps_WritesDefaultsAsTheLanguage) {
   const std::string out = tool("list ops").out;
   EXPECT_NE(out.find("=None"), std::string::npos);
