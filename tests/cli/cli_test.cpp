@@ -478,9 +478,7 @@ TEST_F(Cli, ApprovedTexts) {
 
 // No axis takes part in a step that only relabels a tensor without elements.
 TEST_F(Cli, Show_OfTensorWithoutElements_NamesBothPlacements) {
-  const Ran ran = shell(
-      R"(echo '{"version": 1, "mesh": "tp=2", "tensors": {"a": {"shape": [0, 4], "placements": )"
-      R"("tp:S(0)"}}, "program": ["b = redistribute(a, tp:R)"]}' | )" SHARDPROOF_PROGRAM " show -");
+  const Ran ran = tool("show scenarios/corpus/redistribute/no_elements.json");
   EXPECT_EQ(ran.code, 0) << ran.out;
   EXPECT_NE(ran.out.find("local   tp:S(0) -> tp:R   sends nothing"), std::string::npos) << ran.out;
 }
