@@ -61,7 +61,7 @@ class Streams {
     own.open = static_cast<int64_t>(group.size());
     for (const Message& message : group) {
       auto& waiting = waiting_[message];
-      const MatchedCallPart part{own.issued[own.started - 1], 0, 0, rank, {}};
+      const MatchedCallPart part{own.issued[own.started - 1], 0, 0, rank, false, {}};
       if (waiting.empty() || waiting.front().rank == rank) {
         waiting.push_back(part);
         continue;
