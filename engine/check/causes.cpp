@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "shardproof/engine/check/local_for_whole.h"
 #include "shardproof/engine/explain/way_to_value.h"
@@ -326,20 +327,43 @@ bool Explaining::goes_over_other_axes(const Step& step, const CallItem& item,
          settle_group(step, item, varying, varying[0]);
 }
 
-// True if the call is right over these axes. The text names the origin of `varying`.
+// True if the call is right over these axes, alone or with all calls over its group. The text names
+// the origin of `varying`.
 bool Explaining::settle_group(const Step& step, const CallItem& item, const std::vector<int>& axes,
                               int varying) {
   const Group group = Group::of_axes(mesh_, axes);
-  if (!confirmation_.confirms(
-          {Edit::Kind::regroup, step.site, 0, group, item.collective.reduction, 1}))
-    return false;
-  const AxisState& state = provenance_.state_read(step.listing, step.index, 0, varying);
+  Edit edit{Edit::Kind::regroup, step.site, 0, group, item.collective.reduction, 1};
+  std::set<int> lines{step.site.line};
+  if (!confirmation_.confirms(edit)) {
+    for (const Step& other : way_.steps) {
+      const CallItem* call = collective_of(other);
+      if (call == nullptr || other.listing != step.listing || other.site == step.site ||
+          !(call->collective.group == item.collective.group))
+        continue;
+      edit.also.push_back(other.site);
+      lines.insert(other.site.line);
+    }
+    if (edit.also.empty() || !confirmation_.confirms(edit)) return false;
+  }
+  const std::string origin =
+      origin_text(provenance_.state_read(step.listing, step.index, 0, varying), varying);
+  const std::string& over = item.collective.group.name();
   const int line = step.site.line;
-  settle({fmt::format("line {} {} over {}, but its input is computed from {}", line,
-                      verb_of(item.collective.kind), item.collective.group.name(),
-                      origin_text(state, varying)),
-          fmt::format("group={} on line {}", group.name(), line),
-          {}});
+  if (lines.size() == 1) {
+    settle({fmt::format("line {} {} over {}, but its input is computed from {}", line,
+                        verb_of(item.collective.kind), over, origin),
+            fmt::format("group={} on line {}", group.name(), line),
+            {}});
+  } else {
+    std::vector<std::string> numbers;
+    for (const int one : lines) numbers.push_back(std::to_string(one));
+    const std::string all = joined(numbers, "and");
+    settle({fmt::format("the calls of lines {} go over {}, but the input of line {} is computed "
+                        "from {}",
+                        all, over, line, origin),
+            fmt::format("group={} on lines {}", group.name(), all),
+            {}});
+  }
   return true;
 }
 

@@ -42,7 +42,7 @@ class Editing {
     for (size_t i = 0; i < instrs.size(); ++i) {
       Instr& instr = instrs[i];
       redirect_reads(instr);
-      if (sites[i] == edit_.site && !change(instr)) return false;
+      if (is_edited(sites[i]) && !change(instr)) return false;
       listing().instrs.push_back(std::move(instr));
       const auto [first, last] = made_here_.equal_range(i);
       for (auto at = first; at != last; ++at) replace_later(at->second, listing().instrs.back());
@@ -54,6 +54,10 @@ class Editing {
  private:
   SpmdListing& listing() { return ranks_.program.listings[edit_.site.listing]; }
   SpmdValue& value(ValueId id) { return ranks_.program.values[static_cast<size_t>(id)]; }
+  bool is_edited(const Site& site) const {
+    return site == edit_.site ||
+           std::find(edit_.also.begin(), edit_.also.end(), site) != edit_.also.end();
+  }
   bool makes_new() const {
     return edit_.kind == Edit::Kind::reduce || edit_.kind == Edit::Kind::scale_output;
   }

@@ -34,6 +34,7 @@ struct Edit {
   Reduction reduction;
   double factor = 1;
   std::vector<double> factors = {};  // of scale_output, by rank, in place of `factor`; empty: none
+  std::vector<Site> also = {};       // regroup: further collectives of the listing
 };
 
 // Returns the edited program; nullopt if the edit does not apply. The names of `target` (a value of
