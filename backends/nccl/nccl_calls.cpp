@@ -15,10 +15,6 @@ bool is_even(const std::vector<int64_t>& counts) {
   return true;
 }
 
-bool is_message(const Exchange& e) {
-  return e.kind == CollectiveKind::send || e.kind == CollectiveKind::recv;
-}
-
 // Returns the first code that is an error.
 int first_error(int a, int b) { return a == nccl::kSuccess || a == nccl::kInProgress ? b : a; }
 
@@ -164,6 +160,10 @@ class ExchangeIssuer {
 };
 
 }  // namespace
+
+bool is_message(const Exchange& e) {
+  return e.kind == CollectiveKind::send || e.kind == CollectiveKind::recv;
+}
 
 NcclComm comm_of(const NcclSession& session, const Exchange& e) {
   return is_message(e) ? session.world(e.self) : session.team(e.team, e.self);

@@ -6,6 +6,8 @@
 
 namespace shardproof {
 
+// True for a send and a receive, which use the communicator of all ranks.
+bool is_message(const Exchange& exchange);
 // Returns the communicator of an exchange: of its team; of all ranks for messages.
 NcclComm comm_of(const NcclSession& session, const Exchange& exchange);
 // The rank, within the team, of the GPU whose share is issued. The GPU must be the thread's

@@ -189,7 +189,7 @@ class NcclTransport : public Transport {
   std::vector<Mark> begun_;  // for each GPU, in the stream of its first exchange
   std::vector<Mark> ended_;  // for each exchange; empty: not launched
   bool lost_ = false;
-  bool repeats_ = false;
+  bool repeats_ = false;         // repeat() is on
   Clock::time_point next_look_;  // next poll of all communicators
   std::optional<DeviceSpan> span_;
   std::map<std::string, std::optional<double>> estimates_;
@@ -273,7 +273,8 @@ void NcclTransport::add(const Exchange& exchange) {
     comms_.push_back(it.place.comm);
 }
 
-// Returns false if the communicators are gone.
+// Prepares exchanges to be issued, as the group that is under way. Returns false if a process is
+// lost.
 bool NcclTransport::take(std::span<const Exchange> exchanges) {
   SP_CHECK(under_way_.empty() || !ended_.empty(),
            "an exchange is started while another is being launched");
@@ -308,12 +309,9 @@ void NcclTransport::launch(std::span<const Exchange> exchanges) {
   under_way_.clear();
 }
 
-// Messages use the communicator of the world.
 NcclComm NcclTransport::blocking_communicator(const Exchange& exchange) {
-  const bool is_message =
-      exchange.kind == CollectiveKind::send || exchange.kind == CollectiveKind::recv;
   std::vector<int> team = exchange.team;
-  if (is_message) {
+  if (is_message(exchange)) {
     team.resize(static_cast<size_t>(processes() * endpoints_each()));
     std::iota(team.begin(), team.end(), 0);
   }

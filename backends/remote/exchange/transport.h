@@ -58,7 +58,9 @@ struct Exchange {
   int stream = 0;      // stream of the device of `self` in which the exchange runs
   int64_t number = 0;  // the same on both ends of a send and its receive
   int64_t offset = 0;
-  bool alone = false;  // a library that adds grouped calls in another order issues it by itself
+  // Issued outside a group of the library, also if others start with it: sums of sibling groups
+  // must add in one order, and NCCL adds grouped calls in several.
+  bool alone = false;
 };
 
 class Transport {
@@ -98,8 +100,8 @@ class Transport {
   // Polls once; yields the processor if there is nothing to do. True if every exchange is in its
   // stream: later work of the stream finds the contents in device memory.
   virtual bool launched() { return done(); }
-  // Starts exchanges on device contents and returns when they are launched. Takes no times, so that
-  // it costs little more than the library's own calls; done() does not tell of their end. A process
+  // Starts exchanges on device contents and returns when they are launched. Measures no time, so it
+  // costs little more than the library's own calls. done() does not tell when they end. A process
   // that is lost meanwhile may block it for ever. Requires that none is a put.
   virtual void launch(std::span<const Exchange> exchanges) {
     start(exchanges);

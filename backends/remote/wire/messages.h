@@ -91,12 +91,13 @@ enum class CoordinatorCommand : uint8_t {
   run,         // ticket of the work at the head of its stream
   meet,        // n x part: a collective
   pair,        // number, endpoint of the other end, sender here?, [part], receiver here?, [part]
-  put,       // number, endpoint of the other end, source here?, [part], target here?, target rank,
-             // slot, bytes, offset in the window (-1: none)
-  end_part,  // part: a call that moves no contents
-  group,     // siblings?, n x text, each a meet, pair, put or end_part: they start and end together
-  fail,      // ticket
-  still,     // no fields: no worker can go on, and no command is on its way
+  put,        // number, endpoint of the other end, source here?, [part], target here?, target rank,
+              // slot, bytes, offset in the window (-1: none)
+  end_part,   // part: a call that moves no contents
+  group,      // siblings of one call?, n x text, each a meet, pair, put or end_part: they start and
+              // end together
+  fail,       // ticket
+  still,      // no fields: no worker can go on, and no command is on its way
   concluded,  // conclusion of all workers
   report,     // report of the world
 };

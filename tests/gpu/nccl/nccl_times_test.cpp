@@ -80,6 +80,20 @@ TEST(NcclTimes, Bench_SingleRank_CountsNoWrongElements) {
   }
 }
 
+// NCCL before 2.29.7 leaves elements of a scaled sum unwritten if the communicator has one rank:
+// the host makes it, which has no times of a device.
+TEST(NcclTimes, AverageOfSingleRank_IsMadeByNewerNcclOnly) {
+  const auto on_device = [](const std::string& nccl, const std::string& op) {
+    const Ran ran = fake_gpu("bench --backend nccl --processes 1 -b 60 -e 60 -o " + op,
+                             "FAKE_GPU_NCCL=" + nccl);
+    EXPECT_EQ(ran.code, 0) << ran.out;
+    return ran.out.find("# Times by the devices' own events\n") != std::string::npos;
+  };
+  EXPECT_TRUE(on_device("22809", "sum"));
+  EXPECT_FALSE(on_device("22809", "avg"));
+  EXPECT_TRUE(on_device("22907", "avg"));
+}
+
 // A sender has launched everything before it has ended.
 TEST(NcclTimes, Bench_AnyCollective_Ends) {
   for (const std::string collective : {"reduce", "gather", "broadcast", "scatter", "all_gather"}) {
