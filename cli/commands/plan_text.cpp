@@ -30,7 +30,7 @@ std::string change_text(const PlanStep& step) {
   const auto changes = [&](int axis) {
     return step.from.placement(axis) != step.to.placement(axis);
   };
-  bool named = step.axes.size() != 1;  // a relabelling of an empty tensor has none
+  bool named = step.axes.size() != 1;  // a step of an empty tensor may have none
   for (int axis = 0; !named && axis < step.from.mesh().axis_count(); ++axis)
     named = changes(axis) && axis != step.axes[0];
   for (int axis = 0; axis < step.from.mesh().axis_count(); ++axis) {

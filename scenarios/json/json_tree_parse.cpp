@@ -108,7 +108,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     // The message is "[json.exception...] parse error at line 1, column 2: syntax error while
     // parsing value - unexpected ...". Only the last part is shown.
     std::string what = e.what();
-    byte = std::min(byte, text_.size() + 1);  // a comment at the end of the text counts it twice
+    byte = std::min(byte, text_.size() + 1);  // behind a comment, nlohmann counts the end twice
     if (what.find("number overflow") != std::string::npos)
       refuse(text_, byte, "expected a number in the range of a double, found a larger one",
              pointer());
