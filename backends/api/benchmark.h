@@ -28,6 +28,11 @@ struct BenchmarkResult {
   int64_t wrong = 0;                       // output elements that are wrong
   TimedBy clock = TimedBy::world;          // the clock that measured `seconds`
   std::optional<double> expected_seconds;  // predicted by the library; nullopt: no prediction
+  // Why the repetitions of a process were no CUDA graph; then those of no process were. Empty: this
+  // process knows no reason.
+  std::string not_captured = {};
+  // Results of the CUDA graph that differ in bits from those of the same calls without it.
+  int64_t other_bits = 0;
 };
 
 // Runs the benchmark for all ranks, if the backend runs them in this process. Else it runs for the

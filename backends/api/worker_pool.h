@@ -34,11 +34,14 @@ struct HostResult {
 // Repetitions of the sequence of calls and works that a process has made in a world.
 struct Repetitions {
   // each: before each iteration all processes meet in a barrier, and inputs that the sequence
-  // overwrites are restored; both are not timed. back_to_back: as one, before the first iteration
-  // that is timed.
-  enum class Pace : uint8_t { each, back_to_back };
+  // overwrites are restored; both are not timed. graph: the same, and each iteration is one CUDA
+  // graph; only whole iterations have times. back_to_back: as one, before the first iteration that
+  // is timed.
+  enum class Pace : uint8_t { each, graph, back_to_back };
   int warmup = 0, iterations = 1;
   Pace pace = Pace::each;
+  // In workers, pace `graph`: why a graph cannot hold an iteration; empty: nothing is known.
+  std::string not_captured = {};
   // In workers, pace `each`: called for each counted iteration, in order, behind the last one or
   // between two. The contexts then return the times of that iteration. Null: not called.
   std::function<void()> measured = {};
@@ -46,6 +49,9 @@ struct Repetitions {
   // number of wrong elements. Null: there is no such iteration.
   std::function<int64_t()> count_wrong = {};
 };
+
+// The kind of the record of a whole iteration that ran as one CUDA graph.
+inline constexpr const char* kGraphRecord = "cuda_graph";
 
 class WorldProcesses {
  public:

@@ -70,6 +70,31 @@ int query_event(void* event, bool* reached) {
   return cudaSuccess;
 }
 
+cudaGraphExec_t graph_of(void* graph) { return static_cast<cudaGraphExec_t>(graph); }
+
+int end_capture(void* stream, void** graph) {
+  cudaGraph_t recorded = nullptr;
+  cudaError_t status = cudaStreamEndCapture(stream_of(stream), &recorded);
+  if (status != cudaSuccess) return status;
+  cudaGraphExec_t executable = nullptr;
+  status = cudaGraphInstantiateWithFlags(&executable, recorded, 0);
+  cudaGraphDestroy(recorded);
+  *graph = executable;
+  return status;
+}
+
+void fill_graphs(CudaApi& api) {
+  // Relaxed: memory may be allocated meanwhile in a stream that is not recorded.
+  api.begin_capture = [](void* stream) -> int {
+    return cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeRelaxed);
+  };
+  api.end_capture = end_capture;
+  api.launch_graph = [](void* graph, void* stream) -> int {
+    return cudaGraphLaunch(graph_of(graph), stream_of(stream));
+  };
+  api.drop_graph = [](void* graph) -> int { return cudaGraphExecDestroy(graph_of(graph)); };
+}
+
 void fill_streams(CudaApi& api) {
   api.make_stream = make_stream;
   api.drop_stream = [](void* stream) -> int { return cudaStreamDestroy(stream_of(stream)); };
@@ -115,6 +140,7 @@ CudaApi runtime_cuda_api(const std::vector<std::string>& folders) {
   };
   api.copy = copy;
   fill_streams(api);
+  fill_graphs(api);
   api.open_gemm = [paths = cublas_paths(folders)](MatmulPrecision precision) {
     return open_cublas(paths, precision);
   };

@@ -52,6 +52,13 @@ struct CudaApi {
   std::function<int(void* event, bool* reached)> query_event;
   std::function<int(float* milliseconds, void* from, void* to)> elapsed;
 
+  // Records what a stream is given, and streams that wait for its events, instead of running it.
+  // The end of it makes an executable graph (cudaGraphExec_t).
+  std::function<int(void* stream)> begin_capture;
+  std::function<int(void* stream, void** graph)> end_capture;
+  std::function<int(void* graph, void* stream)> launch_graph;
+  std::function<int(void* graph)> drop_graph;
+
   // Opens the library for matrix products. Not set, or returning null: there is none.
   std::function<std::shared_ptr<Gemm>(MatmulPrecision)> open_gemm;
   MatmulPrecision matmul{};  // precision to open it with

@@ -18,6 +18,8 @@
 
 namespace shardproof {
 
+class DeviceGraph;  // device_graph.h
+
 // The time between two events, by the clock of their device.
 struct DeviceSpan {
   double start = 0, time = 0;  // microseconds; `start` counts from start_clock()
@@ -41,6 +43,8 @@ class Device final : public DeviceMemory {
   int64_t launches() const { return launches_; }  // kernels launched so far
   // Returns how many operations the current stream was given, without recorded events.
   int64_t operations_enqueued() const;
+  // Returns how many copies there were between host and device in streams of the program.
+  int64_t host_copies() const { return host_copies_; }
   Gemm* gemm();  // library for matrix products; null: kernels multiply
   MatmulPrecision matmul() const { return api_.matmul; }
 
@@ -75,6 +79,7 @@ class Device final : public DeviceMemory {
   void follow(std::span<const int> streams) override;
 
  private:
+  friend class DeviceGraph;
   struct OneStream {
     void* handle = nullptr;
     int64_t operations_enqueued = 0;
@@ -88,6 +93,10 @@ class Device final : public DeviceMemory {
   OneStream& stream_numbered(int stream);
   void* ask();  // returns the handle of the current stream and counts an operation
   std::byte* allocate_in(void* stream, int64_t bytes);
+  void* upload_stream();
+  std::byte* allocate_for_upload(int64_t bytes);
+  void finish_upload();
+  void copy_with_host(void* to, const void* from, int64_t bytes, CudaCopy way);
   int try_to_allocate(void** memory, int64_t bytes, void* stream);
   void* new_event();
   const Event& event(int64_t number) const;
@@ -103,12 +112,13 @@ class Device final : public DeviceMemory {
   OneStream* current_stream_ = nullptr;
   void* release_stream_ = nullptr;  // frees memory that several streams have used
   void* upload_stream_ = nullptr;
+  DeviceGraph* recording_ = nullptr;  // records what streams are given; null: they run it
   void *join_event_ = nullptr, *finish_event_ = nullptr;
   Look look_;
   std::function<void()> behind_waiting_;
   std::map<int64_t, Event> events_;
   std::vector<void*> idle_events_;
-  int64_t last_event_ = 0, launches_ = 0;
+  int64_t last_event_ = 0, launches_ = 0, host_copies_ = 0;
   std::vector<Event> epochs_;
   void* next_epoch_ = nullptr;  // recorded, perhaps not reached
   std::chrono::steady_clock::time_point renewed_;

@@ -1,5 +1,6 @@
 // Implements the memory part of device.h: allocation in stream order, copies.
 #include "shardproof/backends/cuda/device.h"
+#include "shardproof/backends/cuda/device_graph.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -9,7 +10,9 @@ constexpr int kOutOfMemory = 2;  // cudaErrorMemoryAllocation
 
 }  // namespace
 
-std::byte* Device::allocate(int64_t bytes) { return allocate_in(ask(), bytes); }
+std::byte* Device::allocate(int64_t bytes) {
+  return recording_ != nullptr ? recording_->allocate(*this, bytes) : allocate_in(ask(), bytes);
+}
 
 int Device::try_to_allocate(void** memory, int64_t bytes, void* stream) {
   const int status = api_.allocate(memory, static_cast<size_t>(bytes), stream);
@@ -42,8 +45,9 @@ void Device::release(std::byte* memory, int64_t bytes) noexcept {
 
 // Memory that several streams used is freed in a stream of its own, which waits for all of them. A
 // stream of the program would delay its later work.
-void Device::release(std::byte* memory, int64_t /*bytes*/, std::span<const int> streams) noexcept {
+void Device::release(std::byte* memory, int64_t bytes, std::span<const int> streams) noexcept {
   try {
+    if (recording_ != nullptr) return recording_->release(*this, memory, bytes, streams);
     select();
     if (streams.size() == 1) {
       api_.release(memory, stream_numbered(streams.front()).handle);
@@ -56,34 +60,44 @@ void Device::release(std::byte* memory, int64_t /*bytes*/, std::span<const int> 
   }
 }
 
-// Copies in a stream of its own: the contents need not wait for the work of the current stream.
-std::byte* Device::upload(const std::byte* host, int64_t bytes) {
+void* Device::upload_stream() {
   select();
   if (upload_stream_ == nullptr) check(api_.make_stream(&upload_stream_), "making a stream");
-  std::byte* const memory = allocate_in(upload_stream_, bytes);
+  return upload_stream_;
+}
+
+std::byte* Device::allocate_for_upload(int64_t bytes) {
+  return allocate_in(upload_stream(), bytes);
+}
+
+void Device::finish_upload() { finish(upload_stream()); }
+
+// Copies in a stream of its own: the contents need not wait for the work of the current stream.
+std::byte* Device::upload(const std::byte* host, int64_t bytes) {
+  std::byte* const memory = allocate_for_upload(bytes);
   const auto size = static_cast<size_t>(bytes);
   check(api_.copy(memory, host, size, CudaCopy::to_device, upload_stream_), "copying to it");
-  finish(upload_stream_);
+  finish_upload();
   return memory;
 }
 
 // A copy of pageable memory blocks the host. If the host must look around while it waits, the
-// stream is finished first.
-void Device::to_device(std::byte* device, const std::byte* host, int64_t bytes) {
+// stream is finished first. Any stream may read the contents next.
+void Device::copy_with_host(void* to, const void* from, int64_t bytes, CudaCopy way) {
+  ++host_copies_;
   void* const stream = ask();
-  if (look_) finish(stream);
-  check(api_.copy(device, host, static_cast<size_t>(bytes), CudaCopy::to_device, stream),
-        "copying to it");
-  // Any stream may read the contents next.
+  if (look_ || recording_ != nullptr) finish(stream);
+  check(api_.copy(to, from, static_cast<size_t>(bytes), way, stream),
+        way == CudaCopy::to_device ? "copying to it" : "copying from it");
   finish(stream);
 }
 
+void Device::to_device(std::byte* device, const std::byte* host, int64_t bytes) {
+  copy_with_host(device, host, bytes, CudaCopy::to_device);
+}
+
 void Device::to_host(std::byte* host, const std::byte* device, int64_t bytes) {
-  void* const stream = ask();
-  if (look_) finish(stream);
-  check(api_.copy(host, device, static_cast<size_t>(bytes), CudaCopy::to_host, stream),
-        "copying from it");
-  finish(stream);
+  copy_with_host(host, device, bytes, CudaCopy::to_host);
 }
 
 void Device::copy(std::byte* to, const std::byte* from, int64_t bytes) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "shardproof/backends/cuda/device.h"
+#include "shardproof/backends/cuda/device_graph.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -54,6 +55,7 @@ Device::OneStream& Device::stream_numbered(int stream) {
   if (one.handle == nullptr) {
     select();
     check(api_.make_stream(&one.handle), "making a stream");
+    if (recording_ != nullptr) recording_->include(*this, one.handle);
   }
   return one;
 }
@@ -126,8 +128,10 @@ void Device::start_clock(std::chrono::nanoseconds renewed_after) {
   check(api_.synchronize_stream(current_stream_->handle), "starting the clock");
 }
 
-// Events are measured from a reference event that was reached before they were recorded.
+// Events are measured from a reference event that was reached before they were recorded. Those of
+// a graph have no time.
 void Device::renew_clock() {
+  if (recording_ != nullptr) return;
   const auto now = std::chrono::steady_clock::now();
   if (epochs_.empty() || (next_epoch_ == nullptr && now < renewed_ + renewed_after_)) return;
   if (next_epoch_ == nullptr) {
@@ -171,7 +175,10 @@ void Device::trim_memory_pool() {
 }
 
 void Device::finish(void* stream) {
-  if (!look_) return check(api_.synchronize_stream(stream), "the work of a stream");
+  if (recording_ != nullptr && stream != upload_stream_)
+    throw Error(ErrorKind::unsupported, "a graph cannot wait for the host");
+  if (!look_ || recording_ != nullptr)
+    return check(api_.synchronize_stream(stream), "the work of a stream");
   if (finish_event_ == nullptr) finish_event_ = new_event();
   check(api_.record_event(finish_event_, stream), "recording an event");
   const auto began = std::chrono::steady_clock::now();

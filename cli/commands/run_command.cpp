@@ -131,7 +131,8 @@ std::string times_text(const ScenarioResult& scenario, const TextStyle& style) {
 class RunArtifacts {
  public:
   RunArtifacts(const po::variables_map& given, RunOptions& options)
-      : tables_(options.backends.size() > 1), times_(given.count("iters") > 0) {
+      : tables_(options.backends.size() > 1),
+        times_(given.count("iters") > 0 || given["cuda-graph"].as<bool>()) {
     if (!options.sees) return;
     options.environment = read_environment(options);
     if (!given.count("record")) return;
@@ -322,6 +323,14 @@ int report_run(const po::variables_map& given, const RunInput& input, const RunR
   return result.exit_code();
 }
 
+void check_graph(const po::variables_map& given, const RunOptions& options) {
+  const bool has_graphs =
+      std::find(options.backends.begin(), options.backends.end(), "nccl") != options.backends.end();
+  if (given["cuda-graph"].as<bool>() && !has_graphs)
+    throw_bad_input("--cuda-graph: expected --backend nccl, found {}, which has no CUDA graphs",
+                    fmt::join(options.backends, ","));
+}
+
 int run_as_worker(const CommandArguments& words, const po::variables_map& given,
                   Registries registries, const ProcessRole& role) {
   const auto began = std::chrono::steady_clock::now();
@@ -344,6 +353,7 @@ int run_as_worker(const CommandArguments& words, const po::variables_map& given,
       return 0;
     }
   }
+  check_graph(given, options);
   if (options.processes == 0 && !input.scenarios.empty() &&
       given.count("iters") + given.count("warmup") > 0)
     throw_bad_input("--iters and --warmup need real processes, such as --backend mpi; {} has none",
@@ -423,6 +433,8 @@ below it, "-" for a scenario on standard input.
                      repetitions in real processes, timed without a comparison of values; reports show
                      medians of N (default 0 and 1 with --record or several backends)
   --json FILE        write a report as JSON; "-": to standard output, which then has nothing else
+  --cuda-graph       nccl backend: each repetition is one CUDA graph, whose whole time is measured. The
+                     report states why where a graph cannot hold it
   --junit FILE       write a report as JUnit XML for CI; "-" as above
   --junit-times      add the seconds of each case to the JUnit report
   --html FILE        write a page with verdicts, pictures and lines; one file, no network

@@ -131,6 +131,7 @@ po::options_description run_options() {
       ("compare", po::value<std::string>())                          //
       ("warmup", po::value<int>())                                   //
       ("iters", po::value<int>())                                    //
+      ("cuda-graph", po::bool_switch())                              //
       ("json", po::value<std::string>())                             //
       ("junit", po::value<std::string>())                            //
       ("junit-times", po::bool_switch())                             //
@@ -174,13 +175,15 @@ RunOptions read_run_options(const po::variables_map& given, const Registries& re
 }
 
 void read_watching(const po::variables_map& given, size_t files, RunOptions& options) {
-  const bool asked = given.count("iters") + given.count("warmup") > 0;
+  const bool asked =
+      given.count("iters") + given.count("warmup") > 0 || given["cuda-graph"].as<bool>();
   options.sees =
       given.count("record") > 0 || (files == 1 && (asked || options.backends.size() > 1));
   if (given.count("compare")) options.compared = read_compared(given["compare"].as<std::string>());
   if (options.sees || asked) options.timing.iterations = 1;
   if (given.count("warmup")) options.timing.warmup = read_repetitions(given, "warmup", 0);
   if (given.count("iters")) options.timing.iterations = read_repetitions(given, "iters", 1);
+  options.timing.as_graph = given["cuda-graph"].as<bool>();
 }
 
 }  // namespace shardproof

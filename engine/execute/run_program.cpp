@@ -15,6 +15,8 @@
 // send, and rank 1 waits for rank 0 to send.
 #include "shardproof/engine/execute/run_program.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "shardproof/backends/api/rank_functions.h"
@@ -62,6 +64,7 @@ std::vector<Lanes> cohorts(const SpmdProgram& program, const std::vector<Lanes>&
 struct Attempt {
   ProgramRun run;
   bool finished = false;
+  std::string on_graph;  // what is to be told about its repetitions as CUDA graphs
 };
 
 // Sends the watched values of worker processes to the process that judges, and returns the probe
@@ -122,13 +125,29 @@ WorldOptions world_options(const SpmdProgram& program, const Job& job) {
 }
 
 // Repeats a run and publishes the measured records of each repetition.
-void repeat(World& world, const Timing& timing) {
+// Returns what is to be told about the repetitions as CUDA graphs; empty: nothing.
+std::string repeat(World& world, const Timing& timing, const std::set<std::string>& host_ops) {
   WorldProcesses& processes = *world.processes();
   Repetitions repetitions;
   repetitions.warmup = timing.warmup;
   repetitions.iterations = timing.iterations;
   repetitions.measured = [&] { processes.publish(world.measured_records()); };
-  processes.repeat(repetitions);
+  if (timing.as_graph) {
+    repetitions.pace = Repetitions::Pace::graph;
+    if (!host_ops.empty())
+      repetitions.not_captured = fmt::format("the host computes {}", fmt::join(host_ops, ", "));
+  }
+  int64_t other_bits = 0;
+  for (const BenchmarkResult& result : processes.repeat(repetitions)) {
+    if (!result.not_captured.empty())
+      return "the iterations are no CUDA graph: " + result.not_captured;
+    other_bits += result.other_bits;
+  }
+  return other_bits == 0 ? ""
+                         : fmt::format(
+                               "{} results of the CUDA graph differ in bits from those of "
+                               "the same calls without it",
+                               other_bits);
 }
 
 Attempt attempt(const Stage& stage, const WorldOptions& options, const ValueFilter& watched,
@@ -163,14 +182,15 @@ Attempt attempt(const Stage& stage, const WorldOptions& options, const ValueFilt
   }
   result.finished = result.run.executor->run(beside);
   agree(processes, watched, result);
-  if (options.repeats && result.finished) repeat(*result.run.world, job.timing);
+  const std::set<std::string>& on_host = result.run.executor->host_ops();
+  if (options.repeats && result.finished)
+    result.on_graph = repeat(*result.run.world, job.timing, on_host);
   if (options.measures && !options.repeats)
     processes->publish(result.run.world->measured_records());
   Outcome& outcome = result.run.outcome;
   outcome.world = result.run.world->close();
   if (functions) outcome.world.rank_errors = functions->finish();
   outcome.findings = outcome.world.findings;
-  const std::set<std::string>& on_host = result.run.executor->host_ops();
   outcome.on_host.assign(on_host.begin(), on_host.end());
   outcome.calls = count_calls(outcome.world.records);
   return result;
@@ -192,6 +212,8 @@ void repeat_for_the_clock(const Stage& stage, ProgramRun& run) {
         "times include the coordinator, which orders every call: the calls may depend on what "
         "ranks "
         "read or on faults");
+  if (timing.as_graph && !options.repeats)
+    run.outcome.notes.push_back("the iterations are no CUDA graph: the coordinator orders calls");
   const int runs = options.repeats ? 1 : timing.warmup + timing.iterations;
   for (int i = 0; i < runs; ++i) {
     Attempt repetition = attempt(stage, options, {}, {}, Cohorts::single);
@@ -202,6 +224,7 @@ void repeat_for_the_clock(const Stage& stage, ProgramRun& run) {
       return;
     }
     if (!options.repeats && i < timing.warmup) continue;
+    if (!repetition.on_graph.empty()) run.outcome.notes.push_back(repetition.on_graph);
     for (std::vector<Record>& records : report.measured)
       run.outcome.timed.push_back(std::move(records));
   }

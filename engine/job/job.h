@@ -70,8 +70,9 @@ enum class CompareScope : uint8_t {
 
 // Repetitions that measure time, without probes. They are made only if ranks run in real processes.
 struct Timing {
-  int warmup = 0;      // not counted
-  int iterations = 0;  // 0: nothing is measured
+  int warmup = 0;         // not counted
+  int iterations = 0;     // 0: nothing is measured
+  bool as_graph = false;  // each iteration is one CUDA graph, where a graph can hold it
 };
 
 // A limit on ValuePrecision::ratio in place of kPrecisionLimit.

@@ -7,6 +7,7 @@
 #include <array>
 #include <map>
 
+#include "shardproof/backends/api/worker_pool.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -89,9 +90,13 @@ TimeSource best_source(const RecordedRun& run) {
   return run.timed ? TimeSource::predicted : TimeSource::none;
 }
 
+bool is_graph(const std::vector<Record>& records) {
+  return !records.empty() && records.front().kind == kGraphRecord;
+}
+
 struct Times {
   TimeSource source = TimeSource::none;
-  bool knows_work = true;
+  bool knows_work = true, as_graph = false;
   std::vector<LineTime> lines;
   std::map<int32_t, StepTime> steps;
 };
@@ -103,6 +108,7 @@ Times times_of(const RecordedRun& run, TimeSource source) {
   std::vector<std::vector<LineTime>> lines;
   std::map<int32_t, std::array<std::vector<Duration>, 4>> steps;
   for (const std::vector<Record>& records : timed_records(run, source)) {
+    times.as_graph = times.as_graph || is_graph(records);
     lines.push_back(line_times(records));
     for (const auto& [rank, step] : step_times(records)) {
       const Duration parts[] = {step.step, step.exposed, step.waiting, step.outside};
@@ -124,6 +130,7 @@ LineTime on_ranks(const LineTime& line, const Lanes& lanes) {
 
 void add_line_times(const Times& times, const Lanes& lanes, LineTime TimePair::*side,
                     std::map<int, LineComparison>& lines) {
+  if (times.as_graph) return;
   for (const LineTime& line : times.lines) {
     LineTime own = on_ranks(line, lanes);
     if (own.ranks.empty()) continue;
@@ -198,6 +205,7 @@ RunSide side_of(const RecordedRun& run, const Times& times) {
   side.source = times.source;
   side.repetitions = run.measured.size();
   side.steps = times.steps;
+  side.as_graph = times.as_graph;
   side.knows_work = times.knows_work;
   return side;
 }

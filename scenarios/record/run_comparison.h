@@ -82,6 +82,8 @@ struct RunSide {
   RecordedRun head;  // without values and records
   TimeSource source = TimeSource::none;
   size_t repetitions = 0;
+  // True: each repetition ran as one CUDA graph, so only the steps have times.
+  bool as_graph = false;
   std::map<int32_t, StepTime> steps;  // per rank
   // False: the times of work, and so of the step, are not predicted. Those in `steps` and in lines
   // of work mean nothing.

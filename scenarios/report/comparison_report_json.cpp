@@ -87,6 +87,10 @@ Json run_side_json(const RunSide& side) {
   if (side.steps.empty() || !side.knows_work) return out;
   const StepTime whole = slowest(side.steps);
   out["step"] = to_string(whole.step);
+  if (side.as_graph) {
+    out["cuda_graph"] = true;
+    return out;
+  }
   out["exposed"] = to_string(whole.exposed);
   out["waiting"] = to_string(whole.waiting);
   out["outside"] = to_string(whole.outside);

@@ -175,6 +175,7 @@ std::string run_side_text(const char* label, const RunSide& side) {
   if (side.source == TimeSource::measured)
     text +=
         side.repetitions == 1 ? ", measured once" : fmt::format(", median of {}", side.repetitions);
+  if (side.as_graph) text += ", each one CUDA graph";
   return text + "\n";
 }
 
@@ -200,6 +201,7 @@ std::string steps_text(const RunComparison& comparison) {
     if (known) cells.ratio = ratio_text(own, other);
     return row_text(cells);
   };
+  if (comparison.a.as_graph || comparison.b.as_graph) return row("step", a.step, b.step);
   return row("step", a.step, b.step) + row("  waiting for other ranks", a.waiting, b.waiting) +
          row("  outside calls and work", a.outside, b.outside) +
          row("exposed communication", a.exposed, b.exposed);

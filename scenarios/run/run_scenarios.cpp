@@ -63,6 +63,7 @@ std::string repeat_command(const std::string& file, const std::string& name,
     out += fmt::format(" --warmup {}", options.timing.warmup);
   if (times && options.timing.iterations != 0)
     out += fmt::format(" --iters {}", options.timing.iterations);
+  if (times && options.timing.as_graph) out += " --cuda-graph";
   return out + fmt::format(" --seed {}", options.seed);
 }
 

@@ -289,6 +289,8 @@ void write_benchmark_result(WireWriter& out, const BenchmarkResult& repeated) {
   out.add(static_cast<int64_t>(repeated.clock));
   out.add(int64_t{repeated.expected_seconds.has_value()});
   out.add_real(repeated.expected_seconds.value_or(0));
+  out.add(repeated.not_captured);
+  out.add(repeated.other_bits);
 }
 
 BenchmarkResult read_benchmark_result(WireReader& in) {
@@ -299,6 +301,8 @@ BenchmarkResult read_benchmark_result(WireReader& in) {
   const bool expected = in.number() != 0;
   const double seconds = in.real();
   if (expected) repeated.expected_seconds = seconds;
+  repeated.not_captured = in.text();
+  repeated.other_bits = in.number();
   return repeated;
 }
 

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "shardproof/localtensor/base/rng.h"
+
 namespace shardproof {
 namespace {
 
@@ -102,6 +104,27 @@ void CallSequence::restore() {
     one.buffer->slots = one.slots;
     one.buffer->bytes = copy_of(one.contents, one.memory);
   }
+}
+
+std::vector<CallSequence::InputCopy> CallSequence::copies_to_restore() const {
+  std::vector<InputCopy> copies;
+  for (const Provided& one : provided_)
+    if (one.memory != nullptr && one.contents.size() != 0)
+      copies.push_back({one.memory.get(), one.buffer->bytes.device_mutate(one.memory),
+                        one.contents.device_data(one.memory), one.contents.size()});
+  return copies;
+}
+
+std::vector<uint64_t> CallSequence::hash_results() const {
+  std::vector<uint64_t> hashes;
+  const auto add = [&hashes](const Bytes& bytes) {
+    const std::string_view contents(reinterpret_cast<const char*>(bytes.data()),
+                                    static_cast<size_t>(bytes.size()));
+    hashes.push_back(hash_text(contents));
+  };
+  for (const std::shared_ptr<Buffer>& buffer : results_) add(buffer->bytes);
+  for (const Provided& one : provided_) add(one.buffer->bytes);
+  return hashes;
 }
 
 void CallSequence::drop_results() {

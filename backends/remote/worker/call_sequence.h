@@ -59,6 +59,18 @@ class CallSequence {
   // stream of a device.
   void restore();
   void drop_results();
+  // A copy on a device that restores provided contents where they lie now.
+  struct InputCopy {
+    DeviceMemory* memory = nullptr;
+    std::byte* to = nullptr;
+    const std::byte* from = nullptr;
+    int64_t bytes = 0;
+  };
+  // Returns the copies that do what restore() does, as long as the memory of the buffers lives.
+  // Requires that restore() was called last. Leaves out contents on the host.
+  std::vector<InputCopy> copies_to_restore() const;
+  // Returns a hash of each buffer that has contents behind the last step, in a fixed order.
+  std::vector<uint64_t> hash_results() const;
 
  private:
   struct Usage {

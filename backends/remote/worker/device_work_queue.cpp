@@ -96,6 +96,15 @@ bool DeviceWorkQueue::drop_ended(Queue& queue) {
   return any;
 }
 
+void DeviceWorkQueue::forget_marks() {
+  for (auto& [key, queue] : queues_) {
+    for (const Mark& mark : queue.marks) queue.device->forget(mark.event);
+    queue.marks.clear();
+    queue.ended = queue.marked;
+  }
+  orders_.clear();
+}
+
 bool DeviceWorkQueue::look() {
   bool any = false;
   for (auto& [key, queue] : queues_) any = drop_ended(queue) || any;

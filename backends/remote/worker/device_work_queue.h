@@ -47,6 +47,8 @@ class DeviceWorkQueue {
   // `from`.
   void follow(Place place, Ticket ticket, Place from);
 
+  // Drops all marks: their events belong to a graph, and are never reached.
+  void forget_marks();
   // Polls the devices. Returns true if something has ended since the last call.
   bool look();
   // Both answer from the last poll.

@@ -5,8 +5,8 @@
 // A command that moves contents fills moving_, starts the exchanges of the transport, and ends when
 // they are done (host) or launched (device). Further commands wait in orders_. One thread. Its
 // sources: worker_world.cpp (life, streams, commands, device, end), worker_world_exchanges.cpp
-// (collectives, messages, puts), worker_world_repeat.cpp (repetitions),
-// coordinator_world_communicators.cpp (communicators, windows).
+// (collectives, messages, puts), worker_world_repeat.cpp (repetitions), worker_world_graph.cpp
+// (repetitions as one CUDA graph), coordinator_world_communicators.cpp (communicators, windows).
 #pragma once
 
 #include <deque>
@@ -133,6 +133,16 @@ class WorkerWorld : public World, public WorldProcesses {
   CallSequence::Step* step_on_devices();
   BenchmarkResult time_launches(CallSequence::Step& step, int iterations);
   bool stays_on_devices();
+  BenchmarkResult repeat_at_pace(const Repetitions& repetitions, bool measured);
+  // As one CUDA graph.
+  int64_t host_copies() const;
+  // Runs an iteration. Returns why a graph cannot hold it; empty: it can.
+  std::string why_not_captured();
+  bool agree_to_capture(bool own);
+  void capture_iteration();
+  double launch_graph(DeviceGraph& graph, const std::vector<CallSequence::InputCopy>& inputs);
+  BenchmarkResult time_graph(const Repetitions& repetitions, const std::vector<uint64_t>& results);
+  Exchange exchange_of_all();
   static double seconds_between(const std::vector<DeviceMark>& first,
                                 const std::vector<DeviceMark>& last);
   static bool have_been_reached(const std::vector<DeviceMark>& marks);

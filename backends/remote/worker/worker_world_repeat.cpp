@@ -5,7 +5,8 @@
 // each
 //    awaited on the host, or launched in its stream of a device. No message comes or goes; the
 //    heartbeats of WorkerLink carry how many commands have ended.
-// 3. Pace `each`: the time of each step goes to its tickets. Behind the last iteration the caller
+// 3. Pace `graph`: see worker_world_graph.cpp.
+// 4. Pace `each`: the time of each step goes to its tickets. Behind the last iteration the caller
 //    reads the times of each counted one from the contexts.
 //    Pace `back_to_back`: one time for all iterations, by events of the devices if all contents
 //    stay there.
@@ -128,13 +129,18 @@ void WorkerWorld::await_idle() {
   }
 }
 
+Exchange WorkerWorld::exchange_of_all() {
+  Transport& transport = link_.transport();
+  Exchange exchange;
+  for (int endpoint = 0; endpoint < transport.processes() * transport.endpoints_each(); ++endpoint)
+    exchange.team.push_back(endpoint);
+  return exchange;
+}
+
 void WorkerWorld::run_barrier() {
   Transport& transport = link_.transport();
-  Exchange barrier;
   const int each = transport.endpoints_each();
-  for (int endpoint = 0; endpoint < transport.processes() * each; ++endpoint)
-    barrier.team.push_back(endpoint);
-  std::vector<Exchange> all(static_cast<size_t>(each), barrier);
+  std::vector<Exchange> all(static_cast<size_t>(each), exchange_of_all());
   for (int i = 0; i < each; ++i) all[static_cast<size_t>(i)].self = transport.first_endpoint() + i;
   link_.set_activity(HeartbeatActivity::waits);
   transport.run(all);
@@ -336,19 +342,28 @@ BenchmarkResult WorkerWorld::time_together(const Repetitions& repetitions) {
 // --- the whole
 // ------------------------------------------------------------------------------------
 
+BenchmarkResult WorkerWorld::repeat_at_pace(const Repetitions& repetitions, bool measured) {
+  if (repetitions.pace == Repetitions::Pace::back_to_back) return time_together(repetitions);
+  BenchmarkResult result;
+  if (repetitions.pace == Repetitions::Pace::graph) {
+    result.not_captured = why_not_captured();
+    if (!repetitions.not_captured.empty()) result.not_captured = repetitions.not_captured;
+    const std::vector<uint64_t> results = sequence_->hash_results();
+    if (agree_to_capture(result.not_captured.empty())) return time_graph(repetitions, results);
+  }
+  measures_ = measured;
+  result.seconds = time_each(repetitions);
+  measures_ = false;
+  return result;
+}
+
 std::vector<BenchmarkResult> WorkerWorld::repeat(const Repetitions& repetitions) {
   SP_CHECK(sequence_ != nullptr, "the world was not started to be repeated");
   if (std::exchange(recording_, false)) sequence_->end_recording();
   ordered_ = launched_.orders_ended();
   link_.transport().repeat(true);
-  const bool each = repetitions.pace == Repetitions::Pace::each;
-  const bool measured = std::exchange(measures_, each && measures_);
-  BenchmarkResult result;
-  if (each)
-    result.seconds = time_each(repetitions);
-  else
-    result = time_together(repetitions);
-  measures_ = false;
+  const bool measured = std::exchange(measures_, false);
+  BenchmarkResult result = repeat_at_pace(repetitions, measured);
   if (repetitions.count_wrong) {
     restore_and_meet();
     repeat_once();

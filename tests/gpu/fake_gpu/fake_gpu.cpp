@@ -14,7 +14,8 @@ using Machine = FakeGpu::Machine;
 using MachinePointer = std::shared_ptr<Machine>;
 
 constexpr int kInvalidValue = 1, kOutOfMemory = 2, kNoDriver = 35, kInvalidHandle = 400,
-              kNotReady = 600;
+              kNotReady = 600, kCaptureUnsupported = 900, kCaptureIsolation = 905,
+              kCapturedEvent = 907;
 constexpr int kPoison = 0xAB;
 constexpr size_t kMostPoison = 64 << 10;  // bytes: touched pages make every opening slower
 
@@ -44,9 +45,11 @@ void describe_devices(CudaApi& api, const MachinePointer& m) {
   api.trim_pool = [](int) { return 0; };
 }
 
-int copy(const MachinePointer& m, void* to, const void* from, size_t bytes, CudaCopy way,
-         void* stream) {
+int copy(Machine* m, void* to, const void* from, size_t bytes, CudaCopy way, void* stream) {
   const std::lock_guard guard(m->lock);
+  if (way != CudaCopy::on_device && stream_of(stream).recorded_by != nullptr)
+    return kCaptureUnsupported;
+  if (m->record(stream_of(stream), [=] { copy(m, to, from, bytes, way, stream); })) return 0;
   // Pageable memory of the host is read at once; the copy may wait for its stream.
   if (way == CudaCopy::to_device) m->drain(stream_of(stream));
   std::vector<std::byte> staged;
@@ -92,7 +95,7 @@ void hold_memory(CudaApi& api, const MachinePointer& m) {
     return 0;
   };
   api.copy = [m](void* to, const void* from, size_t bytes, CudaCopy way, void* stream) {
-    return copy(m, to, from, bytes, way, stream);
+    return copy(m.get(), to, from, bytes, way, stream);
   };
 }
 
@@ -116,52 +119,72 @@ void order_streams(CudaApi& api, const MachinePointer& m) {
   };
   api.synchronize_stream = [m](void* stream) {
     const std::lock_guard guard(m->lock);
+    if (stream_of(stream).recorded_by != nullptr) return kCaptureUnsupported;
     m->drain(stream_of(stream));
     return 0;
   };
 }
 
+int record_event(Machine* m, void* event, void* stream) {
+  const std::lock_guard guard(m->lock);
+  FakeGpuEvent& its = event_of(event);
+  SP_CHECK(its.device == stream_of(stream).device,
+           "an event of GPU {} is recorded in a stream of GPU {}", its.device,
+           stream_of(stream).device);
+  its.recorded_by = stream_of(stream).recorded_by;
+  its.stream = &stream_of(stream);
+  if (its.recorded_by != nullptr) {
+    its.item = its.recorded_by->items.size();
+    its.within = &m->make_event(its.device);
+    m->record(stream_of(stream), [=, own = its.within] { record_event(m, own, stream); });
+    return 0;
+  }
+  const int64_t number = ++its.asked;
+  m->tell(stream_of(stream), fmt::format("record {}.{}", its.number, number));
+  const auto reach = [&its, number, m] {
+    its.reached.insert(number);
+    its.time = m->clock;
+    return true;
+  };
+  m->enqueue(stream_of(stream), {reach, {}});
+  return 0;
+}
+
+int wait_event(Machine* m, void* stream, void* event) {
+  const std::lock_guard guard(m->lock);
+  FakeGpuEvent& its = event_of(event);
+  FakeGpuStream& waiting = stream_of(stream);
+  if (waiting.recorded_by == nullptr) waiting.recorded_by = its.recorded_by;
+  if (FakeGpuGraph* const graph = waiting.recorded_by; graph != nullptr) {
+    if (its.recorded_by != graph) return kCaptureIsolation;
+    if (graph->origin == &waiting) graph->joined[its.stream] = its.item;
+    m->record(waiting, [=, own = its.within] { wait_event(m, stream, own); });
+    return 0;
+  }
+  m->tell(waiting, fmt::format("wait {}.{}", its.number, its.asked));
+  if (!m->options.waits) return 0;
+  const auto reached = [&its, number = its.asked] {
+    return number == 0 || its.reached.contains(number);
+  };
+  m->enqueue(waiting, {reached, {}});
+  return 0;
+}
+
 void record_events(CudaApi& api, const MachinePointer& m) {
   api.make_event = [m](void** event) {
     const std::lock_guard guard(m->lock);
-    auto made = std::make_unique<FakeGpuEvent>();
-    made->number = static_cast<int>(m->events.size()) + 1;
-    made->device = m->selected_here();
-    *event = m->events.insert(std::move(made)).first->get();
+    *event = &m->make_event(m->selected_here());
     return 0;
   };
   // Queued work may still name the event, so the machine keeps it.
   api.drop_event = [](void*) { return 0; };
   api.record_event = [m](void* event, void* stream) {
-    const std::lock_guard guard(m->lock);
-    FakeGpuEvent& its = event_of(event);
-    SP_CHECK(its.device == stream_of(stream).device,
-             "an event of GPU {} is recorded in a stream of GPU {}", its.device,
-             stream_of(stream).device);
-    const int64_t number = ++its.asked;
-    its.stream = &stream_of(stream);
-    m->tell(stream_of(stream), fmt::format("record {}.{}", its.number, number));
-    const auto reach = [&its, number, m = m.get()] {
-      its.reached.insert(number);
-      its.time = m->clock;
-      return true;
-    };
-    m->enqueue(stream_of(stream), {reach, {}});
-    return 0;
+    return record_event(m.get(), event, stream);
   };
-  api.wait_event = [m](void* stream, void* event) {
-    const std::lock_guard guard(m->lock);
-    FakeGpuEvent& its = event_of(event);
-    m->tell(stream_of(stream), fmt::format("wait {}.{}", its.number, its.asked));
-    if (!m->options.waits) return 0;
-    const auto reached = [&its, number = its.asked] {
-      return number == 0 || its.reached.contains(number);
-    };
-    m->enqueue(stream_of(stream), {reached, {}});
-    return 0;
-  };
+  api.wait_event = [m](void* stream, void* event) { return wait_event(m.get(), stream, event); };
   api.query_event = [m](void* event, bool* reached) {
     const std::lock_guard guard(m->lock);
+    if (event_of(event).recorded_by != nullptr) return kCapturedEvent;
     m->stir(event_of(event).stream);
     *reached =
         event_of(event).asked == 0 || event_of(event).reached.contains(event_of(event).asked);
@@ -193,6 +216,7 @@ CudaApi FakeGpu::api() const {
   order_streams(api, machine_);
   record_events(api, machine_);
   multiply_matrices(api, machine_);
+  record_graphs(api, machine_);
   return api;
 }
 

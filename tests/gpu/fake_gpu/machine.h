@@ -53,6 +53,14 @@ class Arena {
 };
 
 struct FakeGpuStream;
+// A CUDA graph: what its streams were given while it was recorded.
+struct FakeGpuGraph {
+  FakeGpuStream* origin = nullptr;                           // its recording began there
+  std::vector<std::pair<int, std::function<void()>>> items;  // device, and what queues it again
+  std::map<FakeGpuStream*, size_t> last_item;                // of each stream
+  std::map<FakeGpuStream*, size_t> joined;  // item of a stream that the first stream waits for
+};
+
 struct FakeGpuEvent {
   // A wait for an event means its last record so far, in whatever stream. A later record in another
   // stream may be reached first, so records are numbered.
@@ -60,8 +68,11 @@ struct FakeGpuEvent {
   std::set<int64_t> reached;
   int number = 0;  // among the events of the machine
   int device = 0;
-  FakeGpuStream* stream = nullptr;  // stream of the last record
-  double time = 0;                  // last time reached, in milliseconds
+  FakeGpuStream* stream = nullptr;      // stream of the last record
+  double time = 0;                      // last time reached, in milliseconds
+  FakeGpuGraph* recorded_by = nullptr;  // the last record is an item of it; null: of none
+  size_t item = 0;
+  FakeGpuEvent* within = nullptr;  // event of the graph in its place
 };
 
 // `until` touches no memory and must be true first; then `touch` may touch memory. One may be
@@ -76,6 +87,7 @@ struct FakeGpuStream {
   int device = 0, number = 0;  // `number` in order of creation
   std::deque<FakeGpuWork> queue;
   bool running = false;
+  FakeGpuGraph* recorded_by = nullptr;  // null: it runs what it is given
 };
 
 struct FakeGpu::Machine {
@@ -87,10 +99,13 @@ struct FakeGpu::Machine {
   void drain(FakeGpuStream& stream);
   // Called by polls for a stream: by chance it advances, or what it waits for does.
   void stir(FakeGpuStream* stream);
+  // If the stream is recorded, adds what queues an item again to the graph and returns true.
+  bool record(FakeGpuStream& stream, std::function<void()> again);
   void tell(const FakeGpuStream& stream, const std::string& what);  // writes to the trace
   Arena& arena_of(const FakeGpuStream& stream) {
     return *arenas[static_cast<size_t>(stream.device)];
   }
+  FakeGpuEvent& make_event(int device);
   int selected_here() const;  // the device selected by this thread
 
   std::recursive_mutex lock;
@@ -102,6 +117,7 @@ struct FakeGpu::Machine {
   std::vector<std::unique_ptr<FakeGpuStream>> streams;  // in order of creation
   int made_streams = 0;
   std::set<std::unique_ptr<FakeGpuEvent>> events;
+  std::vector<std::unique_ptr<FakeGpuGraph>> graphs;
   std::map<std::thread::id, int> selected;  // device of each thread
   int64_t calls = 0;                        // calls of NCCL in its streams
   int64_t products = 0;                     // matrix products of its library
@@ -110,5 +126,6 @@ struct FakeGpu::Machine {
 };
 
 void multiply_matrices(CudaApi& api, const std::shared_ptr<FakeGpu::Machine>& machine);
+void record_graphs(CudaApi& api, const std::shared_ptr<FakeGpu::Machine>& m);
 
 }  // namespace shardproof

@@ -28,7 +28,15 @@ int FakeGpu::Machine::selected_here() const {
   return found == selected.end() ? 0 : found->second;
 }
 
+FakeGpuEvent& FakeGpu::Machine::make_event(int device) {
+  auto made = std::make_unique<FakeGpuEvent>();
+  made->number = static_cast<int>(events.size()) + 1;
+  made->device = device;
+  return **events.insert(std::move(made)).first;
+}
+
 void FakeGpu::Machine::enqueue(FakeGpuStream& stream, FakeGpuWork work) {
+  SP_CHECK(stream.recorded_by == nullptr, "work that no graph can hold, in a recorded stream");
   stream.queue.push_back(std::move(work));
   if (stream.queue.size() > kLongest) advance(stream, kLongest / 2);
   if (options.runs_ahead == 0 || rng.integer(draws++, 0, options.runs_ahead) != 0) return;
@@ -98,6 +106,7 @@ void FakeGpu::enqueue(void* stream, Work work) {
   SP_CHECK(its.device == its.machine->selected_here(),
            "a kernel is started in a stream of GPU {} while GPU {} is the thread's", its.device,
            its.machine->selected_here());
+  if (its.machine->record(its, [stream, work] { enqueue(stream, work); })) return;
   its.machine->tell(its, "kernel");
   its.machine->enqueue(its, {{}, std::move(work)});
 }
