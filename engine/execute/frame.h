@@ -5,7 +5,7 @@
 // the ops; frame_calls.cpp the collectives; frame_transfer.cpp the redistributions between meshes.
 #pragma once
 
-#include <deque>
+#include <list>
 #include <map>
 #include <set>
 
@@ -32,7 +32,7 @@ struct Executor::Shared {
 // Calls under way. The execution context points into this struct until the ticket is done.
 struct CallState {
   std::vector<Call> calls;
-  std::deque<LocalTensor> inputs, outputs;  // flat buffers; a deque keeps their addresses
+  std::list<LocalTensor> inputs, outputs;  // flat buffers; a list keeps their addresses
   Ticket ticket = kDone;
 };
 
@@ -50,8 +50,8 @@ struct Executor::Frame {
   std::map<std::string, Ticket> events;
   std::map<StreamId, Ticket> waits;  // the last ticket of the stream when a wait was issued on it
   std::vector<std::pair<std::string, StreamId>> streams;  // used so far
-  std::deque<CallState> calls;                            // under way
-  std::deque<PendingOp> ops;
+  std::list<CallState> calls;                             // under way
+  std::list<PendingOp> ops;
   std::vector<PendingOp*> idle_ops;  // entries of `ops` that have run and can be used again
   size_t pc = 0;
   Ticket host_waits = kDone;

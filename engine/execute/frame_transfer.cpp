@@ -76,7 +76,7 @@ void Executor::Frame::issue_transfer(const Instr& instr, const CallItem& item, c
   if (context.state() != CohortState::running) return;
   const Ticket submitted = state.ticket;
   std::vector<LocalTensor> flats;
-  for (const std::deque<LocalTensor>* each : {&state.inputs, &state.outputs})
+  for (const std::list<LocalTensor>* each : {&state.inputs, &state.outputs})
     flats.insert(flats.end(), each->begin(), each->end());
   if (context.poll(submitted) == TicketState::done) calls.pop_back();
   const Lanes targets = on.intersect(step.to.mesh().ranks());

@@ -129,6 +129,7 @@ class Lowering {
   std::vector<ValueId> lower_call(const Expr& call, size_t wanted);
   bool is_number(const Expr& expr);
   PerRankNumber lane_number(const Expr& expr);
+  Expr with_equal_parts_computed(const Expr& expr);
   Number uniform_number(const Expr& expr);  // throws Error if it differs by rank
   std::vector<ValueId> apply_op(const OpRecord& op, const Expr& call, bool in_place, size_t wanted);
   std::string name_of(const NameTemplate& name);

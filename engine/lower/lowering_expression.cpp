@@ -112,6 +112,27 @@ bool Lowering::differs_by_rank(const Expr& expr) {
   return differs;
 }
 
+// Returns the expression with each part that is equal on all lanes replaced by its number. A part
+// without a number stays: a lane that needs it reports it, as in `rank > 0 and 1 / 0`.
+Expr Lowering::with_equal_parts_computed(const Expr& expr) {
+  Expr result = expr;
+  if (expr.kind != ExprKind::unary && expr.kind != ExprKind::binary) return result;
+  for (Expr& arg : result.args) {
+    if (differs_by_rank(arg)) {
+      arg = with_equal_parts_computed(arg);
+      continue;
+    }
+    try {
+      Expr constant;
+      constant.place = arg.place;
+      constant.number = evaluate(arg, scope(lanes_[0]));
+      arg = std::move(constant);
+    } catch (const Error&) {
+    }
+  }
+  return result;
+}
+
 PerRankNumber Lowering::lane_number(const Expr& expr) {
   if (expr.kind == ExprKind::call && is_shape_verb(expr.symbol))
     if (std::optional<PerRankNumber> number = shape_number(expr)) return *number;
@@ -122,8 +143,9 @@ PerRankNumber Lowering::lane_number(const Expr& expr) {
   }
   result.values.reserve(static_cast<size_t>(lanes_.size()));
   bool same = true;
+  const Expr by_rank = with_equal_parts_computed(expr);
   for (int64_t i = 0; i < lanes_.size(); ++i) {
-    result.values.push_back(evaluate(expr, scope(lanes_[i])));
+    result.values.push_back(evaluate(by_rank, scope(lanes_[i])));
     same = same && result.values.back() == result.values.front();
   }
   if (same) result.values.resize(1);

@@ -37,6 +37,13 @@ int64_t integer_power(int64_t base, int64_t exponent) {
   return result;
 }
 
+// Returns another number for each operator, so that operators can be the cases of a switch.
+constexpr int number_of(std::string_view symbol) {
+  int number = 0;
+  for (const char c : symbol) number = number * 256 + c;
+  return number;
+}
+
 Number divide(std::string_view symbol, int64_t a, int64_t b) {
   if (b == 0) throw_bad_input("division by zero: {} {} {}", a, symbol, b);
   // INT64_MIN / -1 is the only quotient that does not fit; every remainder by -1 is 0.
@@ -51,18 +58,15 @@ Number divide(std::string_view symbol, int64_t a, int64_t b) {
 Number apply_integers(std::string_view symbol, int64_t a, int64_t b) {
   int64_t result = 0;
   bool overflow = false;
-  if (symbol == "+") {
-    overflow = __builtin_add_overflow(a, b, &result);
-  } else if (symbol == "-") {
-    overflow = __builtin_sub_overflow(a, b, &result);
-  } else if (symbol == "*") {
-    overflow = __builtin_mul_overflow(a, b, &result);
-  } else if (symbol == "**") {
-    if (a == 0 && b < 0) throw_bad_input("division by zero: 0 ** {}", b);
-    if (b < 0) return std::pow(static_cast<double>(a), static_cast<double>(b));
-    return integer_power(a, b);
-  } else {
-    return divide(symbol, a, b);
+  switch (number_of(symbol)) {
+    case number_of("+"): overflow = __builtin_add_overflow(a, b, &result); break;
+    case number_of("-"): overflow = __builtin_sub_overflow(a, b, &result); break;
+    case number_of("*"): overflow = __builtin_mul_overflow(a, b, &result); break;
+    case number_of("**"):
+      if (a == 0 && b < 0) throw_bad_input("division by zero: 0 ** {}", b);
+      if (b < 0) return std::pow(static_cast<double>(a), static_cast<double>(b));
+      return integer_power(a, b);
+    default: return divide(symbol, a, b);
   }
   if (overflow) refuse_overflow(symbol, a, b);
   return result;
@@ -127,15 +131,22 @@ bool equal(const Number& a, const Number& b) {
 }
 
 Number apply(std::string_view symbol, const Number& a, const Number& b) {
-  if (symbol == "==") return equal(a, b);
-  if (symbol == "!=") return !equal(a, b);
-  if (symbol == "@") throw_bad_input("expected numbers, found the matrix product \"@\"");
+  const int operation = number_of(symbol);
+  switch (operation) {
+    case number_of("=="): return equal(a, b);
+    case number_of("!="): return !equal(a, b);
+    case number_of("@"): throw_bad_input("expected numbers, found the matrix product \"@\"");
+    default: break;
+  }
   require_number(a);
   require_number(b);
-  if (symbol == "<") return compare(a, b) < 0;
-  if (symbol == "<=") return compare(a, b) <= 0;
-  if (symbol == ">") return compare(a, b) > 0;
-  if (symbol == ">=") return compare(a, b) >= 0;
+  switch (operation) {
+    case number_of("<"): return compare(a, b) < 0;
+    case number_of("<="): return compare(a, b) <= 0;
+    case number_of(">"): return compare(a, b) > 0;
+    case number_of(">="): return compare(a, b) >= 0;
+    default: break;
+  }
   if (a.is_integer() && b.is_integer()) return apply_integers(symbol, a.integer(), b.integer());
   return apply_reals(symbol, a.real(), b.real());
 }
