@@ -182,6 +182,14 @@ with_nccl() {
     --backend local,nccl --processes 4 --ranks-per-gpu "$(sharing 4)" --warmup 2 --iters 10 \
     --timeout 60s --record "$results/measured"
 
+  # Each repetition as one CUDA graph: by one rank with kernels alone, by two with calls.
+  for ranks in 1 2; do
+    step "graphs_$ranks" 60 "$PROGRAMS/shardproof" run scenarios/corpus/collectives \
+      scenarios/corpus/layers --backend nccl --processes "$ranks" \
+      --ranks-per-gpu "$(sharing "$ranks")" --iters 2 --cuda-graph --timeout 60s \
+      --json "$results/graphs_$ranks.json"
+  done
+
   # Measured times, and those of NCCL's own model.
   for ranks in 1 2 4; do
     few=
