@@ -25,7 +25,8 @@ bool is_no_call(const Call& call) {
 
 // Returns the result of a collective over a group of one rank.
 LocalTensor result_alone(const Collective& collective, const LocalTensor& input) {
-  return has_counts(collective.kind) ? input : reference(collective, input);
+  const bool scales = reduces(collective.kind) && collective.reduction.op == ReduceOp::premul_sum;
+  return scales ? reference(collective, input) : input;
 }
 
 }  // namespace

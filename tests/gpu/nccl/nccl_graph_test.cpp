@@ -40,6 +40,17 @@ TEST(NcclGraph, Step_AnyProcesses_HasTheBitsOfTheCalls) {
     }
 }
 
+// A group of one rank makes no call, and copies nothing through the host.
+TEST(NcclGraph, GroupOfOneRank_IsNoCall) {
+  const ScenarioFolder folder;
+  const std::string file = folder.write("alone.json", R"json({"version": 1, "mesh": "tp=1",
+    "tensors": {"x": {"shape": [8, 16]}, "w": {"shape": [16, 16]}},
+    "ranks": {"all": ["y = all_reduce(x @ w, avg)", "z = all_gather(y)", "s = reduce_scatter(z, sum)"]}})json");
+  const Ran ran = fake_gpu("run " + file + " --backend nccl --iters 4 --cuda-graph");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_NE(ran.out.find(kGraphs), std::string::npos) << ran.out;
+}
+
 TEST(NcclGraph, WorkOfTheHost_IsNamed) {
   const Ran host = run_as_graph(R"json("y = all_reduce(x, sum)", "i = arange(4)")json", "");
   EXPECT_EQ(host.code, 0) << host.out;
