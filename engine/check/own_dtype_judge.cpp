@@ -45,6 +45,7 @@ bool has_precision(DType dtype) {
 LocalTensor comparable(const ComparedValue& value, DType dtype) {
   if (!value.spec.has_partial() && value.value.dtype() == dtype) return value.value;
   const bool narrow = is_floating(dtype) && size_of(dtype) < 4;
+  if (!narrow && !value.reduced.empty() && value.reduced.dtype() == dtype) return value.reduced;
   const LocalTensor reduced =
       reduced_over_partials(value.value, value.spec, narrow ? DType::f64 : dtype);
   if (!narrow) return reduced;

@@ -31,6 +31,7 @@ Offset offset_of(const std::byte* got, const std::byte* expected, DType dtype) {
 // Returns the ranks' value in the dtype of the reference with reduced partial axes.
 LocalTensor reduced_as(const ComparedValue& value, DType dtype) {
   if (!value.spec.has_partial() && value.value.dtype() == dtype) return value.value;
+  if (!value.reduced.empty() && value.reduced.dtype() == dtype) return value.reduced;
   return reduced_over_partials(value.value, value.spec, dtype);
 }
 
