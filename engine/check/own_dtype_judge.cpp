@@ -80,10 +80,11 @@ Worst worst_of(const std::vector<Deviation>& found, const std::vector<StoredCopy
   std::vector<bool> is_far(copies.size(), false);
   for (const Deviation& one : found)
     if (2 * one.distance >= worst.distance) is_far[one.copy] = true;
-  std::set<int32_t> ranks;
+  std::vector<int32_t> ranks;
   for (size_t copy = 0; copy < copies.size(); ++copy)
-    if (is_far[copy]) ranks.insert(copies[copy].ranks.begin(), copies[copy].ranks.end());
-  worst.ranks = Lanes::of({ranks.begin(), ranks.end()});
+    for (int64_t i = 0; is_far[copy] && i < copies[copy].ranks.size(); ++i)
+      ranks.push_back(copies[copy].ranks[i]);
+  worst.ranks = Lanes::of(std::move(ranks));
   return worst;
 }
 
