@@ -197,16 +197,17 @@ void OwnDtypeJudge::add_unequal(const ComparedValue& value, const std::vector<De
     replicas_ = explain_replicas({value.label, value.spec, value.global}, *apart);
 }
 
-// True if the copies that differ by more than roundings are not finite where one device is.
-bool leave_range(const std::vector<Deviation>& found, const Tensor& expected, double allowed) {
+// True if the copies that differ by more than roundings are not finite. One device may have an
+// infinity there, too: NaN is what is left of it on ranks that added an infinity of the other sign
+// before.
+bool leave_range(const std::vector<Deviation>& found, double allowed) {
   return std::all_of(found.begin(), found.end(), [&](const Deviation& one) {
-    return one.distance <= allowed ||
-           (!std::isfinite(one.got) && std::isfinite(magnitude_at(expected, one.global)));
+    return one.distance <= allowed || !std::isfinite(one.got);
   });
 }
 
 // A value of which one replica holds infinity and another the largest number is imprecise: one
-// rounding made the difference. So is one that is not finite on a rank, but on one device.
+// rounding made the difference. So is one that is not finite on the ranks that differ.
 void OwnDtypeJudge::add_torn(const ComparedValue& value, const std::vector<Deviation>& found,
                              const Tensor& expected) {
   const Spread spread = spread_of(found, stored_copies(ready_, value.spec), value.spec, expected,
@@ -216,7 +217,7 @@ void OwnDtypeJudge::add_torn(const ComparedValue& value, const std::vector<Devia
   if (!apart) return;
   Finding finding = explain_replicas({value.label, value.spec, value.global}, *apart);
   const double allowed = kOwnSpread * unit_of(expected.dtype) * largest_element(expected);
-  if (spread == Spread::end_of_range || leave_range(found, expected, allowed))
+  if (spread == Spread::end_of_range || leave_range(found, allowed))
     finding.verdict = Verdict::imprecise;
   torn_.emplace_back(value.key, std::move(finding));
 }
