@@ -161,7 +161,10 @@ void JudgedGlobal::add_values(const ValueComparer& comparer, Outcome& outcome) c
 }
 
 Outcome JudgedGlobal::run(Judge& judge, const JudgedRun& options) const {
-  ValueComparer::Options comparing{compared_values(), kept_values(), options.integers};
+  const bool calls_are_exact =
+      job_.backend == "local" && job_.device == nullptr && job_.faults.empty();
+  ValueComparer::Options comparing{compared_values(), kept_values(), options.integers,
+                                   calls_are_exact};
   std::vector<bool> wanted(global_.values.size(), false);
   for (const ValueId id : comparing.compared)
     wanted[static_cast<size_t>(parts_.program.values[static_cast<size_t>(id)].global)] = true;

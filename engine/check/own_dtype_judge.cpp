@@ -45,6 +45,7 @@ bool has_precision(DType dtype) {
 LocalTensor comparable(const ComparedValue& value, DType dtype) {
   if (!value.spec.has_partial() && value.value.dtype() == dtype) return value.value;
   const bool narrow = is_floating(dtype) && size_of(dtype) < 4;
+  if (!narrow && !value.reduced.empty() && value.reduced.dtype() == dtype) return value.reduced;
   const LocalTensor reduced =
       reduced_over_partials(value.value, value.spec, narrow ? DType::f64 : dtype);
   if (!narrow) return reduced;
@@ -72,17 +73,21 @@ Worst worst_of(const std::vector<Deviation>& found, const std::vector<StoredCopy
     double& farthest = known[static_cast<size_t>(one.global)];
     if (one.distance <= farthest) continue;
     farthest = one.distance;
-    std::memcpy(data + one.global * size, element_at(copies[one.copy], one.local),
-                static_cast<size_t>(size));
+    if (is_floating(expected.dtype))
+      store_f64(data + one.global * size, expected.dtype, one.got);
+    else
+      std::memcpy(data + one.global * size, element_at(copies[one.copy], one.local),
+                  static_cast<size_t>(size));
     worst.distance = std::max(worst.distance, one.distance);
   }
   std::vector<bool> is_far(copies.size(), false);
   for (const Deviation& one : found)
     if (2 * one.distance >= worst.distance) is_far[one.copy] = true;
-  std::set<int32_t> ranks;
+  std::vector<int32_t> ranks;
   for (size_t copy = 0; copy < copies.size(); ++copy)
-    if (is_far[copy]) ranks.insert(copies[copy].ranks.begin(), copies[copy].ranks.end());
-  worst.ranks = Lanes::of({ranks.begin(), ranks.end()});
+    for (int64_t i = 0; is_far[copy] && i < copies[copy].ranks.size(); ++i)
+      ranks.push_back(copies[copy].ranks[i]);
+  worst.ranks = Lanes::of(std::move(ranks));
   return worst;
 }
 
@@ -195,16 +200,17 @@ void OwnDtypeJudge::add_unequal(const ComparedValue& value, const std::vector<De
     replicas_ = explain_replicas({value.label, value.spec, value.global}, *apart);
 }
 
-// True if the copies that differ by more than roundings are not finite where one device is.
-bool leave_range(const std::vector<Deviation>& found, const Tensor& expected, double allowed) {
+// True if the copies that differ by more than roundings are not finite. One device may have an
+// infinity there, too: NaN is what is left of it on ranks that added an infinity of the other sign
+// before.
+bool leave_range(const std::vector<Deviation>& found, double allowed) {
   return std::all_of(found.begin(), found.end(), [&](const Deviation& one) {
-    return one.distance <= allowed ||
-           (!std::isfinite(one.got) && std::isfinite(magnitude_at(expected, one.global)));
+    return one.distance <= allowed || !std::isfinite(one.got);
   });
 }
 
 // A value of which one replica holds infinity and another the largest number is imprecise: one
-// rounding made the difference. So is one that is not finite on a rank, but on one device.
+// rounding made the difference. So is one that is not finite on the ranks that differ.
 void OwnDtypeJudge::add_torn(const ComparedValue& value, const std::vector<Deviation>& found,
                              const Tensor& expected) {
   const Spread spread = spread_of(found, stored_copies(ready_, value.spec), value.spec, expected,
@@ -214,7 +220,7 @@ void OwnDtypeJudge::add_torn(const ComparedValue& value, const std::vector<Devia
   if (!apart) return;
   Finding finding = explain_replicas({value.label, value.spec, value.global}, *apart);
   const double allowed = kOwnSpread * unit_of(expected.dtype) * largest_element(expected);
-  if (spread == Spread::end_of_range || leave_range(found, expected, allowed))
+  if (spread == Spread::end_of_range || leave_range(found, allowed))
     finding.verdict = Verdict::imprecise;
   torn_.emplace_back(value.key, std::move(finding));
 }

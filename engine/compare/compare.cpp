@@ -62,7 +62,9 @@ Difference difference_of(const ComparedValue& value, const Tensor& truth,
   std::map<int32_t, double> owners;
   for (const Deviation& one : found) {
     if (kAlike * one.distance < farthest.at(one.global).distance) continue;
-    for (const int32_t rank : copies[one.copy].ranks) {
+    const Lanes& readers = copies[one.copy].ranks;
+    for (int64_t i = 0; i < readers.size(); ++i) {
+      const int32_t rank = readers[i];
       ranks.insert(rank);
       if (one.global == difference.first) owners.emplace(rank, one.got);
     }

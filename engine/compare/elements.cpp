@@ -90,52 +90,74 @@ std::vector<StoredCopy> stored_copies(const LocalTensor& value, const Spec& spec
                                [](const Placement& p) { return p.is_shard(); });
   for (const Block& block : value.blocks()) {
     if (block.tensor.buffer->slots.is_each()) {
+      copies.reserve(copies.size() + static_cast<size_t>(block.lanes.size()));
       for (int64_t i = 0; i < block.lanes.size(); ++i)
-        copies.push_back({&block, block.slot(i), {block.lanes[i]}});
+        copies.push_back({&block, block.slot(i), Lanes::one(block.lanes[i])});
+      continue;
+    }
+    if (!cut && block.tensor.buffer->slots.is_shared() && !block.lanes.empty()) {
+      copies.push_back({&block, 0, block.lanes});
       continue;
     }
     // Ranks may share one copy because their different shards have equal contents.
     std::map<std::pair<int64_t, Dims>, size_t> known;
+    std::vector<std::vector<int32_t>> readers;
+    const size_t first = copies.size();
     for (int64_t i = 0; i < block.lanes.size(); ++i) {
       const int64_t slot = block.slot(i);
       const Dims place = cut ? place_of_shard(spec, block.lanes[i]) : Dims();
-      const auto [entry, fresh] = known.emplace(std::pair(slot, place), copies.size());
-      if (fresh) copies.push_back({&block, slot, {}});
-      copies[entry->second].ranks.push_back(block.lanes[i]);
+      const auto [entry, fresh] = known.emplace(std::pair(slot, place), readers.size());
+      if (fresh) {
+        copies.push_back({&block, slot, {}});
+        readers.emplace_back();
+      }
+      readers[entry->second].push_back(block.lanes[i]);
     }
+    for (size_t i = 0; i < readers.size(); ++i)
+      copies[first + i].ranks = Lanes::of(std::move(readers[i]));
   }
   return copies;
 }
 
-ShardRuns::ShardRuns(const Spec& spec, int64_t rank) {
+ShardRuns::ShardRuns(const Spec& spec) : spec_(spec) {
   const Dims& shape = spec.shape();
-  const Dims strides = contiguous_strides(shape), place = *spec.mesh().coordinate_of(rank);
+  const Dims strides = contiguous_strides(shape);
   const auto is_cut = [&](int d) {
     return std::any_of(spec.placements().begin(), spec.placements().end(),
                        [&](const Placement& placement) { return placement.is_shard(d); });
   };
   int last = shape.size();
-  while (last > 0 && !is_cut(last - 1)) inner_ *= shape[--last];
+  while (last > 0 && !is_cut(last - 1)) behind_ *= shape[--last];
   dims_.reserve(static_cast<size_t>(last));
   for (int d = 0; d < last; ++d) {
     Dim& dim = dims_.emplace_back();
     dim.stride = strides[d];
-    if (!is_cut(d)) {
-      dim.length = shape[d];
-      if (shape[d] > 0) dim.runs.push_back({0, 0, shape[d]});
-      continue;
-    }
-    for (const Run& run : spec.owned_at(place, d)) {
+    dim.is_cut = is_cut(d);
+    if (dim.is_cut) continue;
+    dim.length = shape[d];
+    if (shape[d] > 0) dim.runs.push_back({0, 0, shape[d]});
+  }
+}
+
+void ShardRuns::move_to(int64_t rank) {
+  const Dims place = *spec_.mesh().coordinate_of(rank);
+  for (size_t d = 0; d < dims_.size(); ++d) {
+    Dim& dim = dims_[d];
+    if (!dim.is_cut) continue;
+    dim.runs.clear();
+    dim.length = 0;
+    for (const Run& run : spec_.owned_at(place, static_cast<int>(d))) {
       dim.runs.push_back({dim.length, run.start, run.length});
       dim.length += run.length;
     }
   }
-  while (!dims_.empty()) {
-    const Dim& dim = dims_.back();
-    const int64_t size = shape[static_cast<int>(dims_.size()) - 1];
+  depth_ = dims_.size();
+  inner_ = behind_;
+  for (; depth_ > 0; --depth_) {
+    const Dim& dim = dims_[depth_ - 1];
+    const int64_t size = spec_.shape()[static_cast<int>(depth_) - 1];
     if (dim.runs.size() != 1 || dim.length != size) break;
     inner_ *= size;
-    dims_.pop_back();
   }
 }
 
@@ -234,6 +256,22 @@ const std::byte* element_at(const StoredCopy& copy, int64_t local) {
 
 namespace {
 
+// A shard of columns has many short runs, for which a call of memcmp costs more than the
+// comparison.
+bool are_equal_bytes(const std::byte* a, const std::byte* b, int64_t bytes) {
+  constexpr int64_t kShort = 64, kWord = 8;
+  if (bytes > kShort || bytes % kWord != 0)
+    return std::memcmp(a, b, static_cast<size_t>(bytes)) == 0;
+  uint64_t differing = 0;
+  for (int64_t at = 0; at < bytes; at += kWord) {
+    uint64_t left = 0, right = 0;
+    std::memcpy(&left, a + at, kWord);
+    std::memcpy(&right, b + at, kWord);
+    differing |= left ^ right;
+  }
+  return differing == 0;
+}
+
 // Calls visit(copy, a, b, local, global, length) for each run of each copy whose bytes differ from
 // those of `expected`, until it returns false.
 template <typename Visit>
@@ -243,6 +281,7 @@ void for_each_differing_run(const std::vector<StoredCopy>& copies, const Spec& s
   if (expected.elements() == 0) return;
   const std::byte* right = expected.data();
   std::map<const Block*, Tensor> of_views;
+  ShardRuns runs(spec);
   bool goes_on = true;
   for (size_t c = 0; c < copies.size() && goes_on; ++c) {
     const Block& block = *copies[c].block;
@@ -250,12 +289,12 @@ void for_each_differing_run(const std::vector<StoredCopy>& copies, const Spec& s
     if (!tensor->contiguous())
       tensor = &of_views.try_emplace(&block, contiguous_copy(*tensor)).first->second;
     const std::byte* a = tensor->data(copies[c].slot);
-    ShardRuns(spec, copies[c].ranks[0])
-        .for_each([&](int64_t local, int64_t global, int64_t length) {
-          const std::byte *from = a + local * size, *to = right + global * size;
-          if (!goes_on || std::memcmp(from, to, static_cast<size_t>(length * size)) == 0) return;
-          goes_on = visit(c, from, to, local, global, length);
-        });
+    runs.move_to(copies[c].ranks[0]);
+    runs.for_each([&](int64_t local, int64_t global, int64_t length) {
+      const std::byte *from = a + local * size, *to = right + global * size;
+      if (!goes_on || are_equal_bytes(from, to, length * size)) return;
+      goes_on = visit(c, from, to, local, global, length);
+    });
   }
 }
 

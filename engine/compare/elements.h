@@ -20,20 +20,24 @@ inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 struct StoredCopy {
   const Block* block = nullptr;
   int64_t slot = 0;
-  std::vector<int32_t> ranks;  // ascending
+  Lanes ranks;
 };
 std::vector<StoredCopy> stored_copies(const LocalTensor& value, const Spec& spec);
 
 // The positions of a rank's shard in the whole value, as runs of elements that are contiguous in
-// both, row-major. Dims that the rank holds whole are joined with the dim before.
+// both, row-major. Dims that the rank holds whole are joined with the dim before. `spec` must
+// outlive the object.
 class ShardRuns {
  public:
-  ShardRuns(const Spec& spec, int64_t rank);
+  ShardRuns(const Spec& spec, int64_t rank) : ShardRuns(spec) { move_to(rank); }
+  // For the shards of several ranks, one after the other: move_to() comes first.
+  explicit ShardRuns(const Spec& spec);
+  void move_to(int64_t rank);
 
   // Calls visit(local, global, length) for each run, in the order of the shard.
   template <typename Visit>
   void for_each(const Visit& visit) const {
-    if (dims_.empty()) {
+    if (depth_ == 0) {
       if (inner_ > 0) visit(int64_t{0}, int64_t{0}, inner_);
     } else {
       walk(visit, 0, 0, 0);
@@ -48,13 +52,14 @@ class ShardRuns {
     std::vector<DimRun> runs;
     int64_t length = 0;  // of the shard
     int64_t stride = 0;  // of the whole value, elements
+    bool is_cut = false;
   };
 
   template <typename Visit>
   void walk(const Visit& visit, size_t d, int64_t local, int64_t global) const {
     const Dim& dim = dims_[d];
     for (const DimRun& run : dim.runs) {
-      if (d + 1 == dims_.size()) {
+      if (d + 1 == depth_) {
         if (run.length * inner_ > 0)
           visit((local * dim.length + run.local) * inner_, global + run.global * dim.stride,
                 run.length * inner_);
@@ -66,8 +71,12 @@ class ShardRuns {
     }
   }
 
+  const Spec& spec_;
   std::vector<Dim> dims_;  // up to the last one that is cut
-  int64_t inner_ = 1;      // elements of the dims behind them
+  int64_t behind_ = 1;     // elements of the dims behind them
+  // The current rank has, without dims at the end that it holds whole:
+  size_t depth_ = 0;   // dims
+  int64_t inner_ = 1;  // elements behind them
 };
 
 // Returns the distance of two elements. It is 0 for equal numbers, for -0 and +0, and for two NaN.

@@ -31,6 +31,7 @@ Offset offset_of(const std::byte* got, const std::byte* expected, DType dtype) {
 // Returns the ranks' value in the dtype of the reference with reduced partial axes.
 LocalTensor reduced_as(const ComparedValue& value, DType dtype) {
   if (!value.spec.has_partial() && value.value.dtype() == dtype) return value.value;
+  if (!value.reduced.empty() && value.reduced.dtype() == dtype) return value.reduced;
   return reduced_over_partials(value.value, value.spec, dtype);
 }
 
@@ -81,9 +82,10 @@ Tensor Judge::held(const ComparedValue& value, const ReferenceRun& reference) {
   return whole_value(value.value, value.spec, reference.find(value.global));
 }
 
-std::vector<OpenElement> F64Judge::opened(const ComparedValue& value, const LocalTensor& ready,
-                                          const Tensor& expected) const {
-  const std::vector<StoredCopy> copies = stored_copies(ready, value.spec);
+std::vector<OpenElement> F64Judge::opened(const ComparedValue& value, const Tensor& expected) {
+  const std::vector<StoredCopy> copies = stored_copies(ready_, value.spec);
+  identical_ = are_identical(copies, value.spec, expected);
+  if (identical_) return {};
   const bool rounds = is_floating(expected.dtype) || is_complex(expected.dtype);
   std::vector<OpenElement> open;
   for (const Deviation& one : deviations(copies, value.spec, expected, rounds ? kAgreement : 0))
@@ -92,7 +94,7 @@ std::vector<OpenElement> F64Judge::opened(const ComparedValue& value, const Loca
   drop_within_parts(value, open);
   for (const int32_t rank : ranks_of(open)) {
     const std::map<int64_t, Offset> offsets =
-        offsets_of(ready, value.spec, rank, elements_of_rank(open, rank), expected);
+        offsets_of(ready_, value.spec, rank, elements_of_rank(open, rank), expected);
     for (OpenElement& one : open)
       if (one.rank == rank) one.offset = offsets.at(one.deviation.global);
   }
@@ -219,7 +221,7 @@ Judgement F64Judge::judge(const ComparedValue& value, ReferenceRun& reference) {
   });
   const Tensor expected = dense(reference.value(value.global));
   ready_ = reduced_as(value, expected.dtype);
-  std::vector<OpenElement> elements = opened(value, ready_, expected);
+  std::vector<OpenElement> elements = opened(value, expected);
   if (elements.empty()) return Judgement::right;
   RoundingLoss loss = loss_of(value, reference);
   drop_within_loss(loss, expected, elements);
@@ -308,7 +310,9 @@ Tensor F64Judge::held(const ComparedValue& value, const ReferenceRun& reference)
   if (options_.integers != nullptr)
     if (const auto own = options_.integers->find(value.global); own != options_.integers->end())
       return own->second;
-  return assembled(ready_, value.spec, reference.find(value.global));
+  const Tensor* known = reference.find(value.global);
+  if (identical_ && known->dtype == value.spec.dtype()) return *known;
+  return assembled(ready_, value.spec, known);
 }
 
 Judgement MovementJudge::judge(const ComparedValue& value, ReferenceRun& reference) {

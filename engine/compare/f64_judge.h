@@ -110,8 +110,7 @@ class F64Judge : public Judge {
   bool has_judged(const std::string& key) const { return judged_.contains(key); }
 
  private:
-  std::vector<OpenElement> opened(const ComparedValue& value, const LocalTensor& ready,
-                                  const Tensor& expected) const;
+  std::vector<OpenElement> opened(const ComparedValue& value, const Tensor& expected);
   void drop_within_parts(const ComparedValue& value, std::vector<OpenElement>& open) const;
   RoundingLoss loss_of(const ComparedValue& value, const ReferenceRun& reference) const;
   void add_sensitivity(const ComparedValue& value, const ReferenceRun& reference,
@@ -126,7 +125,8 @@ class F64Judge : public Judge {
   Judgement decide(const OpenValue& value);
 
   Options options_;
-  LocalTensor ready_;  // the value judged last, partial axes reduced
+  LocalTensor ready_;       // the value judged last, partial axes reduced
+  bool identical_ = false;  // it has the bits of one device
   std::map<std::string, OpenValue> open_;
   std::map<ValueId, ComparedValue> in_parts_;  // held values that lie as partial sums
   std::vector<JudgedValue> found_;

@@ -37,6 +37,9 @@ struct ComparedValue {
   ValueLabel label;
   // Returns the label if only these ranks hold wrong elements; null: `label`.
   std::function<ValueLabel(const Lanes&)> label_for = {};
+  // The value with its partial axes reduced in its own dtype, if a call of the program did that:
+  // its result need not be computed twice. Empty: no call did.
+  LocalTensor reduced = {};
 };
 
 class Judge {

@@ -1,6 +1,10 @@
 // Implements value_comparer.h. A value is complete when every rank that its shapes name has made
 // it. Ranks make the values of a listing in order, so the next value to be judged is nearly always
 // the one that has just become complete. A value that is early waits in parts_.
+//
+// Example of reduced_as_: after `y = h @ w as tp:P(sum)` and `z = redistribute(y, tp:R)` the
+// all_reduce of z adds the parts of y as the judge of y would. So y is judged when z is complete,
+// with the sum that z holds.
 #include "shardproof/engine/compare/value_comparer.h"
 
 #include <fmt/format.h>
@@ -9,6 +13,27 @@
 #include "shardproof/localtensor/split/split.h"
 
 namespace shardproof {
+namespace {
+
+// True if the call reduces all partial axes of a value of floats, and nothing else.
+bool reduces_partials(const CallItem& item, const SpmdValue& from, const SpmdValue& to) {
+  const Collective& call = item.collective;
+  if (call.kind != CollectiveKind::all_reduce || item.in_place || !from.spec || !to.spec)
+    return false;
+  const std::vector<int> axes = from.spec->partial_axes();
+  if (axes.empty() || from.dtype != to.dtype || call.dtype != from.dtype ||
+      !is_floating(from.dtype))
+    return false;
+  Spec whole = *from.spec;
+  for (const int axis : axes) {
+    if (!(whole.placement(axis).partial().reduction == call.reduction)) return false;
+    whole = whole.with_placement(axis, R());
+  }
+  return whole == *to.spec && call.schedule == ReductionSchedule() &&
+         call.group == Group::of_axes(from.spec->mesh(), axes);
+}
+
+}  // namespace
 
 ValueComparer::ValueComparer(const SpmdProgram& program, const std::vector<std::string>& lines,
                              Options options, ReferenceRun& reference, Judge& judge)
@@ -18,6 +43,21 @@ ValueComparer::ValueComparer(const SpmdProgram& program, const std::vector<std::
       reference_(reference),
       judge_(judge) {
   for (size_t i = 0; i < options_.compared.size(); ++i) place_.emplace(options_.compared[i], i);
+  if (options_.calls_are_exact) find_reductions();
+}
+
+void ValueComparer::find_reductions() {
+  if (program_.listings.size() != 1) return;
+  for (const Instr& instr : program_.listings[0].instrs) {
+    const Communicate* const call = std::get_if<Communicate>(&instr.action);
+    if (call == nullptr || call->items.size() != 1) continue;
+    const CallItem& item = call->items[0];
+    const auto from = place_.find(item.input), to = place_.find(item.output);
+    if (from == place_.end() || to == place_.end() || to->second != from->second + 1) continue;
+    if (reduces_partials(item, program_.values[static_cast<size_t>(item.input)],
+                         program_.values[static_cast<size_t>(item.output)]))
+      reduced_as_.emplace(item.input, item.output);
+  }
 }
 
 bool ValueComparer::is_complete(ValueId id) const {
@@ -45,8 +85,11 @@ void ValueComparer::made(ValueId id, const LocalTensor& value) {
 }
 
 void ValueComparer::judge_ready() {
-  while (next_ < options_.compared.size() && is_complete(options_.compared[next_]))
+  while (next_ < options_.compared.size() && is_complete(options_.compared[next_])) {
+    const auto reduced = reduced_as_.find(options_.compared[next_]);
+    if (reduced != reduced_as_.end() && !is_complete(reduced->second)) return;
     judge_one(options_.compared[next_++]);
+  }
 }
 
 void ValueComparer::finish() {
@@ -70,10 +113,13 @@ void ValueComparer::judge_one(ValueId id) {
   const SpmdValue& info = program_.values[static_cast<size_t>(id)];
   const size_t line = static_cast<size_t>(info.origin.line - 1);
   const bool has_line = info.origin.line > 0 && line < lines_.size();
-  const ComparedValue value{
+  ComparedValue value{
       info.global, fmt::format("{}", info.global), *info.spec, parts_.at(id),
       ValueLabel{info.bound.empty() ? gradient_name(info.global) : info.bound, info.origin.line,
                  has_line ? lines_[line] : "", info.origin.instance}};
+  if (const auto result = reduced_as_.find(id);
+      result != reduced_as_.end() && is_complete(result->second))
+    value.reduced = parts_.at(result->second);
   judge_.judge(value, reference_);
   judge_.was_held(reference_.hold(info.global, judge_.held(value, reference_)));
   parts_.erase(id);

@@ -20,6 +20,9 @@ class ValueComparer {
     std::set<ValueId> kept;  // values that kept() returns
     // Integers and bools, by global value, that replace those of the ranks once these are judged.
     const std::map<ValueId, Tensor>* integers = nullptr;
+    // True if calls return exactly what `reference` (collective.h) computes: simulated ranks
+    // without faults.
+    bool calls_are_exact = false;
   };
   // `lines`: the source text, for labels.
   ValueComparer(const SpmdProgram& program, const std::vector<std::string>& lines, Options options,
@@ -36,6 +39,7 @@ class ValueComparer {
 
  private:
   bool is_complete(ValueId id) const;
+  void find_reductions();
   void judge_ready();
   std::string gradient_name(ValueId global) const;
   void judge_one(ValueId id);
@@ -47,7 +51,10 @@ class ValueComparer {
   ReferenceRun& reference_;
   Judge& judge_;
   std::map<ValueId, size_t> place_;  // in options_.compared
-  size_t next_ = 0;                  // of options_.compared, to be judged
+  // Partial values that an all_reduce of the program reduces, with its result, which is compared
+  // next.
+  std::map<ValueId, ValueId> reduced_as_;
+  size_t next_ = 0;  // of options_.compared, to be judged
   std::map<ValueId, LocalTensor> parts_, kept_;
 };
 

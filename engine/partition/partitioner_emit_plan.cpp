@@ -14,6 +14,23 @@
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
+namespace {
+
+// Returns the shape that all ranks hold; nullopt if some cut may give shards of different sizes.
+std::optional<Dims> shape_of_all(const Spec& spec) {
+  Dims shape = spec.shape();
+  for (const int axis : spec.order()) {
+    if (!spec.placement(axis).is_shard()) continue;
+    const Shard& cut = spec.placement(axis).shard();
+    const int64_t size = spec.mesh().axis_size(axis);
+    int64_t& extent = shape[cut.dim];
+    if (!cut.sizes.empty() || extent % (size * cut.split) != 0) return std::nullopt;
+    extent /= size;
+  }
+  return shape;
+}
+
+}  // namespace
 
 Partitioner::Checkpoint Partitioner::mark() const {
   return {result_.program.values.size(), result_.program.listings[0].instrs.size(),
@@ -42,10 +59,8 @@ const std::vector<LocalShape>& Partitioner::shapes_of(const Spec& spec) {
   std::vector<LocalShape> shapes;
   std::map<Dims, std::vector<int32_t>> by_shape;
   const Lanes ranks = spec.mesh().ranks();
-  const bool cut = std::any_of(spec.placements().begin(), spec.placements().end(),
-                               [](const Placement& p) { return p.is_shard(); });
-  if (!cut) {
-    shapes.push_back({ranks, spec.shape()});
+  if (const std::optional<Dims> shape = shape_of_all(spec)) {
+    shapes.push_back({ranks, *shape});
   } else {
     for (int64_t i = 0; i < ranks.size(); ++i)
       by_shape[spec.local_shape(ranks[i])].push_back(ranks[i]);

@@ -65,8 +65,8 @@ SizeClass size_class(size_t bytes) {
 // Blocks of up to 16 units are cut from slabs: the header and alignment of the system
 // allocator would double their size. Slabs are never returned to the system.
 constexpr size_t kSlabBytes = size_t{64} << 10;
-// A thread that has cut this many bytes gets slabs of one huge page each, where the system has
-// them.
+// Blocks of at least this size lie on huge pages, where the system has them. A thread that has cut
+// this many bytes gets slabs of one huge page each.
 constexpr size_t kHugeBytes = size_t{2} << 20;
 
 bool from_slab(size_t index) { return kRecycles && index <= kExactUnits; }
@@ -156,17 +156,19 @@ struct AtThreadEnd {
   return true;
 }
 
-[[gnu::noinline]] void* system_allocate(size_t wanted, size_t bytes,
-                                        size_t alignment = kPoolAlignment) {
+[[gnu::noinline]] void* system_allocate(size_t wanted, size_t bytes) {
   // Sanitizers abort the process on larger requests instead of returning null.
   constexpr size_t kMost = size_t{1} << 39;
+  // Large blocks lie on huge pages: a run reads and writes all of them several times.
+  const size_t alignment = kRecycles && bytes >= kHugeBytes ? kHugeBytes : kPoolAlignment;
   void* block = wanted <= kMost ? std::aligned_alloc(alignment, bytes) : nullptr;
   if (block == nullptr && wanted <= kMost && free_lists.cached_bytes > 0) {
     trim_lists(free_lists, 0);
-    return system_allocate(wanted, bytes, alignment);
+    return system_allocate(wanted, bytes);
   }
   if (block == nullptr)
     throw Error(ErrorKind::limit, fmt::format("out of memory: cannot allocate {} bytes", wanted));
+  if (alignment == kHugeBytes) madvise(block, bytes / kHugeBytes * kHugeBytes, MADV_HUGEPAGE);
   return block;
 }
 
@@ -180,13 +182,10 @@ void take_slab(FreeLists& lists) {
       return;
     }
   }
-  const bool huge = lists.slab_bytes >= kHugeBytes;
-  const size_t bytes = huge ? kHugeBytes : kSlabBytes;
-  lists.slab =
-      static_cast<std::byte*>(system_allocate(bytes, bytes, huge ? kHugeBytes : kPoolAlignment));
+  const size_t bytes = lists.slab_bytes >= kHugeBytes ? kHugeBytes : kSlabBytes;
+  lists.slab = static_cast<std::byte*>(system_allocate(bytes, bytes));
   lists.slab_end = lists.slab + bytes;
   lists.slab_bytes += bytes;
-  if (huge) madvise(lists.slab, bytes, MADV_HUGEPAGE);
 }
 
 [[gnu::noinline]] void* cut_block(FreeLists& lists, const SizeClass& block_class) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "shardproof/localtensor/base/error.h"
@@ -157,15 +158,20 @@ int32_t Mesh::rank_at(const Dims& coordinate) const {
 std::optional<Dims> Mesh::coordinate_of(int64_t rank) const {
   const auto position = position_of(rank);
   if (!position) return std::nullopt;
-  Dims coordinate;
-  int64_t rest = *position;
+  std::array<int64_t, Dims::kCapacity> coordinate;
+  size_t count = 0;
+  int64_t covered = 1;
   for (const MeshAxis& axis : axes()) {
-    const int64_t index = coordinate_on_axis(axis, *position);
-    coordinate.push_back(index);
-    rest -= position_on_axis(axis, index);
+    coordinate[count++] = coordinate_on_axis(axis, *position);
+    covered *= axis.size;
   }
-  if (!data_->sliced && rest != data_->offset) return std::nullopt;
-  return coordinate;
+  // Axes that have all positions of the root mesh, the usual case, have this one.
+  if (!data_->sliced && covered != data_->root_size) {
+    int64_t rest = *position;
+    for (size_t i = 0; i < count; ++i) rest -= position_on_axis(axes()[i], coordinate[i]);
+    if (rest != data_->offset) return std::nullopt;
+  }
+  return Dims(std::span<const int64_t>(coordinate.data(), count));
 }
 
 Lanes Mesh::ranks() const {

@@ -158,49 +158,76 @@ typename ContractionRun<T>::Panel ContractionRun<T>::describe_panel(const Joined
   Panel panel;
   panel.count = static_cast<int>(std::min<int64_t>(micro_.columns, joined.columns - first));
   int64_t columns = plan_.columns_.count;
-  panel.adjacent = panel.count == micro_.columns;
   panel.contiguous = true;
+  int piece = panel.count;
   for (int j = 0; j < panel.count; ++j) {
     int64_t instance = joined.stacked ? joined.first : joined.first + (first + j) / columns;
     int64_t column = (first + j) % columns;
     panel.source[j] = right(instance) + column_b_[column];
     panel.target[j] = column_result_[column] + (joined.stacked ? 0 : result_offset(instance));
-    panel.adjacent = panel.adjacent && panel.source[j] == panel.source[0] + j;
+    if (j > 0 && j % piece != 0 && panel.source[j] != panel.source[j - 1] + 1)
+      piece = piece == panel.count ? j : 1;
     panel.contiguous = panel.contiguous && panel.target[j] == panel.target[0] + j;
   }
+  if (panel.count == micro_.columns && panel.count % piece == 0) panel.piece = piece;
   return panel;
 }
 
-// Packs several panels at once, because their neighbouring columns share cache lines and pages.
-// Copies one row of a panel. Most machines have rows of 64 bytes, and a call for so few costs more
-// than the copy.
+// Copies a few neighbouring columns of one row. A call of memcpy for so few costs more than the
+// copy, so usual sizes have a copy of their own.
 template <typename T>
-static void copy_panel_row(T* to, const T* from, int columns) {
-  constexpr size_t kUsual = 64;
+static void copy_columns(T* to, const T* from, int columns) {
   const size_t bytes = sizeof(T) * static_cast<size_t>(columns);
-  if (bytes == kUsual)
-    std::memcpy(to, from, kUsual);
-  else
-    std::memcpy(to, from, bytes);
+  switch (bytes) {
+    case 16: std::memcpy(to, from, 16); return;
+    case 32: std::memcpy(to, from, 32); return;
+    case 64: std::memcpy(to, from, 64); return;
+    default: std::memcpy(to, from, bytes);
+  }
+}
+
+// Packs several panels at once, because their neighbouring columns share cache lines and pages.
+// Rows of a matrix are far apart, so each is fetched some rows ahead.
+template <typename T>
+void ContractionRun<T>::pack_whole_rows(const Panel* panels, int count) {
+  constexpr int64_t kAhead = 8;  // rows
+  const int64_t depth = plan_.depth_.count;
+  const int width = micro_.columns;
+  T* target = buffer(plan_.packed_columns_);
+  for (int64_t k = 0; k < depth; ++k) {
+    const int64_t ahead = depth_b_[std::min(k + kAhead, depth - 1)];
+    for (int p = 0; p < count; ++p) {
+      __builtin_prefetch(panels[p].source[0] + ahead);
+      copy_columns(target + (p * depth + k) * width, panels[p].source[0] + depth_b_[k], width);
+    }
+  }
+}
+
+// Packs a panel whose columns are neighbours in pieces, as those of several ranks' shards are.
+template <typename T>
+void ContractionRun<T>::pack_pieces(const Panel& panel, T* target) const {
+  const int width = micro_.columns, piece = panel.piece;
+  for (int64_t k = 0; k < plan_.depth_.count; ++k, target += width)
+    for (int j = 0; j < width; j += piece)
+      copy_columns(target + j, panel.source[j] + depth_b_[k], piece);
 }
 
 template <typename T>
 void ContractionRun<T>::pack_columns(const Panel* panels, int count) {
-  int64_t depth = plan_.depth_.count;
-  int width = micro_.columns;
+  const int64_t depth = plan_.depth_.count;
+  const int width = micro_.columns;
+  if (std::all_of(panels, panels + count, [&](const Panel& p) { return p.piece == width; }))
+    return pack_whole_rows(panels, count);
   T* target = buffer(plan_.packed_columns_);
-  bool adjacent = true;
-  for (int p = 0; p < count; ++p) adjacent = adjacent && panels[p].adjacent;
-  if (adjacent) {
-    for (int64_t k = 0; k < depth; ++k)
-      for (int p = 0; p < count; ++p)
-        copy_panel_row(target + (p * depth + k) * width, panels[p].source[0] + depth_b_[k], width);
-    return;
-  }
-  for (int p = 0; p < count; ++p, target += depth * width)
+  for (int p = 0; p < count; ++p, target += depth * width) {
+    if (panels[p].piece > 1) {
+      pack_pieces(panels[p], target);
+      continue;
+    }
     for (int j = 0; j < width; ++j)
       for (int64_t k = 0; k < depth; ++k)
         target[k * width + j] = j < panels[p].count ? panels[p].source[j][depth_b_[k]] : T(0);
+  }
 }
 
 template <typename T>

@@ -31,7 +31,9 @@ class ContractionRun {
   };
   struct Panel {  // the columns of one packed panel
     int count = 0;
-    bool adjacent = false;    // full, and its columns are neighbours in the operand
+    // A full panel consists of pieces of this many columns that are neighbours in the operand: all
+    // of them if one instance has the panel, as in a whole matrix. Otherwise 1.
+    int piece = 1;
     bool contiguous = false;  // its columns are neighbours in the result
     const T* source[kMaxMicroColumns] = {};
     int64_t target[kMaxMicroColumns] = {};
@@ -53,6 +55,8 @@ class ContractionRun {
   void pack_rows(const Joined& joined, int64_t first, int64_t count);
   Panel describe_panel(const Joined& joined, int64_t first) const;
   void pack_columns(const Panel* panels, int count);
+  void pack_whole_rows(const Panel* panels, int count);
+  void pack_pieces(const Panel& panel, T* target) const;
   void multiply_panels(const Joined& joined, int64_t first_row, int64_t rows, int64_t first_column);
   bool is_thin() const;
   void multiply_thin(int64_t instance);

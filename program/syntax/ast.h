@@ -85,9 +85,27 @@ struct Statement {
   bool operator==(const Statement&) const = default;
 };
 
+// The statements of a listing. Copies share them: a job and its runs have copies of a listing that
+// may have 10,000 lines.
+class Statements {
+ public:
+  Statements() : Statements(std::vector<Statement>()) {}
+  Statements(std::vector<Statement> all)
+      : all_(std::make_shared<const std::vector<Statement>>(std::move(all))) {}
+  operator const std::vector<Statement>&() const { return *all_; }
+  size_t size() const { return all_->size(); }
+  const Statement& operator[](size_t i) const { return (*all_)[i]; }
+  bool operator==(const Statements& other) const {
+    return all_ == other.all_ || *all_ == *other.all_;
+  }
+
+ private:
+  std::shared_ptr<const std::vector<Statement>> all_;
+};
+
 struct Listing {
   std::vector<std::string> lines;  // the text, for reports
-  std::vector<Statement> statements;
+  Statements statements;
   bool operator==(const Listing&) const = default;
 };
 

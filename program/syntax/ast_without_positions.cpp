@@ -47,7 +47,9 @@ void forget(Statement& statement) {
 
 Listing without_positions(Listing listing) {
   listing.lines.clear();
-  for (Statement& statement : listing.statements) forget(statement);
+  std::vector<Statement> statements = listing.statements;
+  for (Statement& statement : statements) forget(statement);
+  listing.statements = std::move(statements);
   return listing;
 }
 

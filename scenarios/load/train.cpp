@@ -164,9 +164,9 @@ Listing listing_of(const Listing& program, const Training& training) {
   const std::vector<const std::vector<std::string>*> groups = {
       &added.once, &added.step_first, &added.part_first, &added.part_last, &added.step_last};
   for (const auto* group : groups) lines.insert(lines.end(), group->begin(), group->end());
-  Listing all = parse_listing(lines);
+  std::vector<Statement> all = parse_listing(lines).statements;
   std::vector<std::vector<Statement>> parts;
-  auto next = all.statements.begin();
+  auto next = all.begin();
   const auto take = [&](size_t count) {
     const auto end = next + static_cast<std::ptrdiff_t>(count);
     parts.emplace_back(std::make_move_iterator(next), std::make_move_iterator(end));
@@ -188,8 +188,8 @@ Listing listing_of(const Listing& program, const Training& training) {
   append(step, parts[5]);
   Listing result;
   result.lines = std::move(lines);
+  parts[1].push_back(loop("step", training.steps, std::move(step)));
   result.statements = std::move(parts[1]);
-  result.statements.push_back(loop("step", training.steps, std::move(step)));
   return result;
 }
 
