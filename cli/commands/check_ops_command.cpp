@@ -114,8 +114,8 @@ RuleReport check_gradients(const po::variables_map& given, int threads, const Op
   for (size_t i = 0; i < reports.size(); ++i) {
     const GradientReport& of = reports[i];
     if (of.combinations > 0)
-      report.ops.push_back(
-          {of.op, of.combinations, static_cast<int64_t>(of.wrong.size()), of.undecided, 0});
+      report.ops.push_back({of.op, of.combinations, static_cast<int64_t>(of.wrong.size()),
+                            of.undecided, 0, of.reasons});
     report.wrong.insert(report.wrong.end(), wrong[i].begin(), wrong[i].end());
   }
   return report;
@@ -171,7 +171,7 @@ RuleReport check_registry(const po::variables_map& given, int threads, const OpR
     const OpRuleReport& of = reports[i];
     if (of.combinations > 0)
       report.ops.push_back({of.op, of.combinations, static_cast<int64_t>(of.wrong.size()),
-                            of.undecided, of.refused});
+                            of.undecided, of.refused, of.reasons});
     report.wrong.insert(report.wrong.end(), wrong[i].begin(), wrong[i].end());
     report.missing.insert(report.missing.end(), missing[i].begin(), missing[i].end());
   }
@@ -195,7 +195,10 @@ RuleReport check_rows(const RuleTable& table, int threads, const OpRegistry& ops
     op.op = table.rows[i].rule.op;
     ++op.checked;
     op.wrong += answers[i].kind == ClaimAnswer::Kind::wrong;
-    op.undecided += answers[i].kind == ClaimAnswer::Kind::undecided;
+    if (answers[i].kind == ClaimAnswer::Kind::undecided) {
+      ++op.undecided;
+      ++op.reasons[answers[i].reason];
+    }
     if (wrong[i]) report.wrong.push_back(std::move(*wrong[i]));
   }
   for (const auto& [name, op] : counts) report.ops.push_back(op);

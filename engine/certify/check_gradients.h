@@ -1,7 +1,8 @@
 // Checks the gradient of an op by brute force, in two ways.
 //
 //   formula   <u, J v> along random directions v, as a central difference of the op in f64, is
-//             <gradient, v>; inputs at which a sample names a kink are left out
+//             <gradient, v>; inputs at which a sample names a kink are left out. A gradient that is
+//             not finite where the result is, is wrong; where no result is finite it must be so too
 //   dual law  if ranks compute the op on shards placed p and the result is placed q (all such pairs
 //             on one axis, those that the op's rule claims on two), then the gradients that they
 //             compute on their shards are placed as the duals of p, for cotangents placed as the
@@ -12,6 +13,8 @@
 // The dual law is what differentiates `as`, shard_map and hand-written ranks. It catches a gradient
 // that depends on the size of the whole, such as a mean that divides by the wrong count.
 #pragma once
+
+#include <map>
 
 #include "shardproof/engine/certify/check_rules.h"
 #include "shardproof/engine/certify/rule_case.h"
@@ -27,6 +30,7 @@ struct GradientReport {
   std::string op;
   int64_t combinations = 0;  // directions and placements that were judged
   int64_t undecided = 0;
+  std::map<std::string, int64_t> reasons;  // of those that are undecided, with their number
   std::vector<WrongGradient> wrong;
 };
 

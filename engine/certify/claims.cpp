@@ -285,6 +285,7 @@ ClaimAnswer answer_of(const RuleClaim& claim, const std::vector<const Slices*>& 
     answer.kind =
         one == Agreement::differs ? ClaimAnswer::Kind::wrong : ClaimAnswer::Kind::undecided;
     if (one == Agreement::differs) return answer;
+    answer.reason = kNeitherReason;
   }
   return answer;
 }
@@ -295,9 +296,15 @@ std::vector<RuleClaim> claims_of(const OpInstance& instance, const MeshChoice& o
   return ClaimLister(instance, on).list();
 }
 
+std::string reason_without_answer(const std::vector<RuleDraw>& draws) {
+  return draws.empty() ? "one device computes the call on no draw"
+                       : "no draw applies to these placements";
+}
+
 ClaimAnswer check_claim(const RuleClaim& claim, const std::vector<RuleDraw>& draws,
                         const OpRegistry& ops, ShardCache& cache) {
   ClaimAnswer worst;
+  worst.reason = reason_without_answer(draws);
   std::vector<const Slices*> inputs;
   for (const Spec& spec : claim.inputs) inputs.push_back(&cache.slices(spec));
   bool any_holds = false;

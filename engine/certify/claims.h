@@ -37,10 +37,17 @@ struct ClaimAnswer {
   Kind kind = Kind::undecided;
   size_t output = 0;
   std::string trouble;  // a rank fails, or the wrong shape
+  std::string reason;   // of `undecided`
   Disagreement first;
   DrawKind draw = DrawKind::real;
   uint64_t seed = 0;
 };
+// The reason of an answer whose results neither agree nor differ on any draw.
+inline constexpr const char* kNeitherReason =
+    "on every draw the results are too near for wrong and too far for right";
+// Returns the reason of an answer for which no draw was judged.
+std::string reason_without_answer(const std::vector<RuleDraw>& draws);
+
 // Judges a claim on each draw that applies. Undecided: no draw applies, or all real draws are
 // unclear. The draws must outlive the cache.
 ClaimAnswer check_claim(const RuleClaim& claim, const std::vector<RuleDraw>& draws,

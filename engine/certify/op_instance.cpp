@@ -38,9 +38,30 @@ double drawn(const std::string& kind, const std::vector<double>& numbers, DType 
       rng.integer(i, static_cast<int64_t>(numbers[0]), static_cast<int64_t>(numbers[1])));
 }
 
+// Returns I + b b^T / n, with numbers of -1..1 in b.
+std::vector<double> definite_matrices(const Dims& shape, uint64_t seed) {
+  const int dims = shape.size();
+  if (dims < 2 || shape[dims - 1] != shape[dims - 2])
+    throw_bad_input("fill {}: {} has no square matrices", kDefiniteFill, to_string(shape));
+  const int64_t n = shape[dims - 1], count = element_count(shape);
+  const Rng rng(seed, hash_text(kDefiniteFill));
+  const auto b = [&](int64_t at) { return rng.uniform(static_cast<uint64_t>(at)) * 2 - 1; };
+  std::vector<double> values(static_cast<size_t>(count));
+  for (int64_t first = 0; first < count; first += n * n)
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (int64_t k = 0; k < n; ++k) sum += b(first + i * n + k) * b(first + j * n + k);
+        values[static_cast<size_t>(first + i * n + j)] =
+            sum / static_cast<double>(n) + (i == j ? 1 : 0);
+      }
+  return values;
+}
+
 }  // namespace
 
 Tensor filled_by(const std::string& fill, DType dtype, const Dims& shape, uint64_t seed) {
+  if (fill == kDefiniteFill) return tensor_of(dtype, shape, definite_matrices(shape, seed));
   const std::string kind = fill.substr(0, fill.find('('));
   const std::vector<double> numbers = fill_arguments(fill);
   const Rng rng(seed, hash_text(kind));

@@ -27,7 +27,9 @@ OpInstance instance_of(const OpRecord& record, const Sample& sample, uint64_t se
 // (ops/core/widen_op_call.h); nullopt if the dtypes of the results would not change.
 std::optional<OpInstance> in_f64(const OpInstance& instance);
 // Returns a tensor of "ints", "ints(0, 5)", "uniform(0.1, 1)", "normal(0, 1)", "bools", "ones",
-// "zeros" or "iota".
+// "zeros", "iota" or "definite": symmetric positive definite matrices in the last two dims, with
+// eigenvalues of at least 1.
+inline constexpr const char* kDefiniteFill = "definite";
 Tensor filled_by(const std::string& fill, DType dtype, const Dims& shape, uint64_t seed);
 // Returns the call in the scenario language: "softmax(x0, dim=-1)". `names` has one name for each
 // input. Attributes that have their fallback are left out.

@@ -52,7 +52,9 @@ std::string fill_by_samples(const RuleCase& rule, size_t input, const OpRegistry
   std::string domain;
   for (const Sample& sample : op->samples()) {
     if (input >= sample.inputs.size() || !is_floating(sample.inputs[input].dtype)) continue;
-    if (input >= sample.fills.size() || !sample.fills[input].starts_with("uniform")) return "ints";
+    if (input >= sample.fills.size() ||
+        !(sample.fills[input].starts_with("uniform") || sample.fills[input] == kDefiniteFill))
+      return "ints";
     domain = sample.fills[input];
   }
   return domain.empty() ? "ints" : domain;
@@ -118,6 +120,7 @@ class CaseCheck {
     out_ = specs_of(on.mesh, outputs_, on.out, "out");
     of_ranks_ = computation_of_ranks(on.averaged_over);
     ClaimAnswer worst;
+    worst.reason = reason_without_answer(draws_);
     if (rule_.kind == RuleKind::inplace && in_[0].placements() != out_[0].placements()) {
       worst.kind = ClaimAnswer::Kind::wrong;
       worst.trouble = "an in-place op keeps the placement of its buffer, " + to_string(in_[0]);
@@ -244,6 +247,7 @@ class CaseCheck {
       answer.kind =
           one == Agreement::differs ? ClaimAnswer::Kind::wrong : ClaimAnswer::Kind::undecided;
       if (one == Agreement::differs) break;
+      answer.reason = kNeitherReason;
     }
     return answer;
   }

@@ -107,7 +107,10 @@ void Contraction::lay_out_workspace(int64_t compute_bytes, int columns) {
   for (Operand* operand : {&a_, &b_, &result_})
     if (operand->converts) operand->buffer = take(chunk_ * operand->elements * compute_bytes);
   if (bias_.present) bias_operand_.buffer = take(bias_operand_.elements * compute_bytes);
-  packed_rows_ = take(kPackedRows * depth_.count * compute_bytes);
+  const int64_t rows = rows_at_once(depth_.count);
+  row_sources_ = take(rows * static_cast<int64_t>(sizeof(const void*)));
+  row_targets_ = take(rows * static_cast<int64_t>(sizeof(int64_t)));
+  packed_rows_ = take(rows * depth_.count * compute_bytes);
   packed_columns_ = take(kPackedPanels * columns * depth_.count * compute_bytes);
   workspace_bytes_ = top;
 }

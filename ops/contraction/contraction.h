@@ -94,6 +94,7 @@ class Contraction {
   ContractionBias bias_;
   Loops batch_, rows_, columns_, depth_;
   int64_t chunk_ = 0;  // lanes converted at once; 0: nothing is converted, all lanes run at once
+  int64_t row_sources_ = 0, row_targets_ = 0;  // offsets in the workspace, as the next two
   int64_t packed_rows_ = 0, packed_columns_ = 0;
   int64_t workspace_bytes_ = 0;
 };

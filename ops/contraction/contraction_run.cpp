@@ -3,7 +3,7 @@
 //   1. fill_tables() stores the offset of every step of each role's letters.
 //   2. For each chunk of lanes, bring_in() converts the operands, join() groups instances, and
 //   multiply() runs them: rows and columns are packed into panels, which micro_gemm multiplies tile
-//   by tile. Short sums run without packing (multiply_thin()).
+//   by tile. Columns that few rows read, and short sums (multiply_thin()), are not packed.
 //   3. finish_chunk() adds the bias and converts the result.
 #include <algorithm>
 #include <complex>
@@ -27,6 +27,55 @@ void fill_offsets(const std::vector<ContractionLetter>& letters, int64_t* offset
         offsets[i * letter.size + j] = offsets[i] + j * by;
     filled *= letter.size;
   }
+}
+
+// Copies a few elements, for which a call of memcpy costs more than the copy.
+template <typename T>
+inline void copy_few(T* to, const T* from, int count) {
+  for (; count >= 4; count -= 4, to += 4, from += 4) std::memcpy(to, from, 4 * sizeof(T));
+  for (int i = 0; i < count; ++i) to[i] = from[i];
+}
+
+template <typename T>
+bool are_neighbours(const T* const* rows) {
+  for (int i = 1; i < kMicroRows; ++i)
+    if (rows[i] != rows[0] + i) return false;
+  return true;
+}
+
+// Transposes elements k..end-1 of four lines: to[k * width + i] = lines[i][k].
+template <typename T>
+void pack_four_lines(const T* const* lines, int64_t k, int64_t end, T* to, int width) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(alignof(T)), may_alias));
+    for (; k + 4 <= end; k += 4) {
+      const Four& a = *reinterpret_cast<const Four*>(lines[0] + k);
+      const Four& b = *reinterpret_cast<const Four*>(lines[1] + k);
+      const Four& c = *reinterpret_cast<const Four*>(lines[2] + k);
+      const Four& d = *reinterpret_cast<const Four*>(lines[3] + k);
+      const Four ab = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+      const Four cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+      const Four ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+      const Four cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+      T* const at = to + k * width;
+      *reinterpret_cast<Four*>(at) = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+      *reinterpret_cast<Four*>(at + width) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+      *reinterpret_cast<Four*>(at + 2 * width) =
+          __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
+      *reinterpret_cast<Four*>(at + 3 * width) =
+          __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
+    }
+  }
+  for (; k < end; ++k)
+    for (int i = 0; i < 4; ++i) to[k * width + i] = lines[i][k];
+}
+
+// Returns the distance of neighbours if it is the same for all of them, else 0.
+int64_t common_step(const int64_t* offsets, int64_t count) {
+  const int64_t step = count > 1 ? offsets[1] : 1;
+  for (int64_t k = 0; k < count; ++k)
+    if (offsets[k] != k * step) return 0;
+  return step;
 }
 
 template <typename T>
@@ -76,6 +125,10 @@ void ContractionRun<T>::fill_tables() {
   Dims b = plan_.b_.converts ? contiguous_strides(plan_.b_shape_) : call_.b->strides;
   for (const auto* loops : {&plan_.batch_, &plan_.rows_, &plan_.columns_, &plan_.depth_})
     fill(*loops, a, b);
+  depth_step_a_ = common_step(depth_a_, plan_.depth_.count);
+  depth_step_b_ = common_step(depth_b_, plan_.depth_.count);
+  adjacent_columns_ = common_step(column_b_, plan_.columns_.count) == 1;
+  contiguous_columns_ = common_step(column_result_, plan_.columns_.count) == 1;
 }
 
 // Converts an operand of these lanes; converts one copy if all lanes read the same.
@@ -101,26 +154,32 @@ const T* ContractionRun<T>::lane_data(const Contraction::Operand& operand, const
   return buffer(operand.buffer) + copy * operand.elements;
 }
 
+// Most calls have one batch, for which a division is a good part of their time.
+template <typename T>
+typename ContractionRun<T>::Place ContractionRun<T>::place(int64_t instance) const {
+  const int64_t batches = plan_.batch_.count;
+  return batches == 1 ? Place{instance, 0} : Place{instance / batches, instance % batches};
+}
+
 template <typename T>
 const T* ContractionRun<T>::left(int64_t instance) const {
-  int64_t batches = plan_.batch_.count;
-  return lane_data(plan_.a_, *call_.a, instance / batches) + batch_a_[instance % batches];
+  const Place at = place(instance);
+  return lane_data(plan_.a_, *call_.a, at.lane) + batch_a_[at.batch];
 }
 
 template <typename T>
 const T* ContractionRun<T>::right(int64_t instance) const {
-  int64_t batches = plan_.batch_.count;
-  return lane_data(plan_.b_, *call_.b, instance / batches) + batch_b_[instance % batches];
+  const Place at = place(instance);
+  return lane_data(plan_.b_, *call_.b, at.lane) + batch_b_[at.batch];
 }
 
 // Returns the offset from result_base_, in elements.
 template <typename T>
 int64_t ContractionRun<T>::result_offset(int64_t instance) const {
-  int64_t batches = plan_.batch_.count;
-  int64_t lane = instance / batches;
-  int64_t within = batch_result_[instance % batches];
-  if (plan_.result_.converts) return (lane - chunk_first_) * plan_.result_.elements + within;
-  return reinterpret_cast<T*>(call_.result->at(lane)) - result_base_ + within;
+  const Place at = place(instance);
+  const int64_t within = batch_result_[at.batch];
+  if (plan_.result_.converts) return (at.lane - chunk_first_) * plan_.result_.elements + within;
+  return reinterpret_cast<T*>(call_.result->at(at.lane)) - result_base_ + within;
 }
 
 template <typename T>
@@ -136,153 +195,180 @@ typename ContractionRun<T>::Joined ContractionRun<T>::join(int64_t first, int64_
 }
 
 template <typename T>
-void ContractionRun<T>::pack_rows(const Joined& joined, int64_t first, int64_t count) {
-  T* target = buffer(plan_.packed_rows_);
-  int64_t depth = plan_.depth_.count, rows = plan_.rows_.count;
-  for (int64_t panel = 0; panel < count; panel += kMicroRows, target += depth * kMicroRows) {
-    for (int i = 0; i < kMicroRows; ++i) {
-      if (panel + i >= count) {
-        for (int64_t k = 0; k < depth; ++k) target[k * kMicroRows + i] = T(0);
-        continue;
-      }
-      int64_t row = first + panel + i;
-      const T* source = left(joined.first + (joined.stacked ? row / rows : 0)) + row_a_[row % rows];
-      for (int64_t k = 0; k < depth; ++k) target[k * kMicroRows + i] = source[depth_a_[k]];
+void ContractionRun<T>::describe_rows(const Joined& joined, int64_t first, int64_t count) {
+  const T** sources = row_sources();
+  int64_t* targets = row_targets();
+  const int64_t rows = plan_.rows_.count;
+  int64_t instance = joined.first + first / rows, row = first % rows;
+  for (int64_t i = 0; i < count; ++instance, row = 0) {
+    const T* base = left(instance);
+    const int64_t target = joined.stacked ? result_offset(instance) : 0;
+    for (; row < rows && i < count; ++row, ++i) {
+      sources[i] = base + row_a_[row];
+      targets[i] = target + row_result_[row];
     }
   }
 }
 
 template <typename T>
-typename ContractionRun<T>::Panel ContractionRun<T>::describe_panel(const Joined& joined,
-                                                                    int64_t first) const {
-  Panel panel;
-  panel.count = static_cast<int>(std::min<int64_t>(micro_.columns, joined.columns - first));
-  int64_t columns = plan_.columns_.count;
-  panel.contiguous = true;
-  int piece = panel.count;
-  for (int j = 0; j < panel.count; ++j) {
-    int64_t instance = joined.stacked ? joined.first : joined.first + (first + j) / columns;
-    int64_t column = (first + j) % columns;
-    panel.source[j] = right(instance) + column_b_[column];
-    panel.target[j] = column_result_[column] + (joined.stacked ? 0 : result_offset(instance));
-    if (j > 0 && j % piece != 0 && panel.source[j] != panel.source[j - 1] + 1)
-      piece = piece == panel.count ? j : 1;
-    panel.contiguous = panel.contiguous && panel.target[j] == panel.target[0] + j;
+void ContractionRun<T>::pack_rows(int64_t count) {
+  const T** sources = row_sources();
+  T* target = buffer(plan_.packed_rows_);
+  const int64_t depth = plan_.depth_.count;
+  for (int64_t row = 0; row < count; row += kMicroRows, target += depth * kMicroRows) {
+    const T* const* panel = sources + row;
+    const bool full = row + kMicroRows <= count;
+    if (full && depth_step_a_ == 1) {
+      pack_four_lines(panel, 0, depth, target, kMicroRows);
+    } else if (full && are_neighbours(panel)) {
+      for (int64_t k = 0; k < depth; ++k)
+        std::memcpy(target + k * kMicroRows, panel[0] + depth_a_[k], sizeof(T) * kMicroRows);
+    } else {
+      for (int i = 0; i < kMicroRows; ++i)
+        for (int64_t k = 0; k < depth; ++k)
+          target[k * kMicroRows + i] = row + i < count ? panel[i][depth_a_[k]] : T(0);
+    }
   }
-  if (panel.count == micro_.columns && panel.count % piece == 0) panel.piece = piece;
-  return panel;
 }
 
-// Copies a few neighbouring columns of one row. A call of memcpy for so few costs more than the
-// copy, so usual sizes have a copy of their own.
 template <typename T>
-static void copy_columns(T* to, const T* from, int columns) {
-  const size_t bytes = sizeof(T) * static_cast<size_t>(columns);
-  switch (bytes) {
-    case 16: std::memcpy(to, from, 16); return;
-    case 32: std::memcpy(to, from, 32); return;
-    case 64: std::memcpy(to, from, 64); return;
-    default: std::memcpy(to, from, bytes);
+void ContractionRun<T>::Panel::add(int columns, int64_t target, bool are_adjacent) {
+  const bool neighbour = count == 0 || source[count] == source[count - 1] + 1;
+  const bool all_adjacent = are_adjacent || columns == 1;
+  adjacent = adjacent && neighbour && all_adjacent;
+  if (count == 0 || target != stretch[stretches - 1].target + stretch[stretches - 1].count)
+    stretch[stretches++] = {count, 0, target};
+  else
+    follows = follows && neighbour;
+  follows = follows && all_adjacent;
+  stretch[stretches - 1].count += columns;
+  count += columns;
+}
+
+template <typename T>
+void ContractionRun<T>::describe_panel(const Joined& joined, int64_t first, Panel& panel) const {
+  const int64_t count = std::min<int64_t>(micro_.columns, joined.columns - first);
+  const int64_t columns = plan_.columns_.count;
+  int64_t instance = joined.first + first / columns, column = first % columns;
+  for (; panel.count < count; ++instance, column = 0) {
+    const T* base = right(instance);
+    const int64_t target = joined.stacked ? 0 : result_offset(instance);
+    const auto more = static_cast<int>(std::min(columns - column, count - panel.count));
+    for (int j = 0; j < more; ++j) panel.source[panel.count + j] = base + column_b_[column + j];
+    // Columns that lie apart in the result are added one by one.
+    const int at_once = contiguous_columns_ ? more : 1;
+    for (int j = 0; j < more; j += at_once)
+      panel.add(at_once, target + column_result_[column + j], adjacent_columns_);
   }
+  panel.adjacent = panel.adjacent && panel.count == micro_.columns;
+}
+
+template <typename T>
+void ContractionRun<T>::pack_panel(const Panel& panel, T* target) {
+  const int64_t depth = plan_.depth_.count;
+  const int width = micro_.columns;
+  for (int j = panel.count; j < width; ++j)
+    for (int64_t k = 0; k < depth; ++k) target[k * width + j] = T(0);
+  if (panel.follows && panel.stretches < panel.count) {
+    for (int s = 0; s < panel.stretches; ++s) {
+      const Stretch& stretch = panel.stretch[s];
+      for (int64_t k = 0; k < depth; ++k)
+        copy_few(target + k * width + stretch.first, panel.source[stretch.first] + depth_b_[k],
+                 stretch.count);
+    }
+    return;
+  }
+  const int lines = depth_step_b_ == 1 ? panel.count / 4 * 4 : 0;
+  for (int64_t k = 0; k < depth; k += kPackedDepth)
+    for (int j = 0; j < lines; j += 4)
+      pack_four_lines(panel.source + j, k, std::min(depth, k + kPackedDepth), target + j, width);
+  for (int j = lines; j < panel.count; ++j)
+    for (int64_t k = 0; k < depth; ++k) target[k * width + j] = panel.source[j][depth_b_[k]];
 }
 
 // Packs several panels at once, because their neighbouring columns share cache lines and pages.
 // Rows of a matrix are far apart, so each is fetched some rows ahead.
+// Returns false if few rows read the columns, which then stay where they are.
 template <typename T>
-void ContractionRun<T>::pack_whole_rows(const Panel* panels, int count) {
-  constexpr int64_t kAhead = 8;  // rows
+bool ContractionRun<T>::pack_columns(const Panel* panels, int count, int64_t rows) {
   const int64_t depth = plan_.depth_.count;
   const int width = micro_.columns;
   T* target = buffer(plan_.packed_columns_);
-  for (int64_t k = 0; k < depth; ++k) {
-    const int64_t ahead = depth_b_[std::min(k + kAhead, depth - 1)];
-    for (int p = 0; p < count; ++p) {
-      __builtin_prefetch(panels[p].source[0] + ahead);
-      copy_columns(target + (p * depth + k) * width, panels[p].source[0] + depth_b_[k], width);
+  bool adjacent = true;
+  for (int p = 0; p < count; ++p) adjacent = adjacent && panels[p].adjacent;
+  const bool is_near = depth_step_b_ > 0 && depth_step_b_ <= kUnpackedStep / int64_t{sizeof(T)};
+  if (adjacent && is_near && rows <= kUnpackedRows) return false;
+  if (adjacent) {
+    for (int64_t k = 0; k < depth; ++k) {
+      const int64_t ahead = depth_b_[std::min(k + kRowsAhead, depth - 1)];
+      for (int p = 0; p < count; ++p) {
+        __builtin_prefetch(panels[p].source[0] + ahead);
+        copy_few(target + (p * depth + k) * width, panels[p].source[0] + depth_b_[k], width);
+      }
     }
+    return true;
   }
+  for (int p = 0; p < count; ++p, target += depth * width) pack_panel(panels[p], target);
+  return true;
 }
 
-// Packs a panel whose columns are neighbours in pieces, as those of several ranks' shards are.
+// Stores the first `rows` rows of a tile.
 template <typename T>
-void ContractionRun<T>::pack_pieces(const Panel& panel, T* target) const {
-  const int width = micro_.columns, piece = panel.piece;
-  for (int64_t k = 0; k < plan_.depth_.count; ++k, target += width)
-    for (int j = 0; j < width; j += piece)
-      copy_columns(target + j, panel.source[j] + depth_b_[k], piece);
-}
-
-template <typename T>
-void ContractionRun<T>::pack_columns(const Panel* panels, int count) {
-  const int64_t depth = plan_.depth_.count;
-  const int width = micro_.columns;
-  if (std::all_of(panels, panels + count, [&](const Panel& p) { return p.piece == width; }))
-    return pack_whole_rows(panels, count);
-  T* target = buffer(plan_.packed_columns_);
-  for (int p = 0; p < count; ++p, target += depth * width) {
-    if (panels[p].piece > 1) {
-      pack_pieces(panels[p], target);
-      continue;
-    }
-    for (int j = 0; j < width; ++j)
-      for (int64_t k = 0; k < depth; ++k)
-        target[k * width + j] = j < panels[p].count ? panels[p].source[j][depth_b_[k]] : T(0);
-  }
-}
-
-template <typename T>
-void ContractionRun<T>::store(const Joined& joined, int64_t row, const Panel& panel,
+void ContractionRun<T>::store(const int64_t* row_targets, int64_t rows, const Panel& panel,
                               const T* tile) {
-  int64_t rows = plan_.rows_.count;
-  for (int i = 0; i < kMicroRows && row + i < joined.rows; ++i, tile += micro_.columns) {
-    int64_t at = row_result_[(row + i) % rows];
-    at += joined.stacked ? result_offset(joined.first + (row + i) / rows) : 0;
-    if (panel.contiguous) {
-      std::memcpy(result_base_ + at + panel.target[0], tile, sizeof(T) * panel.count);
-      continue;
+  for (int64_t i = 0; i < rows; ++i, tile += micro_.columns)
+    for (int s = 0; s < panel.stretches; ++s) {
+      const Stretch& stretch = panel.stretch[s];
+      copy_few(result_base_ + row_targets[i] + stretch.target, tile + stretch.first, stretch.count);
     }
-    for (int j = 0; j < panel.count; ++j) result_base_[at + panel.target[j]] = tile[j];
-  }
 }
 
 template <typename T>
-void ContractionRun<T>::multiply_panels(const Joined& joined, int64_t first_row, int64_t rows,
-                                        int64_t first_column) {
+void ContractionRun<T>::multiply_panels(const Joined& joined, int64_t rows, int64_t first_column) {
   T tile[kMicroRows * kMaxMicroColumns];
+  T *tile_rows[kMicroRows], *result_rows[kMicroRows];
+  for (int i = 0; i < kMicroRows; ++i) tile_rows[i] = tile + i * micro_.columns;
+  const int64_t depth = plan_.depth_.count,
+                end = std::min(joined.columns, first_column + kPackedPanels * micro_.columns);
   Panel panels[kPackedPanels];
-  int64_t depth = plan_.depth_.count;
   int count = 0;
-  for (int64_t column = first_column; count < kPackedPanels && column < joined.columns;
-       column += micro_.columns)
-    panels[count++] = describe_panel(joined, column);
-  pack_columns(panels, count);
-  const T* packed_columns = buffer(plan_.packed_columns_);
-  for (int p = 0; p < count; ++p, packed_columns += depth * micro_.columns) {
+  for (int64_t column = first_column; column < end; column += micro_.columns)
+    describe_panel(joined, column, panels[count++]);
+  const bool is_packed = pack_columns(panels, count, rows);
+  for (int p = 0; p < count; ++p) {
+    const T* columns = is_packed ? buffer(plan_.packed_columns_) + p * depth * micro_.columns
+                                 : panels[p].source[0];
+    const int64_t step = is_packed ? micro_.columns : depth_step_b_;
     const T* packed_rows = buffer(plan_.packed_rows_);
-    for (int64_t row = 0; row < rows; row += kMicroRows, packed_rows += depth * kMicroRows) {
-      micro_.run(packed_rows, packed_columns, depth, tile);
-      store(joined, first_row + row, panels[p], tile);
+    const bool whole = panels[p].stretches == 1 && panels[p].count == micro_.columns;
+    const int64_t* targets = row_targets();
+    for (int64_t row = 0; row < rows; row += kMicroRows, targets += kMicroRows) {
+      const bool in_place = whole && row + kMicroRows <= rows;
+      for (int i = 0; i < kMicroRows && in_place; ++i)
+        result_rows[i] = result_base_ + targets[i] + panels[p].stretch[0].target;
+      micro_.run(packed_rows, columns, step, depth, in_place ? result_rows : tile_rows);
+      if (!in_place) store(targets, std::min<int64_t>(kMicroRows, rows - row), panels[p], tile);
+      packed_rows += depth * kMicroRows;
     }
   }
 }
 
 template <typename T>
 void ContractionRun<T>::multiply(const Joined& joined) {
-  for (int64_t first_row = 0; first_row < joined.rows; first_row += kPackedRows) {
-    int64_t rows = std::min(kPackedRows, joined.rows - first_row);
-    pack_rows(joined, first_row, rows);
+  const int64_t block = rows_at_once(plan_.depth_.count);
+  for (int64_t first_row = 0; first_row < joined.rows; first_row += block) {
+    const int64_t rows = std::min(block, joined.rows - first_row);
+    describe_rows(joined, first_row, rows);
+    pack_rows(rows);
     for (int64_t column = 0; column < joined.columns; column += kPackedPanels * micro_.columns)
-      multiply_panels(joined, first_row, rows, column);
+      multiply_panels(joined, rows, column);
   }
 }
 
 // True if rows of the right operand and of the result are dense; a short sum then needs no packing.
 template <typename T>
 bool ContractionRun<T>::is_thin() const {
-  if (plan_.depth_.count > kThinDepth) return false;
-  for (int64_t n = 0; n < plan_.columns_.count; ++n)
-    if (column_b_[n] != n || column_result_[n] != n) return false;
-  return true;
+  return plan_.depth_.count <= kThinDepth && adjacent_columns_ && contiguous_columns_;
 }
 
 // Computes one instance whose sums are so short that packing would cost more than the products. The

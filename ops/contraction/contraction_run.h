@@ -6,15 +6,29 @@
 // are stacked (their rows).
 #pragma once
 
+#include <algorithm>
+
 #include "shardproof/ops/contraction/contraction.h"
 #include "shardproof/ops/contraction/micro_gemm.h"
 
 namespace shardproof {
 
 inline constexpr int kPackedPanels = 8;
+inline constexpr int64_t kPackedDepth = 64;  // terms transposed at once, to stay in cache
+inline constexpr int64_t kRowsAhead = 8;     // rows of a matrix that are fetched ahead
+// So few rows read neighbouring columns in place if terms lie no farther apart than this (in
+// bytes): terms at a distance of 4 KiB share one set of a cache.
+inline constexpr int64_t kUnpackedRows = 16, kUnpackedStep = 2048;
 inline constexpr int64_t kThinDepth = 8;     // sums up to this length need no packing ..
 inline constexpr int64_t kThinColumns = 16;  // .. if rows are at least this long
-inline constexpr int64_t kPackedRows = 64;   // rows packed at once; a multiple of kMicroRows
+
+// Returns the number of rows packed at once, a multiple of kMicroRows. Columns are packed again for
+// each of these blocks of rows.
+inline int64_t rows_at_once(int64_t depth) {
+  constexpr int64_t kLeast = 64, kMost = 512, kElements = 8192;
+  return std::clamp(kElements / std::max<int64_t>(depth, 1), kLeast, kMost) / kMicroRows *
+         kMicroRows;
+}
 
 template <typename T>
 class ContractionRun {
@@ -29,14 +43,19 @@ class ContractionRun {
     bool stacked = false;  // true: rows are joined; false: columns
     int64_t rows = 0, columns = 0;
   };
+  struct Stretch {  // columns of a panel that are neighbours in the result
+    int first, count;
+    int64_t target;
+  };
   struct Panel {  // the columns of one packed panel
-    int count = 0;
-    // A full panel consists of pieces of this many columns that are neighbours in the operand: all
-    // of them if one instance has the panel, as in a whole matrix. Otherwise 1.
-    int piece = 1;
-    bool contiguous = false;  // its columns are neighbours in the result
-    const T* source[kMaxMicroColumns] = {};
-    int64_t target[kMaxMicroColumns] = {};
+    int count = 0, stretches = 0;
+    bool adjacent = true;  // full, and its columns are neighbours in the operand
+    bool follows = true;   // columns of a stretch are neighbours in the operand
+    const T* source[kMaxMicroColumns];
+    Stretch stretch[kMaxMicroColumns];
+
+    // Adds columns that are neighbours in the result and have their sources.
+    void add(int columns, int64_t target, bool are_adjacent);
   };
 
   void fill_tables();
@@ -47,28 +66,43 @@ class ContractionRun {
   void finish_chunk(int64_t first, int64_t count);
   void add_bias(int64_t lane, T* result);
   const T* lane_data(const Contraction::Operand& operand, const LaneView& view, int64_t lane) const;
+  struct Place {  // of an instance
+    int64_t lane, batch;
+  };
+  Place place(int64_t instance) const;
   const T* left(int64_t instance) const;
   const T* right(int64_t instance) const;
   int64_t result_offset(int64_t instance) const;
   Joined join(int64_t first, int64_t end) const;
   void multiply(const Joined& joined);
-  void pack_rows(const Joined& joined, int64_t first, int64_t count);
-  Panel describe_panel(const Joined& joined, int64_t first) const;
-  void pack_columns(const Panel* panels, int count);
-  void pack_whole_rows(const Panel* panels, int count);
-  void pack_pieces(const Panel& panel, T* target) const;
-  void multiply_panels(const Joined& joined, int64_t first_row, int64_t rows, int64_t first_column);
+  void describe_rows(const Joined& joined, int64_t first, int64_t count);
+  void pack_rows(int64_t count);
+  void describe_panel(const Joined& joined, int64_t first, Panel& panel) const;
+  bool pack_columns(const Panel* panels, int count, int64_t rows);
+  void pack_panel(const Panel& panel, T* target);
+  void multiply_panels(const Joined& joined, int64_t rows, int64_t first_column);
   bool is_thin() const;
   void multiply_thin(int64_t instance);
-  void store(const Joined& joined, int64_t row, const Panel& panel, const T* tile);
+  void store(const int64_t* row_targets, int64_t rows, const Panel& panel, const T* tile);
   const int64_t* table(int64_t offset) const {
     return reinterpret_cast<const int64_t*>(call_.workspace + offset);
   }
   T* buffer(int64_t offset) const { return reinterpret_cast<T*>(call_.workspace + offset); }
+  // Tables of a block of rows: their places in the left operand and in the result.
+  const T** row_sources() const {
+    return reinterpret_cast<const T**>(call_.workspace + plan_.row_sources_);
+  }
+  int64_t* row_targets() const {
+    return reinterpret_cast<int64_t*>(call_.workspace + plan_.row_targets_);
+  }
 
   const Contraction& plan_;
   const ContractionCall& call_;
   MicroKernel<T> micro_;
+  // Distances of the terms of a sum; 0: they differ.
+  int64_t depth_step_a_ = 0, depth_step_b_ = 0;
+  // Columns are neighbours in the right operand, and in the result.
+  bool adjacent_columns_ = false, contiguous_columns_ = false;
   int64_t chunk_first_ = 0;
   T* result_base_ = nullptr;
   const int64_t *batch_a_, *batch_b_, *batch_result_, *row_a_, *row_result_, *column_b_,

@@ -1,5 +1,5 @@
-// Implements ops/contraction/micro_gemm.h: vector kernels for f32 and f64 (AVX2 where the CPU has
-// it), plain loops for integers and complex numbers.
+// Implements ops/contraction/micro_gemm.h: vector kernels for f32 and f64 (AVX-512 or AVX2 where
+// the CPU has it), plain loops for integers and complex numbers.
 #include "shardproof/ops/contraction/micro_gemm.h"
 
 namespace shardproof {
@@ -13,23 +13,42 @@ struct WideVector {
   static constexpr int kCount = 32 / sizeof(T);
 };
 
+template <int kVectors, typename T, typename V>
+inline __attribute__((always_inline)) void store_vectors(T* row, const V& low, const V& high) {
+  V* const target = reinterpret_cast<V*>(row);
+  target[0] = low;
+  if constexpr (kVectors == 2) target[1] = high;
+}
+
+// One or two vectors of each of four rows. The sums have names, because compilers keep arrays of
+// them in memory.
 template <typename T, int kVectors>
-inline __attribute__((always_inline)) void multiply_wide(const T* a, const T* b, int64_t depth,
-                                                         T* tile) {
+inline __attribute__((always_inline)) void multiply_wide(const T* a, const T* b, int64_t step,
+                                                         int64_t depth, T* const* rows) {
+  static_assert(kMicroRows == 4 && (kVectors == 1 || kVectors == 2));
   using V = typename WideVector<T>::type;
-  V sums[kMicroRows][kVectors] = {};
+  V low0 = {}, low1 = {}, low2 = {}, low3 = {}, high0 = {}, high1 = {}, high2 = {}, high3 = {};
   for (int64_t k = 0; k < depth; ++k) {
     const V* right = reinterpret_cast<const V*>(b);
-    for (int v = 0; v < kVectors; ++v) {
-      const V column = right[v];
-      for (int i = 0; i < kMicroRows; ++i) sums[i][v] += column * a[i];
+    const V low = right[0];
+    low0 += low * a[0];
+    low1 += low * a[1];
+    low2 += low * a[2];
+    low3 += low * a[3];
+    if constexpr (kVectors == 2) {
+      const V high = right[1];
+      high0 += high * a[0];
+      high1 += high * a[1];
+      high2 += high * a[2];
+      high3 += high * a[3];
     }
     a += kMicroRows;
-    b += kVectors * WideVector<T>::kCount;
+    b += step;
   }
-  V* target = reinterpret_cast<V*>(tile);
-  for (int i = 0; i < kMicroRows; ++i)
-    for (int v = 0; v < kVectors; ++v) target[i * kVectors + v] = sums[i][v];
+  store_vectors<kVectors>(rows[0], low0, high0);
+  store_vectors<kVectors>(rows[1], low1, high1);
+  store_vectors<kVectors>(rows[2], low2, high2);
+  store_vectors<kVectors>(rows[3], low3, high3);
 }
 
 template <typename T>
@@ -70,22 +89,22 @@ void row_narrow_machine(const T* factors, const T* const* rows, int64_t depth, i
 }
 
 template <typename T>
-void multiply_narrow_machine(const T* a, const T* b, int64_t depth, T* tile) {
-  multiply_wide<T, 1>(a, b, depth, tile);
+void multiply_narrow_machine(const T* a, const T* b, int64_t step, int64_t depth, T* const* rows) {
+  multiply_wide<T, 1>(a, b, step, depth, rows);
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) void multiply_avx(const float* a, const float* b, int64_t depth,
-                                                  float* tile) {
-  multiply_wide<float, 2>(a, b, depth, tile);
+__attribute__((target("avx2"))) void multiply_avx(const float* a, const float* b, int64_t step,
+                                                  int64_t depth, float* const* rows) {
+  multiply_wide<float, 2>(a, b, step, depth, rows);
 }
 __attribute__((target("avx2"))) void row_avx(const float* factors, const float* const* rows,
                                              int64_t depth, int64_t columns, float* result) {
   row_wide(factors, rows, depth, columns, result);
 }
-__attribute__((target("avx2"))) void multiply_avx(const double* a, const double* b, int64_t depth,
-                                                  double* tile) {
-  multiply_wide<double, 2>(a, b, depth, tile);
+__attribute__((target("avx2"))) void multiply_avx(const double* a, const double* b, int64_t step,
+                                                  int64_t depth, double* const* rows) {
+  multiply_wide<double, 2>(a, b, step, depth, rows);
 }
 __attribute__((target("avx2"))) void row_avx(const double* factors, const double* const* rows,
                                              int64_t depth, int64_t columns, double* result) {
@@ -104,16 +123,16 @@ MicroKernel<T> vector_kernel() {
 constexpr int kPlainColumns = 4;
 
 template <typename T>
-void multiply_plain(const T* a, const T* b, int64_t depth, T* tile) {
+void multiply_plain(const T* a, const T* b, int64_t step, int64_t depth, T* const* rows) {
   T sums[kMicroRows][kPlainColumns] = {};
   for (int64_t k = 0; k < depth; ++k) {
     for (int i = 0; i < kMicroRows; ++i)
       for (int j = 0; j < kPlainColumns; ++j) sums[i][j] += micro_product(a[i], b[j]);
     a += kMicroRows;
-    b += kPlainColumns;
+    b += step;
   }
   for (int i = 0; i < kMicroRows; ++i)
-    for (int j = 0; j < kPlainColumns; ++j) tile[i * kPlainColumns + j] = sums[i][j];
+    for (int j = 0; j < kPlainColumns; ++j) rows[i][j] = sums[i][j];
 }
 
 template <typename T>

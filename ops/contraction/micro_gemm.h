@@ -12,10 +12,10 @@
 
 namespace shardproof {
 
-// Computes one tile: a is [depth][kMicroRows], b is [depth][columns]; tile is [kMicroRows][columns]
-// and is overwritten.
+// Computes one tile: a is [depth][kMicroRows]; row k of b, `columns` numbers, begins at b + k *
+// step. Stores row i of the tile, `columns` numbers, from rows[i] on.
 template <typename T>
-using MicroGemm = void (*)(const T* a, const T* b, int64_t depth, T* tile);
+using MicroGemm = void (*)(const T* a, const T* b, int64_t step, int64_t depth, T* const* rows);
 
 // Computes one row of a product of short sums, straight from the operands: result[n] is the sum
 // over k of factors[k] * rows[k][n].

@@ -81,6 +81,7 @@ Box box_of(const BoxCopyPlan& plan, const BoxCopy& move) {
     box.to += move.to[d] * box.to_steps[d];
     box.from_steps[d] = from[d] * move.step[d];
   }
+  for (int d = 0; d < move.spread.size(); ++d) box.to_steps[d] *= move.spread[d];
   return box;
 }
 

@@ -71,14 +71,15 @@ Kernel move_kernel(BoxCopyPlan plan, DType dtype) {
       for (const BoxCopy& move : plan.moves) {
         const Dims& source = source_strides[static_cast<size_t>(move.input)];
         const Dims& target = target_strides[static_cast<size_t>(move.output)];
-        Dims walk = source;
+        Dims walk = source, written = target;
         for (int d = 0; d < walk.size(); ++d) walk[d] *= move.step[d];
+        for (int d = 0; d < move.spread.size(); ++d) written[d] *= move.spread[d];
         copy_strided((*k.inputs)[static_cast<size_t>(move.input)].at(lane) +
                          box_offset(move.from, source) * bytes,
                      walk,
                      (*k.outputs)[static_cast<size_t>(move.output)].at(lane) +
                          box_offset(move.to, target) * bytes,
-                     target, move.extent, bytes);
+                     written, move.extent, bytes);
       }
     }
   };

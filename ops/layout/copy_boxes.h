@@ -38,8 +38,9 @@ inline Dims zeros(int dims) { return Dims::filled(dims, 0); }
 // result lacks.
 struct BoxCopy {
   int input = 0, output = 0;
-  Dims from, step;  // first element read, and the step to the next (negative: backwards)
-  Dims to, extent;  // first element written, and the number of elements
+  Dims from, step;   // first element read, and the step to the next (negative: backwards)
+  Dims to, extent;   // first element written, and the number of elements
+  Dims spread = {};  // step to the next element written; empty: 1 in each dim
 };
 struct BoxCopyPlan {
   std::vector<BoxCopy> moves;

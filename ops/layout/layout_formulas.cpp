@@ -341,10 +341,19 @@ FormulaTerms unfold(Formula& f) {
 
 FormulaTerms repeat_interleave(Formula& f) {
   const bool flat = !f.given("dim");
-  const FormulaTerm x = flat ? reshaped(f, f[0], Dims{element_count(f[0].shape())}) : f[0];
-  const int dim = flat ? 0 : f.dim();
   const int64_t repeats = f.integer("repeats");
   if (repeats < 0) f.refuse("repeats must not be negative, found {}", repeats);
+  // Repeats along a new dim and joins it to `dim`, which needs no sizes and keeps shards of `dim`.
+  if (!flat && f[0].dims() < kMaxDims && repeats <= kMostEntries) {
+    const int64_t dim = f.dim();
+    IntegerList sizes(static_cast<size_t>(f[0].dims()) + 1, -1);
+    sizes[static_cast<size_t>(dim) + 1] = repeats;
+    const FormulaTerm copies =
+        f.op("expand", {f.op("unsqueeze", {f[0]}, {{"dim", dim + 1}})}, {{"size", sizes}});
+    return {f.op("flatten", {copies}, {{"start_dim", dim}, {"end_dim", dim + 1}})};
+  }
+  const FormulaTerm x = flat ? reshaped(f, f[0], Dims{element_count(f[0].shape())}) : f[0];
+  const int dim = flat ? 0 : f.dim();
   if (x.shape()[dim] > 0 && repeats > kMostEntries / x.shape()[dim])
     f.refuse("{} repeats of dim {} of size {} are too many", repeats, dim, x.shape()[dim]);
   IntegerList index;

@@ -1,7 +1,7 @@
-// Registers reshape_as, slice_grad and cat_grad: the backward of reshape, slice and cat where the
-// sizes of the forward inputs are not known before the ranks run (inside `as`). Each takes these
-// inputs for their shapes alone. Where sizes are known, layout_gradients.h emits reshape, pad and
-// split.
+// Registers reshape_as, slice_grad, cat_grad and split_repeats: the backward of reshape, slice, cat
+// and repeat where the sizes of the forward inputs are not known before the ranks run (inside
+// `as`). Each takes these inputs for their shapes alone. Where sizes are known, layout_gradients.h
+// emits reshape, pad and split.
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/gradient.h"
 #include "shardproof/ops/core/shape_errors.h"
@@ -53,7 +53,8 @@ OpRecord slice_grad_record() {
   OpRecord record = view_record(
       "slice_grad", "dy in the range of a slice of x, 0 elsewhere",
       {params::tensor("dy"), params::tensor("x"), params::optional("start", ParamKind::integers),
-       params::optional("stop", ParamKind::integers)});
+       params::optional("stop", ParamKind::integers),
+       params::optional("step", ParamKind::integers)});
   record.infer = [](const OpCall& call) {
     Dims sliced;
     for (const SlicedDim& range : slice_ranges(*call.attrs, input_shape(call, 1)))
@@ -64,11 +65,13 @@ OpRecord slice_grad_record() {
   };
   record.prepare = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     const Dims &dy = input_shape(call, 0), &x = input_shape(call, 1);
-    Dims to;
-    for (const SlicedDim& range : slice_ranges(*call.attrs, x))
+    Dims to, spread;
+    for (const SlicedDim& range : slice_ranges(*call.attrs, x)) {
       to.push_back(range.count > 0 ? range.start : 0);
+      spread.push_back(range.step);
+    }
     BoxCopyPlan plan;
-    plan.moves = {{0, 0, zeros(dy.size()), ones(dy.size()), to, dy}};
+    plan.moves = {{0, 0, zeros(dy.size()), ones(dy.size()), to, dy, spread}};
     plan.input_shapes = {dy, x};
     plan.output_shapes = {x};
     plan.fills = true;
@@ -79,8 +82,52 @@ OpRecord slice_grad_record() {
   record.samples = [] {
     const Attrs rows{{"start", IntegerList{1}}, {"stop", IntegerList{4}}};
     const Attrs tail{{"start", IntegerList{0, -2}}, {"stop", IntegerList{100, 100}}};
+    const Attrs steps{{"start", IntegerList{0, 1}}, {"step", IntegerList{2, 3}}};
     return std::vector<Sample>{sample_of({{{3, 3}, {5, 3}}}, rows),
-                               sample_of({{{4, 2}, {4, 6}}, DType::bf16}, tail)};
+                               sample_of({{{4, 2}, {4, 6}}, DType::bf16}, tail),
+                               sample_of({{{3, 2}, {5, 7}}}, steps)};
+  };
+  return record;
+}
+
+// Example: y = repeat(x, [3, 2]) of x [4, 5] has dy [12, 10], which becomes [3, 4, 2, 5].
+OpRecord split_repeats_record() {
+  OpRecord record = view_record(
+      "split_repeats", "the result of repeat(x, repeats), with dims [repeats, size of x]",
+      {params::tensor("y"), params::tensor("x"), params::integers("repeats")});
+  record.infer = [](const OpCall& call) {
+    const Dims& shape = input_shape(call, 1);
+    const IntegerList repeats = integer_list(*call.attrs, "repeats");
+    if (static_cast<int>(repeats.size()) < shape.size())
+      refuse("split_repeats", call, "expected at least one repeat per dim, found {} for {} dims",
+             repeats.size(), shape.size());
+    const SplitRepeats split = split_of_repeats(repeats, shape.size());
+    Dims result, whole = Dims(repeats);
+    for (const SplitRepeats::Part& part : split.parts) {
+      if (!part.is_count) whole[whole.size() - shape.size() + part.at] *= shape[part.at];
+      result.push_back(part.is_count ? repeats[static_cast<size_t>(part.at)] : shape[part.at]);
+    }
+    if (!(whole == input_shape(call, 0)))
+      refuse("split_repeats", call, "y must have the shape of repeat(x, repeats), {}",
+             to_string(whole));
+    return std::vector<TensorMeta>{{input_meta(call, 0).dtype, result}};
+  };
+  record.prepare = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
+    const Dims flat{element_count(input_shape(call, 0))};
+    BoxCopyPlan plan;
+    plan.moves = {{0, 0, zeros(1), ones(1), zeros(1), flat}};
+    plan.input_shapes = {flat, {element_count(input_shape(call, 1))}};
+    plan.output_shapes = {flat};
+    return move_kernel(plan, outputs[0].dtype);
+  };
+  record.gradient = gradients({[](Gradient& g) {
+                                 return g.op("reshape_as", {g.dy(), g[0]});
+                               },
+                               nullptr});
+  record.samples = [] {
+    const Attrs rows{{"repeats", IntegerList{2, 1}}}, deep{{"repeats", IntegerList{2, 1, 3}}};
+    return std::vector<Sample>{sample_of({{{10, 3}, {5, 3}}}, rows),
+                               sample_of({{{2, 4, 6}, {4, 2}}, DType::bf16}, deep)};
   };
   return record;
 }
@@ -146,6 +193,7 @@ void add_layout_grad_ops(OpRegistry& ops) {
   ops.add(reshape_as_record());
   ops.add(slice_grad_record());
   ops.add(cat_grad_record());
+  ops.add(split_repeats_record());
 }
 
 }  // namespace shardproof

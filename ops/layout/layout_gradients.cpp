@@ -24,12 +24,6 @@ int64_t clamped_index(int64_t at, int64_t size) {
   return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size);
 }
 
-bool has_unit_steps(const Attrs& attrs) {
-  if (!attrs.has("step")) return true;
-  const IntegerList steps = integer_list(attrs, "step");
-  return std::all_of(steps.begin(), steps.end(), [](int64_t step) { return step == 1; });
-}
-
 // Adds zeros before and after each dim (negative: removes entries).
 FormulaTerm padded(Gradient& g, const FormulaTerm& x, const IntegerList& before,
                    const IntegerList& after) {
@@ -68,6 +62,19 @@ std::vector<SlicedDim> slice_ranges(const Attrs& attrs, const Dims& shape) {
     ranges.push_back(range);
   }
   return ranges;
+}
+
+SplitRepeats split_of_repeats(const IntegerList& repeats, int dims) {
+  const int lead = static_cast<int>(repeats.size()) - dims;
+  SplitRepeats split;
+  for (int d = 0; d < static_cast<int>(repeats.size()); ++d) {
+    if (repeats[static_cast<size_t>(d)] != 1 || d < lead) {
+      split.summed.push_back(std::ssize(split.parts));
+      split.parts.push_back({true, d});
+    }
+    if (d >= lead) split.parts.push_back({false, d - lead});
+  }
+  return split;
 }
 
 FormulaTerm permute_gradient(Gradient& g) {
@@ -109,11 +116,7 @@ FormulaTerm reshape_gradient(Gradient& g) {
 }
 
 FormulaTerm slice_gradient(Gradient& g) {
-  if (!g.knows_sizes() && has_unit_steps(*g.call.attrs)) {
-    Attrs range = *g.call.attrs;
-    range.set("step", std::monostate{});
-    return g.op("slice_grad", {g.dy(), g[0]}, std::move(range));
-  }
+  if (!g.knows_sizes()) return g.op("slice_grad", {g.dy(), g[0]}, *g.call.attrs);
   const Dims& shape = g[0].shape();
   const std::vector<SlicedDim> ranges = slice_ranges(*g.call.attrs, shape);
   FormulaTerm x = g.dy();
@@ -174,18 +177,15 @@ FormulaTerm roll_gradient(Gradient& g) {
 // Splits each repeated dim into [times, size] and sums over the times.
 FormulaTerm repeat_gradient(Gradient& g) {
   const IntegerList repeats = integer_list(*g.call.attrs, "repeats");
-  const Dims& shape = g[0].shape();
-  const int lead = static_cast<int>(repeats.size()) - shape.size();
-  IntegerList split, summed;
-  for (int d = 0; d < static_cast<int>(repeats.size()); ++d) {
-    if (repeats[static_cast<size_t>(d)] != 1 || d < lead) {
-      summed.push_back(static_cast<int64_t>(split.size()));
-      split.push_back(repeats[static_cast<size_t>(d)]);
-    }
-    if (d >= lead) split.push_back(shape[d - lead]);
-  }
-  if (summed.empty()) return g.dy();
-  return g.op("sum", {with_shape(g, g.dy(), split)}, {{"dim", summed}});
+  const SplitRepeats split = split_of_repeats(repeats, g[0].dims());
+  if (split.summed.empty()) return g.dy();
+  if (!g.knows_sizes())
+    return g.op("sum", {g.op("split_repeats", {g.dy(), g[0]}, *g.call.attrs)},
+                {{"dim", split.summed}});
+  IntegerList sizes;
+  for (const SplitRepeats::Part& part : split.parts)
+    sizes.push_back(part.is_count ? repeats[static_cast<size_t>(part.at)] : g[0].shape()[part.at]);
+  return g.op("sum", {with_shape(g, g.dy(), sizes)}, {{"dim", split.summed}});
 }
 
 FormulaTerms cat_gradient(Gradient& g) {

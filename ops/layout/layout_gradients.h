@@ -1,6 +1,8 @@
 // Gradients of ops that move elements: the same move backwards.
 #pragma once
 
+#include <vector>
+
 #include "shardproof/ops/core/gradient.h"
 
 namespace shardproof {
@@ -28,5 +30,17 @@ struct SlicedDim {
 // as for the whole. Throws Error(bad_input) for too many ranges and a step below 1.
 std::vector<SlicedDim> slice_ranges(const Attrs& attrs, const Dims& shape);
 FormulaTerm slice_gradient(Gradient& g);
+
+// The result of repeat(x, repeats), each repeated dim cut in two: the repeats, then the dim of x.
+struct SplitRepeats {
+  struct Part {
+    bool is_count;  // true: repeats[at]; false: the size of dim `at` of x
+    int at;
+  };
+  std::vector<Part> parts;
+  IntegerList summed;  // positions of the repeats among the parts
+};
+// Requires at least `dims` repeats, `dims` being those of x.
+SplitRepeats split_of_repeats(const IntegerList& repeats, int dims);
 
 }  // namespace shardproof

@@ -132,11 +132,12 @@ std::vector<Strategy> linalg_strategies(const LinalgRow& row, const OpCall& call
   return factor_strategies(matrix + "," + b + "->" + b, options);
 }
 
-// Fills cannot make a matrix diagonal. Matrices of size 1 are positive definite, and larger random
-// ones are rarely singular.
+// Random matrices are rarely singular. Those of cholesky are small, because single elements of
+// larger ones cannot be moved alone.
 std::vector<Sample> linalg_samples(const LinalgRow& row) {
+  const std::string fill = row.kind == LinalgKind::cholesky ? "definite" : "uniform(0.5, 2)";
   const auto sample = [&](const std::vector<Dims>& shapes, DType dtype) {
-    return sample_of({shapes, dtype, std::vector<std::string>(shapes.size(), "uniform(0.5, 2)")});
+    return sample_of({shapes, dtype, std::vector<std::string>(shapes.size(), fill)});
   };
   if (row.kind == LinalgKind::solve)
     return {sample({{4, 1, 1}, {4, 1, 3}}, DType::f32), sample({{2, 2}, {2}}, DType::f64),

@@ -19,6 +19,9 @@ class ClassLossGradient {
     safe_ = g[kLossLabels] * g.to(DType::i64, valid_);
   }
 
+  // True for a shard without classes, on which every label is ignored.
+  bool is_constant() const { return loss_.classes == 0; }
+
   F by_logits() {
     F share = g_.where(valid_, widened(g_.dy()) * weight(), 0.0);
     if (loss_.reduction == LossReduction::mean) share = g_.where(valid_, share / total(), 0.0);
@@ -73,8 +76,10 @@ class ClassLossGradient {
 FormulaTerms class_loss_gradient(Gradient& g, LossKind kind) {
   ClassLossGradient parts(g, kind);
   FormulaTerms found(g.call.inputs.size(), g.none());
-  if (g.wanted(0)) found[0] = parts.by_logits();
-  if (g.has(kLossWeight) && g.wanted(kLossWeight)) found[kLossWeight] = parts.by_weight();
+  const auto zeros_of = [&](int input) { return g.op("zeros", {g[input]}); };
+  if (g.wanted(0)) found[0] = parts.is_constant() ? zeros_of(0) : parts.by_logits();
+  if (g.has(kLossWeight) && g.wanted(kLossWeight))
+    found[kLossWeight] = parts.is_constant() ? zeros_of(kLossWeight) : parts.by_weight();
   return found;
 }
 

@@ -74,6 +74,21 @@ std::string wrong_text(const WrongRule& wrong, const RuleReport& report) {
                            rule_repeat_command(wrong));
 }
 
+std::string undecided_text(const std::vector<OpRuleCounts>& ops) {
+  std::string out;
+  for (const OpRuleCounts& op : ops)
+    for (const auto& [reason, count] : op.reasons)
+      out += fmt::format("    {}: {}, because {}\n", op.op, count, reason);
+  return out.empty() ? "" : "  undecided:\n" + out;
+}
+
+std::string reasons_json(const OpRuleCounts& op) {
+  std::string out;
+  for (const auto& [reason, count] : op.reasons)
+    out += fmt::format("{}{}: {}", out.empty() ? "" : ", ", quoted_json(reason), count);
+  return out.empty() ? "" : ", \"undecided_because\": {" + out + "}";
+}
+
 std::string missing_text(const std::vector<MissingRules>& missing) {
   if (missing.empty()) return "";
   std::string out = "  right on an axis of 2 ranks, but not claimed (no errors):\n";
@@ -137,7 +152,7 @@ std::string rule_report_text(const RuleReport& report) {
   if (unknown > 0)
     out += fmt::format("  not checked: {} rows of {} unknown ops ({}{})\n", unknown,
                        report.unknown.size(), names, names.size() < 60 ? "" : ", ..");
-  return out + missing_text(report.missing);
+  return out + undecided_text(report.ops) + missing_text(report.missing);
 }
 
 std::string rule_report_json(const RuleReport& report, const std::string& version) {
@@ -147,8 +162,9 @@ std::string rule_report_json(const RuleReport& report, const std::string& versio
     const OpRuleCounts& op = report.ops[i];
     out += fmt::format(
         "{}\n    {{\"op\": {}, \"checked\": {}, \"wrong\": {}, \"undecided\": {}, \"refused\": "
-        "{}}}",
-        i == 0 ? "" : ",", quoted_json(op.op), op.checked, op.wrong, op.undecided, op.refused);
+        "{}{}}}",
+        i == 0 ? "" : ",", quoted_json(op.op), op.checked, op.wrong, op.undecided, op.refused,
+        reasons_json(op));
   }
   out += "\n  ],\n  \"wrong\": [";
   for (size_t i = 0; i < report.wrong.size(); ++i) {

@@ -2,7 +2,8 @@
 //
 //   key of the JSON report   value
 //   tool, version            "shardproof" and its version
-//   ops[]                    op, checked, holds, wrong, undecided, refused
+//   ops[]                    op, checked, wrong, undecided, refused; undecided_because: for each
+//                            reason the number of rules, left out if none is undecided
 //   wrong[]                  op, line (of a table), rule (a row), smallest (a row), output,
 //   position,
 //                            ranks, parts, got, expected, trouble, repeat
@@ -22,6 +23,7 @@ namespace shardproof {
 struct OpRuleCounts {
   std::string op;
   int64_t checked = 0, wrong = 0, undecided = 0, refused = 0;
+  std::map<std::string, int64_t> reasons = {};  // of undecided rules, with their number
 };
 
 struct WrongRule {

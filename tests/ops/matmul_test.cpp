@@ -157,6 +157,55 @@ TEST(Matmul, StridedOperands_AreReadInPlace) {
   EXPECT_EQ(OpCase("matmul", {a, turned}).values(), OpCase("matmul", {a, dense}).values());
 }
 
+// Returns the product with each product and sum rounded to T, in the order of the summed index.
+template <typename T>
+std::vector<double> rounded_product(const Tensor& a, const Tensor& b) {
+  const std::vector<double> left = values_of(a), right = values_of(b);
+  const int64_t rows = a.shape[0], inner = a.shape[1], columns = b.shape[1];
+  std::vector<double> c;
+  for (int64_t m = 0; m < rows; ++m)
+    for (int64_t n = 0; n < columns; ++n) {
+      T sum = 0;
+      for (int64_t k = 0; k < inner; ++k)
+        sum += static_cast<T>(left[static_cast<size_t>(m * inner + k)]) *
+               static_cast<T>(right[static_cast<size_t>(k * columns + n)]);
+      c.push_back(static_cast<double>(sum));
+    }
+  return c;
+}
+
+Tensor stored_by_columns(const Tensor& x) {
+  Tensor turned = x;
+  turned.shape = {x.shape[1], x.shape[0]};
+  turned.strides = {1, x.shape[1]};
+  Tensor stored = contiguous_copy(turned);
+  stored.shape = x.shape;
+  stored.strides = {1, x.shape[0]};
+  return stored;
+}
+
+// How operands lie in memory, and whether they are packed, changes no bit.
+TEST(Matmul, RowsAndColumnsInAnyOrderOfMemory_HaveTheBitsOfThePlainLoop) {
+  const Sizes sizes[] = {{16, 130, 48}, {18, 70, 33}, {530, 16, 20}, {3, 5, 50},
+                         {16, 67, 512}, {1, 9, 16},   {4, 1, 16},    {5, 600, 19}};
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const Sizes& s : sizes) {
+      const auto thirds = [&](const Dims& shape, uint64_t seed) {
+        std::vector<double> values = values_of(filled(DType::f64, shape, seed));
+        for (double& v : values) v /= 3;
+        return tensor_of(dtype, shape, values);
+      };
+      const Tensor a = thirds({s.rows, s.inner}, 1), b = thirds({s.inner, s.columns}, 2);
+      const std::vector<double> expected =
+          dtype == DType::f32 ? rounded_product<float>(a, b) : rounded_product<double>(a, b);
+      for (const Tensor& left : {a, stored_by_columns(a)})
+        for (const Tensor& right : {b, stored_by_columns(b)})
+          EXPECT_EQ(OpCase("matmul", {left, right}).values(), expected)
+              << name(dtype) << " " << s.rows << "x" << s.inner << "x" << s.columns << " strides "
+              << to_string(left.strides) << " " << to_string(right.strides);
+    }
+}
+
 TEST(Matmul, WrongSizes_AreNamedInErrors) {
   auto error = [](Dims a, Dims b) {
     return OpCase("matmul", {filled(DType::f32, a), filled(DType::f32, b)}).error();

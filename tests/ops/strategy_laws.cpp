@@ -112,6 +112,18 @@ TEST(WrongRule, SumWhosePartsAreAveraged_IsFound) {
             0u);
 }
 
+// One device computes the loss of rows that are all ignored; a lowering has no class to read.
+TEST(Claims, LossOfNoClasses_Hold) {
+  TensorMeta absent;
+  absent.absent = true;
+  for (const char* reduction : {"none", "sum", "mean"}) {
+    const Sample sample{{{"ignore_index", int64_t{-1}}, {"reduction", std::string(reduction)}},
+                        {{DType::f64, {5, 0}}, {DType::i64, {5}}, absent},
+                        {"uniform(-2, 2)", "ints(-1, 0)", ""}};
+    EXPECT_EQ(failures_of("cross_entropy", sample, leave_as_it_is), 0u) << reduction;
+  }
+}
+
 // Each rank's product covers only its own columns and rows.
 TEST(WrongRule, ProductWhosePartsCountAsTheWhole_IsFound) {
   const Sample sample{

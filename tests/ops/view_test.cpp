@@ -157,6 +157,33 @@ TEST(Shift, PadRollAndRepeat_FollowIndexArithmetic) {
   });
 }
 
+TEST(View, SplitRepeats_HasXAtEachRepeat) {
+  const Tensor x = iota({2, 3});
+  for (const L& repeats : {L{2, 1, 3}, L{1, 2}, L{3, 1}, L{1, 1}, L{2, 0}}) {
+    const Tensor y = OpCase("repeat", {x}, {{"repeats", repeats}}).run();
+    const OpCase split("split_repeats", {y, x}, {{"repeats", repeats}});
+    const Dims shape = split.infer()[0].shape;
+    const std::vector<double> values = split.values();
+    ASSERT_EQ(element_count(shape), static_cast<int64_t>(values.size()));
+    // The rows of x are the last dim but one, or but two if columns are repeated.
+    const int row = shape.size() - (repeats.back() == 1 ? 2 : 3);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const Dims at = unravel(static_cast<int64_t>(i), shape);
+      EXPECT_EQ(values[i], static_cast<double>(at[row] * 3 + at[shape.size() - 1]));
+    }
+  }
+}
+
+TEST(View, SliceGrad_IsZeroBetweenTheStepsOfASlice) {
+  const Attrs range{{"start", L{0, 1}}, {"stop", L{4, 7}}, {"step", L{3, 2}}};
+  const Tensor dy = OpCase("slice", {iota({5, 7})}, range).run();
+  const std::vector<double> spread = OpCase("slice_grad", {dy, iota({5, 7})}, range).values();
+  for (int64_t i = 0; i < 35; ++i) {
+    const bool is_read = (i / 7 == 0 || i / 7 == 3) && i % 7 % 2 == 1;
+    EXPECT_EQ(spread[static_cast<size_t>(i)], is_read ? static_cast<double>(i) : 0) << i;
+  }
+}
+
 TEST(View, EveryDtype_IsMoved) {
   for (int d = 0; d < kDTypeCount; ++d) {
     auto dtype = static_cast<DType>(d);
@@ -184,6 +211,11 @@ TEST(View, WrongShapes_AreNamedInErrors) {
             "split([2, 3]): the sizes add up to 2, dim 1 has 3");
   EXPECT_EQ(OpCase("cat", {x, iota({2, 4})}).error(),
             "cat([2, 3], [2, 4]): input 2 must have the sizes of the first on every dim but 0");
+  EXPECT_EQ(OpCase("split_repeats", {iota({2, 3}), x}, {{"repeats", L{2, 1}}}).error(),
+            "split_repeats([2, 3], [2, 3]): y must have the shape of repeat(x, repeats), [4, 3]");
+  EXPECT_EQ(OpCase("split_repeats", {x, x}, {{"repeats", L{2}}}).error(),
+            "split_repeats([2, 3], [2, 3]): expected at least one repeat per dim, found 1 for 2 "
+            "dims");
 }
 
 }  // namespace

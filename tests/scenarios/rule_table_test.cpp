@@ -109,6 +109,22 @@ TEST(RuleTable, BadRow_IsAnErrorWithItsLineAndWhatIsAccepted) {
   }
 }
 
+TEST(RuleReport, UndecidedRules_AreListedWithTheirReasons) {
+  RuleReport report;
+  report.ops = {{"mean", 9, 0, 3, 0, {{"no draw applies", 2}, {"too near", 1}}}, {"neg", 4}};
+  const std::string text = rule_report_text(report), json = rule_report_json(report, "1");
+  EXPECT_NE(text.find("  undecided:\n    mean: 2, because no draw applies\n"
+                      "    mean: 1, because too near\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(json.find(R"("undecided_because": {"no draw applies": 2, "too near": 1})"),
+            std::string::npos)
+      << json;
+  report.ops.erase(report.ops.begin());
+  EXPECT_EQ(rule_report_text(report).find("undecided:"), std::string::npos);
+  EXPECT_EQ(rule_report_json(report, "1").find("undecided_because"), std::string::npos);
+}
+
 TEST(RuleTable, UnknownOp_IsCounted) {
   const RuleTable table = read_rule_table(
       "t.jsonl",
