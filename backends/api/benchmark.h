@@ -28,8 +28,8 @@ struct BenchmarkResult {
   int64_t wrong = 0;                       // output elements that are wrong
   TimedBy clock = TimedBy::world;          // the clock that measured `seconds`
   std::optional<double> expected_seconds;  // predicted by the library; nullopt: no prediction
-  // Why the repetitions of a process were no CUDA graph; then those of no process were. Empty: this
-  // process knows no reason.
+  // The reason why this process could not capture its repetitions into a CUDA graph. Empty: it has
+  // none. If one process has a reason, no process captures.
   std::string not_captured = {};
   // Results of the CUDA graph that differ in bits from those of the same calls without it.
   int64_t other_bits = 0;

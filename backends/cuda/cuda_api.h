@@ -52,8 +52,9 @@ struct CudaApi {
   std::function<int(void* event, bool* reached)> query_event;
   std::function<int(float* milliseconds, void* from, void* to)> elapsed;
 
-  // Records what a stream is given, and streams that wait for its events, instead of running it.
-  // The end of it makes an executable graph (cudaGraphExec_t).
+  // CUDA graphs (cudaGraphExec_t). begin_capture: work for this stream, and for streams that wait
+  // for its events, is recorded from now on and does not run. end_capture: returns the recorded
+  // work as an executable graph.
   std::function<int(void* stream)> begin_capture;
   std::function<int(void* stream, void** graph)> end_capture;
   std::function<int(void* graph, void* stream)> launch_graph;

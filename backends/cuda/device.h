@@ -43,7 +43,8 @@ class Device final : public DeviceMemory {
   int64_t launches() const { return launches_; }  // kernels launched so far
   // Returns how many operations the current stream was given, without recorded events.
   int64_t operations_enqueued() const;
-  // Returns how many copies there were between host and device in streams of the program.
+  // Returns the number of copies between host and device in streams of the program. Uploads, which
+  // have a stream of their own, do not count.
   int64_t host_copies() const { return host_copies_; }
   Gemm* gemm();  // library for matrix products; null: kernels multiply
   MatmulPrecision matmul() const { return api_.matmul; }
@@ -112,7 +113,7 @@ class Device final : public DeviceMemory {
   OneStream* current_stream_ = nullptr;
   void* release_stream_ = nullptr;  // frees memory that several streams have used
   void* upload_stream_ = nullptr;
-  DeviceGraph* recording_ = nullptr;  // records what streams are given; null: they run it
+  DeviceGraph* recording_ = nullptr;  // records the work of all streams; null: streams run it
   void *join_event_ = nullptr, *finish_event_ = nullptr;
   Look look_;
   std::function<void()> behind_waiting_;

@@ -73,7 +73,8 @@ void DeviceGraph::join_streams() {
 
 void DeviceGraph::end() {
   join_streams();
-  // Memory was allocated in a stream that is not part of the graph.
+  // allocate() used the upload stream, which is not part of the graph: its allocations must end
+  // before the first launch.
   for (const std::shared_ptr<Device>& each : devices_) {
     each->finish_upload();
     each->recording_ = nullptr;
@@ -83,7 +84,7 @@ void DeviceGraph::end() {
   device.check(device.api_.end_capture(device.ask(), &graph_), "ending a graph");
 }
 
-// Ends a recording that has failed. CUDA forgets it, and the streams run again.
+// Ends a recording that has failed. CUDA drops it, and the streams run their work again.
 void DeviceGraph::abandon() noexcept {
   for (const std::shared_ptr<Device>& each : devices_) each->recording_ = nullptr;
   Device& device = first();

@@ -1,10 +1,11 @@
-// DeviceGraph: work in several streams of one or more devices, recorded once and launched again and
-// again as a whole: a CUDA graph. A launch costs the host a few microseconds, however much work it
-// holds.
+// DeviceGraph: a CUDA graph. It records work in several streams of one or more devices once, and
+// launches all of it again and again. A launch costs the host a few microseconds, however much work
+// the graph holds.
 //
-// Memory: addresses in a graph are fixed. What is allocated during the recording is allocated at
-// once and stays; what is released meanwhile stays allocated as long as the graph lives. Only
-// memory that the graph itself allocated and released in one stream is used again in that stream.
+// Memory: addresses in a graph are fixed. An allocation during the recording happens at once.
+// Memory that is released during the recording stays allocated as long as the graph lives. Only
+// memory that was both allocated and released during the recording, in one stream, is used again in
+// that stream.
 //
 // One thread. Shares the devices.
 #pragma once
@@ -44,7 +45,7 @@ class DeviceGraph {
   // Called by a device during the recording.
   std::byte* allocate(Device& device, int64_t bytes);
   void release(Device& device, std::byte* memory, int64_t bytes, std::span<const int> streams);
-  void include(const Device& device, void* stream);  // a stream that was made during the recording
+  void include(const Device& device, void* stream);  // makes a stream part of the recording
 
   void begin();
   void end();
@@ -55,7 +56,7 @@ class DeviceGraph {
   std::vector<std::shared_ptr<Device>> devices_;
   void* fork_event_ = nullptr;
   void* graph_ = nullptr;
-  bool is_open_ = false;                           // it is being recorded
+  bool is_open_ = false;                           // between begin_capture and end_capture
   using Free = std::tuple<Device*, int, int64_t>;  // device, stream, bytes
   std::multimap<Free, std::byte*> free_;
   std::set<std::byte*> allocated_;

@@ -109,8 +109,8 @@ class FormulaCheck {
            std::all_of(draw_.outputs.begin(), draw_.outputs.end(), is_wide);
   }
 
-  // A result without a value has none for its gradient either: NaN for NaN agrees, as in the dual
-  // law.
+  // If no element of the result is finite, the gradient agrees if none of its elements is, as in
+  // the dual law.
   ClaimAnswer answer_along(uint64_t seed) const {
     ClaimAnswer answer;
     answer.draw = draw_.kind;
@@ -208,6 +208,12 @@ RuleCase placed(RuleCase rule, const CasePlacements& on) {
 CasePlacements on_one_rank(const RuleCase& rule) {
   return {Mesh::parse("a=1"), std::vector<std::vector<Placement>>(rule.inputs.size(), {R()}),
           std::vector<std::vector<Placement>>(rule.results.size(), {R()}), 1};
+}
+
+// True if an input has symmetric matrices. The formula holds for these also if the sample names
+// kinks: they move along symmetric directions, along which the op has a derivative.
+bool has_definite_fill(const Sample& sample) {
+  return std::find(sample.fills.begin(), sample.fills.end(), kDefiniteFill) != sample.fills.end();
 }
 
 class GradientCheck {
@@ -374,15 +380,6 @@ std::optional<CasePlacements> dual_placements(const RuleCase& call, const std::v
   dual.out = std::move(gradients);
   return dual;
 }
-
-namespace {
-
-// Symmetric matrices move along symmetric ones only, where a function of them has a derivative.
-bool has_definite_fill(const Sample& sample) {
-  return std::find(sample.fills.begin(), sample.fills.end(), kDefiniteFill) != sample.fills.end();
-}
-
-}  // namespace
 
 GradientReport check_gradient(const OpRecord& record, const OpRegistry& ops,
                               const RuleOptions& options) {

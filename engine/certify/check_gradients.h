@@ -1,8 +1,9 @@
 // Checks the gradient of an op by brute force, in two ways.
 //
 //   formula   <u, J v> along random directions v, as a central difference of the op in f64, is
-//             <gradient, v>; inputs at which a sample names a kink are left out. A gradient that is
-//             not finite where the result is, is wrong; where no result is finite it must be so too
+//             <gradient, v>; inputs at which a sample names a kink are left out. If the result is
+//             finite, a gradient that is not finite is wrong. If no element of the result is
+//             finite, the gradient is right if none of its elements is, else undecided
 //   dual law  if ranks compute the op on shards placed p and the result is placed q (all such pairs
 //             on one axis, those that the op's rule claims on two), then the gradients that they
 //             compute on their shards are placed as the duals of p, for cotangents placed as the
@@ -30,7 +31,7 @@ struct GradientReport {
   std::string op;
   int64_t combinations = 0;  // directions and placements that were judged
   int64_t undecided = 0;
-  std::map<std::string, int64_t> reasons;  // of those that are undecided, with their number
+  std::map<std::string, int64_t> reasons;  // number of undecided ones by reason
   std::vector<WrongGradient> wrong;
 };
 

@@ -7,10 +7,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
-
-#include <map>
 
 #include "shardproof/engine/certify/claims.h"
 
@@ -33,7 +32,7 @@ struct OpRuleReport {
   int64_t combinations = 0;  // claims that were judged
   int64_t refused = 0;       // lowerings that take no such cuts on another axis
   int64_t undecided = 0;
-  std::map<std::string, int64_t> reasons;  // of those that are undecided, with their number
+  std::map<std::string, int64_t> reasons;  // number of undecided ones by reason
   std::vector<WrongClaim> wrong;
 };
 

@@ -201,8 +201,7 @@ void OwnDtypeJudge::add_unequal(const ComparedValue& value, const std::vector<De
 }
 
 // True if the copies that differ by more than roundings are not finite. One device may have an
-// infinity there, too: NaN is what is left of it on ranks that added an infinity of the other sign
-// before.
+// infinity there, too: a rank that adds infinities of both signs has NaN.
 bool leave_range(const std::vector<Deviation>& found, double allowed) {
   return std::all_of(found.begin(), found.end(), [&](const Deviation& one) {
     return one.distance <= allowed || !std::isfinite(one.got);
@@ -210,7 +209,8 @@ bool leave_range(const std::vector<Deviation>& found, double allowed) {
 }
 
 // A value of which one replica holds infinity and another the largest number is imprecise: one
-// rounding made the difference. So is one that is not finite on the ranks that differ.
+// rounding made the difference. So is one that is not finite on the ranks that differ from one
+// device.
 void OwnDtypeJudge::add_torn(const ComparedValue& value, const std::vector<Deviation>& found,
                              const Tensor& expected) {
   const Spread spread = spread_of(found, stored_copies(ready_, value.spec), value.spec, expected,

@@ -30,7 +30,7 @@ std::vector<StoredCopy> stored_copies(const LocalTensor& value, const Spec& spec
 class ShardRuns {
  public:
   ShardRuns(const Spec& spec, int64_t rank) : ShardRuns(spec) { move_to(rank); }
-  // For the shards of several ranks, one after the other: move_to() comes first.
+  // For the shards of several ranks, one after another. Requires move_to() before for_each().
   explicit ShardRuns(const Spec& spec);
   void move_to(int64_t rank);
 
@@ -74,9 +74,8 @@ class ShardRuns {
   const Spec& spec_;
   std::vector<Dim> dims_;  // up to the last one that is cut
   int64_t behind_ = 1;     // elements of the dims behind them
-  // The current rank has, without dims at the end that it holds whole:
-  size_t depth_ = 0;   // dims
-  int64_t inner_ = 1;  // elements behind them
+  size_t depth_ = 0;       // dims_ up to the last one that the current rank does not hold whole
+  int64_t inner_ = 1;      // elements of the dims behind these
 };
 
 // Returns the distance of two elements. It is 0 for equal numbers, for -0 and +0, and for two NaN.

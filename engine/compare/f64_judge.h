@@ -126,7 +126,7 @@ class F64Judge : public Judge {
 
   Options options_;
   LocalTensor ready_;       // the value judged last, partial axes reduced
-  bool identical_ = false;  // it has the bits of one device
+  bool identical_ = false;  // true: `ready_` has the bits of one device
   std::map<std::string, OpenValue> open_;
   std::map<ValueId, ComparedValue> in_parts_;  // held values that lie as partial sums
   std::vector<JudgedValue> found_;

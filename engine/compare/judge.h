@@ -37,8 +37,8 @@ struct ComparedValue {
   ValueLabel label;
   // Returns the label if only these ranks hold wrong elements; null: `label`.
   std::function<ValueLabel(const Lanes&)> label_for = {};
-  // The value with its partial axes reduced in its own dtype, if a call of the program did that:
-  // its result need not be computed twice. Empty: no call did.
+  // The value with its partial axes reduced in its own dtype, as a call of the program did. The
+  // judge need not reduce it again. Empty: no call did.
   LocalTensor reduced = {};
 };
 

@@ -64,7 +64,7 @@ std::vector<Lanes> cohorts(const SpmdProgram& program, const std::vector<Lanes>&
 struct Attempt {
   ProgramRun run;
   bool finished = false;
-  std::string on_graph;  // what is to be told about its repetitions as CUDA graphs
+  std::string on_graph;  // note on its repetitions as CUDA graphs; empty: none
 };
 
 // Sends the watched values of worker processes to the process that judges, and returns the probe
@@ -124,8 +124,8 @@ WorldOptions world_options(const SpmdProgram& program, const Job& job) {
   return options;
 }
 
-// Repeats a run and publishes the measured records of each repetition.
-// Returns what is to be told about the repetitions as CUDA graphs; empty: nothing.
+// Repeats a run and publishes the measured records of each repetition. Returns a note on the
+// repetitions as CUDA graphs; empty: there is none.
 std::string repeat(World& world, const Timing& timing, const std::set<std::string>& host_ops) {
   WorldProcesses& processes = *world.processes();
   Repetitions repetitions;

@@ -16,11 +16,11 @@ namespace shardproof {
 inline constexpr int kPackedPanels = 8;
 inline constexpr int64_t kPackedDepth = 64;  // terms transposed at once, to stay in cache
 inline constexpr int64_t kRowsAhead = 8;     // rows of a matrix that are fetched ahead
-// So few rows read neighbouring columns in place if terms lie no farther apart than this (in
-// bytes): terms at a distance of 4 KiB share one set of a cache.
+// Neighbouring columns are not packed if at most kUnpackedRows rows read them and their terms lie
+// at most kUnpackedStep bytes apart: terms at a distance of 4 KiB share one set of a cache.
 inline constexpr int64_t kUnpackedRows = 16, kUnpackedStep = 2048;
-inline constexpr int64_t kThinDepth = 8;     // sums up to this length need no packing ..
-inline constexpr int64_t kThinColumns = 16;  // .. if rows are at least this long
+// Sums of at most kThinDepth terms need no packing if rows have at least kThinColumns elements.
+inline constexpr int64_t kThinDepth = 8, kThinColumns = 16;
 
 // Returns the number of rows packed at once, a multiple of kMicroRows. Columns are packed again for
 // each of these blocks of rows.
@@ -43,9 +43,9 @@ class ContractionRun {
     bool stacked = false;  // true: rows are joined; false: columns
     int64_t rows = 0, columns = 0;
   };
-  struct Stretch {  // columns of a panel that are neighbours in the result
-    int first, count;
-    int64_t target;
+  struct Stretch {     // columns of a panel that are neighbours in the result
+    int first, count;  // in the panel
+    int64_t target;    // offset of the first in a row of the result
   };
   struct Panel {  // the columns of one packed panel
     int count = 0, stretches = 0;
@@ -54,7 +54,7 @@ class ContractionRun {
     const T* source[kMaxMicroColumns];
     Stretch stretch[kMaxMicroColumns];
 
-    // Adds columns that are neighbours in the result and have their sources.
+    // Adds columns that are neighbours in the result. Requires their sources in `source`.
     void add(int columns, int64_t target, bool are_adjacent);
   };
 
@@ -88,7 +88,7 @@ class ContractionRun {
     return reinterpret_cast<const int64_t*>(call_.workspace + offset);
   }
   T* buffer(int64_t offset) const { return reinterpret_cast<T*>(call_.workspace + offset); }
-  // Tables of a block of rows: their places in the left operand and in the result.
+  // Tables of a block of rows: addresses in the left operand and offsets in the result.
   const T** row_sources() const {
     return reinterpret_cast<const T**>(call_.workspace + plan_.row_sources_);
   }

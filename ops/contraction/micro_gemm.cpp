@@ -1,5 +1,5 @@
-// Implements ops/contraction/micro_gemm.h: vector kernels for f32 and f64 (AVX-512 or AVX2 where
-// the CPU has it), plain loops for integers and complex numbers.
+// Implements ops/contraction/micro_gemm.h: vector kernels for f32 and f64 (AVX2 where the CPU has
+// it), plain loops for integers and complex numbers.
 #include "shardproof/ops/contraction/micro_gemm.h"
 
 namespace shardproof {

@@ -1,4 +1,5 @@
-// The innermost loop of every contraction: one tile of a product, from packed panels.
+// The innermost loop of every contraction: one tile of a product, from packed rows, and from
+// columns that are packed or lie in the operand.
 //
 // Order of additions (all results of the matmul family rely on it): an element of the product
 // starts at zero and adds its terms in ascending order of the summed index, one at a time. Each

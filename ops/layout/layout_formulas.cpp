@@ -343,7 +343,7 @@ FormulaTerms repeat_interleave(Formula& f) {
   const bool flat = !f.given("dim");
   const int64_t repeats = f.integer("repeats");
   if (repeats < 0) f.refuse("repeats must not be negative, found {}", repeats);
-  // Repeats along a new dim and joins it to `dim`, which needs no sizes and keeps shards of `dim`.
+  // Repeats x along a new dim and joins that to `dim`: this needs no sizes and keeps its shards.
   if (!flat && f[0].dims() < kMaxDims && repeats <= kMostEntries) {
     const int64_t dim = f.dim();
     IntegerList sizes(static_cast<size_t>(f[0].dims()) + 1, -1);

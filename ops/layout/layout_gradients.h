@@ -31,7 +31,7 @@ struct SlicedDim {
 std::vector<SlicedDim> slice_ranges(const Attrs& attrs, const Dims& shape);
 FormulaTerm slice_gradient(Gradient& g);
 
-// The result of repeat(x, repeats), each repeated dim cut in two: the repeats, then the dim of x.
+// The dims of repeat(x, repeats), each repeated dim split in two: the repeats, then the dim of x.
 struct SplitRepeats {
   struct Part {
     bool is_count;  // true: repeats[at]; false: the size of dim `at` of x

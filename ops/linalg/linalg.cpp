@@ -132,8 +132,8 @@ std::vector<Strategy> linalg_strategies(const LinalgRow& row, const OpCall& call
   return factor_strategies(matrix + "," + b + "->" + b, options);
 }
 
-// Random matrices are rarely singular. Those of cholesky are small, because single elements of
-// larger ones cannot be moved alone.
+// Random matrices are rarely singular. Samples of cholesky have small matrices: if one element of a
+// larger matrix moves alone, the matrix is not symmetric any more.
 std::vector<Sample> linalg_samples(const LinalgRow& row) {
   const std::string fill = row.kind == LinalgKind::cholesky ? "definite" : "uniform(0.5, 2)";
   const auto sample = [&](const std::vector<Dims>& shapes, DType dtype) {

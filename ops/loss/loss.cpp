@@ -91,7 +91,7 @@ Kernel prepare_class_loss(LossKind kind, const OpCall& call,
 // global.
 std::vector<Strategy> class_loss_strategies(const OpCall& call) {
   LossShape loss = loss_shape(call);
-  // Every label is ignored: the ops of the lowering find no class to read.
+  // Without classes every label is ignored, and the ops of the lowering have no class to read.
   if (loss.classes == 0) return {};
   std::string logits = letters(input_shape(call, 0).size()), labels = logits;
   char classes = logits[static_cast<size_t>(loss.class_dim)];

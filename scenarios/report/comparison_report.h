@@ -7,7 +7,8 @@
 //   values                number of compared values
 //   bit-equal, within rounding, not decided, wrong   numbers of values of each class
 //   a, b                  backend, processes, order, verdict, error, repeat, repetitions, step,
-//                         exposed, waiting, outside, times (none, predicted or measured), ranks
+//                         cuda_graph (true: only the step has times), exposed, waiting, outside,
+//                         times (none, predicted or measured), ranks
 //                         (step, exposed, waiting, outside); without rates of the machine, no
 //                         predicted time of work and of the step
 //   listings[].ranks      ranks that run the listing

@@ -5,8 +5,7 @@
 //   ops[]                    op, checked, wrong, undecided, refused; undecided_because: for each
 //                            reason the number of rules, left out if none is undecided
 //   wrong[]                  op, line (of a table), rule (a row), smallest (a row), output,
-//   position,
-//                            ranks, parts, got, expected, trouble, repeat
+//                            position, ranks, parts, got, expected, trouble, repeat
 //   unknown                  rows by op that is not known here
 //   missing[]                op, call, rules (texts "S(0) R -> S(0)") that the op does not claim
 #pragma once
@@ -23,7 +22,7 @@ namespace shardproof {
 struct OpRuleCounts {
   std::string op;
   int64_t checked = 0, wrong = 0, undecided = 0, refused = 0;
-  std::map<std::string, int64_t> reasons = {};  // of undecided rules, with their number
+  std::map<std::string, int64_t> reasons = {};  // number of undecided rules by reason
 };
 
 struct WrongRule {

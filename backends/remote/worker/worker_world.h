@@ -134,7 +134,7 @@ class WorkerWorld : public World, public WorldProcesses {
   BenchmarkResult time_launches(CallSequence::Step& step, int iterations);
   bool stays_on_devices();
   BenchmarkResult repeat_at_pace(const Repetitions& repetitions, bool measured);
-  // As one CUDA graph.
+  // Repetitions as one CUDA graph: worker_world_graph.cpp.
   int64_t host_copies() const;
   // Runs an iteration. Returns why a graph cannot hold it; empty: it can.
   std::string why_not_captured();

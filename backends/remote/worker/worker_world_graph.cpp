@@ -1,15 +1,13 @@
 // Implements the repetitions of worker_world.h as one CUDA graph.
 //
-// 1. One iteration is run and watched: a graph can hold neither work of the host, nor copies
-// between
-//    host and device, nor puts.
-// 2. All processes agree whether all of them can: NCCL needs that all ranks capture a call or none.
-// 3. One more iteration is captured into a graph.
-// 4. Each repetition restores the inputs at the addresses that the graph knows, meets the others in
-//    a barrier, and launches the graph. Its time is that between two events of the device.
-// 5. The results are compared with those of the first iteration. NCCL may add in another order: in
-// a
-//    graph it knows the addresses of later calls.
+// 1. The process runs one iteration and counts copies between host and device. A graph can hold
+//    neither these, nor work of the host, nor puts.
+// 2. The processes vote: NCCL requires that all ranks capture a call, or none does.
+// 3. The process captures one more iteration into a graph.
+// 4. Each repetition restores the inputs at their addresses in the graph, meets the other processes
+//    in a barrier, and launches the graph. Its time is that between two events of the device.
+// 5. The results are compared with those of the first iteration. They may differ without an error:
+//    NCCL may choose another algorithm, and so another order of additions, in a graph.
 #include <algorithm>
 #include <utility>
 

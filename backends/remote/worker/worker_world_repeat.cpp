@@ -1,11 +1,10 @@
 // Implements the repetitions of worker_world.h.
 //
 // 1. While the world runs, each work and each command becomes a step (call_sequence.h).
-// 2. repeat() runs the steps one after another: bodies of work, and exchanges of the transport,
-// each
-//    awaited on the host, or launched in its stream of a device. No message comes or goes; the
+// 2. repeat() runs the steps one after another: bodies of work, and exchanges of the transport.
+//    Each is awaited on the host, or launched in its stream of a device. No messages are sent; the
 //    heartbeats of WorkerLink carry how many commands have ended.
-// 3. Pace `graph`: see worker_world_graph.cpp.
+// 3. Pace `graph`: worker_world_graph.cpp implements it.
 // 4. Pace `each`: the time of each step goes to its tickets. Behind the last iteration the caller
 //    reads the times of each counted one from the contexts.
 //    Pace `back_to_back`: one time for all iterations, by events of the devices if all contents
