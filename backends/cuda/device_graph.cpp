@@ -23,7 +23,7 @@ DeviceGraph::DeviceGraph(std::vector<std::shared_ptr<Device>> devices,
     issue();
     end();
   } catch (...) {
-    abandon();
+    abandon(current);
     throw;
   }
   for (size_t at = 0; at < devices_.size(); ++at) devices_[at]->use(current[at]);
@@ -85,7 +85,7 @@ void DeviceGraph::end() {
 }
 
 // Ends a recording that has failed. CUDA drops it, and the streams run their work again.
-void DeviceGraph::abandon() noexcept {
+void DeviceGraph::abandon(const std::vector<int>& current) noexcept {
   for (const std::shared_ptr<Device>& each : devices_) each->recording_ = nullptr;
   Device& device = first();
   device.api_.set_device(device.ordinal_);
@@ -93,7 +93,9 @@ void DeviceGraph::abandon() noexcept {
   device.api_.last_error();
   if (graph_ != nullptr) device.api_.drop_graph(graph_);
   graph_ = nullptr;
+  if (fork_event_ != nullptr) device.idle_events_.push_back(fork_event_);
   drop_memory();
+  for (size_t at = 0; at < devices_.size(); ++at) devices_[at]->use(current[at]);
 }
 
 void DeviceGraph::drop_memory() {
@@ -105,11 +107,13 @@ void DeviceGraph::drop_memory() {
 
 DeviceGraph::Launched DeviceGraph::launch() {
   Device& device = first();
+  const int current = device.current();
   device.use(kGraphStream);
   Launched launched;
   launched.begin = device.record();
   device.check(device.api_.launch_graph(graph_, device.ask()), "launching a graph");
   launched.end = device.record();
+  device.use(current);
   return launched;
 }
 

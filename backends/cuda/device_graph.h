@@ -50,7 +50,7 @@ class DeviceGraph {
   void begin();
   void end();
   void join_streams();
-  void abandon() noexcept;
+  void abandon(const std::vector<int>& current) noexcept;
   void drop_memory();
 
   std::vector<std::shared_ptr<Device>> devices_;

@@ -25,7 +25,7 @@ std::byte* Device::allocate_in(void* stream, int64_t bytes) {
   int status = try_to_allocate(&memory, bytes, stream);
   // Freed memory becomes available when its streams reach the free: allocation does not make one
   // stream wait for the memory of another.
-  if (status == kOutOfMemory) {
+  if (status == kOutOfMemory && recording_ == nullptr) {
     synchronize();
     status = try_to_allocate(&memory, bytes, stream);
   }
@@ -74,6 +74,7 @@ void Device::finish_upload() { finish(upload_stream()); }
 
 // Copies in a stream of its own: the contents need not wait for the work of the current stream.
 std::byte* Device::upload(const std::byte* host, int64_t bytes) {
+  ++host_copies_;
   std::byte* const memory = allocate_for_upload(bytes);
   const auto size = static_cast<size_t>(bytes);
   check(api_.copy(memory, host, size, CudaCopy::to_device, upload_stream_), "copying to it");

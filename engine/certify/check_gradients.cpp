@@ -116,7 +116,8 @@ class FormulaCheck {
     answer.draw = draw_.kind;
     answer.seed = seed;
     if (result_not_finite_ > 0) {
-      answer.reason = "the result is not finite, but its gradient is";
+      answer.reason = gradient_not_finite_ == 0 ? "the result is not finite, but its gradient is"
+                                                : "the result or its gradient is finite in part";
       if (result_not_finite_ == result_size_ && gradient_not_finite_ == gradient_size_)
         answer.kind = ClaimAnswer::Kind::holds;
       return answer;
@@ -242,8 +243,8 @@ class GradientCheck {
 
   // True if one device computes the call on the numbers of a sample. Requires take().
   bool computes(const OpRecord& record, const Sample& sample) const {
-    const OpInstance instance = instance_of(record, sample, options_.seed);
     try {
+      const OpInstance instance = instance_of(record, sample, options_.seed);
       Computation::of_lines(ops_, call_.lines, call_.results)
           .run_whole(instance.inputs, instance.tensors);
       return true;

@@ -1,5 +1,5 @@
 // Implements legal_indices.h. Legal indices are an interval, so its ends are moved inwards one by
-// one. Other index inputs keep the numbers that they have so far.
+// one. Index inputs before it are narrowed already; those behind it hold 0 meanwhile.
 //
 // Example: "ints(-5, 5)" for a dim of 3: -5 and -4 are refused, -3 is accepted; 4 and 3 are
 // refused, 2 is accepted; the fill becomes "ints(-3, 3)".
@@ -36,6 +36,10 @@ bool narrow_indices(Sample& sample, const std::function<bool(const Sample&)>& ac
     has_ranges = true;
     const auto is_legal = [&](int64_t number) {
       Sample probe = sample;
+      for (size_t other = i + 1; other < sample.inputs.size(); ++other) {
+        int64_t first = 0, end = 0;
+        if (read_range(sample, other, first, end)) probe.fills[other] = range_fill(0, 1);
+      }
       probe.fills[i] = range_fill(number, number + 1);
       return accepts(probe);
     };

@@ -215,7 +215,7 @@ void F64Judge::add_movements(const ComparedValue& value, const ReferenceRun& ref
 
 Judgement F64Judge::judge(const ComparedValue& value, ReferenceRun& reference) {
   judged_.insert(value.key);
-  if (value.spec.has_partial()) in_parts_[value.global] = value;
+  if (value.spec.has_partial()) (in_parts_[value.global] = value).reduced = {};
   std::erase_if(in_parts_, [&](const auto& entry) {
     return entry.first != value.global && reference.find(entry.first) == nullptr;
   });

@@ -42,6 +42,12 @@ TEST(NarrowIndices, AnyRange_IsCutToWhatTheCallAccepts) {
       }
 }
 
+TEST(NarrowIndices, SeveralInputs_AreEachCut) {
+  Sample sample = with_fills({"ints(-9, 9)", "ints(-7, 8)"});
+  ASSERT_TRUE(narrow_indices(sample, accepts_range(-2, 3)));
+  EXPECT_EQ(sample.fills, (std::vector<std::string>{"ints(-2, 3)", "ints(-2, 3)"}));
+}
+
 TEST(NarrowIndices, InputsWithoutARange_KeepTheirFills) {
   Sample sample = with_fills({"ints(0, 9)", "ints", "zeros"});
   sample.inputs[1] = {DType::f32, {2}};

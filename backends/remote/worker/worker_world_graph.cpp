@@ -3,7 +3,7 @@
 // 1. The process runs one iteration and counts copies between host and device. A graph can hold
 //    neither these, nor work of the host, nor puts.
 // 2. The processes vote: NCCL requires that all ranks capture a call, or none does.
-// 3. The process captures one more iteration into a graph.
+// 3. The process captures one more iteration into a graph. The processes vote whether it worked.
 // 4. Each repetition restores the inputs at their addresses in the graph, meets the other processes
 //    in a barrier, and launches the graph. Its time is that between two events of the device.
 // 5. The results are compared with those of the first iteration. They may differ without an error:
@@ -113,12 +113,22 @@ double WorkerWorld::launch_graph(DeviceGraph& graph,
   return seconds;
 }
 
-BenchmarkResult WorkerWorld::time_graph(const Repetitions& repetitions,
-                                        const std::vector<uint64_t>& results) {
+std::optional<BenchmarkResult> WorkerWorld::time_graph(const Repetitions& repetitions,
+                                                       std::string& why_not) {
+  why_not = why_not_captured();
+  if (!repetitions.not_captured.empty()) why_not = repetitions.not_captured;
+  if (!agree_to_capture(why_not.empty())) return std::nullopt;
+  const std::vector<uint64_t> results = sequence_->hash_results();
   restore_and_meet();
   const std::vector<CallSequence::InputCopy> inputs = sequence_->copies_to_restore();
-  DeviceGraph graph(launched_.devices(), [this] { capture_iteration(); });
+  std::unique_ptr<DeviceGraph> graph;
+  try {
+    graph = std::make_unique<DeviceGraph>(launched_.devices(), [this] { capture_iteration(); });
+  } catch (const Error& error) {
+    why_not = error.message();
+  }
   launched_.forget_marks();
+  if (!agree_to_capture(graph != nullptr)) return std::nullopt;
   BenchmarkResult result;
   result.clock = TimedBy::device;
   Record record;
@@ -127,7 +137,7 @@ BenchmarkResult WorkerWorld::time_graph(const Repetitions& repetitions,
   record.state = RecordState::done;
   record.clock = TimedBy::device;
   for (int i = 0; i < repetitions.warmup + repetitions.iterations; ++i) {
-    const double seconds = launch_graph(graph, inputs);
+    const double seconds = launch_graph(*graph, inputs);
     if (i < repetitions.warmup) continue;
     result.seconds += seconds / repetitions.iterations;
     record.end = duration_of_seconds(seconds);

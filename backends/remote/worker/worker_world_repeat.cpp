@@ -344,12 +344,9 @@ BenchmarkResult WorkerWorld::time_together(const Repetitions& repetitions) {
 BenchmarkResult WorkerWorld::repeat_at_pace(const Repetitions& repetitions, bool measured) {
   if (repetitions.pace == Repetitions::Pace::back_to_back) return time_together(repetitions);
   BenchmarkResult result;
-  if (repetitions.pace == Repetitions::Pace::graph) {
-    result.not_captured = why_not_captured();
-    if (!repetitions.not_captured.empty()) result.not_captured = repetitions.not_captured;
-    const std::vector<uint64_t> results = sequence_->hash_results();
-    if (agree_to_capture(result.not_captured.empty())) return time_graph(repetitions, results);
-  }
+  if (repetitions.pace == Repetitions::Pace::graph)
+    if (std::optional<BenchmarkResult> own = time_graph(repetitions, result.not_captured))
+      return *own;
   measures_ = measured;
   result.seconds = time_each(repetitions);
   measures_ = false;

@@ -71,6 +71,10 @@ TEST(NcclGraph, CorpusOfFiles_OnlyRacesHaveOtherBits) {
       fake_gpu("run " + std::string(kCorpus) +
                "/layers --filter mlp --backend nccl --iters 1 --cuda-graph --json " + report);
   EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_NE(fake_gpu("run " + std::string(kCorpus) +
+                     "/layers/mlp_column_row.json --backend nccl --iters 1 --cuda-graph")
+                .out.find("one CUDA graph"),
+            std::string::npos);
   std::ifstream in(report);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   EXPECT_FALSE(text.empty());
