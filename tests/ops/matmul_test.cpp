@@ -184,20 +184,27 @@ Tensor stored_by_columns(const Tensor& x) {
   return stored;
 }
 
+std::vector<double> rounded_product(DType dtype, const Tensor& a, const Tensor& b) {
+  switch (dtype) {
+    case DType::f32: return rounded_product<float>(a, b);
+    case DType::i64: return rounded_product<int64_t>(a, b);
+    default: return rounded_product<double>(a, b);
+  }
+}
+
 // How operands lie in memory, and whether they are packed, changes no bit.
 TEST(Matmul, RowsAndColumnsInAnyOrderOfMemory_HaveTheBitsOfThePlainLoop) {
   const Sizes sizes[] = {{16, 130, 48}, {18, 70, 33}, {530, 16, 20}, {3, 5, 50},
                          {16, 67, 512}, {1, 9, 16},   {4, 1, 16},    {5, 600, 19}};
-  for (const DType dtype : {DType::f32, DType::f64})
+  for (const DType dtype : {DType::f32, DType::f64, DType::i64})
     for (const Sizes& s : sizes) {
       const auto thirds = [&](const Dims& shape, uint64_t seed) {
         std::vector<double> values = values_of(filled(DType::f64, shape, seed));
-        for (double& v : values) v /= 3;
+        for (double& v : values) v = is_integral(dtype) ? std::round(v * 100) : v / 3;
         return tensor_of(dtype, shape, values);
       };
       const Tensor a = thirds({s.rows, s.inner}, 1), b = thirds({s.inner, s.columns}, 2);
-      const std::vector<double> expected =
-          dtype == DType::f32 ? rounded_product<float>(a, b) : rounded_product<double>(a, b);
+      const std::vector<double> expected = rounded_product(dtype, a, b);
       for (const Tensor& left : {a, stored_by_columns(a)})
         for (const Tensor& right : {b, stored_by_columns(b)})
           EXPECT_EQ(OpCase("matmul", {left, right}).values(), expected)
