@@ -29,16 +29,6 @@ double double_at(const Tensor& wide, int64_t i) {
   return load_f64(wide.data() + 8 * i, DType::f64);
 }
 
-// Makes the matrices in the last two dims symmetric.
-void mirror_lower_triangles(Tensor& tensor) {
-  const int64_t n = tensor.shape[tensor.shape.size() - 1];
-  std::byte* const at = tensor.mutate();
-  for (int64_t first = 0; first < tensor.elements(); first += n * n)
-    for (int64_t i = 0; i < n; ++i)
-      for (int64_t j = 0; j < i; ++j)
-        store_f64(at + 8 * (first + j * n + i), DType::f64, double_at(tensor, first + i * n + j));
-}
-
 // Returns numbers of -1..1; symmetric matrices for an input of such matrices.
 Tensor drawn_direction(const Tensor& like, const std::string& fill, uint64_t seed) {
   Tensor tensor = Tensor::empty(like.dtype, like.shape);

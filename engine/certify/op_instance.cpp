@@ -1,6 +1,8 @@
 // Implements op_instance.h.
 #include "shardproof/engine/certify/op_instance.h"
 
+#include <cstring>
+
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/rng.h"
 #include "shardproof/ops/core/widen_op_call.h"
@@ -164,6 +166,23 @@ std::string call_text(const OpInstance& instance, const std::vector<std::string>
     }
   }
   return text + ")";
+}
+
+void mirror_lower_triangles(Tensor& tensor) {
+  const int64_t n = tensor.shape[tensor.shape.size() - 1];
+  std::byte* const at = tensor.mutate();
+  for (int64_t first = 0; first < tensor.elements(); first += n * n)
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < i; ++j)
+        std::memcpy(at + 8 * (first + j * n + i), at + 8 * (first + i * n + j), 8);
+}
+
+bool are_symmetric(const Tensor& tensor) {
+  const int dims = tensor.shape.size();
+  if (dims < 2 || tensor.shape[dims - 1] != tensor.shape[dims - 2]) return false;
+  Tensor mirrored = contiguous_copy(tensor);
+  mirror_lower_triangles(mirrored);
+  return bit_equal(mirrored, 0, tensor, 0);
 }
 
 }  // namespace shardproof

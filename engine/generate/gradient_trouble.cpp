@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "shardproof/engine/certify/op_instance.h"
 #include "shardproof/engine/generate/forms/draw.h"
 #include "shardproof/engine/generate/forms/gradient_line.h"
 #include "shardproof/engine/generate/forms/one_device.h"
@@ -91,12 +92,14 @@ class DifferenceCheck {
   }
 
  private:
+  // Near symmetric matrices only symmetric ones are tried: cholesky has no other derivative.
   static Tensor jittered(const Tensor& x, Draw& draw) {
     Tensor moved = Tensor::empty(DType::f64, x.shape);
     const double lift = kLift * scale_of(x);
     for (int64_t i = 0; i < x.elements(); ++i)
       store_f64(moved.mutate() + 8 * i, DType::f64,
                 at(x, i) * (1 + kJitter * draw.uniform()) + lift * draw.uniform());
+    if (are_symmetric(x)) mirror_lower_triangles(moved);
     return moved;
   }
   static Tensor direction_at(const Tensor& x, Draw& draw) {
@@ -104,6 +107,7 @@ class DifferenceCheck {
     const double scale = scale_of(x);
     for (int64_t i = 0; i < x.elements(); ++i)
       store_f64(direction.mutate() + 8 * i, DType::f64, scale * (2 * draw.uniform() - 1));
+    if (are_symmetric(x)) mirror_lower_triangles(direction);
     return direction;
   }
 

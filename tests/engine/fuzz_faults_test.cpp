@@ -70,6 +70,21 @@ TEST_P(FuzzedFaults, PlantedInAnOp_AreFound) {
       << lines;
 }
 
+// A symmetric matrix is moved along symmetric ones: cholesky reads one triangle of it.
+TEST(FuzzedGradients, OfCholesky_AgreeWithDifferences) {
+  const Registries& registries = builtin_registries();
+  int tried = 0;
+  for (uint64_t seed = 424370; tried < 1; ++seed) {
+    ASSERT_LT(seed, 426000U) << "no program differentiates cholesky";
+    const ProgramText text = fuzz_program(seed, registries.ops);
+    std::string lines;
+    for (const std::string& line : text.one_device()) lines += line + "\n";
+    if (lines.find("cholesky(") == lines.npos || lines.find("grad(") == lines.npos) continue;
+    ++tried;
+    EXPECT_EQ(try_program(text, seed, registries).message, "") << lines;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     ByHand, FuzzedFaults,
     ::testing::Values(Fault{"tanh", "passes sums", pass_sums, "value", 80},
