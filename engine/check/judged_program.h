@@ -9,6 +9,7 @@
 #include "shardproof/engine/check/recorded_integers.h"
 #include "shardproof/engine/compare/compare.h"
 #include "shardproof/engine/compare/judge.h"
+#include "shardproof/engine/explain/range_cause.h"
 #include "shardproof/engine/job/job.h"
 #include "shardproof/engine/lower/global_lowering.h"
 #include "shardproof/engine/lower/rank_lowering.h"
@@ -58,8 +59,8 @@ class JudgedProgram {
   // Returns the cause of an imprecise value, or "".
   virtual std::string cause_of(const MeasuredPrecision& measured) const = 0;
   // Returns, for rank programs, the step at which ranks leave the range of a dtype on the way to a
-  // value (explain/range_cause.h), or "".
-  virtual std::string range_cause_of(const std::string&) const { return ""; }
+  // value (explain/range_cause.h).
+  virtual RangeCause range_cause_of(const std::string&) const { return {}; }
   const Job& job() const { return job_; }
 
  protected:

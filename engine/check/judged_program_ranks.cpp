@@ -79,7 +79,7 @@ class JudgedRanks : public JudgedProgram {
   void explain(const ComparedValue& value, const RecordedIntegers* replaced,
                Finding& finding) const override;
   std::string cause_of(const MeasuredPrecision& measured) const override;
-  std::string range_cause_of(const std::string& key) const override;
+  RangeCause range_cause_of(const std::string& key) const override;
 
  private:
   std::vector<ValueId> parts_of(const std::string& key) const;
@@ -362,10 +362,10 @@ std::vector<ValueId> JudgedRanks::parts_of(const std::string& key) const {
   return parts;
 }
 
-// Returns "" if the program does not run in f64 as it does in its own dtypes.
-std::string JudgedRanks::range_cause_of(const std::string& key) const try {
+// Returns no cause if the program does not run in f64 as it does in its own dtypes.
+RangeCause JudgedRanks::range_cause_of(const std::string& key) const try {
   const std::vector<ValueId> targets = parts_of(key);
-  if (targets.empty() || !job_.functions.empty()) return "";
+  if (targets.empty() || !job_.functions.empty()) return {};
   const Job simulated = on_simulated_ranks(job_), wider = with_wider_floats(job_);
   const std::vector<LocalTensor> wider_inputs = lifted_inputs(wider);
   SpmdProgram program = ranks_.program;
@@ -373,12 +373,12 @@ std::string JudgedRanks::range_cause_of(const std::string& key) const try {
   return range_cause({simulated, inputs_, ranks_.program}, {wider, wider_inputs, program}, targets,
                      registries_);
 } catch (const Error&) {
-  return "";
+  return {};
 }
 
 std::string JudgedRanks::cause_of(const MeasuredPrecision& measured) const {
   if (measured.nothing_left || !std::isfinite(measured.precision.error))
-    if (std::string cause = range_cause_of(measured.key); !cause.empty()) return cause;
+    if (RangeCause cause = range_cause_of(measured.key); !cause.text.empty()) return cause.text;
   const std::vector<ValueId> targets = parts_of(measured.key);
   if (targets.empty()) return "";
   return precision_cause(measured, ranks_.program, targets);

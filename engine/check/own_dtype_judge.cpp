@@ -109,31 +109,14 @@ double largest_error(const Tensor& held, const Tensor& device, const Tensor& exa
 
 namespace {
 
-// Returns the value, infinity as the number behind the largest one of the dtype.
-double in_range(double value, DType dtype) {
-  if (!std::isinf(value)) return value;
-  return std::copysign(max_finite(dtype) * (1 + unit_roundoff(dtype)), value);
-}
-
-// Returns the size of the largest finite element, expected or held.
-double largest_finite(const std::vector<Deviation>& found, const Tensor& expected) {
-  double largest = largest_element(expected);
-  for (const Deviation& one : found)
-    if (std::isfinite(one.got)) largest = std::max(largest, std::fabs(one.got));
-  return largest;
-}
-
-enum class Spread { small, end_of_range, large };
-
-// Returns how far copies of one element are apart: by no more than `units`, by no more if infinity
-// counts as the number behind the largest one, or by more. A copy that is not among `found` holds
-// the expected element. `unit` is one rounding of a number of size 1.
-Spread spread_of(const std::vector<Deviation>& found, const std::vector<StoredCopy>& copies,
-                 const Spec& spec, const Tensor& expected, double units, double unit) {
-  const double allowed = units * unit * largest_element(expected);
+// True if copies of one element are apart by more than this share of the largest element. A copy
+// that is not among `found` holds the expected element.
+bool are_apart(const std::vector<Deviation>& found, const std::vector<StoredCopy>& copies,
+               const Spec& spec, const Tensor& expected, double share) {
+  const double allowed = share * largest_element(expected);
   if (std::all_of(found.begin(), found.end(),
                   [&](const Deviation& one) { return 2 * one.distance <= allowed; }))
-    return Spread::small;
+    return false;
   std::map<Dims, size_t> copies_at;  // of the shard that begins there
   for (const StoredCopy& copy : copies) ++copies_at[spec.start(copy.ranks[0])];
   std::map<int64_t, std::vector<double>> held;
@@ -143,20 +126,12 @@ Spread spread_of(const std::vector<Deviation>& found, const std::vector<StoredCo
     owners[one.global] = copies_at[spec.start(copies[one.copy].ranks[0])];
   }
   const std::vector<double> right = values_of(expected);
-  Spread spread = Spread::small;
   for (auto& [global, values] : held) {
     if (values.size() < owners[global]) values.push_back(right[static_cast<size_t>(global)]);
-    for (const double value : values) {
-      if (value == values[0] || (std::isnan(value) && std::isnan(values[0])) ||
-          std::fabs(value - values[0]) <= allowed)
-        continue;
-      const double apart =
-          std::fabs(in_range(value, expected.dtype) - in_range(values[0], expected.dtype));
-      if (!(apart <= units * unit * largest_finite(found, expected))) return Spread::large;
-      spread = Spread::end_of_range;
-    }
+    for (const double value : values)
+      if (!(distance(value, values[0]) <= allowed)) return true;
   }
-  return spread;
+  return false;
 }
 
 }  // namespace
@@ -200,29 +175,14 @@ void OwnDtypeJudge::add_unequal(const ComparedValue& value, const std::vector<De
     replicas_ = explain_replicas({value.label, value.spec, value.global}, *apart);
 }
 
-// True if the copies that differ by more than roundings are not finite. One device may have an
-// infinity there, too: a rank that adds infinities of both signs has NaN.
-bool leave_range(const std::vector<Deviation>& found, double allowed) {
-  return std::all_of(found.begin(), found.end(), [&](const Deviation& one) {
-    return one.distance <= allowed || !std::isfinite(one.got);
-  });
-}
-
-// A value of which one replica holds infinity and another the largest number is imprecise: one
-// rounding made the difference. So is one that is not finite on the ranks that differ from one
-// device.
 void OwnDtypeJudge::add_torn(const ComparedValue& value, const std::vector<Deviation>& found,
                              const Tensor& expected) {
-  const Spread spread = spread_of(found, stored_copies(ready_, value.spec), value.spec, expected,
-                                  kOwnSpread, unit_of(expected.dtype));
-  if (spread == Spread::small) return;
+  if (!are_apart(found, stored_copies(ready_, value.spec), value.spec, expected,
+                 kOwnSpread * unit_of(expected.dtype)))
+    return;
   const std::optional<ReplicaDifference> apart = compare_replicas(ready_, value.spec);
   if (!apart) return;
-  Finding finding = explain_replicas({value.label, value.spec, value.global}, *apart);
-  const double allowed = kOwnSpread * unit_of(expected.dtype) * largest_element(expected);
-  if (spread == Spread::end_of_range || leave_range(found, allowed))
-    finding.verdict = Verdict::imprecise;
-  torn_.emplace_back(value.key, std::move(finding));
+  torn_.emplace_back(value.key, explain_replicas({value.label, value.spec, value.global}, *apart));
 }
 
 Judgement OwnDtypeJudge::judge(const ComparedValue& value, ReferenceRun& reference) {

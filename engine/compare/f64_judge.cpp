@@ -139,6 +139,19 @@ RoundingLoss F64Judge::loss_of(const ComparedValue& value, const ReferenceRun& r
   return loss;
 }
 
+namespace {
+
+// Returns the tensor with each element changed by about this share of itself.
+Tensor moved_by(double share, const Tensor& tensor, int direction, ValueId id) {
+  std::vector<double> sizes(static_cast<size_t>(tensor.elements()));
+  const Tensor input = dense(tensor);
+  for (size_t i = 0; i < sizes.size(); ++i)
+    sizes[i] = std::ldexp(share, kMovedBits) * magnitude_at(input, static_cast<int64_t>(i));
+  return moved(input, sizes, direction, id);
+}
+
+}  // namespace
+
 // An element may have no loss by chance; one in 50 small differences of large terms has none. So
 // the loss of an element is at least its change when the line's inputs change by one rounding of
 // their own dtypes.
@@ -148,12 +161,7 @@ void F64Judge::add_sensitivity(const ComparedValue& value, const ReferenceRun& r
   const Tensor still = dense(reference.again(value.global, reference.plan()));
   for (int direction = 0; direction < kOtherRoundings; ++direction) {
     const InputChange change = [&](ValueId id, const Tensor& tensor) {
-      const double unit = std::ldexp(unit_roundoff(options_.own->info(id).dtype), kMovedBits);
-      std::vector<double> sizes(static_cast<size_t>(tensor.elements()));
-      const Tensor input = dense(tensor);
-      for (size_t i = 0; i < sizes.size(); ++i)
-        sizes[i] = unit * magnitude_at(input, static_cast<int64_t>(i));
-      return moved(input, sizes, direction, id);
+      return moved_by(unit_roundoff(options_.own->info(id).dtype), tensor, direction, id);
     };
     const Tensor other = dense(reference.again(value.global, reference.plan(), change));
     for (size_t i = 0; i < loss.errors.size(); ++i) {
@@ -213,6 +221,31 @@ void F64Judge::add_movements(const ComparedValue& value, const ReferenceRun& ref
   }
 }
 
+// One device may add without any rounding by chance, where ranks that add in another order round.
+// So an element that would be wrong moves with the line's inputs, by no more than one rounding of
+// the line's largest value: an input that is rounded to a whole number moves it no further.
+void F64Judge::add_input_movements(const ComparedValue& value, const ReferenceRun& reference,
+                                   double scale, std::vector<OpenElement>& open) const {
+  const auto is_wrong = [](const OpenElement& one) {
+    return one.deviation.distance > kSpreadFactor * one.movement;
+  };
+  const double most = unit_roundoff(DType::f64) * scale;
+  if (std::none_of(open.begin(), open.end(), [&](const OpenElement& one) {
+        return is_wrong(one) && one.deviation.distance <= kSpreadFactor * most;
+      }))
+    return;
+  const Tensor still = dense(reference.again(value.global, reference.plan()));
+  for (int direction = 0; direction < kOtherRoundings; ++direction) {
+    const InputChange change = [&](ValueId id, const Tensor& tensor) {
+      return moved_by(kInputUnits * unit_roundoff(DType::f64), tensor, direction, id);
+    };
+    const Tensor other = dense(reference.again(value.global, reference.plan(), change));
+    for (OpenElement& one : open)
+      one.movement =
+          std::max(one.movement, std::min(most, distance_at(other, still, one.deviation.global)));
+  }
+}
+
 Judgement F64Judge::judge(const ComparedValue& value, ReferenceRun& reference) {
   judged_.insert(value.key);
   if (value.spec.has_partial()) (in_parts_[value.global] = value).reduced = {};
@@ -231,11 +264,13 @@ Judgement F64Judge::judge(const ComparedValue& value, ReferenceRun& reference) {
   if (elements.empty()) return Judgement::right;
   set_losses(value, loss, elements);
   add_movements(value, reference, elements);
-  OpenValue open{value, std::move(elements), expected.elements(), largest_element(expected),
-                 loss.largest};
-  open.about.value = {};
+  double scale = largest_element(expected);
   for (const ValueId id : reference.line_inputs())
-    open.scale = std::max(open.scale, largest_element(*reference.find(id)));
+    scale = std::max(scale, largest_element(*reference.find(id)));
+  if (is_floating(expected.dtype) || is_complex(expected.dtype))
+    add_input_movements(value, reference, scale, elements);
+  OpenValue open{value, std::move(elements), expected.elements(), scale, loss.largest};
+  open.about.value = {};
   if (!options_.ranks_move) return decide(open);
   open.place = open_.size();
   open_.insert_or_assign(value.key, std::move(open));

@@ -8,9 +8,11 @@
 //   2. It agrees within an eighth of the rounding loss of one device on this line in the program's
 //      own dtypes: the program cannot resolve a finer difference.
 //   3. The line is computed again in three other rounding directions. The movement is the largest
-//      change of the element. If it is 0, the element is exact and any difference is wrong. A
-//      difference of more than 64 movements is wrong. A smaller one is right if 64 movements are
-//      below 2^-20 of the line's values or below its own rounding loss; else it is not decided.
+//      change of the element. Elements that would be wrong move with the line's inputs, by up to
+//      one rounding of the line's largest value. If the movement is 0, the element is exact and any
+//      difference is wrong. A difference of more than 64 movements is wrong. A smaller one is right
+//      if 64 movements are below 2^-20 of the line's values or below its own rounding loss; else it
+//      is not decided.
 // In rank programs other ops run than on one device, so step 3 waits for runs of the ranks in the
 // other rounding directions too (MovementJudge, settle).
 #pragma once
@@ -30,7 +32,9 @@ inline constexpr double kLossShare = 0.125;    // of one device's rounding loss
 // Largest loss in units of the largest element. A line that loses more (a running sum that no
 // longer grows) still resolves such a difference.
 inline constexpr double kMostUnits = 2;
-inline constexpr double kSpreadFactor = 64;     // movements that two honest runs may lie apart
+inline constexpr double kSpreadFactor = 64;  // movements that two honest runs may lie apart
+// Units by which inputs move: fewer may leave an input as it is.
+inline constexpr double kInputUnits = 4;
 inline constexpr double kNegligible = 0x1p-20;  // of the line's largest value
 
 // The error that one device makes by rounding on a line.
@@ -121,6 +125,8 @@ class F64Judge : public Judge {
                   std::vector<OpenElement>& open) const;
   void add_movements(const ComparedValue& value, const ReferenceRun& reference,
                      std::vector<OpenElement>& open) const;
+  void add_input_movements(const ComparedValue& value, const ReferenceRun& reference, double scale,
+                           std::vector<OpenElement>& open) const;
   std::vector<double> sizes_of_parts(ValueId id) const;
   Judgement decide(const OpenValue& value);
 

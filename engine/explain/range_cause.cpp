@@ -1,7 +1,15 @@
 // Implements range_cause.h: both programs run with a probe on the values on the way. Then the
 // values are compared in program order, rank by rank.
+//
+// Replicas part by another order of addition (x + y overflows on one rank, y + z on another), or
+// because ranks see different shards of which one left the range. ShardReaders distinguishes them:
+//
+//   h = cast(g, f16) * 2     a shard; infinity on rank 1
+//   bad = any(isinf(h))      equal on all ranks in f64, true on rank 1: reads a shard
+//   w = where(bad, 0, w)     reads it too
 #include "shardproof/engine/explain/range_cause.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -29,9 +37,7 @@ std::vector<Made> values_on_the_way(const SpmdProgram& program,
   for (const SpmdListing& listing : program.listings)
     for (const Instr* step : steps_to(listing, targets))
       for (const ValueId id : effects_of(*step).writes)
-        if (!program.values[static_cast<size_t>(id)].weak &&
-            is_floating(program.values[static_cast<size_t>(id)].dtype))
-          made.push_back({step, id});
+        if (!program.values[static_cast<size_t>(id)].weak) made.push_back({step, id});
   return made;
 }
 
@@ -118,21 +124,138 @@ std::string empty_text(const Made& made, const SpmdProgram& program, double larg
       made.instr->origin.line, name(value.dtype), rough_number(smallest), rough_number(largest));
 }
 
+// Two numbers of f64 that ranks compute in different orders, as a share of the largest one.
+constexpr double kSameInF64 = 0x1p-40;
+// Two numbers of the program's own dtype that rounding explains, in units of the largest one.
+constexpr double kSameUnits = 64;
+
+bool is_apart(const Tensor& a, const Tensor& b, int64_t element, double allowed) {
+  return !(distance_at(a, b, element) <= allowed);
+}
+
+double largest_of(const Tensor& a, const Tensor& b) {
+  return std::max(largest_element(a), largest_element(b));
+}
+
+bool have_one_shape(const Tensor& a, const Tensor& b) {
+  return a.shape == b.shape && a.dtype == b.dtype;
+}
+
+// Finds the values whose replicas part because a line reads shards that left the range on some
+// ranks.
+class ShardReaders {
+ public:
+  ShardReaders(const SpmdProgram& program, const Held& own, const Held& in_f64)
+      : program_(program), own_(own), in_f64_(in_f64) {}
+
+  // Steps come in program order.
+  void add(const Instr& step) {
+    const Effects effects = effects_of(step);
+    const bool reads = std::any_of(effects.reads.begin(), effects.reads.end(),
+                                   [&](ValueId id) { return contains(id); });
+    for (const ValueId id : effects.writes)
+      if (reads || (!adds(step) && reads_lost_shards(effects.reads) && parts(id)))
+        found_.insert(id);
+  }
+  bool contains(ValueId id) const { return found_.contains(id); }
+
+ private:
+  // Sums depend on their order.
+  static bool adds(const Instr& step) {
+    const auto* compute = std::get_if<Compute>(&step.action);
+    if (compute == nullptr) return true;
+    if (compute->op == "sum" || compute->op == "mean") return true;
+    const bool is_sum = compute->op == "add" || compute->op == "sub";
+    return is_sum && compute->inputs.size() == 2 && compute->inputs[0] != compute->inputs[1];
+  }
+
+  // Calls `accept` with the own and the f64 tensors of pairs of ranks that have one shape; returns
+  // true if one is accepted.
+  template <typename Accept>
+  bool any_pair(ValueId id, Accept accept) const {
+    for (auto a = own_.lower_bound({id, 0}); a != own_.end() && a->first.first == id; ++a)
+      for (auto b = own_.lower_bound({id, 0}); b != a; ++b) {
+        const auto exact_a = in_f64_.find(a->first), exact_b = in_f64_.find(b->first);
+        if (exact_a == in_f64_.end() || exact_b == in_f64_.end()) continue;
+        if (!have_one_shape(a->second, b->second) ||
+            !have_one_shape(exact_a->second, exact_b->second))
+          continue;
+        if (accept(a->second, b->second, exact_a->second, exact_b->second)) return true;
+      }
+    return false;
+  }
+
+  // True if ranks hold one number in f64 and others in the program's own dtype.
+  bool parts(ValueId id) const {
+    const DType dtype = program_.values[static_cast<size_t>(id)].dtype;
+    const double units = is_floating(dtype) ? kSameUnits * unit_roundoff(dtype) : 0;
+    return any_pair(
+        id, [&](const Tensor& a, const Tensor& b, const Tensor& exact_a, const Tensor& exact_b) {
+          const double own = units * largest_of(a, b);
+          const double exact = kSameInF64 * largest_of(exact_a, exact_b);
+          for (int64_t i = 0; i < a.elements(); ++i)
+            if (is_apart(a, b, i, own) && !is_apart(exact_a, exact_b, i, exact)) return true;
+          return false;
+        });
+  }
+
+  bool is_lost(ValueId id) const {
+    for (auto at = own_.lower_bound({id, 0}); at != own_.end() && at->first.first == id; ++at) {
+      const auto exact = in_f64_.find(at->first);
+      if (exact == in_f64_.end() || !(exact->second.shape == at->second.shape)) continue;
+      const Loss loss = loss_of(at->second, exact->second);
+      if (loss.overflows || loss.is_empty) return true;
+    }
+    return false;
+  }
+
+  // True if an input left the range on a rank, and ranks hold other numbers in f64.
+  bool reads_lost_shards(const std::vector<ValueId>& reads) const {
+    return std::any_of(reads.begin(), reads.end(), [&](ValueId id) {
+      const auto differ = [](const Tensor&, const Tensor&, const Tensor& a, const Tensor& b) {
+        const double allowed = kSameInF64 * largest_of(a, b);
+        for (int64_t i = 0; i < a.elements(); ++i)
+          if (is_apart(a, b, i, allowed)) return true;
+        return false;
+      };
+      return is_lost(id) && any_pair(id, differ);
+    });
+  }
+
+  const SpmdProgram& program_;
+  const Held &own_, &in_f64_;
+  std::set<ValueId> found_;
+};
+
+bool read_shards(const SpmdProgram& program, const std::vector<ValueId>& targets, const Held& own,
+                 const Held& in_f64) {
+  ShardReaders readers(program, own, in_f64);
+  for (const SpmdListing& listing : program.listings)
+    for (const Instr* step : steps_to(listing, targets)) readers.add(*step);
+  return std::any_of(targets.begin(), targets.end(),
+                     [&](ValueId id) { return readers.contains(id); });
+}
+
 }  // namespace
 
-std::string range_cause(const RunnableRanks& own, const RunnableRanks& in_f64,
-                        const std::vector<ValueId>& targets, const Registries& registries) {
+RangeCause range_cause(const RunnableRanks& own, const RunnableRanks& in_f64,
+                       const std::vector<ValueId>& targets, const Registries& registries) {
   const std::vector<Made> made = values_on_the_way(own.program, targets);
-  if (elements_of(made, own.program) > kMostElements) return "";
+  if (elements_of(made, own.program) > kMostElements) return {};
   const Held held = run(own, made, registries), exact = run(in_f64, made, registries);
+  const auto caused = [&](std::string text) -> RangeCause {
+    if (text.empty()) return {};
+    return {std::move(text), read_shards(own.program, targets, held, exact)};
+  };
   for (const Made& one : made) {
+    if (!is_floating(own.program.values[static_cast<size_t>(one.id)].dtype)) continue;
     std::vector<int32_t> overflow;
     bool all_empty = true;
     double largest = 0, largest_empty = 0;
     for (auto at = held.lower_bound({one.id, 0}); at != held.end() && at->first.first == one.id;
          ++at) {
       const auto other = exact.find(at->first);
-      if (other == exact.end() || !(other->second.shape == at->second.shape)) return "";
+      if (other == exact.end() || !(other->second.shape == at->second.shape)) return {};
       const Loss loss = loss_of(at->second, other->second);
       if (loss.overflows) {
         overflow.push_back(at->first.second);
@@ -142,10 +265,10 @@ std::string range_cause(const RunnableRanks& own, const RunnableRanks& in_f64,
       largest_empty = std::max(largest_empty, loss.largest);
     }
     if (!overflow.empty())
-      return overflow_text(one, own.program, Lanes::of(std::move(overflow)), largest);
-    if (all_empty && largest_empty > 0) return empty_text(one, own.program, largest_empty);
+      return caused(overflow_text(one, own.program, Lanes::of(std::move(overflow)), largest));
+    if (all_empty && largest_empty > 0) return caused(empty_text(one, own.program, largest_empty));
   }
-  return "";
+  return {};
 }
 
 }  // namespace shardproof
