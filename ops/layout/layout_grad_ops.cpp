@@ -20,6 +20,16 @@ OpRecord view_record(const char* name, const char* summary, std::vector<Param> p
   return record;
 }
 
+// Copies the elements of the first input in row-major order.
+Kernel copy_elements(const OpCall& call, const std::vector<TensorMeta>& outputs) {
+  const Dims flat{element_count(input_shape(call, 0))};
+  BoxCopyPlan plan;
+  plan.moves = {{0, 0, zeros(1), ones(1), zeros(1), flat}};
+  plan.input_shapes = {flat, {element_count(input_shape(call, 1))}};
+  plan.output_shapes = {flat};
+  return move_kernel(plan, outputs[0].dtype);
+}
+
 OpRecord reshape_as_record() {
   OpRecord record = view_record("reshape_as", "x with the shape of other",
                                 {params::tensor("x"), params::tensor("other")});
@@ -30,14 +40,7 @@ OpRecord reshape_as_record() {
              to_string(other));
     return std::vector<TensorMeta>{{input_meta(call, 0).dtype, other}};
   };
-  record.prepare = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
-    const Dims flat{element_count(input_shape(call, 0))};
-    BoxCopyPlan plan;
-    plan.moves = {{0, 0, zeros(1), ones(1), zeros(1), flat}};
-    plan.input_shapes = {flat, {element_count(input_shape(call, 1))}};
-    plan.output_shapes = {flat};
-    return move_kernel(plan, outputs[0].dtype);
-  };
+  record.prepare = copy_elements;
   record.gradient = gradients({[](Gradient& g) {
                                  return g.op("reshape_as", {g.dy(), g[0]});
                                },
@@ -112,14 +115,7 @@ OpRecord split_repeats_record() {
              to_string(whole));
     return std::vector<TensorMeta>{{input_meta(call, 0).dtype, result}};
   };
-  record.prepare = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
-    const Dims flat{element_count(input_shape(call, 0))};
-    BoxCopyPlan plan;
-    plan.moves = {{0, 0, zeros(1), ones(1), zeros(1), flat}};
-    plan.input_shapes = {flat, {element_count(input_shape(call, 1))}};
-    plan.output_shapes = {flat};
-    return move_kernel(plan, outputs[0].dtype);
-  };
+  record.prepare = copy_elements;
   record.gradient = gradients({[](Gradient& g) {
                                  return g.op("reshape_as", {g.dy(), g[0]});
                                },
