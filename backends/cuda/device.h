@@ -43,8 +43,7 @@ class Device final : public DeviceMemory {
   int64_t launches() const { return launches_; }  // kernels launched so far
   // Returns how many operations the current stream was given, without recorded events.
   int64_t operations_enqueued() const;
-  // Returns the number of copies between host and device in streams of the program. Uploads, which
-  // have a stream of their own, do not count.
+  // Returns the number of copies between host and device so far, uploads included.
   int64_t host_copies() const { return host_copies_; }
   Gemm* gemm();  // library for matrix products; null: kernels multiply
   MatmulPrecision matmul() const { return api_.matmul; }
