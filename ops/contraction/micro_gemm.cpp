@@ -13,9 +13,12 @@ struct WideVector {
   static constexpr int kCount = 32 / sizeof(T);
 };
 
-template <int kVectors, typename T, typename V>
-inline __attribute__((always_inline)) void store_vectors(T* row, const V& low, const V& high) {
-  V* const target = reinterpret_cast<V*>(row);
+// The type of the vectors is no template argument: compilers deduce it without its alignment.
+template <int kVectors, typename T>
+inline __attribute__((always_inline)) void store_vectors(T* row,
+                                                         const typename WideVector<T>::type& low,
+                                                         const typename WideVector<T>::type& high) {
+  auto* const target = reinterpret_cast<typename WideVector<T>::type*>(row);
   target[0] = low;
   if constexpr (kVectors == 2) target[1] = high;
 }
