@@ -230,7 +230,7 @@ Kernel prepare_pair(const OpCall& call) {
   Kernel kernel;
   kernel.workspace_bytes = contraction.workspace_bytes();
   kernel.accepts_strides = contraction.accepts_strides();
-  kernel.plan = ContractionPlan{step.letters, contraction_dtype(step.result.dtype)};
+  kernel.plan = share_plan(ContractionPlan{step.letters, contraction_dtype(step.result.dtype)});
   kernel.run = [contraction](const KernelCall& k) {
     contraction.run(
         {k.lanes, &(*k.inputs)[0], &(*k.inputs)[1], nullptr, &(*k.outputs)[0], k.workspace});

@@ -171,8 +171,8 @@ Kernel prepare_product(const ProductOp& op, const OpCall& call,
   Kernel kernel;
   kernel.workspace_bytes = contraction.workspace_bytes();
   kernel.accepts_strides = contraction.accepts_strides() && !bias.present;
-  kernel.plan = ContractionPlan{letters, contraction_dtype(outputs[0].dtype), bias, op.a,
-                                op.b,    bias.present ? op.bias : -1};
+  kernel.plan = share_plan(ContractionPlan{letters, contraction_dtype(outputs[0].dtype), bias, op.a,
+                                           op.b, bias.present ? op.bias : -1});
   kernel.run = [contraction, a = op.a, b = op.b,
                 c = bias.present ? op.bias : -1](const KernelCall& k) {
     const auto& inputs = *k.inputs;

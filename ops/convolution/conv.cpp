@@ -214,7 +214,7 @@ Kernel prepare_conv(const Conv& conv, const OpCall& call, const std::vector<Tens
     contraction.run({1, &a, &b, &bias, &result, lane.scratch + padded});
   };
   Kernel kernel = lane_kernel(plan, call, outputs);
-  kernel.plan = plan_of(window, input_shape(call, 0), view, shape, compute);
+  kernel.plan = share_plan(plan_of(window, input_shape(call, 0), view, shape, compute));
   return kernel;
 }
 

@@ -3,6 +3,7 @@
 // dtype already are used in place.
 #pragma once
 
+#include <any>
 #include <functional>
 #include <optional>
 

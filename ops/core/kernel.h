@@ -2,13 +2,13 @@
 // dtypes, shapes), runs many times and holds no data of its own.
 #pragma once
 
-#include <any>
 #include <cstddef>
 #include <functional>
 #include <vector>
 
 #include "shardproof/localtensor/placement/spec.h"
 #include "shardproof/localtensor/tensor/tensor.h"
+#include "shardproof/ops/core/kernel_plan.h"
 
 namespace shardproof {
 
@@ -50,9 +50,7 @@ struct Kernel {
   int64_t workspace_bytes = 0;  // for one call with all its lanes
   bool accepts_strides =
       false;  // true: inputs may be strided views; false: the caller makes them dense
-  // The plan of the kernel's family, from which a device kernel is made
-  // (ops/cuda/device_kernels.h). Empty: the kernel runs on the host only.
-  std::any plan = {};
+  KernelPlan plan = {};
   // Set on device kernels: true if the kernel can run these parts of a whole. Empty: it runs none.
   std::function<bool(const ShardInfo&)> can_run_shards = {};
 };

@@ -61,10 +61,10 @@ class Convolution {
 void add_convolutions(DeviceKernels& kernels) {
   kernels.add<ConvPlan>([families = kernels](const ConvPlan& plan) {
     Kernel host, pad;
-    host.plan = plan.product;
+    host.plan = share_plan(plan.product);
     Kernel product = families.find(host, {}, {});
     if (!plan.pad.moves.empty()) {
-      host.plan = plan.pad;
+      host.plan = share_plan(plan.pad);
       pad = families.find(host, {}, {});
       if (!pad.run) return Kernel();
     }

@@ -1,5 +1,5 @@
-// Implements ops/cuda/device_kernels.h: looks up a family by the type of the plan, and makes
-// strided inputs dense for kernels that need it.
+// Implements ops/cuda/device_kernels.h: finds the maker of a plan's family, and makes strided
+// inputs dense for kernels that need it.
 #include "shardproof/ops/cuda/device_kernels.h"
 
 #include <algorithm>
@@ -89,16 +89,14 @@ Kernel with_dense_inputs(Kernel kernel, const Kernel& copy) {
 Kernel DeviceKernels::find(const Kernel& host, const std::vector<TensorMeta>& inputs,
                            const std::vector<TensorMeta>& outputs) const {
   const bool nothing = !outputs.empty() && std::all_of(outputs.begin(), outputs.end(), is_empty);
-  if (nothing && !makers_.empty()) return idle_kernel();
-  const auto found = makers_.find(host.plan.type());
-  if (found == makers_.end() || any_complex(inputs) || any_complex(outputs)) return {};
-  Kernel kernel = found->second(host.plan);
-  if (!kernel.run || kernel.accepts_strides) return kernel;
+  const auto& make_elementwise = std::get<Maker<ElementwisePlan>>(makers_);
+  if (nothing && make_elementwise) return idle_kernel();
+  if (any_complex(inputs) || any_complex(outputs)) return {};
+  Kernel kernel = std::visit([this](const auto& plan) { return make(plan); }, host.plan);
+  if (!kernel.run || kernel.accepts_strides || !make_elementwise) return kernel;
   ElementwisePlan copy;
   copy.type = &typeid(CopyLoop);
-  const auto copying = makers_.find(typeid(ElementwisePlan));
-  if (copying == makers_.end()) return kernel;  // the caller makes inputs dense
-  return with_dense_inputs(std::move(kernel), copying->second(copy));
+  return with_dense_inputs(std::move(kernel), make_elementwise(copy));
 }
 
 }  // namespace shardproof

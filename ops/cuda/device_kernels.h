@@ -3,8 +3,10 @@
 // whenever the family has one; no op is named here.
 #pragma once
 
-#include <map>
-#include <typeindex>
+#include <functional>
+#include <memory>
+#include <tuple>
+#include <variant>
 
 #include "shardproof/ops/core/kernel.h"
 #include "shardproof/ops/core/sharding_rule.h"
@@ -13,12 +15,13 @@ namespace shardproof {
 
 class DeviceKernels {
  public:
-  // Registers a family. `make` returns its kernel for a plan, without `run` if it has none.
+  // Makes a family's kernel for a plan; the kernel has no `run` if the family lacks it.
   template <typename Plan>
-  void add(std::function<Kernel(const Plan&)> make) {
-    makers_[typeid(Plan)] = [make = std::move(make)](const std::any& plan) {
-      return make(std::any_cast<const Plan&>(plan));
-    };
+  using Maker = std::function<Kernel(const Plan&)>;
+
+  template <typename Plan>
+  void add(Maker<Plan> make) {
+    std::get<Maker<Plan>>(makers_) = std::move(make);
   }
   // Returns the device kernel for a host kernel. Without `run` there is none, and the op runs on
   // the host; this holds for all complex tensors. Strided inputs are made dense on the device if
@@ -36,8 +39,22 @@ class DeviceKernels {
   void load_by(std::function<void()> load) { load_ = std::move(load); }
 
  private:
+  template <typename Plans>
+  struct MakersOf;
+  template <typename... Plans>
+  struct MakersOf<OneOfPlans<Plans...>> {
+    using Tuple = std::tuple<Maker<Plans>...>;
+  };
+
+  Kernel make(std::monostate) const { return {}; }
+  template <typename Plan>
+  Kernel make(const std::shared_ptr<const Plan>& plan) const {
+    const Maker<Plan>& maker = std::get<Maker<Plan>>(makers_);
+    return maker ? maker(*plan) : Kernel();
+  }
+
   std::function<void()> load_;
-  std::map<std::type_index, std::function<Kernel(const std::any&)>> makers_;
+  MakersOf<KernelPlan>::Tuple makers_;  // empty for families that run on the host only
 };
 
 // Returns the kernels for NVIDIA GPUs; none in a build without CUDA.

@@ -3,6 +3,10 @@
 // may contain both.
 #pragma once
 
+#include <functional>
+#include <map>
+#include <typeindex>
+
 #include "shardproof/ops/cuda/convolution_kernels.h"
 #include "shardproof/ops/cuda/device_kernels.h"
 #include "shardproof/ops/cuda/launch.h"

@@ -207,7 +207,7 @@ Kernel elementwise_kernel(const ElementwisePlan& plan) {
            plan.outputs.size());
   Kernel kernel;
   kernel.accepts_strides = true;
-  kernel.plan = plan;
+  kernel.plan = share_plan(plan);
   kernel.run = [plan](const KernelCall& call) { run_elementwise(plan, call); };
   return kernel;
 }

@@ -173,8 +173,8 @@ std::vector<TensorMeta> infer_select(const OpCall& call) {
 }
 
 // Returns a copy of one box per entry, for a short list of valid rows; otherwise nothing.
-std::any moves_of_list(const IndexedRows& rows, const std::vector<int64_t>& list, const Dims& shape,
-                       const Dims& result) {
+KernelPlan moves_of_list(const IndexedRows& rows, const std::vector<int64_t>& list,
+                         const Dims& shape, const Dims& result) {
   constexpr size_t kMostMoves = 64;
   if (list.size() > kMostMoves) return {};
   BoxCopyPlan plan{{}, {shape}, {result}, false, 0};
@@ -188,7 +188,7 @@ std::any moves_of_list(const IndexedRows& rows, const std::vector<int64_t>& list
     move.extent[rows.dim] = 1;
     plan.moves.push_back(move);
   }
-  return plan;
+  return share_plan(std::move(plan));
 }
 
 Kernel prepare_select(const OpCall& call, const std::vector<TensorMeta>& outputs) {

@@ -34,7 +34,7 @@ void make_view(OpRecord& record, ViewFunction layout) {
     const auto of_strides = [=](const Dims& strides) {
       return layout({attrs.get(), inputs}, strides);
     };
-    kernel.plan = ViewCopyPlan{of_strides};
+    kernel.plan = share_plan(ViewCopyPlan{of_strides});
     kernel.run = [=](const KernelCall& k) {
       const LaneView &in = (*k.inputs)[0], &out = (*k.outputs)[0];
       ViewLayout view = of_strides(in.strides);
@@ -62,7 +62,7 @@ Kernel move_kernel(BoxCopyPlan plan, DType dtype) {
   std::vector<Dims> source_strides, target_strides;
   for (const Dims& shape : plan.input_shapes) source_strides.push_back(contiguous_strides(shape));
   for (const Dims& shape : plan.output_shapes) target_strides.push_back(contiguous_strides(shape));
-  kernel.plan = plan;
+  kernel.plan = share_plan(plan);
   kernel.run = [=](const KernelCall& k) {
     for (int64_t lane = 0; lane < k.lanes; ++lane) {
       for (size_t o = 0; plan.fills && o < plan.output_shapes.size(); ++o)

@@ -88,9 +88,9 @@ Kernel prepare_reshape(const OpCall& call, const std::vector<TensorMeta>& output
   Dims shape = input_shape(call, 0), dense = contiguous_strides(shape);
   int64_t bytes = size_of(outputs[0].dtype);
   // Copies the input's elements in order; the output's shape does not matter.
-  kernel.plan = ViewCopyPlan{[shape](const Dims& strides) {
+  kernel.plan = share_plan(ViewCopyPlan{[shape](const Dims& strides) {
     return ViewLayout{0, shape, strides};
-  }};
+  }});
   kernel.run = [=](const KernelCall& k) {
     const LaneView &in = (*k.inputs)[0], &out = (*k.outputs)[0];
     for (int64_t lane = 0; lane < k.lanes; ++lane)

@@ -79,7 +79,7 @@ Pattern element_of(DType dtype, const AttrValue& value) {
 
 Kernel fill_kernel(const Pattern& pattern) {
   Kernel kernel;
-  kernel.plan = pattern;
+  kernel.plan = share_plan(pattern);
   kernel.accepts_strides = true;
   kernel.run = [pattern](const KernelCall& call) {
     const LaneView& out = call.outputs->front();

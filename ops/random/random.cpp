@@ -130,8 +130,8 @@ Kernel prepare_draw(const DrawRow& row, const OpCall& call,
     const DrawItem item{{}, plan.rng, whole, plan.first, plan.second};
     std::vector<DType> inputs;  // read for their shapes only
     for (const TensorMeta& input : call.inputs) inputs.push_back(input.dtype);
-    kernel.plan =
-        plan_of_items(item, outputs[0].shape, std::move(inputs), whole ? DType::i64 : DType::f64);
+    kernel.plan = share_plan(
+        plan_of_items(item, outputs[0].shape, std::move(inputs), whole ? DType::i64 : DType::f64));
   }
   kernel.run = [plan](const KernelCall& run) {
     const LaneView& out = run.outputs->front();
@@ -218,7 +218,7 @@ Kernel prepare_dropout(const OpCall& call) {
   const DropoutPlan plan{p, p < 1 ? 1 / (1 - p) : 0, rng_of(call)};
   Kernel kernel;
   const DropoutItem item{{}, plan.rng, plan.probability, plan.scale};
-  kernel.plan = plan_of_items(item, input_shape(call, 0), {DType::f64}, DType::f64);
+  kernel.plan = share_plan(plan_of_items(item, input_shape(call, 0), {DType::f64}, DType::f64));
   kernel.run = [plan](const KernelCall& run) {
     const LaneView& x = run.inputs->front();
     const LaneView& out = run.outputs->front();

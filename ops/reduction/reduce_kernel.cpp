@@ -223,7 +223,7 @@ Kernel reduce_kernel(const Reducer& reducer, const ReduceNumbers& numbers, const
            reducer.state_bytes);
   Kernel kernel;
   const ReducePlan plan = make_plan(reducer, numbers, shape, mask);
-  kernel.plan = plan;
+  kernel.plan = share_plan(plan);
   kernel.run = [plan](const KernelCall& call) { run_reduce(plan, call); };
   return kernel;
 }

@@ -36,7 +36,7 @@ Kernel row_kernel(const Dims& shape, int dim, DType compute, RowTransform transf
     (d < dim ? plan.outer : d == dim ? plan.count : plan.inner) *= shape[d];
   Kernel kernel;
   kernel.workspace_bytes = 2 * plan.count * size_of(DType::c128);
-  kernel.plan = plan;
+  kernel.plan = share_plan(plan);
   kernel.run = [plan](const KernelCall& call) {
     const LaneView& in = call.inputs->front();
     const LaneView& out = call.outputs->front();

@@ -76,7 +76,7 @@ Kernel order_kernel(OrderPlan order, const OpCall& call, const std::vector<Tenso
     with_float(order.compute, [&](auto zero) { order_lane<decltype(zero)>(order, lane); });
   };
   Kernel kernel = lane_kernel(plan, call, outputs);
-  kernel.plan = std::move(order);
+  kernel.plan = share_plan(std::move(order));
   return kernel;
 }
 
