@@ -115,10 +115,27 @@ namespace {
 struct ListedFinding {
   Finding finding;
   std::vector<std::string> consequences, passes;
+  int beside = 0;  // other wrong values without a name inside the same line
 };
 
 bool is_another_pass(const Finding& a, const Finding& b) {
   return a.line == b.line && a.name == b.name && a.instance != b.instance;
+}
+
+void add_new(std::vector<std::string>& passes, const std::string& instance) {
+  if (std::find(passes.begin(), passes.end(), instance) == passes.end()) passes.push_back(instance);
+}
+
+bool are_inside_one_line(const Finding& a, const Finding& b) {
+  return a.line == b.line && a.name.empty() && b.name.empty() && a.instance == b.instance;
+}
+
+// Returns the finding under which a reader expects this one; listed.end() if it stands alone.
+std::vector<ListedFinding>::iterator find_like(std::vector<ListedFinding>& listed,
+                                               const Finding& finding) {
+  return std::find_if(listed.begin(), listed.end(), [&](const ListedFinding& one) {
+    return is_another_pass(one.finding, finding) || are_inside_one_line(one.finding, finding);
+  });
 }
 
 }  // namespace
@@ -133,19 +150,22 @@ std::vector<Finding> list_findings(std::vector<ExplainedValue> values) {
       listed[place[i]].consequences.push_back(shown_name(value.finding));
       continue;
     }
-    const auto same = std::find_if(listed.begin(), listed.end(), [&](const ListedFinding& one) {
-      return is_another_pass(one.finding, value.finding);
-    });
+    const auto same = find_like(listed, value.finding);
     place[i] = static_cast<size_t>(same - listed.begin());
-    if (same != listed.end())
-      same->passes.push_back(value.finding.instance);
-    else
+    if (same == listed.end())
       listed.push_back({std::move(value.finding), {}, {}});
+    else if (is_another_pass(same->finding, value.finding))
+      add_new(same->passes, value.finding.instance);
+    else
+      ++same->beside;
   }
   std::vector<Finding> findings;
   for (ListedFinding& one : listed) {
     list_under(one.finding, "also wrong, computed from it:", one.consequences);
     list_under(one.finding, "also wrong in passes", one.passes);
+    if (one.beside > 0)
+      one.finding.details.push_back(fmt::format("also wrong: {} more value{} inside the line",
+                                                one.beside, one.beside == 1 ? "" : "s"));
     findings.push_back(std::move(one.finding));
   }
   std::stable_sort(findings.begin(), findings.end(),

@@ -21,7 +21,8 @@ void add_unmeasured(const std::vector<ValueLabel>& values, int direction, const 
 std::string unmeasured_note(const UnmeasuredMovement& unmeasured);
 
 // Returns one finding for each wrong value that is no consequence of another. The same line in
-// other passes of a loop is listed under its first. Requires `values` in the order of the program.
+// other passes of a loop is listed under its first; so are further values inside one line that have
+// no name. Requires `values` in the order of the program.
 std::vector<Finding> list_findings(std::vector<ExplainedValue> values);
 
 // Adds values that are far less precise than one device: notes for all, and findings if the ratio

@@ -218,6 +218,12 @@ std::string shown_name(const WrongValue& wrong) {
   return wrong.label.name.empty() ? "a value inside the line" : wrong.label.name;
 }
 
+// Returns "y[0, 2]", or "element [0, 2] of a value inside the line".
+std::string shown_element(const WrongValue& wrong, int64_t flat, const Dims& shape) {
+  if (!wrong.label.name.empty() || shape.empty()) return index_text(shown_name(wrong), flat, shape);
+  return fmt::format("element {} of {}", index_text("", flat, shape), shown_name(wrong));
+}
+
 // Returns the replicated axes: "dp", "dp and cp".
 std::string replicated_axes(const Spec& spec) {
   std::string axes;
@@ -259,7 +265,7 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
   finding.ratio = constant_ratio(difference);
   const std::string shown = shown_name(wrong);
   const Shown numbers = shown_numbers(difference, own);
-  finding.element = index_text(shown, numbers.difference.first, expected.shape);
+  finding.element = shown_element(wrong, numbers.difference.first, expected.shape);
   finding.expected = element_text_of(numbers.difference.expected);
   finding.got = got_text(numbers.difference);
   finding.headline = fmt::format("{} on {}: expected {}, got {}", finding.element,
