@@ -44,6 +44,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # gcc 12 warns of an overlap in every `"literal" + std::string` that it inlines (its bug 105651).
   list(APPEND SHARDPROOF_CXX_FLAGS -Wno-restrict)
 endif()
+if(SHARDPROOF_COMPILER_HEAP AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Collecting garbage takes gcc 8 % of its time; without it, a large source takes 1.1 GB, not 0.8.
+  list(APPEND SHARDPROOF_CXX_FLAGS --param=ggc-min-heapsize=${SHARDPROOF_COMPILER_HEAP})
+endif()
 if(SHARDPROOF_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # gcc cannot prove initialization in instrumented code; builds without sanitizers have the warning.
   list(APPEND SHARDPROOF_CXX_FLAGS -Wno-maybe-uninitialized)
