@@ -4,6 +4,7 @@
 
 #include "shardproof/backends/cuda/cublas.h"
 #include "shardproof/backends/cuda/cuda_api.h"
+#include "shardproof/localtensor/tensor/device_memory.h"
 
 namespace shardproof {
 namespace {
@@ -45,6 +46,13 @@ int copy(void* to, const void* from, size_t bytes, CudaCopy way, void* stream) {
   if (way == CudaCopy::to_device) kind = cudaMemcpyHostToDevice;
   if (way == CudaCopy::to_host) kind = cudaMemcpyDeviceToHost;
   return cudaMemcpyAsync(to, from, bytes, kind, stream_of(stream));
+}
+
+int copy_rows(const MatrixCopy& rows, void* stream) {
+  return cudaMemcpy2DAsync(rows.to, static_cast<size_t>(rows.to_pitch), rows.from,
+                           static_cast<size_t>(rows.from_pitch), static_cast<size_t>(rows.width),
+                           static_cast<size_t>(rows.rows), cudaMemcpyDeviceToDevice,
+                           stream_of(stream));
 }
 
 int make_stream(void** stream) {
@@ -139,6 +147,10 @@ CudaApi runtime_cuda_api(const std::vector<std::string>& folders) {
     return cudaFreeAsync(memory, stream_of(stream));
   };
   api.copy = copy;
+  api.copy_rows = copy_rows;
+  api.clear = [](void* to, size_t bytes, void* stream) -> int {
+    return cudaMemsetAsync(to, 0, bytes, stream_of(stream));
+  };
   fill_streams(api);
   fill_graphs(api);
   api.open_gemm = [paths = cublas_paths(folders)](MatmulPrecision precision) {

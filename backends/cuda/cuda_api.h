@@ -14,6 +14,7 @@ namespace shardproof {
 
 class Gemm;                            // localtensor/tensor/gemm.h
 enum class MatmulPrecision : uint8_t;  // localtensor/dtype/matmul_precision.h
+struct MatrixCopy;                     // localtensor/tensor/device_memory.h
 
 struct CudaDeviceFacts {
   std::string name;
@@ -42,6 +43,8 @@ struct CudaApi {
   // Copies between pageable host memory and the device. Host memory is read before the call returns
   // and written before the stream is synchronized. May block until the stream reaches the copy.
   std::function<int(void* to, const void* from, size_t bytes, CudaCopy way, void* stream)> copy;
+  std::function<int(const MatrixCopy& rows, void* stream)> copy_rows;  // on the device
+  std::function<int(void* to, size_t bytes, void* stream)> clear;      // writes bytes of 0
 
   std::function<int(void** stream)> make_stream;
   std::function<int(void*stream)> drop_stream, synchronize_stream;

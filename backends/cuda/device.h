@@ -76,6 +76,8 @@ class Device final : public DeviceMemory {
   void to_device(std::byte* device, const std::byte* host, int64_t bytes) override;
   void to_host(std::byte* host, const std::byte* device, int64_t bytes) override;
   void copy(std::byte* to, const std::byte* from, int64_t bytes) override;
+  void copy(const MatrixCopy& rows) override;
+  void clear(std::byte* to, int64_t bytes) override;
   void follow(std::span<const int> streams) override;
 
  private:

@@ -106,4 +106,12 @@ void Device::copy(std::byte* to, const std::byte* from, int64_t bytes) {
         "copying on it");
 }
 
+void Device::copy(const MatrixCopy& rows) {
+  check(api_.copy_rows(rows, ask()), "copying rows on it");
+}
+
+void Device::clear(std::byte* to, int64_t bytes) {
+  check(api_.clear(to, static_cast<size_t>(bytes), ask()), "clearing memory on it");
+}
+
 }  // namespace shardproof

@@ -6,11 +6,12 @@
 // the copy of A, the copy of B, and one copy of poison.
 #include "shardproof/engine/execute/buffer_contents.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/localtensor/tensor/copy_strided.h"
+#include "shardproof/localtensor/tensor/copy_place.h"
 
 namespace shardproof {
 
@@ -47,6 +48,15 @@ bool whole_buffer(const Tensor& tensor) {
          tensor.elements() * size_of(tensor.dtype) == tensor.buffer->bytes_per_lane;
 }
 
+// Returns the place that holds the contents of all blocks; the host if they lie in several.
+CopyPlace common_place(const std::vector<const Block*>& blocks) {
+  const CopyPlace first = CopyPlace::of(blocks.front()->tensor);
+  const bool all = std::all_of(blocks.begin(), blocks.end(), [&](const Block* block) {
+    return CopyPlace::of(block->tensor) == first;
+  });
+  return all ? first : CopyPlace();
+}
+
 // Copies the slots that the lanes of `target` read into one new run of bytes.
 void gather_copies(Buffer& target, const std::vector<const Block*>& sources, DType dtype) {
   std::map<std::pair<const Block*, int64_t>, int32_t> known;
@@ -70,15 +80,16 @@ void gather_copies(Buffer& target, const std::vector<const Block*>& sources, DTy
   const int64_t size = target.bytes_per_lane;
   Buffer bad{target.lanes, target.slots, size, {}, 0};
   if (hole) poison(bad, dtype);
-  Bytes bytes = Bytes::uninitialized(size * static_cast<int64_t>(copies.size() + (hole ? 1 : 0)));
-  std::byte* data = bytes.mutate();
+  const CopyPlace place = common_place(sources);
+  Bytes bytes = place.uninitialized(size * (std::ssize(copies) + (hole ? 1 : 0)));
+  std::byte* data = place.write(bytes);
   for (const auto& [block, slot] : copies) {
     const Tensor& t = block->tensor;
-    copy_strided(t.data(slot), t.strides, data, contiguous_strides(t.shape), t.shape,
-                 size_of(t.dtype));
+    place.copy_strided(place.read(t, slot), t.strides, data, contiguous_strides(t.shape), t.shape,
+                       size_of(t.dtype));
     data += size;
   }
-  if (hole && size > 0) std::memcpy(data, bad.bytes.data(), static_cast<size_t>(size));
+  if (hole) place.copy(data, place.read(bad.bytes), size);
   target.slots = Slots::table(std::move(table));
   target.bytes = std::move(bytes);
 }
@@ -130,11 +141,13 @@ void write_through(LocalTensor& target, const LocalTensor& source) {
     for (int d = 0; d < from.shape.size(); ++d)
       strides[d + pad] = from.shape[d] == 1 ? 0 : from.strides[d];
     separate(buffer, part.lanes);
+    CopyPlace place = CopyPlace::of(from);
+    if (place.is_host()) place = CopyPlace::of(to);
     for (int64_t i = 0; i < part.lanes.size(); ++i) {
       Tensor writable = to;
-      copy_strided(from.data(part.inputs[1].slot(i)), strides,
-                   writable.mutate(part.inputs[0].slot(i)), to.strides, to.shape,
-                   size_of(to.dtype));
+      std::byte* const target = place.write(writable, part.inputs[0].slot(i));
+      place.copy_strided(place.read(from, part.inputs[1].slot(i)), strides, target, to.strides,
+                         to.shape, size_of(to.dtype));
     }
   }
 }

@@ -16,8 +16,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/tensor/device_memory.h"
 
 namespace shardproof {
 namespace {
@@ -137,6 +139,11 @@ void for_each_row(const Box& box, int inner, const Tile& tile, const Visit& visi
   }
 }
 
+// CUDA's limit of the distance between rows.
+constexpr int64_t kMostPitch = std::numeric_limits<int32_t>::max();
+
+bool is_pitch(int64_t stride, int64_t width) { return stride >= width && stride <= kMostPitch; }
+
 }  // namespace
 
 void copy_strided(const std::byte* source, const Dims& source_strides, std::byte* target,
@@ -165,6 +172,28 @@ void copy_strided(const std::byte* source, const Dims& source_strides, std::byte
       const int d = tile.dim < 0 ? inner : tile.dim;
       row(source + from, target + to, rows, {count, box.source[d], box.target[d]});
     }
+  });
+}
+
+void copy_strided(DeviceMemory& memory, const std::byte* source, const Dims& source_strides,
+                  std::byte* target, const Dims& target_strides, const Dims& shape,
+                  int64_t element_bytes) {
+  for (const int64_t size : shape)
+    if (size == 0) return;
+  const Box box = simplified(shape, source_strides, target_strides, element_bytes);
+  int inner = box.shape.size() - 1;
+  int64_t width = element_bytes;
+  if (inner >= 0 && box.source[inner] == width && box.target[inner] == width)
+    width *= box.shape[inner--];
+  if (inner < 0) return memory.copy(target, source, width);
+  const int64_t count = box.shape[inner], from_step = box.source[inner],
+                to_step = box.target[inner];
+  const bool are_rows = is_pitch(from_step, width) && is_pitch(to_step, width);
+  for_each_row(box, inner, {}, [&](int64_t from, int64_t to, int64_t) {
+    if (are_rows)
+      return memory.copy({target + to, to_step, source + from, from_step, width, count});
+    for (int64_t i = 0; i < count; ++i)
+      memory.copy(target + to + i * to_step, source + from + i * from_step, width);
   });
 }
 

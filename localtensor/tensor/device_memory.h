@@ -9,6 +9,17 @@
 
 namespace shardproof {
 
+// Rows of a matrix in two layouts on one device. Rows begin `to_pitch` and `from_pitch` bytes
+// apart, at least `width`.
+struct MatrixCopy {
+  std::byte* to = nullptr;
+  int64_t to_pitch = 0;
+  const std::byte* from = nullptr;
+  int64_t from_pitch = 0;
+  int64_t width = 0;  // bytes of a row that are copied
+  int64_t rows = 0;
+};
+
 class DeviceMemory {
  public:
   DeviceMemory() = default;
@@ -32,6 +43,9 @@ class DeviceMemory {
   virtual void to_host(std::byte* host, const std::byte* device, int64_t bytes) = 0;
   // Enqueues a copy on the device in the current stream.
   virtual void copy(std::byte* to, const std::byte* from, int64_t bytes) = 0;
+  virtual void copy(const MatrixCopy& rows) = 0;
+  // Enqueues bytes of 0 in the current stream.
+  virtual void clear(std::byte* to, int64_t bytes) = 0;
 
   virtual int current() const = 0;  // number of the current stream
   // Makes later work of the current stream wait for all work that `streams` have enqueued so far.

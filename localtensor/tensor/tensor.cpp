@@ -8,6 +8,7 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/memory_pool.h"
+#include "shardproof/localtensor/tensor/copy_place.h"
 #include "shardproof/localtensor/tensor/copy_strided.h"
 
 namespace shardproof {
@@ -120,10 +121,11 @@ Tensor contiguous_copy(const Tensor& tensor) {
     copy.buffer->id = 0;
     return copy;
   }
-  copy = Tensor::empty(tensor.dtype, tensor.shape, old.lanes, old.slots);
+  const CopyPlace place = CopyPlace::of(tensor);
+  copy = place.empty(tensor.dtype, tensor.shape, old.lanes, old.slots);
   for (int64_t slot = 0; slot < old.slots.count(); ++slot)
-    copy_strided(tensor.data(slot), tensor.strides, copy.mutate(slot), copy.strides, tensor.shape,
-                 size_of(tensor.dtype));
+    place.copy_strided(place.read(tensor, slot), tensor.strides, place.write(copy, slot),
+                       copy.strides, tensor.shape, size_of(tensor.dtype));
   return copy;
 }
 

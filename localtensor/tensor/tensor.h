@@ -74,6 +74,8 @@ class Bytes {
   // Device address for writing in the current stream. Shared contents are copied first; the host
   // and all other devices become stale.
   std::byte* device_mutate(const std::shared_ptr<DeviceMemory>& memory);
+  // Returns a device with these contents if the host lacks them; null if the host has them.
+  std::shared_ptr<DeviceMemory> only_device() const;
   // True if both are copies of the same contents, none written since. For tests.
   bool shares_with(const Bytes& other) const { return storage_ && storage_ == other.storage_; }
 

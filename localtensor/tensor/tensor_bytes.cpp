@@ -155,6 +155,11 @@ std::byte* Bytes::mutate() {
   return host;
 }
 
+std::shared_ptr<DeviceMemory> Bytes::only_device() const {
+  if (!storage_ || !storage_->mirror || storage_->mirror->host_valid) return nullptr;
+  return storage_->mirror->sides.front()->memory;
+}
+
 const std::byte* Bytes::device_data(const std::shared_ptr<DeviceMemory>& memory) const {
   if (!storage_) return nothing;
   DeviceSide& side = storage_->on(memory);

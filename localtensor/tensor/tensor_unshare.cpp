@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/localtensor/tensor/tensor.h"
+#include "shardproof/localtensor/tensor/copy_place.h"
 
 namespace shardproof {
 namespace {
@@ -62,13 +62,15 @@ void separate(Buffer& buffer, const Lanes& lanes) {
   Separation result = separated(buffer, lanes);
   // A buffer without contents (shapes only) still gets new slots.
   if (buffer.bytes.size() > 0) {
-    const size_t stride = static_cast<size_t>(buffer.bytes_per_lane);
-    Bytes bytes = Bytes::uninitialized(static_cast<int64_t>(result.sources.size() * stride));
-    std::byte* target = bytes.mutate();
-    const std::byte* source = buffer.bytes.data();
-    for (size_t slot = 0; slot < result.sources.size(); ++slot)
-      std::memcpy(target + slot * stride,
-                  source + static_cast<size_t>(result.sources[slot]) * stride, stride);
+    const CopyPlace place = CopyPlace::of(buffer.bytes);
+    const int64_t stride = buffer.bytes_per_lane;
+    Bytes bytes = place.uninitialized(std::ssize(result.sources) * stride);
+    std::byte* target = place.write(bytes);
+    const std::byte* source = place.read(buffer.bytes);
+    for (const int64_t slot : result.sources) {
+      place.copy(target, source + slot * stride, stride);
+      target += stride;
+    }
     buffer.bytes = std::move(bytes);
   }
   buffer.slots = Slots::table(std::move(result.slot_of_lane));

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/tensor/device_memory.h"
 #include "shardproof/tests/gpu/fake_gpu/machine.h"
 
 namespace shardproof {
@@ -68,6 +69,36 @@ int copy(Machine* m, void* to, const void* from, size_t bytes, CudaCopy way, voi
   return 0;
 }
 
+int copy_rows(Machine* m, const MatrixCopy& rows, void* stream) {
+  const std::lock_guard guard(m->lock);
+  if (rows.to_pitch < rows.width || rows.from_pitch < rows.width) return kInvalidValue;
+  if (m->record(stream_of(stream), [=] { copy_rows(m, rows, stream); })) return 0;
+  const auto touch = [rows, arena = &m->arena_of(stream_of(stream))] {
+    const int64_t before_last = rows.rows - 1;
+    SP_CHECK(arena->holds(rows.to, before_last * rows.to_pitch + rows.width) &&
+                 arena->holds(rows.from, before_last * rows.from_pitch + rows.width),
+             "rows are copied between what is no memory");
+    for (int64_t i = 0; i < rows.rows; ++i)
+      std::memcpy(rows.to + i * rows.to_pitch, rows.from + i * rows.from_pitch,
+                  static_cast<size_t>(rows.width));
+    return true;
+  };
+  m->enqueue(stream_of(stream), {{}, touch});
+  return 0;
+}
+
+int clear(Machine* m, void* to, size_t bytes, void* stream) {
+  const std::lock_guard guard(m->lock);
+  if (m->record(stream_of(stream), [=] { clear(m, to, bytes, stream); })) return 0;
+  const auto touch = [=, arena = &m->arena_of(stream_of(stream))] {
+    SP_CHECK(arena->holds(to, static_cast<int64_t>(bytes)), "what is no memory is cleared");
+    std::memset(to, 0, bytes);
+    return true;
+  };
+  m->enqueue(stream_of(stream), {{}, touch});
+  return 0;
+}
+
 void hold_memory(CudaApi& api, const MachinePointer& m) {
   api.allocate = [m](void** memory, size_t bytes, void* stream) {
     const std::lock_guard guard(m->lock);
@@ -96,6 +127,12 @@ void hold_memory(CudaApi& api, const MachinePointer& m) {
   };
   api.copy = [m](void* to, const void* from, size_t bytes, CudaCopy way, void* stream) {
     return copy(m.get(), to, from, bytes, way, stream);
+  };
+  api.copy_rows = [m](const MatrixCopy& rows, void* stream) {
+    return copy_rows(m.get(), rows, stream);
+  };
+  api.clear = [m](void* to, size_t bytes, void* stream) {
+    return clear(m.get(), to, bytes, stream);
   };
 }
 

@@ -51,6 +51,24 @@ TEST(NcclGraph, GroupOfOneRank_IsNoCall) {
   EXPECT_NE(ran.out.find(kGraphs), std::string::npos) << ran.out;
 }
 
+// Pieces along other dims than the first, padded parts, and slices are packed on the GPU.
+TEST(NcclGraph, PackedCalls_AreOneGraph) {
+  for (const char* lines : {
+           R"json("y = all_gather(x @ w, dim=1)", "z = reduce_scatter(y, sum, dim=1)")json",
+           R"json("y = all_to_all(x @ w, split=1, concat=0)",
+                  "z = all_to_all(y, split=0, concat=1)")json",
+           R"json("h = x @ w", "y = all_reduce(h[2:6], sum)", "h[2:6] = y", "v = h * 2")json",
+           R"json("h = x @ w", "y = all_reduce(h[:, 3:9], max)", "h[:, 3:9] = y * 2",
+                  "v = all_gather(h.T, dim=1)")json",
+       })
+    for (const std::string seed : {"1", "2"}) {
+      const Ran ran = run_as_graph(lines, "", "FAKE_GPU_SEED=" + seed);
+      EXPECT_EQ(ran.code, 0) << ran.out;
+      EXPECT_NE(ran.out.find(kGraphs), std::string::npos) << lines << ran.out;
+      EXPECT_EQ(ran.out.find(kOtherBits), std::string::npos) << lines << ran.out;
+    }
+}
+
 TEST(NcclGraph, WorkOfTheHost_IsNamed) {
   const Ran host = run_as_graph(R"json("y = all_reduce(x, sum)", "i = arange(4)")json", "");
   EXPECT_EQ(host.code, 0) << host.out;
