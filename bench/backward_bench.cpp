@@ -56,10 +56,10 @@ OpCase norm(const std::string& op, bool bias, DType dtype) {
   return work;
 }
 
-OpCase loss(DType dtype) {
-  return {fmt::format("cross_entropy of [256, 8192] {}", name(dtype)),
+OpCase loss(const std::string& op, DType dtype) {
+  return {fmt::format("{} of [256, 8192] {}", op, name(dtype)),
           {{"x", {256, 8192}, "dp:S(0)", dtype}, {"t", {256}, "dp:S(0)", DType::i64, 8192}},
-          "y = cross_entropy(x, t, reduction='sum')",
+          "y = " + op + "(x, t)",
           "gx = grad(y, x)"};
 }
 
@@ -79,8 +79,9 @@ std::map<std::string, OpCase> works() {
   all["layer_norm"] = norm("layer_norm", true, DType::f32);
   all["layer_norm_bf16"] = norm("layer_norm", true, DType::bf16);
   all["rms_norm"] = norm("rms_norm", false, DType::f32);
-  all["cross_entropy"] = loss(DType::f32);
-  all["cross_entropy_bf16"] = loss(DType::bf16);
+  all["cross_entropy"] = loss("cross_entropy", DType::f32);
+  all["cross_entropy_bf16"] = loss("cross_entropy", DType::bf16);
+  all["nll_loss"] = loss("nll_loss", DType::f32);
   all["sdpa"] = attention(DType::f32, false);
   all["sdpa_causal"] = attention(DType::f32, true);
   all["sdpa_bf16"] = attention(DType::bf16, false);

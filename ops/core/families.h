@@ -41,7 +41,7 @@ void add_norm_grad_ops(OpRegistry& ops);    // layer_norm_grad, rms_norm_grad
 void add_rope_ops(OpRegistry& ops);         // rope
 void add_attention_ops(OpRegistry& ops);    // sdpa
 void add_loss_ops(OpRegistry& ops);         // cross_entropy, nll_loss, mse_loss
-void add_loss_grad_ops(OpRegistry& ops);    // cross_entropy_grad
+void add_loss_grad_ops(OpRegistry& ops);    // cross_entropy_grad, nll_loss_grad
 void add_conv_ops(OpRegistry& ops);         // conv1d, conv2d
 void add_halo_ops(OpRegistry& ops);         // halo_windows
 // Formulas: composite ops.

@@ -197,6 +197,8 @@ void KernelFamilies<Target>::add_items(DeviceKernels& kernels) {
   add_item<LossItem<double>>(table);
   add_item<CrossEntropyGradItem<float>>(table);
   add_item<CrossEntropyGradItem<double>>(table);
+  add_item<LabelGradItem<float>>(table);
+  add_item<LabelGradItem<double>>(table);
   add_item<SquareItem<float>>(table);
   add_item<SquareItem<double>>(table);
   kernels.add<LanePlan>([table](const LanePlan& plan) {

@@ -1,4 +1,5 @@
-// Item of cross_entropy_grad: the gradients by all logits of one row.
+// Items of cross_entropy_grad, the gradients by all logits of one row, and of nll_loss_grad, one
+// element.
 #pragma once
 
 #include "shardproof/ops/core/item_kernel.h"
@@ -72,6 +73,24 @@ struct CrossEntropyGradItem {
     const T at_label = holds ? slope(dy, to[label] / sum, true) : T{0};
     for (int64_t c = 0; c < count; ++c) to[c] = dy * (to[c] / sum - share);
     if (holds) to[label] = at_label;
+  }
+};
+
+// The result is [outer, classes, inner]: -dy of each row at its label, 0 elsewhere.
+template <typename T>
+struct LabelGradItem {
+  static constexpr int kGradient = 0, kLabels = 1;
+  int64_t classes, inner;
+
+  constexpr void operator()(int64_t index, const LaneCall& lane) const {
+    const int64_t r = index / (classes * inner) * inner + index % inner;
+    const bool is_label = lane.in<int64_t>(kLabels)[r] == index / inner % classes;
+    lane.out<T>(0)[index] = is_label ? -lane.in<T>(kGradient)[r] : T{0};
+  }
+  constexpr void write_label(int64_t r, const LaneCall& lane) const {
+    const int64_t label = lane.in<int64_t>(kLabels)[r];
+    if (label >= 0 && label < classes)
+      lane.out<T>(0)[(r / inner * classes + label) * inner + r % inner] = -lane.in<T>(kGradient)[r];
   }
 };
 

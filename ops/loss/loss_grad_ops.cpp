@@ -1,8 +1,12 @@
-// Registers cross_entropy_grad(dy, x, target): dy, one number per row, times the derivative of the
-// row's cross entropy by the logits x. It makes one pass over the logits and no table of hits.
+// Registers the gradients of losses by class: cross_entropy_grad(dy, x, target), which is dy, one
+// number per row, times the derivative of the row's cross entropy by the logits x, and
+// nll_loss_grad(dy, target). They make one pass over the result and no table of hits.
 //
-// The softmax needs log(sum(exp(x))) of whole rows. If classes are sharded, the op lowers: ranks
-// reduce the largest logit and the sum of exponentials, and call the op again with `lse`.
+// The softmax needs log(sum(exp(x))) of whole rows. If classes are sharded, cross_entropy_grad
+// lowers: ranks reduce the largest logit and the sum of exponentials, and call the op again with
+// `lse`.
+#include <algorithm>
+
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/gradient.h"
 #include "shardproof/ops/core/item_kernel.h"
@@ -184,9 +188,7 @@ Sample loss_grad_sample(const Dims& logits, DType dtype, double smoothing, bool 
   return sample;
 }
 
-}  // namespace
-
-void add_loss_grad_ops(OpRegistry& ops) {
+OpRecord cross_entropy_grad_record() {
   OpRecord op;
   op.name = kLossGrad;
   op.family = "loss";
@@ -218,7 +220,94 @@ void add_loss_grad_ops(OpRegistry& ops) {
                                loss_grad_sample({1, 3}, DType::f32, 0, false),
                                loss_grad_sample({3, 1}, DType::f32, 0, true)};
   };
-  ops.add(std::move(op));
+  return op;
+}
+
+constexpr const char* kLabelGrad = "nll_loss_grad";
+
+// Returns the shape of the result, [N, classes, ..] for rows [N, ..].
+Dims with_classes(const OpCall& call) {
+  Dims shape;
+  const Dims& rows = input_shape(call, 1);
+  for (int d = 0; d <= rows.size(); ++d) {
+    if (d == (rows.empty() ? 0 : 1)) shape.push_back(call.attrs->integer("num_classes"));
+    if (d < rows.size()) shape.push_back(rows[d]);
+  }
+  return shape;
+}
+
+std::vector<TensorMeta> infer_label_grad(const OpCall& call) {
+  require_floating(kLabelGrad, call, 0);
+  require_integral(kLabelGrad, call, 1);
+  if (!(input_shape(call, 0) == input_shape(call, 1)))
+    refuse(kLabelGrad, call, "dy must have the shape of the labels, {}",
+           to_string(input_shape(call, 1)));
+  if (call.attrs->integer("num_classes") < 0)
+    refuse(kLabelGrad, call, "num_classes must not be negative, found {}",
+           call.attrs->integer("num_classes"));
+  if (input_shape(call, 1).size() >= kMaxDims)
+    refuse(kLabelGrad, call, "the result would have more than {} dims", kMaxDims);
+  return {{input_meta(call, 0).dtype, with_classes(call)}};
+}
+
+Kernel prepare_label_grad(const OpCall& call, const std::vector<TensorMeta>& outputs) {
+  const DType compute = compute_dtype(outputs[0].dtype);
+  LanePlan plan{{compute, DType::i64}, {compute}, 0, {}};
+  with_float(compute, [&](auto zero) {
+    using T = decltype(zero);
+    const Dims& rows = input_shape(call, 1);
+    LabelGradItem<T> item{call.attrs->integer("num_classes"), 1};
+    for (int d = 1; d < rows.size(); ++d) item.inner *= rows[d];
+    set_items(plan, item, element_count(outputs[0].shape));
+    plan.body = [item, all = plan.items, count = element_count(rows)](const LaneCall& lane) {
+      std::fill_n(lane.out<T>(0), all, T{0});
+      for (int64_t r = 0; r < count; ++r) item.write_label(r, lane);
+    };
+  });
+  return lane_kernel(plan, call, outputs);
+}
+
+OpRecord nll_loss_grad_record() {
+  OpRecord op;
+  op.name = kLabelGrad;
+  op.family = "loss";
+  op.summary = "-dy of each row at its label, 0 at the other classes";
+  op.params = {params::tensor("dy"), params::tensor("target"), params::integer("num_classes")};
+  op.infer = infer_label_grad;
+  op.prepare = prepare_label_grad;
+  op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
+    const std::string rows = letters(input_shape(call, 1).size());
+    FactorOptions options;
+    options.partials = joint_partial_rules({ReduceOp::sum, ReduceOp::avg}, {0});
+    const std::string first = rows.substr(0, 1), rest = rows.empty() ? "" : rows.substr(1);
+    return factor_strategies(rows + "," + rows + "->" + first + "1" + rest, options);
+  };
+  // By dy: the sum over classes of the result for dy = 1 times the cotangent.
+  op.gradient = gradients(
+      {[](Gradient& g) {
+         const FormulaTerm hits = g.op(kLabelGrad, {g.op("ones", {g[0]}), g[1]}, *g.call.attrs);
+         const int64_t dim = g[1].dims() == 0 ? 0 : 1;
+         return g.op("sum", {g.dy() * hits}, {{"dim", IntegerList{dim}}});
+       },
+       nullptr});
+  op.samples = [] {
+    const auto sample = [](const Dims& rows, DType dtype) {
+      return Sample{{{"num_classes", int64_t{4}}},
+                    {{dtype, rows}, {DType::i64, rows}},
+                    {"uniform(-1, 1)", "ints(-1, 4)"}};
+    };
+    return std::vector<Sample>{sample({5}, DType::f32), sample({6}, DType::bf16),
+                               sample({2, 3}, DType::f64), sample({1}, DType::f32),
+                               sample({}, DType::f32)};
+  };
+  return op;
+}
+
+}  // namespace
+
+void add_loss_grad_ops(OpRegistry& ops) {
+  ops.add(cross_entropy_grad_record());
+  ops.add(nll_loss_grad_record());
 }
 
 }  // namespace shardproof

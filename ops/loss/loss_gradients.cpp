@@ -3,8 +3,8 @@
 //   cross_entropy   dx = dy w (softmax(x) - (1 - e) one_hot(l) - e / classes)
 //   nll_loss        dx = -dy w one_hot(l)
 //
-// cross_entropy_grad makes the former from dy w. A mean divides by the sum of w. An ignored row has
-// no gradient.
+// cross_entropy_grad and nll_loss_grad make these from dy w. A mean divides by the sum of w. An
+// ignored row has no gradient.
 #include "shardproof/ops/loss/loss_gradients.h"
 
 namespace shardproof {
@@ -28,7 +28,10 @@ class ClassLossGradient {
     if (kind_ == LossKind::cross_entropy)
       return g_.op("cross_entropy_grad", {share, g_[0], g_[kLossLabels]},
                    {{"label_smoothing", loss_.smoothing}});
-    return -(g_.op("unsqueeze", {share}, class_dim()) * one_hot());
+    // Rounding a row's number first gives the same bits, in less memory.
+    const DType dtype = g_[0].dtype();
+    return g_.op("nll_loss_grad", {dtype == wide_ ? share : g_.to(dtype, share), g_[kLossLabels]},
+                 {{"num_classes", loss_.classes}});
   }
 
   // The loss of each row, without weights, added up by label.
@@ -43,7 +46,6 @@ class ClassLossGradient {
   }
 
  private:
-  Attrs class_dim() const { return {{"dim", int64_t{loss_.class_dim}}}; }
   F widened(const F& x) const { return x.dtype() == wide_ ? x : g_.to(wide_, x); }
   // The labels, 0 where a row is ignored.
   F safe() {
@@ -62,13 +64,6 @@ class ClassLossGradient {
     return g_.op("squeeze", {taken}, {{"dim", IntegerList{-1}}});
   }
   F total() { return g_.op("sum", {g_.where(valid_, weight(), 0.0)}); }
-  F one_hot() {
-    F hits = g_.op("one_hot", {safe()}, {{"num_classes", loss_.classes}});
-    if (loss_.class_dim != hits.dims() - 1)
-      hits = g_.op("movedim", {hits},
-                   {{"source", IntegerList{-1}}, {"destination", IntegerList{loss_.class_dim}}});
-    return g_.to(wide_, hits);
-  }
 
   Gradient& g_;
   LossKind kind_;
