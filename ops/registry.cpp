@@ -33,9 +33,11 @@ OpRegistry builtin_ops() {
   add_along_dim_ops(ops);
   add_sort_ops(ops);
   add_norm_ops(ops);
+  add_norm_grad_ops(ops);
   add_rope_ops(ops);
   add_attention_ops(ops);
   add_loss_ops(ops);
+  add_loss_grad_ops(ops);
   add_conv_ops(ops);
   add_halo_ops(ops);
   add_arithmetic_formulas(ops);

@@ -8,7 +8,9 @@
 #include "shardproof/ops/cuda/device_scratch.h"
 #include "shardproof/ops/cuda/kernel_families.h"
 #include "shardproof/ops/cuda/layer_norm_kernels.h"
+#include "shardproof/ops/cuda/loss_grad_kernels.h"
 #include "shardproof/ops/cuda/loss_kernels.h"
+#include "shardproof/ops/cuda/norm_grad_kernels.h"
 #include "shardproof/ops/index/index_items.h"
 #include "shardproof/ops/index/scatter_item.h"
 #include "shardproof/ops/random/random_items.h"
@@ -176,6 +178,8 @@ void KernelFamilies<Target>::add_items(DeviceKernels& kernels) {
   ItemTable table;
   add_item<NormItem<float>>(table);
   add_item<NormItem<double>>(table);
+  add_item<NormGradItem<float>>(table);
+  add_item<NormGradItem<double>>(table);
   add_item<AttentionItem<float>>(table);
   add_item<AttentionItem<double>>(table);
   add_item<RopeItem<float>>(table);
@@ -191,6 +195,10 @@ void KernelFamilies<Target>::add_items(DeviceKernels& kernels) {
   add_item<RunningItem<int64_t>>(table);
   add_item<LossItem<float>>(table);
   add_item<LossItem<double>>(table);
+  add_item<CrossEntropyGradItem<float>>(table);
+  add_item<CrossEntropyGradItem<double>>(table);
+  add_item<LabelGradItem<float>>(table);
+  add_item<LabelGradItem<double>>(table);
   add_item<SquareItem<float>>(table);
   add_item<SquareItem<double>>(table);
   kernels.add<LanePlan>([table](const LanePlan& plan) {

@@ -3,7 +3,8 @@
 //   cross_entropy   dx = dy w (softmax(x) - (1 - e) one_hot(l) - e / classes)
 //   nll_loss        dx = -dy w one_hot(l)
 //
-// A mean divides by the sum of w. An ignored row has no gradient.
+// cross_entropy_grad and nll_loss_grad make these from dy w. A mean divides by the sum of w. An
+// ignored row has no gradient.
 #include "shardproof/ops/loss/loss_gradients.h"
 
 namespace shardproof {
@@ -16,7 +17,6 @@ class ClassLossGradient {
   ClassLossGradient(Gradient& g, LossKind kind)
       : g_(g), kind_(kind), loss_(loss_shape(g.call)), wide_(compute_dtype(g[0].dtype())) {
     valid_ = g.op("ne", {g[kLossLabels], loss_.ignore});
-    safe_ = g[kLossLabels] * g.to(DType::i64, valid_);
   }
 
   // True for a shard without classes, on which every label is ignored.
@@ -25,13 +25,13 @@ class ClassLossGradient {
   F by_logits() {
     F share = g_.where(valid_, widened(g_.dy()) * weight(), 0.0);
     if (loss_.reduction == LossReduction::mean) share = g_.where(valid_, share / total(), 0.0);
-    share = g_.op("unsqueeze", {share}, class_dim());
-    const F hits = one_hot();
-    if (kind_ == LossKind::nll) return -(share * hits);
-    const F chances = g_.op("softmax", {widened(g_[0])}, class_dim());
-    if (loss_.smoothing == 0) return share * (chances - hits);
-    const double spread = loss_.smoothing / static_cast<double>(loss_.classes);
-    return share * (chances - hits * (1 - loss_.smoothing) - spread);
+    if (kind_ == LossKind::cross_entropy)
+      return g_.op("cross_entropy_grad", {share, g_[0], g_[kLossLabels]},
+                   {{"label_smoothing", loss_.smoothing}});
+    // Rounding a row's number first gives the same bits, in less memory.
+    const DType dtype = g_[0].dtype();
+    return g_.op("nll_loss_grad", {dtype == wide_ ? share : g_.to(dtype, share), g_[kLossLabels]},
+                 {{"num_classes", loss_.classes}});
   }
 
   // The loss of each row, without weights, added up by label.
@@ -42,33 +42,34 @@ class ClassLossGradient {
     F rows = widened(g_.op(name, {g_[0], g_[kLossLabels], g_.none()}, plain));
     if (loss_.reduction == LossReduction::mean) rows = (rows - widened(g_.y())) / total();
     rows = g_.where(valid_, rows * widened(g_.dy()), 0.0);
-    return g_.op("index_sum", {rows, safe_}, {{"dim", int64_t{0}}, {"size", loss_.classes}});
+    return g_.op("index_sum", {rows, safe()}, {{"dim", int64_t{0}}, {"size", loss_.classes}});
   }
 
  private:
-  Attrs class_dim() const { return {{"dim", int64_t{loss_.class_dim}}}; }
   F widened(const F& x) const { return x.dtype() == wide_ ? x : g_.to(wide_, x); }
+  // The labels, 0 where a row is ignored.
+  F safe() {
+    if (safe_.handle == kAbsent) safe_ = g_[kLossLabels] * g_.to(DType::i64, valid_);
+    return safe_;
+  }
   // The weight of each row's label; 1 without weights.
   F weight() {
-    if (!loss_.weighted) return g_.to(wide_, valid_);
+    if (weight_.handle == kAbsent)
+      weight_ = loss_.weighted ? weight_of_label() : g_.to(wide_, valid_);
+    return weight_;
+  }
+  F weight_of_label() {
     const F table = g_.op("unsqueeze", {widened(g_[kLossWeight])}, {{"dim", int64_t{1}}});
-    const F taken = g_.op("embedding", {safe_, table});
+    const F taken = g_.op("embedding", {safe(), table});
     return g_.op("squeeze", {taken}, {{"dim", IntegerList{-1}}});
   }
   F total() { return g_.op("sum", {g_.where(valid_, weight(), 0.0)}); }
-  F one_hot() {
-    F hits = g_.op("one_hot", {safe_}, {{"num_classes", loss_.classes}});
-    if (loss_.class_dim != hits.dims() - 1)
-      hits = g_.op("movedim", {hits},
-                   {{"source", IntegerList{-1}}, {"destination", IntegerList{loss_.class_dim}}});
-    return g_.to(wide_, hits);
-  }
 
   Gradient& g_;
   LossKind kind_;
   LossShape loss_;
   DType wide_;
-  F valid_, safe_;
+  F valid_, safe_, weight_;
 };
 
 }  // namespace

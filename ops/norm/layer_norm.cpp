@@ -3,6 +3,8 @@
 //
 // If a normalized dim is sharded, the op lowers: sums and sums of squares of the shards are reduced
 // in f32 (f64 for f64), the rest is elementwise.
+#include "shardproof/ops/norm/layer_norm.h"
+
 #include <algorithm>
 
 #include "shardproof/ops/core/families.h"
@@ -15,40 +17,28 @@
 #include "shardproof/ops/norm/norm_gradients.h"
 
 namespace shardproof {
-namespace {
-
-enum class Norm { layer, rms };  // layer subtracts the mean, rms does not
-
-constexpr int kNormWeight = NormItem<float>::kWeight, kNormBias = NormItem<float>::kBias;
-
 std::string_view norm_name(Norm norm) { return norm == Norm::layer ? "layer_norm" : "rms_norm"; }
 
-// Returns the number of normalized dims, given as `dims`, or as their sizes like in torch.
 int64_t normalized_dims(const OpCall& call) {
   if (!call.attrs->has("normalized_shape")) return call.attrs->integer("dims");
   return static_cast<int64_t>(integer_list(*call.attrs, "normalized_shape").size());
 }
 
-// Returns eps; if the call leaves it out, the step at 1 of the compute dtype.
-double eps_of(const OpCall& call) {
+double norm_eps(const OpCall& call) {
   if (call.attrs->has("eps")) return call.attrs->number("eps");
   return default_eps(input_meta(call, 0).dtype);
 }
 
-// The input as rows; the `row` elements of one are normalized together.
-struct NormRows {
-  int64_t rows = 1, row = 1;
-  double eps = 0;
-};
-
-NormRows norm_rows(const OpCall& call) {
+NormRows norm_rows(const Dims& shape, int64_t dims) {
   NormRows rows;
-  const Dims& shape = input_shape(call, 0);
-  auto first = shape.size() - static_cast<int>(normalized_dims(call));
+  const auto first = shape.size() - static_cast<int>(dims);
   for (int d = 0; d < shape.size(); ++d) (d < first ? rows.rows : rows.row) *= shape[d];
-  rows.eps = eps_of(call);
   return rows;
 }
+
+namespace {
+
+constexpr int kNormWeight = NormItem<float>::kWeight, kNormBias = NormItem<float>::kBias;
 
 std::vector<TensorMeta> infer_norm(Norm norm, const OpCall& call) {
   auto op = norm_name(norm);
@@ -78,12 +68,12 @@ std::vector<TensorMeta> infer_norm(Norm norm, const OpCall& call) {
 
 Kernel prepare_norm(Norm norm, const OpCall& call, const std::vector<TensorMeta>& outputs) {
   DType compute = compute_dtype(outputs[0].dtype);
-  NormRows rows = norm_rows(call);
+  const NormRows rows = norm_rows(input_shape(call, 0), normalized_dims(call));
   bool bias = present(call, kNormBias);
   LanePlan plan{std::vector<DType>(call.inputs.size(), compute), {compute}, 0, {}};
   with_float(compute, [&](auto zero) {
     using T = decltype(zero);
-    const NormItem<T> item{norm == Norm::layer, bias, rows.row, static_cast<T>(rows.eps)};
+    const NormItem<T> item{norm == Norm::layer, bias, rows.row, static_cast<T>(norm_eps(call))};
     set_items(plan, item, rows.rows);
   });
   return lane_kernel(plan, call, outputs);
@@ -124,7 +114,7 @@ std::vector<int> lower_layer_norm(Norm norm, const OpCall& call, const std::vect
   if (wide != dtype) x = build.op("cast", {{"dtype", wide}}, {x});
   if (norm == Norm::layer) x = build.op("sub", {}, {x, mean_of(build, x, dims, count)});
   int square = mean_of(build, build.op("mul", {}, {x, x}), dims, count);
-  int eps = build.number(eps_of(call));
+  int eps = build.number(norm_eps(call));
   int scale = build.op("rsqrt", {}, {build.op("add", {}, {square, eps})});
   int y = build.op("mul", {}, {x, scale});
   // Weight and bias are read in the compute dtype, as the kernel does.
@@ -147,7 +137,7 @@ OpRecord norm_record(Norm norm) {
     return prepare_norm(norm, call, outputs);
   };
   record.gradient = gradient_together([norm](Gradient& g) {
-    return layer_norm_gradient(g, norm == Norm::layer, normalized_dims(g.call), eps_of(g.call));
+    return norm_gradient(g, norm, normalized_dims(g.call), norm_eps(g.call));
   });
   record.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     return layer_norm_strategies(call);

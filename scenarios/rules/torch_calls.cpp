@@ -66,6 +66,8 @@ const std::map<std::string_view, std::string_view> kTorchTemplates = {
     {"squeeze_copy", "y0 = squeeze(x0{, dim})"},
     {"sub_", "y0 = x0 - {other|x1}"},
     {"t_copy", "y0 = t(x0)"},
+    {"gelu_backward", "y0 = gelu_grad(x0, x1{, approximate})"},
+    {"silu_backward", "y0 = silu_grad(x0, x1)"},
     {"tanh_backward", "y0 = x0 * (1 - x1 * x1)"},
     {"sigmoid_backward", "y0 = x0 * x1 * (1 - x1)"},
     {"threshold_backward", "y0 = where(x1 > {threshold=0}, x0, x0 * 0)"},

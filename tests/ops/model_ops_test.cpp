@@ -142,6 +142,54 @@ TEST(Norm, EveryDtype_EqualsThePlainLoop) {
             "rms_norm([2, 3], [4]): weight must have shape [3]");
 }
 
+// Returns the rows from `first` on, `count` of them.
+Tensor rows_of(const Tensor& x, int64_t first, int64_t count) {
+  const Values all = values_of(x);
+  const int64_t row = x.elements() / x.shape[0];
+  Dims shape = x.shape;
+  shape[0] = count;
+  return tensor_of(x.dtype, shape,
+                   Values(all.begin() + first * row, all.begin() + (first + count) * row));
+}
+
+// A rank that holds some of the rows computes the bits that one device computes for them.
+TEST(GradientOps, BitsOfARow_DependOnItsOwnRowOnly) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
+    const Tensor dy = wavy(dtype, {7, 37}, 3), x = wavy(dtype, {7, 37}, 0),
+                 w = wavy(dtype, {37}, 1);
+    const Tensor by_row = wavy(dtype, {7}, 2);
+    const Tensor labels = tensor_of(DType::i64, {7}, {0, 36, 5, -100, 7, 7, 12});
+    const auto expect_rows = [](const Tensor& whole, const Tensor& part, int64_t first) {
+      EXPECT_EQ(values_of(rows_of(whole, first, part.shape[0])), values_of(part));
+    };
+    for (const auto& [first, count] : {std::pair<int64_t, int64_t>{0, 3}, {3, 4}, {6, 1}}) {
+      const auto cut = [first = first, count = count](const Tensor& t) {
+        return rows_of(t, first, count);
+      };
+      for (const char* op : {"layer_norm_grad", "rms_norm_grad"})
+        expect_rows(OpCase(op, {dy, x, w}).run(), OpCase(op, {cut(dy), cut(x), w}).run(), first);
+      expect_rows(OpCase("cross_entropy_grad", {by_row, x, labels}).without(3).run(),
+                  OpCase("cross_entropy_grad", {cut(by_row), cut(x), cut(labels)}).without(3).run(),
+                  first);
+      const Attrs classes{{"num_classes", int64_t{37}}};
+      expect_rows(OpCase("nll_loss_grad", {by_row, labels}, classes).run(),
+                  OpCase("nll_loss_grad", {cut(by_row), cut(labels)}, classes).run(), first);
+    }
+  }
+}
+
+TEST(GradientOps, RefusedShapes_AreNamed) {
+  const Tensor x = wavy(DType::f32, {2, 3}, 0), row = wavy(DType::f32, {3}, 0);
+  EXPECT_EQ(OpCase("layer_norm_grad", {row, x, row}).error(),
+            "layer_norm_grad([3], [2, 3], [3]): dy must have the shape of x, [2, 3]");
+  EXPECT_EQ(OpCase("cross_entropy_grad", {row, x, tensor_of(DType::i64, {2}, {0, 1})}).error(),
+            "cross_entropy_grad([3], [2, 3], [2]): dy must have shape [2]");
+  EXPECT_EQ(OpCase("nll_loss_grad", {row, tensor_of(DType::i64, {2}, {0, 1})},
+                   {{"num_classes", int64_t{3}}})
+                .error(),
+            "nll_loss_grad([3], [2]): dy must have the shape of the labels, [2]");
+}
+
 TEST(Rope, Halves_AreRotatedByPosition) {
   for (DType dtype : {DType::f32, DType::f64}) {
     Tensor x = wavy(dtype, {2, 5, 6}, 0);

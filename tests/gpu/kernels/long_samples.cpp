@@ -62,6 +62,8 @@ void add_rows(Samples& samples) {
   for (const int64_t length : {kLong, kMiddling}) {
     samples.emplace_back("layer_norm", sample_of({{{3, length}, {length}, {length}}}, last));
     samples.emplace_back("rms_norm", sample_of({{{3, length}, {length}}}, last));
+    for (const char* name : {"layer_norm_grad", "rms_norm_grad"})
+      samples.emplace_back(name, sample_of({{{3, length}, {3, length}, {length}}}, last));
   }
   for (const double smoothing : {0.0, 0.1})
     for (const char* reduction : {"none", "mean"})
@@ -69,6 +71,14 @@ void add_rows(Samples& samples) {
                            labelled({3, 2100, 2}, {{"ignore_index", int64_t{-1}},
                                                    {"reduction", std::string(reduction)},
                                                    {"label_smoothing", smoothing}}));
+  for (const bool has_sum : {false, true}) {
+    Sample sample = labelled({3, 2100, 2}, {{"label_smoothing", 0.1}});
+    const TensorMeta rows{DType::f32, {3, 2}};
+    sample.inputs.insert(sample.inputs.begin(), rows);
+    if (has_sum) sample.inputs.back() = rows;
+    sample.fills = {"uniform(-1, 1)", "uniform(-2, 2)", "ints(-1, 100)", "uniform(7, 9)"};
+    samples.emplace_back("cross_entropy_grad", std::move(sample));
+  }
   for (const char* reduction : {"sum", "mean"})
     for (const int64_t length : {kLong, kMiddling, int64_t{0}}) {
       Sample sample = sample_of({{{length}, {length}}, DType::f32, {"uniform(-9, 9)"}},
