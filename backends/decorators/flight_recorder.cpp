@@ -1,7 +1,8 @@
 // Implements flight_recorder.h.
 //
 // Each call or named work becomes an Entry when it is issued. Entries share a CallShape: what equal
-// calls of many ranks have in common. When the world closes, each entry's state and times are read
+// calls of many ranks have in common. Shapes share a CallKind: what the passes of a loop have in
+// common. When the world closes, each entry's state and times are read
 // from its context. Entries of single ranks that are equal in everything are merged into one
 // record.
 #include <algorithm>
@@ -28,50 +29,44 @@ bool same_group(const Group& a, const Group& b) {
   return &a.key() == &b.key() || (a.name() == b.name() && a.key() == b.key());
 }
 
-// A view of a CallShape, for look-up without a copy. For work, `collective` is null.
-struct CallShapeView {
+uint64_t mixed(uint64_t hash, int64_t part) {
+  return (hash ^ static_cast<uint64_t>(part)) * 0x9E3779B97F4A7C15ull;
+}
+int64_t hash_of(std::string_view text) {
+  return static_cast<int64_t>(std::hash<std::string_view>()(text));
+}
+
+// A view of a CallKind, for look-up without a copy. For work, `collective` is null.
+struct CallKindView {
   const Collective* collective = nullptr;
   int64_t peer = 0, whole_bytes = 0;
   std::string_view work;  // name of the work; empty for a call
   std::string_view stream;
-  int line = 0;
-  std::string_view instance;
 
   uint64_t hash() const {
-    uint64_t h = static_cast<uint64_t>(line);
-    const auto mix = [&](int64_t part) {
-      h = (h ^ static_cast<uint64_t>(part)) * 0x9E3779B97F4A7C15ull;
-    };
-    mix(static_cast<int64_t>(std::hash<std::string_view>()(instance)));
+    uint64_t h = mixed(static_cast<uint64_t>(whole_bytes), hash_of(work));
     if (collective == nullptr) return h;
     for (const int64_t part : {static_cast<int64_t>(collective->kind), collective->count,
                                static_cast<int64_t>(collective->dtype), peer})
-      mix(part);
+      h = mixed(h, part);
     return h;
   }
 };
 
-struct CallShape {
+// What a call is, without its place in the program: the passes of a loop make calls of one kind.
+struct CallKind {
   Collective collective;
   int64_t whole_bytes = 0;
   std::string work, stream;
-  int line = 0;
-  std::string instance;
 
-  explicit CallShape(const CallShapeView& view)
-      : whole_bytes(view.whole_bytes),
-        work(view.work),
-        stream(view.stream),
-        line(view.line),
-        instance(view.instance) {
+  explicit CallKind(const CallKindView& view)
+      : whole_bytes(view.whole_bytes), work(view.work), stream(view.stream) {
     if (view.collective == nullptr) return;
     collective = *view.collective;
     collective.peer = view.peer;
   }
-  bool operator==(const CallShapeView& view) const {
-    if (line != view.line || whole_bytes != view.whole_bytes || work != view.work ||
-        stream != view.stream || instance != view.instance)
-      return false;
+  bool operator==(const CallKindView& view) const {
+    if (whole_bytes != view.whole_bytes || work != view.work || stream != view.stream) return false;
     if (view.collective == nullptr) return true;
     const Collective &a = collective, &b = *view.collective;
     return a.kind == b.kind && a.count == b.count && a.peer == view.peer && a.root == b.root &&
@@ -79,7 +74,51 @@ struct CallShape {
   }
 };
 
-// Values that only calls with several lanes, or with a table of counts, have.
+// What equal calls of many ranks have in common: a kind of call and the place of the call.
+struct CallShape {
+  const CallKind* kind = nullptr;
+  int line = 0;
+  std::string instance;
+
+  bool is(const CallKind* other, const CallSite& site) const {
+    return kind == other && line == site.line && instance == site.instance;
+  }
+};
+
+// The kinds and shapes of a run. Their addresses are stable.
+class CallShapes {
+ public:
+  const CallShape* intern(const CallKindView& view, const CallSite& site) {
+    const CallKind* const kind = intern(view);
+    // Ranks in step make the same call one after the other.
+    if (last_ != nullptr && last_->is(kind, site)) return last_;
+    const uint64_t hash =
+        mixed(mixed(reinterpret_cast<uintptr_t>(kind), site.line), hash_of(site.instance));
+    const auto [first, last] = shapes_.equal_range(hash);
+    for (auto at = first; at != last; ++at)
+      if (at->second.is(kind, site)) return last_ = &at->second;
+    CallShape fresh{kind, site.line, std::string(site.instance)};
+    return last_ = &shapes_.emplace(hash, std::move(fresh))->second;
+  }
+
+ private:
+  const CallKind* intern(const CallKindView& view) {
+    if (last_kind_ != nullptr && *last_kind_ == view) return last_kind_;
+    const auto [first, last] = kinds_.equal_range(view.hash());
+    for (auto at = first; at != last; ++at)
+      if (at->second == view) return last_kind_ = &at->second;
+    return last_kind_ = &kinds_.emplace(view.hash(), CallKind(view))->second;
+  }
+
+  // Never iterated: unordered.
+  std::unordered_multimap<uint64_t, CallKind> kinds_;
+  std::unordered_multimap<uint64_t, CallShape> shapes_;
+  const CallKind* last_kind_ = nullptr;
+  const CallShape* last_ = nullptr;
+};
+
+// Values of calls whose lanes differ, that leave out lanes of their cohort, or that have a table of
+// counts.
 struct LaneDetails {
   Lanes lanes;
   PerLane<int64_t> sequence, number;  // by lane
@@ -166,14 +205,8 @@ class Recorder {
     if (entries_.size() == max_records_) entries_.pop_front();
     entries_.push_back(std::move(entry));
   }
-  const CallShape* intern(const CallShapeView& shape) {
-    // Ranks in step make the same call one after the other.
-    if (last_ != nullptr && *last_ == shape) return last_;
-    std::vector<const CallShape*>& alike = known_[shape.hash()];
-    for (const CallShape* known : alike)
-      if (*known == shape) return last_ = known;
-    alike.push_back(&shapes_->emplace_back(shape));
-    return last_ = alike.back();
+  const CallShape* intern(const CallKindView& kind, const CallSite& site) {
+    return shapes_->intern(kind, site);
   }
   MessageNumbers& messages() { return messages_; }
   // Returns everything that was recorded. Nothing is recorded after it.
@@ -186,25 +219,24 @@ class Recorder {
  private:
   size_t max_records_;
   PooledDeque<Entry> entries_;
-  std::shared_ptr<std::deque<CallShape>> shapes_ = std::make_shared<std::deque<CallShape>>();
+  std::shared_ptr<CallShapes> shapes_ = std::make_shared<CallShapes>();
   MessageNumbers messages_;
-  const CallShape* last_ = nullptr;
-  std::unordered_map<uint64_t, std::vector<const CallShape*>> known_;  // never iterated: unordered
 };
 
 // --- from entries to records
 // ----------------------------------------------------------------------
 
 Record base_record(const CallShape& shape) {
+  const CallKind& kind = *shape.kind;
   Record record;
-  record.stream = shape.stream;
+  record.stream = kind.stream;
   record.line = shape.line;
   record.instance = shape.instance;
-  if (!shape.work.empty()) {
-    record.kind = shape.work;
+  if (!kind.work.empty()) {
+    record.kind = kind.work;
     return record;
   }
-  const Collective& c = shape.collective;
+  const Collective& c = kind.collective;
   record.kind = name(c.kind);
   record.group = c.group.name();
   record.members = c.group.size();
@@ -218,7 +250,7 @@ Record base_record(const CallShape& shape) {
   if (c.kind == CollectiveKind::recv || c.kind == CollectiveKind::signal ||
       c.kind == CollectiveKind::wait_signal)
     return record;
-  const int64_t bytes = shape.whole_bytes != 0 ? shape.whole_bytes : whole_bytes_of(c);
+  const int64_t bytes = kind.whole_bytes != 0 ? kind.whole_bytes : whole_bytes_of(c);
   record.bytes_sent = bytes_sent(c.kind, c.group.size(), bytes);
   return record;
 }
@@ -232,7 +264,7 @@ bool is_lopsided(const Collective& c) {
 // Returns the bytes that a rank sends in an uneven exchange, without those for itself.
 int64_t bytes_sent_unevenly(const CallShape& shape, int64_t rank,
                             const std::vector<int64_t>& counts) {
-  const Collective& c = shape.collective;
+  const Collective& c = shape.kind->collective;
   const int64_t self = c.group.index_of(rank);
   int64_t sent = 0;
   for (size_t i = 0; i < counts.size(); ++i)
@@ -242,8 +274,8 @@ int64_t bytes_sent_unevenly(const CallShape& shape, int64_t rank,
 
 // True if the rank only receives: the root of a reduce or gather, and the others of a scatter.
 bool only_takes(const CallShape& shape, int64_t rank) {
-  const Collective& c = shape.collective;
-  if (!shape.work.empty() || !is_lopsided(c)) return false;
+  const Collective& c = shape.kind->collective;
+  if (!shape.kind->work.empty() || !is_lopsided(c)) return false;
   const bool is_root = c.group.index_of(rank) == c.root;
   return is_root != (c.kind == CollectiveKind::scatter);
 }
@@ -253,22 +285,23 @@ struct EndedCall {
   const CallShape* shape = nullptr;
   RecordState state = RecordState::issued;
   Lanes cohort;
-  std::unique_ptr<LaneDetails> spread;
-  std::optional<TicketTimes> times;
+  int64_t sequence = 0, number = 0;     // of all lanes; not used with `spread`
+  std::unique_ptr<LaneDetails> spread;  // null: all lanes of the cohort are alike
+  std::unique_ptr<TicketTimes> times;   // null: it has not ended, or there is no clock
 
-  const Lanes& lanes() const { return spread->lanes; }
+  const Lanes& lanes() const { return spread ? spread->lanes : cohort; }
 };
 
 // Sets the fields of a record that may differ between the lanes of one call.
 void refine(Record& record, const EndedCall& call, int64_t lane) {
-  const LaneDetails& spread = *call.spread;
-  const int64_t rank = spread.lanes[lane];
-  record.sequence = spread.sequence[lane];
-  record.call = spread.number[lane];
+  const LaneDetails* const spread = call.spread.get();
+  const int64_t rank = call.lanes()[lane];
+  record.sequence = spread ? spread->sequence[lane] : call.sequence;
+  record.call = spread ? spread->number[lane] : call.number;
   if (only_takes(*call.shape, rank)) record.bytes_sent = 0;
-  if (!spread.peers.empty()) record.root = spread.peers[static_cast<size_t>(lane)];
-  if (!spread.send_counts.empty()) {
-    record.sizes = spread.send_counts[static_cast<size_t>(lane)];
+  if (spread && !spread->peers.empty()) record.root = spread->peers[static_cast<size_t>(lane)];
+  if (spread && !spread->send_counts.empty()) {
+    record.sizes = spread->send_counts[static_cast<size_t>(lane)];
     record.bytes_sent = bytes_sent_unevenly(*call.shape, rank, record.sizes);
   }
   if (!call.times) return;
@@ -280,15 +313,17 @@ void refine(Record& record, const EndedCall& call, int64_t lane) {
 }
 
 bool lanes_send_alike(const EndedCall& call) {
-  const bool lopsided = call.shape->work.empty() && is_lopsided(call.shape->collective);
-  return !lopsided && call.spread->send_counts.empty();
+  const bool lopsided = call.shape->kind->work.empty() && is_lopsided(call.shape->kind->collective);
+  return !lopsided && (!call.spread || call.spread->send_counts.empty());
 }
 
 bool lanes_are_alike(const EndedCall& call) {
   if (call.lanes().size() == 1) return true;
   const bool same_times = !call.times || (call.times->start.uniform() && call.times->end.uniform());
-  return lanes_send_alike(call) && same_times && call.spread->sequence.uniform() &&
-         call.spread->number.uniform() && call.spread->peers.empty();
+  if (!lanes_send_alike(call) || !same_times) return false;
+  const LaneDetails* const spread = call.spread.get();
+  return !spread ||
+         (spread->sequence.uniform() && spread->number.uniform() && spread->peers.empty());
 }
 
 // States of calls, in order of issue: a call whose stream has an earlier unfinished one has not
@@ -327,7 +362,7 @@ struct SingleRankCall {
 // Everything that a run recorded.
 class Recording : public RecordSource {
  public:
-  explicit Recording(std::shared_ptr<std::deque<CallShape>> shapes) : shapes_(std::move(shapes)) {}
+  explicit Recording(std::shared_ptr<CallShapes> shapes) : shapes_(std::move(shapes)) {}
   void add(SingleRankCall single) { singles_.push_back(std::move(single)); }
   void add(EndedCall call) { calls_.push_back(std::move(call)); }
 
@@ -356,12 +391,12 @@ class Recording : public RecordSource {
       return at->second;
     };
     for (const SingleRankCall& single : singles_) {
-      if (single.state != RecordState::done || !single.shape->work.empty()) continue;
+      if (single.state != RecordState::done || !single.shape->kind->work.empty()) continue;
       const KindOfCalls& kind = kind_of(*single.shape);
       totals.add(kind.index, Lanes::one(single.rank), single.takes ? Fraction{} : kind.bytes);
     }
     for (const EndedCall& call : calls_) {
-      if (call.state != RecordState::done || !call.shape->work.empty()) continue;
+      if (call.state != RecordState::done || !call.shape->kind->work.empty()) continue;
       const KindOfCalls& kind = kind_of(*call.shape);
       if (lanes_send_alike(call)) {
         totals.add(kind.index, call.lanes(), kind.bytes);
@@ -388,9 +423,9 @@ class Recording : public RecordSource {
   }
   void add_singles(std::vector<Record>& records);
 
-  std::shared_ptr<std::deque<CallShape>> shapes_;  // that the calls refer to
+  std::shared_ptr<CallShapes> shapes_;  // that the calls refer to
   std::vector<SingleRankCall> singles_;
-  std::vector<EndedCall> calls_;
+  std::deque<EndedCall> calls_;
 };
 
 void Recording::add_singles(std::vector<Record>& records) {
@@ -421,9 +456,10 @@ void add_entry(Recording& recording, const Entry& entry, std::unique_ptr<LaneDet
                Outcomes& outcomes) {
   const RecordState state = outcomes.of(entry);
   std::optional<TicketTimes> times = entry.context->times(entry.ticket);
-  if (spread) {
-    recording.add(
-        EndedCall{entry.shape, state, *entry.cohort, std::move(spread), std::move(times)});
+  if (spread || entry.cohort->size() > 1) {
+    recording.add(EndedCall{entry.shape, state, *entry.cohort, entry.sequence, entry.number,
+                            std::move(spread),
+                            times ? std::make_unique<TicketTimes>(std::move(*times)) : nullptr});
     return;
   }
   SingleRankCall single{
@@ -439,7 +475,6 @@ void add_entry(Recording& recording, const Entry& entry, std::unique_ptr<LaneDet
 }
 
 std::shared_ptr<RecordSource> Recorder::release_recording() {
-  last_ = nullptr;
   auto recording = std::make_shared<Recording>(std::move(shapes_));
   Outcomes outcomes;
   for (; !entries_.empty(); entries_.pop_front()) {
@@ -465,7 +500,7 @@ std::optional<InstanceOfRecords> Recorder::instance_of(const Finding& finding) c
   const std::string group = finding.group.substr(0, finding.group.find(' '));
   const int64_t rank = finding.ranks[0];
   for (const Entry& entry : entries_) {
-    const Group& candidate = entry.shape->collective.group;
+    const Group& candidate = entry.shape->kind->collective.group;
     if (candidate.name() != group || !entry.lanes().contains(rank)) continue;
     const Lanes members = Lanes::of(candidate.members(candidate.sibling_of(rank)));
     return InstanceOfRecords{members, finding.ranks.intersect(members), group, finding.call};
@@ -513,56 +548,61 @@ class RecordingContext : public ForwardingContext {
 
   Ticket launch(Work work) override {
     if (work.name.empty()) return inner().launch(std::move(work));
-    CallShapeView shape;
-    shape.work = work.name;
-    Entry entry = place(shape, work.lanes, work.stream, work.site);
+    CallKindView kind;
+    kind.work = work.name;
+    Entry entry = place(kind, work.lanes, work.stream, work.site);
     const Ticket ticket = entry.ticket = inner().launch(std::move(work));
     recorder_.add(std::move(entry));
     return ticket;
   }
 
  private:
-  Entry place(CallShapeView& shape, const Lanes& lanes, StreamId stream, const CallSite& site) {
-    shape.stream = stream == kMainStream ? std::string_view("main") : names_.at(stream);
-    shape.line = site.line;
-    shape.instance = site.instance;
+  Entry place(CallKindView& kind, const Lanes& lanes, StreamId stream, const CallSite& site) {
+    kind.stream = stream == kMainStream ? std::string_view("main") : names_.at(stream);
     Entry entry;
     entry.context = &inner();
     entry.cohort = &lanes_;
     entry.rank = lanes_[0];
-    entry.shape = recorder_.intern(shape);
+    entry.shape = recorder_.intern(kind, site);
     entry.stream = stream;
     if (lanes_.size() == 1) {
       entry.sequence = lanes.empty() ? 0 : sequence_.next_of_one();
+      return entry;
+    }
+    PerLane<int64_t> sequence = sequence_.next(lanes, lanes_);
+    if (sequence.uniform() && lanes.size() == lanes_.size()) {
+      entry.sequence = sequence[0];
     } else {
       entry.spread = std::make_unique<LaneDetails>();
       entry.spread->lanes = lanes;
-      entry.spread->sequence = sequence_.next(lanes, lanes_);
+      entry.spread->sequence = std::move(sequence);
     }
     return entry;
   }
 
   Entry entry_of(const Call& call, StreamId stream) {
-    CallShapeView shape;
-    shape.collective = &call.collective;
-    shape.whole_bytes = call.whole_bytes;
-    shape.peer = lanes_.size() == 1 && !call.peers.empty() ? call.peers[0] : call.collective.peer;
-    Entry entry = place(shape, call.lanes, stream, call.site);
-    const bool plain = call.send_counts.empty() && !is_point_to_point(call.collective.kind);
-    if (plain && !entry.spread && !call.lanes.empty()) {
+    CallKindView kind;
+    kind.collective = &call.collective;
+    kind.whole_bytes = call.whole_bytes;
+    kind.peer = lanes_.size() == 1 && !call.peers.empty() ? call.peers[0] : call.collective.peer;
+    Entry entry = place(kind, call.lanes, stream, call.site);
+    const bool is_single = lanes_.size() == 1, has_counts = !call.send_counts.empty();
+    if (is_single && !has_counts && !is_point_to_point(call.collective.kind) &&
+        !call.lanes.empty()) {
       entry.number = counter(call.collective.group).next_of_one();
       return entry;
     }
     PerLane<int64_t> number = number_of(call);
     if (!entry.spread) {
       entry.number = number[0];
-      if (call.send_counts.empty()) return entry;
+      const bool alike = is_single || (number.uniform() && call.peers.empty());
+      if (alike && !has_counts) return entry;
       entry.spread = std::make_unique<LaneDetails>();
       entry.spread->lanes = call.lanes;
       entry.spread->sequence.set_all(entry.sequence);
     }
     entry.spread->number = std::move(number);
-    if (lanes_.size() > 1) entry.spread->peers = call.peers;
+    if (!is_single) entry.spread->peers = call.peers;
     entry.spread->send_counts = call.send_counts;
     return entry;
   }

@@ -91,6 +91,7 @@ class LocalWorld : public World {
   CallMatcher& matcher() { return matcher_; }
   TicketTable& book() { return book_; }
   Submission& new_submission();
+  void prefetch_context(int32_t index);  // does nothing if there is none
   // Marks a stream as having an item that may run.
   void list(TicketTable::Place place);
   // Runs everything that may run after the call matcher has changed.

@@ -10,6 +10,7 @@
 
 #include "shardproof/backends/local/local_world.h"
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/prefetch.h"
 #include "shardproof/sim/matching/write_outputs.h"
 
 namespace shardproof {
@@ -144,6 +145,11 @@ int64_t lanes_of(std::span<const Call> calls) {
   return lanes;
 }
 
+// A call of one rank among thousands finds none of its tensors in the cache.
+void prefetch_blocks(const LocalTensor* tensor) {
+  if (tensor != nullptr) prefetch(tensor->blocks().data(), sizeof(Block));
+}
+
 bool may_pass(const Call& call) { return call.lanes.size() >= call.collective.group.size(); }
 
 // Restricts the views after lanes that are not members were removed.
@@ -174,6 +180,11 @@ std::optional<Ticket> LocalContext::complete_if_whole_group(Call& call, StreamId
 
 Ticket LocalContext::submit(std::span<Call> calls, StreamId id) {
   if (!goes_on()) return refuse();
+  if (lanes_.size() == 1 && calls.size() == 1) {
+    prefetch_blocks(calls[0].input);
+    prefetch_blocks(calls[0].output);
+    world_.prefetch_context(index_ + 2);  // ranks in step call one after the other
+  }
   observe_host_waits();
   Stream& stream = at(id);
   if (calls.size() == 1 && runs_at_issue(stream) && may_pass(calls[0]))
@@ -199,7 +210,7 @@ Ticket LocalContext::submit(std::span<Call> calls, StreamId id) {
     world_.matcher().number(submitted);
   }
   const Ticket ticket = submission.ticket;
-  submission.issued = host_time_;
+  if (world_.timed()) submission.issued = host_time_;
   if (runs_at_issue(stream)) {
     stream.submission = &submission;
     start_submission(submission);
@@ -222,8 +233,10 @@ bool LocalContext::drop_non_members(std::span<Call> calls) {
 }
 
 void LocalContext::start_submission(Submission& submission) {
-  submission.start = at(submission.stream).time;
-  submission.start.raise_to(submission.issued);
+  if (world_.timed()) {
+    submission.start = at(submission.stream).time;
+    submission.start.raise_to(submission.issued);
+  }
   world_.matcher().start(submission);
 }
 

@@ -8,6 +8,7 @@
 
 #include "shardproof/backends/local/local_world.h"
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/prefetch.h"
 
 namespace shardproof {
 
@@ -29,8 +30,17 @@ Submission& LocalWorld::new_submission() {
   if (free_submissions_.empty()) return submissions_.emplace_back();
   Submission& submission = *free_submissions_.back();
   free_submissions_.pop_back();
+  // The next calls of other ranks use the next ones.
+  const size_t left = free_submissions_.size();
+  if (left >= 8) prefetch(free_submissions_[left - 8], sizeof(Submission));
+  if (left >= 4) prefetch(free_submissions_[left - 4]->parties.data(), sizeof(SubmittedCall));
   submission.started = submission.ended = submission.failed = false;
   return submission;
+}
+
+void LocalWorld::prefetch_context(int32_t index) {
+  if (static_cast<size_t>(index) < contexts_.size())
+    prefetch(&context(index), sizeof(LocalContext));
 }
 
 void LocalWorld::list(TicketTable::Place place) {
@@ -59,7 +69,16 @@ void LocalWorld::wake() {
   while (!matcher_.ended().empty()) {
     std::vector<Submission*> ended;
     ended.swap(matcher_.ended());
-    for (Submission* submission : ended) land(*submission);
+    // Submissions of thousands of ranks do not fit into the cache.
+    constexpr size_t kAhead = 6;
+    for (size_t i = 0; i < ended.size(); ++i) {
+      if (i + 2 * kAhead < ended.size()) prefetch(ended[i + 2 * kAhead], sizeof(Submission));
+      if (i + kAhead < ended.size()) {
+        const Submission& ahead = *ended[i + kAhead];
+        prefetch(&context(ahead.cohort).at(ahead.stream), sizeof(Stream));
+      }
+      land(*ended[i]);
+    }
   }
   for (const TicketTable::Place place : book_.woken()) list(place);
   book_.woken().clear();

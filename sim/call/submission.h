@@ -21,16 +21,18 @@ struct CallBuffer {
   int64_t offset_bytes = 0, bytes = 0;
 };
 
+// Members in order of use: the end of a call of one lane reads the first two cache lines only.
 struct SubmittedCall {
-  Call call;
-  // Copies of the tensors that call.input and call.output named at issue. A call of one lane uses
-  // the cheaper views `in` and `out` instead.
-  LocalTensor input, output;
+  Submission* submission = nullptr;
+  int32_t open = 0;        // lanes that have not ended
+  bool one_lane = false;   // the call has one lane, whose parts are `in` and `out`
+  bool separated = false;  // each lane of the output has a copy of its own
   CallBuffer in, out;
   PerLane<int64_t> number;  // by lane: number of the call in its group or channel, from 1
-  Submission* submission = nullptr;
-  int64_t open = 0;        // lanes that have not ended
-  bool separated = false;  // each lane of the output has a copy of its own
+  // Copies of the tensors that call.input and call.output named at issue, if there are several
+  // lanes.
+  LocalTensor input, output;
+  Call call;
 
   int64_t peer(int64_t lane) const {
     return call.peers.empty() ? call.collective.peer : call.peers[static_cast<size_t>(lane)];
@@ -39,13 +41,13 @@ struct SubmittedCall {
 
 struct Submission {
   int32_t cohort = 0;
-  Lanes lanes;  // all lanes of the cohort
   StreamId stream = 0;
   Ticket ticket = kDone;
-  PooledVector<SubmittedCall> parties;
-  LaneTimes issued, start, end;
-  int64_t open = 0;  // calls that have not ended
+  int32_t open = 0;  // calls that have not ended
   bool started = false, ended = false, failed = false;
+  PooledVector<SubmittedCall> parties;
+  Lanes lanes;                   // all lanes of the cohort
+  LaneTimes issued, start, end;  // set in a world with a clock
 
   int64_t lane_of(int64_t rank) const { return lanes.size() == 1 ? 0 : lanes.index_of(rank); }
 };

@@ -138,9 +138,10 @@ void CallMatcher::pass_times(const Communicator& comm, const Call& call, const L
 
 void CallMatcher::start(Submission& submission) {
   submission.started = true;
-  submission.end = submission.start;
-  submission.open = static_cast<int64_t>(submission.parties.size());
-  for (SubmittedCall& submitted : submission.parties) submitted.open = submitted.call.lanes.size();
+  if (cost_) submission.end = submission.start;
+  submission.open = static_cast<int32_t>(submission.parties.size());
+  for (SubmittedCall& submitted : submission.parties)
+    submitted.open = static_cast<int32_t>(submitted.call.lanes.size());
   // Starts all calls even if one is found wrong: findings must not depend on which came first.
   for (SubmittedCall& submitted : submission.parties) {
     if (submitted.open == 0) {
@@ -179,8 +180,9 @@ void CallMatcher::end_party(SubmittedCall& submitted) {
 void CallMatcher::end_part(SubmittedCall& submitted, int64_t lane, Duration end) {
   Submission& submission = *submitted.submission;
   if (cost_) {
-    const int64_t rank = submitted.call.lanes[lane];
-    Duration& time = submission.end.at(submission.lane_of(rank), submission.lanes.size());
+    const int64_t lanes = submission.lanes.size();
+    const int64_t at = lanes == 1 ? 0 : submission.lanes.index_of(submitted.call.lanes[lane]);
+    Duration& time = submission.end.at(at, lanes);
     time = std::max(time, end);
   }
   if (--submitted.open == 0) end_party(submitted);

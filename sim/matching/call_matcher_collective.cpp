@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/prefetch.h"
 #include "shardproof/sim/analysis/mismatch.h"
 #include "shardproof/sim/matching/call_matcher.h"
 #include "shardproof/sim/matching/write_outputs.h"
@@ -16,12 +17,37 @@
 namespace shardproof {
 namespace {
 
+// Calls of thousands of ranks do not fit into the cache. Loops over arrivals prefetch what later
+// arrivals need: first a call, then the buffers that it names.
+constexpr size_t kCallsAhead = 12, kBuffersAhead = 8;
+constexpr size_t kHotBytes = 128;  // of a call and of a buffer
+
+const SubmittedCall* call_ahead(const std::vector<Arrival>& arrivals, size_t at) {
+  return at < arrivals.size() ? arrivals[at].submitted : nullptr;
+}
+
+void prefetch_inputs(const std::vector<Arrival>& arrivals, size_t at) {
+  prefetch(call_ahead(arrivals, at + kCallsAhead), kHotBytes);
+  if (const SubmittedCall* const call = call_ahead(arrivals, at + kBuffersAhead))
+    prefetch(call->in.buffer.get(), sizeof(Buffer));
+}
+
+void prefetch_outputs(const std::vector<Arrival>& arrivals, size_t at) {
+  prefetch(call_ahead(arrivals, at + kCallsAhead), kHotBytes);
+  if (const SubmittedCall* const call = call_ahead(arrivals, at + kBuffersAhead)) {
+    prefetch(call->out.buffer.get(), sizeof(Buffer));
+    prefetch(call->submission, sizeof(Submission));
+  }
+}
+
 // Returns the inputs by member, without copying; nullopt if one has no contents (shape-only run).
 std::optional<std::vector<std::span<const std::byte>>> brought_by_members(
     const CollectiveInstance& instance) {
   std::vector<std::span<const std::byte>> inputs(instance.arrivals.size());
-  for (const Arrival& arrival : instance.arrivals) {
+  for (size_t i = 0; i < instance.arrivals.size(); ++i) {
+    const Arrival& arrival = instance.arrivals[i];
     const SubmittedCall& submitted = *arrival.submitted;
+    prefetch_inputs(instance.arrivals, i);
     if (!has_input_contents(submitted)) return std::nullopt;
     const std::byte* data = input_data(submitted, arrival.rank());
     if (data == nullptr) continue;
@@ -154,7 +180,9 @@ void CallMatcher::complete(Communicator& comm, CollectiveInstance& open) {
   Duration end = instance.latest;
   if (cost_) end += price(instance);
   // One pass over the members, which may be many: each one's memory is touched once.
-  for (const Arrival& arrival : instance.arrivals) {
+  for (size_t i = 0; i < instance.arrivals.size(); ++i) {
+    const Arrival& arrival = instance.arrivals[i];
+    prefetch_outputs(instance.arrivals, i);
     deliver_part(answer, arrival);
     end_part(*arrival.submitted, arrival.lane, end);
   }

@@ -87,7 +87,8 @@ void copy_lanes(const LocalTensor& answer, Block& target) {
 
 void copy_views(SubmittedCall& submitted) {
   Call& call = submitted.call;
-  if (call.lanes.size() == 1) {
+  submitted.one_lane = call.lanes.size() == 1;
+  if (submitted.one_lane) {
     if (call.input != nullptr) submitted.in = view_of(*call.input, call.lanes[0]);
     if (call.output != nullptr) submitted.out = view_of(*call.output, call.lanes[0]);
     call.input = nullptr;
@@ -110,18 +111,18 @@ void release_views(SubmittedCall& submitted) {
 }
 
 const std::byte* input_data(const SubmittedCall& submitted, int64_t rank) {
-  if (submitted.call.lanes.size() != 1) return flat_data(submitted.input, rank);
+  if (!submitted.one_lane) return flat_data(submitted.input, rank);
   const CallBuffer& in = submitted.in;
   if (in.buffer == nullptr || in.buffer->bytes.size() == 0) return nullptr;
   return in.buffer->bytes.data() + place_of(in);
 }
 
 int64_t input_bytes(const SubmittedCall& submitted, int64_t rank) {
-  return submitted.call.lanes.size() == 1 ? submitted.in.bytes : flat_bytes(submitted.input, rank);
+  return submitted.one_lane ? submitted.in.bytes : flat_bytes(submitted.input, rank);
 }
 
 bool has_input_contents(const SubmittedCall& submitted) {
-  if (submitted.call.lanes.size() != 1) return has_contents_everywhere(submitted.input);
+  if (!submitted.one_lane) return has_contents_everywhere(submitted.input);
   return submitted.in.buffer == nullptr || !empty_of_contents(*submitted.in.buffer);
 }
 
@@ -173,7 +174,7 @@ void deliver_one(const CallBuffer& out, int64_t rank, const std::byte* data, int
 
 void deliver(SubmittedCall& submitted, int64_t rank, const std::byte* data, int64_t bytes,
              const Bytes* whole) {
-  if (submitted.call.lanes.size() == 1) return deliver_one(submitted.out, rank, data, bytes, whole);
+  if (submitted.one_lane) return deliver_one(submitted.out, rank, data, bytes, whole);
   const Block* target = submitted.output.find(rank);
   if (target == nullptr) return;
   SP_CHECK(bytes_in(target->tensor) == bytes, "rank {} receives {} bytes into {}", rank, bytes,
@@ -186,7 +187,7 @@ void deliver(SubmittedCall& submitted, int64_t rank, const std::byte* data, int6
 }
 
 void deliver(SubmittedCall& submitted, int64_t rank, const Bytes& whole) {
-  Buffer* const buffer = submitted.call.lanes.size() == 1 ? submitted.out.buffer.get() : nullptr;
+  Buffer* const buffer = submitted.one_lane ? submitted.out.buffer.get() : nullptr;
   if (buffer == nullptr || buffer->lanes.size() != 1 || buffer->bytes_per_lane != whole.size())
     return deliver(submitted, rank, whole.data(), whole.size(), &whole);
   SP_CHECK(submitted.out.bytes == whole.size(), "rank {} receives {} bytes into {}", rank,
