@@ -31,6 +31,7 @@ class TrafficCounter {
   void add(const CallItem& item, int32_t rank, Traffic& traffic) const;
   void add_transfer(const PlanStep& step, int32_t rank, Traffic& traffic) const;
   void add_call(const Collective& call, Fraction bytes, int64_t whole, Traffic& traffic) const;
+  void add_pieces(const PlanStep& step, Traffic& traffic) const;
   Fraction exchanged(const CallItem& item, int32_t rank) const;
 
   const SpmdProgram& program_;
@@ -77,14 +78,23 @@ void TrafficCounter::add_transfer(const PlanStep& step, int32_t rank, Traffic& t
   Collective call;
   call.group = Group::world(program_.world);
   call.dtype = step.to.dtype();
-  for (const TransferPiece& piece : transfer_pieces(step)) {
-    if (piece.from_rank == piece.to_rank) continue;
-    const int64_t bytes = piece.elements * size_of(call.dtype);
-    call.count = piece.elements;
-    call.kind = CollectiveKind::send;
-    if (piece.from_rank == rank) add_call(call, Fraction(bytes), bytes, traffic);
-    call.kind = CollectiveKind::recv;
-    if (piece.to_rank == rank) add_call(call, Fraction(0), bytes, traffic);
+  for (int64_t number = 0; number < step.pieces; ++number)
+    for (const TransferPiece& piece : transfer_pieces(step, number)) {
+      if (piece.from_rank == piece.to_rank) continue;
+      const int64_t bytes = piece.elements * size_of(call.dtype);
+      call.count = piece.elements;
+      call.kind = CollectiveKind::send;
+      if (piece.from_rank == rank) add_call(call, Fraction(bytes), bytes, traffic);
+      call.kind = CollectiveKind::recv;
+      if (piece.to_rank == rank) add_call(call, Fraction(0), bytes, traffic);
+    }
+}
+
+void TrafficCounter::add_pieces(const PlanStep& step, Traffic& traffic) const {
+  const Fraction bytes = cost_of(step).bytes;
+  for (int64_t piece = 0; piece < step.pieces; ++piece) {
+    const LoweredStep lowered = lower(step, piece);
+    add_call(*lowered.call, piece == 0 ? bytes : Fraction(0), lowered.whole_bytes, traffic);
   }
 }
 
@@ -108,6 +118,7 @@ void TrafficCounter::add(const CallItem& item, int32_t rank, Traffic& traffic) c
     return add_transfer(*item.step, rank, traffic);
   const Collective call = item.step ? *lower(*item.step).call : item.collective;
   if (!is_point_to_point(call.kind) && call.group.size() == 1) return;
+  if (item.step && item.step->pieces > 1) return add_pieces(*item.step, traffic);
   const int64_t whole = item.step ? lower(*item.step).whole_bytes : whole_bytes_of(call);
   const Fraction bytes = !item.send_counts.empty() ? exchanged(item, rank)
                          : item.step               ? cost_of(*item.step).bytes

@@ -10,6 +10,7 @@
 #include "shardproof/engine/execute/run_program.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/planner.h"
+#include "shardproof/localtensor/plan/step_pieces.h"
 #include "shardproof/ops/core/torch_names.h"
 #include "shardproof/program/value/quantity.h"
 #include "shardproof/scenarios/model/topology.h"
@@ -163,7 +164,8 @@ int plan_command(const CommandArguments& words, const Registries&) {
   const PlannerResult result = plan_redistribution(from, to, options);
   std::string out;
   for (size_t i = 0; i < result.plan.steps.size(); ++i)
-    out += step_text(result.plan.steps[i], static_cast<int>(i) + 1, machine.get());
+    out += step_text(result.plan.steps[i], static_cast<int>(i) + 1, machine.get(),
+                     source_bytes_beside(result.plan, i));
   if (result.plan.steps.empty()) out += "  nothing to do: every rank has what it needs\n";
   if (given.count("svg")) write_picture(given["svg"].as<std::string>(), result.plan, from);
   print_out(out + comparison(result, from, to, machine != nullptr));
@@ -190,8 +192,8 @@ cheapest sequence of changes of one axis (Dijkstra), and by gather then slice.
   --to-mesh MESH     mesh of the target if it is on other ranks: "tp=4 on 4-7"
   --moves MOVES      all (default) or collectives: named collectives alone, no exchange
   --peak SIZE        the most that a rank may hold of the tensor during a step, source, target and
-                     packed copies together: "40 KiB"; without such a plan, prints the smallest
-                     size that works
+                     packed copies together: "40 KiB"; steps run in pieces where that is cheaper
+                     than another plan; without any plan, prints the smallest size that works
   --use-replicas     may also cut over axes that are R before and after, for a while
   --svg FILE         draw which ranks own what before the plan and after each step
   --topology TEXT    ideal, flat(latency='5 us', bandwidth='50 GB/s') or a .json file: prints times

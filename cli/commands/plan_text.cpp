@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "shardproof/engine/execute/run_program.h"
+
 namespace shardproof {
 namespace {
 
@@ -59,27 +61,17 @@ std::string bytes_text(Fraction bytes) {
   return fmt::format("{:.2f} {}", value, kUnits[unit]);
 }
 
-Duration step_time(const PlanStep& step, const CostModel& machine) {
-  const LoweredStep lowered = lower(step);
-  if (lowered.call) return machine.collective(*lowered.call, lowered.whole_bytes);
-  if (step.kind != StepKind::transfer) return {};
-  // Grouped sends take as long as the rank that sends most.
-  Collective send;
-  send.kind = CollectiveKind::send;
-  const Fraction bytes = cost_of(step).bytes;
-  return machine.collective(send, bytes.num() / bytes.den());
-}
-
-std::string step_text(const PlanStep& step, int number, const CostModel* machine) {
+std::string step_text(const PlanStep& step, int number, const CostModel* machine, int64_t beside) {
   const StepCost cost = cost_of(step);
   std::string out = fmt::format("  {}  {}", number, name(step.kind));
   const std::string axes = axes_text(step);
   if (!axes.empty()) out += "   " + axes;
   out += "   " + change_text(step);
+  if (step.pieces > 1) out += fmt::format("   in {} pieces", step.pieces);
   out += cost.bytes == Fraction(0) ? std::string("   sends nothing")
                                    : fmt::format("   sends {} a rank", bytes_text(cost.bytes));
-  out += fmt::format("   peak {}", bytes_text(Fraction(cost.peak_bytes)));
-  if (machine != nullptr) out += "   " + rounded_text(step_time(step, *machine));
+  out += fmt::format("   peak {}", bytes_text(Fraction(peak_bytes(step) + beside)));
+  if (machine != nullptr) out += "   " + rounded_text(time_of_calls(step, *machine));
   return out + "\n";
 }
 

@@ -13,8 +13,8 @@ namespace shardproof {
 std::string bytes_text(Fraction bytes);
 // Returns a line such as "  1  all_to_all   over tp   S(0) -> S(1)   sends 192 KiB a rank   peak
 // 512 KiB   11.3 us". The time is omitted if `machine` is null.
-std::string step_text(const PlanStep& step, int number, const CostModel* machine);
-// Returns the predicted time of a step.
-Duration step_time(const PlanStep& step, const CostModel& machine);
+// `beside`: bytes that the rank holds besides those of the step (source_bytes_beside).
+std::string step_text(const PlanStep& step, int number, const CostModel* machine,
+                      int64_t beside = 0);
 
 }  // namespace shardproof

@@ -29,6 +29,11 @@ bool owns_buffer(const Block& block) {
          tensor.elements() * size_of(tensor.dtype) == tensor.buffer->bytes_per_lane;
 }
 
+void drop_contents(const std::vector<LocalTensor>& values) {
+  for (const LocalTensor& value : values)
+    for (const Block& block : value.blocks()) block.tensor.buffer->bytes = Bytes();
+}
+
 void poison(Buffer& buffer, DType dtype) {
   buffer.slots = Slots::shared(buffer.lanes.size());
   buffer.bytes = Bytes::uninitialized(buffer.bytes_per_lane);

@@ -16,13 +16,31 @@
 namespace shardproof {
 namespace {
 
+// Returns the rows of these lanes, of counts with a row for each rank of a mesh.
+std::vector<int64_t> rows_of(const Lanes& lanes, const Lanes& mesh, int64_t n,
+                             const std::vector<int64_t>& counts) {
+  std::vector<int64_t> rows;
+  for (int64_t i = 0; i < lanes.size(); ++i) {
+    const auto row = counts.begin() + mesh.index_of(lanes[i]) * n;
+    rows.insert(rows.end(), row, row + n);
+  }
+  return rows;
+}
+
 // Returns the collective of an item: for a step of a plan, that of the step in the item's reduction
 // order.
-Collective collective_of(const CallItem& item) {
-  // The counts of an exchange are stored with its call.
-  if (!item.step || item.step->kind == StepKind::exchange) return item.collective;
-  Collective call = *lower(*item.step).call;
+Collective collective_of(const CallItem& item, int64_t piece) {
+  if (!item.step) return item.collective;
+  const bool exchanges = item.step->kind == StepKind::exchange;
+  // The counts of an exchange are stored with its call, unless pieces differ in them.
+  if (exchanges && item.step->pieces == 1) return item.collective;
+  Collective call = *lower(*item.step, piece).call;
   call.schedule = item.collective.schedule;
+  if (!exchanges) return call;
+  const Lanes ranks = item.step->from.mesh().ranks();
+  const int64_t n = call.group.size();
+  call.send_counts = rows_of(item.lanes, ranks, n, call.send_counts);
+  call.recv_counts = rows_of(item.lanes, ranks, n, call.recv_counts);
   return call;
 }
 
@@ -104,8 +122,8 @@ std::vector<FlatOutput> exchange_outputs(const CallItem& item, const LocalTensor
 }  // namespace
 
 std::vector<FlatOutput> flat_outputs(const CallItem& item, const LocalTensor& input,
-                                     const Lanes& on) {
-  const Collective c = collective_of(item);
+                                     const Lanes& on, int64_t piece) {
+  const Collective c = collective_of(item, piece);
   const int64_t n = c.group.size();
   switch (c.kind) {
     case CollectiveKind::all_reduce:
@@ -127,18 +145,18 @@ std::vector<FlatOutput> flat_outputs(const CallItem& item, const LocalTensor& in
   }
 }
 
-Call context_call(const CallItem& item, const LocalTensor& input, const Lanes& on) {
+Call context_call(const CallItem& item, const LocalTensor& input, const Lanes& on, int64_t piece) {
   Call call;
   call.lanes = on;
-  call.collective = collective_of(item);
+  call.collective = collective_of(item, piece);
   const bool exchanges = item.step && item.step->kind == StepKind::exchange;
-  if (item.step && !exchanges) call.whole_bytes = lower(*item.step).whole_bytes;
+  if (item.step && !exchanges) call.whole_bytes = lower(*item.step, piece).whole_bytes;
   for (int64_t i = 0; i < on.size(); ++i) {
     const size_t lane = static_cast<size_t>(item.lanes.index_of(on[i]));
     if (!item.peers.empty()) call.peers.push_back(item.peers[lane]);
     if (exchanges) {
-      call.send_counts.push_back(counts_of_rank(item, item.collective.send_counts, on[i]));
-      call.recv_counts.push_back(counts_of_rank(item, item.collective.recv_counts, on[i]));
+      call.send_counts.push_back(counts_of_rank(item, call.collective.send_counts, on[i]));
+      call.recv_counts.push_back(counts_of_rank(item, call.collective.recv_counts, on[i]));
     }
     if (item.send_counts.empty()) continue;
     const int64_t row = rows_size(input, on[i]);
@@ -152,9 +170,10 @@ Call context_call(const CallItem& item, const LocalTensor& input, const Lanes& o
   return call;
 }
 
-LocalTensor flat_input_without_contents(const CallItem& item, const LocalTensor& input) {
+LocalTensor flat_input_without_contents(const CallItem& item, const LocalTensor& input,
+                                        int64_t piece) {
   std::vector<Block> blocks;
-  const Collective c = collective_of(item);
+  const Collective c = collective_of(item, piece);
   if (item.step && c.kind == CollectiveKind::exchange) {
     for (const FlatOutput& flat : flat_of_exchange(item, c.send_counts, input.lanes()))
       blocks.push_back(block_without_contents(c.dtype, Dims{flat.count}, flat.lanes));
@@ -175,10 +194,10 @@ LocalTensor flat_input_without_contents(const CallItem& item, const LocalTensor&
   return LocalTensor(std::move(blocks));
 }
 
-void pack_item(const CallItem& item, const LocalTensor& input, LocalTensor& flat) {
+void pack_item(const CallItem& item, const LocalTensor& input, LocalTensor& flat, int64_t piece) {
   for (const Block& block : input.blocks())
     if (!has_contents(block.tensor)) poison(*block.tensor.buffer, block.tensor.dtype);
-  if (item.step) return adopt(flat, pack(*item.step, input));
+  if (item.step) return adopt(flat, pack(*item.step, input, piece));
   std::vector<Block> blocks;
   for (const Block& block : input.blocks()) {
     Tensor tensor = block.tensor;

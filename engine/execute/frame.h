@@ -2,7 +2,8 @@
 // pending work of that cohort. Internal to the engine.
 //
 // frame.cpp holds the loop over instructions and the actions that move no data; frame_compute.cpp
-// the ops; frame_calls.cpp the collectives; frame_transfer.cpp the redistributions between meshes.
+// the ops; frame_calls.cpp the collectives; frame_pieces.cpp the steps of plans that take several
+// calls; frame_transfer.cpp the redistributions between meshes.
 #pragma once
 
 #include <list>
@@ -33,8 +34,12 @@ struct Executor::Shared {
 struct CallState {
   std::vector<Call> calls;
   std::list<LocalTensor> inputs, outputs;  // flat buffers; a list keeps their addresses
+  std::vector<Allocation> copies;          // those of steps that are neither source nor result
   Ticket ticket = kDone;
 };
+
+// The messages of a transfer that arrive, and their flat buffers.
+using ArrivingMessages = std::vector<std::pair<TransferPiece, LocalTensor>>;
 
 struct Executor::Frame {
   Shared& shared;
@@ -77,7 +82,10 @@ struct Executor::Frame {
   bool run_kernels(PendingOp& op);  // false if a kernel threw an Error about its data
   void issue_number(const Instr& instr, const NumberValue& number, const Lanes& on);
   void issue_calls(const Instr& instr, const Communicate& call, const Lanes& on);
+  void issue_pieces(const Instr& instr, const CallItem& item, const Lanes& on);
   void issue_transfer(const Instr& instr, const CallItem& item, const Lanes& on);
+  ArrivingMessages prepare_messages(const Instr& instr, const CallItem& item, const Lanes& on,
+                                    int64_t piece_number, CallState& state);
   void issue_reshuffle(const Instr& instr, const Reshuffle& reshuffle, const Lanes& on);
   void issue_merge(const Instr& instr, const Merge& merge, const Lanes& on);
   void issue_snapshot(const Instr& instr, const Snapshot& snapshot, const Lanes& on);
@@ -121,7 +129,12 @@ struct Executor::Frame {
   const LocalTensor& at(ValueId id) const { return values[static_cast<size_t>(id)]; }
   CallSite site(const Instr& instr) const;
   // Convert between tensors with dims and the flat buffers of a call (call_packing.h).
-  void prepare_item(const Instr& instr, const CallItem& item, const Lanes& on, CallState& state);
+  void prepare_item(const Instr& instr, const CallItem& item, const Lanes& on, CallState& state,
+                    int64_t piece = 0);
+  // Reports a flat buffer of a step to the execution context, which counts memory.
+  void allocate_copy(const LocalTensor& flat, StreamId stream, CallState& state);
+  // Ends the use of the flat buffers: work that unpacks them has been issued.
+  void release_flats(const CallState& state);
   void finish_item(const Instr& instr, const CallItem& item, const Lanes& on,
                    const LocalTensor& flat, ValueId output);
 };

@@ -4,13 +4,15 @@
 // 2. All items are submitted together; the execution context completes them under one ticket.
 // 3. Work behind the ticket unpacks each flat output into the result (call_packing.h).
 //
-// Calls of a transfer between meshes are made by frame_transfer.cpp.
+// Calls of a step in pieces are made by frame_pieces.cpp, those of a transfer between meshes by
+// frame_transfer.cpp.
 #include <algorithm>
 
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/execute/call_packing.h"
 #include "shardproof/engine/execute/frame.h"
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/plan/step_pieces.h"
 
 namespace shardproof {
 namespace {
@@ -44,9 +46,9 @@ void Executor::Frame::drop_ended_calls() {
 
 // Makes the call of one item, its flat buffers, and the work that packs its input.
 void Executor::Frame::prepare_item(const Instr& instr, const CallItem& item, const Lanes& on,
-                                   CallState& state) {
+                                   CallState& state, int64_t piece) {
   const LocalTensor input = item.input == kNoValue ? LocalTensor() : at(item.input).restrict_to(on);
-  state.calls.push_back(context_call(item, input, on));
+  state.calls.push_back(context_call(item, input, on, piece));
   Call& call = state.calls.back();
   call.site = site(instr);
   if (item.origin.line > 0 && static_cast<size_t>(item.origin.line) <= listing.lines.size()) {
@@ -54,16 +56,34 @@ void Executor::Frame::prepare_item(const Instr& instr, const CallItem& item, con
     call.site.text = listing.lines[static_cast<size_t>(item.origin.line - 1)];
   }
   if (item.input != kNoValue) {
-    LocalTensor& flat = state.inputs.emplace_back(flat_input_without_contents(item, input));
+    LocalTensor& flat = state.inputs.emplace_back(flat_input_without_contents(item, input, piece));
     launch(instr, on, "pack", used_by({&flat, &input}),
-           [flat, input, &item]() mutable { pack_item(item, input, flat); });
+           [flat, input, &item, piece]() mutable { pack_item(item, input, flat, piece); });
     call.input = &flat;
   }
+  if (item.step && !packs_a_view(*item.step))
+    allocate_copy(state.inputs.back(), stream_of(instr), state);
   std::vector<Block> blocks;
-  for (const FlatOutput& output : flat_outputs(item, input, on))
+  for (const FlatOutput& output : flat_outputs(item, input, on, piece))
     blocks.push_back(
         block_without_contents(call.collective.dtype, Dims{output.count}, output.lanes));
   if (!blocks.empty()) call.output = &state.outputs.emplace_back(LocalTensor(std::move(blocks)));
+  if (item.step && !unpacks_a_view(*item.step))
+    allocate_copy(state.outputs.back(), stream_of(instr), state);
+}
+
+void Executor::Frame::allocate_copy(const LocalTensor& flat, StreamId stream, CallState& state) {
+  for (const Block& block : flat.blocks()) {
+    state.copies.push_back({block.lanes, block.tensor.buffer->bytes_per_lane,
+                            static_cast<int>(Category::communication), stream});
+    context.allocate(state.copies.back());
+  }
+}
+
+void Executor::Frame::release_flats(const CallState& state) {
+  for (const Allocation& copy : state.copies) context.release(copy);
+  discard(state.inputs);
+  discard(state.outputs);
 }
 
 void Executor::Frame::finish_item(const Instr& instr, const CallItem& item, const Lanes& on,
@@ -95,6 +115,8 @@ void Executor::Frame::issue_calls(const Instr& instr, const Communicate& communi
   for (const CallItem& item : communicate.items)
     if (item.step && item.step->kind == StepKind::transfer)
       return issue_transfer(instr, item, item.lanes.intersect(on));
+    else if (item.step && item.step->pieces > 1)
+      return issue_pieces(instr, item, item.lanes.intersect(on));
   const StreamId stream = stream_of(instr);
   CallState& state = calls.emplace_back();
   std::vector<std::pair<const CallItem*, Lanes>> issued;
@@ -126,8 +148,7 @@ void Executor::Frame::issue_calls(const Instr& instr, const Communicate& communi
     if (flats[i]) finish_item(instr, item, issued[i].second, *flats[i], item.output);
     stamp(item.output, submitted);
   }
-  discard(state.inputs);
-  discard(state.outputs);
+  release_flats(state);
   if (context.poll(submitted) == TicketState::done) calls.pop_back();
 }
 

@@ -5,7 +5,8 @@
 // 3. Work behind all calls unpacks the pieces that arrive.
 //
 // All sends and receives of a cohort are submitted together, so no order among them can deadlock. A
-// piece that stays on its rank makes no call.
+// piece that stays on its rank makes no call. A step in pieces repeats this for a part of every
+// message.
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/execute/frame.h"
 #include "shardproof/localtensor/base/error.h"
@@ -35,19 +36,22 @@ Call message(CollectiveKind kind, int64_t world, DType dtype, int64_t count, int
 
 }  // namespace
 
-void Executor::Frame::issue_transfer(const Instr& instr, const CallItem& item, const Lanes& on) {
+// Returns the messages that arrive on ranks of `on`, with their flat buffers.
+ArrivingMessages Executor::Frame::prepare_messages(const Instr& instr, const CallItem& item,
+                                                   const Lanes& on, int64_t piece_number,
+                                                   CallState& state) {
   const PlanStep& step = *item.step;
   const StreamId stream = stream_of(instr);
-  CallState& state = calls.emplace_back();
   // A rank of a rank program that only receives has no input.
   const LocalTensor input = item.input == kNoValue ? LocalTensor() : at(item.input);
-  const std::vector<TransferPiece> pieces = transfer_pieces(step);
-  std::vector<std::pair<TransferPiece, LocalTensor>> arriving;
+  ArrivingMessages arriving;
   const auto flat_of = [&](const TransferPiece& piece, int32_t rank) {
-    return LocalTensor(
+    LocalTensor flat(
         block_without_contents(step.to.dtype(), Dims{piece.elements}, Lanes::one(rank)));
+    allocate_copy(flat, stream, state);
+    return flat;
   };
-  for (const TransferPiece& piece : pieces) {
+  for (const TransferPiece& piece : transfer_pieces(step, piece_number)) {
     const bool sends = on.contains(piece.from_rank), receives = on.contains(piece.to_rank);
     if (sends) {
       LocalTensor& flat = state.inputs.emplace_back(flat_of(piece, piece.from_rank));
@@ -72,29 +76,43 @@ void Executor::Frame::issue_transfer(const Instr& instr, const CallItem& item, c
     state.calls.push_back(std::move(call));
     arriving.emplace_back(piece, flat);
   }
-  if (!state.calls.empty()) state.ticket = context.submit(std::span<Call>(state.calls), stream);
-  if (context.state() != CohortState::running) return;
-  const Ticket submitted = state.ticket;
-  std::vector<LocalTensor> flats;
-  for (const std::list<LocalTensor>* each : {&state.inputs, &state.outputs})
-    flats.insert(flats.end(), each->begin(), each->end());
-  if (context.poll(submitted) == TicketState::done) calls.pop_back();
-  const Lanes targets = on.intersect(step.to.mesh().ranks());
-  if (targets.empty()) return discard(flats);
-  LocalTensor result = make_value(item.output, targets, stream);
-  Buffers used = used_by({&result});
-  for (const LocalTensor& flat : flats)
-    for (std::shared_ptr<Buffer>& buffer : used_by({&flat})) used.push_back(std::move(buffer));
-  const Ticket ticket = launch(instr, targets, "unpack", std::move(used),
-                               [this, arriving, result, targets, &item]() mutable {
-                                 LocalTensor whole = empty_locals(item.step->to);
-                                 for (const auto& [piece, flat] : arriving)
-                                   unpack_piece(*item.step, piece, flat.blocks()[0].tensor, whole);
-                                 adopt(result, whole.restrict_to(targets));
-                                 made(item.output, result);
-                               });
-  discard(flats);
-  set_value(item.output, std::move(result), std::max(ticket, submitted));
+  return arriving;
+}
+
+void Executor::Frame::issue_transfer(const Instr& instr, const CallItem& item, const Lanes& on) {
+  const StreamId stream = stream_of(instr);
+  const Lanes targets = on.intersect(item.step->to.mesh().ranks());
+  LocalTensor result = targets.empty() ? LocalTensor() : make_value(item.output, targets, stream);
+  const auto whole = std::make_shared<LocalTensor>();
+  Ticket last = kDone;
+  for (int64_t piece = 0; piece < item.step->pieces; ++piece) {
+    CallState& state = calls.emplace_back();
+    const ArrivingMessages arriving = prepare_messages(instr, item, on, piece, state);
+    if (!state.calls.empty()) state.ticket = context.submit(std::span<Call>(state.calls), stream);
+    if (context.state() != CohortState::running) return;
+    last = std::max(last, state.ticket);
+    std::vector<LocalTensor> flats(state.inputs.begin(), state.inputs.end());
+    flats.insert(flats.end(), state.outputs.begin(), state.outputs.end());
+    Buffers used = used_by({&result});
+    for (const LocalTensor& flat : flats)
+      for (std::shared_ptr<Buffer>& buffer : used_by({&flat})) used.push_back(std::move(buffer));
+    if (item.step->pieces == 1 || shared.options.repeats) flats.clear();
+    if (!targets.empty() || !flats.empty())
+      last = launch(instr, targets.empty() ? on : targets, "unpack", std::move(used),
+                    [this, arriving, flats, result, targets, whole, piece, &item]() mutable {
+                      if (piece == 0 && !targets.empty())
+                        *whole = empty_locals(item.step->to, targets);
+                      for (const auto& [message, flat] : arriving)
+                        unpack_piece(*item.step, message, flat.blocks()[0].tensor, *whole);
+                      drop_contents(flats);
+                      if (targets.empty() || piece + 1 < item.step->pieces) return;
+                      adopt(result, *whole);
+                      made(item.output, result);
+                    });
+    release_flats(state);
+    if (context.poll(state.ticket) == TicketState::done) calls.pop_back();
+  }
+  if (!targets.empty()) set_value(item.output, std::move(result), last);
 }
 
 }  // namespace shardproof

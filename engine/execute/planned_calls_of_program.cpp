@@ -31,6 +31,11 @@ class CallPlanner {
     if (item.step && item.step->kind == StepKind::transfer) return add_transfer(item, on, line);
     const Collective call = item.step ? *lower(*item.step).call : item.collective;
     if (!is_point_to_point(call.kind) && call.group.size() == 1) return;
+    for (int64_t piece = 0, n = item.step ? item.step->pieces : 1; piece < n; ++piece)
+      add_call(item, call, on, line);
+  }
+
+  void add_call(const CallItem& item, const Collective& call, const Lanes& on, int line) {
     std::vector<PlannedCalls::Caller> callers;
     for (int64_t i = 0; i < on.size(); ++i) {
       const size_t lane = static_cast<size_t>(item.lanes.index_of(on[i]));
@@ -43,13 +48,14 @@ class CallPlanner {
   void add_transfer(const CallItem& item, const Lanes& on, int line) {
     Collective call;
     call.group = world_;
-    for (const TransferPiece& piece : transfer_pieces(*item.step)) {
-      if (piece.from_rank == piece.to_rank) continue;
-      call.kind = CollectiveKind::send;
-      if (on.contains(piece.from_rank)) add(call, piece.from_rank, piece.to_rank, line);
-      call.kind = CollectiveKind::recv;
-      if (on.contains(piece.to_rank)) add(call, piece.to_rank, piece.from_rank, line);
-    }
+    for (int64_t number = 0; number < item.step->pieces; ++number)
+      for (const TransferPiece& piece : transfer_pieces(*item.step, number)) {
+        if (piece.from_rank == piece.to_rank) continue;
+        call.kind = CollectiveKind::send;
+        if (on.contains(piece.from_rank)) add(call, piece.from_rank, piece.to_rank, line);
+        call.kind = CollectiveKind::recv;
+        if (on.contains(piece.to_rank)) add(call, piece.to_rank, piece.from_rank, line);
+      }
   }
 
   void add(const Collective& call, int32_t rank, int64_t peer, int line) {

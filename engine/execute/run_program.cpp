@@ -281,20 +281,26 @@ ProgramRun run_program(const SpmdProgram& program, const Job& job, const Registr
   return std::move(fine.run);
 }
 
+Duration time_of_calls(const PlanStep& step, const CostModel& cost) {
+  if (step.kind == StepKind::transfer) {
+    Collective message;
+    message.kind = CollectiveKind::send;
+    const auto bytes = static_cast<int64_t>(cost_of(step).bytes.to_double());
+    return cost.collective(message, bytes / step.pieces) * step.pieces;
+  }
+  Duration time;
+  for (int64_t piece = 0; piece < step.pieces; ++piece) {
+    const LoweredStep lowered = lower(step, piece);
+    if (lowered.call) time += cost.collective(*lowered.call, lowered.whole_bytes);
+  }
+  return time;
+}
+
 PriceFunction price_by_time(std::shared_ptr<const CostModel> cost) {
   return [cost](const PlanStep& step) {
     const StepCost bytes = cost_of(step);
     Price price{0, bytes.calls, bytes.peak_bytes};
-    if (step.kind == StepKind::local) return price;
-    if (step.kind == StepKind::transfer) {
-      Collective message;
-      message.kind = CollectiveKind::send;
-      price.primary =
-          to_seconds(cost->collective(message, static_cast<int64_t>(bytes.bytes.to_double())));
-      return price;
-    }
-    const LoweredStep lowered = lower(step);
-    price.primary = to_seconds(cost->collective(*lowered.call, lowered.whole_bytes));
+    price.primary = to_seconds(time_of_calls(step, *cost));
     return price;
   };
 }

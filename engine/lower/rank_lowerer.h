@@ -109,6 +109,7 @@ class RankLowerer : public Lowering {
   ShardsArgument read_shards(const Expr& expr);
   std::vector<ValueId> op_on_shards(const OpRecord& op, const Expr& call, const Expr& shards);
   PlanStep read_step(const Arguments& args, StepKind kind, ValueId input);
+  void read_pieces(const Expr& expr, PlanStep& step);
   std::vector<ValueId> local_step(const Expr& call);
   std::vector<ValueId> call_step(const Expr& call, StepKind kind);
   std::vector<ValueId> transfer(const Expr& call, bool wants_value);

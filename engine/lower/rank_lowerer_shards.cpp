@@ -253,11 +253,27 @@ std::vector<ValueId> RankLowerer::local_step(const Expr& call) {
   return {output};
 }
 
+void RankLowerer::read_pieces(const Expr& expr, PlanStep& step) {
+  const PerRankNumber pieces = lane_number(expr);
+  const int64_t most = most_pieces(step);
+  for (int64_t i = 0; i < lanes_.size(); ++i) {
+    const Number number = pieces.on(lanes_[i]);
+    if (!number.is_integer() || number.integer() < 1 || number.integer() > most)
+      fail(expr.place, fmt::format("pieces: expected 1 to {} for these placements, found {}", most,
+                                   to_string(expr)));
+    if (i > 0 && number.integer() != step.pieces)
+      fail(expr.place, "pieces: expected one number for all ranks, found several");
+    step.pieces = number.integer();
+  }
+  if (group_depth_ > 0 && step.pieces > 1)
+    fail(expr.place, "pieces: the calls follow each other; write them outside group:");
+}
+
 std::vector<ValueId> RankLowerer::call_step(const Expr& call, StepKind kind) {
-  const Arguments args = arguments_of(call, 1, {"x", "shards", "group"});
+  const Arguments args = arguments_of(call, 1, {"x", "shards", "group", "pieces"});
   const ValueId input =
       tensor_argument(args.next_argument(0, "x"), call.place, call.symbol.c_str());
-  const PlanStep step = read_step(args, kind, input);
+  PlanStep step = read_step(args, kind, input);
   if (step.axes.empty()) fail(call.place, fmt::format("{} with shards= needs group=", call.symbol));
   require_shard(input, step.from, "the input");
   if (const std::string trouble = trouble_of_partials(step); !trouble.empty())
@@ -271,6 +287,7 @@ std::vector<ValueId> RankLowerer::call_step(const Expr& call, StepKind kind) {
     fail(call.place, fmt::format("an exchange over {} ranks in groups of {} is too large; write "
                                  "all_to_all or all_gather",
                                  ranks.size(), group.size()));
+  if (const Expr* pieces = args.next_argument(9, "pieces")) read_pieces(*pieces, step);
   CallItem item;
   item.lanes = lanes_;
   item.input = input;
@@ -292,7 +309,7 @@ std::vector<ValueId> RankLowerer::call_step(const Expr& call, StepKind kind) {
 // Ranks of the first mesh send, those of the second receive.
 std::vector<ValueId> RankLowerer::transfer(const Expr& call, bool wants_value) {
   if (group_depth_ > 0) fail(call.place, "transfer groups its messages; write it outside group:");
-  const Arguments args = arguments_of(call, 1, {"x", "shards", "dtype"});
+  const Arguments args = arguments_of(call, 1, {"x", "shards", "dtype", "pieces"});
   const Expr* x = args.next_argument(0, "x");
   const ValueId input = x ? lower_value(*x) : kNoValue;
   PlanStep step = read_step(args, StepKind::transfer, input);
@@ -316,6 +333,7 @@ std::vector<ValueId> RankLowerer::transfer(const Expr& call, bool wants_value) {
     fail(call.place, wants_value ? "y = transfer(..): a rank that only sends gets no value"
                                  : "transfer(..): a rank that receives binds the value to a name");
   if (x) require_shard(input, step.from, "the input");
+  if (const Expr* pieces = args.next_argument(9, "pieces")) read_pieces(*pieces, step);
   CallItem item;
   item.lanes = lanes_;
   item.input = input;

@@ -27,6 +27,7 @@ std::string call_line(const PlanStep& step) {
     over += mesh.axes()[static_cast<size_t>(axis)].name;
   }
   if (!over.empty()) over = " over " + over;
+  if (step.pieces > 1) over += fmt::format(" in {} pieces", step.pieces);
   return fmt::format("adds {}{}: {} -> {}", name(step.kind), over, placements_text(step.from),
                      placements_text(step.to));
 }

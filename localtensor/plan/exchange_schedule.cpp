@@ -102,12 +102,14 @@ std::shared_ptr<const ExchangeSchedule> exchange_schedule(const PlanStep& step) 
   static std::vector<Known> known;
   static size_t next = 0;
   const std::lock_guard lock(mutex);
+  PlanStep whole = step;
+  whole.pieces = 1;
   for (const Known& entry : known)
-    if (entry.step == step) return entry.schedule;
+    if (entry.step == whole) return entry.schedule;
   if (known.size() < kCached) known.emplace_back();
   Known& entry = known[next];
   next = (next + 1) % kCached;
-  entry = {step, make_schedule(step)};
+  entry = {whole, make_schedule(whole)};
   return entry.schedule;
 }
 

@@ -22,7 +22,8 @@ struct ExchangeSchedule {
   std::vector<int64_t> sent, received;
 };
 
-// Returns the schedule of an exchange step. The last schedules are cached; thread-safe.
+// Returns the schedule of an exchange step in one piece. The last schedules are cached;
+// thread-safe.
 std::shared_ptr<const ExchangeSchedule> exchange_schedule(const PlanStep& step);
 
 }  // namespace shardproof

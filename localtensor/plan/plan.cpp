@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <map>
 
 #include "shardproof/localtensor/base/error.h"
@@ -23,12 +24,13 @@ constexpr int64_t kMaxExchangeCounts = int64_t{1} << 20;
 StepCost cost_of_transfer(const PlanStep& step) {
   std::map<int32_t, int64_t> sent, calls;
   const int64_t bytes = size_of(step.from.dtype());
-  for (const TransferPiece& piece : transfer_pieces(step)) {
-    if (piece.from_rank == piece.to_rank) continue;
-    sent[piece.from_rank] += piece.elements * bytes;
-    ++calls[piece.from_rank];
-    ++calls[piece.to_rank];
-  }
+  for (int64_t number = 0; number < step.pieces; ++number)
+    for (const TransferPiece& piece : transfer_pieces(step, number)) {
+      if (piece.from_rank == piece.to_rank) continue;
+      sent[piece.from_rank] += piece.elements * bytes;
+      ++calls[piece.from_rank];
+      ++calls[piece.to_rank];
+    }
   StepCost cost;
   for (const auto& [rank, count] : sent) cost.bytes = std::max(cost.bytes, Fraction(count));
   for (const auto& [rank, count] : calls) cost.calls = std::max(cost.calls, count);
@@ -105,6 +107,16 @@ std::vector<int> parse_axes(std::string_view word, const Mesh& mesh) {
   return axes;
 }
 
+int64_t parse_pieces(std::string_view word, int line) {
+  int64_t pieces = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), pieces);
+  if (error != std::errc() || end != word.data() + word.size() || pieces < 1 || pieces > kMaxPieces)
+    throw Error(ErrorKind::bad_input,
+                fmt::format("expected 1 to {} pieces, found '{}'", kMaxPieces, word),
+                Where{"", "", line, 0});
+  return pieces;
+}
+
 PlanStep parse_step(std::string_view text, int line, const Spec& from, const Spec& to) {
   std::string_view rest = text;
   std::string_view word = take_word(rest);
@@ -116,6 +128,11 @@ PlanStep parse_step(std::string_view text, int line, const Spec& from, const Spe
   if (trim(rest).starts_with("over ")) {
     take_word(rest);
     step.axes = parse_axes(take_word(rest), from.mesh());
+  }
+  if (trim(rest).starts_with("in ")) {
+    take_word(rest);
+    step.pieces = parse_pieces(take_word(rest), line);
+    take_word(rest);
   }
   const size_t arrow = rest.find("->");
   if (arrow == std::string_view::npos)
@@ -146,11 +163,13 @@ StepCost cost_of(const PlanStep& step) {
   cost.peak_bytes = before + after;
   if (step.kind == StepKind::local) return cost;
   if (step.kind == StepKind::exchange)
-    return {missing_elements(step.from, step.to) * bytes, 1, 2 * (before + after)};
-  const LoweredStep lowered = lower(step);
+    return {missing_elements(step.from, step.to) * bytes, step.pieces, 2 * (before + after)};
+  PlanStep whole = step;
+  whole.pieces = 1;
+  const LoweredStep lowered = lower(whole);
   const int64_t n = lowered.call->group.size();
   cost.bytes = bytes_sent(lowered.call->kind, n, lowered.whole_bytes);
-  cost.calls = n > 1 ? 1 : 0;
+  cost.calls = n > 1 ? step.pieces : 0;
   // All pieces are padded to the largest one, and most of them are then padding.
   if (step.kind == StepKind::all_to_all && !is_balanced(step))
     cost.bytes = Fraction(n - 1) * Fraction(lowered.call->count / n * bytes);
@@ -181,12 +200,6 @@ Price price_of(const Plan& plan, const PriceFunction& price) {
   return total;
 }
 
-int64_t peak_of(const Plan& plan) {
-  int64_t peak = 0;
-  for (const PlanStep& step : plan.steps) peak = std::max(peak, cost_of(step).peak_bytes);
-  return peak;
-}
-
 bool can_exchange(const Mesh& mesh, const std::vector<int>& axes) {
   int64_t counts = mesh.size();
   for (const int axis : axes) counts *= mesh.axis_size(axis);
@@ -201,7 +214,8 @@ std::string to_string(const Plan& plan) {
     for (int axis : step.axes)
       axes +=
           (axes.empty() ? " over " : "+") + step.from.mesh().axes()[static_cast<size_t>(axis)].name;
-    out += fmt::format("{}  {}{}  {} -> {}\n", ++number, name(step.kind), axes,
+    const std::string pieces = step.pieces == 1 ? "" : fmt::format(" in {} pieces", step.pieces);
+    out += fmt::format("{}  {}{}{}  {} -> {}\n", ++number, name(step.kind), axes, pieces,
                        placements_text(step.from), placements_text(step.to));
   }
   return out;

@@ -39,8 +39,18 @@ struct PlanStep {
   StepKind kind = StepKind::local;
   std::vector<int> axes;  // axes of from.mesh(), ascending; empty for transfers and relabels
   Spec from, to;
+  // Calls of the step, each of a part of every message (step_pieces.h), so that less is packed at a
+  // time. 1 for local steps.
+  int64_t pieces = 1;
   bool operator==(const PlanStep&) const = default;
 };
+// A step has at most as many pieces.
+inline constexpr int64_t kMaxPieces = 1024;
+// Returns the number of pieces beyond which no message gets smaller; 1 if the step cannot be cut.
+int64_t most_pieces(const PlanStep& step);
+// Returns the bytes that a rank holds at most: source, target, and the packed copies of the fullest
+// piece with their padding. A copy that is the source or the target as it lies is not counted.
+int64_t peak_bytes(const PlanStep& step);
 
 struct Plan {
   Spec from, to;
@@ -54,8 +64,8 @@ struct StepCost {
   // Padding of uneven shards is not counted. Exception: in an all_to_all whose pieces would differ
   // on even shards too (such as a permutation of shards), padding is counted.
   Fraction bytes;
-  int64_t calls = 0;       // 0 or 1; transfer: the most calls that any rank issues
-  int64_t peak_bytes = 0;  // input + output + staging
+  int64_t calls = 0;       // pieces, or 0; transfer: the most calls that any rank issues
+  int64_t peak_bytes = 0;  // estimate: all calls pack, and nothing is padded
 };
 // Returns the cost; a local step costs memory only.
 StepCost cost_of(const PlanStep& step);
@@ -82,10 +92,11 @@ Price price_by_bytes(const PlanStep& step);
 // Returns the sum over the steps; zero for an empty plan.
 Price price_of(const Plan& plan, const PriceFunction& price = price_without_topology);
 
-// Returns the largest peak of the steps in bytes; 0 for an empty plan.
+// Returns the most bytes that a rank holds: of a step, and of the source. 0 for an empty plan.
 int64_t peak_of(const Plan& plan);
 
-// Returns one line for each step: "1  all_to_all over tp  tp:S(0) -> tp:S(1)".
+// Returns one line for each step: "1  all_to_all over tp  tp:S(0) -> tp:S(1)". A step in pieces has
+// "in 4 pieces" behind its axes.
 std::string to_string(const Plan& plan);
 // Returns the inverse of to_string. Throws Error(bad_input) with the line.
 Plan parse_plan(std::string_view text, const Spec& from, const Spec& to);
@@ -101,13 +112,18 @@ struct LoweredStep {
 // True if an exchange over these axes may be planned: each rank counts what it sends to each member
 // of its group, and the whole mesh at most 2^20 such counts.
 bool can_exchange(const Mesh& mesh, const std::vector<int>& axes);
-// Returns the call of a step.
-LoweredStep lower(const PlanStep& step);
+// Returns the call of a piece of a step. The shares of the pieces in `whole_bytes` add up to those
+// of the step.
+LoweredStep lower(const PlanStep& step, int64_t piece = 0);
 // Returns the input of the call; a view of `input` if no element has to move. Requires no transfer.
-LocalTensor pack(const PlanStep& step, const LocalTensor& input);
-// Returns the result of the step from the call's output; a view if no element has to move. A local
-// step is done by unpack alone. Requires no transfer.
+LocalTensor pack(const PlanStep& step, const LocalTensor& input, int64_t piece = 0);
+// Returns the result of the step from the output of its call, or of its first piece: other elements
+// are undefined then. A view if no element has to move. A local step is done by unpack alone.
+// Requires no transfer.
 LocalTensor unpack(const PlanStep& step, const LocalTensor& received);
+// Writes the elements of another piece into the result.
+void unpack_more(const PlanStep& step, int64_t piece, const LocalTensor& received,
+                 LocalTensor& result);
 
 // One message of a transfer. Each rank gets every element that it owns once: from itself if it has
 // it, else from one of the ranks that hold it; these take turns.
@@ -116,13 +132,13 @@ struct TransferPiece {
   std::vector<Runs> runs;              // global indices, per dim
   int64_t elements = 0;
 };
-// Returns the messages in order of receiver. Requires specs without P.
-std::vector<TransferPiece> transfer_pieces(const PlanStep& step);
+// Returns the messages of a piece of the step, in order of receiver. Requires specs without P.
+std::vector<TransferPiece> transfer_pieces(const PlanStep& step, int64_t piece = 0);
 // Returns the elements of a message as a flat tensor of the sender.
 Tensor pack_piece(const PlanStep& step, const TransferPiece& piece, const LocalTensor& input);
-// Returns a value with undefined contents on all ranks of the spec's mesh, for unpack_piece to
+// Returns a value with undefined contents on some ranks of the spec's mesh, for unpack_piece to
 // fill.
-LocalTensor empty_locals(const Spec& spec);
+LocalTensor empty_locals(const Spec& spec, const Lanes& lanes);
 // Writes the elements of a message into the receiver's part of `output`.
 void unpack_piece(const PlanStep& step, const TransferPiece& piece, const Tensor& flat,
                   LocalTensor& output);

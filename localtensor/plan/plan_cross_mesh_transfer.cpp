@@ -12,7 +12,7 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/owned_box.h"
-#include "shardproof/localtensor/plan/plan.h"
+#include "shardproof/localtensor/plan/step_pieces.h"
 
 namespace shardproof {
 
@@ -67,7 +67,7 @@ void copy_between(const Tensor& source, int64_t slot, const std::vector<Runs>& f
 
 }  // namespace
 
-std::vector<TransferPiece> transfer_pieces(const PlanStep& step) {
+std::vector<TransferPiece> transfer_pieces(const PlanStep& step, int64_t piece_number) {
   SP_CHECK(!step.from.has_partial() && !step.to.has_partial(), "a transfer moves whole values");
   const std::vector<Replicas> sources = replicas_of(step.from);
   std::vector<TransferPiece> pieces;
@@ -87,7 +87,9 @@ std::vector<TransferPiece> transfer_pieces(const PlanStep& step) {
       if (piece.elements == 0) continue;
       piece.from_rank = choose_sender(source, receiver, i, sent);
       if (piece.from_rank != receiver) sent[piece.from_rank] += piece.elements;
-      pieces.push_back(std::move(piece));
+      piece.runs = part_of_box(step, piece_number, std::move(piece.runs));
+      piece.elements = element_count(shape_of_box(piece.runs));
+      if (piece.elements > 0) pieces.push_back(std::move(piece));
     }
   }
   return pieces;
@@ -105,9 +107,8 @@ Tensor pack_piece(const PlanStep& step, const TransferPiece& piece, const LocalT
   return flat;
 }
 
-LocalTensor empty_locals(const Spec& spec) {
+LocalTensor empty_locals(const Spec& spec, const Lanes& lanes) {
   std::map<Dims, std::vector<int32_t>> ranks_of_shape;
-  const Lanes lanes = spec.mesh().ranks();
   for (int64_t i = 0; i < lanes.size(); ++i)
     ranks_of_shape[spec.local_shape(lanes[i])].push_back(lanes[i]);
   std::vector<Block> blocks;

@@ -8,25 +8,28 @@
 //   reduce_scatter  a piece for each member  reduce_scatter  drops padding, finishes the reduction
 //   all_reduce      the part, padded         all_reduce      drops padding, finishes the reduction
 //
-// The piece from member a to member b is the set of indices that a owns before and b owns after the
-// step. Fast paths return views: a part that needs no padding is packed as it lies, and even parts
-// of dim 0 are gathered as they lie.
+// The message from member a to member b is the set of indices that a owns before and b owns after
+// the step. Fast paths return views: a part that needs no padding is packed as it lies, and even
+// parts of dim 0 are gathered as they lie. A step in pieces packs a part of each message, and
+// unpack writes it to its place in the result (step_pieces.h).
 //
 // Example: dim of 5 over 2 ranks, S(0) to R. Parts of 3 and 2 are padded to 3; the all_gather
 // returns 6 elements, and unpack copies 3 from position 0 and 2 from position 3.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
+#include <map>
 #include <numeric>
+#include <set>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/placement/copy_segments.h"
-#include "shardproof/localtensor/plan/dim_layout.h"
+#include "shardproof/localtensor/placement/shard_cut_list.h"
 #include "shardproof/localtensor/plan/exchange_schedule.h"
 #include "shardproof/localtensor/plan/owned_box.h"
-#include "shardproof/localtensor/plan/plan.h"
 #include "shardproof/localtensor/plan/remap_lanes.h"
 #include "shardproof/localtensor/plan/step_members.h"
+#include "shardproof/localtensor/plan/step_pieces.h"
+#include "shardproof/localtensor/plan/wire_reduction.h"
 #include "shardproof/localtensor/split/decompose_partial.h"
 
 namespace shardproof {
@@ -49,107 +52,12 @@ void copy_common(const std::byte* source, const std::vector<Runs>& from, std::by
                 contiguous_strides(shape_of_box(to)), segments, bytes);
 }
 
-// Returns the elements of the largest piece that one member sends to another. Different axes cut
-// different dims, so the dims multiply.
-int64_t piece_elements(const PlanStep& step) {
-  std::vector<int64_t> sizes;
-  for (const MeshAxis& axis : step.from.mesh().axes()) sizes.push_back(axis.size);
-  int64_t piece = 1;
-  for (int dim = 0; dim < step.from.shape().size(); ++dim) {
-    DimLayouts layouts(dim, step.from.shape()[dim], sizes);
-    const int from = layouts.of_spec(step.from);
-    piece *= layouts.piece_extent(from, layouts.of_spec(step.to), mask_of(step.axes));
-  }
-  return piece;
-}
-
 int64_t joint_elements(const Spec& spec, const std::vector<int>& axes) {
   int64_t elements = 1;
   for (int dim = 0; dim < spec.shape().size(); ++dim)
     elements *= max_joint_extent(cuts_of_dim(spec, dim), spec.shape()[dim], mask_of(axes));
   return elements;
 }
-
-bool is_even_everywhere(const Spec& spec) {
-  for (int dim = 0; dim < spec.shape().size(); ++dim)
-    if (!is_even(cuts_of_dim(spec, dim), spec.shape()[dim])) return false;
-  return true;
-}
-
-// True if the members' parts, one after another, are the part of `whole` as it lies in memory: even
-// parts of dim 0, cut last.
-bool lies_as_gathered(const PlanStep& step, const Spec& parts, const Spec& whole) {
-  if (parts.shape().empty() || !is_even_everywhere(parts)) return false;
-  Spec appended = whole;
-  for (int axis : step.axes) {
-    if (!whole.placement(axis).is_replicate() && !whole.placement(axis).is_partial()) return false;
-    appended = appended.with_placement(axis, S(0));
-  }
-  return appended == parts;
-}
-
-// Replaces each element x by |x|^exponent: before and, with the inverse exponent, after a norm's
-// sum.
-void raise_all(std::byte* data, DType dtype, int64_t count, double exponent) {
-  const int64_t bytes = size_of(dtype);
-  for (int64_t i = 0; i < count; ++i, data += bytes) {
-    double size = std::fabs(load_f64(data, dtype));
-    if (is_complex(dtype))
-      size = std::hypot(size,
-                        load_f64(data + bytes / 2, dtype == DType::c64 ? DType::f32 : DType::f64));
-    store_f64(data, dtype, std::pow(size, exponent));
-  }
-}
-
-void divide_all(std::byte* data, DType dtype, int64_t count, int64_t by) {
-  if (is_complex(dtype)) {
-    dtype = dtype == DType::c64 ? DType::f32 : DType::f64;
-    count *= 2;
-  }
-  const int64_t bytes = size_of(dtype);
-  for (int64_t i = 0; i < count; ++i, data += bytes) {
-    if (is_integral(dtype))
-      store_i64(data, dtype, load_i64(data, dtype) / by);
-    else
-      store_f64(data, dtype, load_f64(data, dtype) / static_cast<double>(by));
-  }
-}
-
-// The reduction of the call, and the work before and after it. If sum and avg axes are reduced
-// together, the call is a sum, and the result is divided by the sizes of the avg axes.
-struct WireReduction {
-  Reduction wire;
-  double exponent = 0;  // of a norm; 0: no norm
-  int64_t divisor = 1;  // product of the sizes of the avg axes, if sum axes take part too
-
-  explicit WireReduction(const PlanStep& step) {
-    bool sums = false;
-    int64_t averaged = 1;
-    for (int axis : step.axes) {
-      if (!step.from.placement(axis).is_partial()) continue;
-      wire = step.from.placement(axis).partial().reduction;
-      if (wire.op == ReduceOp::avg)
-        averaged *= step.from.mesh().axis_size(axis);
-      else
-        sums = true;
-    }
-    if (sums && averaged > 1) {
-      wire = {ReduceOp::sum, 0};
-      divisor = averaged;
-    } else if (wire.op == ReduceOp::norm) {
-      exponent = wire.scalar;
-      wire = {ReduceOp::sum, 0};
-    }
-  }
-  bool changes_values() const { return exponent != 0 || divisor != 1; }
-  void before(std::byte* data, DType dtype, int64_t count) const {
-    if (exponent != 0) raise_all(data, dtype, count, exponent);
-  }
-  void after(std::byte* data, DType dtype, int64_t count) const {
-    if (exponent != 0) raise_all(data, dtype, count, 1 / exponent);
-    if (divisor != 1) divide_all(data, dtype, count, divisor);
-  }
-};
 
 // Returns the value under another shape, or nullopt if a block has another number of elements.
 std::optional<LocalTensor> reshaped(const LocalTensor& input, const Dims& shape) {
@@ -170,7 +78,7 @@ void clear_tail(std::byte* data, int64_t from, int64_t to) {
 // Packs the whole local part, padded to `count` elements.
 LocalTensor pack_whole(const PlanStep& step, const LocalTensor& input, int64_t count) {
   const WireReduction reduction(step);
-  if (reduction.exponent == 0)
+  if (!reduction.changes_input())
     if (auto flat = reshaped(input, {count})) return *flat;
   const int64_t bytes = size_of(input.dtype());
   return remap_lanes(
@@ -183,40 +91,27 @@ LocalTensor pack_whole(const PlanStep& step, const LocalTensor& input, int64_t c
       });
 }
 
-// Packs, for each member, the indices that it will own, padded to `piece` elements.
-LocalTensor pack_pieces(const PlanStep& step, const LocalTensor& input, int64_t piece) {
+// Packs `messages` messages of `count` elements each: for each member, the indices that it will
+// own, or one message of all indices.
+LocalTensor pack_messages(const PlanStep& step, const LocalTensor& input, int64_t messages,
+                          int64_t count, int64_t piece) {
   const StepMembers members(step);
   const WireReduction reduction(step);
   const int64_t bytes = size_of(input.dtype());
-  const int64_t total = members.count() * piece;
+  const int64_t total = messages * count;
   return remap_lanes(
       input, step.from.mesh(), cutting_axes(step.from), [&](const Dims&) { return Dims{total}; },
       [&](const LaneRemap& from, const Dims&, std::byte* out) {
         const std::vector<Runs> mine = owned_box(step.from, from.coordinate);
         clear_tail(out, 0, total * bytes);
-        for (int64_t i = 0; i < members.count(); ++i) {
-          const std::vector<Runs> theirs = owned_box(step.to, members.of(from.coordinate, i));
-          copy_common(from.data(), mine, out + i * piece * bytes, common_box(mine, theirs), bytes);
+        for (int64_t i = 0; i < messages; ++i) {
+          std::vector<Runs> sent = mine;
+          if (messages > 1)
+            sent = common_box(mine, owned_box(step.to, members.of(from.coordinate, i)));
+          copy_common(from.data(), mine, out + i * count * bytes,
+                      part_of_box(step, piece, std::move(sent)), bytes);
         }
         reduction.before(out, input.dtype(), total);
-      });
-}
-
-// Copies each member's piece to its indices. all_gather: a piece is the part that the member owned;
-// all_to_all: its common indices with the receiver.
-LocalTensor unpack_pieces(const PlanStep& step, const LocalTensor& received, int64_t piece) {
-  const StepMembers members(step);
-  const int64_t bytes = size_of(received.dtype());
-  return remap_lanes(
-      received, step.from.mesh(), cutting_axes(step.to),
-      [&](const Dims& coordinate) { return step.to.local_shape_at(coordinate); },
-      [&](const LaneRemap& from, const Dims&, std::byte* out) {
-        const std::vector<Runs> mine = owned_box(step.to, from.coordinate);
-        for (int64_t i = 0; i < members.count(); ++i) {
-          std::vector<Runs> sent = owned_box(step.from, members.of(from.coordinate, i));
-          if (step.kind == StepKind::all_to_all) sent = common_box(sent, mine);
-          copy_common(from.data() + i * piece * bytes, sent, out, mine, bytes);
-        }
       });
 }
 
@@ -229,56 +124,135 @@ std::vector<int> axes_of_exchange(const PlanStep& step) {
   return axes;
 }
 
-// Packs the boxes that a rank sends, one after another by member, or unpacks those it receives.
-LocalTensor remap_exchange(const PlanStep& step, const LocalTensor& input, bool packs) {
-  const auto schedule = exchange_schedule(step);
-  const StepMembers members(step);
-  const int64_t bytes = size_of(input.dtype()), n = members.count();
-  const Mesh& mesh = step.from.mesh();
-  const std::vector<int64_t>& counts = packs ? schedule->sent : schedule->received;
-  const auto first_count = [&](const Dims& coordinate) {
-    return counts.data() + ravel(coordinate, mesh.shape()) * n;
-  };
+// The messages that one rank sends or receives in a piece of an exchange.
+class ExchangedBoxes {
+ public:
+  ExchangedBoxes(const PlanStep& step, int64_t piece, bool sent)
+      : step_(step), piece_(piece), sent_(sent), members_(step) {}
+
+  // Calls visit(member, box, elements) for each message of the rank that is not empty.
+  template <typename Visit>
+  void for_each(const Dims& coordinate, Visit visit) const {
+    const std::vector<int64_t>& counts = sent_ ? schedule_->sent : schedule_->received;
+    const int64_t first = ravel(coordinate, step_.from.mesh().shape()) * members_.count();
+    const std::vector<Runs> mine = owned_box(sent_ ? step_.from : step_.to, coordinate);
+    for (int64_t i = 0; i < members_.count(); ++i) {
+      if (counts[static_cast<size_t>(first + i)] == 0) continue;
+      const Dims other = members_.of(coordinate, i);
+      const std::vector<Runs> box = part_of_box(
+          step_, piece_, common_box(mine, owned_box(sent_ ? step_.to : step_.from, other)));
+      if (const int64_t elements = element_count(shape_of_box(box)); elements > 0)
+        visit(i, box, elements);
+    }
+  }
+  // Returns the elements for each member.
+  std::vector<int64_t> counts(const Dims& coordinate) const {
+    if (step_.pieces == 1) {
+      const std::vector<int64_t>& all = sent_ ? schedule_->sent : schedule_->received;
+      const auto first =
+          all.begin() + ravel(coordinate, step_.from.mesh().shape()) * members_.count();
+      return {first, first + members_.count()};
+    }
+    std::vector<int64_t> counts(static_cast<size_t>(members_.count()), 0);
+    for_each(coordinate, [&](int64_t member, const std::vector<Runs>&, int64_t elements) {
+      counts[static_cast<size_t>(member)] = elements;
+    });
+    return counts;
+  }
+  int64_t elements(const Dims& coordinate) const {
+    const std::vector<int64_t> all = counts(coordinate);
+    return std::accumulate(all.begin(), all.end(), int64_t{0});
+  }
+
+ private:
+  const PlanStep& step_;
+  int64_t piece_;
+  bool sent_;
+  StepMembers members_;
+  std::shared_ptr<const ExchangeSchedule> schedule_ = exchange_schedule(step_);
+};
+
+LocalTensor pack_exchange(const PlanStep& step, const LocalTensor& input, int64_t piece) {
+  const ExchangedBoxes boxes(step, piece, true);
+  const int64_t bytes = size_of(input.dtype());
   return remap_lanes(
-      input, mesh, axes_of_exchange(step),
-      [&](const Dims& coordinate) {
-        const int64_t* count = first_count(coordinate);
-        return packs ? Dims{std::accumulate(count, count + n, int64_t{0})}
-                     : step.to.local_shape_at(coordinate);
-      },
+      input, step.from.mesh(), axes_of_exchange(step),
+      [&](const Dims& coordinate) { return Dims{boxes.elements(coordinate)}; },
       [&](const LaneRemap& from, const Dims&, std::byte* out) {
-        const std::byte* data = from.data();
-        const int64_t* count = first_count(from.coordinate);
-        const std::vector<Runs> mine = owned_box(packs ? step.from : step.to, from.coordinate);
-        for (int64_t i = 0; i < n; ++i) {
-          if (count[i] == 0) continue;
-          const Dims other = members.of(from.coordinate, i);
-          const std::vector<Runs> box =
-              common_box(mine, owned_box(packs ? step.to : step.from, other));
-          copy_common(data, packs ? mine : box, out, packs ? box : mine, bytes);
-          if (packs)
-            out += count[i] * bytes;
-          else
-            data += count[i] * bytes;
-        }
+        const std::vector<Runs> mine = owned_box(step.from, from.coordinate);
+        boxes.for_each(from.coordinate,
+                       [&](int64_t, const std::vector<Runs>& box, int64_t elements) {
+                         copy_common(from.data(), mine, out, box, bytes);
+                         out += elements * bytes;
+                       });
       });
 }
 
-// Drops the padding of a reduced part and finishes the reduction.
-LocalTensor unpack_reduced(const PlanStep& step, const LocalTensor& received) {
-  const WireReduction reduction(step);
-  const Dims first = step.to.local_shape_at(Dims::filled(step.to.mesh().axis_count(), 0));
-  if (!reduction.changes_values() && is_even_everywhere(step.to))
-    if (auto shaped = reshaped(received, first)) return *shaped;
-  const int64_t bytes = size_of(received.dtype());
-  return remap_lanes(
-      received, step.to.mesh(), cutting_axes(step.to),
-      [&](const Dims& coordinate) { return step.to.local_shape_at(coordinate); },
-      [&](const LaneRemap& from, const Dims& shape, std::byte* out) {
-        const int64_t elements = element_count(shape);
-        if (elements > 0) std::memcpy(out, from.data(), static_cast<size_t>(elements * bytes));
-        reduction.after(out, received.dtype(), elements);
-      });
+// Writes what a rank receives in one piece to its indices in the rank's part of the result.
+class PieceWriter {
+ public:
+  PieceWriter(const PlanStep& step, int64_t piece, DType dtype)
+      : step_(step), piece_(piece), dtype_(dtype), bytes_(size_of(dtype)), members_(step) {}
+
+  // Returns the axes that decide where the elements are written.
+  std::vector<int> axes() const {
+    return step_.kind == StepKind::exchange ? axes_of_exchange(step_) : cutting_axes(step_.to);
+  }
+  void write(const std::byte* received, const Dims& coordinate, std::byte* out) const {
+    const std::vector<Runs> mine = owned_box(step_.to, coordinate);
+    switch (step_.kind) {
+      case StepKind::exchange: return write_exchanged(received, coordinate, mine, out);
+      case StepKind::all_gather:
+      case StepKind::all_to_all: return write_gathered(received, coordinate, mine, out);
+      default: return write_reduced(received, mine, out);
+    }
+  }
+
+ private:
+  void write_exchanged(const std::byte* received, const Dims& coordinate,
+                       const std::vector<Runs>& mine, std::byte* out) const {
+    ExchangedBoxes(step_, piece_, false)
+        .for_each(coordinate, [&](int64_t, const std::vector<Runs>& box, int64_t elements) {
+          copy_common(received, box, out, mine, bytes_);
+          received += elements * bytes_;
+        });
+  }
+  // all_gather: a message is the part that the member owned; all_to_all: its common indices with
+  // the receiver.
+  void write_gathered(const std::byte* received, const Dims& coordinate,
+                      const std::vector<Runs>& mine, std::byte* out) const {
+    for (int64_t i = 0; i < members_.count(); ++i) {
+      std::vector<Runs> sent = owned_box(step_.from, members_.of(coordinate, i));
+      if (step_.kind == StepKind::all_to_all) sent = common_box(sent, mine);
+      copy_common(received + i * count_ * bytes_, part_of_box(step_, piece_, std::move(sent)), out,
+                  mine, bytes_);
+    }
+  }
+  // Drops the padding, and finishes the reduction.
+  void write_reduced(const std::byte* received, const std::vector<Runs>& mine,
+                     std::byte* out) const {
+    const std::vector<Runs> box = part_of_box(step_, piece_, mine);
+    const int64_t elements = element_count(shape_of_box(box));
+    if (!reduction_.changes_result()) return copy_common(received, box, out, mine, bytes_);
+    std::vector<std::byte> finished(received, received + elements * bytes_);
+    reduction_.after(finished.data(), dtype_, elements);
+    copy_common(finished.data(), box, out, mine, bytes_);
+  }
+
+  const PlanStep& step_;
+  int64_t piece_;
+  DType dtype_;
+  int64_t bytes_;
+  StepMembers members_;
+  WireReduction reduction_{step_};
+  int64_t count_ = step_.kind == StepKind::exchange ? 0 : padded_elements(step_);
+};
+
+// Returns the result as the call has left it, if it lies there: even parts of dim 0 that were
+// gathered, or a reduced part without padding.
+std::optional<LocalTensor> unpack_view(const PlanStep& step, const LocalTensor& received) {
+  if (!unpacks_a_view(step)) return std::nullopt;
+  return reshaped(received, step.to.local_shape_at(Dims::filled(step.to.mesh().axis_count(), 0)));
 }
 
 // The axes that become partial, and the ranks that keep the value. For min, max, band, bor and avg
@@ -344,95 +318,121 @@ LocalTensor run_locally(const PlanStep& step, const LocalTensor& input) {
 
 // Sets the counts of an exchange for each rank of the mesh, in ascending order. Returns the
 // elements that the members of one group receive together, at most.
-int64_t set_counts(const PlanStep& step, Collective& call) {
-  const auto schedule = exchange_schedule(step);
-  const Mesh& mesh = step.from.mesh();
-  const Lanes lanes = mesh.ranks();
-  const int64_t n = schedule->members;
+int64_t set_counts(const PlanStep& step, int64_t piece, Collective& call) {
+  const ExchangedBoxes sent(step, piece, true), received(step, piece, false);
+  const Lanes lanes = step.from.mesh().ranks();
   std::vector<int64_t> of_group(static_cast<size_t>(call.group.count()), 0);
   for (int64_t i = 0; i < lanes.size(); ++i) {
-    const int64_t at = ravel(*mesh.coordinate_of(lanes[i]), mesh.shape()) * n;
-    const auto append = [&](const std::vector<int64_t>& counts, std::vector<int64_t>& into) {
-      into.insert(into.end(), counts.begin() + at, counts.begin() + at + n);
+    const Dims coordinate = *step.from.mesh().coordinate_of(lanes[i]);
+    const auto append = [](const std::vector<int64_t>& counts, std::vector<int64_t>& into) {
+      into.insert(into.end(), counts.begin(), counts.end());
+      return std::accumulate(counts.begin(), counts.end(), int64_t{0});
     };
-    append(schedule->sent, call.send_counts);
-    append(schedule->received, call.recv_counts);
+    append(sent.counts(coordinate), call.send_counts);
     of_group[static_cast<size_t>(call.group.sibling_of(lanes[i]))] +=
-        std::accumulate(call.recv_counts.end() - n, call.recv_counts.end(), int64_t{0});
+        append(received.counts(coordinate), call.recv_counts);
   }
   return *std::max_element(of_group.begin(), of_group.end());
 }
 
+// Returns the number of the block that holds a rank's copy, and the number of the copy.
+std::pair<int64_t, int64_t> copy_of(const LocalTensor& value, int64_t rank) {
+  for (size_t b = 0; b < value.blocks().size(); ++b) {
+    const Block& block = value.blocks()[b];
+    if (const int64_t lane = block.lanes.index_of(rank); lane >= 0)
+      return {static_cast<int64_t>(b), block.slot(lane)};
+  }
+  SP_UNREACHABLE("rank {} has received nothing", rank);
+}
+
 }  // namespace
 
-LoweredStep lower(const PlanStep& step) {
+LoweredStep lower(const PlanStep& step, int64_t piece) {
   LoweredStep lowered;
   if (step.kind == StepKind::local || step.kind == StepKind::transfer) return lowered;
   Collective call;
   call.dtype = step.from.dtype();
   call.group = Group::of_axes(step.from.mesh(), step.axes);
+  call.count = step.kind == StepKind::exchange ? 0 : padded_elements(step);
   int64_t whole = 0;
   switch (step.kind) {
     case StepKind::all_gather:
       call.kind = CollectiveKind::all_gather;
-      call.count = step.from.max_local_elements();
       whole = joint_elements(step.from, step.axes);
       break;
     case StepKind::all_to_all:
       call.kind = CollectiveKind::all_to_all;
-      call.count = piece_elements(step) * call.group.size();
+      call.count *= call.group.size();
       whole = joint_elements(step.from, step.axes);
       break;
     case StepKind::exchange:
       call.kind = CollectiveKind::exchange;
-      whole = set_counts(step, call);
+      whole = set_counts(step, piece, call);
       break;
     case StepKind::reduce_scatter:
       call.kind = CollectiveKind::reduce_scatter;
-      call.count = step.to.max_local_elements();
       whole = step.from.max_local_elements();
       break;
-    default:
-      call.kind = CollectiveKind::all_reduce;
-      call.count = step.from.max_local_elements();
-      whole = call.count;
+    default: call.kind = CollectiveKind::all_reduce; whole = step.from.max_local_elements();
   }
+  if (step.kind != StepKind::exchange)
+    whole = whole / step.pieces + (piece < whole % step.pieces ? 1 : 0);
   if (reduces(call.kind)) call.reduction = WireReduction(step).wire;
   lowered.whole_bytes = whole * size_of(step.from.dtype());
   lowered.call = std::move(call);
   return lowered;
 }
 
-LocalTensor pack(const PlanStep& step, const LocalTensor& input) {
+LocalTensor pack(const PlanStep& step, const LocalTensor& input, int64_t piece) {
   SP_CHECK(step.kind != StepKind::transfer, "a transfer is packed piece by piece");
   if (step.kind == StepKind::local) return input;
-  const StepMembers members(step);
-  switch (step.kind) {
-    case StepKind::exchange: return remap_exchange(step, input, true);
-    case StepKind::all_to_all: return pack_pieces(step, input, piece_elements(step));
-    case StepKind::reduce_scatter: {
-      const int64_t piece = step.to.max_local_elements();
-      if (lies_as_gathered(step, step.to, step.from))
-        return pack_whole(step, input, members.count() * piece);
-      return pack_pieces(step, input, piece);
-    }
-    default: return pack_whole(step, input, step.from.max_local_elements());
-  }
+  if (step.kind == StepKind::exchange) return pack_exchange(step, input, piece);
+  const bool scatters = step.kind == StepKind::all_to_all || step.kind == StepKind::reduce_scatter;
+  const int64_t messages = scatters ? StepMembers(step).count() : 1;
+  const int64_t count = padded_elements(step);
+  const bool one_message =
+      !scatters || (step.kind == StepKind::reduce_scatter && packs_a_view(step));
+  if (step.pieces == 1 && one_message) return pack_whole(step, input, messages * count);
+  return pack_messages(step, input, messages, count, piece);
 }
 
 LocalTensor unpack(const PlanStep& step, const LocalTensor& received) {
   SP_CHECK(step.kind != StepKind::transfer, "a transfer is unpacked piece by piece");
-  switch (step.kind) {
-    case StepKind::local: return run_locally(step, received);
-    case StepKind::exchange: return remap_exchange(step, received, false);
-    case StepKind::all_to_all: return unpack_pieces(step, received, piece_elements(step));
-    case StepKind::all_gather: {
-      const Dims first = step.to.local_shape_at(Dims::filled(step.to.mesh().axis_count(), 0));
-      if (lies_as_gathered(step, step.from, step.to))
-        if (auto shaped = reshaped(received, first)) return *shaped;
-      return unpack_pieces(step, received, step.from.max_local_elements());
+  if (step.kind == StepKind::local) return run_locally(step, received);
+  if (auto view = unpack_view(step, received)) return *view;
+  const PieceWriter writer(step, 0, received.dtype());
+  return remap_lanes(
+      received, step.to.mesh(), writer.axes(),
+      [&](const Dims& coordinate) { return step.to.local_shape_at(coordinate); },
+      [&](const LaneRemap& from, const Dims&, std::byte* out) {
+        writer.write(from.data(), from.coordinate, out);
+      });
+}
+
+// Lanes that share a copy of the result share it further on if they receive the same.
+void unpack_more(const PlanStep& step, int64_t piece, const LocalTensor& received,
+                 LocalTensor& result) {
+  const PieceWriter writer(step, piece, received.dtype());
+  const std::vector<int> axes = writer.axes();
+  const Mesh& mesh = step.to.mesh();
+  for (Block& block : result.blocks()) {
+    // For each copy of the result, the copy and the coordinates that decide its contents.
+    std::map<int64_t, std::vector<int64_t>> sources;
+    bool shares = true;
+    for (int64_t lane = 0; lane < block.lanes.size(); ++lane) {
+      const auto [from, slot] = copy_of(received, block.lanes[lane]);
+      std::vector<int64_t> source = {from, slot};
+      for (const int axis : axes) source.push_back((*mesh.coordinate_of(block.lanes[lane]))[axis]);
+      shares = shares && sources.try_emplace(block.slot(lane), source).first->second == source;
     }
-    default: return unpack_reduced(step, received);
+    if (!shares) separate(*block.tensor.buffer, block.lanes);
+    std::set<int64_t> written;
+    for (int64_t lane = 0; lane < block.lanes.size(); ++lane) {
+      if (!written.insert(block.slot(lane)).second) continue;
+      const auto [from, slot] = copy_of(received, block.lanes[lane]);
+      writer.write(received.blocks()[static_cast<size_t>(from)].tensor.data(slot),
+                   *mesh.coordinate_of(block.lanes[lane]), block.tensor.mutate(block.slot(lane)));
+    }
   }
 }
 
@@ -440,15 +440,24 @@ LocalTensor replay(const Plan& plan, const LocalTensor& input) {
   LocalTensor value = input;
   for (const PlanStep& step : plan.steps) {
     if (step.kind == StepKind::transfer) {
-      LocalTensor output = empty_locals(step.to);
-      for (const TransferPiece& piece : transfer_pieces(step))
-        unpack_piece(step, piece, pack_piece(step, piece, value), output);
+      LocalTensor output = empty_locals(step.to, step.to.mesh().ranks());
+      for (int64_t number = 0; number < step.pieces; ++number)
+        for (const TransferPiece& piece : transfer_pieces(step, number))
+          unpack_piece(step, piece, pack_piece(step, piece, value), output);
       value = std::move(output);
       continue;
     }
-    LocalTensor packed = pack(step, value);
-    const LoweredStep lowered = lower(step);
-    value = unpack(step, lowered.call ? reference(*lowered.call, packed) : packed);
+    LocalTensor result;
+    for (int64_t piece = 0; piece < step.pieces; ++piece) {
+      LocalTensor moved = pack(step, value, piece);
+      const LoweredStep lowered = lower(step, piece);
+      if (lowered.call) moved = reference(*lowered.call, moved);
+      if (piece == 0)
+        result = unpack(step, moved);
+      else
+        unpack_more(step, piece, moved, result);
+    }
+    value = std::move(result);
   }
   return value;
 }

@@ -14,14 +14,11 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/exchange_volume.h"
 #include "shardproof/localtensor/plan/planner_search.h"
+#include "shardproof/localtensor/plan/step_pieces.h"
 
 namespace shardproof {
 
 namespace {
-
-bool fits(const PlanStep& step, const PlannerOptions& options) {
-  return !options.peak_limit || cost_of(step).peak_bytes <= *options.peak_limit;
-}
 
 // Returns two local steps as one.
 PlanStep joined(PlanStep first, const PlanStep& second) {
@@ -32,6 +29,12 @@ PlanStep joined(PlanStep first, const PlanStep& second) {
   return first;
 }
 
+// Cuts the last step so that the plan keeps to the peak limit. Returns false if it cannot.
+bool fit_last(Plan& plan, const PlannerOptions& options) {
+  const int64_t beside = source_bytes_beside(plan, plan.steps.size() - 1);
+  return !options.peak_limit || cut_to_limit(plan.steps.back(), *options.peak_limit - beside);
+}
+
 // Returns the path as a plan. Consecutive local steps become one, unless it exceeds the peak limit;
 // the last step ends at exactly `to`.
 Plan plan_of(PlacementStates& states, const FoundPath& found, const Spec& from, const Spec& to,
@@ -40,13 +43,15 @@ Plan plan_of(PlacementStates& states, const FoundPath& found, const Spec& from, 
   for (const auto& [state, move] : found.path) {
     PlanStep step = states.step_of(state, move);
     if (!plan.steps.empty()) step.from = plan.steps.back().to;
-    const bool joins = step.kind == StepKind::local && !plan.steps.empty() &&
-                       plan.steps.back().kind == StepKind::local &&
-                       fits(joined(plan.steps.back(), step), options);
-    if (joins)
-      plan.steps.back() = joined(plan.steps.back(), step);
-    else
-      plan.steps.push_back(std::move(step));
+    if (step.kind == StepKind::local && !plan.steps.empty() &&
+        plan.steps.back().kind == StepKind::local) {
+      const PlanStep alone = plan.steps.back();
+      plan.steps.back() = joined(alone, step);
+      if (fit_last(plan, options)) continue;
+      plan.steps.back() = alone;
+    }
+    plan.steps.push_back(std::move(step));
+    fit_last(plan, options);
   }
   if (plan.steps.empty() && from != to) plan.steps.push_back({StepKind::local, {}, from, to});
   return plan;
@@ -83,9 +88,21 @@ struct LimitedResult : PlannerResult {
   bool fits = true;
 };
 
-bool fits(const Plan& plan, const PlannerOptions& options) {
-  return std::all_of(plan.steps.begin(), plan.steps.end(),
-                     [&](const PlanStep& step) { return fits(step, options); });
+// Cuts the steps so that they keep to the peak limit. Returns false if one cannot.
+bool fit(Plan& plan, const PlannerOptions& options) {
+  Plan fitted{plan.from, plan.to, {}};
+  bool fits = true;
+  for (const PlanStep& step : plan.steps) {
+    fitted.steps.push_back(step);
+    fits = fit_last(fitted, options) && fits;
+  }
+  plan = std::move(fitted);
+  return fits;
+}
+
+bool is_cut(const Plan& plan) {
+  return std::any_of(plan.steps.begin(), plan.steps.end(),
+                     [](const PlanStep& step) { return step.pieces > 1; });
 }
 
 LimitedResult plan_pair(const Spec& from, const Spec& to, const PlannerOptions& options);
@@ -100,9 +117,9 @@ LimitedResult plan_across_meshes(const Spec& from, const Spec& to, const Planner
   result.plan.steps.push_back({StepKind::transfer, {}, whole, arrived});
   append_steps(result.plan, std::move(after.plan));
   result.states = before.states + after.states;
+  result.fits = fit(result.plan, options);
   result.price = price_of(result.plan, options.price);
   result.gather_then_slice = result.price;
-  result.fits = fits(result.plan, options);
   return result;
 }
 
@@ -144,8 +161,9 @@ std::optional<Plan> plan_one_call(PlacementStates& states, const Spec& from, con
 }
 
 LimitedResult plan_by_search(PlacementStates& states, const Spec& from, const Spec& to,
-                             PlannerOptions options, const Plan& naive) {
+                             PlannerOptions options, Plan naive) {
   LimitedResult result;
+  const bool naive_fits = fit(naive, options);
   result.gather_then_slice = price_of(naive, options.price);
   states.prepare_moves(options.moves);
   FoundPath found = search_path(states, from, options);
@@ -162,10 +180,10 @@ LimitedResult plan_by_search(PlacementStates& states, const Spec& from, const Sp
     if (found.reached) result.plan = plan_of(wider, found, from, to, options);
   }
   result.price = price_of(result.plan, options.price);
-  if (!found.reached || (result.gather_then_slice < result.price && fits(naive, options))) {
-    result.plan = naive;
+  if (!found.reached || (result.gather_then_slice < result.price && naive_fits)) {
+    result.plan = std::move(naive);
     result.price = result.gather_then_slice;
-    result.fits = fits(naive, options);
+    result.fits = naive_fits;
   }
   if (found.at_least) result.gap = std::max(result.price.primary - *found.at_least, 0.0);
   return result;
@@ -196,7 +214,8 @@ LimitedResult plan_on_mesh(const Spec& from, const Spec& to, const PlannerOption
 LimitedResult plan_pair(const Spec& from, const Spec& to, const PlannerOptions& options) {
   if (from.mesh() != to.mesh()) return plan_across_meshes(from, to, options);
   LimitedResult result = plan_on_mesh(from, to, options);
-  if (!options.use_replicas || from == to || result.gave_up) return result;
+  const bool cuts = result.fits && is_cut(result.plan);
+  if (!(options.use_replicas || cuts) || from == to || result.gave_up) return result;
   return plan_with_replicas(from, to, options, std::move(result));
 }
 
@@ -209,7 +228,7 @@ LimitedResult plan_on_mesh(const Spec& from, const Spec& to, const PlannerOption
   PlacementStates states(from, to, PlacementStates::Axes::needed);
   if (!states.has_active_partials() && has_lower_bounds(options.price)) {
     std::optional<Plan> plan = plan_one_call(states, from, to, options.moves);
-    if (plan && fits(*plan, options)) {
+    if (plan && fit(*plan, options) && !is_cut(*plan)) {
       result.plan = std::move(*plan);
       result.states = 1;
       result.price = price_of(result.plan);
@@ -223,14 +242,18 @@ LimitedResult plan_on_mesh(const Spec& from, const Spec& to, const PlannerOption
 }
 
 // Returns the smallest peak limit for which a plan is found: each plan is followed by one with a
-// smaller peak, until there is none.
+// smaller peak in as many pieces as help, until there is none.
 int64_t smallest_limit(const Spec& from, const Spec& to, PlannerOptions options) {
   options.at_most.reset();
   options.peak_limit.reset();
   while (true) {
     const LimitedResult result = plan_pair(from, to, options);
     if (!result.fits) return *options.peak_limit + 1;
-    options.peak_limit = peak_of(result.plan) - 1;
+    int64_t least = 0;
+    for (size_t i = 0; i < result.plan.steps.size(); ++i)
+      least = std::max(
+          least, least_peak_bytes(result.plan.steps[i]) + source_bytes_beside(result.plan, i));
+    options.peak_limit = least - 1;
   }
 }
 

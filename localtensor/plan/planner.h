@@ -5,8 +5,8 @@
 //
 // Only axes that have to move take part. An axis stays as it is if both specs place it alike and
 // its ranks own the same before and after. It stays even if slicing it for a while would save
-// bytes, unless `use_replicas` is set or no other plan keeps to the peak limit. A plan therefore
-// makes no call over an axis that the user did not write.
+// bytes, unless `use_replicas` is set or no other plan keeps to the peak limit without pieces. A
+// plan therefore makes no call over an axis that the user did not write.
 //
 // Example: "dp=2, tp=2", f32[8, 8], from "dp:S(0) tp:S(0)" to "dp:S(0) tp:S(1)". Only tp moves. The
 // plan is one all_to_all over tp, 32 bytes a rank; the naive plan (gather_then_slice) sends 192.
@@ -31,8 +31,8 @@ struct PlannerOptions {
   PriceFunction price = price_without_topology;
   PlanMoves moves = PlanMoves::all;
   int64_t max_states = 20000;  // states to settle; beyond it the best plan found so far is used
-  // The most bytes of the tensor that a rank may hold during a step: source, target, and the copies
-  // that a call packs and unpacks (StepCost::peak_bytes).
+  // The most bytes of the tensor that a rank may hold at a time (peak_of). Steps that exceed it run
+  // in pieces where that is cheaper than another plan.
   std::optional<int64_t> peak_limit;
   // True: a plan may also cut over axes that stay as they are, such as R in both specs, for a
   // while.

@@ -9,7 +9,10 @@
 //   3. The open node with the least (cost so far + lower bound of the rest) is settled next. Ties
 //      go to the node found first, so that plans depend on nothing but the specs. A step whose cost
 //      takes long to compute waits in the same queue with a lower bound of its cost.
-//   4. The search ends when no open path can cost less than the best one, after max_states, or when
+//   4. With a peak limit, a step that exceeds it runs in pieces (step_pieces.h), which cost a call
+//      each, or not at all. Lower bounds ignore this. Slices of the start are joined, since the
+//      source stays in memory besides their results.
+//   5. The search ends when no open path can cost less than the best one, after max_states, or when
 //      every open path costs more than at_most.
 //
 // With price_without_topology, ByteModel computes costs from layouts alone, in integers: bytes are
@@ -29,9 +32,11 @@
 #include <limits>
 #include <queue>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/search_bound_path.h"
+#include "shardproof/localtensor/plan/step_pieces.h"
 
 namespace shardproof {
 
@@ -84,6 +89,11 @@ class ByteModel {
       case StepKind::all_reduce: return {part / n * (2 * (n - 1)) + call, peak};
       default: return {missing(from, move.to) + call, 2 * peak};
     }
+  }
+
+  // Returns the cost of a step of this cost in pieces.
+  Cost in_pieces(const Cost& cost, const PlanStep& step) const {
+    return {cost.primary + unit_ * kBytesOfCall * (step.pieces - 1), cost.peak};
   }
 
   // Returns a lower bound of the cost of a move that takes long to compute; nullopt for others.
@@ -156,6 +166,7 @@ class PriceModel {
   Cost edge(const PlacementState& from, const PlacementMove& move) {
     return price_(states_.step_of(from, move));
   }
+  Cost in_pieces(const Cost&, const PlanStep& step) const { return price_(step); }
   std::optional<Cost> bound_of_slow(const PlacementState&, const PlacementMove&) const {
     return std::nullopt;
   }
@@ -173,11 +184,12 @@ template <typename Model>
 class Search {
  public:
   using Cost = typename Model::Cost;
-  Search(PlacementStates& states, Model model, const PlannerOptions& options)
+  Search(PlacementStates& states, const Spec& from, Model model, const PlannerOptions& options)
       : states_(states),
+        source_bytes_(from.max_local_elements() * size_of(from.dtype())),
         model_(std::move(model)),
         max_states_(options.max_states),
-        peak_limit_(options.peak_limit.value_or(std::numeric_limits<int64_t>::max())) {
+        peak_limit_(options.peak_limit) {
     if (options.at_most) limit_ = model_.limit(*options.at_most);
   }
 
@@ -240,9 +252,9 @@ class Search {
     int at = 0;
     for (const PlacementMove& move : model_.first_path()) {
       const Node& node = nodes_[static_cast<size_t>(at)];
-      const Cost cost = node.cost + model_.edge(node.state, move);
+      const Cost edge = model_.edge(node.state, move);
       const int to = number_of(move);
-      arrive(at, to, move, cost);
+      arrive(at, to, move, edge);
       if (nodes_[static_cast<size_t>(to)].parent != at) return;
       at = to;
     }
@@ -265,16 +277,19 @@ class Search {
             const Cost slow = model_.bound_of_slow(state, move).value_or(Cost{});
             if (best && !(slow + least < best->first)) return;
             const Cost edge = model_.edge(state, move);
-            if (peak_limit_ < edge.peak || (best && !(edge + least < best->first))) return;
-            best = {edge + least, move};
-            best_edge = edge;
+            if (best && !(edge + least < best->first)) return;
+            const std::optional<Cost> limited = within_limit(state, move, edge);
+            if (!limited || (best && !(*limited + least < best->first))) return;
+            best = {*limited + least, move};
+            best_edge = *limited;
           },
           [&](StepKind kind, uint64_t axes) {
             return best && !(cost + model_.least_over(state, kind, axes) < best->first);
           });
       if (!best) return;
       const int from = number_.at(state), to = number_of(best->second);
-      arrive(from, to, best->second, cost + best_edge);
+      arrive(from, to, best->second, best_edge);
+      if (nodes_[static_cast<size_t>(to)].parent != from) return;
       state = best->second.to;
       cost = cost + best_edge;
     }
@@ -283,11 +298,46 @@ class Search {
   void expand(int at) {
     const PlacementState state = nodes_[static_cast<size_t>(at)].state;
     const Cost cost = nodes_[static_cast<size_t>(at)].cost;
+    std::vector<PlacementMove> chains;
     states_.for_each_move(
-        state, [&](const PlacementMove& move) { reach(at, state, move); },
+        state,
+        [&](const PlacementMove& move) {
+          if (peak_limit_ && move.kind == StepKind::local)
+            slice(at, state, move, chains);
+          else
+            reach(at, state, move);
+        },
         [&](StepKind kind, uint64_t axes) {
           return is_hopeless(cost + model_.least_over(state, kind, axes));
         });
+    slice_further(at, state, std::move(chains));
+  }
+
+  // Reaches the result of local steps, if it fits. If further steps may fit better as one with
+  // these than as a step of their own, adds these to `chains`.
+  void slice(int at, const PlacementState& state, const PlacementMove& move,
+             std::vector<PlacementMove>& chains) {
+    const bool fits = within_limit(state, move, {}).has_value();
+    if (fits) reach(at, state, move);
+    const bool grows = states_.elements(state) < states_.elements(move.to);
+    if (!fits || grows || state == states_.start()) chains.push_back(move);
+  }
+
+  // Joins local steps with further ones, as plan_of does.
+  void slice_further(int at, const PlacementState& state, std::vector<PlacementMove> chains) {
+    std::unordered_set<PlacementState, Hash> seen;
+    while (!chains.empty()) {
+      const PlacementMove first = chains.back();
+      chains.pop_back();
+      states_.for_each_move(
+          first.to,
+          [&](PlacementMove move) {
+            if (move.kind != StepKind::local || !seen.insert(move.to).second) return;
+            move.axes |= first.axes;
+            slice(at, state, move, chains);
+          },
+          [](StepKind, uint64_t) { return true; });
+    }
   }
 
   // Returns the number of the state that a move leads to.
@@ -312,7 +362,7 @@ class Search {
     const int to = number_of(move);
     const std::optional<Cost> slow = model_.bound_of_slow(state, move);
     if (!is_better(to, slow ? cost + *slow : cost)) return;
-    if (!slow) return arrive(at, to, move, cost + model_.edge(state, move));
+    if (!slow) return arrive(at, to, move, model_.edge(state, move));
     const Cost before = cost + nodes_[static_cast<size_t>(at)].least;
     const Cost after = cost + *slow + nodes_[static_cast<size_t>(to)].least;
     open_.push({std::max(before, after), to, at, static_cast<int>(moves_.size())});
@@ -324,22 +374,36 @@ class Search {
     const Node& from = nodes_[static_cast<size_t>(entry.parent)];
     const PlacementMove move = moves_[static_cast<size_t>(entry.move)];
     if (!is_better(entry.node, from.cost + *model_.bound_of_slow(from.state, move))) return;
-    arrive(entry.parent, entry.node, move, from.cost + model_.edge(from.state, move));
+    arrive(entry.parent, entry.node, move, model_.edge(from.state, move));
   }
 
-  // Stores a path if it is the cheapest to its end so far and may win.
-  void arrive(int at, int to, const PlacementMove& move, const Cost& cost) {
-    if (peak_limit_ < cost.peak || !is_better(to, cost)) return;
+  // Returns the cost of a move that keeps to the peak limit, given its cost without a limit;
+  // nullopt if it cannot.
+  std::optional<Cost> within_limit(const PlacementState& state, const PlacementMove& move,
+                                   const Cost& edge) {
+    if (!peak_limit_) return edge;
+    PlanStep step = states_.step_of(state, move);
+    const int64_t beside = state == states_.start() ? 0 : source_bytes_;
+    if (!cut_to_limit(step, *peak_limit_ - beside)) return std::nullopt;
+    return step.pieces == 1 ? edge : model_.in_pieces(edge, step);
+  }
+
+  // Stores a path that ends by a move if it is the cheapest to its end so far and may win.
+  void arrive(int at, int to, const PlacementMove& move, const Cost& edge) {
+    const Node& from = nodes_[static_cast<size_t>(at)];
+    if (!is_better(to, from.cost + edge)) return;
+    const std::optional<Cost> limited = within_limit(from.state, move, edge);
+    if (!limited || !is_better(to, from.cost + *limited)) return;
     Node& node = nodes_[static_cast<size_t>(to)];
-    node.cost = cost;
+    node.cost = from.cost + *limited;
     node.parent = at;
     node.move = move;
     node.done = false;  // the bound is not always consistent, so a settled node may be improved
     if (node.state == states_.goal()) {
       has_bound_ = true;
-      bound_ = cost;
+      bound_ = node.cost;
     }
-    open_.push({cost + node.least, to});
+    open_.push({node.cost + node.least, to});
   }
 
   bool is_hopeless(const Cost& total) {
@@ -364,8 +428,10 @@ class Search {
   }
 
   PlacementStates& states_;
+  int64_t source_bytes_;  // on the rank with the largest part
   Model model_;
-  int64_t max_states_, peak_limit_;
+  int64_t max_states_;
+  std::optional<int64_t> peak_limit_;
   std::vector<Node> nodes_;
   std::vector<PlacementMove> moves_;  // slow ones
   std::unordered_map<PlacementState, int, Hash> number_;
@@ -386,8 +452,8 @@ bool has_lower_bounds(const PriceFunction& price) {
 
 FoundPath search_path(PlacementStates& states, const Spec& from, const PlannerOptions& options) {
   if (has_lower_bounds(options.price))
-    return Search(states, ByteModel(states, from, options.moves), options).run();
-  return Search(states, PriceModel(states, options.price), options).run();
+    return Search(states, from, ByteModel(states, from, options.moves), options).run();
+  return Search(states, from, PriceModel(states, options.price), options).run();
 }
 
 }  // namespace shardproof

@@ -101,7 +101,8 @@ std::string RankStatementWriter::call_text(const CallItem& written, const Lanes&
   CallItem item = written;
   std::string shards;
   if (item.step) {
-    const std::optional<PlainDims> dims = plain_dims(*item.step);
+    const std::optional<PlainDims> dims =
+        item.step->pieces == 1 ? plain_dims(*item.step) : std::nullopt;
     item.collective.kind = lower(*item.step).call->kind;
     if (dims) {
       item.dim = dims->dim;
@@ -124,6 +125,8 @@ std::string RankStatementWriter::call_text(const CallItem& written, const Lanes&
   }
   const std::string& group = call.group.name();
   if (!group.empty() && group != "world") arguments.push_back("group=" + group_text(group));
+  if (item.step && item.step->pieces > 1)
+    arguments.push_back(fmt::format("pieces={}", item.step->pieces));
   const bool target = item.output != kNoValue && !item.in_place;
   return fmt::format("{}{}{}({})", target ? bind(item.output) + " = " : "",
                      shardproof::name(call.kind), item.in_place ? "_" : "", comma_list(arguments));
@@ -133,7 +136,8 @@ std::string RankStatementWriter::call_text(const CallItem& written, const Lanes&
 RankStatements RankStatementWriter::transfer(const CallItem& item) const {
   const Lanes from = item.step->from.mesh().ranks(), to = item.step->to.mesh().ranks();
   const std::string shards =
-      fmt::format("shards='{}'", shards_text({item.step->from}, {item.step->to}, meshes_));
+      fmt::format("shards='{}'", shards_text({item.step->from}, {item.step->to}, meshes_)) +
+      (item.step->pieces > 1 ? fmt::format(", pieces={}", item.step->pieces) : "");
   const std::string input = read(item.input) + ", ", target = bind(item.output) + " = ";
   RankStatements statements;
   const auto add = [&](const Lanes& lanes, const std::string& text, std::vector<ValueId> binds) {

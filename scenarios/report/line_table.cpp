@@ -41,7 +41,7 @@ void add_call(const CallItem& item, LineCalls& calls) {
       item.step ? cost_of(*item.step).bytes : bytes_sent(call.kind, call.group.size(), whole);
   const std::string key = fmt::format("{} over {}", name(call.kind), call.group.name());
   for (int64_t i = 0; i < item.lanes.size(); ++i) {
-    ++calls.counts[key][item.lanes[i]];
+    calls.counts[key][item.lanes[i]] += item.step ? item.step->pieces : 1;
     Fraction& sum = calls.bytes[item.lanes[i]];
     sum = sum + bytes;
   }

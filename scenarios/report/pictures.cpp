@@ -170,7 +170,9 @@ std::string plan_picture(const Plan& plan, const Spec& from) {
   double top = draw_owners(svg, placements_text(from), from, 0);
   for (const PlanStep& step : plan.steps) {
     if (top == 0) return "";
-    top = draw_owners(svg, fmt::format("{} -> {}", name(step.kind), placements_text(step.to)),
+    const std::string pieces = step.pieces == 1 ? "" : fmt::format(" in {} pieces", step.pieces);
+    top = draw_owners(svg,
+                      fmt::format("{}{} -> {}", name(step.kind), pieces, placements_text(step.to)),
                       step.to, top + 20);
   }
   return top == 0 ? "" : svg.str(true);

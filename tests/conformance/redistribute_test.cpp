@@ -23,7 +23,7 @@ DType dtype_for(const std::vector<Placement>& a, const std::vector<Placement>& b
 }
 
 LocalTensor locals_of(const Json& list, const Spec& spec) {
-  LocalTensor out = empty_locals(spec);
+  LocalTensor out = empty_locals(spec, spec.mesh().ranks());
   for (Block& block : out.blocks())
     for (int64_t i = 0; i < block.lanes.size(); ++i) {
       const Json& local = list[static_cast<size_t>(block.lanes[i])];

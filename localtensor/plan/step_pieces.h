@@ -1,0 +1,38 @@
+// Pieces of a step. A step may be run as several calls (PlanStep::pieces), so that less is packed
+// at a time. Each call moves a part of every message; a message is the box that a rank sends to
+// another one, or that a rank gives to a reduction. A box is cut along its longest side, the first
+// of equal ones.
+//
+// Example: an all_gather of [6, 2] from S(0) on 2 ranks, in 2 pieces. The parts of 3 rows are cut
+// into 1 and 2 rows. The first call moves rows 0 and 3, the second rows 1, 2, 4 and 5. Both pack 2
+// rows, since parts are padded to the fullest piece.
+#pragma once
+
+#include "shardproof/localtensor/plan/plan.h"
+
+namespace shardproof {
+
+// Returns the part of a message that piece `piece` moves; the box if the step is not cut.
+std::vector<Runs> part_of_box(const PlanStep& step, int64_t piece, std::vector<Runs> box);
+// Returns the elements of a message in the fullest piece, to which all are padded. Requires a call
+// other than exchange.
+int64_t padded_elements(const PlanStep& step);
+
+// Return true if pack and unpack return views: the call reads its input, or the step has its
+// result, as it lies in memory.
+bool packs_a_view(const PlanStep& step);
+bool unpacks_a_view(const PlanStep& step);
+// True if after all cuts every rank has the same extents.
+bool is_even_everywhere(const Spec& spec);
+
+// Returns the bytes of the plan's source that a rank holds besides the input of a step: the source
+// stays in memory until the plan ends, since a name refers to it. 0 for the first step.
+int64_t source_bytes_beside(const Plan& plan, size_t step);
+
+// Sets the least number of pieces with which the step keeps to a limit of peak_bytes. Returns false
+// if there is none.
+bool cut_to_limit(PlanStep& step, int64_t limit);
+// Returns peak_bytes with as many pieces as help.
+int64_t least_peak_bytes(const PlanStep& step);
+
+}  // namespace shardproof
