@@ -6,7 +6,6 @@
 // the copy of A, the copy of B, and one copy of poison.
 #include "shardproof/engine/execute/buffer_contents.h"
 
-#include <algorithm>
 #include <cstring>
 #include <map>
 
@@ -53,15 +52,6 @@ bool whole_buffer(const Tensor& tensor) {
          tensor.elements() * size_of(tensor.dtype) == tensor.buffer->bytes_per_lane;
 }
 
-// Returns the place that holds the contents of all blocks; the host if they lie in several.
-CopyPlace common_place(const std::vector<const Block*>& blocks) {
-  const CopyPlace first = CopyPlace::of(blocks.front()->tensor);
-  const bool all = std::all_of(blocks.begin(), blocks.end(), [&](const Block* block) {
-    return CopyPlace::of(block->tensor) == first;
-  });
-  return all ? first : CopyPlace();
-}
-
 // Copies the slots that the lanes of `target` read into one new run of bytes.
 void gather_copies(Buffer& target, const std::vector<const Block*>& sources, DType dtype) {
   std::map<std::pair<const Block*, int64_t>, int32_t> known;
@@ -85,7 +75,9 @@ void gather_copies(Buffer& target, const std::vector<const Block*>& sources, DTy
   const int64_t size = target.bytes_per_lane;
   Buffer bad{target.lanes, target.slots, size, {}, 0};
   if (hole) poison(bad, dtype);
-  const CopyPlace place = common_place(sources);
+  std::vector<const Tensor*> tensors;
+  for (const Block* block : sources) tensors.push_back(&block->tensor);
+  const CopyPlace place = CopyPlace::of_all(tensors);
   Bytes bytes = place.uninitialized(size * (std::ssize(copies) + (hole ? 1 : 0)));
   std::byte* data = place.write(bytes);
   for (const auto& [block, slot] : copies) {

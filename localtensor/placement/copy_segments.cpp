@@ -77,9 +77,9 @@ int64_t length(const Segments& segments) {
   return total;
 }
 
-void copy_segments(const std::byte* source, const Dims& source_strides, std::byte* target,
-                   const Dims& target_strides, const std::vector<Segments>& by_dim,
-                   int64_t element_bytes) {
+void copy_segments(const CopyPlace& place, const std::byte* source, const Dims& source_strides,
+                   std::byte* target, const Dims& target_strides,
+                   const std::vector<Segments>& by_dim, int64_t element_bytes) {
   const int dims = static_cast<int>(by_dim.size());
   Dims counts;
   for (const Segments& segments : by_dim) {
@@ -96,8 +96,8 @@ void copy_segments(const std::byte* source, const Dims& source_strides, std::byt
       from += segment.from * source_strides[d];
       to += segment.to * target_strides[d];
     }
-    copy_strided(source + from * element_bytes, source_strides, target + to * element_bytes,
-                 target_strides, box, element_bytes);
+    place.copy_strided(source + from * element_bytes, source_strides, target + to * element_bytes,
+                       target_strides, box, element_bytes);
     more = false;
     for (int d = dims; d-- > 0;) {
       if (++at[d] < counts[d]) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "shardproof/localtensor/placement/spec.h"
+#include "shardproof/localtensor/tensor/copy_place.h"
 
 namespace shardproof {
 
@@ -26,9 +27,9 @@ int64_t length(const Segments& segments);  // number of indices
 Runs common_runs(const Runs& a, const Runs& b);
 
 // Copies the product of the segments over dims: for each choice of one segment per dim, a box.
-// Strides are in elements. Copies nothing if a dim has no segment.
-void copy_segments(const std::byte* source, const Dims& source_strides, std::byte* target,
-                   const Dims& target_strides, const std::vector<Segments>& by_dim,
-                   int64_t element_bytes);
+// Strides are in elements. Copies nothing if a dim has no segment. Both addresses are in `place`.
+void copy_segments(const CopyPlace& place, const std::byte* source, const Dims& source_strides,
+                   std::byte* target, const Dims& target_strides,
+                   const std::vector<Segments>& by_dim, int64_t element_bytes);
 
 }  // namespace shardproof

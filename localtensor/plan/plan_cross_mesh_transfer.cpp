@@ -61,7 +61,7 @@ void copy_between(const Tensor& source, int64_t slot, const std::vector<Runs>& f
                   std::byte* target, const Dims& target_strides, const std::vector<Runs>& to) {
   std::vector<Segments> segments;
   for (size_t d = 0; d < from.size(); ++d) segments.push_back(common_segments(from[d], to[d]));
-  copy_segments(source.data(slot), source.strides, target, target_strides, segments,
+  copy_segments(CopyPlace(), source.data(slot), source.strides, target, target_strides, segments,
                 size_of(source.dtype));
 }
 

@@ -44,11 +44,11 @@ std::vector<int> cutting_axes(const Spec& spec) {
 }
 
 // Copies the indices in both lists; each side is dense over its own indices.
-void copy_common(const std::byte* source, const std::vector<Runs>& from, std::byte* target,
-                 const std::vector<Runs>& to, int64_t bytes) {
+void copy_common(const CopyPlace& place, const std::byte* source, const std::vector<Runs>& from,
+                 std::byte* target, const std::vector<Runs>& to, int64_t bytes) {
   std::vector<Segments> segments;
   for (size_t d = 0; d < from.size(); ++d) segments.push_back(common_segments(from[d], to[d]));
-  copy_segments(source, contiguous_strides(shape_of_box(from)), target,
+  copy_segments(place, source, contiguous_strides(shape_of_box(from)), target,
                 contiguous_strides(shape_of_box(to)), segments, bytes);
 }
 
@@ -71,8 +71,8 @@ std::optional<LocalTensor> reshaped(const LocalTensor& input, const Dims& shape)
   return LocalTensor(std::move(blocks));
 }
 
-void clear_tail(std::byte* data, int64_t from, int64_t to) {
-  if (to > from) std::memset(data + from, 0, static_cast<size_t>(to - from));
+FillKind kind_of_packing(const WireReduction& reduction) {
+  return reduction.changes_input() ? FillKind::computes : FillKind::moves;
 }
 
 // Packs the whole local part, padded to `count` elements.
@@ -85,10 +85,11 @@ LocalTensor pack_whole(const PlanStep& step, const LocalTensor& input, int64_t c
       input, step.from.mesh(), {}, [&](const Dims&) { return Dims{count}; },
       [&](const LaneRemap& from, const Dims&, std::byte* out) {
         const int64_t elements = from.tensor->elements();
-        if (elements > 0) std::memcpy(out, from.data(), static_cast<size_t>(elements * bytes));
-        clear_tail(out, elements * bytes, count * bytes);
+        from.place.copy(out, from.data(), elements * bytes);
+        from.place.clear(out + elements * bytes, (count - elements) * bytes);
         reduction.before(out, input.dtype(), elements);
-      });
+      },
+      kind_of_packing(reduction));
 }
 
 // Packs `messages` messages of `count` elements each: for each member, the indices that it will
@@ -103,16 +104,17 @@ LocalTensor pack_messages(const PlanStep& step, const LocalTensor& input, int64_
       input, step.from.mesh(), cutting_axes(step.from), [&](const Dims&) { return Dims{total}; },
       [&](const LaneRemap& from, const Dims&, std::byte* out) {
         const std::vector<Runs> mine = owned_box(step.from, from.coordinate);
-        clear_tail(out, 0, total * bytes);
+        from.place.clear(out, total * bytes);
         for (int64_t i = 0; i < messages; ++i) {
           std::vector<Runs> sent = mine;
           if (messages > 1)
             sent = common_box(mine, owned_box(step.to, members.of(from.coordinate, i)));
-          copy_common(from.data(), mine, out + i * count * bytes,
+          copy_common(from.place, from.data(), mine, out + i * count * bytes,
                       part_of_box(step, piece, std::move(sent)), bytes);
         }
         reduction.before(out, input.dtype(), total);
-      });
+      },
+      kind_of_packing(reduction));
 }
 
 // Returns the axes that decide what a rank sends and receives in an exchange.
@@ -182,7 +184,7 @@ LocalTensor pack_exchange(const PlanStep& step, const LocalTensor& input, int64_
         const std::vector<Runs> mine = owned_box(step.from, from.coordinate);
         boxes.for_each(from.coordinate,
                        [&](int64_t, const std::vector<Runs>& box, int64_t elements) {
-                         copy_common(from.data(), mine, out, box, bytes);
+                         copy_common(from.place, from.data(), mine, out, box, bytes);
                          out += elements * bytes;
                        });
       });
@@ -198,45 +200,50 @@ class PieceWriter {
   std::vector<int> axes() const {
     return step_.kind == StepKind::exchange ? axes_of_exchange(step_) : cutting_axes(step_.to);
   }
-  void write(const std::byte* received, const Dims& coordinate, std::byte* out) const {
+  FillKind kind() const {
+    return reduction_.changes_result() ? FillKind::computes : FillKind::moves;
+  }
+  // Both addresses are in `place`: that of the host if it computes.
+  void write(const CopyPlace& place, const std::byte* received, const Dims& coordinate,
+             std::byte* out) const {
     const std::vector<Runs> mine = owned_box(step_.to, coordinate);
     switch (step_.kind) {
-      case StepKind::exchange: return write_exchanged(received, coordinate, mine, out);
+      case StepKind::exchange: return write_exchanged(place, received, coordinate, mine, out);
       case StepKind::all_gather:
-      case StepKind::all_to_all: return write_gathered(received, coordinate, mine, out);
-      default: return write_reduced(received, mine, out);
+      case StepKind::all_to_all: return write_gathered(place, received, coordinate, mine, out);
+      default: return write_reduced(place, received, mine, out);
     }
   }
 
  private:
-  void write_exchanged(const std::byte* received, const Dims& coordinate,
+  void write_exchanged(const CopyPlace& place, const std::byte* received, const Dims& coordinate,
                        const std::vector<Runs>& mine, std::byte* out) const {
     ExchangedBoxes(step_, piece_, false)
         .for_each(coordinate, [&](int64_t, const std::vector<Runs>& box, int64_t elements) {
-          copy_common(received, box, out, mine, bytes_);
+          copy_common(place, received, box, out, mine, bytes_);
           received += elements * bytes_;
         });
   }
   // all_gather: a message is the part that the member owned; all_to_all: its common indices with
   // the receiver.
-  void write_gathered(const std::byte* received, const Dims& coordinate,
+  void write_gathered(const CopyPlace& place, const std::byte* received, const Dims& coordinate,
                       const std::vector<Runs>& mine, std::byte* out) const {
     for (int64_t i = 0; i < members_.count(); ++i) {
       std::vector<Runs> sent = owned_box(step_.from, members_.of(coordinate, i));
       if (step_.kind == StepKind::all_to_all) sent = common_box(sent, mine);
-      copy_common(received + i * count_ * bytes_, part_of_box(step_, piece_, std::move(sent)), out,
-                  mine, bytes_);
+      copy_common(place, received + i * count_ * bytes_,
+                  part_of_box(step_, piece_, std::move(sent)), out, mine, bytes_);
     }
   }
   // Drops the padding, and finishes the reduction.
-  void write_reduced(const std::byte* received, const std::vector<Runs>& mine,
-                     std::byte* out) const {
+  void write_reduced(const CopyPlace& place, const std::byte* received,
+                     const std::vector<Runs>& mine, std::byte* out) const {
     const std::vector<Runs> box = part_of_box(step_, piece_, mine);
     const int64_t elements = element_count(shape_of_box(box));
-    if (!reduction_.changes_result()) return copy_common(received, box, out, mine, bytes_);
+    if (!reduction_.changes_result()) return copy_common(place, received, box, out, mine, bytes_);
     std::vector<std::byte> finished(received, received + elements * bytes_);
     reduction_.after(finished.data(), dtype_, elements);
-    copy_common(finished.data(), box, out, mine, bytes_);
+    copy_common(place, finished.data(), box, out, mine, bytes_);
   }
 
   const PlanStep& step_;
@@ -279,6 +286,7 @@ struct NewPartials {
         first_keeps.push_back(axis);
     }
   }
+  bool is_filled_with_zeros() const { return reduction.op == ReduceOp::sum; }
   bool keeps(const Dims& coordinate) const {
     return std::all_of(first_keeps.begin(), first_keeps.end(),
                        [&](int axis) { return coordinate[axis] == 0; });
@@ -303,7 +311,9 @@ LocalTensor run_locally(const PlanStep& step, const LocalTensor& input) {
       [&](const Dims& coordinate) { return step.to.local_shape_at(coordinate); },
       [&](const LaneRemap& from, const Dims& shape, std::byte* out) {
         const bool keeps = partials.keeps(from.coordinate);
-        if (!keeps || partials.fills) {
+        if (partials.is_filled_with_zeros() && (!keeps || partials.fills)) {
+          from.place.clear(out, element_count(shape) * bytes);
+        } else if (!keeps || partials.fills) {
           Tensor like = *from.tensor;
           like.shape = shape;
           const Tensor neutral = identity_like(like, partials.reduction);
@@ -311,9 +321,10 @@ LocalTensor run_locally(const PlanStep& step, const LocalTensor& input) {
             std::memcpy(out, neutral.data(), static_cast<size_t>(neutral.elements() * bytes));
         }
         if (keeps)
-          copy_common(from.data(), owned_box(step.from, from.coordinate), out,
+          copy_common(from.place, from.data(), owned_box(step.from, from.coordinate), out,
                       owned_box(step.to, from.coordinate), bytes);
-      });
+      },
+      partials.is_filled_with_zeros() ? FillKind::moves : FillKind::computes);
 }
 
 // Sets the counts of an exchange for each rank of the mesh, in ascending order. Returns the
@@ -405,8 +416,9 @@ LocalTensor unpack(const PlanStep& step, const LocalTensor& received) {
       received, step.to.mesh(), writer.axes(),
       [&](const Dims& coordinate) { return step.to.local_shape_at(coordinate); },
       [&](const LaneRemap& from, const Dims&, std::byte* out) {
-        writer.write(from.data(), from.coordinate, out);
-      });
+        writer.write(from.place, from.data(), from.coordinate, out);
+      },
+      writer.kind());
 }
 
 // Lanes that share a copy of the result share it further on if they receive the same.
@@ -430,8 +442,11 @@ void unpack_more(const PlanStep& step, int64_t piece, const LocalTensor& receive
     for (int64_t lane = 0; lane < block.lanes.size(); ++lane) {
       if (!written.insert(block.slot(lane)).second) continue;
       const auto [from, slot] = copy_of(received, block.lanes[lane]);
-      writer.write(received.blocks()[static_cast<size_t>(from)].tensor.data(slot),
-                   *mesh.coordinate_of(block.lanes[lane]), block.tensor.mutate(block.slot(lane)));
+      const Tensor& source = received.blocks()[static_cast<size_t>(from)].tensor;
+      const CopyPlace place =
+          writer.kind() == FillKind::moves ? CopyPlace::of(source) : CopyPlace();
+      std::byte* const out = place.write(block.tensor, block.slot(lane));
+      writer.write(place, place.read(source, slot), *mesh.coordinate_of(block.lanes[lane]), out);
     }
   }
 }

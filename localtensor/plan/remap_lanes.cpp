@@ -24,7 +24,7 @@ struct Output {
   std::vector<std::pair<int32_t, int32_t>> slot_of_rank;
   std::vector<LaneRemap> sources;
 
-  Tensor make(DType dtype, const Dims& shape, const Fill& fill) {
+  Tensor make(const CopyPlace& place, DType dtype, const Dims& shape, const Fill& fill) {
     if (!std::is_sorted(slot_of_rank.begin(), slot_of_rank.end()))
       std::sort(slot_of_rank.begin(), slot_of_rank.end());
     std::vector<int32_t> ranks, slots, order, renamed(sources.size(), -1);
@@ -39,35 +39,39 @@ struct Output {
     }
     const auto lanes = static_cast<int64_t>(ranks.size());
     const Slots table = order.size() == 1 ? Slots::shared(lanes) : Slots::table(std::move(slots));
-    Tensor out = Tensor::empty(dtype, shape, Lanes::of(std::move(ranks)), table);
+    Tensor out = place.empty(dtype, shape, Lanes::of(std::move(ranks)), table);
     for (size_t i = 0; i < order.size(); ++i)
-      fill(sources[static_cast<size_t>(order[i])], shape, out.mutate(static_cast<int64_t>(i)));
+      fill(sources[static_cast<size_t>(order[i])], shape,
+           place.write(out, static_cast<int64_t>(i)));
     return out;
   }
 };
 
 // The fast path of one block without axes: the result has the slots of the input.
-LocalTensor remap_copies(const Block& block, const Tensor& dense, const Mesh& mesh,
-                         const ShapeAt& shape_at, const Fill& fill) {
-  LaneRemap view{&dense, 0, *mesh.coordinate_of(block.lanes[0])};
+LocalTensor remap_copies(const CopyPlace& place, const Block& block, const Tensor& dense,
+                         const Mesh& mesh, const ShapeAt& shape_at, const Fill& fill) {
+  LaneRemap view{place, &dense, 0, *mesh.coordinate_of(block.lanes[0])};
   const Dims shape = shape_at(view.coordinate);
   const Slots& slots = dense.buffer->slots;
-  Tensor out = Tensor::empty(dense.dtype, shape, block.lanes, slots);
+  Tensor out = place.empty(dense.dtype, shape, block.lanes, slots);
   for (view.slot = 0; view.slot < slots.count(); ++view.slot)
-    fill(view, shape, out.mutate(view.slot));
+    fill(view, shape, place.write(out, view.slot));
   return LocalTensor(std::move(out));
 }
 
 }  // namespace
 
 LocalTensor remap_lanes(const LocalTensor& input, const Mesh& mesh, const std::vector<int>& axes,
-                        const ShapeAt& shape_at, const Fill& fill) {
+                        const ShapeAt& shape_at, const Fill& fill, FillKind kind) {
   std::vector<Tensor> dense;
   for (const Block& block : input.blocks())
     dense.push_back(block.tensor.contiguous() ? block.tensor : contiguous_copy(block.tensor));
+  std::vector<const Tensor*> tensors;
+  for (const Tensor& tensor : dense) tensors.push_back(&tensor);
+  const CopyPlace place = kind == FillKind::moves ? CopyPlace::of_all(tensors) : CopyPlace();
   const Block& first = input.blocks().front();
   if (axes.empty() && dense.size() == 1 && first.lanes == dense[0].buffer->lanes)
-    return remap_copies(first, dense[0], mesh, shape_at, fill);
+    return remap_copies(place, first, dense[0], mesh, shape_at, fill);
 
   std::map<Dims, Output> outputs;
   for (size_t b = 0; b < dense.size(); ++b) {
@@ -84,14 +88,14 @@ LocalTensor remap_lanes(const LocalTensor& input, const Mesh& mesh, const std::v
       if (fresh) {
         Output& output = outputs[shape_at(*coordinate)];
         found->second = {&output, static_cast<int32_t>(output.sources.size())};
-        output.sources.push_back({&dense[b], slot, *coordinate});
+        output.sources.push_back({place, &dense[b], slot, *coordinate});
       }
       found->second.first->slot_of_rank.emplace_back(rank, found->second.second);
     }
   }
   std::vector<Block> blocks;
   for (auto& [shape, output] : outputs) {
-    Tensor tensor = output.make(input.dtype(), shape, fill);
+    Tensor tensor = output.make(place, input.dtype(), shape, fill);
     blocks.push_back({tensor.buffer->lanes, std::move(tensor)});
   }
   return LocalTensor(std::move(blocks));

@@ -5,18 +5,23 @@
 #include <vector>
 
 #include "shardproof/localtensor/mesh/mesh.h"
+#include "shardproof/localtensor/tensor/copy_place.h"
 #include "shardproof/localtensor/tensor/local_tensor.h"
 
 namespace shardproof {
 
 // Source of one output copy: a stored copy of the input, and the mesh coordinate of a lane that
-// reads it.
+// reads it. Input and output lie in `place`.
 struct LaneRemap {
+  const CopyPlace& place;
   const Tensor* tensor = nullptr;
   int64_t slot = 0;
-  Dims coordinate;
-  const std::byte* data() const { return tensor->data(slot); }
+  Dims coordinate = {};
+  const std::byte* data() const { return place.read(*tensor, slot); }
 };
+
+// What a Fill does: it moves elements, where they lie, or computes on them, on the host.
+enum class FillKind { moves, computes };
 
 // Returns the output shape of a lane; writes one output copy, dense, from a contiguous input copy.
 using ShapeAt = std::function<Dims(const Dims& coordinate)>;
@@ -25,6 +30,6 @@ using Fill = std::function<void(const LaneRemap& from, const Dims& shape, std::b
 // Lanes that read the same input copy and agree on the coordinates of `axes` share an output copy.
 // Requires that shapes and contents depend on nothing else, and all lanes on the mesh.
 LocalTensor remap_lanes(const LocalTensor& input, const Mesh& mesh, const std::vector<int>& axes,
-                        const ShapeAt& shape_at, const Fill& fill);
+                        const ShapeAt& shape_at, const Fill& fill, FillKind kind = FillKind::moves);
 
 }  // namespace shardproof

@@ -331,8 +331,8 @@ Tensor make_piece(const Spec& spec, const std::vector<Tensor>& parts, const Axis
   buffer.bytes = Bytes::uninitialized(slots.count() * buffer.bytes_per_lane);
   for (size_t slot = 0; slot < copies.size(); ++slot) {
     const Tensor& part = parts[static_cast<size_t>(partials.of(piece.coordinate_of_slot[slot]))];
-    copy_segments(part.data(), part.strides, out.mutate(static_cast<int64_t>(slot)), out.strides,
-                  copies[slot], size_of(spec.dtype()));
+    copy_segments(CopyPlace(), part.data(), part.strides, out.mutate(static_cast<int64_t>(slot)),
+                  out.strides, copies[slot], size_of(spec.dtype()));
   }
   return out;
 }
@@ -355,8 +355,9 @@ Tensor assemble_where(const LocalTensor& locals, const Spec& spec, const AxisNum
       SP_CHECK(local == block.tensor.shape, "rank {} holds {}, {} needs {}", block.lanes[lane],
                to_string(block.tensor.shape), to_string(spec), to_string(local));
       covered += element_count(local);
-      copy_segments(block.tensor.data(block.slot(lane)), block.tensor.strides, target, out.strides,
-                    segments_of(spec, *coordinate, scatter_segments), size_of(spec.dtype()));
+      copy_segments(CopyPlace(), block.tensor.data(block.slot(lane)), block.tensor.strides, target,
+                    out.strides, segments_of(spec, *coordinate, scatter_segments),
+                    size_of(spec.dtype()));
     }
   }
   SP_CHECK(covered == out.elements(), "{} of {} elements of {} are there", covered, out.elements(),

@@ -1,6 +1,7 @@
 // Implements copy_place.h.
 #include "shardproof/localtensor/tensor/copy_place.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "shardproof/localtensor/tensor/copy_strided.h"
@@ -12,6 +13,14 @@ CopyPlace CopyPlace::of(const Bytes& bytes) {
   CopyPlace place;
   place.memory_ = bytes.only_device();
   return place;
+}
+
+CopyPlace CopyPlace::of_all(const std::vector<const Tensor*>& tensors) {
+  if (tensors.empty()) return {};
+  const CopyPlace first = of(*tensors.front());
+  const bool all = std::all_of(tensors.begin(), tensors.end(),
+                               [&](const Tensor* tensor) { return of(*tensor) == first; });
+  return all ? first : CopyPlace();
 }
 
 const std::byte* CopyPlace::read(const Bytes& bytes) const {

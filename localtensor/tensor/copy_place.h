@@ -12,6 +12,8 @@ class CopyPlace {
   // Returns the device that has contents which the host lacks, or else the host.
   static CopyPlace of(const Bytes& bytes);
   static CopyPlace of(const Tensor& tensor) { return of(tensor.buffer->bytes); }
+  // Returns the place of all tensors; the host if they lie in several.
+  static CopyPlace of_all(const std::vector<const Tensor*>& tensors);
 
   bool is_host() const { return memory_ == nullptr; }
   bool operator==(const CopyPlace&) const = default;
