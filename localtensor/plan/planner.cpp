@@ -90,6 +90,7 @@ struct LimitedResult : PlannerResult {
 
 // Cuts the steps so that they keep to the peak limit. Returns false if one cannot.
 bool fit(Plan& plan, const PlannerOptions& options) {
+  if (!options.peak_limit) return true;
   Plan fitted{plan.from, plan.to, {}};
   bool fits = true;
   for (const PlanStep& step : plan.steps) {
@@ -224,7 +225,13 @@ LimitedResult plan_on_mesh(const Spec& from, const Spec& to, const PlannerOption
   LimitedResult result;
   result.plan = {from, to, {}};
   if (from == to) return result;
-  const Plan naive = gather_then_slice(from, to);
+  Plan naive = gather_then_slice(from, to);
+  const int64_t both = from.max_local_elements() + to.max_local_elements();
+  if (options.peak_limit && *options.peak_limit < both * size_of(from.dtype())) {
+    result.plan = std::move(naive);
+    result.fits = false;  // every plan ends with source and target
+    return result;
+  }
   PlacementStates states(from, to, PlacementStates::Axes::needed);
   if (!states.has_active_partials() && has_lower_bounds(options.price)) {
     std::optional<Plan> plan = plan_one_call(states, from, to, options.moves);
@@ -238,7 +245,7 @@ LimitedResult plan_on_mesh(const Spec& from, const Spec& to, const PlannerOption
       return result;
     }
   }
-  return plan_by_search(states, from, to, options, naive);
+  return plan_by_search(states, from, to, options, std::move(naive));
 }
 
 // Returns the smallest peak limit for which a plan is found: each plan is followed by one with a

@@ -35,6 +35,12 @@ Message message_of(const Dims& sides) {
   return message;
 }
 
+Dims common_sides(const std::vector<Runs>& a, const std::vector<Runs>& b) {
+  Dims sides;
+  for (size_t d = 0; d < a.size(); ++d) sides.push_back(common_length(a[d], b[d]));
+  return sides;
+}
+
 Dims largest_part(const Spec& spec) {
   Dims sides;
   for (int dim = 0; dim < spec.shape().size(); ++dim)
@@ -118,36 +124,40 @@ class PackedCopies {
   void add_exchange(const PlanStep& step) {
     const auto schedule = exchange_schedule(step);
     const StepMembers members(step);
-    const Mesh& mesh = step.from.mesh();
-    for (int64_t rank = 0; rank < mesh.size(); ++rank) {
-      const Dims coordinate = unravel(rank, mesh.shape());
-      std::vector<Message>& messages = ranks_.emplace_back();
+    const Dims shape = step.from.mesh().shape();
+    std::vector<std::vector<Runs>> before, after;  // by position on the mesh
+    for (int64_t rank = 0; rank < element_count(shape); ++rank) {
+      before.push_back(owned_box(step.from, unravel(rank, shape)));
+      after.push_back(owned_box(step.to, unravel(rank, shape)));
+    }
+    ranks_.resize(before.size());
+    for (size_t rank = 0; rank < before.size(); ++rank) {
+      const Dims coordinate = unravel(static_cast<int64_t>(rank), shape);
       int64_t packed = 0;
-      const auto add = [&](const std::vector<int64_t>& counts, const Spec& mine,
-                           const Spec& other) {
-        const std::vector<Runs> box = owned_box(mine, coordinate);
-        for (int64_t i = 0; i < members.count(); ++i) {
-          const int64_t count = counts[static_cast<size_t>(rank * members.count() + i)];
-          if (count == 0) continue;
-          packed += count;
-          messages.push_back(message_of(
-              shape_of_box(common_box(box, owned_box(other, members.of(coordinate, i))))));
-          most_pieces_ = std::max(most_pieces_, messages.back().longest);
-        }
-      };
-      add(schedule->sent, step.from, step.to);
-      add(schedule->received, step.to, step.from);
+      for (int64_t i = 0; i < members.count(); ++i) {
+        const size_t at = rank * static_cast<size_t>(members.count()) + static_cast<size_t>(i);
+        const int64_t sent = schedule->sent[at], received = schedule->received[at];
+        if (sent == 0 && received == 0) continue;
+        const auto other = static_cast<size_t>(ravel(members.of(coordinate, i), shape));
+        if (sent > 0) add_message(common_sides(before[rank], after[other]), ranks_[rank]);
+        if (received > 0) add_message(common_sides(before[other], after[rank]), ranks_[rank]);
+        packed += sent + received;
+      }
       whole_ = std::max(whole_, packed);
     }
+  }
+
+  void add_message(const Dims& sides, std::vector<Message>& messages) {
+    messages.push_back(message_of(sides));
+    most_pieces_ = std::max(most_pieces_, messages.back().longest);
   }
 
   void add_transfer(const PlanStep& step) {
     std::map<int32_t, std::vector<Message>> packed;
     for (const TransferPiece& piece : transfer_pieces(step)) {
-      const Message message = message_of(shape_of_box(piece.runs));
-      packed[piece.from_rank].push_back(message);
-      if (piece.to_rank != piece.from_rank) packed[piece.to_rank].push_back(message);
-      most_pieces_ = std::max(most_pieces_, message.longest);
+      add_message(shape_of_box(piece.runs), packed[piece.from_rank]);
+      if (piece.to_rank != piece.from_rank)
+        add_message(shape_of_box(piece.runs), packed[piece.to_rank]);
     }
     for (auto& [rank, messages] : packed) {
       int64_t elements = 0;

@@ -476,6 +476,18 @@ TEST_F(Cli, ApprovedTexts) {
   expect_approved("cli/explain_softmax", tool("explain softmax --mesh tp=2").out);
 }
 
+TEST_F(Cli, Plan_UnderAPeak_PrintsPieces_OrTheSmallestPeak) {
+  const std::string plan = "plan 64,48 f32 --mesh tp=4 --from 'tp:S(0)' --to 'tp:S(1)' --peak ";
+  const Ran cut = tool(plan + "'9 KiB' --svg " + path("pieces.svg"));
+  EXPECT_NE(cut.out.find("S(0) -> S(1)   in 2 pieces   sends 2.25 KiB a rank   peak 9 KiB"),
+            std::string::npos)
+      << cut.out;
+  EXPECT_NE(read(path("pieces.svg")).find("all_to_all in 2 pieces"), std::string::npos);
+  const Ran smallest = tool(plan + "'6528 B'");
+  EXPECT_NE(smallest.out.find("in 16 pieces"), std::string::npos) << smallest.out;
+  expect_refused(plan + "'6527 B'", "the smallest peak limit that works is 6528 B");
+}
+
 // No axis takes part in a step that only relabels a tensor without elements.
 TEST_F(Cli, Show_OfTensorWithoutElements_NamesBothPlacements) {
   const Ran ran = tool("show scenarios/corpus/redistribute/no_elements.json");
