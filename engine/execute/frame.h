@@ -22,7 +22,7 @@ struct Executor::Shared {
   const OpRegistry& ops;
   World& world;
   ExecutorOptions options;
-  std::map<const SpmdListing*, std::vector<KnownOp>> known;  // one for each instruction
+  KnownOps known;
   PreparedOps prepared;
   std::vector<Error> errors;
   KernelViews views;
@@ -39,7 +39,6 @@ struct CallState {
 struct Executor::Frame {
   Shared& shared;
   const SpmdListing& listing;
-  std::vector<KnownOp>& known;
   Lanes lanes;
   ExecutionContext& context;
   std::shared_ptr<Device> device;  // of the execution context; null: the host
