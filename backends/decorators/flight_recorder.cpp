@@ -53,7 +53,7 @@ struct CallKindView {
   }
 };
 
-// What a call is, without its place in the program: the passes of a loop make calls of one kind.
+// A call without its place in the program: the passes of a loop make calls of one kind.
 struct CallKind {
   Collective collective;
   int64_t whole_bytes = 0;
@@ -74,7 +74,7 @@ struct CallKind {
   }
 };
 
-// What equal calls of many ranks have in common: a kind of call and the place of the call.
+// A kind of call and the place of the call, which equal calls of many ranks have in common.
 struct CallShape {
   const CallKind* kind = nullptr;
   int line = 0;
@@ -425,7 +425,7 @@ class Recording : public RecordSource {
 
   std::shared_ptr<CallShapes> shapes_;  // that the calls refer to
   std::vector<SingleRankCall> singles_;
-  std::deque<EndedCall> calls_;
+  PooledDeque<EndedCall> calls_;  // in the memory of the entries that they replace
 };
 
 void Recording::add_singles(std::vector<Record>& records) {

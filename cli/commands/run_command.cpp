@@ -174,9 +174,12 @@ RunInput load_input(const po::variables_map& given, const Registries& registries
   RunInput input;
   input.found = find_all_scenarios(given["path"].as<CommandArguments>());
   input.files = load_all(input.found.paths, read_loading_options(given));
+  // The programs of a whole folder would take too much memory.
+  const auto programs =
+      input.files.size() == 1 ? LoweredPrograms::stored : LoweredPrograms::dropped;
   for (size_t i = 0; i < input.files.size(); ++i) {
     LoadedFile& file = input.files[i];
-    if (file.errors.empty()) file.errors = program_errors(file.scenario, registries);
+    if (file.errors.empty()) file.errors = program_errors(file.scenario, registries, programs);
     if (!file.errors.empty()) continue;
     input.scenarios.push_back(std::move(file.scenario));
     input.groups.push_back(input.found.paths[i].group);

@@ -149,10 +149,10 @@ std::string Explaining::shown(ValueId id, int line) const {
   for (const std::set<ValueId>& ids : {named, wanted})
     for (const ValueId one : ids)
       if (!info(one).weak && names.size() < 3)
-        names.push_back(info(one).bound.empty() ? info(one).name : info(one).bound);
+        names.push_back(info(one).bound.empty() ? info(one).name : info(one).bound.str());
   const bool own =
       !info(id).bound.empty() || std::find(inputs.begin(), inputs.end(), id) != inputs.end();
-  if (own) return info(id).bound.empty() ? info(id).name : info(id).bound;
+  if (own) return info(id).bound.empty() ? info(id).name : info(id).bound.str();
   return fmt::format("the value that line {} computes from {}", line, joined(names, "and"));
 }
 

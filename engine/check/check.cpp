@@ -49,13 +49,13 @@ bool depend_on_race(const std::vector<Finding>& findings) {
 
 class Check {
  public:
-  Check(const Job& job, const Registries& registries)
+  Check(const Job& job, const Registries& registries, std::shared_ptr<const RankProgram> lowered)
       : job_(job),
         registries_(registries),
         inputs_use_last_bits_(
             std::any_of(job.inputs.begin(), job.inputs.end(),
                         [](const JobInput& input) { return uses_last_bits(input.data); })),
-        program_(JudgedProgram::make(job, registries)),
+        program_(JudgedProgram::make(job, registries, std::move(lowered))),
         own_(own_options()) {}
 
   Outcome run() {
@@ -326,6 +326,15 @@ void Check::add_findings() {
 
 }  // namespace
 
-Outcome check(const Job& job, const Registries& registries) { return Check(job, registries).run(); }
+std::shared_ptr<const RankProgram> lower_rank_programs(const Job& job,
+                                                       const Registries& registries) {
+  if (job.program) return nullptr;
+  return std::make_shared<RankProgram>(lower_ranks(job, registries.ops));
+}
+
+Outcome check(const Job& job, const Registries& registries,
+              std::shared_ptr<const RankProgram> lowered) {
+  return Check(job, registries, std::move(lowered)).run();
+}
 
 }  // namespace shardproof

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,17 @@ struct LoweredJob {
 // Returns the programs of a job. Throws Error for bad input, with Where::path, line and column.
 LoweredJob lower_job(const Job& job, const Registries& registries);
 
+struct RankProgram;  // engine/lower/rank_lowering.h
+// Returns the rank programs of a job in the form that `check` runs; null for a global program.
+// Throws Error like lower_job.
+std::shared_ptr<const RankProgram> lower_rank_programs(const Job& job,
+                                                       const Registries& registries);
+
 // Returns what a run of the job found: findings, compared values, times and memory. A finding about
-// the program is in the outcome. Throws Error for bad input, with Where::path, line and column.
-Outcome check(const Job& job, const Registries& registries);
+// the program is in the outcome. `lowered`, if not null, is what lower_rank_programs returned for a
+// job with the same programs and tensors; the job is then not lowered again. Throws Error for bad
+// input, with Where::path, line and column.
+Outcome check(const Job& job, const Registries& registries,
+              std::shared_ptr<const RankProgram> lowered = nullptr);
 
 }  // namespace shardproof

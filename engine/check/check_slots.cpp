@@ -260,13 +260,13 @@ void SlotCheck::add_race(const SpmdListing& listing, const Instr& instr, const S
     const Origin& origin = put->origin();
     const SpmdListing& from = listing_of(program_, source);
     rows.push_back({fmt::format("rank {}", source), source_text(from, origin.line),
-                    line_text(origin.line, origin.instance)});
+                    line_text(origin.line, origin.instance.str())});
     if (source != rank) concerned.push_back(source);
     // The line of a race is that of the later access.
     if (&from == &listing) finding.line = std::max(finding.line, origin.line);
   }
   rows.push_back({fmt::format("rank {}", rank), source_text(listing, instr.origin.line),
-                  line_text(instr.origin.line, instr.origin.instance)});
+                  line_text(instr.origin.line, instr.origin.instance.str())});
   std::sort(concerned.begin(), concerned.end());
   finding.ranks = Lanes::of(std::move(concerned));
   finding.details = aligned(std::move(rows));
@@ -293,11 +293,11 @@ void SlotCheck::add_mismatch(const SpmdListing& listing, const Instr& instr, con
   finding.group = fmt::format("slot {}", read.slot);
   finding.headline =
       fmt::format("mismatch in slot {} of rank {}, put from rank {}", read.slot, rank, source);
-  finding.details =
-      aligned({{fmt::format("rank {}", source), source_text(from, origin.line),
-                amount_text(sent.dtype, sent.count), line_text(origin.line, origin.instance)},
-               {fmt::format("rank {}", rank), source_text(listing, instr.origin.line),
-                amount_text(dtype, count), line_text(instr.origin.line, instr.origin.instance)}});
+  finding.details = aligned(
+      {{fmt::format("rank {}", source), source_text(from, origin.line),
+        amount_text(sent.dtype, sent.count), line_text(origin.line, origin.instance.str())},
+       {fmt::format("rank {}", rank), source_text(listing, instr.origin.line),
+        amount_text(dtype, count), line_text(instr.origin.line, instr.origin.instance.str())}});
   finding.fix = sent.dtype != dtype ? "put and read the same dtype"
                                     : "put and read the same number of elements";
   add(std::move(finding));

@@ -114,6 +114,7 @@ struct Candidate {
   std::vector<int32_t> ranks;
   int64_t made = 0;              // how often the value was made before
   const Instr* other = nullptr;  // an instruction of another stream without an order to this one
+  bool other_is_later = false;   // in the listing
   ValueId shared = kNoValue;     // the value that both access
 };
 
@@ -194,7 +195,7 @@ std::string ScheduleComparison::shown(ValueId id) const {
       const auto* const compute = std::get_if<Compute>(&instr.action);
       if (compute != nullptr &&
           std::find(compute->outputs.begin(), compute->outputs.end(), id) != compute->outputs.end())
-        return "the result of " + compute->op;
+        return "the result of " + compute->op.str();
       if (const auto* const call = std::get_if<Communicate>(&instr.action))
         for (const CallItem& item : call->items)
           if (item.output == id) return fmt::format("the result of {}", name(item.collective.kind));
@@ -251,7 +252,7 @@ std::optional<Candidate> ScheduleComparison::first_in(const SpmdListing& listing
     if (std::holds_alternative<NumberValue>(instr.action)) continue;  // no work makes it
     // A merge gives a name and writes nothing.
     for (const ValueId id : effects_of(instr).writes) {
-      Candidate candidate{&listing, &instr, id, {}, 0, nullptr, kNoValue};
+      Candidate candidate{&listing, &instr, id, {}, 0, nullptr, false, kNoValue};
       for (int64_t i = 0; i < instr.lanes.size(); ++i) {
         const int32_t rank = instr.lanes[i];
         const int64_t k = made[{id, rank}]++;
@@ -283,7 +284,7 @@ std::map<ValueId, ValueId> ScheduleComparison::owners_of_memory(const SpmdListin
         if (lanes.contains(rank)) add(merge->output, part);
     const auto* compute = std::get_if<Compute>(&instr.action);
     if (compute != nullptr && compute->outputs.size() == 1 && !compute->inputs.empty() &&
-        compute->inputs[0] != kNoValue && registries_.ops.at(compute->op).view)
+        compute->inputs[0] != kNoValue && registries_.ops.at(compute->op.str()).view)
       add(compute->outputs[0], compute->inputs[0]);
   }
   return owners;
@@ -307,7 +308,8 @@ void ScheduleComparison::add_cause(Candidate& candidate) const {
     const auto [at, fresh] = used.emplace(owner_of(id), std::pair(id, true));
     at->second.second = true;
   }
-  const auto self = static_cast<size_t>(candidate.instr - listing.instrs.data());
+  size_t self = 0;
+  while (&listing.instrs[self] != candidate.instr) ++self;
   const auto conflict = [&](size_t i) -> std::optional<ValueId> {
     const Instr& other = listing.instrs[i];
     if (i == self || !other.lanes.contains(rank) || other.stream == candidate.instr->stream ||
@@ -325,6 +327,7 @@ void ScheduleComparison::add_cause(Candidate& candidate) const {
     const std::optional<ValueId> shared = conflict(i);
     if (!shared) return false;
     candidate.other = &listing.instrs[i];
+    candidate.other_is_later = i > self;
     candidate.shared = *shared;
     return true;
   };
@@ -414,7 +417,7 @@ const Instr* ScheduleComparison::later_put(const Candidate& candidate) const {
 Finding ScheduleComparison::finding_of(const Candidate& candidate, const ScheduledRun& run) const {
   const Instr *first = candidate.other, *second = candidate.instr;
   const Instr* const put = first == nullptr ? later_put(candidate) : nullptr;
-  if (first > second) std::swap(first, second);  // both are in one listing
+  if (candidate.other_is_later) std::swap(first, second);
   Finding finding;
   finding.verdict = Verdict::race;
   const Origin& later = put != nullptr ? put->origin : second->origin;
@@ -425,7 +428,7 @@ Finding ScheduleComparison::finding_of(const Candidate& candidate, const Schedul
   const Origin& differs = candidate.instr->origin;
   finding.headline = fmt::format(
       "race: {} of {} has other values under schedule {} than under fifo", shown(candidate.value),
-      line_text(differs.line, differs.instance), name(run.kind));
+      line_text(differs.line, differs.instance.str()), name(run.kind));
   if (const std::string element = element_line(candidate, run.kind); !element.empty())
     finding.details.push_back(element);
   if (!run.error.empty())
@@ -442,8 +445,8 @@ Finding ScheduleComparison::finding_of(const Candidate& candidate, const Schedul
   } else {
     finding.details.push_back(
         fmt::format("{} on stream {} and {} on stream {} access {}, and nothing orders them",
-                    line_text(first->origin.line, first->origin.instance), first->stream,
-                    line_text(second->origin.line, second->origin.instance), second->stream,
+                    line_text(first->origin.line, first->origin.instance.str()), first->stream,
+                    line_text(second->origin.line, second->origin.instance.str()), second->stream,
                     shown(candidate.shared)));
     finding.fix = fmt::format("write wait({}) on stream {} before line {}", first->stream,
                               second->stream, second->origin.line);

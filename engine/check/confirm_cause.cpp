@@ -88,7 +88,7 @@ double work_of(const RankProgram& ranks) {
 RankProgram up_to(const RankProgram& ranks, const std::vector<ValueId>& ends) {
   RankProgram result = ranks;
   if (result.program.listings.size() != 1) return result;
-  std::vector<Instr>& instrs = result.program.listings[0].instrs;
+  Instrs& instrs = result.program.listings[0].instrs;
   size_t last = instrs.size();
   while (last > 0) {
     const std::vector<ValueId> writes = effects_of(instrs[last - 1]).writes;
@@ -133,8 +133,8 @@ std::map<std::string, double> Confirmation::distances(const RankCase& about,
                                                       const RankProgram& ranks) {
   ++runs_;
   DistanceJudge judge;
-  const std::unique_ptr<JudgedProgram> program =
-      make_judged_ranks(about.job, about.inputs, ranks, about.truth, about.registries);
+  const std::unique_ptr<JudgedProgram> program = make_judged_ranks(
+      about.job, about.inputs, std::make_shared<RankProgram>(ranks), about.truth, about.registries);
   if (has_unfinished_ranks(program->run(judge, {.replaces = about.integers}).findings)) return {};
   return judge.take();
 }

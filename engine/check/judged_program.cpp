@@ -11,16 +11,18 @@
 
 namespace shardproof {
 
-std::unique_ptr<JudgedProgram> JudgedProgram::make(const Job& job, const Registries& registries) {
+std::unique_ptr<JudgedProgram> JudgedProgram::make(const Job& job, const Registries& registries,
+                                                   std::shared_ptr<const RankProgram> lowered) {
   const OpRegistry& ops = registries.ops;
   if (job.program) {
     GlobalProgram program = lower_global(*job.program, context_of(job, ops), "/program");
     return make_judged_global(job, split_inputs(job), std::move(program), registries);
   }
   std::optional<GlobalProgram> truth;
-  RankProgram ranks = lower_ranks(job, ops);
+  if (!lowered) lowered = std::make_shared<RankProgram>(lower_ranks(job, ops));
   if (job.truth) truth = lower_global(*job.truth, context_of(job, ops), "/truth");
-  return make_judged_ranks(job, split_inputs(job), std::move(ranks), std::move(truth), registries);
+  return make_judged_ranks(job, split_inputs(job), std::move(lowered), std::move(truth),
+                           registries);
 }
 
 namespace {

@@ -32,9 +32,10 @@ struct JudgedRun {
 
 class JudgedProgram {
  public:
-  // Returns the job in its own dtypes and on its own backend. Throws Error(bad_input) with path,
-  // line and column.
-  static std::unique_ptr<JudgedProgram> make(const Job& job, const Registries& registries);
+  // Returns the job in its own dtypes and on its own backend. `lowered`, if not null, is what
+  // lower_ranks returns for the job. Throws Error(bad_input) with path, line and column.
+  static std::unique_ptr<JudgedProgram> make(const Job& job, const Registries& registries,
+                                             std::shared_ptr<const RankProgram> lowered = nullptr);
   virtual ~JudgedProgram() = default;
   // Return the same program on simulated ranks of this process, without times and stored values, in
   // the program's own dtypes or with all floats lifted to f64.
@@ -79,7 +80,7 @@ std::unique_ptr<JudgedProgram> make_judged_global(Job job, std::vector<LocalTens
                                                   GlobalProgram program,
                                                   const Registries& registries);
 std::unique_ptr<JudgedProgram> make_judged_ranks(Job job, std::vector<LocalTensor> inputs,
-                                                 RankProgram program,
+                                                 std::shared_ptr<const RankProgram> program,
                                                  std::optional<GlobalProgram> truth,
                                                  const Registries& registries);
 

@@ -34,15 +34,32 @@ std::optional<Spec> known_spec(const SpmdProgram& program, const std::vector<Nam
   return spec && spec->has_partial() && written[id] ? std::nullopt : spec;
 }
 
+bool reduces_in_order(const SpmdProgram& program, const ReductionSchedule& order) {
+  for (const SpmdListing& listing : program.listings)
+    for (const Instr& instr : listing.instrs)
+      if (const Communicate* call = std::get_if<Communicate>(&instr.action))
+        for (const CallItem& item : call->items)
+          if (!(item.collective.schedule == order)) return false;
+  return true;
+}
+
+// Returns the program with collectives that reduce in an order; the same one if they do.
+std::shared_ptr<const RankProgram> in_order(std::shared_ptr<const RankProgram> program,
+                                            const ReductionSchedule& order) {
+  if (reduces_in_order(program->program, order)) return program;
+  auto ordered = std::make_shared<RankProgram>(*program);
+  reduce_in_order(ordered->program, order);
+  return ordered;
+}
+
 class JudgedRanks : public JudgedProgram {
  public:
-  JudgedRanks(Job job, std::vector<LocalTensor> inputs, RankProgram program,
+  JudgedRanks(Job job, std::vector<LocalTensor> inputs, std::shared_ptr<const RankProgram> program,
               std::optional<GlobalProgram> truth, const Registries& registries)
       : JudgedProgram(std::move(job), std::move(inputs), registries),
-        ranks_(std::move(program)),
+        ranks_(in_order(std::move(program), job_.order)),
         truth_(std::move(truth)),
-        outputs_{job_, ranks_, truth_ ? &*truth_ : nullptr} {
-    reduce_in_order(ranks_.program, job_.order);
+        outputs_{job_, *ranks_, truth_ ? &*truth_ : nullptr} {
     if (truth_) plan_.emplace(*truth_, registries.ops);
     for (const JobOutput& output : job_.outputs) {
       try {
@@ -59,9 +76,9 @@ class JudgedRanks : public JudgedProgram {
     return make_judged_ranks(on_simulated_ranks(job_), inputs_, ranks_, truth_, registries_);
   }
   std::unique_ptr<JudgedProgram> lifted() const override {
-    RankProgram ranks = ranks_;
+    auto ranks = std::make_shared<RankProgram>(*ranks_);
     std::optional<GlobalProgram> truth = truth_;
-    widen_floats(ranks.program, registries_.ops);
+    widen_floats(ranks->program, registries_.ops);
     if (truth) widen_floats(*truth, registries_.ops);
     Job job = with_wider_floats(job_);
     std::vector<LocalTensor> inputs = lifted_inputs(job);
@@ -86,7 +103,7 @@ class JudgedRanks : public JudgedProgram {
   template <typename Predicate>
   bool any_dtype(const Predicate& predicate) const {
     const auto matches = [&](const auto& value) { return predicate(value.dtype); };
-    const auto& values = ranks_.program.values;
+    const auto& values = ranks_->program.values;
     return std::any_of(values.begin(), values.end(), matches) ||
            (truth_ && std::any_of(truth_->values.begin(), truth_->values.end(), matches));
   }
@@ -104,7 +121,7 @@ class JudgedRanks : public JudgedProgram {
   void add_outputs(const ProgramRun& run, Outcome& outcome) const;
   std::vector<ValueId> watched_at_end() const;
 
-  RankProgram ranks_;
+  std::shared_ptr<const RankProgram> ranks_;
   std::optional<GlobalProgram> truth_;
   std::optional<EvaluationPlan> plan_;
   RankOutputs outputs_;
@@ -115,7 +132,7 @@ class JudgedRanks : public JudgedProgram {
 LocalTensor JudgedRanks::value_of(const JobOutput& output, const ProgramRun& run) const {
   const Lanes on = outputs_.owners(output);
   LocalTensor value =
-      gather(ranks_.names.at(output.name), on, [&](ValueId id) { return run.value(id); });
+      gather(ranks_->names.at(output.name), on, [&](ValueId id) { return run.value(id); });
   return value.lanes().contains(on) ? value : LocalTensor();
 }
 
@@ -125,7 +142,7 @@ ValueLabel JudgedRanks::label_of(const JobOutput& output, const Lanes& ranks) co
   if (first == nullptr) return label;
   label.line = first->line;
   label.instance = first->instance;
-  for (const SpmdListing& listing : ranks_.program.listings)
+  for (const SpmdListing& listing : ranks_->program.listings)
     if (!listing.lanes.intersect(first->lanes).empty())
       label.text = line_text(listing.lines, first->line);
   return label;
@@ -148,14 +165,14 @@ std::vector<ComparedValue> JudgedRanks::outputs_of(const ProgramRun& run) const 
 ComparedValue JudgedRanks::checked(const CheckedValue& value) const {
   CheckedValue entries = value;
   entries.parts = {};
-  const ValueLabel label = shardproof::label_of(value, ranks_.program, value.owners);
+  const ValueLabel label = shardproof::label_of(value, ranks_->program, value.owners);
   return {truth_->names.at(label.name),
           fmt::format("check {} of {}", value.number, label.name),
           value.spec,
           value.parts,
           label,
           [this, entries](const Lanes& ranks) {
-            return shardproof::label_of(entries, ranks_.program, ranks);
+            return shardproof::label_of(entries, ranks_->program, ranks);
           }};
 }
 
@@ -195,8 +212,8 @@ void JudgedRanks::judge_all(std::vector<ComparedValue> values, Judge& judge,
 ProbeFunction JudgedRanks::integer_probe(const JudgedRun& options) const {
   if (options.records == nullptr && options.replaces == nullptr) return {};
   if (options.records != nullptr) options.records->of_ranks.clear();
-  return [wanted = integers_from_floats(ranks_.program), options](ValueId id,
-                                                                  const LocalTensor& value) {
+  return [wanted = integers_from_floats(ranks_->program), options](ValueId id,
+                                                                   const LocalTensor& value) {
     if (!wanted[static_cast<size_t>(id)]) return;
     if (options.records != nullptr) record_integers(id, value, *options.records);
     if (options.replaces != nullptr) replace_integers(id, value, *options.replaces);
@@ -257,10 +274,10 @@ void JudgedRanks::add_races(const ProgramRun& run, Outcome& outcome) const {
   if (!job_.functions.empty() || (processes != nullptr && !processes->here().empty())) return;
   const auto is_race = [](const Finding& finding) { return finding.verdict == Verdict::race; };
   if (!has_unfinished_ranks(outcome.findings))
-    for (Finding& finding : check_slots(ranks_.program))
+    for (Finding& finding : check_slots(ranks_->program))
       outcome.findings.push_back(std::move(finding));
   if (std::any_of(outcome.findings.begin(), outcome.findings.end(), is_race) ||
-      !depends_on_schedule(ranks_.program))
+      !depends_on_schedule(ranks_->program))
     return;
   if (job_.schedule_is_chosen || job_.schedule.kind != ScheduleKind::fifo) {
     const bool may_be_race = job_.schedule.kind != ScheduleKind::fifo && !outcome.findings.empty();
@@ -270,7 +287,7 @@ void JudgedRanks::add_races(const ProgramRun& run, Outcome& outcome) const {
                     : "leave out --schedule to compare several"));
     return;
   }
-  ScheduleResult compared = compare_schedules(ranks_.program, job_, inputs_, registries_);
+  ScheduleResult compared = compare_schedules(ranks_->program, job_, inputs_, registries_);
   const bool real = job_.backend != "local";
   if (compared.race) {
     outcome.findings.push_back(std::move(*compared.race));
@@ -296,17 +313,17 @@ void JudgedRanks::compare_replicas_of_outputs(const ProgramRun& run, Outcome& ou
 }
 
 void JudgedRanks::add_infos(const ProgramRun& run, Outcome& outcome) const {
-  const std::vector<bool> written = values_written(ranks_.program, registries_.ops);
-  for (const auto& [name, parts] : ranks_.names) {
+  const std::vector<bool> written = values_written(ranks_->program, registries_.ops);
+  for (const auto& [name, parts] : ranks_->names) {
     ValueInfo info;
     for (const NamedPart& part : parts) {
-      const SpmdValue& value = ranks_.program.values[static_cast<size_t>(part.value)];
+      const SpmdValue& value = ranks_->program.values[static_cast<size_t>(part.value)];
       info.dtype = value.dtype;
       for (const LocalShape& shape : value.shapes)
         if (const Lanes here = shape.lanes.intersect(part.lanes); !here.empty())
           info.shapes.push_back({here, shape.shape});
     }
-    info.spec = known_spec(ranks_.program, parts, written);
+    info.spec = known_spec(ranks_->program, parts, written);
     if (is_kept_by_job(job_, name))
       for (const NamedPart& part : parts) {
         const LocalTensor own = run.value(part.value);
@@ -334,11 +351,11 @@ void JudgedRanks::add_outputs(const ProgramRun& run, Outcome& outcome) const {
 std::vector<ValueId> JudgedRanks::watched_at_end() const {
   std::set<std::string> names(job_.keep.begin(), job_.keep.end());
   if (job_.sees)
-    for (const auto& [name, parts] : ranks_.names) names.insert(name);
+    for (const auto& [name, parts] : ranks_->names) names.insert(name);
   for (const JobOutput& output : job_.outputs) names.insert(output.name);
   std::vector<ValueId> ids;
   for (const std::string& name : names)
-    if (const auto found = ranks_.names.find(name); found != ranks_.names.end())
+    if (const auto found = ranks_->names.find(name); found != ranks_->names.end())
       for (const NamedPart& part : found->second) ids.push_back(part.value);
   return ids;
 }
@@ -351,13 +368,13 @@ void JudgedRanks::explain(const ComparedValue& value, const RecordedIntegers* re
     return (is_floating(dtype) || is_complex(dtype)) && dtype != DType::f64 && dtype != DType::c128;
   });
   if (own_dtypes || !job_.functions.empty()) return causes_to_hints(finding);
-  explain_by_provenance({job_, inputs_, ranks_, *truth_, registries_, replaced}, value, finding);
+  explain_by_provenance({job_, inputs_, *ranks_, *truth_, registries_, replaced}, value, finding);
 }
 
 // Returns the values that are the parts of an output; none for a check.
 std::vector<ValueId> JudgedRanks::parts_of(const std::string& key) const {
   std::vector<ValueId> parts;
-  if (const auto found = ranks_.names.find(key); found != ranks_.names.end())
+  if (const auto found = ranks_->names.find(key); found != ranks_->names.end())
     for (const NamedPart& part : found->second) parts.push_back(part.value);
   return parts;
 }
@@ -368,9 +385,9 @@ RangeCause JudgedRanks::range_cause_of(const std::string& key) const try {
   if (targets.empty() || !job_.functions.empty()) return {};
   const Job simulated = on_simulated_ranks(job_), wider = with_wider_floats(job_);
   const std::vector<LocalTensor> wider_inputs = lifted_inputs(wider);
-  SpmdProgram program = ranks_.program;
+  SpmdProgram program = ranks_->program;
   widen_floats(program, registries_.ops);
-  return range_cause({simulated, inputs_, ranks_.program}, {wider, wider_inputs, program}, targets,
+  return range_cause({simulated, inputs_, ranks_->program}, {wider, wider_inputs, program}, targets,
                      registries_);
 } catch (const Error&) {
   return {};
@@ -381,7 +398,7 @@ std::string JudgedRanks::cause_of(const MeasuredPrecision& measured) const {
     if (RangeCause cause = range_cause_of(measured.key); !cause.text.empty()) return cause.text;
   const std::vector<ValueId> targets = parts_of(measured.key);
   if (targets.empty()) return "";
-  return precision_cause(measured, ranks_.program, targets);
+  return precision_cause(measured, ranks_->program, targets);
 }
 
 Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {
@@ -391,8 +408,8 @@ Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {
   const auto probe = [&]() -> ProbeFunction {
     values.clear();
     const ProbeFunction integers = integer_probe(options);
-    if (ranks_.checks.empty()) return integers;
-    checks.emplace(job_, ranks_,
+    if (ranks_->checks.empty()) return integers;
+    checks.emplace(job_, *ranks_,
                    [&](const CheckedValue& value) { values.push_back(checked(value)); });
     return [&, integers](ValueId id, const LocalTensor& value) {
       if (integers) integers(id, value);
@@ -404,7 +421,7 @@ Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {
                             watched_at_end()};
   ProgramRun run;
   try {
-    run = run_program(ranks_.program, job_, registries_, watched, probe, &inputs_);
+    run = run_program(ranks_->program, job_, registries_, watched, probe, &inputs_);
   } catch (const Error&) {
     if (truth_) judge_all(std::move(values), judge, options);
     throw;
@@ -426,7 +443,7 @@ Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {
       outcome.undecided.push_back(std::move(value));
   if (options.reports && job_.sees) {
     outcome.seen = values_at_end(outputs_, run, registries_.ops);
-    outcome.program = to_lines(ranks_.program);
+    outcome.program = to_lines(ranks_->program);
   }
   return outcome;
 } catch (const Error& error) {
@@ -436,7 +453,7 @@ Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {
 }  // namespace
 
 std::unique_ptr<JudgedProgram> make_judged_ranks(Job job, std::vector<LocalTensor> inputs,
-                                                 RankProgram program,
+                                                 std::shared_ptr<const RankProgram> program,
                                                  std::optional<GlobalProgram> truth,
                                                  const Registries& registries) {
   return std::make_unique<JudgedRanks>(std::move(job), std::move(inputs), std::move(program),

@@ -200,7 +200,7 @@ OpCall call_on_shards(const SuspectedWay& on, const Compute& compute) {
 // has the shape of the input, as that of a sort.
 bool needs_more_than_shards(const SuspectedWay& on, const Compute& compute, size_t slot, int dim,
                             int64_t ranks) try {
-  const OpRecord& record = on.about.registries.ops.at(compute.op);
+  const OpRecord& record = on.about.registries.ops.at(compute.op.str());
   const OpCall call = call_on_shards(on, compute);
   const std::vector<TensorMeta> results = record.infer(call);
   bool has_other_form = false;

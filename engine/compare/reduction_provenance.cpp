@@ -38,7 +38,7 @@ class Kin {
     for (const SpmdListing& listing : program.listings)
       for (const Instr& instr : listing.instrs) {
         if (const auto* compute = std::get_if<Compute>(&instr.action))
-          if (compute->into == kNoValue && ops.at(compute->op).view)
+          if (compute->into == kNoValue && ops.at(compute->op.str()).view)
             join(compute->outputs.front(), compute->inputs.front());
         if (const auto* merge = std::get_if<Merge>(&instr.action))
           for (const auto& [lanes, part] : merge->parts) join(merge->output, part);
@@ -117,10 +117,17 @@ std::vector<bool> values_written(const SpmdProgram& program, const OpRegistry& o
   for (const SpmdListing& listing : program.listings)
     for (const Instr& instr : listing.instrs) {
       const auto* compute = std::get_if<Compute>(&instr.action);
-      if (compute && compute->into == kNoValue && ops.at(compute->op).view) continue;
+      if (compute && compute->into == kNoValue && ops.at(compute->op.str()).view) continue;
       if (std::holds_alternative<Merge>(instr.action)) continue;
-      for (const ValueId id : effects_of(instr).writes)
+      const auto mark = [&](ValueId id) {
         if (id != kNoValue) heads[static_cast<size_t>(kin.head(id))] = true;
+      };
+      if (compute != nullptr) {
+        for (const ValueId id : compute->outputs) mark(id);
+        mark(compute->into);
+        continue;
+      }
+      for (const ValueId id : effects_of(instr).writes) mark(id);
     }
   for (size_t id = 0; id < written.size(); ++id)
     written[id] = heads[static_cast<size_t>(kin.head(static_cast<ValueId>(id)))];

@@ -115,8 +115,8 @@ void ValueComparer::judge_one(ValueId id) {
   const bool has_line = info.origin.line > 0 && line < lines_.size();
   ComparedValue value{
       info.global, fmt::format("{}", info.global), *info.spec, parts_.at(id),
-      ValueLabel{info.bound.empty() ? gradient_name(info.global) : info.bound, info.origin.line,
-                 has_line ? lines_[line] : "", info.origin.instance}};
+      ValueLabel{info.bound.empty() ? gradient_name(info.global) : info.bound.str(),
+                 info.origin.line, has_line ? lines_[line] : "", info.origin.instance}};
   if (const auto result = reduced_as_.find(id);
       result != reduced_as_.end() && is_complete(result->second))
     value.reduced = parts_.at(result->second);

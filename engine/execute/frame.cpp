@@ -31,11 +31,9 @@ Executor::Frame::Frame(Shared& shared, const SpmdListing& listing, Lanes lanes,
                        ExecutionContext& context)
     : shared(shared),
       listing(listing),
-      known(shared.known[&listing]),
       lanes(std::move(lanes)),
       context(context),
       device(context.device()) {
-  known.resize(listing.instrs.size());
   values.resize(shared.program.values.size());
   tickets.resize(shared.program.values.size(), kDone);
   streams.emplace_back("main", kMainStream);
@@ -104,14 +102,14 @@ CallSite Executor::Frame::site(const Instr& instr) const {
   site.line = instr.origin.line;
   const size_t index = static_cast<size_t>(instr.origin.line - 1);
   if (instr.origin.line > 0 && index < listing.lines.size()) site.text = listing.lines[index];
-  site.instance = instr.origin.instance;
+  site.instance = instr.origin.instance.str();
   return site;
 }
 
 StreamId Executor::Frame::stream_of(const Instr& instr) {
   if (const StreamId* known_id = find_stream(instr.stream)) return *known_id;
-  const StreamId id = context.stream(instr.stream);
-  streams.emplace_back(instr.stream, id);
+  const StreamId id = context.stream(instr.stream.str());
+  streams.emplace_back(instr.stream.str(), id);
   return id;
 }
 
@@ -200,13 +198,20 @@ void Executor::Frame::replace(ValueId id, LocalTensor value) {
 
 void Executor::Frame::release(ValueId id, const Lanes& on) {
   std::vector<Block> kept;
-  for (const Block& block : at(id).blocks()) {
-    const Lanes gone = block.lanes.intersect(on);
-    const Lanes stay = block.lanes.minus(on);
+  const std::vector<Block>& blocks = at(id).blocks();
+  for (const Block& block : blocks) {
+    const bool all = block.lanes == on;
+    const Lanes gone = all ? on : block.lanes.intersect(on);
+    const Lanes stay = all ? Lanes() : block.lanes.minus(on);
     // The allocation ends with the last value that views the buffer.
     const bool last =
         block.tensor.buffer.use_count() == 1 || !is_viewed(block.tensor.buffer.get(), id, gone);
-    if (last && stay.empty()) context.discard(LocalTensor(block));
+    if (last && stay.empty()) {
+      if (blocks.size() == 1)
+        context.discard(at(id));  // not copied
+      else
+        context.discard(LocalTensor(block));
+    }
     if (last && !gone.empty() && !unmetered.contains(id))
       context.release({gone, block.tensor.buffer->bytes_per_lane,
                        static_cast<int>(info(id).category), kMainStream});

@@ -23,7 +23,7 @@ struct Executor::Shared {
   const OpRegistry& ops;
   World& world;
   ExecutorOptions options;
-  std::map<const SpmdListing*, std::vector<KnownOp>> known;  // one for each instruction
+  KnownOps known;
   PreparedOps prepared;
   std::vector<Error> errors;
   KernelViews views;
@@ -44,7 +44,6 @@ using ArrivingMessages = std::vector<std::pair<TransferPiece, LocalTensor>>;
 struct Executor::Frame {
   Shared& shared;
   const SpmdListing& listing;
-  std::vector<KnownOp>& known;
   Lanes lanes;
   ExecutionContext& context;
   std::shared_ptr<Device> device;  // of the execution context; null: the host

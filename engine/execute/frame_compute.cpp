@@ -55,13 +55,27 @@ const Block* whole_block(const LocalTensor& value, const Lanes& lanes) {
 
 }  // namespace
 
-bool Prepared::fits(std::span<const Block> blocks) const {
+bool Prepared::fits(std::span<const Block> blocks, const Compute& compute,
+                    const SpmdProgram& program) const {
+  if (inputs.size() != blocks.size()) return false;
   for (size_t i = 0; i < blocks.size(); ++i) {
-    if (inputs[i].absent) continue;
     const Tensor& tensor = blocks[i].tensor;
+    if (inputs[i].absent != (tensor.buffer == nullptr)) return false;
+    if (inputs[i].absent) continue;
     if (inputs[i].dtype != tensor.dtype || inputs[i].shape != tensor.shape) return false;
+    if (inputs[i].weak != program.values[static_cast<size_t>(compute.inputs[i])].weak) return false;
   }
   return true;
+}
+
+KnownOp& KnownOps::of(const SharedText& op, const Attrs& attrs, const OpRegistry& ops) {
+  const Key key{&op.str(), attrs.identity()};
+  if (last_ != nullptr && last_key_ == key) return *last_;
+  KnownOp& known = known_[key];
+  if (known.op == nullptr) known.op = &ops.at(op.str());
+  last_key_ = key;
+  last_ = &known;
+  return known;
 }
 
 size_t PreparedOps::hash_of(const Prepared& wanted) {
@@ -117,15 +131,17 @@ PendingOp& Executor::Frame::new_op(const Instr& instr) {
 
 const Prepared& Executor::Frame::prepare(const Compute& compute, KnownOp& known, const Attrs& attrs,
                                          std::span<const Block> inputs) {
-  for (const auto& [of_lanes, entry] : known.prepared)
-    if (of_lanes == &attrs && entry->fits(inputs)) return *entry;
+  for (const Prepared* entry : known.prepared)
+    if (entry->fits(inputs, compute, shared.program)) return *entry;
+  constexpr size_t kMostKnown = 8;
+  if (known.prepared.size() == kMostKnown) known.prepared.erase(known.prepared.begin());
   auto fresh = std::make_unique<Prepared>();
   fresh->op = known.op;
   fresh->attrs = &attrs;
   fresh->attrs_text = to_string(attrs);
   fresh->inputs = metas_of(compute, shared.program, inputs);
   if (const Prepared* made = shared.prepared.find(*fresh)) {
-    known.prepared.emplace_back(&attrs, made);
+    known.prepared.push_back(made);
     return *made;
   }
   const OpCall call{&attrs, fresh->inputs};
@@ -136,7 +152,7 @@ const Prepared& Executor::Frame::prepare(const Compute& compute, KnownOp& known,
         shared.options.kernels->find(fresh->kernel, fresh->inputs, fresh->outputs);
   if (shared.options.timed) fresh->cost = op_cost(*known.op, call, fresh->outputs);
   const Prepared& made = shared.prepared.add(std::move(fresh));
-  known.prepared.emplace_back(&attrs, &made);
+  known.prepared.push_back(&made);
   return made;
 }
 
@@ -183,12 +199,11 @@ void Executor::Frame::add_parts(PendingOp& op, KnownOp& known, const LaneAttrs& 
 }
 
 void Executor::Frame::issue_compute(const Instr& instr, const Compute& compute, const Lanes& on) {
-  KnownOp& its = known[static_cast<size_t>(&instr - listing.instrs.data())];
-  if (its.op == nullptr) its.op = &shared.ops.at(compute.op);
   PendingOp& op = new_op(instr);
   for (const LaneAttrs& entry : compute.attrs) {
     const Lanes here = entry.lanes == on ? on : entry.lanes.intersect(on);
-    if (!here.empty()) add_parts(op, its, entry, here);
+    if (!here.empty())
+      add_parts(op, shared.known.of(compute.op, entry.attrs, shared.ops), entry, here);
   }
   OpCost cost;
   for (const PendingOp::Part& part : op.parts) {
@@ -206,7 +221,7 @@ void Executor::Frame::issue_compute(const Instr& instr, const Compute& compute, 
     set_value(compute.outputs[o], std::move(result), kDone);
   }
   const Ticket ticket = launch(
-      instr, on, compute.op, used_by(op), [this, pending = &op] { run(*pending); }, cost);
+      instr, on, compute.op.str(), used_by(op), [this, pending = &op] { run(*pending); }, cost);
   for (ValueId id : compute.outputs) stamp(id, ticket);
   if (writes) wrote(compute.into, ticket);
 }

@@ -1,5 +1,5 @@
-// PendingOp: an op between its issue and its execution. KnownOp: an instruction's prepared kernels,
-// which all frames of a listing share. Internal to the engine.
+// PendingOp: an op between its issue and its execution. KnownOp: the prepared kernels of
+// instructions with one op and the same attributes. Internal to the engine.
 #pragma once
 
 #include <memory>
@@ -25,8 +25,9 @@ struct Prepared {
   Kernel kernel;
   Kernel device_kernel;  // `run` is null if there is none
   OpCost cost;
-  // True if it was prepared for these dtypes and shapes, in an instruction that uses it.
-  bool fits(std::span<const Block> blocks) const;
+  // True if it was prepared for inputs like these blocks of the inputs of `compute`.
+  bool fits(std::span<const Block> blocks, const Compute& compute,
+            const SpmdProgram& program) const;
 };
 
 // Kernels of a run, shared by the instructions that need the same: those of an unrolled loop.
@@ -41,10 +42,30 @@ class PreparedOps {
   std::unordered_map<size_t, std::vector<std::unique_ptr<Prepared>>> by_hash_;  // looked up only
 };
 
-// An instruction that computes; empty until a frame issues it for the first time.
 struct KnownOp {
   const OpRecord* op = nullptr;
-  std::vector<std::pair<const Attrs*, const Prepared*>> prepared;  // by attributes of its lanes
+  std::vector<const Prepared*> prepared;  // the last few shapes that were needed
+};
+
+// The known ops of a program. The instructions of an unrolled loop share op and attributes.
+class KnownOps {
+ public:
+  KnownOp& of(const SharedText& op, const Attrs& attrs, const OpRegistry& ops);
+
+ private:
+  struct Key {
+    const std::string* op;  // the shared text
+    const void* attrs;      // identity
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    size_t operator()(const Key& key) const {
+      return std::hash<const void*>()(key.op) * 31 + std::hash<const void*>()(key.attrs);
+    }
+  };
+  std::unordered_map<Key, KnownOp, KeyHash> known_;  // looked up only
+  Key last_key_{nullptr, nullptr};
+  KnownOp* last_ = nullptr;
 };
 
 // A frame uses each PendingOp again for later instructions, so its vectors keep their memory.

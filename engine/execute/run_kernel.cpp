@@ -25,7 +25,7 @@ Block coordinate_classes(const Lanes& lanes, const Compute& compute) {
   std::vector<int32_t> table;
   for (int64_t i = 0; i < lanes.size(); ++i) {
     std::vector<int64_t> key;
-    for (const std::vector<Spec>* specs : {&compute.input_specs, &compute.output_specs})
+    for (const std::vector<Spec>* specs : {&compute.input_specs(), &compute.output_specs()})
       for (const Spec& spec : *specs) {
         if (spec.mesh().axis_count() == 0) continue;
         const Dims coordinate = *spec.mesh().coordinate_of(lanes[i]);
@@ -55,9 +55,7 @@ bool all_shared(std::span<const Block> inputs) {
   return true;
 }
 
-bool is_sharded(const Compute& compute) {
-  return !compute.input_specs.empty() || !compute.output_specs.empty();
-}
+bool is_sharded(const Compute& compute) { return static_cast<bool>(compute.specs); }
 
 // Returns which copy of each present input each copy of the outputs reads. If there are no sources,
 // the outputs have one copy, which reads the first copy of each input.
@@ -173,8 +171,8 @@ RanOn run_part(const PendingOp::Part& part, std::span<const Block> inputs,
   const SlotJoin join = join_inputs(part.lanes, inputs, compute);
   ShardInfo shard;
   if (is_sharded(compute)) {
-    shard.inputs = &compute.input_specs;
-    shard.outputs = &compute.output_specs;
+    shard.inputs = &compute.input_specs();
+    shard.outputs = &compute.output_specs();
     shard.ranks = representatives(part.lanes, join.slots);
   }
   const bool on_device =

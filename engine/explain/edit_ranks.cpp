@@ -36,7 +36,7 @@ class Editing {
 
   bool run() {
     const std::vector<Site> sites = sites_of(ranks_.program, edit_.site.listing);
-    std::vector<Instr> instrs = std::move(listing().instrs);
+    Instrs instrs = std::move(listing().instrs);
     listing().instrs.clear();
     find_last_writers(instrs, sites);
     for (size_t i = 0; i < instrs.size(); ++i) {
@@ -63,7 +63,7 @@ class Editing {
   }
 
   // A value that is written in place is complete after its last write.
-  void find_last_writers(const std::vector<Instr>& instrs, const std::vector<Site>& sites) {
+  void find_last_writers(const Instrs& instrs, const std::vector<Site>& sites) {
     if (!makes_new()) return;
     std::map<ValueId, size_t> last;
     for (size_t i = 0; i < instrs.size(); ++i)
@@ -79,12 +79,13 @@ class Editing {
   ValueId add_like(ValueId like, const Lanes& lanes) {
     SpmdValue made = value(like);
     made.name = fmt::format("_edit{}", ranks_.program.values.size());
-    made.bound.clear();
+    made.bound = {};
     made.spec.reset();
-    made.shapes.clear();
-    for (const LocalShape& shape : value(like).shapes)
+    std::vector<LocalShape> shapes;
+    for (const LocalShape& shape : made.shapes)
       if (Lanes cut = shape.lanes.intersect(lanes); !cut.empty())
-        made.shapes.push_back({std::move(cut), shape.shape});
+        shapes.push_back({std::move(cut), shape.shape});
+    made.shapes = std::move(shapes);
     ranks_.program.values.push_back(std::move(made));
     return static_cast<ValueId>(ranks_.program.values.size()) - 1;
   }

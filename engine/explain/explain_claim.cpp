@@ -73,7 +73,7 @@ std::string inputs_text(const GlobalInstr& instr, const LineProgram& line) {
 bool ran_as_whole(const Partitioned& parts, const GlobalInstr& op) {
   for (const Instr& instr : parts.program.listings.at(0).instrs)
     if (const auto* compute = std::get_if<Compute>(&instr.action))
-      if (instr.origin == op.origin && compute->op == op.op) return compute->input_specs.empty();
+      if (instr.origin == op.origin && compute->op == op.op) return compute->input_specs().empty();
   return false;
 }
 
@@ -108,7 +108,7 @@ std::string needs_text(const Partitioned& ruled, const Partitioned& parts,
         !of_whole.empty())
       return fmt::format(
           "needs {} of the whole value; inside `as` each rank uses that of its shard", of_whole);
-    if (!compute->input_specs.empty() && ran_as_whole(parts, last))
+    if (!compute->input_specs().empty() && ran_as_whole(parts, last))
       return "needs the index of each shard in the whole; inside `as` each rank counts from 0";
   }
   return "";

@@ -140,7 +140,7 @@ Provenance::Provenance(const SpmdProgram& program, const Mesh& mesh, const OpReg
     groups_.push_back(Group::of_axes(mesh, {axis}));
   follow_inputs();
   for (size_t listing = 0; listing < program.listings.size(); ++listing) {
-    const std::vector<Instr>& instrs = program.listings[listing].instrs;
+    const Instrs& instrs = program.listings[listing].instrs;
     reads_.emplace_back(instrs.size());
     for (size_t i = 0; i < instrs.size(); ++i) follow(listing, i, instrs[i]);
   }
@@ -293,8 +293,8 @@ AxisState Provenance::compute_state(const Instr& instr, const Compute& compute, 
   if (by_attrs.size() > 1 && splits(by_attrs, instr.lanes, axis))
     return {AxisKind::varying, {}, sources};
   if (all_same) return {AxisKind::replicated, R(), sources};
-  if (!known || !compute.input_specs.empty()) return {AxisKind::varying, {}, sources};
-  const OpRecord& op = ops_.at(compute.op);
+  if (!known || !compute.input_specs().empty()) return {AxisKind::varying, {}, sources};
+  const OpRecord& op = ops_.at(compute.op.str());
   const bool even = has_even_inputs(compute, program_.values);
   std::vector<bool> zeros;
   for (const ValueId id : compute.inputs)

@@ -74,7 +74,7 @@ WayToValue way_to(const RankProgram& ranks, const ComparedValue& value) {
   std::vector<std::set<ValueId>> needed = ends_of(ranks, value);
   for (size_t l = 0; l < needed.size(); ++l) {
     way.ends.insert(way.ends.end(), needed[l].begin(), needed[l].end());
-    const std::vector<Instr>& instrs = ranks.program.listings[l].instrs;
+    const Instrs& instrs = ranks.program.listings[l].instrs;
     const std::vector<Site> sites = sites_of(ranks.program, l);
     const std::map<ValueId, ValueId> memory = shared_memory(ranks.program.listings[l]);
     const auto memory_of = [&](ValueId id) {

@@ -77,7 +77,7 @@ class KeptValue {
 };
 
 void hold_kept_of(SpmdListing& listing) {
-  std::vector<Instr>& instrs = listing.instrs;
+  Instrs& instrs = listing.instrs;
   for (size_t keep = 0; keep < instrs.size(); ++keep) {
     if (!std::holds_alternative<Keep>(instrs[keep].action)) continue;
     const KeptValue kept(listing, keep);

@@ -144,8 +144,9 @@ class Lowering {
   const OpRegistry& ops_;
   Lanes lanes_;           // the current lanes
   SourceLocation place_;  // position of the current statement
-  std::string instance_;  // "i=2, j=0"
+  SharedText instance_;   // "i=2, j=0"
   NameTable names_;
+  std::map<const OpRecord*, Attrs> fallbacks_;     // all attributes of an op at their fallbacks
   std::map<ValueId, PerRankNumber> numbers_made_;  // values that were made from numbers
   std::unique_ptr<Tape> tape_;                     // null if the listing never calls grad
   int64_t steps_ = 0;  // lowered statements, limited to stop endless loops

@@ -87,13 +87,12 @@ void Lowering::check(const OpRecord& op, const std::vector<LaneAttrs>& attrs,
 }
 
 void Lowering::wrap_numbers(const std::vector<LaneAttrs>& attrs, std::vector<ValueId>& inputs) {
+  const bool any = std::any_of(inputs.begin(), inputs.end(),
+                               [&](ValueId id) { return numbers_made_.contains(id); });
+  if (!any) return;
   OpCall call{&attrs.at(0).attrs, {}};
-  bool any = false;
-  for (const ValueId id : inputs) {
-    call.inputs.push_back(meta_of(id));
-    any = any || numbers_made_.contains(id);
-  }
-  const DType common = any ? result_dtype(call) : DType::f32;
+  for (const ValueId id : inputs) call.inputs.push_back(meta_of(id));
+  const DType common = result_dtype(call);
   if (!is_integral(common)) return;
   for (ValueId& id : inputs) {
     const auto made = numbers_made_.find(id);
@@ -110,6 +109,7 @@ std::vector<ValueId> Lowering::emit(const OpRecord& op, std::vector<LaneAttrs> a
   if (op.wraps_numbers) wrap_numbers(attrs, inputs);
   if (!op.decompositions.empty()) {
     OpCall first{&attrs.at(0).attrs, {}, wanted};
+    first.inputs.reserve(inputs.size());
     for (const ValueId id : inputs) first.inputs.push_back(meta_of(id));
     if (op.is_composite(first)) return emit_composite(op, attrs, inputs, wanted);
   }

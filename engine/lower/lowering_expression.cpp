@@ -224,7 +224,13 @@ ValueId Lowering::infix(const char* symbol, std::vector<ValueId> inputs, Attrs a
   if (!op) fail(place, fmt::format("\"{}\" is not defined for tensors", symbol));
   const SourceLocation outer = place_;
   place_.column = place.column;
-  op->fill_fallbacks(attrs);
+  if (attrs.values().empty()) {
+    Attrs& fallbacks = fallbacks_[op];
+    if (fallbacks.values().empty()) op->fill_fallbacks(fallbacks);
+    attrs = fallbacks;
+  } else {
+    op->fill_fallbacks(attrs);
+  }
   const ValueId result = emit(*op, {{lanes_, std::move(attrs)}}, std::move(inputs), 1).at(0);
   place_ = outer;
   return result;

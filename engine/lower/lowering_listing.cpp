@@ -128,12 +128,12 @@ void Lowering::walk_for(const Statement& statement) {
   if (passes_of(low, high) > static_cast<uint64_t>(kMaxSteps - steps_))
     fail_too_many_steps(statement.place);
   const std::string name = name_of(statement.targets.at(0));
-  const std::string outer = instance_;
+  const SharedText outer = instance_;
   const Lanes all = lanes_;
   std::optional<int64_t> pass = next_pass(low, high, std::numeric_limits<int64_t>::min());
   for (; pass; pass = next_pass(low, high, *pass + 1)) {
     lanes_ = lanes_in_range(all, low, high, *pass);
-    instance_ = (outer.empty() ? "" : outer + ", ") + fmt::format("{}={}", name, *pass);
+    instance_ = fmt::format("{}{}{}={}", outer, outer.empty() ? "" : ", ", name, *pass);
     place_ = statement.place;
     bind(name, PerRankNumber{lanes_, {Number(*pass)}});
     walk(statement.body);
@@ -232,6 +232,7 @@ std::string Lowering::name_of(const NameTemplate& name) {
 std::optional<Binding> Lowering::find(const std::string& name, const SourceLocation& place) {
   const NameTable::Parts* found = names_.find(name);
   if (found == nullptr) return std::nullopt;
+  if (found->size() == 1 && found->front().lanes == lanes_) return found->front().binding;
   std::vector<const NameTable::Part*> here;
   Lanes covered;
   for (const NameTable::Part& part : *found)

@@ -21,8 +21,8 @@ class NameTable {
   struct Part {
     Lanes lanes;
     Binding binding;
-    int line = 0;               // of the statement that last bound or wrote it
-    std::string instance = {};  // the loop pass of that statement
+    int line = 0;              // of the statement that last bound or wrote it
+    SharedText instance = {};  // the loop pass of that statement
   };
   using Parts = std::vector<Part>;
   using Values = std::vector<std::pair<ValueId, Lanes>>;
@@ -44,7 +44,7 @@ class NameTable {
   void set_line(const std::string& name, const Lanes& lanes, int line);
   // Sets line and pass of each part for which `selects(value, lanes)` is true.
   template <class Selects>
-  void mark_written(int line, const std::string& instance, Selects selects) {
+  void mark_written(int line, const SharedText& instance, Selects selects) {
     for (auto& [name, parts] : names_)
       for (Part& part : parts)
         if (const ValueId* id = std::get_if<ValueId>(&part.binding))

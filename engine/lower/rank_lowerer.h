@@ -9,6 +9,7 @@
 #pragma once
 
 #include <set>
+#include <unordered_map>
 
 #include "shardproof/engine/lower/bind_arguments.h"
 #include "shardproof/engine/lower/lowering.h"
@@ -165,7 +166,9 @@ class RankLowerer : public Lowering {
   // Returns the tape entries of the views and merges that lead from the owner of the memory to a
   // value, on the current lanes.
   std::vector<size_t> views_to(ValueId id, ValueId owner);
-  ValueId add_value(DType dtype, std::vector<LocalShape> shapes, Category category);
+  LocalShapes shared_shapes(const std::vector<ValueId>& inputs,
+                            std::vector<LocalShape> shapes) const;
+  ValueId add_value(DType dtype, LocalShapes shapes, Category category);
   Instr& add(Action action);
   void add_calls(std::vector<CallItem> items);  // submitted together, or added to an open group
   const SpmdValue& value(ValueId id) const { return into_.program.values[static_cast<size_t>(id)]; }
@@ -176,18 +179,29 @@ class RankLowerer : public Lowering {
   std::string path_;
   TruthOfChecks& truth_;
   std::map<std::string, Number> numbers_;
-  std::vector<std::string> streams_{"main"};
+  std::vector<SharedText> streams_{main_stream()};
   bool mixes_dtypes_ = false;  // a name has another dtype on some ranks
   int group_depth_ = 0;
   std::optional<ShardsArgument> shards_;  // of the op `shards_op_`, which is lowered now
   std::string shards_op_;
   Communicate open_group_;
-  std::vector<Instr> after_group_;       // instructions that must follow the open group
+  Instrs after_group_;                   // instructions that must follow the open group
   std::set<ValueId> group_results_;      // results of the open group's calls
   std::map<std::string, Lanes> events_;  // lanes that recorded the event; a later binding hides it
   std::set<std::string> known_streams_;
   std::map<ValueId, Memory> memory_;  // values without memory of their own: views and merges
-  std::map<std::string, int> uses_;   // bindings of each name, for unique value names
+  // A name as values have it, and the number of its bindings, for unique value names.
+  struct BoundName {
+    SharedText text;
+    int uses = 0;
+  };
+  std::unordered_map<std::string, BoundName> uses_;
+  // The name of an op and its last attributes, which its instructions share.
+  struct KnownOpText {
+    SharedText name;
+    Attrs attrs;
+  };
+  std::unordered_map<const OpRecord*, KnownOpText> op_texts_;
 };
 
 }  // namespace shardproof

@@ -132,19 +132,21 @@ void RankLowerer::state_shards(Compute& compute) {
   if (!shards.results.empty() && shards.results.size() != compute.outputs.size())
     fail(place_, fmt::format("shards: expected {} results of {}, found {}", compute.outputs.size(),
                              compute.op, shards.results.size()));
+  ShardSpecs specs;
   for (size_t i = 0; i < shards.inputs.size(); ++i) {
     const ValueId id = compute.inputs[i];
     const Spec spec = shards.inputs[i].spec(id == kNoValue ? DType::f32 : value(id).dtype);
     require_on_mesh(spec, "an input");
     if (id != kNoValue && !value(id).weak) require_shard(id, spec, "an input");
-    compute.input_specs.push_back(spec);
+    specs.inputs.push_back(spec);
   }
   for (size_t o = 0; o < shards.results.size(); ++o) {
     const Spec spec = shards.results[o].spec(value(compute.outputs[o]).dtype);
     require_shard(compute.outputs[o], spec, "a result");
-    compute.output_specs.push_back(spec);
+    specs.outputs.push_back(spec);
     into_.program.values[static_cast<size_t>(compute.outputs[o])].spec = spec;
   }
+  if (!specs.inputs.empty() || !specs.outputs.empty()) compute.specs = std::move(specs);
 }
 
 std::vector<ValueId> RankLowerer::op_on_shards(const OpRecord& op, const Expr& call,

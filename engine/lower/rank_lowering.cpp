@@ -51,7 +51,7 @@ void RankLowerer::run(const Listing& listing) {
         into_.names[name].push_back({part.lanes, *id, part.line, part.instance});
 }
 
-ValueId RankLowerer::add_value(DType dtype, std::vector<LocalShape> shapes, Category category) {
+ValueId RankLowerer::add_value(DType dtype, LocalShapes shapes, Category category) {
   SpmdValue value;
   value.dtype = dtype;
   value.shapes = std::move(shapes);
@@ -81,7 +81,7 @@ Instr& RankLowerer::add(Action action) {
                         [&](const auto& part) { return is_result(part.second); });
     if (after) group_results_.insert(merge->output);
   }
-  std::vector<Instr>& target = after ? after_group_ : listing_.instrs;
+  Instrs& target = after ? after_group_ : listing_.instrs;
   target.push_back(std::move(instr));
   return target.back();
 }
@@ -156,9 +156,11 @@ void RankLowerer::named(ValueId id, const std::string& name) {
                                           !part.lanes.minus(lanes_).empty());
   SpmdValue& made = into_.program.values[static_cast<size_t>(id)];
   if (!made.bound.empty() || made.origin.line == 0) return;
-  made.bound = name;
-  const int use = uses_[name]++;
-  made.name = use == 0 ? name : fmt::format("{}.{}", name, use);
+  BoundName& bound = uses_[name];
+  if (bound.uses == 0) bound.text = name;
+  made.bound = bound.text;
+  made.name = bound.uses == 0 ? name : fmt::format("{}.{}", name, bound.uses);
+  ++bound.uses;
 }
 
 void RankLowerer::unnamed(ValueId id, const Lanes& lanes) {
@@ -188,14 +190,16 @@ Dims RankLowerer::shape_on(ValueId id, int64_t rank) const {
 
 // Ranks other than the root have no result of reduce and gather.
 void RankLowerer::refine_by(LaneClasses& classes, ValueId id, const Lanes& lanes) const {
+  const LocalShapes& shapes = value(id).shapes;
+  if (shapes.size() == 1 && shapes[0].lanes == lanes) return classes.refine(shapes.list());
   Lanes held;
-  for (const LocalShape& shape : value(id).shapes)
+  for (const LocalShape& shape : shapes)
     held = held.empty() ? shape.lanes : held.unite(shape.lanes);
   if (const Lanes missing = lanes.minus(held); !missing.empty())
     throw_bad_input(
         "{} has no value on rank {}: reduce and gather return a result on the root only",
         value(id).name, missing[0]);
-  classes.refine(value(id).shapes);
+  classes.refine(shapes.list());
 }
 
 std::vector<Lanes> RankLowerer::classes_of(const std::vector<ValueId>& values,
@@ -256,6 +260,30 @@ std::vector<Lanes> RankLowerer::equal_dtypes(const Statement& statement) {
   return classes;
 }
 
+namespace {
+
+// True if both are equal and print alike: 0.0 and -0.0 are not the same.
+bool attrs_are_identical(const Attrs& a, const Attrs& b) {
+  if (a.identity() == b.identity()) return true;
+  if (!(a == b)) return false;
+  const auto has_zeros = [](const auto& entry) {
+    return std::holds_alternative<double>(entry.second) ||
+           std::holds_alternative<std::vector<double>>(entry.second);
+  };
+  const bool exact = std::none_of(a.values().begin(), a.values().end(), has_zeros);
+  return exact || to_string(a) == to_string(b);
+}
+
+}  // namespace
+
+// Returns the shapes as those of an input if they are equal.
+LocalShapes RankLowerer::shared_shapes(const std::vector<ValueId>& inputs,
+                                       std::vector<LocalShape> shapes) const {
+  for (const ValueId id : inputs)
+    if (id != kNoValue && value(id).shapes.list() == shapes) return value(id).shapes;
+  return LocalShapes(std::move(shapes));
+}
+
 std::vector<ValueId> RankLowerer::emit_op(const OpRecord& op, std::vector<LaneAttrs> attrs,
                                           std::vector<ValueId> inputs) {
   std::vector<std::vector<LocalShape>> shapes;
@@ -266,6 +294,7 @@ std::vector<ValueId> RankLowerer::emit_op(const OpRecord& op, std::vector<LaneAt
       if (id != kNoValue) refine_by(classes, id, entry.lanes);
     for (const Lanes& lanes : classes.lanes()) {
       OpCall call{&entry.attrs, {}};
+      call.inputs.reserve(inputs.size());
       for (ValueId id : inputs) {
         TensorMeta meta;
         if (id == kNoValue)
@@ -291,12 +320,23 @@ std::vector<ValueId> RankLowerer::emit_op(const OpRecord& op, std::vector<LaneAt
       }
     }
   }
+  KnownOpText& known_op = op_texts_[&op];
+  if (known_op.name.empty()) known_op.name = op.name;
+  for (LaneAttrs& entry : attrs) {
+    if (attrs_are_identical(known_op.attrs, entry.attrs))
+      entry.attrs = known_op.attrs;
+    else
+      known_op.attrs = entry.attrs;
+  }
   Compute compute;
-  compute.op = op.name;
+  compute.op = known_op.name;
   compute.attrs = std::move(attrs);
   compute.inputs = std::move(inputs);
+  compute.outputs.reserve(shapes.size());
   for (size_t k = 0; k < shapes.size(); ++k)
-    compute.outputs.push_back(add_value(kinds[k].dtype, shapes[k], Category::activations));
+    compute.outputs.push_back(add_value(kinds[k].dtype,
+                                        shared_shapes(compute.inputs, std::move(shapes[k])),
+                                        Category::activations));
   if (shards_ && op.name == shards_op_) state_shards(compute);
   if (op.view && compute.outputs.size() == 1 && compute.inputs.at(0) != kNoValue)
     memory_[compute.outputs[0]] = memory_of(compute.inputs[0]);
@@ -503,6 +543,7 @@ RankProgram lower_ranks(const Job& job, const OpRegistry& ops) {
     result.program.values.push_back(std::move(value));
   }
   TruthOfChecks truth(job, ops);
+  result.program.listings.reserve(job.ranks.size());
   for (const JobListing& entry : job.ranks) {
     SpmdListing& listing = result.program.listings.emplace_back();
     listing.lanes = entry.lanes;

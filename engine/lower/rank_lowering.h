@@ -14,8 +14,8 @@ namespace shardproof {
 struct NamedPart {
   Lanes lanes;
   ValueId value = kNoValue;
-  int line = 0;               // of the statement that last bound or wrote the name
-  std::string instance = {};  // pass of a loop, "i=2"
+  int line = 0;              // of the statement that last bound or wrote the name
+  SharedText instance = {};  // pass of a loop, "i=2"
 };
 
 // One check(x, 'name', placements): the ranks' tensors x at that line are compared with the truth's

@@ -2,6 +2,8 @@
 // value without a name.
 #include "shardproof/engine/lower/release_temporaries.h"
 
+#include <algorithm>
+#include <limits>
 #include <map>
 
 namespace shardproof {
@@ -11,6 +13,15 @@ namespace {
 // Calls `use` with each value that an instruction reads or writes.
 template <typename Use>
 void for_each_use(const Instr& instr, Use use) {
+  if (std::holds_alternative<Free>(instr.action)) return;
+  // Most instructions compute; these need no lists.
+  if (const Compute* compute = std::get_if<Compute>(&instr.action)) {
+    for (const std::vector<ValueId>* ids : {&compute->inputs, &compute->outputs})
+      for (const ValueId id : *ids)
+        if (id != kNoValue) use(id);
+    if (compute->into != kNoValue) use(compute->into);
+    return;
+  }
   const Effects effects = effects_of(instr);
   for (const std::vector<ValueId>* ids : {&effects.reads, &effects.writes})
     for (const ValueId id : *ids) use(id);
@@ -19,52 +30,71 @@ void for_each_use(const Instr& instr, Use use) {
     for (const auto& [lanes, id] : merge->parts) use(id);
 }
 
-// True if a value is used behind its Free. `last` has the last uses.
-bool has_late_use(const std::vector<Instr>& instrs, const std::map<ValueId, size_t>& last) {
+// The last instruction of a listing that uses each value; one listing after another.
+class LastUses {
+ public:
+  static constexpr size_t kNever = std::numeric_limits<size_t>::max();
+  explicit LastUses(const SpmdProgram& program) : last_(program.values.size(), kNever) {}
+  void read(const SpmdListing& listing) {
+    for (const ValueId id : used_) last_[static_cast<size_t>(id)] = kNever;
+    used_.clear();
+    for (size_t i = 0; i < listing.instrs.size(); ++i)
+      for_each_use(listing.instrs[i], [&](ValueId id) {
+        size_t& last = last_[static_cast<size_t>(id)];
+        if (last == kNever) used_.push_back(id);
+        last = i;
+      });
+    std::sort(used_.begin(), used_.end());
+  }
+  const std::vector<ValueId>& used() const { return used_; }  // ascending
+  size_t of(ValueId id) const { return last_[static_cast<size_t>(id)]; }
+  bool is_behind(ValueId id, size_t at) const { return of(id) != kNever && of(id) > at; }
+
+ private:
+  std::vector<size_t> last_;
+  std::vector<ValueId> used_;
+};
+
+// True if a value is used behind its Free.
+bool has_late_use(const Instrs& instrs, const LastUses& last) {
   for (size_t i = 0; i < instrs.size(); ++i)
     if (const auto* free = std::get_if<Free>(&instrs[i].action))
-      if (const auto used = last.find(free->value); used != last.end() && used->second > i)
-        return true;
+      if (last.is_behind(free->value, i)) return true;
   return false;
 }
 
 }  // namespace
 
 void release_temporaries(SpmdProgram& program) {
+  LastUses last(program);
   for (SpmdListing& listing : program.listings) {
-    std::map<ValueId, size_t> last;
-    for (size_t i = 0; i < listing.instrs.size(); ++i)
-      for_each_use(listing.instrs[i], [&](ValueId id) {
-        if (program.values[static_cast<size_t>(id)].bound.empty()) last[id] = i;
-      });
-    for (const auto& [id, i] : last) listing.instrs[i].releases.push_back(id);
+    last.read(listing);
+    for (const ValueId id : last.used())
+      if (program.values[static_cast<size_t>(id)].bound.empty())
+        listing.instrs[last.of(id)].releases.push_back(id);
   }
 }
 
 void free_after_last_use(SpmdProgram& program, const std::set<ValueId>& recomputed) {
+  LastUses last(program);
   for (SpmdListing& listing : program.listings) {
-    std::map<ValueId, size_t> last;
-    for (size_t i = 0; i < listing.instrs.size(); ++i)
-      if (!std::holds_alternative<Free>(listing.instrs[i].action))
-        for_each_use(listing.instrs[i], [&](ValueId id) { last[id] = i; });
+    last.read(listing);
     std::map<size_t, std::vector<Instr>> later;
     for (const ValueId id : recomputed)
-      if (const auto used = last.find(id); used != last.end()) {
-        Instr& free = later[used->second].emplace_back(listing.instrs[used->second]);
+      if (const size_t used = last.of(id); used != LastUses::kNever) {
+        Instr& free = later[used].emplace_back(listing.instrs[used]);
         free.releases.clear();
         free.action = Free{id};
       }
     if (later.empty() && !has_late_use(listing.instrs, last)) continue;
-    std::vector<Instr> instrs;
-    instrs.reserve(listing.instrs.size() + later.size());
+    Instrs instrs;
     for (size_t i = 0; i < listing.instrs.size(); ++i) {
       Instr& instr = listing.instrs[i];
       const Free* free = std::get_if<Free>(&instr.action);
-      const auto used = free != nullptr ? last.find(free->value) : last.end();
       const bool again = free != nullptr && recomputed.contains(free->value);
       if (again) continue;
-      if (used != last.end() && used->second > i)
-        later[used->second].push_back(std::move(instr));
+      if (free != nullptr && last.is_behind(free->value, i))
+        later[last.of(free->value)].push_back(std::move(instr));
       else
         instrs.push_back(std::move(instr));
       if (const auto due = later.find(i); due != later.end())

@@ -368,10 +368,13 @@ void Partitioner::run_local(const OpRecord& op, const GlobalInstr& instr) {
   const bool placed = std::all_of(inputs.begin(), inputs.end(), [](const PlacedValue& p) {
     return p.meta.absent || p.spec.has_value();
   });
-  if (placed && reads_global_indices(op, instr.attrs, inputs))
+  if (placed && !inputs.empty() && reads_global_indices(op, instr.attrs, inputs)) {
+    ShardSpecs specs;
     for (const PlacedValue& input : inputs)
-      compute.input_specs.push_back(
+      specs.inputs.push_back(
           input.spec ? *input.spec : Spec::replicated(mesh, input.meta.shape, input.meta.dtype));
+    compute.specs = std::move(specs);
+  }
   for (size_t o = 0; o < instr.outputs.size(); ++o) {
     const GlobalValue& value = global_->values[static_cast<size_t>(instr.outputs[o])];
     const ValueId id = add_value(value.dtype, Spec::replicated(mesh, value.shape, value.dtype),

@@ -39,7 +39,7 @@ Partitioner::Checkpoint Partitioner::mark() const {
 
 void Partitioner::rollback(const Checkpoint& mark) {
   result_.program.values.resize(mark.values);
-  std::vector<Instr>& instrs = result_.program.listings[0].instrs;
+  Instrs& instrs = result_.program.listings[0].instrs;
   instrs.erase(instrs.begin() + static_cast<std::ptrdiff_t>(mark.instrs), instrs.end());
   result_.unwritten.resize(mark.unwritten);
   spent_ = mark.spent;
@@ -199,10 +199,7 @@ std::vector<PlacedValue> Partitioner::emit_choice(const OpRecord& op, const OpCa
   } else {
     compute.attrs = {{lanes, *call.attrs}};
   }
-  if (choice.sharded) {
-    compute.input_specs = specs;
-    compute.output_specs = choice.outputs;
-  }
+  if (choice.sharded) compute.specs = ShardSpecs{specs, choice.outputs};
   std::vector<PlacedValue> results;
   for (size_t o = 0; o < outputs.size(); ++o) {
     PlacedValue placed;

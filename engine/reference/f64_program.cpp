@@ -120,7 +120,7 @@ class SpmdWidening {
       if (value.spec) value.spec = value.spec->with_dtype(value.dtype);
     }
     for (SpmdListing& listing : program_.listings) {
-      std::vector<Instr> instrs = std::move(listing.instrs);
+      Instrs instrs = std::move(listing.instrs);
       into_ = &listing.instrs;
       into_->clear();
       for (Instr& instr : instrs) run_instr(std::move(instr));
@@ -170,9 +170,11 @@ class SpmdWidening {
     SpmdValue made;
     made.name = fmt::format("_wide{}", program_.values.size());
     made.dtype = dtype;
+    std::vector<LocalShape> shapes;
     for (const LocalShape& shape : value(like).shapes)
       if (Lanes cut = shape.lanes.intersect(lanes); !cut.empty())
-        made.shapes.push_back({std::move(cut), shape.shape});
+        shapes.push_back({std::move(cut), shape.shape});
+    made.shapes = std::move(shapes);
     made.origin = origin;
     program_.values.push_back(std::move(made));
     return static_cast<ValueId>(program_.values.size()) - 1;
@@ -194,9 +196,13 @@ class SpmdWidening {
 
   void run_compute(Instr instr) {
     auto& compute = std::get<Compute>(instr.action);
-    for (Spec& spec : compute.input_specs) widen_spec(spec);
-    for (Spec& spec : compute.output_specs) widen_spec(spec);
-    const OpRecord& op = ops_.at(compute.op);
+    if (compute.specs) {
+      ShardSpecs specs = *compute.specs;
+      for (Spec& spec : specs.inputs) widen_spec(spec);
+      for (Spec& spec : specs.outputs) widen_spec(spec);
+      compute.specs = std::move(specs);
+    }
+    const OpRecord& op = ops_.at(compute.op.str());
     for (LaneAttrs& entry : compute.attrs)
       entry.attrs = in_wider_floats(op, call_of(compute, entry, written_));
     const OpCall call = call_of(compute, compute.attrs.at(0), program_.values);
@@ -238,7 +244,7 @@ class SpmdWidening {
   SpmdProgram& program_;
   const OpRegistry& ops_;
   const std::vector<SpmdValue> written_;
-  std::vector<Instr>* into_ = nullptr;
+  Instrs* into_ = nullptr;
 };
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "shardproof/localtensor/placement/placement.h"
 #include "shardproof/program/value/attrs.h"
 #include "shardproof/program/value/number.h"
+#include "shardproof/program/value/shared.h"
 
 namespace shardproof {
 
@@ -25,7 +26,7 @@ inline constexpr ValueId kNoValue = -1;
 // ("i=2").
 struct Origin {
   int line = 0, column = 0;
-  std::string instance;
+  SharedText instance;
   bool operator==(const Origin&) const = default;
 };
 

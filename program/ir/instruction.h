@@ -3,6 +3,7 @@
 // and traces depend on these alone.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,13 +22,26 @@ struct LaneAttrs {
   Attrs attrs;
 };
 
+// The specs of all inputs and outputs of an op.
+struct ShardSpecs {
+  std::vector<Spec> inputs, outputs;
+};
+const ShardSpecs& no_shard_specs();
+
 // An op on local shards.
 struct Compute {
-  std::string op;
+  SharedText op;
   std::vector<LaneAttrs> attrs;  // disjoint; usually one
   std::vector<ValueId> inputs, outputs;
-  std::vector<Spec> input_specs, output_specs;  // set only if the kernel needs global indices
-  ValueId into = kNoValue;  // in-place op: the result is written into this value's buffer
+  Shared<ShardSpecs> specs;  // set only if the kernel needs global indices
+  ValueId into = kNoValue;   // in-place op: the result is written into this value's buffer
+
+  // Return no specs if the kernel needs no global indices.
+  const std::vector<Spec>& input_specs() const { return shard_specs().inputs; }
+  const std::vector<Spec>& output_specs() const { return shard_specs().outputs; }
+
+ private:
+  const ShardSpecs& shard_specs() const { return specs ? *specs : no_shard_specs(); }
 };
 // A number as a 0-d value: one for all lanes, or one for each lane of the instruction.
 struct NumberValue {
@@ -96,13 +110,19 @@ struct Keep {
 using Action = std::variant<Compute, NumberValue, Communicate, Reshuffle, Merge, SlotRead, Snapshot,
                             RecordEvent, Wait, Free, Keep>;
 
+const SharedText& main_stream();  // "main"
+
+// A loop of 10,000 passes makes as many instructions, so they share what they have in common:
+// texts, attributes, specs.
 struct Instr {
   Lanes lanes;
-  std::string stream = "main";
+  SharedText stream = main_stream();
   Action action;
   std::vector<ValueId> releases;  // values that no name and no later instruction refers to any more
   Origin origin;
 };
+// Grows without moving its elements.
+using Instrs = std::deque<Instr>;
 
 // The reads, writes, waits and signals of an instruction.
 struct Effects {

@@ -1,4 +1,4 @@
-// Implements effects_of of instruction.h.
+// Implements instruction.h.
 #include <algorithm>
 
 #include "shardproof/program/ir/instruction.h"
@@ -52,6 +52,16 @@ struct Collector {
 };
 
 }  // namespace
+
+const ShardSpecs& no_shard_specs() {
+  static const ShardSpecs none;
+  return none;
+}
+
+const SharedText& main_stream() {
+  static const SharedText name("main");
+  return name;
+}
 
 Effects effects_of(const Instr& instr) {
   Effects effects;

@@ -31,7 +31,7 @@ bool all_equal(const std::vector<std::string>& texts) {
 }  // namespace
 
 RankStatementWriter::RankStatementWriter(const SpmdProgram& program, const NamedMeshes& meshes,
-                                         const std::vector<Instr>& instrs)
+                                         const Instrs& instrs)
     : program_(program), meshes_(meshes) {
   for (const Instr& instr : instrs)
     if (const NumberValue* number = std::get_if<NumberValue>(&instr.action)) {
@@ -70,9 +70,9 @@ RankStatements RankStatementWriter::compute(const Compute& compute, const Lanes&
   for (const ValueId id : inputs) reads.push_back(read(id));
   for (const ValueId id : compute.outputs) targets.push_back(bind(id));
   std::string shards;
-  if (!compute.input_specs.empty() || !compute.output_specs.empty())
-    shards =
-        fmt::format("shards='{}'", shards_text(compute.input_specs, compute.output_specs, meshes_));
+  if (compute.specs)
+    shards = fmt::format("shards='{}'",
+                         shards_text(compute.specs->inputs, compute.specs->outputs, meshes_));
   RankStatements statements;
   const auto add = [&](const Lanes& here, const Attrs& attrs) {
     std::vector<std::string> arguments = reads;

@@ -27,8 +27,7 @@ struct RankStatements {
 class RankStatementWriter {
  public:
   // `instrs`: all instructions of the listing, among which are the numbers that others read.
-  RankStatementWriter(const SpmdProgram& program, const NamedMeshes& meshes,
-                      const std::vector<Instr>& instrs);
+  RankStatementWriter(const SpmdProgram& program, const NamedMeshes& meshes, const Instrs& instrs);
   // Returns the statements of an instruction, without those that no rank runs.
   RankStatements statements(const Instr& instr) const;
   // True for a number that is written where it is read, and has no name.

@@ -100,7 +100,7 @@ void ListingWriter::add(const Instr& instr) {
   std::vector<std::string> blocks;
   if (statements.group && !(all == lanes_))
     blocks.push_back("if " + condition_text(all, lanes_, options_.meshes));
-  if (instr.stream != "main") blocks.push_back("on " + instr.stream);
+  if (instr.stream != "main") blocks.push_back("on " + instr.stream.str());
   if (statements.group) blocks.push_back(begin_block("group", groups_++));
   for (const RankStatement& statement : statements.list) {
     const Lanes here = statement.lanes.intersect(lanes_);

@@ -31,13 +31,37 @@ struct LocalShape {
   bool operator==(const LocalShape&) const = default;
 };
 
+// The local shapes of a value on disjoint lanes; a list that copies share.
+class LocalShapes {
+ public:
+  LocalShapes() = default;
+  LocalShapes(std::vector<LocalShape> shapes) : shapes_(std::move(shapes)) {}
+  LocalShapes(std::initializer_list<LocalShape> shapes)
+      : LocalShapes(std::vector<LocalShape>(shapes)) {}
+  const std::vector<LocalShape>& list() const {
+    static const std::vector<LocalShape> none;
+    return shapes_ ? *shapes_ : none;
+  }
+  operator const std::vector<LocalShape>&() const { return list(); }
+  auto begin() const { return list().begin(); }
+  auto end() const { return list().end(); }
+  size_t size() const { return list().size(); }
+  bool empty() const { return list().empty(); }
+  const LocalShape& operator[](size_t i) const { return list()[i]; }
+  const LocalShape& at(size_t i) const { return list().at(i); }
+  bool operator==(const LocalShapes&) const = default;
+
+ private:
+  Shared<std::vector<LocalShape>> shapes_;
+};
+
 struct SpmdValue {
-  std::string name;   // unique in the program: "h", "h.1", "_3"
-  std::string bound;  // the author's name, "" for temporaries
+  std::string name;  // unique in the program: "h", "h.1", "_3"
+  SharedText bound;  // the author's name, "" for temporaries
   DType dtype = DType::f32;
-  bool weak = false;               // true for a number: it does not raise dtypes
-  std::vector<LocalShape> shapes;  // disjoint lanes
-  std::optional<Spec> spec;        // the spec under which it equals `global`, if known
+  bool weak = false;  // true for a number: it does not raise dtypes
+  LocalShapes shapes;
+  Shared<Spec> spec;  // the spec under which it equals `global`, if known
   ValueId global = kNoValue;
   Category category = Category::activations;
   Origin origin;
@@ -46,7 +70,7 @@ struct SpmdValue {
 struct SpmdListing {
   Lanes lanes;
   std::vector<std::string> lines;  // source text
-  std::vector<Instr> instrs;
+  Instrs instrs;
 };
 
 struct SpmdProgram {

@@ -9,7 +9,7 @@
 namespace shardproof {
 namespace {
 
-using Values = std::map<std::string, AttrValue, std::less<>>;
+using Values = Attrs::Values;
 
 const AttrValue& present(const Values& values, std::string_view name) {
   const auto found = values.find(name);
@@ -34,36 +34,46 @@ std::string list_text(const std::vector<T>& items) {
 
 }  // namespace
 
-bool Attrs::has(std::string_view name) const {
-  const auto found = values_.find(name);
-  return found != values_.end() && !std::holds_alternative<std::monostate>(found->second);
+const Attrs::Values& Attrs::values() const {
+  static const Values none;
+  return values_ ? *values_ : none;
 }
 
-bool Attrs::flag(std::string_view name) const { return typed<bool>(values_, name, "a flag"); }
+void Attrs::set(const std::string& name, AttrValue value) {
+  if (values_.use_count() != 1) values_ = std::make_shared<Values>(values());
+  (*values_)[name] = std::move(value);
+}
+
+bool Attrs::has(std::string_view name) const {
+  const auto found = values().find(name);
+  return found != values().end() && !std::holds_alternative<std::monostate>(found->second);
+}
+
+bool Attrs::flag(std::string_view name) const { return typed<bool>(values(), name, "a flag"); }
 
 int64_t Attrs::integer(std::string_view name) const {
-  if (const bool* const held = std::get_if<bool>(&present(values_, name))) return *held ? 1 : 0;
-  return typed<int64_t>(values_, name, "an integer");
+  if (const bool* const held = std::get_if<bool>(&present(values(), name))) return *held ? 1 : 0;
+  return typed<int64_t>(values(), name, "an integer");
 }
 
 double Attrs::number(std::string_view name) const {
-  if (const auto* const held = std::get_if<int64_t>(&present(values_, name)))
+  if (const auto* const held = std::get_if<int64_t>(&present(values(), name)))
     return static_cast<double>(*held);
-  return typed<double>(values_, name, "a number");
+  return typed<double>(values(), name, "a number");
 }
 
 const std::string& Attrs::text(std::string_view name) const {
-  return typed<std::string>(values_, name, "a text");
+  return typed<std::string>(values(), name, "a text");
 }
 
-DType Attrs::dtype(std::string_view name) const { return typed<DType>(values_, name, "a dtype"); }
+DType Attrs::dtype(std::string_view name) const { return typed<DType>(values(), name, "a dtype"); }
 
 const std::vector<int64_t>& Attrs::integers(std::string_view name) const {
-  return typed<std::vector<int64_t>>(values_, name, "a list of integers");
+  return typed<std::vector<int64_t>>(values(), name, "a list of integers");
 }
 
 const std::vector<double>& Attrs::numbers(std::string_view name) const {
-  return typed<std::vector<double>>(values_, name, "a list of numbers");
+  return typed<std::vector<double>>(values(), name, "a list of numbers");
 }
 
 std::string to_string(const AttrValue& value) {

@@ -1,8 +1,9 @@
-// Attrs: the attributes of an op, from names to values, ordered by name. Plain data; prints as
-// "dim=-1, keepdim=true".
+// Attrs: the attributes of an op, from names to values, ordered by name. Copies share them until
+// one of them is changed. Prints as "dim=-1, keepdim=true".
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -17,9 +18,11 @@ using AttrValue = std::variant<std::monostate, bool, int64_t, double, std::strin
 
 class Attrs {
  public:
+  using Values = std::map<std::string, AttrValue, std::less<>>;
   Attrs() = default;
-  Attrs(std::initializer_list<std::pair<const std::string, AttrValue>> values) : values_(values) {}
-  void set(const std::string& name, AttrValue value) { values_[name] = std::move(value); }
+  Attrs(std::initializer_list<std::pair<const std::string, AttrValue>> values)
+      : values_(std::make_shared<Values>(values)) {}
+  void set(const std::string& name, AttrValue value);
   bool has(std::string_view name) const;  // true if present and not none (monostate)
   // Typed access. Requires that the attribute is present and has the type (SP_CHECK); user input
   // has been checked before. integer() also accepts a bool, number() also an integer.
@@ -30,11 +33,15 @@ class Attrs {
   DType dtype(std::string_view name) const;
   const std::vector<int64_t>& integers(std::string_view name) const;
   const std::vector<double>& numbers(std::string_view name) const;
-  const std::map<std::string, AttrValue, std::less<>>& values() const { return values_; }
-  bool operator==(const Attrs&) const = default;
+  const Values& values() const;
+  bool operator==(const Attrs& other) const {
+    return values_ == other.values_ || values() == other.values();
+  }
+  // Equal for copies of one another, which are equal; for look-up by identity.
+  const void* identity() const { return values_.get(); }
 
  private:
-  std::map<std::string, AttrValue, std::less<>> values_;
+  std::shared_ptr<Values> values_;  // null: none
 };
 std::string to_string(
     const AttrValue& value);                // as the language writes it: "-1", "'mean'", "[1, 2]"

@@ -3,6 +3,7 @@
 // tensor data.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,8 +16,12 @@
 
 namespace shardproof {
 
+struct RankProgram;  // engine/lower/rank_lowering.h
+
 struct Phase {
-  Job job;                  // inputs without data
+  Job job;  // inputs without data
+  // The programs of `job`, if program_errors has stored them; null: they are lowered by the run.
+  std::shared_ptr<const RankProgram> lowered;
   std::vector<Fill> fills;  // one for each input
   Expect expect;
   // JSON paths in the file of the listings that a Job calls "/program" and "/truth".

@@ -111,9 +111,13 @@ struct RunObserver {
   std::function<void(const Progress&)> progress;
   std::function<void(CaseResult&)> done;  // called when a case has ended on one backend
 };
+enum class LoweredPrograms : uint8_t { dropped, stored };
 // Lowers the program of each case without running it. Returns at most kMaxFileErrors errors of the
 // first case if no case can be lowered, and nothing otherwise or if a case expects bad input.
-std::vector<Error> program_errors(const Scenario& scenario, const Registries& registries);
+// Stored programs of ranks need not be lowered again by a run; they take memory as long as the
+// scenario lives.
+std::vector<Error> program_errors(Scenario& scenario, const Registries& registries,
+                                  LoweredPrograms programs = LoweredPrograms::dropped);
 // Returns the result of a file that cannot run. Requires at least one error.
 ScenarioResult refused_file(const std::string& file, const std::string& path,
                             const std::string& group, std::vector<Error> errors,

@@ -98,31 +98,47 @@ bool remove_line(Job& job, const Where& where) {
   return true;
 }
 
-// Adds the errors of a phase; only the first one if `all` is false.
-void add_phase_errors(const Phase& phase, const Registries& registries, bool all,
-                      ErrorList& errors) {
+// Returns the lowered rank programs, or null if the job has none or if values have to be checked.
+std::shared_ptr<const RankProgram> lower_and_check(const Job& job, const Registries& registries) {
+  if (job.precision_limits.empty() && !job.program) return lower_rank_programs(job, registries);
+  check_limited_values(job, lower_job(job, registries));
+  return nullptr;
+}
+
+// Adds the errors of a phase; only the first one if `all` is false. Returns the rank programs of a
+// phase without errors.
+std::shared_ptr<const RankProgram> add_phase_errors(const Phase& phase,
+                                                    const Registries& registries, bool all,
+                                                    ErrorList& errors) {
   Job job = phase.job;
+  bool changed = false;
   while (!errors.full()) {
     try {
-      check_limited_values(job, lower_job(job, registries));
-      return;
+      const std::shared_ptr<const RankProgram> lowered = lower_and_check(job, registries);
+      return changed ? nullptr : lowered;
     } catch (const Error& error) {
       errors.add(placed_in(phase, error));
-      if (!all || !remove_line(job, error.where())) return;
+      if (!all || !remove_line(job, error.where())) return nullptr;
+      changed = true;
     }
   }
+  return nullptr;
 }
 
 }  // namespace
 
-std::vector<Error> program_errors(const Scenario& scenario, const Registries& registries) {
+std::vector<Error> program_errors(Scenario& scenario, const Registries& registries,
+                                  LoweredPrograms programs) {
   ErrorList first;
   const Case* first_case = nullptr;
-  for (const Case& one : scenario.cases) {
+  for (Case& one : scenario.cases) {
     if (one.refused || expected_verdict(one) == Verdict::bad_input) return {};
     ErrorList errors;
-    for (const Phase& phase : one.phases)
-      add_phase_errors(phase, registries, first_case == nullptr, errors);
+    for (Phase& phase : one.phases) {
+      std::shared_ptr<const RankProgram> lowered =
+          add_phase_errors(phase, registries, first_case == nullptr, errors);
+      if (programs == LoweredPrograms::stored) phase.lowered = std::move(lowered);
+    }
     if (errors.empty()) return {};
     if (first_case != nullptr) continue;
     first = errors;

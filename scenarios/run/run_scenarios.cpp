@@ -140,7 +140,7 @@ void run_phase(const Phase& phase, const std::string& backend, const RunOptions&
     // A program that should be refused has no values to limit.
     if (!job.precision_limits.empty() && phase.expect.verdict != Verdict::bad_input)
       check_limited_values(job, lower_job(job, registries));
-    result.outcome = check(job, registries);
+    result.outcome = check(job, registries, phase.lowered);
     check_expected_time(phase.expect, result.outcome.world);
     result.printed = printed_values(result.outcome, options, found);
     // The last phase that can have a value refuses the names that none has.

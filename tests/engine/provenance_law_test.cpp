@@ -151,7 +151,7 @@ class ProvenanceLaws {
   void check_on(const Compute& compute, int axis, const std::vector<int32_t>& members) {
     const Mesh one = Mesh::make({{"one", 1}});
     LocalCall call;
-    call.record = &builtin_registries().ops.at(compute.op);
+    call.record = &builtin_registries().ops.at(compute.op.str());
     call.attrs = &compute.attrs[0].attrs;
     std::vector<LocalTensor> inputs;
     for (const ValueId id : compute.inputs) {

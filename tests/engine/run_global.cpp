@@ -127,7 +127,7 @@ void note_forms(const SpmdProgram& program, const OneOp& one, const std::string&
     if (compute->op != op || form)
       form = "lower";
     else
-      form = own_attrs ? "attrs" : !compute->input_specs.empty() ? "shard" : "same";
+      form = own_attrs ? "attrs" : !compute->input_specs().empty() ? "shard" : "same";
   }
   run.forms.push_back(form.value_or("lower"));
 }

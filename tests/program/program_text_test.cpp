@@ -159,18 +159,17 @@ SpmdSample sample_spmd_program() {
   const ValueId x = sample.value("x"), y = sample.value("y"), h = sample.value("h");
   sample.program.inputs = {x, y};
   const ValueId n = sample.value("n", DType::i64), z = sample.value("_1");
-  Compute plain{"softmax", {{sample.all, {{"dim", int64_t{-1}}}}}, {x, kNoValue}, {h}, {}, {}};
+  Compute plain{"softmax", {{sample.all, {{"dim", int64_t{-1}}}}}, {x, kNoValue}, {h}, {}};
   sample.add(plain);
   Compute by_lane{"reshape",
                   {{Lanes::range(0, 2), {{"shape", std::vector<int64_t>{2, 8}}}},
                    {Lanes::range(2, 4), {{"shape", std::vector<int64_t>{1, 8}}}}},
                   {x},
                   {y},
-                  {},
                   {}};
   sample.add(by_lane, "main", Lanes::range(1, 3));
-  sample.add(Compute{"add", {}, {x, y}, {h}, {}, {}, x});
-  sample.add(Compute{"add", {}, {y, h}, {z}, {}, {}, x});
+  sample.add(Compute{"add", {}, {x, y}, {h}, {}, x});
+  sample.add(Compute{"add", {}, {y, h}, {z}, {}, x});
   sample.add(NumberValue{n, {}, {3, 3, 3, 3}});
   sample.add(NumberValue{h, {0.5, 1.5, 2.5, 3.5}, {}});
   add_calls(sample, x, y);
@@ -244,8 +243,7 @@ Instr with(Action action) {
 }
 
 TEST(Effects, EachAction_ListsItsReadsAndWrites) {
-  const Effects compute =
-      effects_of(with(Compute{"add_", {}, {1, kNoValue, 2, 1}, {3}, {}, {}, 4}));
+  const Effects compute = effects_of(with(Compute{"add_", {}, {1, kNoValue, 2, 1}, {3}, {}, 4}));
   EXPECT_EQ(compute.reads, (std::vector<ValueId>{1, 2}));
   EXPECT_EQ(compute.writes, (std::vector<ValueId>{3, 4}));
 

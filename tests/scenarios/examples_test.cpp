@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(Scenarios, Corpus, testing::ValuesIn(below("scenarios/c
 INSTANTIATE_TEST_SUITE_P(Examples, Corpus, testing::ValuesIn(examples(true)), name_of);
 
 int64_t calls_of(const LoweredJob& lowered) {
-  const std::vector<Instr>& instrs = lowered.program.listings.at(0).instrs;
+  const Instrs& instrs = lowered.program.listings.at(0).instrs;
   return std::count_if(instrs.begin(), instrs.end(), [](const Instr& instr) {
     return std::holds_alternative<Communicate>(instr.action);
   });
