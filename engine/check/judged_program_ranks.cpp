@@ -313,17 +313,23 @@ void JudgedRanks::compare_replicas_of_outputs(const ProgramRun& run, Outcome& ou
 }
 
 void JudgedRanks::add_infos(const ProgramRun& run, Outcome& outcome) const {
-  const std::vector<bool> written = values_written(ranks_->program, registries_.ops);
+  const SpmdProgram& program = ranks_->program;
+  // Only specs of partial sums need it.
+  const bool any_partial =
+      std::any_of(program.values.begin(), program.values.end(),
+                  [](const SpmdValue& value) { return value.spec && value.spec->has_partial(); });
+  const std::vector<bool> written =
+      any_partial ? values_written(program, registries_.ops) : std::vector<bool>();
   for (const auto& [name, parts] : ranks_->names) {
     ValueInfo info;
     for (const NamedPart& part : parts) {
-      const SpmdValue& value = ranks_->program.values[static_cast<size_t>(part.value)];
+      const SpmdValue& value = program.values[static_cast<size_t>(part.value)];
       info.dtype = value.dtype;
       for (const LocalShape& shape : value.shapes)
         if (const Lanes here = shape.lanes.intersect(part.lanes); !here.empty())
           info.shapes.push_back({here, shape.shape});
     }
-    info.spec = known_spec(ranks_->program, parts, written);
+    info.spec = known_spec(program, parts, written);
     if (is_kept_by_job(job_, name))
       for (const NamedPart& part : parts) {
         const LocalTensor own = run.value(part.value);

@@ -10,6 +10,7 @@
 // the outputs have the 2 slots of x.
 #include "shardproof/engine/execute/run_kernel.h"
 
+#include <algorithm>
 #include <map>
 
 #include "shardproof/engine/execute/buffer_contents.h"
@@ -55,13 +56,24 @@ bool all_shared(std::span<const Block> inputs) {
   return true;
 }
 
+// True if each input has one copy for all lanes or one copy of its own for each lane, in order.
+bool each_or_shared(const Lanes& lanes, std::span<const Block> inputs) {
+  return std::all_of(inputs.begin(), inputs.end(), [&](const Block& block) {
+    if (!block.tensor.buffer) return true;
+    const Buffer& buffer = *block.tensor.buffer;
+    return buffer.slots.is_shared() ||
+           (buffer.slots.is_each() && buffer.lanes.size() == lanes.size());
+  });
+}
+
 bool is_sharded(const Compute& compute) { return static_cast<bool>(compute.specs); }
 
 // Returns which copy of each present input each copy of the outputs reads. If there are no sources,
-// the outputs have one copy, which reads the first copy of each input.
+// each copy of the outputs reads the copy of the same number, or the only copy of an input.
 SlotJoin join_inputs(const Lanes& lanes, std::span<const Block> inputs, const Compute& compute) {
   const bool tells_apart = is_sharded(compute) && lanes.size() > 1;
   if (!tells_apart && all_shared(inputs)) return {Slots::shared(lanes.size()), {}};
+  if (!tells_apart && each_or_shared(lanes, inputs)) return {Slots::each(lanes.size()), {}};
   std::vector<const Block*> keys;
   for (const Block& block : inputs)
     if (block.tensor.buffer) keys.push_back(&block);
@@ -119,7 +131,7 @@ void view_inputs(const KernelMemory& place, std::span<const Block> inputs, const
     view.shape = tensor->shape;
     view.strides = tensor->strides;
     const size_t key = present++;
-    if (view.lane_stride != 0 && !is_rising(join.sources[key]))
+    if (view.lane_stride != 0 && !join.sources.empty() && !is_rising(join.sources[key]))
       view.slots = join.sources[key].data();
   }
 }

@@ -37,8 +37,15 @@ void NameTable::add(const std::string& name, Part part) {
 
 NameTable::Values NameTable::remove(const std::string& name, const Lanes& lanes) {
   Parts& parts = names_[name];
-  Parts kept;
   Values removed;
+  if (parts.size() == 1 && parts.front().lanes == lanes) {
+    if (const ValueId* value = std::get_if<ValueId>(&parts.front().binding))
+      removed.emplace_back(*value, lanes);
+    parts.clear();
+    for (const auto& [value, cut] : removed) drop_holder(value, name);
+    return removed;
+  }
+  Parts kept;
   for (Part& part : parts) {
     const Lanes cut = part.lanes.intersect(lanes);
     if (!cut.empty() && std::holds_alternative<ValueId>(part.binding))
