@@ -127,6 +127,8 @@ struct Executor::Frame {
   const SpmdValue& info(ValueId id) const { return shared.program.values[static_cast<size_t>(id)]; }
   const LocalTensor& at(ValueId id) const { return values[static_cast<size_t>(id)]; }
   CallSite site(const Instr& instr) const;
+  // Moves contents that only these lanes hold to the device, where packing then copies them.
+  void move_to_device(const LocalTensor& value) const;
   // Convert between tensors with dims and the flat buffers of a call (call_packing.h).
   void prepare_item(const Instr& instr, const CallItem& item, const Lanes& on, CallState& state,
                     int64_t piece = 0);

@@ -13,6 +13,7 @@
 #include "shardproof/engine/execute/frame.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/step_pieces.h"
+#include "shardproof/localtensor/tensor/copy_place.h"
 
 namespace shardproof {
 namespace {
@@ -32,6 +33,16 @@ LocalTensor result_alone(const Collective& collective, const LocalTensor& input)
 }
 
 }  // namespace
+
+// Contents that other cohorts hold, too, may be needed on other devices: they stay.
+void Executor::Frame::move_to_device(const LocalTensor& value) const {
+  if (!device) return;
+  for (const Block& block : value.blocks()) {
+    Buffer& buffer = *block.tensor.buffer;
+    if (block.lanes == buffer.lanes && CopyPlace::of(buffer.bytes).is_host())
+      buffer.bytes.device_mutate(device);
+  }
+}
 
 void Executor::Frame::sweep_calls() {
   std::erase_if(calls, [&](const CallState& call) {
@@ -58,7 +69,10 @@ void Executor::Frame::prepare_item(const Instr& instr, const CallItem& item, con
   if (item.input != kNoValue) {
     LocalTensor& flat = state.inputs.emplace_back(flat_input_without_contents(item, input, piece));
     launch(instr, on, "pack", used_by({&flat, &input}),
-           [flat, input, &item, piece]() mutable { pack_item(item, input, flat, piece); });
+           [this, flat, input, &item, piece]() mutable {
+             move_to_device(input);
+             pack_item(item, input, flat, piece);
+           });
     call.input = &flat;
   }
   if (item.step && !packs_a_view(*item.step))

@@ -276,6 +276,7 @@ void Executor::Frame::issue_reshuffle(const Instr& instr, const Reshuffle& reshu
   auto body = [this, result, input, &reshuffle]() mutable {
     for (const Block& block : input.blocks())
       if (!has_contents(block.tensor)) poison(*block.tensor.buffer, block.tensor.dtype);
+    move_to_device(input);
     adopt(result, unpack(*reshuffle.step, pack(*reshuffle.step, input)));
     made(reshuffle.output, result);
   };

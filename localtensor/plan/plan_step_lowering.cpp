@@ -71,8 +71,8 @@ std::optional<LocalTensor> reshaped(const LocalTensor& input, const Dims& shape)
   return LocalTensor(std::move(blocks));
 }
 
-FillKind kind_of_packing(const WireReduction& reduction) {
-  return reduction.changes_input() ? FillKind::computes : FillKind::moves;
+RemapKind kind_of_packing(const WireReduction& reduction) {
+  return reduction.changes_input() ? RemapKind::computes : RemapKind::moves;
 }
 
 // Packs the whole local part, padded to `count` elements.
@@ -200,8 +200,8 @@ class PieceWriter {
   std::vector<int> axes() const {
     return step_.kind == StepKind::exchange ? axes_of_exchange(step_) : cutting_axes(step_.to);
   }
-  FillKind kind() const {
-    return reduction_.changes_result() ? FillKind::computes : FillKind::moves;
+  RemapKind kind() const {
+    return reduction_.changes_result() ? RemapKind::computes : RemapKind::moves;
   }
   // Both addresses are in `place`: that of the host if it computes.
   void write(const CopyPlace& place, const std::byte* received, const Dims& coordinate,
@@ -324,7 +324,7 @@ LocalTensor run_locally(const PlanStep& step, const LocalTensor& input) {
           copy_common(from.place, from.data(), owned_box(step.from, from.coordinate), out,
                       owned_box(step.to, from.coordinate), bytes);
       },
-      partials.is_filled_with_zeros() ? FillKind::moves : FillKind::computes);
+      partials.is_filled_with_zeros() ? RemapKind::moves : RemapKind::computes);
 }
 
 // Sets the counts of an exchange for each rank of the mesh, in ascending order. Returns the
@@ -444,7 +444,7 @@ void unpack_more(const PlanStep& step, int64_t piece, const LocalTensor& receive
       const auto [from, slot] = copy_of(received, block.lanes[lane]);
       const Tensor& source = received.blocks()[static_cast<size_t>(from)].tensor;
       const CopyPlace place =
-          writer.kind() == FillKind::moves ? CopyPlace::of(source) : CopyPlace();
+          writer.kind() == RemapKind::moves ? CopyPlace::of(source) : CopyPlace();
       std::byte* const out = place.write(block.tensor, block.slot(lane));
       writer.write(place, place.read(source, slot), *mesh.coordinate_of(block.lanes[lane]), out);
     }

@@ -62,13 +62,13 @@ LocalTensor remap_copies(const CopyPlace& place, const Block& block, const Tenso
 }  // namespace
 
 LocalTensor remap_lanes(const LocalTensor& input, const Mesh& mesh, const std::vector<int>& axes,
-                        const ShapeAt& shape_at, const Fill& fill, FillKind kind) {
+                        const ShapeAt& shape_at, const Fill& fill, RemapKind kind) {
   std::vector<Tensor> dense;
   for (const Block& block : input.blocks())
     dense.push_back(block.tensor.contiguous() ? block.tensor : contiguous_copy(block.tensor));
   std::vector<const Tensor*> tensors;
   for (const Tensor& tensor : dense) tensors.push_back(&tensor);
-  const CopyPlace place = kind == FillKind::moves ? CopyPlace::of_all(tensors) : CopyPlace();
+  const CopyPlace place = kind == RemapKind::moves ? CopyPlace::of_all(tensors) : CopyPlace();
   const Block& first = input.blocks().front();
   if (axes.empty() && dense.size() == 1 && first.lanes == dense[0].buffer->lanes)
     return remap_copies(place, first, dense[0], mesh, shape_at, fill);

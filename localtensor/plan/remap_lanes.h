@@ -20,8 +20,8 @@ struct LaneRemap {
   const std::byte* data() const { return place.read(*tensor, slot); }
 };
 
-// What a Fill does: it moves elements, where they lie, or computes on them, on the host.
-enum class FillKind { moves, computes };
+// A Fill moves elements, where they lie, or computes on them, on the host.
+enum class RemapKind { moves, computes };
 
 // Returns the output shape of a lane; writes one output copy, dense, from a contiguous input copy.
 using ShapeAt = std::function<Dims(const Dims& coordinate)>;
@@ -30,6 +30,7 @@ using Fill = std::function<void(const LaneRemap& from, const Dims& shape, std::b
 // Lanes that read the same input copy and agree on the coordinates of `axes` share an output copy.
 // Requires that shapes and contents depend on nothing else, and all lanes on the mesh.
 LocalTensor remap_lanes(const LocalTensor& input, const Mesh& mesh, const std::vector<int>& axes,
-                        const ShapeAt& shape_at, const Fill& fill, FillKind kind = FillKind::moves);
+                        const ShapeAt& shape_at, const Fill& fill,
+                        RemapKind kind = RemapKind::moves);
 
 }  // namespace shardproof
