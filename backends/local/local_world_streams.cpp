@@ -30,7 +30,8 @@ Submission& LocalWorld::new_submission() {
   if (free_submissions_.empty()) return submissions_.emplace_back();
   Submission& submission = *free_submissions_.back();
   free_submissions_.pop_back();
-  // The next calls of other ranks use the next ones.
+  // Submissions of thousands of ranks leave the cache between two calls. Those that the ranks after
+  // this one will take are fetched ahead.
   const size_t left = free_submissions_.size();
   if (left >= 8) prefetch(free_submissions_[left - 8], sizeof(Submission));
   if (left >= 4) prefetch(free_submissions_[left - 4]->parties.data(), sizeof(SubmittedCall));

@@ -44,7 +44,7 @@ struct PlanStep {
   int64_t pieces = 1;
   bool operator==(const PlanStep&) const = default;
 };
-// A step has at most as many pieces.
+// The largest number of pieces of one step.
 inline constexpr int64_t kMaxPieces = 1024;
 // Returns the number of pieces beyond which no message gets smaller; 1 if the step cannot be cut.
 int64_t most_pieces(const PlanStep& step);
@@ -92,7 +92,8 @@ Price price_by_bytes(const PlanStep& step);
 // Returns the sum over the steps; zero for an empty plan.
 Price price_of(const Plan& plan, const PriceFunction& price = price_without_topology);
 
-// Returns the most bytes that a rank holds: of a step, and of the source. 0 for an empty plan.
+// Returns the most bytes that a rank holds at a time during the plan. The source counts in every
+// step, since it keeps its name. 0 for an empty plan.
 int64_t peak_of(const Plan& plan);
 
 // Returns one line for each step: "1  all_to_all over tp  tp:S(0) -> tp:S(1)". A step in pieces has
