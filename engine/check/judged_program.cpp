@@ -55,6 +55,16 @@ std::vector<LocalTensor> JudgedProgram::lifted_inputs(const Job& lifted) const {
   return inputs;
 }
 
+std::vector<Tensor> JudgedProgram::reference_inputs() const {
+  std::vector<Tensor> tensors;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const JobInput& input = job_.inputs[i];
+    const bool reduces = input.spec.has_partial() && input.on == input.spec.mesh().ranks();
+    tensors.push_back(reduces ? assemble(inputs_[i], input.spec) : input.data);
+  }
+  return tensors;
+}
+
 std::string precision_cause(const MeasuredPrecision& measured, const SpmdProgram& program,
                             const std::vector<ValueId>& targets) {
   std::string step = narrow_step(program, targets, measured.narrowest);
@@ -77,12 +87,6 @@ PartitionOptions partition_options(const Job& job) {
     options.choice_price = nullptr;
   }
   return options;
-}
-
-std::vector<Tensor> global_inputs(const Job& job) {
-  std::vector<Tensor> tensors;
-  for (const JobInput& input : job.inputs) tensors.push_back(input.data);
-  return tensors;
 }
 
 void reduce_in_order(SpmdProgram& program, const ReductionSchedule& order) {

@@ -70,6 +70,9 @@ class JudgedProgram {
       : job_(std::move(job)), inputs_(std::move(inputs)), registries_(registries) {}
   // Returns the ranks' parts of the inputs of `lifted`, the same job with all floats lifted.
   std::vector<LocalTensor> lifted_inputs(const Job& lifted) const;
+  // Returns the inputs of one device. A partial input is what the ranks' parts reduce to, because
+  // not every float is an average of three floats.
+  std::vector<Tensor> reference_inputs() const;
   Job job_;
   std::vector<LocalTensor> inputs_;
   const Registries& registries_;
@@ -87,7 +90,6 @@ std::unique_ptr<JudgedProgram> make_judged_ranks(Job job, std::vector<LocalTenso
 // The functions below are shared by both kinds.
 
 PartitionOptions partition_options(const Job& job);
-std::vector<Tensor> global_inputs(const Job& job);
 void reduce_in_order(SpmdProgram& program, const ReductionSchedule& order);
 // True if Job::keep names this value.
 bool is_kept_by_job(const Job& job, const std::string& name);

@@ -177,7 +177,7 @@ Outcome JudgedGlobal::run(Judge& judge, const JudgedRun& options) const {
   const auto probe = [&]() -> ProbeFunction {
     asked.restart();
     comparer.reset();
-    reference.emplace(plan_, global_inputs(job_), wanted, options.keeps_all);
+    reference.emplace(plan_, reference_inputs(), wanted, options.keeps_all);
     comparer.emplace(parts_.program, global_.lines, comparing, *reference, asked);
     return [&](ValueId id, const LocalTensor& value) { comparer->made(id, value); };
   };

@@ -188,7 +188,7 @@ void JudgedRanks::judge_all(std::vector<ComparedValue> values, Judge& judge,
   std::vector<bool> wanted(truth_->values.size(), false);
   for (const ComparedValue& value : values) wanted[static_cast<size_t>(value.global)] = true;
   const bool keeps_all = options.keeps_all || options.records != nullptr;
-  ReferenceRun reference(*plan_, global_inputs(job_), wanted, keeps_all);
+  ReferenceRun reference(*plan_, reference_inputs(), wanted, keeps_all);
   if (options.replaces != nullptr)
     for (const auto& [id, value] : options.replaces->of_truth) reference.hold(id, value);
   for (const ComparedValue& value : values) {
