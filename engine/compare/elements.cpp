@@ -50,15 +50,41 @@ void add_float_deviations(const std::byte* from, const std::byte* to, int64_t le
   }
 }
 
-// Axes whose partials are reduced by one reduction, in mesh order.
-std::vector<std::pair<Reduction, std::vector<int>>> partial_reductions(const Spec& spec) {
-  std::vector<std::pair<Reduction, std::vector<int>>> result;
+// The call that reduces all partials of a value. Redistributions make the same one, so that one
+// device takes the bits that the ranks get.
+struct PartialReduction {
+  Reduction reduction;
+  int64_t divisor = 1;  // of the result, if sum and avg axes are added together
+};
+
+PartialReduction partial_reduction(const Spec& spec) {
+  std::optional<PartialReduction> call;
+  bool mixed = false;
+  int64_t averaged = 1;
   for (const int axis : spec.partial_axes()) {
-    const Reduction& reduction = spec.placement(axis).partial().reduction;
-    if (result.empty() || !(result.back().first == reduction)) result.push_back({reduction, {}});
-    result.back().second.push_back(axis);
+    const Reduction& own = spec.placement(axis).partial().reduction;
+    if (!call) call = {own, 1};
+    mixed = mixed || !(own == call->reduction);
+    if (own.op == ReduceOp::avg) averaged *= spec.mesh().axis_size(axis);
   }
-  return result;
+  SP_CHECK(call, "no axis is partial");
+  return mixed ? PartialReduction{{ReduceOp::sum, 0}, averaged} : *call;
+}
+
+void divide_elements(Tensor& tensor, int64_t divisor) {
+  const DType part = tensor.dtype == DType::c64    ? DType::f32
+                     : tensor.dtype == DType::c128 ? DType::f64
+                                                   : tensor.dtype;
+  const int64_t bytes = size_of(part), parts = tensor.elements() * size_of(tensor.dtype) / bytes;
+  for (int64_t slot = 0; slot < tensor.buffer->slots.count(); ++slot) {
+    std::byte* at = tensor.mutate(slot);
+    for (int64_t i = 0; i < parts; ++i, at += bytes) {
+      if (is_floating(part))
+        store_f64(at, part, load_f64(at, part) / static_cast<double>(divisor));
+      else
+        store_i64(at, part, load_i64(at, part) / divisor);
+    }
+  }
 }
 
 LocalTensor all_reduced(const LocalTensor& value, Collective call) {
@@ -331,16 +357,18 @@ LocalTensor reduced_over_partials(const LocalTensor& value, const Spec& spec, DT
     if (!has_contents(block.tensor)) poison(*block.tensor.buffer, block.tensor.dtype);
     blocks.push_back({block.lanes, as_dtype(block.tensor, dtype)});
   }
-  LocalTensor now(std::move(blocks));
-  for (const auto& [reduction, axes] : partial_reductions(spec)) {
-    Collective call;
-    call.kind = CollectiveKind::all_reduce;
-    call.reduction = reduction;
-    call.dtype = dtype;
-    call.group = Group::of_axes(spec.mesh(), axes);
-    now = all_reduced(now, std::move(call));
-  }
-  return now;
+  LocalTensor parts(std::move(blocks));
+  if (!spec.has_partial()) return parts;
+  const auto [reduction, divisor] = partial_reduction(spec);
+  Collective call;
+  call.kind = CollectiveKind::all_reduce;
+  call.reduction = reduction;
+  call.dtype = dtype;
+  call.group = Group::of_axes(spec.mesh(), spec.partial_axes());
+  LocalTensor reduced = all_reduced(parts, std::move(call));
+  if (divisor != 1)
+    for (Block& block : reduced.blocks()) divide_elements(block.tensor, divisor);
+  return reduced;
 }
 
 namespace {
