@@ -117,7 +117,7 @@ TEST_P(RandomPrograms, OfManySeeds_UseEveryForm) {
   ProgramOptions options;
   options.kind = GetParam();
   std::set<std::string> drawn;
-  for (uint64_t seed = 1; seed <= (kFewDraws ? 10 : 150); ++seed)
+  for (uint64_t seed = 1; seed <= (kFewDraws ? 10 : 200); ++seed)
     for (const std::string& form : random_program(seed, options, ops()).forms) drawn.insert(form);
   if (kFewDraws) return;  // they do not reach every form
   if (GetParam() == ProgramKind::global) {

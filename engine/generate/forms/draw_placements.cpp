@@ -8,6 +8,9 @@ namespace shardproof {
 namespace {
 
 constexpr int kPlacementAttempts = 6;  // before a tensor is replicated
+// Shares of the axes on which a tensor is partial, and of the tensors that are so on most axes.
+constexpr double kPartialAxes = 0.15, kMorePartialAxes = 0.7, kMorePartialTensors = 0.15;
+constexpr double kCutAxes = 0.55;
 
 Placement draw_cut(Draw& draw, const Dims& shape, int64_t ranks, bool any) {
   const int dim = static_cast<int>(draw.below(static_cast<int64_t>(shape.size())));
@@ -60,13 +63,15 @@ std::vector<Placement> draw_placements(Draw& draw, const Mesh& mesh, const Dims&
                                        PlacementChoice choice) {
   const bool may_be_partial = choice == PlacementChoice::any && dtype != DType::boolean;
   const bool may_be_cut = shape.size() > 0;
+  const bool more = may_be_partial && draw.uniform() < kMorePartialTensors;
+  const double partial = more ? kMorePartialAxes : kPartialAxes;
   for (int attempt = 0; attempt < kPlacementAttempts; ++attempt) {
     std::vector<Placement> placements;
     for (const MeshAxis& axis : mesh.axes()) {
       const double kind = draw.uniform();
-      if (may_be_partial && kind < 0.15)
+      if (may_be_partial && kind < partial)
         placements.push_back(draw_partial(draw, dtype));
-      else if (may_be_cut && kind < 0.7)
+      else if (may_be_cut && kind < partial + kCutAxes)
         placements.push_back(draw_cut(draw, shape, axis.size, choice != PlacementChoice::cut));
       else
         placements.push_back(R());
