@@ -8,9 +8,9 @@ namespace shardproof {
 namespace {
 
 constexpr int kPlacementAttempts = 6;  // before a tensor is replicated
-// Shares of the axes on which a tensor is partial, and of the tensors that are so on most axes.
-constexpr double kPartialAxes = 0.15, kMorePartialAxes = 0.7, kMorePartialTensors = 0.15;
-constexpr double kCutAxes = 0.55;
+// Shares of a tensor's axes. Few tensors are partial on most axes.
+constexpr double kPartialAxes = 0.15, kMorePartialAxes = 0.7, kCutAxes = 0.55;
+constexpr double kMorePartialTensors = 0.15;
 
 Placement draw_cut(Draw& draw, const Dims& shape, int64_t ranks, bool any) {
   const int dim = static_cast<int>(draw.below(static_cast<int64_t>(shape.size())));
