@@ -34,9 +34,10 @@ Tensor probe_of(const GlobalValue& value, uint64_t draw) {
   const Rng random(draw, 0x6964656e74697479);
   std::vector<double> values(static_cast<size_t>(element_count(value.shape)));
   for (size_t i = 0; i < values.size(); ++i) {
-    const double size =
-        std::ldexp(1 + random.uniform(3 * i), static_cast<int>(random.integer(3 * i + 1, -40, 60)));
-    values[i] = random.bits(3 * i + 2) % 2 == 0 ? size : -size;
+    const uint64_t bits = random.bits(i);
+    const double significand = 1 + static_cast<double>(bits >> 11) * 0x1p-53;
+    const double size = std::ldexp(significand, static_cast<int>(bits / 2 % 512 % 101) - 40);
+    values[i] = bits % 2 == 0 ? size : -size;
   }
   return tensor_of(value.dtype, value.shape, values);
 }
@@ -244,21 +245,24 @@ std::optional<ValueId> ReferenceRun::copied_by(ValueId id) const {
   // An input of the program keeps the value that the scenario gives, even if a copy of it differs.
   if (source == kNoValue || held_[static_cast<size_t>(source)] || plan_.maker(source) < 0)
     return std::nullopt;
-  if (instr.kind != GlobalKind::op || is_identity(plan_, source, id)) return source;
-  return std::nullopt;
+  if (instr.kind != GlobalKind::op) return source;
+  const std::optional<Tensor>&from = entries_[static_cast<size_t>(source)],
+        &to = entries_[static_cast<size_t>(id)];
+  if (!from || !to || from->dtype != to->dtype || !bit_equal(*from, 0, *to, 0)) return std::nullopt;
+  return is_identity(plan_, source, id) ? std::optional<ValueId>(source) : std::nullopt;
 }
 
 std::vector<ValueId> ReferenceRun::hold(ValueId id, const Tensor& value) {
   std::vector<ValueId> held{id};
-  entry(id) = value;
-  held_[static_cast<size_t>(id)] = true;
-  wanted_[static_cast<size_t>(id)] = false;
-  for (std::optional<ValueId> source = copied_by(id); source; source = copied_by(*source)) {
-    if (!entry(*source)) break;  // nothing reads it any more
-    entry(*source) = value;
-    held_[static_cast<size_t>(*source)] = true;
+  // A source without a value is read by nothing any more.
+  for (std::optional<ValueId> source = copied_by(id); source && entry(*source);
+       source = copied_by(*source))
     held.push_back(*source);
+  for (const ValueId one : held) {
+    entry(one) = value;
+    held_[static_cast<size_t>(one)] = true;
   }
+  wanted_[static_cast<size_t>(id)] = false;
   return held;
 }
 
