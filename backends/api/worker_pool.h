@@ -43,7 +43,7 @@ struct Repetitions {
   // In workers, pace `graph`: the reason why a graph cannot hold an iteration, if the caller has
   // one. Empty: the worker looks for reasons itself.
   std::string not_captured = {};
-  // In workers, pace `each`: called for each counted iteration, in order, behind the last one or
+  // In workers, pace `each`: called for each counted iteration, in order, after the last one or
   // between two. The contexts then return the times of that iteration. Null: not called.
   std::function<void()> measured = {};
   // In workers: called after one more iteration, whose results lie in their buffers. Returns the

@@ -1,7 +1,7 @@
 // Implements nccl_transport.h.
 //
 // First, start() issues all exchanges in the streams of their GPUs as one NCCL group and records an
-// event behind each. Then launched() polls the communicators until NCCL has put everything into the
+// event after each. Then launched() polls the communicators until NCCL has put everything into the
 // streams, and done() polls the events. Contents on the host are copied to the device before, and
 // back after.
 #include <sched.h>

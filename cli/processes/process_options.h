@@ -25,7 +25,7 @@ MatmulPrecision matmul_precision(const boost::program_options::variables_map& gi
 // Everything that attach_processes needs to know about a run.
 struct WorkerPoolRequest {
   std::string command;
-  const CommandArguments& words;  // arguments behind the command
+  const CommandArguments& words;  // arguments after the command
   const boost::program_options::variables_map& given;
   const ProcessRole& role;
   int64_t ranks = 1;                                // most ranks of any case

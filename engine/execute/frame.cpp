@@ -283,7 +283,7 @@ void Executor::Frame::issue_slot_read(const Instr& instr, const SlotRead& read, 
   set_value(read.output, std::move(value), ticket);
 }
 
-// A wait has no ticket. If it was issued last, empty work behind it provides one.
+// A wait has no ticket. If it was issued last, empty work after it provides one.
 Ticket Executor::Frame::issued_on(StreamId stream, const Instr& instr) {
   const auto wait = waits.find(stream);
   if (wait == waits.end() || wait->second != context.last(stream)) return context.last(stream);

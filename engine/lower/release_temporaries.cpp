@@ -55,7 +55,7 @@ class LastUses {
   std::vector<ValueId> used_;
 };
 
-// True if a value is used behind its Free.
+// True if a value is used after its Free.
 bool has_late_use(const Instrs& instrs, const LastUses& last) {
   for (size_t i = 0; i < instrs.size(); ++i)
     if (const auto* free = std::get_if<Free>(&instrs[i].action))

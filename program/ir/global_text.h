@@ -1,5 +1,5 @@
 // The global program as text that parses back, as `show` prints it: with loops, unique names, and
-// remarks behind "#".
+// remarks after "#".
 #pragma once
 
 #include <functional>

@@ -18,7 +18,7 @@ struct PrintedLine {
   // have equal entries. begin_block() makes entries of blocks that are never joined.
   std::vector<std::string> blocks;
   std::string text;     // with marks
-  std::string remarks;  // without the source line; printed behind "#"
+  std::string remarks;  // without the source line; printed after "#"
   Origin origin;        // line 0: not printed
 };
 
@@ -43,7 +43,7 @@ struct ListingLine {
 };
 std::vector<ListingLine> with_blocks(const std::vector<PrintedLine>& lines);
 
-// Returns the lines with remarks and source lines behind "#", in one column where lines are short.
+// Returns the lines with remarks and source lines after "#", in one column where lines are short.
 std::vector<std::string> with_remarks(const std::vector<ListingLine>& lines);
 
 }  // namespace shardproof

@@ -36,7 +36,7 @@ class LineParser {
 
   const Token& peek() { return lexer_.peek(); }
   Statement statement(int depth);
-  // Returns the statement behind "else:" on the same line, or none.
+  // Returns the statement after "else:" on the same line, or none.
   std::vector<Statement> otherwise(int depth);
 
  private:

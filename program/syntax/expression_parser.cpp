@@ -116,7 +116,7 @@ std::string advice_without_prefix(std::string_view word, bool whole_line) {
   return fmt::format("{}{}(..)", whole_line ? "y = " : "", word);
 }
 
-// Returns what to write in place of a word of Python behind a dot.
+// Returns what to write in place of a word of Python after a dot.
 std::string advice_without_dot(const Expr& before, std::string_view word, bool whole_line) {
   const std::string_view dtype = dtype_for(word);
   if (is_reduce_op(before))

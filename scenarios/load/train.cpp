@@ -1,4 +1,4 @@
-// Implements train.h: reads the key, writes the lines as text, parses them behind the program, and
+// Implements train.h: reads the key, writes the lines as text, parses them after the program, and
 // puts their statements into the loops.
 #include "shardproof/scenarios/load/train.h"
 
@@ -103,8 +103,8 @@ Training read_training(const JsonReader& train, const LoadContext& context, cons
   return training;
 }
 
-// The added lines in three groups: before the loop over steps, in each step before the program, in
-// each part before the program, behind it, and in each step behind the parts.
+// The added lines by place: before the loop over steps, in each step before the parts, in each part
+// before and after the program, and in each step after the parts.
 struct TrainingLines {
   std::vector<std::string> once, step_first, part_first, part_last, step_last;
 };

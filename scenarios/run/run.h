@@ -69,7 +69,7 @@ struct CaseResult {
   std::vector<PhaseResult> phases;
   std::vector<RecordedRun> runs;  // if RunOptions::sees: one for each phase, or one with the error
   std::optional<Error> error;
-  std::vector<Error> more_errors;  // of the same file, behind `error`
+  std::vector<Error> more_errors;  // of the same file, after `error`
   std::vector<ExpectationFailure>
       missed_refusal;       // how `error` differs from the expected bad input
   std::string repeat;       // command that repeats the case, with `file`

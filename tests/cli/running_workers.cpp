@@ -239,7 +239,7 @@ void hurt_one(const Hurt& hurt, int seed) {
   const std::vector<pid_t> pool = run.wait_for_processes();
   ASSERT_EQ(pool.size(), 6u) << run.text();
   const std::vector<pid_t> workers = run.workers();
-  // All have come, or it is no finding; repetitions begin behind two runs with the coordinator.
+  // All have come, or it is no finding; repetitions begin after two runs with the coordinator.
   wait_for_work(workers, hurt.in_repetitions ? 1.0 : 0.3);
   std::this_thread::sleep_for(milliseconds(random() % 500));
   ASSERT_EQ(workers.size(), 3u) << "seed " << seed << "\n" << run.text();

@@ -115,7 +115,7 @@ bool add_gathered_copies(std::string& line) {
   return replace_last(line, "backward=slice", "backward=reduce_scatter");
 }
 
-// Returns the place behind "enter(x, group="; npos if there is none.
+// Returns the place after "enter(x, group="; npos if there is none.
 size_t group_of_enter(const std::string& line) {
   const size_t enter = line.rfind("enter(");
   return enter == std::string::npos ? enter : line.find("group=", enter) + 6;

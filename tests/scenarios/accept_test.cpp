@@ -20,7 +20,7 @@ Accepted accepted(const std::string& text) {
   return accept_counts(scenario, result.scenarios.at(0).cases);
 }
 
-// Returns a file with members behind a program that gathers x over dp.
+// Returns a file with members after a program that gathers x over dp.
 std::string gather(const std::string& members) {
   return R"json({ // first
   "version": 1, "mesh": "dp=2",

@@ -26,7 +26,7 @@ Violations check_sizes(const Source& source);
 Violations check_habits(const Source& source);
 
 // Rejects a comment that begins with Of, What, Who, Where, Whether, That or As. Lists, tables and
-// lines of code are not checked; a comment behind code is if it begins with a capital.
+// lines of code are not checked; a comment after code is checked if it begins with a capital.
 Violations check_comment_openings(const Source& source);
 
 // Requires a comment on the first line of each header and source of a room.

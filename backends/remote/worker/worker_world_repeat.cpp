@@ -5,7 +5,7 @@
 //    Each is awaited on the host, or launched in its stream of a device. No messages are sent; the
 //    heartbeats of WorkerLink carry how many commands have ended.
 // 3. Pace `graph`: worker_world_graph.cpp implements it.
-// 4. Pace `each`: the time of each step goes to its tickets. Behind the last iteration the caller
+// 4. Pace `each`: the time of each step goes to its tickets. After the last iteration the caller
 //    reads the times of each counted one from the contexts.
 //    Pace `back_to_back`: one time for all iterations, by events of the devices if all contents
 //    stay there.
@@ -181,7 +181,7 @@ void WorkerWorld::read_iterations(std::deque<Iteration>& counted,
   counted.clear();
 }
 
-// Times are read behind the last iteration: the coordinator would compete with the next one for the
+// Times are read after the last iteration: the coordinator would compete with the next one for the
 // processor. So many iterations that their times fill the memory are read in between.
 double WorkerWorld::time_each(const Repetitions& repetitions) {
   std::deque<Iteration> counted;

@@ -109,7 +109,7 @@ void hold_memory(CudaApi& api, const MachinePointer& m) {
     SP_CHECK(stream_of(stream).device == m->selected_here(),
              "memory is asked of the stream of another device");
     if (*memory == nullptr) return kOutOfMemory;
-    // No stream may use it that is not ordered behind this.
+    // No stream may use it that is not ordered after this.
     const auto poison = [memory = *memory, bytes = std::min(bytes, kMostPoison)] {
       std::memset(memory, kPoison, bytes);
       return true;

@@ -38,7 +38,7 @@ class FakeGpu {
   CudaApi api() const;  // keeps the devices alive
 
   // For fake kernels and the fake NCCL: queues work on one of these streams, which may touch device
-  // memory. If the work returns false, it is tried again, and nothing behind it runs.
+  // memory. If the work returns false, it is tried again, and nothing after it runs.
   using Work = std::function<bool()>;
   static void enqueue(void* stream, Work work);
   // The same with a condition that touches no memory, which is cheaper to poll.
