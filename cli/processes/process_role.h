@@ -12,7 +12,7 @@
 
 namespace shardproof {
 
-inline constexpr const char* kJoinOption = "join-crew";  // internal: address of the coordinator
+inline constexpr const char* kJoinOption = "join-workers";  // internal: address of the coordinator
 
 class ListenAddress;  // backends/remote/rendezvous/listen_address.h
 struct ProgressPage;  // backends/remote/process/progress_page.h
@@ -21,7 +21,7 @@ struct ProgressPage;  // backends/remote/process/progress_page.h
 enum class Availability : uint8_t {
   asked,                // can this process start all processes?
   asked_beside_others,  // can it join processes that another program started?
-  known,                // nothing: the coordinator has asked already
+  known,                // no check: the coordinator has checked already
 };
 
 struct ProcessRole {
