@@ -25,7 +25,7 @@ struct NcclRanks {
 
 // Limits of the waits while puts are prepared, and the texts of their failures.
 inline constexpr std::chrono::seconds kPuttingPatience{15};
-inline constexpr const char* kPutHasNoEnd = "what was asked for has not ended in 15 s";
+inline constexpr const char* kPutHasNoEnd = "the NCCL call has not ended in 15 s";
 inline constexpr const char* kPeerLost = "a process is lost";
 
 class NcclSession {

@@ -35,7 +35,7 @@ struct WorkerPoolRequest {
       {};  // options and files that must be equal in all processes
 };
 // Returns the backends of "local,mpi". Throws Error(bad_input) for an unknown or repeated name and
-// Error(unsupported) for a backend that is not available, as far as `viability` asks.
+// Error(unsupported) for a backend that is not available; `viability` selects the checks.
 std::vector<std::string> read_backends(const std::string& text, const Registries& registries,
                                        Availability viability);
 // Returns the options that must be equal in all processes: all except those about this process and

@@ -298,7 +298,7 @@ class GradientCheck {
 
  private:
   // True if the call gives a narrower dtype than f64 for f64, such as cast(x0, dtype=bf16): its
-  // rounding is no part of its gradient.
+  // rounding is not part of its gradient.
   bool states_narrow_dtype() const {
     std::vector<TensorMeta> wide = call_.inputs;
     for (TensorMeta& meta : wide)

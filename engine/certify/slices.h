@@ -3,7 +3,7 @@
 // comparisons need no Spec afterwards.
 //
 // Example: shape [4] as S(0) on an axis of 2 ranks. Rank 0 has the positions 0 1, rank 1 has 2 3;
-// each rank is a group. As P(sum) both ranks have 0 1 2 3 and form one group.
+// each rank is a group. If it is P(sum), both ranks have 0 1 2 3 and form one group.
 #pragma once
 
 #include <cstdint>

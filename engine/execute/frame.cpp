@@ -261,7 +261,7 @@ void Executor::Frame::issue_merge(const Instr& instr, const Merge& merge, const 
 }
 
 // The stream makes the copy when it reaches this instruction. The copy belongs to the probe and is
-// no value of the frame.
+// not a value of the frame.
 void Executor::Frame::issue_snapshot(const Instr& instr, const Snapshot& snapshot,
                                      const Lanes& on) {
   if (!shared.options.made || at(snapshot.input).empty()) return;

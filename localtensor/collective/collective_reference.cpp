@@ -331,7 +331,7 @@ LocalTensor exchange(const Collective& call, const Sources& sources, const Sibli
     const int64_t brought =
         sources.elements[static_cast<size_t>(sources.source(siblings.ranks()[i]))];
     SP_CHECK(brought == exchange.in_count(row_of[i]),
-             "rank {} brings {} elements, its counts say {}", siblings.ranks()[i], brought,
+             "rank {} has {} elements, its counts state {}", siblings.ranks()[i], brought,
              exchange.in_count(row_of[i]));
     by_count[exchange.out_count(row_of[i])].rank_and_output.emplace_back(siblings.ranks()[i],
                                                                          static_cast<int64_t>(i));

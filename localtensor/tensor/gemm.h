@@ -31,8 +31,8 @@ struct GemmCall {
   DType compute = DType::f32;  // f32 or f64: type of the sums, which are rounded once at the end
   bool leaves_sums = false;    // the result has the type `compute` and is not rounded
   double alpha = 1;
-  // `rows` dense elements; null: no bias. `multiply` refuses a bias whose address is no multiple of
-  // kBiasAlignment: kernels may read that many bytes at once and do not check the address.
+  // `rows` dense elements; null: no bias. `multiply` refuses a bias whose address is not a multiple
+  // of kBiasAlignment: kernels may read that many bytes at once and do not check the address.
   const std::byte* bias = nullptr;
 };
 

@@ -145,8 +145,8 @@ class OperandGradient {
     }
     return false;
   }
-  // Repeats x along the dims in which the operand is longer. Where x is longer it keeps its size,
-  // and the wrapper of a gradient sums.
+  // Repeats x along the dims in which the operand is longer. Dims in which x is longer keep their
+  // size, and the wrapper of a gradient sums over them.
   FormulaTerm repeated(const FormulaTerm& x) const {
     if (!g_.knows_sizes()) return x + g_.op("zeros", {operand_});
     IntegerList sizes;

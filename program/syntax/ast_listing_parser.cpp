@@ -82,7 +82,7 @@ constexpr PythonStatement kPythonStatements[] = {{"elif", "\"else:\" with an \"i
                                                  {"while", "\"for i in range(n):\""},
                                                  {"with", "\"on STREAM:\" or \"group:\""}};
 
-// Throws Error(bad_input) if a line that is no assignment begins as a statement of Python.
+// Throws Error(bad_input) if a line that is not an assignment begins as a statement of Python.
 void LineParser::refuse_python(const Token& first) {
   for (const PythonStatement& other : kPythonStatements)
     if (first.is(other.word) && !peek().is("=") && !peek().is(","))

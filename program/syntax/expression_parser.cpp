@@ -62,7 +62,8 @@ std::string lower_case(std::string_view word) {
   return text;
 }
 
-// Returns the dtype that torch's word means, or "". As a method it converts a tensor: x.float().
+// Returns the dtype that a word of torch names, or "". The word is also a method that converts a
+// tensor: x.float().
 std::string_view dtype_for(std::string_view word) {
   constexpr std::pair<std::string_view, std::string_view> kWords[] = {{"float", "f32"},
                                                                       {"float32", "f32"},

@@ -14,7 +14,7 @@
 namespace shardproof {
 namespace {
 
-// How an optimizer is called: its op, and the names of its states.
+// The op of an optimizer and the names of its states.
 struct OptimizerForm {
   const char* op;
   std::vector<const char*> states;
@@ -46,7 +46,7 @@ std::vector<std::string> read_names(const JsonReader& reader, const Job& job) {
     for (const JobInput& input : job.inputs) nearest.offer(input.name);
     if (std::none_of(job.inputs.begin(), job.inputs.end(),
                      [&](const JobInput& input) { return input.name == names.back(); }))
-      item.refuse(fmt::format("{} is no tensor of \"tensors\"{}", names.back(), nearest.hint()));
+      item.refuse(fmt::format("{} is not a tensor of \"tensors\"{}", names.back(), nearest.hint()));
     if (std::count(names.begin(), names.end(), names.back()) > 1)
       item.refuse(fmt::format("{} is named twice", names.back()));
   }

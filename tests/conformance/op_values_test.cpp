@@ -14,7 +14,7 @@
 namespace shardproof::conformance::op_values_test {
 namespace {
 
-// One of so many placements runs.
+// One of each kFewer placements runs.
 constexpr size_t kFewer = kFewDraws ? 12 : 1;
 
 using testing::GlobalRun;

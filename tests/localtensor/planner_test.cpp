@@ -1,4 +1,4 @@
-// Tests planner.h against an exhaustive search that knows only the definition of a legal step.
+// Tests planner.h against an exhaustive search that uses only the definition of a legal step.
 #include "shardproof/localtensor/plan/planner.h"
 
 #include <gtest/gtest.h>

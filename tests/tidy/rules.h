@@ -1,8 +1,8 @@
 // The tidy rules. Each checks one file or the whole tree and returns its violations.
 //
 // check_tree runs all of them except check_format and writes the rule's name into each violation.
-// A message says what is wrong and what to write. exemptions.h lists the parts of the tree that do
-// not follow a rule yet.
+// A message states what is wrong and what to write. exemptions.h lists the parts of the tree that
+// do not follow a rule yet.
 #pragma once
 
 #include <filesystem>

@@ -59,8 +59,8 @@ bool is_uniform_over_endpoints(const Group& group, const RankBlocks& blocks);
 bool depends_on_association(const Collective& call);
 // Packs the inputs of the parts into the exchange.
 void pack_collective(ExchangeOperation& moving);
-// Does so for a first start. Returns false if no other endpoint takes part; the collective is
-// then complete.
+// Packs the inputs like pack_collective, for the first start. Returns false if no other endpoint
+// takes part; the collective is then complete.
 bool start_collective(ExchangeOperation& moving);
 void finish_collective(ExchangeOperation& moving);
 // Returns the exchange of a message between endpoints `self` and `other`, without contents and

@@ -41,7 +41,7 @@ std::string random_word() {
   return word;
 }
 
-// A leading zero byte makes an abstract name, which is no file.
+// A leading zero byte makes an abstract name, for which no file exists.
 socklen_t unix_address(const std::string& name, sockaddr_un& address) {
   std::memset(&address, 0, sizeof(address));
   address.sun_family = AF_UNIX;

@@ -182,7 +182,7 @@ void WorkerWorld::read_iterations(std::deque<Iteration>& counted,
 }
 
 // Times are read after the last iteration: the coordinator would compete with the next one for the
-// processor. So many iterations that their times fill the memory are read in between.
+// processor. If the times of the iterations so far fill the memory, they are read in between.
 double WorkerWorld::time_each(const Repetitions& repetitions) {
   std::deque<Iteration> counted;
   double seconds = 0;
