@@ -122,8 +122,8 @@ class WorkerPool {
  public:
   virtual ~WorkerPool() = default;
   // Functions of the coordinator. `gather` waits until all workers have connected; without it the
-  // first `begin` does. `begin` and `end` send the workers into a case and out of it. All throw
-  // Error(io) if a worker is lost.
+  // first `begin` does. `begin` starts a case in all workers; `end` ends it. All throw Error(io) if
+  // a worker is lost.
   virtual void gather() = 0;
   virtual void begin(int64_t index) = 0;
   virtual void end() = 0;

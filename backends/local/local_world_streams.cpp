@@ -52,7 +52,8 @@ void LocalWorld::list(TicketTable::Place place) {
 }
 
 void LocalWorld::land(Submission& submission) {
-  // Keeps it: the call matcher may point at its other calls, and its stream never gets past it.
+  // A failed submission stays in its stream: the call matcher may point at its other calls, and
+  // later work of the stream never runs.
   if (submission.failed) return book_.end(submission.ticket, TicketState::failed);
   Stream& stream = context(submission.cohort).at(submission.stream);
   stream.submission = nullptr;

@@ -95,7 +95,8 @@ class Lowering {
   // value).
   virtual ValueId enter_claim(ValueId gradient, ValueId) { return gradient; }
   virtual ValueId leave_claim(ValueId gradient, ValueId) { return gradient; }
-  // Emits what follows on local shards, or no longer. Returns what held before.
+  // Switches between emission on local shards (true) and on global values (false). Returns the
+  // state before.
   virtual bool set_local(bool) { return false; }
   // Returns the author's name of a value, or "".
   virtual std::string name_of_value(ValueId value) const = 0;

@@ -129,7 +129,7 @@ TEST_F(MpiTrouble, KilledCommand_LeavesNoProcess) {
   }
 }
 
-// It watches over the files of the run, for the case that the command is killed.
+// The helper removes the files of the run if the command is killed.
 TEST_F(MpiTrouble, StoppedHelper_DoesNotDelayTheEnd) {
   Running run = this->run(folder_.endless());
   ASSERT_EQ(run.wait_for_processes().size(), 6u) << run.text();

@@ -81,8 +81,9 @@ struct Hurt {
   std::vector<std::string> options = {};  // more of the run
   bool in_repetitions = false;            // the process is hurt while calls are repeated
 };
-// Hurts a process in each of `runs` runs, at another moment each time. Expects a missing rank and
-// no process left. Two runs execute at a time, because most of the time is spent in timeouts.
+// Kills or stops a process in each of `runs` runs, at another moment each time. Expects a missing
+// rank and no process left. Two runs execute at a time, because most of the time is spent in
+// timeouts.
 void hurt_one_of_each(const Hurt& hurt, int runs);
 
 }  // namespace shardproof

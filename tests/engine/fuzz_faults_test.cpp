@@ -1,6 +1,6 @@
 // Tests that `shardproof fuzz` finds faults of shardproof: rules and gradients that are made wrong
-// on purpose. The smallest failing program still calls the op at fault. The same for faults of rank
-// programs: one line of a generated program gets a wrong backward.
+// on purpose. The smallest failing program still calls the op at fault. The same holds for faults
+// of rank programs: one line of a generated program gets a wrong backward.
 #include <gtest/gtest.h>
 
 #include <algorithm>

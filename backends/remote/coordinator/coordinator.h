@@ -33,7 +33,7 @@ namespace shardproof {
 class Coordinator : public WorkerPool {
  public:
   Coordinator(WorkerPoolOptions options, std::unique_ptr<Starter> starter);
-  // Sends all workers home and waits for their end; kills those that do not end in time.
+  // Commands all workers to exit and waits for their end; kills those that do not end in time.
   ~Coordinator() override;
 
   void gather() override;

@@ -299,7 +299,9 @@ void Coordinator::end() {
   }
 }
 
-std::optional<int64_t> Coordinator::next() { SP_UNREACHABLE("the coordinator says what is next"); }
+std::optional<int64_t> Coordinator::next() {
+  SP_UNREACHABLE("only workers wait for the next case");
+}
 void Coordinator::done(const std::string&) {
   SP_UNREACHABLE("the coordinator runs no case for others");
 }

@@ -91,7 +91,8 @@ class Transport {
 
   // Returns the device memory in which contents of this endpoint may lie; null: only on the host.
   virtual std::shared_ptr<DeviceMemory> memory(int /*endpoint*/) { return nullptr; }
-  // True if it can reduce like this. If false, inputs are gathered and the worker reduces them.
+  // True if it supports this reduction on this dtype. If false, inputs are gathered and the worker
+  // reduces them.
   virtual bool can_reduce(const Reduction&, DType) const { return true; }
 
   // Starts exchanges as one group. Requires that the exchanges before are launched. Host buffers

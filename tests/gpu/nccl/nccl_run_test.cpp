@@ -324,7 +324,7 @@ TEST(NcclRun, StoppedProcess_IsMissingRank_AndNoProcessRemains) {
                    4);
 }
 
-// To NCCL a dead process may look like an internal error, reported before the process is missed.
+// NCCL may report an internal error for a killed process before the coordinator detects its loss.
 TEST(NcclRun, NcclError_BeforeLoss_IsReportedWithMissingRank) {
   const ScenarioFolder folder;
   const Ran ran = fake_gpu("run " + folder.endless() + " --backend nccl --processes 3",
