@@ -153,7 +153,7 @@ bool LocalWorld::pass_ended_waits() {
   return passed;
 }
 
-// Runs one item of one stream: the least that may let a host go on.
+// Runs one item of one stream, because this may already let a host continue.
 bool LocalWorld::step() {
   const bool passed = pass_ended_waits();
   while (!ready_.empty()) {

@@ -1,5 +1,5 @@
-// Gemm: interface to a library of matrix products on a device, such as cuBLAS, in its terms:
-// matrices are column-major; result = alpha * a * b + bias, where each row has one bias.
+// Gemm: interface to a library of matrix products on a device, such as cuBLAS. As in cuBLAS,
+// matrices are column-major. result = alpha * a * b + bias, where each row has one bias.
 #pragma once
 
 #include <cstddef>

@@ -24,7 +24,7 @@ alignas(kPoolAlignment) std::byte nothing[kPoolAlignment];
 }  // namespace
 
 // The contents on one device. Not in the anonymous namespace, because Bytes::Storage holds some.
-// Tensors on different streams may share them, and only this class orders their accesses: memory is
+// Tensors on different streams may share them, and only this class orders their accesses. Memory is
 // released, or written by its last owner, only after every stream that has used it reaches that
 // point.
 struct DeviceSide {

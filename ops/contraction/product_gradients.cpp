@@ -1,6 +1,6 @@
 // Implements product_gradients.h. With y = a @ b, the gradient by a is dy @ b.T and the gradient by
-// b is a.T @ dy. If one input lacks dims that y has, an einsum sums over them in the product: the
-// weight of x @ w with x [b, s, k] has the gradient einsum('abk,abn->kn', x, dy).
+// b is a.T @ dy. If one input lacks dims that y has, an einsum sums over them in the product.
+// Example: the weight of x @ w with x [b, s, k] has the gradient einsum('abk,abn->kn', x, dy).
 //
 // The gradient of an operand of an einsum is an einsum of dy with the other operands. A letter that
 // occurs twice in the operand (a diagonal) is multiplied by an identity matrix, and a letter that

@@ -49,8 +49,8 @@ enum class LocalExecution {
   lower_to_ops,       // Rule::lower replaces the op by other ops and redistributions
 };
 
-// Layouts of a shard that a strategy accepts: any (strided, uneven, explicit), only one contiguous
-// run per rank, only equal local sizes, or only the cuts by chunks that one axis makes.
+// Layouts of a shard that a strategy accepts: any layout (strided, uneven, explicit); one
+// contiguous run per rank; equal local sizes; or cuts by chunks that one axis makes.
 enum class ShardLayout { any, contiguous, even, chunks };
 
 // Placements of all tensors on one axis. Shard entries name dims only; the partitioner gives all

@@ -1,6 +1,6 @@
-// Implements accept.h. Steps: find the "expect" object of each phase in the text; make the JSON
-// text of its two keys from the calls of the phase; refuse if cases that share the object differ;
-// replace the values, or insert missing keys after the last one of their object.
+// Implements accept.h. Steps: find the "expect" object of each phase in the text. Make the JSON
+// text of its two keys from the calls of the phase; refuse if cases that share the object differ.
+// Replace the values, or insert missing keys after the last one of their object.
 #include "shardproof/scenarios/run/accept.h"
 
 #include <fmt/format.h>

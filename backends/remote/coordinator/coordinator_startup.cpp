@@ -233,7 +233,7 @@ void Coordinator::accept_worker(std::unique_ptr<MessagePipe> guest, std::string_
     throw_bad_input("two processes connected as number {}; give each process its own", process);
   seat = std::move(guest);
   if (kind == WorkerMessage::state) {
-    member.state.clear();  // it may have been seen stopped before it connected
+    member.state.clear();  // an earlier state may be stored from before it connected
     return;
   }
   if (const int64_t processes = in.number(); processes != options_.processes)

@@ -1,7 +1,7 @@
 // Messages between the coordinator and the workers of a run, and the encoding of what they carry. A
 // message is a number, its kind (WorkerMessage or CoordinatorCommand), followed by the fields
-// below. The form of numbers, reals, texts and bytes stands in wire.h; "n x" is a count n followed
-// by n items.
+// below. wire.h defines the form of numbers, reals, texts and bytes; "n x" is a count n followed by
+// n items.
 //
 // Values:
 //

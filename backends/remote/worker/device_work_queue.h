@@ -51,7 +51,7 @@ class DeviceWorkQueue {
   void forget_marks();
   // Polls the devices. Returns true if something has ended since the last call.
   bool look();
-  // Both answer from the last poll.
+  // Both return the state at the last poll.
   bool has_ended(Ticket ticket, Place place) const;
   bool all_ended() const;
 

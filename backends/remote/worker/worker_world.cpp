@@ -370,7 +370,8 @@ bool WorkerWorld::pump(microseconds time) {
   }
 }
 
-// The host submits without waiting; every 16th time, commands that have come are carried out.
+// The host submits without waiting; at every 16th submission, the worker executes the received
+// commands.
 void WorkerWorld::pump_now_and_then() {
   if (++submitted_ % kSubmitsPerPump != 0) return;
   link_.pipe().flush();
