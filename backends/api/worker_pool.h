@@ -2,8 +2,8 @@
 // one world, seen from one of them.
 //
 // The hosts of ranks run in worker processes. One process without ranks, the coordinator, matches
-// their calls, compares values with the reference and writes the report. All processes go through
-// the cases of a run in step. Not thread-safe.
+// their calls, compares values with the reference and writes the report. All processes run the
+// cases of a run together, one after another. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -77,7 +77,7 @@ class WorldProcesses {
 };
 
 inline constexpr const char* kInputPath =
-    "-";  // stands in WorkerPoolOptions::command for the input file
+    "-";  // placeholder of the input file in WorkerPoolOptions::command
 
 class ListenAddress;  // remote/rendezvous/listen_address.h
 struct ProgressPage;  // remote/process/progress_page.h

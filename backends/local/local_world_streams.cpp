@@ -2,7 +2,7 @@
 //
 // Streams whose head may run are in ready_. With fifo, settle() runs all of them whenever something
 // is issued or ends. With the other schedules, progress() runs one item of a stream that the
-// schedule picks, when no host can go on.
+// schedule picks, when no host can continue.
 #include <algorithm>
 #include <utility>
 

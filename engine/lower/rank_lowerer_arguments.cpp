@@ -1,7 +1,7 @@
 // Implements the arguments of rank_lowerer.h (groups, reductions, peers) and the verbs that
 // move no tensor between ranks at once: one-sided calls, slots, waits, free and keep.
 //
-// An axis name may stand on several meshes, as in two pipeline stages that each have an axis tp.
+// Several meshes may have an axis of one name, as in two pipeline stages that each have an axis tp.
 // Then the group is taken from the mesh of the value, else from the mesh of the ranks that call;
 // lanes_by_mesh() splits a call of ranks of both.
 //

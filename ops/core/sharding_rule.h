@@ -59,8 +59,8 @@ struct Strategy {
   std::vector<Placement> inputs, outputs;
   LocalExecution form = LocalExecution::same_op;
   ShardLayout cut = ShardLayout::any;
-  // The sharded dims consist of this many equal blocks, and no cut may go through a block (groups
-  // of a convolution).
+  // The sharded dims consist of this many equal blocks, and no cut may split a block (groups of a
+  // convolution).
   int64_t blocks = 0;  // 0: cuts may be anywhere
 };
 // True if every run of `dim` that a rank owns under `spec` consists of whole blocks. `blocks` is

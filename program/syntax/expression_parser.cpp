@@ -183,7 +183,7 @@ Expr ExpressionParser::expression() { return binary(kWeakest).expr; }
 
 std::string ExpressionParser::advice_behind_dot(const Expr& before, bool whole_line) {
   Token word = lexer_.consume();
-  // Modules stand before the last word: torch.distributed.all_reduce(x).
+  // The words before the last one are modules: torch.distributed.all_reduce(x).
   while (is_library(before) && lexer_.accept(".") && lexer_.peek().kind == TokenKind::name)
     word = lexer_.consume();
   return advice_without_dot(before, word.text, whole_line);

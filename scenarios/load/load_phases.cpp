@@ -176,7 +176,7 @@ void replace_line(std::vector<std::string>& lines, size_t at) {
     lines[i].clear();
 }
 
-// Parses the lines. After a malformed line it goes on with the next one, and adds the errors.
+// Parses the lines. After a malformed line it continues with the next one, and adds the errors.
 Listing parse_lines(std::vector<std::string> lines, const JsonReader& reader, ErrorList& errors) {
   for (size_t tries = 0; tries < kMaxFileErrors; ++tries) {
     try {

@@ -117,7 +117,8 @@ class TextEdit {
   }
 
  private:
-  // Inserts a member after the last one: on a line of its own if the brace stands on one.
+  // Inserts a member after the last one: on a line of its own if the closing brace is on a line of
+  // its own.
   void insert(const JsonSpan& object, const std::string& member, const JsonSpans& spans) {
     const size_t brace = object.end - 1;
     const std::optional<JsonSpan> last = spans.last_member(object);

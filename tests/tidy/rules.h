@@ -39,7 +39,7 @@ Violations check_docs_lines(const Source& source);
 // declares.
 Violations check_function_verbs(const Source& source);
 
-// Checks the include order of a room's sub-folders, and that each file stands in a listed one.
+// Checks the include order of a room's sub-folders, and that each file is in a listed one.
 Violations check_folder_order(const Source& source);
 
 // Limits the number of C++ files in one folder of a room.

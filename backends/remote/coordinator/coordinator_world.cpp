@@ -1,9 +1,9 @@
 // Implements the life of coordinator_world.h.
 //
 // progress() repeats: receive messages, repeat them on the local world, send the matched calls.
-// Once no host can go on and all commands are done (quiet), it tries four things in order. It sends
-// the calls of groups that are not complete. It runs deferred work of the local world. It reports
-// failed calls. It lets every idle worker return from its own progress().
+// Once no host can continue and all commands are done (quiet), it tries four things in order. It
+// sends the calls of groups that are not complete. It runs deferred work of the local world. It
+// reports failed calls. It lets every idle worker return from its own progress().
 #include <algorithm>
 
 #include "shardproof/backends/decorators/flight_recorder.h"
@@ -83,7 +83,7 @@ bool CoordinatorWorld::all_are(Phase phase) const {
                      [phase](const Host& host) { return host.phase == phase; });
 }
 
-// True if no host can go on and all commands are completed.
+// True if no host can continue and all commands are completed.
 bool CoordinatorWorld::quiet() {
   if (!events_.empty()) return false;
   for (size_t i = 0; i < hosts_.size(); ++i)

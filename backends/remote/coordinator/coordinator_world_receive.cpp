@@ -83,7 +83,7 @@ void CoordinatorWorld::handle_measured(int process, WireReader& in) {
     measured_[list].push_back(parse_record(in.text()));
 }
 
-// Handles messages about how many commands have ended and whether the hosts can go on.
+// Handles messages about how many commands have ended and whether the hosts can continue.
 void CoordinatorWorld::handle_progress(WorkerMessage kind, int process, WireReader& in) {
   Host& host = hosts_[static_cast<size_t>(process)];
   pool_.members()[static_cast<size_t>(process)].executed = in.number();

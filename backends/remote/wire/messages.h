@@ -58,7 +58,7 @@ enum class WorkerMessage : uint8_t {
   elapse,       // cohort, picoseconds
   stop,         // cohort, CohortState
   finish,       // cohort
-  idle,         // ended; nothing can go on in the worker until another command comes
+  idle,         // ended; nothing can continue in the worker until another command comes
   value,        // value id, tensor: a value when it was made
   final_value,  // value id, tensor: a value at the end of the program
   measured,     // n x record with measured times
@@ -97,7 +97,7 @@ enum class CoordinatorCommand : uint8_t {
   group,      // siblings of one call?, n x text, each a meet, pair, put or end_part: they start and
               // end together
   fail,       // ticket
-  still,      // no fields: no worker can go on, and no command is on its way
+  still,      // no fields: no worker can continue, and no command is under way
   concluded,  // conclusion of all workers
   report,     // report of the world
 };
