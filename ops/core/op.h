@@ -5,7 +5,7 @@
 //   shape inference   infer: metas in, metas out, or an Error that names the sizes
 //   kernel            prepare runs once for (attrs, dtypes, shapes); the kernel runs for many lanes
 //   rule              legal placements, and what each rank runs under them
-//   physics           cost (flops, bytes), samples for the law tests
+//   cost and samples  cost (flops, bytes), samples for the law tests
 //   gradient          written as other ops, which bring their kernels and rules
 //
 // An op becomes other ops at two times; both write through an OpBuilder:

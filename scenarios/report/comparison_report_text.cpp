@@ -160,7 +160,7 @@ std::string line_text(const LineComparison& line, KnownWork known, const TextSty
   return text;
 }
 
-// --- the whole -----------------------------------------------------------------------------------
+// --- the report ----------------------------------------------------------------------------------
 
 std::string run_side_text(const char* label, const RunSide& side) {
   const RecordedRun& run = side.head;

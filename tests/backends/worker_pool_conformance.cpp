@@ -72,8 +72,7 @@ std::string serve(Coordinator& pool) {
   return transport_errors;
 }
 
-// --- repetitions
-// ----------------------------------------------------------------------------------
+// --- repetitions ---------------------------------------------------------------------------------
 
 constexpr int64_t kRepeatedRanks = 8, kRepeatedElements = 5;
 

@@ -86,7 +86,7 @@ class Coordinator : public WorkerPool {
   void handle_handshake(int process, WireReader& message);
   std::optional<WorkerLoss> first_loss(WorkerHandle::Clock::time_point since);
   [[noreturn]] void throw_not_started(const WorkerLoss& loss);
-  void accept_worker(std::unique_ptr<MessagePipe> guest, std::string_view message);
+  void accept_worker(std::unique_ptr<MessagePipe> connection, std::string_view message);
   bool all_present() const;
   WorkerLoss first_absent() const;
   void receive_from_monitors();

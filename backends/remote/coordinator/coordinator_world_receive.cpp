@@ -47,7 +47,7 @@ void CoordinatorWorld::handle_message(int process, WireReader& in) {
       const int64_t index = in.number();
       if (index != static_cast<int64_t>(host.contexts.size()))
         throw Error(ErrorKind::io, "a process opens its cohorts out of order");
-      host.contexts.push_back(&physics_->open(known_lanes(in, blocks_.of(process))));
+      host.contexts.push_back(&local_world_->open(known_lanes(in, blocks_.of(process))));
       return;
     }
     case WorkerMessage::value: return handle_value(ValueEvent::made, in);

@@ -47,7 +47,7 @@ void finish_instance(ExchangeOperation& moving);
 void restart(ExchangeOperation& moving, Transport& transport);
 
 // Fills the team, the root and `held`: which members of the group lie on which endpoint.
-void seat(ExchangeOperation& moving, const RankBlocks& blocks);
+void place_members(ExchangeOperation& moving, const RankBlocks& blocks);
 // True if all groups along the same mesh axes lie over endpoints in the same pattern. Partial sums
 // within an endpoint then add the same members in each of these groups, so that their results are
 // bit-equal replicas. For a group written as a list of ranks: true if each endpoint has one member.

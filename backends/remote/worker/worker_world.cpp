@@ -115,8 +115,7 @@ ExecutionContext& WorkerWorld::open(const Lanes& cohort) {
   return contexts_.emplace_back(*this, index, endpoint, cohort);
 }
 
-// --- streams
-// --------------------------------------------------------------------------------------
+// --- streams -------------------------------------------------------------------------------------
 
 void WorkerWorld::list(Place place) {
   Stream& stream = context(place.cohort).at(place.stream);
@@ -259,8 +258,7 @@ void WorkerWorld::fail_ticket(Ticket ticket) {
   settle();
 }
 
-// --- orders
-// ---------------------------------------------------------------------------------------
+// --- orders --------------------------------------------------------------------------------------
 
 CallShare WorkerWorld::read_part(WireReader& in) {
   const auto submission = submissions_.find(in.number());
@@ -433,8 +431,7 @@ void WorkerWorld::wait_until(const std::function<bool()>& condition) {
   link_.set_activity(HeartbeatActivity::computes);
 }
 
-// --- the device
-// -----------------------------------------------------------------------------------
+// --- the device ----------------------------------------------------------------------------------
 
 TicketState WorkerWorld::state_of(Ticket ticket) const {
   const TicketState state = tickets_.state(ticket);
@@ -487,8 +484,7 @@ void WorkerWorld::wait_for_landed_puts(const CallShare& part) {
   launched_.join({landing_at(blocks_.endpoint_of(part.rank()))});
 }
 
-// --- the end
-// --------------------------------------------------------------------------------------
+// --- the end -------------------------------------------------------------------------------------
 
 // Limits the unsent bytes: the coordinator compares values one by one, and may be slower.
 void WorkerWorld::publish(ValueEvent kind, int64_t value, const LocalTensor& contents) {
