@@ -217,7 +217,7 @@ class Siblings {
         SP_CHECK(index >= 0, "rank {} is not in group {}", sources.lanes[i], group.name());
         if (index == 0) add(group.members(group.sibling_of(sources.lanes[i])), sources);
       }
-      SP_CHECK(static_cast<int64_t>(ranks_.size()) == lanes, "ranks {} are no whole groups of {}",
+      SP_CHECK(static_cast<int64_t>(ranks_.size()) == lanes, "ranks {} are not whole groups of {}",
                to_string(sources.lanes), group.name());
     }
   }
@@ -379,7 +379,7 @@ LocalTensor same_on_one_group(const Collective& call, const Outputs& outputs,
                               const Sources& sources) {
   const std::vector<int32_t> members = call.group.members(0);
   const auto n = static_cast<int64_t>(members.size());
-  SP_CHECK(n == sources.lanes.size(), "ranks {} are no whole groups of {}",
+  SP_CHECK(n == sources.lanes.size(), "ranks {} are not whole groups of {}",
            to_string(sources.lanes), call.group.name());
   Pointers inputs;
   inputs.reserve(members.size());
