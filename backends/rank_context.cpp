@@ -73,8 +73,7 @@ int64_t received_elements(const Collective& c, int64_t rank) {
 
 }  // namespace
 
-// --- verbs
-// ------------------------------------------------------------------------------------------
+// --- verbs ---------------------------------------------------------------------------------------
 
 Call& CallGroup::add(const Collective& collective, int line) {
   if (used_ == calls_.size()) {
@@ -233,8 +232,7 @@ void RankContext::compute(double flops, double bytes, std::function<void()> body
   wait_for(std::ref(issue));
 }
 
-// --- running
-// ----------------------------------------------------------------------------------------
+// --- running -------------------------------------------------------------------------------------
 
 // FiberRanks and FiberRank are in no anonymous namespace: RankFunctions::Impl has members of them.
 

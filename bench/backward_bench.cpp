@@ -29,7 +29,7 @@ struct Input {
 };
 
 struct OpCase {
-  std::string text;  // what the table says
+  std::string text;  // its text in the table
   std::vector<Input> inputs;
   std::string forward, backward;
   std::string target = "2.5";  // of backward / forward; torch has 1 to 2.5

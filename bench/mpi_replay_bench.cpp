@@ -75,8 +75,7 @@ void print_pair(const std::string& work, const Pair& pair, int processes) {
          target});
 }
 
-// --- collectives
-// ----------------------------------------------------------------------------------
+// --- collectives ---------------------------------------------------------------------------------
 
 // A loop of MPI's own calls, over the buffers of one process.
 class BareLoop {
@@ -159,8 +158,7 @@ void measure_collectives(Backend& target, int processes, int64_t most_bytes) {
     }
 }
 
-// --- programs
-// -------------------------------------------------------------------------------------
+// --- programs ------------------------------------------------------------------------------------
 
 struct Program {
   std::string name;
@@ -343,8 +341,7 @@ void measure_all(Backend& target, int processes, int64_t most_bytes) {
   measure_collectives(target, processes, most_bytes);
 }
 
-// --- processes
-// ------------------------------------------------------------------------------------
+// --- processes -----------------------------------------------------------------------------------
 
 int work(int64_t most_bytes, const std::string& address) {
   const int process = std::atoi(std::getenv("OMPI_COMM_WORLD_RANK"));

@@ -18,7 +18,7 @@ if(SHARDPROOF_TESTS)
   find_package(GTest REQUIRED)
 endif()
 if(SHARDPROOF_BENCH)
-  # Benchmarks whose library is absent are left out, with a line that says so.
+  # Benchmarks whose library is absent are left out; CMake prints a line for each.
   find_package(benchmark QUIET)
   find_package(SimGrid QUIET)
 endif()

@@ -3,6 +3,6 @@
 
 #include <any>
 
-#include "shardproof/cmake/precompiled_nouns.h"
+#include "shardproof/cmake/precompiled_tensors.h"
 #include "shardproof/ops/core/op.h"
 #include "shardproof/ops/core/op_builder.h"

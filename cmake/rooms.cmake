@@ -30,8 +30,8 @@ endfunction()
 # Lets a target use a header of cmake/ that is precompiled once for each optimization level.
 #
 # A target of its own precompiles it and links the further arguments. A target that uses it must have
-# the macros of that one, and no header of a room to the right may stand in it.
-# gcc 12 warns about writes in strings that it inlines (its bug 105651): these warnings are off here.
+# the macros of that one, and it includes no header of a room to the right. gcc 12 warns about
+# writes in strings that it inlines (its bug 105651): these warnings are off here.
 function(shardproof_precompile target header optimization)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow
@@ -76,7 +76,7 @@ function(shardproof_compile_room target room)
     return()
   endif()
   set(optimization ${SHARDPROOF_COLD_OPTIMIZATION})
-  set(header precompiled_nouns.h)
+  set(header precompiled_tensors.h)
   if(room MATCHES "^(scenarios|cli)$")
     set(optimization -O1)
   endif()

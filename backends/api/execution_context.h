@@ -5,7 +5,7 @@
 // A context serves one cohort: some lanes that run one host program. The host issues work in
 // program order on named streams; the context decides when it runs. Buffers exist from issue on,
 // their contents once the work has run. A submission that is found wrong fails: its stream never
-// gets past it, other streams go on.
+// continues after it, other streams continue.
 //
 // Threading: one thread for a world and its contexts. No function blocks the thread, and none
 // throws because of the program. Tickets count up in order of issue within a world; kDone is always

@@ -20,7 +20,7 @@ class RankFunctions {
   ~RankFunctions();
   // Opens the context of each of these ranks and starts the function there.
   void start(const Lanes& lanes, const std::function<void(RankContext&)>& program);
-  // Runs every rank that can go on. Returns true if any could.
+  // Runs every rank that can continue. Returns true if any could.
   bool advance();
   // Call after World::close: ends blocked ranks. Returns the ranks that an exception ended.
   std::vector<RankError> finish();

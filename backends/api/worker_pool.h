@@ -2,8 +2,8 @@
 // one world, seen from one of them.
 //
 // The hosts of ranks run in worker processes. One process without ranks, the coordinator, matches
-// their calls, compares values with the reference and writes the report. All processes go through
-// the cases of a run in step. Not thread-safe.
+// their calls, compares values with the reference and writes the report. All processes run the
+// cases of a run together, one after another. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ struct Repetitions {
   // In workers, pace `graph`: the reason why a graph cannot hold an iteration, if the caller has
   // one. Empty: the worker looks for reasons itself.
   std::string not_captured = {};
-  // In workers, pace `each`: called for each counted iteration, in order, behind the last one or
+  // In workers, pace `each`: called for each counted iteration, in order, after the last one or
   // between two. The contexts then return the times of that iteration. Null: not called.
   std::function<void()> measured = {};
   // In workers: called after one more iteration, whose results lie in their buffers. Returns the
@@ -77,7 +77,7 @@ class WorldProcesses {
 };
 
 inline constexpr const char* kInputPath =
-    "-";  // stands in WorkerPoolOptions::command for the input file
+    "-";  // placeholder of the input file in WorkerPoolOptions::command
 
 class ListenAddress;  // remote/rendezvous/listen_address.h
 struct ProgressPage;  // remote/process/progress_page.h
@@ -122,8 +122,8 @@ class WorkerPool {
  public:
   virtual ~WorkerPool() = default;
   // Functions of the coordinator. `gather` waits until all workers have connected; without it the
-  // first `begin` does. `begin` and `end` send the workers into a case and out of it. All throw
-  // Error(io) if a worker is lost.
+  // first `begin` does. `begin` starts a case in all workers; `end` ends it. All throw Error(io) if
+  // a worker is lost.
   virtual void gather() = 0;
   virtual void begin(int64_t index) = 0;
   virtual void end() = 0;

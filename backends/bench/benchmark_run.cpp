@@ -2,7 +2,7 @@
 // once.
 //
 // Ranks of this process are one cohort, which submits the call again and again. In real processes,
-// each rank is a cohort; behind the first call, the world repeats it (WorldProcesses::repeat).
+// each rank is a cohort; after the first call, the world repeats it (WorldProcesses::repeat).
 #include <chrono>
 #include <deque>
 

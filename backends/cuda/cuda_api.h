@@ -68,8 +68,8 @@ struct CudaApi {
   MatmulPrecision matmul{};  // precision to open it with
 };
 
-// Returns the table of the CUDA runtime. `folders`: where to look for cuBLASLt beside the system's
-// places.
+// Returns the table of the CUDA runtime. `folders` are searched for cuBLASLt after the folders of
+// the system and of the CUDA toolkit.
 CudaApi runtime_cuda_api(const std::vector<std::string>& folders = {});
 
 }  // namespace shardproof

@@ -1,6 +1,6 @@
 // Implements device_graph.h. The recording begins in a stream of the first device. Every other
-// stream of every device waits for an event of that stream, which makes it part of the recording;
-// in the end the first stream waits for an event of every other.
+// stream of every device waits for an event of that stream, which makes it part of the recording.
+// At the end the first stream waits for an event of every other stream.
 #include "shardproof/backends/cuda/device_graph.h"
 
 #include "shardproof/localtensor/base/error.h"

@@ -32,7 +32,7 @@ class DeviceGraph {
   DeviceGraph(const DeviceGraph&) = delete;
   DeviceGraph& operator=(const DeviceGraph&) = delete;
 
-  // Launches everything and returns the events of the first device before and behind it. Requires
+  // Launches everything and returns the events of the first device before and after it. Requires
   // that all streams are idle, and that the launch before has ended.
   struct Launched {
     int64_t begin = 0, end = 0;

@@ -213,7 +213,8 @@ class FaultyContext : public ForwardingContext {
     return due;
   }
 
-  // The stream makes the corrupted copy when it gets there: only then the input has its contents.
+  // The stream makes the corrupted copy when it reaches the call, because only then the input has
+  // its contents.
   void corrupt_input(Call& call, StreamId stream, int64_t element) {
     if (call.input == nullptr || call.input->empty()) return;
     LocalTensor& copy = copies_.emplace_back(blank_of(*call.input));

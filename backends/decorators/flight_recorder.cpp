@@ -223,8 +223,7 @@ class Recorder {
   MessageNumbers messages_;
 };
 
-// --- from entries to records
-// ----------------------------------------------------------------------
+// --- from entries to records ---------------------------------------------------------------------
 
 Record base_record(const CallShape& shape) {
   const CallKind& kind = *shape.kind;

@@ -8,7 +8,7 @@ namespace shardproof {
 
 class MatchObserver;  // sim/matching/call_matcher.h
 
-// Starts a world without recorder and faults. `witness`, if not null, is called for every matched
+// Starts a world without recorder and faults. `observer`, if not null, is called for every matched
 // call and must outlive the world.
 std::unique_ptr<World> local_world(const WorldOptions& options, MatchObserver* observer = nullptr);
 std::shared_ptr<Backend> local_backend();

@@ -1,6 +1,6 @@
 // LocalWorld and LocalContext: the local world and its execution contexts. A context keeps the
 // streams of its cohort. The world runs their items: at issue (schedule fifo), or one by one when
-// no host can go on (seeded, adversarial). Internal to the local backend; one thread.
+// no host can continue (seeded, adversarial). Internal to the local backend; one thread.
 #pragma once
 
 #include <deque>

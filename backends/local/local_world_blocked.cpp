@@ -32,7 +32,7 @@ struct BlockedRanksSurvey {
   std::vector<const SubmittedCall*> parties;  // by blocked call; null: a wait for a ticket
   std::vector<int32_t> owner;                 // cohort of each rank; -1: none
   std::map<std::pair<std::string, int64_t>, int32_t> known;  // group and call -> awaiting
-  std::set<int32_t> wrong;  // ranks in a call that is known to be wrong before all have come to it
+  std::set<int32_t> wrong;  // ranks of a wrong call that some members have not issued yet
   std::optional<PlannedCalls> planned;  // computed on first use
 
   static bool lives(const LocalContext& context) { return context.state_ == CohortState::running; }

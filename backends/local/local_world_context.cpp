@@ -27,8 +27,7 @@ StreamId LocalContext::stream(std::string_view name) {
   return stream_count() - 1;
 }
 
-// --- tickets
-// --------------------------------------------------------------------------------------
+// --- tickets -------------------------------------------------------------------------------------
 
 Ticket LocalContext::open_ticket(StreamId stream) {
   return at(stream).last = world_.book().open({index_, stream});
@@ -75,8 +74,7 @@ LaneTimes LocalContext::through() const {
   return all;
 }
 
-// --- items
-// ----------------------------------------------------------------------------------------
+// --- items ---------------------------------------------------------------------------------------
 
 bool LocalContext::runs_at_issue(const Stream& stream) const {
   return stream.idle() && !world_.defers();
@@ -134,8 +132,7 @@ void LocalContext::order(StreamId id, Ticket ticket) {
   world_.settle();
 }
 
-// --- calls
-// ----------------------------------------------------------------------------------------
+// --- calls ---------------------------------------------------------------------------------------
 
 namespace {
 
@@ -240,8 +237,7 @@ void LocalContext::start_submission(Submission& submission) {
   world_.matcher().start(submission);
 }
 
-// --- ends
-// -----------------------------------------------------------------------------------------
+// --- ends ----------------------------------------------------------------------------------------
 
 bool LocalContext::is_stuck() const {
   for (StreamId id = 0; id < stream_count(); ++id)
@@ -252,8 +248,7 @@ bool LocalContext::is_stuck() const {
 // Items issued before the fault still run, with every schedule.
 void LocalContext::stop(CohortState state) { state_ = state; }
 
-// --- memory
-// ---------------------------------------------------------------------------------------
+// --- memory --------------------------------------------------------------------------------------
 
 void LocalContext::allocate(const Allocation& allocation) {
   memory_.allocate(allocation.lanes, allocation.bytes, allocation.category);

@@ -2,7 +2,7 @@
 //
 // Streams whose head may run are in ready_. With fifo, settle() runs all of them whenever something
 // is issued or ends. With the other schedules, progress() runs one item of a stream that the
-// schedule picks, when no host can go on.
+// schedule picks, when no host can continue.
 #include <algorithm>
 #include <utility>
 
@@ -52,7 +52,8 @@ void LocalWorld::list(TicketTable::Place place) {
 }
 
 void LocalWorld::land(Submission& submission) {
-  // Keeps it: the call matcher may point at its other calls, and its stream never gets past it.
+  // A failed submission stays in its stream: the call matcher may point at its other calls, and
+  // later work of the stream never runs.
   if (submission.failed) return book_.end(submission.ticket, TicketState::failed);
   Stream& stream = context(submission.cohort).at(submission.stream);
   stream.submission = nullptr;
@@ -152,7 +153,7 @@ bool LocalWorld::pass_ended_waits() {
   return passed;
 }
 
-// Runs one item of one stream: the least that may let a host go on.
+// Runs one item of one stream, because this may already let a host continue.
 bool LocalWorld::step() {
   const bool passed = pass_ended_waits();
   while (!ready_.empty()) {

@@ -17,7 +17,8 @@ class MpiDatatypes {
   MpiDatatypes(const MpiDatatypes&) = delete;
   MpiDatatypes& operator=(const MpiDatatypes&) = delete;
 
-  // Returns MPI's own type if MPI reduces it with our result, else a type of so many bytes.
+  // Returns MPI's own type if MPI reduces it with our result, else a type of as many bytes as
+  // `dtype`.
   MPI_Datatype type(DType dtype);
   // Returns the operator that joins partial results: avg, premul_sum and norm join as sums.
   MPI_Op op(ReduceOp reduction, DType dtype);

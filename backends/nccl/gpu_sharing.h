@@ -1,5 +1,5 @@
-// How NCCL ranks share GPUs if there are fewer GPUs than ranks, and the environment variables that
-// the processes need for it.
+// Sharing of GPUs by NCCL ranks if there are fewer GPUs than ranks, and the environment variables
+// that the processes need for it.
 #pragma once
 
 #include "shardproof/backends/api/worker_pool.h"

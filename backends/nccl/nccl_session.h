@@ -25,7 +25,7 @@ struct NcclRanks {
 
 // Limits of the waits while puts are prepared, and the texts of their failures.
 inline constexpr std::chrono::seconds kPuttingPatience{15};
-inline constexpr const char* kPutHasNoEnd = "what was asked for has not ended in 15 s";
+inline constexpr const char* kPutHasNoEnd = "the NCCL call has not ended in 15 s";
 inline constexpr const char* kPeerLost = "a process is lost";
 
 class NcclSession {
@@ -60,9 +60,9 @@ class NcclSession {
     relies_on_putting_ = true;
   }  // from now on its errors end the session
   void abort_put_communicator() noexcept;
-  // Returns blocking communicators of these ranks, one for each of them that is here. NCCL
-  // simulates calls only on these; and it launches a call on others from a thread that it starts
-  // for it. All processes of these ranks call it. Empty if a peer was lost.
+  // Returns blocking communicators of these ranks, one for each rank in this process. NCCL
+  // simulates calls only on blocking communicators. It launches a call on a non-blocking one from a
+  // thread of its own. All processes of these ranks call it. Empty if a peer was lost.
   std::vector<NcclComm> make_blocking_communicators(const std::vector<int>& ranks);
   bool has_blocking_communicators(const std::vector<int>& ranks) const {
     return blocking_.contains(ranks);

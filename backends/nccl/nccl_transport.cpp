@@ -1,7 +1,7 @@
 // Implements nccl_transport.h.
 //
 // First, start() issues all exchanges in the streams of their GPUs as one NCCL group and records an
-// event behind each. Then launched() polls the communicators until NCCL has put everything into the
+// event after each. Then launched() polls the communicators until NCCL has put everything into the
 // streams, and done() polls the events. Contents on the host are copied to the device before, and
 // back after.
 #include <sched.h>
@@ -126,10 +126,10 @@ class StreamsBefore {
 class NcclTransport : public Transport {
  public:
   NcclTransport(const NcclHardware& machine, const NcclRankConfig& rank_config)
-      : machine_(machine), seat_(rank_config) {}
-  int processes() const override { return seat_.processes; }
-  int self() const override { return seat_.process; }
-  int endpoints_each() const override { return seat_.gpus; }
+      : machine_(machine), config_(rank_config) {}
+  int processes() const override { return config_.processes; }
+  int self() const override { return config_.process; }
+  int endpoints_each() const override { return config_.gpus; }
 
   std::string invitation() override;
   void join(std::string_view invitation) override;
@@ -138,8 +138,8 @@ class NcclTransport : public Transport {
   void when_lost(std::function<void(const std::string&)> tell) override { tell_ = std::move(tell); }
   std::shared_ptr<DeviceMemory> memory(int endpoint) override { return gpu(endpoint).device; }
   bool can_reduce(const Reduction& reduction, DType dtype) const override {
-    return nccl_reduces(reduction, dtype) && has_algorithm(seat_.order, reduction, dtype) &&
-           (seat_.processes * seat_.gpus > 1 ||
+    return nccl_reduces(reduction, dtype) && has_algorithm(config_.order, reduction, dtype) &&
+           (config_.processes * config_.gpus > 1 ||
             writes_single_rank(reduction, session_->api().version));
   }
   std::string open_window(int64_t bytes) override;
@@ -172,7 +172,7 @@ class NcclTransport : public Transport {
   void forget_events();
 
   NcclHardware machine_;
-  NcclRankConfig seat_;
+  NcclRankConfig config_;
   std::vector<OwnGpu> gpus_;
   std::function<void(const std::string&)> tell_;
   std::mutex opening_;  // guards session_ against an abort by another thread
@@ -196,7 +196,7 @@ class NcclTransport : public Transport {
 };
 
 std::string NcclTransport::invitation() {
-  if (seat_.process != 0) return {};
+  if (config_.process != 0) return {};
   const NcclApi api = machine_.open_nccl();
   NcclId id{};
   if (const int code = api.get_unique_id(&id); code != nccl::kSuccess)
@@ -211,13 +211,13 @@ void NcclTransport::join(std::string_view invitation) {
     throw Error(ErrorKind::io, fmt::format("an NCCL id has {} bytes, received {}", sizeof(id.bytes),
                                            invitation.size()));
   std::memcpy(id.bytes, invitation.data(), sizeof(id.bytes));
-  for (int i = 0; i < seat_.gpus; ++i) {
+  for (int i = 0; i < config_.gpus; ++i) {
     OwnGpu& own = gpus_.emplace_back();
     own.device = machine_.open_device(i);
     own.scratch = StagingMemory(own.device, kScratchBytes);
     own.device->start_clock();  // synchronizes, so any stream may use the memory
   }
-  const NcclRanks ranks{first_endpoint(), seat_.gpus, seat_.processes * seat_.gpus};
+  const NcclRanks ranks{first_endpoint(), config_.gpus, config_.processes * config_.gpus};
   auto session = std::make_unique<NcclSession>(machine_.open_nccl(), id, ranks,
                                                [this](int rank) { gpu(rank).device->select(); });
   session->when_lost([this](const std::string& words) {

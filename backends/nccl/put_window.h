@@ -25,7 +25,7 @@ class PutWindow {
   NcclComm comm() const { return comm_; }
   // Issues a put or the wait for one on the current stream. Returns NCCL's code.
   int issue(const Exchange& exchange);
-  // Copies a put that has landed out of the window; enqueue it behind the wait.
+  // Copies a put that has landed out of the window; enqueue it after the wait.
   void copy_out(const Exchange& exchange);
 
  private:

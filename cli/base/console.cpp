@@ -31,7 +31,7 @@ void print_error(const Error& error) {
   size_t lines = 0;
   for (std::string line; std::getline(in, line) && lines < kMaxErrorLines; ++lines) {
     if (line.size() > kMaxErrorColumns) line = line.substr(0, kMaxErrorColumns) + "...";
-    // A closed standard error is no reason to fail: the exit code reports the error too.
+    // A closed standard error is not an error: the exit code reports the failure too.
     std::fputs((line + "\n").c_str(), stderr);
   }
 }

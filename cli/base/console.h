@@ -11,7 +11,7 @@
 
 namespace shardproof {
 
-// Arguments behind the name of a command: {"my.json", "--seed", "3"} of `shardproof run my.json
+// Arguments after the name of a command: {"my.json", "--seed", "3"} of `shardproof run my.json
 // --seed 3`.
 using CommandArguments = std::vector<std::string>;
 

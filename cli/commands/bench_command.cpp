@@ -179,16 +179,16 @@ CommandArguments with_backend(CommandArguments words) {
 }
 
 int bench_as_worker(const CommandArguments& words, const po::variables_map& given,
-                    Registries registries, const ProcessRole& seat) {
+                    Registries registries, const ProcessRole& process_role) {
   use_libraries(registries, given);
   RunOptions options;
   options.backends =
-      read_backends(given["backend"].as<std::string>(), registries, seat.viability());
+      read_backends(given["backend"].as<std::string>(), registries, process_role.viability());
   if (options.backends.size() != 1)
     throw_bad_input("--backend: expected one backend, found {}", options.backends.size());
   const BenchPlan plan = read_bench_plan(given);
   const int64_t ranks = plan.sizes.front().group.size();
-  WorkerPoolRequest request{"bench", words, given, seat, ranks};
+  WorkerPoolRequest request{"bench", words, given, process_role, ranks};
   request.terms = agreed_options(given);
   const PoolRole role = attach_processes(registries, options, request);
   Backend& target = backend_named(registries, plan.backend);
@@ -216,7 +216,7 @@ int bench_command(const CommandArguments& arguments, const Registries& registrie
   const po::variables_map given = parse_words(words, bench_options(), "word");
   return run_in_role(
       given, given["backend"].as<std::string>(), registries,
-      [&](const ProcessRole& seat) { return bench_as_worker(words, given, registries, seat); });
+      [&](const ProcessRole& role) { return bench_as_worker(words, given, registries, role); });
 }
 
 std::string bench_help() {

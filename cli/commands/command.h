@@ -1,4 +1,4 @@
-// The table of commands and their functions. A command receives the arguments behind its name and
+// The table of commands and their functions. A command receives the arguments after its name and
 // returns the exit code; it throws Error for bad input.
 #pragma once
 

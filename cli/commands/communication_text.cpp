@@ -1,5 +1,5 @@
-// Implements communication_text.h. Ranks that no call tells apart are counted once:
-// the sets of ranks of all calls are cut into classes, and one rank of each class is counted.
+// Implements communication_text.h. Ranks that make the same calls are counted once: the sets of
+// ranks of all calls are cut into classes, and one rank of each class is counted.
 #include "shardproof/cli/commands/communication_text.h"
 
 #include <fmt/format.h>

@@ -50,7 +50,7 @@ const std::map<std::string, std::string>& value_words() {
   return kWords;
 }
 
-// Words that may stand first behind a command.
+// Words that may be the first argument of a command.
 std::string first_words(std::string_view command) {
   std::string out;
   if (command == "list") return "ops backends scenarios cases examples";

@@ -13,7 +13,7 @@ struct VerbLine {
   std::string_view form, summary;
 };
 
-// The verbs of rank programs, and those of both kinds of program that are no ops.
+// The verbs of rank programs, and the verbs of both kinds of program that are not ops.
 constexpr VerbLine kVerbs[] = {
     {"redistribute(x, tp:S(0))", "global programs: moves to other placements"},
     {"grad(loss, [w])", "gradients"},
@@ -50,7 +50,7 @@ std::string list_ops(const Registries& registries) {
     for (const OpRecord* op : registries.ops.all())
       if (op->family == family) out += fmt::format("  {:<44} {}\n", signature(*op), op->summary);
   }
-  out += "verbs that are no ops\n";
+  out += "verbs that are not ops\n";
   for (const VerbLine& verb : kVerbs) out += fmt::format("  {:<44} {}\n", verb.form, verb.summary);
   return out;
 }

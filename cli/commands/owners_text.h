@@ -8,9 +8,9 @@
 
 namespace shardproof {
 
-// Returns the spec of a value that the job's names have at the end: where it lies, or for an output
-// of rank programs as it is declared. Returns nullopt if it is not known. Throws Error(bad_input)
-// if no value has the name, with the nearest one.
+// Returns the spec of the value that a name has at the end of the job; for an output of rank
+// programs, its declared spec. Returns nullopt if it is not known. Throws Error(bad_input) if no
+// value has the name, with the nearest one.
 std::optional<Spec> spec_of_name(const std::string& name, const Job& job, const PrintedJob& printed,
                                  const Registries& registries);
 

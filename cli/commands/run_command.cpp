@@ -48,7 +48,7 @@ class ProgressLine {
   bool shown_ = false;
 };
 
-// True if every case was refused. Then standard output has no report for people.
+// True if every case was refused. Then no text report is written to standard output.
 bool all_refused(const RunResult& result) {
   for (const ScenarioResult& scenario : result.scenarios)
     for (const CaseResult& one : scenario.cases)

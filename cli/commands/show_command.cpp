@@ -108,7 +108,7 @@ std::string show_help() {
 
 Prints the global program, the program of each rank, each redistribution with its bytes, and the
 communication of the ranks. Adds times if the file has a topology. Runs nothing.
-Behind "#" stand the placements, dtype and local shape of each value, and its line in the file.
+Remarks after "#": placements, dtype and local shape of each value, and its line in the file.
 Both programs parse back: the rank program runs as "ranks" of a scenario file.
 
   --program          print the global program alone

@@ -11,7 +11,7 @@ namespace shardproof {
 boost::program_options::options_description run_options();
 
 // Throws Error(bad_input) for a malformed option, and Error(unsupported) for a backend or device
-// that is not available, as far as `viability` asks.
+// that is not available; `viability` selects the checks.
 RunOptions read_run_options(const boost::program_options::variables_map& given,
                             const Registries& registries, Availability viability);
 

@@ -25,7 +25,7 @@ MatmulPrecision matmul_precision(const boost::program_options::variables_map& gi
 // Everything that attach_processes needs to know about a run.
 struct WorkerPoolRequest {
   std::string command;
-  const CommandArguments& words;  // arguments behind the command
+  const CommandArguments& words;  // arguments after the command
   const boost::program_options::variables_map& given;
   const ProcessRole& role;
   int64_t ranks = 1;                                // most ranks of any case
@@ -35,7 +35,7 @@ struct WorkerPoolRequest {
       {};  // options and files that must be equal in all processes
 };
 // Returns the backends of "local,mpi". Throws Error(bad_input) for an unknown or repeated name and
-// Error(unsupported) for a backend that is not available, as far as `viability` asks.
+// Error(unsupported) for a backend that is not available; `viability` selects the checks.
 std::vector<std::string> read_backends(const std::string& text, const Registries& registries,
                                        Availability viability);
 // Returns the options that must be equal in all processes: all except those about this process and

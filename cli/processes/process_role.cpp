@@ -1,5 +1,5 @@
-// Implements process_role.h. A process with --join-crew is a worker that this program started.
-// Else, if options or environment variables say that another program started several processes,
+// Implements process_role.h. A process with --join-workers is a worker that this program started.
+// Else, if options or environment variables state that another program started several processes,
 // process 0 is the coordinator and the others are workers. Else this process runs alone or starts
 // its own workers.
 #include "shardproof/cli/processes/process_role.h"
@@ -156,10 +156,10 @@ bool have_processes(const std::string& names, const Registries& registries) {
   return false;
 }
 
-// --- from a seat ---------------------------------------------------------------------------------
+// --- a worker ------------------------------------------------------------------------------------
 
 // Sends an Error to the coordinator, which prints it.
-int run_worker(const ProcessRole& role, const Seated& run) {
+int run_worker(const ProcessRole& role, const RoleFunction& run) {
   try {
     return run(role);
   } catch (const Error& error) {
@@ -168,7 +168,7 @@ int run_worker(const ProcessRole& role, const Seated& run) {
   }
 }
 
-int run_joined_worker(const JoinRequest& request, const Seated& run) {
+int run_joined_worker(const JoinRequest& request, const RoleFunction& run) {
   if (!request.error_text.empty()) return 0;  // process 0 reports it
   ProcessRole role;
   role.process = request.process;
@@ -183,7 +183,7 @@ int run_joined_worker(const JoinRequest& request, const Seated& run) {
 }
 
 // Prints an Error of this process, then sends the workers the end of the run.
-int run_leader(const JoinRequest& request, const Seated& run) {
+int run_leader(const JoinRequest& request, const RoleFunction& run) {
   if (!request.error_text.empty()) throw_bad_input("{}", request.error_text);
   ProcessRole role;
   role.processes = request.processes;
@@ -204,7 +204,7 @@ int started_process_number() {
   throw_bad_input("--{} is for processes that shardproof starts itself", kJoinOption);
 }
 
-int run_started(const std::string& address, const Seated& run) {
+int run_started(const std::string& address, const RoleFunction& run) {
   ProcessRole role;
   role.address = address;
   role.process = started_process_number();
@@ -231,7 +231,7 @@ int launched_process_count() {
 }
 
 int run_in_role(const po::variables_map& given, const std::string& names,
-                const Registries& registries, const Seated& run) {
+                const Registries& registries, const RoleFunction& run) {
   if (given.count(kJoinOption)) return run_started(given[kJoinOption].as<std::string>(), run);
   const std::optional<JoinRequest> request =
       find_join_request(given, have_processes(names, registries));

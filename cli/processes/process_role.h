@@ -12,7 +12,7 @@
 
 namespace shardproof {
 
-inline constexpr const char* kJoinOption = "join-crew";  // internal: address of the coordinator
+inline constexpr const char* kJoinOption = "join-workers";  // internal: address of the coordinator
 
 class ListenAddress;  // backends/remote/rendezvous/listen_address.h
 struct ProgressPage;  // backends/remote/process/progress_page.h
@@ -21,7 +21,7 @@ struct ProgressPage;  // backends/remote/process/progress_page.h
 enum class Availability : uint8_t {
   asked,                // can this process start all processes?
   asked_beside_others,  // can it join processes that another program started?
-  known,                // nothing: the coordinator has asked already
+  known,                // no check: the coordinator has checked already
 };
 
 struct ProcessRole {
@@ -47,9 +47,9 @@ boost::program_options::options_description role_options();
 // If another program started the processes, the first one is the coordinator. It starts one worker
 // of its own and reports all errors; the other processes return 0. Requires that no thread runs and
 // no device is open, because workers are forked.
-using Seated = std::function<int(const ProcessRole& role)>;
+using RoleFunction = std::function<int(const ProcessRole& role)>;
 int run_in_role(const boost::program_options::variables_map& given, const std::string& names,
-                const Registries& registries, const Seated& run);
+                const Registries& registries, const RoleFunction& run);
 
 // Returns the number of processes that mpirun or srun started, including this one, or 0.
 int launched_process_count();

@@ -125,14 +125,13 @@ class FormulaCheck {
                  narrow = slope(directions, kFormulaStep / 2, terms);
     const double difference = narrow + (narrow - wide) / 3;
     double room = std::fabs(wide - narrow) + terms / kFormulaStep * kFormulaRounding;
-    // A result that is constant to the bit: terms of the gradient, of the size of the inputs,
-    // cancel but for their rounding (cross_entropy of one class: 1 - 0.9 - 0.1).
+    // If the result is constant to the bit, terms of the gradient cancel up to the rounding of the
+    // inputs (cross_entropy of one class: 1 - 0.9 - 0.1).
     if (wide == 0 && narrow == 0) room += sum_of_sizes(directions) * rounding_of_inputs();
     const double apart = std::fabs(gradient.value - difference);
-    answer.reason =
-        std::isfinite(difference)
-            ? "the gradient is too near to a central difference for wrong and too far for right"
-            : "the result is not finite beside the inputs";
+    answer.reason = std::isfinite(difference) ? "the distance of the gradient from a central "
+                                                "difference decides neither right nor wrong"
+                                              : "the result is not finite beside the inputs";
     if (apart <= room) answer.kind = ClaimAnswer::Kind::holds;
     const bool is_apart = apart > kFormulaWrong * room && apart > 1e-6 * std::fabs(terms);
     if (std::isfinite(difference) && (gradient_not_finite_ > 0 || is_apart)) {
@@ -298,7 +297,7 @@ class GradientCheck {
 
  private:
   // True if the call gives a narrower dtype than f64 for f64, such as cast(x0, dtype=bf16): its
-  // rounding is no part of its gradient.
+  // rounding is not part of its gradient.
   bool states_narrow_dtype() const {
     std::vector<TensorMeta> wide = call_.inputs;
     for (TensorMeta& meta : wide)

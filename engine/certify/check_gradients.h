@@ -35,8 +35,9 @@ struct GradientReport {
   std::vector<WrongGradient> wrong;
 };
 
-// Left out are ops without a gradient, composite ops without a gradient of their own (what they are
-// written as is checked), calls of several results, and calls that state a dtype narrower than f64.
+// Leaves out ops without a gradient, composite ops without a gradient of their own (the ops of
+// their decomposition are checked), calls of several results, and calls that state a dtype narrower
+// than f64.
 GradientReport check_gradient(const OpRecord& record, const OpRegistry& ops,
                               const RuleOptions& options);
 

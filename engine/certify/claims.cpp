@@ -222,7 +222,7 @@ class ClaimRun {
       if (builder.has_replicated())
         outputs_[i] = &lowered_.emplace_back(made);
       else if (!(made == outputs_[i]->with_dtype(draw_.outputs[i].dtype)))
-        throw_bad_input("lowered to {}, the strategy says {}", to_string(made),
+        throw_bad_input("lowered to {}, the strategy states {}", to_string(made),
                         to_string(outputs_[i]->with_dtype(draw_.outputs[i].dtype)));
       results.push_back(builder.parts(handles[i]));
     }

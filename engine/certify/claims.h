@@ -1,5 +1,5 @@
-// Claims: what an op's sharding rule states for one call on one mesh. A claim says that inputs
-// placed so give outputs placed so, if each rank runs the stated form.
+// Claims: what an op's sharding rule states for one call on one mesh. A claim states that inputs
+// with these placements give outputs with those placements, if each rank runs the stated form.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Computation: what a rank computes from its shards, independent of their shapes: one op with
+// Computation: the work of a rank on its shards, independent of their shapes. It is one op with
 // attributes, or lines of a global program. compile() prepares the kernels for local shapes; the
 // result runs on many lanes side by side.
 #pragma once

@@ -1,6 +1,6 @@
 // exact_parts: the parts of a partial value for rule checking. Unlike the parts of split.h, each
 // part differs from the whole wherever the reduction allows it, and parts use the full range of the
-// draw: a rule that holds only for "one rank has it all" fails.
+// draw. So a rule that holds only if one rank has the whole value fails.
 //
 //   reduction        parts of x, over n ranks
 //   sum              random numbers, the last is what remains (integers modulo 2^64)

@@ -1,5 +1,5 @@
 // Implements legal_indices.h. Legal indices are an interval, so the ends of a fill are moved
-// inwards one by one. While the fill of one input is narrowed, the index inputs behind it hold 0.
+// inwards one by one. While the fill of one input is narrowed, the index inputs after it hold 0.
 //
 // Example: "ints(-5, 5)" for a dim of 3: -5 and -4 are refused, -3 is accepted; 4 and 3 are
 // refused, 2 is accepted; the fill becomes "ints(-3, 3)".

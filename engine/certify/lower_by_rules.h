@@ -13,7 +13,7 @@
 
 namespace shardproof {
 
-// How an op runs on a mesh: the specs of its results, and what each rank needs.
+// The execution of an op on a mesh: the specs of its results, and the data that each rank needs.
 struct Placed {
   std::vector<Spec> outputs;
   bool rank_attrs = false, shard_info = false, lower = false;

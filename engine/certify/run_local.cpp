@@ -128,7 +128,7 @@ class CohortRun {
     const std::vector<TensorMeta> inferred = call_.record->infer(local);
     for (size_t i = 0; i < metas.size(); ++i)
       if (inferred[i].shape != metas[i].shape)
-        throw_bad_input("{} on rank {} gives {}, its spec says {}", call_.record->name,
+        throw_bad_input("{} on rank {} gives {}, its spec states {}", call_.record->name,
                         cohort_.ranks[0], to_string(inferred[i].shape), to_string(metas[i].shape));
   }
   void bind_outputs(const std::vector<TensorMeta>& metas) {

@@ -1,5 +1,5 @@
-// Runs an op on the shards of its inputs, with one kernel call for each group of ranks that agree
-// on shapes and attributes: what the executor does, without streams or backends.
+// Runs an op on the shards of its inputs as the executor does, without streams or backends. Ranks
+// that agree on shapes and attributes share one kernel call.
 #pragma once
 
 #include <vector>

@@ -1,9 +1,9 @@
-// Slices: the index lists of one placed tensor, prepared once: for each rank the global position of
-// each local element, and the groups of ranks whose parts reduce to one value. Copies and
-// comparisons need no Spec afterwards.
+// Slices: the index lists of one placed tensor, prepared once. They hold for each rank the global
+// position of each local element, and the groups of ranks whose parts reduce to one value. Copies
+// and comparisons need no Spec afterwards.
 //
 // Example: shape [4] as S(0) on an axis of 2 ranks. Rank 0 has the positions 0 1, rank 1 has 2 3;
-// each rank is a group. As P(sum) both ranks have 0 1 2 3 and form one group.
+// each rank is a group. If it is P(sum), both ranks have 0 1 2 3 and form one group.
 #pragma once
 
 #include <cstdint>

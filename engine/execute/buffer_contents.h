@@ -12,7 +12,7 @@ Block block_without_contents(DType dtype, const Dims& shape, const Lanes& lanes)
 bool has_contents(const Tensor& tensor);
 // True if the block covers its buffer, so that its contents can be replaced.
 bool owns_buffer(const Block& block);
-// Drops the contents of buffers that nothing reads any more.
+// Drops the contents of buffers that nothing reads from now on.
 void drop_contents(const std::vector<LocalTensor>& values);
 // Fills a buffer that was read before anything wrote it: NaN in floating types, bytes 0xA5 in
 // others.

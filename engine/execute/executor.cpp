@@ -7,7 +7,7 @@
 // Example: two cohorts, ranks 0-1 and ranks 2-3, each with the listing `y = all_reduce(x, sum)`.
 // The first frame submits its call and reaches its end; the call is pending. The second frame
 // submits the same call. The world then matches both halves, completes the call and runs the work
-// behind it. A last pass over the frames finds nothing to do, so `run` returns true.
+// after it. A last pass over the frames finds nothing to do, so `run` returns true.
 #include "shardproof/engine/execute/executor.h"
 
 #include <algorithm>

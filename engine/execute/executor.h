@@ -41,8 +41,8 @@ class Executor {
   Executor(const SpmdProgram& program, const OpRegistry& ops, World& world,
            ExecutorOptions options);
   ~Executor();
-  // Makes one frame for each cohort and gives it its part of the inputs, which stand in the order
-  // of program.inputs. Requires disjoint cohorts, each inside the lanes of one listing.
+  // Makes one frame for each cohort and gives it its part of the inputs, which are in the order of
+  // program.inputs. Requires disjoint cohorts, each inside the lanes of one listing.
   void start(const std::vector<Lanes>& cohorts, const std::vector<LocalTensor>& inputs);
   // Advances all frames until none can continue. Returns true if every listing has ended and all
   // its work is done. `beside` advances rank functions of the same world, and returns true if any

@@ -261,7 +261,7 @@ void Executor::Frame::issue_merge(const Instr& instr, const Merge& merge, const 
 }
 
 // The stream makes the copy when it reaches this instruction. The copy belongs to the probe and is
-// no value of the frame.
+// not a value of the frame.
 void Executor::Frame::issue_snapshot(const Instr& instr, const Snapshot& snapshot,
                                      const Lanes& on) {
   if (!shared.options.made || at(snapshot.input).empty()) return;
@@ -283,7 +283,7 @@ void Executor::Frame::issue_slot_read(const Instr& instr, const SlotRead& read, 
   set_value(read.output, std::move(value), ticket);
 }
 
-// A wait has no ticket. If it was issued last, empty work behind it provides one.
+// A wait has no ticket. If it was issued last, empty work after it provides one.
 Ticket Executor::Frame::issued_on(StreamId stream, const Instr& instr) {
   const auto wait = waits.find(stream);
   if (wait == waits.end() || wait->second != context.last(stream)) return context.last(stream);

@@ -73,7 +73,7 @@ struct Executor::Frame {
   PendingOp& new_op(const Instr& instr);
   const Prepared& prepare(const Compute& compute, KnownOp& known, const Attrs& attrs,
                           std::span<const Block> inputs);
-  // Adds one part on the lanes `on`; its input blocks stand in `op.inputs` from `first` on.
+  // Adds one part on the lanes `on`; its input blocks are those of `op.inputs` from `first` on.
   void add_part(PendingOp& op, KnownOp& known, const Attrs& attrs, const Lanes& on, size_t first);
   // Adds one part for each block of the inputs on these lanes.
   void add_parts(PendingOp& op, KnownOp& known, const LaneAttrs& entry, const Lanes& on);

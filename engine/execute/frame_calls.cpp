@@ -2,7 +2,7 @@
 //
 // 1. Each item gets a flat input buffer, and work on the same stream that packs it.
 // 2. All items are submitted together; the execution context completes them under one ticket.
-// 3. Work behind the ticket unpacks each flat output into the result (call_packing.h).
+// 3. Work after the ticket unpacks each flat output into the result (call_packing.h).
 //
 // Calls of a step in pieces are made by frame_pieces.cpp, those of a transfer between meshes by
 // frame_transfer.cpp.

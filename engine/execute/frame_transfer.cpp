@@ -2,7 +2,7 @@
 //
 // 1. transfer_pieces() lists which rank sends which elements to which rank.
 // 2. Each sender packs its pieces into flat buffers; each piece is one send and one receive.
-// 3. Work behind all calls unpacks the pieces that arrive.
+// 3. Work after all calls unpacks the pieces that arrive.
 //
 // All sends and receives of a cohort are submitted together, so no order among them can deadlock. A
 // piece that stays on its rank makes no call. A step in pieces repeats this for a part of every

@@ -20,7 +20,7 @@ namespace shardproof {
 struct Prepared {
   const OpRecord* op = nullptr;
   const Attrs* attrs = nullptr;  // of the first instruction that needs it
-  std::string attrs_text;        // tells -0.0 from 0.0
+  std::string attrs_text;        // distinguishes -0.0 from 0.0
   std::vector<TensorMeta> inputs, outputs;
   Kernel kernel;
   Kernel device_kernel;  // `run` is null if there is none

@@ -11,7 +11,7 @@
 namespace shardproof {
 
 // Returns the planned calls of all ranks, without those that a fault skips. Throws Error(bad_input)
-// if a text in `faults` is no fault.
+// if a text in `faults` is not a fault.
 PlannedCalls plan_calls(const SpmdProgram& program, const std::vector<std::string>& faults);
 
 }  // namespace shardproof

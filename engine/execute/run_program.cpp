@@ -140,7 +140,7 @@ std::string repeat(World& world, const Timing& timing, const std::set<std::strin
   int64_t other_bits = 0;
   for (const BenchmarkResult& result : processes.repeat(repetitions)) {
     if (!result.not_captured.empty())
-      return "the iterations are no CUDA graph: " + result.not_captured;
+      return "the iterations cannot be a CUDA graph: " + result.not_captured;
     other_bits += result.other_bits;
   }
   return other_bits == 0 ? ""
@@ -200,7 +200,7 @@ Attempt attempt(const Stage& stage, const WorldOptions& options, const ValueFilt
 bool needs_coordinator(const Job& job) { return !job.functions.empty() || !job.faults.empty(); }
 
 // Repeats the run to measure time: each rank is a cohort, and there are no probes. All processes of
-// the run take the same decisions, because they see the same outcome.
+// the run take the same decisions, because they receive the same outcome.
 void repeat_for_the_clock(const Stage& stage, ProgramRun& run) {
   const Timing& timing = stage.job.timing;
   if (timing.iterations == 0 || run.world->processes() == nullptr) return;
@@ -213,7 +213,8 @@ void repeat_for_the_clock(const Stage& stage, ProgramRun& run) {
         "ranks "
         "read or on faults");
   if (timing.as_graph && !options.repeats)
-    run.outcome.notes.push_back("the iterations are no CUDA graph: the coordinator orders calls");
+    run.outcome.notes.push_back(
+        "the iterations cannot be a CUDA graph: the coordinator orders calls");
   const int runs = options.repeats ? 1 : timing.warmup + timing.iterations;
   for (int i = 0; i < runs; ++i) {
     Attempt repetition = attempt(stage, options, {}, {}, Cohorts::single);

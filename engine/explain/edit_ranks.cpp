@@ -1,5 +1,5 @@
 // Implements edit_ranks.h: copies the listing instruction by instruction, and puts new ones before
-// or behind those at the site. Later readers of a value then read the edited one.
+// or after those at the site. Later readers of a value then read the edited one.
 #include "shardproof/engine/explain/edit_ranks.h"
 
 #include <algorithm>

@@ -21,8 +21,8 @@ std::string narrow_step(const SpmdProgram& program, const std::vector<ValueId>& 
 std::string narrow_sum(const SpmdProgram& program, const std::vector<ValueId>& targets, DType floor,
                        double lost);
 // Returns the call on the way that adds the most values over ranks and rounds after each of them,
-// if so many roundings explain an error of `error` of the largest element: "line 2 adds 2,048
-// values over dp in bf16 and rounds after each". Empty if no call does.
+// if that number of roundings explains an error of `error` times the largest element: "line 2 adds
+// 2,048 values over dp in bf16 and rounds after each". Empty if no call does.
 std::string long_sum(const SpmdProgram& program, const std::vector<ValueId>& targets, double error);
 
 // Returns the instructions of a listing that lead to the targets, in program order.

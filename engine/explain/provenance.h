@@ -5,7 +5,7 @@
 // be the ranks that differ in one coordinate of the axis:
 //
 //   replicated   all ranks of the group hold the same bits
-//   cut          S(d): the shards of the group, one behind the other along dim d, are a value on
+//   cut          S(d): the shards of the group, one after the other along dim d, are a value on
 //                which the line computes what each rank computes on its shard
 //   partial      P(op): the same of the elementwise reduction of what the group holds
 //   varying      computed from what is not replicated, and none of the above is known

@@ -1,8 +1,9 @@
 // Implements range_cause.h: both programs run with a probe on the values on the way. Then the
 // values are compared in program order, rank by rank.
 //
-// Replicas part by another order of addition (x + y overflows on one rank, y + z on another), or
-// because ranks see different shards of which one left the range. ShardReaders distinguishes them:
+// Replicas become different through another order of addition (x + y overflows on one rank, y + z
+// on another), or because ranks read different shards of which one left the range. ShardReaders
+// distinguishes them:
 //
 //   h = cast(g, f16) * 2     a shard; infinity on rank 1
 //   bad = any(isinf(h))      equal on all ranks in f64, true on rank 1: reads a shard

@@ -29,7 +29,7 @@ AxisState state_of(const WayToValue& way, const Provenance& provenance, int axis
 // Returns the step's call if it is one collective of one input, the same one on all ranks, else
 // null.
 const CallItem* collective_of(const Step& step);
-// The same for all_reduce, reduce_scatter and reduce alone.
+// Returns the same if the call is an all_reduce, reduce_scatter or reduce, else null.
 const CallItem* reduction_of(const Step& step);
 // True if the line of the step computes a gradient: the author did not write its factors.
 bool is_made_by_grad(const RankProgram& ranks, const Step& step);

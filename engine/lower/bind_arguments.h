@@ -42,7 +42,7 @@ AttrValue attribute_of(const Param& param, const Number& number);
 // Returns "; write dp:S(0)" for an argument such as Shard(0) or [Replicate()], else "".
 std::string torch_placement_hint(const Expr& argument);
 
-// Returns the verbs of the language that are no ops, for "did you mean".
+// Returns the verbs of the language that are not ops, for "did you mean".
 const std::vector<std::string>& special_verbs();
 
 }  // namespace shardproof

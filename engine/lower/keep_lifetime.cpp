@@ -1,7 +1,7 @@
 // Implements keep_lifetime.h.
 //
 // For each Keep, the instructions before it give the last work of the kept stream and the stream
-// that made the value. Then each Free of the value behind the keep moves to the first instruction
+// that made the value. Then each Free of the value after the keep moves to the first instruction
 // that proves the work done.
 //
 // Example, x made on stream main:
@@ -13,7 +13,7 @@
 //   4  wait(y)                  on main       y was made by 0 on comm: proves it
 //   5  s = y + z
 //
-// The Free moves from 2 to behind 4, because until then the call may still read x.
+// The Free moves from 2 to after 4, because until then the call may still read x.
 #include "shardproof/engine/lower/keep_lifetime.h"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ class KeptValue {
 
   ValueId value() const { return what_.value; }
 
-  // Returns the index behind which a Free at `from` may stand; the size of the listing if no wait
+  // Returns the index after which a Free at `from` may stand; the size of the listing if no wait
   // proves the work done.
   size_t release_at(size_t from) const {
     if (last_ < 0 || from < keep_) return from;

@@ -55,7 +55,8 @@ class Lowering {
   virtual ValueId emit_merge(const std::vector<std::pair<Lanes, ValueId>>& parts) = 0;
   // Returns another value that is the same tensor: `y = x`.
   virtual ValueId emit_alias(ValueId value) = 0;
-  // Lowers a verb that is no op (redistribute, collectives, wait, ...); nullopt for any other verb.
+  // Lowers a verb that is not an op (redistribute, collectives, wait, ...); nullopt for any other
+  // verb.
   virtual std::optional<std::vector<ValueId>> special(const Expr& call, bool wants_value) = 0;
   // Returns size(axis) or index(axis) on a rank; nullopt for another verb.
   virtual std::optional<Number> number_function(const std::string& verb,
@@ -94,7 +95,8 @@ class Lowering {
   // value).
   virtual ValueId enter_claim(ValueId gradient, ValueId) { return gradient; }
   virtual ValueId leave_claim(ValueId gradient, ValueId) { return gradient; }
-  // Emits what follows on local shards, or no longer. Returns what held before.
+  // Switches between emission on local shards (true) and on global values (false). Returns the
+  // state before.
   virtual bool set_local(bool) { return false; }
   // Returns the author's name of a value, or "".
   virtual std::string name_of_value(ValueId value) const = 0;

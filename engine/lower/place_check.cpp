@@ -1,7 +1,7 @@
 // Implements place_check.h. The mesh of a check is the first one that has all axes and ranks it
 // names. If the check names no ranks and no mesh holds all ranks at the line, each mesh with these
-// axes gets a part: two pipeline stages with meshes of ranks 0-3 and 4-7 that both have an axis tp
-// make one value each.
+// axes gets a part. Example: two pipeline stages with meshes of ranks 0-3 and 4-7 that both have an
+// axis tp make one value each.
 #include "shardproof/engine/lower/place_check.h"
 
 #include <algorithm>

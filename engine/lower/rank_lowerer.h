@@ -68,7 +68,7 @@ class RankLowerer : public Lowering {
   std::vector<ValueId> in_own_memory(std::vector<ValueId> values, size_t first) override;
 
  private:
-  // The arguments of a verb that is no op, by position and key.
+  // The arguments of a verb that is not an op, by position and key.
   struct Arguments {
     const Expr* call = nullptr;
     std::vector<const Expr*> positional;
@@ -190,7 +190,8 @@ class RankLowerer : public Lowering {
   std::map<std::string, Lanes> events_;  // lanes that recorded the event; a later binding hides it
   std::set<std::string> known_streams_;
   std::map<ValueId, Memory> memory_;  // values without memory of their own: views and merges
-  // A name as values have it, and the number of its bindings, for unique value names.
+  // The text of a bound name and the number of values that have it. Numbers make value names
+  // unique.
   struct BoundName {
     SharedText text;
     int uses = 0;

@@ -1,7 +1,7 @@
 // Implements the arguments of rank_lowerer.h (groups, reductions, peers) and the verbs that
 // move no tensor between ranks at once: one-sided calls, slots, waits, free and keep.
 //
-// An axis name may stand on several meshes, as in two pipeline stages that each have an axis tp.
+// Several meshes may have an axis of one name, as in two pipeline stages that each have an axis tp.
 // Then the group is taken from the mesh of the value, else from the mesh of the ranks that call;
 // lanes_by_mesh() splits a call of ranks of both.
 //
@@ -295,7 +295,7 @@ void RankLowerer::wait_for(const Expr& call, Wait::Waiter who) {
     for (const std::string& known : known_streams_) nearest.offer(known);
     const std::string hint = nearest.hint();
     fail(expr->place,
-         fmt::format("{} is no value, event or stream here{}", name,
+         fmt::format("{} is not a value, event or stream here{}", name,
                      hint.empty() ? "; a stream exists after a line \"on " + name + ":\"" : hint));
   }
   add(std::move(wait));
@@ -309,7 +309,7 @@ void RankLowerer::free_or_keep(const Expr& call, bool keep) {
   const std::string name = name_of(expr->name);
   const std::optional<Binding> bound = find(name, expr->place);
   if (!bound || !std::holds_alternative<ValueId>(*bound))
-    fail(expr->place, fmt::format("{} is no value here", name));
+    fail(expr->place, fmt::format("{} is not a value here", name));
   if (!keep) {
     // An event of that name, recorded before the value was bound, stays hidden.
     if (const auto hidden = events_.find(name); hidden != events_.end())
@@ -323,7 +323,7 @@ void RankLowerer::free_or_keep(const Expr& call, bool keep) {
   if (!known_streams_.contains(held_by) && held_by != "main") {
     NearestName nearest(held_by);
     for (const std::string& known : known_streams_) nearest.offer(known);
-    fail(stream->place, fmt::format("{} is no stream here{}", held_by, nearest.hint()));
+    fail(stream->place, fmt::format("{} is not a stream here{}", held_by, nearest.hint()));
   }
   add(Keep{std::get<ValueId>(*bound), held_by});
 }

@@ -44,7 +44,7 @@ WrittenCheck RankLowerer::read_check(const Expr& call) {
       fail(arg.place, fmt::format("expected placements such as tp:S(0), found {}{}", to_string(arg),
                                   torch_placement_hint(arg)));
     if (!arg.on.empty() && i + 1 < call.args.size())
-      fail(arg.on_place, fmt::format("expected \"on {}\" behind the last placements", arg.on));
+      fail(arg.on_place, fmt::format("expected \"on {}\" after the last placements", arg.on));
     if (i == 2) written.placed_at = arg.place;
     written.placements.insert(written.placements.end(), arg.placements.begin(),
                               arg.placements.end());

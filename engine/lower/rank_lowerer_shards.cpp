@@ -222,7 +222,7 @@ PlanStep RankLowerer::read_step(const Arguments& args, StepKind kind, ValueId in
   if (const Expr* group = args.next_argument(9, "group")) {
     for (const std::string& word : group_text(*group)) {
       const std::optional<int> axis = step.from.mesh().find_axis(word);
-      if (!axis) fail(group->place, fmt::format("{} is no axis of the mesh of shards=", word));
+      if (!axis) fail(group->place, fmt::format("{} is not an axis of the mesh of shards=", word));
       step.axes.push_back(*axis);
     }
     std::sort(step.axes.begin(), step.axes.end());
@@ -340,7 +340,7 @@ std::vector<ValueId> RankLowerer::transfer(const Expr& call, bool wants_value) {
   item.lanes = lanes_;
   item.input = input;
   item.step = std::make_shared<PlanStep>(step);
-  // The executor makes the messages; others see that these are no collective.
+  // The executor makes the messages. This kind states that the item is not a collective.
   item.collective.kind = x ? CollectiveKind::send : CollectiveKind::recv;
   item.collective.group = Group::world(job_.world);
   item.collective.dtype = step.to.dtype();

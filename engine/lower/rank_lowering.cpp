@@ -8,7 +8,7 @@
 // y = sum(x, dim=1) is inferred twice and has [4] on ranks 0-2 and [3] on rank 3.
 //
 // `group:` collects the calls of its body; they are submitted together at its end. Work that reads
-// their results is put behind them. Example:
+// their results is put after them. Example:
 //
 //   group:                         emitted:
 //     send(a, to=next)               c = a + 1

@@ -25,7 +25,7 @@ void for_each_use(const Instr& instr, Use use) {
   const Effects effects = effects_of(instr);
   for (const std::vector<ValueId>* ids : {&effects.reads, &effects.writes})
     for (const ValueId id : *ids) use(id);
-  // A merge reads no memory, so it is no effect; it uses its parts all the same.
+  // A merge reads no memory, so effects_of omits its parts; they are still used.
   if (const Merge* merge = std::get_if<Merge>(&instr.action))
     for (const auto& [lanes, id] : merge->parts) use(id);
 }
@@ -55,7 +55,7 @@ class LastUses {
   std::vector<ValueId> used_;
 };
 
-// True if a value is used behind its Free.
+// True if a value is used after its Free.
 bool has_late_use(const Instrs& instrs, const LastUses& last) {
   for (size_t i = 0; i < instrs.size(); ++i)
     if (const auto* free = std::get_if<Free>(&instrs[i].action))

@@ -11,8 +11,8 @@ namespace shardproof {
 // it. O(instructions * log(values)).
 void release_temporaries(SpmdProgram& program);
 
-// Moves each Free behind the last instruction that uses the value. A gradient reads values whose
-// names were bound again since. Adds a Free behind the last use of each value of `recomputed`.
+// Moves each Free after the last instruction that uses the value. A gradient reads values whose
+// names were bound again since. Adds a Free after the last use of each value of `recomputed`.
 // O(instructions).
 void free_after_last_use(SpmdProgram& program, const std::set<ValueId>& recomputed);
 

@@ -104,8 +104,8 @@ bool equal_locals(const Spec& spec, int axis) {
   return spec.shape()[dim] % parts == 0;
 }
 
-// Sets what the ranks execute under one pick per axis. Returns false if an input is cut in a way
-// that its strategy does not take.
+// Sets the forms that the ranks execute under one pick per axis. Returns false if an input is cut
+// in a way that its strategy does not take.
 bool set_forms(PartitionedCall& choice, const std::vector<const Strategy*>& picks,
                const OpRecord& op) {
   bool lowers = false;

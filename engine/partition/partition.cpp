@@ -224,8 +224,8 @@ void Partitioner::run_redistribute(const GlobalInstr& instr) {
   if (is_share) result_.program.values[static_cast<size_t>(placed)].global = kNoValue;
 }
 
-// A report names a gradient that lies there already after the value, too. A share of a P(avg) is
-// not the global value, so it is not compared.
+// A gradient that already has these placements also gets its name from the value, for reports. A
+// share of a P(avg) is not the global value, so it is not compared.
 void Partitioner::place_gradient(const GlobalInstr& instr, const PlacedValue& moved) {
   const PlacedValue part = instr.dual ? scale_parts(moved, instr, false) : moved;
   place(instr.outputs[0], part);
@@ -236,7 +236,7 @@ void Partitioner::place_gradient(const GlobalInstr& instr, const PlacedValue& mo
     made.global = instr.outputs[0];
 }
 
-// Returns the placements of `like`, of which a gradient has no partial ones, or their dual.
+// Returns the placements of `like` with R in place of partial ones, or their dual.
 Spec Partitioner::spec_like(const GlobalInstr& instr, const PlacedValue& value) const {
   const PlacedValue& like = values_[static_cast<size_t>(instr.like)];
   if (!like.spec) throw_bad_input("{} has no placements here", like.name);

@@ -2,7 +2,7 @@
 //
 // 1. All values and all dtypes that calls name become f64 or c128. Weak values (numbers) stay.
 // 2. Each op is inferred with its wide inputs. If its result then has another dtype than the wide
-//    program needs, a cast is put before or behind it (ops/core/widen_op_call.h decides which).
+//    program needs, a cast is put before or after it (ops/core/widen_op_call.h decides which).
 //
 // Example: h is bf16, `m = argmax(h, 0)` has dtype i64, `y = cast(h, f16)`. h and y become f64, m
 // stays i64, and the cast becomes cast(h, f64), which copies.
@@ -225,7 +225,7 @@ class SpmdWidening {
     cast_results(std::move(instr), wanted);
   }
 
-  // Emits the op and the casts of its results. Its releases move behind the casts.
+  // Emits the op and the casts of its results. Its releases move after the casts.
   void cast_results(Instr instr, const std::vector<ValueId>& wanted) {
     std::vector<ValueId> releases = std::move(instr.releases);
     instr.releases.clear();

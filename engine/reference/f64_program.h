@@ -8,7 +8,7 @@
 
 namespace shardproof {
 
-// Changes a global program. Ids of values stay; new values come last.
+// Changes a global program. Values keep their ids; new values are added at the end.
 void widen_floats(GlobalProgram& program, const OpRegistry& ops);
 // Changes a lowered rank program. Requires a program without plans, as lower_ranks() returns it.
 void widen_floats(SpmdProgram& program, const OpRegistry& ops);

@@ -52,7 +52,7 @@ std::optional<uint64_t> take_decimal(std::string_view& text, int decimals) {
       continue;
     }
     any = true;
-    // A zero behind the last picosecond changes nothing.
+    // A zero after the last picosecond changes nothing.
     if (left == 0 && text[0] == '0') continue;
     if (left == 0 || __builtin_mul_overflow(value, 10, &value) ||
         __builtin_add_overflow(value, static_cast<uint64_t>(text[0] - '0'), &value))

@@ -9,9 +9,9 @@
 //   5. When a thread ends, its blocks and the rest of its slab go to global lists; other threads
 //      allocate from them before they make a new slab.
 //
-// Size classes by example, in units of 64 bytes: 16 units are a class; 17 and 18 units share the
-// class of 18, because classes from 16 to 32 units are 2 units apart; 33 to 36 units share that of
-// 36.
+// Size classes by example, in units of 64 bytes: 16 units are a class. 17 and 18 units share the
+// class of 18, because classes from 16 to 32 units are 2 units apart. 33 to 36 units share the
+// class of 36.
 #include <sys/mman.h>
 
 #include <algorithm>

@@ -28,7 +28,7 @@ size_t pool_cached_bytes();
 inline constexpr size_t kPoolAlignment = 64;                      // bytes
 inline constexpr size_t kPoolMaxCachedBytes = size_t{512} << 20;  // a thread
 
-// Allocator for std::allocate_shared and containers. `trailing` bytes are added behind the object,
+// Allocator for std::allocate_shared and containers. `trailing` bytes are added after the object,
 // in the same block.
 template <typename T>
 struct PoolAllocator {

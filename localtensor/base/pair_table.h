@@ -2,9 +2,9 @@
 // of ranks that exchange messages.
 //
 // The first probe of (from, to) is a hash of to - from, plus from. Pairs of equal distance, such as
-// those of a ring or a halo, therefore lie side by side: a call of many ranks goes through memory
-// in order, and pairs of equal distance never collide in a probe. Further probes add a step that
-// the distance gives. At most 5/8 of the entries are in use.
+// those of a ring or a halo, therefore lie side by side. A call of many ranks reads memory in
+// order, and pairs of equal distance never collide in a probe. Further probes add a step that the
+// distance gives. At most 5/8 of the entries are in use.
 #pragma once
 
 #include <cstddef>

@@ -217,7 +217,7 @@ class Siblings {
         SP_CHECK(index >= 0, "rank {} is not in group {}", sources.lanes[i], group.name());
         if (index == 0) add(group.members(group.sibling_of(sources.lanes[i])), sources);
       }
-      SP_CHECK(static_cast<int64_t>(ranks_.size()) == lanes, "ranks {} are no whole groups of {}",
+      SP_CHECK(static_cast<int64_t>(ranks_.size()) == lanes, "ranks {} are not whole groups of {}",
                to_string(sources.lanes), group.name());
     }
   }
@@ -331,7 +331,7 @@ LocalTensor exchange(const Collective& call, const Sources& sources, const Sibli
     const int64_t brought =
         sources.elements[static_cast<size_t>(sources.source(siblings.ranks()[i]))];
     SP_CHECK(brought == exchange.in_count(row_of[i]),
-             "rank {} brings {} elements, its counts say {}", siblings.ranks()[i], brought,
+             "rank {} has {} elements, its counts state {}", siblings.ranks()[i], brought,
              exchange.in_count(row_of[i]));
     by_count[exchange.out_count(row_of[i])].rank_and_output.emplace_back(siblings.ranks()[i],
                                                                          static_cast<int64_t>(i));
@@ -379,7 +379,7 @@ LocalTensor same_on_one_group(const Collective& call, const Outputs& outputs,
                               const Sources& sources) {
   const std::vector<int32_t> members = call.group.members(0);
   const auto n = static_cast<int64_t>(members.size());
-  SP_CHECK(n == sources.lanes.size(), "ranks {} are no whole groups of {}",
+  SP_CHECK(n == sources.lanes.size(), "ranks {} are not whole groups of {}",
            to_string(sources.lanes), call.group.name());
   Pointers inputs;
   inputs.reserve(members.size());

@@ -46,7 +46,7 @@ int64_t chunk_bytes(const Collective& call) {
   SP_UNREACHABLE("protocol {}", static_cast<int>(call.schedule.protocol));
 }
 
-// Returns the number of channels that NCCL uses for a call of so many bytes (topoGetAlgoInfo).
+// Returns the number of channels that NCCL uses for a call of `bytes` bytes (topoGetAlgoInfo).
 int64_t channels_worth(const Collective& call, int64_t bytes) {
   // NCCL sets no thread count for PAT, so its loop that lowers the channels does nothing.
   if (order_of(call) == FoldOrder::pat) return call.schedule.channels;

@@ -90,7 +90,7 @@ DType compute_dtype(DType dtype);
 // another float of at most 16 bits.
 DType promote(DType a, DType b);
 
-// Widening is exact; narrowing rounds once, as the table above says.
+// Widening is exact; narrowing rounds once, as the table above states.
 double to_f64(F16 x);
 double to_f64(BF16 x);
 double to_f64(F8E4M3 x);

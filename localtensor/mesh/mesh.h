@@ -76,7 +76,7 @@ class Mesh {
   // Returns the named axes only, standing for all siblings. Requires names in mesh order.
   Mesh slice(const std::vector<std::string>& names) const;
   // Returns a mesh in which one axis replaces the named ones, at the place of the first. Requires
-  // names in mesh order, and a new name that is no axis of the root mesh.
+  // names in mesh order, and a new name that is not an axis of the root mesh.
   Mesh flatten(const std::vector<std::string>& names, std::string name) const;
   // Returns a mesh in which the axes `into` replace one axis, slowest first. Requires that their
   // sizes multiply to its size and that each cut falls into one of its modes.

@@ -81,10 +81,10 @@ bool overlap(const std::vector<MeshAxis>& axes) {
   return false;
 }
 
-// True if the modes are digits of the positions below `count` in one mixed radix. Otherwise the
-// digits of some positions are no coordinates. Example: of 12 positions, the modes 2:1 and 4:3
-// (size:stride) are no digits together, because position 2 has digit 0 of the first and 0 of the
-// second, as position 0 has.
+// True if the modes are digits of the positions below `count` in one mixed radix. Otherwise some
+// combinations of digits belong to more positions than others. Example: of 12 positions, the modes
+// 2:1 and 4:3 (size:stride) are not such digits. Positions 0 and 2 have the digits 0 and 0, but
+// only position 1 has 1 and 0.
 bool are_digits(const std::vector<MeshAxis>& axes, int64_t count) {
   int64_t reach = 1;
   for (const MeshMode& mode : modes_by_stride(axes)) {

@@ -59,8 +59,8 @@ int64_t index_at(const Modes& modes, int64_t position) {
 }
 
 // Finds modes with position_at(modes, i) == values[i] - values[0]; false if there are none.
-// Example: 3 4 7 8 has the modes 2:4, 2:1. Each pass finds the fastest mode and goes on with every
-// run-th value.
+// Example: 3 4 7 8 has the modes 2:4, 2:1. Each pass finds the fastest mode and continues with
+// every run-th value.
 bool modes_of(std::vector<int64_t> values, Modes& modes) {
   const int64_t base = values[0];
   for (int64_t& value : values) value -= base;

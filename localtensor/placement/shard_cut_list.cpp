@@ -2,7 +2,7 @@
 //
 // largest_piece tries all pairs of a sender and a receiver that differ only on the moving axes, up
 // to kMaxPairs pairs. Example: dim of 6, one axis of 2 ranks moves it from S(0) to S(0, split=3).
-// Sender 0 has 0-2, sender 1 has 3-5; receiver 0 wants 0 2 4, receiver 1 wants 1 3 5. Pieces: 2, 1,
+// Sender 0 has 0-2, sender 1 has 3-5; receiver 0 needs 0 2 4, receiver 1 needs 1 3 5. Pieces: 2, 1,
 // 1, 2.
 #include <algorithm>
 #include <optional>

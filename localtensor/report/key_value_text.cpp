@@ -27,7 +27,7 @@ std::string quoted(std::string_view value) {
   return text + '"';
 }
 
-// Removes a quoted value from the front of `text`, which begins behind the opening quote.
+// Removes a quoted value from the front of `text`, which begins after the opening quote.
 std::string take_quoted(std::string_view& text) {
   std::string value;
   while (!text.empty() && text[0] != '"') {

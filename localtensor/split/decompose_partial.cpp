@@ -8,9 +8,9 @@
 // Example: 5 over 4 ranks. Prefix sums alternate in sign: 3, -2, 4, and end at the value: 5. The
 // parts are their differences: 3, -5, 6, 1.
 //
-// min and max: one part is the value, the others lie behind it. prod: signs and
-// powers of two, undone by the first part. Bitwise: each bit is right in one part; the others have
-// random bits that do not matter.
+// min and max: one part is the value; the others do not change the result. prod: signs and powers
+// of two, undone by the first part. Bitwise: each bit is right in one part; the others have random
+// bits that do not matter.
 #include <algorithm>
 #include <cmath>
 #include <limits>

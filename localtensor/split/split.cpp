@@ -292,8 +292,8 @@ int evenly_cut_dim(const Spec& spec, const Piece& piece) {
   return cut.dim;
 }
 
-// Returns the bytes of equal parts along `dim`, one after the other: those of the tensor if the
-// parts lie so, else a copy with the parts as a dim of their own.
+// Returns the bytes of equal parts along `dim`, one after the other. If the parts lie so in the
+// tensor, returns its bytes, else a copy with the parts as a dim of their own.
 Bytes equal_parts(const Tensor& global, int dim, int64_t parts) {
   const bool is_first = std::all_of(global.shape.begin(), global.shape.begin() + dim,
                                     [](int64_t size) { return size == 1; });

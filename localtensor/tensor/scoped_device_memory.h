@@ -1,5 +1,5 @@
 // ScopedDeviceMemory: device memory that is released at the end of a scope, also if an exception
-// leaves it. The release is ordered behind the work that the current stream has enqueued.
+// leaves it. The release is ordered after the work that the current stream has enqueued.
 #pragma once
 
 #include <utility>

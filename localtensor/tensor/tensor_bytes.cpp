@@ -1,8 +1,8 @@
 // Implements Bytes of tensor.h: contents on the host, with a mirror on each device that has read or
 // written them.
 //
-// A Storage is shared by copies of Bytes. Its host side lies behind it in the same pool block. The
-// first access on a device adds a Mirror, which says which sides are valid:
+// A Storage is shared by copies of Bytes. Its host side follows it in the same pool block. The
+// first access on a device adds a Mirror, which stores which sides are valid:
 //   read on the host      copies from a device if the host is stale; all sides stay valid
 //   read on a device      uploads if that device has no side; all sides stay valid
 //   write on one side     first copies shared contents, then drops or invalidates all other sides
@@ -24,7 +24,7 @@ alignas(kPoolAlignment) std::byte nothing[kPoolAlignment];
 }  // namespace
 
 // The contents on one device. Not in the anonymous namespace, because Bytes::Storage holds some.
-// Tensors on different streams may share them, and only this class orders their accesses: memory is
+// Tensors on different streams may share them, and only this class orders their accesses. Memory is
 // released, or written by its last owner, only after every stream that has used it reaches that
 // point.
 struct DeviceSide {
@@ -50,13 +50,13 @@ struct DeviceSide {
   std::vector<int> streams;  // streams that have read or written the contents
 };
 
-// Layout of one pool block: the counts of shared_ptr, the Storage, and behind it, at the next
+// Layout of one pool block: the counts of shared_ptr, the Storage, and after it, at the next
 // multiple of the alignment, the host contents. Contents made on a device have no room there.
 struct Bytes::Storage {
   // State of contents that have been on a device.
   struct Mirror {
     bool host_valid = true;
-    bool host_behind = true;  // the host contents lie behind the Storage, else in `host`
+    bool host_behind = true;  // the host contents follow the Storage, else they are `host`
     Bytes host;
     std::vector<std::unique_ptr<DeviceSide>> sides;  // all of them are valid
   };

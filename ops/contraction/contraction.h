@@ -1,5 +1,5 @@
-// Contraction: the kernel behind matmul, bmm, addmm, linear, einsum and convolution, for many lanes
-// at once:
+// Contraction: the kernel of matmul, bmm, addmm, linear, einsum and convolution, for many lanes at
+// once:
 //
 //     result[..] = alpha * sum over summed letters of a[..] * b[..]  (+ beta * bias[..])
 //

@@ -13,7 +13,8 @@ struct WideVector {
   static constexpr int kCount = 32 / sizeof(T);
 };
 
-// The type of the vectors is no template argument: compilers deduce it without its alignment.
+// The type of the vectors is not a template argument, because compilers deduce it without its
+// alignment.
 template <int kVectors, typename T>
 inline __attribute__((always_inline)) void store_vectors(T* row,
                                                          const typename WideVector<T>::type& low,

@@ -1,6 +1,6 @@
 // Implements product_gradients.h. With y = a @ b, the gradient by a is dy @ b.T and the gradient by
-// b is a.T @ dy. If one input lacks dims that y has, an einsum sums over them in the product: the
-// weight of x @ w with x [b, s, k] has the gradient einsum('abk,abn->kn', x, dy).
+// b is a.T @ dy. If one input lacks dims that y has, an einsum sums over them in the product.
+// Example: the weight of x @ w with x [b, s, k] has the gradient einsum('abk,abn->kn', x, dy).
 //
 // The gradient of an operand of an einsum is an einsum of dy with the other operands. A letter that
 // occurs twice in the operand (a diagonal) is multiplied by an identity matrix, and a letter that
@@ -145,8 +145,8 @@ class OperandGradient {
     }
     return false;
   }
-  // Repeats x along the dims in which the operand is longer. Where x is longer it keeps its size,
-  // and the wrapper of a gradient sums.
+  // Repeats x along the dims in which the operand is longer. Dims in which x is longer keep their
+  // size, and the wrapper of a gradient sums over them.
   FormulaTerm repeated(const FormulaTerm& x) const {
     if (!g_.knows_sizes()) return x + g_.op("zeros", {operand_});
     IntegerList sizes;

@@ -1,6 +1,7 @@
 // Implements conv_gradients.h. The input as windows [N, groups, C / groups, L', K, ..] makes the
-// convolution one product, and so are its gradients: with the windows for the weight, and with the
-// weight for the windows, whose entries are then added up where the windows overlap.
+// convolution one product, and so are its gradients. The gradient of the weight is a product with
+// the windows. The gradient of the windows is a product with the weight; its entries are added up
+// where windows overlap.
 //
 // Letters: n batch, g group, c and o input and output channels of a group, l and m the outputs
 // along the spatial dims, p and q the window.

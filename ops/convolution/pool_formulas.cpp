@@ -32,8 +32,8 @@ struct Windows {
   IntegerList size, stride, padding, dilation, beyond;
 };
 
-// Returns `beyond` for one dim. As in torch, the last window must begin within the input or the
-// padding before it.
+// Returns `beyond` for one dim. The last window must begin within the input or the padding before
+// it, as in torch.
 int64_t reach_beyond(int64_t size, int64_t padding, int64_t reach, int64_t stride) {
   const int64_t padded_term = size + 2 * padding;
   int64_t last = (padded_term - reach + stride - 1) / stride * stride;

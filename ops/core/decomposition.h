@@ -117,8 +117,8 @@ FormulaTerm reshaped(Formula& f, const FormulaTerm& x, const std::vector<int64_t
 OpRecord formula(const OpDescription& text, std::vector<Param> params, FormulaBody body,
                  std::vector<Sample> samples);
 // Adds a decomposition to the front of the record: calls for which `when` is true are decomposed by
-// `body`, all others stay as they were. The one added last is thus tested first; what it emits
-// under the same name goes through the earlier ones.
+// `body`, all others stay as they were. The one added last is thus tested first; the earlier ones
+// are applied to calls of the same name that it emits.
 void decompose_when(OpRecord& record, std::function<bool(const OpCall&)> when, FormulaBody body);
 // Computes calls whose result is a float narrower than f32 in f32, as torch's kernels do: casts
 // their floats, emits the op again and casts its results. For formulas that lose digits if each

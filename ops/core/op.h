@@ -5,7 +5,7 @@
 //   shape inference   infer: metas in, metas out, or an Error that names the sizes
 //   kernel            prepare runs once for (attrs, dtypes, shapes); the kernel runs for many lanes
 //   rule              legal placements, and what each rank runs under them
-//   physics           cost (flops, bytes), samples for the law tests
+//   cost and samples  cost (flops, bytes), samples for the law tests
 //   gradient          written as other ops, which bring their kernels and rules
 //
 // An op becomes other ops at two times; both write through an OpBuilder:
@@ -78,7 +78,7 @@ struct Sample {
   Attrs attrs;
   std::vector<TensorMeta> inputs;
   std::vector<std::string> fills;  // one per input; empty: "ints" for each
-  // Says at which of these inputs the op has no derivative ("x == 0"); the law test then leaves
+  // States at which of these inputs the op has no derivative ("x == 0"); the law test then leaves
   // finite differences out. Empty: it has one everywhere.
   std::string kinks = {};
 };
@@ -88,10 +88,11 @@ struct Sample {
 using GradientRule = std::function<std::vector<int>(const OpCall&, GradientBuilder&)>;
 
 // yes: the record or its decompositions have a gradient. zero: the results are piecewise constant
-// (floor). no: the results are integers, bools or no function of the inputs (argmax, eq, randint).
+// (floor). no: the results are integers or bools, or do not depend on the inputs (argmax, eq,
+// randint).
 enum class Differentiable { yes, zero, no };
 
-// How a call is written as other ops (PyTorch: a decomposition).
+// The rewrite of a call as other ops (PyTorch: a decomposition).
 struct Decomposition {
   std::function<bool(const OpCall&)> when;  // null: applies to every call
   std::function<std::vector<int>(const OpCall&, OpBuilder&)> emit;

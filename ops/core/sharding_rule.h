@@ -49,8 +49,8 @@ enum class LocalExecution {
   lower_to_ops,       // Rule::lower replaces the op by other ops and redistributions
 };
 
-// Layouts of a shard that a strategy accepts: any (strided, uneven, explicit), only one contiguous
-// run per rank, only equal local sizes, or only the cuts by chunks that one axis makes.
+// Layouts of a shard that a strategy accepts: any layout (strided, uneven, explicit); one
+// contiguous run per rank; equal local sizes; or cuts by chunks that one axis makes.
 enum class ShardLayout { any, contiguous, even, chunks };
 
 // Placements of all tensors on one axis. Shard entries name dims only; the partitioner gives all
@@ -59,8 +59,8 @@ struct Strategy {
   std::vector<Placement> inputs, outputs;
   LocalExecution form = LocalExecution::same_op;
   ShardLayout cut = ShardLayout::any;
-  // The sharded dims consist of this many equal blocks, and no cut may go through a block (groups
-  // of a convolution).
+  // The sharded dims consist of this many equal blocks, and no cut may split a block (groups of a
+  // convolution).
   int64_t blocks = 0;  // 0: cuts may be anywhere
 };
 // True if every run of `dim` that a rank owns under `spec` consists of whole blocks. `blocks` is

@@ -1,7 +1,7 @@
 // Registers activations that decompose into arithmetic: relu6, hardtanh, leaky_relu, elu, mish, glu
 // and others. Piecewise functions use maximum and minimum instead of where: near a bend both
-// branches then agree. Where the lower branch is never below x, the maximum of both is the
-// function: the parts of a P(max) then pass, because each branch grows with x. Their gradients are
+// branches then agree. If the lower branch is never below x, the function is the maximum of both
+// branches. The parts of a P(max) then pass, because each branch grows with x. Their gradients are
 // registered for the whole function, so no gradient is split where the branches are equal.
 #include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"

@@ -22,8 +22,8 @@ F inside(Gradient& g, const Operand& low, const Operand& high) {
 double real(Gradient& g, const char* attribute) { return g.number(attribute).real(); }
 
 // A number as an edge passes dy to an x that equals it. A tensor as an edge shares dy with such an
-// x, half each, unless both edges are equal. With the low edge above the high one, all goes to the
-// high one.
+// x, half each, unless both edges are equal. If the low edge is above the high one, the high one
+// gets all of dy.
 class ClampGradient {
  public:
   ClampGradient(Gradient& g, int low, int high) : g_(g), low_(low), high_(high) {}

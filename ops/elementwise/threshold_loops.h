@@ -1,4 +1,4 @@
-// Loops of activations that cut a range of x out: hardshrink and threshold, with their numbers.
+// Loops of activations that replace a range of x: hardshrink and threshold, with their parameters.
 #pragma once
 
 #include "shardproof/ops/elementwise/tile_loops.h"

@@ -19,7 +19,7 @@ namespace shardproof {
 
 void throw_item_error(const LanePlan& plan, const LaneCall& on_host) {
   plan.body(on_host);
-  SP_UNREACHABLE("the host finds no trouble where the device did");
+  SP_UNREACHABLE("the host accepts an index that the device rejected");
 }
 
 namespace {

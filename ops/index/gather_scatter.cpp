@@ -254,8 +254,8 @@ FormulaTerm scatter_by_input(Gradient& g) {
               {{"dim", g.integer("dim")}, {"value", 0.0}});
 }
 
-// The gradient at each index. Of several entries with one index, the last was written: the numbers
-// of the entries, scattered in the same way, show which one.
+// Returns the gradient at each index. If several entries have one index, only the one that was
+// written last has a gradient. Scattering the numbers of the entries in the same way finds it.
 FormulaTerm scatter_by_source(Gradient& g) {
   const FormulaTerm index = g[kScatterIndex];
   const Attrs along{{"dim", g.integer("dim")}};

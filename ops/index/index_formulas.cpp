@@ -32,8 +32,8 @@ FormulaTerm checked(Formula& f, const FormulaTerm& index, int64_t size) {
   return taken(f, places, 0, index);
 }
 
-// Joins several indexed dims to one and selects at the joined index. As in torch, the dims of the
-// indices replace those of x, or come first if those are not adjacent.
+// Joins several indexed dims to one and selects at the joined index. The dims of the indices
+// replace those of x, or come first if those are not adjacent, as in torch.
 FormulaTerms index_at(Formula& f) {
   IntegerList dims;
   for (const int64_t d : integer_list(*f.call.attrs, "dims"))

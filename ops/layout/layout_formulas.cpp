@@ -374,7 +374,7 @@ FormulaTerms slice_scatter(Formula& f) {
   const int64_t count = end == start ? 0 : (end - start - 1) / step + 1;
   if (f[1].dims() != f[0].dims() || f[1].shape()[dim] != count)
     f.refuse("src must have {} entries in dim {}", count, dim);
-  // The source of each entry of the result: x, or src, which is joined behind x.
+  // The source of each entry of the result: x, or src, which is joined after x.
   IntegerList index;
   for (int64_t i = 0; i < size; ++i) {
     const bool written = i >= start && i < end && (i - start) % step == 0;

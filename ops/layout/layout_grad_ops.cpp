@@ -1,6 +1,6 @@
 // Registers reshape_as, slice_grad, cat_grad and split_repeats: the backward of reshape, slice, cat
 // and repeat where the sizes of the forward inputs are not known before the ranks run (inside
-// `as`). Each takes these inputs for their shapes alone. Where sizes are known, layout_gradients.h
+// `as`). Each takes these inputs for their shapes alone. If sizes are known, layout_gradients.h
 // emits reshape, pad and split.
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/gradient.h"

@@ -26,7 +26,7 @@ struct SlicedDim {
   int64_t start = 0, step = 1, count = 0;
 };
 // Returns the dims of a slice of a tensor. The attributes start, stop and step list the leading
-// dims; a stop beyond the end means the end, so a range over all of a dim is the same for a shard
+// dims; a stop beyond the end means the end. So a range over all of a dim is the same for a shard
 // as for the whole. Throws Error(bad_input) for too many ranges and a step below 1.
 std::vector<SlicedDim> slice_ranges(const Attrs& attrs, const Dims& shape);
 FormulaTerm slice_gradient(Gradient& g);

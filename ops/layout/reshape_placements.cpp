@@ -190,7 +190,7 @@ class Propagation {
   }
 
   // Adds the candidate for uneven shards: the sizes of the input's shards, divided by the product
-  // of the dims behind.
+  // of the later dims of the group.
   void add_sizes(int axis, const DimGroup& group, int dim, std::vector<Shard>& found) const {
     std::vector<Placement> cut = cut_;
     cut[static_cast<size_t>(axis)] = input_.placement(axis);

@@ -133,7 +133,7 @@ std::vector<Strategy> linalg_strategies(const LinalgRow& row, const OpCall& call
 }
 
 // Random matrices are rarely singular. Samples of cholesky have small matrices: if one element of a
-// larger matrix moves alone, the matrix is not symmetric any more.
+// larger matrix moves alone, the matrix is no longer symmetric.
 std::vector<Sample> linalg_samples(const LinalgRow& row) {
   const std::string fill = row.kind == LinalgKind::cholesky ? "definite" : "uniform(0.5, 2)";
   const auto sample = [&](const std::vector<Dims>& shapes, DType dtype) {

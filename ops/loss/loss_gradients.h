@@ -7,7 +7,8 @@
 namespace shardproof {
 
 FormulaTerms class_loss_gradient(Gradient& g, LossKind kind);
-// By the input; the gradient by the target is its negative. `divisor` is that of a mean.
+// Returns the gradient by the input; the gradient by the target is its negative. `divisor`: count
+// by which a mean divides, 1 for a sum.
 FormulaTerm mse_gradient(Gradient& g, double divisor);
 
 }  // namespace shardproof

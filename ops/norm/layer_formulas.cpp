@@ -43,7 +43,7 @@ IntegerList dims_but(int dims, int but) {
   return all;
 }
 
-// Normalizes over `dims` if the flag `own` says that the input's own moments are used, otherwise by
+// Normalizes by the input's own moments over `dims` if the flag named `own` is set, otherwise by
 // the given moments.
 FormulaTerms norm_by_moments(Formula& f, const char* own, const IntegerList& dims) {
   const FormulaTerm x = f[0];

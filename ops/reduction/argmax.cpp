@@ -1,6 +1,6 @@
-// Registers argmax, argmin and first_match. Over a sharded dim argmax lowers to two steps: reduce
-// the values over ranks (amax), then take the least global index of an element equal to the reduced
-// value (first_match, whose results are P(min)).
+// Registers argmax, argmin and first_match. Over a sharded dim, argmax lowers to two steps. amax
+// reduces the values over ranks. first_match takes the least global index of an element equal to
+// the reduced value; its results are P(min).
 #include <limits>
 
 #include "shardproof/ops/core/families.h"

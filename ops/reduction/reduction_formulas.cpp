@@ -149,7 +149,7 @@ void add_orders(OpRegistry& ops) {
               {f32_sample({{5, 3}}, {{"k", int64_t{2}}, {"dim", int64_t{0}}})});
   accept_scalar_input(kthvalue);
   ops.add(with_kinks(std::move(kthvalue), "equal elements"));
-  // Counts the boundaries that are not behind x; for NaN no boundary is behind.
+  // Counts the boundaries below x, with `right` also those equal to x; all of them if x is NaN.
   ops.add(formula(
       {"bucketize", "index", "the number of the bucket between sorted boundaries that holds x"},
       {tensor("x"), tensor("boundaries"), params::boolean("right", false),

@@ -1,7 +1,7 @@
 // Registers sort and topk: values in order along a dim, with their indices. Equal values keep their
 // order; NaN is larger than every number.
 //
-// Over a sharded dim topk lowers to two ops, so each rank sends k candidates and not the dim.
+// Over a sharded dim, topk lowers to two ops, so that each rank sends only k candidates.
 // topk_segments gives the k best of each segment with their indices in the dim. topk_merge gives
 // the best of these; of two equal candidates the one with the smaller index wins.
 #include <algorithm>

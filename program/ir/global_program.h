@@ -38,7 +38,7 @@ struct GlobalValue {
   Number number;      // valid if weak
   Origin origin = {};
   // The input of the program whose name the result of an op is bound to: a state, such as `w` in
-  // `w = w - g`. It is brought to the placements of that input. kNoValue: none.
+  // `w = w - g`. The partitioner redistributes it to the placements of that input. kNoValue: none.
   ValueId state_of = kNoValue;
   bool operator==(const GlobalValue&) const = default;
 };

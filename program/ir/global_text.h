@@ -1,5 +1,5 @@
 // The global program as text that parses back, as `show` prints it: with loops, unique names, and
-// remarks behind "#".
+// remarks after "#".
 #pragma once
 
 #include <functional>
@@ -17,9 +17,9 @@ struct GlobalTextOptions {
   std::set<std::string> reserved;              // names that no value gets: axes, meshes, numbers
 };
 
-// Returns the lines, which end with "w = w_1" for names that were bound again. A state (`w` in `w =
-// w - g`) is brought to the placements of its input by a line of its own, because no value has the
-// name of the input again.
+// Returns the lines, which end with "w = w_1" for names that were bound again. A line of its own
+// redistributes a state (`w` in `w = w - g`) to the placements of its input, because no value has
+// the name of the input again.
 std::vector<ListingLine> global_text(const GlobalProgram& program,
                                      const GlobalTextOptions& options);
 

@@ -118,7 +118,7 @@ struct Instr {
   Lanes lanes;
   SharedText stream = main_stream();
   Action action;
-  std::vector<ValueId> releases;  // values that no name and no later instruction refers to any more
+  std::vector<ValueId> releases;  // values that no name and no later instruction refers to
   Origin origin;
 };
 // Grows without moving its elements.

@@ -18,7 +18,7 @@ struct PrintedLine {
   // have equal entries. begin_block() makes entries of blocks that are never joined.
   std::vector<std::string> blocks;
   std::string text;     // with marks
-  std::string remarks;  // without the source line; printed behind "#"
+  std::string remarks;  // without the source line; printed after "#"
   Origin origin;        // line 0: not printed
 };
 
@@ -35,15 +35,15 @@ std::string_view header_of(std::string_view block);  // without the number
 // Returns the parts with ", " between them.
 std::string comma_list(const std::vector<std::string>& parts);
 
-// Returns the lines with their blocks as a listing, without remarks. A block of one line stands on
-// the line of its header, but for loops and groups.
+// Returns the lines with their blocks as a listing, without remarks. A block of one line is printed
+// on the line of its header, but for loops and groups.
 struct ListingLine {
   std::string text, remarks;
   Origin origin;
 };
 std::vector<ListingLine> with_blocks(const std::vector<PrintedLine>& lines);
 
-// Returns the lines with remarks and source lines behind "#", in one column where lines are short.
+// Returns the lines with remarks and source lines after "#", in one column where lines are short.
 std::vector<std::string> with_remarks(const std::vector<ListingLine>& lines);
 
 }  // namespace shardproof

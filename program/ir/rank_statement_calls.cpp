@@ -30,7 +30,8 @@ std::string group_text(std::string name) {
   return "[" + name + "]";
 }
 
-// True if the peer of every rank of the call is `distance` behind it in the group.
+// True if the group index of every peer is that of its rank plus `distance`, modulo the size of the
+// group.
 bool all_peers_at(const CallItem& item, int64_t distance) {
   const Group& group = item.collective.group;
   for (int64_t lane = 0; lane < item.lanes.size(); ++lane) {

@@ -1,5 +1,5 @@
-// The rank program as text that parses back: one listing for each set of ranks, with loops, unique
-// names, and behind "#" the placements, local shape and source line of each value.
+// The rank program as text that parses back: one listing for each set of ranks, with loops and
+// unique names. A remark after "#" gives the placements, local shape and source line of a value.
 //
 // Example, of "y = redistribute(h @ w2, tp:R)" with w2 as tp:S(0) on tp=2:
 //

@@ -77,7 +77,7 @@ void add_reads(const std::vector<PrintedLine>& lines, std::set<ValueId>& reads) 
       if (piece.id != kNoValue && !piece.binds) reads.insert(piece.id);
 }
 
-// Joins parts that stand in reverse order.
+// Joins parts that are in reverse order.
 std::vector<PrintedLine> in_order(std::vector<std::vector<PrintedLine>> parts) {
   std::vector<PrintedLine> out;
   for (size_t i = parts.size(); i-- > 0;)

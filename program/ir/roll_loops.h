@@ -10,8 +10,8 @@
 //   h_2 = relu(h_1)          h_1 = relu(h)
 //                            h = h_1
 //
-// Loops that are not alike stay expanded. If only the first or the last pass differs, it stands
-// alone.
+// Loops that are not alike stay expanded. If only the first or the last pass differs, it is printed
+// before or after the loop.
 #pragma once
 
 #include <map>

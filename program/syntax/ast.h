@@ -22,7 +22,7 @@ struct Expr;
 // A name with expressions in braces (holes): h{i - 1} has the texts "h" and "" around i - 1,
 // its expression. A plain name has one text and no braces.
 struct NameTemplate {
-  std::vector<std::string> texts;  // before, between and behind the holes: holes.size() + 1
+  std::vector<std::string> texts;  // before, between and after the holes: holes.size() + 1
   std::vector<Expr> holes;
   SourceLocation place;
   bool plain() const { return holes.empty(); }

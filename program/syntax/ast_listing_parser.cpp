@@ -36,7 +36,7 @@ class LineParser {
 
   const Token& peek() { return lexer_.peek(); }
   Statement statement(int depth);
-  // Returns the statement behind "else:" on the same line, or none.
+  // Returns the statement after "else:" on the same line, or none.
   std::vector<Statement> otherwise(int depth);
 
  private:
@@ -82,7 +82,7 @@ constexpr PythonStatement kPythonStatements[] = {{"elif", "\"else:\" with an \"i
                                                  {"while", "\"for i in range(n):\""},
                                                  {"with", "\"on STREAM:\" or \"group:\""}};
 
-// Throws Error(bad_input) if a line that is no assignment begins as a statement of Python.
+// Throws Error(bad_input) if a line that is not an assignment begins as a statement of Python.
 void LineParser::refuse_python(const Token& first) {
   for (const PythonStatement& other : kPythonStatements)
     if (first.is(other.word) && !peek().is("=") && !peek().is(","))

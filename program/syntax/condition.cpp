@@ -33,7 +33,7 @@ void require_ordered_number(const Number& value) {
   if (!number) throw_bad_input("expected a number, found {}", to_string(value));
 }
 
-// Throws Error(bad_input) for a number and a word that is no unit, as in "5 parsec".
+// Throws Error(bad_input) for a number with an unknown unit, as in "5 parsec".
 void refuse_unknown_unit(std::string_view text) {
   const size_t digits = text.find_first_not_of(' ');
   if (digits == std::string_view::npos) return;

@@ -62,7 +62,8 @@ std::string lower_case(std::string_view word) {
   return text;
 }
 
-// Returns the dtype that torch's word means, or "". As a method it converts a tensor: x.float().
+// Returns the dtype that a word of torch names, or "". The word is also a method that converts a
+// tensor: x.float().
 std::string_view dtype_for(std::string_view word) {
   constexpr std::pair<std::string_view, std::string_view> kWords[] = {{"float", "f32"},
                                                                       {"float32", "f32"},
@@ -116,7 +117,7 @@ std::string advice_without_prefix(std::string_view word, bool whole_line) {
   return fmt::format("{}{}(..)", whole_line ? "y = " : "", word);
 }
 
-// Returns what to write in place of a word of Python behind a dot.
+// Returns what to write in place of a word of Python after a dot.
 std::string advice_without_dot(const Expr& before, std::string_view word, bool whole_line) {
   const std::string_view dtype = dtype_for(word);
   if (is_reduce_op(before))
@@ -182,7 +183,7 @@ Expr ExpressionParser::expression() { return binary(kWeakest).expr; }
 
 std::string ExpressionParser::advice_behind_dot(const Expr& before, bool whole_line) {
   Token word = lexer_.consume();
-  // Modules stand before the last word: torch.distributed.all_reduce(x).
+  // The words before the last one are modules: torch.distributed.all_reduce(x).
   while (is_library(before) && lexer_.accept(".") && lexer_.peek().kind == TokenKind::name)
     word = lexer_.consume();
   return advice_without_dot(before, word.text, whole_line);

@@ -23,7 +23,7 @@ class ExpressionParser {
   NameTemplate name_template();
   // Reads a call. Requires that the next two tokens are a name and `(`.
   Expr call();
-  // Reads the items of an index, from behind `[` to behind `]`.
+  // Reads the items of an index, from after `[` to after `]`.
   std::vector<IndexItem> index_items();
   std::vector<PlacementText> placements();
   // Throws Error(bad_input) if a dot and a word follow a name that begins a statement, as in
@@ -55,7 +55,7 @@ class ExpressionParser {
   std::vector<IndexItem> items(int& height);
   NameTemplate name_template(int& height);
   void braces(NameTemplate& name, int& height);
-  // Consumes the words behind a dot and returns what to write in place of them.
+  // Consumes the words after a dot and returns what to write in place of them.
   std::string advice_behind_dot(const Expr& before, bool whole_line);
   bool placements_follow();
   static std::vector<PlacementText> parsed_placements(const RawText& raw);

@@ -59,7 +59,7 @@ class Lexer {
   // it.
   bool second_is(char symbol);
 
-  // Raw calls: they read directly behind the last consumed token.
+  // Raw calls: they read directly after the last consumed token.
   bool at(char c);  // true if this is the next character
   std::string_view consume_name_characters();
   // Consumes text up to a quote or a brace.
@@ -80,7 +80,7 @@ class Lexer {
   std::string_view text_;
   int line_;
   Comments comments_;
-  size_t next_ = 0;    // offset behind the last consumed token
+  size_t next_ = 0;    // offset after the last consumed token
   size_t hidden_ = 0;  // UTF-8 continuation bytes before next_; columns count characters
   Token peeked_;
   bool has_peeked_ = false;

@@ -33,7 +33,7 @@ class JsonReader {
   // The value of a key. If the key is missing, the message ends with `example`.
   JsonReader at(std::string_view key, std::string_view example = "") const;
   // Returns an Error(bad_input) for each key that is not one of `known`. The message names the
-  // nearest known key, or all of them. Throws Error(bad_input) if the value is no object.
+  // nearest known key, or all of them. Throws Error(bad_input) if the value is not an object.
   std::vector<Error> unknown_keys(const std::vector<std::string_view>& known) const;
   void check_keys(const std::vector<std::string_view>& known) const;  // throws the first one
 

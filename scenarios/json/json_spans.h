@@ -1,4 +1,4 @@
-// JsonSpans: where each value of a JSON text stands in that text. Errors state the line and column
+// JsonSpans: the span of each value of a JSON text in that text. Errors state the line and column
 // of a value, and edits of a file replace the bytes of one value only.
 #pragma once
 

@@ -108,7 +108,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     // The message is "[json.exception...] parse error at line 1, column 2: syntax error while
     // parsing value - unexpected ...". Only the last part is shown.
     std::string what = e.what();
-    byte = std::min(byte, text_.size() + 1);  // behind a comment, nlohmann counts the end twice
+    byte = std::min(byte, text_.size() + 1);  // after a comment, nlohmann counts the end twice
     if (what.find("number overflow") != std::string::npos)
       refuse(text_, byte, "expected a number in the range of a double, found a larger one",
              pointer());
@@ -149,7 +149,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     while (at > 0 && at < text_.size() && continues_word(text_[at - 1])) --at;
     return at;
   }
-  // Returns where the string begins that is open before this byte. A quote behind an odd number of
+  // Returns where the string begins that is open before this byte. A quote after an odd number of
   // backslashes belongs to the string.
   size_t opening_quote(size_t byte) const {
     size_t at = std::min(byte, text_.size());
@@ -177,7 +177,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
       return "; JSON begins with { or [: shardproof new mlp prints a scenario to start from";
     const bool behind_comma = last != std::string_view::npos && text_[last] == ',';
     if ((found == '}' || found == ']') && behind_comma)
-      return "; JSON has no comma behind the last entry";
+      return "; JSON has no comma after the last entry";
     if (found == '\'') return "; JSON strings are in double quotes";
     if (found == 'T' || found == 'F' || found == 'N') return "; JSON writes true, false and null";
     return "";

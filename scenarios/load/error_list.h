@@ -1,5 +1,5 @@
-// ErrorList: the errors of one scenario file. Readers go on after an error where later parts do not
-// depend on it, so that a user sees several errors at once.
+// ErrorList: the errors of one scenario file. Readers continue after an error where later parts do
+// not depend on it, so that a user sees several errors at once.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // LetTable: the `let` of a scenario. "$name" pastes the text of a let. A bare name in an expression
-// is its number. A let that is no number is an error only where its bare name is used.
+// is its number. A let that is not a number is an error only where its bare name is used.
 #pragma once
 
 #include <functional>

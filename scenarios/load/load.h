@@ -47,7 +47,7 @@ struct ScenarioPath {
   std::optional<std::string> text = {};  // contents, if read from standard input
   std::optional<Error> error = {};       // why there is nothing to open
 };
-// A *.json file of a folder that is no scenario.
+// A *.json file of a folder that is not a scenario.
 struct SkippedFile {
   std::string file;
   bool own = false;  // written by shardproof: a report, or the folder of a record

@@ -9,8 +9,8 @@
 namespace shardproof {
 namespace {
 
-// Returns the axes of a name such as "tp+dp" in mesh order, "dp+tp", or nothing if it is no such
-// name.
+// Returns the axes of a name such as "tp+dp" in mesh order, "dp+tp", or nullopt if the name has
+// another form.
 std::optional<std::string> in_mesh_order(const std::string& name, const Mesh& mesh) {
   std::set<std::string> axes;
   std::istringstream in(name);

@@ -17,7 +17,7 @@ struct LoadContext {
   DType dtype = DType::f32;
   const LetTable* lets = nullptr;
   const LoadOptions* options = nullptr;
-  ErrorList* errors = nullptr;  // errors after which reading goes on
+  ErrorList* errors = nullptr;  // errors after which reading continues
   bool timed = false;           // true: the file has a topology
 
   NumberScope scope() const { return lets->scope(); }
@@ -32,7 +32,7 @@ struct ReadTensor {
   JobInput input;
   Fill fill;
 };
-// Adds errors of single tensors to `context.errors` and goes on.
+// Adds errors of single tensors to `context.errors` and continues.
 std::vector<ReadTensor> read_tensors(const JsonReader& tensors, const LoadContext& context);
 Dims read_shape(const JsonReader& reader, const LoadContext& context);
 std::vector<JobOutput> read_outputs(const JsonReader& outputs, const LoadContext& context);
@@ -41,7 +41,7 @@ std::vector<JobOutput> read_outputs(const JsonReader& outputs, const LoadContext
 Expect read_refusal(const JsonReader& expect);
 // Refuses unknown keys of an `expect`.
 void check_expect_keys(const JsonReader& expect);
-// Adds errors of single keys to `context.errors` and goes on.
+// Adds errors of single keys to `context.errors` and continues.
 Expect read_expect(const JsonReader& expect, const LoadContext& context);
 // Reads the key `precision` of an `expect`.
 std::vector<PrecisionLimit> read_precision_limits(const JsonReader& expect,
@@ -53,7 +53,8 @@ void check_expected_names(const JsonReader& reader, const Expect& expect, const 
 void check_limited_values(const Job& job, const LoweredJob& lowered);
 
 // Returns the phases of one case. `root` contains the settings of the sweep. Adds to `errors` and
-// goes on where it can; the phases are complete only if it adds nothing. Also throws Error(limit).
+// continues where it can; the phases are complete only if it adds nothing. Also throws
+// Error(limit).
 std::vector<Phase> load_phases(const JsonTree& root, const LoadOptions& options, ErrorList& errors);
 
 }  // namespace shardproof

@@ -176,7 +176,7 @@ void replace_line(std::vector<std::string>& lines, size_t at) {
     lines[i].clear();
 }
 
-// Parses the lines. After a malformed line it goes on with the next one, and adds the errors.
+// Parses the lines. After a malformed line it continues with the next one, and adds the errors.
 Listing parse_lines(std::vector<std::string> lines, const JsonReader& reader, ErrorList& errors) {
   for (size_t tries = 0; tries < kMaxFileErrors; ++tries) {
     try {
@@ -360,7 +360,8 @@ void paste_all(JsonTree& root, const LetTable& lets) {
 
 namespace {
 
-// A line that "train" adds has no place of its own in the file. That of its loss is known.
+// Returns the error with a place in the file. A line that "train" adds has none of its own; an
+// error of the gradient gets the place of "loss".
 Error placed_in_training(const Phase& phase, const Error& error) {
   const std::string& line = phase.job.program->lines[static_cast<size_t>(error.where().line) - 1];
   const bool of_loss = line.find(" = grad(") != line.npos;

@@ -63,7 +63,7 @@ std::shared_ptr<const CostModel> build_from_call(const Expr& call) {
     try {
       set_field(machine, call.keys[i], arg.name.texts[0]);
     } catch (const Error& error) {
-      // A column of the error counts in the quoted text, which begins behind its quote.
+      // A column of the error counts in the quoted text, which begins after its quote.
       const int column = error.where().column > 0 ? arg.place.column + error.where().column
                                                   : call.key_places[i].column;
       throw Error(error.kind(), error.message(), Where{"", "", 0, column});

@@ -221,8 +221,8 @@ std::vector<SweepCase> expand_sweep(const JsonReader& root, int64_t max_cases) {
 
 namespace {
 
-// Sets a let. One that the file does not define stands before those of the file, which may use it;
-// a text may use those of the file, so it stands behind them.
+// Sets a let. A number that the file does not define is inserted before the lets of the file, which
+// may use it. A text may use the lets of the file, so it is added after them.
 void set_let(JsonTree& let, const std::string& name, const JsonTree& value) {
   if (let.kind == JsonKind::null) let.kind = JsonKind::object;
   if (let.find(name) != nullptr || value.kind == JsonKind::text) {

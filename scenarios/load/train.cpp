@@ -1,4 +1,4 @@
-// Implements train.h: reads the key, writes the lines as text, parses them behind the program, and
+// Implements train.h: reads the key, writes the lines as text, parses them after the program, and
 // puts their statements into the loops.
 #include "shardproof/scenarios/load/train.h"
 
@@ -14,7 +14,7 @@
 namespace shardproof {
 namespace {
 
-// How an optimizer is called: its op, and the names of its states.
+// The op of an optimizer and the names of its states.
 struct OptimizerForm {
   const char* op;
   std::vector<const char*> states;
@@ -46,7 +46,7 @@ std::vector<std::string> read_names(const JsonReader& reader, const Job& job) {
     for (const JobInput& input : job.inputs) nearest.offer(input.name);
     if (std::none_of(job.inputs.begin(), job.inputs.end(),
                      [&](const JobInput& input) { return input.name == names.back(); }))
-      item.refuse(fmt::format("{} is no tensor of \"tensors\"{}", names.back(), nearest.hint()));
+      item.refuse(fmt::format("{} is not a tensor of \"tensors\"{}", names.back(), nearest.hint()));
     if (std::count(names.begin(), names.end(), names.back()) > 1)
       item.refuse(fmt::format("{} is named twice", names.back()));
   }
@@ -103,8 +103,8 @@ Training read_training(const JsonReader& train, const LoadContext& context, cons
   return training;
 }
 
-// The added lines in three groups: before the loop over steps, in each step before the program, in
-// each part before the program, behind it, and in each step behind the parts.
+// The added lines by place: before the loop over steps, in each step before the parts, in each part
+// before and after the program, and in each step after the parts.
 struct TrainingLines {
   std::vector<std::string> once, step_first, part_first, part_last, step_last;
 };

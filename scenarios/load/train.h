@@ -20,7 +20,7 @@
 //     grad_w = grad_w * grad_scale
 //     w, m_w, v_w = adam(w, grad_w, m_w, v_w, step=step + 1, lr=0.1)
 //
-// The added lines stand behind those of the program, so that its lines keep their numbers.
+// The added lines are stored after those of the program, so that its lines keep their numbers.
 #pragma once
 
 #include "shardproof/scenarios/load/load_context.h"

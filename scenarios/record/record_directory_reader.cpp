@@ -1,5 +1,5 @@
-// Implements read_recording and read_run of record_directory.h. Steps: read the manifest, check
-// version, names and sizes of all files; for a run read run.json, the flight records and both
+// Implements read_recording and read_run of record_directory.h. Steps: read the manifest; check
+// version, names and sizes of all files. For a run, read run.json, the flight records and both
 // safetensors files, and join values with their tensors by name.
 #include <algorithm>
 #include <charconv>

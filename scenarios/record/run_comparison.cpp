@@ -1,6 +1,7 @@
-// Implements run_comparison.h except compare_recorded_values. Steps of compare_runs: refuse runs of
-// different programs; choose the times of each side (measured, else predicted); for each listing
-// pair values by id and times by line and call; sort the differences of a line, worst first.
+// Implements run_comparison.h except compare_recorded_values. compare_runs refuses runs of
+// different programs and chooses the times of each side (measured, else predicted). For each
+// listing it pairs values by id, and times by line and call. It sorts the differences of a line,
+// worst first.
 #include "shardproof/scenarios/record/run_comparison.h"
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 // Implements compare_recorded_values of run_comparison.h. Steps: visit the elements whose bits
 // differ; find the worst one, by the class of its distance and then by the distance as a multiple
-// of its measured rounding; visit again and collect all elements of that class, their ranks and the
-// precision that explains them; derive the cause. Where only digests were recorded, compare those.
-// Example: f32 elements 308.654694 and 308.654724 are 3.0e-5 apart. With a measured rounding of
-// 3.2e-5 the factor is 0.97, which is within kWithinRounding = 8: the value is within rounding, and
-// its cause is the reduction order if both runs added in different orders.
+// of its measured rounding. Then visit again and collect all elements of that class, their ranks
+// and the precision that explains them; derive the cause. If only digests were recorded, compare
+// those. Example: f32 elements 308.654694 and 308.654724 are 3.0e-5 apart. With a measured rounding
+// of 3.2e-5 the factor is 0.97, which is within kWithinRounding = 8: the value is within rounding,
+// and its cause is the reduction order if both runs added in different orders.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -318,7 +318,8 @@ ValueDifference blank_difference(const RecordedValue& value) {
   return difference;
 }
 
-// The worst element of a value, which the report describes. Of equally bad ones the first is taken.
+// The worst element of a value, which the report describes; the first one if several are equally
+// bad.
 struct WorstElement {
   ValueMatch match = ValueMatch::bit_equal;
   double factor = 0;
@@ -457,7 +458,7 @@ std::optional<ValueDifference> compare_recorded_values(const RecordedValue& a,
     worst.describe(difference);
     return difference;
   }
-  // Partial values may differ although their sum is equal, which is no difference of the value.
+  // Parts may differ although their sum is equal; then the value does not differ.
   if (complete) return std::nullopt;
   const Lanes ranks = other_digests(a, b);
   if (ranks.empty()) return std::nullopt;

@@ -93,7 +93,7 @@ std::vector<NamedTensor> parse_bytes(std::string_view bytes) {
   int64_t at = 0;
   for (const TensorEntry& entry : read_header(bytes.substr(0, length))) {
     if (entry.first != at)
-      throw_bad_input("expected tensor {} directly behind the one before it", entry.name);
+      throw_bad_input("expected tensor {} directly after the one before it", entry.name);
     at = entry.last;
     if (at > static_cast<int64_t>(data.size()))
       throw_bad_input("tensor {} ends at byte {}, the file has {}", entry.name, at, data.size());

@@ -1,5 +1,5 @@
 // Writing of result files: reports, records and generated scenarios. A reader of the path never
-// sees a half-written file.
+// gets a half-written file.
 #pragma once
 
 #include <string>

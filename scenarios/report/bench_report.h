@@ -33,7 +33,7 @@ struct BenchRow {
   std::optional<double> expected_seconds;  // estimate of the communication library
 };
 
-// How the times of all processes become one: that of process 0, average, minimum or maximum.
+// The time that stands for those of all processes: that of process 0, average, minimum or maximum.
 enum class Averaging : uint8_t { first, average, least, most };
 
 struct BenchHead {

@@ -1,5 +1,5 @@
 // Implements comparison_text of comparison_report.h. The table has a row for each line and call;
-// below it stand up to three differences, then the step times, differing verdicts and the counts.
+// below it are at most three differences, then the step times, differing verdicts and the counts.
 #include "shardproof/scenarios/report/comparison_report.h"
 
 #include <algorithm>
@@ -160,7 +160,7 @@ std::string line_text(const LineComparison& line, KnownWork known, const TextSty
   return text;
 }
 
-// --- the whole -----------------------------------------------------------------------------------
+// --- the report ----------------------------------------------------------------------------------
 
 std::string run_side_text(const char* label, const RunSide& side) {
   const RecordedRun& run = side.head;

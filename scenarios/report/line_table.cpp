@@ -68,7 +68,7 @@ void set_calls(const LineCalls& calls, LineRow& row) {
   if (bytes > Fraction(0)) row.bytes = to_string(bytes) + " B";
 }
 
-// Values of the author's names that the lines of this listing bind, the last one of each line.
+// Returns by line the last value with a name of the author that a line of this listing binds.
 std::map<int, const SpmdValue*> values_by_line(const SpmdProgram& program, const Lanes& lanes) {
   std::map<int, const SpmdValue*> out;
   for (const SpmdValue& value : program.values) {

@@ -41,7 +41,7 @@ class ProblemList {
     add(bad ? "bad input" : "refused", {"", error.where().file_line, error.where().file_column},
         error.message());
   }
-  // Findings of the expected verdict are no problem; another expectation is then not met.
+  // Findings of the expected verdict are not problems; another expectation is then not met.
   void add_phase(const PhaseResult& phase) {
     bool told = false;
     for (size_t i = 0; i < phase.outcome.findings.size(); ++i) {

@@ -15,7 +15,8 @@
 
 namespace shardproof {
 
-// Cases of a file with pictures and lines. Later ones have verdict and findings; the page says so.
+// Number of cases of a file with pictures and lines. Later cases have only verdict and findings;
+// the page states this.
 inline constexpr size_t kDrawnCases = 8;
 
 // Returns the page. `scenarios` holds at least the files of `result` that ran. Programs are lowered

@@ -338,7 +338,7 @@ std::string case_label(const CaseResult& one) {
   return fmt::format("[{}]{}{}", one.name, backend.empty() ? "" : " ", backend);
 }
 
-// Returns words behind a label, in lines of at most kWidth columns.
+// Returns words after a label, in lines of at most kWidth columns.
 std::string wrapped(const std::string& label, const std::vector<std::string>& words) {
   std::string out, line;
   for (const std::string& word : words) {

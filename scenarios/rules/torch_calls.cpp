@@ -226,7 +226,7 @@ std::optional<TorchCall> torch_call(const std::string& op, const JsonReader* att
   for (size_t i = 0; i < results; ++i) call.results.push_back(fmt::format("y{}", i));
   const std::string functional = call.is_inplace ? base.substr(0, base.size() - 1) : base;
   std::string text;
-  // Names of the registry that torch uses too have our meaning unless "aten." stands before them.
+  // Names of the registry that torch uses too have our meaning unless they begin with "aten.".
   for (const std::string& name : {rest, base, functional})
     if (text.empty() && (is_aten || !ops.find(name)))
       if (const auto found = kTorchTemplates.find(name); found != kTorchTemplates.end())

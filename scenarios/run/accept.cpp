@@ -1,6 +1,6 @@
-// Implements accept.h. Steps: find the "expect" object of each phase in the text; make the JSON
-// text of its two keys from the calls of the phase; refuse if cases that share the object differ;
-// replace the values, or insert missing keys behind the last one of their object.
+// Implements accept.h. Steps: find the "expect" object of each phase in the text. Make the JSON
+// text of its two keys from the calls of the phase; refuse if cases that share the object differ.
+// Replace the values, or insert missing keys after the last one of their object.
 #include "shardproof/scenarios/run/accept.h"
 
 #include <fmt/format.h>
@@ -117,7 +117,8 @@ class TextEdit {
   }
 
  private:
-  // Inserts a member behind the last one: on a line of its own if the brace stands on one.
+  // Inserts a member after the last one: on a line of its own if the closing brace is on a line of
+  // its own.
   void insert(const JsonSpan& object, const std::string& member, const JsonSpans& spans) {
     const size_t brace = object.end - 1;
     const std::optional<JsonSpan> last = spans.last_member(object);

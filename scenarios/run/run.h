@@ -69,7 +69,7 @@ struct CaseResult {
   std::vector<PhaseResult> phases;
   std::vector<RecordedRun> runs;  // if RunOptions::sees: one for each phase, or one with the error
   std::optional<Error> error;
-  std::vector<Error> more_errors;  // of the same file, behind `error`
+  std::vector<Error> more_errors;  // of the same file, after `error`
   std::vector<ExpectationFailure>
       missed_refusal;       // how `error` differs from the expected bad input
   std::string repeat;       // command that repeats the case, with `file`
@@ -95,7 +95,7 @@ struct RunResult {
   std::vector<ScenarioResult> scenarios;
   std::vector<std::string> notes;    // notes of backends, such as the GPUs used
   int64_t not_run = 0;               // cases that --fail-fast left out
-  std::vector<std::string> skipped;  // *.json files of a folder that are no scenarios
+  std::vector<std::string> skipped;  // *.json files of a folder that are not scenarios
   int exit_code() const;             // maximum over all cases: 0, 1 or 2
   int64_t cases() const;
   int64_t unexpected_results() const;  // number of cases that are not as expected

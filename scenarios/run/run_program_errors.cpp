@@ -86,7 +86,7 @@ bool remove_line(Job& job, const Where& where) {
     return false;
   DependentLines lines(*listing);
   try {
-    // The lines of a training step stand in loops that their text does not show.
+    // The lines of a training step are inside loops that their text does not show.
     if (!(parse_listing(listing->lines).statements == listing->statements)) return false;
     if (!lines.blank(static_cast<size_t>(where.line) - 1)) return false;
   } catch (const Error&) {

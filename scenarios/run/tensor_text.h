@@ -22,7 +22,7 @@ struct PrintedName {
   std::string name;
   int64_t rank = -1;  // -1: the whole value
 };
-// Throws Error(bad_input) if the text behind "@" is no rank.
+// Throws Error(bad_input) if the text after "@" is not a rank.
 PrintedName parse_printed_name(const std::string& text);
 
 // Returns a line with name, dtype, shape and placements, and the text of the value. Throws

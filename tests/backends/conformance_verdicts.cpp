@@ -90,8 +90,7 @@ TEST_P(Conformance, CallOutsideGroup_IsReported_AndMembersGoOn) {
   }
 }
 
-// --- streams
-// ------------------------------------------------------------------------------------------
+// --- streams -------------------------------------------------------------------------------------
 
 Work work(const Host& host, StreamId stream, std::function<void()> body) {
   Work work;
@@ -195,8 +194,7 @@ TEST_P(Conformance, Call_ReadsEarlierWritesOfItsStream) {
     }
 }
 
-// --- one-sided
-// --------------------------------------------------------------------------------------
+// --- one-sided -----------------------------------------------------------------------------------
 
 TEST_P(Conformance, Put_LandsBeforeItsSignal) {
   if (GetParam().unsupported_reason(collective(CollectiveKind::put, Group::world(3)))) return;
@@ -226,8 +224,7 @@ TEST_P(Conformance, Put_LandsBeforeItsSignal) {
   }
 }
 
-// --- records
-// ----------------------------------------------------------------------------------------
+// --- records -------------------------------------------------------------------------------------
 
 TEST_P(Conformance, Records_AnyCohorts_AreEqual) {
   const Mesh mesh = Mesh::parse("dp=2, tp=3");

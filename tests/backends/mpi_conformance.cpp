@@ -7,7 +7,7 @@
 
 namespace shardproof {
 
-const WorkerPoolConformance& crew_conformance() {
+const WorkerPoolConformance& pool_conformance() {
   static const WorkerPoolConformance kMpi{
       "mpi",
       {1, 2, 3, 4, 8},

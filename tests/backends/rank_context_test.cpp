@@ -80,7 +80,7 @@ TEST(Facade, SixteenThousandRanks_Run) {
   EXPECT_EQ(right, kRanks);
 }
 
-// Only one rank can go on at a time: the time must not grow with the square of the ranks.
+// Only one rank can continue at a time: the time must not grow with the square of the ranks.
 TEST(Facade, LongMessageChain_TakesLinearTime) {
   constexpr int64_t kRanks = 8192;
   for (const ScheduleKind kind : {ScheduleKind::fifo, ScheduleKind::seeded}) {

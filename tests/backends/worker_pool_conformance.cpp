@@ -22,9 +22,9 @@ int own_process = 0, all_processes = 1;
 std::vector<ConformanceBackend> conformance_backends() {
   if (!joined) return {};
   ConformanceBackend backend;
-  backend.name = crew_conformance().name;
-  if (crew_conformance().unsupported_reason)
-    backend.unsupported_reason = crew_conformance().unsupported_reason;
+  backend.name = pool_conformance().name;
+  if (pool_conformance().unsupported_reason)
+    backend.unsupported_reason = pool_conformance().unsupported_reason;
   backend.reports_records = false;
   backend.start = [](const WorldOptions& options) { return joined->start(options); };
   backend.here = [](int64_t ranks) { return RankBlocks(ranks, all_processes).of(own_process); };
@@ -35,7 +35,7 @@ namespace {
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Conformance);  // this process coordinates
 
-// Starts the worlds that the workers want, until they have finished. Returns an error text.
+// Starts the worlds that the workers request, until they have finished. Returns an error text.
 std::string serve(Coordinator& pool) {
   std::string transport_errors;
   std::vector<std::optional<WorldOptions>> wanted(static_cast<size_t>(pool.processes()));
@@ -72,8 +72,7 @@ std::string serve(Coordinator& pool) {
   return transport_errors;
 }
 
-// --- repetitions
-// ----------------------------------------------------------------------------------
+// --- repetitions ---------------------------------------------------------------------------------
 
 constexpr int64_t kRepeatedRanks = 8, kRepeatedElements = 5;
 
@@ -172,7 +171,7 @@ std::string repeat_at_each_pace(Backend& backend) {
 class CoordinatorOnly : public Backend {
  public:
   explicit CoordinatorOnly(Coordinator& pool) : pool_(pool) {}
-  std::string name() const override { return crew_conformance().name; }
+  std::string name() const override { return pool_conformance().name; }
   std::string summary() const override { return ""; }
   std::optional<std::string> not_viable() const override { return std::nullopt; }
   std::optional<std::string> unsupported_reason(const Collective&) const override {
@@ -192,8 +191,8 @@ TEST_P(WorkerPoolConformanceTest, Suite_PassesInEveryProcess) {
   WorkerPoolOptions options;
   options.processes = GetParam();
   options.timeout_seconds = 30;
-  options.command = {std::filesystem::read_symlink("/proc/self/exe").string(), "--join-crew"};
-  Coordinator pool(options, crew_conformance().starter(options));
+  options.command = {std::filesystem::read_symlink("/proc/self/exe").string(), "--join-workers"};
+  Coordinator pool(options, pool_conformance().starter(options));
   EXPECT_EQ(serve(pool), "");
 }
 
@@ -201,8 +200,8 @@ TEST_P(WorkerPoolConformanceTest, Repetitions_ComputeTheSame_FromRestoredInputs)
   WorkerPoolOptions options;
   options.processes = GetParam();
   options.timeout_seconds = 30;
-  options.command = {std::filesystem::read_symlink("/proc/self/exe").string(), "--join-crew"};
-  Coordinator pool(options, crew_conformance().starter(options));
+  options.command = {std::filesystem::read_symlink("/proc/self/exe").string(), "--join-workers"};
+  Coordinator pool(options, pool_conformance().starter(options));
   pool.begin(Case::repetitions);
   CoordinatorOnly backend(pool);
   EXPECT_EQ(repeat_at_each_pace(backend), "");
@@ -219,7 +218,7 @@ TEST_P(WorkerPoolConformanceTest, Repetitions_ComputeTheSame_FromRestoredInputs)
   pool.end();
 }
 INSTANTIATE_TEST_SUITE_P(Processes, WorkerPoolConformanceTest,
-                         testing::ValuesIn(crew_conformance().processes));
+                         testing::ValuesIn(pool_conformance().processes));
 
 class Failures : public testing::EmptyTestEventListener {
  public:
@@ -232,13 +231,13 @@ class Failures : public testing::EmptyTestEventListener {
 };
 
 int work(const std::string& address) {
-  std::tie(own_process, all_processes) = crew_conformance().place();
+  std::tie(own_process, all_processes) = pool_conformance().place();
   fork_monitored_worker(address, own_process);
   WorkerPoolOptions options;
   options.join = address;
   options.process = options.number_here = own_process;
   options.processes = all_processes;
-  joined = crew_conformance().join(options);
+  joined = pool_conformance().join(options);
   std::array<char, 9> name{"workers"};
   std::array<char*, 2> arguments{name.data(), nullptr};
   int count = 1;
@@ -263,7 +262,7 @@ int work(const std::string& address) {
 }  // namespace shardproof
 
 int main(int argc, char** argv) {
-  if (argc == 3 && std::string(argv[1]) == "--join-crew") return shardproof::work(argv[2]);
+  if (argc == 3 && std::string(argv[1]) == "--join-workers") return shardproof::work(argv[2]);
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -22,6 +22,6 @@ struct WorkerPoolConformance {
   // Returns why a collective's bits may differ from the reference; nullopt: they may not.
   std::function<std::optional<std::string>(const Collective&)> unsupported_reason;
 };
-const WorkerPoolConformance& crew_conformance();  // each backend's source defines it
+const WorkerPoolConformance& pool_conformance();  // each backend's source defines it
 
 }  // namespace shardproof

@@ -133,12 +133,12 @@ TEST(Bench, ImpossibleProcesses_AreRefused) {
 // The processes are mpirun, two keepers and their workers; the newest is a worker.
 TEST(Bench, KilledProcess_EndsTheTable) {
   const Ran ran = shell(
-      "crew='[b]ench --backend mpi -b 8 -e 8 -n 100000000 --join'; "
+      "pattern='[b]ench --backend mpi -b 8 -e 8 -n 100000000 --join'; "
       "'" SHARDPROOF_PROGRAM
       "' bench --backend mpi -b 8 -e 8 -n 100000000 & pid=$!; "
       "for i in $(seq 300); do sleep 0.1; "
-      "[ $(pgrep -fc \"$crew\") -lt 5 ] || break; done; "
-      "sleep 0.5; kill -9 $(pgrep -nf \"$crew\"); wait $pid");
+      "[ $(pgrep -fc \"$pattern\") -lt 5 ] || break; done; "
+      "sleep 0.5; kill -9 $(pgrep -nf \"$pattern\"); wait $pid");
   EXPECT_EQ(ran.code, 2) << ran.out;
   EXPECT_NE(ran.out.find("was killed by signal 9"), std::string::npos) << ran.out;
 }

@@ -184,7 +184,7 @@ TEST_F(Join, UselessOptions_AreRefused) {
                  "--rendezvous needs a backend of several processes");
 }
 
-// Kills the worker, not its keeper. The verdict states the signal.
+// Kills the worker, not its monitor. The verdict states the signal.
 TEST_F(Join, KilledProcess_IsAMissingRank_AndNoProcessIsLeft) {
   const std::string endless = folder_.endless();
   for (const char* process : {"0", "2"}) {

@@ -88,7 +88,8 @@ TEST_F(MpiTrouble, ProcessHurtInRepetitions_IsAMissingRank_WithItsCall) {
   hurt_one_of_each(hurt, 2);
 }
 
-// A call that began long before holds up all of them; who stands still is told, not who waits.
+// All processes wait in a call that began long before. The report names the stopped process, not
+// those that wait for it.
 TEST_F(MpiTrouble, ProcessStoppedLateInAnExchange_IsReported) {
   Running run(SHARDPROOF_PROGRAM, "mpi", folder_.endless(), (folder_.path() / "out.txt").string(),
               "6s");
@@ -128,7 +129,7 @@ TEST_F(MpiTrouble, KilledCommand_LeavesNoProcess) {
   }
 }
 
-// It watches over the files of the run, for the case that the command is killed.
+// The helper removes the files of the run if the command is killed.
 TEST_F(MpiTrouble, StoppedHelper_DoesNotDelayTheEnd) {
   Running run = this->run(folder_.endless());
   ASSERT_EQ(run.wait_for_processes().size(), 6u) << run.text();

@@ -18,8 +18,7 @@ class MpiRun : public testing::Test {
   ScenarioFolder folder_;
 };
 
-// --- the same as in simulation
-// --------------------------------------------------------------------
+// --- the same as in simulation -------------------------------------------------------------------
 
 std::string report_of(const std::string& words) {
   const std::string path =
@@ -111,8 +110,7 @@ TEST_F(MpiRun, ScenarioOnStandardInput_ReachesAllProcesses) {
   EXPECT_EQ(empty.out.find("-"), 0u) << empty.out;
 }
 
-// --- the machine
-// ----------------------------------------------------------------------------------
+// --- the machine ---------------------------------------------------------------------------------
 
 void expect_refused(const Ran& ran, const std::string& message) {
   EXPECT_EQ(ran.code, 2) << ran.out;

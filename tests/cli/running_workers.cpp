@@ -112,7 +112,7 @@ Running::Running(const char* program, const char* backend, const std::string& fi
 
 std::vector<pid_t> Running::processes() const {
   std::vector<pid_t> found;
-  for (const pid_t pid : processes_with("--join-crew")) {
+  for (const pid_t pid : processes_with("--join-workers")) {
     const std::string words = read_whole(fs::path("/proc") / std::to_string(pid) / "cmdline");
     if (words.find(file_) != std::string::npos && words.find("mpirun") != 0) found.push_back(pid);
   }
@@ -142,7 +142,7 @@ std::vector<pid_t> Running::helpers() const {
   std::vector<pid_t> found;
   for (const pid_t pid : processes_with(file_)) {
     const std::string words = read_whole(fs::path("/proc") / std::to_string(pid) / "cmdline");
-    if (pid != pid_ && words.find("--join-crew") == std::string::npos) found.push_back(pid);
+    if (pid != pid_ && words.find("--join-workers") == std::string::npos) found.push_back(pid);
   }
   return found;
 }
@@ -194,7 +194,7 @@ int next() {
 
 ScenarioFolder::ScenarioFolder()
     : path_(fs::path(testing::TempDir()) /
-            ("shardproof_crew_" + std::to_string(getpid()) + "_" + std::to_string(next()))) {
+            ("shardproof_workers_" + std::to_string(getpid()) + "_" + std::to_string(next()))) {
   fs::remove_all(path_);
   fs::create_directories(path_);
 }
@@ -239,7 +239,7 @@ void hurt_one(const Hurt& hurt, int seed) {
   const std::vector<pid_t> pool = run.wait_for_processes();
   ASSERT_EQ(pool.size(), 6u) << run.text();
   const std::vector<pid_t> workers = run.workers();
-  // All have come, or it is no finding; repetitions begin behind two runs with the coordinator.
+  // All have come, or it is no finding; repetitions begin after two runs with the coordinator.
   wait_for_work(workers, hurt.in_repetitions ? 1.0 : 0.3);
   std::this_thread::sleep_for(milliseconds(random() % 500));
   ASSERT_EQ(workers.size(), 3u) << "seed " << seed << "\n" << run.text();

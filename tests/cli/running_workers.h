@@ -20,7 +20,7 @@ std::vector<pid_t> mpi_processes_of(const std::string& file);
 // True if a process with this argument exists.
 bool any_process_of(const std::string& file);
 
-// Waits until each process has used so much CPU time, at most a minute.
+// Waits until each process has used `cpu_seconds` of CPU time, at most a minute.
 void wait_for_work(const std::vector<pid_t>& processes, double cpu_seconds);
 
 // A run of a scenario file in three worker processes, started in the background. Its files lie
@@ -81,8 +81,9 @@ struct Hurt {
   std::vector<std::string> options = {};  // more of the run
   bool in_repetitions = false;            // the process is hurt while calls are repeated
 };
-// Expects a missing rank and no process left, at so many moments. Two runs go at a time, because
-// most of the time is spent in timeouts.
+// Kills or stops a process in each of `runs` runs, at another moment each time. Expects a missing
+// rank and no process left. Two runs execute at a time, because most of the time is spent in
+// timeouts.
 void hurt_one_of_each(const Hurt& hurt, int runs);
 
 }  // namespace shardproof

@@ -336,7 +336,7 @@ std::vector<std::string> lines_of(const Json& row) {
   if (writers().contains(op)) return as_lines(writers().at(op)(row, text));
   if (kTexts.contains(op)) return as_lines(text.filled(kTexts.at(op)));
   const OpRegistry& ops = testing::builtin_registries().ops;
-  // An op in place computes what the op does.
+  // x_inplace has the values of the op x.
   if (!ops.find(op) && op.ends_with("_inplace")) op.resize(op.size() - 8);
   if (!ops.find(op)) throw Skip{"no op " + op};
   return as_lines(text.call(op));

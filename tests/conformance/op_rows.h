@@ -10,7 +10,7 @@
 
 namespace shardproof::conformance {
 
-// Why a row is not run.
+// The reason for which a row is not run.
 struct Skip {
   std::string why;
 };

@@ -14,7 +14,7 @@
 namespace shardproof::conformance::op_values_test {
 namespace {
 
-// One of so many placements runs.
+// One of each kFewer placements runs.
 constexpr size_t kFewer = kFewDraws ? 12 : 1;
 
 using testing::GlobalRun;
@@ -169,7 +169,7 @@ void run_placed(const Row& row, const Placing& placing, Totals& totals) {
       totals.failures.push_back(text_of(row, placing) + "\n    " + ran.trouble);
   } catch (const Error& error) {
     if (mixes_partials(error)) {
-      ++totals.skipped["placements with mixed partials, which are no placements with us"];
+      ++totals.skipped["placements with mixed partials, which a Spec cannot hold"];
       return;
     }
     totals.failures.push_back(text_of(row, placing) + "\n    refused: " + error.message());

@@ -1,4 +1,4 @@
-// Law: the gradients of all ops stand up to engine/certify/check_gradients.h, in its short form.
+// Checks the gradients of all ops with engine/certify/check_gradients.h, in its short form.
 // Gradients that are made wrong on purpose must fail, each at a sample of its op.
 #include "shardproof/engine/certify/check_gradients.h"
 

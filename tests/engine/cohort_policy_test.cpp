@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kCasesOfAFile = 2;
-// One of so many files runs.
+// One of each kFewerFiles files runs.
 constexpr int64_t kFewerFiles = kFewDraws ? 8 : 1;
 
 struct Way {
@@ -79,7 +79,8 @@ std::string run(const Job& job) {
   }
 }
 
-// Returns the outcome as text. What a race computes depends on the schedule, by definition.
+// Returns the outcome as text. The values of a race may differ, because they depend on the
+// schedule.
 std::string expect_one_outcome(Job job, const std::string& what) {
   job.grouping = CohortPolicy::coarse_first;
   job.schedule = {ScheduleKind::fifo, 0};

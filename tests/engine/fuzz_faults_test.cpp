@@ -1,6 +1,6 @@
 // Tests that `shardproof fuzz` finds faults of shardproof: rules and gradients that are made wrong
-// on purpose. The smallest failing program still calls the op at fault. The same for faults of rank
-// programs: one line of a generated program gets a wrong backward.
+// on purpose. The smallest failing program still calls the op at fault. The same holds for faults
+// of rank programs: one line of a generated program gets a wrong backward.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -115,7 +115,7 @@ bool add_gathered_copies(std::string& line) {
   return replace_last(line, "backward=slice", "backward=reduce_scatter");
 }
 
-// Returns the place behind "enter(x, group="; npos if there is none.
+// Returns the place after "enter(x, group="; npos if there is none.
 size_t group_of_enter(const std::string& line) {
   const size_t enter = line.rfind("enter(");
   return enter == std::string::npos ? enter : line.find("group=", enter) + 6;

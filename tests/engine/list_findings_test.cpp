@@ -1,4 +1,4 @@
-// Which wrong values are findings of their own, and which are listed under another one.
+// Tests which wrong values are findings of their own, and which are listed under another one.
 #include "shardproof/engine/check/list_findings.h"
 
 #include <gtest/gtest.h>

@@ -160,7 +160,7 @@ TEST(LoweringErrors, BadRankProgram_IsRefusedAtItsPosition) {
        {"y has no value on rank 0"}},
       {{"free(x)", "y = x + 1"}, 2, 5, {"x", "it was freed"}},
       {{"if rank == 0: y = x * 2", "if rank == 1: z = y + 1"}, 2, 19, {"bound on other ranks"}},
-      {{"keep(x, com)"}, 1, 9, {"com is no stream"}},
+      {{"keep(x, com)"}, 1, 9, {"com is not a stream"}},
       {{"h{rank} = x"}, 1, 1, {"h0 on rank 0 and h1 on rank 1"}},
       {{"y = all_reduce(n, sum, group=[dp, dq])"}, 1, 30, {"dq"}},
   };

@@ -242,7 +242,7 @@ TEST(RankChecks, ThatAreBadInput_AreRefusedWithTheirPlace) {
       {"check(x, 'h_0', tp:S(2))", 17, "dim 2 is out of range for a tensor of 2 dims"},
       {"check(x, 'h_0', tq:R)", 17, "no mesh axis 'tq' in \"pp=2, tp=2\"; did you mean \"tp\"?"},
       {"check(x, 'h_0', tp:R on pp=7)", 25, "pp=7 is out of range: axis pp has size 2"},
-      {"check(x, 'h_0', on pp=0, tp:R)", 20, "expected \"on pp=0\" behind the last placements"},
+      {"check(x, 'h_0', on pp=0, tp:R)", 20, "expected \"on pp=0\" after the last placements"},
       {"check(x, 'h_0', tp:P(sum) on 0)", 17,
        "h_0 placed as tp:P(sum) cannot be reduced without the part of rank 1"},
       {"check(x, 'h_0', 3)", 17, "expected placements such as tp:S(0), found 3"},

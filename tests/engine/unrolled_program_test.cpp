@@ -1,5 +1,5 @@
-// Tests what the instructions of an unrolled loop share, so that a pass takes little memory, and
-// that a program lowered before the check is run as one that the check lowers.
+// Tests the data that instructions of an unrolled loop share, so that a pass takes little memory.
+// Tests that a program lowered before the check runs like one that the check lowers.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Tests which values a judge gets: a partial value comes with the result of the call that reduces
+// Tests which values a judge gets. A partial value comes with the result of the call that reduces
 // it, if that result has the bits that the judge would compute itself.
 #include "shardproof/engine/compare/value_comparer.h"
 

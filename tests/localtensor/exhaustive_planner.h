@@ -1,6 +1,6 @@
 // ExhaustivePlanner: the price of the cheapest plan between any two specs of a small mesh, by a
-// search over all specs. It knows the definitions of the steps in terms of the elements that ranks
-// hold, and the price; it shares nothing with the planner but Spec.
+// search over all specs. It uses the definitions of the steps in terms of the elements that ranks
+// hold, and the price; it shares only Spec with the planner.
 //
 // Price of a plan: bytes that a rank sends, on average over the mesh, + 64 KiB for each call
 // (plan.h). Prices are integers in units of 1 / (ranks of the mesh)^2 bytes.

@@ -63,7 +63,7 @@ TEST(Mesh, ABillionRanks_TakeConstantMemory) {
   EXPECT_EQ(group.sibling_of((1 << 20) + 7 * 1024), 7);
 }
 
-// Parts that were cut from the root in different ways need not be digits of one number. Where
+// Parts that were cut from the root in different ways need not be digits of one number. If
 // concatenate accepts them, each rank is in its own sibling, and no rank is beyond the root.
 TEST(Mesh, Concatenate_RefusesPartsWithoutARegularCover) {
   int accepted = 0, refused = 0;

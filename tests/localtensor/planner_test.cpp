@@ -1,4 +1,4 @@
-// Tests planner.h against an exhaustive search that knows only the definition of a legal step.
+// Tests planner.h against an exhaustive search that uses only the definition of a legal step.
 #include "shardproof/localtensor/plan/planner.h"
 
 #include <gtest/gtest.h>
@@ -169,8 +169,8 @@ TEST(Planner, InterruptedSearch_IsNeverWorseThanGreedy) {
     }
 }
 
-// A plan that may cut over replicated axes costs no more, and sometimes less: a sum over a takes
-// less if each rank along b reduces one half, which an all_gather joins.
+// A plan that may cut over replicated axes costs no more, and sometimes less. Example: a sum over a
+// costs less if each rank along b reduces one half and an all_gather joins the halves.
 TEST(Planner, UseReplicas_CostsNoMore) {
   const Mesh mesh = Mesh::parse("a=4, b=2");
   const std::vector<Spec> specs =

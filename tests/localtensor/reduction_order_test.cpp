@@ -59,7 +59,7 @@ TEST(ReductionOrder, ChannelCounts_OfOlderVersions_AreThoseOfNccl) {
   std::vector<int64_t> expected(23, 43008);
   expected.push_back(10819);
   EXPECT_EQ(counts(8, DType::f32, 1000003, "channels=24, nccl=2.28"), expected);
-  // NCCL uses 18 channels; the rest goes to one more, because the communicator has more.
+  // NCCL uses 18 channels, and one more for the rest, because the communicator has more.
   expected.assign(18, 32768);
   expected.push_back(1);
   EXPECT_EQ(counts(4, DType::u8, 589825, "channels=24"), expected);

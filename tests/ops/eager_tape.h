@@ -25,9 +25,9 @@ class EagerTape {
   // Runs an op and returns its results. `inputs` may hold kAbsent.
   std::vector<int> run(const std::string& op, Attrs attrs, const std::vector<int>& inputs,
                        size_t wanted = 1);
-  // Returns the gradients by `wrt` of sum_i <values[i], cotangents[i]>; kAbsent: it is 0. What they
-  // run is recorded too, so gradients of gradients may be taken. Throws Error if an op between has
-  // no gradient.
+  // Returns the gradients by `wrt` of sum_i <values[i], cotangents[i]>; kAbsent: it is 0. The ops
+  // that compute them are recorded too, so gradients of gradients may be taken. Throws Error if an
+  // op between has no gradient.
   std::vector<int> gradients(const std::vector<std::pair<int, int>>& cotangents,
                              const std::vector<int>& wrt);
   const Tensor& value(int handle) const { return values_[static_cast<size_t>(handle)].tensor; }

@@ -364,7 +364,7 @@ std::vector<std::string> all_op_names() {
 INSTANTIATE_TEST_SUITE_P(AllOps, GradientLaws, ::testing::ValuesIn(all_op_names()),
                          [](const auto& info) { return info.param; });
 
-// Every record says what its gradient is. An op that is always written as others needs nothing.
+// Every record declares its gradient. An op that is always written as other ops need not.
 TEST(GradientRegistry, EveryRecord_DeclaresItsGradient) {
   const OpRegistry ops = builtin_ops();
   for (const OpRecord* record : ops.all()) {

@@ -192,7 +192,7 @@ std::vector<double> rounded_product(DType dtype, const Tensor& a, const Tensor& 
   }
 }
 
-// How operands lie in memory, and whether they are packed, changes no bit.
+// The layout of operands in memory and their packing change no bit.
 TEST(Matmul, RowsAndColumnsInAnyOrderOfMemory_HaveTheBitsOfThePlainLoop) {
   const Sizes sizes[] = {{16, 130, 48}, {18, 70, 33}, {530, 16, 20}, {3, 5, 50},
                          {16, 67, 512}, {1, 9, 16},   {4, 1, 16},    {5, 600, 19}};

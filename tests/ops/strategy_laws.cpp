@@ -148,7 +148,7 @@ TEST(WrongRule, SoftmaxOfEachShardAlone_IsFound) {
             0u);
 }
 
-// An error of 2^-30 of a term is found in f64; another order of additions is no failure.
+// An error of 2^-30 of a term is found in f64; another order of additions is not a failure.
 TEST(WrongRule, SumThatMissesALittle_IsFound) {
   const Sample sample{{{"dim", int64_t{0}}}, {{DType::f64, {6, 4}}}, {"uniform(-1, 1)"}};
   const OpRegistry ops = builtin_ops();

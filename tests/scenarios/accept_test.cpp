@@ -20,7 +20,7 @@ Accepted accepted(const std::string& text) {
   return accept_counts(scenario, result.scenarios.at(0).cases);
 }
 
-// Returns a file with members behind a program that gathers x over dp.
+// Returns a file with members after a program that gathers x over dp.
 std::string gather(const std::string& members) {
   return R"json({ // first
   "version": 1, "mesh": "dp=2",
@@ -77,7 +77,7 @@ TEST(Accept, RanksThatDiffer_AreListed) {
       "ranks": {"0": ["send(x, to=1)"], "1": ["y = recv(like=x, from=0)"], "rest": []}})json");
   EXPECT_NE(own.text.find(R"("send world": {"1 2": 0, "0": 1})"), std::string::npos) << own.text;
   EXPECT_TRUE(accepted(own.text).written.empty()) << own.text;
-  // Bytes that are no whole number.
+  // Bytes that are not a whole number.
   const Accepted thirds = accepted(R"json({"version": 1, "mesh": "tp=3",
       "tensors": {"x": {"shape": [4], "placements": "tp:P(sum)"}},
       "program": ["y = redistribute(x, tp:S(0))"]})json");

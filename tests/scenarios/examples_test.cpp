@@ -75,8 +75,8 @@ int64_t calls_of(const LoweredJob& lowered) {
   });
 }
 
-// True if the program binds a tensor of the file again, which then keeps its placement. What `show`
-// prints gives each binding a name of its own, and so no longer says so.
+// True if the program binds a tensor of the file again, which then keeps its placement. The output
+// of `show` gives each binding a name of its own, so it does not state this.
 bool has_state(const Job& job) {
   const GlobalProgram program =
       lower_global(*job.program, context_of(job, registries().ops), "/program");

@@ -1,5 +1,5 @@
-// A long sum in a narrow dtype. It is no file of the corpus, because its error depends on the order
-// of addition, which real processes choose.
+// A long sum in a narrow dtype. It is not a file of the corpus, because its error depends on the
+// order of addition, which real processes choose.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -120,8 +120,7 @@ TEST(MeasuredRounding, SumThatOverflowsInOneOrder_IsNotDecided) {
   }
 }
 
-// --- measured rounding
-// -------------------------------------------------------------------------------
+// --- measured rounding ---------------------------------------------------------------------------
 
 // Tests kWithinRounding and kNotDecided element by element.
 TEST(MeasuredRounding, Match_FollowsFromDistanceByRounding) {

@@ -1,6 +1,6 @@
-// Rank programs whose runs in other rounding directions end early, because an index leaves its
-// table: values behind it are judged with the indices of the run to nearest, and where that run
-// ends too, a note lists them.
+// Tests rank programs whose runs in other rounding directions end early, because an index leaves
+// its table. Values after it are judged with the indices of the run to nearest. If that run ends
+// early too, a note lists them.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -63,8 +63,7 @@ class Record : public testing::Test {
   std::string path_;
 };
 
-// --- there and back
-// -------------------------------------------------------------------------------
+// --- written and read ----------------------------------------------------------------------------
 
 void expect_same(const RecordedValue& a, const RecordedValue& b) {
   EXPECT_EQ(a.id, b.id);
@@ -134,8 +133,7 @@ TEST_F(Record, CorpusCases_AreReadBack_AndEqualThemselves) {
   EXPECT_GT(values, kFewDraws ? 60 : 400);
 }
 
-// --- digests
-// -------------------------------------------------------------------------------------
+// --- digests -------------------------------------------------------------------------------------
 
 uint64_t sum_of_digests(const Spec& spec, const Tensor& whole) {
   SpmdValue info;
@@ -174,8 +172,7 @@ TEST_F(Record, DigestsOfShards_AddUpToTheDigestOfTheWhole) {
   }
 }
 
-// --- comparisons
-// -------------------------------------------------------------------------------------
+// --- comparisons ---------------------------------------------------------------------------------
 
 TEST_F(Record, RunsOfDifferentPrograms_AreRefused) {
   const RecordedRun run = runs_of(mlp()).at(0);
@@ -223,8 +220,7 @@ TEST_F(Record, Table_IsApproved) {
   }
 }
 
-// --- folders
-// -------------------------------------------------------------------------------------
+// --- folders -------------------------------------------------------------------------------------
 
 TEST_F(Record, FolderWithFiles_IsRefused) {
   fs::create_directories(path_);

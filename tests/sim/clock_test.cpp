@@ -58,8 +58,7 @@ TEST(TicketTable, End_WakesWaiters_AndStoresTimes) {
   EXPECT_EQ(times[1], Duration{30});
 }
 
-// --- prices
-// -------------------------------------------------------------------------------------------
+// --- prices --------------------------------------------------------------------------------------
 
 Collective call_of(CollectiveKind kind, int64_t members) {
   Collective c;
@@ -111,8 +110,7 @@ TEST(CostModel, WholeBytes_AreThoseOfTheGroup) {
   EXPECT_EQ(whole_bytes_of(c), 0);
 }
 
-// --- schedules
-// ----------------------------------------------------------------------------------------
+// --- schedules -----------------------------------------------------------------------------------
 
 TEST(StreamPicker, Pick_FollowsSchedule) {
   const std::vector<StreamHead> ages{{4, 0}, {2, 1}, {9, 2}, {7, 0}};

@@ -1,7 +1,7 @@
 // The comments of a file, cut into the paragraphs that the style rules check.
 //
 // A paragraph is a run of whole-line comments with equal indentation, up to a blank comment line.
-// A comment behind code is a paragraph of its own. CMake files and shell scripts comment with `#`.
+// A comment after code is a paragraph of its own. CMake files and shell scripts comment with `#`.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace shardproof::tidy {
 struct Comment {
   std::size_t line = 0;   // of its first line, from 1
   std::string text;       // first line without the comment mark and one blank
-  bool trailing = false;  // stands behind code
+  bool trailing = false;  // follows code on its line
 };
 
 // Returns the paragraphs in file order. Empty for a file that is neither code nor a script.

@@ -1,7 +1,7 @@
 // Parts of the tree that do not follow a rule yet, and the count of violations a rule and room.
 //
 // A row names a rule and a path prefix. When the part is rewritten its row is deleted; then the
-// rule holds there for good. `tidy --count` names rows that exempt nothing any more.
+// rule holds there for good. `tidy --count` names rows that no longer exempt anything.
 #pragma once
 
 #include <string>

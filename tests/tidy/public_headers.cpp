@@ -1,5 +1,5 @@
-// Implements check_public_headers. The list of a room's public headers stands in its
-// CMakeLists.txt, behind PUBLIC_HEADERS of shardproof_room; CMake installs the same headers.
+// Implements check_public_headers. The list of a room's public headers is in its CMakeLists.txt,
+// after PUBLIC_HEADERS of shardproof_room; CMake installs the same headers.
 #include <map>
 #include <regex>
 #include <set>
@@ -10,7 +10,7 @@
 namespace shardproof::tidy {
 namespace {
 
-// Returns the words behind PUBLIC_HEADERS up to the next keyword or the end of the call.
+// Returns the words after PUBLIC_HEADERS up to the next keyword or the end of the call.
 std::vector<std::string> listed_headers(const Source& cmake) {
   std::string words;
   for (const std::string& line : cmake.lines) words += line.substr(0, line.find('#')) + "\n";

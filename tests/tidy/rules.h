@@ -1,8 +1,8 @@
 // The tidy rules. Each checks one file or the whole tree and returns its violations.
 //
 // check_tree runs all of them except check_format and writes the rule's name into each violation.
-// A message says what is wrong and what to write. exemptions.h lists the parts of the tree that do
-// not follow a rule yet.
+// A message states what is wrong and what to write. exemptions.h lists the parts of the tree that
+// do not follow a rule yet.
 #pragma once
 
 #include <filesystem>
@@ -26,7 +26,7 @@ Violations check_sizes(const Source& source);
 Violations check_habits(const Source& source);
 
 // Rejects a comment that begins with Of, What, Who, Where, Whether, That or As. Lists, tables and
-// lines of code are not checked; a comment behind code is if it begins with a capital.
+// lines of code are not checked; a comment after code is checked if it begins with a capital.
 Violations check_comment_openings(const Source& source);
 
 // Requires a comment on the first line of each header and source of a room.
@@ -39,7 +39,7 @@ Violations check_docs_lines(const Source& source);
 // declares.
 Violations check_function_verbs(const Source& source);
 
-// Checks the include order of a room's sub-folders, and that each file stands in a listed one.
+// Checks the include order of a room's sub-folders, and that each file is in a listed one.
 Violations check_folder_order(const Source& source);
 
 // Limits the number of C++ files in one folder of a room.

@@ -53,7 +53,7 @@ bool is_room_code(const Source& source) {
   return source.is_code() && room_position(source.room()) >= 0;
 }
 
-// True if CMake compiles one file or the other: no_cuda.cpp stands in for sources that need CUDA.
+// True if CMake compiles one file or the other: no_cuda.cpp replaces sources that need CUDA.
 bool is_stand_in(const Source& source) {
   return source.path.substr(source.folder().size() + 1).starts_with("no_");
 }

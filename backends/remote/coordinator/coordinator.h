@@ -33,7 +33,7 @@ namespace shardproof {
 class Coordinator : public WorkerPool {
  public:
   Coordinator(WorkerPoolOptions options, std::unique_ptr<Starter> starter);
-  // Sends all workers home and waits for their end; kills those that do not end in time.
+  // Commands all workers to exit and waits for their end; kills those that do not end in time.
   ~Coordinator() override;
 
   void gather() override;
@@ -50,7 +50,7 @@ class Coordinator : public WorkerPool {
   int processes() const { return options_.processes; }
   int endpoints_each() const { return options_.gpus_per_process; }
   // Handles the messages that have come; waits up to `time` for the first one. Handles heartbeats,
-  // errors of transports and leaving itself, and passes all other messages to `hear`.
+  // errors of transports and leaving itself, and passes all other messages to `handle_message`.
   using MessageHandler = std::function<void(int process, WireReader& message)>;
   void listen(std::chrono::milliseconds time, const MessageHandler& handle_message);
   // Returns the first worker that has ended, or that was silent for too long.
@@ -70,7 +70,7 @@ class Coordinator : public WorkerPool {
   void send(int process, const WireWriter& message);  // without flush; listen() flushes
   // On the first call, commands all workers to open windows of `bytes` bytes for puts.
   void open_windows(int64_t bytes);
-  // How puts travel, as worker 0 reported; empty if no window was opened.
+  // The way in which puts move contents, as worker 0 reported it; empty if no window was opened.
   std::string window_words;
   std::string output() { return starter_->output(); }
   // Ends all processes, after a loss. The next case starts new ones if this program started them.
@@ -86,7 +86,7 @@ class Coordinator : public WorkerPool {
   void handle_handshake(int process, WireReader& message);
   std::optional<WorkerLoss> first_loss(WorkerHandle::Clock::time_point since);
   [[noreturn]] void throw_not_started(const WorkerLoss& loss);
-  void accept_worker(std::unique_ptr<MessagePipe> guest, std::string_view message);
+  void accept_worker(std::unique_ptr<MessagePipe> connection, std::string_view message);
   bool all_present() const;
   WorkerLoss first_absent() const;
   void receive_from_monitors();

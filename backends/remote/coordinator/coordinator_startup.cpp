@@ -63,8 +63,7 @@ void check_terms(int64_t process, const std::map<std::string, std::string>& own,
 Coordinator::Coordinator(WorkerPoolOptions options, std::unique_ptr<Starter> starter)
     : options_(std::move(options)), starter_(std::move(starter)) {}
 
-// --- coming together
-// ------------------------------------------------------------------------------
+// --- connecting ----------------------------------------------------------------------------------
 
 void Coordinator::gather() {
   if (members_.empty()) start_workers();
@@ -108,23 +107,24 @@ bool Coordinator::all_present() const {
 }
 
 void Coordinator::handshake(ListenAddress& place) {
-  std::vector<std::unique_ptr<MessagePipe>> guests;
+  std::vector<std::unique_ptr<MessagePipe>> connections;
   const auto accept_waiting = [&](int milliseconds) {
     // Accepts at most two for each worker in one turn: foreign connections must not block startup.
     for (size_t due = 2 * members_.size(); due > 0; --due, milliseconds = 0) {
       pollfd context{place.socket(), POLLIN, 0};
       if (::poll(&context, 1, milliseconds) <= 0) break;
-      std::unique_ptr<MessagePipe> guest = place.accept();
-      if (!guest) break;
-      guests.push_back(std::move(guest));
+      std::unique_ptr<MessagePipe> connection = place.accept();
+      if (!connection) break;
+      connections.push_back(std::move(connection));
     }
-    for (std::unique_ptr<MessagePipe>& guest : guests)
-      if (const std::optional<std::string> message = guest ? guest->receive() : std::nullopt)
-        accept_worker(std::move(guest), *message);
+    for (std::unique_ptr<MessagePipe>& connection : connections)
+      if (const std::optional<std::string> message =
+              connection ? connection->receive() : std::nullopt)
+        accept_worker(std::move(connection), *message);
   };
   const Clock::time_point since = now();
   while (!all_present()) {
-    accept_waiting(guests.empty() ? 50 : 2);
+    accept_waiting(connections.empty() ? 50 : 2);
     const std::optional<WorkerLoss> loss = first_loss(since);
     if (!loss) continue;
     accept_waiting(0);  // a process that cannot take part sends the reason before it ends
@@ -214,7 +214,7 @@ WorkerLoss Coordinator::first_absent() const {
 }
 
 // Handles the first message of a connection, from a worker or a monitor.
-void Coordinator::accept_worker(std::unique_ptr<MessagePipe> guest, std::string_view message) {
+void Coordinator::accept_worker(std::unique_ptr<MessagePipe> connection, std::string_view message) {
   WireReader in(message);
   const WorkerMessage kind = static_cast<WorkerMessage>(in.number());
   if (kind == WorkerMessage::unfit) throw_unfit(in);
@@ -228,12 +228,13 @@ void Coordinator::accept_worker(std::unique_ptr<MessagePipe> guest, std::string_
                 fmt::format("process {} connected, and the run has processes 0 to {}", process,
                             options_.processes - 1));
   WorkerHandle& member = members_[static_cast<size_t>(process)];
-  std::unique_ptr<MessagePipe>& seat = kind == WorkerMessage::state ? member.monitor : member.pipe;
-  if (seat)
+  std::unique_ptr<MessagePipe>& own_pipe =
+      kind == WorkerMessage::state ? member.monitor : member.pipe;
+  if (own_pipe)
     throw_bad_input("two processes connected as number {}; give each process its own", process);
-  seat = std::move(guest);
+  own_pipe = std::move(connection);
   if (kind == WorkerMessage::state) {
-    member.state.clear();  // it may have been seen stopped before it connected
+    member.state.clear();  // an earlier state may be stored from before it connected
     return;
   }
   if (const int64_t processes = in.number(); processes != options_.processes)
@@ -267,8 +268,7 @@ std::vector<std::vector<int>> Coordinator::new_teams(std::vector<std::vector<int
   return teams;
 }
 
-// --- cases
-// ----------------------------------------------------------------------------------------
+// --- cases ---------------------------------------------------------------------------------------
 
 void Coordinator::begin(int64_t index) {
   gather();
@@ -299,7 +299,9 @@ void Coordinator::end() {
   }
 }
 
-std::optional<int64_t> Coordinator::next() { SP_UNREACHABLE("the coordinator says what is next"); }
+std::optional<int64_t> Coordinator::next() {
+  SP_UNREACHABLE("only workers wait for the next case");
+}
 void Coordinator::done(const std::string&) {
   SP_UNREACHABLE("the coordinator runs no case for others");
 }
@@ -366,8 +368,7 @@ void Coordinator::listen(milliseconds time, const MessageHandler& handle_message
     if ((entries[i].revents & POLLIN) != 0) members_[i].last_message = now();
 }
 
-// --- losses
-// ---------------------------------------------------------------------------------------
+// --- losses --------------------------------------------------------------------------------------
 
 bool Coordinator::timed_out(Clock::time_point since) {
   return std::chrono::duration<double>(now() - since).count() > options_.timeout_seconds;

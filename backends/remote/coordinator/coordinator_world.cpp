@@ -1,9 +1,9 @@
-// Implements the life of coordinator_world.h.
+// Implements the messages, progress and end of coordinator_world.h.
 //
 // progress() repeats: receive messages, repeat them on the local world, send the matched calls.
-// Once no host can go on and all commands are done (quiet), it tries four things in order. It sends
-// the calls of groups that are not complete. It runs deferred work of the local world. It reports
-// failed calls. It lets every idle worker return from its own progress().
+// Once no host can continue and all commands are done (quiet), it tries four things in order. It
+// sends the calls of groups that are not complete. It runs deferred work of the local world. It
+// reports failed calls. It lets every idle worker return from its own progress().
 #include <algorithm>
 
 #include "shardproof/backends/decorators/flight_recorder.h"
@@ -31,7 +31,7 @@ CoordinatorWorld::CoordinatorWorld(Coordinator& pool, const WorldOptions& option
     : pool_(pool),
       options_(options),
       blocks_(options.ranks, pool.processes(), pool.endpoints_each()),
-      physics_(recorded(local_world(options, this), options.max_records)),
+      local_world_(recorded(local_world(options, this), options.max_records)),
       hosts_(pool.members().size()) {
   for (size_t i = 0; i < hosts_.size(); ++i) {
     pool_.members()[i].executed = 0;
@@ -75,15 +75,14 @@ ExecutionContext& CoordinatorWorld::open(const Lanes&) {
   SP_UNREACHABLE("no host runs in this process");
 }
 
-// --- one turn
-// -------------------------------------------------------------------------------------
+// --- progress ------------------------------------------------------------------------------------
 
 bool CoordinatorWorld::all_are(Phase phase) const {
   return std::all_of(hosts_.begin(), hosts_.end(),
                      [phase](const Host& host) { return host.phase == phase; });
 }
 
-// True if no host can go on and all commands are completed.
+// True if no host can continue and all commands are completed.
 bool CoordinatorWorld::quiet() {
   if (!events_.empty()) return false;
   for (size_t i = 0; i < hosts_.size(); ++i)
@@ -114,7 +113,7 @@ bool CoordinatorWorld::progress() {
       continue;
     }
     if (break_groups()) continue;
-    if (physics_->progress()) {
+    if (local_world_->progress()) {
       send_events();
       continue;
     }
@@ -146,8 +145,7 @@ bool CoordinatorWorld::send_failures() {
   return sent;
 }
 
-// --- the end
-// --------------------------------------------------------------------------------------
+// --- the end -------------------------------------------------------------------------------------
 
 HostResult CoordinatorWorld::conclude(HostResult) {
   HostResult agreed;
@@ -196,7 +194,7 @@ WorldReport CoordinatorWorld::close() {
       for (ExecutionContext* context : hosts_[static_cast<size_t>(loss_->process)].contexts)
         context->stop(CohortState::dead);
   }
-  WorldReport report = physics_->close();
+  WorldReport report = local_world_->close();
   for (std::vector<Record>& records : measured_)
     report.measured.push_back(in_order(std::move(records)));
   report.broken = loss_.has_value();

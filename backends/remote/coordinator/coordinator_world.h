@@ -110,7 +110,7 @@ class CoordinatorWorld : public World, public WorldProcesses, private MatchObser
   Coordinator& pool_;
   WorldOptions options_;
   RankBlocks blocks_;
-  std::unique_ptr<World> physics_;
+  std::unique_ptr<World> local_world_;
   std::vector<Host> hosts_;
   std::vector<Origin> origins_;  // by the coordinator's ticket
   std::vector<std::pair<Ticket, ExecutionContext*>>

@@ -81,7 +81,7 @@ int64_t CoordinatorWorld::window_offset(const MatchedCall& event) {
   return at;
 }
 
-// Returns an offset behind the newest put, or at the start if no room is left behind it; else -1.
+// Returns an offset after the newest put, or at the start if no room is left after it; else -1.
 int64_t CoordinatorWorld::free_place(int64_t bytes, int64_t all) const {
   if (landings_.empty()) return bytes <= all ? 0 : -1;
   const int64_t first = landings_.front().offset, next = landings_.back().end;

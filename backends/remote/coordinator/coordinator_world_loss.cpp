@@ -294,7 +294,7 @@ std::string CoordinatorWorld::last_progress() const {
     return fmt::format("last seen in {}, begun and not ended{}", call, where);
   if (!call.empty()) return fmt::format("last seen before {}, not begun{}", call, where);
   if (progress.line == 0) return "last seen before its first line";
-  return fmt::format("last seen behind line {}, in no call that others wait for", progress.line);
+  return fmt::format("last seen after line {}, in no call that others wait for", progress.line);
 }
 
 std::vector<Finding> CoordinatorWorld::findings_of_loss(std::vector<Finding> known) {

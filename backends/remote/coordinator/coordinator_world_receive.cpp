@@ -47,7 +47,7 @@ void CoordinatorWorld::handle_message(int process, WireReader& in) {
       const int64_t index = in.number();
       if (index != static_cast<int64_t>(host.contexts.size()))
         throw Error(ErrorKind::io, "a process opens its cohorts out of order");
-      host.contexts.push_back(&physics_->open(known_lanes(in, blocks_.of(process))));
+      host.contexts.push_back(&local_world_->open(known_lanes(in, blocks_.of(process))));
       return;
     }
     case WorkerMessage::value: return handle_value(ValueEvent::made, in);
@@ -83,7 +83,7 @@ void CoordinatorWorld::handle_measured(int process, WireReader& in) {
     measured_[list].push_back(parse_record(in.text()));
 }
 
-// Handles messages about how many commands have ended and whether the hosts can go on.
+// Handles messages about how many commands have ended and whether the hosts can continue.
 void CoordinatorWorld::handle_progress(WorkerMessage kind, int process, WireReader& in) {
   Host& host = hosts_[static_cast<size_t>(process)];
   pool_.members()[static_cast<size_t>(process)].executed = in.number();

@@ -1,4 +1,4 @@
-// WorkerHandle: the coordinator's record of one worker; Loss: why a run cannot go on.
+// WorkerHandle: the coordinator's record of one worker; Loss: why a run cannot continue.
 //
 // The coordinator owns its members. Not thread-safe.
 #pragma once
@@ -41,7 +41,7 @@ inline bool is_exit_description(const std::string& words) {
   return words.starts_with("was ") || words.starts_with("has ");
 }
 
-// The process because of which a run cannot go on, and its state.
+// The process because of which a run cannot continue, and its state.
 struct WorkerLoss {
   int process = 0;
   pid_t pid = 0;

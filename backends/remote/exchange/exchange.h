@@ -47,7 +47,7 @@ void finish_instance(ExchangeOperation& moving);
 void restart(ExchangeOperation& moving, Transport& transport);
 
 // Fills the team, the root and `held`: which members of the group lie on which endpoint.
-void seat(ExchangeOperation& moving, const RankBlocks& blocks);
+void place_members(ExchangeOperation& moving, const RankBlocks& blocks);
 // True if all groups along the same mesh axes lie over endpoints in the same pattern. Partial sums
 // within an endpoint then add the same members in each of these groups, so that their results are
 // bit-equal replicas. For a group written as a list of ranks: true if each endpoint has one member.
@@ -59,8 +59,8 @@ bool is_uniform_over_endpoints(const Group& group, const RankBlocks& blocks);
 bool depends_on_association(const Collective& call);
 // Packs the inputs of the parts into the exchange.
 void pack_collective(ExchangeOperation& moving);
-// Does so for a first start. Returns false if no other endpoint takes part; the collective is
-// then complete.
+// Packs the inputs like pack_collective, for the first start. Returns false if no other endpoint
+// takes part; the collective is then complete.
 bool start_collective(ExchangeOperation& moving);
 void finish_collective(ExchangeOperation& moving);
 // Returns the exchange of a message between endpoints `self` and `other`, without contents and

@@ -26,7 +26,7 @@ bool has_each_once(std::vector<int> places) {
 
 }  // namespace
 
-void seat(ExchangeOperation& moving, const RankBlocks& blocks) {
+void place_members(ExchangeOperation& moving, const RankBlocks& blocks) {
   const Collective& c = moving.parts.front().submitted->call.collective;
   const int64_t root = has_root(c.kind) ? c.root : 0;
   std::map<int, std::vector<int64_t>> held;

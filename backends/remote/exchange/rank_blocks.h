@@ -1,9 +1,9 @@
 // RankBlocks: which process and which endpoint (transport.h) runs a rank. Ranks lie on endpoints in
 // contiguous blocks; every process has the same number of endpoints, numbered process by process.
 //
-// If the number of ranks is no multiple of the number of endpoints, the first blocks hold one rank
-// more. Example: 7 ranks on 2 processes with 2 endpoints each lie as 0-1, 2-3 | 4-5, 6. Requires at
-// least one rank an endpoint. All functions take constant time.
+// If the number of ranks is not a multiple of the number of endpoints, the first blocks hold one
+// rank more. Example: 7 ranks on 2 processes with 2 endpoints each lie as 0-1, 2-3 | 4-5, 6.
+// Requires at least one rank an endpoint. All functions take constant time.
 #pragma once
 
 #include <algorithm>

@@ -79,19 +79,20 @@ class Transport {
   virtual void join(std::string_view) {}
   // Makes a communicator for each team. The teams share no endpoint. Every process calls this.
   virtual void form(const std::vector<std::vector<int>>&) {}
-  // Opens a window of so many bytes in every process, for puts. Every process calls this. Returns a
-  // text that states how puts travel from then on.
+  // Opens a window of this size in bytes in every process, for puts. Every process calls this.
+  // Returns a text that states how later puts move their contents.
   virtual std::string open_window(int64_t) { return {}; }
   virtual bool has_window() const { return false; }  // false: a put is a send and a receive
   // Sets the function that receives the text of an error of other processes or the network, after
   // which exchanges no longer complete. The thread that uses the transport calls it.
   virtual void when_lost(std::function<void(const std::string& words)>) {}
-  // Called by another thread right before this process exits because its coordinator is gone.
+  // Called by another thread right before this process exits because its coordinator has exited.
   virtual void abort() noexcept {}
 
   // Returns the device memory in which contents of this endpoint may lie; null: only on the host.
   virtual std::shared_ptr<DeviceMemory> memory(int /*endpoint*/) { return nullptr; }
-  // True if it can reduce like this. If false, inputs are gathered and the worker reduces them.
+  // True if it supports this reduction on this dtype. If false, inputs are gathered and the worker
+  // reduces them.
   virtual bool can_reduce(const Reduction&, DType) const { return true; }
 
   // Starts exchanges as one group. Requires that the exchanges before are launched. Host buffers
@@ -101,7 +102,7 @@ class Transport {
   // stream: later work of the stream finds the contents in device memory.
   virtual bool launched() { return done(); }
   // Starts exchanges on device contents and returns when they are launched. Measures no time, so it
-  // costs little more than the library's own calls. done() does not tell when they end. A process
+  // costs little more than the library's own calls. done() does not show when they end. A process
   // that is lost meanwhile may block it for ever. Requires that none is a put.
   virtual void launch(std::span<const Exchange> exchanges) {
     start(exchanges);

@@ -26,7 +26,7 @@ struct Child {
 // the child; throws Error(io) if no pipe or process can be made. If the program is not found, the
 // child ends with kNotFoundExit.
 Child start_child(const std::vector<std::string>& words, const Environment& more = {});
-// True if `child` has ended; `*status` is then its status as waitpid gives it. If `child` is no
+// True if `child` has ended; `*status` is then its status as waitpid gives it. If `child` is not a
 // child of this process, returns true and leaves `*status` unchanged. Requires that it has not
 // returned true for this child before.
 bool has_ended(pid_t child, int* status);
@@ -43,8 +43,8 @@ std::string first_words(const std::string& output);
 // to 1024.
 void close_files(unsigned first, unsigned last);
 
-// Kills processes and waits until they are gone. Requires PR_SET_CHILD_SUBREAPER: a process whose
-// parent has ended then becomes a child of this one and can be waited for.
+// Kills processes and waits until they have exited. Requires PR_SET_CHILD_SUBREAPER: a process
+// whose parent has ended then becomes a child of this one and can be waited for.
 class ProcessReaper {
  public:
   // Kills all processes of this machine that have `word` among their arguments, except `but`.

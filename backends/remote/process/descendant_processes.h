@@ -16,7 +16,8 @@ class DescendantProcesses {
   // `mpirun`: process id; 0 if there is no mpirun on this machine.
   explicit DescendantProcesses(pid_t mpirun = 0) : mpirun_(mpirun) {}
   // Returns the state of MPI rank `process` in the words of a worker monitor; empty if it runs or
-  // was never seen. Reports a rank as gone if mpirun has started others and 5 s brought no new one.
+  // was never seen. Reports a rank as exited if mpirun has started others and no new process
+  // appeared in 5 s.
   std::string state_of(int process);
 
  private:

@@ -79,7 +79,8 @@ class ProcessSpawner : public Starter {
     for (const Started& one : children_) read_output(one.child.output, output_, also);
   }
 
-  // The children have lost their coordinator and end by themselves; those that do not are killed.
+  // Waits for the children, which exit when their connection to the coordinator closes; kills those
+  // that do not exit in time.
   void stop() override {
     if (children_.empty()) return;
     const Clock::time_point soon = Clock::now() + kChildExitTimeout;

@@ -41,7 +41,7 @@ std::string random_word() {
   return word;
 }
 
-// A leading zero byte makes an abstract name, which is no file.
+// A leading zero byte makes an abstract name, for which no file exists.
 socklen_t unix_address(const std::string& name, sockaddr_un& address) {
   std::memset(&address, 0, sizeof(address));
   address.sun_family = AF_UNIX;
@@ -120,8 +120,7 @@ bool same_user(int socket) {
 
 }  // namespace
 
-// --- the place
-// ------------------------------------------------------------------------------------
+// --- listening -----------------------------------------------------------------------------------
 
 std::unique_ptr<ListenAddress> ListenAddress::on_this_machine() {
   return on_this_machine("shardproof-" + random_word());
@@ -177,18 +176,17 @@ void ListenAddress::close() {
 }
 
 std::unique_ptr<MessagePipe> ListenAddress::accept() {
-  const int guest = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
-  if (guest < 0) return nullptr;
-  if (secret_.empty() && same_user(guest)) return std::make_unique<MessagePipe>(guest);
-  if (!secret_.empty() && receives_word(guest, secret_, kSecretTimeout) &&
-      send_word(guest, answer_to(secret_)))
-    return pipe_over_tcp(guest);
-  ::close(guest);
+  const int connection = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
+  if (connection < 0) return nullptr;
+  if (secret_.empty() && same_user(connection)) return std::make_unique<MessagePipe>(connection);
+  if (!secret_.empty() && receives_word(connection, secret_, kSecretTimeout) &&
+      send_word(connection, answer_to(secret_)))
+    return pipe_over_tcp(connection);
+  ::close(connection);
   return nullptr;
 }
 
-// --- going there
-// ----------------------------------------------------------------------------------
+// --- connecting ----------------------------------------------------------------------------------
 
 namespace {
 

@@ -89,15 +89,16 @@ std::shared_ptr<ListenAddress> open_rendezvous(const std::string& text) {
 }
 
 void close_unstarted(ListenAddress& place) {
-  std::vector<std::unique_ptr<MessagePipe>> guests;
+  std::vector<std::unique_ptr<MessagePipe>> connections;
   std::set<int64_t> seen;
   const Clock::time_point limit = Clock::now() + kDismissal;
   while (static_cast<int>(seen.size()) < place.awaited() && Clock::now() < limit) {
     pollfd context{place.socket(), POLLIN, 0};
     if (::poll(&context, 1, 10) > 0)
-      if (std::unique_ptr<MessagePipe> guest = place.accept()) guests.push_back(std::move(guest));
-    for (const std::unique_ptr<MessagePipe>& guest : guests)
-      if (const std::optional<std::string> message = guest->receive())
+      if (std::unique_ptr<MessagePipe> connection = place.accept())
+        connections.push_back(std::move(connection));
+    for (const std::unique_ptr<MessagePipe>& connection : connections)
+      if (const std::optional<std::string> message = connection->receive())
         seen.insert(sender_of(*message));
   }
   place.close();

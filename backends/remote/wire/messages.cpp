@@ -7,8 +7,7 @@
 
 namespace shardproof {
 
-// --- lanes, groups, texts
-// -------------------------------------------------------------------------
+// --- lanes, groups, texts ------------------------------------------------------------------------
 
 void write_lanes(WireWriter& out, const Lanes& lanes) {
   if (lanes.is_range()) {
@@ -103,8 +102,7 @@ std::string_view WireDictionary::read_text(WireReader& in) {
   return texts_.emplace_back(in.text());
 }
 
-// --- calls
-// ----------------------------------------------------------------------------------------
+// --- calls ---------------------------------------------------------------------------------------
 
 namespace {
 
@@ -213,8 +211,7 @@ Call read_call(WireReader& in, WireDictionary& book, std::deque<LocalTensor>& te
   return call;
 }
 
-// --- tensors
-// --------------------------------------------------------------------------------------
+// --- tensors -------------------------------------------------------------------------------------
 
 namespace {
 
@@ -280,8 +277,7 @@ LocalTensor read_tensor(WireReader& in) {
   return blocks.empty() ? LocalTensor() : LocalTensor(std::move(blocks));
 }
 
-// --- errors and reports
-// ---------------------------------------------------------------------------
+// --- errors and reports --------------------------------------------------------------------------
 
 void write_benchmark_result(WireWriter& out, const BenchmarkResult& repeated) {
   out.add_real(repeated.seconds);

@@ -1,7 +1,7 @@
 // Messages between the coordinator and the workers of a run, and the encoding of what they carry. A
 // message is a number, its kind (WorkerMessage or CoordinatorCommand), followed by the fields
-// below. The form of numbers, reals, texts and bytes stands in wire.h; "n x" is a count followed by
-// so many items.
+// below. wire.h defines the form of numbers, reals, texts and bytes; "n x" is a count n followed by
+// n items.
 //
 // Values:
 //
@@ -58,7 +58,7 @@ enum class WorkerMessage : uint8_t {
   elapse,       // cohort, picoseconds
   stop,         // cohort, CohortState
   finish,       // cohort
-  idle,         // ended; nothing can go on in the worker until another command comes
+  idle,         // ended; nothing can continue in the worker until another command comes
   value,        // value id, tensor: a value when it was made
   final_value,  // value id, tensor: a value at the end of the program
   measured,     // n x record with measured times
@@ -97,7 +97,7 @@ enum class CoordinatorCommand : uint8_t {
   group,      // siblings of one call?, n x text, each a meet, pair, put or end_part: they start and
               // end together
   fail,       // ticket
-  still,      // no fields: no worker can go on, and no command is on its way
+  still,      // no fields: no worker can continue, and no command is under way
   concluded,  // conclusion of all workers
   report,     // report of the world
 };

@@ -7,7 +7,7 @@
 //
 // Contents of buffers: a provided buffer has contents before the first step; if the sequence
 // overwrites them, restore() copies them back. Every other buffer gets its contents from a step.
-// Once the program has discarded it, they are dropped behind the last step that uses it, while the
+// Once the program has discarded it, they are dropped after the last step that uses it, while the
 // sequence is recorded and in each repetition. So a repetition needs no more memory than the run.
 //
 // Not thread-safe. Shares the buffers.
@@ -32,7 +32,7 @@ class CallSequence {
     int line = 0;                             // of the work; 0: none
     std::vector<Ticket> tickets;              // this step is part of their time
     std::vector<std::function<void()>> here;  // what needs no other process, in order
-    std::vector<ExchangeOperation> moving;    // exchanges that start together, behind `here`
+    std::vector<ExchangeOperation> moving;    // exchanges that start together, after `here`
     Buffers dropped;                          // buffers whose contents end with this step
   };
 
@@ -69,7 +69,7 @@ class CallSequence {
   // Returns the copies that do what restore() does, as long as the memory of the buffers lives.
   // Requires that restore() was called last. Leaves out contents on the host.
   std::vector<InputCopy> copies_to_restore() const;
-  // Returns a hash of each buffer that has contents behind the last step, in a fixed order.
+  // Returns a hash of each buffer that has contents after the last step, in a fixed order.
   std::vector<uint64_t> hash_results() const;
 
  private:

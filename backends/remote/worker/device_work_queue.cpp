@@ -1,5 +1,5 @@
 // Implements device_work_queue.h with one queue of events for each stream. Function add() records
-// an event behind the work of a ticket; look() polls the oldest events and drops those reached.
+// an event after the work of a ticket; look() polls the oldest events and drops those reached.
 #include <algorithm>
 
 #include "shardproof/backends/remote/worker/device_work_queue.h"

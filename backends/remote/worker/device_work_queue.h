@@ -2,7 +2,7 @@
 // Internal to backends/remote.
 //
 // Each stream of each cohort of the program has a stream of its own on the cohort's device. An
-// event is recorded behind the work of each ticket: the ticket ends when the device has reached it.
+// event is recorded after the work of each ticket: the ticket ends when the device has reached it.
 // A command of the coordinator ends when everything that it launched has ended and all commands
 // before it have. Without devices nothing is launched, so everything has ended.
 //
@@ -51,7 +51,7 @@ class DeviceWorkQueue {
   void forget_marks();
   // Polls the devices. Returns true if something has ended since the last call.
   bool look();
-  // Both answer from the last poll.
+  // Both return the state at the last poll.
   bool has_ended(Ticket ticket, Place place) const;
   bool all_ended() const;
 
@@ -62,7 +62,7 @@ class DeviceWorkQueue {
   int64_t orders_ended() const { return carried_out_ - static_cast<int64_t>(orders_.size()); }
 
  private:
-  // An event behind the work of ticket `first`, and of later tickets that added nothing.
+  // An event after the work of ticket `first`, and of later tickets that added nothing.
   struct Mark {
     Ticket first = kDone;
     int64_t event = 0;

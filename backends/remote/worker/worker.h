@@ -3,7 +3,7 @@
 // do, and carries out the commands of the coordinator one after another.
 //
 // Lives over all worlds of a run. A thread of its own sends a heartbeat every 250 ms and ends the
-// process at once if the coordinator is gone. All functions belong to the thread that made the
+// process at once if the coordinator has exited. All functions belong to the thread that made the
 // link.
 #pragma once
 

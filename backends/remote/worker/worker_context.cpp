@@ -28,8 +28,7 @@ StreamId WorkerContext::stream(std::string_view name) {
   return static_cast<StreamId>(streams_.size() - 1);
 }
 
-// --- tickets and items
-// ----------------------------------------------------------------------------
+// --- tickets and items ---------------------------------------------------------------------------
 
 Ticket WorkerContext::open_ticket(StreamId stream) {
   return at(stream).last = world_.tickets_.open({index_, stream});
@@ -91,8 +90,7 @@ void WorkerContext::order(StreamId stream, Ticket ticket) {
   world_.follow({index_, stream}, ticket);
 }
 
-// --- calls
-// ----------------------------------------------------------------------------------------
+// --- calls ---------------------------------------------------------------------------------------
 
 namespace {
 

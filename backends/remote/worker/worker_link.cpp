@@ -131,7 +131,7 @@ std::string WorkerLink::await(CoordinatorCommand kind) {
   }
 }
 
-void WorkerLink::gather() { SP_UNREACHABLE("a worker gathers nobody"); }
+void WorkerLink::gather() { SP_UNREACHABLE("a worker does not wait for workers"); }
 void WorkerLink::begin(int64_t) { SP_UNREACHABLE("a worker begins no case"); }
 void WorkerLink::end() { SP_UNREACHABLE("a worker ends no case"); }
 

@@ -115,8 +115,7 @@ ExecutionContext& WorkerWorld::open(const Lanes& cohort) {
   return contexts_.emplace_back(*this, index, endpoint, cohort);
 }
 
-// --- streams
-// --------------------------------------------------------------------------------------
+// --- streams -------------------------------------------------------------------------------------
 
 void WorkerWorld::list(Place place) {
   Stream& stream = context(place.cohort).at(place.stream);
@@ -259,8 +258,7 @@ void WorkerWorld::fail_ticket(Ticket ticket) {
   settle();
 }
 
-// --- orders
-// ---------------------------------------------------------------------------------------
+// --- orders --------------------------------------------------------------------------------------
 
 CallShare WorkerWorld::read_part(WireReader& in) {
   const auto submission = submissions_.find(in.number());
@@ -370,7 +368,8 @@ bool WorkerWorld::pump(microseconds time) {
   }
 }
 
-// The host submits without waiting; every 16th time, commands that have come are carried out.
+// The host submits without waiting; at every 16th submission, the worker executes the received
+// commands.
 void WorkerWorld::pump_now_and_then() {
   if (++submitted_ % kSubmitsPerPump != 0) return;
   link_.pipe().flush();
@@ -432,8 +431,7 @@ void WorkerWorld::wait_until(const std::function<bool()>& condition) {
   link_.set_activity(HeartbeatActivity::computes);
 }
 
-// --- the device
-// -----------------------------------------------------------------------------------
+// --- the device ----------------------------------------------------------------------------------
 
 TicketState WorkerWorld::state_of(Ticket ticket) const {
   const TicketState state = tickets_.state(ticket);
@@ -486,8 +484,7 @@ void WorkerWorld::wait_for_landed_puts(const CallShare& part) {
   launched_.join({landing_at(blocks_.endpoint_of(part.rank()))});
 }
 
-// --- the end
-// --------------------------------------------------------------------------------------
+// --- the end -------------------------------------------------------------------------------------
 
 // Limits the unsent bytes: the coordinator compares values one by one, and may be slower.
 void WorkerWorld::publish(ValueEvent kind, int64_t value, const LocalTensor& contents) {

@@ -141,8 +141,8 @@ class WorkerWorld : public World, public WorldProcesses {
   bool agree_to_capture(bool own);
   void capture_iteration();
   double launch_graph(DeviceGraph& graph, const std::vector<CallSequence::InputCopy>& inputs);
-  // Nullopt: the iteration of some process is no graph; `why_not`: the reason of this process, if
-  // it is one of them.
+  // Returns nullopt if a process cannot capture its iteration as a graph; `why_not` is then the
+  // reason if it is this process.
   std::optional<BenchmarkResult> time_graph(const Repetitions& repetitions, std::string& why_not);
   Exchange exchange_of_all();
   static double seconds_between(const std::vector<DeviceMark>& first,

@@ -29,7 +29,7 @@ std::vector<ExchangeOperation> by_endpoint(std::vector<CallShare> parts,
 }
 
 bool start_instance(ExchangeOperation& moving, const RankBlocks& blocks, Transport& transport) {
-  seat(moving, blocks);
+  place_members(moving, blocks);
   const Collective& c = moving.parts.front().submitted->call.collective;
   if (reduces(c.kind) && !transport.can_reduce(c.reduction, c.dtype)) moving.unfolded = true;
   const std::shared_ptr<DeviceMemory> memory = transport.memory(moving.exchange.self);

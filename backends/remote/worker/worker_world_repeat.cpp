@@ -5,7 +5,7 @@
 //    Each is awaited on the host, or launched in its stream of a device. No messages are sent; the
 //    heartbeats of WorkerLink carry how many commands have ended.
 // 3. Pace `graph`: worker_world_graph.cpp implements it.
-// 4. Pace `each`: the time of each step goes to its tickets. Behind the last iteration the caller
+// 4. Pace `each`: the time of each step goes to its tickets. After the last iteration the caller
 //    reads the times of each counted one from the contexts.
 //    Pace `back_to_back`: one time for all iterations, by events of the devices if all contents
 //    stay there.
@@ -34,8 +34,7 @@ std::optional<TicketTimes> WorkerWorld::repeated_times(Ticket ticket) const {
 // In repetitions, commands of the coordinator no longer come.
 int64_t WorkerWorld::commands_ended() const { return ordered_.value_or(launched_.orders_ended()); }
 
-// --- one iteration
-// --------------------------------------------------------------------------------
+// --- one iteration -------------------------------------------------------------------------------
 
 void WorkerWorld::load(ExchangeOperation& moving) {
   if (!moving.message) return restart(moving, link_.transport());
@@ -118,8 +117,7 @@ void WorkerWorld::repeat_once() {
   }
 }
 
-// --- between iterations
-// ---------------------------------------------------------------------------
+// --- between iterations --------------------------------------------------------------------------
 
 void WorkerWorld::await_idle() {
   while (!at_rest()) {
@@ -168,8 +166,7 @@ void WorkerWorld::read_device_times() {
   for (DeviceTimes& times : device_times_) times.forget_measured();
 }
 
-// --- pace each
-// ------------------------------------------------------------------------------------
+// --- pace each -----------------------------------------------------------------------------------
 
 void WorkerWorld::read_iterations(std::deque<Iteration>& counted,
                                   const std::function<void()>& measured) {
@@ -181,8 +178,8 @@ void WorkerWorld::read_iterations(std::deque<Iteration>& counted,
   counted.clear();
 }
 
-// Times are read behind the last iteration: the coordinator would compete with the next one for the
-// processor. So many iterations that their times fill the memory are read in between.
+// Times are read after the last iteration: the coordinator would compete with the next one for the
+// processor. If the times of the iterations so far fill the memory, they are read in between.
 double WorkerWorld::time_each(const Repetitions& repetitions) {
   std::deque<Iteration> counted;
   double seconds = 0;
@@ -211,8 +208,7 @@ double WorkerWorld::time_each(const Repetitions& repetitions) {
   return seconds / repetitions.iterations;
 }
 
-// --- pace back to back
-// ----------------------------------------------------------------------------
+// --- pace back to back ---------------------------------------------------------------------------
 
 bool WorkerWorld::stays_on_devices() {
   if (launched_.devices().empty()) return false;
@@ -338,8 +334,7 @@ BenchmarkResult WorkerWorld::time_together(const Repetitions& repetitions) {
   return result;
 }
 
-// --- the whole
-// ------------------------------------------------------------------------------------
+// --- all steps -----------------------------------------------------------------------------------
 
 BenchmarkResult WorkerWorld::repeat_at_pace(const Repetitions& repetitions, bool measured) {
   if (repetitions.pace == Repetitions::Pace::back_to_back) return time_together(repetitions);

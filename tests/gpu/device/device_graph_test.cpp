@@ -1,5 +1,5 @@
-// Tests of DeviceGraph: each launch does what the recorded work would have done, in streams that
-// run as late as CUDA allows; what a graph cannot hold is refused and leaves the device usable.
+// Tests of DeviceGraph: each launch has the effects of the recorded work, in streams that run as
+// late as CUDA allows. Work that a graph cannot hold is refused and leaves the device usable.
 #include <gtest/gtest.h>
 
 #include "shardproof/backends/cuda/device_graph.h"

@@ -182,7 +182,7 @@ TEST(BytesOnDevices, SharedContents_WriteNeverOvertakesRead) {
   }
 }
 
-// A stream that uses memory must be ordered behind its allocation.
+// A stream that uses memory must be ordered after its allocation.
 TEST(Device, Allocation_IsUsableBehindItsStream) {
   for (const bool follows : {true, false}) {
     FakeGpuOptions options;

@@ -136,7 +136,7 @@ TEST_F(Launched, Time_StatesWhetherItIncludesLaunch) {
   EXPECT_EQ(clock_of(4), TimedBy::world);
 }
 
-// The state of a ticket comes from the device of its cohort only.
+// Only the device of its cohort determines the state of a ticket.
 TEST(LaunchedOnTwo, Cohorts_HaveTheirOwnDevice) {
   FakeGpuOptions options;
   options.devices = 2;

@@ -1,4 +1,4 @@
-// Tests of finding NVIDIA's libraries in Python packages, and of what cuBLASLt is asked for, on a
+// Tests of finding NVIDIA's libraries in Python packages, and of the requests to cuBLASLt, on a
 // fake library.
 #include <dlfcn.h>
 #include <gtest/gtest.h>

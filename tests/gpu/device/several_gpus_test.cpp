@@ -161,7 +161,7 @@ TEST_F(SeveralGpus, MemoryOfAnotherGpu_IsRefused) {
         devices_[1]->copy(memory_[1], memory_[0], kBytes);
         devices_[1]->synchronize();
       },
-      "a copy from what is no memory");
+      "a copy from an address that is not device memory");
   void* const stream = devices_[1]->native_stream();
   EXPECT_DEATH(
       {

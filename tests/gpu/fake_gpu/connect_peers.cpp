@@ -49,7 +49,7 @@ Peers::Peers(const std::string& name, int rank, int size)
 Peers::~Peers() {
   for (const Peer& peer : peers_)
     if (peer.socket >= 0) ::close(peer.socket);
-  for (const int guest : guests_) ::close(guest);
+  for (const int connection : connections_) ::close(connection);
   ::close(listening_);
 }
 
@@ -67,13 +67,13 @@ void Peers::call(int peer) {
 }
 
 void Peers::answer() {
-  for (int guest;
-       (guest = ::accept4(listening_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;)
-    guests_.push_back(guest);
-  std::erase_if(guests_, [this](int guest) {
+  for (int connection;
+       (connection = ::accept4(listening_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;)
+    connections_.push_back(connection);
+  std::erase_if(connections_, [this](int connection) {
     char who = 0;
-    if (::recv(guest, &who, 1, MSG_DONTWAIT) != 1) return false;
-    peers_[at(who)].socket = guest;
+    if (::recv(connection, &who, 1, MSG_DONTWAIT) != 1) return false;
+    peers_[at(who)].socket = connection;
     return true;
   });
 }

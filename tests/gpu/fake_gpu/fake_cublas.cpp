@@ -16,7 +16,7 @@ void check_layout(const GemmMatrix& matrix, int64_t rows, int64_t columns) {
            stored, matrix.leading);
 }
 
-// Keeps 10 bits behind the point and truncates the rest.
+// Keeps 10 bits after the point and truncates the rest.
 float as_tf32(float value) {
   return std::bit_cast<float>(std::bit_cast<uint32_t>(value) & 0xFFFFE000U);
 }

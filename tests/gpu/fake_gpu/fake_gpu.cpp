@@ -58,9 +58,10 @@ int copy(Machine* m, void* to, const void* from, size_t bytes, CudaCopy way, voi
     staged.assign(static_cast<const std::byte*>(from), static_cast<const std::byte*>(from) + bytes);
   const auto size = static_cast<int64_t>(bytes);
   const auto touch = [=, arena = &m->arena_of(stream_of(stream)), staged = std::move(staged)] {
-    SP_CHECK(way == CudaCopy::to_host || arena->holds(to, size), "a copy to what is no memory");
+    SP_CHECK(way == CudaCopy::to_host || arena->holds(to, size),
+             "a copy to an address that is not device memory");
     SP_CHECK(way == CudaCopy::to_device || arena->holds(from, size),
-             "a copy from what is no memory");
+             "a copy from an address that is not device memory");
     std::memcpy(to, way == CudaCopy::to_device ? staged.data() : from, bytes);
     return true;
   };
@@ -77,7 +78,7 @@ int copy_rows(Machine* m, const MatrixCopy& rows, void* stream) {
     const int64_t before_last = rows.rows - 1;
     SP_CHECK(arena->holds(rows.to, before_last * rows.to_pitch + rows.width) &&
                  arena->holds(rows.from, before_last * rows.from_pitch + rows.width),
-             "rows are copied between what is no memory");
+             "rows are copied to or from an address that is not device memory");
     for (int64_t i = 0; i < rows.rows; ++i)
       std::memcpy(rows.to + i * rows.to_pitch, rows.from + i * rows.from_pitch,
                   static_cast<size_t>(rows.width));
@@ -91,7 +92,8 @@ int clear(Machine* m, void* to, size_t bytes, void* stream) {
   const std::lock_guard guard(m->lock);
   if (m->record(stream_of(stream), [=] { clear(m, to, bytes, stream); })) return 0;
   const auto touch = [=, arena = &m->arena_of(stream_of(stream))] {
-    SP_CHECK(arena->holds(to, static_cast<int64_t>(bytes)), "what is no memory is cleared");
+    SP_CHECK(arena->holds(to, static_cast<int64_t>(bytes)),
+             "an address that is not device memory is cleared");
     std::memset(to, 0, bytes);
     return true;
   };
@@ -109,7 +111,7 @@ void hold_memory(CudaApi& api, const MachinePointer& m) {
     SP_CHECK(stream_of(stream).device == m->selected_here(),
              "memory is asked of the stream of another device");
     if (*memory == nullptr) return kOutOfMemory;
-    // No stream may use it that is not ordered behind this.
+    // No stream may use it that is not ordered after this.
     const auto poison = [memory = *memory, bytes = std::min(bytes, kMostPoison)] {
       std::memset(memory, kPoison, bytes);
       return true;

@@ -1,7 +1,7 @@
-// FakeGpu: fake GPUs made of host memory, behind CudaApi. Operations of a stream are queued and run
-// as late as CUDA allows: when the host synchronizes, waits or polls for them. Of other streams
-// only what they depend on runs. Now and then one stream runs ahead. A missing wait therefore shows
-// as wrong contents on a machine without a GPU.
+// FakeGpu: fake GPUs made of host memory, an implementation of CudaApi. Operations of a stream are
+// queued and run as late as CUDA allows: when the host synchronizes, waits or polls for them.
+// Operations of other streams run only if these depend on them. Now and then one stream runs ahead.
+// A missing wait therefore shows as wrong contents on a machine without a GPU.
 //
 // Device memory can be touched only by queued work of its own device. Host code that uses a device
 // address crashes at once, as does a kernel of another GPU. Memory is filled with poison when a
@@ -21,7 +21,7 @@ struct FakeGpuOptions {
   int capability = 90;
   int64_t device_bytes = int64_t{1} << 30;
   uint64_t seed = 1;         // decides how far polls advance streams, and which stream runs ahead
-  int runs_ahead = 8;        // one stream runs ahead every so many operations; 0: none
+  int runs_ahead = 8;        // on average one stream runs ahead in this many operations; 0: none
   int patience_seconds = 0;  // how long work may wait for other processes
   bool waits = true;         // false: a broken machine whose streams do not wait for events
   // A file for one line on each operation, as profilers show it. Empty: none.
@@ -38,7 +38,7 @@ class FakeGpu {
   CudaApi api() const;  // keeps the devices alive
 
   // For fake kernels and the fake NCCL: queues work on one of these streams, which may touch device
-  // memory. If the work returns false, it is tried again, and nothing behind it runs.
+  // memory. If the work returns false, it is tried again, and nothing after it runs.
   using Work = std::function<bool()>;
   static void enqueue(void* stream, Work work);
   // The same with a condition that touches no memory, which is cheaper to poll.

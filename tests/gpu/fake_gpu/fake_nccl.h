@@ -45,7 +45,7 @@ struct NcclOptions {
   bool no_room = false;   // no memory for windows in this process
   // Ranks whose step of opening a window, or whose first signal, fails; -1: none.
   int no_window = -1, no_signal = -1;
-  std::optional<bool> blocking;  // NCCL_COMM_BLOCKING: overrides what communicators ask for
+  std::optional<bool> blocking;  // NCCL_COMM_BLOCKING: overrides the option of communicators
   // GPUs of one process use each other's addresses, which memory of pools does not allow.
   bool reads_directly = false;
   bool launches_block = false;  // a launch waits until its kernel has ended

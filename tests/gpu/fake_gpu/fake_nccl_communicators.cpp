@@ -23,7 +23,7 @@ std::vector<NcclComm> siblings_of(NcclComm comm) {
 
 namespace {
 
-// Polls; true if all others have sent as much as this one, nullopt if one of them is gone.
+// Polls; true if all others have sent as much as this one, nullopt if one of them has exited.
 std::optional<bool> have_spoken(const Saying& saying) {
   Peers& peers = *saying.comm->peers;
   peers.pump();

@@ -42,7 +42,7 @@ class Peers {
   std::string name_;
   int rank_, listening_ = -1;
   std::vector<Peer> peers_;
-  std::vector<int> guests_;  // connections whose rank is not known yet
+  std::vector<int> connections_;  // connections whose rank is not known yet
   std::unique_ptr<char[]> chunk_;
 };
 

@@ -97,7 +97,7 @@ int add_call(OpenGroup::Call call);
 // used them one by one would wait for itself.
 std::vector<NcclComm> siblings_of(NcclComm comm);
 // Sends a text of equal length to all other ranks of each communicator. Returns the texts received,
-// by rank; empty if a rank is gone.
+// by rank; empty if a rank has exited.
 struct Saying {
   NcclCommunicator* comm = nullptr;
   std::string own;

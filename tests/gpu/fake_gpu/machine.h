@@ -30,7 +30,7 @@ class Arena {
   std::pair<const std::byte*, const std::byte*> taken_at(const void* memory) const;
   int64_t in_use() const { return in_use_; }
 
-  // Makes the memory accessible as long as one exists.
+  // Makes the memory accessible as long as an object of this type exists.
   struct Open {
     explicit Open(Arena& arena);
     Open(const Open&) = delete;

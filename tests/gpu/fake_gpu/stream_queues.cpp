@@ -71,11 +71,11 @@ void FakeGpu::Machine::drain(FakeGpuStream& stream) {
       moved_at = Clock::now();
       continue;
     }
-    // It waits for another stream: any stream that can go on does a little.
+    // It waits for another stream: any stream that can continue runs one operation.
     bool moved = false;
     for (size_t i = 0; i < streams.size() && !moved; ++i) moved = advance(*streams[i], 1);
     const bool may_wait = Clock::now() < moved_at + std::chrono::seconds(options.patience_seconds);
-    SP_CHECK(moved || may_wait, "a stream waits for work that nobody has asked for");
+    SP_CHECK(moved || may_wait, "a stream waits for work that was never issued");
     if (moved)
       moved_at = Clock::now();
     else

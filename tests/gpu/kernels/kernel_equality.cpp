@@ -331,7 +331,7 @@ Tensor sizes_of_terms(const OpInstance& product) {
 }
 
 // Bounds the error of a sum of `terms` products in fewer bits, relative to the sum of their sizes.
-// TF32 has 10 bits behind the point and may truncate the rest. Sums of 8-bit floats keep 14 bits on
+// TF32 has 10 bits after the point and may truncate the rest. Sums of 8-bit floats keep 14 bits on
 // Hopper (DeepSeek-V3 Technical Report, section 3.3.2).
 double share_of_few_bits(int64_t terms, DType dtype) {
   constexpr double kCutTo10Bits = 0x1p-10, kSumOf14Bits = 0x1p-13;

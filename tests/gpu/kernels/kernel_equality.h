@@ -31,7 +31,7 @@ using Judge = std::function<std::string(const KernelResults&)>;
 // for ops that call functions of the C library, a float may differ. It must lie within a few units
 // (tests/ops/agreement.h) of the host's f64 result.
 std::string within_units(const KernelResults& results);
-// The same for products by a library that multiplies in fewer bits.
+// A judge for products by a library that multiplies in fewer bits.
 std::string within_units_of_few_bits(const KernelResults& results);
 
 // Stops at the first case that is judged wrong and returns its text in `failure`.

@@ -39,7 +39,7 @@ std::shared_ptr<Backend> join(const WorkerPoolOptions& options) {
 
 }  // namespace
 
-const WorkerPoolConformance& crew_conformance() {
+const WorkerPoolConformance& pool_conformance() {
   static const WorkerPoolConformance kNccl{"nccl",
                                            {1, 2, 3, 4, 6},
                                            start_here,

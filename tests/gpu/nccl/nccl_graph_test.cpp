@@ -9,7 +9,7 @@ namespace shardproof {
 namespace {
 
 constexpr const char* kGraphs = "median of 4, each one CUDA graph";
-constexpr const char* kNoGraph = "the iterations are no CUDA graph: ";
+constexpr const char* kNoGraph = "the iterations cannot be a CUDA graph: ";
 constexpr const char* kOtherBits = "differ in bits";
 
 std::string graph_scenario(const std::string& lines) {

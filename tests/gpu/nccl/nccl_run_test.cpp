@@ -209,8 +209,8 @@ TEST(NcclRun, ProgramStreams_AreGpuStreams) {
     ASSERT_EQ(calling.size(), 1u);
     const int main = *computing.begin(), comm = *calling.begin();
     EXPECT_NE(main, comm);
-    // The call is ordered by an event behind the kernel that made its input, and the last kernel
-    // behind the call.
+    // The call is ordered by an event after the kernel that made its input, and the last kernel
+    // after the call.
     const int64_t before = wait_between(all, kernels.front(), main, comm);
     EXPECT_GE(before, 0);
     EXPECT_LT(before, static_cast<int64_t>(calls.front()));
@@ -220,7 +220,7 @@ TEST(NcclRun, ProgramStreams_AreGpuStreams) {
   }
 }
 
-// The host does not wait: the stream of the waiting program is ordered behind the landed put.
+// The host does not wait: the stream of the waiting program is ordered after the landed put.
 TEST(NcclRun, LandedPut_OrdersStream_NotHost) {
   const ScenarioFolder folder;
   const std::filesystem::path trace = folder.path() / "streams";
@@ -324,7 +324,7 @@ TEST(NcclRun, StoppedProcess_IsMissingRank_AndNoProcessRemains) {
                    4);
 }
 
-// To NCCL a dead process may look like an internal error, reported before the process is missed.
+// NCCL may report an internal error for a killed process before the coordinator detects its loss.
 TEST(NcclRun, NcclError_BeforeLoss_IsReportedWithMissingRank) {
   const ScenarioFolder folder;
   const Ran ran = fake_gpu("run " + folder.endless() + " --backend nccl --processes 3",

@@ -87,7 +87,7 @@ TEST_F(Session, FormedTeam_IsReadyForCalls) {
   EXPECT_EQ(session->make_blocking_communicators({0}).size(), 1u);
 }
 
-// Calls of two communicators in one stream; the first one never gets there.
+// Calls of two communicators in one stream; the first communicator never reaches its call.
 TEST_F(Session, Abort_WaitsOnlyForWhatItEnds) {
   const auto session = alone();
   const NcclComm world = session->world(0), other = session->make_put_communicator();

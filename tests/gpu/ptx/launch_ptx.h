@@ -1,6 +1,6 @@
 // Replaces `kernel<<<..>>>()` in a program without a GPU: defines the few functions of the CUDA
 // runtime that nvcc's code calls. They run the kernel's PTX, which the program holds, when a fake
-// GPU's stream gets there. A program that links this can launch nothing else.
+// GPU's stream reaches the launch. A program that links this can launch nothing else.
 #pragma once
 
 #include <set>
