@@ -4,14 +4,14 @@
 //
 // | candidate                         | edit                                   |
 // |---|---|
-// | never reduced over an axis        | an all_reduce behind a value           |
+// | never reduced over an axis        | an all_reduce after a value            |
 // | a call over the wrong group       | the group of the call                  |
 // | copies are added up               | the axes of the copies leave the group |
 // | sum for mean, mean for sum        | the reduction of the call              |
 // | a factor too many                 | the factor becomes 1                   |
 // | a term that each rank adds        | the term is divided by the ranks       |
 // | a factor is missing               | a value is divided by it               |
-// | an extremum of each shard alone   | an all_reduce behind it                |
+// | an extremum of each shard alone   | an all_reduce after it                 |
 // | an average over uneven shards     | each rank's part by the share it has   |
 //
 // Hints alone: a sum over the passes of a loop that is as many times too large, and an op along a

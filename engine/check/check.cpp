@@ -269,7 +269,7 @@ std::vector<ExplainedValue> Check::explain(const std::vector<JudgedValue>& wrong
   try {
     lifted().run(explaining, {.keeps_all = true, .integers = integers(), .replaces = replacing()});
   } catch (const Error&) {
-    // This run ends at the same place as the one that found them, behind the values that it found.
+    // This run ends at the same place as the one that found them, after the values that it found.
   }
   return std::move(explaining.explained());
 }
@@ -286,7 +286,7 @@ void Check::add_findings() {
   std::set<std::string> settled = undecided_;
   for (const std::vector<JudgedValue>* values : {&wrong_, &wrong_in_own_})
     for (const JudgedValue& value : *values) settled.insert(value.key);
-  // Goes behind findings about blocked ranks and before unwritten redistributions.
+  // The place is after findings about blocked ranks and before unwritten redistributions.
   const auto unwritten = [](const Finding& finding) {
     return finding.verdict == Verdict::unwritten_redistribution;
   };

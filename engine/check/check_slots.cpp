@@ -1,14 +1,14 @@
 // Implements check_slots.h.
 //
 // 1. List for each pair of ranks the puts and signals from one to the other, in program order.
-// 2. Walk each rank that reads a slot. Each of its streams knows how many signals of each source
-//    and slot it has waited for. A wait for a value, an event, a stream or by the host passes on
-//    what its target knew.
+// 2. Walk each rank that reads a slot. Each of its streams stores how many signals of each source
+//    and slot it has waited for. A wait for a value, an event, a stream or by the host adds the
+//    counts of its target.
 // 3. At a read, the known signals give the puts that have landed: those of the same stream of the
 //    source up to the last signal that was waited for.
 //
 // Example: rank 0 makes put(a, slot=0), put(b, slot=1) to rank 1, and rank 1 makes
-// wait_signal(slot=1), c = slot(0). The signal of b comes behind that of a on one stream, so a has
+// wait_signal(slot=1), c = slot(0). The signal of b comes after that of a on one stream, so a has
 // landed and c is a.
 #include "shardproof/engine/check/check_slots.h"
 
@@ -167,7 +167,7 @@ void SlotCheck::walk(const SpmdListing& listing, int32_t rank) {
   Streams streams;
   for (const Instr& instr : listing.instrs) {
     if (!instr.lanes.contains(rank)) continue;
-    // Work is issued behind everything that the host has waited for.
+    // Work is issued after everything that the host has waited for.
     SharedKnown& known = streams.known[instr.stream];
     known = united(known, streams.host);
     if (const auto* call = std::get_if<Communicate>(&instr.action))

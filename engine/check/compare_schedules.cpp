@@ -47,8 +47,8 @@ uint64_t hash_of(const Tensor& dense, int64_t slot) {
   return hash;
 }
 
-// adversarial finds a value that is read before the call behind it has ended. side_first finds a
-// call that reads what main has not written yet, also if an earlier call or wait stands before it
+// adversarial finds a value that is read before the call that writes it has ended. side_first finds
+// a call that reads what main has not written yet, also if an earlier call or wait stands before it
 // on its stream. main_first finds the reverse.
 constexpr std::array<ScheduleKind, 3> kOthers = {
     ScheduleKind::adversarial, ScheduleKind::side_first, ScheduleKind::main_first};
@@ -222,9 +222,9 @@ ScheduledRun ScheduleComparison::run_under(ScheduleKind kind) const {
 }
 
 // Returns the values that a reduce or gather writes, with the ranks on which a probe shows other
-// contents: off the root it shows what a later call has written to the buffer by then, and it may
-// come before all groups of the call have ended. A difference there is found in the values that are
-// computed from it.
+// contents. On ranks other than the root it shows what a later call has written to the buffer. It
+// may come before all groups of the call have ended. A difference there is found in the values that
+// are computed from it.
 std::set<std::pair<ValueId, int32_t>> not_comparable(const SpmdListing& listing) {
   std::set<std::pair<ValueId, int32_t>> found;
   for (const Instr& instr : listing.instrs) {

@@ -20,7 +20,7 @@ void add_unmeasured(const std::vector<ValueLabel>& values, int direction, const 
                     std::vector<UnmeasuredMovement>& to);
 std::string unmeasured_note(const UnmeasuredMovement& unmeasured);
 
-// Returns one finding for each wrong value that is no consequence of another. The same line in
+// Returns one finding for each wrong value that is not a consequence of another. The same line in
 // other passes of a loop is listed under its first; so are further values inside one line that have
 // no name. Requires `values` in the order of the program.
 std::vector<Finding> list_findings(std::vector<ExplainedValue> values);

@@ -195,9 +195,9 @@ OpCall call_on_shards(const SuspectedWay& on, const Compute& compute) {
   return call;
 }
 
-// True if an op needs more than its shard of an input that is cut along a dim: its rule states no
-// strategy in which each rank runs the op itself, but one of another form; or none, and the result
-// has the shape of the input, as that of a sort.
+// True if an op needs more than its shard of an input that is cut along a dim. Then its rule has no
+// strategy in which each rank runs the op itself. It has a strategy of another form, or none and
+// the result has the shape of the input, as for sort.
 bool needs_more_than_shards(const SuspectedWay& on, const Compute& compute, size_t slot, int dim,
                             int64_t ranks) try {
   const OpRecord& record = on.about.registries.ops.at(compute.op.str());

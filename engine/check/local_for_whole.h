@@ -1,6 +1,6 @@
-// Suspicions about a rank program in which a result of each rank stands for that of the whole: the
-// maximum of a shard, an average of means over uneven shards, an op along a dim that is cut, and a
-// sum over the passes of a loop that is not divided by their number.
+// Suspicions about a rank program that uses the result of a rank in place of the whole result: the
+// maximum of a shard, an average of means over uneven shards, or an op along a dim that is cut.
+// Also a sum over the passes of a loop that is not divided by their number.
 #pragma once
 
 #include <optional>
@@ -32,7 +32,8 @@ std::optional<Suspicion> find_uneven_average(const SuspectedWay& suspected);
 // A value that the passes of a loop add up and that is as many times too large: a hint. Returns
 // nullopt if the factor follows a `let`, which is a cause of its own.
 std::optional<Suspicion> find_loop_sum(const SuspectedWay& suspected);
-// The first op whose input is cut and whose results are no known part of that of the whole: a hint.
+// The first op whose input is cut and whose results are not a known part of the whole result: a
+// hint.
 std::optional<Suspicion> find_op_on_shards(const SuspectedWay& suspected);
 
 }  // namespace shardproof

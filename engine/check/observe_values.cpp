@@ -92,7 +92,7 @@ class EndOfRun {
       return added_[static_cast<size_t>(part.value)];
     });
   }
-  // Returns nullopt if the name is no output, does not fit, or was not made on all its ranks.
+  // Returns nullopt if the name is not an output, does not fit, or was not made on all its ranks.
   std::optional<RecordedValue> output_value(const std::string& name,
                                             const std::vector<NamedPart>& parts) const {
     const JobOutput* output = outputs_.find(name);

@@ -6,10 +6,10 @@
 //   ratio = max|N - E| / max(max|R - E|, u max|E|, u T)
 //
 // u is the unit roundoff of the dtype, and T the size of the terms that the value is a sum of. For
-// a partial sum T is the size of its parts. For a line that reads partial sums, and for a value of
-// fewer than 16 elements, whose R may be exact by chance, T is measured: it is 2^45 times the
-// change of E when the line's inputs change by 2^-45 of their sizes. T is measured only if the
-// ratio is large without it.
+// a partial sum T is the size of its parts. T is measured for a line that reads partial sums, and
+// for a value of fewer than 16 elements, because its R may be exact by chance. It is then 2^45
+// times the change of E when the line's inputs change by 2^-45 of their sizes. T is measured only
+// if the ratio is large without it.
 //
 // Example: fp32 gradients that are reduced in bf16 have a ratio of some 50,000; honest sums over 64
 // ranks have one below 10.
@@ -270,8 +270,9 @@ double OwnDtypeJudge::size_of_terms(const ComparedValue& value,
 }
 
 // Returns the change of each element when the inputs of its line change by some roundings. A number
-// that is rounded to a whole one may step to the next, which is no loss of precision. The roundings
-// are those of the value's dtype if the inputs are narrower, such as bf16 gradients added in f32.
+// that is rounded to a whole one may step to the next; that is not a loss of precision. The
+// roundings are those of the value's dtype if the inputs are narrower, such as bf16 gradients added
+// in f32.
 std::vector<double> OwnDtypeJudge::reach_of(const ComparedValue& value,
                                             const ReferenceRun& reference) const {
   const EvaluationPlan& lifted = options_.lifted();

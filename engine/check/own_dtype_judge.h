@@ -31,7 +31,7 @@ struct MeasuredPrecision {
 // distance alone.
 struct UnequalValue {
   JudgedValue judged;              // with the elements that are farther off than kOwnSpread units
-  std::optional<Finding> finding;  // of these elements, when asked for
+  std::optional<Finding> finding;  // of these elements, if requested
   bool is_wrong() const { return !judged.elements.empty(); }
 };
 // Largest difference of two honest runs in narrow dtypes, in units of the largest element or of the

@@ -153,7 +153,7 @@ ShardRuns::ShardRuns(const Spec& spec) : spec_(spec) {
                        [&](const Placement& placement) { return placement.is_shard(d); });
   };
   int last = shape.size();
-  while (last > 0 && !is_cut(last - 1)) behind_ *= shape[--last];
+  while (last > 0 && !is_cut(last - 1)) uncut_ *= shape[--last];
   dims_.reserve(static_cast<size_t>(last));
   for (int d = 0; d < last; ++d) {
     Dim& dim = dims_.emplace_back();
@@ -178,7 +178,7 @@ void ShardRuns::move_to(int64_t rank) {
     }
   }
   depth_ = dims_.size();
-  inner_ = behind_;
+  inner_ = uncut_;
   for (; depth_ > 0; --depth_) {
     const Dim& dim = dims_[depth_ - 1];
     const int64_t size = spec_.shape()[static_cast<int>(depth_) - 1];

@@ -73,9 +73,9 @@ class ShardRuns {
 
   const Spec& spec_;
   std::vector<Dim> dims_;  // up to the last one that is cut
-  int64_t behind_ = 1;     // elements of the dims behind them
+  int64_t uncut_ = 1;      // elements of the dims after them
   size_t depth_ = 0;       // dims_ up to the last one that the current rank does not hold whole
-  int64_t inner_ = 1;      // elements of the dims behind these
+  int64_t inner_ = 1;      // elements of the dims after these
 };
 
 // Returns the distance of two elements. It is 0 for equal numbers, for -0 and +0, and for two NaN.

@@ -222,8 +222,9 @@ void F64Judge::add_movements(const ComparedValue& value, const ReferenceRun& ref
 }
 
 // One device may add without any rounding by chance, where ranks that add in another order round.
-// So an element that would be wrong moves with the line's inputs, by no more than one rounding of
-// the line's largest value: an input that is rounded to a whole number moves it no further.
+// So the movement of an element that would be wrong includes changes of the line's inputs. They add
+// at most one rounding of the line's largest value, because a change of an input that the line
+// rounds to a whole number may be large.
 void F64Judge::add_input_movements(const ComparedValue& value, const ReferenceRun& reference,
                                    double scale, std::vector<OpenElement>& open) const {
   const auto is_wrong = [](const OpenElement& one) {

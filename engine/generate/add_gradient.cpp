@@ -13,7 +13,8 @@ namespace {
 
 constexpr int kMostValues = 4;  // that are tried
 
-// The state of a gradient is not what the fuzzer looks for: a name that a line binds is no input.
+// The state of a gradient is not what the fuzzer looks for: a name that a line binds is not an
+// input.
 bool is_bound_again(const ProgramText& text, const std::string& name) {
   for (const std::string& line : text.one_device()) {
     const size_t start = line.find_first_not_of(' ');

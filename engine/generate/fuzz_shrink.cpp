@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMostTrials = 300;
 
-// Returns the letters of a message behind its place: "/program line 2, column 3: dim 0 .." and
+// Returns the letters of a message after its place: "/program line 2, column 3: dim 0 .." and
 // "/program line 1, column 9: dim 1 .." are the same error.
 std::string kind_of_error(const std::string& message) {
   const size_t place = message.find(": ");

@@ -38,7 +38,7 @@ struct RankValue {
 struct RankStep {
   Lines truth, ranks;
   std::vector<std::pair<std::string, std::vector<Placement>>> results;
-  // False: the ranks' gradient ends inside the step, so both listings stop it behind the step.
+  // False: the ranks' gradient ends inside the step, so both listings stop it after the step.
   bool has_backward = true;
 };
 

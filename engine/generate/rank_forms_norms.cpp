@@ -20,8 +20,9 @@ const RankValue* with_cut_rows(RankDraft& draft, int axis, bool even = false) {
   });
 }
 
-// Writes m and s of the rows of z: their maximum, and the sum of exp(z - m). What they are used for
-// does not depend on m, so m needs no gradient. `for_parts`: each rank reads s for its part.
+// Writes m and s of the rows of z: their maximum, and the sum of exp(z - m). The values computed
+// from them do not depend on m, so m needs no gradient. `for_parts`: each rank reads s for its
+// part.
 Lines shifted_sum(RankDraft& draft, const std::string& z, const std::string& p,
                   const std::string& group, bool for_parts) {
   const std::string sum = fmt::format("sum(exp({} - m{}), dim=1, keepdim=true)", z, p);

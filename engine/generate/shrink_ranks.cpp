@@ -1,4 +1,4 @@
-// Implements shrink_ranks.h. A block is a line with the deeper lines behind it; `else:` belongs to
+// Implements shrink_ranks.h. A block is a line with the deeper lines after it; `else:` belongs to
 // its `if`. Names are compared up to their first underscore, so that w1_0, w1_{i} and w1_{i + 1} of
 // a loop are one. Example: to remove v2 from
 //
