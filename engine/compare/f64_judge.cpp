@@ -61,6 +61,22 @@ std::vector<int64_t> elements_of_rank(const std::vector<OpenElement>& open, int3
   return elements;
 }
 
+// Returns the distances for spread_. Copies that lie farther apart than rounding explains do not
+// count: they were judged themselves. Returns nothing if no copy counts.
+std::vector<double> spread_around(const Tensor& whole, const LocalTensor& ready, const Spec& spec) {
+  if (whole.dtype != DType::f64 && whole.dtype != DType::c128) return {};
+  const Tensor held = dense(whole);
+  const double most = kNegligible / kSpreadFactor * largest_element(held);
+  std::vector<double> spread;
+  for (const Deviation& one : deviations(stored_copies(ready, spec), spec, held, 0)) {
+    if (!(one.distance <= most)) continue;
+    spread.resize(static_cast<size_t>(held.elements()), 0);
+    double& at = spread[static_cast<size_t>(one.global)];
+    at = std::max(at, one.distance);
+  }
+  return spread;
+}
+
 std::set<int32_t> ranks_of(const std::vector<OpenElement>& open) {
   std::set<int32_t> ranks;
   for (const OpenElement& one : open) ranks.insert(one.rank);
@@ -200,12 +216,26 @@ void F64Judge::set_losses(const ComparedValue& value, const RoundingLoss& loss,
   }
 }
 
+// Returns, for `moved`, the sizes of the line's inputs that the ranks need not hold as the
+// reference does: partial sums, and values whose copies on the ranks differ by rounding.
+std::map<ValueId, std::vector<double>> F64Judge::moved_sizes(const ReferenceRun& reference) const {
+  std::map<ValueId, std::vector<double>> sizes;
+  for (const ValueId id : reference.line_inputs()) {
+    std::vector<double> own = sizes_of_parts(id);
+    if (const auto spread = spread_.find(id); spread != spread_.end()) {
+      own.resize(spread->second.size(), 0);
+      for (size_t i = 0; i < own.size(); ++i)
+        own[i] = std::max(own[i], std::ldexp(spread->second[i], kMovedBits));
+    }
+    if (!own.empty()) sizes.emplace(id, std::move(own));
+  }
+  return sizes;
+}
+
 void F64Judge::add_movements(const ComparedValue& value, const ReferenceRun& reference,
                              std::vector<OpenElement>& open) const {
   const Tensor still = dense(reference.again(value.global, reference.plan()));
-  std::map<ValueId, std::vector<double>> sizes;
-  for (const ValueId id : reference.line_inputs())
-    if (std::vector<double> own = sizes_of_parts(id); !own.empty()) sizes.emplace(id, own);
+  const std::map<ValueId, std::vector<double>> sizes = moved_sizes(reference);
   for (int direction = 0; direction < kOtherRoundings; ++direction) {
     const InputChange change = [&](ValueId id, const Tensor& tensor) {
       const auto found = sizes.find(id);
@@ -250,9 +280,11 @@ void F64Judge::add_input_movements(const ComparedValue& value, const ReferenceRu
 Judgement F64Judge::judge(const ComparedValue& value, ReferenceRun& reference) {
   judged_.insert(value.key);
   if (value.spec.has_partial()) (in_parts_[value.global] = value).reduced = {};
-  std::erase_if(in_parts_, [&](const auto& entry) {
+  const auto is_freed = [&](const auto& entry) {
     return entry.first != value.global && reference.find(entry.first) == nullptr;
-  });
+  };
+  std::erase_if(in_parts_, is_freed);
+  std::erase_if(spread_, is_freed);
   const Tensor expected = dense(reference.value(value.global));
   ready_ = reduced_as(value, expected.dtype);
   std::vector<OpenElement> elements = opened(value, expected);
@@ -343,12 +375,22 @@ void F64Judge::settle() {
 }
 
 Tensor F64Judge::held(const ComparedValue& value, const ReferenceRun& reference) {
+  spread_of_held_.clear();
   if (options_.integers != nullptr)
     if (const auto own = options_.integers->find(value.global); own != options_.integers->end())
       return own->second;
   const Tensor* known = reference.find(value.global);
   if (identical_ && known->dtype == value.spec.dtype()) return *known;
-  return assembled(ready_, value.spec, known);
+  Tensor whole = assembled(ready_, value.spec, known);
+  if (!identical_) spread_of_held_ = spread_around(whole, ready_, value.spec);
+  return whole;
+}
+
+void F64Judge::was_held(const std::vector<ValueId>& ids) {
+  for (const ValueId id : ids) {
+    spread_.erase(id);
+    if (!spread_of_held_.empty()) spread_[id] = spread_of_held_;
+  }
 }
 
 Judgement MovementJudge::judge(const ComparedValue& value, ReferenceRun& reference) {

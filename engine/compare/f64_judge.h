@@ -104,6 +104,7 @@ class F64Judge : public Judge {
   void restart() override { *this = F64Judge(options_); }
   Judgement judge(const ComparedValue& value, ReferenceRun& reference) override;
   Tensor held(const ComparedValue& value, const ReferenceRun& reference) override;
+  void was_held(const std::vector<ValueId>& ids) override;
 
   // Values that wait for other rounding directions, by key.
   std::map<std::string, OpenValue>& open() { return open_; }
@@ -127,6 +128,7 @@ class F64Judge : public Judge {
                      std::vector<OpenElement>& open) const;
   void add_input_movements(const ComparedValue& value, const ReferenceRun& reference, double scale,
                            std::vector<OpenElement>& open) const;
+  std::map<ValueId, std::vector<double>> moved_sizes(const ReferenceRun& reference) const;
   std::vector<double> sizes_of_parts(ValueId id) const;
   Judgement decide(const OpenValue& value);
 
@@ -135,6 +137,10 @@ class F64Judge : public Judge {
   bool identical_ = false;  // true: `ready_` has the bits of one device
   std::map<std::string, OpenValue> open_;
   std::map<ValueId, ComparedValue> in_parts_;  // held values that lie as partial sums
+  // The largest distance of the ranks' copies of each element from the held value, if rounding
+  // explains it; no entry if all are equal.
+  std::map<ValueId, std::vector<double>> spread_;
+  std::vector<double> spread_of_held_;  // of the value held last
   std::vector<JudgedValue> found_;
   std::set<std::string> judged_;
 };
