@@ -127,6 +127,10 @@ class ByteModel {
     return {std::max(parts, Int128{0}) * whole_ + unit_ * kBytesOfCall, 0};
   }
 
+  // Returns a bound that is not higher than least and takes less time.
+  Cost quick_least(const PlacementState& state) {
+    return shuffle_ ? shuffle_->least_of_one_axis(state) : least(state);
+  }
   // True if least_over has bounds.
   bool bounds_calls() const { return shuffle_.has_value(); }
   // False for an all_to_all that is not tried.
@@ -178,6 +182,7 @@ class PriceModel {
     return std::nullopt;
   }
   Cost least(const PlacementState&) const { return {}; }
+  Cost quick_least(const PlacementState&) const { return {}; }
   bool bounds_calls() const { return false; }
   bool tries(const PlacementState&, const PlacementMove&) const { return true; }
   Cost least_over(const PlacementState&, StepKind, uint64_t) const { return {}; }
@@ -203,7 +208,7 @@ class Search {
   }
 
   FoundPath run() {
-    nodes_.push_back({states_.start(), Cost{}, model_.least(states_.start()), -1, {}, false});
+    nodes_.push_back({states_.start(), Cost{}, model_.least(states_.start()), -1, {}, false, true});
     number_.emplace(states_.start(), 0);
     open_.push({nodes_[0].least, 0});
     FoundPath found;
@@ -212,12 +217,13 @@ class Search {
       const Entry entry = open_.top();
       if (has_bound_ && !(entry.total < bound_)) break;
       open_.pop();
-      if (entry.parent >= 0) {
-        follow(entry);
+      if (entry.parent < 0 && entry.move >= 0) {
+        expand_calls(entry);
         continue;
       }
-      if (entry.move >= 0) {
-        expand_calls(entry);
+      if (raise_bound(entry)) continue;
+      if (entry.parent >= 0) {
+        follow(entry);
         continue;
       }
       Node& node = nodes_[static_cast<size_t>(entry.node)];
@@ -241,10 +247,10 @@ class Search {
  private:
   struct Node {
     PlacementState state;
-    Cost cost{}, least{};  // cost so far, lower bound of the rest
+    Cost cost{}, least{};  // cost so far, lower bound of the rest; quick_least until its turn
     int parent = -1;
     PlacementMove move;
-    bool done = false;
+    bool done = false, bounded = false;  // bounded: `least` is not only quick_least
   };
   struct Entry {
     Cost total;
@@ -380,10 +386,31 @@ class Search {
     }
   }
 
+  // Computes the lower bound of a node whose turn has come. If it is higher than the quick one, the
+  // entry goes back into the queue and true is returned.
+  bool raise_bound(Entry entry) {
+    Node& node = nodes_[static_cast<size_t>(entry.node)];
+    if (node.bounded) return false;
+    node.bounded = true;
+    const Cost least = model_.least(node.state);
+    if (!(node.least < least)) return false;
+    node.least = least;
+    Cost cost = node.cost;
+    if (entry.parent >= 0) {
+      const Node& from = nodes_[static_cast<size_t>(entry.parent)];
+      cost = from.cost + *model_.bound_of_slow(from.state, moves_[static_cast<size_t>(entry.move)]);
+    }
+    entry.total = std::max(entry.total, cost + least);
+    open_.push(entry);
+    return true;
+  }
+
   // Returns the number of the state that a move leads to.
   int number_of(const PlacementMove& move) {
     const auto [known, fresh] = number_.try_emplace(move.to, static_cast<int>(nodes_.size()));
-    if (fresh) nodes_.push_back({move.to, {}, model_.least(move.to), -1, move, false});
+    if (fresh)
+      nodes_.push_back(
+          {move.to, {}, model_.quick_least(move.to), -1, move, false, !model_.bounds_calls()});
     return known->second;
   }
 
@@ -399,7 +426,7 @@ class Search {
     if (!model_.tries(state, move)) return;
     // Computing the cost of a step is slow, so paths that cannot win are dropped before.
     const Cost cost = nodes_[static_cast<size_t>(at)].cost;
-    if (is_hopeless(cost + model_.least(move.to))) return;
+    if (is_hopeless(cost + model_.quick_least(move.to))) return;
     const int to = number_of(move);
     const std::optional<Cost> slow = model_.bound_of_slow(state, move);
     if (!is_better(to, slow ? cost + *slow : cost)) return;

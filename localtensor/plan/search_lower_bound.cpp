@@ -116,7 +116,9 @@ uint8_t ShuffleBound::position_of(size_t axis, const PlacementStates::Digits& di
     if (facts.places[i].digits == digits && owns_alike(facts.places[i].cut, cut))
       return static_cast<uint8_t>(kPlace + i);
   if (kPlace + facts.places.size() > std::numeric_limits<uint8_t>::max()) return kAside;
-  Place place{digits, cut, {}, {}, {}, {}};
+  Place place;
+  place.digits = digits;
+  place.cut = cut;
   bool blocks = false;
   for (size_t other = 0; other < axes_.size(); ++other) {
     place.common[other] = common_size(axes_[other].home, digits);
@@ -132,6 +134,28 @@ uint8_t ShuffleBound::position_of(size_t axis, const PlacementStates::Digits& di
 }
 
 ExactCost ShuffleBound::least(const PlacementState& state) { return solve(code_of(state)).cost; }
+
+ExactCost ShuffleBound::least_of_one_axis(const PlacementState& state) {
+  const Positions at = positions_of(code_of(state));
+  if (!needs_call(at)) return {};
+  Int128 most = 0;
+  for (size_t i = 0; i < axes_.size(); ++i)
+    if (is_cut_aside(at[i])) most = std::max(most, least_alone(i, at[i]));
+  return {most + call_, 0};
+}
+
+// Returns the least that is sent if the axis leaves its place, or a place aside on its way, and all
+// axes cut the tensor.
+Int128 ShuffleBound::least_alone(size_t axis, uint8_t at) const {
+  const Int128 part = parts_.back().sent;
+  const int64_t n = axes_[axis].size;
+  if (!has_home(axis)) return part * (n - 1);
+  if (one_prime_) return part / n * (n - 1);
+  CutAgreement most = axes_[axis].from_aside;
+  if (at == start_[axis]) most = place(axis, at).aside;
+  if (at != kAside) most = std::max(most, place(axis, at).home);
+  return part - most.of(part);
+}
 
 // Tries the positions to which an all_to_all over `axes` can bring them. An axis that moves from
 // aside to aside, or leaves home, costs no less than one that stays.
@@ -310,7 +334,7 @@ const ShuffleBound::Choice& ShuffleBound::solve_call(uint64_t code) {
 void ShuffleBound::try_gathers(const Positions& from, Positions at, size_t axis, Choice& best) {
   if (axis == axes_.size()) return offer(StepKind::all_gather, from, at, best);
   try_gathers(from, at, axis + 1, best);
-  if (from[axis] != kAside && from[axis] < kPlace) return;
+  if (!is_cut_aside(from[axis])) return;
   at[axis] = from[axis] >= kPlace ? kWhole : kGathered;
   try_gathers(from, at, axis + 1, best);
 }
@@ -322,8 +346,7 @@ void ShuffleBound::try_all_to_alls(const Positions& from, Positions at, size_t a
     if (!one_prime_ && !is_tried(from, at)) return;
     return offer(StepKind::all_to_all, from, at, best);
   }
-  const bool cuts = from[axis] == kAside || from[axis] >= kPlace;
-  if (cuts && has_home(axis)) {
+  if (is_cut_aside(from[axis]) && has_home(axis)) {
     at[axis] = kHome;
     try_all_to_alls(from, at, axis + 1, best);
     at[axis] = from[axis];
@@ -336,7 +359,7 @@ void ShuffleBound::try_all_to_alls(const Positions& from, Positions at, size_t a
 
 bool ShuffleBound::needs_call(const Positions& at) const {
   for (size_t i = 0; i < axes_.size(); ++i)
-    if (at[i] == kAside || at[i] >= kPlace) return true;
+    if (is_cut_aside(at[i])) return true;
   return false;
 }
 
@@ -360,32 +383,32 @@ ExactCost ShuffleBound::price_of_call(StepKind kind, const Positions& from,
 // Returns the least that an all_to_all sends; see the top of this file.
 Int128 ShuffleBound::least_sent(const Positions& from, const Positions& to, Int128 part) const {
   int64_t n = 1, longer = 1;
-  int moved = 0;
   for (size_t i = 0; i < axes_.size(); ++i) {
     if (to[i] == from[i]) continue;
     n *= axes_[i].size;
-    ++moved;
     for (size_t other = 0; to[i] == kHome && other < axes_.size(); ++other)
       if (from[other] >= kPlace && to[other] != from[other])
         longer *= place(other, from[other]).common[i];
   }
   if (one_prime_ || longer > 1) return part / n * (n - 1) * longer;
-  return part - most_common(from, to, moved == 1, part);
+  return part - most_common(from, to, part);
 }
 
-Int128 ShuffleBound::most_common(const Positions& from, const Positions& to, bool alone,
-                                 Int128 part) const {
+// Returns the most of a part that ranks hold both before and after an all_to_all.
+Int128 ShuffleBound::most_common(const Positions& from, const Positions& to, Int128 part) const {
+  int moved = 0;
+  for (size_t i = 0; i < axes_.size(); ++i) moved += to[i] != from[i];
   Forest forest;
   for (size_t i = 0; i < axes_.size(); ++i) {
-    if (to[i] == from[i] || from[i] < kPlace || to[i] != kHome) continue;
+    if (!goes_home(from, to, i)) continue;
     const Place& left = place(i, from[i]);
     const int dim = left.digits.dim, home = axes_[i].home.dim;
     if (forest.join(dim, dim == home ? Forest::kAlongADim : home))
-      part = (alone || dim == home ? left.home : left.largest).of(part);
+      part = (moved == 1 || dim == home ? left.home : left.largest).of(part);
   }
   CutAgreement aside;
   for (size_t i = 0; i < axes_.size(); ++i) {
-    if (to[i] == from[i] || (from[i] >= kPlace && to[i] == kHome)) continue;
+    if (to[i] == from[i] || goes_home(from, to, i)) continue;
     const bool leaves = from[i] >= kPlace;
     if (forest.touches(leaves ? place(i, from[i]).digits.dim : axes_[i].home.dim)) continue;
     aside = std::min(aside, leaves ? place(i, from[i]).aside : axes_[i].from_aside);

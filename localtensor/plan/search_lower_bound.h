@@ -75,6 +75,9 @@ class ShuffleBound {
   ShuffleBound(const PlacementStates& states, const ShuffleUnits& units);
   // Returns the bound of a state. Results are cached.
   ExactCost least(const PlacementState& state);
+  // Returns a bound that is not higher and takes less time: of one call, by the axis that sends
+  // most.
+  ExactCost least_of_one_axis(const PlacementState& state);
 
   // Returns a lower bound of the price to the goal if the next step is an all_gather or all_to_all
   // over the axes.
@@ -127,6 +130,7 @@ class ShuffleBound {
                  const PlacementStates::Digits& digits) const;
   void add_moves_aside();
   uint8_t position_of(size_t axis, const PlacementStates::Digits& digits, const AxisCut& cut);
+  static bool is_cut_aside(uint8_t at) { return at == kAside || at >= kPlace; }  // or at a place
   static bool is_whole(uint8_t at) { return at == kWhole || at == kGathered; }
   bool is_tried(const Positions& from, const Positions& to) const;
   uint64_t code_of(const Positions& at) const;
@@ -151,8 +155,12 @@ class ShuffleBound {
   void try_moves(const Positions& from, Positions at, size_t axis, uint64_t axes, ExactCost& best);
   void offer(StepKind kind, const Positions& from, const Positions& to, Choice& best);
   ExactCost price_of_call(StepKind kind, const Positions& from, const Positions& to) const;
+  static bool goes_home(const Positions& from, const Positions& to, size_t axis) {
+    return from[axis] >= kPlace && to[axis] == kHome;
+  }
+  Int128 least_alone(size_t axis, uint8_t at) const;
   Int128 least_sent(const Positions& from, const Positions& to, Int128 part) const;
-  Int128 most_common(const Positions& from, const Positions& to, bool alone, Int128 part) const;
+  Int128 most_common(const Positions& from, const Positions& to, Int128 part) const;
 
   const PlacementStates& states_;
   Int128 call_;
