@@ -51,6 +51,17 @@ Segments common_segments(const Runs& source, const Runs& target) {
   return segments;
 }
 
+int64_t common_length(const Runs& a, const Runs& b) {
+  int64_t total = 0;
+  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    const int64_t start = std::max(a[i].start, b[j].start);
+    const int64_t end_a = a[i].start + a[i].length, end_b = b[j].start + b[j].length;
+    total += std::max<int64_t>(0, std::min(end_a, end_b) - start);
+    end_a < end_b ? ++i : ++j;
+  }
+  return total;
+}
+
 Runs common_runs(const Runs& a, const Runs& b) {
   Runs runs;
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {

@@ -25,6 +25,8 @@ Segments common_segments(const Runs& source, const Runs& target);
 int64_t length(const Segments& segments);  // number of indices
 // Returns the global indices in both lists. Requires ascending runs.
 Runs common_runs(const Runs& a, const Runs& b);
+// Returns their number.
+int64_t common_length(const Runs& a, const Runs& b);
 
 // Copies the product of the segments over dims: for each choice of one segment per dim, a box.
 // Strides are in elements. Copies nothing if a dim has no segment. Both addresses are in `place`.

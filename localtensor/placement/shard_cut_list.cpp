@@ -50,12 +50,9 @@ class PairPlaces {
     for (int64_t size : sizes_) count = std::min(count * size, kMaxPairs + 1);
     return count;
   }
-  const Runs& sent(const CutList& before, int64_t extent) {
-    return known(sent_, sender_, before, extent);
-  }
-  const Runs& wanted(const CutList& after, int64_t extent) {
-    return known(wanted_, receiver_, after, extent);
-  }
+  // Return the numbers of the sender and the receiver in owned_runs.
+  size_t sender() const { return number(sender_); }
+  size_t receiver() const { return number(receiver_); }
   bool advance() {
     for (size_t i = at_.size(); i-- > 0;) {
       if (++at_[i] < sizes_[i]) return true;
@@ -75,55 +72,45 @@ class PairPlaces {
     sizes_.push_back(cut.ranks);
     return keys_.size() - 1;
   }
-  std::vector<int64_t> places(const std::vector<size_t>& of) const {
-    std::vector<int64_t> out;
-    for (size_t i : of) out.push_back(at_[i]);
-    return out;
-  }
-  // Returns the coordinates as one number, below kMaxPairs.
   size_t number(const std::vector<size_t>& of) const {
     int64_t number = 0;
     for (size_t i : of) number = number * sizes_[i] + at_[i];
     return static_cast<size_t>(number);
   }
 
-  // Caches the runs of a side, which are the same in many pairs.
-  using Known = std::vector<std::optional<Runs>>;
-  const Runs& known(Known& all, const std::vector<size_t>& of, const CutList& cuts,
-                    int64_t extent) const {
-    const size_t at = number(of);
-    if (at >= all.size()) all.resize(at + 1);
-    if (!all[at]) all[at] = owned_runs(cuts, extent, places(of));
-    return *all[at];
-  }
-
   std::vector<std::pair<int, Role>> keys_;
   std::vector<int64_t> sizes_, at_;
   std::vector<size_t> sender_, receiver_;
-  Known sent_, wanted_;
 };
+
+// Returns what one coordinate gets of the indices in `runs`.
+Runs cut_runs(const Runs& runs, const DimCut& cut, int64_t index) {
+  Runs left;
+  for_each_stretch(cut.shard, length(runs), cut.ranks, index, [&](int64_t start, int64_t count) {
+    for (const Run& run : runs) {
+      const int64_t skipped = std::min(start, run.length);
+      const int64_t taken = std::min(count, run.length - skipped);
+      start -= skipped;
+      count -= taken;
+      if (taken > 0) left.push_back({run.start + skipped, taken});
+    }
+  });
+  return left;
+}
 
 }  // namespace
 
-Runs owned_runs(const CutList& cuts, int64_t extent, const std::vector<int64_t>& index) {
-  Runs runs;
-  if (extent > 0) runs.push_back({0, extent});
-  for (size_t i = 0; i < cuts.size(); ++i) {
-    Runs left;
-    for_each_stretch(cuts[i].shard, extent, cuts[i].ranks, index[i],
-                     [&](int64_t start, int64_t count) {
-                       for (const Run& run : runs) {
-                         const int64_t skipped = std::min(start, run.length);
-                         const int64_t taken = std::min(count, run.length - skipped);
-                         start -= skipped;
-                         count -= taken;
-                         if (taken > 0) left.push_back({run.start + skipped, taken});
-                       }
-                     });
-    runs = std::move(left);
-    extent = length(runs);
+std::vector<Runs> owned_runs(const CutList& cuts, int64_t extent) {
+  std::vector<Runs> all(1);
+  if (extent > 0) all[0].push_back({0, extent});
+  for (const DimCut& cut : cuts) {
+    std::vector<Runs> parts;
+    parts.reserve(all.size() * static_cast<size_t>(cut.ranks));
+    for (const Runs& runs : all)
+      for (int64_t i = 0; i < cut.ranks; ++i) parts.push_back(cut_runs(runs, cut, i));
+    all = std::move(parts);
   }
-  return runs;
+  return all;
 }
 
 int64_t largest_piece(const CutList& before, const CutList& after, int64_t extent, uint64_t mask) {
@@ -133,11 +120,10 @@ int64_t largest_piece(const CutList& before, const CutList& after, int64_t exten
   PairPlaces places(before, after, mask);
   if (places.count() > kMaxPairs)
     return std::min(max_extent(before, extent), max_extent(after, extent));
+  const std::vector<Runs> sent = owned_runs(before, extent), wanted = owned_runs(after, extent);
   int64_t most = 0;
-  do {
-    const Runs& sent = places.sent(before, extent);
-    most = std::max(most, length(common_runs(sent, places.wanted(after, extent))));
-  } while (places.advance());
+  do most = std::max(most, common_length(sent[places.sender()], wanted[places.receiver()]));
+  while (places.advance());
   return most;
 }
 

@@ -20,8 +20,8 @@ using CutList = std::vector<DimCut>;
 
 // Returns the cuts of a dim in the order of the spec.
 CutList cuts_of_dim(const Spec& spec, int dim);
-// Returns the global indices of the rank with coordinate index[i] on the axis of cut i.
-Runs owned_runs(const CutList& cuts, int64_t extent, const std::vector<int64_t>& index);
+// Returns the global indices at each coordinate of the axes; that of the last cut changes first.
+std::vector<Runs> owned_runs(const CutList& cuts, int64_t extent);
 // Returns the largest extent that a rank gets.
 int64_t max_extent(const CutList& cuts, int64_t extent);
 // True if after each cut every rank has the same extent.

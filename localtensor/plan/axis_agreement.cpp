@@ -84,6 +84,8 @@ class Sizes {
 
  private:
   void extend(const std::vector<int64_t>& blocks, int64_t first) {
+    if (std::find(seen_.begin(), seen_.end(), blocks) != seen_.end()) return;
+    seen_.push_back(blocks);
     const bool overlaps = first < first_ * ranks_ && first_ < first * ranks_;
     if (!overlaps)
       largest_ = std::max(largest_, common_elements(pieces_, pieces_of(blocks, ranks_)));
@@ -94,6 +96,7 @@ class Sizes {
   int64_t ranks_, most_, first_ = 1, largest_ = 0;
   const std::vector<int64_t>& sizes_;
   std::vector<CutPiece> pieces_;
+  std::vector<std::vector<int64_t>> seen_;  // other orders of sizes can give the same blocks
 };
 
 }  // namespace
@@ -106,6 +109,15 @@ CutAgreement agreement(const AxisCut& a, const AxisCut& b) {
   int64_t common = 0;
   for (size_t i = 0; i < held.size(); ++i) common += held[i] * wanted[i];
   return {common, a.extent * b.extent};
+}
+
+bool owns_alike(const AxisCut& a, const AxisCut& b) {
+  return a.before == b.before || common_elements(pieces_of(a), pieces_of(b)) == a.extent;
+}
+
+CutAgreement largest_part(const AxisCut& cut) {
+  const std::vector<int64_t> elements = elements_of(pieces_of(cut), cut.ranks);
+  return {*std::max_element(elements.begin(), elements.end()), cut.extent};
 }
 
 CutAgreement largest_agreement(const AxisCut& cut, const std::vector<int64_t>& sizes,

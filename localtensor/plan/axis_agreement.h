@@ -24,11 +24,20 @@ struct AxisCut {
 
 struct CutAgreement {
   int64_t part = 1, whole = 1;
+  // Returns the fraction of a number, rounded up.
+  template <typename Number>
+  Number of(Number number) const {
+    return (number * part + whole - 1) / whole;
+  }
   bool operator<(const CutAgreement& o) const { return part * o.whole < o.part * whole; }
 };
 
 // Returns the agreement of two cuts by one axis.
 CutAgreement agreement(const AxisCut& a, const AxisCut& b);
+// Returns the fraction of the coordinate with the largest part.
+CutAgreement largest_part(const AxisCut& cut);
+// True if two cuts of one dim by one axis give each element the same coordinate.
+bool owns_alike(const AxisCut& a, const AxisCut& b);
 // Returns the largest agreement of a cut with any other one: by another dim, or by its dim behind
 // any of the sizes, in any order, whose product is at most `most`. Cuts whose digits overlap are
 // left out, since their all_to_all pads its pieces.

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "shardproof/localtensor/base/error.h"
 
@@ -25,7 +26,7 @@ namespace shardproof {
 namespace {
 
 constexpr int kGap = -1;
-constexpr int64_t kMaxRanksListed = 64;  // of ownership_of
+constexpr size_t kMaxRanksListed = 64;  // of ownership_of
 
 // True if cutting an extent into h1 pieces, and each into h2, equals cutting it into h1 * h2 at
 // once. Example: extent 5, h1 = h2 = 2: 3 + 2, then 2 1 + 1 1; at once 2 2 1. False.
@@ -81,23 +82,28 @@ int DimLayouts::form_of(const Shard& shard) {
 
 // Lists the axes, and the runs of each rank along them. Returns an empty list for too many ranks.
 std::vector<int64_t> DimLayouts::ownership_of(const CutList& cuts) const {
-  CutList ordered = cuts;
-  std::sort(ordered.begin(), ordered.end(),
-            [](const DimCut& a, const DimCut& b) { return a.axis < b.axis; });
+  std::vector<size_t> by_axis(cuts.size());
+  std::iota(by_axis.begin(), by_axis.end(), size_t{0});
+  std::sort(by_axis.begin(), by_axis.end(),
+            [&](size_t a, size_t b) { return cuts[a].axis < cuts[b].axis; });
+  std::vector<size_t> strides(cuts.size(), 1);  // of coordinates in owned_runs
+  for (size_t i = cuts.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * static_cast<size_t>(cuts[i].ranks);
+  std::vector<size_t> numbers = {0};  // of ranks in owned_runs, by their coordinates in axis order
   std::vector<int64_t> listed;
-  if (ordered.size() > kMaxDims) return listed;
-  Dims sizes;
-  for (const DimCut& cut : ordered) sizes.push_back(cut.ranks);
-  if (element_count(sizes) > kMaxRanksListed) return listed;
-  for (const DimCut& cut : ordered) listed.push_back(cut.axis);
-  for (int64_t rank = 0; rank < element_count(sizes); ++rank) {
-    const Dims at = unravel(rank, sizes);
-    std::vector<int64_t> index;
-    for (const DimCut& cut : cuts)
-      for (int i = 0; i < sizes.size(); ++i)
-        if (ordered[static_cast<size_t>(i)].axis == cut.axis) index.push_back(at[i]);
+  for (const size_t cut : by_axis) {
+    std::vector<size_t> more;
+    for (const size_t number : numbers)
+      for (int64_t i = 0; i < cuts[cut].ranks; ++i)
+        more.push_back(number + static_cast<size_t>(i) * strides[cut]);
+    numbers = std::move(more);
+    if (numbers.size() > kMaxRanksListed) return {};
+    listed.push_back(cuts[cut].axis);
+  }
+  const std::vector<Runs> runs = owned_runs(cuts, extent_);
+  for (const size_t number : numbers) {
     listed.push_back(-1);
-    for (const Run& run : owned_runs(cuts, extent_, index)) {
+    for (const Run& run : runs[number]) {
       listed.push_back(run.start);
       listed.push_back(run.length);
     }

@@ -33,8 +33,8 @@ class DimOverlap {
       strides_.insert(strides_.begin(), count);
       count *= sizes_[i];
     }
-    const std::vector<Runs> held = all_runs(*move.before, move.extent);
-    const std::vector<Runs> wanted = all_runs(*move.after, move.extent);
+    const std::vector<Runs> held = owned_runs(*move.before, move.extent);
+    const std::vector<Runs> wanted = owned_runs(*move.after, move.extent);
     std::vector<int64_t> at(axes_.size(), 0);
     for (int64_t i = 0; i < count; ++i) {
       common_.push_back(common_length(held[number(before_, at)], wanted[number(after_, at)]));
@@ -69,23 +69,6 @@ class DimOverlap {
     int64_t number = 0;
     for (size_t place : places) number = number * sizes_[place] + at[place];
     return static_cast<size_t>(number);
-  }
-  // Returns the runs at each coordinate of the cutting axes, numbered as number() does.
-  static std::vector<Runs> all_runs(const CutList& cuts, int64_t extent) {
-    std::vector<Runs> runs;
-    std::vector<int64_t> at(cuts.size(), 0);
-    for (bool more = true; more;) {
-      runs.push_back(owned_runs(cuts, extent, at));
-      more = false;
-      for (size_t k = cuts.size(); k-- > 0;) {
-        if (++at[k] < cuts[k].ranks) {
-          more = true;
-          break;
-        }
-        at[k] = 0;
-      }
-    }
-    return runs;
   }
 
   std::vector<int> axes_;

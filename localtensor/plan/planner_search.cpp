@@ -3,17 +3,17 @@
 //   1. Nodes are states: which axes cut which dim in which order, and which axes are partial. Edges
 //      are legal steps (for_each_move). The cost of a path is the price of its steps.
 //   2. Collectives alone: the path that the lower bound counts comes first (search_bound_path.h).
-//      If it costs no more than the bound of the start, the search ends. Else a greedy path
-//      follows: each time the move with the least (cost + lower bound of the rest). The costs of
-//      these paths bound the search: calls over sets of axes that must cost more are left out.
+//      If it costs no more than the bound of the start, the search ends.
 //   3. The open node with the least (cost so far + lower bound of the rest) is settled next. Ties
 //      go to the node found first, so that plans depend on nothing but the specs. A step whose cost
-//      takes long to compute waits in the same queue with a lower bound of its cost.
+//      takes long to compute waits in the same queue with a lower bound of its cost. So do the
+//      calls over a set of axes, if there is a bound for all of them.
 //   4. With a peak limit, a step that exceeds it runs in pieces (step_pieces.h), which cost a call
 //      each, or not at all. Lower bounds ignore this. Slices of the start are joined, since the
 //      source stays in memory besides their results.
 //   5. The search ends when no open path can cost less than the best one, after max_states, or when
-//      every open path costs more than at_most.
+//      every open path costs more than at_most. If it ends early without a path, a greedy one
+//      follows: each time the move with the least (cost + lower bound of the rest).
 //
 // With price_without_topology, ByteModel computes costs from layouts alone, in integers: bytes are
 // counted in fractions 1 / (world^2 * frozen parts), so that equal prices are equal.
@@ -104,7 +104,7 @@ class ByteModel {
     const Int128 held = square_ / states_.parts_of(move.to) * whole_;
     const Int128 common = unit_ * states_.common_at_most(from, move.to) * itemsize_;
     Cost bound{unit_ * kBytesOfCall + std::max(held - common, Int128{0}), 0};
-    if (shuffle_) bound = std::max(bound, shuffle_->least_call(from, move.to));
+    if (shuffle_) bound = std::max(bound, shuffle_->least_call(from, move.to, move.axes));
     return bound;
   }
 
@@ -127,6 +127,17 @@ class ByteModel {
     return {std::max(parts, Int128{0}) * whole_ + unit_ * kBytesOfCall, 0};
   }
 
+  // Returns a bound that is not higher than least and takes less time.
+  Cost quick_least(const PlacementState& state) {
+    return shuffle_ ? shuffle_->least_of_one_axis(state) : least(state);
+  }
+  // True if least_over has bounds.
+  bool bounds_calls() const { return shuffle_.has_value(); }
+  // False for an all_to_all that is not tried.
+  bool tries(const PlacementState& from, const PlacementMove& move) {
+    return !shuffle_ || move.kind != StepKind::all_to_all ||
+           shuffle_->tries(from, move.to, move.axes);
+  }
   // Returns a lower bound of the cost from `state` to the goal if the next step is this call.
   Cost least_over(const PlacementState& state, StepKind kind, uint64_t axes) {
     return shuffle_ ? shuffle_->least_over(state, kind, axes) : Cost{};
@@ -171,6 +182,9 @@ class PriceModel {
     return std::nullopt;
   }
   Cost least(const PlacementState&) const { return {}; }
+  Cost quick_least(const PlacementState&) const { return {}; }
+  bool bounds_calls() const { return false; }
+  bool tries(const PlacementState&, const PlacementMove&) const { return true; }
   Cost least_over(const PlacementState&, StepKind, uint64_t) const { return {}; }
   std::vector<PlacementMove> first_path() const { return {}; }
 
@@ -194,17 +208,21 @@ class Search {
   }
 
   FoundPath run() {
-    nodes_.push_back({states_.start(), Cost{}, model_.least(states_.start()), -1, {}, false});
+    nodes_.push_back({states_.start(), Cost{}, model_.least(states_.start()), -1, {}, false, true});
     number_.emplace(states_.start(), 0);
     open_.push({nodes_[0].least, 0});
     FoundPath found;
     follow_first_path();
-    if (!has_bound_ || open_.top().total < bound_) walk_greedily();
     while (!open_.empty() && found.states < max_states_) {
       const Entry entry = open_.top();
       if (has_bound_ && !(entry.total < bound_)) break;
       open_.pop();
-      if (entry.move >= 0) {
+      if (entry.parent < 0 && entry.move >= 0) {
+        expand_calls(entry);
+        continue;
+      }
+      if (raise_bound(entry)) continue;
+      if (entry.parent >= 0) {
         follow(entry);
         continue;
       }
@@ -218,6 +236,7 @@ class Search {
       }
       expand(entry.node);
     }
+    if (!has_bound_ && !open_.empty()) walk_greedily();
     trace(found);
     found.gave_up = gave_up_;
     if (!open_.empty() && !(has_bound_ && !(open_.top().total < bound_)))
@@ -228,20 +247,26 @@ class Search {
  private:
   struct Node {
     PlacementState state;
-    Cost cost{}, least{};  // cost so far, lower bound of the rest
+    Cost cost{}, least{};  // cost so far, lower bound of the rest; quick_least until its turn
     int parent = -1;
     PlacementMove move;
-    bool done = false;
+    bool done = false, bounded = false;  // bounded: `least` is not only quick_least
   };
   struct Entry {
     Cost total;
     int node;
-    int parent = -1, move = -1;             // move: number in moves_ of a slow one; -1: none
+    // A slow move: its first node, and its number in moves_. Calls over a set of axes: -1, and
+    // their number in calls_. Else -1.
+    int parent = -1, move = -1;
     bool operator<(const Entry& o) const {  // reversed: std::priority_queue returns the largest
       if (!(total == o.total)) return o.total < total;
       if (node != o.node) return node > o.node;
       return move > o.move;
     }
+  };
+  struct Calls {
+    StepKind kind;
+    uint64_t axes;
   };
   struct Hash {
     size_t operator()(const PlacementState& s) const { return static_cast<size_t>(s.hash()); }
@@ -264,34 +289,38 @@ class Search {
   // its states.
   void walk_greedily() {
     constexpr int kMostSteps = 12;
-    PlacementState state = states_.start();
-    Cost cost{};
-    for (int step = 0; step < kMostSteps && !(state == states_.goal()); ++step) {
+    std::vector<int> path = {0};
+    while (path.size() <= kMostSteps &&
+           !(nodes_[static_cast<size_t>(path.back())].state == states_.goal())) {
+      const int at = path.back();
+      const Node from = nodes_[static_cast<size_t>(at)];
       std::optional<std::pair<Cost, PlacementMove>> best;
       Cost best_edge{};
       states_.for_each_move(
-          state,
+          from.state,
           [&](const PlacementMove& move) {
-            if (number_.contains(move.to)) return;
-            const Cost least = cost + model_.least(move.to);
-            const Cost slow = model_.bound_of_slow(state, move).value_or(Cost{});
+            if (!model_.tries(from.state, move)) return;
+            const Cost least = from.cost + model_.least(move.to);
+            const Cost slow = model_.bound_of_slow(from.state, move).value_or(Cost{});
             if (best && !(slow + least < best->first)) return;
-            const Cost edge = model_.edge(state, move);
+            const Cost edge = model_.edge(from.state, move);
             if (best && !(edge + least < best->first)) return;
-            const std::optional<Cost> limited = within_limit(state, move, edge);
+            const std::optional<Cost> limited = within_limit(from.state, move, edge);
             if (!limited || (best && !(*limited + least < best->first))) return;
+            const auto known = number_.find(move.to);
+            if (known != number_.end() &&
+                std::find(path.begin(), path.end(), known->second) != path.end())
+              return;
             best = {*limited + least, move};
             best_edge = *limited;
           },
           [&](StepKind kind, uint64_t axes) {
-            return best && !(cost + model_.least_over(state, kind, axes) < best->first);
+            return best && !(from.cost + model_.least_over(from.state, kind, axes) < best->first);
           });
       if (!best) return;
-      const int from = number_.at(state), to = number_of(best->second);
-      arrive(from, to, best->second, best_edge);
-      if (nodes_[static_cast<size_t>(to)].parent != from) return;
-      state = best->second.to;
-      cost = cost + best_edge;
+      path.push_back(number_of(best->second));
+      arrive(at, path.back(), best->second, best_edge);
+      if (path.back() != 0 && nodes_[static_cast<size_t>(path.back())].parent < 0) return;
     }
   }
 
@@ -308,9 +337,26 @@ class Search {
             reach(at, state, move);
         },
         [&](StepKind kind, uint64_t axes) {
-          return is_hopeless(cost + model_.least_over(state, kind, axes));
+          if (model_.bounds_calls())
+            add_calls(at, cost + model_.least_over(state, kind, axes), {kind, axes});
+          return model_.bounds_calls();
         });
     slice_further(at, state, std::move(chains));
+  }
+
+  // Adds the calls over a set of axes to the queue; their paths cost no less than `least`.
+  void add_calls(int at, const Cost& least, Calls calls) {
+    if (is_hopeless(least)) return;
+    const Node& node = nodes_[static_cast<size_t>(at)];
+    open_.push({std::max(node.cost + node.least, least), at, -1, static_cast<int>(calls_.size())});
+    calls_.push_back(calls);
+  }
+
+  void expand_calls(const Entry& entry) {
+    const PlacementState state = nodes_[static_cast<size_t>(entry.node)].state;
+    const auto [kind, axes] = calls_[static_cast<size_t>(entry.move)];
+    states_.for_each_call(state, kind, axes,
+                          [&](const PlacementMove& move) { reach(entry.node, state, move); });
   }
 
   // Reaches the result of local steps, if it fits. If further steps may fit better as one with
@@ -340,10 +386,31 @@ class Search {
     }
   }
 
+  // Computes the lower bound of a node whose turn has come. If it is higher than the quick one, the
+  // entry goes back into the queue and true is returned.
+  bool raise_bound(Entry entry) {
+    Node& node = nodes_[static_cast<size_t>(entry.node)];
+    if (node.bounded) return false;
+    node.bounded = true;
+    const Cost least = model_.least(node.state);
+    if (!(node.least < least)) return false;
+    node.least = least;
+    Cost cost = node.cost;
+    if (entry.parent >= 0) {
+      const Node& from = nodes_[static_cast<size_t>(entry.parent)];
+      cost = from.cost + *model_.bound_of_slow(from.state, moves_[static_cast<size_t>(entry.move)]);
+    }
+    entry.total = std::max(entry.total, cost + least);
+    open_.push(entry);
+    return true;
+  }
+
   // Returns the number of the state that a move leads to.
   int number_of(const PlacementMove& move) {
     const auto [known, fresh] = number_.try_emplace(move.to, static_cast<int>(nodes_.size()));
-    if (fresh) nodes_.push_back({move.to, {}, model_.least(move.to), -1, move, false});
+    if (fresh)
+      nodes_.push_back(
+          {move.to, {}, model_.quick_least(move.to), -1, move, false, !model_.bounds_calls()});
     return known->second;
   }
 
@@ -356,9 +423,10 @@ class Search {
 
   // Adds the move to the queue, or to the paths.
   void reach(int at, const PlacementState& state, const PlacementMove& move) {
+    if (!model_.tries(state, move)) return;
     // Computing the cost of a step is slow, so paths that cannot win are dropped before.
     const Cost cost = nodes_[static_cast<size_t>(at)].cost;
-    if (is_hopeless(cost + model_.least(move.to))) return;
+    if (is_hopeless(cost + model_.quick_least(move.to))) return;
     const int to = number_of(move);
     const std::optional<Cost> slow = model_.bound_of_slow(state, move);
     if (!is_better(to, slow ? cost + *slow : cost)) return;
@@ -434,6 +502,7 @@ class Search {
   std::optional<int64_t> peak_limit_;
   std::vector<Node> nodes_;
   std::vector<PlacementMove> moves_;  // slow ones
+  std::vector<Calls> calls_;          // that wait in the queue
   std::unordered_map<PlacementState, int, Hash> number_;
   std::priority_queue<Entry> open_;
   bool has_bound_ = false;

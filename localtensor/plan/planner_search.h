@@ -15,8 +15,7 @@ struct FoundPath {
   std::optional<double> at_least;
 };
 
-// Returns the cheapest path. Starts with a greedy one, so that a search that ends at max_states has
-// a result that is no worse.
+// Returns the cheapest path. If the search ends at max_states without one, a greedy path follows.
 FoundPath search_path(PlacementStates& states, const Spec& from, const PlannerOptions& options);
 
 // True if the price is price_without_topology, which has lower bounds.

@@ -32,7 +32,7 @@ class BoundPath {
 
   std::vector<PlacementMove> moves() {
     PlacementState state = states_.start();
-    int code = bound_.code_of(state);
+    uint64_t code = bound_.code_of(state);
     while (true) {
       const ShuffleBound::Choice& choice = bound_.solve(code);
       if (choice.sliced != code && !add(state, StepKind::local, code, choice.sliced)) return {};
@@ -45,7 +45,7 @@ class BoundPath {
 
  private:
   // Appends a move and changes the state. Returns false if the axes do not find their digits.
-  bool add(PlacementState& state, StepKind kind, int before, int after) {
+  bool add(PlacementState& state, StepKind kind, uint64_t before, uint64_t after) {
     const Positions from = bound_.positions_of(before), to = bound_.positions_of(after);
     uint64_t moved = 0;
     for (size_t i = 0; i < axes_.size(); ++i)

@@ -554,28 +554,21 @@ void PlacementStates::local_moves(const PlacementState& state, const Visit& visi
   });
 }
 
-void PlacementStates::gather_moves(const PlacementState& state, const Visit& visit,
-                                   const Skip& skip) {
-  for_each_subset(active_ & cut_axes(state), [&](uint64_t axes) {
-    if (skip(StepKind::all_gather, axes)) return;
-    PlacementState next = state;
-    if (remove_axes(next, axes)) visit({StepKind::all_gather, axes, next});
-  });
+void PlacementStates::gather_moves(const PlacementState& state, uint64_t axes, const Visit& visit) {
+  PlacementState next = state;
+  if (remove_axes(next, axes)) visit({StepKind::all_gather, axes, next});
 }
 
-void PlacementStates::all_to_all_moves(const PlacementState& state, const Visit& visit,
-                                       const Skip& skip) {
-  for_each_subset(active_ & cut_axes(state), [&](uint64_t axes) {
-    if (skip(StepKind::all_to_all, axes)) return;
-    PlacementState base = state;
-    if (!remove_axes(base, axes)) return;
-    std::vector<PlacementState> places;
-    place(base, axes, places);
-    for (PlacementState& next : places) {
-      next.partial = state.partial;
-      if (next != state) visit({StepKind::all_to_all, axes, next});
-    }
-  });
+void PlacementStates::all_to_all_moves(const PlacementState& state, uint64_t axes,
+                                       const Visit& visit) {
+  PlacementState base = state;
+  if (!remove_axes(base, axes)) return;
+  std::vector<PlacementState> places;
+  place(base, axes, places);
+  for (PlacementState& next : places) {
+    next.partial = state.partial;
+    if (next != state) visit({StepKind::all_to_all, axes, next});
+  }
 }
 
 // Goes to the goal. An axis that the goal makes partial is left out, or keeps a cut: partials are
@@ -622,15 +615,28 @@ void PlacementStates::for_each_move(const PlacementState& state, const Visit& vi
                                     const Skip& skip) {
   if (!has_candidates_) collect_candidates();
   has_candidates_ = true;
+  const Visit visit_legal = [&](const PlacementMove& move) { visit_if_legal(move, visit); };
+  reduce_moves(state, visit_legal);
+  const uint64_t cut = active_ & cut_axes(state);
+  for (const StepKind kind : {StepKind::all_gather, StepKind::all_to_all})
+    for_each_subset(cut, [&](uint64_t axes) {
+      if (!skip(kind, axes)) for_each_call(state, kind, axes, visit);
+    });
+  if (moves_ == PlanMoves::all) exchange_moves(state, visit_legal);
+  local_moves(state, visit_legal);
+}
+
+void PlacementStates::for_each_call(const PlacementState& state, StepKind kind, uint64_t axes,
+                                    const Visit& visit) {
+  const Visit visit_legal = [&](const PlacementMove& move) { visit_if_legal(move, visit); };
+  if (kind == StepKind::all_gather) return gather_moves(state, axes, visit_legal);
+  all_to_all_moves(state, axes, visit_legal);
+}
+
+void PlacementStates::visit_if_legal(const PlacementMove& move, const Visit& visit) {
+  if (!has_spec(move.to)) return;
   const bool many_ranks = members(active_) > kMaxRanksUneven;
-  const Visit visit_representable = [&](const PlacementMove& move) {
-    if (has_spec(move.to) && !(many_ranks && adds_uneven_dim(move.to))) visit(move);
-  };
-  reduce_moves(state, visit_representable);
-  gather_moves(state, visit_representable, skip);
-  all_to_all_moves(state, visit_representable, skip);
-  if (moves_ == PlanMoves::all) exchange_moves(state, visit_representable);
-  local_moves(state, visit_representable);
+  if (!(many_ranks && adds_uneven_dim(move.to))) visit(move);
 }
 
 Spec PlacementStates::spec_of(const PlacementState& state) {

@@ -79,6 +79,7 @@ class PlacementStates {
   using Visit = std::function<void(const PlacementMove&)>;
   using Skip = std::function<bool(StepKind, uint64_t)>;
   void for_each_move(const PlacementState& state, const Visit& visit, const Skip& skip);
+  void for_each_call(const PlacementState& state, StepKind kind, uint64_t axes, const Visit& visit);
 
   // Return the spec of a state and the step of an edge. Require states that a Spec can describe.
   Spec spec_of(const PlacementState& state);
@@ -153,8 +154,9 @@ class PlacementStates {
   void collect_dims();
   void add_gaps();
   void local_moves(const PlacementState& state, const Visit& visit);
-  void gather_moves(const PlacementState& state, const Visit& visit, const Skip& skip);
-  void all_to_all_moves(const PlacementState& state, const Visit& visit, const Skip& skip);
+  void visit_if_legal(const PlacementMove& move, const Visit& visit);
+  void gather_moves(const PlacementState& state, uint64_t axes, const Visit& visit);
+  void all_to_all_moves(const PlacementState& state, uint64_t axes, const Visit& visit);
   void exchange_moves(const PlacementState& state, const Visit& visit);
   void reduce_moves(const PlacementState& state, const Visit& visit);
   void place(PlacementState base, uint64_t axes, std::vector<PlacementState>& out);

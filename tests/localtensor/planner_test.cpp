@@ -11,7 +11,7 @@
 
 #include "shardproof/localtensor/plan/axis_agreement.h"
 #include "shardproof/localtensor/plan/exchange_volume.h"
-#include "shardproof/localtensor/plan/search_states.h"
+#include "shardproof/localtensor/plan/search_lower_bound.h"
 #include "shardproof/localtensor/plan/step_pieces.h"
 #include "shardproof/localtensor/split/split.h"
 #include "shardproof/tests/few_draws.h"
@@ -385,6 +385,47 @@ TEST(Planner, LowerBoundsOfShuffles_RaiseNoPrice) {
         EXPECT_EQ(bounded.gap, 0);
       }
   }
+}
+
+// Returns the lower bound of the price of plans without exchange.
+double bound_of(const Spec& from, const Spec& to) {
+  PlacementStates states(from, to, PlacementStates::Axes::all);
+  states.prepare_moves(PlanMoves::collectives);
+  if (!states.is_shuffle() && !states.is_chunked()) return 0;
+  const Int128 world = states.members(states.active()),
+               unit = world * world * states.frozen_parts();
+  const int64_t whole = element_count(from.shape()) * size_of(from.dtype());
+  ShuffleBound bound(states,
+                     {world * world * whole, unit * kBytesOfCall, whole / states.frozen_parts()});
+  return static_cast<double>(bound.least(states.start()).primary) / static_cast<double>(unit);
+}
+
+// The bound is at most the price of each single step, and of what remains of each plan.
+TEST(ShuffleBound, StepsAndPlans_CostNoLess) {
+  PlannerOptions options;
+  options.moves = PlanMoves::collectives;
+  int64_t single = 0;
+  for (const auto& [text, shape] : {std::pair{"a=2, b=3", Dims{13, 20}},
+                                    {"a=2, b=3, c=2", Dims{13, 12, 10}},
+                                    {"a=2, b=2, c=2", Dims{16, 8}}}) {
+    const std::vector<Spec> specs =
+        all_specs(Mesh::parse(text), shape, DType::f32, {R(), S(0), S(0, 2), S(1)});
+    const size_t pairs = specs.size() * specs.size(), stride = pairs / (kFewDraws ? 100 : 1500) + 1;
+    for (size_t pair = 0; pair < pairs; pair += stride) {
+      const Spec &from = specs[pair / specs.size()], &to = specs[pair % specs.size()];
+      const double step = edge(from, to, std::nullopt);
+      if (step < std::numeric_limits<double>::infinity() && ++single > 0) {
+        EXPECT_LE(bound_of(from, to), step + 1e-6) << to_string(from) << " to " << to_string(to);
+      }
+      const Plan plan = plan_redistribution(from, to, options).plan;
+      double rest = 0;
+      for (size_t i = plan.steps.size(); i-- > 0;) {
+        rest += price_without_topology(plan.steps[i]).primary;
+        EXPECT_LE(bound_of(plan.steps[i].from, to), rest + 1e-6) << to_string(plan);
+      }
+    }
+  }
+  EXPECT_GT(single, kFewDraws ? 5 : 100);
 }
 
 // Even shuffles of axes of one prime are planned from the lower bound alone.
