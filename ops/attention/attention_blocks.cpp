@@ -8,6 +8,11 @@
 #include <algorithm>
 
 namespace shardproof {
+namespace {
+
+constexpr int64_t kSmallUnit = 256;  // most elements of the keys, or of the values
+
+}  // namespace
 
 template <typename T>
 int64_t AttentionBlocks<T>::reserve(int64_t elements) {
@@ -71,7 +76,8 @@ void AttentionBlocks<T>::scale_scores(T* row, int64_t seen) const {
 }
 
 template <typename T>
-AttentionForward<T>::AttentionForward(const Attention& a) : Base(a) {
+AttentionForward<T>::AttentionForward(const Attention& a)
+    : Base(a), is_small_(a.keys * std::max(a.dim, a.value_dim) <= kSmallUnit) {
   const int64_t rows = std::min(kRows, a.rows());
   keys_ = Base::reserve(product_.packed_columns(a.dim, a.keys));
   values_ = Base::reserve(product_.packed_columns(a.keys, a.value_dim));
@@ -84,10 +90,8 @@ template <typename T>
 void AttentionForward<T>::run(const LaneCall& lane) const {
   Base::count_seen(Item::kQuery, Item::kKey, lane);
   for (int64_t unit = 0; unit < a_.units(); ++unit) {
-    const T* k = lane.in<T>(Item::kKey) + unit * a_.keys * a_.dim;
+    if (!is_small_) pack(unit, lane);
     const T* v = lane.in<T>(Item::kValue) + unit * a_.keys * a_.value_dim;
-    product_.pack_columns({k, 1, a_.dim}, a_.dim, a_.keys, Base::buffer(keys_, lane));
-    product_.pack_columns({v, a_.value_dim, 1}, a_.keys, a_.value_dim, Base::buffer(values_, lane));
     const bool may_skip = a_.causal && Base::is_finite(v, a_.keys * a_.value_dim);
     for (int64_t row = 0; row < a_.rows(); row += kRows)
       attend(Base::block(unit, row, may_skip, lane), lane);
@@ -95,13 +99,51 @@ void AttentionForward<T>::run(const LaneCall& lane) const {
 }
 
 template <typename T>
-void AttentionForward<T>::attend(const Block& block, const LaneCall& lane) const {
+void AttentionForward<T>::pack(int64_t unit, const LaneCall& lane) const {
+  const T* k = lane.in<T>(Item::kKey) + unit * a_.keys * a_.dim;
+  const T* v = lane.in<T>(Item::kValue) + unit * a_.keys * a_.value_dim;
+  product_.pack_columns({k, 1, a_.dim}, a_.dim, a_.keys, Base::buffer(keys_, lane));
+  product_.pack_columns({v, a_.value_dim, 1}, a_.keys, a_.value_dim, Base::buffer(values_, lane));
+}
+
+template <typename T>
+void AttentionForward<T>::find_scores(const Block& block, const LaneCall& lane) const {
   T *scores = Base::buffer(scores_, lane), *packed = Base::buffer(rows_, lane);
-  T* sums = Base::buffer(sums_, lane);
-  product_.pack_rows({lane.in<T>(Item::kQuery) + block.first * a_.dim, a_.dim, 1}, block.rows,
-                     a_.dim, packed);
-  product_.store(packed, Base::buffer(keys_, lane), {block.rows, a_.dim, block.seen, a_.dim},
-                 scores, a_.keys);
+  const T* q = lane.in<T>(Item::kQuery) + block.first * a_.dim;
+  if (!is_small_) {
+    product_.pack_rows({q, a_.dim, 1}, block.rows, a_.dim, packed);
+    product_.store(packed, Base::buffer(keys_, lane), {block.rows, a_.dim, block.seen, a_.dim},
+                   scores, a_.keys);
+    return;
+  }
+  const T* k = lane.in<T>(Item::kKey) + block.unit * a_.keys * a_.dim;
+  for (int64_t r = 0; r < block.rows; ++r)
+    for (int64_t j = 0; j < block.seen; ++j)
+      scores[r * a_.keys + j] = Item::dot(q + r * a_.dim, k + j * a_.dim, a_.dim);
+}
+
+template <typename T>
+void AttentionForward<T>::mix(const Block& block, const LaneCall& lane) const {
+  T *scores = Base::buffer(scores_, lane), *packed = Base::buffer(rows_, lane);
+  T* out = lane.out<T>(0) + block.first * a_.value_dim;
+  if (!is_small_) {
+    product_.pack_rows({scores, a_.keys, 1}, block.rows, block.seen, packed);
+    product_.store(packed, Base::buffer(values_, lane),
+                   {block.rows, block.seen, a_.value_dim, a_.keys}, out, a_.value_dim);
+    return;
+  }
+  const T* v = lane.in<T>(Item::kValue) + block.unit * a_.keys * a_.value_dim;
+  std::fill_n(out, block.rows * a_.value_dim, T{0});
+  for (int64_t r = 0; r < block.rows; ++r, out += a_.value_dim)
+    for (int64_t j = 0; j < block.seen; ++j)
+      for (int64_t i = 0; i < a_.value_dim; ++i)
+        out[i] += scores[r * a_.keys + j] * v[j * a_.value_dim + i];
+}
+
+template <typename T>
+void AttentionForward<T>::attend(const Block& block, const LaneCall& lane) const {
+  T *scores = Base::buffer(scores_, lane), *sums = Base::buffer(sums_, lane);
+  find_scores(block, lane);
   for (int64_t r = 0; r < block.rows; ++r) {
     T* row = scores + r * a_.keys;
     const int64_t seen = Base::seen_by(block.first + r, lane);
@@ -111,10 +153,8 @@ void AttentionForward<T>::attend(const Block& block, const LaneCall& lane) const
     sums[r] = fold_run(T{0}, row, a_.keys, Plus());
     if (a_.has_lse) lane.out<T>(1)[block.first + r] = Item::log_sum(largest, sums[r]);
   }
+  mix(block, lane);
   T* out = lane.out<T>(0) + block.first * a_.value_dim;
-  product_.pack_rows({scores, a_.keys, 1}, block.rows, block.seen, packed);
-  product_.store(packed, Base::buffer(values_, lane),
-                 {block.rows, block.seen, a_.value_dim, a_.keys}, out, a_.value_dim);
   for (int64_t r = 0; r < block.rows; ++r, out += a_.value_dim)
     for (int64_t i = 0; i < a_.value_dim && Base::seen_by(block.first + r, lane) > 0; ++i)
       out[i] /= sums[r];

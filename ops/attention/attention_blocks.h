@@ -65,8 +65,13 @@ class AttentionForward : AttentionBlocks<T> {
   using Item = AttentionItem<T>;
   using Base::a_, Base::product_, Base::kRows;
   using typename Base::Block;
+  void pack(int64_t unit, const LaneCall& lane) const;
   void attend(const Block& block, const LaneCall& lane) const;
+  void find_scores(const Block& block, const LaneCall& lane) const;
+  void mix(const Block& block, const LaneCall& lane) const;
 
+  // Units with few keys are multiplied without packing, which would cost more. No bit differs.
+  bool is_small_;
   int64_t keys_, values_, rows_, scores_, sums_;
 };
 
