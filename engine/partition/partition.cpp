@@ -19,6 +19,7 @@
 #include "shardproof/engine/lower/release_temporaries.h"
 #include "shardproof/engine/partition/partitioner.h"
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/ops/core/indexed_inputs.h"
 
 namespace shardproof {
 namespace {
@@ -40,16 +41,83 @@ std::string text_of(const std::vector<PlacementText>& placements) {
   return text;
 }
 
+OpCall call_of(const Attrs& attrs, const std::vector<PlacedValue>& inputs) {
+  OpCall call{&attrs, {}};
+  for (const PlacedValue& input : inputs) call.inputs.push_back(input.meta);
+  return call;
+}
+
 // True if a strategy of the op needs the index of its shard, as dim(x, 0), start(x, 0) and causal
 // masks do.
 bool reads_global_indices(const OpRecord& op, const Attrs& attrs,
                           const std::vector<PlacedValue>& inputs) {
   if (!op.rule.strategies) return false;
-  OpCall call{&attrs, {}};
-  for (const PlacedValue& input : inputs) call.inputs.push_back(input.meta);
+  const OpCall call = call_of(attrs, inputs);
   for (const Strategy& strategy : op.rule.strategies(call, op.infer(call), 2))
     if (strategy.form == LocalExecution::needs_shard_index) return true;
   return false;
+}
+
+// True if the strategy has the placed inputs as they lie on an axis, and no partial input.
+bool is_strategy_of(const Strategy& strategy, const std::vector<PlacedValue>& inputs, int axis) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Placement& stated = strategy.inputs[i];
+    if (stated.is_partial()) return false;
+    if (!inputs[i].spec) continue;
+    const Placement& lies = inputs[i].spec->placement(axis);
+    const bool alike = stated.is_shard() ? lies.is_shard(stated.shard().dim) : lies == stated;
+    if (!alike) return false;
+  }
+  return true;
+}
+
+// Gives inputs without a placement the one that the strategies have for them beside the placed
+// inputs: the same cut, of the strategy's dim. Leaves them without if an axis has no such strategy.
+void place_beside(const OpRecord& op, const Attrs& attrs, const Mesh& mesh,
+                  std::vector<PlacedValue>& inputs) {
+  const OpCall call = call_of(attrs, inputs);
+  const std::vector<TensorMeta> outputs = op.infer(call);
+  std::vector<std::vector<Placement>> found(inputs.size());
+  std::vector<int> order;
+  for (int axis = 0; axis < mesh.axis_count(); ++axis) {
+    std::vector<Strategy> all = op.rule.strategies(call, outputs, mesh.axis_size(axis));
+    all.push_back({std::vector<Placement>(inputs.size(), R()), {}});
+    const auto fits = std::find_if(all.begin(), all.end(), [&](const Strategy& strategy) {
+      return is_strategy_of(strategy, inputs, axis);
+    });
+    if (fits == all.end()) return;
+    Shard cut;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i].spec && fits->inputs[i].is_shard()) {
+        cut = inputs[i].spec->placement(axis).shard();
+        order = inputs[i].spec->order();
+      }
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (fits->inputs[i].is_shard()) cut.dim = fits->inputs[i].shard().dim;
+      found[i].push_back(fits->inputs[i].is_shard() ? Placement(cut) : R());
+    }
+  }
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!inputs[i].spec && !inputs[i].meta.absent)
+      inputs[i].spec = Spec(mesh, found[i], inputs[i].meta.shape, inputs[i].meta.dtype, order);
+}
+
+// Returns the placements of an op's inputs inside `as`, from which its kernel reads the indices of
+// the shards; nullopt if some of them are not known.
+std::optional<ShardSpecs> local_specs(const OpRecord& op, const Attrs& attrs,
+                                      std::vector<PlacedValue> inputs, const Mesh& mesh) {
+  const std::vector<int> indexed = indexed_inputs(op.name);
+  const auto has_placement = [](const PlacedValue& p) { return p.meta.absent || p.spec; };
+  if (!indexed.empty() && std::all_of(indexed.begin(), indexed.end(), [&](int i) {
+        return has_placement(inputs[static_cast<size_t>(i)]);
+      }))
+    place_beside(op, attrs, mesh, inputs);
+  if (!std::all_of(inputs.begin(), inputs.end(), has_placement)) return std::nullopt;
+  ShardSpecs specs;
+  for (const PlacedValue& input : inputs)
+    specs.inputs.push_back(input.spec ? *input.spec
+                                      : Spec::replicated(mesh, input.meta.shape, input.meta.dtype));
+  return specs;
 }
 
 // Returns a rank and its shape if its shard has another shape than the spec gives it.
@@ -365,16 +433,8 @@ void Partitioner::run_local(const OpRecord& op, const GlobalInstr& instr) {
     const std::vector<TensorMeta> outputs = op.infer(call);
     for (size_t o = 0; o < outputs.size(); ++o) shapes[o].push_back({part, outputs[o].shape});
   }
-  const bool placed = std::all_of(inputs.begin(), inputs.end(), [](const PlacedValue& p) {
-    return p.meta.absent || p.spec.has_value();
-  });
-  if (placed && !inputs.empty() && reads_global_indices(op, instr.attrs, inputs)) {
-    ShardSpecs specs;
-    for (const PlacedValue& input : inputs)
-      specs.inputs.push_back(
-          input.spec ? *input.spec : Spec::replicated(mesh, input.meta.shape, input.meta.dtype));
-    compute.specs = std::move(specs);
-  }
+  if (!inputs.empty() && reads_global_indices(op, instr.attrs, inputs))
+    compute.specs = local_specs(op, instr.attrs, inputs, mesh);
   for (size_t o = 0; o < instr.outputs.size(); ++o) {
     const GlobalValue& value = global_->values[static_cast<size_t>(instr.outputs[o])];
     const ValueId id = add_value(value.dtype, Spec::replicated(mesh, value.shape, value.dtype),

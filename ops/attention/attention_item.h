@@ -1,32 +1,38 @@
-// Item of attention: one query, with the scores of its keys, their softmax, and the weighted sum of
-// the values.
+// Items of attention and of its gradient, for devices: the arithmetic of one query and one key.
+// ops/attention/attention_blocks.h does the same on the host for many queries at a time.
 #pragma once
 
 #include <cmath>
 #include <limits>
 
 #include "shardproof/ops/core/item_kernel.h"
+#include "shardproof/ops/elementwise/float_math.h"
 #include "shardproof/ops/reduction/fold_functors.h"
 
 namespace shardproof {
 
+// Query heads that share a kv head are neighbours: a unit is a kv head of one batch, and its rows
+// are the queries of all its heads. Rows of all units in order are the items.
 struct Attention {
   int64_t batch = 1, heads = 1, kv_heads = 1, queries = 0, keys = 0, dim = 0, value_dim = 0;
   int query_dim = 0;
-  bool causal = false;
+  bool causal = false, has_lse = false;
   double scale = 1;
-  int64_t first_query = 0;  // global index of the first local query
+  // Global indices of the first local query and of the first local key.
+  int64_t first_query = 0, first_key = 0;
 
   constexpr int64_t items() const { return batch * heads * queries; }
-  // Returns the kv head that an item's query head reads.
-  constexpr int64_t kv_of(int64_t item) const {
-    const int64_t head = item / queries, group = kv_heads > 0 ? heads / kv_heads : 1;
-    return head / heads * kv_heads + head % heads / group;
-  }
-  // Returns the number of keys that the query with global index `place` sees.
+  constexpr int64_t units() const { return batch * kv_heads; }
+  constexpr int64_t rows() const { return kv_heads > 0 ? heads / kv_heads * queries : 0; }
+  // Returns the unit of an item.
+  constexpr int64_t kv_of(int64_t item) const { return item / rows(); }
+  // Returns the number of keys that the query with global index `place` sees. It sees no key behind
+  // itself, so these are the first ones.
   constexpr int64_t seen_from(int64_t place) const {
-    return causal && place + 1 < keys ? place + 1 : keys;
+    const int64_t seen = place + 1 - first_key;
+    return !causal || seen > keys ? keys : seen < 0 ? 0 : seen;
   }
+  constexpr int64_t seen_by(int64_t item) const { return seen_from(first_query + item % queries); }
 };
 
 // Items are batch x heads x queries. The scores hold all keys; unseen keys have weight 0.
@@ -41,45 +47,59 @@ struct AttentionItem {
   constexpr const T* keys(int64_t item, const LaneCall& lane) const {
     return lane.in<T>(kKey) + a.kv_of(item) * a.keys * a.dim;
   }
+  static constexpr T dot(const T* x, const T* y, int64_t count) {
+    T sum = 0;
+    for (int64_t i = 0; i < count; ++i) sum += x[i] * y[i];
+    return sum;
+  }
   constexpr T score(const T* q, const T* k) const {
-    T dot = 0;
-    for (int64_t i = 0; i < a.dim; ++i) dot += q[i] * k[i];
-    return dot * static_cast<T>(a.scale);
+    return dot(q, k, a.dim) * static_cast<T>(a.scale);
   }
-  static constexpr T weight(T score, T largest) { return std::exp(score - largest); }
+  static constexpr T weight(T score, T largest) { return exp_of(score - largest); }
+  // Returns the logarithm of the sum of a row's exponentials: torch's logsumexp.
+  static constexpr T log_sum(T largest, T sum) { return log_of(sum) + largest; }
 
-  // Returns the share of a value that the query does not see: NaN if it is not finite, as in torch,
-  // where it is multiplied by a weight of 0; else -0, which changes no sum.
-  static constexpr T nothing_of(T value) { return value * T{0} == 0 ? -T{0} : value * T{0}; }
-
-  // Sums all dims of the value at once, so that memory is read row by row.
-  constexpr void mix(int64_t item, int64_t seen, const T* weights, T sum,
-                     const LaneCall& lane) const {
-    const T* v = lane.in<T>(kValue) + a.kv_of(item) * a.keys * a.value_dim;
-    T* out = lane.out<T>(0) + item * a.value_dim;
-    for (int64_t i = 0; i < a.value_dim; ++i) out[i] = 0;
-    for (int64_t j = 0; j < seen; ++j)
-      for (int64_t i = 0; i < a.value_dim; ++i) out[i] += weights[j] * v[j * a.value_dim + i];
-    for (int64_t j = seen; j < a.keys; ++j)
-      for (int64_t i = 0; i < a.value_dim; ++i) out[i] += nothing_of(v[j * a.value_dim + i]);
-    for (int64_t i = 0; i < a.value_dim && seen > 0; ++i) out[i] /= sum;
-  }
-  // Sums one dim of the value.
+  // Sums one dim of the value. A weight of 0 times a value that is not finite is NaN, as in torch.
   constexpr void mix_one(int64_t item, int64_t i, int64_t seen, const T* weights, T sum,
                          const LaneCall& lane) const {
     const T* v = lane.in<T>(kValue) + a.kv_of(item) * a.keys * a.value_dim;
     T mixed = 0;
-    for (int64_t j = 0; j < seen; ++j) mixed += weights[j] * v[j * a.value_dim + i];
-    for (int64_t j = seen; j < a.keys; ++j) mixed += nothing_of(v[j * a.value_dim + i]);
+    for (int64_t j = 0; j < a.keys; ++j) mixed += weights[j] * v[j * a.value_dim + i];
     lane.out<T>(0)[item * a.value_dim + i] = seen > 0 ? mixed / sum : mixed;
   }
+};
 
-  constexpr void attend(int64_t item, int64_t seen, T* scores, const LaneCall& lane) const {
-    const T *q = query(item, lane), *k = keys(item, lane);
-    for (int64_t j = 0; j < seen; ++j) scores[j] = score(q, k + j * a.dim);
-    const T largest = fold_run(MaxFold::identity<T>(), scores, seen, MaxFold());
-    for (int64_t j = 0; j < a.keys; ++j) scores[j] = j < seen ? weight(scores[j], largest) : T{0};
-    mix(item, seen, scores, fold_run(T{0}, scores, a.keys, Plus()), lane);
+// Gradient of attention (Dao, FlashAttention-2, arXiv 2307.08691, algorithm 2). With weights P and
+// scores S = scale q k^T of a row:
+//
+//   P = exp(S - lse), dP = dy v^T, D = sum(dy y) = sum(P dP), dS = P (dP - D + dlse)
+//   dq = scale dS k, dk = scale dS^T q, dv = P^T dy
+//
+// Sums over the rows of a unit are made for kRowsAtOnce rows at a time, which are then added.
+template <typename T>
+struct AttentionGradItem {
+  static constexpr int kGradient = 0, kQuery = 1, kKey = 2, kValue = 3, kResult = 4, kLogSum = 5;
+  static constexpr int kLogSumGradient = 6;
+  static constexpr int64_t kRowsAtOnce = 64;
+  Attention a;
+
+  struct Products {
+    const T *x, *y;
+    constexpr T operator[](int64_t i) const { return x[i] * y[i]; }
+  };
+  // Returns D from the row's sum of dy y.
+  constexpr T by_result(int64_t item, const LaneCall& lane) const {
+    const int64_t first = item * a.value_dim;
+    return fold_run(T{0}, Products{lane.in<T>(kGradient) + first, lane.in<T>(kResult) + first},
+                    a.value_dim, Plus());
+  }
+  // Returns what is added to the slopes dP of a row: dlse - D.
+  constexpr T shift(int64_t item, T delta, const LaneCall& lane) const {
+    return lane.inputs[kLogSumGradient] ? lane.in<T>(kLogSumGradient)[item] - delta : -delta;
+  }
+  // Returns scale dS.
+  constexpr T moved(T weight, T slope, T shift) const {
+    return weight * (slope + shift) * static_cast<T>(a.scale);
   }
 };
 

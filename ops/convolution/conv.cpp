@@ -11,6 +11,7 @@
 #include "shardproof/ops/convolution/conv_gradients.h"
 #include "shardproof/ops/convolution/conv_padding.h"
 #include "shardproof/ops/convolution/conv_plan.h"
+#include "shardproof/ops/convolution/conv_window.h"
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/item_kernel.h"
 #include "shardproof/ops/core/params.h"
@@ -21,66 +22,10 @@ namespace {
 
 constexpr int kConvWeight = 1, kConvBias = 2;
 
-struct Conv {
-  std::string name;
-  int spatial = 1;
-};
-
-struct Window {
-  std::vector<int64_t> stride, padding, dilation;
-  int64_t groups = 1;
-  Dims out;     // [N, O, L'..]
-  Dims padded;  // [N, C, L + 2 padding..]
-};
-
-std::vector<int64_t> conv_numbers(const Conv& conv, const OpCall& call, const char* name,
-                                  int64_t least) {
-  auto list = integer_list(*call.attrs, name);
-  if (list.size() == 1) list.assign(static_cast<size_t>(conv.spatial), list[0]);
-  if (static_cast<int>(list.size()) != conv.spatial)
-    refuse(conv.name, call, "{} needs 1 or {} numbers, found {}", name, conv.spatial, list.size());
-  for (int64_t x : list)
-    if (x < least || x > kMostEntries)
-      refuse(conv.name, call, "{} must be from {} to {}, found {}", name, least, kMostEntries, x);
-  return list;
-}
-
-Window window_of(const Conv& conv, const OpCall& call) {
-  require_dims(conv.name, call, 0, conv.spatial + 2);
-  require_dims(conv.name, call, kConvWeight, conv.spatial + 2);
-  const Dims &x = input_shape(call, 0), &w = input_shape(call, kConvWeight);
-  Window window{conv_numbers(conv, call, "stride", 1),
-                conv_numbers(conv, call, "padding", 0),
-                conv_numbers(conv, call, "dilation", 1),
-                call.attrs->integer("groups"),
-                {},
-                x};
-  // A shard may hold no group.
-  const bool nothing = window.groups == 0 && x[1] == 0 && w[0] == 0;
-  if (window.groups < 1 && !nothing)
-    refuse(conv.name, call, "groups must be at least 1, found {}", window.groups);
-  if (x[1] != w[1] * window.groups)
-    refuse(conv.name, call, "the input has {} channels, but the weight expects {} x {} groups",
-           x[1], w[1], window.groups);
-  if (!nothing && w[0] % window.groups != 0)
-    refuse(conv.name, call, "{} output channels do not divide into {} groups", w[0], window.groups);
-  window.out = {x[0], w[0]};
-  for (int i = 0; i < conv.spatial; ++i) {
-    auto at = static_cast<size_t>(i);
-    window.padded[i + 2] += 2 * window.padding[at];
-    int64_t reach = window.dilation[at] * (w[i + 2] - 1) + 1;
-    if (w[i + 2] < 1 || window.padded[i + 2] < reach)
-      refuse(conv.name, call, "the kernel covers {} entries, but dim {} has only {} with padding",
-             reach, i + 2, window.padded[i + 2]);
-    window.out.push_back((window.padded[i + 2] - reach) / window.stride[at] + 1);
-  }
-  return window;
-}
-
 std::vector<TensorMeta> infer_conv(const Conv& conv, const OpCall& call) {
   DType dtype = same_dtype(conv.name, call, {0, kConvWeight, kConvBias});
   if (dtype == DType::boolean) refuse(conv.name, call, "not defined for bool");
-  Window window = window_of(conv, call);
+  ConvWindow window = conv_window(conv, call);
   if (present(call, kConvBias) && !(input_shape(call, kConvBias) == Dims{window.out[1]}))
     refuse(conv.name, call, "the bias must have shape [{}]", window.out[1]);
   return {{dtype, window.out}};
@@ -91,7 +36,7 @@ struct WindowView {
   Dims shape, strides;
 };
 
-WindowView window_view(const Conv& conv, const Window& window, const Dims& weight) {
+WindowView window_view(const Conv& conv, const ConvWindow& window, const Dims& weight) {
   Dims dense = contiguous_strides(window.padded);
   WindowView view{{window.padded[0], window.groups, weight[1]},
                   {dense[0], dense[1] * weight[1], dense[1]}};
@@ -112,7 +57,7 @@ struct ContractionShape {
   Dims weight, result;
   ContractionBias bias;
 };
-ContractionShape contraction_of(const Conv& conv, const Window& window, const OpCall& call,
+ContractionShape contraction_of(const Conv& conv, const ConvWindow& window, const OpCall& call,
                                 const WindowView& view, DType compute) {
   const Dims& weight = input_shape(call, kConvWeight);
   int64_t outputs = weight[0] / window.groups;
@@ -156,7 +101,7 @@ struct Padder {
   }
 };
 
-Padder padder_of(const Conv& conv, const Window& window, const Dims& input, DType compute) {
+Padder padder_of(const Conv& conv, const ConvWindow& window, const Dims& input, DType compute) {
   Padder padder{input, contiguous_strides(input), contiguous_strides(window.padded), 0,
                 0,     size_of(compute)};
   for (int i = 0; i < conv.spatial; ++i)
@@ -166,7 +111,7 @@ Padder padder_of(const Conv& conv, const Window& window, const Dims& input, DTyp
 }
 
 // Returns the same computation as a plan for devices, whose kernels read the stored dtypes.
-ConvPlan plan_of(const Window& window, const Dims& input, const WindowView& view,
+ConvPlan plan_of(const ConvWindow& window, const Dims& input, const WindowView& view,
                  const ContractionShape& shape, DType compute) {
   ConvPlan plan;
   const int dims = input.size();
@@ -192,7 +137,7 @@ Kernel prepare_conv(const Conv& conv, const OpCall& call, const std::vector<Tens
     return nothing;
   }
   DType compute = contraction_dtype(outputs[0].dtype);
-  Window window = window_of(conv, call);
+  ConvWindow window = conv_window(conv, call);
   WindowView view = window_view(conv, window, input_shape(call, kConvWeight));
   const ContractionShape shape = contraction_of(conv, window, call, view, compute);
   Contraction contraction(shape.letters, {compute, view.shape}, {compute, shape.weight},
@@ -227,7 +172,7 @@ struct Reading {
 // Returns the size of a shard by the chunk rule: ceil(size / ranks).
 int64_t pieces_of(int64_t size, int64_t ranks) { return (size + ranks - 1) / ranks; }
 
-Reading reading_of(const Window& window, const OpCall& call, int spatial, int64_t ranks) {
+Reading reading_of(const ConvWindow& window, const OpCall& call, int spatial, int64_t ranks) {
   const auto at = static_cast<size_t>(spatial);
   const int dim = spatial + 2;
   const int64_t size = input_shape(call, 0)[dim], own = pieces_of(size, ranks);
@@ -263,7 +208,7 @@ int lower_conv(const Conv& conv, const OpCall& call, const std::vector<Spec>& in
   }
   const int dim = inputs[0].placement(axis).shard().dim;
   const int64_t ranks = inputs[0].mesh().axis_size(axis);
-  const Window window = window_of(conv, call);
+  const ConvWindow window = conv_window(conv, call);
   const Reading reading = reading_of(window, call, dim - 2, ranks);
   const int x = b.input(0);
   int strips =
@@ -352,7 +297,7 @@ OpRecord conv_record(const Conv& conv) {
     return prepare_conv(conv, call, outputs);
   };
   record.gradient = gradient_together([conv](Gradient& g) {
-    const Window window = window_of(conv, g.call);
+    const ConvWindow window = conv_window(conv, g.call);
     return conv_gradient(g, {window.stride, window.padding, window.dilation, window.groups});
   });
   record.rule.strategies = [conv](const OpCall& call, const std::vector<TensorMeta>& outputs,
@@ -410,6 +355,7 @@ void add_conv_ops(OpRegistry& ops) {
                                conv_sample({{1, 2, 24, 6}, {2, 2, 3, 3}}, 1, 1, 1)};
   };
   ops.add(std::move(two));
+  for (OpRecord& record : conv_window_records()) ops.add(std::move(record));
 }
 
 }  // namespace shardproof

@@ -12,6 +12,8 @@ namespace {
 using Pair = std::pair<std::string_view, std::string_view>;
 
 constexpr auto kOps = std::to_array<Pair>({
+    {"_scaled_dot_product_flash_attention", "o, lse = sdpa(q, k, v, causal=true)"},
+    {"_scaled_dot_product_flash_attention_backward", "sdpa_grad(dy, q, k, v, y, lse)"},
     {"absolute", "abs(x)"},
     {"all_gather_into_tensor", "all_gather(x, dim=0, group=g)"},
     {"all_gather_tensor", "all_gather(x, dim=0, group=g)"},

@@ -19,9 +19,7 @@ struct Scores {
   int64_t first;
   T *scores, *largest, *sums;
 
-  constexpr int64_t seen(int64_t line) const {
-    return item.a.seen_from(item.a.first_query + (first + line) % item.a.queries);
-  }
+  constexpr int64_t seen(int64_t line) const { return item.a.seen_by(first + line); }
   constexpr T operator()(int64_t line, int64_t key) const {
     return scores[line * item.a.keys + key];
   }
@@ -59,6 +57,16 @@ struct MixBody {
 };
 
 template <typename T>
+struct LogSumBody {
+  Scores<T> s;
+  constexpr void operator()(int64_t line) const {
+    const bool none = s.item.a.keys == 0;
+    s.operands.lane().template out<T>(1)[s.first + line] =
+        s.item.log_sum(none ? MaxFold::identity<T>() : s.largest[line], none ? T{0} : s.sums[line]);
+  }
+};
+
+template <typename T>
 void launch_items(const KernelCall& call, const AttentionItem<T>& item, int64_t items,
                   const Operands& operands) {
   constexpr int64_t kMostScores = int64_t{1} << 25;
@@ -76,6 +84,7 @@ void launch_items(const KernelCall& call, const AttentionItem<T>& item, int64_t 
     launch(call.stream, lines * keys, WeightBody<T>{s});
     if (keys > 0) fold_lines<SumFold>(call.stream, shape, s, slots.get(), sums.get());
     launch(call.stream, lines * item.a.value_dim, MixBody<T>{s});
+    if (item.a.has_lse) launch(call.stream, lines, LogSumBody<T>{s});
   }
 }
 

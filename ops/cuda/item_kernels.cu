@@ -4,6 +4,7 @@
 
 #include "shardproof/ops/attention/rope_item.h"
 #include "shardproof/ops/core/load_store_element.h"
+#include "shardproof/ops/cuda/attention_grad_kernels.h"
 #include "shardproof/ops/cuda/attention_kernels.h"
 #include "shardproof/ops/cuda/device_scratch.h"
 #include "shardproof/ops/cuda/kernel_families.h"
@@ -182,6 +183,8 @@ void KernelFamilies<Target>::add_items(DeviceKernels& kernels) {
   add_item<NormGradItem<double>>(table);
   add_item<AttentionItem<float>>(table);
   add_item<AttentionItem<double>>(table);
+  add_item<AttentionGradItem<float>>(table);
+  add_item<AttentionGradItem<double>>(table);
   add_item<RopeItem<float>>(table);
   add_item<RopeItem<double>>(table);
   add_item<TakeRowsItem>(table);

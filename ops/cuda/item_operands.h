@@ -10,7 +10,7 @@ namespace shardproof {
 
 // Memory that the items of a call read and write.
 struct Operands {
-  static constexpr size_t kMost = 4;
+  static constexpr size_t kMost = 7;
   std::array<const std::byte*, kMost> inputs;
   std::array<std::byte*, kMost> outputs;
   std::byte* scratch;

@@ -343,17 +343,19 @@ FormulaTerms repeat_interleave(Formula& f) {
   const bool flat = !f.given("dim");
   const int64_t repeats = f.integer("repeats");
   if (repeats < 0) f.refuse("repeats must not be negative, found {}", repeats);
-  // Repeats x along a new dim and joins that to `dim`: this needs no sizes and keeps its shards.
-  if (!flat && f[0].dims() < kMaxDims && repeats <= kMostEntries) {
-    const int64_t dim = f.dim();
-    IntegerList sizes(static_cast<size_t>(f[0].dims()) + 1, -1);
-    sizes[static_cast<size_t>(dim) + 1] = repeats;
-    const FormulaTerm copies =
-        f.op("expand", {f.op("unsqueeze", {f[0]}, {{"dim", dim + 1}})}, {{"size", sizes}});
-    return {f.op("flatten", {copies}, {{"start_dim", dim}, {"end_dim", dim + 1}})};
-  }
-  const FormulaTerm x = flat ? reshaped(f, f[0], Dims{element_count(f[0].shape())}) : f[0];
+  const FormulaTerm x = !flat             ? f[0]
+                        : f[0].dims() > 0 ? f.op("flatten", {f[0]})
+                                          : f.op("unsqueeze", {f[0]}, {{"dim", int64_t{0}}});
   const int dim = flat ? 0 : f.dim();
+  // Repeats x along a new dim and joins that to `dim`: this needs no sizes and keeps its shards.
+  if (x.dims() < kMaxDims && repeats <= kMostEntries) {
+    const int64_t copy = dim + 1;
+    IntegerList sizes(static_cast<size_t>(x.dims()) + 1, -1);
+    sizes[static_cast<size_t>(copy)] = repeats;
+    const FormulaTerm copies =
+        f.op("expand", {f.op("unsqueeze", {x}, {{"dim", copy}})}, {{"size", sizes}});
+    return {f.op("flatten", {copies}, {{"start_dim", int64_t{dim}}, {"end_dim", copy}})};
+  }
   if (x.shape()[dim] > 0 && repeats > kMostEntries / x.shape()[dim])
     f.refuse("{} repeats of dim {} of size {} are too many", repeats, dim, x.shape()[dim]);
   IntegerList index;

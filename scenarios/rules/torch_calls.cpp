@@ -81,6 +81,8 @@ const std::map<std::string_view, std::string_view> kTorchTemplates = {
     {"where", "y0 = where(x0, x1, x2)"},
     {"masked_fill", "y0 = masked_fill(x0, x1, {value})"},
     {"masked_fill_", "y0 = masked_fill(x0, x1, {value})"},
+    {"_scaled_dot_product_flash_attention",
+     "y0, y1 = sdpa(x0, x1, x2, causal={is_causal=false}{, scale})"},
     {"slice_scatter", "y0 = slice_scatter(x0, x1, dim={dim=0}{, start}{, end}{, step})"},
     // Losses and their backward: torch has a cotangent of the loss as the first input.
     {"mse_loss", "y0 = mse_loss(x0, x1, reduction={#reduction})"},

@@ -259,7 +259,7 @@ bool may_differ(const OpRecord& op) {
       "log2",  "log_softmax", "logaddexp",     "logaddexp2", "logcumsumexp", "logsumexp", "norm",
       "pow",   "rope",        "sdpa",          "sigmoid",    "silu",         "silu_grad", "sin",
       "sinh",  "softmax",     "softplus",      "tan",        "tanh"};
-  return op.family == "matmul" || op.name == "cross_entropy_grad" ||
+  return op.family == "matmul" || op.name == "cross_entropy_grad" || op.name == "sdpa_grad" ||
          kCallFunctions.contains(op.name);
 }
 

@@ -95,6 +95,24 @@ void add_attention(Samples& samples) {
                                      {"uniform(-2, 2)", "uniform(-2, 2)", "uniform(-2, 2)"}},
                                     {{"causal", causal}});
     samples.emplace_back("sdpa", sample);
+    Sample both = sample;
+    both.attrs.set("return_lse", true);
+    samples.emplace_back("sdpa", both);
+    for (const bool has_results : {false, true}) {
+      Sample grad = sample_of({{{2, 4, 70, 8},
+                                {2, 4, 70, 16},
+                                {2, 2, 150, 16},
+                                {2, 2, 150, 8},
+                                {2, 4, 70, 8},
+                                {2, 4, 70},
+                                {2, 4, 70}}},
+                              {{"causal", causal}});
+      grad.fills.assign(grad.inputs.size(), "uniform(-1, 1)");
+      grad.fills[5] = "uniform(4, 6)";
+      if (!has_results)
+        for (size_t i = 4; i < grad.inputs.size(); ++i) grad.inputs[i] = absent_input();
+      samples.emplace_back("sdpa_grad", std::move(grad));
+    }
   }
 }
 
