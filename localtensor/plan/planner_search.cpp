@@ -12,8 +12,8 @@
 //      each, or not at all. Lower bounds ignore this. Slices of the start are joined, since the
 //      source stays in memory besides their results.
 //   5. The search ends when no open path can cost less than the best one, after max_states, or when
-//      every open path costs more than at_most. If it ends early without a path, a greedy one
-//      follows: each time the move with the least (cost + lower bound of the rest).
+//      every open path costs more than at_most. If it ends early, a greedy path follows, each
+//      time the move with the least (cost + lower bound of the rest): the result is no worse.
 //
 // With price_without_topology, ByteModel computes costs from layouts alone, in integers: bytes are
 // counted in fractions 1 / (world^2 * frozen parts), so that equal prices are equal.
@@ -236,7 +236,9 @@ class Search {
       }
       expand(entry.node);
     }
-    if (!has_bound_ && !open_.empty()) walk_greedily();
+    const bool ends_early =
+        !found.reached && !open_.empty() && (!has_bound_ || open_.top().total < bound_);
+    if (ends_early) walk_greedily();
     trace(found);
     found.gave_up = gave_up_;
     if (!open_.empty() && !(has_bound_ && !(open_.top().total < bound_)))

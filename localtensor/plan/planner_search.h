@@ -15,7 +15,8 @@ struct FoundPath {
   std::optional<double> at_least;
 };
 
-// Returns the cheapest path. If the search ends at max_states without one, a greedy path follows.
+// Returns the cheapest path. If the search ends at max_states, the path costs no more than a greedy
+// one.
 FoundPath search_path(PlacementStates& states, const Spec& from, const PlannerOptions& options);
 
 // True if the price is price_without_topology, which has lower bounds.
