@@ -15,7 +15,7 @@
 
 namespace shardproof {
 
-// How an axis cuts a dim: blocks by one size after another, then the axis by `ranks`.
+// The cut of a dim by an axis: blocks of one size after another, then the axis by `ranks`.
 struct AxisCut {
   int dim = -1;  // -1: the axis cuts nothing
   int64_t extent = 1, ranks = 1;
@@ -38,7 +38,7 @@ CutAgreement agreement(const AxisCut& a, const AxisCut& b);
 CutAgreement largest_part(const AxisCut& cut);
 // True if two cuts of one dim by one axis give each element the same coordinate.
 bool owns_alike(const AxisCut& a, const AxisCut& b);
-// Returns the largest agreement of a cut with any other one: by another dim, or by its dim behind
+// Returns the largest agreement of a cut with any other one: by another dim, or by its dim after
 // any of the sizes, in any order, whose product is at most `most`. Cuts whose digits overlap are
 // left out, since their all_to_all pads its pieces.
 CutAgreement largest_agreement(const AxisCut& cut, const std::vector<int64_t>& sizes, int64_t most);

@@ -18,7 +18,8 @@ namespace shardproof {
 struct ExchangeSchedule {
   int64_t members = 1;  // of the group
   // Elements that the rank at position p of the mesh sends to, and receives from, member i of its
-  // group: at [p * members + i]. What a rank keeps is sent to itself.
+  // group: at [p * members + i]. A rank sends itself the elements that it
+  // keeps.
   std::vector<int64_t> sent, received;
 };
 

@@ -97,7 +97,7 @@ Price price_of(const Plan& plan, const PriceFunction& price = price_without_topo
 int64_t peak_of(const Plan& plan);
 
 // Returns one line for each step: "1  all_to_all over tp  tp:S(0) -> tp:S(1)". A step in pieces has
-// "in 4 pieces" behind its axes.
+// "in 4 pieces" after its axes.
 std::string to_string(const Plan& plan);
 // Returns the inverse of to_string. Throws Error(bad_input) with the line.
 Plan parse_plan(std::string_view text, const Spec& from, const Spec& to);

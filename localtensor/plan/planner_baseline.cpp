@@ -1,6 +1,6 @@
 // Implements gather_then_slice of planner.h, the naive plan. It reduces each P that changes and
 // gathers the axes of each dim whose cuts change, the last cut first. Then it slices as the target
-// says and joins consecutive local steps.
+// states and joins consecutive local steps.
 #include <algorithm>
 
 #include "shardproof/localtensor/base/error.h"

@@ -23,7 +23,7 @@
 // Under the weaker conditions of is_chunked, digits need not be those of one number. An axis can
 // then agree on more than 1 / n (axis_agreement.h), above all if it moves along its dim. An
 // all_to_all sends at least what the axes do not agree on; search_lower_bound.cpp has how the
-// agreements of several axes multiply. The digits aside are those behind sizes that layouts can
+// agreements of several axes multiply. The digits aside are those after sizes that layouts can
 // have, up to twice the ranks of the mesh. If a call pads its pieces since digits overlap, it sends
 // as much as above.
 // A call is cheaper if more axes cut the tensor and fewer take part. Hence these restrictions do
@@ -62,8 +62,9 @@ inline ExactCost operator+(const ExactCost& a, const ExactCost& b) {
   return {a.primary + b.primary, std::max(a.peak, b.peak)};
 }
 
-// How bytes are counted. `whole` is the tensor in bytes times the square of the world of the active
-// axes; it is divided by parts. `part_bytes` is the largest part of a rank if no active axis cuts.
+// The way of counting bytes. `whole` is the tensor in bytes times the square of the world of the
+// active axes; it is divided by parts. `part_bytes` is the largest part of a rank if no active axis
+// cuts.
 struct ShuffleUnits {
   Int128 whole = 0, call = 0;
   int64_t part_bytes = 0;

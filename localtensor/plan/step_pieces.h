@@ -25,8 +25,8 @@ bool unpacks_a_view(const PlanStep& step);
 // True if after all cuts every rank has the same extents.
 bool is_even_everywhere(const Spec& spec);
 
-// Returns the bytes of the plan's source that a rank holds besides the input of a step: the source
-// stays in memory until the plan ends, since a name refers to it. 0 for the first step.
+// Returns the bytes of the plan's source that a rank holds besides the input of a step; 0 for the
+// first step. The source stays in memory until the plan ends, since a name refers to it.
 int64_t source_bytes_beside(const Plan& plan, size_t step);
 
 // Sets the least number of pieces with which the step keeps to a limit of peak_bytes. Returns false

@@ -1,6 +1,6 @@
-// Implements call_totals.h. Sets of ranks that were added may overlap: if a kind and group has more
-// than one set, their sums are added up rank by rank, and ranks with equal sums make up a set of
-// the result. Example: {0-3: 2 calls} and {2 3: 1 call} give {0 1: 2 calls} and {2 3: 3 calls}.
+// Implements call_totals.h. Sets of ranks that were added may overlap. If a kind and group has more
+// than one set, their sums are added up rank by rank. Ranks with equal sums make up a set of the
+// result. Example: {0-3: 2 calls} and {2 3: 1 call} give {0 1: 2 calls} and {2 3: 3 calls}.
 #include "shardproof/sim/analysis/call_totals.h"
 
 #include <algorithm>

@@ -29,7 +29,7 @@ constexpr std::string_view kToSignal = "to signal";  // value of WaitEdge::what
 // Strongly connected components by Tarjan's algorithm without recursion (R. Tarjan, "Depth-first
 // search and linear graph algorithms", 1972). Nodes 0..n-1 are the blocked calls, nodes from n on
 // are what they await. Edges lead from one kind to the other, so a component of two or more nodes
-// has a cycle. That includes a call that holds itself up.
+// has a cycle. This includes a call that waits for itself.
 class Components {
  public:
   explicit Components(const WaitGraph& s) : s_(s), calls_(s.blocked.size()) {

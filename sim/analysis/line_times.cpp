@@ -59,7 +59,7 @@ std::vector<LineTime> line_times(const std::vector<Record>& records) {
     for (int64_t i = 0; i < record.ranks.size(); ++i) {
       RankTime& rank = line.ranks[record.ranks[i]];
       rank.time += record.end - record.start;
-      // A prediction for some of the calls only is no prediction for the line.
+      // A prediction for some of the calls only is not a prediction for the line.
       const bool of_all =
           record.expected != Duration{} && (rank.count == 0 || rank.expected != Duration{});
       rank.expected = of_all ? rank.expected + record.expected : Duration{};

@@ -45,7 +45,7 @@ struct Channel {
 
 class Communicator {
  public:
-  // The place of a rank: its sibling group and its index there; -1, -1 if it is no member.
+  // The place of a rank: its sibling group and its index there; -1, -1 if it is not a member.
   struct MemberPlace {
     int32_t sibling = -1, index = -1;
   };
@@ -54,7 +54,8 @@ class Communicator {
   const Group& group() const { return group_; }
   const Lanes& lanes() const { return lanes_; }  // all members of all siblings
   MemberPlace member_place(int64_t rank) const;
-  // True if `lanes` are all members of some siblings. Remembers the last lanes found to be.
+  // True if `lanes` are all members of some siblings. Remembers the last lanes for
+  // which this was true.
   bool covers_whole_groups(const Lanes& lanes);
 
   // True if the next collective has the same number on all these lanes.

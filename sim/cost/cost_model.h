@@ -18,7 +18,7 @@ class CostModel {
   // Returns the time from the arrival of the last member to the end, the same for all members.
   // `whole_bytes` is S, the bytes of the group's whole tensor (send, recv, put: of the message).
   virtual Duration collective(const Collective& collective, int64_t whole_bytes) const = 0;
-  // Returns the time of a kernel; zero, which is no prediction, if the machine has no rates.
+  // Returns the time of a kernel; zero (no prediction) if the machine has no rates.
   virtual Duration kernel(double flops, double bytes) const = 0;
   virtual bool has_rates() const = 0;
 };

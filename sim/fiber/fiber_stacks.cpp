@@ -71,7 +71,7 @@ void FiberStacks::map_slab() {
     std::byte* begin = slab + static_cast<size_t>(i) * each;
     free_.push_back(begin + page_bytes_);
     if (i < guarded || madvise(begin, page_bytes_, kGuardInstall) == 0) continue;
-    // A stack without a guard is better than refusing so many ranks.
+    // A stack without a guard is better than refusing this number of ranks.
     if (guards_left_ > 0 && mprotect(begin, page_bytes_, PROT_NONE) == 0) --guards_left_;
   }
 }

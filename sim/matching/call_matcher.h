@@ -10,8 +10,8 @@
 // C = recv from 0, D = all_reduce(tp).
 //   numbers: A is collective 1 of tp on rank 0, D on rank 1; B is send 1 and C receive 1 of 0 -> 1.
 //   rank 0 starts A: it arrives at collective 1 and waits for member 1.
-//   rank 1 starts C: it waits in channel 0 -> 1 for send 1. On one stream, B is behind A and D
-//   behind C: nothing can start, and deadlock.h finds the cycle A -> C -> A. If B is on another
+//   rank 1 starts C: it waits in channel 0 -> 1 for send 1. On one stream, B is after A and D
+//   after C: nothing can start, and deadlock.h finds the cycle A -> C -> A. If B is on another
 //   stream, B matches C, D starts and arrives: collective 1 is complete.
 //
 // Not thread-safe. Keeps pointers to submissions until they have ended. Matching takes logarithmic
@@ -74,7 +74,7 @@ class CallMatcher {
     bool explained = false;      // a mismatch of its collective is or will be reported
   };
   Awaited awaited(const SubmittedCall& submitted) const;
-  // True if `party`, issued by `rank` but not started, is what `waiting` waits for.
+  // True if `waiting` waits for `submitted`, which `rank` has issued and which has not started.
   bool answers(const SubmittedCall& submitted, int32_t rank, const SubmittedCall& waiting) const;
 
   // Returns what was last put into a slot of a rank's window; null if nothing was.
