@@ -3,8 +3,8 @@
 // scores S, weights P, E = u v^T, r = t - D and M = scale (a k^T + q b^T), is
 //
 //   by P: u c^T + M (E + r), by E: M P, by r: R = sum(M P) of each row
-//   u: P c + (M P) v, and by D: -R y (q, k, v: a term -R E of P and -R P of E, without y)
-//   v: (M P)^T u; y: -R u; t: R
+//   u: P c + (M P) v - R y; v: (M P)^T u; y: -R u; t: R
+//   without y, in place of both terms with R u and R y: by P also -R E, by E also -R P
 //   by S: P (by P), less P sum(P (by P)) without lse, which otherwise gets -sum(P (by P))
 //   q: scale (by S) k + scale dS b; k: scale (by S)^T q + scale dS^T a
 //
