@@ -19,7 +19,6 @@
 #include "shardproof/engine/lower/release_temporaries.h"
 #include "shardproof/engine/partition/partitioner.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/ops/core/indexed_inputs.h"
 
 namespace shardproof {
 namespace {
@@ -106,7 +105,7 @@ void place_beside(const OpRecord& op, const Attrs& attrs, const Mesh& mesh,
 // the shards; nullopt if some of them are not known.
 std::optional<ShardSpecs> local_specs(const OpRecord& op, const Attrs& attrs,
                                       std::vector<PlacedValue> inputs, const Mesh& mesh) {
-  const std::vector<int> indexed = indexed_inputs(op.name);
+  const std::vector<int>& indexed = op.rule.indexed_inputs;
   const auto has_placement = [](const PlacedValue& p) { return p.meta.absent || p.spec; };
   if (!indexed.empty() && std::all_of(indexed.begin(), indexed.end(), [&](int i) {
         return has_placement(inputs[static_cast<size_t>(i)]);

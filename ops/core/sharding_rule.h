@@ -82,6 +82,10 @@ struct Rule {
       const OpCall&, const std::vector<TensorMeta>& outputs, const std::vector<Spec>& inputs)>
       joint;
   LocalExecution joint_form = LocalExecution::local_attrs;
+  // The inputs whose placements give the shard indices that the kernel reads (needs_shard_index),
+  // if others need no placement. Inside `as` the others are placed as the strategies have them
+  // beside these. Empty: all inputs must have placements, or the op counts from 0.
+  std::vector<int> indexed_inputs;
   // Form `attrs`: returns the attributes that `rank` runs with.
   std::function<Attrs(const OpCall&, const std::vector<Spec>& inputs,
                       const std::vector<Spec>& outputs, int64_t rank)>
