@@ -79,19 +79,13 @@ class Check {
   OwnDtypeJudge::Options own_options() {
     OwnDtypeJudge::Options options;
     options.lifted = [this]() -> const EvaluationPlan& { return *lifted().reference(); };
-    options.input_part_sizes = part_sizes_of_inputs(*program_);
+    options.inputs_in_parts = program_->inputs_in_parts();
     options.matmul = job_.matmul;
     options.explains = is_real();
     options.measures_all = !job_.precision_limits.empty();
     options.compares_replicas = !program_->ranks_move();
     options.keeps_integers = !program_->ranks_move() && program_->has_floats();
     return options;
-  }
-  static std::function<std::vector<double>(ValueId)> part_sizes_of_inputs(
-      const JudgedProgram& program) {
-    return [&program](ValueId id) {
-      return input_part_sizes(program.job(), program.reference()->program(), id);
-    };
   }
   const JudgedProgram& lifted() {
     if (!lifted_) lifted_ = program_->lifted();
@@ -169,7 +163,7 @@ void Check::judge_in_f64() {
     reason = "ranks that run C++ functions choose their own dtypes";
   } else {
     try {
-      options.input_part_sizes = part_sizes_of_inputs(lifted());
+      options.inputs_in_parts = lifted().inputs_in_parts();
       judge.emplace(options);
       reason = run_in_f64(*judge, options);
     } catch (const Error& error) {

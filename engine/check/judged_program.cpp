@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "shardproof/engine/compare/elements.h"
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/execute/run_program.h"
 #include "shardproof/engine/explain/explain_precision.h"
@@ -60,9 +61,21 @@ std::vector<Tensor> JudgedProgram::reference_inputs() const {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const JobInput& input = job_.inputs[i];
     const bool reduces = input.spec.has_partial() && input.on == input.spec.mesh().ranks();
-    tensors.push_back(reduces ? assemble(inputs_[i], input.spec) : input.data);
+    tensors.push_back(reduces ? whole_value(inputs_[i], input.spec) : input.data);
   }
   return tensors;
+}
+
+std::map<ValueId, ComparedValue> JudgedProgram::inputs_in_parts() const {
+  std::map<ValueId, ComparedValue> found;
+  if (reference() == nullptr) return found;
+  const std::vector<ValueId>& ids = reference()->program().inputs;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const JobInput& input = job_.inputs[i];
+    if (input.spec.has_partial() && input.on == input.spec.mesh().ranks())
+      found.emplace(ids[i], ComparedValue{ids[i], "", input.spec, inputs_[i], {}});
+  }
+  return found;
 }
 
 std::string precision_cause(const MeasuredPrecision& measured, const SpmdProgram& program,
@@ -108,14 +121,6 @@ std::string line_text(const std::vector<std::string>& lines, int line) {
 void rethrow(const Error& error, const std::string& path) { throw error.inside({"", path, 0, 0}); }
 
 bool is_narrow_float(DType dtype) { return is_floating(dtype) && size_of(dtype) < 4; }
-
-std::vector<double> input_part_sizes(const Job& job, const GlobalProgram& program, ValueId id) {
-  const auto found = std::find(program.inputs.begin(), program.inputs.end(), id);
-  if (found == program.inputs.end()) return {};
-  const JobInput& input = job.inputs[static_cast<size_t>(found - program.inputs.begin())];
-  if (!input.spec.has_partial()) return {};
-  return part_sizes(split(input.data, input.spec, PartialFill::exact, job.seed), input.spec);
-}
 
 bool has_unfinished_ranks(const std::vector<Finding>& findings) {
   return std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {

@@ -63,6 +63,8 @@ class JudgedProgram {
   // value (explain/range_cause.h).
   virtual RangeCause range_cause_of(const std::string&) const { return {}; }
   const Job& job() const { return job_; }
+  // Returns the inputs of the reference program that lie as parts on the ranks, as they hold them.
+  std::map<ValueId, ComparedValue> inputs_in_parts() const;
 
  protected:
   // `inputs` are the ranks' parts of the job's inputs.
@@ -101,8 +103,4 @@ std::string line_text(const std::vector<std::string>& lines, int line);
 std::string precision_cause(const MeasuredPrecision& measured, const SpmdProgram& program,
                             const std::vector<ValueId>& targets);
 bool is_narrow_float(DType dtype);
-// Returns, for each element of an input that is a partial sum, the sum of the sizes of its parts in
-// f64; empty for all other values.
-std::vector<double> input_part_sizes(const Job& job, const GlobalProgram& program, ValueId id);
-
 }  // namespace shardproof

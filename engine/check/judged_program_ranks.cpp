@@ -12,9 +12,11 @@
 #include "shardproof/engine/check/judged_program.h"
 #include "shardproof/engine/check/observe_values.h"
 #include "shardproof/engine/compare/output_value.h"
+#include "shardproof/engine/compare/perturbation.h"
 #include "shardproof/engine/compare/rank_checks.h"
 #include "shardproof/engine/compare/rank_outputs.h"
 #include "shardproof/engine/compare/reduction_provenance.h"
+#include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/execute/run_program.h"
 #include "shardproof/engine/explain/explain.h"
 #include "shardproof/engine/explain/range_cause.h"
@@ -112,7 +114,8 @@ class JudgedRanks : public JudgedProgram {
   std::vector<ComparedValue> outputs_of(const ProgramRun& run) const;
   ComparedValue checked(const CheckedValue& value) const;
   void judge_all(std::vector<ComparedValue> values, Judge& judge, const JudgedRun& options) const;
-  ProbeFunction integer_probe(const JudgedRun& options) const;
+  bool probes_all(const JudgedRun& options) const;
+  ProbeFunction probe_of_all(const JudgedRun& options) const;
   void compare_replicas_of_outputs(const ProgramRun& run, Outcome& outcome) const;
   std::string misfit_before(const JobOutput& output) const;
   void add_misfits(Outcome& outcome) const;
@@ -207,13 +210,22 @@ void JudgedRanks::judge_all(std::vector<ComparedValue> values, Judge& judge,
       options.records->of_truth[static_cast<ValueId>(id)] = *made;
 }
 
-// Returns a probe that records or replaces the whole numbers that ranks compute from floats; null
-// if the run does neither.
-ProbeFunction JudgedRanks::integer_probe(const JudgedRun& options) const {
-  if (options.records == nullptr && options.replaces == nullptr) return {};
+// True if run() must see every value that ranks make.
+bool JudgedRanks::probes_all(const JudgedRun& options) const {
+  return options.records != nullptr || options.replaces != nullptr || !rounds_to_nearest();
+}
+
+// Returns a probe that records or replaces the whole numbers that ranks compute from floats, and
+// restores overflows if the run rounds in another direction; null if the run does nothing of this.
+ProbeFunction JudgedRanks::probe_of_all(const JudgedRun& options) const {
+  if (!probes_all(options)) return {};
   if (options.records != nullptr) options.records->of_ranks.clear();
   return [wanted = integers_from_floats(ranks_->program), options](ValueId id,
                                                                    const LocalTensor& value) {
+    for (const Block& block : value.blocks()) {
+      Tensor tensor = block.tensor;
+      restore_overflows(tensor);
+    }
     if (!wanted[static_cast<size_t>(id)]) return;
     if (options.records != nullptr) record_integers(id, value, *options.records);
     if (options.replaces != nullptr) replace_integers(id, value, *options.replaces);
@@ -221,14 +233,16 @@ ProbeFunction JudgedRanks::integer_probe(const JudgedRun& options) const {
 }
 
 // Returns the name of another output from which the truth computes this one and whose parts do not
-// fit, or "". No value can then be the reference of this output.
+// fit, or "". Results of one line are not computed from each other. No value can then be the
+// reference of this output.
 std::string JudgedRanks::misfit_before(const JobOutput& output) const {
   if (!truth_ || misfits_.empty()) return "";
+  const int own = plan_->maker(truth_->names.at(output.name));
   const std::vector<int> needed = plan_->needed(
       {truth_->names.at(output.name)}, [this](ValueId id) { return plan_->maker(id) < 0; });
   for (const auto& [name, finding] : misfits_) {
     const int maker = plan_->maker(truth_->names.at(name));
-    if (name != output.name && maker >= 0 &&
+    if (maker >= 0 && maker != own &&
         std::find(needed.begin(), needed.end(), maker) != needed.end())
       return name;
   }
@@ -413,16 +427,16 @@ Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {
   // Made anew for each attempt of the run.
   const auto probe = [&]() -> ProbeFunction {
     values.clear();
-    const ProbeFunction integers = integer_probe(options);
-    if (ranks_->checks.empty()) return integers;
+    const ProbeFunction of_all = probe_of_all(options);
+    if (ranks_->checks.empty()) return of_all;
     checks.emplace(job_, *ranks_,
                    [&](const CheckedValue& value) { values.push_back(checked(value)); });
-    return [&, integers](ValueId id, const LocalTensor& value) {
-      if (integers) integers(id, value);
+    return [&, of_all](ValueId id, const LocalTensor& value) {
+      if (of_all) of_all(id, value);
       if (checks->wants(id)) checks->add(id, value);
     };
   };
-  const bool all = options.records != nullptr || options.replaces != nullptr;
+  const bool all = probes_all(options);
   const ValueFilter watched{[&](ValueId id) { return all || (checks && checks->wants(id)); },
                             watched_at_end()};
   ProgramRun run;

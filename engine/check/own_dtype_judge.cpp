@@ -250,7 +250,6 @@ double OwnDtypeJudge::size_of_terms(const ComparedValue& value,
     const auto parts = in_parts_.find(id);
     std::vector<double> own;
     if (parts != in_parts_.end()) own = part_sizes(parts->second.value, parts->second.spec);
-    if (own.empty() && options_.input_part_sizes) own = options_.input_part_sizes(id);
     moves = moves || !own.empty();
     if (own.empty()) own = magnitudes(dense(*reference.find(id)));
     sizes.emplace(id, std::move(own));

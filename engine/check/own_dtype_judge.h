@@ -44,9 +44,7 @@ class OwnDtypeJudge : public Judge {
     // Returns the reference program with all floats lifted to f64; ids as in the own one. Called if
     // a value differs by more than a few units.
     std::function<const EvaluationPlan&()> lifted;
-    // Returns the sizes of the ranks' parts of an input that is a partial sum, as
-    // F64Judge::Options.
-    std::function<std::vector<double>(ValueId)> input_part_sizes;
+    std::map<ValueId, ComparedValue> inputs_in_parts;  // as F64Judge::Options
     bool measures_all = false;  // not only values that differ by more than a few units
     // The precision with which a device may multiply.
     MatmulPrecision matmul = MatmulPrecision::highest;
@@ -56,7 +54,8 @@ class OwnDtypeJudge : public Judge {
     // Called for each value, before it is judged.
     std::function<void(const ComparedValue&)> on_value;
   };
-  explicit OwnDtypeJudge(Options options) : options_(std::move(options)) {}
+  explicit OwnDtypeJudge(Options options)
+      : options_(std::move(options)), in_parts_(options_.inputs_in_parts) {}
 
   void restart() override;
 
@@ -101,7 +100,7 @@ class OwnDtypeJudge : public Judge {
   int64_t compared_ = 0;
   std::set<std::string> equal_;
   std::map<ValueId, Tensor> integers_;
-  std::map<ValueId, ComparedValue> in_parts_;
+  std::map<ValueId, ComparedValue> in_parts_;  // inputs and held values that lie as partial sums
   std::vector<UnequalValue> unequal_;
   std::optional<Finding> replicas_;
   std::vector<std::pair<std::string, Finding>> torn_;

@@ -96,10 +96,10 @@ class F64Judge : public Judge {
     const std::set<std::string>* equal_in_own = nullptr;
     // Step 3 waits for settle().
     bool ranks_move = false;
-    // Returns the sizes of the ranks' parts, in f64, of an input that is a partial sum.
-    std::function<std::vector<double>(ValueId)> input_part_sizes;
+    std::map<ValueId, ComparedValue> inputs_in_parts;  // inputs that lie as partial sums
   };
-  explicit F64Judge(Options options) : options_(std::move(options)) {}
+  explicit F64Judge(Options options)
+      : options_(std::move(options)), in_parts_(options_.inputs_in_parts) {}
 
   void restart() override { *this = F64Judge(options_); }
   Judgement judge(const ComparedValue& value, ReferenceRun& reference) override;
@@ -136,7 +136,8 @@ class F64Judge : public Judge {
   LocalTensor ready_;       // the value judged last, partial axes reduced
   bool identical_ = false;  // true: `ready_` has the bits of one device
   std::map<std::string, OpenValue> open_;
-  std::map<ValueId, ComparedValue> in_parts_;  // held values that lie as partial sums
+  // Inputs and held values that lie as partial sums.
+  std::map<ValueId, ComparedValue> in_parts_;
   // The largest distance of the ranks' copies of each element from the held value, if rounding
   // explains it; no entry if all are equal.
   std::map<ValueId, std::vector<double>> spread_;

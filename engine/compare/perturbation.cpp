@@ -22,6 +22,8 @@ ScopedRoundingMode::ScopedRoundingMode(int direction) : before_(std::fegetround(
 
 ScopedRoundingMode::~ScopedRoundingMode() { std::fesetround(before_); }
 
+bool rounds_to_nearest() { return std::fegetround() == FE_TONEAREST; }
+
 namespace {
 
 // Draws the changes of one input in one direction, each as a share of its size: +-1/2 to 1.

@@ -29,6 +29,8 @@ class ScopedRoundingMode {
   int before_;
 };
 
+bool rounds_to_nearest();  // the direction of this thread
+
 // Partial sums that are inputs of a line are changed by 2^-kMovedBits of the sizes of their parts.
 // This is far above the roundoff of f64 (2^-53) and far below that of every dtype of a program.
 inline constexpr int kMovedBits = 45;

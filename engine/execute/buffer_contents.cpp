@@ -6,7 +6,11 @@
 // the copy of A, the copy of B, and one copy of poison.
 #include "shardproof/engine/execute/buffer_contents.h"
 
+#include <algorithm>
+#include <cfenv>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 
 #include "shardproof/localtensor/base/error.h"
@@ -168,6 +172,20 @@ LocalTensor fork(const LocalTensor& value, const Lanes& lanes) {
     blocks.push_back(std::move(copy));
   }
   return blocks.empty() ? LocalTensor() : LocalTensor(std::move(blocks));
+}
+
+void restore_overflows(Tensor& tensor) {
+  if (std::fegetround() == FE_TONEAREST || !has_contents(tensor)) return;
+  if (tensor.dtype != DType::f64 && tensor.dtype != DType::c128) return;
+  constexpr double kLargest = std::numeric_limits<double>::max();
+  const auto overflowed = [](double x) { return std::fabs(x) == kLargest; };
+  const int64_t numbers = tensor.buffer->bytes.size() / int64_t{sizeof(double)};
+  const auto* values = reinterpret_cast<const double*>(tensor.buffer->bytes.data());
+  if (std::none_of(values, values + numbers, overflowed)) return;
+  auto* changed = reinterpret_cast<double*>(tensor.buffer->bytes.mutate());
+  for (int64_t i = 0; i < numbers; ++i)
+    if (overflowed(changed[i]))
+      changed[i] = std::copysign(std::numeric_limits<double>::infinity(), changed[i]);
 }
 
 Tensor as_dtype(const Tensor& tensor, DType dtype) {

@@ -28,6 +28,11 @@ void write_through(LocalTensor& target, const LocalTensor& source);
 // Returns a copy of the value on the given lanes. A write into one does not change the other.
 LocalTensor fork(const LocalTensor& value, const Lanes& lanes);
 
+// Replaces the largest numbers of f64 and c128, of both signs, by infinities if this thread does
+// not round to nearest. An overflow gives the largest number where the rounding direction leads
+// away from infinity; a program must not look finite for this reason.
+void restore_overflows(Tensor& tensor);
+
 // Returns a dense copy of the tensor with its elements converted; lanes and slots stay.
 Tensor as_dtype(const Tensor& tensor, DType dtype);
 

@@ -132,7 +132,10 @@ void EvaluationPlan::run(int index, const Lookup& held, const Store& store) cons
   }
   try {
     std::vector<Tensor> outputs = run_once(ops_.at(instr.op), call, inputs);
-    for (size_t o = 0; o < outputs.size(); ++o) store(instr.outputs[o], std::move(outputs[o]));
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      restore_overflows(outputs[o]);
+      store(instr.outputs[o], std::move(outputs[o]));
+    }
   } catch (const Error& error) {
     throw error.inside({"", "", instr.origin.line, instr.origin.column});
   }
