@@ -1,6 +1,6 @@
 // Implements list_findings.h: consequences are listed under their cause, and other passes of a line
 // under its first. add_precision() decides which values are imprecise: those with a ratio over
-// kPrecisionLimit, or outside the condition of the scenario.
+// kPrecisionLimit or kLostShare, or outside the condition of the scenario.
 #include "shardproof/engine/check/list_findings.h"
 
 #include <fmt/format.h>
@@ -49,7 +49,9 @@ const PrecisionLimit* limit_of(const std::string& name, const Job& job) {
 }
 
 bool is_over(const ValuePrecision& precision, const PrecisionLimit* limit) {
-  if (limit == nullptr) return precision.ratio > kPrecisionLimit;
+  if (limit == nullptr)
+    return precision.ratio > kPrecisionLimit ||
+           (precision.ratio >= kPrecisionNote && precision.error >= kLostShare);
   return !limit->condition.holds(precision.ratio);
 }
 
@@ -62,10 +64,13 @@ Finding imprecise_finding(const MeasuredPrecision& measured, const PrecisionLimi
   finding.instance = precision.instance;
   finding.ranks = measured.ranks;
   finding.headline = precision_text(precision);
-  if (std::isfinite(precision.error))
-    finding.headline += fmt::format(
-        " (limit {})", limit != nullptr ? to_string(limit->condition)
-                                        : grouped_number(static_cast<int64_t>(kPrecisionLimit)));
+  if (limit != nullptr && std::isfinite(precision.error))
+    finding.headline += fmt::format(" (limit {})", to_string(limit->condition));
+  else if (precision.ratio > kPrecisionLimit && std::isfinite(precision.error))
+    finding.headline +=
+        fmt::format(" (limit {})", grouped_number(static_cast<int64_t>(kPrecisionLimit)));
+  else if (std::isfinite(precision.error))
+    finding.headline += " (limit: half of its largest element)";
   if (!precision.cause.empty()) finding.details.push_back("cause   " + precision.cause);
   return finding;
 }

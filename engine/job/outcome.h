@@ -85,6 +85,9 @@ struct Outcome {
 
 inline constexpr double kPrecisionNote = 32;     // a ratio that every report mentions
 inline constexpr double kPrecisionLimit = 1024;  // a greater ratio is the verdict `imprecise`
+// So is a noted ratio with an error of this share of the largest element: in bf16 and f8 even the
+// loss of the whole value is a ratio below kPrecisionLimit.
+inline constexpr double kLostShare = 0.5;
 
 // True if a finding states that some listing did not end: a deadlock or a rank that stopped.
 bool has_unfinished_ranks(const std::vector<Finding>& findings);

@@ -122,13 +122,20 @@ F scattered_to(Gradient& g, const F& dy, const F& indices, int dim) {
               {{"dim", int64_t{dim}}, {"reduce", std::string("add")}});
 }
 
+// Returns with_reduced_dims with the one dim of a vector, too.
+F with_dims_of_input(Gradient& g, const F& reduced) {
+  const F x = with_reduced_dims(g, reduced);
+  if (x.dims() > 0 || g[0].dims() == 0) return x;
+  return g.op("unsqueeze", {x}, {{"dim", int64_t{0}}});
+}
+
 F extreme_gradient(Gradient& g, const char* argument) {
   const DimMask mask = mask_of(g);
   const auto dim = std::find(mask.begin(), mask.end(), true) - mask.begin();
   if (!g.given("dim") || std::count(mask.begin(), mask.end(), true) != 1)
     return split_among_equal(g);
   const F index = g.call.wanted == 2 ? g.y(1) : g.op(argument, {g[0]}, g.over());
-  return scattered_to(g, with_reduced_dims(g, g.dy()), with_reduced_dims(g, index),
+  return scattered_to(g, with_dims_of_input(g, g.dy()), with_dims_of_input(g, index),
                       static_cast<int>(dim));
 }
 
