@@ -126,7 +126,11 @@ void RankLowerer::require_shard(ValueId id, const Spec& spec, const char* what) 
 void RankLowerer::state_shards(Compute& compute) {
   const ShardsArgument shards = std::move(*shards_);
   shards_.reset();
-  if (shards.inputs.size() != compute.inputs.size())
+  // Optional inputs at the end that are absent need no placement.
+  const auto stated = static_cast<std::ptrdiff_t>(shards.inputs.size());
+  if (stated > std::ssize(compute.inputs) ||
+      !std::all_of(compute.inputs.begin() + stated, compute.inputs.end(),
+                   [](ValueId id) { return id == kNoValue; }))
     fail(place_, fmt::format("shards: expected {} inputs of {}, found {}", compute.inputs.size(),
                              compute.op, shards.inputs.size()));
   if (!shards.results.empty() && shards.results.size() != compute.outputs.size())
@@ -140,6 +144,8 @@ void RankLowerer::state_shards(Compute& compute) {
     if (id != kNoValue && !value(id).weak) require_shard(id, spec, "an input");
     specs.inputs.push_back(spec);
   }
+  while (!specs.inputs.empty() && specs.inputs.size() < compute.inputs.size())
+    specs.inputs.push_back(Spec::replicated(specs.inputs.front().mesh(), Dims(), DType::f32));
   for (size_t o = 0; o < shards.results.size(); ++o) {
     const Spec spec = shards.results[o].spec(value(compute.outputs[o]).dtype);
     require_shard(compute.outputs[o], spec, "a result");
