@@ -77,13 +77,23 @@ bool ran_as_whole(const Partitioned& parts, const GlobalInstr& op) {
   return false;
 }
 
+// True if this is the number of elements that each rank reduces to one.
+bool is_count_of_shard(const SpmdProgram& program, const Compute& op, double number) {
+  const std::vector<LocalShape>& from = program.values[static_cast<size_t>(op.inputs[0])].shapes;
+  const std::vector<LocalShape>& to = program.values[static_cast<size_t>(op.outputs[0])].shapes;
+  return from.size() == 1 && to.size() == 1 &&
+         number * static_cast<double>(element_count(to[0].shape)) ==
+             static_cast<double>(element_count(from[0].shape));
+}
+
 // Returns an argument that the rule takes from the whole value, such as the count of a mean; "" if
 // there is none.
-std::string argument_of_whole(const Attrs& by_rule, const Attrs& written) {
-  for (const auto& [name, value] : by_rule.values()) {
+std::string argument_of_whole(const SpmdProgram& program, const Compute& op, const Attrs& written) {
+  for (const auto& [name, value] : op.attrs.at(0).attrs.values()) {
     const auto known = written.values().find(name);
     if (known != written.values().end() && known->second == value) continue;
     const double* const number = std::get_if<double>(&value);
+    if (name == "count" && number != nullptr && is_count_of_shard(program, op, *number)) continue;
     if (number != nullptr && *number == std::floor(*number) && std::abs(*number) < 1e15)
       return fmt::format("{}={:.0f}", name, *number);
     return fmt::format("{}={}", name, to_string(value));
@@ -104,7 +114,7 @@ std::string needs_text(const Partitioned& ruled, const Partitioned& parts,
     if (compute == nullptr || compute->op != last.op) continue;
     if (compute->attrs.size() > 1)
       return "needs other arguments on each rank; `as` gives all ranks the same";
-    if (const std::string of_whole = argument_of_whole(compute->attrs.at(0).attrs, last.attrs);
+    if (const std::string of_whole = argument_of_whole(ruled.program, *compute, last.attrs);
         !of_whole.empty())
       return fmt::format(
           "needs {} of the whole value; inside `as` each rank uses that of its shard", of_whole);

@@ -42,7 +42,7 @@ class AttentionBlocks {
   // times a number that is not finite is NaN.
   Block block(int64_t unit, int64_t first_row, bool may_skip, const LaneCall& lane) const;
   static bool is_finite(const T* x, int64_t count);
-  // Replaces the scores of a row by exp(score - largest), and by 0 behind the seen ones.
+  // Replaces the scores of a row by exp(score - largest), and by 0 after the seen ones.
   static void exponentiate(T* row, int64_t seen, int64_t keys, T largest);
   void scale_scores(T* row, int64_t seen) const;
 
