@@ -118,6 +118,8 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     if (dash != std::string::npos) what = what.substr(dash + 3);
     for (char& c : what)
       if (c == '\n') c = ' ';
+    if (what.ends_with("expected '}'") || what.ends_with("expected ']'"))
+      what.insert(what.size() - 3, "',' or ");  // a comma that is missing is more frequent
     if (what.starts_with("invalid string") &&
         (what.find("missing closing quote") != what.npos || token.ends_with("<U+000A>") ||
          token.ends_with("<U+000D>")))

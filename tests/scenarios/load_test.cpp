@@ -58,7 +58,8 @@ TEST(Load, MalformedJson_IsRefusedWithLineAndColumn) {
   expect_refused({
       {"", "f.json:1:1: /: "},
       {"{\"version\": 1,}", "f.json:1:15: /: "},
-      {"{\"version\": 1 \"mesh\": \"tp=2\"}", "f.json:1:15: /: JSON syntax: unexpected string"},
+      {"{\"version\": 1 \"mesh\": \"tp=2\"}",
+       "f.json:1:15: /: JSON syntax: unexpected string literal; expected ',' or '}'"},
       {"{\"version\": 1 false}", "f.json:1:15: /: JSON syntax: unexpected false"},
       {"{\"version\": [1 23456]}", "f.json:1:16: /version: JSON syntax: unexpected number"},
       {"{\"version\": 1,\n \"version\": 1}", "f.json:2:2: /version: key \"version\" occurs twice"},
