@@ -56,12 +56,20 @@ std::vector<LocalTensor> JudgedProgram::lifted_inputs(const Job& lifted) const {
   return inputs;
 }
 
+namespace {
+
+// True if the ranks hold parts of the input, all of them.
+bool lies_in_parts(const JobInput& input) {
+  return input.spec.has_partial() && input.on == input.spec.mesh().ranks();
+}
+
+}  // namespace
+
 std::vector<Tensor> JudgedProgram::reference_inputs() const {
   std::vector<Tensor> tensors;
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const JobInput& input = job_.inputs[i];
-    const bool reduces = input.spec.has_partial() && input.on == input.spec.mesh().ranks();
-    tensors.push_back(reduces ? whole_value(inputs_[i], input.spec) : input.data);
+    tensors.push_back(lies_in_parts(input) ? whole_value(inputs_[i], input.spec) : input.data);
   }
   return tensors;
 }
@@ -72,7 +80,7 @@ std::map<ValueId, ComparedValue> JudgedProgram::inputs_in_parts() const {
   const std::vector<ValueId>& ids = reference()->program().inputs;
   for (size_t i = 0; i < ids.size(); ++i) {
     const JobInput& input = job_.inputs[i];
-    if (input.spec.has_partial() && input.on == input.spec.mesh().ranks())
+    if (lies_in_parts(input))
       found.emplace(ids[i], ComparedValue{ids[i], "", input.spec, inputs_[i], {}});
   }
   return found;

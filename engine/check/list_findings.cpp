@@ -55,6 +55,13 @@ bool is_over(const ValuePrecision& precision, const PrecisionLimit* limit) {
   return !limit->condition.holds(precision.ratio);
 }
 
+// Returns the limit that an imprecise value exceeds.
+std::string limit_text(const ValuePrecision& precision, const PrecisionLimit* limit) {
+  if (limit != nullptr) return to_string(limit->condition);
+  if (precision.ratio <= kPrecisionLimit) return "half of its largest element";
+  return grouped_number(static_cast<int64_t>(kPrecisionLimit));
+}
+
 Finding imprecise_finding(const MeasuredPrecision& measured, const PrecisionLimit* limit) {
   const ValuePrecision& precision = measured.precision;
   Finding finding;
@@ -64,13 +71,8 @@ Finding imprecise_finding(const MeasuredPrecision& measured, const PrecisionLimi
   finding.instance = precision.instance;
   finding.ranks = measured.ranks;
   finding.headline = precision_text(precision);
-  if (limit != nullptr && std::isfinite(precision.error))
-    finding.headline += fmt::format(" (limit {})", to_string(limit->condition));
-  else if (precision.ratio > kPrecisionLimit && std::isfinite(precision.error))
-    finding.headline +=
-        fmt::format(" (limit {})", grouped_number(static_cast<int64_t>(kPrecisionLimit)));
-  else if (std::isfinite(precision.error))
-    finding.headline += " (limit: half of its largest element)";
+  if (std::isfinite(precision.error))
+    finding.headline += fmt::format(" (limit {})", limit_text(precision, limit));
   if (!precision.cause.empty()) finding.details.push_back("cause   " + precision.cause);
   return finding;
 }
