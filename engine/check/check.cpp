@@ -133,6 +133,9 @@ class Check {
 // Reports values of a real backend that are far off while those of simulated ranks are not. Then a
 // library, a driver or a device is at fault, not the program.
 void Check::judge_backend() {
+  for (const UnequalValue& value : own_.unequal())
+    if (!value.by_rounding.elements.empty() && undecided_.insert(value.judged.key).second)
+      outcome_.undecided.push_back(undecided_value(value.by_rounding));
   const auto is_suspect = [](const UnequalValue& value) { return value.finding.has_value(); };
   if (std::none_of(own_.unequal().begin(), own_.unequal().end(), is_suspect)) return;
   const std::unique_ptr<JudgedProgram> simulated = program_->simulated();
@@ -176,8 +179,7 @@ void Check::judge_in_f64() {
     run_in_other_directions(*judge);
     for (const JudgedValue& value : judge->found()) {
       if (value.judgement == Judgement::wrong) wrong_.push_back(value);
-      if (value.judgement != Judgement::undecided) continue;
-      undecided_.insert(value.key);
+      if (value.judgement != Judgement::undecided || !undecided_.insert(value.key).second) continue;
       outcome_.undecided.push_back(undecided_value(value));
     }
   }

@@ -163,6 +163,7 @@ void OwnDtypeJudge::add_unequal(const ComparedValue& value, const std::vector<De
   std::vector<int64_t>& elements = unequal.judged.elements;
   std::sort(elements.begin(), elements.end());
   elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
+  if (options_.explains && unequal.is_wrong()) separate_rounded(value, found, reference, unequal);
   if (options_.explains && unequal.is_wrong())
     unequal.finding =
         explain_difference({value.label_for ? value.label_for(value.value.lanes()) : value.label,
@@ -237,6 +238,13 @@ std::vector<double> magnitudes(const Tensor& tensor) {
 
 }  // namespace
 
+// Returns the size of each element, or of its parts.
+std::vector<double> OwnDtypeJudge::sizes_of_input(ValueId id, const ReferenceRun& reference) const {
+  const auto parts = in_parts_.find(id);
+  if (parts != in_parts_.end()) return part_sizes(parts->second.value, parts->second.spec);
+  return magnitudes(dense(*reference.find(id)));
+}
+
 double OwnDtypeJudge::size_of_terms(const ComparedValue& value,
                                     const ReferenceRun& reference) const {
   double size = 0;
@@ -247,12 +255,8 @@ double OwnDtypeJudge::size_of_terms(const ComparedValue& value,
   bool moves = element_count(value.spec.shape()) < kFewElements;
   std::map<ValueId, std::vector<double>> sizes;
   for (const ValueId id : reference.line_inputs()) {
-    const auto parts = in_parts_.find(id);
-    std::vector<double> own;
-    if (parts != in_parts_.end()) own = part_sizes(parts->second.value, parts->second.spec);
-    moves = moves || !own.empty();
-    if (own.empty()) own = magnitudes(dense(*reference.find(id)));
-    sizes.emplace(id, std::move(own));
+    moves = moves || in_parts_.contains(id);
+    sizes.emplace(id, sizes_of_input(id, reference));
   }
   if (!moves) return size;
   const EvaluationPlan& lifted = options_.lifted();
@@ -296,6 +300,42 @@ std::vector<double> OwnDtypeJudge::reach_of(const ComparedValue& value,
   return reach;
 }
 
+// Returns the change of each element when the line's inputs change by some roundings, and when they
+// lie on grids of that width. Numbers that are equal but for rounding, such as two sums of the same
+// parts in other orders, are equal on one of the grids. Random changes never make them equal.
+std::vector<double> OwnDtypeJudge::changes_by_rounding(const ComparedValue& value,
+                                                       const ReferenceRun& reference) const {
+  std::map<ValueId, std::vector<double>> roundings;
+  double step = 0;  // one grid for all inputs, because they may be compared with each other
+  for (const ValueId id : reference.line_inputs()) {
+    const DType dtype = reference.plan().info(id).dtype;
+    if (!is_floating(dtype) && !is_complex(dtype)) continue;
+    std::vector<double> sizes = sizes_of_input(id, reference);
+    for (double& size : sizes) {
+      size *= kReachRoundings * unit_roundoff(dtype);
+      if (std::isfinite(size)) step = std::max(step, size);
+      size = std::ldexp(size, kMovedBits);
+    }
+    roundings.emplace(id, std::move(sizes));
+  }
+  const EvaluationPlan& lifted = options_.lifted();
+  const Tensor still = dense(reference.again(value.global, lifted));
+  std::vector<double> changes(static_cast<size_t>(still.elements()), 0);
+  const auto add = [&](const InputChange& change) {
+    const Tensor other = dense(reference.again(value.global, lifted, change));
+    for (size_t i = 0; i < changes.size(); ++i)
+      changes[i] = std::max(changes[i], distance_at(other, still, static_cast<int64_t>(i)));
+  };
+  for (int draw = 0; draw < kReachDraws && step > 0; ++draw)
+    add([&](ValueId id, const Tensor& tensor) {
+      const auto own = roundings.find(id);
+      return own == roundings.end() ? tensor : moved(tensor, own->second, draw, id);
+    });
+  for (const double shift : {0.0, 0.5})
+    if (step > 0) add([&](ValueId, const Tensor& tensor) { return on_grid(tensor, step, shift); });
+  return changes;
+}
+
 // Returns the result of the line in f64. An input that is a partial sum is the sum of its parts
 // before any rounding to its dtype, because a cast to a wider dtype keeps what the reference has
 // rounded.
@@ -325,6 +365,34 @@ DType OwnDtypeJudge::narrowest_of(ValueId id, const ReferenceRun& reference) {
          reference.plan().program().instrs[static_cast<size_t>(index)].outputs)
       look_at(output);
   return narrowest;
+}
+
+// A library may add the parts of a sum in one order for a comparison and in another for its other
+// side. Then the integer tells nothing about the library.
+void OwnDtypeJudge::separate_rounded(const ComparedValue& value,
+                                     const std::vector<Deviation>& found,
+                                     const ReferenceRun& reference, UnequalValue& unequal) const {
+  if (is_floating(value.spec.dtype()) || is_complex(value.spec.dtype())) return;
+  std::vector<double> changes;
+  try {
+    changes = changes_by_rounding(value, reference);
+  } catch (const Error&) {
+    return;  // the line has no form in f64, or an index leaves its table
+  }
+  const auto is_rounded = [&](int64_t element) {
+    return changes[static_cast<size_t>(element)] != 0;
+  };
+  JudgedValue& rounded = unequal.by_rounding;
+  rounded = unequal.judged;
+  rounded.judgement = Judgement::undecided;
+  std::erase_if(rounded.elements, [&](int64_t element) { return !is_rounded(element); });
+  std::erase_if(unequal.judged.elements, is_rounded);
+  for (const Deviation& one : found) {
+    const double change = changes[static_cast<size_t>(one.global)];
+    if (change == 0 || one.distance < rounded.distance) continue;
+    rounded.distance = one.distance;
+    rounded.movement = change;
+  }
 }
 
 void OwnDtypeJudge::measure(const ComparedValue& value, const ReferenceRun& reference,

@@ -32,6 +32,7 @@ struct MeasuredPrecision {
 struct UnequalValue {
   JudgedValue judged;              // with the elements that are farther off than kOwnSpread units
   std::optional<Finding> finding;  // of these elements, if requested
+  JudgedValue by_rounding;         // elements that rounding alone decides, if requested
   bool is_wrong() const { return !judged.elements.empty(); }
 };
 // Largest difference of two honest runs in narrow dtypes, in units of the largest element or of the
@@ -48,7 +49,8 @@ class OwnDtypeJudge : public Judge {
     bool measures_all = false;  // not only values that differ by more than a few units
     // The precision with which a device may multiply.
     MatmulPrecision matmul = MatmulPrecision::highest;
-    bool explains = false;           // fills UnequalValue::finding
+    // Real ranks made the values: fills UnequalValue::finding and by_rounding.
+    bool explains = false;
     bool keeps_integers = false;     // integers and bools, for the run in f64
     bool compares_replicas = false;  // of values that a truth covers
     // Called for each value, before it is judged.
@@ -83,6 +85,9 @@ class OwnDtypeJudge : public Judge {
   // `held` has for each element the ranks' copy that is farthest from `expected`.
   void add_unequal(const ComparedValue& value, const std::vector<Deviation>& found,
                    const Tensor& expected, ReferenceRun& reference);
+  // Moves integers that rounding of the line's inputs changes from `judged` to `by_rounding`.
+  void separate_rounded(const ComparedValue& value, const std::vector<Deviation>& found,
+                        const ReferenceRun& reference, UnequalValue& unequal) const;
   void add_torn(const ComparedValue& value, const std::vector<Deviation>& found,
                 const Tensor& expected);
   double unit_of(DType dtype) const;
@@ -92,6 +97,9 @@ class OwnDtypeJudge : public Judge {
   Tensor exact_of(const ComparedValue& value, const ReferenceRun& reference) const;
   static DType narrowest_of(ValueId id, const ReferenceRun& reference);
   double size_of_terms(const ComparedValue& value, const ReferenceRun& reference) const;
+  std::vector<double> sizes_of_input(ValueId id, const ReferenceRun& reference) const;
+  std::vector<double> changes_by_rounding(const ComparedValue& value,
+                                          const ReferenceRun& reference) const;
 
   Options options_;
   bool all_equal_ = true, may_be_rounded_ = false;

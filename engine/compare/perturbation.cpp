@@ -67,4 +67,14 @@ Tensor moved(const Tensor& tensor, const std::vector<double>& sizes, int directi
   return result;
 }
 
+Tensor on_grid(const Tensor& tensor, double step, double shift) {
+  if (tensor.dtype != DType::f64 && tensor.dtype != DType::c128) return tensor;
+  Tensor result = contiguous_copy(tensor);
+  const int64_t numbers = tensor.elements() * (tensor.dtype == DType::c128 ? 2 : 1);
+  auto* values = reinterpret_cast<double*>(result.mutate());
+  for (int64_t i = 0; i < numbers; ++i)
+    if (std::isfinite(values[i])) values[i] = (std::floor(values[i] / step - shift) + shift) * step;
+  return result;
+}
+
 }  // namespace shardproof

@@ -41,4 +41,9 @@ inline constexpr int kMovedBits = 45;
 // whole number. Returns tensors of other dtypes unchanged.
 Tensor moved(const Tensor& tensor, const std::vector<double>& sizes, int direction, int64_t input);
 
+// Returns `tensor` (f64 or c128) with each finite number replaced by the next lower of the numbers
+// (k + shift) * step. Numbers that are apart by far less than a step become equal with shift 0 or
+// with shift 0.5. Returns tensors of other dtypes unchanged.
+Tensor on_grid(const Tensor& tensor, double step, double shift);
+
 }  // namespace shardproof
