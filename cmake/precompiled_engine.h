@@ -1,4 +1,4 @@
-// Headers that nearly every source of engine and scenarios includes; precompiled once
+// Headers that nearly every source of engine, scenarios and cli includes; precompiled once
 // (cmake/rooms.cmake).
 #pragma once
 
