@@ -7,8 +7,6 @@
 
 #include "shardproof/backends/api/worker_pool.h"
 #include "shardproof/engine/check/causes.h"
-#include "shardproof/engine/check/check_slots.h"
-#include "shardproof/engine/check/compare_schedules.h"
 #include "shardproof/engine/check/judged_program.h"
 #include "shardproof/engine/check/observe_values.h"
 #include "shardproof/engine/compare/output_value.h"
@@ -20,6 +18,8 @@
 #include "shardproof/engine/execute/run_program.h"
 #include "shardproof/engine/explain/explain.h"
 #include "shardproof/engine/explain/range_cause.h"
+#include "shardproof/engine/races/check_slots.h"
+#include "shardproof/engine/races/compare_schedules.h"
 #include "shardproof/engine/reference/f64_job.h"
 #include "shardproof/engine/reference/f64_program.h"
 #include "shardproof/localtensor/base/error.h"

@@ -14,7 +14,7 @@
 // Under adversarial, line 2 runs first and reads f before the call has written it. The hashes of f
 // are equal, those of y differ. Lines 1 and 2 access f without an order, so the finding is about f
 // in line 2.
-#include "shardproof/engine/check/compare_schedules.h"
+#include "shardproof/engine/races/compare_schedules.h"
 
 #include <fmt/format.h>
 #include <algorithm>
@@ -24,9 +24,9 @@
 #include <map>
 #include <set>
 
-#include "shardproof/engine/check/stream_order.h"
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/execute/run_program.h"
+#include "shardproof/engine/races/stream_order.h"
 #include "shardproof/engine/reference/f64_job.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/sim/analysis/mismatch.h"
