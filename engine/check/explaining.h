@@ -41,8 +41,8 @@ class Explaining {
     changes_ = right_backward_words(about_, target(), confirmation_);
     if (!changes_.empty()) return counted_too_often();
     return adopt(find_local_extremum(on)) || wrong_group() || never_reduced() ||
-           adopt(find_local_sum(on)) || adopt(find_uneven_average(on)) || declared_otherwise() ||
-           counted_too_often() || adopt(find_loop_sum(on)) || missing_factor() ||
+           adopt(find_uneven_average(on)) || declared_otherwise() || counted_too_often() ||
+           adopt(find_local_sum(on)) || adopt(find_loop_sum(on)) || missing_factor() ||
            adopt(find_op_on_shards(on));
   }
   // True if run() has divided and multiplied the value by the size of each axis.
