@@ -3,6 +3,7 @@
 #include "shardproof/engine/check/causes.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "shardproof/engine/check/explaining.h"
 #include "shardproof/engine/check/merge_listings.h"
@@ -26,6 +27,33 @@ void causes_to_hints(Finding& finding) {
 
 namespace {
 
+// True if a call sums over an axis of a size.
+bool sums_over_size(const RankCase& about, const Mesh& mesh, double size) {
+  for (const SpmdListing& listing : about.ranks.program.listings)
+    for (const Instr& instr : listing.instrs) {
+      const auto* call = std::get_if<Communicate>(&instr.action);
+      if (call == nullptr) continue;
+      for (const CallItem& item : call->items)
+        for (int axis = 0; axis < mesh.axis_count(); ++axis)
+          if (reduces(item.collective.kind) &&
+              static_cast<double>(mesh.axis_size(axis)) == std::round(size) &&
+              is_over_axis(item.collective.group, mesh, axis, item.lanes))
+            return true;
+    }
+  return false;
+}
+
+// A ratio is a hint to a sum only if there is one, and if no edit has tested the same factor.
+void drop_ratio_hint(const RankCase& about, const ComparedValue& value, bool is_tested,
+                     Finding& finding) {
+  const bool no_sum = finding.ratio && *finding.ratio > 1 &&
+                      !sums_over_size(about, value.spec.mesh(), *finding.ratio);
+  if (is_tested || no_sum)
+    std::erase_if(finding.details, [](const std::string& text) {
+      return text.starts_with(std::string(kHintWord) + "the ratio is");
+    });
+}
+
 // Returns true if lines were added to the finding.
 bool explain_case(const RankCase& about, const ComparedValue& value, Finding& finding) {
   // For long programs, only the instructions before the value run again.
@@ -37,10 +65,7 @@ bool explain_case(const RankCase& about, const ComparedValue& value, Finding& fi
                          about.truth, about.registries, about.integers};
   Explaining explaining(shorter, value);
   if (!explaining.run()) {
-    if (explaining.has_tested_factors())
-      std::erase_if(finding.details, [](const std::string& text) {
-        return text.starts_with(std::string(kHintWord) + "the ratio is");
-      });
+    drop_ratio_hint(shorter, value, explaining.has_tested_factors(), finding);
     return false;
   }
   std::erase_if(finding.details, [](const std::string& text) {

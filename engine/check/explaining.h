@@ -42,8 +42,8 @@ class Explaining {
     if (!changes_.empty()) return counted_too_often();
     return adopt(find_local_extremum(on)) || wrong_group() || never_reduced() ||
            adopt(find_uneven_average(on)) || declared_otherwise() || counted_too_often() ||
-           adopt(find_local_sum(on)) || adopt(find_loop_sum(on)) || missing_factor() ||
-           adopt(find_op_on_shards(on));
+           adopt(find_local_sum(on)) || (!depends_on_senders() && adopt(find_loop_sum(on))) ||
+           missing_factor() || adopt(find_op_on_shards(on));
   }
   // True if run() has divided and multiplied the value by the size of each axis.
   bool has_tested_factors() const;
@@ -107,6 +107,7 @@ class Explaining {
   void terms_of_each_rank(std::vector<ConfirmedCause>& found);
   bool is_backward_of_call(const Step& step) const;
   bool is_differentiated(const Step& step) const;
+  bool depends_on_senders() const;
   bool missing_factor();
   bool is_missing(const Step& step, ValueId id, int64_t size, bool times);
   bool follows_axis(const Edit& edit, const std::string& what, const std::string& fix,

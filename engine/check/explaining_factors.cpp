@@ -35,6 +35,20 @@ std::vector<std::pair<std::string, std::string>> Explaining::lets_followed(Edit 
   return follows;
 }
 
+// True if the value is computed from what other lines send: messages, or calls of several listings.
+// An edit of this side then shows how wrong the other one is, and not where.
+bool Explaining::depends_on_senders() const {
+  return std::any_of(way_.steps.begin(), way_.steps.end(), [&](const Step& step) {
+    const auto* call = std::get_if<Communicate>(&step.instr->action);
+    if (call == nullptr) return false;
+    const auto is_message = [](const CallItem& item) {
+      return is_point_to_point(item.collective.kind);
+    };
+    return about_.ranks.program.listings.size() > 1 ||
+           std::any_of(call->items.begin(), call->items.end(), is_message);
+  });
+}
+
 // Tests the axes of a size. Adds to `names` those of which no run shows if the factor follows them.
 // True if it follows one: with one rank along the axis the value is right.
 bool Explaining::follows_axis(const Edit& edit, const std::string& what, const std::string& fix,
@@ -83,7 +97,7 @@ bool Explaining::is_missing(const Step& step, ValueId id, int64_t size, bool tim
   }
   if (follows_axis(edit, what, fix, names)) return true;
   // The only numbers of a program fit many factors.
-  if (names.empty() || !confirmation_.is_varied()) return false;
+  if (names.empty() || !confirmation_.is_varied() || depends_on_senders()) return false;
   lines.push_back(fmt::format("{}{}; {} is {}", kHintWord, what, size, joined_words(names, "and")));
   return true;
 }
