@@ -4,18 +4,21 @@
 //
 // | candidate                         | edit                                   |
 // |---|---|
+// | the word of backward=             | another word (source_changes.h)        |
 // | never reduced over an axis        | an all_reduce after a value            |
 // | a call over the wrong group       | the group of the call                  |
 // | copies are added up               | the axes of the copies leave the group |
 // | sum for mean, mean for sum        | the reduction of the call              |
+// | a part declared as another one    | the value times the size of the axis   |
 // | a factor too many                 | the factor becomes 1                   |
 // | a term that each rank adds        | the term is divided by the ranks       |
 // | a factor is missing               | a value is divided by it               |
-// | an extremum of each shard alone   | an all_reduce after it                 |
+// | a sum or extremum of each shard   | an all_reduce after it                 |
 // | an average over uneven shards     | each rank's part by the share it has   |
+// | an op along a dim that is cut     | the op on the gathered input           |
 //
-// Hints alone: a sum over the passes of a loop that is as many times too large, and an op along a
-// dim that is cut (local_for_whole.h).
+// A sum over the passes of a loop that is as many times too large is a hint alone
+// (local_for_whole.h).
 //
 // A candidate is the cause only if its edit, and no other, makes the program right. If several
 // edits do, or the edit explains a number by its size alone, it is a hint.

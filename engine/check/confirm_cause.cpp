@@ -140,31 +140,67 @@ std::map<std::string, double> Confirmation::distances(const RankCase& about,
 }
 
 bool Confirmation::improves(const RankCase& about, const std::map<std::string, double>& before,
-                            const Edit& edit) {
+                            const Change& change) {
   const auto wrong = before.find(key_);
   if (wrong == before.end() || !(wrong->second > 0)) return false;
   const double allowed = std::min(kRight, wrong->second / kCloser);
-  const std::optional<RankProgram> ranks = edited(about.ranks, edit, target_);
-  if (!ranks) return false;
   try {
-    const std::map<std::string, double> after = distances(about, *ranks);
+    const std::optional<RankProgram> changed = change(about);
+    if (!changed) return false;
+    const std::map<std::string, double> after = distances(about, *changed);
     if (after.size() < before.size()) return false;
+    int made_right = 0;
     for (const auto& [key, distance] : after) {
       const auto known = before.find(key);
       const bool was_right = known == before.end() || known->second <= kRight;
       if ((key == key_ || was_right) && !(distance <= (key == key_ ? allowed : kRight)))
         return false;
+      made_right += !was_right && distance <= kRight ? 1 : 0;
     }
+    made_right_ = made_right;
     return true;
   } catch (const Error&) {
     return false;
   }
 }
 
-bool Confirmation::confirms(const Edit& edit) {
-  if (is_spent() || !improves(about_, before_, edit)) return false;
-  if (!moved_) return true;
-  return improves(with_moved_inputs(), before_moved_, edit);
+bool Confirmation::holds(const Change& change, const std::vector<int>& axes) {
+  if (is_spent() || !improves(about_, before_, change)) return false;
+  const int made_right = made_right_;
+  if (moved_ && !improves(with_moved_inputs(), before_moved_, change)) return false;
+  vary();
+  for (const std::unique_ptr<VariedCase>& varied : varied_)
+    if (refutes(*varied, change, axes)) return false;
+  made_right_ = made_right;
+  return true;
+}
+
+// Returns the edited program of a case, whose mesh may be another one. Factors by rank belong to
+// the ranks of the own mesh.
+std::optional<RankProgram> Confirmation::edited_in(const RankCase& about, const Edit& edit) const {
+  const Mesh &own = about_.job.meshes[0].second, &mesh = about.job.meshes[0].second;
+  if (own == mesh) return edited(about.ranks, edit, target_);
+  const bool is_bound = edit.group.size() > 1 && !(edit.group.mesh() == own);
+  if (is_bound || !edit.factors.empty()) return std::nullopt;
+  Edit same = edit;
+  if (edit.group.size() > 1) same.group = Group::of_axes(mesh, edit.group.axes());
+  return edited(about.ranks, same, target_);
+}
+
+bool Confirmation::confirms(const Edit& edit, const std::vector<int>& axes) {
+  return holds([&](const RankCase& about) { return edited_in(about, edit); }, axes);
+}
+
+bool Confirmation::confirms_job(const ChangeOfJob& change, const std::vector<int>& axes) {
+  // Recorded whole numbers belong to the values of one lowering.
+  if (about_.integers != nullptr && !about_.integers->of_ranks.empty()) return false;
+  return holds(
+      [&](const RankCase& about) {
+        RankProgram ranks = lower_ranks(change(about.job), about.registries.ops);
+        widen_floats(ranks.program, about.registries.ops);
+        return std::optional(std::move(ranks));
+      },
+      axes);
 }
 
 bool Confirmation::confirms_resized(const std::string& let, int64_t number, const Edit& edit) {
@@ -180,7 +216,7 @@ bool Confirmation::confirms_resized(const std::string& let, int64_t number, cons
     widen_floats(truth, ops);
     const RankCase resized{job, about_.inputs, ranks, truth, about_.registries};
     const std::map<std::string, double> before = distances(resized, ranks);
-    return improves(resized, before, edit);
+    return improves(resized, before, [&](const RankCase& one) { return edited_in(one, edit); });
   } catch (const Error&) {
     return false;
   }

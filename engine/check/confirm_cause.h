@@ -2,6 +2,11 @@
 // without it is right. The edited program runs on simulated ranks in f64 beside one device.
 #pragma once
 
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+
 #include "shardproof/engine/check/judged_program.h"
 #include "shardproof/engine/explain/edit_ranks.h"
 
@@ -27,6 +32,16 @@ inline constexpr int kMostRuns = 96;
 // listings are returned whole, because their calls would no longer match.
 RankProgram up_to(const RankProgram& ranks, const std::vector<ValueId>& ends);
 
+// The same case with an axis of one rank, or with its whole numbers in another order.
+struct VariedCase {
+  int axis = -1;  // -1: other whole numbers
+  Job job;
+  std::vector<LocalTensor> inputs;
+  RankProgram ranks;
+  GlobalProgram truth;
+  std::map<std::string, double> before;  // as Confirmation::distances
+};
+
 class Confirmation {
  public:
   // Requires that `value` is wrong in the unedited program.
@@ -34,28 +49,48 @@ class Confirmation {
 
   // True if the edit makes the value right and no other value wrong, with the inputs of the job and
   // with other ones. A value is right if it is 64 times closer to one device than before, and
-  // within 2^-20 of its largest element. False if the edited run has an error. Counts as one or two
-  // runs.
-  bool confirms(const Edit& edit);
+  // within 2^-20 of its largest element. False if the edited run has an error. `axes` are those
+  // that the edit is about. False, too, if the value is as wrong where one of them has one rank, or
+  // if it is right where another axis has one rank and the edit makes it wrong there.
+  bool confirms(const Edit& edit, const std::vector<int>& axes = {});
+  // Tests the same of a change of the listings. False if the changed job is an error.
+  using ChangeOfJob = std::function<Job(const Job&)>;
+  bool confirms_job(const ChangeOfJob& change, const std::vector<int>& axes = {});
   // Tests an edit that follows a `let`, with another number in the job's `let` of this name. The
   // unedited program must be wrong with that number too.
   bool confirms_resized(const std::string& let, int64_t number, const Edit& edit);
+  // Returns the number of wrong values that the last confirmed change made right.
+  int made_right() const { return made_right_; }
+  // True if the unedited value is right with one rank along the axis; nullopt if that is not known.
+  std::optional<bool> is_right_without(int axis);
+  // True if the value is wrong with other inputs too.
+  bool is_varied();
   // True if no more runs may be made.
   bool is_spent() const { return runs_ >= most_runs_; }
   int runs() const { return runs_; }
 
  private:
+  using Change = std::function<std::optional<RankProgram>(const RankCase&)>;
   // Returns by key the distance of the ranks from one device, as a share of the largest element.
   std::map<std::string, double> distances(const RankCase& about, const RankProgram& ranks);
   RankCase with_moved_inputs() const;
+  RankCase case_of(const VariedCase& varied) const;
+  std::optional<RankProgram> edited_in(const RankCase& about, const Edit& edit) const;
+  bool holds(const Change& change, const std::vector<int>& axes);
   bool improves(const RankCase& about, const std::map<std::string, double>& before,
-                const Edit& edit);
+                const Change& change);
+  bool refutes(const VariedCase& varied, const Change& change, const std::vector<int>& axes);
+  void vary();
+  void vary_axis(int axis);
+  void vary_integers(int order);  // 0: ascending, 1: shuffled
   const RankCase& about_;
   std::string key_, target_;
   std::map<std::string, double> before_, before_moved_;
   std::optional<Job> moved_;  // with other inputs
   std::vector<LocalTensor> moved_inputs_;
-  int runs_ = 0, most_runs_ = 0;
+  bool is_varied_ = false;  // vary() has run
+  std::vector<std::unique_ptr<VariedCase>> varied_;
+  int runs_ = 0, most_runs_ = 0, made_right_ = 0;
 };
 
 }  // namespace shardproof

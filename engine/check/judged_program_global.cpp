@@ -200,6 +200,18 @@ Outcome JudgedGlobal::run(Judge& judge, const JudgedRun& options) const {
 
 void JudgedGlobal::explain(const ComparedValue& value, const RecordedIntegers*,
                            Finding& finding) const {
+  const auto maker =
+      std::find_if(global_.instrs.begin(), global_.instrs.end(), [&](const GlobalInstr& instr) {
+        return std::count(instr.outputs.begin(), instr.outputs.end(), value.global) > 0;
+      });
+  if (maker != global_.instrs.end() && maker->kind == GlobalKind::claim && maker->dual) {
+    // The author declared nothing here: the placements are those of the gradient of a line.
+    finding.fix.clear();
+    std::erase_if(finding.details, [](const std::string& text) {
+      return text.starts_with("cause ") || text.starts_with("hint ");
+    });
+    return;
+  }
   explain_claim({value.label, value.spec, value.global}, global_, parts_, job_, registries_.ops,
                 finding);
 }

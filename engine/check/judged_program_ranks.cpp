@@ -7,8 +7,6 @@
 
 #include "shardproof/backends/api/worker_pool.h"
 #include "shardproof/engine/check/causes.h"
-#include "shardproof/engine/check/check_slots.h"
-#include "shardproof/engine/check/compare_schedules.h"
 #include "shardproof/engine/check/judged_program.h"
 #include "shardproof/engine/check/observe_values.h"
 #include "shardproof/engine/compare/output_value.h"
@@ -20,6 +18,8 @@
 #include "shardproof/engine/execute/run_program.h"
 #include "shardproof/engine/explain/explain.h"
 #include "shardproof/engine/explain/range_cause.h"
+#include "shardproof/engine/races/check_slots.h"
+#include "shardproof/engine/races/compare_schedules.h"
 #include "shardproof/engine/reference/f64_job.h"
 #include "shardproof/engine/reference/f64_program.h"
 #include "shardproof/localtensor/base/error.h"
@@ -118,7 +118,8 @@ class JudgedRanks : public JudgedProgram {
   ProbeFunction probe_of_all(const JudgedRun& options) const;
   void compare_replicas_of_outputs(const ProgramRun& run, Outcome& outcome) const;
   std::string misfit_before(const JobOutput& output) const;
-  void add_misfits(Outcome& outcome) const;
+  void add_misfits(const ProgramRun& run, Outcome& outcome) const;
+  void correct_placements(const JobOutput& output, const ProgramRun& run, Finding& finding) const;
   void add_races(const ProgramRun& run, Outcome& outcome) const;
   void add_infos(const ProgramRun& run, Outcome& outcome) const;
   void add_outputs(const ProgramRun& run, Outcome& outcome) const;
@@ -249,10 +250,38 @@ std::string JudgedRanks::misfit_before(const JobOutput& output) const {
   return "";
 }
 
+// If the ranks hold the right values under other placements, the entry is wrong and no call is.
+void JudgedRanks::correct_placements(const JobOutput& output, const ProgramRun& run,
+                                     Finding& finding) const {
+  const LocalTensor value = value_of(output, run);
+  if (!truth_ || value.empty() || !has_all_contents(value)) return;
+  std::vector<bool> wanted(truth_->values.size(), false);
+  const ValueId id = truth_->names.at(output.name);
+  wanted[static_cast<size_t>(id)] = true;
+  try {
+    ReferenceRun reference(*plan_, reference_inputs(), wanted, false);
+    const Tensor& held = reference.value(id);
+    const Tensor expected = held.contiguous() ? held : contiguous_copy(held);
+    constexpr double kAlike = 0x1p-6;  // of the largest element, so that any rounding is within it
+    const double allowed = is_integral(expected.dtype) ? 0 : kAlike * largest_element(expected);
+    const std::optional<Spec> right = outputs_.fitting_spec(output, [&](const Spec& spec) {
+      const std::vector<Deviation> found =
+          deviations(stored_copies(value, spec), spec, expected, 0);
+      return std::all_of(found.begin(), found.end(),
+                         [&](const Deviation& one) { return one.distance <= allowed; });
+    });
+    if (!right) return;
+    finding.details = {fmt::format("placed as {} its values are right", placements_text(*right))};
+    finding.fix = outputs_.fix_by_placements(output, *right);
+  } catch (const Error&) {
+    // Without a truth the shapes alone decide.
+  }
+}
+
 // Reports outputs whose parts do not fit their entries. An output that the truth computes from such
 // a one is not judged. Shapes are reported after the run: a rank that makes another call than the
 // others ends with another shape, and the finding should name the call.
-void JudgedRanks::add_misfits(Outcome& outcome) const {
+void JudgedRanks::add_misfits(const ProgramRun& run, Outcome& outcome) const {
   std::map<std::string, std::vector<std::string>> behind;
   for (const JobOutput& output : job_.outputs) {
     const std::string before = misfit_before(output);
@@ -275,6 +304,7 @@ void JudgedRanks::add_misfits(Outcome& outcome) const {
     const auto found = misfits_.find(output.name);
     if (found == misfits_.end() || !misfit_before(output).empty()) continue;
     outcome.findings.push_back(found->second);
+    correct_placements(output, run, outcome.findings.back());
     if (const auto others = behind.find(output.name); others != behind.end())
       outcome.findings.back().details.push_back(fmt::format(
           "does not fit either, computed from it: {}", fmt::join(others->second, ", ")));
@@ -451,7 +481,7 @@ Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {
   if (options.reports) add_infos(run, outcome);
   if (options.reports) add_races(run, outcome);
   if (ended) {
-    if (options.reports) add_misfits(outcome);
+    if (options.reports) add_misfits(run, outcome);
     if (options.reports) add_outputs(run, outcome);
     if (!truth_ && options.reports) compare_replicas_of_outputs(run, outcome);
     if (truth_)

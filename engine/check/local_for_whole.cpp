@@ -182,6 +182,40 @@ std::string same_numbers(const SuspectedWay& on, int64_t passes) {
 
 // --- ops on shards
 
+// True if the op is right on the whole values of an axis, false if not. Returns nullopt if it does
+// not take them: a norm over as many elements as a shard has.
+std::optional<bool> is_right_on_whole(const SuspectedWay& on, const Step& step,
+                                      const Compute& compute, int axis) try {
+  const OpRegistry& ops = on.about.registries.ops;
+  const Group group = Group::of_axes(on.provenance.mesh(), {axis});
+  Edit edit{Edit::Kind::on_whole, step.site, 0, group, {}, 1};
+  OpCall call{&compute.attrs.at(0).attrs, {}};
+  for (size_t slot = 0; slot < compute.inputs.size(); ++slot) {
+    const ValueId id = compute.inputs[slot];
+    TensorMeta& meta = call.inputs.emplace_back();
+    meta.absent = id == kNoValue;
+    if (meta.absent) continue;
+    if (info(on, id).shapes.size() != 1) return false;
+    meta = {info(on, id).dtype, info(on, id).shapes[0].shape, info(on, id).weak, false};
+    const AxisState& state = on.provenance.state_read(step.listing, step.index, slot, axis);
+    if (state.kind != AxisKind::cut) continue;
+    const int dim = state.placement.shard().dim;
+    meta.shape[dim] *= group.size();
+    edit.gathered.emplace_back(slot, dim);
+  }
+  call.wanted = compute.outputs.size();
+  const OpRecord* const slice = ops.find_infix("[:]");
+  if (slice == nullptr || compute.outputs.size() != 1) return false;
+  edit.whole = ops.at(compute.op.str()).infer(call).at(0).shape;
+  edit.slice = slice->name;
+  return on.confirmation.confirms(edit, {axis});
+} catch (const Error&) {
+  const bool keeps_shape =
+      compute.outputs.size() == 1 && compute.inputs[0] != kNoValue &&
+      info(on, compute.outputs[0]).shapes == info(on, compute.inputs[0]).shapes;
+  return keeps_shape ? std::nullopt : std::optional(false);
+}
+
 // Returns the call of an op on the shards of one rank.
 OpCall call_on_shards(const SuspectedWay& on, const Compute& compute) {
   OpCall call{&compute.attrs.at(0).attrs, {}};
@@ -217,32 +251,93 @@ bool needs_more_than_shards(const SuspectedWay& on, const Compute& compute, size
 
 }  // namespace
 
-std::optional<Suspicion> find_local_extremum(const SuspectedWay& on) {
+namespace {
+
+const char* word_of(ReduceOp op) {
+  return op == ReduceOp::max ? "maximum" : op == ReduceOp::min ? "minimum" : "sum";
+}
+
+// Returns the parts of sums of which an op takes parts and gives no part of its result, and those
+// from which these are computed. Example: n = sum(x); m = n / 2; y = h / m. Both n and m.
+std::set<ValueId> taken_for_whole(const SuspectedWay& on, int axis) {
+  const auto is_part = [&](ValueId id) {
+    const AxisState& state = on.provenance.state(id, axis);
+    return state.kind == AxisKind::partial &&
+           state.placement.partial().reduction.op == ReduceOp::sum;
+  };
+  std::set<ValueId> taken;
+  for (auto step = on.way.steps.rbegin(); step != on.way.steps.rend(); ++step) {
+    const auto* compute = std::get_if<Compute>(&step->instr->action);
+    const ValueId made = made_by(*step->instr, 0);
+    if (compute == nullptr || made == kNoValue) continue;
+    if (!taken.contains(made) && on.provenance.state(made, axis).kind != AxisKind::varying)
+      continue;
+    for (const ValueId id : compute->inputs)
+      if (id != kNoValue && is_part(id)) taken.insert(id);
+  }
+  return taken;
+}
+
+struct LocalPart {
+  const Step* step = nullptr;
+  int axis = 0;
+  ValueId id = kNoValue;
+  ReduceOp op = ReduceOp::sum;
+  bool named = false;
+};
+
+// Returns the parts that no call reduces, by line, those with a name first.
+std::vector<LocalPart> local_parts(const SuspectedWay& on, bool sums) {
   const Mesh& mesh = on.provenance.mesh();
-  int candidates = 0;
-  for (const Step& step : on.way.steps)
-    for (int axis = 0; axis < mesh.axis_count(); ++axis) {
+  std::vector<LocalPart> parts;
+  for (int axis = 0; axis < mesh.axis_count(); ++axis) {
+    if (mesh.axis_size(axis) == 1) continue;
+    const std::set<ValueId> taken = sums ? taken_for_whole(on, axis) : std::set<ValueId>();
+    for (const Step& step : on.way.steps) {
       const ValueId id = made_by(*step.instr, 0);
-      if (id == kNoValue || mesh.axis_size(axis) == 1) continue;
-      const AxisState& state = on.provenance.state(id, axis);
-      if (state.kind != AxisKind::partial) continue;
-      const ReduceOp op = state.placement.partial().reduction.op;
+      if (id == kNoValue || on.provenance.state(id, axis).kind != AxisKind::partial) continue;
+      const ReduceOp op = on.provenance.state(id, axis).placement.partial().reduction.op;
+      if (info(on, id).dtype == DType::boolean || info(on, id).weak) continue;
+      const bool named = !info(on, id).bound.empty();
       const bool is_extremum = op == ReduceOp::max || op == ReduceOp::min;
-      if (!is_extremum || info(on, id).dtype == DType::boolean || info(on, id).bound.empty())
-        continue;
-      if (++candidates > kMostCandidates) return std::nullopt;
-      const Edit edit{Edit::Kind::reduce, step.site, 0, Group::of_axes(mesh, {axis}), {op, 0}, 1};
-      if (!on.confirmation.confirms(edit)) continue;
-      const std::string over = axis_name(on, axis);
-      return Suspicion{
-          true,
-          fmt::format("{} of line {} is the {} of each rank's own part; no call takes it over {}",
-                      info(on, id).bound, step.site.line,
-                      op == ReduceOp::max ? "maximum" : "minimum", over),
-          fmt::format("add all_reduce({}, {}, group={}) after line {}", info(on, id).bound,
-                      name(op), over, step.site.line)};
+      if (sums ? op == ReduceOp::sum && taken.contains(id) : is_extremum && named)
+        parts.push_back({&step, axis, id, op, named});
     }
+  }
+  std::stable_sort(parts.begin(), parts.end(), [](const LocalPart& a, const LocalPart& b) {
+    return std::pair(a.step->site.line, !a.named) < std::pair(b.step->site.line, !b.named);
+  });
+  return parts;
+}
+
+// Tries an all_reduce after each value that is such a part.
+std::optional<Suspicion> find_local_part(const SuspectedWay& on, bool sums) {
+  constexpr int kMostParts = 8;
+  int candidates = 0;
+  for (const LocalPart& part : local_parts(on, sums)) {
+    if (++candidates > kMostParts) return std::nullopt;
+    const Group group = Group::of_axes(on.provenance.mesh(), {part.axis});
+    const Edit edit{Edit::Kind::reduce, part.step->site, 0, group, {part.op, 0}, 1};
+    if (!on.confirmation.confirms(edit, {part.axis})) continue;
+    const std::string over = axis_name(on, part.axis), name = info(on, part.id).bound.str();
+    return Suspicion{
+        true,
+        fmt::format("{} of line {} is the {} of each rank's own part; no call takes it over {}",
+                    part.named ? name : "a value", part.step->site.line, word_of(part.op), over),
+        fmt::format("add all_reduce({}{}, group={}) after line {}", part.named ? name + ", " : "",
+                    shardproof::name(part.op), over, part.step->site.line)};
+  }
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Suspicion> find_local_extremum(const SuspectedWay& on) {
+  return find_local_part(on, false);
+}
+
+std::optional<Suspicion> find_local_sum(const SuspectedWay& on) {
+  return find_local_part(on, true);
 }
 
 std::optional<Suspicion> find_uneven_average(const SuspectedWay& on) {
@@ -309,13 +404,18 @@ std::optional<Suspicion> find_op_on_shards(const SuspectedWay& on) {
       const AxisState& state = on.provenance.state_read(step.listing, step.index, *cut, axis);
       const int dim = state.placement.shard().dim;
       if (!needs_more_than_shards(on, *compute, *cut, dim, mesh.axis_size(axis))) continue;
+      const std::optional<bool> is_right = is_right_on_whole(on, step, *compute, axis);
+      if (is_right == false) continue;
       const std::string input = shown(on, compute->inputs[*cut]);
       return Suspicion{
-          false,
+          is_right.has_value(),
           fmt::format("line {} computes {} of each rank's own part of {}, which is cut along dim "
                       "{} over {}; {} of the whole needs more than its shards",
                       step.site.line, compute->op, input, dim, axis_name(on, axis), compute->op),
-          ""};
+          !is_right
+              ? std::string()
+              : fmt::format("gather {} over {} before line {}, or combine what the ranks compute",
+                            input, axis_name(on, axis), step.site.line)};
     }
   }
   return std::nullopt;

@@ -27,13 +27,14 @@ struct Suspicion {
 
 // A maximum or minimum of each shard that is used without a reduction: a cause.
 std::optional<Suspicion> find_local_extremum(const SuspectedWay& suspected);
+// A sum of each shard of which an op needs the whole, as in a division by a count: a cause.
+std::optional<Suspicion> find_local_sum(const SuspectedWay& suspected);
 // An average over ranks whose shards have different sizes: a cause.
 std::optional<Suspicion> find_uneven_average(const SuspectedWay& suspected);
 // A value that the passes of a loop add up and that is as many times too large: a hint. Returns
 // nullopt if the factor follows a `let`, which is a cause of its own.
 std::optional<Suspicion> find_loop_sum(const SuspectedWay& suspected);
-// The first op whose input is cut and whose results are not a known part of the whole result: a
-// hint.
+// An op whose input is cut, and which gives another result on the whole: a cause.
 std::optional<Suspicion> find_op_on_shards(const SuspectedWay& suspected);
 
 }  // namespace shardproof

@@ -156,8 +156,10 @@ std::optional<Spec> find_matching_spec(const LocalTensor& value, const Spec& dec
     const ReduceOp known = declared.placement(axis).partial().reduction.op;
     if (known != ReduceOp::sum && known != ReduceOp::avg) return std::nullopt;
   }
+  // The sum of equal copies is a multiple of each, which does not show that they are its parts.
+  const bool all_alike = !compare_replicas(value, declared).has_value();
   for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg}) {
-    if (!found.empty() || (op == ReduceOp::avg && !is_floating(truth.dtype))) continue;
+    if (all_alike || !found.empty() || (op == ReduceOp::avg && !is_floating(truth.dtype))) continue;
     Spec summed = declared;
     int changed = 0;
     for (int axis = 0; axis < declared.mesh().axis_count(); ++axis) {

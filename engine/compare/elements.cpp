@@ -14,6 +14,7 @@
 
 #include "shardproof/engine/compare/owned_elements.h"
 #include "shardproof/engine/execute/buffer_contents.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/collective/collective.h"
 #include "shardproof/localtensor/split/split.h"
 

@@ -27,6 +27,13 @@ struct RankOutputs {
   // Returns the finding of an output whose shapes, dtype or ranks do not fit its spec. Its fix
   // states the dim of a call, or the placements, that fit.
   std::optional<Finding> misfit(const JobOutput& output) const;
+  // Returns plain placements that fit the shapes of all parts and that `accepts` takes, those with
+  // the fewest axes changed; nullopt if there are none.
+  std::optional<Spec> fitting_spec(const JobOutput& output,
+                                   const std::function<bool(const Spec&)>& accepts) const;
+  // Returns the fix of an output whose values are right as placed by `fits`: that declaration, or
+  // another dim of a call that scatters. A gather along another dim would not be right.
+  std::string fix_by_placements(const JobOutput& output, const Spec& fits) const;
   // Returns the part of a name on these ranks that the earliest line bound; null if there is none.
   const NamedPart* first_part(const std::string& name, const Lanes& on) const;
   // Returns the declared output of a name; null if there is none.
@@ -37,8 +44,9 @@ struct RankOutputs {
   Finding wrong_output(const JobOutput& output, const Lanes& ranks) const;
   Finding wrong_dtype(const JobOutput& output, DType expected) const;
   Finding wrong_shape(const JobOutput& output, const Spec& spec, int32_t rank) const;
+  std::string claim_text(const JobOutput& output, const Spec& fits) const;
   // Returns "write dim=1 in the all_gather of line 3", or "" if no dim makes all parts fit.
-  std::string fix_by_dim(const JobOutput& output, const Spec& spec) const;
+  std::string fix_by_dim(const JobOutput& output, const Spec& spec, bool of_gathers) const;
 };
 
 // A rank that has a value of some name, with its dtype and local shape.

@@ -93,9 +93,10 @@ bool has_dim(CollectiveKind kind) {
          kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::scatter;
 }
 
-// Returns the plain placements that give all holders their shapes and change the fewest axes of
-// `declared`; nullopt if there are none.
-std::optional<Spec> fitting_spec(const Spec& declared, const std::vector<Holder>& held) {
+// Returns the plain placements that give all holders their shapes, are accepted, and change the
+// fewest axes of `declared`; nullopt if there are none.
+std::optional<Spec> fitting_placements(const Spec& declared, const std::vector<Holder>& held,
+                                       const std::function<bool(const Spec&)>& accepts) {
   constexpr size_t kMostTried = 4096;
   const Mesh& mesh = declared.mesh();
   const int dims = declared.shape().size();
@@ -121,7 +122,7 @@ std::optional<Spec> fitting_spec(const Spec& declared, const std::vector<Holder>
     const bool fits = std::all_of(held.begin(), held.end(), [&](const Holder& holder) {
       return candidate.local_shape(holder.rank) == holder.meta.shape;
     });
-    if (!fits) continue;
+    if (!fits || !accepts(candidate)) continue;
     best = candidate;
     fewest = changed;
   }
@@ -129,6 +130,22 @@ std::optional<Spec> fitting_spec(const Spec& declared, const std::vector<Holder>
 }
 
 }  // namespace
+
+std::optional<Spec> RankOutputs::fitting_spec(
+    const JobOutput& output, const std::function<bool(const Spec&)>& accepts) const {
+  return fitting_placements(spec_of(output), holders(ranks, output.name, owners(output)), accepts);
+}
+
+std::string RankOutputs::fix_by_placements(const JobOutput& output, const Spec& fits) const {
+  const std::string by_dim = fix_by_dim(output, spec_of(output), false);
+  const std::string by_claim = claim_text(output, fits);
+  return by_dim.empty() ? by_claim : by_dim + "; or " + by_claim;
+}
+
+std::string RankOutputs::claim_text(const JobOutput& output, const Spec& fits) const {
+  return fmt::format("write \"{0}\": \"{1}\" in \"outputs\", or bring {0} to {2}", output.name,
+                     placements_text(fits), placements_text(spec_of(output)));
+}
 
 Finding RankOutputs::wrong_output(const JobOutput& output, const Lanes& on) const {
   Finding finding;
@@ -167,7 +184,8 @@ Finding RankOutputs::wrong_dtype(const JobOutput& output, DType expected) const 
   return finding;
 }
 
-std::string RankOutputs::fix_by_dim(const JobOutput& output, const Spec& spec) const {
+std::string RankOutputs::fix_by_dim(const JobOutput& output, const Spec& spec,
+                                    bool of_gathers) const {
   const Lanes on = owners(output);
   const CallItem* first = nullptr;
   std::vector<std::pair<const CallItem*, int32_t>> calls;
@@ -185,6 +203,8 @@ std::string RankOutputs::fix_by_dim(const JobOutput& output, const Spec& spec) c
   const CollectiveKind kind = first->collective.kind;
   const bool exchanges = kind == CollectiveKind::all_to_all;
   if (!exchanges && !has_dim(kind)) return "";
+  const bool gathers = kind == CollectiveKind::all_gather || kind == CollectiveKind::gather;
+  if (gathers && !of_gathers) return "";
   const int dims = spec.shape().size();
   for (int dim = 0; dim < dims; ++dim)
     for (int dim2 = 0; dim2 < (exchanges ? dims : 1); ++dim2) {
@@ -218,17 +238,15 @@ Finding RankOutputs::wrong_shape(const JobOutput& output, const Spec& spec, int3
   finding.headline = fmt::format("{} has shape {} on {}; {} placed as {} has shape {} there",
                                  output.name, finding.got, ranks_text(lanes),
                                  to_string(spec.shape()), placements_text(spec), finding.expected);
-  const std::optional<Spec> fits = fitting_spec(spec, held);
+  const std::optional<Spec> fits = fitting_spec(output, [](const Spec&) { return true; });
   if (fits)
     finding.details.push_back(
         fmt::format("the shapes on all ranks fit {}", placements_text(*fits)));
   else
     finding.details.push_back(
         fmt::format("no placement of {} has these shapes", to_string(spec.shape())));
-  finding.fix = fix_by_dim(output, spec);
-  if (finding.fix.empty() && fits)
-    finding.fix = fmt::format("write \"{}\": \"{}\" in \"outputs\", or bring {} to {}", output.name,
-                              placements_text(*fits), output.name, placements_text(spec));
+  finding.fix = fix_by_dim(output, spec, true);
+  if (finding.fix.empty() && fits) finding.fix = fix_by_placements(output, *fits);
   return finding;
 }
 

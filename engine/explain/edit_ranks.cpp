@@ -194,6 +194,70 @@ class Editing {
     return keeps_shapes && !has_counts(kind) && !is_point_to_point(kind);
   }
 
+  // Returns the value of all ranks of the group, joined along a dim; kNoValue if their shapes
+  // differ.
+  ValueId add_gathered(ValueId of, int dim, const Instr& beside) {
+    const ValueId made = add_like(of, beside.lanes);
+    const LocalShapes known = value(made).shapes;
+    if (known.size() != 1 || known[0].lanes != beside.lanes) return kNoValue;
+    Dims shape = known[0].shape;
+    CallItem item;
+    item.lanes = beside.lanes;
+    item.collective.kind = CollectiveKind::all_gather;
+    item.collective.dtype = value(of).dtype;
+    item.collective.group = edit_.group;
+    item.collective.count = element_count(shape);
+    item.dim = dim;
+    item.input = of;
+    item.output = made;
+    item.origin = beside.origin;
+    shape[dim] *= edit_.group.size();
+    value(made).shapes = {{beside.lanes, shape}};
+    add(Communicate{{item}}, beside);
+    return made;
+  }
+
+  // Takes each rank's part of a whole result along the dim in which it differs from the part.
+  bool run_on_whole(Compute& compute, const Instr& instr) {
+    if (compute.outputs.size() != 1 || compute.into != kNoValue) return false;
+    for (const auto& [slot, dim] : edit_.gathered) {
+      compute.inputs[slot] = add_gathered(compute.inputs[slot], dim, instr);
+      if (compute.inputs[slot] == kNoValue) return false;
+    }
+    changed_ = true;
+    const ValueId part = compute.outputs[0];
+    const LocalShapes shapes = value(part).shapes;
+    if (shapes.size() != 1) return false;
+    const Dims local = shapes[0].shape;
+    if (local == edit_.whole) return true;
+    if (local.size() != edit_.whole.size()) return false;
+    int cut = -1;
+    for (int d = 0; d < local.size(); ++d) {
+      if (local[d] == edit_.whole[d]) continue;
+      if (cut >= 0 || local[d] * edit_.group.size() != edit_.whole[d]) return false;
+      cut = d;
+    }
+    const ValueId whole = add_like(part, instr.lanes);
+    value(whole).shapes = {{instr.lanes, edit_.whole}};
+    compute.outputs[0] = whole;
+    add(compute, instr);
+    Compute slice;
+    slice.op = edit_.slice;
+    slice.inputs = {whole};
+    slice.outputs = {part};
+    for (int64_t i = 0; i < instr.lanes.size(); ++i) {
+      std::vector<int64_t> start, stop;
+      for (int d = 0; d < local.size(); ++d) {
+        start.push_back(d == cut ? local[d] * edit_.group.index_of(instr.lanes[i]) : 0);
+        stop.push_back(start.back() + local[d]);
+      }
+      slice.attrs.push_back({Lanes::one(instr.lanes[i]),
+                             Attrs{{"start", start}, {"stop", stop}, {"step", std::monostate{}}}});
+    }
+    compute = std::move(slice);
+    return true;
+  }
+
   // Returns false if the edit does not apply to this kind of instruction.
   bool change(Instr& instr) {
     if (makes_new()) return true;
@@ -206,6 +270,7 @@ class Editing {
     }
     auto* compute = std::get_if<Compute>(&instr.action);
     if (compute == nullptr || edit_.slot >= compute->inputs.size()) return false;
+    if (edit_.kind == Edit::Kind::on_whole) return run_on_whole(*compute, instr);
     ValueId& input = compute->inputs[edit_.slot];
     if (edit_.kind == Edit::Kind::drop_factor)
       input = add_number(1, value(input).dtype, instr);

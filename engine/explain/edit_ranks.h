@@ -27,6 +27,7 @@ struct Edit {
     drop_factor,   // input `slot` of a mul or div becomes 1
     scale_input,   // input `slot` of a Compute is multiplied by `factor`
     scale_output,  // made_by(slot) is multiplied by `factor` for all later readers
+    on_whole,  // a Compute takes inputs gathered over `group`, and each rank its part of the result
   } kind = Kind::reduce;
   Site site;
   size_t slot = 0;
@@ -35,6 +36,9 @@ struct Edit {
   double factor = 1;
   std::vector<double> factors = {};  // of scale_output, by rank, in place of `factor`; empty: none
   std::vector<Site> also = {};       // regroup: further collectives of the listing
+  std::vector<std::pair<size_t, int>> gathered = {};  // on_whole: input slots with their cut dims
+  Dims whole = {};                                    // on_whole: shape of the only result
+  SharedText slice = {};                              // on_whole: the op that means x[a:b]
 };
 
 // Returns the edited program; nullopt if the edit does not apply. The names of `target` (a value of

@@ -168,6 +168,16 @@ std::string averaged_instead(const WrongValue& wrong, const GlobalInstr& mean,
 
 }  // namespace
 
+namespace {
+
+// Adds a cause that the rules prove. A hint of the numbers alone has no use beside it.
+void add_cause(Finding& finding, std::string text) {
+  std::erase_if(finding.details, [](const std::string& one) { return one.starts_with("hint "); });
+  finding.details.push_back("cause   " + std::move(text));
+}
+
+}  // namespace
+
 void explain_claim(const WrongValue& wrong, const GlobalProgram& global, const Partitioned& parts,
                    const Job& job, const OpRegistry& ops, Finding& finding) {
   const bool caused =
@@ -181,8 +191,7 @@ void explain_claim(const WrongValue& wrong, const GlobalProgram& global, const P
       line->program.instrs.push_back(instr);
       const std::string needs = needs_text(partition(line->program, line->job, ops), parts, instr);
       if (needs.empty()) continue;
-      finding.details.push_back(
-          fmt::format("cause   {}{} {}", instr.op, inputs_text(instr, *line), needs));
+      add_cause(finding, fmt::format("{}{} {}", instr.op, inputs_text(instr, *line), needs));
       finding.fix = kRemove;
       if (instr.op == "mean" && needs.starts_with("needs count=")) {
         const bool is_last = instr.outputs == line->chain.back().outputs;
@@ -198,9 +207,8 @@ void explain_claim(const WrongValue& wrong, const GlobalProgram& global, const P
     const ValueId result = ruled.placed[static_cast<size_t>(line->chain.back().outputs.at(0))];
     const std::optional<Spec>& spec = ruled.program.values[static_cast<size_t>(result)].spec;
     if (!spec || *spec == wrong.spec) return;
-    finding.details.push_back(
-        fmt::format("cause   the ops of the line give {}, but `as` declares {}",
-                    placements_text(*spec), declared_text(wrong, global)));
+    add_cause(finding, fmt::format("the ops of the line give {}, but `as` declares {}",
+                                   placements_text(*spec), declared_text(wrong, global)));
   } catch (const Error&) {
     // No rule takes these inputs, so there is no cause to add.
   }

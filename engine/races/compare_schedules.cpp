@@ -5,7 +5,7 @@
 // 2. Walk each listing. The first instruction with a result whose hashes differ is its candidate.
 //    A candidate that another stream disturbs (stream_order.h) comes before one that does not have
 //    such a cause, because the latter may only use what another rank sent. Among equals the lowest
-//    line wins.
+//    line wins. A view accesses no memory, so it is no candidate; the work that uses it is.
 // 3. Run twice more for the contents of that value.
 //
 // Example:
@@ -14,7 +14,7 @@
 // Under adversarial, line 2 runs first and reads f before the call has written it. The hashes of f
 // are equal, those of y differ. Lines 1 and 2 access f without an order, so the finding is about f
 // in line 2.
-#include "shardproof/engine/check/compare_schedules.h"
+#include "shardproof/engine/races/compare_schedules.h"
 
 #include <fmt/format.h>
 #include <algorithm>
@@ -24,9 +24,9 @@
 #include <map>
 #include <set>
 
-#include "shardproof/engine/check/stream_order.h"
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/execute/run_program.h"
+#include "shardproof/engine/races/stream_order.h"
 #include "shardproof/engine/reference/f64_job.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/sim/analysis/mismatch.h"
@@ -99,9 +99,38 @@ class ValueHashes {
   std::vector<std::vector<Made>> by_value_;
 };
 
+// Finds the results of view ops that have memory of their own: a reshape of a transposed value.
+class CopiesOfViews {
+ public:
+  // `views` has the input of each view op by its result; it must outlive this.
+  explicit CopiesOfViews(const std::map<ValueId, ValueId>& views) : views_(&views) {
+    for (const auto& [output, input] : views) followed_.insert(output), followed_.insert(input);
+  }
+  void clear() { buffers_.clear(), copies_.clear(); }
+  void add(ValueId id, const LocalTensor& value) {
+    if (!followed_.contains(id)) return;
+    const auto view = views_->find(id);
+    for (const Block& block : value.blocks())
+      for (int64_t i = 0; i < block.lanes.size(); ++i) {
+        const Buffer* const own = block.tensor.buffer.get();
+        buffers_[{id, block.lanes[i]}] = own;
+        if (view == views_->end()) continue;
+        const auto of = buffers_.find({view->second, block.lanes[i]});
+        if (of != buffers_.end() && of->second != own) copies_.insert(id);
+      }
+  }
+  bool contains(ValueId id) const { return copies_.contains(id); }
+
+ private:
+  const std::map<ValueId, ValueId>* views_;
+  std::set<ValueId> followed_, copies_;
+  std::map<std::pair<ValueId, int32_t>, const Buffer*> buffers_;  // of the last value made
+};
+
 struct ScheduledRun {
   ScheduleKind kind = ScheduleKind::fifo;
   ValueHashes hashes;
+  CopiesOfViews copies;
   std::vector<Finding> findings;
   std::string error;  // that ended the run; or empty
 };
@@ -122,10 +151,16 @@ class ScheduleComparison {
  public:
   ScheduleComparison(const SpmdProgram& program, const Job& job,
                      const std::vector<LocalTensor>& inputs, const Registries& registries)
-      : program_(program),
-        job_(on_simulated_ranks(job)),
-        inputs_(inputs),
-        registries_(registries) {}
+      : program_(program), job_(on_simulated_ranks(job)), inputs_(inputs), registries_(registries) {
+    for (const SpmdListing& listing : program_.listings)
+      for (const Instr& instr : listing.instrs) {
+        const auto* const compute = std::get_if<Compute>(&instr.action);
+        if (compute != nullptr && compute->into == kNoValue && compute->outputs.size() == 1 &&
+            !compute->inputs.empty() && compute->inputs[0] != kNoValue &&
+            registries_.ops.at(compute->op.str()).view)
+          views_.emplace(compute->outputs[0], compute->inputs[0]);
+      }
+  }
 
   ScheduleResult run() {
     if (made_values() > kMostMade)
@@ -154,7 +189,7 @@ class ScheduleComparison {
     if (!fifo.error.empty()) throw_bad_input("{}", fifo.error);
     for (const ScheduleKind kind : kOthers) {
       const ScheduledRun other = run_under(kind);
-      if (const std::optional<Candidate> first = first_difference(fifo.hashes, other.hashes))
+      if (const std::optional<Candidate> first = first_difference(fifo, other))
         return finding_of(*first, other);
       if (!other.error.empty() || !alike(fifo.findings, other.findings))
         return finding_of(fifo.findings, other);
@@ -167,11 +202,12 @@ class ScheduleComparison {
     return job;
   }
   ScheduledRun run_under(ScheduleKind kind) const;
-  std::optional<Candidate> first_difference(const ValueHashes& a, const ValueHashes& b) const;
-  std::optional<Candidate> first_in(const SpmdListing& listing, const ValueHashes& a,
-                                    const ValueHashes& b) const;
+  std::optional<Candidate> first_difference(const ScheduledRun& a, const ScheduledRun& b) const;
+  std::optional<Candidate> first_in(const SpmdListing& listing, const ScheduledRun& a,
+                                    const ScheduledRun& b) const;
   std::map<ValueId, ValueId> owners_of_memory(const SpmdListing& listing, int32_t rank) const;
-  void add_cause(Candidate& candidate) const;
+  void add_cause(Candidate& candidate, const CopiesOfViews& copies) const;
+  bool makes_alias(const Instr& instr, const CopiesOfViews& copies) const;
   LocalTensor contents_under(ScheduleKind kind, const Candidate& candidate) const;
   std::string element_line(const Candidate& candidate, ScheduleKind other) const;
   const Instr* later_put(const Candidate& candidate) const;
@@ -180,11 +216,13 @@ class ScheduleComparison {
   static bool alike(const std::vector<Finding>& a, const std::vector<Finding>& b);
   const SpmdValue& value(ValueId id) const { return program_.values[static_cast<size_t>(id)]; }
   std::string shown(ValueId id) const;
+  std::string shared_text(const Candidate& candidate) const;
 
   const SpmdProgram& program_;
   const Job job_;
   const std::vector<LocalTensor>& inputs_;
   const Registries& registries_;
+  std::map<ValueId, ValueId> views_;  // by result of a view op: its input
 };
 
 // Returns the name of a value; "the result of mul" for one inside a line.
@@ -203,11 +241,25 @@ std::string ScheduleComparison::shown(ValueId id) const {
   return "a value without a name";
 }
 
+// Returns "v, a view of b" if the candidate accesses a view, else the name of the value.
+std::string ScheduleComparison::shared_text(const Candidate& candidate) const {
+  ValueId base = candidate.shared;
+  for (auto view = views_.find(base); view != views_.end(); view = views_.find(base))
+    base = view->second;
+  const std::string name = shown(candidate.shared), of = shown(base);
+  if (name == of || base == candidate.shared || value(base).bound.empty()) return name;
+  return value(candidate.shared).bound.empty() ? of : fmt::format("{}, a view of {}", name, of);
+}
+
 ScheduledRun ScheduleComparison::run_under(ScheduleKind kind) const {
-  ScheduledRun result{kind, ValueHashes(program_.values.size()), {}, ""};
+  ScheduledRun result{kind, ValueHashes(program_.values.size()), CopiesOfViews(views_), {}, ""};
   const auto make_probe = [&]() -> ProbeFunction {
     result.hashes.clear();
-    return [&](ValueId id, const LocalTensor& made) { result.hashes.add(id, made); };
+    result.copies.clear();
+    return [&](ValueId id, const LocalTensor& made) {
+      result.hashes.add(id, made);
+      result.copies.add(id, made);
+    };
   };
   try {
     const Job job = job_under(kind);
@@ -242,10 +294,17 @@ std::set<std::pair<ValueId, int32_t>> not_comparable(const SpmdListing& listing)
   return found;
 }
 
+// True if the instruction makes a view: it runs no work and accesses no memory.
+bool ScheduleComparison::makes_alias(const Instr& instr, const CopiesOfViews& copies) const {
+  const auto* const compute = std::get_if<Compute>(&instr.action);
+  return compute != nullptr && views_.contains(compute->outputs.at(0)) &&
+         !copies.contains(compute->outputs[0]);
+}
+
 // Returns the first instruction of a listing with a result that differs.
 std::optional<Candidate> ScheduleComparison::first_in(const SpmdListing& listing,
-                                                      const ValueHashes& a,
-                                                      const ValueHashes& b) const {
+                                                      const ScheduledRun& a,
+                                                      const ScheduledRun& b) const {
   std::map<std::pair<ValueId, int32_t>, int64_t> made;
   const std::set<std::pair<ValueId, int32_t>> left_out = not_comparable(listing);
   for (const Instr& instr : listing.instrs) {
@@ -253,16 +312,17 @@ std::optional<Candidate> ScheduleComparison::first_in(const SpmdListing& listing
     // A merge gives a name and writes nothing.
     for (const ValueId id : effects_of(instr).writes) {
       Candidate candidate{&listing, &instr, id, {}, 0, nullptr, false, kNoValue};
+      const bool is_alias = makes_alias(instr, a.copies);
       for (int64_t i = 0; i < instr.lanes.size(); ++i) {
         const int32_t rank = instr.lanes[i];
         const int64_t k = made[{id, rank}]++;
-        if (left_out.contains({id, rank})) continue;
-        if (a.find(id, rank, k) == b.find(id, rank, k)) continue;
+        if (left_out.contains({id, rank}) || is_alias) continue;
+        if (a.hashes.find(id, rank, k) == b.hashes.find(id, rank, k)) continue;
         candidate.ranks.push_back(rank);
         candidate.made = k;
       }
       if (candidate.ranks.empty()) continue;
-      add_cause(candidate);
+      add_cause(candidate, a.copies);
       return candidate;
     }
   }
@@ -283,16 +343,15 @@ std::map<ValueId, ValueId> ScheduleComparison::owners_of_memory(const SpmdListin
       for (const auto& [lanes, part] : merge->parts)
         if (lanes.contains(rank)) add(merge->output, part);
     const auto* compute = std::get_if<Compute>(&instr.action);
-    if (compute != nullptr && compute->outputs.size() == 1 && !compute->inputs.empty() &&
-        compute->inputs[0] != kNoValue && registries_.ops.at(compute->op.str()).view)
-      add(compute->outputs[0], compute->inputs[0]);
+    const auto view = compute != nullptr ? views_.find(compute->outputs.at(0)) : views_.end();
+    if (view != views_.end()) add(view->first, view->second);
   }
   return owners;
 }
 
 // Finds an access of another stream to the memory that the candidate reads or writes, without an
 // order between both, and one of them a write. The latest access before the candidate comes first.
-void ScheduleComparison::add_cause(Candidate& candidate) const {
+void ScheduleComparison::add_cause(Candidate& candidate, const CopiesOfViews& copies) const {
   const SpmdListing& listing = *candidate.listing;
   const int32_t rank = candidate.ranks.front();
   const StreamOrder order(listing, rank);
@@ -313,7 +372,7 @@ void ScheduleComparison::add_cause(Candidate& candidate) const {
   const auto conflict = [&](size_t i) -> std::optional<ValueId> {
     const Instr& other = listing.instrs[i];
     if (i == self || !other.lanes.contains(rank) || other.stream == candidate.instr->stream ||
-        order.are_ordered(i, self))
+        makes_alias(other, copies) || order.are_ordered(i, self))
       return std::nullopt;
     const Effects effects = effects_of(other);
     for (const ValueId id : effects.writes)
@@ -337,8 +396,8 @@ void ScheduleComparison::add_cause(Candidate& candidate) const {
     if (take(i)) return;
 }
 
-std::optional<Candidate> ScheduleComparison::first_difference(const ValueHashes& a,
-                                                              const ValueHashes& b) const {
+std::optional<Candidate> ScheduleComparison::first_difference(const ScheduledRun& a,
+                                                              const ScheduledRun& b) const {
   std::optional<Candidate> first;
   const auto rank_of = [](const Candidate& one) {
     return std::pair(one.other == nullptr, one.instr->origin.line);
@@ -447,7 +506,7 @@ Finding ScheduleComparison::finding_of(const Candidate& candidate, const Schedul
         fmt::format("{} on stream {} and {} on stream {} access {}, and nothing orders them",
                     line_text(first->origin.line, first->origin.instance.str()), first->stream,
                     line_text(second->origin.line, second->origin.instance.str()), second->stream,
-                    shown(candidate.shared)));
+                    shared_text(candidate)));
     finding.fix = fmt::format("write wait({}) on stream {} before line {}", first->stream,
                               second->stream, second->origin.line);
   }

@@ -5,7 +5,7 @@
 //   a = x + 1                   {main: 1}
 //   wait(f)                     {main: 2, ag: 1}
 //   y = a @ f                   {main: 3, ag: 1}   the all_gather is ordered before it
-#include "shardproof/engine/check/stream_order.h"
+#include "shardproof/engine/races/stream_order.h"
 
 #include <algorithm>
 

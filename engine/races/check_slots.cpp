@@ -10,7 +10,7 @@
 // Example: rank 0 makes put(a, slot=0), put(b, slot=1) to rank 1, and rank 1 makes
 // wait_signal(slot=1), c = slot(0). The signal of b comes after that of a on one stream, so a has
 // landed and c is a.
-#include "shardproof/engine/check/check_slots.h"
+#include "shardproof/engine/races/check_slots.h"
 
 #include <algorithm>
 #include <map>

@@ -1,0 +1,247 @@
+// Implements the varied cases of confirm_cause.h: a coincidence of the scenario's sizes or whole
+// numbers does not repeat in them.
+//
+// Example: dp=2, tp=2 and a gradient that is 2 times too large. The average in place of a sum over
+// tp makes it right. With tp=1 it is still 2 times too large, so the sum over tp is not the cause.
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "shardproof/engine/check/confirm_cause.h"
+#include "shardproof/engine/execute/run_program.h"
+#include "shardproof/engine/lower/global_lowering.h"
+#include "shardproof/engine/reference/f64_program.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+constexpr double kStillRight = 0x1p-20;  // of the largest element, as kRight of confirm_cause.cpp
+constexpr double kAsWrong = 0x1p-20;     // share by which equal distances may differ
+
+// Returns the job with one rank along an axis. Throws Error(bad_input) if its shards do not allow
+// it.
+std::optional<Job> without_axis(const Job& job, int axis) {
+  if (job.meshes.size() != 1 || job.ranks.size() != 1 || !job.groups.empty() || !job.faults.empty())
+    return std::nullopt;
+  const Mesh& mesh = job.meshes[0].second;
+  const Lanes all = Lanes::range(0, job.world);
+  if (mesh.is_mapped() || mesh.is_sliced() || !(mesh.ranks() == all) ||
+      !(job.ranks[0].lanes == all))
+    return std::nullopt;
+  std::vector<std::pair<std::string, int64_t>> axes;
+  for (int i = 0; i < mesh.axis_count(); ++i)
+    axes.emplace_back(mesh.axes()[static_cast<size_t>(i)].name, i == axis ? 1 : mesh.axis_size(i));
+  Job result = job;
+  const Mesh smaller = Mesh::make(std::move(axes));
+  result.meshes[0].second = smaller;
+  result.world = smaller.size();
+  result.ranks[0].lanes = smaller.ranks();
+  for (JobInput& input : result.inputs) {
+    if (!(input.on == all) || !(input.spec.mesh() == mesh)) return std::nullopt;
+    input.spec = Spec(smaller, input.spec.placements(), input.spec.shape(), input.spec.dtype(),
+                      input.spec.order());
+    input.on = smaller.ranks();
+  }
+  for (JobOutput& output : result.outputs) {
+    if (!output.on.empty() && !(output.on == all)) return std::nullopt;
+    output.on = smaller.ranks();
+  }
+  return result;
+}
+
+// Returns the numbers by which lines multiply or divide.
+std::set<double> factors_of(const SpmdProgram& program) {
+  std::map<ValueId, double> numbers;
+  std::set<double> factors;
+  for (const SpmdListing& listing : program.listings)
+    for (const Instr& instr : listing.instrs) {
+      if (const auto* number = std::get_if<NumberValue>(&instr.action)) {
+        if (number->values.size() == 1) numbers[number->output] = std::fabs(number->values[0]);
+        if (number->integers.size() == 1)
+          numbers[number->output] = std::fabs(static_cast<double>(number->integers[0]));
+      }
+      const auto* compute = std::get_if<Compute>(&instr.action);
+      if (compute == nullptr || (compute->op != "mul" && compute->op != "div")) continue;
+      for (const ValueId id : compute->inputs)
+        if (const auto known = numbers.find(id); known != numbers.end())
+          factors.insert(known->second);
+    }
+  return factors;
+}
+
+// True for 4, and for 0.25.
+bool may_be_size(double factor) {
+  if (factor > 1) return factor == std::floor(factor);
+  return factor > 0 && factor < 1 && std::exp2(std::floor(std::log2(factor))) == factor;
+}
+
+// True if both sides have other constants than the other one: 0.1 in the ranks, 0.05 in the truth.
+bool has_other_constants(const std::set<double>& ranks, const GlobalProgram& truth) {
+  std::set<double> numbers;
+  for (const GlobalValue& value : truth.values)
+    if (value.weak && (value.number.is_integer() || value.number.is_double()))
+      numbers.insert(std::fabs(value.number.real()));
+  const auto any_missing = [](const std::set<double>& from, const std::set<double>& in) {
+    return std::any_of(from.begin(), from.end(), [&](double number) {
+      return number != std::floor(number) && !in.contains(number);
+    });
+  };
+  return any_missing(ranks, numbers) && any_missing(numbers, ranks);
+}
+
+// True if a line of the ranks has a factor that no size of the program gives, or the truth divides
+// by the size of the axis: then the program is right for its own mesh alone.
+bool is_made_for_its_mesh(const RankCase& own, const RankProgram& varied, int64_t size) {
+  const std::set<double> before = factors_of(own.ranks.program), after = factors_of(varied.program);
+  for (const double factor : before)
+    if (may_be_size(factor) && after.contains(factor)) return true;
+  if (has_other_constants(before, own.truth)) return true;
+  const std::string number = std::to_string(size);
+  for (const std::string& line : own.truth.lines)
+    for (const std::string& factor : {"/ " + number, "* " + number, number + " *"})
+      if (const size_t at = line.find(factor); at != std::string::npos) {
+        const size_t end = at + factor.size();
+        if (end == line.size() || std::isdigit(static_cast<unsigned char>(line[end])) == 0)
+          return true;
+      }
+  return false;
+}
+
+enum class IntegerOrder { ascending, shuffled };
+
+// Puts the elements of a tensor into another order. In ascending order equal numbers, such as the
+// labels that a loss ignores, lie on few ranks.
+void reorder(Tensor& tensor, IntegerOrder order) {
+  tensor = contiguous_copy(tensor);
+  const std::vector<double> values = values_of(tensor);
+  std::vector<size_t> from(values.size());
+  std::iota(from.begin(), from.end(), size_t{0});
+  if (order == IntegerOrder::ascending) {
+    std::stable_sort(from.begin(), from.end(),
+                     [&](size_t a, size_t b) { return values[a] < values[b]; });
+  } else {
+    uint64_t bits = 0x9e3779b97f4a7c15ULL;
+    for (size_t i = from.size(); i > 1; --i) {
+      bits = bits * 0x5851f42d4c957f2dULL + 0x14057b7ef767814fULL;
+      std::swap(from[(bits >> 33) % i], from[i - 1]);
+    }
+  }
+  const auto size = static_cast<size_t>(size_of(tensor.dtype));
+  const std::vector<std::byte> old(tensor.data(), tensor.data() + from.size() * size);
+  std::byte* const data = tensor.mutate();
+  for (size_t i = 0; i < from.size(); ++i)
+    std::copy_n(old.begin() + static_cast<std::ptrdiff_t>(from[i] * size), size, data + i * size);
+}
+
+bool sends_by_counts(const RankProgram& ranks) {
+  for (const SpmdListing& listing : ranks.program.listings)
+    for (const Instr& instr : listing.instrs)
+      if (const auto* call = std::get_if<Communicate>(&instr.action))
+        for (const CallItem& item : call->items)
+          if (has_counts(item.collective.kind)) return true;
+  return false;
+}
+
+}  // namespace
+
+RankCase Confirmation::case_of(const VariedCase& varied) const {
+  return {varied.job, varied.inputs, varied.ranks, varied.truth, about_.registries};
+}
+
+void Confirmation::vary() {
+  if (std::exchange(is_varied_, true)) return;
+  if (about_.integers != nullptr && !about_.integers->of_ranks.empty()) return;
+  for (const int order : {0, 1}) vary_integers(order);
+  const Mesh& mesh = about_.job.meshes[0].second;
+  for (int axis = 0; axis < mesh.axis_count(); ++axis)
+    if (mesh.axis_size(axis) > 1) vary_axis(axis);
+}
+
+void Confirmation::vary_axis(int axis) {
+  if (is_spent()) return;
+  try {
+    std::optional<Job> job = without_axis(about_.job, axis);
+    if (!job) return;
+    auto varied = std::make_unique<VariedCase>();
+    varied->axis = axis;
+    varied->job = std::move(*job);
+    varied->inputs = split_inputs(varied->job);
+    const OpRegistry& ops = about_.registries.ops;
+    varied->ranks = lower_ranks(varied->job, ops);
+    const int64_t size = about_.job.meshes[0].second.axis_size(axis);
+    if (is_made_for_its_mesh(about_, varied->ranks, size)) return;
+    varied->truth = lower_global(*varied->job.truth, context_of(varied->job, ops), "/truth");
+    widen_floats(varied->ranks.program, ops);
+    widen_floats(varied->truth, ops);
+    varied->before = distances(case_of(*varied), varied->ranks);
+    if (varied->before.contains(key_)) varied_.push_back(std::move(varied));
+  } catch (const Error&) {
+    // The program does not allow this size, so it shows nothing.
+  }
+}
+
+// Programs that send by counts fit the whole numbers of their scenario alone. So do programs of
+// which a right value becomes wrong.
+void Confirmation::vary_integers(int order) {
+  if (is_spent() || sends_by_counts(about_.ranks)) return;
+  Job job = about_.job;
+  bool any = false;
+  for (JobInput& input : job.inputs)
+    if (is_integral(input.data.dtype) && input.data.elements() > 1) {
+      reorder(input.data, order == 0 ? IntegerOrder::ascending : IntegerOrder::shuffled);
+      any = true;
+    }
+  if (!any) return;
+  try {
+    auto varied = std::make_unique<VariedCase>();
+    varied->job = std::move(job);
+    varied->inputs = split_inputs(varied->job);
+    varied->ranks = about_.ranks;
+    varied->truth = about_.truth;
+    varied->before = distances(case_of(*varied), varied->ranks);
+    for (const auto& [key, distance] : before_) {
+      const auto now = varied->before.find(key);
+      if (now == varied->before.end() || (distance <= kStillRight && !(now->second <= kStillRight)))
+        return;
+    }
+    if (varied->before[key_] > kStillRight) varied_.push_back(std::move(varied));
+  } catch (const Error&) {
+    // A number is out of range at its new place.
+  }
+}
+
+bool Confirmation::refutes(const VariedCase& varied, const Change& change,
+                           const std::vector<int>& axes) {
+  const double before = varied.before.at(key_), base = before_.at(key_);
+  if (varied.axis < 0) return !improves(case_of(varied), varied.before, change);
+  const bool is_own = std::find(axes.begin(), axes.end(), varied.axis) != axes.end();
+  if (is_own) return std::fabs(before - base) <= kAsWrong * base;
+  if (!(before <= kStillRight) || is_spent()) return false;
+  try {
+    const std::optional<RankProgram> changed = change(case_of(varied));
+    if (!changed) return false;
+    const std::map<std::string, double> after = distances(case_of(varied), *changed);
+    const auto found = after.find(key_);
+    return found != after.end() && found->second > kStillRight;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+std::optional<bool> Confirmation::is_right_without(int axis) {
+  vary();
+  for (const std::unique_ptr<VariedCase>& varied : varied_)
+    if (varied->axis == axis) return varied->before.at(key_) <= kStillRight;
+  return std::nullopt;
+}
+
+bool Confirmation::is_varied() {
+  vary();
+  return moved_ || std::any_of(varied_.begin(), varied_.end(),
+                               [](const auto& varied) { return varied->axis < 0; });
+}
+
+}  // namespace shardproof

@@ -1,0 +1,289 @@
+// Implements explaining.h: values that no call reduces, and calls over the wrong group.
+#include "shardproof/engine/check/explaining.h"
+
+#include <algorithm>
+#include <set>
+
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+// Returns the word for what a call does: "line 3 gathers over tp".
+const char* verb_of(CollectiveKind kind) {
+  if (reduces(kind)) return "reduces";
+  if (kind == CollectiveKind::all_gather || kind == CollectiveKind::gather) return "gathers";
+  if (kind == CollectiveKind::all_to_all) return "exchanges";
+  return kind == CollectiveKind::broadcast ? "broadcasts" : "scatters";
+}
+
+}  // namespace
+
+std::string joined_words(const std::vector<std::string>& words, const char* last) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == words.size() ? fmt::format(" {} ", last) : ", ") + words[i];
+  return text;
+}
+
+std::string Explaining::shown(ValueId id, int line) const {
+  std::set<ValueId> wanted{id}, named;
+  for (size_t i = way_.steps.size(); i-- > 0 && !wanted.empty();) {
+    const Effects effects = effects_of(*way_.steps[i].instr);
+    if (std::none_of(effects.writes.begin(), effects.writes.end(),
+                     [&](ValueId made) { return wanted.contains(made); }))
+      continue;
+    for (const ValueId made : effects.writes) {
+      if (!info(made).bound.empty() && wanted.contains(made)) named.insert(made);
+      wanted.erase(made);
+    }
+    if (named.empty()) wanted.insert(effects.reads.begin(), effects.reads.end());
+  }
+  const std::vector<ValueId>& inputs = about_.ranks.program.inputs;
+  std::vector<std::string> names;
+  for (const std::set<ValueId>& ids : {named, wanted})
+    for (const ValueId one : ids)
+      if (!info(one).weak && names.size() < 3)
+        names.push_back(info(one).bound.empty() ? info(one).name : info(one).bound.str());
+  const bool own =
+      !info(id).bound.empty() || std::find(inputs.begin(), inputs.end(), id) != inputs.end();
+  if (own) return info(id).bound.empty() ? info(id).name : info(id).bound.str();
+  return fmt::format("the value that line {} computes from {}", line, joined_words(names, "and"));
+}
+
+// Returns "x, which is cut over dp".
+std::string Explaining::origin_text(const AxisState& state, int axis) const {
+  std::vector<std::string> cut, parts, others;
+  for (const ValueId id : state.sources) {
+    const AxisState& source = provenance_.state(id, axis);
+    (source.kind == AxisKind::cut       ? cut
+     : source.kind == AxisKind::partial ? parts
+                                        : others)
+        .push_back(info(id).name);
+  }
+  std::vector<std::string> texts;
+  const std::string& name = mesh_.axes()[static_cast<size_t>(axis)].name;
+  const auto add = [&](const std::vector<std::string>& names, const char* one, const char* many) {
+    if (!names.empty())
+      texts.push_back(fmt::format("{}, which {} over {}", joined_words(names, "and"),
+                                  names.size() == 1 ? one : many, name));
+  };
+  add(cut, "is cut", "are cut");
+  add(parts, "is a part of a sum", "are parts of sums");
+  add(others, "differs", "differ");
+  return joined_words(texts, "and");
+}
+
+// --- values that vary where the output should be replicated
+
+bool Explaining::never_reduced() {
+  std::vector<int> loose;
+  for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
+    if (mesh_.axis_size(axis) == 1) continue;
+    const AxisState state = state_of(way_, provenance_, axis);
+    const bool differs =
+        is_same_over_target(axis) && state.kind != AxisKind::replicated && !state.sources.empty();
+    if (differs || is_part_of_shard(axis)) loose.push_back(axis);
+  }
+  if (loose.empty()) return false;
+  if (never_reduced_over(loose)) return true;
+  if (loose.size() > 1)
+    for (const int axis : loose)
+      if (never_reduced_over({axis})) return true;
+  return false;
+}
+
+// True if the target is cut over the axis, and partial sums on the way to it are never reduced.
+bool Explaining::is_part_of_shard(int axis) const {
+  if (!value_.spec.placement(axis).is_shard()) return false;
+  for (size_t i = 0; i < way_.steps.size(); ++i) {
+    const ValueId id = made_by(*way_.steps[i].instr, 0);
+    if (id != kNoValue && provenance_.state(id, axis).kind == AxisKind::partial &&
+        !is_reduced_later(i, axis, false))
+      return true;
+  }
+  return false;
+}
+
+// Returns partial sums first, then named values, in program order.
+std::vector<std::pair<const Step*, size_t>> Explaining::places_to_reduce(
+    const std::vector<int>& axes) const {
+  struct Place {
+    bool varies, unnamed;
+    const Step* step;
+    size_t slot;
+  };
+  std::vector<Place> places;
+  for (const Step& step : way_.steps) {
+    for (size_t slot = 0; made_by(*step.instr, slot) != kNoValue; ++slot) {
+      const ValueId id = made_by(*step.instr, slot);
+      const bool is_flag = info(id).dtype == DType::boolean;
+      bool fits = (is_float(id) || is_flag) && !info(id).weak, partial = true;
+      for (const int axis : axes) {
+        const AxisState& state = provenance_.state(id, axis);
+        fits = fits && state.kind != AxisKind::replicated && state.kind != AxisKind::cut &&
+               is_over_axis(Group::of_axes(mesh_, {axis}), mesh_, axis, step.instr->lanes);
+        partial = partial && state.kind == AxisKind::partial;
+      }
+      if (fits) places.push_back({!partial, info(id).bound.empty(), &step, slot});
+    }
+  }
+  std::stable_sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+    return std::pair(a.varies, a.unnamed) < std::pair(b.varies, b.unnamed);
+  });
+  constexpr size_t kMost = 12;
+  std::vector<std::pair<const Step*, size_t>> result;
+  for (size_t i = 0; i < std::min(kMost, places.size()); ++i)
+    result.emplace_back(places[i].step, places[i].slot);
+  return result;
+}
+
+bool Explaining::never_reduced_over(const std::vector<int>& axes) {
+  for (const auto& [step, slot] : places_to_reduce(axes)) {
+    const ValueId id = made_by(*step->instr, slot);
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max}) {
+      if (op != ReduceOp::max && !is_float(id)) continue;
+      Edit edit{Edit::Kind::reduce, step->site, slot, Group::of_axes(mesh_, axes), {op, 0}, 1};
+      if (!confirmation_.confirms(edit, axes)) continue;
+      const std::string name = shown(id, step->site.line);
+      const std::string over = axes_text(axes);
+      ConfirmedCause cause;
+      std::vector<std::string> origins;
+      for (const int axis : axes) origins.push_back(origin_text(provenance_.state(id, axis), axis));
+      const bool is_end = name == target();
+      cause.text = fmt::format(
+          "{} is computed from {}; no call over {} {}", name, joined_words(origins, "and"), over,
+          is_end ? fmt::format("follows line {}", step->site.line)
+                 : fmt::format("lies between line {} and {}", step->site.line, target()));
+      cause.fix = fmt::format("add all_reduce({}{}, group={}) after line {}",
+                              info(id).bound.empty() ? "" : name + ", ", shardproof::name(op),
+                              group_text(axes), step->site.line);
+      if (is_end && op != ReduceOp::max) {
+        Spec as = value_.spec;
+        for (const int axis : axes) as = as.with_placement(axis, P(op));
+        cause.fix += fmt::format(", or declare it as {}", placements_text(as));
+      }
+      settle(cause);
+      return true;
+    }
+  }
+  return false;
+}
+
+// --- calls over other axes than those over which their input varies
+
+bool Explaining::wrong_group() {
+  for (const Step& step : way_.steps) {
+    const CallItem* item = collective_of(step);
+    if (item == nullptr) continue;
+    const auto have = axes_of(item->collective.group, mesh_, step.instr->lanes);
+    if (!have) continue;
+    const bool found =
+        item->collective.kind == CollectiveKind::all_reduce
+            ? leaves_out_axes(step, *item, *have) || goes_over_cut_axes(step, *item, *have)
+            : goes_over_other_axes(step, *item, *have);
+    if (found) return true;
+  }
+  return false;
+}
+
+// An all_reduce over an axis that cuts its input: it adds up other elements.
+bool Explaining::goes_over_cut_axes(const Step& step, const CallItem& item,
+                                    const std::vector<int>& have) {
+  if (is_backward_of_call(step)) return false;
+  std::vector<int> cut, others;
+  for (const int axis : have) {
+    const AxisKind input = provenance_.state_read(step.listing, step.index, 0, axis).kind;
+    const bool may_be_cut = input != AxisKind::replicated && input != AxisKind::partial &&
+                            value_.spec.placement(axis).is_shard();
+    (input == AxisKind::cut || may_be_cut ? cut : others).push_back(axis);
+  }
+  if (cut.empty() || others.empty()) return false;
+  const Edit edit{Edit::Kind::regroup,       step.site, 0, Group::of_axes(mesh_, others),
+                  item.collective.reduction, 1};
+  if (!confirmation_.confirms(edit, cut)) return false;
+  settle({fmt::format("line {} reduces over {}, but its input is cut over {}: those ranks hold "
+                      "other elements",
+                      step.site.line, item.collective.group.name(), axes_text(cut)),
+          fmt::format("group={} on line {}", group_text(others), step.site.line),
+          {}});
+  return true;
+}
+
+// An all_reduce of an input that varies over axes which the group leaves out.
+bool Explaining::leaves_out_axes(const Step& step, const CallItem& item,
+                                 const std::vector<int>& have) {
+  std::vector<int> right, missing;
+  for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
+    const AxisState& state = provenance_.state_read(step.listing, step.index, 0, axis);
+    const bool had = std::find(have.begin(), have.end(), axis) != have.end();
+    const bool varies = mesh_.axis_size(axis) > 1 && state.kind != AxisKind::replicated &&
+                        (is_same_over_target(axis) || state.kind == AxisKind::partial);
+    if (!had && varies && !state.sources.empty()) missing.push_back(axis);
+    if (varies && (had || !state.sources.empty())) right.push_back(axis);
+  }
+  if (missing.empty()) return false;
+  return settle_group(step, item, missing, missing[0]) ||
+         settle_group(step, item, right, missing[0]);
+}
+
+// A gather or scatter over axes of which none is an axis that the input varies over. Its group has
+// the right size, or the shapes would not fit.
+bool Explaining::goes_over_other_axes(const Step& step, const CallItem& item,
+                                      const std::vector<int>& have) {
+  std::vector<int> varying;
+  for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
+    const AxisState& state = provenance_.state_read(step.listing, step.index, 0, axis);
+    if (mesh_.axis_size(axis) > 1 && state.kind != AxisKind::replicated && !state.sources.empty())
+      varying.push_back(axis);
+  }
+  for (const int axis : varying)
+    if (std::find(have.begin(), have.end(), axis) == have.end() &&
+        mesh_.axis_size(axis) == item.collective.group.size() &&
+        settle_group(step, item, {axis}, axis))
+      return true;
+  return varying.size() > 1 && varying != have && size_of_axes(varying) == size_of_axes(have) &&
+         settle_group(step, item, varying, varying[0]);
+}
+
+// True if the call is right over these axes, alone or with all calls over its group. The text names
+// the origin of `varying`.
+bool Explaining::settle_group(const Step& step, const CallItem& item, const std::vector<int>& axes,
+                              int varying) {
+  const Group group = Group::of_axes(mesh_, axes);
+  Edit edit{Edit::Kind::regroup, step.site, 0, group, item.collective.reduction, 1};
+  std::set<int> lines{step.site.line};
+  if (!confirmation_.confirms(edit)) {
+    for (const Step& other : way_.steps) {
+      const CallItem* call = collective_of(other);
+      if (call == nullptr || other.listing != step.listing || other.site == step.site ||
+          !(call->collective.group == item.collective.group))
+        continue;
+      edit.also.push_back(other.site);
+      lines.insert(other.site.line);
+    }
+    if (edit.also.empty() || !confirmation_.confirms(edit)) return false;
+  }
+  const std::string origin =
+      origin_text(provenance_.state_read(step.listing, step.index, 0, varying), varying);
+  const std::string& over = item.collective.group.name();
+  const int line = step.site.line;
+  if (lines.size() == 1) {
+    settle({fmt::format("line {} {} over {}, but its input is computed from {}", line,
+                        verb_of(item.collective.kind), over, origin),
+            fmt::format("group={} on line {}", group.name(), line),
+            {}});
+  } else {
+    std::vector<std::string> numbers;
+    for (const int one : lines) numbers.push_back(std::to_string(one));
+    const std::string all = joined_words(numbers, "and");
+    settle({fmt::format("the calls of lines {} go over {}, but the input of line {} is computed "
+                        "from {}",
+                        all, over, line, origin),
+            fmt::format("group={} on lines {}", group.name(), all),
+            {}});
+  }
+  return true;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,130 @@
+// Explaining: the candidates of causes that causes.h lists, for one wrong value. Internal to
+// engine/check.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shardproof/engine/check/confirm_cause.h"
+#include "shardproof/engine/check/local_for_whole.h"
+#include "shardproof/engine/check/source_changes.h"
+#include "shardproof/engine/explain/way_to_value.h"
+
+namespace shardproof {
+
+inline constexpr const char* kCauseWord = "cause   ";
+inline constexpr const char* kHintWord = "hint    ";
+
+// Returns "a, b and c".
+std::string joined_words(const std::vector<std::string>& words, const char* last);
+
+struct ConfirmedCause {
+  std::string text, fix;
+  Edit edit;
+  int made_right = 1;  // wrong values that the edit makes right
+};
+
+class Explaining {
+ public:
+  Explaining(const RankCase& about, const ComparedValue& value)
+      : about_(about),
+        value_(value),
+        mesh_(value.spec.mesh()),
+        provenance_(about.ranks.program, mesh_, about.registries.ops),
+        way_(way_to(about.ranks, value)),
+        confirmation_(about, value) {}
+
+  // True if a cause or a hint was found.
+  bool run() {
+    const SuspectedWay on{about_, value_, provenance_, way_, confirmation_};
+    changes_ = right_backward_words(about_, target(), confirmation_);
+    if (!changes_.empty()) return counted_too_often();
+    return adopt(find_local_extremum(on)) || wrong_group() || never_reduced() ||
+           adopt(find_uneven_average(on)) || declared_otherwise() || counted_too_often() ||
+           adopt(find_local_sum(on)) || (!depends_on_senders() && adopt(find_loop_sum(on))) ||
+           missing_factor() || adopt(find_op_on_shards(on));
+  }
+  // True if run() has divided and multiplied the value by the size of each axis.
+  bool has_tested_factors() const;
+  std::vector<std::string> lines;  // "cause   ..." or "hint    ..."
+  std::string fix;
+
+ private:
+  const SpmdValue& info(ValueId id) const {
+    return about_.ranks.program.values[static_cast<size_t>(id)];
+  }
+  bool is_float(ValueId id) const {
+    return info(id).dtype == DType::f64 || info(id).dtype == DType::c128;
+  }
+  const std::string& target() const { return value_.label.name; }
+  std::string axes_text(const std::vector<int>& axes, const char* last = "and") const {
+    std::vector<std::string> names;
+    for (const int axis : axes) names.push_back(mesh_.axes()[static_cast<size_t>(axis)].name);
+    return joined_words(names, last);
+  }
+  std::string group_text(const std::vector<int>& axes) const {
+    return Group::of_axes(mesh_, axes).name();
+  }
+  int64_t size_of_axes(const std::vector<int>& axes) const {
+    int64_t size = 1;
+    for (const int axis : axes) size *= mesh_.axis_size(axis);
+    return size;
+  }
+  bool is_same_over_target(int axis) const { return value_.spec.placement(axis).is_replicate(); }
+  // Returns the author's name, or the names of the values that it is computed from.
+  std::string shown(ValueId id, int line) const;
+  std::string origin_text(const AxisState& state, int axis) const;
+  void settle(const ConfirmedCause& cause) {
+    lines.push_back(kCauseWord + cause.text);
+    fix = cause.fix;
+  }
+
+  bool adopt(const std::optional<Suspicion>& found) {
+    if (!found) return false;
+    lines.push_back((found->is_cause ? kCauseWord : kHintWord) + found->text);
+    fix = found->fix;
+    return true;
+  }
+
+  bool never_reduced();
+  bool is_part_of_shard(int axis) const;
+  bool never_reduced_over(const std::vector<int>& axes);
+  std::vector<std::pair<const Step*, size_t>> places_to_reduce(const std::vector<int>& axes) const;
+  bool wrong_group();
+  bool goes_over_cut_axes(const Step& step, const CallItem& item, const std::vector<int>& have);
+  bool leaves_out_axes(const Step& step, const CallItem& item, const std::vector<int>& have);
+  bool goes_over_other_axes(const Step& step, const CallItem& item, const std::vector<int>& have);
+  bool settle_group(const Step& step, const CallItem& item, const std::vector<int>& axes,
+                    int varying);
+  bool declared_otherwise();
+  bool counted_too_often();
+  bool is_made_by_grad_on_way() const;
+  std::optional<ConfirmedCause> applied_twice(const std::vector<ConfirmedCause>& found) const;
+  void copies_added_up(std::vector<ConfirmedCause>& found);
+  void other_reductions(std::vector<ConfirmedCause>& found);
+  void superfluous_factors(std::vector<ConfirmedCause>& found);
+  void terms_of_each_rank(std::vector<ConfirmedCause>& found);
+  bool is_backward_of_call(const Step& step) const;
+  bool is_differentiated(const Step& step) const;
+  bool depends_on_senders() const;
+  bool missing_factor();
+  bool is_missing(const Step& step, ValueId id, int64_t size, bool times);
+  bool follows_axis(const Edit& edit, const std::string& what, const std::string& fix,
+                    std::vector<std::string>& names);
+  std::vector<std::pair<std::string, std::string>> lets_followed(Edit edit, int64_t size,
+                                                                 bool times);
+  bool is_summed_later(size_t from, int axis) const;
+  bool is_reduced_later(size_t from, int axis, bool by_sum) const;
+  std::vector<std::pair<std::string, int64_t>> sizes() const;
+
+  const RankCase& about_;
+  const ComparedValue& value_;
+  const Mesh mesh_;
+  const Provenance provenance_;
+  const WayToValue way_;
+  Confirmation confirmation_;
+  std::vector<SourceCause> changes_;  // of the text; each makes the value right
+};
+
+}  // namespace shardproof

@@ -1,0 +1,267 @@
+// Implements explaining.h: values that count too often, or not often enough.
+#include <algorithm>
+#include <cmath>
+
+#include "shardproof/engine/check/explaining.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+std::string number_text(double value) {
+  if (value == std::floor(value)) return fmt::format("{:.0f}", value);
+  // A factor near 1 keeps all its digits.
+  const std::string text = fmt::format("{:.6g}", value);
+  return text == "1" ? fmt::format("{}", value) : text;
+}
+
+}  // namespace
+
+// True if the gradient of the call is on the way, too: an edit would change the call alone.
+bool Explaining::is_differentiated(const Step& step) const {
+  const std::vector<std::string>& lines = about_.ranks.program.listings[step.listing].lines;
+  const auto line = static_cast<size_t>(step.site.line);
+  return line >= 1 && line <= lines.size() &&
+         lines[line - 1].find("backward=") != std::string::npos && is_made_by_grad_on_way();
+}
+
+// True if `grad` made the call as the backward of another one. The line of the step does not write
+// it, so it is no place for a fix.
+bool Explaining::is_backward_of_call(const Step& step) const {
+  const CallItem* const item = collective_of(step);
+  if (item == nullptr || !is_made_by_grad(about_.ranks, step)) return false;
+  const std::vector<std::string>& lines = about_.ranks.program.listings[step.listing].lines;
+  const std::string& text = lines[static_cast<size_t>(step.site.line) - 1];
+  return text.find(std::string(name(item->collective.kind)) + "(") == std::string::npos;
+}
+
+void Explaining::copies_added_up(std::vector<ConfirmedCause>& found) {
+  for (const Step& step : way_.steps) {
+    const CallItem* item = reduction_of(step);
+    if (item == nullptr || item->collective.reduction.op != ReduceOp::sum) continue;
+    if (is_backward_of_call(step) || is_differentiated(step)) continue;
+    const auto have = axes_of(item->collective.group, mesh_, step.instr->lanes);
+    if (!have) continue;
+    std::vector<int> copies, others;
+    for (const int axis : *have)
+      (provenance_.state_read(step.listing, step.index, 0, axis).kind == AxisKind::replicated
+           ? copies
+           : others)
+          .push_back(axis);
+    if (copies.empty()) continue;
+    Edit edit{Edit::Kind::change_op, step.site, 0, {}, {ReduceOp::avg, 0}, 1};
+    const bool keeps_shape = item->collective.kind != CollectiveKind::reduce_scatter;
+    if (!others.empty() && keeps_shape)
+      edit = {Edit::Kind::regroup,        step.site, 0, Group::of_axes(mesh_, others),
+              item->collective.reduction, 1};
+    else if (!others.empty())
+      edit = {Edit::Kind::scale_output, step.site, 0, {}, {}, 1.0 / size_of_axes(copies)};
+    if (!confirmation_.confirms(edit, copies)) continue;
+    const std::string over = axes_text(copies);
+    const std::string name = shown(item->input, step.site.line);
+    found.push_back(
+        {fmt::format(
+             "{} is the same on all ranks of {}, and line {} sums it over {}: it counts {} times",
+             name, over, step.site.line, item->collective.group.name(), size_of_axes(copies)),
+         others.empty()
+             ? fmt::format("remove the sum over {} on line {}, or take avg", over, step.site.line)
+         : keeps_shape
+             ? fmt::format("group={} on line {}", group_text(others), step.site.line)
+             : fmt::format("divide by {} after line {}", size_of_axes(copies), step.site.line),
+         edit, confirmation_.made_right()});
+  }
+}
+
+void Explaining::other_reductions(std::vector<ConfirmedCause>& found) {
+  for (const Step& step : way_.steps) {
+    const CallItem* item = reduction_of(step);
+    if (item == nullptr || is_backward_of_call(step) || is_differentiated(step)) continue;
+    const ReduceOp op = item->collective.reduction.op;
+    if (op != ReduceOp::sum && op != ReduceOp::avg) continue;
+    const ReduceOp other = op == ReduceOp::sum ? ReduceOp::avg : ReduceOp::sum;
+    const Edit edit{Edit::Kind::change_op, step.site, 0, {}, {other, 0}, 1};
+    const auto axes = axes_of(item->collective.group, mesh_, step.instr->lanes);
+    if (!confirmation_.confirms(edit, axes.value_or(std::vector<int>()))) continue;
+    found.push_back(
+        {fmt::format("line {} takes the {} over {}, and {} is right with the {}", step.site.line,
+                     op == ReduceOp::sum ? "sum" : "average", item->collective.group.name(),
+                     target(), op == ReduceOp::sum ? "average" : "sum"),
+         fmt::format("{} in place of {} on line {}", name(other), name(op), step.site.line), edit,
+         confirmation_.made_right()});
+  }
+}
+
+void Explaining::superfluous_factors(std::vector<ConfirmedCause>& found) {
+  for (const Step& step : way_.steps) {
+    const auto* compute = std::get_if<Compute>(&step.instr->action);
+    if (compute == nullptr || (compute->op != "mul" && compute->op != "div")) continue;
+    for (size_t slot = compute->op == "div" ? 1 : 0; slot < compute->inputs.size(); ++slot) {
+      const std::optional<double> number = number_of(about_.ranks, compute->inputs[slot]);
+      if (is_made_by_grad(about_.ranks, step)) continue;  // the author wrote no factor there
+      if (!number || std::abs(*number) == 1 || *number == 0) continue;
+      Edit edit{Edit::Kind::drop_factor, step.site, slot, {}, {}, *number};
+      if (compute->op == "div") edit.factor = 1 / *number;
+      if (!confirmation_.confirms(edit)) continue;
+      const char* verb = compute->op == "div" ? "divides" : "multiplies";
+      found.push_back(
+          {fmt::format("line {} {} by {}, and {} is right without this factor", step.site.line,
+                       verb, number_text(*number), target()),
+           fmt::format("remove the factor {} on line {}",
+                       compute->op == "div" ? "1 / " + number_text(*number) : number_text(*number),
+                       step.site.line),
+           edit, confirmation_.made_right()});
+    }
+  }
+}
+
+bool Explaining::is_summed_later(size_t from, int axis) const {
+  return value_.spec.placement(axis).is_partial() || is_reduced_later(from, axis, true);
+}
+
+bool Explaining::is_reduced_later(size_t from, int axis, bool by_sum) const {
+  for (size_t i = from + 1; i < way_.steps.size(); ++i) {
+    const auto* call = std::get_if<Communicate>(&way_.steps[i].instr->action);
+    if (call == nullptr) continue;
+    for (const CallItem& item : call->items)
+      if (reduces(item.collective.kind) &&
+          (!by_sum || item.collective.reduction.op == ReduceOp::sum) &&
+          is_over_axis(item.collective.group, mesh_, axis, item.lanes))
+        return true;
+  }
+  return false;
+}
+
+void Explaining::terms_of_each_rank(std::vector<ConfirmedCause>& found) {
+  for (size_t i = 0; i < way_.steps.size(); ++i) {
+    const Step& step = way_.steps[i];
+    const auto* compute = std::get_if<Compute>(&step.instr->action);
+    if (compute == nullptr || (compute->op != "add" && compute->op != "sub")) continue;
+    for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
+      if (mesh_.axis_size(axis) == 1 || !is_summed_later(i, axis)) continue;
+      for (size_t slot = 0; slot < 2; ++slot) {
+        const auto read = [&](size_t s) {
+          return provenance_.state_read(step.listing, step.index, s, axis).kind;
+        };
+        if (read(slot) != AxisKind::replicated || read(1 - slot) == AxisKind::replicated) continue;
+        const int64_t size = mesh_.axis_size(axis);
+        const Edit edit{Edit::Kind::scale_input,      step.site, slot, {}, {},
+                        1 / static_cast<double>(size)};
+        if (!confirmation_.confirms(edit, {axis})) continue;
+        const std::string& over = mesh_.axes()[static_cast<size_t>(axis)].name;
+        const ValueId id = compute->inputs[slot];
+        const bool named = !info(id).bound.empty();
+        found.push_back(
+            {fmt::format("{}{} is the same on all {} ranks of {}, and each adds it before a sum "
+                         "over {}: it counts {} times",
+                         shown(id, step.site.line),
+                         named ? fmt::format(", added on line {},", step.site.line) : "", size,
+                         over, over, size),
+             fmt::format("add {} after the sum, or on one rank of {}",
+                         named ? info(id).bound : "it", over),
+             edit, confirmation_.made_right()});
+      }
+    }
+  }
+}
+
+// Returns the cause for a number that is applied once too often, by two factors or by a factor and
+// an average. The author must choose which one to remove.
+std::optional<ConfirmedCause> Explaining::applied_twice(
+    const std::vector<ConfirmedCause>& found) const {
+  if (found.size() != 2) return std::nullopt;
+  const auto share_of = [&](const Edit& edit) -> double {
+    if (edit.kind == Edit::Kind::drop_factor) return edit.factor;
+    if (edit.kind != Edit::Kind::change_op || edit.reduction.op != ReduceOp::sum) return 0;
+    for (const Step& step : way_.steps)
+      if (const CallItem* item = reduction_of(step); item != nullptr && step.site == edit.site)
+        return 1 / static_cast<double>(item->collective.group.size());
+    return 0;
+  };
+  const double first = share_of(found[0].edit), second = share_of(found[1].edit);
+  if (first == 0 || std::abs(first - second) > 1e-12 * std::abs(first)) return std::nullopt;
+  const int one = std::min(found[0].edit.site.line, found[1].edit.site.line);
+  const int other = std::max(found[0].edit.site.line, found[1].edit.site.line);
+  const bool divides = std::abs(first) < 1;
+  const std::string text =
+      fmt::format("the value is {} by {} twice, on line{} {}", divides ? "divided" : "multiplied",
+                  number_text(divides ? 1 / first : first), one == other ? "" : "s",
+                  one == other ? std::to_string(one) : fmt::format("{} and {}", one, other));
+  return ConfirmedCause{fmt::format("{}; {} is right with either of the two alone", text, target()),
+                        fmt::format("{}, or {}", found[0].fix, found[1].fix),
+                        {}};
+}
+
+// Parts of a sum that are declared as parts of an average, or the other way round.
+bool Explaining::declared_otherwise() {
+  for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
+    const Placement& declared = value_.spec.placement(axis);
+    const AxisState state = state_of(way_, provenance_, axis);
+    if (mesh_.axis_size(axis) == 1 || !declared.is_partial() || state.kind != AxisKind::partial)
+      continue;
+    const ReduceOp claimed = declared.partial().reduction.op;
+    const ReduceOp held = state.placement.partial().reduction.op;
+    const bool to_sum = claimed == ReduceOp::avg && held == ReduceOp::sum;
+    if (!to_sum && !(claimed == ReduceOp::sum && held == ReduceOp::avg)) continue;
+    const auto last = std::find_if(way_.steps.rbegin(), way_.steps.rend(), [&](const Step& step) {
+      return std::count(way_.ends.begin(), way_.ends.end(), made_by(*step.instr, 0)) > 0;
+    });
+    if (last == way_.steps.rend()) continue;
+    const auto size = static_cast<double>(mesh_.axis_size(axis));
+    const Edit edit{Edit::Kind::scale_output, last->site, 0, {}, {}, to_sum ? size : 1 / size};
+    if (!confirmation_.confirms(edit, {axis})) continue;
+    settle(
+        {fmt::format("{} is computed from {}: it is a part of {} over {}, not of {}", target(),
+                     origin_text(state, axis), to_sum ? "a sum" : "an average",
+                     mesh_.axes()[static_cast<size_t>(axis)].name, to_sum ? "an average" : "a sum"),
+         fmt::format("declare it as {}",
+                     placements_text(value_.spec.with_placement(axis, P(held)))),
+         {}});
+    return true;
+  }
+  return false;
+}
+
+bool Explaining::is_made_by_grad_on_way() const {
+  return std::any_of(way_.steps.begin(), way_.steps.end(),
+                     [&](const Step& step) { return is_made_by_grad(about_.ranks, step); });
+}
+
+bool Explaining::counted_too_often() {
+  std::vector<ConfirmedCause> copies, others, factors, terms;
+  copies_added_up(copies);
+  if (copies.empty()) other_reductions(others);
+  superfluous_factors(factors);
+  terms_of_each_rank(terms);
+  std::vector<ConfirmedCause> found = std::move(copies);
+  for (std::vector<ConfirmedCause>* more : {&others, &factors, &terms})
+    found.insert(found.end(), more->begin(), more->end());
+  if (is_made_by_grad_on_way() && changes_.empty())
+    changes_ = right_forward_changes(about_, target(), provenance_, confirmation_);
+  for (const SourceCause& change : changes_) {
+    const bool known = std::any_of(found.begin(), found.end(), [&](const ConfirmedCause& one) {
+      return one.edit.site.line == change.line && one.edit.kind == Edit::Kind::drop_factor;
+    });
+    if (!known) found.push_back({change.text, change.fix, {}, change.made_right});
+  }
+  // A change that makes more of the wrong values right is their common cause.
+  int most = 0;
+  for (const ConfirmedCause& one : found) most = std::max(most, one.made_right);
+  std::erase_if(found, [&](const ConfirmedCause& one) { return one.made_right < most; });
+  if (found.empty()) return false;
+  if (found.size() == 1) {
+    settle(found.front());
+    return true;
+  }
+  if (const std::optional<ConfirmedCause> twice = applied_twice(found)) {
+    settle(*twice);
+    return true;
+  }
+  constexpr size_t kShown = 3;
+  lines.push_back(
+      fmt::format("{}any one of these changes alone makes {} right:", kHintWord, target()));
+  for (size_t i = 0; i < std::min(kShown, found.size()); ++i)
+    lines.push_back("        " + found[i].fix);
+  return true;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,124 @@
+// Implements explaining.h: factors that are the size of an axis or a `let`.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "shardproof/engine/check/explaining.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+
+// Returns the sizes of `let`s, then of axes, with their names.
+std::vector<std::pair<std::string, int64_t>> Explaining::sizes() const {
+  std::vector<std::pair<std::string, int64_t>> result;
+  for (const auto& [name, number] : about_.job.numbers)
+    if (number.is_integer() && number.integer() > 1) result.emplace_back(name, number.integer());
+  for (const MeshAxis& axis : mesh_.axes())
+    if (axis.size > 1) result.emplace_back("the size of " + axis.name, axis.size);
+  return result;
+}
+
+// Returns the `let`s that a factor follows when they change: "m, and with m = 4 it is 4".
+std::vector<std::pair<std::string, std::string>> Explaining::lets_followed(Edit edit, int64_t size,
+                                                                           bool times) {
+  std::vector<std::pair<std::string, std::string>> follows;
+  for (const auto& [name, number] : about_.job.numbers) {
+    if (!number.is_integer() || number.integer() != size) continue;
+    for (const int64_t next : {size + 1, size - 1}) {
+      edit.factor = times ? 1 / static_cast<double>(next) : static_cast<double>(next);
+      if (next < 2 || !confirmation_.confirms_resized(name, next, edit)) continue;
+      follows.emplace_back(name, fmt::format("with {} = {} it is {}{} times", name, next,
+                                             times ? "" : "1 / ", next));
+      break;
+    }
+  }
+  return follows;
+}
+
+// True if the value is computed from what other lines send: messages, or calls of several listings.
+// An edit of this side then shows how wrong the other one is, and not where.
+bool Explaining::depends_on_senders() const {
+  return std::any_of(way_.steps.begin(), way_.steps.end(), [&](const Step& step) {
+    const auto* call = std::get_if<Communicate>(&step.instr->action);
+    if (call == nullptr) return false;
+    const auto is_message = [](const CallItem& item) {
+      return is_point_to_point(item.collective.kind);
+    };
+    return about_.ranks.program.listings.size() > 1 ||
+           std::any_of(call->items.begin(), call->items.end(), is_message);
+  });
+}
+
+// Tests the axes of a size. Adds to `names` those of which no run shows if the factor follows them.
+// True if it follows one: with one rank along the axis the value is right.
+bool Explaining::follows_axis(const Edit& edit, const std::string& what, const std::string& fix,
+                              std::vector<std::string>& names) {
+  const auto size = static_cast<int64_t>(std::lround(std::max(edit.factor, 1 / edit.factor)));
+  std::vector<std::string> follows;
+  for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
+    if (mesh_.axis_size(axis) != size) continue;
+    const std::optional<bool> right = confirmation_.is_right_without(axis);
+    if (right == false || !confirmation_.confirms(edit, {axis})) continue;
+    const std::string& name = mesh_.axes()[static_cast<size_t>(axis)].name;
+    if (right)
+      follows.push_back(name);
+    else
+      names.push_back("the size of " + name);
+  }
+  if (follows.size() != 1) {
+    for (const std::string& name : follows) names.push_back("the size of " + name);
+    return false;
+  }
+  settle({fmt::format("{}: {} is the size of {}, and with {} = 1 it is right", what, size,
+                      follows[0], follows[0]),
+          fmt::format("{} by size({})", fix, follows[0]),
+          {}});
+  return true;
+}
+
+bool Explaining::is_missing(const Step& step, ValueId id, int64_t size, bool times) {
+  const double factor = times ? 1 / static_cast<double>(size) : static_cast<double>(size);
+  const Edit edit{Edit::Kind::scale_output, step.site, 0, {}, {}, factor};
+  const std::string what = fmt::format("{} of line {} is {}{} times what it should be",
+                                       info(id).bound, step.site.line, times ? "" : "1 / ", size);
+  const std::string fix = fmt::format("{} {}", times ? "divide" : "multiply", info(id).bound);
+  std::vector<std::string> names;
+  if (confirmation_.confirms(edit)) {
+    const auto follows = lets_followed(edit, size, times);
+    if (follows.size() == 1) {
+      const auto& [let, text] = follows.front();
+      settle({fmt::format("{}: {} is {}, and {}", what, size, let, text),
+              fmt::format("{} by {}", fix, let),
+              {}});
+      return true;
+    }
+    for (const auto& [name, number] : about_.job.numbers)
+      if (number.is_integer() && number.integer() == size) names.push_back(name);
+  }
+  if (follows_axis(edit, what, fix, names)) return true;
+  // The only numbers of a program fit many factors.
+  if (names.empty() || !confirmation_.is_varied() || depends_on_senders()) return false;
+  lines.push_back(fmt::format("{}{}; {} is {}", kHintWord, what, size, joined_words(names, "and")));
+  return true;
+}
+
+bool Explaining::has_tested_factors() const {
+  return about_.ranks.program.listings.size() == 1 && !confirmation_.is_spent() &&
+         std::all_of(way_.ends.begin(), way_.ends.end(),
+                     [&](ValueId id) { return is_float(id) && !info(id).bound.empty(); });
+}
+
+bool Explaining::missing_factor() {
+  std::set<int64_t> tried;
+  for (const auto& [name, size] : sizes()) {
+    if (!tried.insert(size).second) continue;
+    for (const Step& step : way_.steps) {
+      const ValueId id = made_by(*step.instr, 0);
+      if (id == kNoValue || info(id).bound.empty() || !is_float(id)) continue;
+      if (is_missing(step, id, size, true) || is_missing(step, id, size, false)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace shardproof
