@@ -300,7 +300,7 @@ std::vector<ValueId> RankLowerer::call_step(const Expr& call, StepKind kind) {
   item.lanes = lanes_;
   item.input = input;
   item.step = std::make_shared<PlanStep>(step);
-  item.collective = *shardproof::lower(step).call;
+  item.collective = *shardproof::lower(step);
   if (kind == StepKind::exchange) {
     const size_t members = static_cast<size_t>(group.size());
     keep_counts_of(lanes_, ranks, members, item.collective.send_counts);
