@@ -39,12 +39,13 @@ int64_t hash_of(std::string_view text) {
 // A view of a CallKind, for look-up without a copy. For work, `collective` is null.
 struct CallKindView {
   const Collective* collective = nullptr;
-  int64_t peer = 0, whole_bytes = 0;
-  std::string_view work;  // name of the work; empty for a call
+  int64_t peer = 0;
+  std::optional<Fraction> bytes;  // Call::bytes
+  std::string_view work;          // name of the work; empty for a call
   std::string_view stream;
 
   uint64_t hash() const {
-    uint64_t h = mixed(static_cast<uint64_t>(whole_bytes), hash_of(work));
+    uint64_t h = mixed(static_cast<uint64_t>(bytes ? bytes->num() : 0), hash_of(work));
     if (collective == nullptr) return h;
     for (const int64_t part : {static_cast<int64_t>(collective->kind), collective->count,
                                static_cast<int64_t>(collective->dtype), peer})
@@ -56,17 +57,17 @@ struct CallKindView {
 // A call without its place in the program: the passes of a loop make calls of one kind.
 struct CallKind {
   Collective collective;
-  int64_t whole_bytes = 0;
+  std::optional<Fraction> bytes;
   std::string work, stream;
 
   explicit CallKind(const CallKindView& view)
-      : whole_bytes(view.whole_bytes), work(view.work), stream(view.stream) {
+      : bytes(view.bytes), work(view.work), stream(view.stream) {
     if (view.collective == nullptr) return;
     collective = *view.collective;
     collective.peer = view.peer;
   }
   bool operator==(const CallKindView& view) const {
-    if (whole_bytes != view.whole_bytes || work != view.work || stream != view.stream) return false;
+    if (bytes != view.bytes || work != view.work || stream != view.stream) return false;
     if (view.collective == nullptr) return true;
     const Collective &a = collective, &b = *view.collective;
     return a.kind == b.kind && a.count == b.count && a.peer == view.peer && a.root == b.root &&
@@ -249,8 +250,8 @@ Record base_record(const CallShape& shape) {
   if (c.kind == CollectiveKind::recv || c.kind == CollectiveKind::signal ||
       c.kind == CollectiveKind::wait_signal)
     return record;
-  const int64_t bytes = kind.whole_bytes != 0 ? kind.whole_bytes : whole_bytes_of(c);
-  record.bytes_sent = bytes_sent(c.kind, c.group.size(), bytes);
+  record.bytes_sent =
+      kind.bytes ? *kind.bytes : bytes_sent(c.kind, c.group.size(), whole_bytes_of(c));
   return record;
 }
 
@@ -582,7 +583,7 @@ class RecordingContext : public ForwardingContext {
   Entry entry_of(const Call& call, StreamId stream) {
     CallKindView kind;
     kind.collective = &call.collective;
-    kind.whole_bytes = call.whole_bytes;
+    kind.bytes = call.bytes;
     kind.peer = lanes_.size() == 1 && !call.peers.empty() ? call.peers[0] : call.collective.peer;
     Entry entry = place(kind, call.lanes, stream, call.site);
     const bool is_single = lanes_.size() == 1, has_counts = !call.send_counts.empty();

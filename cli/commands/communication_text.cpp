@@ -30,9 +30,10 @@ class TrafficCounter {
   std::vector<Lanes> classes(const std::vector<const CallItem*>& items) const;
   void add(const CallItem& item, int32_t rank, Traffic& traffic) const;
   void add_transfer(const PlanStep& step, int32_t rank, Traffic& traffic) const;
-  void add_call(const Collective& call, Fraction bytes, int64_t whole, Traffic& traffic) const;
-  void add_pieces(const PlanStep& step, Traffic& traffic) const;
-  Fraction exchanged(const CallItem& item, int32_t rank) const;
+  void add_call(const Collective& call, Fraction bytes, Duration time, Traffic& traffic) const;
+  void add_step(const PlanStep& step, Traffic& traffic) const;
+  void add_counts(const CallItem& item, int32_t rank, Traffic& traffic) const;
+  int64_t row_bytes(const CallItem& item, int32_t rank) const;
 
   const SpmdProgram& program_;
   const CostModel* machine_;
@@ -64,66 +65,83 @@ std::vector<Lanes> TrafficCounter::classes(const std::vector<const CallItem*>& i
   return classes;
 }
 
-void TrafficCounter::add_call(const Collective& call, Fraction bytes, int64_t whole,
+void TrafficCounter::add_call(const Collective& call, Fraction bytes, Duration time,
                               Traffic& traffic) const {
   if (bytes > Fraction(0)) {
     Fraction& sum = traffic.bytes[call.group.name()];
     sum = sum + bytes;
   }
   ++traffic.calls[fmt::format("{} {}", name(call.kind), call.group.name())];
-  if (machine_ != nullptr) traffic.time += machine_->collective(call, whole);
+  traffic.time += time;
 }
 
 void TrafficCounter::add_transfer(const PlanStep& step, int32_t rank, Traffic& traffic) const {
   Collective call;
   call.group = Group::world(program_.world);
-  call.dtype = step.to.dtype();
-  for (int64_t number = 0; number < step.pieces; ++number)
+  for (int64_t number = 0; number < step.pieces; ++number) {
+    Duration sending, receiving;
     for (const TransferPiece& piece : transfer_pieces(step, number)) {
       if (piece.from_rank == piece.to_rank) continue;
-      const int64_t bytes = piece.elements * size_of(call.dtype);
-      call.count = piece.elements;
+      const int64_t bytes = piece.elements * size_of(step.to.dtype());
+      const Duration time = machine_ != nullptr ? machine_->messages(1, bytes) : Duration{};
       call.kind = CollectiveKind::send;
-      if (piece.from_rank == rank) add_call(call, Fraction(bytes), bytes, traffic);
+      if (piece.from_rank == rank) {
+        add_call(call, Fraction(bytes), Duration{}, traffic);
+        sending += time;
+      }
       call.kind = CollectiveKind::recv;
-      if (piece.to_rank == rank) add_call(call, Fraction(0), bytes, traffic);
+      if (piece.to_rank == rank) {
+        add_call(call, Fraction(0), Duration{}, traffic);
+        receiving += time;
+      }
     }
-}
-
-void TrafficCounter::add_pieces(const PlanStep& step, Traffic& traffic) const {
-  const Fraction bytes = cost_of(step).bytes;
-  for (int64_t piece = 0; piece < step.pieces; ++piece) {
-    const LoweredStep lowered = lower(step, piece);
-    add_call(*lowered.call, piece == 0 ? bytes : Fraction(0), lowered.whole_bytes, traffic);
+    traffic.time += std::max(sending, receiving);
   }
 }
 
-// Returns the bytes that an all_to_all_v sends to other ranks.
-Fraction TrafficCounter::exchanged(const CallItem& item, int32_t rank) const {
-  const std::vector<int64_t>& counts =
-      item.send_counts[static_cast<size_t>(item.lanes.index_of(rank))];
-  const int64_t self = item.collective.group.index_of(rank);
-  int64_t rows = 0;
-  for (size_t i = 0; i < counts.size(); ++i)
-    if (static_cast<int64_t>(i) != self) rows += counts[i];
+void TrafficCounter::add_step(const PlanStep& step, Traffic& traffic) const {
+  for (int64_t piece = 0; piece < step.pieces; ++piece) {
+    const Collective call = *lower(step, piece);
+    add_call(call, piece == 0 ? bytes_sent(step) : Fraction(0),
+             machine_ != nullptr ? time_of_call(*machine_, call) : Duration{}, traffic);
+  }
+}
+
+// Returns the bytes of a row of what a rank sends in an all_to_all_v.
+int64_t TrafficCounter::row_bytes(const CallItem& item, int32_t rank) const {
   int64_t row = size_of(item.collective.dtype);
   for (const LocalShape& local : program_.values[static_cast<size_t>(item.input)].shapes)
     if (local.lanes.contains(rank))
       for (int d = 1; d < local.shape.size(); ++d) row *= local.shape[d];
-  return Fraction(rows * row);
+  return row;
+}
+
+// An all_to_all_v takes the longest time of all ranks of the item.
+void TrafficCounter::add_counts(const CallItem& item, int32_t rank, Traffic& traffic) const {
+  const Group& group = item.collective.group;
+  const std::vector<int64_t>& counts =
+      item.send_counts[static_cast<size_t>(item.lanes.index_of(rank))];
+  int64_t rows = 0;
+  for (size_t i = 0; i < counts.size(); ++i)
+    if (static_cast<int64_t>(i) != group.index_of(rank)) rows += counts[i];
+  Duration longest;
+  for (int64_t i = 0; machine_ != nullptr && i < item.lanes.size(); ++i)
+    for (const auto* each : {&item.send_counts, &item.recv_counts})
+      longest = std::max(
+          longest, time_of_counts(*machine_, (*each)[static_cast<size_t>(i)],
+                                  group.index_of(item.lanes[i]), row_bytes(item, item.lanes[i])));
+  add_call(item.collective, Fraction(rows * row_bytes(item, rank)), longest, traffic);
 }
 
 void TrafficCounter::add(const CallItem& item, int32_t rank, Traffic& traffic) const {
   if (item.step && item.step->kind == StepKind::transfer)
     return add_transfer(*item.step, rank, traffic);
-  const Collective call = item.step ? *lower(*item.step).call : item.collective;
+  const Collective& call = item.collective;
   if (!is_point_to_point(call.kind) && call.group.size() == 1) return;
-  if (item.step && item.step->pieces > 1) return add_pieces(*item.step, traffic);
-  const int64_t whole = item.step ? lower(*item.step).whole_bytes : whole_bytes_of(call);
-  const Fraction bytes = !item.send_counts.empty() ? exchanged(item, rank)
-                         : item.step               ? cost_of(*item.step).bytes
-                                     : bytes_sent(call.kind, call.group.size(), whole);
-  add_call(call, bytes, whole, traffic);
+  if (item.step) return add_step(*item.step, traffic);
+  if (!item.send_counts.empty()) return add_counts(item, rank, traffic);
+  add_call(call, bytes_sent(call.kind, call.group.size(), whole_bytes_of(call)),
+           machine_ != nullptr ? time_of_call(*machine_, call) : Duration{}, traffic);
 }
 
 std::vector<std::pair<Lanes, Traffic>> TrafficCounter::by_ranks() {

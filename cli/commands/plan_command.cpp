@@ -78,8 +78,7 @@ std::string comparison(const PlannerResult& result, const Spec& from, const Spec
                        bool has_times) {
   if (!(from.mesh() == to.mesh())) return "";
   Fraction naive(0);
-  for (const PlanStep& step : gather_then_slice(from, to).steps)
-    naive = naive + cost_of(step).bytes;
+  for (const PlanStep& step : gather_then_slice(from, to).steps) naive = naive + bytes_sent(step);
   const std::string sent =
       fmt::format("  gather then slice would send {} a rank; ", bytes_text(naive));
   if (result.gap == 0) return sent + "optimal\n";

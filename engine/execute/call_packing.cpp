@@ -34,7 +34,7 @@ Collective collective_of(const CallItem& item, int64_t piece) {
   const bool exchanges = item.step->kind == StepKind::exchange;
   // The counts of an exchange are stored with its call, unless pieces differ in them.
   if (exchanges && item.step->pieces == 1) return item.collective;
-  Collective call = *lower(*item.step, piece).call;
+  Collective call = *lower(*item.step, piece);
   call.schedule = item.collective.schedule;
   if (!exchanges) return call;
   const Lanes ranks = item.step->from.mesh().ranks();
@@ -150,7 +150,7 @@ Call context_call(const CallItem& item, const LocalTensor& input, const Lanes& o
   call.lanes = on;
   call.collective = collective_of(item, piece);
   const bool exchanges = item.step && item.step->kind == StepKind::exchange;
-  if (item.step && !exchanges) call.whole_bytes = lower(*item.step, piece).whole_bytes;
+  if (item.step && !exchanges) call.bytes = bytes_sent(*item.step) / item.step->pieces;
   for (int64_t i = 0; i < on.size(); ++i) {
     const size_t lane = static_cast<size_t>(item.lanes.index_of(on[i]));
     if (!item.peers.empty()) call.peers.push_back(item.peers[lane]);

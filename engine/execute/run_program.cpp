@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "shardproof/backends/api/rank_functions.h"
 #include "shardproof/backends/api/worker_pool.h"
@@ -282,18 +283,26 @@ ProgramRun run_program(const SpmdProgram& program, const Job& job, const Registr
   return std::move(fine.run);
 }
 
+// Returns the time of one piece of a transfer: of the rank that sends or receives longest.
+Duration time_of_messages(const PlanStep& step, int64_t piece_number, const CostModel& cost) {
+  std::map<int32_t, Duration> sending, receiving;
+  Duration longest;
+  for (const TransferPiece& piece : transfer_pieces(step, piece_number)) {
+    if (piece.from_rank == piece.to_rank) continue;
+    const Duration time = cost.messages(1, piece.elements * size_of(step.from.dtype()));
+    longest = std::max(longest, sending[piece.from_rank] += time);
+    longest = std::max(longest, receiving[piece.to_rank] += time);
+  }
+  return longest;
+}
+
 Duration time_of_calls(const PlanStep& step, const CostModel& cost) {
-  if (step.kind == StepKind::transfer) {
-    Collective message;
-    message.kind = CollectiveKind::send;
-    const auto bytes = static_cast<int64_t>(cost_of(step).bytes.to_double());
-    return cost.collective(message, bytes / step.pieces) * step.pieces;
-  }
   Duration time;
-  for (int64_t piece = 0; piece < step.pieces; ++piece) {
-    const LoweredStep lowered = lower(step, piece);
-    if (lowered.call) time += cost.collective(*lowered.call, lowered.whole_bytes);
-  }
+  for (int64_t piece = 0; piece < step.pieces; ++piece)
+    if (step.kind == StepKind::transfer)
+      time += time_of_messages(step, piece, cost);
+    else if (const std::optional<Collective> call = lower(step, piece))
+      time += time_of_call(cost, *call);
   return time;
 }
 

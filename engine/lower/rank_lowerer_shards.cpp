@@ -11,6 +11,7 @@
 #include "shardproof/engine/lower/rank_lowerer.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/placement/copy_segments.h"
+#include "shardproof/localtensor/plan/partial_transfer.h"
 
 namespace shardproof {
 namespace {
@@ -300,7 +301,7 @@ std::vector<ValueId> RankLowerer::call_step(const Expr& call, StepKind kind) {
   item.lanes = lanes_;
   item.input = input;
   item.step = std::make_shared<PlanStep>(step);
-  item.collective = *shardproof::lower(step).call;
+  item.collective = *shardproof::lower(step);
   if (kind == StepKind::exchange) {
     const size_t members = static_cast<size_t>(group.size());
     keep_counts_of(lanes_, ranks, members, item.collective.send_counts);
@@ -328,7 +329,8 @@ std::vector<ValueId> RankLowerer::transfer(const Expr& call, bool wants_value) {
     step.from = step.from.with_dtype(*parsed);
     step.to = step.to.with_dtype(*parsed);
   }
-  if (step.from.has_partial() || step.to.has_partial())
+  const bool partial = step.from.has_partial() || step.to.has_partial();
+  if (partial && !has_same_partials(step.from, step.to))
     fail(call.place, "transfer moves no partial value; end it by a call before");
   const Lanes senders = lanes_.intersect(step.from.mesh().ranks());
   const Lanes receivers = lanes_.intersect(step.to.mesh().ranks());

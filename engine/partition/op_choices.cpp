@@ -6,6 +6,8 @@
 //
 // 1. For each axis, list the strategies of the rule plus "everything R", nearest to the inputs
 //    first. If there are more than kMaxCombinations combinations, drop the farthest ones.
+//    An axis of one rank has one strategy, since its placements cut and add up nothing: that which
+//    moves the fewest inputs, or "everything R" if it is not legal.
 // 2. For each combination, compose() joins the picks into one spec per tensor. It refuses what is
 //    not legal together: partials of two kinds, cuts that the kernel does not take.
 // 3. A rule that cannot be written axis by axis (reshape) judges whole specs: the inputs as they
@@ -50,19 +52,34 @@ Strategy all_replicated(size_t inputs, size_t outputs) {
   return {std::vector<Placement>(inputs, R()), std::vector<Placement>(outputs, R())};
 }
 
+bool is_met(const Strategy& strategy, int axis, const PlacedValue& input, size_t i) {
+  const Placement& now = input.spec->placement(axis);
+  const Placement& want = strategy.inputs[i];
+  return now.is_shard() && want.is_shard() ? now.shard().dim == want.shard().dim : now == want;
+}
+
 // Returns how far the inputs are from a strategy on an axis; 0: they meet it. Leaving a cut or a
 // partial counts twice as much as leaving R, which is cut locally.
 int distance_on_axis(const Strategy& strategy, int axis, const std::vector<PlacedValue>& inputs) {
   int away = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].spec) continue;
-    const Placement& now = inputs[i].spec->placement(axis);
-    const Placement& want = strategy.inputs[i];
-    const bool met =
-        now.is_shard() && want.is_shard() ? now.shard().dim == want.shard().dim : now == want;
-    if (!met) away += now.is_replicate() ? 1 : 2;
+    if (!is_met(strategy, axis, inputs[i], i))
+      away += inputs[i].spec->placement(axis).is_replicate() ? 1 : 2;
   }
   return away;
+}
+
+// Returns how many inputs do not meet a strategy on an axis, and their elements.
+std::pair<int, int64_t> moved_on_axis(const Strategy& strategy, int axis,
+                                      const std::vector<PlacedValue>& inputs) {
+  std::pair<int, int64_t> moved;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].spec || is_met(strategy, axis, inputs[i], i)) continue;
+    ++moved.first;
+    moved.second += element_count(inputs[i].meta.shape);
+  }
+  return moved;
 }
 
 // False if a tensor would have partials of two reductions, other than sum with avg.
@@ -284,16 +301,18 @@ OpCall call_for_rule(const OpCall& call, const std::vector<PlacedValue>& inputs)
   return result;
 }
 
-}  // namespace
+bool is_single(const Mesh& mesh, size_t axis) { return mesh.axes()[axis].size == 1; }
 
-void visit_choices(const OpRecord& op, const OpCall& call, const std::vector<TensorMeta>& outputs,
-                   const std::vector<PlacedValue>& inputs, const Mesh& mesh,
-                   const std::function<bool(PartitionedCall)>& visit) {
-  const size_t axes = static_cast<size_t>(mesh.axis_count());
+// Returns the strategies of each axis, nearest to the inputs first. If there are too many
+// combinations, those farthest from the inputs are dropped.
+std::vector<std::vector<Strategy>> strategies_by_axis(const OpRecord& op, const OpCall& call,
+                                                      const std::vector<TensorMeta>& outputs,
+                                                      const std::vector<PlacedValue>& inputs,
+                                                      const Mesh& mesh) {
   const OpCall rule_call = call_for_rule(call, inputs);
-  std::vector<std::vector<Strategy>> options(axes);
+  std::vector<std::vector<Strategy>> options(static_cast<size_t>(mesh.axis_count()));
   int64_t combinations = 1;
-  for (size_t axis = 0; axis < axes; ++axis) {
+  for (size_t axis = 0; axis < options.size(); ++axis) {
     const int64_t size = mesh.axes()[axis].size;
     std::vector<Strategy>& list = options[axis];
     list.push_back(all_replicated(inputs.size(), outputs.size()));
@@ -304,25 +323,63 @@ void visit_choices(const OpRecord& op, const OpCall& call, const std::vector<Ten
       return distance_on_axis(a, static_cast<int>(axis), inputs) <
              distance_on_axis(b, static_cast<int>(axis), inputs);
     });
-    combinations *= static_cast<int64_t>(list.size());
+    if (!is_single(mesh, axis)) {
+      combinations *= static_cast<int64_t>(list.size());
+    } else {
+      std::iter_swap(
+          list.begin(),
+          std::min_element(list.begin(), list.end(), [&](const Strategy& a, const Strategy& b) {
+            return moved_on_axis(a, static_cast<int>(axis), inputs) <
+                   moved_on_axis(b, static_cast<int>(axis), inputs);
+          }));
+    }
   }
-  // Keeps the strategies nearest to the inputs on each axis.
   while (combinations > kMaxCombinations)
-    for (std::vector<Strategy>& list : options)
-      if (list.size() > 2 && combinations > kMaxCombinations) {
-        combinations = combinations / static_cast<int64_t>(list.size()) *
-                       static_cast<int64_t>(list.size() - 1);
-        list.pop_back();
-      }
-  std::vector<size_t> at(axes, 0);
+    for (size_t axis = 0; axis < options.size(); ++axis) {
+      std::vector<Strategy>& list = options[axis];
+      if (list.size() <= 2 || combinations <= kMaxCombinations || is_single(mesh, axis)) continue;
+      combinations =
+          combinations / static_cast<int64_t>(list.size()) * static_cast<int64_t>(list.size() - 1);
+      list.pop_back();
+    }
+  return options;
+}
+
+// Picks a strategy on all axes of one rank. Returns false if there are none.
+bool pick_on_single_axes(const Strategy& strategy, const Mesh& mesh,
+                         std::vector<const Strategy*>& picks) {
+  bool any = false;
+  for (size_t axis = 0; axis < picks.size(); ++axis) {
+    if (!is_single(mesh, axis)) continue;
+    picks[axis] = &strategy;
+    any = true;
+  }
+  return any;
+}
+
+}  // namespace
+
+void visit_choices(const OpRecord& op, const OpCall& call, const std::vector<TensorMeta>& outputs,
+                   const std::vector<PlacedValue>& inputs, const Mesh& mesh, SingleAxes single,
+                   const std::function<bool(PartitionedCall)>& visit) {
+  const size_t axes = static_cast<size_t>(mesh.axis_count());
+  const std::vector<std::vector<Strategy>> options =
+      strategies_by_axis(op, call, outputs, inputs, mesh);
+  const Strategy whole = all_replicated(inputs.size(), outputs.size());
+  std::vector<size_t> at(axes, 0), count;  // count: strategies that are tried on each axis
+  for (size_t axis = 0; axis < axes; ++axis)
+    count.push_back(is_single(mesh, axis) ? 1 : options[axis].size());
   for (bool more = true; more;) {
     std::vector<const Strategy*> picks;
     for (size_t axis = 0; axis < axes; ++axis) picks.push_back(&options[axis][at[axis]]);
+    if (single == SingleAxes::whole) pick_on_single_axes(whole, mesh, picks);
     std::optional<PartitionedCall> choice = compose(call, outputs, inputs, mesh, picks, op);
+    if (!choice && pick_on_single_axes(whole, mesh, picks))
+      choice = compose(call, outputs, inputs, mesh, picks, op);
     if (choice && !visit(std::move(*choice))) return;
     more = false;
     for (size_t axis = axes; axis-- > 0;) {
-      if (++at[axis] < options[axis].size()) {
+      if (++at[axis] < count[axis]) {
         more = true;
         break;
       }

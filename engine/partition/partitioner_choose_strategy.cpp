@@ -129,7 +129,7 @@ PartitionedCall Partitioner::choose(const OpRecord& op, const OpCall& call,
       return std::nullopt;
     return price;
   };
-  visit_choices(op, call, outputs, inputs, mesh, [&](PartitionedCall choice) {
+  const auto visit = [&](PartitionedCall choice) {
     if (makes_partials(choice, inputs)) return true;
     try {
       const std::optional<ChoicePrice> price = price_of_choice(choice);
@@ -140,7 +140,9 @@ PartitionedCall Partitioner::choose(const OpRecord& op, const OpCall& call,
       return true;  // no plan to these placements, or the lowering refuses them
     }
     return !(least == ChoicePrice());  // no price is below 0
-  });
+  };
+  for (const SingleAxes single : {SingleAxes::nearest, SingleAxes::whole})
+    if (!best) visit_choices(op, call, outputs, inputs, mesh, single, visit);
   if (!best) throw_bad_input("{} has no legal placements for its inputs", op.name);
   return std::move(*best);
 }

@@ -140,7 +140,7 @@ PlacedValue Partitioner::emit_step(const PlacedValue& value, const PlanStep& ste
     item.input = value.id;
     item.output = made.id;
     item.step = std::make_shared<PlanStep>(step);
-    item.collective = *lower(step).call;
+    item.collective = *lower(step);
     item.origin = origin_;
     add(Communicate{{std::move(item)}}, lanes);
   }

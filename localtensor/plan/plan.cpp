@@ -11,6 +11,8 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/dim_layout.h"
 #include "shardproof/localtensor/plan/exchange_volume.h"
+#include "shardproof/localtensor/plan/step_members.h"
+#include "shardproof/localtensor/plan/step_pieces.h"
 
 namespace shardproof {
 
@@ -22,20 +24,37 @@ constexpr std::array<std::string_view, 7> kStepNames = {
 constexpr int64_t kMaxExchangeCounts = int64_t{1} << 20;
 
 StepCost cost_of_transfer(const PlanStep& step) {
-  std::map<int32_t, int64_t> sent, calls;
-  const int64_t bytes = size_of(step.from.dtype());
+  std::map<int32_t, int64_t> calls;
   for (int64_t number = 0; number < step.pieces; ++number)
     for (const TransferPiece& piece : transfer_pieces(step, number)) {
       if (piece.from_rank == piece.to_rank) continue;
-      sent[piece.from_rank] += piece.elements * bytes;
       ++calls[piece.from_rank];
       ++calls[piece.to_rank];
     }
   StepCost cost;
-  for (const auto& [rank, count] : sent) cost.bytes = std::max(cost.bytes, Fraction(count));
+  cost.bytes = bytes_sent(step);
   for (const auto& [rank, count] : calls) cost.calls = std::max(cost.calls, count);
-  cost.peak_bytes = (step.from.max_local_elements() + step.to.max_local_elements()) * 2 * bytes;
+  cost.peak_bytes = (step.from.max_local_elements() + step.to.max_local_elements()) * 2 *
+                    size_of(step.from.dtype());
   return cost;
+}
+
+// Returns the elements of the part that ranks along `axes` hold together, on average.
+Fraction elements_together(const Spec& spec, const std::vector<int>& axes) {
+  Fraction elements = element_count(spec.shape());
+  for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
+    if (spec.placement(axis).is_shard() && std::find(axes.begin(), axes.end(), axis) == axes.end())
+      elements = elements / spec.mesh().axis_size(axis);
+  return elements;
+}
+
+Fraction elements_transferred(const PlanStep& step) {
+  int64_t elements = 0;
+  PlanStep whole = step;
+  whole.pieces = 1;
+  for (const TransferPiece& piece : transfer_pieces(whole))
+    if (piece.from_rank != piece.to_rank) elements += piece.elements;
+  return Fraction(elements, step.from.mesh().size());
 }
 
 bool is_balanced(const PlanStep& step) {
@@ -50,26 +69,23 @@ bool is_balanced(const PlanStep& step) {
   return true;
 }
 
-// Returns the bytes that a rank sends on average over the mesh, without padding.
-Fraction average_bytes(const PlanStep& step, const StepCost& cost) {
-  if (cost.calls == 0) return 0;
-  const int64_t bytes = size_of(step.from.dtype());
+// Returns the elements that a rank sends on average; see bytes_sent.
+Fraction elements_sent(const PlanStep& step) {
+  if (step.kind == StepKind::transfer) return elements_transferred(step);
+  const int64_t n = StepMembers(step).count();
+  if (step.kind == StepKind::local || n == 1) return 0;
   switch (step.kind) {
+    case StepKind::all_gather:
+      return elements_together(step.from, step.axes) - elements_together(step.from, {});
     case StepKind::all_to_all: {
-      if (!is_balanced(step)) return cost.bytes;
-      [[fallthrough]];
+      if (is_balanced(step)) return missing_elements(step.from, step.to);
+      PlanStep whole = step;
+      whole.pieces = 1;
+      return (n - 1) * padded_elements(whole);
     }
-    case StepKind::exchange:
-    case StepKind::all_gather: return missing_elements(step.from, step.to) * bytes;
-    case StepKind::reduce_scatter:
-    case StepKind::all_reduce: {
-      Fraction part = element_count(step.from.shape()) * bytes;
-      for (int axis = 0; axis < step.from.mesh().axis_count(); ++axis)
-        if (step.from.placement(axis).is_shard()) part = part / step.from.mesh().axis_size(axis);
-      const int64_t n = Group::of_axes(step.from.mesh(), step.axes).size();
-      return part * Fraction(step.kind == StepKind::all_reduce ? 2 * (n - 1) : n - 1, n);
-    }
-    default: return cost.bytes;
+    case StepKind::reduce_scatter: return elements_together(step.from, {}) * Fraction(n - 1, n);
+    case StepKind::all_reduce: return elements_together(step.from, {}) * Fraction(2 * (n - 1), n);
+    default: return missing_elements(step.from, step.to);
   }
 }
 
@@ -154,6 +170,10 @@ PlanStep parse_step(std::string_view text, int line, const Spec& from, const Spe
 
 std::string_view name(StepKind kind) { return kStepNames[static_cast<size_t>(kind)]; }
 
+Fraction bytes_sent(const PlanStep& step) {
+  return elements_sent(step) * size_of(step.from.dtype());
+}
+
 StepCost cost_of(const PlanStep& step) {
   if (step.kind == StepKind::transfer) return cost_of_transfer(step);
   const int64_t bytes = size_of(step.from.dtype());
@@ -162,20 +182,12 @@ StepCost cost_of(const PlanStep& step) {
   StepCost cost;
   cost.peak_bytes = before + after;
   if (step.kind == StepKind::local) return cost;
-  if (step.kind == StepKind::exchange)
-    return {missing_elements(step.from, step.to) * bytes, step.pieces, 2 * (before + after)};
-  PlanStep whole = step;
-  whole.pieces = 1;
-  const LoweredStep lowered = lower(whole);
-  const int64_t n = lowered.call->group.size();
-  cost.bytes = bytes_sent(lowered.call->kind, n, lowered.whole_bytes);
-  cost.calls = n > 1 ? step.pieces : 0;
-  // All pieces are padded to the largest one, and most of them are then padding.
-  if (step.kind == StepKind::all_to_all && !is_balanced(step))
-    cost.bytes = Fraction(n - 1) * Fraction(lowered.call->count / n * bytes);
+  cost.bytes = bytes_sent(step);
+  cost.calls = StepMembers(step).count() > 1 ? step.pieces : 0;
   if (step.kind == StepKind::all_gather) cost.peak_bytes += after;
   if (step.kind == StepKind::reduce_scatter) cost.peak_bytes += before;
-  if (step.kind == StepKind::all_to_all) cost.peak_bytes += before + after;
+  if (step.kind == StepKind::all_to_all || step.kind == StepKind::exchange)
+    cost.peak_bytes += before + after;
   return cost;
 }
 
@@ -185,7 +197,7 @@ Price operator+(const Price& a, const Price& b) {
 
 Price price_without_topology(const PlanStep& step) {
   const StepCost cost = cost_of(step);
-  return {average_bytes(step, cost).to_double() + static_cast<double>(cost.calls * kBytesOfCall), 0,
+  return {cost.bytes.to_double() + static_cast<double>(cost.calls * kBytesOfCall), 0,
           cost.peak_bytes};
 }
 

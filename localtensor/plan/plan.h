@@ -58,14 +58,16 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-// The cost of one step for the rank with the largest part.
+// Returns the bytes that a rank of the step's source mesh sends, on average over all of them.
+// Padding of uneven shards is not counted. Exception: in an all_to_all whose messages would differ
+// on even shards too (such as a permutation of shards), each message counts as the largest one, to
+// which all are padded.
+Fraction bytes_sent(const PlanStep& step);
+
 struct StepCost {
-  // Bytes that a rank sends on average, for a collective in the group with the largest tensor.
-  // Padding of uneven shards is not counted. Exception: in an all_to_all whose pieces would differ
-  // on even shards too (such as a permutation of shards), padding is counted.
-  Fraction bytes;
+  Fraction bytes;          // bytes_sent
   int64_t calls = 0;       // pieces, or 0; transfer: the most calls that any rank issues
-  int64_t peak_bytes = 0;  // estimate: all calls pack, and nothing is padded
+  int64_t peak_bytes = 0;  // estimate for the largest part: all calls pack, and nothing is padded
 };
 // Returns the cost; a local step costs memory only.
 StepCost cost_of(const PlanStep& step);
@@ -83,8 +85,8 @@ using PriceFunction = std::function<Price(const PlanStep&)>;
 // A call costs as much as this many bytes, so that small tensors take few calls.
 inline constexpr int64_t kBytesOfCall = 64 << 10;
 // Returns the price of a step if no topology is given: bytes + kBytesOfCall for a call, then the
-// peak (docs/language.md, section 7). Bytes are those that a rank sends on average over the mesh,
-// so all calls that bring the missing elements and nothing else have one price.
+// peak (docs/language.md, section 7). Bytes are an average over the mesh, so all calls that bring
+// the missing elements and nothing else have one price.
 Price price_without_topology(const PlanStep& step);
 // Returns bytes, then calls, then the peak: the price by which the partitioner compares placements
 // if no topology is given.
@@ -102,20 +104,15 @@ std::string to_string(const Plan& plan);
 // Returns the inverse of to_string. Throws Error(bad_input) with the line.
 Plan parse_plan(std::string_view text, const Spec& from, const Spec& to);
 
-// A step as an execution context runs it: pack locally, call, unpack locally. Packing pads uneven
-// shards to equal counts, as NCCL requires; unpacking drops the padding.
-struct LoweredStep {
-  std::optional<Collective>
-      call;                 // nullopt for local steps and transfers; `count` includes padding.
-                            // exchange: counts for each rank of the mesh, in ascending order
-  int64_t whole_bytes = 0;  // S for bytes_sent: bytes of the largest sibling's tensor, no padding
-};
 // True if an exchange over these axes may be planned: each rank counts what it sends to each member
 // of its group, and the whole mesh at most 2^20 such counts.
 bool can_exchange(const Mesh& mesh, const std::vector<int>& axes);
-// Returns the call of a piece of a step. The shares of the pieces in `whole_bytes` add up to those
-// of the step.
-LoweredStep lower(const PlanStep& step, int64_t piece = 0);
+// An execution context runs a step so: pack locally, call, unpack locally. Packing pads uneven
+// shards to equal counts, as NCCL requires; unpacking drops the padding.
+//
+// Returns the call of a piece of a step; nullopt for local steps and transfers. `count` includes
+// padding. An exchange has counts for each rank of the mesh, in ascending order.
+std::optional<Collective> lower(const PlanStep& step, int64_t piece = 0);
 // Returns the input of the call; a view of `input` if no element has to move. Requires no transfer.
 LocalTensor pack(const PlanStep& step, const LocalTensor& input, int64_t piece = 0);
 // Returns the result of the step from the output of its call, or of its first piece: other elements
@@ -133,7 +130,8 @@ struct TransferPiece {
   std::vector<Runs> runs;              // global indices, per dim
   int64_t elements = 0;
 };
-// Returns the messages of a piece of the step, in order of receiver. Requires specs without P.
+// Returns the messages of a piece of the step, in order of receiver. Requires specs without P, or
+// partials that stay on their ranks (partial_transfer.h).
 std::vector<TransferPiece> transfer_pieces(const PlanStep& step, int64_t piece = 0);
 // Returns the elements of a message as a flat tensor of the sender.
 Tensor pack_piece(const PlanStep& step, const TransferPiece& piece, const LocalTensor& input);

@@ -12,6 +12,7 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/owned_box.h"
+#include "shardproof/localtensor/plan/partial_transfer.h"
 #include "shardproof/localtensor/plan/step_pieces.h"
 
 namespace shardproof {
@@ -68,7 +69,8 @@ void copy_between(const Tensor& source, int64_t slot, const std::vector<Runs>& f
 }  // namespace
 
 std::vector<TransferPiece> transfer_pieces(const PlanStep& step, int64_t piece_number) {
-  SP_CHECK(!step.from.has_partial() && !step.to.has_partial(), "a transfer moves whole values");
+  const bool partial = step.from.has_partial() || step.to.has_partial();
+  SP_CHECK(!partial || has_same_partials(step.from, step.to), "a transfer moves whole values");
   const std::vector<Replicas> sources = replicas_of(step.from);
   std::vector<TransferPiece> pieces;
   std::map<int32_t, int64_t> sent;

@@ -52,13 +52,6 @@ void copy_common(const CopyPlace& place, const std::byte* source, const std::vec
                 contiguous_strides(shape_of_box(to)), segments, bytes);
 }
 
-int64_t joint_elements(const Spec& spec, const std::vector<int>& axes) {
-  int64_t elements = 1;
-  for (int dim = 0; dim < spec.shape().size(); ++dim)
-    elements *= max_joint_extent(cuts_of_dim(spec, dim), spec.shape()[dim], mask_of(axes));
-  return elements;
-}
-
 // Returns the value under another shape, or nullopt if a block has another number of elements.
 std::optional<LocalTensor> reshaped(const LocalTensor& input, const Dims& shape) {
   std::vector<Block> blocks = input.blocks();
@@ -327,23 +320,28 @@ LocalTensor run_locally(const PlanStep& step, const LocalTensor& input) {
       partials.is_filled_with_zeros() ? RemapKind::moves : RemapKind::computes);
 }
 
-// Sets the counts of an exchange for each rank of the mesh, in ascending order. Returns the
-// elements that the members of one group receive together, at most.
-int64_t set_counts(const PlanStep& step, int64_t piece, Collective& call) {
+// Sets the counts of an exchange for each rank of the mesh, in ascending order.
+void set_counts(const PlanStep& step, int64_t piece, Collective& call) {
   const ExchangedBoxes sent(step, piece, true), received(step, piece, false);
   const Lanes lanes = step.from.mesh().ranks();
-  std::vector<int64_t> of_group(static_cast<size_t>(call.group.count()), 0);
+  const auto append = [](const std::vector<int64_t>& counts, std::vector<int64_t>& into) {
+    into.insert(into.end(), counts.begin(), counts.end());
+  };
   for (int64_t i = 0; i < lanes.size(); ++i) {
     const Dims coordinate = *step.from.mesh().coordinate_of(lanes[i]);
-    const auto append = [](const std::vector<int64_t>& counts, std::vector<int64_t>& into) {
-      into.insert(into.end(), counts.begin(), counts.end());
-      return std::accumulate(counts.begin(), counts.end(), int64_t{0});
-    };
     append(sent.counts(coordinate), call.send_counts);
-    of_group[static_cast<size_t>(call.group.sibling_of(lanes[i]))] +=
-        append(received.counts(coordinate), call.recv_counts);
+    append(received.counts(coordinate), call.recv_counts);
   }
-  return *std::max_element(of_group.begin(), of_group.end());
+}
+
+CollectiveKind collective_kind_of(StepKind kind) {
+  switch (kind) {
+    case StepKind::all_gather: return CollectiveKind::all_gather;
+    case StepKind::all_to_all: return CollectiveKind::all_to_all;
+    case StepKind::exchange: return CollectiveKind::exchange;
+    case StepKind::reduce_scatter: return CollectiveKind::reduce_scatter;
+    default: return CollectiveKind::all_reduce;
+  }
 }
 
 // Returns the number of the block that holds a rank's copy, and the number of the copy.
@@ -358,40 +356,19 @@ std::pair<int64_t, int64_t> copy_of(const LocalTensor& value, int64_t rank) {
 
 }  // namespace
 
-LoweredStep lower(const PlanStep& step, int64_t piece) {
-  LoweredStep lowered;
-  if (step.kind == StepKind::local || step.kind == StepKind::transfer) return lowered;
+std::optional<Collective> lower(const PlanStep& step, int64_t piece) {
+  if (step.kind == StepKind::local || step.kind == StepKind::transfer) return std::nullopt;
   Collective call;
+  call.kind = collective_kind_of(step.kind);
   call.dtype = step.from.dtype();
   call.group = Group::of_axes(step.from.mesh(), step.axes);
-  call.count = step.kind == StepKind::exchange ? 0 : padded_elements(step);
-  int64_t whole = 0;
-  switch (step.kind) {
-    case StepKind::all_gather:
-      call.kind = CollectiveKind::all_gather;
-      whole = joint_elements(step.from, step.axes);
-      break;
-    case StepKind::all_to_all:
-      call.kind = CollectiveKind::all_to_all;
-      call.count *= call.group.size();
-      whole = joint_elements(step.from, step.axes);
-      break;
-    case StepKind::exchange:
-      call.kind = CollectiveKind::exchange;
-      whole = set_counts(step, piece, call);
-      break;
-    case StepKind::reduce_scatter:
-      call.kind = CollectiveKind::reduce_scatter;
-      whole = step.from.max_local_elements();
-      break;
-    default: call.kind = CollectiveKind::all_reduce; whole = step.from.max_local_elements();
-  }
-  if (step.kind != StepKind::exchange)
-    whole = whole / step.pieces + (piece < whole % step.pieces ? 1 : 0);
+  if (step.kind == StepKind::exchange)
+    set_counts(step, piece, call);
+  else
+    call.count = padded_elements(step);
+  if (step.kind == StepKind::all_to_all) call.count *= call.group.size();
   if (reduces(call.kind)) call.reduction = WireReduction(step).wire;
-  lowered.whole_bytes = whole * size_of(step.from.dtype());
-  lowered.call = std::move(call);
-  return lowered;
+  return call;
 }
 
 LocalTensor pack(const PlanStep& step, const LocalTensor& input, int64_t piece) {
@@ -465,8 +442,7 @@ LocalTensor replay(const Plan& plan, const LocalTensor& input) {
     LocalTensor result;
     for (int64_t piece = 0; piece < step.pieces; ++piece) {
       LocalTensor moved = pack(step, value, piece);
-      const LoweredStep lowered = lower(step, piece);
-      if (lowered.call) moved = reference(*lowered.call, moved);
+      if (const auto call = lower(step, piece)) moved = reference(*call, moved);
       if (piece == 0)
         result = unpack(step, moved);
       else

@@ -7,12 +7,20 @@
 //   3. If the goal cannot be reached with the axes that have to move, all axes take part
 //      (Axes::all).
 //   4. plan_of turns the path into steps. If the naive plan is cheaper, that is returned.
+//
+// A pair on two meshes takes one transfer, of values without partials. Partials are reduced before
+// it, to whole values or to parts; replicas and new partials are made after it, from whole values
+// or from parts. All these combinations are priced. If both meshes differ in names alone, the
+// target's placements may be reached on the source mesh, and the transfer sends nothing.
+// Example: P(sum) on 4 ranks to P(sum) on 4 others: a reduce_scatter, a transfer of quarters, and
+// each rank fills the rest with zeros.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/exchange_volume.h"
+#include "shardproof/localtensor/plan/partial_transfer.h"
 #include "shardproof/localtensor/plan/planner_search.h"
 #include "shardproof/localtensor/plan/step_pieces.h"
 
@@ -63,10 +71,14 @@ void check_pair(const Spec& from, const Spec& to) {
                     to_string(from), to_string(to));
 }
 
+bool are_two_partials(const Placement& a, const Placement& b) {
+  return a.is_partial() && b.is_partial() && a != b;
+}
+
 void check_partials(const Spec& from, const Spec& to) {
   for (int axis = 0; axis < from.mesh().axis_count(); ++axis) {
     const Placement &a = from.placement(axis), &b = to.placement(axis);
-    if (a.is_partial() && b.is_partial() && a != b && from.mesh().axis_size(axis) > 1)
+    if (are_two_partials(a, b) && from.mesh().axis_size(axis) > 1)
       throw_bad_input("axis '{}' cannot go from {} to {}: reduce it first",
                       from.mesh().axes()[static_cast<size_t>(axis)].name, to_string(a),
                       to_string(b));
@@ -108,20 +120,96 @@ bool is_cut(const Plan& plan) {
 
 LimitedResult plan_pair(const Spec& from, const Spec& to, const PlannerOptions& options);
 
-// Reduces partials on the source mesh, transfers, and makes partials on the target mesh.
-LimitedResult plan_across_meshes(const Spec& from, const Spec& to, const PlannerOptions& options) {
-  const Spec whole = reduced(from), arrived = reduced(to);
-  LimitedResult before = plan_pair(from, whole, options);
-  LimitedResult after = plan_pair(arrived, to, options);
+// Returns the spec with all axes of `axes` cutting `dim`.
+Spec cut_along(Spec spec, const std::vector<int>& axes, int dim) {
+  for (int axis : axes) spec = spec.with_placement(axis, S(dim));
+  return spec;
+}
+
+// Returns the specs without partials from which a transfer may start: the partials reduced, and
+// reduced to parts along each dim.
+std::vector<Spec> reduced_sources(const Spec& from) {
+  std::vector<Spec> specs = {reduced(from)};
+  for (int dim = 0; from.has_partial() && dim < from.shape().size(); ++dim)
+    specs.push_back(cut_along(specs[0], from.partial_axes(), dim));
+  return specs;
+}
+
+// Returns the specs without partials at which a transfer may end: ranks that hold replicas, or will
+// hold partials, get all of them or parts along one dim.
+std::vector<Spec> arriving_targets(const Spec& to) {
+  std::vector<Spec> specs = {reduced(to)};
+  std::vector<int> whole;
+  for (int axis = 0; axis < to.mesh().axis_count(); ++axis)
+    if (!to.placement(axis).is_shard()) whole.push_back(axis);
+  for (const std::vector<int>& axes : {to.partial_axes(), whole})
+    for (int dim = 0; dim < to.shape().size(); ++dim)
+      if (Spec cut = cut_along(specs[0], axes, dim);
+          std::find(specs.begin(), specs.end(), cut) == specs.end())
+        specs.push_back(std::move(cut));
+  return specs;
+}
+
+// Returns a plan: to the start of a transfer, the transfer, and on to the target.
+LimitedResult plan_via_transfer(const LimitedResult& before, const LimitedResult& after,
+                                const PlannerOptions& options) {
   LimitedResult result;
-  result.plan = {from, to, std::move(before.plan.steps)};
-  result.plan.steps.push_back({StepKind::transfer, {}, whole, arrived});
-  append_steps(result.plan, std::move(after.plan));
+  result.plan = {before.plan.from, after.plan.to, before.plan.steps};
+  result.plan.steps.push_back({StepKind::transfer, {}, before.plan.to, after.plan.from});
+  append_steps(result.plan, after.plan);
   result.states = before.states + after.states;
   result.fits = fit(result.plan, options);
   result.price = price_of(result.plan, options.price);
   result.gather_then_slice = result.price;
   return result;
+}
+
+// Returns a plan that goes to the target's placements on the source mesh, if its axes are those of
+// the target mesh under other names, and then sends nothing.
+std::optional<LimitedResult> plan_on_source_mesh(const Spec& from, const Spec& to,
+                                                 const PlannerOptions& options) {
+  if (from.mesh().shape() != to.mesh().shape()) return std::nullopt;
+  const Spec renamed(from.mesh(), to.placements(), to.shape(), to.dtype(), to.order());
+  for (int axis = 0; axis < from.mesh().axis_count(); ++axis)
+    if (are_two_partials(from.placement(axis), to.placement(axis))) return std::nullopt;
+  for (int64_t i = 0; i < from.mesh().size(); ++i) {
+    const Dims coordinate = unravel(i, from.mesh().shape());
+    if (from.mesh().rank_at(coordinate) != to.mesh().rank_at(coordinate)) return std::nullopt;
+  }
+  if (to.has_partial() && !has_same_partials(renamed, to)) return std::nullopt;
+  LimitedResult there;
+  there.plan = {to, to, {}};
+  return plan_via_transfer(plan_pair(from, renamed, options), there, options);
+}
+
+// Plans a transfer between the placements with the least price; see the top of this file.
+LimitedResult plan_across_meshes(const Spec& from, const Spec& to, PlannerOptions options) {
+  options.at_most.reset();
+  if (from.has_partial() && to.has_partial() && has_same_partials(from, to)) {
+    LimitedResult kept, there;
+    kept.plan = {from, from, {}};
+    there.plan = {to, to, {}};
+    return plan_via_transfer(kept, there, options);
+  }
+  std::vector<LimitedResult> before, after;
+  for (const Spec& source : reduced_sources(from))
+    before.push_back(plan_pair(from, source, options));
+  const bool partial = from.has_partial() || to.has_partial();
+  for (const Spec& target : partial ? arriving_targets(to) : std::vector<Spec>{to})
+    after.push_back(plan_pair(target, to, options));
+  LimitedResult best = plan_via_transfer(before[0], after[0], options);
+  const auto offer = [&](LimitedResult other) {
+    other.states += best.states;
+    const bool wins = other.fits && (!best.fits || other.price < best.price);
+    if (wins) best = std::move(other);
+  };
+  for (const LimitedResult& start : before)
+    for (const LimitedResult& end : after)
+      if (!best.fits || start.price + end.price < best.price)
+        offer(plan_via_transfer(start, end, options));
+  if (!partial) return best;
+  if (auto renamed = plan_on_source_mesh(from, to, options)) offer(std::move(*renamed));
+  return best;
 }
 
 bool has_one_named_call(PlacementStates& states, const PlacementState& sliced, uint64_t axes,

@@ -131,6 +131,17 @@ class ByteModel {
   Cost quick_least(const PlacementState& state) {
     return shuffle_ ? shuffle_->least_of_one_axis(state) : least(state);
   }
+  // True if late_least may be higher than quick_least.
+  bool has_late_bound() const { return true; }
+  // Returns a bound that is not lower than least and takes longer: without partials, ranks receive
+  // what they miss.
+  Cost late_least(const PlacementState& state) {
+    const Cost bound = least(state);
+    const uint64_t partial = (state.partial | states_.goal().partial) & states_.active();
+    if (shuffle_ || partial != 0) return bound;
+    const Int128 missed = missing(state, states_.goal());
+    return missed == 0 ? bound : std::max(bound, Cost{missed + unit_ * kBytesOfCall, 0});
+  }
   // True if least_over has bounds.
   bool bounds_calls() const { return shuffle_.has_value(); }
   // False for an all_to_all that is not tried.
@@ -183,6 +194,8 @@ class PriceModel {
   }
   Cost least(const PlacementState&) const { return {}; }
   Cost quick_least(const PlacementState&) const { return {}; }
+  bool has_late_bound() const { return false; }
+  Cost late_least(const PlacementState&) const { return {}; }
   bool bounds_calls() const { return false; }
   bool tries(const PlacementState&, const PlacementMove&) const { return true; }
   Cost least_over(const PlacementState&, StepKind, uint64_t) const { return {}; }
@@ -249,7 +262,7 @@ class Search {
  private:
   struct Node {
     PlacementState state;
-    Cost cost{}, least{};  // cost so far, lower bound of the rest; quick_least until its turn
+    Cost cost{}, least{};  // so far; lower bound of the rest: quick_least, from its turn late_least
     int parent = -1;
     PlacementMove move;
     bool done = false, bounded = false;  // bounded: `least` is not only quick_least
@@ -394,7 +407,7 @@ class Search {
     Node& node = nodes_[static_cast<size_t>(entry.node)];
     if (node.bounded) return false;
     node.bounded = true;
-    const Cost least = model_.least(node.state);
+    const Cost least = model_.late_least(node.state);
     if (!(node.least < least)) return false;
     node.least = least;
     Cost cost = node.cost;
@@ -412,7 +425,7 @@ class Search {
     const auto [known, fresh] = number_.try_emplace(move.to, static_cast<int>(nodes_.size()));
     if (fresh)
       nodes_.push_back(
-          {move.to, {}, model_.quick_least(move.to), -1, move, false, !model_.bounds_calls()});
+          {move.to, {}, model_.quick_least(move.to), -1, move, false, !model_.has_late_bound()});
     return known->second;
   }
 

@@ -22,6 +22,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <unordered_set>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/exchange_volume.h"
@@ -53,6 +54,10 @@ std::vector<int> list_of(uint64_t axes) {
 bool is_linear(const Reduction& reduction) {
   return reduction.op == ReduceOp::sum || reduction.op == ReduceOp::avg;
 }
+
+struct StateHash {
+  size_t operator()(const PlacementState& state) const { return static_cast<size_t>(state.hash()); }
+};
 
 // True if the reduction has an identity, which a rank without the value can hold.
 bool has_identity(const Reduction& reduction) { return reduction.op != ReduceOp::avg; }
@@ -497,22 +502,27 @@ void PlacementStates::place(PlacementState base, uint64_t axes, std::vector<Plac
 
 void PlacementStates::place_anywhere(PlacementState base, uint64_t axes,
                                      std::vector<PlacementState>& out) {
-  if (axes == 0) {
-    if (std::find(out.begin(), out.end(), base) == out.end()) out.push_back(base);
-    return;
-  }
-  for_each_axis(axes, [&](int axis) {
-    for (int dim : open_dims_) {
-      PlacementState next = base;
-      int16_t& layout = next.layouts[static_cast<size_t>(dim)];
-      // A copy, because the recursion may reallocate the list.
-      const std::vector<int> places = dims_[static_cast<size_t>(dim)].with(layout, axis);
-      for (int place : places) {
-        layout = static_cast<int16_t>(place);
-        place_anywhere(next, axes & ~bit(axis), out);
-      }
-    }
-  });
+  std::unordered_set<PlacementState, StateHash> seen(out.begin(), out.end());
+  const std::function<void(const PlacementState&, uint64_t)> place_rest =
+      [&](const PlacementState& from, uint64_t rest) {
+        if (rest == 0) {
+          if (seen.insert(from).second) out.push_back(from);
+          return;
+        }
+        for_each_axis(rest, [&](int axis) {
+          for (int dim : open_dims_) {
+            PlacementState next = from;
+            int16_t& layout = next.layouts[static_cast<size_t>(dim)];
+            // A copy, because the recursion may reallocate the list.
+            const std::vector<int> places = dims_[static_cast<size_t>(dim)].with(layout, axis);
+            for (int place : places) {
+              layout = static_cast<int16_t>(place);
+              place_rest(next, rest & ~bit(axis));
+            }
+          }
+        });
+      };
+  place_rest(base, axes);
 }
 
 void PlacementStates::place_as_candidate(PlacementState base, uint64_t axes, size_t open,

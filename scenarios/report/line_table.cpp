@@ -36,9 +36,8 @@ struct LineCalls {
 
 void add_call(const CallItem& item, LineCalls& calls) {
   const Collective& call = item.collective;
-  const int64_t whole = item.step ? lower(*item.step).whole_bytes : whole_bytes_of(call);
-  const Fraction bytes =
-      item.step ? cost_of(*item.step).bytes : bytes_sent(call.kind, call.group.size(), whole);
+  const Fraction bytes = item.step ? bytes_sent(*item.step)
+                                   : bytes_sent(call.kind, call.group.size(), whole_bytes_of(call));
   const std::string key = fmt::format("{} over {}", name(call.kind), call.group.name());
   for (int64_t i = 0; i < item.lanes.size(); ++i) {
     calls.counts[key][item.lanes[i]] += item.step ? item.step->pieces : 1;

@@ -41,7 +41,9 @@ struct Call {
   int64_t row_elements = 0;            // in these counts, for findings; 0: counts are of elements
   const LocalTensor* input = nullptr;  // null for barrier, recv, signal, wait_signal
   LocalTensor* output = nullptr;       // slots and bytes are set when the call ends
-  int64_t whole_bytes = 0;             // S of bytes_sent; 0: computed from counts
+  // Bytes that a lane sends on average, for records; nullopt: computed from counts, which include
+  // padding.
+  std::optional<Fraction> bytes;
   CallSite site;
 };
 

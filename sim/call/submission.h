@@ -48,6 +48,9 @@ struct Submission {
   PooledVector<SubmittedCall> parties;
   Lanes lanes;                   // all lanes of the cohort
   LaneTimes issued, start, end;  // set in a world with a clock
+  // The time of all sends, and of all recvs, of a lane. Set in a world with a clock if there are
+  // several calls.
+  LaneTimes sending, receiving;
 
   int64_t lane_of(int64_t rank) const { return lanes.size() == 1 ? 0 : lanes.index_of(rank); }
 };

@@ -30,6 +30,7 @@ class IdealMachine : public PricedDevice {
   using PricedDevice::PricedDevice;
   std::string name() const override { return "ideal"; }
   Duration collective(const Collective&, int64_t) const override { return {}; }
+  Duration messages(int64_t, int64_t) const override { return {}; }
 };
 
 class FlatMachine : public PricedDevice {
@@ -37,6 +38,9 @@ class FlatMachine : public PricedDevice {
   FlatMachine(Link link, std::optional<Roofline> device) : PricedDevice(device), link_(link) {}
   std::string name() const override { return "flat"; }
   Duration collective(const Collective& collective, int64_t whole_bytes) const override;
+  Duration messages(int64_t count, int64_t bytes) const override {
+    return link_.latency * count + transfer(static_cast<double>(bytes));
+  }
 
  private:
   Duration transfer(double bytes) const {
@@ -110,6 +114,30 @@ int64_t whole_bytes_of(const Collective& collective) {
     case K::wait_signal: return 0;
     default: return brought;
   }
+}
+
+Duration time_of_counts(const CostModel& model, std::span<const int64_t> counts, int64_t self,
+                        int64_t element_bytes) {
+  int64_t messages = 0, elements = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (static_cast<int64_t>(i) == self || counts[i] == 0) continue;
+    ++messages;
+    elements += counts[i];
+  }
+  return model.messages(messages, elements * element_bytes);
+}
+
+Duration time_of_call(const CostModel& model, const Collective& call) {
+  if (!has_counts(call.kind)) return model.collective(call, whole_bytes_of(call));
+  Duration longest;
+  const Lanes lanes = call.group.lanes();
+  const auto n = static_cast<size_t>(call.group.size());
+  for (const std::vector<int64_t>* counts : {&call.send_counts, &call.recv_counts})
+    for (int64_t i = 0; i < lanes.size(); ++i)
+      longest = std::max(
+          longest, time_of_counts(model, std::span(*counts).subspan(static_cast<size_t>(i) * n, n),
+                                  call.group.index_of(lanes[i]), size_of(call.dtype)));
+  return longest;
 }
 
 }  // namespace shardproof

@@ -28,8 +28,7 @@ const Communicator& CallMatcher::comm_of(const SubmittedCall& submitted) const {
 void CallMatcher::report(Finding finding) { findings_.push_back(std::move(finding)); }
 
 Duration CallMatcher::price(const Call& call) const {
-  const int64_t whole = call.whole_bytes != 0 ? call.whole_bytes : whole_bytes_of(call.collective);
-  return cost_->collective(call.collective, whole);
+  return cost_->collective(call.collective, whole_bytes_of(call.collective));
 }
 
 int32_t CallMatcher::peer_rank(const Communicator& comm, const SubmittedCall& submitted,
@@ -142,6 +141,7 @@ void CallMatcher::start(Submission& submission) {
   submission.open = static_cast<int32_t>(submission.parties.size());
   for (SubmittedCall& submitted : submission.parties)
     submitted.open = static_cast<int32_t>(submitted.call.lanes.size());
+  if (cost_ && submission.parties.size() > 1) add_up_messages(submission);
   // Starts all calls even if one is found wrong: findings must not depend on which came first.
   for (SubmittedCall& submitted : submission.parties) {
     if (submitted.open == 0) {

@@ -109,6 +109,8 @@ class CallMatcher {
   Duration arrival(const SubmittedCall& submitted, int64_t lane) const;
   Duration price(const Call& call) const;
   Duration price(const CollectiveInstance& instance) const;
+  void add_up_messages(Submission& submission) const;
+  Duration end_of_messages(const Channel::End& sender, const Channel::End& receiver) const;
   void report(Finding finding);
 
   std::shared_ptr<const CostModel> cost_;

@@ -7,6 +7,7 @@
 //    members end at the same time: the arrival of the last one plus the price.
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/prefetch.h"
@@ -154,10 +155,12 @@ void CallMatcher::join(Communicator& comm, SubmittedCall& submitted) {
 Duration CallMatcher::price(const CollectiveInstance& instance) const {
   const Call& call = instance.arrivals.front().submitted->call;
   if (!has_counts(call.collective.kind)) return price(call);
-  int64_t elements = 0;
+  Duration longest;
   for (const Arrival& arrival : instance.arrivals)
-    for (const int64_t count : send_counts(arrival)) elements += count;
-  return cost_->collective(call.collective, elements * size_of(call.collective.dtype));
+    for (const std::span<const int64_t> counts : {send_counts(arrival), recv_counts(arrival)})
+      longest = std::max(
+          longest, time_of_counts(*cost_, counts, arrival.member, size_of(call.collective.dtype)));
+  return longest;
 }
 
 void CallMatcher::complete(Communicator& comm, CollectiveInstance& open) {

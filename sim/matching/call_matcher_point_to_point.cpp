@@ -1,8 +1,9 @@
 // Implements messages and one-sided calls of call_matcher.h.
 //
-// A send and a receive match by their number in the channel between two ranks; both end at the
-// later arrival plus the price. A put or signal ends at once and leaves a signal; a wait takes as
-// many signals as it needs, the earliest first.
+// A send and a receive match by their number in the channel between two ranks. Of calls that are
+// issued together, a rank sends one after another and receives one after another. A message ends
+// when all of its sender's are sent and all of its receiver's are received. A put or signal ends at
+// once and leaves a signal; a wait takes as many signals as it needs, the earliest first.
 #include <algorithm>
 #include <optional>
 
@@ -27,6 +28,34 @@ void CallMatcher::pair_up(Communicator& comm, SubmittedCall& submitted) {
   }
 }
 
+void CallMatcher::add_up_messages(Submission& submission) const {
+  submission.sending = submission.receiving = LaneTimes();
+  const int64_t lanes = submission.lanes.size();
+  for (const SubmittedCall& message : submission.parties) {
+    const CollectiveKind kind = message.call.collective.kind;
+    if (kind != CollectiveKind::send && kind != CollectiveKind::recv) continue;
+    LaneTimes& times = kind == CollectiveKind::send ? submission.sending : submission.receiving;
+    const Duration time = price(message.call);
+    for (int64_t i = 0; i < message.call.lanes.size(); ++i)
+      times.at(submission.lane_of(message.call.lanes[i]), lanes) += time;
+  }
+}
+
+// Returns when a message ends; see the top of this file.
+Duration CallMatcher::end_of_messages(const Channel::End& sender,
+                                      const Channel::End& receiver) const {
+  const auto time_of = [&](const Channel::End& end, const LaneTimes& times) {
+    const Submission& submission = *end.submitted->submission;
+    if (submission.parties.size() == 1) return price(end.submitted->call);
+    return times[submission.lane_of(end.submitted->call.lanes[end.lane])];
+  };
+  const Duration longest = std::max(time_of(sender, sender.submitted->submission->sending),
+                                    time_of(receiver, receiver.submitted->submission->receiving));
+  return std::max(arrival(*sender.submitted, sender.lane),
+                  arrival(*receiver.submitted, receiver.lane)) +
+         longest;
+}
+
 void CallMatcher::transfer(const Communicator& comm, const Channel::End& sender,
                            const Channel::End& receiver) {
   if (!fits_message(sender, receiver)) {
@@ -42,9 +71,7 @@ void CallMatcher::transfer(const Communicator& comm, const Channel::End& sender,
   }
   Duration end;
   if (cost_) {
-    end = std::max(arrival(*sender.submitted, sender.lane),
-                   arrival(*receiver.submitted, receiver.lane)) +
-          price(sender.submitted->call);
+    end = end_of_messages(sender, receiver);
   }
   end_part(*sender.submitted, sender.lane, end);
   end_part(*receiver.submitted, receiver.lane, end);

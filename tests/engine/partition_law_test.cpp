@@ -298,5 +298,32 @@ TEST(SameInputTwice, Redistribution_IsMadeOnce) {
   }
 }
 
+// An axis of one rank changes neither calls nor bytes, and is not searched: a gradient whose
+// choices on two axes are many is partitioned on three more.
+TEST(AxesOfOneRank, Program_MakesTheSameCalls) {
+  const auto calls_on = [](const std::string& mesh, const std::string& x, const std::string& w) {
+    Job job = job_of(mesh, {"y = conv2d(x, w)", "loss = sum(tanh(y))",
+                            "gx, gw = grad(loss, [x, w])", "z = softmax(gx, dim=1)"});
+    add_input(job, "x", Dims{2, 4, 6, 5}, x);
+    add_input(job, "w", Dims{4, 4, 3, 3}, w);
+    const Outcome outcome = check(job, builtin_registries());
+    EXPECT_TRUE(outcome.findings.empty()) << to_string(outcome.findings.at(0));
+    std::map<std::string, std::pair<int64_t, Fraction>> calls;
+    for (const CallCount& call : outcome.calls) {
+      auto& [count, bytes] = calls[call.kind + " " + call.group];
+      count += call.count * call.lanes.size();
+      bytes = bytes + call.bytes * call.lanes.size();
+    }
+    return calls;
+  };
+  const std::string x = "a:S(1, split=2) b:P(max)", w = "a:S(0)";
+  const auto calls = calls_on("a=2, b=3", x, w);
+  EXPECT_FALSE(calls.empty());
+  EXPECT_EQ(calls_on("a=2, b=3, c=1, d=1, e=1", x, w), calls);
+  EXPECT_EQ(calls_on("c=1, a=2, d=1, b=3", x, w), calls);
+  // Placements on axes of one rank may decide between choices of one price.
+  EXPECT_FALSE(calls_on("c=1, a=2, d=1, b=3", "c:S(2) d:S(1) " + x, "d:S(1) " + w).empty());
+}
+
 }  // namespace
 }  // namespace shardproof::testing::partition_law_test

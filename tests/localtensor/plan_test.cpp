@@ -189,5 +189,57 @@ TEST(Plan, AcrossMeshes) {
   }
 }
 
+// Partials keep their values on the way to another mesh, at no higher price than by reducing them
+// to whole values first.
+TEST(Plan, PartialsAcrossMeshes_CostNoMoreThanWholeValues) {
+  const Dims shape = {7, 6};
+  const Tensor x = numbered(DType::f32, shape);
+  const std::vector<Placement> choices = {R(), S(0), P(ReduceOp::sum)};
+  const Mesh first = Mesh::parse("dp=2, tp=2 on 0-3");
+  for (const char* text : {"tp=4 on 4-7", "tp=4 on 0-3", "a=2, b=2 on 0-3", "a=3 on 2-4"})
+    for (const Spec& from : all_specs(first, shape, DType::f32, choices))
+      for (const Spec& to : all_specs(Mesh::parse(text), shape, DType::f32, choices)) {
+        const std::string what = to_string(from) + " to " + to_string(to);
+        Spec whole = from, arrived = to;
+        for (int axis : from.partial_axes()) whole = whole.with_placement(axis, R());
+        for (int axis : to.partial_axes()) arrived = arrived.with_placement(axis, R());
+        const Price plain = plan_redistribution(from, whole).price +
+                            price_without_topology({StepKind::transfer, {}, whole, arrived}) +
+                            plan_redistribution(arrived, to).price;
+        const PlannerResult result = plan_redistribution(from, to);
+        EXPECT_LE(result.price, plain) << what;
+        const LocalTensor output = replay(result.plan, split(x, from, PartialFill::exact, 5));
+        ASSERT_TRUE(bit_equal(assemble(output, to), 0, x, 0)) << what;
+        EXPECT_EQ(parse_plan(to_string(result.plan), from, to), result.plan);
+      }
+}
+
+Fraction bytes_across(const char* from_mesh, const char* from, const char* to_mesh,
+                      const char* to) {
+  const Dims shape = {4096, 4096};
+  const Plan plan =
+      plan_redistribution(Spec::parse(from, Mesh::parse(from_mesh), shape, DType::f32),
+                          Spec::parse(to, Mesh::parse(to_mesh), shape, DType::f32))
+          .plan;
+  Fraction bytes;
+  for (const PlanStep& step : plan.steps) bytes = bytes + bytes_sent(step);
+  return bytes;
+}
+
+// The tensor has 64 MiB.
+TEST(Plan, PartialsAcrossMeshes_SendPartsAlone) {
+  const int64_t mib = 1 << 20;
+  // The same ranks: a reduce_scatter; nothing if the partials stay; an all_reduce.
+  EXPECT_EQ(bytes_across("a=2", "P(sum)", "b=2", "S(0)"), Fraction(32 * mib));
+  EXPECT_EQ(bytes_across("a=2", "P(sum)", "b=2", "P(sum)"), Fraction(0));
+  EXPECT_EQ(bytes_across("a=2, b=2", "P(sum) P(sum)", "c=4", "P(sum)"), Fraction(0));
+  EXPECT_EQ(bytes_across("a=2", "P(sum)", "b=2", "R"), Fraction(64 * mib));
+  EXPECT_EQ(bytes_across("a=2", "R", "b=2", "P(sum)"), Fraction(0));
+  // Other ranks: a half of the tensor in each step.
+  EXPECT_EQ(bytes_across("a=2 on 0-1", "P(sum)", "b=2 on 2-3", "S(0)"), Fraction(64 * mib));
+  EXPECT_EQ(bytes_across("a=2 on 0-1", "P(sum)", "b=2 on 2-3", "P(sum)"), Fraction(64 * mib));
+  EXPECT_EQ(bytes_across("a=2 on 0-1", "R", "b=2 on 2-3", "P(sum)"), Fraction(32 * mib));
+}
+
 }  // namespace
 }  // namespace shardproof::plan_test

@@ -39,10 +39,10 @@ struct MeasuredReplay {
     LocalTensor result;
     for (int64_t piece = 0; piece < step.pieces; ++piece) {
       const LocalTensor packed = pack(step, value, piece);
-      const LoweredStep lowered = lower(step, piece);
+      const std::optional<Collective> call = lower(step, piece);
       LocalTensor received = packed;
-      if (lowered.call) {
-        received = reference(*lowered.call, packed);
+      if (call) {
+        received = reference(*call, packed);
         ++calls;
       }
       if (piece == 0)
@@ -55,8 +55,7 @@ struct MeasuredReplay {
         int64_t held = element_count(step.from.local_shape(rank)) * size_of(step.from.dtype()) +
                        element_count(step.to.local_shape(rank)) * size_of(step.from.dtype());
         held += own_bytes(source, value, rank);
-        if (lowered.call)
-          held += own_bytes(packed, value, rank) + own_bytes(received, result, rank);
+        if (call) held += own_bytes(packed, value, rank) + own_bytes(received, result, rank);
         peak = std::max(peak, held);
       }
     }

@@ -1,0 +1,14 @@
+// The condition under which partials move to another mesh as they are: nothing is sent, and ranks
+// keep what they hold. Example: P(sum) over "a=4" to P(sum) over "b=4" on the same ranks.
+#pragma once
+
+#include "shardproof/localtensor/placement/spec.h"
+
+namespace shardproof {
+
+// True if both meshes have the same ranks, each rank holds the same part before and after, and its
+// partials belong to the same sum: the same ranks by the same reduction. Takes time in proportion
+// to the ranks.
+bool has_same_partials(const Spec& from, const Spec& to);
+
+}  // namespace shardproof
