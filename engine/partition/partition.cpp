@@ -17,6 +17,7 @@
 #include <algorithm>
 
 #include "shardproof/engine/lower/release_temporaries.h"
+#include "shardproof/engine/partition/constant_meshes.h"
 #include "shardproof/engine/partition/partitioner.h"
 #include "shardproof/localtensor/base/error.h"
 
@@ -163,7 +164,7 @@ bool mixes_sizes(const std::vector<Placement>& placements) {
 
 }  // namespace
 
-Partitioned Partitioner::run(const GlobalProgram& program) {
+Partitioned Partitioner::run(const GlobalProgram& program, const std::vector<const Mesh*>& meshes) {
   global_ = &program;
   result_.program.world = job_.world;
   SpmdListing& listing = result_.program.listings.emplace_back();
@@ -195,6 +196,7 @@ Partitioned Partitioner::run(const GlobalProgram& program) {
     }
   for (size_t i = 0; i < program.instrs.size(); ++i) {
     origin_ = program.instrs[i].origin;
+    mesh_ = meshes.empty() ? &job_.meshes.at(0).second : meshes[i];
     try {
       run_instr(program.instrs[i]);
     } catch (const Error& error) {
@@ -343,7 +345,7 @@ PlacedValue Partitioner::scale_parts(const PlacedValue& value, const GlobalInstr
 // Returns the claimed spec. An axis that the claim does not name is R, unless the local shapes show
 // that it cuts the value.
 Spec Partitioner::claimed_spec(const GlobalInstr& instr, const PlacedValue& value) {
-  const Mesh& mesh = value.mesh() ? *value.mesh() : default_mesh();
+  const Mesh& mesh = value.mesh() ? *value.mesh() : *mesh_;
   const std::string text = text_of(instr.placements);
   const std::vector<LocalShape>& actual =
       result_.program.values[static_cast<size_t>(value.id)].shapes;
@@ -479,7 +481,15 @@ void Partitioner::free_rebound(const GlobalInstr& instr, size_t index) {
 
 Partitioned partition(const GlobalProgram& program, const Job& job, const OpRegistry& ops,
                       const PartitionOptions& options) {
-  Partitioned result = Partitioner(job, ops, options).run(program);
+  const std::optional<ConstantMeshes> placed = place_constants(program, job);
+  Partitioner partitioner(job, ops, options);
+  Partitioned result =
+      placed ? partitioner.run(placed->program, placed->mesh_of) : partitioner.run(program, {});
+  // Copies of constants on further meshes are no values of the program given.
+  const auto count = static_cast<ValueId>(program.values.size());
+  for (SpmdValue& value : result.program.values)
+    if (value.global >= count) value.global = kNoValue;
+  result.placed.resize(program.values.size());
   release_temporaries(result.program);
   return result;
 }
