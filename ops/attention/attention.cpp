@@ -277,6 +277,7 @@ void add_attention_ops(OpRegistry& ops) {
       sdpa, [](const OpCall& call) { return present(call, kMask); }, masked);
   ops.add(std::move(sdpa));
   ops.add(attention_grad_record());
+  ops.add(causal_mask_record());
 }
 
 }  // namespace shardproof
