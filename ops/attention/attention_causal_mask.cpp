@@ -39,7 +39,8 @@ Kernel prepare_causal_mask() {
   return kernel;
 }
 
-// The mask is cut with the queries or the keys. Cuts of other dims leave it whole.
+// The mask is cut with the queries or the keys. Cuts of other dims and parts of sums leave it
+// whole.
 std::vector<Strategy> causal_mask_strategies(const OpCall& call) {
   const Dims &query = input_shape(call, kMaskQuery), &key = input_shape(call, kMaskKey);
   const auto placements = [](const Dims& shape) {
