@@ -1,9 +1,13 @@
 // Implements check_gradients.h.
 #include "shardproof/engine/certify/check_gradients.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
+#include <set>
 
 #include "shardproof/engine/certify/candidates.h"
 #include "shardproof/engine/certify/enumerate.h"
@@ -14,6 +18,8 @@
 namespace shardproof {
 namespace {
 
+constexpr size_t kMostResults = 3;
+constexpr size_t kMostTried = 1 << 14;    // choices of placements of the inputs
 constexpr int kDirections = 4;            // of one sample
 constexpr double kFormulaStep = 0x1p-12;  // of the wide difference; the narrow one has half of it
 constexpr double kFormulaRounding = 0x1p-46;  // of the terms, over the step
@@ -174,16 +180,32 @@ class FormulaCheck {
   int64_t result_size_ = 0, result_not_finite_ = 0;
 };
 
-RuleCase call_case(const OpInstance& instance) {
+// Returns the call as a function of the results whose names are y0, y1, ...
+RuleCase call_case(const OpInstance& instance, const std::vector<std::string>& targets) {
   RuleCase rule;
   rule.op = instance.record->name;
-  rule.results = {"y0"};
   std::vector<std::string> names;
   for (size_t i = 0; i < instance.inputs.size(); ++i) names.push_back(fmt::format("x{}", i));
-  rule.lines = {"y0 = " + call_text(instance, names)};
+  for (const std::string& target : targets)
+    if (target[0] == 'y') rule.results.push_back(target);
+  rule.lines = {fmt::format("{} = {}", fmt::join(targets, ", "), call_text(instance, names))};
   rule.inputs = instance.inputs;
   rule.fills = instance.fills;
   return rule;
+}
+
+// Returns the call as a function of one of its results, y0.
+RuleCase call_of_one_result(const OpInstance& instance, size_t result, size_t results) {
+  std::vector<std::string> targets;
+  for (size_t o = 0; o < results; ++o)
+    targets.push_back(o == result ? "y0" : fmt::format("other{}", o));
+  return call_case(instance, targets);
+}
+
+RuleCase call_of_all_results(const OpInstance& instance, size_t results) {
+  std::vector<std::string> targets;
+  for (size_t o = 0; o < results; ++o) targets.push_back(fmt::format("y{}", o));
+  return call_case(instance, targets);
 }
 
 RuleCase placed(RuleCase rule, const CasePlacements& on) {
@@ -211,15 +233,18 @@ class GradientCheck {
   GradientCheck(const OpRegistry& ops, const RuleOptions& options, GradientReport& report)
       : ops_(ops), options_(options), report_(report) {}
 
-  // False: the call has no gradient, several results, a narrow dtype, or no text in the language.
-  bool take(const OpRecord& record, const Sample& sample) {
+  // Takes the gradient of one result. False: it has none or a narrow dtype, the call has no text in
+  // the language, or its sample has fewer results.
+  bool take(const OpRecord& record, const Sample& sample, size_t result) {
+    result_ = result;
     instance_ = instance_of(record, sample, options_.seed);
     if (record.is_composite(instance_.call()) && !record.gradient_of(instance_.call()))
       return false;
     try {
       const std::vector<TensorMeta> results = record.infer(instance_.call());
-      if (results.size() != 1 || !has_gradient(results[0])) return false;
-      call_ = call_case(instance_);
+      if (result >= results.size() || !has_gradient(results[result])) return false;
+      results_ = results;
+      call_ = call_of_one_result(instance_, result, results.size());
       backward_ = call_;
       make_backward(backward_, ops_);
       Computation::of_lines(ops_, backward_.lines, backward_.results).compile(backward_.inputs);
@@ -268,19 +293,37 @@ class GradientCheck {
     }
   }
 
-  // Judges the dual of every right rule of the op on one axis.
+  // True if all placements of the inputs on an axis may be tried.
+  bool has_few_placements(const Mesh& mesh) const {
+    size_t choices = 1;
+    for (const TensorMeta& meta : call_.inputs) {
+      choices *= all_placements(meta, mesh, {}).size();
+      if (choices > kMostTried) return false;
+    }
+    return true;
+  }
+
+  // Judges the dual of every right rule of the op on one axis. Placements of the inputs are right
+  // if every result has a placement. Requires has_few_placements().
   void check_duals_of_right_rules(const Mesh& mesh) {
-    const std::vector<RuleDraw> draws = draws_of_case(call_, ops_);
+    const RuleCase all = call_of_all_results(instance_, results_.size());
+    const std::vector<RuleDraw> draws = draws_of_case(all, ops_);
     if (draws.empty()) return;
     std::vector<std::vector<Spec>> inputs, outputs;
     for (const TensorMeta& meta : call_.inputs) inputs.push_back(all_placements(meta, mesh, {}));
-    outputs.push_back(all_placements(backward_.inputs.back(), mesh, {}));
+    for (const TensorMeta& meta : results_) outputs.push_back(all_placements(meta, mesh, {}));
+    const std::vector<RightRule> right = search_candidates(draws, inputs, outputs).right;
+    std::map<std::vector<int32_t>, std::set<int32_t>> placed_results;
+    for (const RightRule& rule : right) placed_results[rule.inputs].insert(rule.output);
     std::vector<CasePlacements> list;
-    for (const RightRule& rule : search_candidates(draws, inputs, outputs).right) {
+    for (const RightRule& rule : right) {
+      if (rule.output != static_cast<int32_t>(result_) ||
+          placed_results[rule.inputs].size() < results_.size())
+        continue;
       std::vector<Spec> in;
       for (size_t i = 0; i < inputs.size(); ++i)
         in.push_back(inputs[i][static_cast<size_t>(rule.inputs[i])]);
-      add_dual(in, {outputs[0][static_cast<size_t>(rule.placement)]}, list);
+      add_dual(in, {outputs[result_][static_cast<size_t>(rule.placement)]}, list);
     }
     judge(list);
   }
@@ -291,7 +334,7 @@ class GradientCheck {
     std::vector<CasePlacements> list;
     for (const RuleClaim& claim : claims_of(instance_, on))
       if (!claim.placed.lower && !claim.placed.rank_attrs && !claim.placed.shard_info)
-        add_dual(claim.inputs, claim.placed.outputs, list);
+        add_dual(claim.inputs, {claim.placed.outputs[result_]}, list);
     judge(list);
   }
 
@@ -330,6 +373,8 @@ class GradientCheck {
   const RuleOptions& options_;
   GradientReport& report_;
   OpInstance instance_;
+  size_t result_ = 0;
+  std::vector<TensorMeta> results_;
   RuleCase call_, backward_;
 };
 
@@ -371,34 +416,42 @@ std::optional<CasePlacements> dual_placements(const RuleCase& call, const std::v
   return dual;
 }
 
+namespace {
+
+// Judges one result of a sample. `varied`: its sizes are not those that the op states, and may be
+// too small for its indices.
+void check_result(GradientCheck& check, const OpRecord& record, Sample sample, size_t result,
+                  bool varied) {
+  if (!check.take(record, sample, result)) return;
+  if (varied) {
+    const auto computes = [&](const Sample& one) { return check.computes(record, one); };
+    if (!narrow_indices(sample, computes) || !check.take(record, sample, result)) return;
+  }
+  if (sample.kinks.empty() || has_definite_fill(sample)) check.check_formula();
+  // Without elements every placement is right, so right rules have no duals to prove.
+  const bool tries_all = !check.is_empty() && check.has_few_placements(Mesh::parse("a=2"));
+  for (const char* axis : {"a=2", "a=3"})
+    if (tries_all) check.check_duals_of_right_rules(Mesh::parse(axis));
+  for (const MeshChoice& on : rule_meshes(true))
+    if (!tries_all || on.mesh.axis_count() > 1) check.check_duals_of_claims(on);
+}
+
+}  // namespace
+
 GradientReport check_gradient(const OpRecord& record, const OpRegistry& ops,
                               const RuleOptions& options) {
   GradientReport report;
   report.op = record.name;
   if (!record.infer || record.differentiable != Differentiable::yes) return report;
-  const std::vector<MeshChoice> meshes = rule_meshes(true);
   for (const Sample& sample : record.samples()) {
     std::vector<Sample> sizes = {sample};
     if (!options.is_short)
       for (Sample& other : samples_of_other_sizes(record, sample))
         sizes.push_back(std::move(other));
-    for (size_t i = 0; i < sizes.size(); ++i) {
-      Sample& one = sizes[i];
-      GradientCheck check(ops, options, report);
-      if (!check.take(record, one)) continue;
-      // Other sizes may be too small for the indices of the sample.
-      if (i > 0) {
-        const auto computes = [&](const Sample& varied) { return check.computes(record, varied); };
-        if (!narrow_indices(one, computes) || !check.take(record, one)) continue;
-      }
-      if (sample.kinks.empty() || has_definite_fill(one)) check.check_formula();
-      // Without elements every placement is right, so right rules have no duals to prove.
-      const bool is_empty = check.is_empty();
-      for (const char* axis : {"a=2", "a=3"})
-        if (!is_empty) check.check_duals_of_right_rules(Mesh::parse(axis));
-      for (const MeshChoice& on : meshes)
-        if (is_empty || on.mesh.axis_count() > 1) check.check_duals_of_claims(on);
-    }
+    GradientCheck check(ops, options, report);
+    for (size_t i = 0; i < sizes.size(); ++i)
+      for (size_t result = 0; result < kMostResults; ++result)
+        check_result(check, record, sizes[i], result, i > 0);
   }
   return report;
 }

@@ -17,7 +17,9 @@
 #include <algorithm>
 
 #include "shardproof/engine/lower/release_temporaries.h"
+#include "shardproof/engine/partition/constant_meshes.h"
 #include "shardproof/engine/partition/partitioner.h"
+#include "shardproof/engine/partition/specs_inside_as.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -40,130 +42,9 @@ std::string text_of(const std::vector<PlacementText>& placements) {
   return text;
 }
 
-OpCall call_of(const Attrs& attrs, const std::vector<PlacedValue>& inputs) {
-  OpCall call{&attrs, {}};
-  for (const PlacedValue& input : inputs) call.inputs.push_back(input.meta);
-  return call;
-}
-
-// True if a strategy of the op needs the index of its shard, as dim(x, 0), start(x, 0) and causal
-// masks do.
-bool reads_global_indices(const OpRecord& op, const Attrs& attrs,
-                          const std::vector<PlacedValue>& inputs) {
-  if (!op.rule.strategies) return false;
-  const OpCall call = call_of(attrs, inputs);
-  for (const Strategy& strategy : op.rule.strategies(call, op.infer(call), 2))
-    if (strategy.form == LocalExecution::needs_shard_index) return true;
-  return false;
-}
-
-// True if the strategy has the placed inputs as they lie on an axis, and no partial input.
-bool is_strategy_of(const Strategy& strategy, const std::vector<PlacedValue>& inputs, int axis) {
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const Placement& stated = strategy.inputs[i];
-    if (stated.is_partial()) return false;
-    if (!inputs[i].spec) continue;
-    const Placement& lies = inputs[i].spec->placement(axis);
-    const bool alike = stated.is_shard() ? lies.is_shard(stated.shard().dim) : lies == stated;
-    if (!alike) return false;
-  }
-  return true;
-}
-
-// Gives inputs without a placement the one that the strategies have for them beside the placed
-// inputs: the same cut, of the strategy's dim. Leaves them without if an axis has no such strategy.
-void place_beside(const OpRecord& op, const Attrs& attrs, const Mesh& mesh,
-                  std::vector<PlacedValue>& inputs) {
-  const OpCall call = call_of(attrs, inputs);
-  const std::vector<TensorMeta> outputs = op.infer(call);
-  std::vector<std::vector<Placement>> found(inputs.size());
-  std::vector<int> order;
-  for (int axis = 0; axis < mesh.axis_count(); ++axis) {
-    std::vector<Strategy> all = op.rule.strategies(call, outputs, mesh.axis_size(axis));
-    all.push_back({std::vector<Placement>(inputs.size(), R()), {}});
-    const auto fits = std::find_if(all.begin(), all.end(), [&](const Strategy& strategy) {
-      return is_strategy_of(strategy, inputs, axis);
-    });
-    if (fits == all.end()) return;
-    Shard cut;
-    for (size_t i = 0; i < inputs.size(); ++i)
-      if (inputs[i].spec && fits->inputs[i].is_shard()) {
-        cut = inputs[i].spec->placement(axis).shard();
-        order = inputs[i].spec->order();
-      }
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (fits->inputs[i].is_shard()) cut.dim = fits->inputs[i].shard().dim;
-      found[i].push_back(fits->inputs[i].is_shard() ? Placement(cut) : R());
-    }
-  }
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (!inputs[i].spec && !inputs[i].meta.absent)
-      inputs[i].spec = Spec(mesh, found[i], inputs[i].meta.shape, inputs[i].meta.dtype, order);
-}
-
-// Returns the placements of an op's inputs inside `as`, from which its kernel reads the indices of
-// the shards; nullopt if some of them are not known.
-std::optional<ShardSpecs> local_specs(const OpRecord& op, const Attrs& attrs,
-                                      std::vector<PlacedValue> inputs, const Mesh& mesh) {
-  const std::vector<int>& indexed = op.rule.indexed_inputs;
-  const auto has_placement = [](const PlacedValue& p) { return p.meta.absent || p.spec; };
-  if (!indexed.empty() && std::all_of(indexed.begin(), indexed.end(), [&](int i) {
-        return has_placement(inputs[static_cast<size_t>(i)]);
-      }))
-    place_beside(op, attrs, mesh, inputs);
-  if (!std::all_of(inputs.begin(), inputs.end(), has_placement)) return std::nullopt;
-  ShardSpecs specs;
-  for (const PlacedValue& input : inputs)
-    specs.inputs.push_back(input.spec ? *input.spec
-                                      : Spec::replicated(mesh, input.meta.shape, input.meta.dtype));
-  return specs;
-}
-
-// Returns a rank and its shape if its shard has another shape than the spec gives it.
-std::optional<LocalShape> odd_shard(const Spec& spec, const std::vector<LocalShape>& actual) {
-  for (const LocalShape& part : actual)
-    for (int64_t i = 0; i < part.lanes.size(); ++i)
-      if (!(spec.local_shape(part.lanes[i]) == part.shape))
-        return LocalShape{Lanes::one(part.lanes[i]), part.shape};
-  return std::nullopt;
-}
-
-// Returns the placements to try on an axis that a claim does not name. They are R, each dim by the
-// chunk rule, and each dim with the sizes that the first ranks along the axis hold, if these add
-// up.
-std::vector<Placement> open_placements(const Mesh& mesh, int axis, const Dims& shape,
-                                       const std::vector<LocalShape>& actual) {
-  std::vector<Placement> out{R()};
-  for (int dim = 0; dim < shape.size(); ++dim) out.push_back(S(dim));
-  for (int dim = 0; dim < shape.size(); ++dim) {
-    Shard shard{dim, 1, {}};
-    int64_t total = 0;
-    Dims coordinate = Dims::filled(mesh.axis_count(), 0);
-    for (int64_t i = 0; i < mesh.axis_size(axis); ++i) {
-      coordinate[axis] = i;
-      const int32_t rank = mesh.rank_at(coordinate);
-      for (const LocalShape& part : actual)
-        if (part.lanes.contains(rank)) shard.sizes.push_back(part.shape[dim]);
-      total += shard.sizes.empty() ? 0 : shard.sizes.back();
-    }
-    if (total == shape[dim]) out.push_back(std::move(shard));
-  }
-  return out;
-}
-
-// True if two axes cut one dim and one of them has explicit sizes. Shapes of shards do not
-// determine such placements.
-bool mixes_sizes(const std::vector<Placement>& placements) {
-  return std::any_of(placements.begin(), placements.end(), [&](const Placement& one) {
-    if (!one.is_shard() || one.shard().sizes.empty()) return false;
-    const auto alike = [&](const Placement& other) { return other.is_shard(one.shard().dim); };
-    return std::count_if(placements.begin(), placements.end(), alike) > 1;
-  });
-}
-
 }  // namespace
 
-Partitioned Partitioner::run(const GlobalProgram& program) {
+Partitioned Partitioner::run(const GlobalProgram& program, const std::vector<const Mesh*>& meshes) {
   global_ = &program;
   result_.program.world = job_.world;
   SpmdListing& listing = result_.program.listings.emplace_back();
@@ -195,6 +76,7 @@ Partitioned Partitioner::run(const GlobalProgram& program) {
     }
   for (size_t i = 0; i < program.instrs.size(); ++i) {
     origin_ = program.instrs[i].origin;
+    mesh_ = meshes.empty() ? &job_.meshes.at(0).second : meshes[i];
     try {
       run_instr(program.instrs[i]);
     } catch (const Error& error) {
@@ -343,35 +225,20 @@ PlacedValue Partitioner::scale_parts(const PlacedValue& value, const GlobalInstr
 // Returns the claimed spec. An axis that the claim does not name is R, unless the local shapes show
 // that it cuts the value.
 Spec Partitioner::claimed_spec(const GlobalInstr& instr, const PlacedValue& value) {
-  const Mesh& mesh = value.mesh() ? *value.mesh() : default_mesh();
+  const Mesh& mesh = value.mesh() ? *value.mesh() : *mesh_;
   const std::string text = text_of(instr.placements);
   const std::vector<LocalShape>& actual =
       result_.program.values[static_cast<size_t>(value.id)].shapes;
   const Dims& shape = value.meta.shape;
   const Spec plain = Spec::parse(text, mesh, shape, value.meta.dtype);
   if (!odd_shard(plain, actual)) return plain;
-  std::vector<std::pair<int, std::vector<Placement>>> open;
-  size_t combinations = 1;
-  for (int axis = 0; axis < mesh.axis_count(); ++axis) {
-    const bool named =
-        std::any_of(instr.placements.begin(), instr.placements.end(), [&](const auto& entry) {
+  std::vector<int> open;
+  for (int axis = 0; axis < mesh.axis_count(); ++axis)
+    if (std::none_of(instr.placements.begin(), instr.placements.end(), [&](const auto& entry) {
           return entry.axis.empty() || entry.axis == mesh.axes()[static_cast<size_t>(axis)].name;
-        });
-    if (named) continue;
-    open.emplace_back(axis, open_placements(mesh, axis, shape, actual));
-    combinations *= open.back().second.size();
-  }
-  for (size_t code = 1; code < combinations; ++code) {
-    std::vector<Placement> placements = plain.placements();
-    size_t rest = code;
-    for (const auto& [axis, choices] : open) {
-      placements[static_cast<size_t>(axis)] = choices[rest % choices.size()];
-      rest /= choices.size();
-    }
-    if (mixes_sizes(placements)) continue;
-    const Spec candidate(mesh, placements, shape, value.meta.dtype, plain.order());
-    if (!odd_shard(candidate, actual)) return candidate;
-  }
+        }))
+      open.push_back(axis);
+  if (const std::optional<Spec> found = spec_by_shapes(plain, open, actual)) return *found;
   const LocalShape odd = *odd_shard(plain, actual);
   throw_bad_input("the shard has shape {} on rank {}, but {} as \"{}\" has shape {} there",
                   to_string(odd.shape), odd.lanes[0], to_string(shape), text,
@@ -385,6 +252,16 @@ void Partitioner::run_claim(const GlobalInstr& instr) {
     value.number.reset();
   }
   const Spec spec = instr.like != kNoValue ? spec_like(instr, value) : claimed_spec(instr, value);
+  const std::vector<LocalShape>& actual =
+      result_.program.values[static_cast<size_t>(value.id)].shapes;
+  if (const std::optional<LocalShape> odd = odd_shard(spec, actual))
+    throw_bad_input("the shard has shape {} on rank {}, where that of {} has shape {}{}",
+                    to_string(odd->shape), odd->lanes[0],
+                    values_[static_cast<size_t>(instr.like)].name,
+                    to_string(spec.local_shape(odd->lanes[0])),
+                    instr.dual ? "; if this is its gradient, an op inside `as` repeats the shard: "
+                                 "write its line without `as`"
+                               : "");
   Merge merge;
   merge.output = add_value(value.meta.dtype, spec, Category::activations);
   merge.parts = {{spec.mesh().ranks(), value.id}};
@@ -432,8 +309,11 @@ void Partitioner::run_local(const OpRecord& op, const GlobalInstr& instr) {
     const std::vector<TensorMeta> outputs = op.infer(call);
     for (size_t o = 0; o < outputs.size(); ++o) shapes[o].push_back({part, outputs[o].shape});
   }
-  if (!inputs.empty() && reads_global_indices(op, instr.attrs, inputs))
-    compute.specs = local_specs(op, instr.attrs, inputs, mesh);
+  std::vector<LocalShapes> held;
+  for (const ValueId id : compute.inputs)
+    held.push_back(id == kNoValue ? LocalShapes{}
+                                  : result_.program.values[static_cast<size_t>(id)].shapes);
+  compute.specs = specs_inside_as(op, instr.attrs, inputs, held, mesh);
   for (size_t o = 0; o < instr.outputs.size(); ++o) {
     const GlobalValue& value = global_->values[static_cast<size_t>(instr.outputs[o])];
     const ValueId id = add_value(value.dtype, Spec::replicated(mesh, value.shape, value.dtype),
@@ -479,7 +359,15 @@ void Partitioner::free_rebound(const GlobalInstr& instr, size_t index) {
 
 Partitioned partition(const GlobalProgram& program, const Job& job, const OpRegistry& ops,
                       const PartitionOptions& options) {
-  Partitioned result = Partitioner(job, ops, options).run(program);
+  const std::optional<ConstantMeshes> placed = place_constants(program, job);
+  Partitioner partitioner(job, ops, options);
+  Partitioned result =
+      placed ? partitioner.run(placed->program, placed->mesh_of) : partitioner.run(program, {});
+  // Copies of constants on further meshes are no values of the program given.
+  const auto count = static_cast<ValueId>(program.values.size());
+  for (SpmdValue& value : result.program.values)
+    if (value.global >= count) value.global = kNoValue;
+  result.placed.resize(program.values.size());
   release_temporaries(result.program);
   return result;
 }

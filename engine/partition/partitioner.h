@@ -20,7 +20,9 @@ class Partitioner {
  public:
   Partitioner(const Job& job, const OpRegistry& ops, const PartitionOptions& options)
       : job_(job), ops_(ops), options_(options), plans_(options) {}
-  Partitioned run(const GlobalProgram& program);
+  // `meshes`: the mesh of each instruction, for those whose inputs have none; empty: the first mesh
+  // of the job.
+  Partitioned run(const GlobalProgram& program, const std::vector<const Mesh*>& meshes);
 
   // Emits an op with the cheapest legal placements, and the redistributions that they need. A
   // result with a target is brought there, and the price of that counts; `targets` may be shorter
@@ -100,7 +102,6 @@ class Partitioner {
   Instr& add(Action action, const Lanes& lanes);
   const std::vector<LocalShape>& shapes_of(const Spec& spec);
   const Mesh& mesh_of(const std::vector<PlacedValue>& inputs) const;
-  const Mesh& default_mesh() const;
   Checkpoint mark() const;
   void rollback(const Checkpoint& mark);
 
@@ -108,6 +109,7 @@ class Partitioner {
   const OpRegistry& ops_;
   const PartitionOptions& options_;
   const GlobalProgram* global_ = nullptr;
+  const Mesh* mesh_ = nullptr;  // of constants of the present instruction
   Partitioned result_;
   std::vector<PlacedValue> values_;  // by global id
   std::vector<size_t> last_use_;     // by global id: index of the last instruction that reads it

@@ -18,6 +18,7 @@
 //   R, S(1) -> S(1)        w from S(0) to S(1): an all_to_all over tp;
 //   R, R -> R              w from S(0) to R: an all_gather over tp.
 // The first has price 0, so y is dp:S(0) tp:P(sum), and a later line pays for the reduction.
+#include <algorithm>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -165,19 +166,24 @@ std::vector<PlacedValue> Partitioner::emit_op(const OpRecord& op, const Attrs& a
   return results;
 }
 
-const Mesh& Partitioner::default_mesh() const { return job_.meshes.at(0).second; }
-
 const Mesh& Partitioner::mesh_of(const std::vector<PlacedValue>& inputs) const {
   const PlacedValue* first = nullptr;
   for (const PlacedValue& input : inputs) {
     if (!input.mesh()) continue;
     if (!first) first = &input;
-    if (!(*first->mesh() == *input.mesh()))
-      throw_bad_input("{} and {} are on two meshes; move one with redistribute(x, mesh=..)",
-                      first->name.empty() ? "the inputs" : first->name,
-                      input.name.empty() ? "another input" : input.name);
+    if (*first->mesh() == *input.mesh()) continue;
+    const auto key = [&](const PlacedValue& value) {
+      const auto found = std::find_if(job_.meshes.begin(), job_.meshes.end(),
+                                      [&](const auto& one) { return one.second == *value.mesh(); });
+      return found->first;
+    };
+    throw_bad_input(
+        "{} is on mesh {}, and {} on mesh {}; move one, as in redistribute({}, mesh={})",
+        first->name.empty() ? "a value of this line" : first->name, key(*first),
+        input.name.empty() ? "another one" : input.name, key(input),
+        input.name.empty() ? "x" : input.name, key(*first));
   }
-  return first ? *first->mesh() : default_mesh();
+  return first ? *first->mesh() : *mesh_;
 }
 
 }  // namespace shardproof

@@ -87,7 +87,7 @@ ValueId Partitioner::add_value(DType dtype, const Spec& spec, Category category)
 ValueId Partitioner::materialize(const PlacedValue& number) {
   const Number& n = *number.number;
   NumberValue made;
-  const Spec spec = Spec::replicated(default_mesh(), Dims{}, dtype_of(n));
+  const Spec spec = Spec::replicated(*mesh_, Dims{}, dtype_of(n));
   made.output = add_value(spec.dtype(), spec, Category::activations);
   SpmdValue& value = result_.program.values[static_cast<size_t>(made.output)];
   value.weak = true;

@@ -127,10 +127,7 @@ std::vector<FormulaTerm> masked(Formula& f) {
   // Added, not chosen by `where`, so that NaN stays.
   scores = scores + (chooses ? f.where(f[kMask], 0.0, kHidden) : widened(kMask));
   if (a.causal) {
-    const FormulaTerm past = f.op(
-        "tril",
-        {f.op("ones", {FormulaTerm{}},
-              {{"shape", std::vector<int64_t>{a.queries, a.keys}}, {"dtype", DType::boolean}})});
+    const FormulaTerm past = f.op("causal_mask", {f[kQuery], f[kKey]});
     scores = f.where(past, scores, kHidden);
     sees = f.op("logical_and", {sees, past});
   }
@@ -277,6 +274,7 @@ void add_attention_ops(OpRegistry& ops) {
       sdpa, [](const OpCall& call) { return present(call, kMask); }, masked);
   ops.add(std::move(sdpa));
   ops.add(attention_grad_record());
+  ops.add(causal_mask_record());
 }
 
 }  // namespace shardproof

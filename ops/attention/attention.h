@@ -29,5 +29,7 @@ std::vector<AttentionCut> attention_cuts(const Attention& a, int dims, int64_t a
 
 // sdpa_grad; ops/attention/attention_grad.cpp.
 OpRecord attention_grad_record();
+// causal_mask; ops/attention/attention_causal_mask.cpp.
+OpRecord causal_mask_record();
 
 }  // namespace shardproof

@@ -182,8 +182,8 @@ OpRecord attention_grad_record() {
                params::optional("scale", ParamKind::number)};
   op.infer = infer_sdpa_grad;
   op.prepare = prepare_sdpa_grad;
-  // Inside `as` the cotangent has no placement, but query and key of the forward call do.
-  op.rule.indexed_inputs = {1, 2};
+  // Inside `as` the cotangent has no placement, but inputs of the forward call may have some.
+  op.rule.indexed_inputs = {kGradQuery, kGradKey, kGradValue};
   op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t axis_size) {
     return sdpa_grad_strategies(call, axis_size);
   };

@@ -67,8 +67,10 @@ class AttentionGradGradient {
   }
   F grouped(const F& x, int64_t head_dim) const {
     if (!groups_) return x;
-    return g_.op("unflatten", {x},
-                 {{"dim", head_dim}, {"sizes", IntegerList{a_.kv_heads, a_.heads / a_.kv_heads}}});
+    // Inside `as` the number of heads differs by rank; that of a group does not.
+    IntegerList sizes{a_.kv_heads, a_.heads / a_.kv_heads};
+    if (!g_.knows_sizes()) sizes[a_.kv_heads == 1 ? 1 : 0] = -1;
+    return g_.op("unflatten", {x}, {{"dim", head_dim}, {"sizes", sizes}});
   }
   // Returns an input that has a row for each query, in the compute dtype.
   F rows_input(int input, int64_t head_dim) const {
@@ -93,9 +95,8 @@ class AttentionGradGradient {
   F scores() const {
     const F all = product(q_, queries('d'), k_, keys('d'), queries('t')) * a_.scale;
     if (!a_.causal) return all;
-    const F past = g_.op(
-        "tril", {g_.op("ones", {g_.none()},
-                       {{"shape", IntegerList{a_.queries, a_.keys}}, {"dtype", DType::boolean}})});
+    const F past = g_.op("causal_mask", {g_[GradInputs::kQuery], g_[GradInputs::kKey],
+                                         g_.knows_sizes() ? g_.none() : g_[GradInputs::kValue]});
     return g_.where(past, all, -params::kInfinity);
   }
   void find_forward() {

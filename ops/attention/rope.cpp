@@ -4,6 +4,8 @@
 //   y[i]        = x[i] cos - x[i + half] sin
 //   y[i + half] = x[i + half] cos + x[i] sin
 // Position p is the global index in the sequence plus `offset`, or comes from `positions` [seq].
+// The tensor `like` has the shape of x. Its place in the whole states the positions, so that a
+// gradient inside `as` counts them as the forward call did.
 #include <cmath>
 
 #include "shardproof/ops/attention/rope_item.h"
@@ -16,9 +18,12 @@
 namespace shardproof {
 namespace {
 
+constexpr int kPositions = 1, kLike = 2;
+
 struct Rope {
   int64_t outer = 1, seq = 0, half = 0, offset = 0;
   int seq_dim = 0;
+  size_t counted = 0;             // the input whose place states the positions
   bool inverse = false;           // rotates by the negative angles
   std::vector<double> frequency;  // for each i
 };
@@ -29,6 +34,7 @@ Rope rope_of(const OpCall& call) {
   rope.seq_dim = shape.size() - 2;
   rope.seq = shape[rope.seq_dim];
   rope.half = shape.back() / 2;
+  rope.counted = present(call, kLike) ? kLike : 0;
   rope.offset = call.attrs->integer("offset");
   rope.inverse = call.attrs->has("inverse") && call.attrs->flag("inverse");
   for (int d = 0; d < rope.seq_dim; ++d) rope.outer *= shape[d];
@@ -46,7 +52,9 @@ std::vector<TensorMeta> infer_rope(const OpCall& call) {
   if (shape.back() % 2 != 0) refuse("rope", call, "head_dim must be even, found {}", shape.back());
   if (!(call.attrs->number("base") > 0))
     refuse("rope", call, "base must be positive, found {}", call.attrs->number("base"));
-  if (present(call, 1)) {
+  if (present(call, kLike) && !(input_shape(call, kLike) == shape))
+    refuse("rope", call, "like must have the shape of the input");
+  if (present(call, kPositions)) {
     require_integral("rope", call, 1);
     require_dims("rope", call, 1, 1);
     int64_t seq = shape[shape.size() - 2];
@@ -72,7 +80,7 @@ void fill_table(const Rope& rope, const LaneCall& lane, T* table) {
     for (int64_t s = 0; s < rope.seq; ++s) row(s, lane.in<int64_t>(1)[s]);
   } else if (lane.shard) {
     int64_t s = 0;
-    for (const Run& run : lane.owned_input(0, rope.seq_dim))
+    for (const Run& run : lane.owned_input(rope.counted, rope.seq_dim))
       for (int64_t i = 0; i < run.length; ++i) row(s++, run.start + i + rope.offset);
   } else {
     for (int64_t s = 0; s < rope.seq; ++s) row(s, s + rope.offset);
@@ -102,7 +110,7 @@ void turn(const Rope& rope, const LaneCall& lane) {
 Kernel prepare_rope(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   DType compute = compute_dtype(outputs[0].dtype);
   Rope rope = rope_of(call);
-  LanePlan plan{{compute, DType::i64}, {compute}, 0, {}};
+  LanePlan plan{{compute, DType::i64, compute}, {compute}, 0, {}};
   plan.inputs.resize(call.inputs.size());
   plan.scratch_bytes = rope.seq * rope.half * 2 * size_of(compute);
   plan.body = [rope, compute](const LaneCall& lane) {
@@ -112,8 +120,9 @@ Kernel prepare_rope(const OpCall& call, const std::vector<TensorMeta>& outputs) 
     using Item = RopeItem<decltype(zero)>;
     const Item item{rope.seq, rope.half, rope.offset, call.attrs->number("base"), rope.inverse};
     plan.item = item;
-    plan.item_of_part = [item, dim = rope.seq_dim](const LaneCall& lane) -> std::any {
-      const std::optional<Run> own = single_run(lane.owned_input(0, dim));
+    plan.item_of_part = [item, dim = rope.seq_dim,
+                         counted = rope.counted](const LaneCall& lane) -> std::any {
+      const std::optional<Run> own = single_run(lane.owned_input(counted, dim));
       if (!own) return {};
       return Item{item.seq, item.half, item.offset + own->start, item.base, item.inverse};
     };
@@ -130,7 +139,8 @@ std::vector<Strategy> rope_strategies(const OpCall& call, const std::vector<Tens
   options.partials = joint_partial_rules({ReduceOp::sum, ReduceOp::avg}, {0});
   std::string positions = present(call, 1) ? names.substr(seq, 1) : "";
   if (positions.empty()) options.form_of[names[seq]] = LocalExecution::needs_shard_index;
-  std::string notation = names + (call.inputs.size() > 1 ? "," + positions : "");
+  std::string notation = names + (call.inputs.size() > 1 ? "," + positions : "") +
+                         (call.inputs.size() > 2 ? (present(call, kLike) ? "," + names : ",") : "");
   return factor_strategies(notation + "->" + names, options);
 }
 
@@ -141,17 +151,20 @@ void add_rope_ops(OpRegistry& ops) {
   rope.name = "rope";
   rope.family = "attention";
   rope.summary = "rotary position embedding of [..., heads, seq, head_dim], by halves";
-  rope.params = {params::tensor("input"), params::optional_tensor("positions"),
-                 params::number("base", 10000.0), params::integer("offset", 0),
-                 params::boolean("inverse", false)};
+  rope.params = {params::tensor("input"),           params::optional_tensor("positions"),
+                 params::number("base", 10000.0),   params::integer("offset", 0),
+                 params::boolean("inverse", false), params::optional_tensor("like")};
   rope.infer = infer_rope;
   rope.prepare = prepare_rope;
   // A rotation is undone by the opposite one.
   rope.gradient = gradients({[](Gradient& g) {
     Attrs attrs = *g.call.attrs;
     attrs.set("inverse", !g.flag("inverse"));
-    return g.op("rope", {g.dy(), g.has(1) ? g[1] : g.none()}, std::move(attrs));
+    const FormulaTerm like = g.has(kLike) ? g[kLike] : g[0];
+    return g.op("rope", {g.dy(), g.has(1) ? g[1] : g.none(), g.knows_sizes() ? g.none() : like},
+                std::move(attrs));
   }});
+  rope.rule.indexed_inputs = {kLike};
   rope.rule.strategies = rope_strategies;
   rope.cost = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     auto elements = static_cast<double>(element_count(outputs[0].shape));
@@ -167,11 +180,16 @@ void add_rope_ops(OpRegistry& ops) {
     Sample placed = sample({2, 4, 4}, DType::f32, 0);
     placed.inputs[1] = {DType::i64, {4}};
     placed.fills = {"ints", "ints(0, 9)"};
+    Sample placed_alike = sample({2, 4, 6}, DType::f32, 2);
+    placed_alike.inputs.push_back({DType::f32, {2, 4, 6}});
     Sample turned_back = sample({3, 5, 4}, DType::f32, 1);
     turned_back.attrs.set("inverse", true);
     return std::vector<Sample>{sample({2, 3, 5, 4}, DType::f32, 0),
-                               sample({4, 6, 2}, DType::bf16, 3), sample({1, 1, 2}, DType::f64, 0),
-                               placed, turned_back};
+                               sample({4, 6, 2}, DType::bf16, 3),
+                               sample({1, 1, 2}, DType::f64, 0),
+                               placed,
+                               placed_alike,
+                               turned_back};
   };
   ops.add(std::move(rope));
 }

@@ -39,7 +39,7 @@ void add_sort_ops(OpRegistry& ops);         // sort, topk
 void add_norm_ops(OpRegistry& ops);         // layer_norm, rms_norm
 void add_norm_grad_ops(OpRegistry& ops);    // layer_norm_grad, rms_norm_grad
 void add_rope_ops(OpRegistry& ops);         // rope
-void add_attention_ops(OpRegistry& ops);    // sdpa and sdpa_grad
+void add_attention_ops(OpRegistry& ops);    // sdpa, sdpa_grad, causal_mask
 void add_loss_ops(OpRegistry& ops);         // cross_entropy, nll_loss, mse_loss
 void add_loss_grad_ops(OpRegistry& ops);    // cross_entropy_grad, nll_loss_grad
 void add_conv_ops(OpRegistry& ops);         // conv1d, conv2d

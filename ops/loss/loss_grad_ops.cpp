@@ -156,11 +156,13 @@ FormulaTerms loss_grad_gradient(Gradient& g) {
   const bool has_sum = g.has(kLogSum);
   FormulaTerms found(g.call.inputs.size(), g.none());
   if (g.wanted(kDy)) {
-    const F slope = g.op(
-        kLossGrad,
-        {g.op("ones", {widened(g[kDy])}), x, g[kTarget], has_sum ? widened(g[kLogSum]) : g.none()},
-        *g.call.attrs);
-    found[kDy] = over_classes(v * slope, false);
+    // Inside `as` the op finds its classes by the placement of x, which a wider copy would not
+    // have.
+    const F slope = g.op(kLossGrad,
+                         {g.op("ones", {widened(g[kDy])}), g.knows_sizes() ? x : g[kLogits],
+                          g[kTarget], has_sum ? widened(g[kLogSum]) : g.none()},
+                         *g.call.attrs);
+    found[kDy] = over_classes(v * widened(slope), false);
   }
   if (!g.wanted(kLogits) && !(has_sum && g.wanted(kLogSum))) return found;
   const F chances = has_sum ? g.op("exp", {x - beside(g[kLogSum])})
@@ -203,6 +205,7 @@ OpRecord cross_entropy_grad_record() {
   op.rule.lower = [](const OpCall& call, const std::vector<Spec>&, LowerBuilder& build) {
     return lower_loss_grad(call, build);
   };
+  op.rule.indexed_inputs = {kLogits};
   op.gradient = gradient_together(loss_grad_gradient);
   op.cost = [](const OpCall& call, const std::vector<TensorMeta>&) {
     const auto elements = static_cast<double>(element_count(input_shape(call, kLogits)));

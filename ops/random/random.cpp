@@ -109,6 +109,7 @@ LanePlan plan_of_items(Item item, const Dims& shape, std::vector<DType> inputs, 
   plan.item = item;
   plan.items = element_count(shape);
   plan.item_of_part = [item, shape](const LaneCall& lane) mutable -> std::any {
+    if (lane.shard->outputs->empty()) return {};
     const Spec& spec = lane.shard->outputs->front();
     const std::optional<GlobalBlock> block =
         block_of(shape, &spec, lane.shard->ranks[static_cast<size_t>(lane.lane)]);
@@ -191,6 +192,10 @@ const OpTable<DrawRow> kDrawTable = {
       op.differentiable = Differentiable::no;
     }};
 
+// The input whose place states which elements of the whole dropout's input has, so that a gradient
+// inside `as` drops those that the forward call dropped.
+constexpr int kDropoutLike = 1;
+
 struct DropoutPlan {
   double probability = 0.5, scale = 2;
   Rng rng{0, 0};
@@ -218,17 +223,23 @@ Kernel prepare_dropout(const OpCall& call) {
   const DropoutPlan plan{p, p < 1 ? 1 / (1 - p) : 0, rng_of(call)};
   Kernel kernel;
   const DropoutItem item{{}, plan.rng, plan.probability, plan.scale};
-  kernel.plan = share_plan(plan_of_items(item, input_shape(call, 0), {DType::f64}, DType::f64));
-  kernel.run = [plan](const KernelCall& run) {
+  // `like` is read for its place alone.
+  const size_t counted = present(call, kDropoutLike) ? kDropoutLike : 0;
+  std::vector<DType> inputs{DType::f64};
+  for (size_t i = 1; i < call.inputs.size(); ++i) inputs.push_back(call.inputs[i].dtype);
+  kernel.plan =
+      share_plan(plan_of_items(item, input_shape(call, 0), std::move(inputs), DType::f64));
+  kernel.run = [plan, counted](const KernelCall& run) {
     const LaneView& x = run.inputs->front();
     const LaneView& out = run.outputs->front();
     const int64_t bytes = size_of(x.dtype);
     for (int64_t lane = 0; lane < run.lanes; ++lane)
-      for_each_stretch(
-          place_of_input(run, 0, lane), x.shape, [&](int64_t local, int64_t global, int64_t count) {
-            drop_stretch(plan, static_cast<uint64_t>(global), count, x.at(lane) + local * bytes,
-                         out.at(lane) + local * bytes, x.dtype);
-          });
+      for_each_stretch(place_of_input(run, counted, lane), x.shape,
+                       [&](int64_t local, int64_t global, int64_t count) {
+                         drop_stretch(plan, static_cast<uint64_t>(global), count,
+                                      x.at(lane) + local * bytes, out.at(lane) + local * bytes,
+                                      x.dtype);
+                       });
   };
   return kernel;
 }
@@ -241,6 +252,7 @@ OpRecord dropout_record() {
   op.params = {{"x", ParamKind::tensor, true, {}}, {"p", ParamKind::number, false, 0.5}};
   for (const Param& param : seed_params()) op.params.push_back(param);
   op.params.push_back(params::boolean("training", true));
+  op.params.push_back(params::optional_tensor("like"));
   decompose_when(
       op,
       [](const OpCall& call) {
@@ -251,12 +263,18 @@ OpRecord dropout_record() {
     require_floating("dropout", call, 0);
     const double p = draw_number(call, "p", 0.5);
     if (!(p >= 0 && p <= 1)) refuse("dropout", call, "p must be from 0 to 1, found {}", p);
+    if (present(call, kDropoutLike) && !(input_shape(call, kDropoutLike) == call.inputs[0].shape))
+      refuse("dropout", call, "like must have the shape of the input");
     return {{call.inputs[0].dtype, call.inputs[0].shape}};
   };
   op.prepare = [](const OpCall& call, const std::vector<TensorMeta>&) {
     return prepare_dropout(call);
   };
-  op.gradient = gradients({[](Gradient& g) { return g.op("dropout", {g.dy()}, *g.call.attrs); }});
+  op.gradient = gradients({[](Gradient& g) {
+    const FormulaTerm like = g.has(kDropoutLike) ? g[kDropoutLike] : g[0];
+    return g.op("dropout", {g.dy(), g.knows_sizes() ? g.none() : like}, *g.call.attrs);
+  }});
+  op.rule.indexed_inputs = {kDropoutLike};
   op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
     const std::vector<PartialPropagation> passes = {{{ReduceOp::sum}, ReduceOp::sum},
                                                     {{ReduceOp::avg}, ReduceOp::avg},
@@ -268,7 +286,8 @@ OpRecord dropout_record() {
     return std::vector<Sample>{
         {{{"p", 0.5}}, {{DType::f32, {5, 3}}}, {"ints"}},
         {{{"p", 0.1}, {"seed", int64_t{3}}}, {{DType::bf16, {7, 2}}}, {"uniform(-1, 1)"}},
-        {{{"p", 1.0}}, {{DType::f64, {4}}}, {"ints"}}};
+        {{{"p", 1.0}}, {{DType::f64, {4}}}, {"ints"}},
+        {{{"p", 0.3}}, {{DType::f32, {5, 3}}, {DType::f32, {5, 3}}}, {"ints", "ints"}}};
   };
   return op;
 }

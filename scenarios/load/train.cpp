@@ -36,6 +36,7 @@ struct Training {
   std::string arguments;  // ", lr=0.1"
   int64_t steps = 1, accumulate = 0;
   std::string clip;
+  std::map<std::string, std::string> mesh_of;  // by parameter: the key of its mesh
 };
 
 std::vector<std::string> read_names(const JsonReader& reader, const Job& job) {
@@ -92,6 +93,9 @@ Training read_training(const JsonReader& train, const LoadContext& context, cons
     train.at("loss").refuse(fmt::format("no line of \"program\" binds {}", training.loss));
   training.params = read_names(train.at("params", form), job);
   if (training.params.empty()) train.at("params").refuse("expected at least one parameter");
+  for (const JobInput& input : job.inputs)
+    for (const auto& [key, mesh] : job.meshes)
+      if (mesh == input.spec.mesh()) training.mesh_of.emplace(input.name, key);
   read_optimizer(train.at("optimizer", form), training);
   training.steps = read_count(train.at("steps", form), context);
   if (train.has("fresh")) training.fresh = read_names(train.at("fresh"), job);
@@ -109,6 +113,14 @@ struct TrainingLines {
   std::vector<std::string> once, step_first, part_first, part_last, step_last;
 };
 
+// Returns the text of a value that is on the mesh of parameter `from`, moved to that of `to`.
+std::string on_mesh(const std::string& value, const Training& t, const std::string& from,
+                    const std::string& to) {
+  const std::string& mesh = t.mesh_of.at(to);
+  if (mesh == t.mesh_of.at(from)) return value;
+  return fmt::format("redistribute({}, mesh={})", value, mesh);
+}
+
 TrainingLines lines_of(const Training& t) {
   TrainingLines lines;
   const bool sums = t.accumulate > 0;
@@ -116,7 +128,8 @@ TrainingLines lines_of(const Training& t) {
   std::string gradients, squares;
   for (const std::string& w : t.params) {
     gradients += (gradients.empty() ? "" : ", ") + fmt::format("{}_{}", prefix, w);
-    squares += (squares.empty() ? "" : " + ") + fmt::format("sum(grad_{0} * grad_{0})", w);
+    squares += (squares.empty() ? "" : " + ") +
+               on_mesh(fmt::format("sum(grad_{0} * grad_{0})", w), t, w, t.params[0]);
     for (const char* state : t.optimizer->states)
       lines.once.push_back(fmt::format("{}_{} = zeros(like={})", state, w, w));
     if (sums) lines.step_first.push_back(fmt::format("grad_{0} = zeros(like={0})", w));
@@ -136,7 +149,8 @@ TrainingLines lines_of(const Training& t) {
     lines.step_last.push_back(
         fmt::format("grad_scale = minimum({} / (grad_norm + 1e-6), 1)", t.clip));
     for (const std::string& w : t.params)
-      lines.step_last.push_back(fmt::format("grad_{0} = grad_{0} * grad_scale", w));
+      lines.step_last.push_back(
+          fmt::format("grad_{0} = grad_{0} * {1}", w, on_mesh("grad_scale", t, t.params[0], w)));
   }
   for (const std::string& w : t.params) {
     std::string states, inputs;
