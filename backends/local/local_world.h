@@ -57,6 +57,7 @@ class LocalContext : public ExecutionContext {
   bool drop_non_members(std::span<Call> calls);
   void start_submission(Submission& submission);
   bool is_stuck() const;
+  bool has_work_beside(StreamId stream) const;
   LaneTimes through() const;
 
   // Members in order of use: contexts are many, and a call should touch few cache lines.

@@ -153,6 +153,12 @@ bool LocalWorld::pass_ended_waits() {
   return passed;
 }
 
+bool LocalContext::has_work_beside(StreamId stream) const {
+  for (StreamId other = 0; other < stream_count(); ++other)
+    if (other != stream && (at(other).submission != nullptr || at(other).has_items())) return true;
+  return false;
+}
+
 // Runs one item of one stream, because this may already let a host continue.
 bool LocalWorld::step() {
   const bool passed = pass_ended_waits();
@@ -160,7 +166,8 @@ bool LocalWorld::step() {
     std::vector<StreamHead> heads;
     for (const TicketTable::Place place : ready_) {
       Stream& stream = context(place.cohort).at(place.stream);
-      heads.push_back({stream.has_items() ? stream.front().ticket : 0, place.stream});
+      heads.push_back({stream.has_items() ? stream.front().ticket : 0, place.stream,
+                       context(place.cohort).has_work_beside(place.stream)});
     }
     const size_t pick = picker_.pick(heads);
     const TicketTable::Place place = ready_[pick];

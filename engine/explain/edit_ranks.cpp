@@ -135,8 +135,18 @@ class Editing {
     return product;
   }
 
+  // The ranks of an instruction that hold one of its values: of a reduce only the roots do.
+  Lanes holders(ValueId id, const Instr& instr) {
+    Lanes held;
+    for (const LocalShape& shape : value(id).shapes)
+      held = held.unite(shape.lanes.intersect(instr.lanes));
+    return held;
+  }
+
   void replace_later(ValueId id, const Instr& made_by) {
-    const Instr beside = made_by;  // the listing grows
+    Instr beside = made_by;  // the listing grows
+    beside.lanes = holders(id, beside);
+    if (beside.lanes.empty()) return;
     ValueId now = kNoValue;
     if (edit_.kind == Edit::Kind::scale_output) {
       now = add_product(id, edit_.factor, beside);

@@ -29,6 +29,7 @@ enum BinaryTrait : unsigned {
   kPowers = 2,       // an integer to a negative power is an error
   kNoBoolInput = 4,  // not even one input may be bool
   kFloatPairs = 8,   // one input at least must be a float
+  kByLibrary = 16,   // functions that do not round once in the direction of this thread
 };
 
 struct BinaryRow {
@@ -117,7 +118,7 @@ const BinaryRow kBinaryRows[] = {
     {"remainder", "%", "x - y * floor(x / y)", binary<functor::Remainder>, BinaryResult::same,
      BinaryAccepts::no_bool_reals, no_passes, "ints(1, 5)", kDivides},
     {"pow", "**", "x to the y", binary<functor::Pow>, BinaryResult::same,
-     BinaryAccepts::no_bool_reals, no_passes, "ints(0, 4)", kPowers},
+     BinaryAccepts::no_bool_reals, no_passes, "ints(0, 4)", kPowers | kByLibrary},
     {"maximum", "", "the larger, NaN if either is", binary<functor::Maximum>, BinaryResult::same,
      BinaryAccepts::reals, maximum_passes, ""},
     {"minimum", "", "the smaller, NaN if either is", binary<functor::Minimum>, BinaryResult::same,
@@ -131,13 +132,13 @@ const BinaryRow kBinaryRows[] = {
     {"copysign", "", "x with the sign of y", binary<functor::CopySign>, BinaryResult::floating,
      BinaryAccepts::reals, no_passes, ""},
     {"atan2", "", "angle of the point (y, x)", binary<functor::Atan2>, BinaryResult::floating,
-     BinaryAccepts::reals, no_passes, "ints(1, 5)"},
+     BinaryAccepts::reals, no_passes, "ints(1, 5)", kByLibrary},
     {"hypot", "", "sqrt(x^2 + y^2)", binary<functor::Hypot>, BinaryResult::floating,
-     BinaryAccepts::reals, no_passes, "", kFloatPairs},
+     BinaryAccepts::reals, no_passes, "", kFloatPairs | kByLibrary},
     {"logaddexp", "", "log(exp(x) + exp(y))", binary<functor::LogAddExp>, BinaryResult::floating,
-     BinaryAccepts::reals, growing_passes, "", kFloatPairs},
+     BinaryAccepts::reals, growing_passes, "", kFloatPairs | kByLibrary},
     {"logaddexp2", "", "log2(2^x + 2^y)", binary<functor::LogAddExp2>, BinaryResult::floating,
-     BinaryAccepts::reals, growing_passes, "", kFloatPairs},
+     BinaryAccepts::reals, growing_passes, "", kFloatPairs | kByLibrary},
     {"eq", "==", "x == y", binary<functor::Eq>, BinaryResult::boolean, BinaryAccepts::all,
      no_passes, ""},
     {"ne", "!=", "x != y", binary<functor::Ne>, BinaryResult::boolean, BinaryAccepts::all,
@@ -188,7 +189,9 @@ std::vector<TensorMeta> infer_binary(const BinaryRow& row, const OpCall& call) {
 
 Kernel prepare_binary(const BinaryRow& row, const OpCall& call) {
   const TypedLoop loop = row.loop(compute_dtype(common_dtype(row, call)));
-  return elementwise_kernel({loop.run, loop.type, {loop.input, loop.input}, {loop.output}});
+  ElementwisePlan plan{loop.run, loop.type, {loop.input, loop.input}, {loop.output}};
+  plan.by_library = (row.traits & kByLibrary) != 0;
+  return elementwise_kernel(plan);
 }
 
 using Shapes = std::pair<Dims, Dims>;

@@ -8,7 +8,10 @@
 #include "shardproof/ops/elementwise/elementwise_kernel.h"
 
 #include <algorithm>
+#include <cfenv>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/tensor/copy_strided.h"
@@ -106,6 +109,45 @@ void load(const TileFrame& frame, const TileOperand& operand, const std::byte* f
   if (from != operand.staging) convert(from, operand.storage, operand.staging, operand.tile, count);
 }
 
+// Returns the neighbour of x in the direction in which this thread rounds.
+double next_in_direction(double x, int direction) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  if (direction == FE_TOWARDZERO) return std::nextafter(x, 0);
+  return std::nextafter(x, direction == FE_UPWARD ? kInfinite : -kInfinite);
+}
+
+// True if the number has few bits, as exact results do.
+bool has_few_bits(double x) {
+  constexpr uint64_t kLowBits = (uint64_t{1} << 26) - 1;
+  uint64_t bits;
+  std::memcpy(&bits, &x, sizeof(bits));
+  return (bits & kLowBits) == 0;
+}
+
+// Moves the f64 results of a tile that may have been rounded. Results of few bits from whole
+// numbers, such as exp(0) and 2 ** 3, are exact.
+void move_results(const TileFrame& frame, const std::array<std::byte*, kMaxOperands>& at,
+                  int64_t count) {
+  const int direction = std::fegetround();
+  if (direction == FE_TONEAREST || frame.operands[0].tile != DType::f64) return;
+  const auto from_whole_numbers = [&](int64_t i) {
+    for (size_t k = 0; k < static_cast<size_t>(frame.inputs); ++k) {
+      const double x = reinterpret_cast<const double*>(at[k])[i];
+      if (x != std::trunc(x)) return false;
+    }
+    return true;
+  };
+  const size_t result = static_cast<size_t>(frame.inputs);
+  if (frame.operands[result].tile != DType::f64) return;
+  auto* const results = reinterpret_cast<double*>(at[result]);
+  for (int64_t i = 0; i < count; ++i) {
+    // The largest number may be an overflow that was rounded down.
+    if (!(std::fabs(results[i]) < std::numeric_limits<double>::max()) || results[i] == 0) continue;
+    if (has_few_bits(results[i]) && from_whole_numbers(i)) continue;
+    results[i] = next_in_direction(results[i], direction);
+  }
+}
+
 // Runs the innermost dim once, from the operands' current positions.
 void run_inner(const TileFrame& frame, const ElementwisePlan& plan,
                const std::array<std::byte*, kMaxOperands>& places) {
@@ -127,6 +169,7 @@ void run_inner(const TileFrame& frame, const ElementwisePlan& plan,
       if (operand.way == Way::staged && k < frame.inputs) load(frame, operand, here, step, count);
     }
     plan.loop({at.data(), at.data() + frame.inputs, count, &plan.numbers});
+    if (plan.by_library) move_results(frame, at, count);
     for (int k = frame.inputs; k < frame.count; ++k) {
       const TileOperand& operand = frame.operands[static_cast<size_t>(k)];
       if (operand.way == Way::in_place) continue;

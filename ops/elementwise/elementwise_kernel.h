@@ -32,6 +32,9 @@ struct ElementwisePlan {
   const std::type_info* type = nullptr;  // identifies the loop to device kernels; null: host only
   std::vector<DType> inputs, outputs;    // dtypes that the loop reads and writes
   TileNumbers numbers = {};
+  // Functions of the C library, which round to nearest in every direction. If this thread rounds in
+  // another direction, f64 results move by one unit in it.
+  bool by_library = false;
 };
 
 // Returns the kernel of a plan. Inputs broadcast to the shape of the outputs (all of one shape) and

@@ -40,6 +40,7 @@ enum UnaryTrait : unsigned {
   kNoBool = 2,       // a program may not give it bools
   kNegatesBool = 4,  // bools are negated logically
   kPassesBool = 8,   // bools stay as they are
+  kRoundsOnce = 16,  // in the direction of this thread; other functions of floats may not
 };
 
 struct UnaryRow {
@@ -100,12 +101,12 @@ const UnaryRow kUnaryRows[] = {
     {"log", "natural logarithm", unary<functor::Log>, UnaryResult::floating, kGrowsFromMin,
      "uniform(0.1, 4)"},
     {"sqrt", "square root", unary<functor::Sqrt>, UnaryResult::floating, kGrowsFromMin,
-     "uniform(0, 4)"},
+     "uniform(0, 4)", kRoundsOnce},
     {"rsqrt", "1 / sqrt(x)", unary<functor::Rsqrt>, UnaryResult::floating, kNone,
      "uniform(0.1, 4)"},
     {"square", "x * x", unary<functor::Square>, UnaryResult::same, kProducts | kIntegerProducts},
     {"reciprocal", "1 / x", unary<functor::Reciprocal>, UnaryResult::floating, kNone,
-     "uniform(0.5, 2)"},
+     "uniform(0.5, 2)", kRoundsOnce},
     {"sin", "sine", unary<functor::Sin>},
     {"cos", "cosine", unary<functor::Cos>},
     {"tanh", "hyperbolic tangent", unary<functor::Tanh>, UnaryResult::floating, kGrows},
@@ -182,7 +183,9 @@ Kernel prepare_unary(const UnaryRow& row, const OpCall& call, const std::vector<
     return elementwise_kernel({loop.run, loop.type, {loop.input}, {loop.output}});
   }
   const TypedLoop loop = row.loop(compute);
-  return elementwise_kernel({loop.run, loop.type, {loop.input}, {loop.output}});
+  ElementwisePlan plan{loop.run, loop.type, {loop.input}, {loop.output}};
+  plan.by_library = row.result == UnaryResult::floating && !(row.traits & kRoundsOnce);
+  return elementwise_kernel(plan);
 }
 
 std::vector<PartialPropagation> unary_passes(const UnaryRow& row, const OpCall& call) {

@@ -111,8 +111,18 @@ const WaitEdge* awaiting_of(const WaitGraph& s, const Blocked& blocked) {
   return blocked.awaiting < 0 ? nullptr : &s.awaiting[static_cast<size_t>(blocked.awaiting)];
 }
 
-std::string waits_text(const WaitEdge& awaiting) {
-  if (awaiting.ranks.empty()) return "waits for another stream";
+// True if the call only waits for what another stream of its rank does. Such a wait has no line.
+bool is_stream_wait(const WaitGraph& s, size_t call) {
+  const WaitEdge* const awaiting = awaiting_of(s, s.blocked[call]);
+  return awaiting != nullptr && awaiting->ranks.empty();
+}
+
+std::string waits_text(const WaitGraph& s, const WaitEdge& awaiting) {
+  if (awaiting.ranks.empty()) {
+    if (awaiting.holders.empty()) return "waits for another stream";
+    const Blocked& holder = s.blocked[static_cast<size_t>(awaiting.holders.front())];
+    return "waits for " + line_text(holder.line, holder.instance);
+  }
   std::string text = "waits for " + ranks_text(Lanes::of(awaiting.ranks));
   return awaiting.what.empty() ? text : text + " " + awaiting.what;
 }
@@ -142,7 +152,7 @@ std::vector<std::string> rows_of(const WaitGraph& s, const std::vector<size_t>& 
     const WaitEdge* awaiting = awaiting_of(s, *row.first);
     table.push_back({ranks_text(Lanes::of(row.ranks)),
                      line_text(row.first->line, row.first->instance), row.first->text,
-                     awaiting == nullptr ? "" : waits_text(*awaiting)});
+                     awaiting == nullptr ? "" : waits_text(s, *awaiting)});
   }
   std::vector<std::string> lines = aligned(std::move(table));
   if (all > kShownRows) lines.push_back(fmt::format("and {} more", all - kShownRows));
@@ -178,7 +188,12 @@ std::vector<size_t> shortest_cycle(const WaitGraph& s, const std::vector<size_t>
   SP_UNREACHABLE("a component without a cycle");
 }
 
-std::string cycle_text(const WaitGraph& s, const std::vector<size_t>& cycle) {
+std::string cycle_text(const WaitGraph& s, std::vector<size_t> cycle) {
+  // The stream wait of a rank and the call it waits for count once.
+  std::vector<size_t> own = cycle;
+  std::erase_if(own, [&](size_t call) { return is_stream_wait(s, call); });
+  if (!own.empty()) cycle = std::move(own);
+  if (cycle.front() != cycle.back() || cycle.size() == 1) cycle.push_back(cycle.front());
   std::string text = "cycle   ";
   std::set<std::string> groups;
   for (size_t i = 0; i < cycle.size(); ++i) {
@@ -213,10 +228,11 @@ Lanes all_blocked(const WaitGraph& s) {
 }
 
 const Blocked& earliest(const WaitGraph& s, const std::vector<size_t>& calls) {
-  return s.blocked[*std::min_element(calls.begin(), calls.end(), [&](size_t a, size_t b) {
-    return std::pair(s.blocked[a].line, first_rank(s, a)) <
-           std::pair(s.blocked[b].line, first_rank(s, b));
-  })];
+  const auto order = [&](size_t call) {
+    return std::tuple(is_stream_wait(s, call), s.blocked[call].line, first_rank(s, call));
+  };
+  return s.blocked[*std::min_element(calls.begin(), calls.end(),
+                                     [&](size_t a, size_t b) { return order(a) < order(b); })];
 }
 
 Finding finding_at(const WaitGraph& s, Verdict verdict, const Blocked& call) {
@@ -233,11 +249,14 @@ Finding finding_at(const WaitGraph& s, Verdict verdict, const Blocked& call) {
 
 // A signal waits for no rank: moving one up breaks a cycle that contains it.
 std::string cycle_fix(const WaitGraph& s, const std::vector<size_t>& calls) {
+  std::vector<size_t> own = calls;
+  std::erase_if(own, [&](size_t call) { return is_stream_wait(s, call); });
   const auto all = [&](const auto& holds) {
-    return std::all_of(calls.begin(), calls.end(), [&](size_t call) { return holds(call); });
+    return std::all_of(own.begin(), own.end(), [&](size_t call) { return holds(call); });
   };
-  if (all([&](size_t call) { return s.blocked[call].pairwise; }))
-    return "group the send and the receive of each rank";
+  if (!own.empty() && all([&](size_t call) { return s.blocked[call].pairwise; }))
+    return own.size() == calls.size() ? "group the send and the receive of each rank"
+                                      : "let one rank of the cycle send before it receives";
   const auto waits_for_call = [&](size_t call) {
     return awaiting_of(s, s.blocked[call])->what != kToSignal;
   };

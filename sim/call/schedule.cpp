@@ -28,15 +28,15 @@ size_t StreamPicker::pick(std::span<const StreamHead> heads) {
     return static_cast<size_t>(rng.integer(picks_++, 0, static_cast<int64_t>(heads.size())));
   }
   // The stream with the smallest order goes first.
-  const auto order = [&](const StreamHead& head) -> std::pair<int64_t, int64_t> {
+  const auto order = [&](const StreamHead& head) -> std::tuple<int64_t, bool, int64_t> {
     switch (schedule_.kind) {
-      case ScheduleKind::adversarial: return {-head.age, 0};
-      case ScheduleKind::side_first: return {-int64_t{head.stream}, head.age};
-      case ScheduleKind::main_first: return {head.stream, head.age};
+      case ScheduleKind::adversarial: return {-head.age, false, 0};
+      case ScheduleKind::side_first: return {-int64_t{head.stream}, head.has_others, head.age};
+      case ScheduleKind::main_first: return {head.stream, false, head.age};
       case ScheduleKind::seeded:
       case ScheduleKind::fifo: break;
     }
-    return {head.age, 0};
+    return {head.age, false, 0};
   };
   const auto first = std::min_element(
       heads.begin(), heads.end(),

@@ -4,7 +4,9 @@
 //
 //   seeded        any stream, at random
 //   adversarial   the stream whose next item was issued last
-//   side_first    streams other than main as far as their waits allow, the one used last first
+//   side_first    streams other than main as far as their waits allow, the one used last first; of
+//                 several hosts' main streams first one whose host has no other work, because the
+//                 other streams may wait for it
 //   main_first    main as far as its waits allow, then the others in the order of their first use
 #pragma once
 
@@ -26,11 +28,11 @@ struct Schedule {
   uint64_t seed = 0;
 };
 
-// A stream that may run: the order of issue of its next item, and its number in the cohort, where
-// main is 0.
+// A stream that may run.
 struct StreamHead {
-  int64_t age = 0;
-  int32_t stream = 0;
+  int64_t age = 0;          // order of issue of its next item
+  int32_t stream = 0;       // number in the cohort, where main is 0
+  bool has_others = false;  // another stream of the cohort has work left
 };
 
 // Picks one of the streams that may run. Deterministic: a function of the schedule and of the picks

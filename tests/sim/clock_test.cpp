@@ -118,6 +118,8 @@ TEST(StreamPicker, Pick_FollowsSchedule) {
   EXPECT_EQ(StreamPicker({ScheduleKind::adversarial, 0}).pick(ages), 2u);
   EXPECT_EQ(StreamPicker({ScheduleKind::side_first, 0}).pick(ages), 2u);
   EXPECT_EQ(StreamPicker({ScheduleKind::main_first, 0}).pick(ages), 0u);
+  const std::vector<StreamHead> mains{{1, 0, true}, {5, 0, false}, {6, 0, false}};
+  EXPECT_EQ(StreamPicker({ScheduleKind::side_first, 0}).pick(mains), 1u);
   for (int i = 0; i < kScheduleKindCount; ++i)
     EXPECT_EQ(parse_schedule_kind(name(static_cast<ScheduleKind>(i))),
               static_cast<ScheduleKind>(i));
