@@ -88,7 +88,10 @@ std::map<ValueId, ComparedValue> JudgedProgram::inputs_in_parts() const {
 
 std::string precision_cause(const MeasuredPrecision& measured, const SpmdProgram& program,
                             const std::vector<ValueId>& targets) {
-  std::string step = narrow_step(program, targets, measured.narrowest);
+  const bool is_noted = measured.precision.ratio >= kPrecisionNote;
+  std::string step = is_noted ? narrow_step(program, targets, measured.narrowest)
+                              : narrow_reduction(program, targets, measured.narrowest);
+  if (step.empty() && !is_noted) return "";
   if (step.empty())
     step = narrow_sum(program, targets, measured.dtype, measured.precision.device_error);
   if (step.empty()) return long_sum(program, targets, measured.precision.error);

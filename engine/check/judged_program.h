@@ -99,7 +99,8 @@ std::string line_text(const std::vector<std::string>& lines, int line);
 // Throws an error of a kernel or of the reference as bad input of the listing at `path`.
 [[noreturn]] void rethrow(const Error& error, const std::string& path);
 // Returns the step of the ranks' program on the way to `targets` that makes them imprecise, such as
-// "it is f32, but line 2 reduces over dp in bf16"; "" if there is no such step.
+// "it is f32, but line 2 reduces over dp in bf16"; "" if there is no such step. Below
+// kPrecisionNote only a reduction in a narrower dtype is such a step.
 std::string precision_cause(const MeasuredPrecision& measured, const SpmdProgram& program,
                             const std::vector<ValueId>& targets);
 bool is_narrow_float(DType dtype);

@@ -187,8 +187,8 @@ void add_precision(const std::vector<MeasuredPrecision>& measured,
   for (MeasuredPrecision one : measured) {
     if (settled.contains(one.key)) continue;
     const PrecisionLimit* limit = limit_of(one.precision.name, program.job());
-    if (one.precision.ratio >= kPrecisionNote) one.precision.cause = program.cause_of(one);
-    if (one.precision.ratio >= kPrecisionNote || limit != nullptr)
+    if (one.precision.ratio >= kNarrowNote) one.precision.cause = program.cause_of(one);
+    if (one.precision.ratio >= kPrecisionNote || !one.precision.cause.empty() || limit != nullptr)
       outcome.precision.push_back(one.precision);
     if (clean && is_over(one.precision, limit))
       outcome.findings.push_back(imprecise_finding(one, limit));

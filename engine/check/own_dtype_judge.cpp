@@ -30,8 +30,11 @@
 namespace shardproof {
 namespace {
 
-// A value that differs by no more units than this cannot reach kPrecisionNote.
-constexpr double kHarmlessUnits = kPrecisionNote - 1;
+// Returns the least ratio that may be noted. Units of a narrow dtype are so large that a reduction
+// in a narrower one may lose few of them.
+double least_note(DType dtype) {
+  return is_floating(dtype) && size_of(dtype) < 4 ? kNarrowNote : kPrecisionNote;
+}
 constexpr int64_t kFewElements = 16;
 constexpr double kReachRoundings = 16;
 constexpr int kReachDraws = 8;
@@ -218,7 +221,7 @@ Judgement OwnDtypeJudge::judge(const ComparedValue& value, ReferenceRun& referen
   if (!has_precision(dtype)) return Judgement::undecided;
   const Worst worst = worst_of(found, copies, expected);
   const double unit = unit_of(dtype) * largest_element(expected);
-  if (options_.measures_all || !(worst.distance <= kHarmlessUnits * unit))
+  if (options_.measures_all || !(worst.distance <= (least_note(dtype) - 1) * unit))
     measure(value, reference, expected, worst.held, worst.ranks);
   return Judgement::undecided;
 }
@@ -411,10 +414,10 @@ void OwnDtypeJudge::measure(const ComparedValue& value, const ReferenceRun& refe
   const double lost = largest_error(device, device, exact);
   const double largest = largest_element(exact), unit = unit_of(expected.dtype);
   double base = std::max(lost, unit * largest);
-  if (error >= kPrecisionNote * base) {
+  if (error >= kPrecisionNote * base)
     error = largest_error(as_dtype(held, exact.dtype), device, exact, reach_of(value, reference));
-    if (std::isfinite(error)) base = std::max(base, unit * size_of_terms(value, reference));
-  }
+  if (error >= least_note(expected.dtype) * base && std::isfinite(error))
+    base = std::max(base, unit * size_of_terms(value, reference));
   ValuePrecision& told = measured.precision;
   told.name = value.label.name;
   told.line = value.label.line;
@@ -422,7 +425,7 @@ void OwnDtypeJudge::measure(const ComparedValue& value, const ReferenceRun& refe
   told.ratio = error == 0 ? 0 : base == 0 ? kInfinity : error / base;
   told.error = largest > 0 ? error / largest : error;
   told.device_error = largest > 0 ? lost / largest : lost;
-  if (told.ratio >= kPrecisionNote || options_.measures_all)
+  if (told.ratio >= least_note(expected.dtype) || options_.measures_all)
     precision_.push_back(std::move(measured));
 } catch (const Error& error) {
   unmeasured_ = error.message();

@@ -39,6 +39,10 @@ struct UnequalValue {
 // loss of one device.
 inline constexpr double kOwnSpread = 64;
 
+// A ratio that is noted if the ranks reduce the value in a narrower dtype: one rounding to f8e5m2
+// is 32 units of bf16 at most, and 4 of f16 are one of f8e4m3.
+inline constexpr double kNarrowNote = 4;
+
 class OwnDtypeJudge : public Judge {
  public:
   struct Options {

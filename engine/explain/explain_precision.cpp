@@ -79,22 +79,29 @@ std::vector<const Instr*> steps_to(const SpmdListing& listing,
   return steps;
 }
 
-std::string narrow_step(const SpmdProgram& program, const std::vector<ValueId>& targets,
-                        DType floor) {
-  std::string rounding;
+std::string narrow_reduction(const SpmdProgram& program, const std::vector<ValueId>& targets,
+                             DType floor) {
   for (const SpmdListing& listing : program.listings)
-    for (const Instr* step : steps_to(listing, targets)) {
+    for (const Instr* step : steps_to(listing, targets))
       if (const auto* calls = std::get_if<Communicate>(&step->action))
         if (const std::string text = narrow_call(*calls, floor); !text.empty())
           return fmt::format("line {} {}", step->origin.line, text);
+  return "";
+}
+
+std::string narrow_step(const SpmdProgram& program, const std::vector<ValueId>& targets,
+                        DType floor) {
+  if (std::string call = narrow_reduction(program, targets, floor); !call.empty()) return call;
+  for (const SpmdListing& listing : program.listings)
+    for (const Instr* step : steps_to(listing, targets)) {
       const auto* compute = std::get_if<Compute>(&step->action);
-      if (compute == nullptr || !rounding.empty()) continue;
+      if (compute == nullptr) continue;
       for (const ValueId output : compute->outputs)
         if (is_narrower(spmd_value(program, output).dtype, floor))
-          rounding = fmt::format("line {} rounds to {}", step->origin.line,
-                                 name(spmd_value(program, output).dtype));
+          return fmt::format("line {} rounds to {}", step->origin.line,
+                             name(spmd_value(program, output).dtype));
     }
-  return rounding;
+  return "";
 }
 
 std::string narrow_sum(const SpmdProgram& program, const std::vector<ValueId>& targets, DType floor,

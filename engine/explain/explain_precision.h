@@ -15,6 +15,10 @@ namespace shardproof {
 std::string narrow_step(const SpmdProgram& program, const std::vector<ValueId>& targets,
                         DType floor);
 
+// Returns the first of these steps that is a call, or "".
+std::string narrow_reduction(const SpmdProgram& program, const std::vector<ValueId>& targets,
+                             DType floor);
+
 // Returns the first call on the way that adds over ranks in a float dtype narrower than `floor`, as
 // above, although one device rounds to no dtype as narrow. `lost` is the error of one device, as a
 // share of the largest element.

@@ -75,8 +75,8 @@ struct Outcome {
   // calls".
   std::vector<std::string> unfired_faults;
   std::vector<UndecidedValue> undecided;  // in program order
-  // Values with a ratio of kPrecisionNote or more, and all that Job::precision_limits names; in
-  // program order.
+  // Values with a ratio of kPrecisionNote or more, those of narrow dtypes that the ranks reduce in
+  // a narrower one, and all that Job::precision_limits names; in program order.
   std::vector<ValuePrecision> precision;
   // Limits of the judgement, for every report: "lines from 7 on are judged in their own dtypes:
   // ...".

@@ -185,6 +185,7 @@ AttrValue attribute_of(const Param& param, const Number& number) {
 std::string torch_placement_hint(const Expr& argument) {
   if (argument.kind == ExprKind::list && !argument.args.empty())
     return torch_placement_hint(argument.args.front());
+  if (argument.kind == ExprKind::text) return "; write them without quotes";
   if (argument.kind != ExprKind::call) return "";
   const std::string dim = argument.args.empty() ? "0" : to_string(argument.args.front());
   if (argument.symbol == "Shard")

@@ -357,9 +357,14 @@ class GlobalLowering : public Lowering {
   }
 
   std::string mesh_key(const Expr& expr) {
-    const std::string key = expr.kind == ExprKind::name ? name_of(expr.name) : "";
+    const bool quoted = expr.kind == ExprKind::text;
+    const std::string key = expr.kind == ExprKind::name || quoted ? name_of(expr.name) : "";
     NearestName nearest(key);
     for (const auto& [known, mesh] : context_.meshes) {
+      if (known == key && quoted)
+        fail(expr.place, fmt::format("expected the name of a mesh without quotes, as in mesh={}, "
+                                     "found {}",
+                                     key, to_string(expr)));
       if (known == key) return key;
       nearest.offer(known);
     }

@@ -183,7 +183,10 @@ Binding Lowering::lower(const Expr& expr) {
       return infix(".T", {value}, {}, expr.place);
     }
     case ExprKind::list: fail(expr.place, "expected one value, found a list of tensors");
-    case ExprKind::text: fail(expr.place, "expected a value, found a text");
+    case ExprKind::text:
+      fail(expr.place, fmt::format("expected a value, found the text {}; write a name without "
+                                   "quotes",
+                                   to_string(expr)));
     case ExprKind::placements: fail(expr.place, "expected a value, found placements");
     case ExprKind::number: break;
   }

@@ -174,9 +174,10 @@ void Lowering::walk_assign(const Statement& statement) {
       fail(value.place, "expected a call that returns several values");
     const std::vector<ValueId> results = lower_call(value, statement.targets.size());
     if (results.size() != statement.targets.size())
-      fail(statement.place, fmt::format("{} gives {} values: expected as many names before \"=\", "
-                                        "found {}",
-                                        value.symbol, results.size(), statement.targets.size()));
+      fail(statement.place,
+           fmt::format("{} gives {}; expected as many names before \"=\", found {}", value.symbol,
+                       results.size() == 1 ? "one value" : fmt::format("{} values", results.size()),
+                       statement.targets.size()));
     for (size_t i = 0; i < results.size(); ++i)
       bind(name_of(statement.targets[i]), statement.has_claim ? end_claim(results[i], statement)
                                                               : value_of_line(results[i], first));

@@ -32,7 +32,9 @@ std::vector<std::string> RankLowerer::group_text(const Expr& expr) {
   }
   if (expr.kind != ExprKind::name)
     fail(expr.place,
-         fmt::format("expected an axis, a list of axes or a group, found {}", to_string(expr)));
+         fmt::format(
+             "expected an axis, a list of axes or a group, found {}{}", to_string(expr),
+             expr.kind == ExprKind::text ? "; write it without quotes, as in group=tp" : ""));
   words.push_back(name_of(expr.name));
   return words;
 }
@@ -80,11 +82,17 @@ Group RankLowerer::axes_group(const std::vector<std::string>& names, const Sourc
                               ValueId id) {
   const std::vector<const Mesh*> having = meshes_having(names);
   if (having.empty()) {
-    NearestName nearest(names.at(0));
+    const auto unknown = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+      return meshes_having({name}).empty();
+    });
+    if (names.size() > 1 && unknown == names.end())
+      fail(place, fmt::format("expected axes of one mesh, found {}", fmt::join(names, ", ")));
+    NearestName nearest(unknown == names.end() ? names.at(0) : *unknown);
     for (const auto& [key, mesh] : job_.meshes)
       for (const MeshAxis& axis : mesh.axes()) nearest.offer(axis.name);
     for (const auto& [known, ranks] : job_.groups) nearest.offer(known);
-    fail(place, fmt::format("unknown axis or group {}{}", fmt::join(names, ", "), nearest.hint()));
+    fail(place, fmt::format("unknown axis or group {}{}",
+                            unknown == names.end() ? names.at(0) : *unknown, nearest.hint()));
   }
   const Mesh* mesh = having[0];
   if (having.size() > 1) {
@@ -102,6 +110,10 @@ Group RankLowerer::axes_group(const std::vector<std::string>& names, const Sourc
   return Group::of_axes(*mesh, axes);
 }
 
+namespace {
+constexpr const char* kReductions = "sum avg prod min max band bor bxor premul_sum(f)";
+}
+
 std::optional<PerRankNumber> RankLowerer::factor_of(const Expr* expr) {
   const bool scaled = expr && expr->kind == ExprKind::call && expr->symbol == "premul_sum";
   if (!scaled || expr->args.size() != 1) return std::nullopt;
@@ -109,9 +121,7 @@ std::optional<PerRankNumber> RankLowerer::factor_of(const Expr* expr) {
 }
 
 Reduction RankLowerer::reduction_of(const Expr* expr, const SourceLocation& place, int64_t rank) {
-  if (!expr)
-    fail(place,
-         "expected a reduction (sum avg prod min max band bor bxor premul_sum(f)), found none");
+  if (!expr) fail(place, fmt::format("expected a reduction ({}), found none", kReductions));
   if (expr->kind == ExprKind::name) {
     const std::string word = name_of(expr->name);
     NearestName nearest(word);
@@ -119,12 +129,16 @@ Reduction RankLowerer::reduction_of(const Expr* expr, const SourceLocation& plac
       if (word == known) return parse_reduction(word);
       nearest.offer(known);
     }
-    const std::string hint = word == "mean" ? "; did you mean \"avg\"?" : nearest.hint();
+    std::string hint = word == "mean"  ? "; did you mean \"avg\"?"
+                       : word == "add" ? "; did you mean \"sum\"?"
+                                       : nearest.hint();
+    if (hint.empty()) hint = fmt::format("; the reductions are {}", kReductions);
     fail(expr->place, fmt::format("unknown reduction {}{}", word, hint));
   }
   if (const std::optional<PerRankNumber> factor = factor_of(expr))
     return {ReduceOp::premul_sum, factor->on(rank).real()};
-  fail(expr->place, fmt::format("expected a reduction, found {}", to_string(*expr)));
+  fail(expr->place, fmt::format("expected a reduction, found {}{}", to_string(*expr),
+                                expr->kind == ExprKind::text ? "; write it without quotes" : ""));
 }
 
 PerRankNumber RankLowerer::peer_of(const Expr* expr, const Group& group, const char* what,

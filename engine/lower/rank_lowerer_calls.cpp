@@ -9,6 +9,8 @@
 //
 // Both items are submitted together. The call matcher later finds counts that differ inside one
 // group.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "shardproof/engine/lower/rank_lowerer.h"
@@ -182,9 +184,12 @@ RankLowerer::Arguments RankLowerer::arguments_of(const Expr& call, size_t most,
     }
     NearestName nearest(call.keys[i]);
     for (const std::string& key : keys) nearest.offer(key);
-    if (std::find(keys.begin(), keys.end(), call.keys[i]) == keys.end())
+    if (std::find(keys.begin(), keys.end(), call.keys[i]) == keys.end()) {
+      std::string hint = nearest.hint();
+      if (hint.empty()) hint = fmt::format("; it takes {}", fmt::join(keys, ", "));
       fail(call.args[i].place,
-           fmt::format("{} has no argument {}{}", call.symbol, call.keys[i], nearest.hint()));
+           fmt::format("{} has no argument {}{}", call.symbol, call.keys[i], hint));
+    }
     if (!result.keys.emplace(call.keys[i], &call.args[i]).second)
       fail(call.args[i].place, fmt::format("argument {} is given twice", call.keys[i]));
   }

@@ -148,6 +148,14 @@ void Partitioner::run_redistribute(const GlobalInstr& instr) {
   for (const auto& [key, other] : job_.meshes)
     if (!instr.mesh.empty() && key == instr.mesh) mesh = &other;
   const bool stays = *mesh == value.spec->mesh();
+  for (const PlacementText& one : instr.placements)
+    for (const auto& [key, other] : job_.meshes)
+      if (!one.axis.empty() && instr.mesh.empty() && !mesh->find_axis(one.axis) &&
+          other.find_axis(one.axis))
+        throw_bad_input(
+            "{} is an axis of mesh {}, where {} is not; write redistribute({}, mesh={}, ..)",
+            one.axis, key, value.name.empty() ? "the value" : value.name,
+            value.name.empty() ? "x" : value.name, key);
   const Spec to = instr.like != kNoValue
                       ? spec_like(instr, value)
                       : Spec::parse(text_of(instr.placements), *mesh, value.spec->shape(),

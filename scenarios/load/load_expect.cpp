@@ -300,7 +300,7 @@ Expect read_expect(const JsonReader& object, const LoadContext& context) {
   if (object.has("placements"))
     for (const auto& [name, reader] : object.at("placements").members()) {
       reader.inside([&, &reader = reader] { return parse_placements(reader.text()); });
-      expect.placements.push_back({name, reader.text()});
+      expect.placements.push_back({name, reader.text(), reader.path()});
     }
   return expect;
 }

@@ -55,8 +55,10 @@ void refuse_placement_list(const JsonReader& reader, const Mesh& mesh) {
     if (word.starts_with("Replicate")) word = "R";
     if (word.starts_with("Partial")) word = "P(sum)";
     if (word.starts_with("Shard") && open != std::string::npos) word = "S" + word.substr(open);
-    text +=
-        fmt::format("{}{}:{}", i == 0 ? "" : " ", named ? tree.keys[i] : mesh.axes()[i].name, word);
+    text += i == 0 ? "" : " ";
+    const bool has_axis = word.find(':') != std::string::npos;
+    if (!has_axis) text += (named ? tree.keys[i] : mesh.axes()[i].name) + ":";
+    text += word;
   }
   if (!text.empty())
     reader.refuse(fmt::format("expected placements in one string, found {}; write \"{}\"",

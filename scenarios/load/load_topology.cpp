@@ -44,7 +44,8 @@ std::optional<Roofline> device_of(const Machine& machine) {
 }
 
 std::shared_ptr<const CostModel> flat_of(const Machine& machine) {
-  if (!machine.latency || !machine.bandwidth) throw_bad_input("expected {}", kFlat);
+  if (!machine.latency || !machine.bandwidth)
+    throw_bad_input("flat needs {}, as in {}", machine.latency ? "bandwidth" : "latency", kFlat);
   return flat_machine({*machine.latency, *machine.bandwidth}, device_of(machine));
 }
 
@@ -59,7 +60,8 @@ std::shared_ptr<const CostModel> build_from_call(const Expr& call) {
   for (size_t i = 0; i < call.args.size(); ++i) {
     const Expr& arg = call.args[i];
     if (call.keys[i].empty() || arg.kind != ExprKind::text || !arg.name.plain())
-      throw_bad_input("expected {}", kFlat);
+      throw_bad_input("expected arguments with keys and quoted quantities, as in {}, found {}",
+                      kFlat, to_string(arg));
     try {
       set_field(machine, call.keys[i], arg.name.texts[0]);
     } catch (const Error& error) {

@@ -68,7 +68,8 @@ void read_optimizer(const JsonReader& reader, Training& training) {
   for (const OptimizerForm& form : optimizer_forms())
     if (name == form.op) training.optimizer = &form;
   if (training.optimizer == nullptr)
-    reader.expected("an optimizer: sgd(..), sgd_momentum(..), adam(..) or adamw(..)");
+    reader.expected(
+        "an optimizer with its arguments: sgd(lr=0.1), sgd_momentum(..), adam(..) or adamw(..)");
   for (size_t i = 0; i < call.args.size(); ++i) {
     if (call.keys[i].empty())
       reader.refuse("arguments of an optimizer have keys, as in sgd(lr=0.1)");

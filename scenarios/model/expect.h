@@ -32,6 +32,7 @@ struct ExpectShapes {
 };
 struct ExpectPlacements {
   std::string name, text;
+  std::string path;  // JSON pointer, for errors
 };
 struct ExpectValues {
   std::string name;

@@ -45,9 +45,11 @@ std::vector<std::string> undecided_lines(const Outcome& outcome) {
 
 std::vector<std::string> note_lines(const Outcome& outcome) {
   std::vector<std::string> lines;
-  for (const ValuePrecision& precision : outcome.precision)
-    if (precision.ratio >= kPrecisionNote && !is_finding(precision, outcome.findings))
+  for (const ValuePrecision& precision : outcome.precision) {
+    const bool noted = precision.ratio >= kPrecisionNote || !precision.cause.empty();
+    if (noted && !is_finding(precision, outcome.findings))
       lines.push_back(precision_line(precision));
+  }
   for (const std::string& report_note : outcome.notes) lines.push_back("note   " + report_note);
   return lines;
 }

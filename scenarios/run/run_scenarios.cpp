@@ -130,6 +130,23 @@ void check_expected_time(const Expect& expect, const WorldReport& world) {
               Where{"", expect.time_path, 0, 0});
 }
 
+// Refuses expected placements that no value of the shape and dtype can have.
+void check_expected_placements(const Expect& expect, const Outcome& outcome) {
+  for (const ExpectPlacements& wanted : expect.placements) {
+    const auto found = outcome.values.find(wanted.name);
+    if (found == outcome.values.end() || !found->second.spec) continue;
+    const Spec& got = *found->second.spec;
+    try {
+      Spec::parse(wanted.text, got.mesh(), got.shape(), got.dtype());
+    } catch (const Error& error) {
+      throw Error(ErrorKind::bad_input,
+                  fmt::format("{} is {}{}: {}", wanted.name, name(got.dtype()),
+                              to_string(got.shape()), error.message()),
+                  Where{"", wanted.path, 0, 0});
+    }
+  }
+}
+
 void run_phase(const Phase& phase, const std::string& backend, const RunOptions& options,
                const Registries& registries, CaseResult& into, std::set<std::string>& found,
                bool is_last) {
@@ -142,6 +159,7 @@ void run_phase(const Phase& phase, const std::string& backend, const RunOptions&
       check_limited_values(job, lower_job(job, registries));
     result.outcome = check(job, registries, phase.lowered);
     check_expected_time(phase.expect, result.outcome.world);
+    check_expected_placements(phase.expect, result.outcome);
     result.printed = printed_values(result.outcome, options, found);
     // The last phase that can have a value refuses the names that none has.
     for (const std::string& wanted : options.print)

@@ -98,14 +98,17 @@ std::string fix_text(const std::vector<CallClass>& classes) {
   for (const CallClass& c : classes) {
     const Collective& other = c.call->collective;
     if (fits(first, other)) continue;
-    const bool other_place =
-        classes.front().call->site.line != c.call->site.line && first.dtype == other.dtype;
-    if (other.kind != first.kind || other_place) return std::string(kSameOrder);
+    if (other.kind != first.kind) return std::string(kSameOrder);
     if (other.dtype != first.dtype) return "pass the same dtype on all members";
+    const bool other_place = classes.front().call->site.line != c.call->site.line;
+    const bool other_root = has_root(first.kind) && other.root != first.root;
+    const bool same_amount = other.count == first.count && other.reduction == first.reduction;
+    if (other_place && other_root && same_amount)
+      return fmt::format("pass the same root on all members, or {}", kSameOrder);
+    if (other_place) return std::string(kSameOrder);
     if (reduces(first.kind) && other.reduction != first.reduction)
       return "reduce with the same operator on all members";
-    if (has_root(first.kind) && other.root != first.root)
-      return "pass the same root on all members";
+    if (other_root) return "pass the same root on all members";
     return "pass the same number of elements on all members";
   }
   return "";

@@ -65,5 +65,17 @@ TEST(ExpectedValues, Parts_HaveTheSizesOfTheirPlacements) {
               "y has shape [1] on ranks 0 2; [3] placed as tp:S(0) has shape [2] there");
 }
 
+// Placements that no value of the shape can have are a mistake of the file, not of the program.
+TEST(ExpectedPlacements, OfADimThatDoesNotExist_AreBadInput) {
+  const Registries registries{builtin_ops(), builtin_backends()};
+  const std::string text =
+      R"json({"version": 1, "mesh": "tp=2", "tensors": {"x": {"shape": [4, 4]}},
+    "program": ["y = relu(x)"], "expect": {"placements": {"y": "tp:S(5)"}}})json";
+  const RunResult result = run_scenarios({load_text(text, "f.json")}, {""}, {}, registries);
+  EXPECT_EQ(result.exit_code(), 2);
+  expect_told(text_report(result, {}),
+              "/expect/placements/y: y is f32[4, 4]: dim 5 is out of range for a tensor of 2 dims");
+}
+
 }  // namespace
 }  // namespace shardproof::expected_values_test
