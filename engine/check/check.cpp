@@ -133,10 +133,9 @@ class Check {
 // Reports values of a real backend that are far off while those of simulated ranks are not. Then a
 // library, a driver or a device is at fault, not the program.
 void Check::judge_backend() {
-  for (const UnequalValue& value : own_.unequal())
-    if (!value.by_rounding.elements.empty() && undecided_.insert(value.judged.key).second)
-      outcome_.undecided.push_back(undecided_value(value.by_rounding));
-  const auto is_suspect = [](const UnequalValue& value) { return value.finding.has_value(); };
+  const auto is_suspect = [](const UnequalValue& value) {
+    return value.finding.has_value() || !value.by_rounding.elements.empty();
+  };
   if (std::none_of(own_.unequal().begin(), own_.unequal().end(), is_suspect)) return;
   const std::unique_ptr<JudgedProgram> simulated = program_->simulated();
   OwnDtypeJudge::Options options = own_options();
@@ -150,8 +149,13 @@ void Check::judge_backend() {
   std::set<std::string> far;
   for (const UnequalValue& value : judge.unequal())
     if (value.is_wrong()) far.insert(value.judged.key);
-  for (const UnequalValue& value : own_.unequal())
-    if (is_suspect(value) && !far.contains(value.judged.key)) wrong_on_backend_.push_back(&value);
+  for (const UnequalValue& value : own_.unequal()) {
+    if (!is_suspect(value) || far.contains(value.judged.key)) continue;
+    if (value.finding)
+      wrong_on_backend_.push_back(&value);
+    else
+      outcome_.notes.push_back(rounded_note(value.by_rounding, job_.backend));
+  }
 }
 
 void Check::judge_in_f64() {
@@ -179,7 +183,8 @@ void Check::judge_in_f64() {
     run_in_other_directions(*judge);
     for (const JudgedValue& value : judge->found()) {
       if (value.judgement == Judgement::wrong) wrong_.push_back(value);
-      if (value.judgement != Judgement::undecided || !undecided_.insert(value.key).second) continue;
+      if (value.judgement != Judgement::undecided) continue;
+      undecided_.insert(value.key);
       outcome_.undecided.push_back(undecided_value(value));
     }
   }

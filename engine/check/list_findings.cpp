@@ -117,6 +117,13 @@ std::string unmeasured_note(const UnmeasuredMovement& unmeasured) {
       unmeasured.values, fmt::join(directions, " and "), unmeasured.reason);
 }
 
+std::string rounded_note(const JudgedValue& value, const std::string& backend) {
+  return fmt::format(
+      "{} of {} elements of {} differ from one device on {}, which roundings of the line's inputs "
+      "explain",
+      value.elements.size(), value.of, shown_name(value.label), backend);
+}
+
 namespace {
 
 struct ListedFinding {

@@ -20,6 +20,9 @@ void add_unmeasured(const std::vector<ValueLabel>& values, int direction, const 
                     std::vector<UnmeasuredMovement>& to);
 std::string unmeasured_note(const UnmeasuredMovement& unmeasured);
 
+// The note of integers that differ on this backend only by roundings of their line's inputs.
+std::string rounded_note(const JudgedValue& value, const std::string& backend);
+
 // Returns one finding for each wrong value that is not a consequence of another. The same line in
 // other passes of a loop is listed under its first; so are further values inside one line that have
 // no name. Requires `values` in the order of the program.

@@ -170,6 +170,48 @@ TEST(Causes, MissingFactor_ThatALetOfAnotherSizeChanges_IsACause) {
   EXPECT_EQ(line_of(job, "fix"), "divide g by m");
 }
 
+// Law: a program that is written once for each rank has the cause of the same program written once.
+TEST(Causes, EqualListings_HaveTheCauseOfOneListing) {
+  const std::vector<Lines> programs = {
+      {"g = transpose(x, 0, 1) @ d", "w = w - 0.1 * g"},
+      {"g = all_reduce(transpose(x, 0, 1) @ d, avg, group=dp)", "w = w - 0.1 * g"},
+      {"g = all_reduce(transpose(x, 0, 1) @ d, sum, group=dp)",
+       "w = w - 0.1 * all_reduce(g, sum, group=dp)"},
+      {"g = all_reduce(transpose(x, 0, 1) @ d + w, sum, group=dp)", "w = w - 0.1 * (g - w)"}};
+  for (const Lines& lines : programs) {
+    const Job job = step_job("dp=2", "dp:S(0)", lines, kTruth, {"w=R"});
+    Job apart = job;
+    apart.ranks.clear();
+    for (int rank = 0; rank < 2; ++rank)
+      add_ranks(apart, fmt::format("/ranks/{}", rank), Lanes::one(rank), lines);
+    EXPECT_NE(line_of(job, "cause"), "") << lines[0];
+    for (const char* word : {"cause", "hint", "fix"})
+      EXPECT_EQ(line_of(apart, word), line_of(job, word)) << lines[0];
+  }
+}
+
+// The mean over the rows of each dp rank makes w wrong by the size of dp. cp has as many ranks.
+TEST(Causes, FactorOfOneAxis_IsNotBlamedOnAnother) {
+  const Job job =
+      step_job("dp=2, cp=2", "dp:S(0)",
+               {"s = mean(x, dim=0)", "s = all_reduce(s, sum, group=dp)",
+                "c = all_reduce(s, sum, group=cp) / size(cp)", "w = w - 0.1 * c[:, None]"},
+               {"w = w - 0.1 * mean(x, dim=0)[:, None]"}, {"w=R"});
+  EXPECT_EQ(line_of(job, "cause"), "line 2 takes the sum over dp, and w is right with the average");
+}
+
+// Both ranks count 3 valid labels, so an average in place of the sum fits these labels alone.
+TEST(Causes, CoincidenceOfLabels_IsNoCause) {
+  Job job = step_job("dp=2", "dp:S(0)",
+                     {"n = all_reduce(sum(cast(labels >= 0, f64)), max, group=dp)",
+                      "s = all_reduce(sum(x * x) / n, sum, group=dp)"},
+                     {"s = sum(x * x) / sum(cast(labels >= 0, f64))"}, {"s=R"});
+  add_input(job, "labels", Dims{8}, "dp:S(0)", DType::i64);
+  job.inputs.back().data = tensor_of(DType::i64, Dims{8}, {1, -1, 3, 4, 5, -1, 0, 2});
+  EXPECT_EQ(line_of(job, "cause"), "");
+  EXPECT_EQ(line_of(job, "hint"), "");
+}
+
 TEST(Causes, ZeroOnSomeRanks_IsNotCalledZeroEverywhere) {
   const Job job =
       step_job("dp=2", "dp:S(0)", {"y = zeros([8, 6])", "y[index(dp) * 4 : index(dp) * 4 + 4] = x"},
