@@ -59,6 +59,15 @@ class JudgedGlobal : public JudgedProgram {
         parts_(partition(global_, job_, registries.ops, partition_options(job_))) {
     reduce_in_order(parts_.program, job_.order);
   }
+  // Takes the rank program as it is given.
+  JudgedGlobal(Job job, std::vector<LocalTensor> inputs, GlobalProgram program, Partitioned parts,
+               const Registries& registries)
+      : JudgedProgram(std::move(job), std::move(inputs), registries),
+        global_(std::move(program)),
+        plan_(global_, registries.ops),
+        parts_(std::move(parts)) {
+    reduce_in_order(parts_.program, job_.order);
+  }
 
   std::unique_ptr<JudgedProgram> simulated() const override {
     return make_judged_global(on_simulated_ranks(job_), inputs_, global_, registries_);
@@ -67,8 +76,13 @@ class JudgedGlobal : public JudgedProgram {
     GlobalProgram program = global_;
     widen_floats(program, registries_.ops);
     Job job = with_wider_floats(job_);
+    // A partition of the program in f64 may choose other placements, because it weighs bytes.
+    Partitioned parts = parts_;
+    widen_floats(parts.program, registries_.ops);
+    parts.placed.resize(program.values.size(), kNoValue);
     std::vector<LocalTensor> inputs = lifted_inputs(job);
-    return make_judged_global(std::move(job), std::move(inputs), std::move(program), registries_);
+    return std::make_unique<JudgedGlobal>(std::move(job), std::move(inputs), std::move(program),
+                                          std::move(parts), registries_);
   }
   const EvaluationPlan* reference() const override { return &plan_; }
   bool ranks_move() const override { return false; }

@@ -10,7 +10,7 @@ namespace shardproof {
 
 // Changes a global program. Values keep their ids; new values are added at the end.
 void widen_floats(GlobalProgram& program, const OpRegistry& ops);
-// Changes a lowered rank program. Requires a program without plans, as lower_ranks() returns it.
+// Changes a lowered rank program. Calls and local steps stay the same ones.
 void widen_floats(SpmdProgram& program, const OpRegistry& ops);
 
 }  // namespace shardproof
