@@ -127,7 +127,6 @@ class Check {
   // Wrong values, found in f64 or, if that run failed, in the program's own dtypes.
   std::vector<JudgedValue> wrong_, wrong_in_own_;
   std::vector<const UnequalValue*> wrong_on_backend_;
-  std::set<std::string> undecided_;  // keys
 };
 
 // Reports values of a real backend that are far off while those of simulated ranks are not. Then a
@@ -183,9 +182,8 @@ void Check::judge_in_f64() {
     run_in_other_directions(*judge);
     for (const JudgedValue& value : judge->found()) {
       if (value.judgement == Judgement::wrong) wrong_.push_back(value);
-      if (value.judgement != Judgement::undecided) continue;
-      undecided_.insert(value.key);
-      outcome_.undecided.push_back(undecided_value(value));
+      if (value.judgement == Judgement::undecided)
+        outcome_.undecided.push_back(undecided_value(value));
     }
   }
   if (reason.empty()) return;
@@ -284,7 +282,7 @@ std::vector<ExplainedValue> Check::explain_in_own_dtypes(const std::vector<Judge
 }
 
 void Check::add_findings() {
-  std::set<std::string> settled = undecided_;
+  std::set<std::string> settled;
   for (const std::vector<JudgedValue>* values : {&wrong_, &wrong_in_own_})
     for (const JudgedValue& value : *values) settled.insert(value.key);
   // The place is after findings about blocked ranks and before unwritten redistributions.

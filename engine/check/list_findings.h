@@ -30,7 +30,7 @@ std::vector<Finding> list_findings(std::vector<ExplainedValue> values);
 
 // Adds values that are far less precise than one device: notes for all, and findings if the ratio
 // is over its limit and there is no other finding. `settled` holds the keys of values that are
-// wrong or not decided, whose precision has no meaning.
+// wrong, whose precision has no meaning.
 void add_precision(const std::vector<MeasuredPrecision>& measured,
                    const std::set<std::string>& settled, const JudgedProgram& program,
                    Outcome& outcome);
