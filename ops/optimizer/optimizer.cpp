@@ -57,7 +57,8 @@ TileNumbers numbers_of(const StepRow& row, const OpCall& call) {
   }
   n[kLr] = step_number(call, "lr", 1e-3);
   n[kMomentum] = step_number(call, "momentum", 0.9);
-  n[kDampening] = step_number(call, "dampening", 0);
+  // In torch the first step has no buffer yet: it becomes the gradient itself.
+  n[kDampening] = step_number(call, "step", 2) == 1 ? 0 : step_number(call, "dampening", 0);
   n[kSgdDecay] = step_number(call, "weight_decay", 0);
   n[kNesterov] = call.attrs && call.attrs->has("nesterov") && call.attrs->flag("nesterov") ? 1 : 0;
   return numbers;
@@ -65,7 +66,7 @@ TileNumbers numbers_of(const StepRow& row, const OpCall& call) {
 
 std::vector<TensorMeta> infer_step(const StepRow& row, const OpCall& call) {
   const Dims& shape = call.inputs[0].shape;
-  if (is_adam(row.kind) && step_number(call, "step", 1) < 1)
+  if (step_number(call, "step", 1) < 1)
     refuse(row.name, call, "step must be at least 1, found {}", call.attrs->integer("step"));
   for (size_t i = 0; i < static_cast<size_t>(row.inputs); ++i) {
     require_floating(row.name, call, static_cast<int>(i));
@@ -120,6 +121,7 @@ std::vector<Param> step_params(const StepRow& row) {
   number("momentum", 0.9);
   number("dampening", 0);
   params.push_back({"nesterov", ParamKind::boolean, false, false});
+  params.push_back(params::optional("step", ParamKind::integer));
   return params;
 }
 
@@ -140,7 +142,8 @@ std::vector<Sample> step_samples(const StepRow& row) {
   add(DType::bf16, DType::f32, {5, 3}, {{"lr", 0.1}, {"weight_decay", 0.1}});
   add(DType::f64, DType::f64, {7}, {{"lr", 0.25}});
   if (row.kind == StepKind::momentum)
-    add(DType::f32, DType::f32, {3, 2}, {{"nesterov", true}, {"dampening", 0.5}});
+    for (const int64_t step : {1, 3})
+      add(DType::f32, DType::f32, {3, 2}, {{"nesterov", true}, {"dampening", 0.5}, {"step", step}});
   if (is_adam(row.kind)) add(DType::f32, DType::f32, {3, 2}, {{"step", int64_t{5}}});
   return samples;
 }

@@ -33,7 +33,8 @@ struct Training {
   std::string loss;
   std::vector<std::string> params, fresh;
   const OptimizerForm* optimizer = nullptr;
-  std::string arguments;  // ", lr=0.1"
+  std::string arguments;      // ", lr=0.1"
+  bool counts_steps = false;  // the optimizer takes the number of the step
   int64_t steps = 1, accumulate = 0;
   std::string clip;
   std::map<std::string, std::string> mesh_of;  // by parameter: the key of its mesh
@@ -70,7 +71,10 @@ void read_optimizer(const JsonReader& reader, Training& training) {
   if (training.optimizer == nullptr)
     reader.expected(
         "an optimizer with its arguments: sgd(lr=0.1), sgd_momentum(..), adam(..) or adamw(..)");
+  training.counts_steps = training.optimizer->counts_steps;
   for (size_t i = 0; i < call.args.size(); ++i) {
+    // Dampening begins with the second step.
+    training.counts_steps = training.counts_steps || call.keys[i] == "dampening";
     if (call.keys[i].empty())
       reader.refuse("arguments of an optimizer have keys, as in sgd(lr=0.1)");
     training.arguments += fmt::format(", {}={}", call.keys[i], to_string(call.args[i]));
@@ -159,7 +163,7 @@ TrainingLines lines_of(const Training& t) {
       states += fmt::format(", {}_{}", state, w);
       inputs += fmt::format(", {}_{}", state, w);
     }
-    if (t.optimizer->counts_steps) inputs += ", step=step + 1";
+    if (t.counts_steps) inputs += ", step=step + 1";
     lines.step_last.push_back(fmt::format("{0}{1} = {2}({0}, grad_{0}{3}{4})", w, states,
                                           t.optimizer->op, inputs, t.arguments));
   }

@@ -72,6 +72,12 @@ TEST(Optimizer, SgdWithMomentum_FollowsTorch) {
   EXPECT_EQ(values_of(got[1]), (std::vector<double>{1, -0.5}));
   EXPECT_EQ(values_of(got[0]), (std::vector<double>{0.5, 2.25}));
   EXPECT_EQ(values_of(step("sgd", {w, g}, {{"lr", 0.5}})[0]), (std::vector<double>{0.75, 2.25}));
+  const auto buffer_of = [&](int64_t number) {
+    return values_of(step("sgd_momentum", {w, g, buffer},
+                          {{"momentum", 0.5}, {"dampening", 0.5}, {"step", number}})[1]);
+  };
+  EXPECT_EQ(buffer_of(1), (std::vector<double>{1, -0.5}));
+  EXPECT_EQ(buffer_of(2), (std::vector<double>{0.75, -0.25}));
 }
 
 TEST(Random, Shards_DrawByGlobalElement) {
