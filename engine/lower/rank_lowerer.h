@@ -149,7 +149,13 @@ class RankLowerer : public Lowering {
   Backward backward_of(const Arguments& args, const std::vector<CallItem>& items, ValueId output);
   Backward backward_reduce(const std::string& word, std::vector<CallItem> items, ValueId output);
   // Emits calls of another kind on the groups, dims and roots of the items.
-  ValueId call_like(const std::vector<CallItem>& items, CollectiveKind kind, ValueId input);
+  // Emits the gradient by the input of a call from the gradient by its result.
+  using Adjoint = std::function<ValueId(const std::vector<CallItem>&, ValueId)>;
+  // A call that grad writes has a gradient itself: `adjoint`.
+  ValueId call_like(const std::vector<CallItem>& items, CollectiveKind kind, ValueId input,
+                    Adjoint adjoint);
+  // Emits the call `back` as the gradient of `kind`, whose own gradient is `kind`.
+  Adjoint adjoint_pair(CollectiveKind kind, CollectiveKind back);
   ValueId exchange_back(const std::vector<CallItem>& items, ValueId input);
   ValueId my_chunk(const std::vector<CallItem>& items, ValueId input);
   ValueId at_root(const std::vector<CallItem>& items, ValueId input);

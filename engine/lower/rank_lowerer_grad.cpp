@@ -150,7 +150,8 @@ std::vector<ValueId> RankLowerer::enter(const Expr& call) {
   item.collective.dtype = value(input).dtype;
   const ValueId output = emit_merge({{lanes_, input}});
   record_call("enter", input, output, [this, items = std::vector<CallItem>{item}](ValueId dy) {
-    return call_like(items, CollectiveKind::all_reduce, dy);
+    return call_like(items, CollectiveKind::all_reduce, dy,
+                     [](const std::vector<CallItem>&, ValueId by_dy) { return by_dy; });
   });
   return {output};
 }
@@ -180,26 +181,33 @@ RankLowerer::Backward RankLowerer::backward_of(const Arguments& args,
   }
   return [this, kind, word, items](ValueId dy) {
     if (kind == CollectiveKind::all_to_all_v) return exchange_back(items, dy);
-    if (kind == CollectiveKind::all_to_all) return call_like(items, CollectiveKind::all_to_all, dy);
+    if (kind == CollectiveKind::all_to_all) return adjoint_pair(kind, kind)(items, dy);
     if (kind == CollectiveKind::broadcast) return at_root(items, dy);
     if (word == "slice") return my_chunk(items, dy);
-    return call_like(items, CollectiveKind::reduce_scatter, dy);
+    return adjoint_pair(kind, CollectiveKind::reduce_scatter)(items, dy);
   };
 }
 
 RankLowerer::Backward RankLowerer::backward_reduce(const std::string& word,
                                                    std::vector<CallItem> items, ValueId output) {
   return [this, word, items = std::move(items), output](ValueId dy) {
-    if (word == "all_reduce") dy = call_like(items, CollectiveKind::all_reduce, dy);
-    if (word == "all_gather") dy = call_like(items, CollectiveKind::all_gather, dy);
+    const CollectiveKind kind = items[0].collective.kind;
+    if (word == "all_reduce") dy = adjoint_pair(kind, CollectiveKind::all_reduce)(items, dy);
+    if (word == "all_gather") dy = adjoint_pair(kind, CollectiveKind::all_gather)(items, dy);
     const ReduceOp op = items[0].collective.reduction.op;
     if (op == ReduceOp::min || op == ReduceOp::max) return for_holders(items, dy, output);
     return scaled(items, dy);
   };
 }
 
+RankLowerer::Adjoint RankLowerer::adjoint_pair(CollectiveKind kind, CollectiveKind back) {
+  return [this, kind, back](const std::vector<CallItem>& items, ValueId dy) {
+    return call_like(items, back, dy, adjoint_pair(back, kind));
+  };
+}
+
 ValueId RankLowerer::call_like(const std::vector<CallItem>& items, CollectiveKind kind,
-                               ValueId input) {
+                               ValueId input, Adjoint adjoint) {
   const Lanes all = lanes_;
   std::vector<CallItem> calls;
   std::vector<LocalShape> shapes;
@@ -228,8 +236,11 @@ ValueId RankLowerer::call_like(const std::vector<CallItem>& items, CollectiveKin
   lanes_ = all;
   const ValueId output = add_value(value(input).dtype, shapes, Category::communication);
   for (CallItem& call : calls) call.output = output;
+  Backward backward;
+  if (tape_)
+    backward = [calls, adjoint = std::move(adjoint)](ValueId dy) { return adjoint(calls, dy); };
   add_calls(std::move(calls));
-  record_call(std::string(name(kind)), input, output, nullptr);
+  record_call(std::string(name(kind)), input, output, std::move(backward));
   return output;
 }
 
@@ -256,8 +267,9 @@ ValueId RankLowerer::exchange_back(const std::vector<CallItem>& items, ValueId i
   for (auto& [shape, ranks] : by_shape) shapes.push_back({Lanes::of(std::move(ranks)), shape});
   const ValueId output = add_value(value(input).dtype, std::move(shapes), Category::communication);
   for (CallItem& call : calls) call.output = output;
+  record_call("all_to_all_v", input, output,
+              [this, calls](ValueId dy) { return exchange_back(calls, dy); });
   add_calls(std::move(calls));
-  record_call("all_to_all_v", input, output, nullptr);
   return output;
 }
 
@@ -285,21 +297,44 @@ ValueId RankLowerer::my_chunk(const std::vector<CallItem>& items, ValueId input)
   }
   const OpRecord* slice = ops_.find_infix("[:]");
   SP_CHECK(slice, "no op means x[a:b]");
-  return emit(*slice, std::move(attrs), {input}, 1).at(0);
+  ValueId chunk = kNoValue;
+  {
+    const Tape::Pause pause(tape_.get());
+    chunk = emit(*slice, std::move(attrs), {input}, 1).at(0);
+  }
+  record_call("slice", input, chunk, [this, items](ValueId dy) {
+    return call_like(items, CollectiveKind::all_gather, dy,
+                     [this](const std::vector<CallItem>& calls, ValueId by_dy) {
+                       return my_chunk(calls, by_dy);
+                     });
+  });
+  return chunk;
 }
 
 // The inputs of the other ranks are not read, so their gradients are 0.
 ValueId RankLowerer::at_root(const std::vector<CallItem>& items, ValueId input) {
-  const ValueId sum = call_like(items, CollectiveKind::reduce, input);
-  Lanes roots;
-  for (const LocalShape& shape : value(sum).shapes) roots = roots.unite(shape.lanes);
-  const Lanes all = lanes_, others = all.minus(roots);
-  if (others.empty()) return sum;
-  lanes_ = others;
-  const ValueId zeros = emit_named("zeros", {}, {input});
-  lanes_ = all;
-  if (roots.empty()) return zeros;
-  return merge({{roots, sum}, {others, zeros}});
+  ValueId made = kNoValue;
+  {
+    const Tape::Pause pause(tape_.get());
+    const ValueId sum = call_like(items, CollectiveKind::reduce, input, nullptr);
+    Lanes roots;
+    for (const LocalShape& shape : value(sum).shapes) roots = roots.unite(shape.lanes);
+    const Lanes all = lanes_, others = all.minus(roots);
+    ValueId zeros = kNoValue;
+    if (!others.empty()) {
+      lanes_ = others;
+      zeros = emit_named("zeros", {}, {input});
+      lanes_ = all;
+    }
+    made = others.empty() ? sum : roots.empty() ? zeros : merge({{roots, sum}, {others, zeros}});
+  }
+  record_call("reduce", input, made, [this, items](ValueId dy) {
+    return call_like(items, CollectiveKind::broadcast, dy,
+                     [this](const std::vector<CallItem>& calls, ValueId by_dy) {
+                       return at_root(calls, by_dy);
+                     });
+  });
+  return made;
 }
 
 ValueId RankLowerer::scaled(const std::vector<CallItem>& items, ValueId input) {
@@ -324,7 +359,8 @@ ValueId RankLowerer::for_holders(const std::vector<CallItem>& items, ValueId gra
                                  ValueId output) {
   const ValueId held = emit_infix("==", items[0].input, output);
   const ValueId mask = emit_named("cast", {{"dtype", value(output).dtype}}, {held});
-  const ValueId holders = call_like(items, CollectiveKind::all_reduce, mask);
+  const ValueId holders =
+      adjoint_pair(CollectiveKind::all_reduce, CollectiveKind::all_reduce)(items, mask);
   const ValueId zero = value_of({lanes_, {Number(int64_t{0})}});
   return emit_named("where", {}, {held, emit_infix("/", gradient, holders), zero});
 }
