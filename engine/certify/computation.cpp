@@ -2,6 +2,7 @@
 // a run are dense, lane after lane.
 #include "shardproof/engine/certify/computation.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "shardproof/engine/lower/global_lowering.h"
@@ -175,8 +176,16 @@ void Computation::compile_lines(LocalProgram& program,
     program.add_step(ops_->at(instr.op), instr.attrs, std::move(given), std::move(made),
                      instr.outputs.size());
   }
-  for (const std::string& name : output_names_)
-    program.results_.push_back(value_number(lowered.names.at(name)));
+  for (const std::string& name : output_names_) {
+    const auto found = lowered.names.find(name);
+    if (found == lowered.names.end()) {
+      const auto is_made = [&](const std::string& one) { return lowered.names.contains(one); };
+      throw_bad_input(
+          "expected {} results of the call, as many as \"out\" has placements; found {}",
+          output_names_.size(), std::count_if(output_names_.begin(), output_names_.end(), is_made));
+    }
+    program.results_.push_back(value_number(found->second));
+  }
 }
 
 std::vector<Tensor> Computation::run_whole(const std::vector<TensorMeta>& inputs,

@@ -50,7 +50,8 @@ OpRecord slope_record(const char* name, const char* summary, F (*curvature)(Grad
   op.summary = summary;
   op.params = {params::tensor("dy"), params::tensor("x")};
   op.infer = [op_name = op.name](const OpCall& call) -> std::vector<TensorMeta> {
-    slope_loop(op_name, call);
+    if (!slope_loop(op_name, call).run)
+      refuse(op_name, call, "not defined for {}", shardproof::name(float_result_dtype(call)));
     return {{float_result_dtype(call), broadcast_shape_of(op_name, call)}};
   };
   op.prepare = [op_name = op.name](const OpCall& call, const std::vector<TensorMeta>&) {

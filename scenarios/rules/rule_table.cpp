@@ -164,6 +164,7 @@ std::optional<RuleCase> read_row(const JsonReader& row, const OpRegistry& ops) {
   const auto axes = static_cast<size_t>(rule.mesh.axis_count());
   rule.in = read_placements(row.at("in"), axes);
   rule.out = read_placements(row.at("out"), axes);
+  if (rule.out.empty()) row.at("out").refuse("expected placements of one result at least");
   bool is_inplace = false, is_known = false;
   const bool is_backward = row.has("kind") && row.at("kind").text() == "backward";
   set_call(rule, row, is_backward ? 1 : rule.out.size(), ops, is_inplace, is_known);

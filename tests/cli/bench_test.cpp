@@ -85,7 +85,8 @@ TEST(Bench, BadOptions_AreRefusedInOneLine) {
   expect_refused("--ranks 0", "--ranks: expected 1 to");
   expect_refused("-b 8000G -e 8000G", "--max-bytes sets it");
   expect_refused("-b 1M -e 1M --max-bytes 1MB", "--max-bytes sets it");
-  expect_refused("--topology 'flat(x)'", "--topology: expected arguments with keys and quoted quantities, as in flat(");
+  expect_refused("--topology 'flat(x)'",
+                 "--topology: expected arguments with keys and quoted quantities, as in flat(");
   expect_refused("--backend nowhere", "unknown backend \"nowhere\"");
   expect_refused("--backend local,local", "twice");
   expect_refused("--processes 2", "--processes needs a backend of several processes");
