@@ -130,7 +130,8 @@ class Check {
 };
 
 // Reports values of a real backend that are far off while those of simulated ranks are not. Then a
-// library, a driver or a device is at fault, not the program.
+// library, a driver or a device is at fault, not the program. Integers that roundings explain are
+// a note.
 void Check::judge_backend() {
   const auto is_suspect = [](const UnequalValue& value) {
     return value.finding.has_value() || !value.by_rounding.elements.empty();

@@ -4,7 +4,6 @@
 // Example: dp=2, tp=2 and a gradient that is 2 times too large. The average in place of a sum over
 // tp makes it right. With tp=1 it is still 2 times too large, so the sum over tp is not the cause.
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <numeric>
 #include <set>
@@ -72,6 +71,18 @@ std::set<double> factors_of(const SpmdProgram& program) {
   return factors;
 }
 
+std::set<double> factors_of(const GlobalProgram& program) {
+  std::set<double> factors;
+  for (const GlobalInstr& instr : program.instrs) {
+    if (instr.op != "mul" && instr.op != "div") continue;
+    for (const ValueId id : instr.inputs)
+      if (const GlobalValue& value = program.values[static_cast<size_t>(id)];
+          value.weak && (value.number.is_integer() || value.number.is_double()))
+        factors.insert(std::fabs(value.number.real()));
+  }
+  return factors;
+}
+
 // True for 4, and for 0.25.
 bool may_be_size(double factor) {
   if (factor > 1) return factor == std::floor(factor);
@@ -92,22 +103,17 @@ bool has_other_constants(const std::set<double>& ranks, const GlobalProgram& tru
   return any_missing(ranks, numbers) && any_missing(numbers, ranks);
 }
 
-// True if a line of the ranks has a factor that no size of the program gives, or the truth divides
-// by the size of the axis: then the program is right for its own mesh alone.
-bool is_made_for_its_mesh(const RankCase& own, const RankProgram& varied, int64_t size) {
+// True if a line of the ranks has a factor that no size of the program gives, or the truth has the
+// size of the axis as a factor on the other mesh too: then the program is right for its own mesh
+// alone.
+bool is_made_for_its_mesh(const RankCase& own, const RankProgram& varied,
+                          const GlobalProgram& truth, int64_t size) {
   const std::set<double> before = factors_of(own.ranks.program), after = factors_of(varied.program);
   for (const double factor : before)
     if (may_be_size(factor) && after.contains(factor)) return true;
   if (has_other_constants(before, own.truth)) return true;
-  const std::string number = std::to_string(size);
-  for (const std::string& line : own.truth.lines)
-    for (const std::string& factor : {"/ " + number, "* " + number, number + " *"})
-      if (const size_t at = line.find(factor); at != std::string::npos) {
-        const size_t end = at + factor.size();
-        if (end == line.size() || std::isdigit(static_cast<unsigned char>(line[end])) == 0)
-          return true;
-      }
-  return false;
+  const auto share = static_cast<double>(size);
+  return factors_of(own.truth).contains(share) && factors_of(truth).contains(share);
 }
 
 enum class IntegerOrder { ascending, shuffled };
@@ -171,9 +177,9 @@ void Confirmation::vary_axis(int axis) {
     varied->inputs = split_inputs(varied->job);
     const OpRegistry& ops = about_.registries.ops;
     varied->ranks = lower_ranks(varied->job, ops);
-    const int64_t size = about_.job.meshes[0].second.axis_size(axis);
-    if (is_made_for_its_mesh(about_, varied->ranks, size)) return;
     varied->truth = lower_global(*varied->job.truth, context_of(varied->job, ops), "/truth");
+    const int64_t size = about_.job.meshes[0].second.axis_size(axis);
+    if (is_made_for_its_mesh(about_, varied->ranks, varied->truth, size)) return;
     widen_floats(varied->ranks.program, ops);
     widen_floats(varied->truth, ops);
     varied->before = distances(case_of(*varied), varied->ranks);

@@ -51,15 +51,6 @@ class RecordingJudge : public Judge {
 
 class JudgedGlobal : public JudgedProgram {
  public:
-  JudgedGlobal(Job job, std::vector<LocalTensor> inputs, GlobalProgram program,
-               const Registries& registries)
-      : JudgedProgram(std::move(job), std::move(inputs), registries),
-        global_(std::move(program)),
-        plan_(global_, registries.ops),
-        parts_(partition(global_, job_, registries.ops, partition_options(job_))) {
-    reduce_in_order(parts_.program, job_.order);
-  }
-  // Takes the rank program as it is given.
   JudgedGlobal(Job job, std::vector<LocalTensor> inputs, GlobalProgram program, Partitioned parts,
                const Registries& registries)
       : JudgedProgram(std::move(job), std::move(inputs), registries),
@@ -235,8 +226,9 @@ void JudgedGlobal::explain(const ComparedValue& value, const RecordedIntegers*,
 std::unique_ptr<JudgedProgram> make_judged_global(Job job, std::vector<LocalTensor> inputs,
                                                   GlobalProgram program,
                                                   const Registries& registries) {
+  Partitioned parts = partition(program, job, registries.ops, partition_options(job));
   return std::make_unique<JudgedGlobal>(std::move(job), std::move(inputs), std::move(program),
-                                        registries);
+                                        std::move(parts), registries);
 }
 
 LoweredJob lower_job(const Job& job, const Registries& registries) {

@@ -275,32 +275,42 @@ double OwnDtypeJudge::size_of_terms(const ComparedValue& value,
   return size;
 }
 
+// Returns for each element the largest finite change by which one of `changes` of the line's inputs
+// moves its result in f64.
+std::vector<double> OwnDtypeJudge::largest_changes(const ComparedValue& value,
+                                                   const ReferenceRun& reference,
+                                                   const std::vector<InputChange>& changes) const {
+  const EvaluationPlan& lifted = options_.lifted();
+  const Tensor still = dense(reference.again(value.global, lifted));
+  std::vector<double> largest(static_cast<size_t>(still.elements()), 0);
+  for (const InputChange& change : changes) {
+    const Tensor other = dense(reference.again(value.global, lifted, change));
+    for (size_t i = 0; i < largest.size(); ++i) {
+      const double movement = distance_at(other, still, static_cast<int64_t>(i));
+      if (std::isfinite(movement)) largest[i] = std::max(largest[i], movement);
+    }
+  }
+  return largest;
+}
+
 // Returns the change of each element when the inputs of its line change by some roundings. A number
 // that is rounded to a whole one may step to the next; that is not a loss of precision. The
 // roundings are those of the value's dtype if the inputs are narrower, such as bf16 gradients added
 // in f32.
 std::vector<double> OwnDtypeJudge::reach_of(const ComparedValue& value,
                                             const ReferenceRun& reference) const {
-  const EvaluationPlan& lifted = options_.lifted();
   const DType dtype = reference.plan().info(value.global).dtype;
-  const Tensor still = dense(reference.again(value.global, lifted));
-  std::vector<double> reach(static_cast<size_t>(still.elements()), 0);
-  for (int draw = 0; draw < kReachDraws; ++draw) {
-    const Tensor other =
-        dense(reference.again(value.global, lifted, [&](ValueId id, const Tensor& tensor) {
-          const double roundings =
-              kReachRoundings *
-              std::min(unit_roundoff(reference.plan().info(id).dtype), unit_roundoff(dtype));
-          std::vector<double> sizes = magnitudes(dense(tensor));
-          for (double& size : sizes) size *= std::ldexp(roundings, kMovedBits);
-          return moved(tensor, sizes, draw, id);
-        }));
-    for (size_t i = 0; i < reach.size(); ++i) {
-      const double movement = distance_at(other, still, static_cast<int64_t>(i));
-      if (std::isfinite(movement)) reach[i] = std::max(reach[i], movement);
-    }
-  }
-  return reach;
+  std::vector<InputChange> draws;
+  for (int draw = 0; draw < kReachDraws; ++draw)
+    draws.push_back([&reference, dtype, draw](ValueId id, const Tensor& tensor) {
+      const double roundings =
+          kReachRoundings *
+          std::min(unit_roundoff(reference.plan().info(id).dtype), unit_roundoff(dtype));
+      std::vector<double> sizes = magnitudes(dense(tensor));
+      for (double& size : sizes) size *= std::ldexp(roundings, kMovedBits);
+      return moved(tensor, sizes, draw, id);
+    });
+  return largest_changes(value, reference, draws);
 }
 
 // Returns the change of each element when the line's inputs change by some roundings, and when they
@@ -321,22 +331,17 @@ std::vector<double> OwnDtypeJudge::changes_by_rounding(const ComparedValue& valu
     }
     roundings.emplace(id, std::move(sizes));
   }
-  const EvaluationPlan& lifted = options_.lifted();
-  const Tensor still = dense(reference.again(value.global, lifted));
-  std::vector<double> changes(static_cast<size_t>(still.elements()), 0);
-  const auto add = [&](const InputChange& change) {
-    const Tensor other = dense(reference.again(value.global, lifted, change));
-    for (size_t i = 0; i < changes.size(); ++i)
-      changes[i] = std::max(changes[i], distance_at(other, still, static_cast<int64_t>(i)));
-  };
+  std::vector<InputChange> changes;
   for (int draw = 0; draw < kReachDraws && step > 0; ++draw)
-    add([&](ValueId id, const Tensor& tensor) {
+    changes.push_back([&roundings, draw](ValueId id, const Tensor& tensor) {
       const auto own = roundings.find(id);
       return own == roundings.end() ? tensor : moved(tensor, own->second, draw, id);
     });
   for (const double shift : {0.0, 0.5})
-    if (step > 0) add([&](ValueId, const Tensor& tensor) { return on_grid(tensor, step, shift); });
-  return changes;
+    if (step > 0)
+      changes.push_back(
+          [step, shift](ValueId, const Tensor& tensor) { return on_grid(tensor, step, shift); });
+  return largest_changes(value, reference, changes);
 }
 
 // Returns the result of the line in f64. An input that is a partial sum is the sum of its parts

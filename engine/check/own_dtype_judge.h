@@ -97,6 +97,8 @@ class OwnDtypeJudge : public Judge {
   double unit_of(DType dtype) const;
   void measure(const ComparedValue& value, const ReferenceRun& reference, const Tensor& expected,
                const Tensor& held, const Lanes& ranks);
+  std::vector<double> largest_changes(const ComparedValue& value, const ReferenceRun& reference,
+                                      const std::vector<InputChange>& changes) const;
   std::vector<double> reach_of(const ComparedValue& value, const ReferenceRun& reference) const;
   Tensor exact_of(const ComparedValue& value, const ReferenceRun& reference) const;
   static DType narrowest_of(ValueId id, const ReferenceRun& reference);
