@@ -37,6 +37,7 @@ double least_note(DType dtype) {
 }
 constexpr int64_t kFewElements = 16;
 constexpr double kReachRoundings = 16;
+constexpr double kSmoothGrowth = 2 * kReachRoundings * kReachRoundings;
 constexpr int kReachDraws = 8;
 
 bool has_precision(DType dtype) {
@@ -293,24 +294,35 @@ std::vector<double> OwnDtypeJudge::largest_changes(const ComparedValue& value,
   return largest;
 }
 
-// Returns the change of each element when the inputs of its line change by some roundings. A number
-// that is rounded to a whole one may step to the next; that is not a loss of precision. The
-// roundings are those of the value's dtype if the inputs are narrower, such as bf16 gradients added
-// in f32.
-std::vector<double> OwnDtypeJudge::reach_of(const ComparedValue& value,
-                                            const ReferenceRun& reference) const {
+// Returns the largest change of each element when the inputs of its line change by so many
+// roundings. They are those of the value's dtype if the inputs are narrower, such as bf16 gradients
+// added in f32.
+std::vector<double> OwnDtypeJudge::changes_by(double roundings, const ComparedValue& value,
+                                              const ReferenceRun& reference) const {
   const DType dtype = reference.plan().info(value.global).dtype;
   std::vector<InputChange> draws;
   for (int draw = 0; draw < kReachDraws; ++draw)
-    draws.push_back([&reference, dtype, draw](ValueId id, const Tensor& tensor) {
-      const double roundings =
-          kReachRoundings *
-          std::min(unit_roundoff(reference.plan().info(id).dtype), unit_roundoff(dtype));
+    draws.push_back([&reference, roundings, dtype, draw](ValueId id, const Tensor& tensor) {
+      const double share = roundings * std::min(unit_roundoff(reference.plan().info(id).dtype),
+                                                unit_roundoff(dtype));
       std::vector<double> sizes = magnitudes(dense(tensor));
-      for (double& size : sizes) size *= std::ldexp(roundings, kMovedBits);
+      for (double& size : sizes) size *= std::ldexp(share, kMovedBits);
       return moved(tensor, sizes, draw, id);
     });
   return largest_changes(value, reference, draws);
+}
+
+// Returns the error of each element that is not a loss of precision. A number that is rounded to a
+// whole one may step to the next if the inputs change by some roundings. Where one rounding of the
+// inputs already predicts the change by many, the line is smooth: a variance moves by their square
+// at most. Then only one rounding excuses an error.
+std::vector<double> OwnDtypeJudge::reach_of(const ComparedValue& value,
+                                            const ReferenceRun& reference) const {
+  std::vector<double> reach = changes_by(kReachRoundings, value, reference);
+  const std::vector<double> by_one = changes_by(1, value, reference);
+  for (size_t i = 0; i < reach.size(); ++i)
+    if (reach[i] <= kSmoothGrowth * by_one[i]) reach[i] = by_one[i];
+  return reach;
 }
 
 // Returns the change of each element when the line's inputs change by some roundings, and when they

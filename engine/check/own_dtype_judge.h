@@ -99,6 +99,8 @@ class OwnDtypeJudge : public Judge {
                const Tensor& held, const Lanes& ranks);
   std::vector<double> largest_changes(const ComparedValue& value, const ReferenceRun& reference,
                                       const std::vector<InputChange>& changes) const;
+  std::vector<double> changes_by(double roundings, const ComparedValue& value,
+                                 const ReferenceRun& reference) const;
   std::vector<double> reach_of(const ComparedValue& value, const ReferenceRun& reference) const;
   Tensor exact_of(const ComparedValue& value, const ReferenceRun& reference) const;
   static DType narrowest_of(ValueId id, const ReferenceRun& reference);
