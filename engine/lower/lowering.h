@@ -74,6 +74,10 @@ class Lowering {
   virtual void enter_group() = 0;
   virtual void leave_group() = 0;
   virtual void write_in_place(ValueId target, ValueId source) = 0;
+  // Writes the result of the last op, which nothing else reads.
+  virtual void write_result_in_place(ValueId target, ValueId result) {
+    write_in_place(target, result);
+  }
   virtual void begin_claim(const Statement& statement) = 0;
   virtual ValueId end_claim(ValueId value, const Statement& statement) = 0;
   virtual void named(ValueId value, const std::string& name) = 0;  // a name was bound to the value

@@ -87,7 +87,7 @@ std::vector<ValueId> Lowering::apply_op(const OpRecord& op, const Expr& call, bo
   }
   std::vector<ValueId> outputs = emit(op, std::move(attrs), inputs, wanted);
   if (!in_place) return outputs;
-  write_in_place(inputs.at(0), outputs.at(0));
+  write_result_in_place(inputs.at(0), outputs.at(0));
   return {inputs.at(0)};
 }
 

@@ -53,6 +53,7 @@ class RankLowerer : public Lowering {
   void enter_group() override;
   void leave_group() override;
   void write_in_place(ValueId target, ValueId source) override;
+  void write_result_in_place(ValueId target, ValueId result) override;
   void begin_claim(const Statement& statement) override;
   ValueId end_claim(ValueId value, const Statement& statement) override;
   void named(ValueId value, const std::string& name) override;

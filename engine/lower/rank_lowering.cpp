@@ -441,6 +441,21 @@ void RankLowerer::write_in_place(ValueId target, ValueId source) {
   record_write(target, source);
 }
 
+// The last op writes into the target itself, without memory for its result, if this has the
+// target's dtype and shape. Otherwise a cast writes it there.
+void RankLowerer::write_result_in_place(ValueId target, ValueId result) {
+  Compute* last =
+      listing_.instrs.empty() ? nullptr : std::get_if<Compute>(&listing_.instrs.back().action);
+  const bool fits = last != nullptr && last->outputs == std::vector<ValueId>{result} &&
+                    last->into == kNoValue && !ops_.at(last->op.str()).view &&
+                    value(result).dtype == value(target).dtype &&
+                    value(result).shapes == value(target).shapes;
+  if (!fits) return write_in_place(target, result);
+  last->into = target;
+  wrote(target);
+  record_write(target, result);
+}
+
 std::optional<Number> RankLowerer::number_name(const std::string& name, int64_t rank) {
   if (name == "rank") return Number(rank);
   if (name == "world") return Number(job_.world);

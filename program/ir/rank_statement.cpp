@@ -85,7 +85,11 @@ RankStatements RankStatementWriter::compute(const Compute& compute, const Lanes&
     }
     // A write in place casts to the dtype of its target.
     if (compute.op == "cast") call = reads.at(0);
-    statements.list.push_back({here, fmt::format("copy_({}, {})", read(compute.into), call), {}});
+    if (compute.inputs.at(0) == compute.into && shards.empty())
+      call = fmt::format("{}_({})", compute.op, comma_list(arguments));
+    else
+      call = fmt::format("copy_({}, {})", read(compute.into), call);
+    statements.list.push_back({here, std::move(call), {}});
   };
   for (const LaneAttrs& entry : compute.attrs)
     if (const Lanes here = entry.lanes.intersect(lanes); !here.empty()) add(here, entry.attrs);
