@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <set>
 
@@ -25,6 +26,7 @@ constexpr double kInputRounding = 0x1p-50;  // of the gradient, over the step
 constexpr double kTiny = 1e-6;              // smallest scale of an input
 constexpr double kWrong = 64;               // errors of the difference that make a gradient wrong
 constexpr double kSeen = 1e-3;              // of the gradient: smaller errors are not seen
+constexpr double kStepShare = 0.25;
 constexpr double kJitter = 0x1p-6, kLift = 0x1p-10;  // of an element; of the largest element
 
 std::optional<GradientLine> last_line(const ProgramText& text) {
@@ -77,7 +79,7 @@ class DifferenceCheck {
       }
     }
     const Tensor& value = values[static_cast<size_t>(value_)];
-    if (has_no_step(point)) return "";
+    if (has_no_step(values)) return "";
     const double step = step_for(gradient, value);
     double terms = 0;
     const double wide = slope(point, directions, step, terms);
@@ -113,11 +115,11 @@ class DifferenceCheck {
     return direction;
   }
 
-  // True if numbers of f64 beside an input are whole: frac is 0 at all of them, and round is
-  // linear.
-  bool has_no_step(const std::vector<Tensor>& point) const {
-    const auto is_large = [&](size_t input) { return largest_in(point[input]) >= 0x1p52; };
-    return std::any_of(moved_.begin(), moved_.end(), is_large);
+  // True if numbers of f64 beside a value are whole: frac is 0 at all of them, and round is linear.
+  static bool has_no_step(const std::vector<Tensor>& values) {
+    return std::any_of(values.begin(), values.end(), [](const Tensor& value) {
+      return value.buffer && value.dtype == DType::f64 && largest_in(value) >= 0x1p52;
+    });
   }
 
   // Returns a step that changes the terms of the sum by no more than their size: frac(x * 1e9) runs
@@ -129,9 +131,32 @@ class DifferenceCheck {
     return sizes > 0 && std::isfinite(change) && change > sizes ? kStep * sizes / change : kStep;
   }
 
+  // True if an input of round, floor or the like moves by a good part of a step: from far away
+  // their steps look like a line.
+  bool passes_steps(const std::vector<Tensor>& low, const std::vector<Tensor>& high) const {
+    const auto moves = [&](ValueId id) {
+      if (id == kNoValue || low[static_cast<size_t>(id)].dtype != DType::f64) return false;
+      const Tensor &a = low[static_cast<size_t>(id)], &b = high[static_cast<size_t>(id)];
+      for (int64_t i = 0; i < a.elements(); ++i)
+        if (std::fabs(at(a, i) - at(b, i)) > kStepShare) return true;
+      return false;
+    };
+    return std::any_of(program_.instrs.begin(), program_.instrs.end(),
+                       [&](const GlobalInstr& instr) {
+                         return instr.kind == GlobalKind::op &&
+                                ops_.at(instr.op).differentiable == Differentiable::zero &&
+                                std::any_of(instr.inputs.begin(), instr.inputs.end(), moves);
+                       });
+  }
+
+  // Returns NaN if nothing is known of the slope.
   double slope(const std::vector<Tensor>& point, const std::vector<Tensor>& directions, double step,
                double& terms) const {
-    const Tensor low = value_at(point, directions, -step), high = value_at(point, directions, step);
+    const std::vector<Tensor> values_low = values_at(point, directions, -step);
+    const std::vector<Tensor> values_high = values_at(point, directions, step);
+    if (passes_steps(values_low, values_high)) return std::numeric_limits<double>::quiet_NaN();
+    const Tensor &low = values_low[static_cast<size_t>(value_)],
+                 &high = values_high[static_cast<size_t>(value_)];
     double change = 0, sizes = 0;
     for (int64_t i = 0; i < low.elements(); ++i) {
       change += at(high, i) - at(low, i);
@@ -141,8 +166,8 @@ class DifferenceCheck {
     return change / (2 * step);
   }
 
-  Tensor value_at(std::vector<Tensor> point, const std::vector<Tensor>& directions,
-                  double step) const {
+  std::vector<Tensor> values_at(std::vector<Tensor> point, const std::vector<Tensor>& directions,
+                                double step) const {
     for (size_t k = 0; k < moved_.size(); ++k) {
       Tensor& x = point[moved_[k]];
       Tensor moved = Tensor::empty(DType::f64, x.shape);
@@ -150,7 +175,7 @@ class DifferenceCheck {
         store_f64(moved.mutate() + 8 * i, DType::f64, at(x, i) + step * at(directions[k], i));
       x = moved;
     }
-    return run_one_device(program_, ops_, point)[static_cast<size_t>(value_)];
+    return run_one_device(program_, ops_, point);
   }
 
   const OpRegistry& ops_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/generate/forms/one_device.h"
@@ -40,12 +41,16 @@ std::vector<bool> finite_values(const Job& job, const GlobalProgram& program,
 class UnsafeLines {
  public:
   UnsafeLines(const GlobalProgram& program, const Partitioned& parts, std::vector<bool> finite)
-      : program_(program), parts_(parts), finite_(std::move(finite)) {}
+      : program_(program), parts_(parts), finite_(std::move(finite)) {
+    for (const SpmdValue& value : parts.program.values)
+      if (value.spec && value.spec->has_partial()) partial_lines_.insert(value.origin.line);
+  }
 
   void look_at(const GlobalInstr& instr) {
     if (instr.kind != GlobalKind::op) return;
     std::vector<std::string> partials;
-    bool has_partial = false, is_finite = true;
+    bool has_partial = is_inside_claim(instr) && partial_lines_.contains(instr.origin.line);
+    bool is_finite = true;
     for (const ValueId id : instr.inputs) {
       if (id == kNoValue) continue;
       is_finite = is_finite && finite_[static_cast<size_t>(id)];
@@ -74,6 +79,14 @@ class UnsafeLines {
     return spec && spec->has_partial();
   }
 
+  // True if the op runs on what each rank holds, inside `as` or its gradient.
+  bool is_inside_claim(const GlobalInstr& instr) const {
+    return std::any_of(instr.outputs.begin(), instr.outputs.end(), [&](ValueId id) {
+      const ValueId placed = parts_.placed[static_cast<size_t>(id)];
+      return placed == kNoValue || !parts_.program.values[static_cast<size_t>(placed)].spec;
+    });
+  }
+
   bool divides_by_a_value(const GlobalInstr& instr) const {
     return instr.op == "div" && !program_.values[static_cast<size_t>(instr.inputs[1])].weak;
   }
@@ -81,6 +94,7 @@ class UnsafeLines {
   const GlobalProgram& program_;
   const Partitioned& parts_;
   std::vector<bool> finite_;
+  std::set<int> partial_lines_;  // with a P value
   std::vector<UnsafeLine> lines_;
 };
 
