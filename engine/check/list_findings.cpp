@@ -48,10 +48,9 @@ const PrecisionLimit* limit_of(const std::string& name, const Job& job) {
   return all;
 }
 
-bool is_over(const ValuePrecision& precision, const PrecisionLimit* limit) {
-  if (limit == nullptr)
-    return precision.ratio > kPrecisionLimit ||
-           (precision.ratio >= kPrecisionNote && precision.error >= kLostShare);
+bool is_over(const MeasuredPrecision& measured, const PrecisionLimit* limit) {
+  const ValuePrecision& precision = measured.precision;
+  if (limit == nullptr) return precision.ratio > kPrecisionLimit || is_lost(measured);
   return !limit->condition.holds(precision.ratio);
 }
 
@@ -195,10 +194,10 @@ void add_precision(const std::vector<MeasuredPrecision>& measured,
     if (settled.contains(one.key)) continue;
     const PrecisionLimit* limit = limit_of(one.precision.name, program.job());
     if (one.precision.ratio >= kNarrowNote) one.precision.cause = program.cause_of(one);
-    if (one.precision.ratio >= kPrecisionNote || !one.precision.cause.empty() || limit != nullptr)
+    if (one.precision.ratio >= kPrecisionNote || is_lost(one) || !one.precision.cause.empty() ||
+        limit != nullptr)
       outcome.precision.push_back(one.precision);
-    if (clean && is_over(one.precision, limit))
-      outcome.findings.push_back(imprecise_finding(one, limit));
+    if (clean && is_over(one, limit)) outcome.findings.push_back(imprecise_finding(one, limit));
   }
 }
 

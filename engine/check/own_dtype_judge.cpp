@@ -35,6 +35,10 @@ namespace {
 double least_note(DType dtype) {
   return is_floating(dtype) && size_of(dtype) < 4 ? kNarrowNote : kPrecisionNote;
 }
+// Returns the ratio from which on a lost value is a finding.
+double least_loss(DType narrowest) {
+  return size_of(narrowest) == 1 ? kNarrowNote : kPrecisionNote;
+}
 constexpr int64_t kFewElements = 16;
 constexpr double kReachRoundings = 16;
 constexpr double kSmoothGrowth = 2 * kReachRoundings * kReachRoundings;
@@ -139,6 +143,11 @@ bool are_apart(const std::vector<Deviation>& found, const std::vector<StoredCopy
 }
 
 }  // namespace
+
+bool is_lost(const MeasuredPrecision& measured) {
+  return measured.precision.ratio >= least_loss(measured.narrowest) &&
+         measured.precision.error >= kLostShare;
+}
 
 void OwnDtypeJudge::restart() { *this = OwnDtypeJudge(options_); }
 
@@ -431,9 +440,10 @@ void OwnDtypeJudge::measure(const ComparedValue& value, const ReferenceRun& refe
   const double lost = largest_error(device, device, exact);
   const double largest = largest_element(exact), unit = unit_of(expected.dtype);
   double base = std::max(lost, unit * largest);
-  if (error >= kPrecisionNote * base)
+  const double loss = least_loss(measured.narrowest);
+  if (error >= loss * base)
     error = largest_error(as_dtype(held, exact.dtype), device, exact, reach_of(value, reference));
-  if (error >= least_note(expected.dtype) * base && std::isfinite(error))
+  if (error >= std::min(loss, least_note(expected.dtype)) * base && std::isfinite(error))
     base = std::max(base, unit * size_of_terms(value, reference));
   ValuePrecision& told = measured.precision;
   told.name = value.label.name;
@@ -442,7 +452,7 @@ void OwnDtypeJudge::measure(const ComparedValue& value, const ReferenceRun& refe
   told.ratio = error == 0 ? 0 : base == 0 ? kInfinity : error / base;
   told.error = largest > 0 ? error / largest : error;
   told.device_error = largest > 0 ? lost / largest : lost;
-  if (told.ratio >= least_note(expected.dtype) || options_.measures_all)
+  if (told.ratio >= least_note(expected.dtype) || is_lost(measured) || options_.measures_all)
     precision_.push_back(std::move(measured));
 } catch (const Error& error) {
   unmeasured_ = error.message();

@@ -43,6 +43,10 @@ inline constexpr double kOwnSpread = 64;
 // is 32 units of bf16 at most, and 4 of f16 are one of f8e4m3.
 inline constexpr double kNarrowNote = 4;
 
+// True if ranks lose half of the value and one device far less. One rounding to f8 is at most 1/16
+// of an element, so that a ratio of kPrecisionNote cannot be reached on its way.
+bool is_lost(const MeasuredPrecision& measured);
+
 class OwnDtypeJudge : public Judge {
  public:
   struct Options {

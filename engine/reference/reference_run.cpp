@@ -1,15 +1,17 @@
 // Implements reference_run.h.
 //
-// value(x) walks from x back to values that exist, and so finds the instructions that x needs. It
-// sorts them into program order and runs them. The walk uses an explicit stack, because a loop of a
-// program may be a chain of many thousand instructions. Each read lowers the count of uses of its
-// input. A value without uses is freed when the next line begins, because `again` may read it until
-// then.
+// value(x) walks from x back to held values and inputs, and so finds the instructions of x's line.
+// It sorts them into program order and runs those that did not run for an earlier line. The walk
+// uses an explicit stack, because a loop of a program may be a chain of many thousand instructions.
+// When a line begins, the values held during the last one close. An instruction whose results are
+// all closed closes too, and lowers the count of uses of its inputs. A value without uses is freed,
+// and closes.
 #include "shardproof/engine/reference/reference_run.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/localtensor/base/error.h"
@@ -149,7 +151,9 @@ Tensor EvaluationPlan::compute(ValueId target, const Lookup& held) const {
   };
   const std::vector<int> instrs = needed({target}, [&](ValueId id) { return held(id) != nullptr; });
   for (const int instr : instrs)
-    run(instr, any, [&](ValueId id, Tensor value) { made[id] = std::move(value); });
+    run(instr, any, [&](ValueId id, Tensor value) {
+      if (held(id) == nullptr) made[id] = std::move(value);
+    });
   const auto found = made.find(target);
   if (found != made.end()) return found->second;
   return number(target) != nullptr ? *number(target) : *held(target);
@@ -161,8 +165,10 @@ ReferenceRun::ReferenceRun(const EvaluationPlan& plan, std::vector<Tensor> input
       keeps_all_(keeps_all),
       entries_(plan.program().values.size()),
       uses_(entries_.size(), 0),
+      open_results_(plan.program().instrs.size(), 0),
       wanted_(wanted),
-      held_(entries_.size(), false) {
+      held_(entries_.size(), false),
+      closed_(entries_.size(), false) {
   const GlobalProgram& program = plan.program();
   SP_CHECK(inputs.size() == program.inputs.size(), "{} inputs for {}", inputs.size(),
            program.inputs.size());
@@ -171,9 +177,18 @@ ReferenceRun::ReferenceRun(const EvaluationPlan& plan, std::vector<Tensor> input
   std::vector<ValueId> targets;
   for (size_t id = 0; id < wanted_.size(); ++id)
     if (wanted_[id]) targets.push_back(static_cast<ValueId>(id));
-  for (const int instr : plan.needed(targets, [&](ValueId id) { return entry(id).has_value(); }))
+  const std::vector<int> needed =
+      plan.needed(targets, [&](ValueId id) { return entry(id).has_value(); });
+  for (const int instr : needed)
     for (const ValueId id : program.instrs[static_cast<size_t>(instr)].inputs)
       if (id != kNoValue) ++uses_[static_cast<size_t>(id)];
+  for (const int instr : needed)
+    for (const ValueId id : program.instrs[static_cast<size_t>(instr)].outputs)
+      open_results_[static_cast<size_t>(instr)] += is_needed(id) ? 1 : 0;
+}
+
+bool ReferenceRun::is_needed(ValueId id) const {
+  return uses_[static_cast<size_t>(id)] > 0 || wanted_[static_cast<size_t>(id)];
 }
 
 const Tensor* ReferenceRun::find(ValueId id) const {
@@ -182,15 +197,16 @@ const Tensor* ReferenceRun::find(ValueId id) const {
 }
 
 const Tensor& ReferenceRun::value(ValueId id) {
-  if (!entry(id)) {
-    compute_line(id);
-  } else if (held_[static_cast<size_t>(id)] || plan_.maker(id) < 0) {
+  if (held_[static_cast<size_t>(id)] || plan_.maker(id) < 0) {
     // A value that is judged again under another name is a line of its own.
     const bool wanted = wanted_[static_cast<size_t>(id)];
     wanted_[static_cast<size_t>(id)] = true;
-    release_line();
+    begin_line();
     wanted_[static_cast<size_t>(id)] = wanted;
+    line_.clear();
     line_inputs_ = {id};
+  } else {
+    compute_line(id);
   }
   const Tensor* known = find(id);
   SP_CHECK(known != nullptr, "value {} was freed before it was judged", id);
@@ -198,8 +214,10 @@ const Tensor& ReferenceRun::value(ValueId id) {
 }
 
 void ReferenceRun::compute_line(ValueId id) {
-  release_line();
-  line_ = plan_.needed({id}, [&](ValueId other) { return entry(other).has_value(); });
+  begin_line();
+  line_ = plan_.needed({id}, [&](ValueId other) {
+    return held_[static_cast<size_t>(other)] || plan_.maker(other) < 0;
+  });
   line_inputs_.clear();
   std::vector<bool> made(entries_.size(), false);
   for (const int instr : line_) {
@@ -207,31 +225,56 @@ void ReferenceRun::compute_line(ValueId id) {
     for (const ValueId input : action.inputs)
       if (input != kNoValue && !made[static_cast<size_t>(input)] && !plan_.number(input))
         line_inputs_.push_back(input);
-    for (const ValueId output : action.outputs) made[static_cast<size_t>(output)] = true;
-    plan_.run(
-        instr, [&](ValueId other) { return find(other); },
-        // Another result of the same instruction may be held already.
-        [&](ValueId other, Tensor value) {
-          if (!entry(other)) entry(other) = std::move(value);
-        });
+    for (const ValueId output : action.outputs)
+      made[static_cast<size_t>(output)] = !held_[static_cast<size_t>(output)];
+    run(instr);
   }
   std::sort(line_inputs_.begin(), line_inputs_.end());
   line_inputs_.erase(std::unique(line_inputs_.begin(), line_inputs_.end()), line_inputs_.end());
 }
 
-void ReferenceRun::release_line() {
-  for (const int instr : line_) {
-    const GlobalInstr& action = plan_.program().instrs[static_cast<size_t>(instr)];
-    for (const ValueId input : action.inputs)
-      if (input != kNoValue) --uses_[static_cast<size_t>(input)];
-    if (keeps_all_) continue;
-    for (const std::vector<ValueId>* ids : {&action.inputs, &action.outputs})
-      for (const ValueId id : *ids)
-        if (id != kNoValue && uses_[static_cast<size_t>(id)] <= 0 &&
-            !wanted_[static_cast<size_t>(id)])
-          entry(id).reset();
+// Runs an instruction unless an earlier line did. Results that are held stay.
+void ReferenceRun::run(int instr) {
+  const std::vector<ValueId>& outputs = plan_.program().instrs[static_cast<size_t>(instr)].outputs;
+  const auto is_missing = [&](ValueId id) {
+    return !entry(id) && !held_[static_cast<size_t>(id)] && (keeps_all_ || is_needed(id));
+  };
+  if (std::none_of(outputs.begin(), outputs.end(), is_missing)) return;
+  plan_.run(
+      instr, [&](ValueId id) { return find(id); },
+      [&](ValueId id, Tensor value) {
+        if (is_missing(id)) entry(id) = std::move(value);
+      });
+}
+
+void ReferenceRun::begin_line() {
+  for (const ValueId id : std::exchange(to_close_, {})) close(id);
+}
+
+void ReferenceRun::close(ValueId id) {
+  // An input of the program may be judged again under another name.
+  if (plan_.maker(id) >= 0) free(id);
+  std::vector<ValueId> open = {id};
+  while (!open.empty()) {
+    const auto value = static_cast<size_t>(open.back());
+    const int maker = plan_.maker(open.back());
+    open.pop_back();
+    if (closed_[value]) continue;
+    closed_[value] = true;
+    if (maker < 0) continue;
+    int& results = open_results_[static_cast<size_t>(maker)];
+    if (results == 0 || --results > 0) continue;
+    for (const ValueId input : plan_.program().instrs[static_cast<size_t>(maker)].inputs) {
+      if (input == kNoValue || --uses_[static_cast<size_t>(input)] > 0) continue;
+      free(input);
+      if (!wanted_[static_cast<size_t>(input)]) open.push_back(input);
+    }
   }
-  line_.clear();
+}
+
+// Frees a value that nothing will read.
+void ReferenceRun::free(ValueId id) {
+  if (!keeps_all_ && !is_needed(id)) entry(id).reset();
 }
 
 std::optional<ValueId> ReferenceRun::copied_by(ValueId id) const {
@@ -264,6 +307,7 @@ std::vector<ValueId> ReferenceRun::hold(ValueId id, const Tensor& value) {
   for (const ValueId one : held) {
     entry(one) = value;
     held_[static_cast<size_t>(one)] = true;
+    to_close_.push_back(one);
   }
   wanted_[static_cast<size_t>(id)] = false;
   return held;

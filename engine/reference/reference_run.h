@@ -5,9 +5,10 @@
 // accumulate, and only a line that is wrong by itself differs. A value is freed after its last use.
 //
 // A *line* consists of the instructions between held values and one wanted value: one instruction
-// of a global program, or all instructions between two outputs of a rank program. Its inputs stay
-// until the next line is computed, so that the same line can be computed again in other arithmetic
-// (`again`).
+// of a global program, or all instructions between two outputs of a rank program. Lines may share
+// instructions: with z = x - y, a = z * 2 and c = z * 3, and the outputs a and c, the subtraction
+// belongs to both lines, but runs once. The inputs of a line stay until the next line is computed,
+// so that the same line can be computed again in other arithmetic (`again`).
 //
 // Not thread-safe; the program and the registry must outlive it.
 #pragma once
@@ -73,10 +74,10 @@ class ReferenceRun {
   std::vector<ValueId> hold(ValueId id, const Tensor& value);
   // Returns the held or computed value; null if it does not exist.
   const Tensor* find(ValueId id) const;
-  // Returns the values that the line of the last value() read: held values, inputs of the program,
-  // and values that an earlier line computed.
+  // Returns the values that the line of the last value() reads: held values and inputs of the
+  // program.
   const std::vector<ValueId>& line_inputs() const { return line_inputs_; }
-  // Returns the instructions of that line in program order; none if the value existed.
+  // Returns the instructions of that line in program order; none if the value was held.
   const std::vector<int>& line() const { return line_; }
   // Computes the line of the last value() again under `plan` and returns its result. Requires a
   // program with the same ids: the same one, or its form in other dtypes. Inputs are converted to
@@ -87,16 +88,24 @@ class ReferenceRun {
 
  private:
   void compute_line(ValueId id);
-  void release_line();
+  bool is_needed(ValueId id) const;
+  void run(int instr);
+  void begin_line();
+  void close(ValueId id);
+  void free(ValueId id);
   std::optional<ValueId> copied_by(ValueId id) const;
   std::optional<Tensor>& entry(ValueId id) { return entries_[static_cast<size_t>(id)]; }
 
   const EvaluationPlan& plan_;
   bool keeps_all_;
   std::vector<std::optional<Tensor>> entries_;
-  std::vector<int> uses_;     // instructions that will still read a value
-  std::vector<bool> wanted_;  // values for which hold() will still be called
-  std::vector<bool> held_;
+  // A value is open until it is held, or nothing will read it. An instruction is open, and may
+  // belong to further lines, while a result of it is open.
+  std::vector<int> uses_;          // by value: open instructions that read it
+  std::vector<int> open_results_;  // by instruction; 0 for those that no wanted value needs
+  std::vector<bool> wanted_;       // values for which hold() will still be called
+  std::vector<bool> held_, closed_;
+  std::vector<ValueId> to_close_;  // held since the line began
   std::vector<int> line_;  // instructions
   std::vector<ValueId> line_inputs_;
 };

@@ -45,6 +45,10 @@ Attrs in_wider_floats(const OpRecord& op, const OpCall& written) {
   for (const auto& [name, value] : written.attrs->values())
     if (const DType* dtype = std::get_if<DType>(&value)) attrs.set(name, wider(*dtype));
   for (const Param& param : op.params)
+    if (param.name == "saturate" && written.attrs->dtype("dtype") == DType::f8e4m3 &&
+        (!written.attrs->has(param.name) || written.attrs->flag(param.name)))
+      attrs.set(kSaturatesAs, DType::f8e4m3);
+  for (const Param& param : op.params)
     if (param.name == "eps" && param.kind == ParamKind::number && !attrs.has(param.name))
       attrs.set(param.name, default_eps(written.inputs.at(0).dtype));
   return attrs;

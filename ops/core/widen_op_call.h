@@ -12,8 +12,12 @@ DType wider(DType dtype);
 // in.
 double default_eps(DType dtype);
 
+// The attribute of a cast in f64 that keeps the range of f8e4m3, as it does in its own dtypes.
+inline constexpr const char* kSaturatesAs = "saturates_as";
+
 // Returns the attributes of the call in f64. An eps that `written` leaves out keeps the value that
-// it has in the dtypes of `written`.
+// it has in the dtypes of `written`. A cast to f8e4m3 that saturates does so in f64, too: numbers
+// beyond its range are lost, not rounded.
 Attrs in_wider_floats(const OpRecord& op, const OpCall& written);
 
 // The change that makes an op give f64 for inputs that are not floats, for which it gives the

@@ -34,11 +34,14 @@ struct Ceil : Whole<Ceil> {
     return std::ceil(x);
   }
 };
-// Rounds half to even, as in torch.
+// Rounds half to even, as in torch, whatever the rounding direction of the processor is.
 struct Round : Whole<Round> {
   template <typename C>
-  static constexpr C of(C x) {
-    return std::nearbyint(x);
+  static C of(C x) {
+    if constexpr (std::is_same_v<C, float>)
+      return ::roundevenf(x);
+    else
+      return ::roundeven(x);
   }
 };
 struct Trunc : Whole<Trunc> {

@@ -5,6 +5,7 @@
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/core/type_promotion.h"
+#include "shardproof/ops/core/widen_op_call.h"
 #include "shardproof/ops/elementwise/elementwise_rule.h"
 #include "shardproof/ops/elementwise/rounding_functors.h"
 #include "shardproof/ops/elementwise/select_loops.h"
@@ -97,8 +98,10 @@ std::vector<PartialPropagation> cast_passes() {
   return passes;
 }
 
-// True if a cast keeps finite what is beyond the largest number of f8e4m3, which has no infinity.
+// True if a cast keeps finite what is beyond the largest number of f8e4m3, which has no infinity;
+// also the form in f64 of such a cast (widen_op_call.h).
 bool saturates(const OpCall& call, DType to) {
+  if (call.attrs->has(kSaturatesAs)) return true;
   return to == DType::f8e4m3 && (!call.attrs->has("saturate") || call.attrs->flag("saturate"));
 }
 

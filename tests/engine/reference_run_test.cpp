@@ -96,6 +96,31 @@ TEST(ReferenceRun, LineAgain_InOtherDtypes_TakesTheHeldInputs) {
   EXPECT_NE(values_of(value)[0], 1.0 / 3);
 }
 
+TEST(ReferenceRun, LineAgain_ComputesWhatItSharesWithAnEarlierLine) {
+  const std::vector<std::string> lines{"z = x / 3", "a = z * 2", "c = z * 3"};
+  const Program own(lines), lifted(lines, true);
+  ReferenceRun run = own.run({"a", "c"});
+  run.value(own.id("a"));
+  run.hold(own.id("a"), tensor_of(DType::f32, Dims{3}, {1, 1, 1}));
+  run.value(own.id("c"));
+  EXPECT_EQ(run.line_inputs(), std::vector<ValueId>{own.id("x")});
+  EXPECT_EQ(run.line().size(), 2U);
+  EXPECT_EQ(values_of(run.again(own.id("c"), lifted.plan)), (Values{1.0 / 3 * 3, 2.0 / 3 * 3, 3}));
+}
+
+TEST(ReferenceRun, HeldValue_StaysWhileALaterLineMayBeginAtIt) {
+  const Program p({"a = x + 1", "z = a * 2", "b = z + 1", "c = z + 2", "d = c + 1"});
+  ReferenceRun run = p.run({"a", "b", "c", "d"});
+  for (const char* name : {"a", "b", "c"}) {
+    const Tensor value = run.value(p.id(name));
+    run.hold(p.id(name), value);
+    EXPECT_NE(run.find(p.id("a")), nullptr) << name;
+  }
+  run.value(p.id("d"));
+  EXPECT_EQ(run.find(p.id("a")), nullptr);
+  EXPECT_EQ(run.find(p.id("z")), nullptr);
+}
+
 TEST(ReferenceRun, LongChain_IsComputedWithoutRecursion) {
   const Program p({"a = x * 1", "for i in range(20000):", "  a = a + 1", "b = a - 20000"});
   ReferenceRun run = p.run({"b"});
