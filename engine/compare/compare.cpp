@@ -8,7 +8,6 @@
 // is 3 + 4 = 7, so find_matching_spec is dp:P(sum): the sum over dp is missing. constant_ratio:
 // take the ratio of the largest expected element and test it on all others.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -81,7 +80,6 @@ Difference difference_of(const ComparedValue& value, const Tensor& truth,
 namespace {
 
 constexpr double kUnitsShown = 8;  // units of rounding below which a difference is not shown
-constexpr size_t kShownTogether = 4;
 
 double apart(double a, double b) {
   return (std::isnan(a) && std::isnan(b)) || a == b ? 0 : std::fabs(a - b);
@@ -107,13 +105,6 @@ struct Element {
   double distance() const { return apart(got, expected); }
   // Returns how far the own dtypes changed the element, on the side that they changed less.
   double changed() const { return std::min(apart(own_expected, expected), apart(own_got, got)); }
-  // True if the numbers of f64 are two numbers of the own dtype.
-  bool differs_in(DType dtype) const {
-    std::array<std::byte, 8> a{}, b{};
-    store_f64(a.data(), dtype, got);
-    store_f64(b.data(), dtype, expected);
-    return a != b;
-  }
 };
 
 }  // namespace
@@ -124,8 +115,6 @@ bool contradicts_f64(const Difference& own, const Difference& in_f64, const Judg
   if (!is_floating(dtype) || own.got_all.size() != in_f64.got_all.size()) return false;
   const std::vector<double> own_truth = values_of(own.truth), truth = values_of(in_f64.truth);
   size_t shown = 0, not_shown = 0;
-  // Elements whose own numbers differ, and those that the difference would give other own numbers.
-  size_t differing = 0, equal_by_chance = 0;
   double farthest = 0, farthest_shown = 0;
   bool torn = false, agrees = true;  // not finite in f64 only; equal in the own dtypes
   for (size_t k = 0; k < judged.elements.size(); ++k) {
@@ -139,18 +128,13 @@ bool contradicts_f64(const Difference& own, const Difference& in_f64, const Judg
     }
     const double lost = std::max(
         {unit_roundoff(dtype) * std::fabs(e.expected), judged.losses[k], least_normal(dtype)});
-    if (e.own_distance() > 0)
-      ++differing;
-    else if (std::isfinite(e.got) && e.differs_in(dtype))
-      ++equal_by_chance;
     if (!(e.distance() > kUnitsShown * lost) || std::isinf(e.distance())) continue;
     if (e.changed() > e.distance() / 2) continue;
     ++(e.own_distance() < e.distance() / 2 ? not_shown : shown);
     farthest = std::max(farthest, e.distance());
     farthest_shown = std::max(farthest_shown, e.own_distance());
   }
-  if (shown + not_shown == 0)
-    return (torn && agrees) || (differing == 0 && equal_by_chance >= kShownTogether);
+  if (shown + not_shown == 0) return torn && agrees;
   return not_shown > shown && farthest_shown < farthest / 2;
 }
 
