@@ -15,6 +15,13 @@ std::string number_text(double value) {
   return text == "1" ? fmt::format("{}", value) : text;
 }
 
+std::set<std::string> made_right_by_each(const std::vector<ConfirmedCause>& found) {
+  std::set<std::string> keys = found.front().made_right;
+  for (const ConfirmedCause& one : found)
+    std::erase_if(keys, [&](const std::string& key) { return !one.made_right.contains(key); });
+  return keys;
+}
+
 }  // namespace
 
 // True if the gradient of the call is on the way, too: an edit would change the call alone.
@@ -188,7 +195,8 @@ std::optional<ConfirmedCause> Explaining::applied_twice(
                   one == other ? std::to_string(one) : fmt::format("{} and {}", one, other));
   return ConfirmedCause{fmt::format("{}; {} is right with either of the two alone", text, target()),
                         fmt::format("{}, or {}", found[0].fix, found[1].fix),
-                        {}};
+                        {},
+                        made_right_by_each(found)};
 }
 
 // Parts of a sum that are declared as parts of an average, or the other way round.
@@ -244,9 +252,9 @@ bool Explaining::counted_too_often() {
     if (!known) found.push_back({change.text, change.fix, {}, change.made_right});
   }
   // A change that makes more of the wrong values right is their common cause.
-  int most = 0;
-  for (const ConfirmedCause& one : found) most = std::max(most, one.made_right);
-  std::erase_if(found, [&](const ConfirmedCause& one) { return one.made_right < most; });
+  size_t most = 0;
+  for (const ConfirmedCause& one : found) most = std::max(most, one.made_right.size());
+  std::erase_if(found, [&](const ConfirmedCause& one) { return one.made_right.size() < most; });
   if (found.empty()) return false;
   if (found.size() == 1) {
     settle(found.front());
@@ -261,6 +269,7 @@ bool Explaining::counted_too_often() {
       fmt::format("{}any one of these changes alone makes {} right:", kHintWord, target()));
   for (size_t i = 0; i < std::min(kShown, found.size()); ++i)
     lines.push_back("        " + found[i].fix);
+  made_right = made_right_by_each(found);
   return true;
 }
 

@@ -99,6 +99,7 @@ bool Explaining::is_missing(const Step& step, ValueId id, int64_t size, bool tim
   // The only numbers of a program fit many factors.
   if (names.empty() || !confirmation_.is_varied() || depends_on_senders()) return false;
   lines.push_back(fmt::format("{}{}; {} is {}", kHintWord, what, size, joined_words(names, "and")));
+  made_right = confirmation_.made_right();
   return true;
 }
 
