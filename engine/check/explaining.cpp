@@ -162,6 +162,19 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
           "{} {}; no call over {} {}", name, what, over,
           is_end ? fmt::format("follows line {}", step->site.line)
                  : fmt::format("lies between line {} and {}", step->site.line, target()));
+      if (is_made_by_grad(about_.ranks, *step) && info(id).bound.empty()) {
+        settle(
+            {fmt::format("grad on line {} takes a value {}, for the whole; no call over {} makes "
+                         "it whole",
+                         step->site.line,
+                         origins.empty() ? std::string("of each rank")
+                                         : "that it computes from " + joined_words(origins, "and"),
+                         over),
+             fmt::format("write the loss with that value reduced over {} ({})", over,
+                         shardproof::name(op)),
+             {}});
+        return true;
+      }
       cause.fix = reduction_fix(*step, slot, op, axes);
       if (is_end && op != ReduceOp::max) {
         Spec as = value_.spec;

@@ -164,10 +164,10 @@ TEST(Causes, MissingFactor_ThatALetOfAnotherSizeChanges_IsACause) {
   job.numbers = {{"m", Number(3)}};
   EXPECT_EQ(line_of(job, "cause"),
             "g of line 4 is 3 times what it should be: 3 is m, and with m = 4 it is 4 times");
-  EXPECT_EQ(line_of(job, "fix"), "divide g by m");
+  EXPECT_EQ(line_of(job, "fix"), "divide g by m on line 4");
   // Another `let` of the same size, which the value does not depend on.
   job.numbers = {{"m", Number(3)}, {"layers", Number(3)}};
-  EXPECT_EQ(line_of(job, "fix"), "divide g by m");
+  EXPECT_EQ(line_of(job, "fix"), "divide g by m on line 4");
 }
 
 // Law: a program that is written once for each rank has the cause of the same program written once.
