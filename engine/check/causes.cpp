@@ -65,7 +65,7 @@ std::optional<std::set<std::string>> explain_case(const RankCase& about, const C
   const RankCase shorter{about.job,     about.inputs,     is_long ? part : about.ranks,
                          about.truth,   about.registries, about.dtypes,
                          about.integers};
-  Explaining explaining(shorter, value);
+  Explaining explaining(shorter, value, finding.ratio);
   if (!explaining.run()) {
     drop_ratio_hint(shorter, value, explaining.has_tested_factors(), finding);
     return std::nullopt;

@@ -16,6 +16,7 @@ namespace shardproof {
 namespace {
 
 constexpr double kRight = 0x1p-20;       // of the largest element
+constexpr double kExact = 0x1p-40;       // of the largest element: rounding of f64 explains it
 constexpr double kCloser = 64;           // times, than before the edit
 constexpr int64_t kMostMoved = 1 << 18;  // largest number of input elements that are drawn again
 
@@ -118,8 +119,29 @@ RankProgram up_to(const RankProgram& ranks, const std::vector<ValueId>& ends) {
   return result;
 }
 
+// Returns the outputs that the op of a named value makes with it: m and v of `w, m, v = adamw(..)`.
+std::set<std::string> made_beside(const RankCase& about, const std::string& name) {
+  const auto parts = about.ranks.names.find(name);
+  std::set<ValueId> made;
+  if (parts == about.ranks.names.end()) return {};
+  for (const SpmdListing& listing : about.ranks.program.listings)
+    for (const Instr& instr : listing.instrs)
+      if (const auto* compute = std::get_if<Compute>(&instr.action))
+        for (const NamedPart& part : parts->second)
+          if (std::count(compute->outputs.begin(), compute->outputs.end(), part.value) > 0)
+            made.insert(compute->outputs.begin(), compute->outputs.end());
+  std::set<std::string> names;
+  for (const auto& [other, ids] : about.ranks.names)
+    for (const NamedPart& part : ids)
+      if (made.contains(part.value) && other != name) names.insert(other);
+  return names;
+}
+
 Confirmation::Confirmation(const RankCase& about, const ComparedValue& value)
-    : about_(about), key_(value.key), target_(value.label.name) {
+    : about_(about),
+      key_(value.key),
+      target_(value.label.name),
+      beside_(made_beside(about, value.label.name)) {
   most_runs_ = static_cast<int>(
       std::min(static_cast<double>(kMostRuns), kMostWork / std::max(work_of(about.ranks), 1.0)));
   if (most_runs_ < 4) {
@@ -167,16 +189,14 @@ std::optional<std::set<std::string>> Confirmation::improved(
     std::set<std::string> made_right;
     for (const auto& [key, distance] : after) {
       const auto known = before.find(key);
-      const bool was_right = known == before.end() || known->second <= kRight;
-      const bool must_be_closer = key == key_ || !was_right;
-      const double allowed = must_be_closer ? std::min(kRight, known->second / kCloser) : kRight;
-      if (distance <= allowed) {
-        if (must_be_closer) made_right.insert(key);
-      } else if (key == key_ || was_right) {
+      const double old = known == before.end() ? 0 : known->second;
+      const bool must_be_right = key == key_ || beside_.contains(key);
+      if (old > kExact && distance <= std::min(kRight, old / kCloser))
+        made_right.insert(key);
+      else if ((must_be_right && old > kExact) || (old <= kRight && distance > kRight))
         return std::nullopt;
-      }
     }
-    return made_right;
+    return made_right.contains(key_) ? std::optional(made_right) : std::nullopt;
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -208,7 +228,8 @@ std::optional<RankProgram> Confirmation::edited_in(const RankCase& about, const 
   const bool is_bound = edit.group.size() > 1 && !(edit.group.mesh() == own);
   if (is_bound || !edit.factors.empty()) return std::nullopt;
   Edit same = edit;
-  if (edit.group.size() > 1) same.group = Group::of_axes(mesh, edit.group.axes());
+  if (edit.group.size() > 1 || edit.kind == Edit::Kind::regroup)
+    same.group = Group::of_axes(mesh, edit.group.axes());
   return edited(about.ranks, same, target_);
 }
 

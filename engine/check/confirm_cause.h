@@ -55,11 +55,12 @@ class Confirmation {
   // Requires that `value` is wrong in the unedited program.
   Confirmation(const RankCase& about, const ComparedValue& value);
 
-  // True if the edit makes the value right and no other value wrong, with the inputs of the job and
-  // with other ones. A value is right if it is 64 times closer to one device than before, and
-  // within 2^-20 of its largest element. False if the edited run has an error. `axes` are those
-  // that the edit is about. False, too, if the value is as wrong where one of them has one rank, or
-  // if it is right where another axis has one rank and the edit makes it wrong there.
+  // True if the edit makes the value right, and other results of its op, and no value wrong, with
+  // the inputs of the job and with other ones. A value is right if it is 64 times closer to one
+  // device than before, and within 2^-20 of its largest element. False if the edited run has an
+  // error. `axes` are those that the edit is about. False, too, if the value is as wrong where one
+  // of them has one rank, or if it is right where another axis has one rank and the edit makes it
+  // wrong there.
   bool confirms(const Edit& edit, const std::vector<int>& axes = {});
   // Tests the same of a change of the listings. False if the changed job is an error.
   using ChangeOfJob = std::function<Job(const Job&)>;
@@ -97,6 +98,7 @@ class Confirmation {
   void vary_integers(int order);  // 0: ascending, 1: shuffled
   const RankCase& about_;
   std::string key_, target_;
+  std::set<std::string> beside_;  // keys of other results of the same op, which must be right too
   std::map<std::string, double> before_, before_moved_;
   std::optional<Job> moved_;  // with other inputs
   std::vector<LocalTensor> moved_inputs_;

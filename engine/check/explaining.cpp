@@ -153,7 +153,8 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
         if (const auto text = origin_text(provenance_.state(id, axis), axis); !text.empty())
           origins.push_back(text);
       const bool is_end = name == target();
-      if (const std::string text = expression_at(*step, slot); origins.empty() && !text.empty())
+      if (const std::string text = expression_at(about_, *step, slot);
+          origins.empty() && !text.empty())
         name = fmt::format("{} of line {}", text, step->site.line);
       const std::string what =
           origins.empty() ? fmt::format("is each rank's own part over {}", over)
@@ -175,7 +176,7 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
              {}});
         return true;
       }
-      cause.fix = reduction_fix(*step, slot, op, axes);
+      cause.fix = reduction_fix(about_, *step, slot, op, group_text(axes));
       if (is_end && op != ReduceOp::max) {
         Spec as = value_.spec;
         for (const int axis : axes) as = as.with_placement(axis, P(op));
@@ -186,28 +187,6 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
     }
   }
   return false;
-}
-
-// Returns the text of a value without a name, such as "sum(s * s)"; "" if it is not known.
-std::string Explaining::expression_at(const Step& step, size_t slot) const {
-  const auto* compute = std::get_if<Compute>(&step.instr->action);
-  const bool named = !info(made_by(*step.instr, slot)).bound.empty();
-  return compute == nullptr || named ? "" : expression_of(about_, step.site, compute->op.str());
-}
-
-// Returns "add all_reduce(g, sum, group=dp) after line 3", or for a value without a name
-// "all_reduce(sum(s * s), sum, group=dp) in place of sum(s * s) on line 5".
-std::string Explaining::reduction_fix(const Step& step, size_t slot, ReduceOp op,
-                                      const std::vector<int>& axes) const {
-  const SpmdValue& made = info(made_by(*step.instr, slot));
-  const std::string call = fmt::format("{}, group={}", shardproof::name(op), group_text(axes));
-  const int line = step.site.line;
-  if (!made.bound.empty())
-    return fmt::format("add all_reduce({}, {}) after line {}", made.bound, call, line);
-  const std::string text = expression_at(step, slot);
-  if (text.empty())
-    return fmt::format("all_reduce(.., {}) of that value inside line {}", call, line);
-  return fmt::format("all_reduce({}, {}) in place of {} on line {}", text, call, text, line);
 }
 
 // --- calls over other axes than those over which their input varies
@@ -230,7 +209,6 @@ bool Explaining::wrong_group() {
 // An all_reduce over an axis that cuts its input: it adds up other elements.
 bool Explaining::goes_over_cut_axes(const Step& step, const CallItem& item,
                                     const std::vector<int>& have) {
-  if (is_backward_of_call(step)) return false;
   std::vector<int> cut, others;
   for (const int axis : have) {
     const AxisKind input = provenance_.state_read(step.listing, step.index, 0, axis).kind;
@@ -238,14 +216,17 @@ bool Explaining::goes_over_cut_axes(const Step& step, const CallItem& item,
                             value_.spec.placement(axis).is_shard();
     (input == AxisKind::cut || may_be_cut ? cut : others).push_back(axis);
   }
-  if (cut.empty() || others.empty()) return false;
+  if (cut.empty() || (others.empty() && is_backward_of_call(step))) return false;
+  const std::string why =
+      fmt::format("cut over {}: those ranks hold other elements", axes_text(cut));
+  if (is_backward_of_call(step)) return settle_group_of_backward(step, item, others, why);
   const Edit edit{Edit::Kind::regroup,       step.site, 0, Group::of_axes(mesh_, others),
                   item.collective.reduction, 1};
   if (!confirmation_.confirms(edit, cut)) return false;
-  settle({fmt::format("line {} reduces over {}, but its input is cut over {}: those ranks hold "
-                      "other elements",
-                      step.site.line, item.collective.group.name(), axes_text(cut)),
-          fmt::format("group={} on line {}", group_text(others), step.site.line),
+  settle({fmt::format("line {} reduces over {}, but its input is {}", step.site.line,
+                      item.collective.group.name(), why),
+          others.empty() ? fmt::format("remove the all_reduce on line {}", step.site.line)
+                         : fmt::format("group={} on line {}", group_text(others), step.site.line),
           {}});
   return true;
 }
@@ -299,7 +280,8 @@ bool Explaining::settle_group(const Step& step, const CallItem& item, const std:
   const Group group = Group::of_axes(mesh_, axes);
   const std::string origin =
       origin_text(provenance_.state_read(step.listing, step.index, 0, varying), varying);
-  if (is_backward_of_call(step)) return settle_group_of_backward(step, item, axes, origin);
+  const std::string why = "computed from " + origin;
+  if (is_backward_of_call(step)) return settle_group_of_backward(step, item, axes, why);
   Edit edit{Edit::Kind::regroup, step.site, 0, group, item.collective.reduction, 1};
   std::set<int> lines{step.site.line};
   if (!confirmation_.confirms(edit)) {
@@ -312,7 +294,7 @@ bool Explaining::settle_group(const Step& step, const CallItem& item, const std:
       lines.insert(other.site.line);
     }
     if (edit.also.empty() || !confirmation_.confirms(edit))
-      return is_differentiated(step) && settle_group_of_backward(step, item, axes, origin);
+      return is_differentiated(step) && settle_group_of_backward(step, item, axes, why);
   }
   const std::string& over = item.collective.group.name();
   const int line = step.site.line;
@@ -336,14 +318,14 @@ bool Explaining::settle_group(const Step& step, const CallItem& item, const std:
 
 // The group of a call and of its backward: both change with the text of the call.
 bool Explaining::settle_group_of_backward(const Step& step, const CallItem& item,
-                                          const std::vector<int>& axes, const std::string& origin) {
+                                          const std::vector<int>& axes, const std::string& why) {
   const Group& wrong = item.collective.group;
   if (!regrouped_.emplace(wrong.name(), axes).second) return false;
   std::optional<SourceCause> cause = right_backward_group(about_, wrong, axes, confirmation_);
   if (!cause) return false;
   const char* what =
       is_backward_of_call(step) ? "the gradient that its backward reduces" : "its input";
-  settle({fmt::format("{}, but {} is computed from {}", cause->text, what, origin),
+  settle({fmt::format("{}, but {} is {}", cause->text, what, why),
           cause->fix,
           {},
           std::move(cause->made_right)});
@@ -352,7 +334,7 @@ bool Explaining::settle_group_of_backward(const Step& step, const CallItem& item
 
 bool Explaining::scaled_loss() {
   if (!is_made_by_grad_on_way()) return false;
-  std::optional<SourceCause> cause = right_loss_scale(about_, provenance_, confirmation_);
+  std::optional<SourceCause> cause = right_loss_scale(about_, provenance_, ratio_, confirmation_);
   if (!cause) return false;
   settle({cause->text, cause->fix, {}, std::move(cause->made_right)});
   return true;

@@ -28,9 +28,11 @@ struct ConfirmedCause {
 
 class Explaining {
  public:
-  Explaining(const RankCase& about, const ComparedValue& value)
+  // `ratio`: that of all elements to what they should be, if it is one number.
+  Explaining(const RankCase& about, const ComparedValue& value, std::optional<double> ratio)
       : about_(about),
         value_(value),
+        ratio_(ratio),
         mesh_(value.spec.mesh()),
         provenance_(about.ranks.program, mesh_, about.registries.ops),
         way_(way_to(about.ranks, value)),
@@ -101,10 +103,7 @@ class Explaining {
   bool settle_group(const Step& step, const CallItem& item, const std::vector<int>& axes,
                     int varying);
   bool settle_group_of_backward(const Step& step, const CallItem& item,
-                                const std::vector<int>& axes, const std::string& origin);
-  std::string expression_at(const Step& step, size_t slot) const;
-  std::string reduction_fix(const Step& step, size_t slot, ReduceOp op,
-                            const std::vector<int>& axes) const;
+                                const std::vector<int>& axes, const std::string& why);
   bool scaled_loss();
   bool declared_otherwise();
   bool counted_too_often();
@@ -129,6 +128,7 @@ class Explaining {
 
   const RankCase& about_;
   const ComparedValue& value_;
+  const std::optional<double> ratio_;
   const Mesh mesh_;
   const Provenance provenance_;
   const WayToValue way_;

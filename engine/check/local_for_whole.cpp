@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "shardproof/engine/check/source_changes.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -321,13 +322,15 @@ std::optional<Suspicion> find_local_part(const SuspectedWay& on, bool sums) {
     const Edit edit{Edit::Kind::reduce, part.step->site, 0, group, {part.op, 0}, 1};
     if (!on.confirmation.confirms(edit, {part.axis})) continue;
     const std::string over = axis_name(on, part.axis), name = info(on, part.id).bound.str();
+    const std::string text = expression_at(on.about, *part.step, 0);
     return Suspicion{
         true,
         fmt::format("{} of line {} is the {} of each rank's own part; no call takes it over {}",
-                    part.named ? name : "a value", part.step->site.line, word_of(part.op), over),
-        fmt::format("add all_reduce({}{}, group={}) after line {}", part.named ? name + ", " : "",
-                    shardproof::name(part.op), over, part.step->site.line),
-        on.confirmation.made_right()};
+                    part.named     ? name
+                    : text.empty() ? "a value"
+                                   : text,
+                    part.step->site.line, word_of(part.op), over),
+        reduction_fix(on.about, *part.step, 0, part.op, over), on.confirmation.made_right()};
   }
   return std::nullopt;
 }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <set>
 
@@ -117,13 +118,13 @@ bool takes_gradient(const Job& job) {
 }
 
 // Returns "(expr) / size".
-Expr scaled_expression(Expr expr, const char* symbol, int64_t size) {
+Expr scaled_expression(Expr expr, const char* symbol, const Number& size) {
   Expr scaled;
   scaled.kind = ExprKind::binary;
   scaled.symbol = symbol;
   scaled.place = expr.place;
   Expr number;
-  number.number = Number(size);
+  number.number = size;
   number.place = expr.place;
   scaled.args = {std::move(expr), std::move(number)};
   return scaled;
@@ -232,7 +233,7 @@ class ForwardChanges {
       const int64_t size = mesh.axis_size(axis);
       if (size == 1 || !is_term_of_each_rank(line, text, axis) || ++terms_ > kMostChanges) continue;
       const auto change = [slot, size](Expr& one) {
-        one.args[slot] = scaled_expression(one.args[slot], "/", size);
+        one.args[slot] = scaled_expression(one.args[slot], "/", Number(size));
       };
       if (!confirmation_.confirms_job(change_of({number}, change), {axis})) continue;
       const std::string& over = mesh.axes()[static_cast<size_t>(axis)].name;
@@ -326,10 +327,12 @@ std::vector<LossPlace> losses_of(const Job& job) {
 
 class LossScale {
  public:
-  LossScale(const RankCase& about, const Provenance& provenance, Confirmation& confirmation)
+  LossScale(const RankCase& about, const Provenance& provenance, std::optional<double> ratio,
+            Confirmation& confirmation)
       : about_(about),
         mesh_(provenance.mesh()),
         provenance_(provenance),
+        ratio_(ratio),
         confirmation_(confirmation) {}
 
   std::optional<SourceCause> find() {
@@ -338,6 +341,7 @@ class LossScale {
       if (!means.empty())
         if (auto cause = divided_mean(loss, means)) return cause;
       if (auto cause = followed_axis(loss)) return cause;
+      if (auto cause = constant_factor(loss)) return cause;
     }
     return std::nullopt;
   }
@@ -363,8 +367,8 @@ class LossScale {
     return {axes.begin(), axes.end()};
   }
 
-  Confirmation::ChangeOfJob changed_loss(const LossPlace& loss, const char* symbol, int64_t size,
-                                         bool inside_grad) const {
+  Confirmation::ChangeOfJob changed_loss(const LossPlace& loss, const char* symbol,
+                                         const Number& size, bool inside_grad) const {
     if (inside_grad)
       return change_of({loss.grad}, [symbol, size](Expr& call) {
         call.args[0] = scaled_expression(call.args[0], symbol, size);
@@ -398,7 +402,8 @@ class LossScale {
     }
     for (const bool inside : {false, true}) {
       if (!inside && loss.statement < 0) continue;
-      if (!confirmation_.confirms_job(changed_loss(loss, "/", size, inside), axes)) continue;
+      if (!confirmation_.confirms_job(changed_loss(loss, "/", Number(size), inside), axes))
+        continue;
       const std::string over = fmt::format("{}", fmt::join(names, " and "));
       const std::string by =
           sizes.size() == 1 ? sizes[0] : fmt::format("({})", fmt::join(sizes, " * "));
@@ -421,8 +426,8 @@ class LossScale {
         for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
           const int64_t size = mesh_.axis_size(axis);
           if (size == 1 || (!inside && loss.statement < 0)) continue;
-          if (!confirmation_.confirms_job(changed_loss(loss, divides ? "/" : "*", size, inside),
-                                          {axis}) ||
+          if (!confirmation_.confirms_job(
+                  changed_loss(loss, divides ? "/" : "*", Number(size), inside), {axis}) ||
               confirmation_.is_right_without(axis) != true)
             continue;
           if (found) return std::nullopt;
@@ -438,18 +443,39 @@ class LossScale {
     return std::nullopt;
   }
 
+  // Tests the ratio of the value as a factor of the loss. Other inputs must have the same one.
+  std::optional<SourceCause> constant_factor(const LossPlace& loss) {
+    if (!ratio_ || !(std::fabs(*ratio_) > 0) || std::fabs(*ratio_ - 1) < 1e-6) return std::nullopt;
+    const bool divides = std::fabs(*ratio_) > 1;
+    const double wanted = divides ? *ratio_ : 1 / *ratio_, whole = std::round(wanted);
+    if (std::fabs(wanted - whole) > 1e-5 * std::fabs(wanted)) return std::nullopt;
+    for (const bool inside : {false, true}) {
+      if (!inside && loss.statement < 0) continue;
+      const auto size = Number(static_cast<int64_t>(whole));
+      if (!confirmation_.confirms_job(changed_loss(loss, divides ? "/" : "*", size, inside)))
+        continue;
+      const std::string by = fmt::format("{:.0f}", whole);
+      return SourceCause{fmt::format("{} of line {} is {}{} times what grad needs", loss.name,
+                                     loss.line, divides ? "" : "1 / ", by),
+                         fix_of(loss, divides, by, inside), loss.line, confirmation_.made_right()};
+    }
+    return std::nullopt;
+  }
+
   const RankCase& about_;
   const Mesh mesh_;
   const Provenance& provenance_;
+  const std::optional<double> ratio_;
   Confirmation& confirmation_;
 };
 
 }  // namespace
 
 std::optional<SourceCause> right_loss_scale(const RankCase& about, const Provenance& provenance,
+                                            std::optional<double> ratio,
                                             Confirmation& confirmation) {
   if (!takes_gradient(about.job)) return std::nullopt;
-  return LossScale(about, provenance, confirmation).find();
+  return LossScale(about, provenance, ratio, confirmation).find();
 }
 
 std::string group_argument(const Mesh& mesh, const std::vector<int>& axes) {
@@ -519,6 +545,27 @@ std::string expression_of(const RankCase& about, const Site& site, const std::st
     if (is_call || is_infix) texts.push_back(to_string(expr));
   });
   return texts.size() == 1 ? texts[0] : "";
+}
+
+std::string expression_at(const RankCase& about, const Step& step, size_t slot) {
+  const auto* compute = std::get_if<Compute>(&step.instr->action);
+  const ValueId made = made_by(*step.instr, slot);
+  if (compute == nullptr || !about.ranks.program.values[static_cast<size_t>(made)].bound.empty())
+    return "";
+  return expression_of(about, step.site, compute->op.str());
+}
+
+std::string reduction_fix(const RankCase& about, const Step& step, size_t slot, ReduceOp op,
+                          const std::string& group) {
+  const ValueId made = made_by(*step.instr, slot);
+  const std::string name = about.ranks.program.values[static_cast<size_t>(made)].bound.str();
+  const std::string call = fmt::format("{}, group={}", shardproof::name(op), group);
+  const int line = step.site.line;
+  if (!name.empty()) return fmt::format("add all_reduce({}, {}) after line {}", name, call, line);
+  const std::string text = expression_at(about, step, slot);
+  if (text.empty())
+    return fmt::format("all_reduce(.., {}) of that value inside line {}", call, line);
+  return fmt::format("all_reduce({}, {}) in place of {} on line {}", text, call, text, line);
 }
 
 }  // namespace shardproof

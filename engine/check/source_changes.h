@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "shardproof/engine/check/confirm_cause.h"
-#include "shardproof/engine/explain/provenance.h"
+#include "shardproof/engine/explain/way_to_value.h"
 
 namespace shardproof {
 
@@ -45,12 +45,21 @@ std::optional<SourceCause> right_backward_group(const RankCase& about, const Gro
                                                 Confirmation& confirmation);
 // Returns the number by which a loss must be divided or multiplied, before or inside grad(..): the
 // size of an axis, or of all axes over which the loss is a mean of each rank's own part.
+// A ratio of the value to what it should be is tried too.
 std::optional<SourceCause> right_loss_scale(const RankCase& about, const Provenance& provenance,
+                                            std::optional<double> ratio,
                                             Confirmation& confirmation);
 
 // Returns the text of the only expression of the line of a site that calls an op, such as
 // "sum(s * s)"; "" if there are several or none.
 std::string expression_of(const RankCase& about, const Site& site, const std::string& op);
+// Returns the text of a value that a step makes without a name, such as "sum(s * s)"; "" if it has
+// a name or the text is not known.
+std::string expression_at(const RankCase& about, const Step& step, size_t slot);
+// Returns "add all_reduce(g, sum, group=dp) after line 3", or for a value without a name
+// "all_reduce(sum(s * s), sum, group=dp) in place of sum(s * s) on line 5".
+std::string reduction_fix(const RankCase& about, const Step& step, size_t slot, ReduceOp op,
+                          const std::string& group);
 // Returns the axes as an argument group= has them: "tp", "[dp, cp]".
 std::string group_argument(const Mesh& mesh, const std::vector<int>& axes);
 

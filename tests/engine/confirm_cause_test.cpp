@@ -233,6 +233,50 @@ TEST(Causes, WrongGroupOfEnter_NamesItsLine) {
   EXPECT_EQ(line_of(job, "fix"), "group=tp on line 1");
 }
 
+TEST(Causes, EnterOverAnAxisThatCutsItsInput_NamesItsLine) {
+  const Job job = gradient_job(
+      "dp=2, tp=2", {"xe = enter(x, group=[dp, tp])", "l = sum((xe @ w) * d)", "gx = grad(l, x)"},
+      {"gx = grad(sum((x @ w) * d), x)"}, {"gx=dp:S(0)"});
+  EXPECT_EQ(line_of(job, "cause"),
+            "the enter of line 1 is over dp+tp, but the gradient that its backward reduces is cut "
+            "over dp: those ranks hold other elements");
+  EXPECT_EQ(line_of(job, "fix"), "group=tp on line 1");
+}
+
+TEST(Causes, ShardsAddedUp_NameTheCall) {
+  const Job job = gradient_job(
+      "dp=2, tp=1", {"gx = grad(sum(square(x @ w - d)), x)", "gx = all_reduce(gx, sum, group=dp)"},
+      {"gx = grad(sum(square(x @ w - d)), x)"}, {"gx=dp:S(0)"});
+  EXPECT_EQ(
+      line_of(job, "cause"),
+      "line 2 reduces over dp, but its input is cut over dp: those ranks hold other elements");
+  EXPECT_EQ(line_of(job, "fix"), "remove the all_reduce on line 2");
+}
+
+// The loss is not divided by its count.
+TEST(Causes, ConstantFactorOfALoss_IsDivided) {
+  const Job job = gradient_job("dp=2, tp=1",
+                               {"l = sum(square(x @ w - d))", "gx, gw = grad(l, [x, w])",
+                                "gw = all_reduce(gw, sum, group=dp)"},
+                               {"l = sum(square(x @ w - d)) / 30", "gx, gw = grad(l, [x, w])"},
+                               {"gx=dp:S(0)", "gw=R"});
+  EXPECT_EQ(check(job, builtin_registries()).findings.size(), 1u);
+  EXPECT_EQ(line_of(job, "fix"), "divide l by 30 on line 1");
+}
+
+// An Adam step hardly depends on the scale of its gradient, so w alone confirms no cause.
+TEST(Causes, CauseOfOneResultOfAStep_MakesTheOthersRight) {
+  const Lines ranks = {"g = transpose(x, 0, 1) @ d", "s = reduce_scatter(g, sum, dim=0, group=dp)",
+                       "n = all_reduce(sqrt(sum(s * s)), sum, group=dp)", "z = zeros(like=s)",
+                       "u, m, v = adamw(s, s / n, z, z, step=1, lr=0.01)"};
+  const Lines truth = {"g = transpose(x, 0, 1) @ d", "n = sqrt(sum(g * g))", "z = zeros(like=g)",
+                       "u, m, v = adamw(g, g / n, z, z, step=1, lr=0.01)"};
+  const Job job = gradient_job("dp=2, tp=1", ranks, truth, {"u=dp:S(0)", "m=dp:S(0)", "v=dp:S(0)"});
+  const std::vector<Finding> findings = check(job, builtin_registries()).findings;
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].line, 5);
+}
+
 TEST(Causes, SumInsideALine_OfAReducedGradient_IsQuoted) {
   const Job job = gradient_job(
       "dp=2, tp=1",
