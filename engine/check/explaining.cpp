@@ -164,16 +164,7 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
           is_end ? fmt::format("follows line {}", step->site.line)
                  : fmt::format("lies between line {} and {}", step->site.line, target()));
       if (is_made_by_grad(about_.ranks, *step) && info(id).bound.empty()) {
-        settle(
-            {fmt::format("grad on line {} takes a value {}, for the whole; no call over {} makes "
-                         "it whole",
-                         step->site.line,
-                         origins.empty() ? std::string("of each rank")
-                                         : "that it computes from " + joined_words(origins, "and"),
-                         over),
-             fmt::format("write the loss with that value reduced over {} ({})", over,
-                         shardproof::name(op)),
-             {}});
+        settle(inside_grad(step->site.line, op, axes, joined_words(origins, "and")));
         return true;
       }
       cause.fix = reduction_fix(about_, *step, slot, op, group_text(axes));
@@ -187,6 +178,26 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
     }
   }
   return false;
+}
+
+// Returns the cause that a gradient in an expression is not reduced, or a value that grad computes.
+ConfirmedCause Explaining::inside_grad(int line, ReduceOp op, const std::vector<int>& axes,
+                                       const std::string& origins) {
+  const std::string over = axes_text(axes);
+  if (auto of_result = right_reduction_of_grad(about_, line, op, group_text(axes), confirmation_))
+    return {fmt::format("the gradient of line {} is {}{}; no call over {} follows it", line,
+                        origins.empty() ? "each rank's own part" : "computed from ", origins, over),
+            of_result->fix,
+            {},
+            std::move(of_result->made_right)};
+  return {
+      fmt::format("grad on line {} takes a value {}{}, for the whole; no call over {} makes it "
+                  "whole",
+                  line, origins.empty() ? "of each rank" : "that it computes from ", origins, over),
+      fmt::format("write the loss with that value reduced over {} ({})", over,
+                  shardproof::name(op)),
+      {},
+      confirmation_.made_right()};
 }
 
 // --- calls over other axes than those over which their input varies

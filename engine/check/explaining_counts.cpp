@@ -149,7 +149,11 @@ void Explaining::terms_of_each_rank(std::vector<ConfirmedCause>& found) {
         const auto read = [&](size_t s) {
           return provenance_.state_read(step.listing, step.index, s, axis).kind;
         };
-        if (read(slot) != AxisKind::replicated || read(1 - slot) == AxisKind::replicated) continue;
+        // What is added to a shard is added to its elements alone.
+        const AxisKind other = read(1 - slot);
+        if (read(slot) != AxisKind::replicated || other == AxisKind::replicated ||
+            other == AxisKind::cut)
+          continue;
         const int64_t size = mesh_.axis_size(axis);
         const Edit edit{Edit::Kind::scale_input,      step.site, slot, {}, {},
                         1 / static_cast<double>(size)};
@@ -243,13 +247,18 @@ bool Explaining::counted_too_often() {
   std::vector<ConfirmedCause> found = std::move(copies);
   for (std::vector<ConfirmedCause>* more : {&others, &factors, &terms})
     found.insert(found.end(), more->begin(), more->end());
-  if (is_made_by_grad_on_way() && changes_.empty())
-    changes_ = right_forward_changes(about_, target(), provenance_, confirmation_);
+  for (SourceCause& change : right_forward_changes(about_, target(), provenance_, confirmation_))
+    changes_.push_back(std::move(change));
   for (const SourceCause& change : changes_) {
-    const bool known = std::any_of(found.begin(), found.end(), [&](const ConfirmedCause& one) {
-      return one.edit.site.line == change.line && one.edit.kind == Edit::Kind::drop_factor;
+    // The same change of the text and of the lowered line: the text also changes gradients.
+    const auto same = std::find_if(found.begin(), found.end(), [&](const ConfirmedCause& one) {
+      return one.fix == change.fix ||
+             (one.edit.site.line == change.line && one.edit.kind == Edit::Kind::drop_factor);
     });
-    if (!known) found.push_back({change.text, change.fix, {}, change.made_right});
+    if (same == found.end())
+      found.push_back({change.text, change.fix, {}, change.made_right});
+    else if (change.made_right.size() > same->made_right.size())
+      same->made_right = change.made_right;
   }
   // A change that makes more of the wrong values right is their common cause.
   size_t most = 0;

@@ -117,6 +117,9 @@ bool takes_gradient(const Job& job) {
   return false;
 }
 
+// True if a value may be a part of a sum. What is added to a shard is added to its elements alone.
+bool may_be_part(AxisKind kind) { return kind != AxisKind::replicated && kind != AxisKind::cut; }
+
 // Returns "(expr) / size".
 Expr scaled_expression(Expr expr, const char* symbol, const Number& size) {
   Expr scaled;
@@ -215,7 +218,7 @@ class ForwardChanges {
           const std::string known = value.bound.empty() ? value.name : value.bound.str();
           if (known == name &&
               provenance_.state_read(l, i, slot, axis).kind == AxisKind::replicated &&
-              provenance_.state_read(l, i, 1 - slot, axis).kind != AxisKind::replicated)
+              may_be_part(provenance_.state_read(l, i, 1 - slot, axis).kind))
             return true;
         }
       }
@@ -545,6 +548,31 @@ std::string expression_of(const RankCase& about, const Site& site, const std::st
     if (is_call || is_infix) texts.push_back(to_string(expr));
   });
   return texts.size() == 1 ? texts[0] : "";
+}
+
+std::optional<SourceCause> right_reduction_of_grad(const RankCase& about, int line, ReduceOp op,
+                                                   const std::string& group,
+                                                   Confirmation& confirmation) {
+  std::set<int> numbers;
+  std::string text;
+  Job copy = about.job;
+  visit_job(copy, [&](int number, Expr& call) {
+    if (call.kind != ExprKind::call || call.symbol != "grad" || call.place.line != line) return;
+    numbers.insert(number);
+    text = to_string(call);
+  });
+  if (numbers.size() != 1) return std::nullopt;
+  const std::string call = fmt::format("{}, group={}", name(op), group);
+  const auto change = [&](Expr& grad) {
+    Expr reduced = parse_expression(fmt::format("all_reduce(x, {})", call));
+    reduced.place = grad.place;
+    reduced.args[0] = std::move(grad);
+    grad = std::move(reduced);
+  };
+  if (!confirmation.confirms_job(change_of(numbers, change))) return std::nullopt;
+  return SourceCause{
+      "", fmt::format("all_reduce({}, {}) in place of {} on line {}", text, call, text, line), line,
+      confirmation.made_right()};
 }
 
 std::string expression_at(const RankCase& about, const Step& step, size_t slot) {

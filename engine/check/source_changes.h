@@ -50,6 +50,12 @@ std::optional<SourceCause> right_loss_scale(const RankCase& about, const Provena
                                             std::optional<double> ratio,
                                             Confirmation& confirmation);
 
+// Returns an all_reduce of the only call grad(..) of a line; nullopt if it does not make the value
+// right.
+std::optional<SourceCause> right_reduction_of_grad(const RankCase& about, int line, ReduceOp op,
+                                                   const std::string& group,
+                                                   Confirmation& confirmation);
+
 // Returns the text of the only expression of the line of a site that calls an op, such as
 // "sum(s * s)"; "" if there are several or none.
 std::string expression_of(const RankCase& about, const Site& site, const std::string& op);

@@ -104,7 +104,7 @@ std::set<ValueId> united(std::set<ValueId> a, const std::set<ValueId>& b) {
   return a;
 }
 
-bool is_linear(const Collective& c) {
+bool is_linear_all_reduce(const Collective& c) {
   return c.kind == CollectiveKind::all_reduce &&
          (c.reduction.op == ReduceOp::sum || c.reduction.op == ReduceOp::avg);
 }
@@ -455,9 +455,10 @@ AxisState Provenance::after_call_elsewhere(const CallItem& item, const AxisState
     return state;
   }
   if (before.kind == AxisKind::replicated || before.kind == AxisKind::varying) return state;
-  const bool keeps = is_linear(c) && (before.kind == AxisKind::cut ||
-                                      (before.kind == AxisKind::partial &&
-                                       before.placement.partial().reduction.op == ReduceOp::sum));
+  const bool keeps = before.kind == AxisKind::cut
+                         ? c.kind == CollectiveKind::all_reduce
+                         : is_linear_all_reduce(c) && before.kind == AxisKind::partial &&
+                               before.placement.partial().reduction.op == ReduceOp::sum;
   if (!keeps) state.kind = AxisKind::varying;
   return state;
 }
