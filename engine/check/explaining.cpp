@@ -139,36 +139,30 @@ std::vector<std::pair<const Step*, size_t>> Explaining::places_to_reduce(
 }
 
 bool Explaining::never_reduced_over(const std::vector<int>& axes) {
+  // The text of a reduction may cut the way of a gradient; then another place may be the right one.
+  std::optional<ConfirmedCause> without_text;
   for (const auto& [step, slot] : places_to_reduce(axes)) {
     const ValueId id = made_by(*step->instr, slot);
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max}) {
       if (op != ReduceOp::max && !is_float(id)) continue;
       Edit edit{Edit::Kind::reduce, step->site, slot, Group::of_axes(mesh_, axes), {op, 0}, 1};
       if (!confirmation_.confirms(edit, axes)) continue;
-      std::string name = shown(id, step->site.line);
-      const std::string over = axes_text(axes);
-      ConfirmedCause cause;
-      std::vector<std::string> origins;
-      for (const int axis : axes)
-        if (const auto text = origin_text(provenance_.state(id, axis), axis); !text.empty())
-          origins.push_back(text);
-      const bool is_end = name == target();
-      if (const std::string text = expression_at(about_, *step, slot);
-          origins.empty() && !text.empty())
-        name = fmt::format("{} of line {}", text, step->site.line);
-      const std::string what =
-          origins.empty() ? fmt::format("is each rank's own part over {}", over)
-                          : fmt::format("is computed from {}", joined_words(origins, "and"));
-      cause.text = fmt::format(
-          "{} {}; no call over {} {}", name, what, over,
-          is_end ? fmt::format("follows line {}", step->site.line)
-                 : fmt::format("lies between line {} and {}", step->site.line, target()));
+      ConfirmedCause cause = not_reduced(*step, slot, op, axes);
       if (is_made_by_grad(about_.ranks, *step) && info(id).bound.empty()) {
-        settle(inside_grad(step->site.line, op, axes, joined_words(origins, "and")));
+        settle(cause);
         return true;
       }
-      cause.fix = reduction_fix(about_, *step, slot, op, group_text(axes));
-      if (is_end && op != ReduceOp::max) {
+      if (has_gradient(about_.job)) {
+        std::optional<SourceCause> changed =
+            right_reduction(about_, *step, slot, op, group_text(axes), confirmation_);
+        if (!changed) {
+          if (!without_text) without_text = std::move(cause);
+          break;
+        }
+        cause.fix = changed->fix;
+        cause.made_right = std::move(changed->made_right);
+      }
+      if (info(id).bound == target() && op != ReduceOp::max) {
         Spec as = value_.spec;
         for (const int axis : axes) as = as.with_placement(axis, P(op));
         cause.fix += fmt::format(", or declare it as {}", placements_text(as));
@@ -177,7 +171,36 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
       return true;
     }
   }
-  return false;
+  if (without_text) settle(*without_text);
+  return without_text.has_value();
+}
+
+// Returns the cause that no call reduces a value, after an edit has confirmed it.
+ConfirmedCause Explaining::not_reduced(const Step& step, size_t slot, ReduceOp op,
+                                       const std::vector<int>& axes) {
+  const ValueId id = made_by(*step.instr, slot);
+  const int line = step.site.line;
+  std::vector<std::string> origins;
+  for (const int axis : axes)
+    if (const auto text = origin_text(provenance_.state(id, axis), axis); !text.empty())
+      origins.push_back(text);
+  const std::string origin = joined_words(origins, "and"), over = axes_text(axes);
+  if (is_made_by_grad(about_.ranks, step) && info(id).bound.empty())
+    return inside_grad(line, op, axes, origin);
+  std::string name = shown(id, line);
+  const bool is_end = name == target();
+  if (const std::string text = expression_at(about_, step, slot); origins.empty() && !text.empty())
+    name = fmt::format("{} of line {}", text, line);
+  ConfirmedCause cause;
+  cause.text = fmt::format("{} {}; no call over {} {}", name,
+                           origins.empty() ? fmt::format("is each rank's own part over {}", over)
+                                           : "is computed from " + origin,
+                           over,
+                           is_end ? fmt::format("follows line {}", line)
+                                  : fmt::format("lies between line {} and {}", line, target()));
+  cause.fix = reduction_fix(about_, step, slot, op, group_text(axes));
+  cause.made_right = confirmation_.made_right();
+  return cause;
 }
 
 // Returns the cause that a gradient in an expression is not reduced, or a value that grad computes.

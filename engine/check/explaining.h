@@ -95,6 +95,8 @@ class Explaining {
   bool never_reduced();
   bool is_part_of_shard(int axis) const;
   bool never_reduced_over(const std::vector<int>& axes);
+  ConfirmedCause not_reduced(const Step& step, size_t slot, ReduceOp op,
+                             const std::vector<int>& axes);
   ConfirmedCause inside_grad(int line, ReduceOp op, const std::vector<int>& axes,
                              const std::string& origins);
   std::vector<std::pair<const Step*, size_t>> places_to_reduce(const std::vector<int>& axes) const;

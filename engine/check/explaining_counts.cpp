@@ -149,7 +149,7 @@ void Explaining::terms_of_each_rank(std::vector<ConfirmedCause>& found) {
         const auto read = [&](size_t s) {
           return provenance_.state_read(step.listing, step.index, s, axis).kind;
         };
-        // What is added to a shard is added to its elements alone.
+        // A term that is added to a shard is added to its elements alone.
         const AxisKind other = read(1 - slot);
         if (read(slot) != AxisKind::replicated || other == AxisKind::replicated ||
             other == AxisKind::cut)

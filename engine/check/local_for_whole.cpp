@@ -323,7 +323,7 @@ std::optional<Suspicion> find_local_part(const SuspectedWay& on, bool sums) {
     if (!on.confirmation.confirms(edit, {part.axis})) continue;
     const std::string over = axis_name(on, part.axis), name = info(on, part.id).bound.str();
     const std::string text = expression_at(on.about, *part.step, 0);
-    return Suspicion{
+    Suspicion found{
         true,
         fmt::format("{} of line {} is the {} of each rank's own part; no call takes it over {}",
                     part.named     ? name
@@ -331,6 +331,12 @@ std::optional<Suspicion> find_local_part(const SuspectedWay& on, bool sums) {
                                    : text,
                     part.step->site.line, word_of(part.op), over),
         reduction_fix(on.about, *part.step, 0, part.op, over), on.confirmation.made_right()};
+    if (has_gradient(on.about.job))
+      if (auto changed = right_reduction(on.about, *part.step, 0, part.op, over, on.confirmation)) {
+        found.fix = std::move(changed->fix);
+        found.made_right = std::move(changed->made_right);
+      }
+    return found;
   }
   return std::nullopt;
 }

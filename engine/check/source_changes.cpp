@@ -25,19 +25,19 @@ void visit_expressions(Expr& expr, const Visit& visit) {
   visit(expr);
 }
 
-void visit_expressions(std::vector<Statement>& statements, const Visit& visit) {
-  for (Statement& statement : statements) {
-    if (statement.value) visit_expressions(*statement.value, visit);
-    visit_expressions(statement.body, visit);
-    visit_expressions(statement.otherwise, visit);
-  }
-}
-
 void visit_all(std::vector<Statement>& statements, const std::function<void(Statement&)>& visit) {
   for (Statement& statement : statements) {
     visit(statement);
     visit_all(statement.body, visit);
     visit_all(statement.otherwise, visit);
+  }
+}
+
+void visit_expressions(std::vector<Statement>& statements, const Visit& visit) {
+  for (Statement& statement : statements) {
+    if (statement.value) visit_expressions(*statement.value, visit);
+    visit_expressions(statement.body, visit);
+    visit_expressions(statement.otherwise, visit);
   }
 }
 
@@ -79,6 +79,19 @@ Expr* argument_of(Expr& call, const std::string& key) {
   return nullptr;
 }
 
+// Returns "(expr) / size".
+Expr scaled_expression(Expr expr, const char* symbol, const Number& size) {
+  Expr scaled;
+  scaled.kind = ExprKind::binary;
+  scaled.symbol = symbol;
+  scaled.place = expr.place;
+  Expr number;
+  number.number = size;
+  number.place = expr.place;
+  scaled.args = {std::move(expr), std::move(number)};
+  return scaled;
+}
+
 std::optional<CollectiveKind> kind_of(const std::string& verb) {
   const bool in_place = !verb.empty() && verb.back() == '_';
   return parse_collective_kind(in_place ? verb.substr(0, verb.size() - 1) : verb);
@@ -110,28 +123,8 @@ Confirmation::ChangeOfJob with_word(std::set<int> numbers, const std::string& wo
   });
 }
 
-bool takes_gradient(const Job& job) {
-  for (const JobListing& one : job.ranks)
-    for (const std::string& line : one.listing.lines)
-      if (line.find("grad(") != std::string::npos) return true;
-  return false;
-}
-
 // True if a value may be a part of a sum. What is added to a shard is added to its elements alone.
 bool may_be_part(AxisKind kind) { return kind != AxisKind::replicated && kind != AxisKind::cut; }
-
-// Returns "(expr) / size".
-Expr scaled_expression(Expr expr, const char* symbol, const Number& size) {
-  Expr scaled;
-  scaled.kind = ExprKind::binary;
-  scaled.symbol = symbol;
-  scaled.place = expr.place;
-  Expr number;
-  number.number = size;
-  number.place = expr.place;
-  scaled.args = {std::move(expr), std::move(number)};
-  return scaled;
-}
 
 class ForwardChanges {
  public:
@@ -261,7 +254,7 @@ class ForwardChanges {
 std::vector<SourceCause> right_backward_words(const RankCase& about, const std::string& target,
                                               Confirmation& confirmation) {
   std::vector<SourceCause> found;
-  if (!takes_gradient(about.job)) return found;
+  if (!has_gradient(about.job)) return found;
   const std::vector<WordedCall> calls = worded_calls(about.job);
   const auto add = [&](const std::string& lines, bool several, const WordedCall& call) {
     found.push_back(
@@ -293,8 +286,92 @@ std::vector<SourceCause> right_backward_words(const RankCase& about, const std::
 std::vector<SourceCause> right_forward_changes(const RankCase& about, const std::string& target,
                                                const Provenance& provenance,
                                                Confirmation& confirmation) {
-  if (!takes_gradient(about.job)) return {};
+  if (!has_gradient(about.job)) return {};
   return ForwardChanges(about, target, provenance, confirmation).run();
+}
+
+std::optional<SourceCause> right_backward_group(const RankCase& about, const Group& wrong,
+                                                const std::vector<int>& axes,
+                                                Confirmation& confirmation) {
+  struct GroupedCall {
+    int number, line;
+    std::string verb;
+  };
+  std::vector<GroupedCall> calls;
+  Job copy = about.job;
+  visit_job(copy, [&](int number, Expr& call) {
+    if (call.kind != ExprKind::call || calls.size() >= kMostChanges) return;
+    Expr* const group = argument_of(call, "group");
+    const bool has_backward = call.symbol == "enter" || argument_of(call, "backward") != nullptr;
+    if (group == nullptr || !has_backward) return;
+    std::vector<std::string> words;
+    if (group->kind == ExprKind::list)
+      for (const Expr& word : group->args) words.push_back(to_string(word));
+    else
+      words.push_back(to_string(*group));
+    if (fmt::format("{}", fmt::join(words, "+")) == wrong.name())
+      calls.push_back({number, call.place.line, call.symbol});
+  });
+  const std::string over = group_argument(about.job.meshes[0].second, axes);
+  const auto confirms = [&](std::set<int> numbers) {
+    return confirmation.confirms_job(change_of(std::move(numbers), [&](Expr& call) {
+      Expr* const group = argument_of(call, "group");
+      const SourceLocation place = group->place;
+      *group = parse_expression(over);
+      group->place = place;
+    }));
+  };
+  for (const GroupedCall& call : calls)
+    if (confirms({call.number}))
+      return SourceCause{
+          fmt::format("the {} of line {} is over {}", call.verb, call.line, wrong.name()),
+          fmt::format("group={} on line {}", over, call.line), call.line,
+          confirmation.made_right()};
+  std::set<int> numbers, lines;
+  for (const GroupedCall& call : calls) {
+    numbers.insert(call.number);
+    lines.insert(call.line);
+  }
+  if (numbers.size() < 2 || !confirms(numbers)) return std::nullopt;
+  return SourceCause{
+      fmt::format("the calls of lines {} are over {}", fmt::join(lines, ", "), wrong.name()),
+      fmt::format("group={} on lines {}", over, fmt::join(lines, ", ")), *lines.begin(),
+      confirmation.made_right()};
+}
+
+bool has_gradient(const Job& job) {
+  for (const JobListing& one : job.ranks)
+    for (const std::string& line : one.listing.lines)
+      if (line.find("grad(") != std::string::npos) return true;
+  return false;
+}
+
+std::string group_argument(const Mesh& mesh, const std::vector<int>& axes) {
+  std::vector<std::string> names;
+  for (const int axis : axes) names.push_back(mesh.axes()[static_cast<size_t>(axis)].name);
+  return names.size() == 1 ? names[0] : fmt::format("[{}]", fmt::join(names, ", "));
+}
+
+std::string expression_of(const RankCase& about, const Site& site, const std::string& op) {
+  const OpRecord& record = about.registries.ops.at(op);
+  std::vector<std::string> texts;
+  std::vector<Statement> statements = about.job.ranks.at(site.listing).listing.statements;
+  visit_expressions(statements, [&](Expr& expr) {
+    if (expr.place.line != site.line) return;
+    const bool is_call = expr.kind == ExprKind::call && expr.symbol == op;
+    const bool is_infix =
+        expr.kind == ExprKind::binary && !record.infix.empty() && expr.symbol == record.infix;
+    if (is_call || is_infix) texts.push_back(to_string(expr));
+  });
+  return texts.size() == 1 ? texts[0] : "";
+}
+
+std::string expression_at(const RankCase& about, const Step& step, size_t slot) {
+  const auto* compute = std::get_if<Compute>(&step.instr->action);
+  const ValueId made = made_by(*step.instr, slot);
+  if (compute == nullptr || !about.ranks.program.values[static_cast<size_t>(made)].bound.empty())
+    return "";
+  return expression_of(about, step.site, compute->op.str());
 }
 
 namespace {
@@ -477,77 +554,76 @@ class LossScale {
 std::optional<SourceCause> right_loss_scale(const RankCase& about, const Provenance& provenance,
                                             std::optional<double> ratio,
                                             Confirmation& confirmation) {
-  if (!takes_gradient(about.job)) return std::nullopt;
+  if (!has_gradient(about.job)) return std::nullopt;
   return LossScale(about, provenance, ratio, confirmation).find();
 }
 
-std::string group_argument(const Mesh& mesh, const std::vector<int>& axes) {
-  std::vector<std::string> names;
-  for (const int axis : axes) names.push_back(mesh.axes()[static_cast<size_t>(axis)].name);
-  return names.size() == 1 ? names[0] : fmt::format("[{}]", fmt::join(names, ", "));
-}
+namespace {
 
-std::optional<SourceCause> right_backward_group(const RankCase& about, const Group& wrong,
-                                                const std::vector<int>& axes,
-                                                Confirmation& confirmation) {
-  struct GroupedCall {
-    int number, line;
-    std::string verb;
-  };
-  std::vector<GroupedCall> calls;
-  Job copy = about.job;
-  visit_job(copy, [&](int number, Expr& call) {
-    if (call.kind != ExprKind::call || calls.size() >= kMostChanges) return;
-    Expr* const group = argument_of(call, "group");
-    const bool has_backward = call.symbol == "enter" || argument_of(call, "backward") != nullptr;
-    if (group == nullptr || !has_backward) return;
-    std::vector<std::string> words;
-    if (group->kind == ExprKind::list)
-      for (const Expr& word : group->args) words.push_back(to_string(word));
-    else
-      words.push_back(to_string(*group));
-    if (fmt::format("{}", fmt::join(words, "+")) == wrong.name())
-      calls.push_back({number, call.place.line, call.symbol});
-  });
-  const std::string over = group_argument(about.job.meshes[0].second, axes);
-  const auto confirms = [&](std::set<int> numbers) {
-    return confirmation.confirms_job(change_of(std::move(numbers), [&](Expr& call) {
-      Expr* const group = argument_of(call, "group");
-      const SourceLocation place = group->place;
-      *group = parse_expression(over);
-      group->place = place;
-    }));
-  };
-  for (const GroupedCall& call : calls)
-    if (confirms({call.number}))
-      return SourceCause{
-          fmt::format("the {} of line {} is over {}", call.verb, call.line, wrong.name()),
-          fmt::format("group={} on line {}", over, call.line), call.line,
-          confirmation.made_right()};
-  std::set<int> numbers, lines;
-  for (const GroupedCall& call : calls) {
-    numbers.insert(call.number);
-    lines.insert(call.line);
+// Inserts `name = call` after the statement of a line.
+bool insert_after_line(std::vector<Statement>& statements, int line, const std::string& name,
+                       const std::string& call) {
+  for (size_t i = statements.size(); i-- > 0;) {
+    if (insert_after_line(statements[i].body, line, name, call) ||
+        insert_after_line(statements[i].otherwise, line, name, call))
+      return true;
+    if (statements[i].place.line != line) continue;
+    Statement added = parse_listing({fmt::format("{} = {}", name, call)}).statements[0];
+    statements.insert(statements.begin() + static_cast<std::ptrdiff_t>(i) + 1, std::move(added));
+    return true;
   }
-  if (numbers.size() < 2 || !confirms(numbers)) return std::nullopt;
-  return SourceCause{
-      fmt::format("the calls of lines {} are over {}", fmt::join(lines, ", "), wrong.name()),
-      fmt::format("group={} on lines {}", over, fmt::join(lines, ", ")), *lines.begin(),
-      confirmation.made_right()};
+  return false;
 }
 
-std::string expression_of(const RankCase& about, const Site& site, const std::string& op) {
-  const OpRecord& record = about.registries.ops.at(op);
-  std::vector<std::string> texts;
-  std::vector<Statement> statements = about.job.ranks.at(site.listing).listing.statements;
-  visit_expressions(statements, [&](Expr& expr) {
-    if (expr.place.line != site.line) return;
-    const bool is_call = expr.kind == ExprKind::call && expr.symbol == op;
-    const bool is_infix =
-        expr.kind == ExprKind::binary && !record.infix.empty() && expr.symbol == record.infix;
-    if (is_call || is_infix) texts.push_back(to_string(expr));
-  });
-  return texts.size() == 1 ? texts[0] : "";
+Confirmation::ChangeOfJob with_call_after(const Site& site, const std::string& name,
+                                          const std::string& call) {
+  return [=](const Job& job) {
+    Job result = job;
+    std::vector<Statement> statements = result.ranks.at(site.listing).listing.statements;
+    insert_after_line(statements, site.line, name, call);
+    result.ranks[site.listing].listing.statements = Statements(std::move(statements));
+    return result;
+  };
+}
+
+// Returns a change that reduces an expression of a line.
+Confirmation::ChangeOfJob with_call_around(const Site& site, const std::string& expression,
+                                           const std::string& call) {
+  return [=](const Job& job) {
+    Job result = job;
+    std::vector<Statement> statements = result.ranks.at(site.listing).listing.statements;
+    visit_expressions(statements, [&](Expr& expr) {
+      if (expr.place.line == site.line && to_string(expr) == expression)
+        expr = parse_expression(call);
+    });
+    result.ranks[site.listing].listing.statements = Statements(std::move(statements));
+    return result;
+  };
+}
+
+}  // namespace
+
+std::optional<SourceCause> right_reduction(const RankCase& about, const Step& step, size_t slot,
+                                           ReduceOp op, const std::string& group,
+                                           Confirmation& confirmation) {
+  const ValueId made = made_by(*step.instr, slot);
+  const std::string name = about.ranks.program.values[static_cast<size_t>(made)].bound.str();
+  const std::string text = expression_at(about, step, slot);
+  const int line = step.site.line;
+  if (name.empty() && text.empty()) return std::nullopt;
+  for (const char* backward : {"", ", backward=identity", ", backward=all_reduce"}) {
+    const std::string call =
+        fmt::format("all_reduce({}, {}, group={}{})", name.empty() ? text : name,
+                    shardproof::name(op), group, backward);
+    const auto change = name.empty() ? with_call_around(step.site, text, call)
+                                     : with_call_after(step.site, name, call);
+    if (!confirmation.confirms_job(change)) continue;
+    return SourceCause{"",
+                       name.empty() ? fmt::format("{} in place of {} on line {}", call, text, line)
+                                    : fmt::format("add {} after line {}", call, line),
+                       line, confirmation.made_right()};
+  }
+  return std::nullopt;
 }
 
 std::optional<SourceCause> right_reduction_of_grad(const RankCase& about, int line, ReduceOp op,
@@ -573,14 +649,6 @@ std::optional<SourceCause> right_reduction_of_grad(const RankCase& about, int li
   return SourceCause{
       "", fmt::format("all_reduce({}, {}) in place of {} on line {}", text, call, text, line), line,
       confirmation.made_right()};
-}
-
-std::string expression_at(const RankCase& about, const Step& step, size_t slot) {
-  const auto* compute = std::get_if<Compute>(&step.instr->action);
-  const ValueId made = made_by(*step.instr, slot);
-  if (compute == nullptr || !about.ranks.program.values[static_cast<size_t>(made)].bound.empty())
-    return "";
-  return expression_of(about, step.site, compute->op.str());
 }
 
 std::string reduction_fix(const RankCase& about, const Step& step, size_t slot, ReduceOp op,

@@ -277,6 +277,27 @@ TEST(Causes, CauseOfOneResultOfAStep_MakesTheOthersRight) {
   EXPECT_EQ(findings[0].line, 5);
 }
 
+// Without a backward the call would end the way of the gradient.
+TEST(Causes, ReductionOfADifferentiatedValue_HasABackward) {
+  const Job job = gradient_job(
+      "dp=2, tp=1",
+      {"l = sum(square(x @ w - d)) / 32", "gw = all_reduce(grad(l, w), sum, group=dp)", "loss = l"},
+      {"loss = sum(square(x @ w - d)) / 32", "gw = grad(loss, w)"}, {"gw=R", "loss=R"});
+  EXPECT_EQ(line_of(job, "fix"),
+            "add all_reduce(l, sum, group=dp, backward=identity) after line 1");
+}
+
+// The gradients of passes are added up in an expression and never reduced.
+TEST(Causes, GradientInsideAnExpression_IsReducedThere) {
+  const Job job =
+      gradient_job("dp=2, tp=1",
+                   {"g = zeros(like=w)", "for i in range(2):", "  l = sum(square(x @ w - d)) / 64",
+                    "  g = g + grad(l, w)", "v = w - g * 1"},
+                   {"v = w - grad(sum(square(x @ w - d)) / 32, w)"}, {"v=R"});
+  EXPECT_EQ(line_of(job, "fix"),
+            "all_reduce(grad(l, w), sum, group=dp) in place of grad(l, w) on line 4");
+}
+
 TEST(Causes, SumInsideALine_OfAReducedGradient_IsQuoted) {
   const Job job = gradient_job(
       "dp=2, tp=1",
