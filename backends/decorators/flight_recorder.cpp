@@ -19,7 +19,7 @@
 #include "shardproof/localtensor/base/pair_table.h"
 #include "shardproof/sim/analysis/mismatch.h"
 #include "shardproof/sim/analysis/record_order.h"
-#include "shardproof/sim/cost/cost_model.h"
+#include "shardproof/sim/call/sent_bytes.h"
 
 namespace shardproof {
 namespace {
@@ -251,12 +251,6 @@ Record base_record(const CallShape& shape) {
   return record;
 }
 
-// True if the root sends another number of bytes than the others.
-bool is_lopsided(const Collective& c) {
-  return c.kind == CollectiveKind::reduce || c.kind == CollectiveKind::gather ||
-         c.kind == CollectiveKind::scatter;
-}
-
 // Returns the bytes that a rank sends in an uneven exchange, without those for itself.
 int64_t bytes_sent_unevenly(const CallShape& shape, int64_t rank,
                             const std::vector<int64_t>& counts) {
@@ -268,12 +262,8 @@ int64_t bytes_sent_unevenly(const CallShape& shape, int64_t rank,
   return sent * size_of(c.dtype);
 }
 
-// True if the rank only receives: the root of a reduce or gather, and the others of a scatter.
 bool only_takes(const CallShape& shape, int64_t rank) {
-  const Collective& c = shape.kind->collective;
-  if (!shape.kind->work.empty() || !is_lopsided(c)) return false;
-  const bool is_root = c.group.index_of(rank) == c.root;
-  return is_root != (c.kind == CollectiveKind::scatter);
+  return shape.kind->work.empty() && only_receives(shape.kind->collective, rank);
 }
 
 // A call or work of several ranks, with its state and times.
@@ -309,8 +299,9 @@ void refine(Record& record, const EndedCall& call, int64_t lane) {
 }
 
 bool lanes_send_alike(const EndedCall& call) {
-  const bool lopsided = call.shape->kind->work.empty() && is_lopsided(call.shape->kind->collective);
-  return !lopsided && (!call.spread || call.spread->send_counts.empty());
+  const CallKind& kind = *call.shape->kind;
+  const bool by_role = kind.work.empty() && sends_by_role(kind.collective.kind);
+  return !by_role && (!call.spread || call.spread->send_counts.empty());
 }
 
 bool lanes_are_alike(const EndedCall& call) {

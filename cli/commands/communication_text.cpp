@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "shardproof/cli/commands/plan_text.h"
+#include "shardproof/sim/call/sent_bytes.h"
 
 namespace shardproof {
 namespace {
@@ -55,6 +56,14 @@ bool is_exchange(const CallItem& item) {
   return item.step && item.step->kind == StepKind::exchange;
 }
 
+// Returns the ranks that send nothing in a call with a root.
+Lanes receivers_of(const CallItem& item) {
+  std::vector<int32_t> receivers;
+  for (int64_t i = 0; i < item.lanes.size(); ++i)
+    if (only_receives(item.collective, item.lanes[i])) receivers.push_back(item.lanes[i]);
+  return Lanes::of(std::move(receivers));
+}
+
 // True for calls of which each rank sends bytes of its own.
 bool differs_by_rank(const CallItem& item) {
   return !item.send_counts.empty() || (item.step && item.step->kind == StepKind::transfer);
@@ -72,10 +81,11 @@ std::vector<Lanes> TrafficCounter::classes(const std::vector<const CallItem*>& i
   std::vector<Lanes> seen;
   for (const CallItem* item : items) {
     if (std::find(seen.begin(), seen.end(), item->lanes) != seen.end() && !differs_by_rank(*item) &&
-        !is_exchange(*item))
+        !is_exchange(*item) && !sends_by_role(item->collective.kind))
       continue;
     seen.push_back(item->lanes);
     cut_by(item->lanes);
+    if (sends_by_role(item->collective.kind)) cut_by(receivers_of(*item));
     if (is_exchange(*item))
       for (const ExchangePart& part : parts_of(*item->step)) cut_by(part.lanes);
     if (differs_by_rank(*item))
@@ -197,9 +207,10 @@ void TrafficCounter::add(const CallItem& item, int32_t rank, Traffic& traffic) c
   if (!is_point_to_point(call.kind) && call.group.size() == 1) return;
   if (is_exchange(item)) return add_exchange(item, rank, traffic);
   if (!item.send_counts.empty()) return add_counts(item, rank, traffic);
+  const Fraction bytes = only_receives(call, rank) ? Fraction(0) : bytes_sent(call);
   for (int64_t piece = 0, n = item.step ? item.step->pieces : 1; piece < n; ++piece)
-    add_call(call, bytes_sent(call),
-             machine_ != nullptr ? time_of_call(*machine_, call) : Duration{}, traffic);
+    add_call(call, bytes, machine_ != nullptr ? time_of_call(*machine_, call) : Duration{},
+             traffic);
 }
 
 std::vector<std::pair<Lanes, Traffic>> TrafficCounter::by_ranks() {

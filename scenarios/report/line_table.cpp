@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <map>
 
+#include "shardproof/sim/call/sent_bytes.h"
+
 namespace shardproof {
 namespace {
 
@@ -38,7 +40,10 @@ std::vector<SentBytes> bytes_of(const CallItem& item) {
       item.step && (item.step->kind == StepKind::exchange || item.step->kind == StepKind::transfer);
   if (by_rank) return bytes_sent(*item.step);
   const int64_t pieces = item.step ? item.step->pieces : 1;
-  return {{item.lanes, bytes_sent(item.collective) * Fraction(pieces)}};
+  std::vector<int32_t> senders;
+  for (int64_t i = 0; i < item.lanes.size(); ++i)
+    if (!only_receives(item.collective, item.lanes[i])) senders.push_back(item.lanes[i]);
+  return {{Lanes::of(std::move(senders)), bytes_sent(item.collective) * Fraction(pieces)}};
 }
 
 void add_call(const CallItem& item, LineCalls& calls) {
