@@ -19,7 +19,7 @@
 #include "shardproof/localtensor/base/pair_table.h"
 #include "shardproof/sim/analysis/mismatch.h"
 #include "shardproof/sim/analysis/record_order.h"
-#include "shardproof/sim/cost/cost_model.h"
+#include "shardproof/sim/call/sent_bytes.h"
 
 namespace shardproof {
 namespace {
@@ -40,12 +40,11 @@ int64_t hash_of(std::string_view text) {
 struct CallKindView {
   const Collective* collective = nullptr;
   int64_t peer = 0;
-  std::optional<Fraction> bytes;  // Call::bytes
-  std::string_view work;          // name of the work; empty for a call
+  std::string_view work;  // name of the work; empty for a call
   std::string_view stream;
 
   uint64_t hash() const {
-    uint64_t h = mixed(static_cast<uint64_t>(bytes ? bytes->num() : 0), hash_of(work));
+    uint64_t h = mixed(0, hash_of(work));
     if (collective == nullptr) return h;
     for (const int64_t part : {static_cast<int64_t>(collective->kind), collective->count,
                                static_cast<int64_t>(collective->dtype), peer})
@@ -57,17 +56,15 @@ struct CallKindView {
 // A call without its place in the program: the passes of a loop make calls of one kind.
 struct CallKind {
   Collective collective;
-  std::optional<Fraction> bytes;
   std::string work, stream;
 
-  explicit CallKind(const CallKindView& view)
-      : bytes(view.bytes), work(view.work), stream(view.stream) {
+  explicit CallKind(const CallKindView& view) : work(view.work), stream(view.stream) {
     if (view.collective == nullptr) return;
     collective = *view.collective;
     collective.peer = view.peer;
   }
   bool operator==(const CallKindView& view) const {
-    if (bytes != view.bytes || work != view.work || stream != view.stream) return false;
+    if (work != view.work || stream != view.stream) return false;
     if (view.collective == nullptr) return true;
     const Collective &a = collective, &b = *view.collective;
     return a.kind == b.kind && a.count == b.count && a.peer == view.peer && a.root == b.root &&
@@ -250,15 +247,8 @@ Record base_record(const CallShape& shape) {
   if (c.kind == CollectiveKind::recv || c.kind == CollectiveKind::signal ||
       c.kind == CollectiveKind::wait_signal)
     return record;
-  record.bytes_sent =
-      kind.bytes ? *kind.bytes : bytes_sent(c.kind, c.group.size(), whole_bytes_of(c));
+  record.bytes_sent = bytes_sent(c);
   return record;
-}
-
-// True if the root sends another number of bytes than the others.
-bool is_lopsided(const Collective& c) {
-  return c.kind == CollectiveKind::reduce || c.kind == CollectiveKind::gather ||
-         c.kind == CollectiveKind::scatter;
 }
 
 // Returns the bytes that a rank sends in an uneven exchange, without those for itself.
@@ -272,12 +262,8 @@ int64_t bytes_sent_unevenly(const CallShape& shape, int64_t rank,
   return sent * size_of(c.dtype);
 }
 
-// True if the rank only receives: the root of a reduce or gather, and the others of a scatter.
 bool only_takes(const CallShape& shape, int64_t rank) {
-  const Collective& c = shape.kind->collective;
-  if (!shape.kind->work.empty() || !is_lopsided(c)) return false;
-  const bool is_root = c.group.index_of(rank) == c.root;
-  return is_root != (c.kind == CollectiveKind::scatter);
+  return shape.kind->work.empty() && only_receives(shape.kind->collective, rank);
 }
 
 // A call or work of several ranks, with its state and times.
@@ -313,8 +299,9 @@ void refine(Record& record, const EndedCall& call, int64_t lane) {
 }
 
 bool lanes_send_alike(const EndedCall& call) {
-  const bool lopsided = call.shape->kind->work.empty() && is_lopsided(call.shape->kind->collective);
-  return !lopsided && (!call.spread || call.spread->send_counts.empty());
+  const CallKind& kind = *call.shape->kind;
+  const bool by_role = kind.work.empty() && sends_by_role(kind.collective.kind);
+  return !by_role && (!call.spread || call.spread->send_counts.empty());
 }
 
 bool lanes_are_alike(const EndedCall& call) {
@@ -583,7 +570,6 @@ class RecordingContext : public ForwardingContext {
   Entry entry_of(const Call& call, StreamId stream) {
     CallKindView kind;
     kind.collective = &call.collective;
-    kind.bytes = call.bytes;
     kind.peer = lanes_.size() == 1 && !call.peers.empty() ? call.peers[0] : call.collective.peer;
     Entry entry = place(kind, call.lanes, stream, call.site);
     const bool is_single = lanes_.size() == 1, has_counts = !call.send_counts.empty();

@@ -6,8 +6,12 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <span>
+#include <utility>
 
 #include "shardproof/cli/commands/plan_text.h"
+#include "shardproof/sim/call/sent_bytes.h"
 
 namespace shardproof {
 namespace {
@@ -20,6 +24,13 @@ struct Traffic {
   bool operator==(const Traffic&) const = default;
 };
 
+// Ranks that send equal bytes in an exchange, and whose group takes this time.
+struct ExchangePart {
+  Lanes lanes;
+  Fraction bytes;
+  Duration time;
+};
+
 class TrafficCounter {
  public:
   TrafficCounter(const SpmdProgram& program, const CostModel* machine)
@@ -28,16 +39,30 @@ class TrafficCounter {
 
  private:
   std::vector<Lanes> classes(const std::vector<const CallItem*>& items) const;
+  const std::vector<ExchangePart>& parts_of(const PlanStep& step) const;
   void add(const CallItem& item, int32_t rank, Traffic& traffic) const;
   void add_transfer(const PlanStep& step, int32_t rank, Traffic& traffic) const;
   void add_call(const Collective& call, Fraction bytes, Duration time, Traffic& traffic) const;
-  void add_step(const PlanStep& step, Traffic& traffic) const;
+  void add_exchange(const CallItem& item, int32_t rank, Traffic& traffic) const;
   void add_counts(const CallItem& item, int32_t rank, Traffic& traffic) const;
   int64_t row_bytes(const CallItem& item, int32_t rank) const;
 
   const SpmdProgram& program_;
   const CostModel* machine_;
+  mutable std::map<const PlanStep*, std::vector<ExchangePart>> exchanges_;
 };
+
+bool is_exchange(const CallItem& item) {
+  return item.step && item.step->kind == StepKind::exchange;
+}
+
+// Returns the ranks that send nothing in a call with a root.
+Lanes receivers_of(const CallItem& item) {
+  std::vector<int32_t> receivers;
+  for (int64_t i = 0; i < item.lanes.size(); ++i)
+    if (only_receives(item.collective, item.lanes[i])) receivers.push_back(item.lanes[i]);
+  return Lanes::of(std::move(receivers));
+}
 
 // True for calls of which each rank sends bytes of its own.
 bool differs_by_rank(const CallItem& item) {
@@ -55,10 +80,14 @@ std::vector<Lanes> TrafficCounter::classes(const std::vector<const CallItem*>& i
   };
   std::vector<Lanes> seen;
   for (const CallItem* item : items) {
-    if (std::find(seen.begin(), seen.end(), item->lanes) != seen.end() && !differs_by_rank(*item))
+    if (std::find(seen.begin(), seen.end(), item->lanes) != seen.end() && !differs_by_rank(*item) &&
+        !is_exchange(*item) && !sends_by_role(item->collective.kind))
       continue;
     seen.push_back(item->lanes);
     cut_by(item->lanes);
+    if (sends_by_role(item->collective.kind)) cut_by(receivers_of(*item));
+    if (is_exchange(*item))
+      for (const ExchangePart& part : parts_of(*item->step)) cut_by(part.lanes);
     if (differs_by_rank(*item))
       for (int64_t i = 0; i < item->lanes.size(); ++i) cut_by(Lanes::one(item->lanes[i]));
   }
@@ -99,11 +128,48 @@ void TrafficCounter::add_transfer(const PlanStep& step, int32_t rank, Traffic& t
   }
 }
 
-void TrafficCounter::add_step(const PlanStep& step, Traffic& traffic) const {
+// The counts of each piece are made once for all ranks.
+const std::vector<ExchangePart>& TrafficCounter::parts_of(const PlanStep& step) const {
+  std::vector<ExchangePart>& parts = exchanges_[&step];
+  if (!parts.empty()) return parts;
+  const Lanes ranks = step.from.mesh().ranks();
+  const Group group = Group::of_axes(step.from.mesh(), step.axes);
+  const auto n = static_cast<size_t>(group.size());
+  std::vector<int64_t> sent(static_cast<size_t>(ranks.size()), 0);
+  std::vector<Duration> times(static_cast<size_t>(group.count()));  // of each sibling
   for (int64_t piece = 0; piece < step.pieces; ++piece) {
-    const Collective call = *lower(step, piece);
-    add_call(call, piece == 0 ? bytes_sent(step) : Fraction(0),
-             machine_ != nullptr ? time_of_call(*machine_, call) : Duration{}, traffic);
+    const Collective call = *largest_call(step, piece);
+    std::vector<Duration> longest(times.size());
+    for (size_t i = 0; i < sent.size(); ++i) {
+      const int32_t rank = ranks[static_cast<int64_t>(i)];
+      const int64_t self = group.index_of(rank);
+      const auto sends = std::span(call.send_counts).subspan(i * n, n);
+      sent[i] += std::accumulate(sends.begin(), sends.end(), int64_t{0}) -
+                 sends[static_cast<size_t>(self)];
+      Duration& time = longest[static_cast<size_t>(group.sibling_of(rank))];
+      for (const auto counts : {sends, std::span(call.recv_counts).subspan(i * n, n)})
+        if (machine_ != nullptr)
+          time = std::max(time, time_of_counts(*machine_, counts, self, size_of(call.dtype)));
+    }
+    for (size_t g = 0; g < times.size(); ++g) times[g] += longest[g];
+  }
+  std::map<std::pair<int64_t, Duration>, std::vector<int32_t>> alike;
+  for (size_t i = 0; i < sent.size(); ++i) {
+    const int32_t rank = ranks[static_cast<int64_t>(i)];
+    alike[{sent[i], times[static_cast<size_t>(group.sibling_of(rank))]}].push_back(rank);
+  }
+  for (auto& [key, list] : alike)
+    parts.push_back(
+        {Lanes::of(std::move(list)), Fraction(key.first * size_of(step.from.dtype())), key.second});
+  return parts;
+}
+
+void TrafficCounter::add_exchange(const CallItem& item, int32_t rank, Traffic& traffic) const {
+  for (const ExchangePart& part : parts_of(*item.step)) {
+    if (!part.lanes.contains(rank)) continue;
+    add_call(item.collective, part.bytes, part.time, traffic);
+    for (int64_t piece = 1; piece < item.step->pieces; ++piece)
+      add_call(item.collective, Fraction(0), Duration{}, traffic);
   }
 }
 
@@ -116,7 +182,6 @@ int64_t TrafficCounter::row_bytes(const CallItem& item, int32_t rank) const {
   return row;
 }
 
-// An all_to_all_v takes the longest time of all ranks of the item.
 void TrafficCounter::add_counts(const CallItem& item, int32_t rank, Traffic& traffic) const {
   const Group& group = item.collective.group;
   const std::vector<int64_t>& counts =
@@ -124,13 +189,15 @@ void TrafficCounter::add_counts(const CallItem& item, int32_t rank, Traffic& tra
   int64_t rows = 0;
   for (size_t i = 0; i < counts.size(); ++i)
     if (static_cast<int64_t>(i) != group.index_of(rank)) rows += counts[i];
-  Duration longest;
-  for (int64_t i = 0; machine_ != nullptr && i < item.lanes.size(); ++i)
+  Duration time;  // of the member of the rank's group that takes longest
+  for (const int32_t member : group.members(group.sibling_of(rank))) {
+    const int64_t lane = item.lanes.index_of(member);
     for (const auto* each : {&item.send_counts, &item.recv_counts})
-      longest = std::max(
-          longest, time_of_counts(*machine_, (*each)[static_cast<size_t>(i)],
-                                  group.index_of(item.lanes[i]), row_bytes(item, item.lanes[i])));
-  add_call(item.collective, Fraction(rows * row_bytes(item, rank)), longest, traffic);
+      if (machine_ != nullptr && lane >= 0)
+        time = std::max(time, time_of_counts(*machine_, (*each)[static_cast<size_t>(lane)],
+                                             group.index_of(member), row_bytes(item, member)));
+  }
+  add_call(item.collective, Fraction(rows * row_bytes(item, rank)), time, traffic);
 }
 
 void TrafficCounter::add(const CallItem& item, int32_t rank, Traffic& traffic) const {
@@ -138,10 +205,12 @@ void TrafficCounter::add(const CallItem& item, int32_t rank, Traffic& traffic) c
     return add_transfer(*item.step, rank, traffic);
   const Collective& call = item.collective;
   if (!is_point_to_point(call.kind) && call.group.size() == 1) return;
-  if (item.step) return add_step(*item.step, traffic);
+  if (is_exchange(item)) return add_exchange(item, rank, traffic);
   if (!item.send_counts.empty()) return add_counts(item, rank, traffic);
-  add_call(call, bytes_sent(call.kind, call.group.size(), whole_bytes_of(call)),
-           machine_ != nullptr ? time_of_call(*machine_, call) : Duration{}, traffic);
+  const Fraction bytes = only_receives(call, rank) ? Fraction(0) : bytes_sent(call);
+  for (int64_t piece = 0, n = item.step ? item.step->pieces : 1; piece < n; ++piece)
+    add_call(call, bytes, machine_ != nullptr ? time_of_call(*machine_, call) : Duration{},
+             traffic);
 }
 
 std::vector<std::pair<Lanes, Traffic>> TrafficCounter::by_ranks() {
@@ -193,8 +262,11 @@ std::string plans_text(const SpmdProgram& program, const CostModel* machine) {
   for (const SpmdListing& listing : program.listings)
     for (const Instr& instr : listing.instrs) {
       if (const auto* call = std::get_if<Communicate>(&instr.action)) {
+        // The items of a step share it.
+        const PlanStep* last = nullptr;
         for (const CallItem& item : call->items)
-          if (item.step) add(*item.step, instr.origin);
+          if (item.step && item.step.get() != std::exchange(last, item.step.get()))
+            add(*item.step, instr.origin);
       } else if (const auto* local = std::get_if<Reshuffle>(&instr.action)) {
         add(*local->step, instr.origin);
       }

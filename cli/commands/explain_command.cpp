@@ -174,7 +174,7 @@ class OpExplanation {
     const SpmdValue& value = made.program.values[static_cast<size_t>(item.input)];
     row.calls.push_back(fmt::format("{} of {}", name(item.collective.kind),
                                     value.bound.empty() ? "a value inside" : value.bound));
-    if (item.step) row.bytes = row.bytes + bytes_sent(*item.step);
+    if (item.step) row.bytes = row.bytes + average_of(bytes_sent(*item.step));
   }
 
   std::vector<Placement> placements_of(const TensorMeta& meta) const {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -61,15 +62,26 @@ std::string bytes_text(Fraction bytes) {
   return fmt::format("{:.2f} {}", value, kUnits[unit]);
 }
 
+std::string sent_text(const std::vector<SentBytes>& sent, Fraction priced) {
+  const Fraction average = average_of(sent);
+  Fraction most;
+  for (const SentBytes& part : sent) most = std::max(most, part.bytes);
+  std::string out = (average < most ? "up to " : "") + bytes_text(most) + " a rank";
+  if (average < most) out += ", mean " + bytes_text(average);
+  if (priced < average) out += ", unpadded " + bytes_text(priced);
+  return out;
+}
+
 std::string step_text(const PlanStep& step, int number, const CostModel* machine, int64_t beside) {
-  const StepCost cost = cost_of(step);
+  const std::vector<SentBytes> sent = bytes_sent(step);
   std::string out = fmt::format("  {}  {}", number, name(step.kind));
   const std::string axes = axes_text(step);
   if (!axes.empty()) out += "   " + axes;
   out += "   " + change_text(step);
   if (step.pieces > 1) out += fmt::format("   in {} pieces", step.pieces);
-  out += cost.bytes == Fraction(0) ? std::string("   sends nothing")
-                                   : fmt::format("   sends {} a rank", bytes_text(cost.bytes));
+  out += average_of(sent) == Fraction(0)
+             ? std::string("   sends nothing")
+             : fmt::format("   sends {}", sent_text(sent, priced_bytes(step)));
   out += fmt::format("   peak {}", bytes_text(Fraction(peak_bytes(step) + beside)));
   if (machine != nullptr) out += "   " + rounded_text(time_of_calls(step, *machine));
   return out + "\n";

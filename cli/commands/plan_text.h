@@ -11,6 +11,9 @@ namespace shardproof {
 
 // Returns "192 KiB", "36 B" or "53.33 B": with at most two decimals.
 std::string bytes_text(Fraction bytes);
+// Returns "12 B a rank"; "up to 16 B a rank, mean 12 B" if ranks differ. Adds "unpadded 10 B" if
+// `priced` is less than the mean.
+std::string sent_text(const std::vector<SentBytes>& sent, Fraction priced);
 // Returns a line such as "  1  all_to_all   over tp   S(0) -> S(1)   sends 192 KiB a rank   peak
 // 512 KiB   11.3 us". The time is omitted if `machine` is null.
 // `beside`: bytes that the rank holds besides those of the step (source_bytes_beside).

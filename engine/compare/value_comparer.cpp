@@ -50,7 +50,8 @@ void ValueComparer::find_reductions() {
   if (program_.listings.size() != 1) return;
   for (const Instr& instr : program_.listings[0].instrs) {
     const Communicate* const call = std::get_if<Communicate>(&instr.action);
-    if (call == nullptr || call->items.size() != 1) continue;
+    // All items of a step read one value and make one.
+    if (call == nullptr || (call->items.size() != 1 && !call->items[0].step)) continue;
     const CallItem& item = call->items[0];
     const auto from = place_.find(item.input), to = place_.find(item.output);
     if (from == place_.end() || to == place_.end() || to->second != from->second + 1) continue;

@@ -27,16 +27,12 @@ std::vector<int64_t> rows_of(const Lanes& lanes, const Lanes& mesh, int64_t n,
   return rows;
 }
 
-// Returns the collective of an item: for a step of a plan, that of the step in the item's reduction
-// order.
+// Returns the collective of an item. The pieces of a step differ only in the counts of an exchange.
 Collective collective_of(const CallItem& item, int64_t piece) {
-  if (!item.step) return item.collective;
-  const bool exchanges = item.step->kind == StepKind::exchange;
-  // The counts of an exchange are stored with its call, unless pieces differ in them.
-  if (exchanges && item.step->pieces == 1) return item.collective;
-  Collective call = *lower(*item.step, piece);
+  if (!item.step || item.step->kind != StepKind::exchange || item.step->pieces == 1)
+    return item.collective;
+  Collective call = *largest_call(*item.step, piece);
   call.schedule = item.collective.schedule;
-  if (!exchanges) return call;
   const Lanes ranks = item.step->from.mesh().ranks();
   const int64_t n = call.group.size();
   call.send_counts = rows_of(item.lanes, ranks, n, call.send_counts);
@@ -150,7 +146,6 @@ Call context_call(const CallItem& item, const LocalTensor& input, const Lanes& o
   call.lanes = on;
   call.collective = collective_of(item, piece);
   const bool exchanges = item.step && item.step->kind == StepKind::exchange;
-  if (item.step && !exchanges) call.bytes = bytes_sent(*item.step) / item.step->pieces;
   for (int64_t i = 0; i < on.size(); ++i) {
     const size_t lane = static_cast<size_t>(item.lanes.index_of(on[i]));
     if (!item.peers.empty()) call.peers.push_back(item.peers[lane]);

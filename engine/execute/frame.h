@@ -81,7 +81,7 @@ struct Executor::Frame {
   bool run_kernels(PendingOp& op);  // false if a kernel threw an Error about its data
   void issue_number(const Instr& instr, const NumberValue& number, const Lanes& on);
   void issue_calls(const Instr& instr, const Communicate& call, const Lanes& on);
-  void issue_pieces(const Instr& instr, const CallItem& item, const Lanes& on);
+  void issue_pieces(const Instr& instr, const Communicate& call, const Lanes& on);
   void issue_transfer(const Instr& instr, const CallItem& item, const Lanes& on);
   ArrivingMessages prepare_messages(const Instr& instr, const CallItem& item, const Lanes& on,
                                     int64_t piece_number, CallState& state);

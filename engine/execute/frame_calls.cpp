@@ -130,7 +130,7 @@ void Executor::Frame::issue_calls(const Instr& instr, const Communicate& communi
     if (item.step && item.step->kind == StepKind::transfer)
       return issue_transfer(instr, item, item.lanes.intersect(on));
     else if (item.step && item.step->pieces > 1)
-      return issue_pieces(instr, item, item.lanes.intersect(on));
+      return issue_pieces(instr, communicate, on);
   const StreamId stream = stream_of(instr);
   CallState& state = calls.emplace_back();
   std::vector<std::pair<const CallItem*, Lanes>> issued;

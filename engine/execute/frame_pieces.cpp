@@ -8,33 +8,48 @@
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
-void Executor::Frame::issue_pieces(const Instr& instr, const CallItem& item, const Lanes& on) {
-  const PlanStep& step = *item.step;
+void Executor::Frame::issue_pieces(const Instr& instr, const Communicate& communicate,
+                                   const Lanes& on) {
   const StreamId stream = stream_of(instr);
-  LocalTensor result = make_value(item.output, on, stream);
+  struct Part {  // an item on the lanes of this frame
+    const CallItem* item;
+    Lanes lanes;
+    LocalTensor result;
+  };
+  std::vector<Part> parts;
+  for (const CallItem& item : communicate.items) {
+    const Lanes here = item.lanes.intersect(on);
+    if (!here.empty()) parts.push_back({&item, here, make_value(item.output, here, stream)});
+  }
   Ticket last = kDone;
-  for (int64_t piece = 0; piece < step.pieces; ++piece) {
+  const int64_t pieces = communicate.items[0].step->pieces;
+  for (int64_t piece = 0; piece < pieces; ++piece) {
     CallState& state = calls.emplace_back();
-    prepare_item(instr, item, on, state, piece);
+    for (const Part& part : parts) prepare_item(instr, *part.item, part.lanes, state, piece);
     state.ticket = context.submit(std::span<Call>(state.calls), stream);
     if (context.state() != CohortState::running) return;
-    const LocalTensor &packed = state.inputs.back(), &received = state.outputs.back();
-    const std::vector<LocalTensor> drops =
-        shared.options.repeats ? std::vector<LocalTensor>{} : std::vector{packed, received};
-    const Ticket ticket = launch(instr, on, "unpack", used_by({&received, &result}),
-                                 [this, received, result, drops, piece, &item]() mutable {
-                                   if (piece == 0)
-                                     adopt(result, unpack(*item.step, received));
-                                   else
-                                     unpack_more(*item.step, piece, received, result);
-                                   drop_contents(drops);
-                                   if (piece + 1 == item.step->pieces) made(item.output, result);
-                                 });
-    last = std::max({last, state.ticket, ticket});
+    last = std::max(last, state.ticket);
+    auto packed = state.inputs.begin(), received = state.outputs.begin();
+    for (const Part& part : parts) {
+      const LocalTensor &in = *packed++, &out = *received++;
+      const std::vector<LocalTensor> drops =
+          shared.options.repeats ? std::vector<LocalTensor>{} : std::vector{in, out};
+      const Ticket ticket = launch(
+          instr, part.lanes, "unpack", used_by({&out, &part.result}),
+          [this, out, result = part.result, drops, piece, pieces, item = part.item]() mutable {
+            if (piece == 0)
+              adopt(result, unpack(*item->step, out));
+            else
+              unpack_more(*item->step, piece, out, result);
+            drop_contents(drops);
+            if (piece + 1 == pieces) made(item->output, result);
+          });
+      last = std::max(last, ticket);
+    }
     release_flats(state);
     if (context.poll(state.ticket) == TicketState::done) calls.pop_back();
   }
-  set_value(item.output, std::move(result), last);
+  for (Part& part : parts) set_value(part.item->output, std::move(part.result), last);
 }
 
 }  // namespace shardproof

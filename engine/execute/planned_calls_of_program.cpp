@@ -29,7 +29,7 @@ class CallPlanner {
     const int line = item.origin.line > 0 ? item.origin.line : instr.origin.line;
     const Lanes on = item.lanes.intersect(instr.lanes);
     if (item.step && item.step->kind == StepKind::transfer) return add_transfer(item, on, line);
-    const Collective call = item.step ? *lower(*item.step) : item.collective;
+    const Collective& call = item.collective;
     if (!is_point_to_point(call.kind) && call.group.size() == 1) return;
     for (int64_t piece = 0, n = item.step ? item.step->pieces : 1; piece < n; ++piece)
       add_call(item, call, on, line);

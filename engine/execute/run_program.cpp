@@ -296,21 +296,35 @@ Duration time_of_messages(const PlanStep& step, int64_t piece_number, const Cost
   return longest;
 }
 
+Duration time_of_longest(const std::vector<StepCall>& calls, const CostModel& cost) {
+  Duration longest;
+  for (const StepCall& part : calls) longest = std::max(longest, time_of_call(cost, part.call));
+  return longest;
+}
+
 Duration time_of_calls(const PlanStep& step, const CostModel& cost) {
   Duration time;
   for (int64_t piece = 0; piece < step.pieces; ++piece)
     if (step.kind == StepKind::transfer)
       time += time_of_messages(step, piece, cost);
-    else if (const std::optional<Collective> call = lower(step, piece))
-      time += time_of_call(cost, *call);
+    else
+      time += time_of_longest(lower(step, piece), cost);
   return time;
+}
+
+// Returns the time of the calls of the groups with the largest count.
+Duration priced_time(const PlanStep& step, const CostModel& cost) {
+  if (step.kind == StepKind::exchange || step.kind == StepKind::transfer)
+    return time_of_calls(step, cost);
+  const std::optional<Collective> call = largest_call(step);
+  return call ? time_of_call(cost, *call) * step.pieces : Duration{};
 }
 
 PriceFunction price_by_time(std::shared_ptr<const CostModel> cost) {
   return [cost](const PlanStep& step) {
     const StepCost bytes = cost_of(step);
     Price price{0, bytes.calls, bytes.peak_bytes};
-    price.primary = to_seconds(time_of_calls(step, *cost));
+    price.primary = to_seconds(priced_time(step, *cost));
     return price;
   };
 }

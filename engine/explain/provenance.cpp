@@ -427,7 +427,8 @@ AxisState Provenance::called_state(const Communicate& call, const CallItem& item
   Lanes all;
   for (const CallItem& one : call.items)
     if (one.output == item.output) {
-      classes.push_back(one.lanes);
+      // The items of a step differ in their counts alone.
+      if (item.step == nullptr || one.step != item.step) classes.push_back(one.lanes);
       all = all.unite(one.lanes);
     }
   if (classes.size() > 1 && splits(classes, all, axis)) return {};

@@ -9,6 +9,7 @@
 
 #include "shardproof/engine/lower/bind_arguments.h"
 #include "shardproof/engine/lower/rank_lowerer.h"
+#include "shardproof/engine/lower/step_items.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/placement/copy_segments.h"
 #include "shardproof/localtensor/plan/partial_transfer.h"
@@ -56,17 +57,6 @@ std::optional<int32_t> incomplete_rank(const PlanStep& step, const Group& group)
     if (found < element_count(step.to.local_shape(ranks[i]))) return ranks[i];
   }
   return std::nullopt;
-}
-
-// Leaves the rows of these ranks in counts that hold n for each rank of the mesh, in ascending
-// order.
-void keep_counts_of(const Lanes& lanes, const Lanes& mesh, size_t n, std::vector<int64_t>& counts) {
-  std::vector<int64_t> kept;
-  for (int64_t i = 0; i < lanes.size(); ++i) {
-    const auto row = counts.begin() + mesh.index_of(lanes[i]) * static_cast<int64_t>(n);
-    kept.insert(kept.end(), row, row + static_cast<int64_t>(n));
-  }
-  counts = std::move(kept);
 }
 
 // Returns what forbids the partial placements of a step, or "".
@@ -297,21 +287,11 @@ std::vector<ValueId> RankLowerer::call_step(const Expr& call, StepKind kind) {
                                  "all_to_all or all_gather",
                                  ranks.size(), group.size()));
   if (const Expr* pieces = args.next_argument(9, "pieces")) read_pieces(*pieces, step);
-  CallItem item;
-  item.lanes = lanes_;
-  item.input = input;
-  item.step = std::make_shared<PlanStep>(step);
-  item.collective = *shardproof::lower(step);
-  if (kind == StepKind::exchange) {
-    const size_t members = static_cast<size_t>(group.size());
-    keep_counts_of(lanes_, ranks, members, item.collective.send_counts);
-    keep_counts_of(lanes_, ranks, members, item.collective.recv_counts);
-  }
-  item.output = add_value(step.to.dtype(), shapes_of(step.to, lanes_), Category::communication);
-  into_.program.values[static_cast<size_t>(item.output)].spec = step.to;
-  const ValueId output = item.output;
+  const ValueId output =
+      add_value(step.to.dtype(), shapes_of(step.to, lanes_), Category::communication);
+  into_.program.values[static_cast<size_t>(output)].spec = step.to;
   record_call(call.symbol, input, output, {});
-  add_calls({std::move(item)});
+  add_calls(items_of_step(step, lanes_, input, output));
   return {output};
 }
 

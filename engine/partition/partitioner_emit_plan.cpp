@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "shardproof/engine/lower/per_rank_number.h"
+#include "shardproof/engine/lower/step_items.h"
 #include "shardproof/engine/partition/partitioner.h"
 #include "shardproof/localtensor/base/error.h"
 
@@ -135,14 +136,9 @@ PlacedValue Partitioner::emit_step(const PlacedValue& value, const PlanStep& ste
   } else if (local) {
     add(Reshuffle{value.id, made.id, std::make_shared<PlanStep>(step)}, lanes);
   } else {
-    CallItem item;
-    item.lanes = lanes;
-    item.input = value.id;
-    item.output = made.id;
-    item.step = std::make_shared<PlanStep>(step);
-    item.collective = *lower(step);
-    item.origin = origin_;
-    add(Communicate{{std::move(item)}}, lanes);
+    Communicate calls{items_of_step(step, lanes, value.id, made.id)};
+    for (CallItem& item : calls.items) item.origin = origin_;
+    add(std::move(calls), lanes);
   }
   return made;
 }

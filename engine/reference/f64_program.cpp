@@ -138,15 +138,23 @@ class SpmdWidening {
     widen_spec(wide->to);
     step = std::move(wide);
   }
+  // The items of a step share it.
+  static void widen_items(std::vector<CallItem>& items) {
+    std::shared_ptr<const PlanStep> narrow, wide;
+    for (CallItem& item : items) {
+      item.collective.dtype = wider(item.collective.dtype);
+      if (item.step != narrow) {
+        narrow = wide = item.step;
+        widen_step(wide);
+      }
+      item.step = wide;
+    }
+  }
 
   void run_instr(Instr instr) {
     if (std::holds_alternative<Compute>(instr.action)) return run_compute(std::move(instr));
     if (auto* move = std::get_if<Reshuffle>(&instr.action)) widen_step(move->step);
-    if (auto* calls = std::get_if<Communicate>(&instr.action))
-      for (CallItem& item : calls->items) {
-        item.collective.dtype = wider(item.collective.dtype);
-        widen_step(item.step);
-      }
+    if (auto* calls = std::get_if<Communicate>(&instr.action)) widen_items(calls->items);
     into_->push_back(std::move(instr));
   }
 

@@ -60,6 +60,22 @@ std::string to_string(const Collective& c) {
   return out;
 }
 
+int64_t whole_bytes_of(const Collective& collective) {
+  using K = CollectiveKind;
+  const int64_t brought = collective.count * size_of(collective.dtype);
+  switch (collective.kind) {
+    case K::all_gather:
+    case K::reduce_scatter:
+    case K::gather:
+    case K::scatter:
+    case K::all_to_all: return brought * collective.group.size();
+    case K::barrier:
+    case K::signal:
+    case K::wait_signal: return 0;
+    default: return brought;
+  }
+}
+
 Fraction bytes_sent(CollectiveKind kind, int64_t n, int64_t whole_bytes) {
   if (n <= 1) return 0;
   switch (kind) {
@@ -77,6 +93,10 @@ Fraction bytes_sent(CollectiveKind kind, int64_t n, int64_t whole_bytes) {
     case CollectiveKind::all_to_all_v: return whole_bytes;
     default: return 0;
   }
+}
+
+Fraction bytes_sent(const Collective& collective) {
+  return bytes_sent(collective.kind, collective.group.size(), whole_bytes_of(collective));
 }
 
 }  // namespace shardproof

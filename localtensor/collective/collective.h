@@ -83,11 +83,15 @@ struct Collective {
 // Returns the call as reports print it: "all_reduce(sum, group=tp)  bf16 x 16384".
 std::string to_string(const Collective& collective);
 
-// Returns the bytes that a member sends on average, as an exact fraction, by the table in section
-// 13 of docs/language.md. `whole_bytes` is S, the bytes of the group's whole tensor without
-// padding. For send, put, reduce, broadcast, all_to_all_v and exchange it is the bytes that the
-// busiest member sends. A group of one member sends 0.
+// Returns S computed from the counts of the call, which include padding: the bytes of the group's
+// whole tensor. For send, put, reduce, broadcast and calls with counts, those of `count`.
+int64_t whole_bytes_of(const Collective& collective);
+// Returns the bytes that a member sends, as an exact fraction, by the table in section 13 of
+// docs/language.md. `whole_bytes` is S. For send, put, reduce, broadcast, all_to_all_v and exchange
+// it is the bytes that the busiest member sends. A group of one member sends 0.
 Fraction bytes_sent(CollectiveKind kind, int64_t members, int64_t whole_bytes);
+// Returns the same, with S from the counts of the call. Requires a call without send_counts.
+Fraction bytes_sent(const Collective& collective);
 
 // Runs the call on one group. Inputs are one-lane tensors in group order; outputs are flat, one for
 // each member, nullopt for a member that gets nothing. Requires a call that is not point-to-point

@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "shardproof/localtensor/plan/owned_box.h"
-#include "shardproof/localtensor/plan/step_members.h"
+#include "shardproof/localtensor/plan/step_groups.h"
 
 namespace shardproof {
 

@@ -10,8 +10,9 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/dim_layout.h"
+#include "shardproof/localtensor/plan/exchange_schedule.h"
 #include "shardproof/localtensor/plan/exchange_volume.h"
-#include "shardproof/localtensor/plan/step_members.h"
+#include "shardproof/localtensor/plan/step_groups.h"
 #include "shardproof/localtensor/plan/step_pieces.h"
 
 namespace shardproof {
@@ -32,7 +33,7 @@ StepCost cost_of_transfer(const PlanStep& step) {
       ++calls[piece.to_rank];
     }
   StepCost cost;
-  cost.bytes = bytes_sent(step);
+  cost.bytes = priced_bytes(step);
   for (const auto& [rank, count] : calls) cost.calls = std::max(cost.calls, count);
   cost.peak_bytes = (step.from.max_local_elements() + step.to.max_local_elements()) * 2 *
                     size_of(step.from.dtype());
@@ -69,8 +70,8 @@ bool is_balanced(const PlanStep& step) {
   return true;
 }
 
-// Returns the elements that a rank sends on average; see bytes_sent.
-Fraction elements_sent(const PlanStep& step) {
+// Returns the elements that count in the price; see priced_bytes.
+Fraction priced_elements(const PlanStep& step) {
   if (step.kind == StepKind::transfer) return elements_transferred(step);
   const int64_t n = StepMembers(step).count();
   if (step.kind == StepKind::local || n == 1) return 0;
@@ -81,12 +82,49 @@ Fraction elements_sent(const PlanStep& step) {
       if (is_balanced(step)) return missing_elements(step.from, step.to);
       PlanStep whole = step;
       whole.pieces = 1;
-      return (n - 1) * padded_elements(whole);
+      return (n - 1) * largest_padded_elements(whole);
     }
     case StepKind::reduce_scatter: return elements_together(step.from, {}) * Fraction(n - 1, n);
     case StepKind::all_reduce: return elements_together(step.from, {}) * Fraction(2 * (n - 1), n);
     default: return missing_elements(step.from, step.to);
   }
+}
+
+// Returns ranks with equal elements together, as bytes.
+std::vector<SentBytes> grouped(const Lanes& ranks, const std::vector<int64_t>& elements,
+                               int64_t element_bytes) {
+  std::map<int64_t, std::vector<int32_t>> by_elements;
+  for (int64_t i = 0; i < ranks.size(); ++i)
+    by_elements[elements[static_cast<size_t>(i)]].push_back(ranks[i]);
+  std::vector<SentBytes> sent;
+  for (auto& [count, list] : by_elements)
+    sent.push_back({Lanes::of(std::move(list)), Fraction(count * element_bytes)});
+  std::sort(sent.begin(), sent.end(),
+            [](const SentBytes& a, const SentBytes& b) { return a.ranks[0] < b.ranks[0]; });
+  return sent;
+}
+
+std::vector<int64_t> elements_exchanged(const PlanStep& step) {
+  const auto schedule = exchange_schedule(step);
+  const Group group = Group::of_axes(step.from.mesh(), step.axes);
+  const Lanes ranks = step.from.mesh().ranks();
+  std::vector<int64_t> elements(static_cast<size_t>(ranks.size()), 0);
+  for (int64_t i = 0; i < ranks.size(); ++i)
+    for (int64_t member = 0; member < schedule->members; ++member)
+      if (member != group.index_of(ranks[i]))
+        elements[static_cast<size_t>(i)] +=
+            schedule->sent[static_cast<size_t>(i * schedule->members + member)];
+  return elements;
+}
+
+std::vector<int64_t> elements_transferred_by(PlanStep step) {
+  step.pieces = 1;
+  const Lanes ranks = step.from.mesh().ranks();
+  std::vector<int64_t> elements(static_cast<size_t>(ranks.size()), 0);
+  for (const TransferPiece& piece : transfer_pieces(step))
+    if (piece.from_rank != piece.to_rank)
+      elements[static_cast<size_t>(ranks.index_of(piece.from_rank))] += piece.elements;
+  return elements;
 }
 
 std::string_view trim(std::string_view text) {
@@ -170,8 +208,33 @@ PlanStep parse_step(std::string_view text, int line, const Spec& from, const Spe
 
 std::string_view name(StepKind kind) { return kStepNames[static_cast<size_t>(kind)]; }
 
-Fraction bytes_sent(const PlanStep& step) {
-  return elements_sent(step) * size_of(step.from.dtype());
+Fraction priced_bytes(const PlanStep& step) {
+  return priced_elements(step) * size_of(step.from.dtype());
+}
+
+// An exchange and a transfer send each message as it is, so pieces do not change their sum.
+std::vector<SentBytes> bytes_sent(const PlanStep& step) {
+  const Lanes ranks = step.from.mesh().ranks();
+  const int64_t element_bytes = size_of(step.from.dtype());
+  if (step.kind == StepKind::transfer)
+    return grouped(ranks, elements_transferred_by(step), element_bytes);
+  if (step.kind == StepKind::exchange)
+    return grouped(ranks, elements_exchanged(step), element_bytes);
+  if (step.kind == StepKind::local) return {{ranks, Fraction(0)}};
+  std::vector<SentBytes> sent;
+  for (const StepCall& part : lower(step))
+    sent.push_back({part.lanes, bytes_sent(part.call) * Fraction(step.pieces)});
+  return sent;
+}
+
+Fraction average_of(const std::vector<SentBytes>& sent) {
+  Fraction sum;
+  int64_t ranks = 0;
+  for (const SentBytes& part : sent) {
+    sum = sum + part.bytes * Fraction(part.ranks.size());
+    ranks += part.ranks.size();
+  }
+  return ranks == 0 ? sum : sum / Fraction(ranks);
 }
 
 StepCost cost_of(const PlanStep& step) {
@@ -182,7 +245,7 @@ StepCost cost_of(const PlanStep& step) {
   StepCost cost;
   cost.peak_bytes = before + after;
   if (step.kind == StepKind::local) return cost;
-  cost.bytes = bytes_sent(step);
+  cost.bytes = priced_bytes(step);
   cost.calls = StepMembers(step).count() > 1 ? step.pieces : 0;
   if (step.kind == StepKind::all_gather) cost.peak_bytes += after;
   if (step.kind == StepKind::reduce_scatter) cost.peak_bytes += before;

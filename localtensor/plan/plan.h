@@ -58,14 +58,26 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-// Returns the bytes that a rank of the step's source mesh sends, on average over all of them.
-// Padding of uneven shards is not counted. Exception: in an all_to_all whose messages would differ
-// on even shards too (such as a permutation of shards), each message counts as the largest one, to
+// Returns the bytes that count in the price of a step: what a rank of its source mesh sends without
+// padding, on average over all of them. Exception: in an all_to_all whose messages would differ on
+// even shards too (such as a permutation of shards), each message counts as the largest one, to
 // which all are padded.
-Fraction bytes_sent(const PlanStep& step);
+Fraction priced_bytes(const PlanStep& step);
+
+// Bytes that each of these ranks sends.
+struct SentBytes {
+  Lanes ranks;
+  Fraction bytes;
+  bool operator==(const SentBytes&) const = default;
+};
+// Returns what the ranks of the step's source mesh send, with the padding of each group; by first
+// rank. A local step sends 0.
+std::vector<SentBytes> bytes_sent(const PlanStep& step);
+// Returns the average over all these ranks.
+Fraction average_of(const std::vector<SentBytes>& sent);
 
 struct StepCost {
-  Fraction bytes;          // bytes_sent
+  Fraction bytes;          // priced_bytes
   int64_t calls = 0;       // pieces, or 0; transfer: the most calls that any rank issues
   int64_t peak_bytes = 0;  // estimate for the largest part: all calls pack, and nothing is padded
 };
@@ -108,13 +120,24 @@ Plan parse_plan(std::string_view text, const Spec& from, const Spec& to);
 // of its group, and the whole mesh at most 2^20 such counts.
 bool can_exchange(const Mesh& mesh, const std::vector<int>& axes);
 // An execution context runs a step so: pack locally, call, unpack locally. Packing pads uneven
-// shards to equal counts, as NCCL requires; unpacking drops the padding.
+// shards to equal counts inside each group, as NCCL requires; unpacking drops the padding.
 //
-// Returns the call of a piece of a step; nullopt for local steps and transfers. `count` includes
-// padding. An exchange has counts for each rank of the mesh, in ascending order.
-std::optional<Collective> lower(const PlanStep& step, int64_t piece = 0);
+// The call of a step on the groups that pad to the same count.
+struct StepCall {
+  Lanes lanes;
+  Collective call;
+};
+// Returns the calls of a piece of a step on disjoint lanes, by first lane; none for local steps and
+// transfers. An exchange is one call, with counts for each rank of the mesh in ascending order.
+std::vector<StepCall> lower(const PlanStep& step, int64_t piece = 0);
+// Returns the call with the largest count, or that of an exchange; nullopt for local steps and
+// transfers. Looks at no single rank: for many pairs of ranks in an all_to_all, the count is an
+// upper bound.
+std::optional<Collective> largest_call(const PlanStep& step, int64_t piece = 0);
 // Returns the input of the call; a view of `input` if no element has to move. Requires no transfer.
 LocalTensor pack(const PlanStep& step, const LocalTensor& input, int64_t piece = 0);
+// Returns the output of the step's calls by reference collectives; `packed` if it makes none.
+LocalTensor reference(const PlanStep& step, const LocalTensor& packed, int64_t piece = 0);
 // Returns the result of the step from the output of its call, or of its first piece: other elements
 // are undefined then. A view if no element has to move. A local step is done by unpack alone.
 // Requires no transfer.

@@ -27,7 +27,7 @@
 #include "shardproof/localtensor/plan/exchange_schedule.h"
 #include "shardproof/localtensor/plan/owned_box.h"
 #include "shardproof/localtensor/plan/remap_lanes.h"
-#include "shardproof/localtensor/plan/step_members.h"
+#include "shardproof/localtensor/plan/step_groups.h"
 #include "shardproof/localtensor/plan/step_pieces.h"
 #include "shardproof/localtensor/plan/wire_reduction.h"
 #include "shardproof/localtensor/split/decompose_partial.h"
@@ -68,15 +68,29 @@ RemapKind kind_of_packing(const WireReduction& reduction) {
   return reduction.changes_input() ? RemapKind::computes : RemapKind::moves;
 }
 
-// Packs the whole local part, padded to `count` elements.
-LocalTensor pack_whole(const PlanStep& step, const LocalTensor& input, int64_t count) {
+// Returns the count of the groups of these lanes; nullopt if they have several.
+std::optional<int64_t> common_count(const PaddedCounts& counts, const Mesh& mesh,
+                                    const Lanes& lanes) {
+  if (counts.axes().empty()) return counts.at(Dims::filled(mesh.axis_count(), 0));
+  const int64_t first = counts.at(*mesh.coordinate_of(lanes[0]));
+  for (int64_t i = 1; i < lanes.size(); ++i)
+    if (counts.at(*mesh.coordinate_of(lanes[i])) != first) return std::nullopt;
+  return first;
+}
+
+// Packs the whole local part, padded to the elements of `messages` messages.
+LocalTensor pack_whole(const PlanStep& step, const LocalTensor& input, int64_t messages,
+                       const PaddedCounts& counts) {
   const WireReduction reduction(step);
   if (!reduction.changes_input())
-    if (auto flat = reshaped(input, {count})) return *flat;
+    if (const auto count = common_count(counts, step.from.mesh(), input.lanes()))
+      if (auto flat = reshaped(input, {messages * *count})) return *flat;
   const int64_t bytes = size_of(input.dtype());
   return remap_lanes(
-      input, step.from.mesh(), {}, [&](const Dims&) { return Dims{count}; },
-      [&](const LaneRemap& from, const Dims&, std::byte* out) {
+      input, step.from.mesh(), counts.axes(),
+      [&](const Dims& coordinate) { return Dims{messages * counts.at(coordinate)}; },
+      [&](const LaneRemap& from, const Dims& shape, std::byte* out) {
+        const int64_t count = shape[0];
         const int64_t elements = from.tensor->elements();
         from.place.copy(out, from.data(), elements * bytes);
         from.place.clear(out + elements * bytes, (count - elements) * bytes);
@@ -85,17 +99,25 @@ LocalTensor pack_whole(const PlanStep& step, const LocalTensor& input, int64_t c
       kind_of_packing(reduction));
 }
 
-// Packs `messages` messages of `count` elements each: for each member, the indices that it will
-// own, or one message of all indices.
+// Returns the axes of both lists.
+std::vector<int> united(std::vector<int> axes, const std::vector<int>& more) {
+  for (const int axis : more)
+    if (std::find(axes.begin(), axes.end(), axis) == axes.end()) axes.push_back(axis);
+  return axes;
+}
+
+// Packs padded messages: for each member, the indices that it will own, or one message of all
+// indices.
 LocalTensor pack_messages(const PlanStep& step, const LocalTensor& input, int64_t messages,
-                          int64_t count, int64_t piece) {
+                          const PaddedCounts& counts, int64_t piece) {
   const StepMembers members(step);
   const WireReduction reduction(step);
   const int64_t bytes = size_of(input.dtype());
-  const int64_t total = messages * count;
   return remap_lanes(
-      input, step.from.mesh(), cutting_axes(step.from), [&](const Dims&) { return Dims{total}; },
-      [&](const LaneRemap& from, const Dims&, std::byte* out) {
+      input, step.from.mesh(), united(cutting_axes(step.from), counts.axes()),
+      [&](const Dims& coordinate) { return Dims{messages * counts.at(coordinate)}; },
+      [&](const LaneRemap& from, const Dims& shape, std::byte* out) {
+        const int64_t total = shape[0], count = total / messages;
         const std::vector<Runs> mine = owned_box(step.from, from.coordinate);
         from.place.clear(out, total * bytes);
         for (int64_t i = 0; i < messages; ++i) {
@@ -112,11 +134,7 @@ LocalTensor pack_messages(const PlanStep& step, const LocalTensor& input, int64_
 
 // Returns the axes that decide what a rank sends and receives in an exchange.
 std::vector<int> axes_of_exchange(const PlanStep& step) {
-  std::vector<int> axes = cutting_axes(step.from);
-  for (const auto& more : {cutting_axes(step.to), step.axes})
-    for (int axis : more)
-      if (std::find(axes.begin(), axes.end(), axis) == axes.end()) axes.push_back(axis);
-  return axes;
+  return united(united(cutting_axes(step.from), cutting_axes(step.to)), step.axes);
 }
 
 // The messages that one rank sends or receives in a piece of an exchange.
@@ -187,7 +205,10 @@ LocalTensor pack_exchange(const PlanStep& step, const LocalTensor& input, int64_
 class PieceWriter {
  public:
   PieceWriter(const PlanStep& step, int64_t piece, DType dtype)
-      : step_(step), piece_(piece), dtype_(dtype), bytes_(size_of(dtype)), members_(step) {}
+      : step_(step), piece_(piece), dtype_(dtype), bytes_(size_of(dtype)), members_(step) {
+    const bool gathers = step.kind == StepKind::all_gather || step.kind == StepKind::all_to_all;
+    if (gathers) counts_.emplace(step);
+  }
 
   // Returns the axes that decide where the elements are written.
   std::vector<int> axes() const {
@@ -221,11 +242,12 @@ class PieceWriter {
   // the receiver.
   void write_gathered(const CopyPlace& place, const std::byte* received, const Dims& coordinate,
                       const std::vector<Runs>& mine, std::byte* out) const {
+    const int64_t count = counts_->at(coordinate);
     for (int64_t i = 0; i < members_.count(); ++i) {
       std::vector<Runs> sent = owned_box(step_.from, members_.of(coordinate, i));
       if (step_.kind == StepKind::all_to_all) sent = common_box(sent, mine);
-      copy_common(place, received + i * count_ * bytes_,
-                  part_of_box(step_, piece_, std::move(sent)), out, mine, bytes_);
+      copy_common(place, received + i * count * bytes_, part_of_box(step_, piece_, std::move(sent)),
+                  out, mine, bytes_);
     }
   }
   // Drops the padding, and finishes the reduction.
@@ -245,7 +267,7 @@ class PieceWriter {
   int64_t bytes_;
   StepMembers members_;
   WireReduction reduction_{step_};
-  int64_t count_ = step_.kind == StepKind::exchange ? 0 : padded_elements(step_);
+  std::optional<PaddedCounts> counts_;  // of a call that gathers
 };
 
 // Returns the result as the call has left it, if it lies there: even parts of dim 0 that were
@@ -356,7 +378,7 @@ std::pair<int64_t, int64_t> copy_of(const LocalTensor& value, int64_t rank) {
 
 }  // namespace
 
-std::optional<Collective> lower(const PlanStep& step, int64_t piece) {
+std::optional<Collective> largest_call(const PlanStep& step, int64_t piece) {
   if (step.kind == StepKind::local || step.kind == StepKind::transfer) return std::nullopt;
   Collective call;
   call.kind = collective_kind_of(step.kind);
@@ -365,10 +387,33 @@ std::optional<Collective> lower(const PlanStep& step, int64_t piece) {
   if (step.kind == StepKind::exchange)
     set_counts(step, piece, call);
   else
-    call.count = padded_elements(step);
+    call.count = largest_padded_elements(step);
   if (step.kind == StepKind::all_to_all) call.count *= call.group.size();
   if (reduces(call.kind)) call.reduction = WireReduction(step).wire;
   return call;
+}
+
+std::vector<StepCall> lower(const PlanStep& step, int64_t piece) {
+  const std::optional<Collective> largest = largest_call(step, piece);
+  if (!largest) return {};
+  const Mesh& mesh = step.from.mesh();
+  const Lanes ranks = mesh.ranks();
+  if (step.kind == StepKind::exchange) return {{ranks, *largest}};
+  const PaddedCounts counts(step);
+  std::map<int64_t, std::vector<int32_t>> by_count;
+  for (int64_t i = 0; !counts.axes().empty() && i < ranks.size(); ++i)
+    by_count[counts.at(*mesh.coordinate_of(ranks[i]))].push_back(ranks[i]);
+  std::vector<StepCall> calls;
+  const auto add = [&](Lanes lanes, int64_t count) {
+    Collective call = *largest;
+    call.count = step.kind == StepKind::all_to_all ? count * call.group.size() : count;
+    calls.push_back({std::move(lanes), std::move(call)});
+  };
+  if (by_count.empty()) add(ranks, counts.at(Dims::filled(mesh.axis_count(), 0)));
+  for (auto& [count, list] : by_count) add(Lanes::of(std::move(list)), count);
+  std::sort(calls.begin(), calls.end(),
+            [](const StepCall& a, const StepCall& b) { return a.lanes[0] < b.lanes[0]; });
+  return calls;
 }
 
 LocalTensor pack(const PlanStep& step, const LocalTensor& input, int64_t piece) {
@@ -377,11 +422,11 @@ LocalTensor pack(const PlanStep& step, const LocalTensor& input, int64_t piece) 
   if (step.kind == StepKind::exchange) return pack_exchange(step, input, piece);
   const bool scatters = step.kind == StepKind::all_to_all || step.kind == StepKind::reduce_scatter;
   const int64_t messages = scatters ? StepMembers(step).count() : 1;
-  const int64_t count = padded_elements(step);
+  const PaddedCounts counts(step);
   const bool one_message =
       !scatters || (step.kind == StepKind::reduce_scatter && packs_a_view(step));
-  if (step.pieces == 1 && one_message) return pack_whole(step, input, messages * count);
-  return pack_messages(step, input, messages, count, piece);
+  if (step.pieces == 1 && one_message) return pack_whole(step, input, messages, counts);
+  return pack_messages(step, input, messages, counts, piece);
 }
 
 LocalTensor unpack(const PlanStep& step, const LocalTensor& received) {
@@ -428,6 +473,17 @@ void unpack_more(const PlanStep& step, int64_t piece, const LocalTensor& receive
   }
 }
 
+LocalTensor reference(const PlanStep& step, const LocalTensor& packed, int64_t piece) {
+  const std::vector<StepCall> calls = lower(step, piece);
+  if (calls.empty()) return packed;
+  LocalTensor result;
+  for (const StepCall& part : calls) {
+    LocalTensor given = reference(part.call, packed.restrict_to(part.lanes));
+    result = result.empty() ? std::move(given) : result.merged_with(given);
+  }
+  return result;
+}
+
 LocalTensor replay(const Plan& plan, const LocalTensor& input) {
   LocalTensor value = input;
   for (const PlanStep& step : plan.steps) {
@@ -441,8 +497,7 @@ LocalTensor replay(const Plan& plan, const LocalTensor& input) {
     }
     LocalTensor result;
     for (int64_t piece = 0; piece < step.pieces; ++piece) {
-      LocalTensor moved = pack(step, value, piece);
-      if (const auto call = lower(step, piece)) moved = reference(*call, moved);
+      const LocalTensor moved = reference(step, pack(step, value, piece), piece);
       if (piece == 0)
         result = unpack(step, moved);
       else

@@ -11,7 +11,7 @@
 #include "shardproof/localtensor/plan/dim_layout.h"
 #include "shardproof/localtensor/plan/exchange_schedule.h"
 #include "shardproof/localtensor/plan/owned_box.h"
-#include "shardproof/localtensor/plan/step_members.h"
+#include "shardproof/localtensor/plan/step_groups.h"
 #include "shardproof/localtensor/plan/wire_reduction.h"
 
 namespace shardproof {
@@ -45,20 +45,6 @@ Dims largest_part(const Spec& spec) {
   Dims sides;
   for (int dim = 0; dim < spec.shape().size(); ++dim)
     sides.push_back(max_extent(cuts_of_dim(spec, dim), spec.shape()[dim]));
-  return sides;
-}
-
-// Returns the sides of the largest piece that one member sends to another. Different axes cut
-// different dims, so the largest piece has the largest extent of each dim.
-Dims largest_common_part(const PlanStep& step) {
-  std::vector<int64_t> sizes;
-  for (const MeshAxis& axis : step.from.mesh().axes()) sizes.push_back(axis.size);
-  Dims sides;
-  for (int dim = 0; dim < step.from.shape().size(); ++dim) {
-    DimLayouts layouts(dim, step.from.shape()[dim], sizes);
-    const int from = layouts.of_spec(step.from);
-    sides.push_back(layouts.piece_extent(from, layouts.of_spec(step.to), mask_of(step.axes)));
-  }
   return sides;
 }
 
@@ -184,6 +170,19 @@ int64_t kept_bytes(const PlanStep& step) {
 
 }  // namespace
 
+// Different axes cut different dims, so the largest piece has the largest extent of each dim.
+Dims largest_common_part(const PlanStep& step) {
+  std::vector<int64_t> sizes;
+  for (const MeshAxis& axis : step.from.mesh().axes()) sizes.push_back(axis.size);
+  Dims sides;
+  for (int dim = 0; dim < step.from.shape().size(); ++dim) {
+    DimLayouts layouts(dim, step.from.shape()[dim], sizes);
+    const int from = layouts.of_spec(step.from);
+    sides.push_back(layouts.piece_extent(from, layouts.of_spec(step.to), mask_of(step.axes)));
+  }
+  return sides;
+}
+
 bool is_even_everywhere(const Spec& spec) {
   for (int dim = 0; dim < spec.shape().size(); ++dim)
     if (!is_even(cuts_of_dim(spec, dim), spec.shape()[dim])) return false;
@@ -223,7 +222,11 @@ std::vector<Runs> part_of_box(const PlanStep& step, int64_t piece, std::vector<R
   return box;
 }
 
-int64_t padded_elements(const PlanStep& step) {
+int64_t elements_of_fullest_piece(const Dims& sides, int64_t pieces) {
+  return message_of(sides).elements(pieces);
+}
+
+int64_t largest_padded_elements(const PlanStep& step) {
   return largest_message(step).elements(step.pieces);
 }
 

@@ -14,9 +14,13 @@ namespace shardproof {
 
 // Returns the part of a message that piece `piece` moves; the box if the step is not cut.
 std::vector<Runs> part_of_box(const PlanStep& step, int64_t piece, std::vector<Runs> box);
-// Returns the elements of a message in the fullest piece, to which all are padded. Requires a call
-// other than exchange.
-int64_t padded_elements(const PlanStep& step);
+// Returns the elements of a box with these sides in the fullest of `pieces` pieces.
+int64_t elements_of_fullest_piece(const Dims& sides, int64_t pieces);
+// Returns the elements of the largest message of the mesh in the fullest piece; for many pairs of
+// ranks an upper bound. Requires a call other than exchange. Groups pad to PaddedCounts.
+int64_t largest_padded_elements(const PlanStep& step);
+// Returns the sides of the largest piece that one member sends to another in an all_to_all.
+Dims largest_common_part(const PlanStep& step);
 
 // Return true if pack and unpack return views: the call reads its input, or the step has its
 // result, as it lies in memory.

@@ -38,7 +38,7 @@ struct Record {
   Duration start, end;
   TimedBy clock = TimedBy::world;
   Duration expected;     // estimate of the library that made the call; zero: it gives none
-  Fraction bytes_sent;   // per rank, on average
+  Fraction bytes_sent;   // by each of the ranks
   int line = 0;          // line of the program, from 1; 0: none
   std::string instance;  // "layer 3, step 2"
   bool operator==(const Record&) const = default;

@@ -104,7 +104,6 @@ std::string RankStatementWriter::call_text(const CallItem& written, const Lanes&
   if (item.step) {
     const std::optional<PlainDims> dims =
         item.step->pieces == 1 ? plain_dims(*item.step) : std::nullopt;
-    item.collective.kind = lower(*item.step)->kind;
     if (dims) {
       item.dim = dims->dim;
       item.dim2 = dims->concat;

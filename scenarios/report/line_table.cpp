@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <map>
 
-#include "shardproof/sim/cost/cost_model.h"
+#include "shardproof/sim/call/sent_bytes.h"
 
 namespace shardproof {
 namespace {
@@ -34,15 +34,29 @@ struct LineCalls {
   std::map<int32_t, Fraction> bytes;
 };
 
+// Returns the bytes that the ranks of an item send.
+std::vector<SentBytes> bytes_of(const CallItem& item) {
+  const bool by_rank =
+      item.step && (item.step->kind == StepKind::exchange || item.step->kind == StepKind::transfer);
+  if (by_rank) return bytes_sent(*item.step);
+  const int64_t pieces = item.step ? item.step->pieces : 1;
+  std::vector<int32_t> senders;
+  for (int64_t i = 0; i < item.lanes.size(); ++i)
+    if (!only_receives(item.collective, item.lanes[i])) senders.push_back(item.lanes[i]);
+  return {{Lanes::of(std::move(senders)), bytes_sent(item.collective) * Fraction(pieces)}};
+}
+
 void add_call(const CallItem& item, LineCalls& calls) {
   const Collective& call = item.collective;
-  const Fraction bytes = item.step ? bytes_sent(*item.step)
-                                   : bytes_sent(call.kind, call.group.size(), whole_bytes_of(call));
   const std::string key = fmt::format("{} over {}", name(call.kind), call.group.name());
-  for (int64_t i = 0; i < item.lanes.size(); ++i) {
+  for (int64_t i = 0; i < item.lanes.size(); ++i)
     calls.counts[key][item.lanes[i]] += item.step ? item.step->pieces : 1;
-    Fraction& sum = calls.bytes[item.lanes[i]];
-    sum = sum + bytes;
+  for (const SentBytes& part : bytes_of(item)) {
+    const Lanes here = part.ranks.intersect(item.lanes);
+    for (int64_t i = 0; i < here.size(); ++i) {
+      Fraction& sum = calls.bytes[here[i]];
+      sum = sum + part.bytes;
+    }
   }
 }
 

@@ -41,9 +41,6 @@ struct Call {
   int64_t row_elements = 0;            // in these counts, for findings; 0: counts are of elements
   const LocalTensor* input = nullptr;  // null for barrier, recv, signal, wait_signal
   LocalTensor* output = nullptr;       // slots and bytes are set when the call ends
-  // Bytes that a lane sends on average, for records; nullopt: computed from counts, which include
-  // padding.
-  std::optional<Fraction> bytes;
   CallSite site;
 };
 

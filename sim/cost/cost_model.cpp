@@ -100,22 +100,6 @@ std::shared_ptr<const CostModel> flat_machine(Link link, std::optional<Roofline>
   return std::make_shared<FlatMachine>(link, device);
 }
 
-int64_t whole_bytes_of(const Collective& collective) {
-  using K = CollectiveKind;
-  const int64_t brought = collective.count * size_of(collective.dtype);
-  switch (collective.kind) {
-    case K::all_gather:
-    case K::reduce_scatter:
-    case K::gather:
-    case K::scatter:
-    case K::all_to_all: return brought * collective.group.size();
-    case K::barrier:
-    case K::signal:
-    case K::wait_signal: return 0;
-    default: return brought;
-  }
-}
-
 Duration time_of_counts(const CostModel& model, std::span<const int64_t> counts, int64_t self,
                         int64_t element_bytes) {
   int64_t messages = 0, elements = 0;

@@ -62,9 +62,6 @@ struct Link {
 };
 std::shared_ptr<const CostModel> flat_machine(Link link, std::optional<Roofline> device = {});
 
-// Returns S computed from the counts of the call, which include padding.
-int64_t whole_bytes_of(const Collective& collective);
-
 // Returns the time in which member `self` of an all_to_all_v or exchange sends, or receives,
 // counts[i] elements to, or from, each other member i. Empty messages take no time. The call takes
 // the longest such time of all members.

@@ -472,6 +472,13 @@ TEST_F(Cli, ApprovedTexts) {
                   tool("show scenarios/corpus/layers/mlp_sequence_parallel.json").out);
   expect_approved("cli/show_ranks",
                   tool("show scenarios/corpus/collectives/pipeline_chain.json").out);
+  expect_approved("cli/show_bytes_of_groups",
+                  tool("show scenarios/corpus/redistribute/groups_with_smaller_shards.json "
+                       "--communication")
+                      .out);
+  expect_approved(
+      "cli/show_bytes_of_roots",
+      tool("show scenarios/corpus/collectives/what_a_root_sends.json --communication").out);
   expect_approved("cli/explain_matmul", tool("explain matmul").out);
   expect_approved("cli/explain_softmax", tool("explain softmax --mesh tp=2").out);
 }

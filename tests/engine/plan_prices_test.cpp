@@ -51,7 +51,7 @@ void expect_as_planned(const Spec& from, const Spec& to, PlanMoves moves, bool t
   Duration time;
   int64_t calls = 0;
   for (const PlanStep& step : result.plan.steps) {
-    bytes = bytes + bytes_sent(step);
+    bytes = bytes + average_of(bytes_sent(step));
     time += time_of_calls(step, *machine());
     calls += cost_of(step).calls;
   }
@@ -90,10 +90,10 @@ TEST(PlanPrices, PaddedAllToAll_CountsItsPadding) {
   const Spec from = Spec::parse("a:S(0) b:S(1)", mesh, shape, DType::f32);
   const Spec to = Spec::parse("a:S(1) b:S(0)", mesh, shape, DType::f32);
   const PlanStep padded{StepKind::all_to_all, {0, 1}, from, to};
-  EXPECT_EQ(bytes_sent(padded), Fraction(48 << 20));
+  EXPECT_EQ(priced_bytes(padded), Fraction(48 << 20));
   EXPECT_NEAR(to_seconds(time_of_calls(padded, *machine())), 1021.6e-6, 1e-7);
   const PlanStep exchange{StepKind::exchange, {0, 1}, from, to};
-  EXPECT_EQ(bytes_sent(exchange), Fraction(8 << 20));
+  EXPECT_EQ(priced_bytes(exchange), Fraction(8 << 20));
   EXPECT_NEAR(to_seconds(time_of_calls(exchange, *machine())), 340.5e-6, 1e-7);
   PlannerOptions options;
   options.price = price_by_time(machine());
@@ -107,9 +107,9 @@ TEST(PlanPrices, UnevenShards_CountTheAverage) {
   const Mesh mesh = Mesh::parse("a=2, b=2");
   const Spec from = Spec::parse("a:P(sum) b:S(0)", mesh, {7}, DType::f32);
   const Spec to = Spec::parse("b:S(0)", mesh, {7}, DType::f32);
-  EXPECT_EQ(bytes_sent({StepKind::all_reduce, {0}, from, to}), Fraction(14));
+  EXPECT_EQ(priced_bytes({StepKind::all_reduce, {0}, from, to}), Fraction(14));
   const Spec joint = Spec::parse("a:S(0) b:S(0)", mesh, {7}, DType::f32);
-  EXPECT_EQ(bytes_sent({StepKind::reduce_scatter, {0}, from, joint}), Fraction(7));
+  EXPECT_EQ(priced_bytes({StepKind::reduce_scatter, {0}, from, joint}), Fraction(7));
 }
 
 }  // namespace

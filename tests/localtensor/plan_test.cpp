@@ -222,7 +222,7 @@ Fraction bytes_across(const char* from_mesh, const char* from, const char* to_me
                           Spec::parse(to, Mesh::parse(to_mesh), shape, DType::f32))
           .plan;
   Fraction bytes;
-  for (const PlanStep& step : plan.steps) bytes = bytes + bytes_sent(step);
+  for (const PlanStep& step : plan.steps) bytes = bytes + average_of(bytes_sent(step));
   return bytes;
 }
 

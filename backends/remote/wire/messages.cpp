@@ -162,8 +162,7 @@ void write_call(WireWriter& out, WireDictionary& book, const Call& call) {
         static_cast<int64_t>(c.dtype), c.count, c.root, c.peer, c.slot, c.repeat,
         static_cast<int64_t>(c.schedule.order), static_cast<int64_t>(c.schedule.protocol),
         int64_t{c.schedule.channels}, int64_t{c.schedule.nodes}, int64_t{c.schedule.nccl},
-        call.bytes ? call.bytes->num() : 0, call.bytes ? call.bytes->den() : 0, call.row_elements,
-        static_cast<int64_t>(call.site.line)})
+        call.row_elements, static_cast<int64_t>(call.site.line)})
     out.add(value);
   out.add_real(c.reduction.scalar);
   out.add(c.send_counts);
@@ -195,8 +194,6 @@ Call read_call(WireReader& in, WireDictionary& book, std::deque<LocalTensor>& te
   c.schedule.channels = static_cast<int>(in.number());
   c.schedule.nodes = static_cast<int>(in.number());
   c.schedule.nccl = static_cast<int>(in.number());
-  const int64_t bytes = in.number();
-  if (const int64_t den = in.number(); den != 0) call.bytes = Fraction(bytes, den);
   call.row_elements = in.number();
   call.site.line = static_cast<int>(in.number());
   c.reduction.scalar = in.real();

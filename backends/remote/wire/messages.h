@@ -13,7 +13,7 @@
 // | text*      | number; at first use also the text (a text of the program, sent once)            |
 // | sizes      | -1: no tensor; or n x (lanes, dtype, elements)                                   |
 // | call       | group, kind, reduction, dtype, count, root, peer, slot, repeat, order, protocol, |
-// |            | channels, nodes, NCCL version, whole bytes, row elements, line, scalar (real),   |
+// |            | channels, nodes, NCCL version, row elements, line, scalar (real),                |
 // |            | send counts, receive counts, lanes, peers, n x send counts, n x receive counts,  |
 // |            | text*, instance*, sizes of input, sizes of output                                |
 // | tensor     | n x (lanes, dtype, shape, copies, [copy of each lane: i32 each, if copies > 1],  |
