@@ -274,7 +274,7 @@ class FiberRank : public RankContext {
     try {
       awaited_ = (*issue_)();
     } catch (...) {
-      trouble_ = std::current_exception();
+      error_ = std::current_exception();
       return resume();
     }
     const CohortState state = execution().state();
@@ -309,7 +309,7 @@ class FiberRank : public RankContext {
     issue_ = &issue;
     ranks_.asking.push_back(this);
     ranks_.pool.suspend(fiber_);
-    if (trouble_) std::rethrow_exception(std::exchange(trouble_, nullptr));
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
     if (stopped_ && ranks_.on_stop == OnStop::unwind) throw UnwindRank{};
     return !stopped_;
   }
@@ -332,7 +332,7 @@ class FiberRank : public RankContext {
   FiberRanks& ranks_;
   FiberId fiber_ = 0;
   const std::function<Ticket()>* issue_ = nullptr;
-  std::exception_ptr trouble_;
+  std::exception_ptr error_;
   Ticket awaited_ = kDone;
   bool waiting_ = false, frozen_ = false;
 };

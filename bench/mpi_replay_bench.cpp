@@ -245,7 +245,7 @@ class ByHand {
     if (const auto* calls = std::get_if<Communicate>(&instr.action)) add_call(calls->items.front());
   }
   void add_kernel(const Compute& compute) {
-    const OpRecord& op = program_.registries.ops.at(compute.op);
+    const OpRecord& op = program_.registries.ops.at(compute.op.str());
     std::vector<TensorMeta> metas;
     for (const ValueId id : compute.inputs)
       metas.push_back({tensor(id).dtype, tensor(id).shape, false, false});

@@ -1,8 +1,9 @@
 # Functions that a CMakeLists.txt of this tree calls. Sources are listed, never globbed.
 #
-#   shardproof_room(sim SOURCES clock.cpp gate.cpp PUBLIC_HEADERS gate.h LINK localtensor
+#   shardproof_room(sim SOURCES call/call.cpp matching/call_matcher.cpp
+#                   PUBLIC_HEADERS call/call.h LINK localtensor
 #                   PRIVATE_LINK Boost::fiber)
-#   shardproof_test(sim_test SOURCES clock_test.cpp gate_test.cpp LINK sim)
+#   shardproof_test(sim_test SOURCES deadlock_test.cpp LINK sim)
 #   shardproof_test_part(run_op SOURCES run_op.cpp LINK ops)
 #   shardproof_fuzzer(fuzz_loader SOURCES fuzz_loader.cpp LINK scenarios)
 #   shardproof_bench(bench_planner SOURCES planner.cpp LINK localtensor)

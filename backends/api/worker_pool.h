@@ -130,7 +130,7 @@ class WorkerPool {
   // Functions of a worker. `next` waits for the next case; nullopt: the run is over. `done` reports
   // the end of a case, with an error text if there is one.
   virtual std::optional<int64_t> next() = 0;
-  virtual void done(const std::string& trouble) = 0;
+  virtual void done(const std::string& error) = 0;
 };
 
 }  // namespace shardproof

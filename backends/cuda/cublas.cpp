@@ -210,7 +210,7 @@ class Cublas : public Gemm {
   }
 
   bool open() override {
-    if (!std::exchange(asked_, true)) {
+    if (!std::exchange(searched_, true)) {
       api_ = load_cublas(paths_);
       if (api_ && api_->create(&handle_) != CUBLAS_STATUS_SUCCESS) handle_ = nullptr;
     }
@@ -261,7 +261,7 @@ class Cublas : public Gemm {
   }
 
   std::vector<std::string> paths_;
-  bool asked_ = false;
+  bool searched_ = false;
   std::optional<CublasApi> api_;
   cublasLtHandle_t handle_ = nullptr;
   std::map<Key, Choice> choices_;

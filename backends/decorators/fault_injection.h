@@ -1,8 +1,8 @@
 // Fault injection on any backend: hang, die, skip, delay, corrupt, slow (sim/cost/fault.h).
 //
-// A rank with a fault should be a cohort of its own (faulty_ranks). In a cohort of several lanes
-// the whole cohort is stopped as hung when the fault fires. The run then blocks and is repeated
-// with one cohort for each rank.
+// A rank with a fault should be a cohort of its own. In a cohort of several lanes the whole cohort
+// is stopped as hung when the fault fires. The run then blocks and is repeated with one cohort for
+// each rank.
 #pragma once
 
 #include <memory>

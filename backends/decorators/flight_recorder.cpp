@@ -2,9 +2,8 @@
 //
 // Each call or named work becomes an Entry when it is issued. Entries share a CallShape: what equal
 // calls of many ranks have in common. Shapes share a CallKind: what the passes of a loop have in
-// common. When the world closes, each entry's state and times are read
-// from its context. Entries of single ranks that are equal in everything are merged into one
-// record.
+// common. When the world closes, each entry's state and times are read from its context. Entries of
+// single ranks that are equal in everything are merged into one record.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -495,10 +494,10 @@ std::optional<InstanceOfRecords> Recorder::instance_of(const Finding& finding) c
   return std::nullopt;
 }
 
-void tell_divergence(Finding& finding, const InstanceOfRecords& meeting,
-                     const std::vector<Record>& records) {
-  if (differ_in_order(records, meeting)) finding.fix = std::string(kSameOrder);
-  const std::string text = first_divergence(records, meeting);
+void add_divergence(Finding& finding, const InstanceOfRecords& instance,
+                    const std::vector<Record>& records) {
+  if (differ_in_order(records, instance)) finding.fix = std::string(kSameOrder);
+  const std::string text = first_divergence(records, instance);
   if (!text.empty()) finding.details.push_back("first divergence   " + text);
 }
 
@@ -631,10 +630,10 @@ class RecordedWorld : public World {
     WorldReport report = inner_->close();
     std::vector<std::pair<Finding*, InstanceOfRecords>> mismatches;
     for (Finding& finding : report.findings)
-      if (std::optional<InstanceOfRecords> meeting = recorder_.instance_of(finding))
-        mismatches.emplace_back(&finding, std::move(*meeting));
+      if (std::optional<InstanceOfRecords> instance = recorder_.instance_of(finding))
+        mismatches.emplace_back(&finding, std::move(*instance));
     report.records = LazyRecords(recorder_.release_recording());
-    for (auto& [finding, meeting] : mismatches) tell_divergence(*finding, meeting, report.records);
+    for (auto& [finding, instance] : mismatches) add_divergence(*finding, instance, report.records);
     return report;
   }
 

@@ -90,7 +90,7 @@ class LocalWorld : public World {
   const std::shared_ptr<Device>& device() const { return device_; }
   bool defers() const { return picker_.defers(); }
   CallMatcher& matcher() { return matcher_; }
-  TicketTable& book() { return book_; }
+  TicketTable& tickets() { return tickets_; }
   Submission& new_submission();
   void prefetch_context(int32_t index);  // does nothing if there is none
   // Marks a stream as having an item that may run.
@@ -101,7 +101,7 @@ class LocalWorld : public World {
  private:
   friend struct BlockedRanksSurvey;
   LocalContext& context(int32_t index) { return contexts_[static_cast<size_t>(index)]; }
-  void land(Submission& submission);
+  void end_submission(Submission& submission);
   void wake();
   // Runs the head of a stream. Returns false if it has to wait.
   bool run_head(TicketTable::Place place);
@@ -117,7 +117,7 @@ class LocalWorld : public World {
   std::shared_ptr<Device> device_;
   StreamPicker picker_;
   CallMatcher matcher_;
-  TicketTable book_;
+  TicketTable tickets_;
   PooledDeque<LocalContext> contexts_;
   PooledDeque<Submission> submissions_;
   std::vector<Submission*> free_submissions_;

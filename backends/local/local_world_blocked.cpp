@@ -29,8 +29,8 @@ struct BlockedRanksSurvey {
   WaitGraph still;
   // Blocked calls by cohort and stream.
   std::map<std::pair<int32_t, StreamId>, std::vector<int32_t>> heads;
-  std::vector<const SubmittedCall*> parties;  // by blocked call; null: a wait for a ticket
-  std::vector<int32_t> owner;                 // cohort of each rank; -1: none
+  std::vector<const SubmittedCall*> blocked_calls;  // by blocked call; null: a wait for a ticket
+  std::vector<int32_t> owner;                       // cohort of each rank; -1: none
   std::map<std::pair<std::string, int64_t>, int32_t> known;  // group and call -> awaiting
   std::set<int32_t> wrong;  // ranks of a wrong call that some members have not issued yet
   std::optional<PlannedCalls> planned;  // computed on first use
@@ -47,7 +47,7 @@ struct BlockedRanksSurvey {
     call.pairwise = kind == CollectiveKind::send || kind == CollectiveKind::recv;
     heads[{context.index_, stream}].push_back(static_cast<int32_t>(still.blocked.size()));
     still.blocked.push_back(std::move(call));
-    parties.push_back(&submitted);
+    blocked_calls.push_back(&submitted);
   }
 
   void add_wait(LocalContext& context, StreamId stream) {
@@ -56,7 +56,7 @@ struct BlockedRanksSurvey {
     wait.text = "wait on stream " + context.at(stream).name;
     heads[{context.index_, stream}].push_back(static_cast<int32_t>(still.blocked.size()));
     still.blocked.push_back(std::move(wait));
-    parties.push_back(nullptr);
+    blocked_calls.push_back(nullptr);
   }
 
   void collect() {
@@ -75,7 +75,7 @@ struct BlockedRanksSurvey {
         const Stream& stream = context.at(id);
         if (stream.stuck()) continue;  // a finding about its failed call exists
         if (stream.submission != nullptr) {
-          for (const SubmittedCall& submitted : stream.submission->parties)
+          for (const SubmittedCall& submitted : stream.submission->calls)
             if (submitted.open > 0) add_call(context, id, submitted);
         } else if (stream.has_items()) {
           add_wait(context, id);
@@ -90,7 +90,7 @@ struct BlockedRanksSurvey {
       for (const StreamItem& item : context.at(id).items()) {
         Submission* const* submission = std::get_if<Submission*>(&item.what);
         if (submission == nullptr) continue;
-        for (const SubmittedCall& submitted : (*submission)->parties)
+        for (const SubmittedCall& submitted : (*submission)->calls)
           if (world.matcher_.answers(submitted, rank, waiting)) return id;
       }
     return -1;
@@ -107,8 +107,8 @@ struct BlockedRanksSurvey {
     const size_t before = awaiting.holders.size();
     bool known = false;
     for (const Ticket ticket : context.host_waits_) {
-      if (world.book_.state(ticket) == TicketState::done) continue;
-      const TicketTable::Place place = world.book_.place(ticket);
+      if (world.tickets_.state(ticket) == TicketState::done) continue;
+      const TicketTable::Place place = world.tickets_.place(ticket);
       hold(awaiting, place.cohort, place.stream);
       known = true;
     }
@@ -161,7 +161,7 @@ struct BlockedRanksSurvey {
   }
 
   void connect(size_t index) {
-    const SubmittedCall* submitted = parties[index];
+    const SubmittedCall* submitted = blocked_calls[index];
     if (submitted == nullptr) return connect_wait(index);
     const CallMatcher::Awaited need = world.matcher_.awaited(*submitted);
     if (need.explained) return;
@@ -196,7 +196,7 @@ struct BlockedRanksSurvey {
         continue;
       const Ticket* ticket = std::get_if<Ticket>(&stream.front().what);
       if (ticket == nullptr) return;
-      const TicketTable::Place place = world.book_.place(*ticket);
+      const TicketTable::Place place = world.tickets_.place(*ticket);
       WaitEdge awaiting;
       hold(awaiting, place.cohort, place.stream);
       still.blocked[index].awaiting = static_cast<int32_t>(still.awaiting.size());
@@ -208,7 +208,7 @@ struct BlockedRanksSurvey {
   std::vector<Finding> run() {
     still.world = world.ranks_;
     collect();
-    for (const SubmittedCall* submitted : parties)
+    for (const SubmittedCall* submitted : blocked_calls)
       if (submitted != nullptr && world.matcher_.awaited(*submitted).explained)
         for (int64_t i = 0; i < submitted->call.lanes.size(); ++i)
           wrong.insert(submitted->call.lanes[i]);

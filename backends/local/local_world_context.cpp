@@ -30,26 +30,26 @@ StreamId LocalContext::stream(std::string_view name) {
 // --- tickets -------------------------------------------------------------------------------------
 
 Ticket LocalContext::open_ticket(StreamId stream) {
-  return at(stream).last = world_.book().open({index_, stream});
+  return at(stream).last = world_.tickets().open({index_, stream});
 }
 
 // A stopped host issues nothing: its tickets never end.
-Ticket LocalContext::refuse() { return world_.book().open({index_, kMainStream}); }
+Ticket LocalContext::refuse() { return world_.tickets().open({index_, kMainStream}); }
 
 Ticket LocalContext::last(StreamId stream) { return at(stream).last; }
 
-TicketState LocalContext::poll(Ticket ticket) { return world_.book().state(ticket); }
+TicketState LocalContext::poll(Ticket ticket) { return world_.tickets().state(ticket); }
 
 std::optional<TicketTimes> LocalContext::times(Ticket ticket) {
   if (!world_.timed()) return std::nullopt;
-  return world_.book().times(ticket);
+  return world_.tickets().times(ticket);
 }
 
 void LocalContext::host_wait(Ticket ticket) {
-  if (world_.book().state(ticket) != TicketState::done) {
+  if (world_.tickets().state(ticket) != TicketState::done) {
     host_waits_.push_back(ticket);
   } else if (world_.timed()) {
-    world_.book().raise(host_time_, ticket);
+    world_.tickets().raise(host_time_, ticket);
   }
 }
 
@@ -57,8 +57,8 @@ void LocalContext::host_wait(Ticket ticket) {
 void LocalContext::observe_host_waits() {
   if (host_waits_.empty()) return;
   std::erase_if(host_waits_, [&](Ticket ticket) {
-    if (world_.book().state(ticket) != TicketState::done) return false;
-    if (world_.timed()) world_.book().raise(host_time_, ticket);
+    if (world_.tickets().state(ticket) != TicketState::done) return false;
+    if (world_.timed()) world_.tickets().raise(host_time_, ticket);
     return true;
   });
 }
@@ -117,15 +117,15 @@ void LocalContext::pass_work(Stream& stream, const Work& work, const LaneTimes& 
     for (int64_t i = 0; i < work.lanes.size(); ++i)
       stream.time.at(lanes_.index_of(work.lanes[i]), lanes_.size()) += cost;
   }
-  world_.book().end(ticket, TicketState::done, start, stream.time);
+  world_.tickets().end(ticket, TicketState::done, start, stream.time);
 }
 
 void LocalContext::order(StreamId id, Ticket ticket) {
   if (ticket == kDone || !goes_on()) return;
   Stream& stream = at(id);
   observe_host_waits();
-  if (stream.idle() && world_.book().state(ticket) == TicketState::done) {
-    if (world_.timed()) world_.book().raise(stream.time, ticket);
+  if (stream.idle() && world_.tickets().state(ticket) == TicketState::done) {
+    if (world_.timed()) world_.tickets().raise(stream.time, ticket);
     return;
   }
   push(id, kDone, ticket);
@@ -171,7 +171,7 @@ std::optional<Ticket> LocalContext::complete_if_whole_group(Call& call, StreamId
   if (!world_.matcher().complete_if_whole_group(call, lanes_, &end)) return std::nullopt;
   const Ticket ticket = open_ticket(id);
   stream.time = end;
-  world_.book().end(ticket, TicketState::done, start, end);
+  world_.tickets().end(ticket, TicketState::done, start, end);
   return ticket;
 }
 
@@ -195,9 +195,9 @@ Ticket LocalContext::submit(std::span<Call> calls, StreamId id) {
   submission.lanes = lanes_;
   submission.stream = id;
   submission.ticket = open_ticket(id);
-  submission.parties.resize(calls.size());
+  submission.calls.resize(calls.size());
   for (size_t i = 0; i < calls.size(); ++i) {
-    SubmittedCall& submitted = submission.parties[i];
+    SubmittedCall& submitted = submission.calls[i];
     submitted.call = std::move(calls[i]);
     submitted.submission = &submission;
     submitted.number = {};

@@ -34,7 +34,7 @@ Submission& LocalWorld::new_submission() {
   // this one will take are fetched ahead.
   const size_t left = free_submissions_.size();
   if (left >= 8) prefetch(free_submissions_[left - 8], sizeof(Submission));
-  if (left >= 4) prefetch(free_submissions_[left - 4]->parties.data(), sizeof(SubmittedCall));
+  if (left >= 4) prefetch(free_submissions_[left - 4]->calls.data(), sizeof(SubmittedCall));
   submission.started = submission.ended = submission.failed = false;
   return submission;
 }
@@ -51,17 +51,17 @@ void LocalWorld::list(TicketTable::Place place) {
   ready_.push_back(place);
 }
 
-void LocalWorld::land(Submission& submission) {
+void LocalWorld::end_submission(Submission& submission) {
   // A failed submission stays in its stream: the call matcher may point at its other calls, and
   // later work of the stream never runs.
-  if (submission.failed) return book_.end(submission.ticket, TicketState::failed);
+  if (submission.failed) return tickets_.end(submission.ticket, TicketState::failed);
   Stream& stream = context(submission.cohort).at(submission.stream);
   stream.submission = nullptr;
   if (timed()) {
     stream.time.raise_to(submission.end);
-    book_.end(submission.ticket, TicketState::done, submission.start, submission.end);
+    tickets_.end(submission.ticket, TicketState::done, submission.start, submission.end);
   } else {
-    book_.end(submission.ticket, TicketState::done);
+    tickets_.end(submission.ticket, TicketState::done);
   }
   free_submissions_.push_back(&submission);
   if (stream.has_items()) list({submission.cohort, submission.stream});
@@ -79,11 +79,11 @@ void LocalWorld::wake() {
         const Submission& ahead = *ended[i + kAhead];
         prefetch(&context(ahead.cohort).at(ahead.stream), sizeof(Stream));
       }
-      land(*ended[i]);
+      end_submission(*ended[i]);
     }
   }
-  for (const TicketTable::Place place : book_.woken()) list(place);
-  book_.woken().clear();
+  for (const TicketTable::Place place : tickets_.woken()) list(place);
+  tickets_.woken().clear();
 }
 
 bool LocalWorld::run_head(TicketTable::Place place) {
@@ -91,13 +91,13 @@ bool LocalWorld::run_head(TicketTable::Place place) {
   Stream& stream = owner.at(place.stream);
   StreamItem item = std::move(stream.front());
   if (const Ticket* ticket = std::get_if<Ticket>(&item.what)) {
-    if (book_.state(*ticket) != TicketState::done) {
-      book_.wait(*ticket, place);
+    if (tickets_.state(*ticket) != TicketState::done) {
+      tickets_.wait(*ticket, place);
       stream.front() = std::move(item);
       return false;
     }
     stream.pop();
-    if (timed()) book_.raise(stream.time, *ticket);
+    if (timed()) tickets_.raise(stream.time, *ticket);
     return true;
   }
   stream.pop();
@@ -112,7 +112,7 @@ bool LocalWorld::run_head(TicketTable::Place place) {
   if (timed()) {
     owner.pass_work(stream, work, item.issued, item.ticket);
   } else {
-    book_.end(item.ticket, TicketState::done);
+    tickets_.end(item.ticket, TicketState::done);
   }
   wake();
   return true;
@@ -146,7 +146,7 @@ bool LocalWorld::pass_ended_waits() {
     const auto ended = [&] {
       if (stream.submission != nullptr || !stream.has_items()) return false;
       const Ticket* const ticket = std::get_if<Ticket>(&stream.front().what);
-      return ticket != nullptr && book_.state(*ticket) == TicketState::done;
+      return ticket != nullptr && tickets_.state(*ticket) == TicketState::done;
     };
     while (ended()) passed = run_head(place);
   }
@@ -182,7 +182,7 @@ bool LocalWorld::step() {
 }
 
 std::optional<std::vector<int32_t>> LocalWorld::collect_ready_ranks() {
-  const std::optional<std::vector<int32_t>> cohorts = book_.collect_ended_cohorts();
+  const std::optional<std::vector<int32_t>> cohorts = tickets_.collect_ended_cohorts();
   if (!cohorts) return std::nullopt;
   std::vector<int32_t> ranks;
   ranks.reserve(cohorts->size());

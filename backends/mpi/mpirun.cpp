@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <fstream>
 #include <thread>
 
 #include "shardproof/backends/mpi/mpirun.h"
@@ -109,6 +110,9 @@ class MpirunStarter : public Starter {
       words.insert(words.end(), {"--mca", name, value});
     };
     if (options_.host_file) {
+      if (!std::ifstream(*options_.host_file))
+        throw_bad_input("--hosts: expected a host file of mpirun, found no readable file {}",
+                        *options_.host_file);
       words.insert(words.end(), {"--hostfile", *options_.host_file});
     } else {
       set("plm", "isolated");  // do not look for a remote shell

@@ -16,10 +16,10 @@ class NcclLibrary {
  public:
   explicit NcclLibrary(const std::string& path) : handle_(::dlopen(path.c_str(), RTLD_NOW)) {
     if (handle_ == nullptr)
-      if (const char* const text = ::dlerror()) trouble_ = text;
+      if (const char* const text = ::dlerror()) error_ = text;
   }
   explicit operator bool() const { return handle_ != nullptr; }
-  const std::string& trouble() const { return trouble_; }
+  const std::string& error() const { return error_; }
 
   // Sets null if the library lacks the function.
   template <typename Function>
@@ -35,7 +35,7 @@ class NcclLibrary {
 
  private:
   void* handle_;
-  std::string trouble_, missing_;
+  std::string error_, missing_;
 };
 
 void find_needed(NcclLibrary& library, NcclApi& api) {
@@ -104,7 +104,7 @@ NcclApi load_nccl(const NcclSearchPaths& places) {
   if (!places.library.empty()) {
     NcclLibrary given(places.library);
     if (given) return table_of(given, places.library);
-    throw Error(ErrorKind::unsupported, fmt::format("NCCL was not opened: {}", given.trouble()));
+    throw Error(ErrorKind::unsupported, fmt::format("NCCL was not opened: {}", given.error()));
   }
   std::vector<std::string> paths{places.name};
   for (const std::string& folder : places.folders) paths.push_back(folder + "/" + places.name);

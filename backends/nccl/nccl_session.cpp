@@ -40,8 +40,8 @@ int NcclSession::ask_each(const std::vector<int>& ranks, Ask ask) {
   int code = nccl::kSuccess;
   for (size_t i = 0; i < ranks.size(); ++i) {
     select(ranks[i]);
-    const int said = ask(i);
-    if (code == nccl::kSuccess || code == nccl::kInProgress) code = said;
+    const int next = ask(i);
+    if (code == nccl::kSuccess || code == nccl::kInProgress) code = next;
   }
   const int end = group ? group->end() : code;
   return code == nccl::kSuccess || code == nccl::kInProgress ? end : code;
@@ -253,8 +253,8 @@ NcclSession::State NcclSession::poll_communicators(const std::vector<NcclComm>& 
   if (code == nccl::kSuccess || code == nccl::kInProgress)
     return under_way ? State::under_way : State::ready;
   if (is_refusal(code)) throw Error(ErrorKind::io, error_text(code));
-  trouble_ = error_text(code);
-  if (tell_) tell_(trouble_);
+  error_ = error_text(code);
+  if (report_loss_) report_loss_(error_);
   abort();
   return State::lost;
 }

@@ -73,11 +73,13 @@ class NcclSession {
   // device failed, and all communicators are aborted. Throws Error(io) if NCCL rejects the call.
   State poll_communicators(const std::vector<NcclComm>& comms, int code);
   // Sets a function that receives NCCL's error text before the abort, which may take long.
-  void when_lost(std::function<void(const std::string&)> tell) { tell_ = std::move(tell); }
+  void when_lost(std::function<void(const std::string&)> report_loss) {
+    report_loss_ = std::move(report_loss);
+  }
   // Polls all communicators: exchanges that are already in a stream may still fail.
   State poll_all_communicators();
   void abort() noexcept;  // by any thread
-  const std::string& trouble() const { return trouble_; }
+  const std::string& error() const { return error_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -105,8 +107,8 @@ class NcclSession {
   std::map<std::vector<int>, std::vector<NcclComm>> blocking_;
   NcclComm one_sided_ = nullptr;
   bool relies_on_putting_ = false;
-  std::string trouble_;
-  std::function<void(const std::string&)> tell_;
+  std::string error_;
+  std::function<void(const std::string&)> report_loss_;
   std::mutex aborting_;
   std::atomic<bool> aborted_{false};
 };

@@ -135,7 +135,9 @@ class NcclTransport : public Transport {
   void join(std::string_view invitation) override;
   void form(const std::vector<std::vector<int>>& teams) override;
   void abort() noexcept override;
-  void when_lost(std::function<void(const std::string&)> tell) override { tell_ = std::move(tell); }
+  void when_lost(std::function<void(const std::string&)> report_loss) override {
+    report_loss_ = std::move(report_loss);
+  }
   std::shared_ptr<DeviceMemory> memory(int endpoint) override { return gpu(endpoint).device; }
   bool can_reduce(const Reduction& reduction, DType dtype) const override {
     return nccl_reduces(reduction, dtype) && has_algorithm(config_.order, reduction, dtype) &&
@@ -174,7 +176,7 @@ class NcclTransport : public Transport {
   NcclHardware machine_;
   NcclRankConfig config_;
   std::vector<OwnGpu> gpus_;
-  std::function<void(const std::string&)> tell_;
+  std::function<void(const std::string&)> report_loss_;
   std::mutex opening_;  // guards session_ against an abort by another thread
   std::unique_ptr<NcclSession> session_;
 
@@ -221,7 +223,7 @@ void NcclTransport::join(std::string_view invitation) {
   auto session = std::make_unique<NcclSession>(machine_.open_nccl(), id, ranks,
                                                [this](int rank) { gpu(rank).device->select(); });
   session->when_lost([this](const std::string& words) {
-    if (tell_) tell_(words);
+    if (report_loss_) report_loss_(words);
   });
   const std::lock_guard<std::mutex> lock(opening_);
   session_ = std::move(session);
@@ -367,8 +369,8 @@ int NcclTransport::issue_all() {
   int code = nccl::kSuccess;
   for (const StartedExchange& it : under_way_) {
     if (!group && code == nccl::kInProgress && !await_launch()) return code;
-    const int said = issue(it);
-    if (code == nccl::kSuccess || code == nccl::kInProgress) code = said;
+    const int next = issue(it);
+    if (code == nccl::kSuccess || code == nccl::kInProgress) code = next;
   }
   if (!group) return code;
   const int end = group->end();
@@ -486,8 +488,8 @@ std::string NcclTransport::open_window(int64_t bytes) {
   const std::shared_ptr<Device>& device = gpus_.front().device;
   device->use(kWindowStream);
   auto window = std::make_unique<PutWindow>(*session_, device, bytes);
-  const std::string& trouble = window->trouble();
-  if (!trouble.empty()) return "puts by ncclSend and ncclRecv (" + trouble + ")";
+  const std::string& error = window->error();
+  if (!error.empty()) return "puts by ncclSend and ncclRecv (" + error + ")";
   window_ = std::move(window);
   return "puts by ncclPutSignal";
 }

@@ -29,7 +29,7 @@ PutWindow::PutWindow(NcclSession& session, std::shared_ptr<Device> device, int64
   const NcclApi& api = session_.api();
   if (api.put_signal == nullptr || api.signal == nullptr || api.wait_signal == nullptr ||
       api.window_register == nullptr || api.mem_alloc == nullptr) {
-    trouble_ = nccl_name(api) + " has no ncclPutSignal";
+    error_ = nccl_name(api) + " has no ncclPutSignal";
     return;
   }
   for (const auto step :
@@ -38,7 +38,7 @@ PutWindow::PutWindow(NcclSession& session, std::shared_ptr<Device> device, int64
     (this->*step)();
     if (!exchange_errors()) break;
   }
-  if (trouble_.empty()) {
+  if (error_.empty()) {
     session_.require_put_communicator();
     return;
   }
@@ -71,14 +71,14 @@ void PutWindow::allocate_window() {
   device_->native_stream();  // the device is this thread's
   if (const int code = api.mem_alloc(&memory_, static_cast<size_t>(2 * bytes_));
       code != nccl::kSuccess)
-    trouble_ = fmt::format("no {} bytes for a window: {}", 2 * bytes_, api.error_text(code));
+    error_ = fmt::format("no {} bytes for a window: {}", 2 * bytes_, api.error_text(code));
 }
 
 void PutWindow::register_window() {
   await(session_.api().window_register(comm_, memory_, static_cast<size_t>(2 * bytes_), &window_,
                                        nccl::kSymmetric));
   // NCCL returns success without a window if peers cannot reach each other's memory.
-  if (trouble_.empty() && window_ == nullptr) trouble_ = "the GPUs have no symmetric memory";
+  if (error_.empty() && window_ == nullptr) error_ = "the GPUs have no symmetric memory";
 }
 
 // Only a signal shows whether puts work between these GPUs.
@@ -93,16 +93,16 @@ void PutWindow::await_signal() {
   await(session_.api().wait_signal(1, &from_previous, comm_, device_->native_stream()));
   const int64_t landed = device_->record();
   const auto limit = std::chrono::steady_clock::now() + kPuttingPatience;
-  while (trouble_.empty() && !device_->event_completed(landed)) {
+  while (error_.empty() && !device_->event_completed(landed)) {
     await(nccl::kSuccess);
-    if (trouble_.empty() && std::chrono::steady_clock::now() > limit) trouble_ = kPutHasNoEnd;
+    if (error_.empty() && std::chrono::steady_clock::now() > limit) error_ = kPutHasNoEnd;
     ::sched_yield();
   }
   device_->forget(landed);
 }
 
 void PutWindow::await(int code) {
-  trouble_ = comm_ == nullptr ? kPeerLost : session_.await_put_communicator(code);
+  error_ = comm_ == nullptr ? kPeerLost : session_.await_put_communicator(code);
 }
 
 // Waits for what the current stream holds. Returns false if a peer is lost.
@@ -127,7 +127,7 @@ bool PutWindow::ends(NcclComm comm, int code) {
 // one process has ended in all when this returns.
 bool PutWindow::exchange_errors() {
   if (session_.is_aborted()) {
-    trouble_ = kPeerLost;
+    error_ = kPeerLost;
     return false;
   }
   const NcclApi& api = session_.api();
@@ -136,7 +136,7 @@ bool PutWindow::exchange_errors() {
   device_->use(kErrorTextStream);
   const int64_t bytes = kErrorTextBytes * session_.ranks();
   std::string words(static_cast<size_t>(bytes), '\0');
-  trouble_.copy(words.data(), kErrorTextBytes - 1);
+  error_.copy(words.data(), kErrorTextBytes - 1);
   std::byte* const own = device_->allocate(kErrorTextBytes);
   std::byte* const all = device_->allocate(bytes);
   device_->to_device(own, reinterpret_cast<const std::byte*>(words.data()), kErrorTextBytes);
@@ -147,10 +147,10 @@ bool PutWindow::exchange_errors() {
   device_->release(own, kErrorTextBytes);
   device_->release(all, bytes);
   device_->use(stream);
-  trouble_ = received ? "" : kPeerLost;
-  for (int64_t at = 0; received && trouble_.empty() && at < bytes; at += kErrorTextBytes)
-    trouble_ = words.data() + at;
-  return trouble_.empty();
+  error_ = received ? "" : kPeerLost;
+  for (int64_t at = 0; received && error_.empty() && at < bytes; at += kErrorTextBytes)
+    error_ = words.data() + at;
+  return error_.empty();
 }
 
 int PutWindow::issue(const Exchange& e) {

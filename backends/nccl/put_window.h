@@ -21,7 +21,7 @@ class PutWindow {
   PutWindow& operator=(const PutWindow&) = delete;
 
   // Returns why there is none, the same text in all processes; empty: it is open.
-  const std::string& trouble() const { return trouble_; }
+  const std::string& error() const { return error_; }
   NcclComm comm() const { return comm_; }
   // Issues a put or the wait for one on the current stream. Returns NCCL's code.
   int issue(const Exchange& exchange);
@@ -42,7 +42,7 @@ class PutWindow {
   NcclSession& session_;
   std::shared_ptr<Device> device_;
   int64_t bytes_;
-  std::string trouble_;
+  std::string error_;
   NcclComm comm_ = nullptr;
   NcclWindowHandle* window_ = nullptr;
   void* memory_ = nullptr;

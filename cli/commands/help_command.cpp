@@ -48,7 +48,8 @@ int help_command(const CommandArguments& words, const Registries&) {
     }
     nearest.offer(command.name);
   }
-  throw_bad_input("help: unknown command \"{}\"{}", words[0], nearest.hint());
+  throw_bad_input("help: unknown command \"{}\"{}", words[0],
+                  nearest.best().empty() ? "; shardproof help lists them" : nearest.hint());
 }
 
 }  // namespace shardproof

@@ -45,6 +45,14 @@ std::string needed(const po::variables_map& given, const char* option) {
   return given[option].as<std::string>();
 }
 
+DType read_dtype(const std::string& text) {
+  try {
+    return parse_dtype_name(text);
+  } catch (const Error& error) {
+    throw_bad_input("plan: {}", error.message());
+  }
+}
+
 Dims read_shape(const std::string& text) {
   Dims shape;
   std::istringstream in(text);
@@ -116,7 +124,7 @@ int print_matrix(const po::variables_map& given, const CommandArguments& tensor)
   } else {
     shape = read_shape(tensor[0]);
   }
-  const DType dtype = tensor.empty() ? DType::f32 : parse_dtype_name(tensor[1]);
+  const DType dtype = tensor.empty() ? DType::f32 : read_dtype(tensor[1]);
   const Mesh mesh =
       of_option("matrix", [&] { return Mesh::parse(given["matrix"].as<std::string>()); });
   PlannerOptions options;
@@ -143,7 +151,7 @@ int plan_command(const CommandArguments& words, const Registries&) {
     throw_bad_input(
         "plan: expected a shape and a dtype, as in shardproof plan \"1024,512\" f32 ...");
   const Dims shape = read_shape(tensor[0]);
-  const DType dtype = parse_dtype_name(tensor[1]);
+  const DType dtype = read_dtype(tensor[1]);
   const std::string mesh_text = needed(given, "mesh"), from_text = needed(given, "from"),
                     to_text = needed(given, "to");
   const Mesh mesh = of_option("mesh", [&] { return Mesh::parse(mesh_text); });

@@ -51,8 +51,8 @@ CollectiveKind read_collective_kind(const std::string& text) {
     nearest.offer(name(kind));
     known += fmt::format(" {}", name(kind));
   }
-  throw_bad_input("--collective: unknown \"{}\"{}; expected one of {}", text, nearest.hint(),
-                  known);
+  throw_bad_input("--collective: unknown \"{}\"{}", text,
+                  nearest.best().empty() ? "; expected one of " + known : nearest.hint());
 }
 
 // Reads a dtype by its name here or in NCCL.

@@ -3,8 +3,7 @@
 // 1. For each input and placement, the local contents of all ranks lie in pools, one for each local
 //    shape (InputPool). A rank's content has a slot in a pool.
 // 2. Each choice of inputs gives each rank a lane in the bucket of its local shapes. A bucket is
-// one
-//    kernel call.
+//    one kernel call.
 // 3. For each choice, the placements of a result whose local shapes are those of the lanes are
 //    judged. Shapes are compared by one number (signature). Later draws judge what is left.
 #include "shardproof/engine/certify/candidates.h"

@@ -15,8 +15,8 @@ struct LocalCall {
   std::vector<TensorMeta> metas;           // global metas of the inputs; weak and absent are used
   std::vector<const LocalTensor*> inputs;  // null: absent
   std::vector<Spec> input_specs, output_specs;
-  bool rank_attrs = false;  // form `attrs`: Rule::local_attrs gives the attributes
-  bool shard_info = false;  // form `shard`
+  bool rank_attrs = false;  // form `local_attrs`: Rule::local_attrs gives them
+  bool shard_info = false;  // form `needs_shard_index`
 };
 std::vector<LocalTensor> run_local(const LocalCall& call);
 

@@ -202,7 +202,7 @@ bool needs_coordinator(const Job& job) { return !job.functions.empty() || !job.f
 
 // Repeats the run to measure time: each rank is a cohort, and there are no probes. All processes of
 // the run take the same decisions, because they receive the same outcome.
-void repeat_for_the_clock(const Stage& stage, ProgramRun& run) {
+void repeat_to_measure(const Stage& stage, ProgramRun& run) {
   const Timing& timing = stage.job.timing;
   if (timing.iterations == 0 || run.world->processes() == nullptr) return;
   WorldOptions options = world_options(stage.program, stage.job);
@@ -211,8 +211,7 @@ void repeat_for_the_clock(const Stage& stage, ProgramRun& run) {
   if (!options.repeats)
     run.outcome.notes.push_back(
         "times include the coordinator, which orders every call: the calls may depend on what "
-        "ranks "
-        "read or on faults");
+        "ranks read or on faults");
   if (timing.as_graph && !options.repeats)
     run.outcome.notes.push_back(
         "the iterations cannot be a CUDA graph: the coordinator orders calls");
@@ -274,7 +273,7 @@ ProgramRun run_program(const SpmdProgram& program, const Job& job, const Registr
       attempt(stage, options, watched, make_probe(), coarse ? Cohorts::coarse : Cohorts::single);
   const WorldReport& report = first.run.outcome.world;
   const bool clean = first.finished && report.findings.empty();
-  if (clean && !report.broken) repeat_for_the_clock(stage, first.run);
+  if (clean && !report.broken) repeat_to_measure(stage, first.run);
   if (!coarse || report.broken || clean) return std::move(first.run);
   first = {};
   Attempt fine = attempt(stage, options, watched, make_probe(), Cohorts::single);

@@ -171,7 +171,9 @@ void Lowering::walk_assign(const Statement& statement) {
   const Expr& value = *statement.value;
   if (statement.targets.size() > 1) {
     if (value.kind != ExprKind::call)
-      fail(value.place, "expected a call that returns several values");
+      fail(value.place,
+           fmt::format("expected a call that returns {} values, such as topk(x, 2), found {}",
+                       statement.targets.size(), to_string(value)));
     const std::vector<ValueId> results = lower_call(value, statement.targets.size());
     if (results.size() != statement.targets.size())
       fail(statement.place,

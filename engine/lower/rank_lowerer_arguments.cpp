@@ -105,8 +105,9 @@ Group RankLowerer::axes_group(const std::vector<std::string>& names, const Sourc
   std::vector<int> axes;
   for (const std::string& name : names) axes.push_back(mesh->axis(name));
   std::sort(axes.begin(), axes.end());
-  if (std::adjacent_find(axes.begin(), axes.end()) != axes.end())
-    fail(place, "an axis is named twice");
+  if (const auto twice = std::adjacent_find(axes.begin(), axes.end()); twice != axes.end())
+    fail(place, fmt::format("the group names axis {} twice; write it once",
+                            mesh->axes()[static_cast<size_t>(*twice)].name));
   return Group::of_axes(*mesh, axes);
 }
 

@@ -212,29 +212,12 @@ std::vector<Lanes> RankLowerer::classes_of(const std::vector<ValueId>& values,
   return classes.lanes();
 }
 
-namespace {
-
-void collect_names(const Expr& expr, std::vector<const NameTemplate*>& names);
-
-void collect_names(const std::vector<IndexItem>& items, std::vector<const NameTemplate*>& names) {
-  for (const IndexItem& item : items)
-    for (const std::vector<Expr>* part : {&item.at, &item.low, &item.high, &item.step})
-      for (const Expr& expr : *part) collect_names(expr, names);
-}
-
-void collect_names(const Expr& expr, std::vector<const NameTemplate*>& names) {
-  if (expr.kind == ExprKind::name) names.push_back(&expr.name);
-  for (const Expr& arg : expr.args) collect_names(arg, names);
-  collect_names(expr.items, names);
-}
-
-}  // namespace
-
 std::vector<Lanes> RankLowerer::equal_dtypes(const Statement& statement) {
   if (!mixes_dtypes_) return {};
   std::vector<const NameTemplate*> names;
-  if (statement.value) collect_names(*statement.value, names);
-  for (const Expr& end : statement.range) collect_names(end, names);
+  const auto add_name = [&](const NameTemplate& name) { names.push_back(&name); };
+  if (statement.value) visit_names(*statement.value, add_name);
+  for (const Expr& end : statement.range) visit_names(end, add_name);
   if (statement.kind == StatementKind::assign_index) names.push_back(&statement.targets.at(0));
   std::vector<Lanes> classes{lanes_};
   for (const NameTemplate* name : names) {

@@ -2,12 +2,12 @@
 // ops on shards as they are.
 //
 // For each instruction of the global program, in order:
-//   op                partitioner_choose_strategy.cpp chooses placements, partitioner_emit_plan.cpp
-//   emits the instructions; redistribute      parse the placements, emit the plan to them, or a
-//   renaming if nothing moves; y = f(x) as ...   run the ops on each rank's shard (run_local),
-//   infer local shapes from local
-//                     shapes, then claim the placements (run_claim);
-//   a name is bound   free the value that the name had before, if no later line reads it.
+//   op                choose placements (partitioner_choose_strategy.cpp) and emit instructions
+//                     (partitioner_emit_plan.cpp)
+//   redistribute      parse the placements and emit the plan to them; a renaming if nothing moves
+//   y = f(x) as ...   run the ops on each rank's shard and infer local shapes from local shapes
+//                     (run_local), then claim the placements (run_claim)
+//   a name is bound   free the value that the name had before, if no later line reads it
 //
 // Example of a claim: a mesh dp=2, tp=2 and x of shape [8, 6] as dp:S(0) tp:S(1). After
 // `y = sum(x, dim=1) as tp:P(sum)` the shards of y have shape [4]. The claim names tp alone; dp:R

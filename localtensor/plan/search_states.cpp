@@ -45,12 +45,6 @@ void for_each_axis(uint64_t axes, Each each) {
   for (; axes != 0; axes &= axes - 1) each(std::countr_zero(axes));
 }
 
-std::vector<int> list_of(uint64_t axes) {
-  std::vector<int> list;
-  for_each_axis(axes, [&](int axis) { list.push_back(axis); });
-  return list;
-}
-
 bool is_linear(const Reduction& reduction) {
   return reduction.op == ReduceOp::sum || reduction.op == ReduceOp::avg;
 }
@@ -250,7 +244,7 @@ void PlacementStates::add_strided_candidates() {
     strided =
         strided || std::any_of(spec->placements().begin(), spec->placements().end(), is_strided);
   if (!strided) return;
-  const std::vector<int> axes = list_of(active_);
+  const std::vector<int> axes = list_of_axes(active_);
   for (size_t open = 0; open < open_dims_.size(); ++open) {
     DimLayouts& dim = dims_[static_cast<size_t>(open_dims_[open])];
     std::vector<int64_t> splits = dim.gaps();
@@ -275,7 +269,7 @@ void PlacementStates::add_chain_candidates() {
   };
   if (std::popcount(active_) <= 3) {
     for (uint64_t subset = active_; subset != 0; subset = (subset - 1) & active_) {
-      std::vector<int> chain = list_of(subset);
+      std::vector<int> chain = list_of_axes(subset);
       do add_everywhere(chain);
       while (std::next_permutation(chain.begin(), chain.end()));
     }
@@ -669,7 +663,7 @@ Spec PlacementStates::spec_of(const PlacementState& state) {
 }
 
 PlanStep PlacementStates::step_of(const PlacementState& from, const PlacementMove& move) {
-  return {move.kind, list_of(move.axes), spec_of(from), spec_of(move.to)};
+  return {move.kind, list_of_axes(move.axes), spec_of(from), spec_of(move.to)};
 }
 
 }  // namespace shardproof

@@ -25,7 +25,7 @@ struct LaneView {
   std::byte* at(int64_t lane) const { return base + (slots ? slots[lane] : lane) * lane_stride; }
 };
 
-// For kernels of form `shard`: the place of each lane's local block in the global tensors.
+// For form `needs_shard_index`: the place of each lane's local block in the global tensors.
 struct ShardInfo {
   const std::vector<Spec>* inputs = nullptr;
   const std::vector<Spec>* outputs = nullptr;

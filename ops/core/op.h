@@ -14,8 +14,8 @@
 //   the op's `decompositions` in their order. The first whose condition holds emits the
 //   replacement; each op emitted starts at 1 again. Infer, kernel and rule of a decomposed call are
 //   not used.
-//   2. Lowering, if the partitioner has chosen a strategy of form `lower`: Rule::lower emits ops
-//   and redistributions for inputs placed as the strategy states. Each op emitted starts at 1
+//   2. Lowering, if the partitioner has chosen a strategy of form `lower_to_ops`: Rule::lower emits
+//   ops and redistributions for inputs placed as the strategy states. Each op emitted starts at 1
 //   again.
 //
 // A formula has one decomposition without a condition, so it needs no infer, kernel or rule. Other

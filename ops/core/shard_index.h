@@ -1,4 +1,4 @@
-// Positions of a rank's local elements in the global tensor, for kernels of form `shard`. These
+// Positions of a rank's local elements in the global tensor, for form `needs_shard_index`. These
 // look-ups allocate a few short lists per lane: the one exception to "kernels allocate nothing".
 #pragma once
 

@@ -15,7 +15,7 @@ std::vector<Param> creation_params();
 // of a call that gives neither dtype nor like. Throws Error(bad_input) unless exactly one of shape
 // and like is given.
 std::vector<TensorMeta> infer_creation(std::string_view name, const OpCall& call, DType fallback);
-// Returns a strategy for each dim of the output. Without `like` the form `same` becomes `attrs`.
+// Returns a strategy for each dim of the output. Without `like` `same_op` becomes `local_attrs`.
 std::vector<Strategy> creation_strategies(const OpCall& call, const TensorMeta& output,
                                           LocalExecution form);
 // Returns the call's attributes with the local shape of `rank`.

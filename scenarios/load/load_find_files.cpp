@@ -93,7 +93,8 @@ FoundScenarios find_scenarios(const std::string& path) {
   // Files below an absolute path are shown below the last part of that path.
   const fs::path root(path);
   const std::string shown = shown_path(root.has_filename() ? root : root.parent_path());
-  if (is_record(root)) refuse_path(path, "a record of shardproof, expected scenarios");
+  if (is_record(root))
+    refuse_path(path, "expected scenarios, found a record; shardproof compare reads records");
   auto it = fs::recursive_directory_iterator(root, error);
   if (error) refuse_path(path, error.message());
   for (; it != fs::end(it); it.increment(error)) {

@@ -26,8 +26,12 @@ bool contains(const List& list, const Value& value) {
 }  // namespace
 
 void refuse_unsupported(std::string_view what, const Where& where) {
-  throw Error(ErrorKind::unsupported, fmt::format("{} is not supported by this version", what),
-              where);
+  throw Error(
+      ErrorKind::unsupported,
+      fmt::format("{} is not supported by this version; shardproof help language lists what it "
+                  "refuses in part 2",
+                  what),
+      where);
 }
 
 void refuse_unsupported_keys(const JsonReader& root) {

@@ -17,9 +17,9 @@ struct CallClass {
   std::vector<int32_t> ranks;
 };
 
-std::vector<CallClass> call_classes(const CollectiveInstance& meeting) {
+std::vector<CallClass> call_classes(const CollectiveInstance& instance) {
   std::vector<CallClass> classes;
-  for (const Arrival& arrival : meeting.arrivals) {
+  for (const Arrival& arrival : instance.arrivals) {
     const Call& call = arrival.submitted->call;
     const auto same = std::find_if(classes.begin(), classes.end(), [&](const CallClass& c) {
       const CallSite &known = c.call->site, &site = call.site;
@@ -124,8 +124,8 @@ Finding base_finding(const std::string& group, int64_t number) {
 }
 
 // Sets the line to the lowest among the calls of the finding's ranks.
-void place_at(Finding& finding, const CollectiveInstance& meeting) {
-  for (const Arrival& arrival : meeting.arrivals) {
+void place_at(Finding& finding, const CollectiveInstance& instance) {
+  for (const Arrival& arrival : instance.arrivals) {
     const CallSite& site = arrival.submitted->call.site;
     if (!finding.ranks.contains(arrival.rank())) continue;
     if (finding.line != 0 && finding.line <= site.line) continue;
@@ -139,10 +139,10 @@ struct UnevenPair {
   int64_t sent, awaited;
 };
 
-std::vector<UnevenPair> disagreeing_pairs(const CollectiveInstance& meeting) {
+std::vector<UnevenPair> disagreeing_pairs(const CollectiveInstance& instance) {
   std::vector<UnevenPair> pairs;
-  for (const Arrival& sender : meeting.arrivals)
-    for (const Arrival& receiver : meeting.arrivals) {
+  for (const Arrival& sender : instance.arrivals)
+    for (const Arrival& receiver : instance.arrivals) {
       const int64_t sent = send_counts(sender)[static_cast<size_t>(receiver.member)];
       const int64_t awaited = recv_counts(receiver)[static_cast<size_t>(sender.member)];
       if (sent != awaited) pairs.push_back({&sender, &receiver, sent, awaited});
@@ -179,12 +179,12 @@ std::string counted(int64_t elements, int64_t row) {
   return fmt::format("{} {}{}", count, row > 0 ? "row" : "element", count == 1 ? "" : "s");
 }
 
-std::optional<Finding> find_uneven(const CollectiveInstance& meeting, const std::string& group) {
-  const std::vector<UnevenPair> pairs = disagreeing_pairs(meeting);
+std::optional<Finding> find_uneven(const CollectiveInstance& instance, const std::string& group) {
+  const std::vector<UnevenPair> pairs = disagreeing_pairs(instance);
   if (pairs.empty()) return std::nullopt;
-  Finding finding = base_finding(group, meeting.number);
+  Finding finding = base_finding(group, instance.number);
   finding.ranks = Lanes::of(odd_ends(pairs));
-  place_at(finding, meeting);
+  place_at(finding, instance);
   std::vector<std::vector<std::string>> rows;
   for (const UnevenPair& pair : pairs) {
     if (rows.size() == 8) break;
@@ -230,15 +230,15 @@ std::span<const int64_t> recv_counts(const Arrival& arrival) {
   return counts_of(call.recv_counts, call.collective.recv_counts, arrival);
 }
 
-std::optional<Finding> find_mismatch(const CollectiveInstance& meeting, const std::string& group) {
-  if (!meeting.differs) {
-    const bool uneven = has_counts(meeting.arrivals.front().submitted->call.collective.kind);
-    return uneven ? find_uneven(meeting, group) : std::nullopt;
+std::optional<Finding> find_mismatch(const CollectiveInstance& instance, const std::string& group) {
+  if (!instance.differs) {
+    const bool uneven = has_counts(instance.arrivals.front().submitted->call.collective.kind);
+    return uneven ? find_uneven(instance, group) : std::nullopt;
   }
-  const std::vector<CallClass> classes = call_classes(meeting);
-  Finding finding = base_finding(group, meeting.number);
-  finding.ranks = Lanes::of(differing_ranks(classes, meeting.arrivals.size()));
-  place_at(finding, meeting);
+  const std::vector<CallClass> classes = call_classes(instance);
+  Finding finding = base_finding(group, instance.number);
+  finding.ranks = Lanes::of(differing_ranks(classes, instance.arrivals.size()));
+  place_at(finding, instance);
   finding.details = describe(classes);
   finding.fix = fix_text(classes);
   return finding;

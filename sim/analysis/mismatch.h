@@ -23,7 +23,7 @@ std::span<const int64_t> send_counts(const Arrival& arrival);
 std::span<const int64_t> recv_counts(const Arrival& arrival);
 
 // `group` is the text of the group. Nullopt: the calls fit.
-std::optional<Finding> find_mismatch(const CollectiveInstance& meeting, const std::string& group);
+std::optional<Finding> find_mismatch(const CollectiveInstance& instance, const std::string& group);
 // True if a send and its receive agree on dtype and count.
 bool fits_message(const Channel::End& sender, const Channel::End& receiver);
 std::optional<Finding> find_mismatch(const Channel::End& sender, const Channel::End& receiver,

@@ -23,18 +23,18 @@ History calls_of(const std::vector<Record>& records, int32_t rank) {
   return history;
 }
 
-History::const_iterator find_call(const History& history, const InstanceOfRecords& meeting) {
+History::const_iterator find_call(const History& history, const InstanceOfRecords& instance) {
   return std::find_if(history.begin(), history.end(), [&](const Record* record) {
-    return record->group == meeting.group && record->call == meeting.call &&
+    return record->group == instance.group && record->call == instance.call &&
            record->kind != "send" && record->kind != "recv";
   });
 }
 
 // Returns the calls of a rank up to its call number `call` on the group.
 History history_of(const std::vector<Record>& records, int32_t rank,
-                   const InstanceOfRecords& meeting) {
+                   const InstanceOfRecords& instance) {
   History history = calls_of(records, rank);
-  const auto here = find_call(history, meeting);
+  const auto here = find_call(history, instance);
   if (here == history.end()) return {};
   history.erase(here + 1, history.end());
   return history;
@@ -89,37 +89,38 @@ std::string divergence_text(int32_t rank, const History& odd, int32_t other, con
                      other, theirs, place_of(*typical[at]));
 }
 
-int32_t typical_rank_of(const InstanceOfRecords& meeting) {
-  const Lanes typical = meeting.members.minus(meeting.odd);
-  return typical.empty() ? meeting.members[0] : typical[0];
+int32_t typical_rank_of(const InstanceOfRecords& instance) {
+  const Lanes typical = instance.members.minus(instance.odd);
+  return typical.empty() ? instance.members[0] : typical[0];
 }
 
 }  // namespace
 
-bool differ_in_order(const std::vector<Record>& records, const InstanceOfRecords& meeting) {
+bool differ_in_order(const std::vector<Record>& records, const InstanceOfRecords& instance) {
   constexpr size_t kLongest = 1000;  // longer histories: comparing all pairs would take too long
-  const int32_t typical_rank = typical_rank_of(meeting);
+  const int32_t typical_rank = typical_rank_of(instance);
   const History typical = calls_of(records, typical_rank);
-  const auto there = find_call(typical, meeting);
+  const auto there = find_call(typical, instance);
   if (there == typical.end() || typical.size() > kLongest) return false;
   const auto same = [](const Record* a, const Record* b) { return equal_calls(*a, *b); };
-  for (int64_t i = 0; i < meeting.odd.size(); ++i) {
-    const History odd = calls_of(records, meeting.odd[i]);
-    const auto here = find_call(odd, meeting);
-    if (meeting.odd[i] != typical_rank && here != odd.end() && !equal_calls(**here, **there) &&
+  for (int64_t i = 0; i < instance.odd.size(); ++i) {
+    const History odd = calls_of(records, instance.odd[i]);
+    const auto here = find_call(odd, instance);
+    if (instance.odd[i] != typical_rank && here != odd.end() && !equal_calls(**here, **there) &&
         std::is_permutation(odd.begin(), odd.end(), typical.begin(), typical.end(), same))
       return true;
   }
   return false;
 }
 
-std::string first_divergence(const std::vector<Record>& records, const InstanceOfRecords& meeting) {
-  const int32_t typical_rank = typical_rank_of(meeting);
-  const History typical = history_of(records, typical_rank, meeting);
-  for (int64_t i = 0; i < meeting.odd.size(); ++i) {
-    const int32_t rank = meeting.odd[i];
+std::string first_divergence(const std::vector<Record>& records,
+                             const InstanceOfRecords& instance) {
+  const int32_t typical_rank = typical_rank_of(instance);
+  const History typical = history_of(records, typical_rank, instance);
+  for (int64_t i = 0; i < instance.odd.size(); ++i) {
+    const int32_t rank = instance.odd[i];
     if (rank == typical_rank) continue;
-    const History odd = history_of(records, rank, meeting);
+    const History odd = history_of(records, rank, instance);
     if (odd.empty() || typical.empty()) continue;
     size_t at = 0;
     while (at < odd.size() && at < typical.size() && equal_calls(*odd[at], *typical[at])) ++at;

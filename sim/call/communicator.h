@@ -66,7 +66,7 @@ class Communicator {
   const CollectiveInstance* find_instance(int64_t sibling, int64_t number) const;
   void close(int64_t number, int64_t sibling);
   bool has_open_instances() const { return !instances_.empty(); }
-  const auto& meetings() const { return instances_; }
+  const auto& open_instances() const { return instances_; }
 
   int32_t rank_of(int64_t sibling, int64_t index) const { return group_.member(sibling, index); }
   // Returns the number of the next send or receive from one rank to another, and counts it.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "shardproof/localtensor/base/memory_pool.h"
-#include "shardproof/sim/call/clock.h"
+#include "shardproof/sim/call/ticket_table.h"
 
 namespace shardproof {
 
@@ -45,7 +45,7 @@ struct Submission {
   Ticket ticket = kDone;
   int32_t open = 0;  // calls that have not ended
   bool started = false, ended = false, failed = false;
-  PooledVector<SubmittedCall> parties;
+  PooledVector<SubmittedCall> calls;
   Lanes lanes;                   // all lanes of the cohort
   LaneTimes issued, start, end;  // set in a world with a clock
   // The time of all sends, and of all recvs, of a lane. Set in a world with a clock if there are

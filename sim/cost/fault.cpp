@@ -158,10 +158,4 @@ std::vector<Fault> parse_faults(const std::vector<std::string>& texts) {
   return faults;
 }
 
-Lanes faulty_ranks(const std::vector<Fault>& faults) {
-  std::vector<int32_t> ranks;
-  for (const Fault& fault : faults) ranks.push_back(static_cast<int32_t>(fault.rank));
-  return Lanes::of(std::move(ranks));
-}
-
 }  // namespace shardproof

@@ -40,7 +40,5 @@ std::string to_string(const Fault& fault);
 // Throws Error(bad_input) for a malformed fault, Error(unsupported) for `link` and `crash`.
 Fault parse_fault(std::string_view text);
 std::vector<Fault> parse_faults(const std::vector<std::string>& texts);
-// Returns the ranks that need a cohort of their own.
-Lanes faulty_ranks(const std::vector<Fault>& faults);
 
 }  // namespace shardproof

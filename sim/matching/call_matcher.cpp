@@ -138,19 +138,19 @@ void CallMatcher::pass_times(const Communicator& comm, const Call& call, const L
 void CallMatcher::start(Submission& submission) {
   submission.started = true;
   if (cost_) submission.end = submission.start;
-  submission.open = static_cast<int32_t>(submission.parties.size());
-  for (SubmittedCall& submitted : submission.parties)
+  submission.open = static_cast<int32_t>(submission.calls.size());
+  for (SubmittedCall& submitted : submission.calls)
     submitted.open = static_cast<int32_t>(submitted.call.lanes.size());
-  if (cost_ && submission.parties.size() > 1) add_up_messages(submission);
+  if (cost_ && submission.calls.size() > 1) add_up_messages(submission);
   // Starts all calls even if one is found wrong: findings must not depend on which came first.
-  for (SubmittedCall& submitted : submission.parties) {
+  for (SubmittedCall& submitted : submission.calls) {
     if (submitted.open == 0) {
       end_party(submitted);
     } else {
       begin(submitted);
     }
   }
-  if ((submission.parties.empty() || submission.failed) && !submission.ended) {
+  if ((submission.calls.empty() || submission.failed) && !submission.ended) {
     submission.ended = true;
     ended_.push_back(&submission);
   }

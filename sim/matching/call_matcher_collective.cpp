@@ -115,7 +115,7 @@ void exchange_uneven(const CollectiveInstance& instance) {
 
 }  // namespace
 
-// Fast path: a call that covers whole groups needs no meeting.
+// Fast path: a call that covers whole groups needs no instance.
 bool CallMatcher::join_whole(Communicator& comm, SubmittedCall& submitted) {
   if (observer_ != nullptr || submitted.call.lanes.size() == 1 || !submitted.number.uniform() ||
       comm.has_open_instances() || has_counts(submitted.call.collective.kind) ||
@@ -193,7 +193,7 @@ void CallMatcher::complete(Communicator& comm, CollectiveInstance& open) {
 
 void CallMatcher::find_open_mismatches() {
   for (auto& [key, comm] : comms_)
-    for (const auto& [at, instance] : comm->meetings()) {
+    for (const auto& [at, instance] : comm->open_instances()) {
       if (!instance->differs) continue;
       const CollectiveInstance ordered = sorted_by_member(*instance);
       if (std::optional<Finding> finding = find_mismatch(ordered, comm->text(instance->sibling)))

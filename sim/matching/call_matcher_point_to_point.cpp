@@ -31,7 +31,7 @@ void CallMatcher::pair_up(Communicator& comm, SubmittedCall& submitted) {
 void CallMatcher::add_up_messages(Submission& submission) const {
   submission.sending = submission.receiving = LaneTimes();
   const int64_t lanes = submission.lanes.size();
-  for (const SubmittedCall& message : submission.parties) {
+  for (const SubmittedCall& message : submission.calls) {
     const CollectiveKind kind = message.call.collective.kind;
     if (kind != CollectiveKind::send && kind != CollectiveKind::recv) continue;
     LaneTimes& times = kind == CollectiveKind::send ? submission.sending : submission.receiving;
@@ -46,7 +46,7 @@ Duration CallMatcher::end_of_messages(const Channel::End& sender,
                                       const Channel::End& receiver) const {
   const auto time_of = [&](const Channel::End& end, const LaneTimes& times) {
     const Submission& submission = *end.submitted->submission;
-    if (submission.parties.size() == 1) return price(end.submitted->call);
+    if (submission.calls.size() == 1) return price(end.submitted->call);
     return times[submission.lane_of(end.submitted->call.lanes[end.lane])];
   };
   const Duration longest = std::max(time_of(sender, sender.submitted->submission->sending),

@@ -31,8 +31,8 @@ class RanksHere {
     for (int64_t i = 0; i < here.size(); ++i) {
       BenchmarkTensors& tensors = tensors_.emplace_back(exact_tensors(about, Lanes::one(here[i])));
       Submission& submission = submissions_.emplace_back();
-      submission.parties.resize(1);
-      SubmittedCall& submitted = submission.parties.front();
+      submission.calls.resize(1);
+      SubmittedCall& submitted = submission.calls.front();
       submitted.submission = &submission;
       submitted.call.collective = call_;
       submitted.call.lanes = Lanes::one(here[i]);

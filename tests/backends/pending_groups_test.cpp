@@ -25,13 +25,14 @@ class Streams {
     const size_t group = own.issued.size();
     if (group == of(rank).size()) return false;
     own.issued.push_back(++tickets_);
-    book_.issue(context(rank), kMainStream, tickets_, static_cast<int64_t>(of(rank)[group].size()));
+    groups_.issue(context(rank), kMainStream, tickets_,
+                  static_cast<int64_t>(of(rank)[group].size()));
     start(rank);
     take();
     return true;
   }
   void end() {
-    for (const auto& event : book_.remove_all()) carry_out({event});
+    for (const auto& event : groups_.remove_all()) carry_out({event});
   }
   bool all_carried_out() const {
     for (size_t rank = 0; rank < ranks_.size(); ++rank)
@@ -70,7 +71,7 @@ class Streams {
       event.kind = CoordinatorCommand::pair;
       event.parts = {waiting.front(), part};
       waiting.pop_front();
-      book_.add(std::make_shared<const MatchedCall>(event));
+      groups_.add(std::make_shared<const MatchedCall>(event));
       for (const MatchedCallPart& end : event.parts) --at(end.rank).open;
       for (const MatchedCallPart& end : event.parts) land(end.rank);
     }
@@ -82,7 +83,7 @@ class Streams {
     start(rank);
   }
   void take() {
-    for (auto events = book_.remove_whole(); !events.empty(); events = book_.remove_whole())
+    for (auto events = groups_.remove_whole(); !events.empty(); events = groups_.remove_whole())
       carry_out(events);
   }
   // Requires that all of it comes next on the streams of its ranks.
@@ -107,7 +108,7 @@ class Streams {
 
   const Program& program_;
   std::vector<Rank> ranks_;
-  PendingGroups book_;
+  PendingGroups groups_;
   std::map<Message, std::deque<MatchedCallPart>> waiting_;
   Ticket tickets_ = 0;
   int64_t orders_ = 0;

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-class MpiTrouble : public testing::Test {
+class MpiFailures : public testing::Test {
  protected:
   ScenarioFolder folder_;
   Running run(const std::string& file) const {
@@ -65,17 +65,17 @@ void expect_refused(const Ran& ran, const std::string& words) {
   EXPECT_EQ(ran.out.find("missing rank"), std::string::npos) << ran.out;
 }
 
-TEST_F(MpiTrouble, KilledProcess_IsAMissingRank_AndNoProcessIsLeft) {
+TEST_F(MpiFailures, KilledProcess_IsAMissingRank_AndNoProcessIsLeft) {
   hurt_one_of_each({SHARDPROOF_PROGRAM, "mpi", SIGKILL, "was killed by signal 9 (SIGKILL)"}, 3);
 }
 
-TEST_F(MpiTrouble, StoppedProcess_IsAMissingRank_AndNoProcessIsLeft) {
+TEST_F(MpiFailures, StoppedProcess_IsAMissingRank_AndNoProcessIsLeft) {
   hurt_one_of_each({SHARDPROOF_PROGRAM, "mpi", SIGSTOP, "is stopped by signal 19 (SIGSTOP)", "6s"},
                    3);
 }
 
 // No coordinator orders the calls of a repetition; heartbeats state where each process is.
-TEST_F(MpiTrouble, ProcessHurtInRepetitions_IsAMissingRank_WithItsCall) {
+TEST_F(MpiFailures, ProcessHurtInRepetitions_IsAMissingRank_WithItsCall) {
   Hurt hurt{SHARDPROOF_PROGRAM, "mpi", SIGKILL, "was killed by signal 9 (SIGKILL)"};
   hurt.in_repetitions = true;
   hurt_one_of_each(hurt, 2);
@@ -90,7 +90,7 @@ TEST_F(MpiTrouble, ProcessHurtInRepetitions_IsAMissingRank_WithItsCall) {
 
 // All processes wait in a call that began long before. The report names the stopped process, not
 // those that wait for it.
-TEST_F(MpiTrouble, ProcessStoppedLateInAnExchange_IsReported) {
+TEST_F(MpiFailures, ProcessStoppedLateInAnExchange_IsReported) {
   Running run(SHARDPROOF_PROGRAM, "mpi", folder_.endless(), (folder_.path() / "out.txt").string(),
               "6s");
   ASSERT_EQ(run.wait_for_processes().size(), 6u) << run.text();
@@ -108,7 +108,7 @@ TEST_F(MpiTrouble, ProcessStoppedLateInAnExchange_IsReported) {
   EXPECT_EQ(run.text().find("pid " + std::to_string(workers[0])), std::string::npos) << run.text();
 }
 
-TEST_F(MpiTrouble, KilledCommand_LeavesNoProcess) {
+TEST_F(MpiFailures, KilledCommand_LeavesNoProcess) {
   for (const int signal : {SIGKILL, SIGTERM, SIGINT}) {
     Running run = this->run(folder_.endless());
     ASSERT_EQ(run.wait_for_processes().size(), 6u) << run.text();
@@ -130,7 +130,7 @@ TEST_F(MpiTrouble, KilledCommand_LeavesNoProcess) {
 }
 
 // The helper removes the files of the run if the command is killed.
-TEST_F(MpiTrouble, StoppedHelper_DoesNotDelayTheEnd) {
+TEST_F(MpiFailures, StoppedHelper_DoesNotDelayTheEnd) {
   Running run = this->run(folder_.endless());
   ASSERT_EQ(run.wait_for_processes().size(), 6u) << run.text();
   const std::vector<pid_t> helpers = run.helpers();
@@ -144,7 +144,7 @@ TEST_F(MpiTrouble, StoppedHelper_DoesNotDelayTheEnd) {
 }
 
 // A worker reports the end of an exchange only at its next wait, and computes until then.
-TEST_F(MpiTrouble, ComputationLongerThanTheTimeout_IsNotMissing) {
+TEST_F(MpiFailures, ComputationLongerThanTheTimeout_IsNotMissing) {
   const std::string slow = folder_.write("slow.json", R"json({
     "version": 1, "mesh": "tp=2", "tensors": {"x": {"shape": [1000, 1000], "fill": "zeros"}},
     "ranks": {"all": ["y = all_reduce(x, sum)", "for i in range(120):", "  y = y @ y"]}})json");
@@ -155,7 +155,7 @@ TEST_F(MpiTrouble, ComputationLongerThanTheTimeout_IsNotMissing) {
 }
 
 // Some shells and daemons ignore SIGCHLD, which their child processes inherit.
-TEST_F(MpiTrouble, IgnoredSigchld_IsReset) {
+TEST_F(MpiFailures, IgnoredSigchld_IsReset) {
   const std::string file = folder_.write("small.json", R"json({
     "version": 1, "mesh": "tp=2", "tensors": {"x": {"shape": [4]}},
     "ranks": {"all": ["y = all_reduce(x, sum)"]}})json");
@@ -165,7 +165,7 @@ TEST_F(MpiTrouble, IgnoredSigchld_IsReset) {
 }
 
 // Before all have come, nothing of the program has run.
-TEST_F(MpiTrouble, ProcessThatNeverJoins_GivesNoVerdict) {
+TEST_F(MpiFailures, ProcessThatNeverJoins_GivesNoVerdict) {
   const std::string lost = "process 2 could not be started: it ";
   expect_refused(run_below(late("kill -9 $$")), lost + "has ended before it connected");
   expect_refused(run_below(late("kill -STOP $$"), "--timeout 1s"),
@@ -174,7 +174,7 @@ TEST_F(MpiTrouble, ProcessThatNeverJoins_GivesNoVerdict) {
                  "the processes could not be started: mpirun printed: no pipes are left");
 }
 
-TEST_F(MpiTrouble, ProcessKilledBeforeAllJoined_GivesNoVerdict) {
+TEST_F(MpiFailures, ProcessKilledBeforeAllJoined_GivesNoVerdict) {
   const std::string file = folder_.endless();
   Ran ran;
   std::thread run([&] {
@@ -195,13 +195,13 @@ TEST_F(MpiTrouble, ProcessKilledBeforeAllJoined_GivesNoVerdict) {
   expect_refused(ran, " could not be started: it was killed by signal 9 (SIGKILL)");
 }
 
-TEST_F(MpiTrouble, MpirunWithoutVersion_DoesNotDelayTheRun) {
+TEST_F(MpiFailures, MpirunWithoutVersion_DoesNotDelayTheRun) {
   expect_refused(run_below(below("exec sleep 60")),
                  "backend mpi: mpirun --version did not end within 10 s");
 }
 
 // A process that ends by a bus error, although shared memory has room, is a lost process.
-TEST_F(MpiTrouble, BusError_LosesTheProcess) {
+TEST_F(MpiFailures, BusError_LosesTheProcess) {
   Running run = this->run(folder_.endless());
   ASSERT_EQ(run.wait_for_processes().size(), 6u) << run.text();
   const std::vector<pid_t> workers = run.workers();
@@ -213,7 +213,7 @@ TEST_F(MpiTrouble, BusError_LosesTheProcess) {
   EXPECT_TRUE(run.all_gone());
 }
 
-TEST_F(MpiTrouble, TooLittleSharedMemory_IsRefused) {
+TEST_F(MpiFailures, TooLittleSharedMemory_IsRefused) {
   const std::string room =
       "unshare -m sh -c 'mount -t tmpfs -o size=8m none /dev/shm && mkdir -p " +
       (folder_.path() / "small").string() + " && mount -t tmpfs -o size=20m none " +
@@ -225,9 +225,9 @@ TEST_F(MpiTrouble, TooLittleSharedMemory_IsRefused) {
                  "/dev/shm and in ");
 }
 
-TEST_F(MpiTrouble, EmptyTmpdir_CountsAsUnset) { EXPECT_EQ(run_below("TMPDIR= ").code, 0); }
+TEST_F(MpiFailures, EmptyTmpdir_CountsAsUnset) { EXPECT_EQ(run_below("TMPDIR= ").code, 0); }
 
-TEST_F(MpiTrouble, CasesAfterALoss_AreRun) {
+TEST_F(MpiFailures, CasesAfterALoss_AreRun) {
   fs::create_directories(folder_.path() / "both");
   fs::rename(folder_.endless(), folder_.path() / "both" / "a_endless.json");
   folder_.write("both/b_good.json", R"json({"version": 1, "mesh": "tp=2",

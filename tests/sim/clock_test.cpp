@@ -1,5 +1,5 @@
 // Tests of virtual time: PerLane, TicketTable, cost models, schedules.
-#include "shardproof/sim/call/clock.h"
+#include "shardproof/sim/call/ticket_table.h"
 
 #include <gtest/gtest.h>
 
@@ -37,23 +37,23 @@ TEST(PerLane, RaiseTo_TakesLarger) {
 }
 
 TEST(TicketTable, End_WakesWaiters_AndStoresTimes) {
-  TicketTable book;
-  const Ticket first = book.open({0, 0}), second = book.open({1, 2});
-  EXPECT_EQ(book.state(kDone), TicketState::done);
-  EXPECT_EQ(book.state(second), TicketState::pending);
-  book.wait(second, {4, 1});
-  book.wait(second, {5, 0});
-  EXPECT_FALSE(book.times(second));
-  book.end(first, TicketState::failed);
-  EXPECT_TRUE(book.woken().empty());
+  TicketTable tickets;
+  const Ticket first = tickets.open({0, 0}), second = tickets.open({1, 2});
+  EXPECT_EQ(tickets.state(kDone), TicketState::done);
+  EXPECT_EQ(tickets.state(second), TicketState::pending);
+  tickets.wait(second, {4, 1});
+  tickets.wait(second, {5, 0});
+  EXPECT_FALSE(tickets.times(second));
+  tickets.end(first, TicketState::failed);
+  EXPECT_TRUE(tickets.woken().empty());
   LaneTimes end(Duration{10});
   end.at(1, 2) = Duration{30};
-  book.end(second, TicketState::done, LaneTimes(Duration{5}), end);
-  ASSERT_EQ(book.woken().size(), 2u);
-  EXPECT_EQ(book.woken()[1].cohort, 5);
-  EXPECT_EQ(book.times(second)->end[1], Duration{30});
+  tickets.end(second, TicketState::done, LaneTimes(Duration{5}), end);
+  ASSERT_EQ(tickets.woken().size(), 2u);
+  EXPECT_EQ(tickets.woken()[1].cohort, 5);
+  EXPECT_EQ(tickets.times(second)->end[1], Duration{30});
   LaneTimes times(Duration{20});
-  book.raise(times, second);
+  tickets.raise(times, second);
   EXPECT_EQ(times[0], Duration{20});
   EXPECT_EQ(times[1], Duration{30});
 }

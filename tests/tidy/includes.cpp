@@ -68,10 +68,10 @@ std::string room_error(const Source& source, const std::string& header) {
            "; move what both need into a room to the left";
   }
   if (is_unseen(own, other)) return "\"" + header + "\": " + own + " must not include " + other;
-  bool matches_calls = matches(rest, "^sim/(matching/call_matcher|call/clock)\\.h");
+  bool matches_calls = matches(rest, "^sim/(matching/call_matcher|call/ticket_table)\\.h");
   if (own == "backends" && matches_calls && !matches(source.path, "^backends/(local|remote)")) {
     return "\"" + header +
-           "\": of the backends, only local and remote may include call matcher and clock";
+           "\": of the backends, only local and remote may include call matcher and ticket table";
   }
   return "";
 }

@@ -40,7 +40,7 @@ class Coordinator : public WorkerPool {
   void begin(int64_t index) override;
   void end() override;
   std::optional<int64_t> next() override;
-  void done(const std::string& trouble) override;
+  void done(const std::string& error) override;
 
   // Starts a world over the present workers. Throws Error(io) if they have been ended.
   std::unique_ptr<World> start(const WorldOptions& options);

@@ -160,11 +160,11 @@ std::optional<WorkerLoss> Coordinator::first_loss(Clock::time_point since) {
 // Throws for a process that ended during startup. No scenario has run, so this is no finding.
 void Coordinator::throw_not_started(const WorkerLoss& loss) {
   const std::string output = starter_->output();
-  const bool says = loss.words.find(" printed: ") == std::string::npos &&
-                    (!output.empty() || loss.words.starts_with("has ended with"));
-  throw Error(ErrorKind::io,
-              fmt::format("process {} could not be started: it {}{}{}", loss.process, loss.words,
-                          says ? " and printed: " : "", says ? first_words(output) : ""));
+  const bool adds_output = loss.words.find(" printed: ") == std::string::npos &&
+                           (!output.empty() || loss.words.starts_with("has ended with"));
+  throw Error(ErrorKind::io, fmt::format("process {} could not be started: it {}{}{}", loss.process,
+                                         loss.words, adds_output ? " and printed: " : "",
+                                         adds_output ? first_words(output) : ""));
 }
 
 // Sends the invitation to all workers and waits until each has joined.
@@ -323,9 +323,9 @@ void Coordinator::handle_one(size_t process, std::string_view message,
     member.beat.done = in.number();
     member.beat.line = static_cast<int32_t>(in.number());
     ++member.beats;
-  } else if (kind == WorkerMessage::trouble) {
-    member.trouble = in.text();
-    member.troubled = now();
+  } else if (kind == WorkerMessage::transport_error) {
+    member.transport_error = in.text();
+    member.error_since = now();
     over_ = transport_errors().back();
   } else if (kind == WorkerMessage::leaving) {
     member.leaving = true;
@@ -377,14 +377,14 @@ bool Coordinator::timed_out(Clock::time_point since) {
 std::vector<std::string> Coordinator::transport_errors() const {
   std::vector<std::string> lines;
   for (size_t i = 0; i < members_.size(); ++i)
-    if (!members_[i].trouble.empty())
-      lines.push_back(fmt::format("process {}: {}", i, members_[i].trouble));
+    if (!members_[i].transport_error.empty())
+      lines.push_back(fmt::format("process {}: {}", i, members_[i].transport_error));
   return lines;
 }
 
 std::optional<std::string> Coordinator::unattributed_transport_error() {
   for (const WorkerHandle& member : members_)
-    if (!member.trouble.empty() && now() > member.troubled + kLossDetectionDelay)
+    if (!member.transport_error.empty() && now() > member.error_since + kLossDetectionDelay)
       return fmt::format("{}", fmt::join(transport_errors(), "; "));
   return std::nullopt;
 }

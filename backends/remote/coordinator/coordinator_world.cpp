@@ -138,7 +138,7 @@ bool CoordinatorWorld::send_failures() {
     const Origin origin = origins_[static_cast<size_t>(open.first)];
     WireWriter message = message_of(CoordinatorCommand::fail);
     message.add(origin.ticket);
-    order(origin.process, message, nullptr);
+    send_command(origin.process, message, nullptr);
     sent = true;
     return true;
   });

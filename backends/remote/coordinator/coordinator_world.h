@@ -3,9 +3,9 @@
 // of that world give the same verdicts as a simulation. Internal to backends/remote.
 //
 // State: workers and their phases (hosts_), matched calls on their way to workers (events_,
-// groups_, under_way), places of puts in windows (landings_), a lost worker (loss_). One thread.
-// Its sources: coordinator_world.cpp (life of the world), coordinator_world_receive.cpp (messages
-// of workers), coordinator_world_schedule.cpp (commands to workers),
+// groups_, under_way), places of puts in windows (pending_puts_), a lost worker (loss_). One
+// thread. Its sources: coordinator_world.cpp (life of the world), coordinator_world_receive.cpp
+// (messages of workers), coordinator_world_schedule.cpp (commands to workers),
 // coordinator_world_communicators.cpp (communicators, windows), coordinator_world_loss.cpp
 // (findings about a lost worker).
 #pragma once
@@ -42,7 +42,7 @@ class CoordinatorWorld : public World, public WorldProcesses, private MatchObser
   // One worker, in this world.
   struct Host {
     Phase phase = Phase::running;
-    WireDictionary book;
+    WireDictionary dictionary;
     std::vector<ExecutionContext*>
         contexts;                 // contexts of the local world, by the worker's index of cohort
     std::vector<Ticket> tickets;  // the coordinator's ticket, by the worker's
@@ -57,7 +57,7 @@ class CoordinatorWorld : public World, public WorldProcesses, private MatchObser
     Ticket ticket = kDone;  // in the numbering of that worker
   };
 
-  void on_collective(const CollectiveInstance& meeting) override;
+  void on_collective(const CollectiveInstance& instance) override;
   void on_send_recv(const Channel::End& sender, const Channel::End& receiver) override;
   void on_one_sided(const SubmittedCall& submitted, int64_t lane, int32_t peer) override;
 
@@ -83,11 +83,12 @@ class CoordinatorWorld : public World, public WorldProcesses, private MatchObser
   int64_t window_offset(const MatchedCall& event);
   int64_t free_place(int64_t bytes, int64_t all) const;
   // The command for each process that takes part.
-  using Orders = std::map<int, WireWriter>;
-  Orders orders_of(const MatchedCall& event);
-  Orders orders_to_parts(const MatchedCall& event);
-  Orders orders_to_ends(const MatchedCall& event);
-  void order(int process, const WireWriter& message, std::shared_ptr<const MatchedCall> event);
+  using Commands = std::map<int, WireWriter>;
+  Commands commands_of(const MatchedCall& event);
+  Commands commands_to_parts(const MatchedCall& event);
+  Commands commands_to_ends(const MatchedCall& event);
+  void send_command(int process, const WireWriter& message,
+                    std::shared_ptr<const MatchedCall> event);
   bool send_failures();
   bool quiet();
   bool all_are(Phase phase) const;
@@ -100,7 +101,7 @@ class CoordinatorWorld : public World, public WorldProcesses, private MatchObser
   ProgressState progress_of(size_t process) const;
   void run_survivors();
   std::vector<Finding> findings_of_loss(std::vector<Finding> known);
-  std::vector<const MatchedCall*> orders_of_loss() const;
+  std::vector<const MatchedCall*> commands_of_loss() const;
   std::vector<Finding> calls_under_way();
   std::string last_progress() const;
   bool awaits_loss(const MatchedCall& event, int process) const;
@@ -127,10 +128,10 @@ class CoordinatorWorld : public World, public WorldProcesses, private MatchObser
   int64_t numbers_ = 0;  // last number given to a message or put
   struct PendingPut {
     int64_t offset, end;
-    int process;    // the process of the target
-    int64_t order;  // number, among those sent to it, of the command that takes the put out
+    int process;      // the process of the target
+    int64_t command;  // number, among those sent to it, of the command that takes the put out
   };
-  std::deque<PendingPut> landings_;  // puts whose room in the window is not free yet
+  std::deque<PendingPut> pending_puts_;  // puts whose room in the window is not free yet
   std::optional<WorkerLoss> loss_;
   // moved_: last message of a worker, active time. looked_: last search for a lost worker.
   Clock::time_point moved_ = pool_.now(), looked_ = Clock::now();

@@ -69,22 +69,22 @@ int64_t CoordinatorWorld::window_offset(const MatchedCall& event) {
   constexpr int64_t kWindowBytes = int64_t{8} << 20, kAlignment = 256;
   pool_.open_windows(kWindowBytes);
   if (event.bytes == 0) return -1;
-  const auto is_taken_out = [this](const PendingPut& landing) {
-    return pool_.members()[static_cast<size_t>(landing.process)].executed >= landing.order;
+  const auto is_taken_out = [this](const PendingPut& put) {
+    return pool_.members()[static_cast<size_t>(put.process)].executed >= put.command;
   };
-  while (!landings_.empty() && is_taken_out(landings_.front())) landings_.pop_front();
+  while (!pending_puts_.empty() && is_taken_out(pending_puts_.front())) pending_puts_.pop_front();
   const int64_t bytes = (event.bytes + kAlignment - 1) / kAlignment * kAlignment;
   const int64_t at = free_place(bytes, kWindowBytes);
   if (at < 0) return -1;
   const int process = blocks_.process_of(event.target);
-  landings_.push_back({at, at + bytes, process, hosts_[static_cast<size_t>(process)].sent + 1});
+  pending_puts_.push_back({at, at + bytes, process, hosts_[static_cast<size_t>(process)].sent + 1});
   return at;
 }
 
 // Returns an offset after the newest put, or at the start if no room is left after it; else -1.
 int64_t CoordinatorWorld::free_place(int64_t bytes, int64_t all) const {
-  if (landings_.empty()) return bytes <= all ? 0 : -1;
-  const int64_t first = landings_.front().offset, next = landings_.back().end;
+  if (pending_puts_.empty()) return bytes <= all ? 0 : -1;
+  const int64_t first = pending_puts_.front().offset, next = pending_puts_.back().end;
   if (next <= first) return next + bytes <= first ? next : -1;
   if (next + bytes <= all) return next;
   return bytes <= first ? 0 : -1;

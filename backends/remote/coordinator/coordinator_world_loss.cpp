@@ -198,7 +198,7 @@ void CoordinatorWorld::describe_waiting(const MatchedCall& event, const std::set
 
 // Returns the commands that the lost process has not completed; the one it was in comes first.
 // Without a report of its monitor, some of them may have been completed.
-std::vector<const MatchedCall*> CoordinatorWorld::orders_of_loss() const {
+std::vector<const MatchedCall*> CoordinatorWorld::commands_of_loss() const {
   const size_t process = static_cast<size_t>(loss_->process);
   if (process >= hosts_.size()) return {};
   const Host& host = hosts_[process];
@@ -208,9 +208,9 @@ std::vector<const MatchedCall*> CoordinatorWorld::orders_of_loss() const {
     const int64_t ended = pool_.members()[process].progress.done - first;
     done = static_cast<size_t>(std::clamp<int64_t>(ended, 0, std::ssize(host.under_way)));
   }
-  std::vector<const MatchedCall*> orders;
-  for (size_t i = done; i < host.under_way.size(); ++i) orders.push_back(host.under_way[i].get());
-  return orders;
+  std::vector<const MatchedCall*> commands;
+  for (size_t i = done; i < host.under_way.size(); ++i) commands.push_back(host.under_way[i].get());
+  return commands;
 }
 
 // Explains the calls that survivors wait in because the lost process takes part. Only the first
@@ -219,7 +219,7 @@ std::vector<const MatchedCall*> CoordinatorWorld::orders_of_loss() const {
 std::vector<Finding> CoordinatorWorld::calls_under_way() {
   std::vector<const MatchedCall*> events;
   std::map<const MatchedCall*, std::set<int>> processes;
-  const std::vector<const MatchedCall*> lost = orders_of_loss();
+  const std::vector<const MatchedCall*> lost = commands_of_loss();
   const std::set<const MatchedCall*> open(lost.begin(), lost.end());
   for (int process = 0; process < static_cast<int>(hosts_.size()); ++process) {
     if (process == loss_->process) continue;
@@ -281,10 +281,10 @@ std::string CoordinatorWorld::last_progress() const {
   if (process >= pool_.members().size() || pool_.members()[process].state.empty()) return {};
   const ProgressState& progress = pool_.members()[process].progress;
   const bool begun = progress.begun > progress.done;
-  const std::vector<const MatchedCall*> orders = orders_of_loss();
+  const std::vector<const MatchedCall*> commands = commands_of_loss();
   std::string call;
   if (const std::optional<CallOfLoss> lost =
-          orders.empty() ? std::nullopt : call_in(orders.front(), blocks_.of(loss_->process)))
+          commands.empty() ? std::nullopt : call_in(commands.front(), blocks_.of(loss_->process)))
     call =
         fmt::format("{} ({}, call {})", lost->event->text,
                     line_text(lost->part->site.line, lost->part->site.instance), lost->event->call);
@@ -300,9 +300,9 @@ std::string CoordinatorWorld::last_progress() const {
 std::vector<Finding> CoordinatorWorld::findings_of_loss(std::vector<Finding> known) {
   const Lanes lost = blocks_.of(loss_->process);
   std::vector<Finding> findings = calls_under_way();
-  const std::vector<const MatchedCall*> orders = orders_of_loss();
+  const std::vector<const MatchedCall*> commands = commands_of_loss();
   const std::optional<CallOfLoss> call =
-      orders.empty() ? std::nullopt : call_in(orders.front(), lost);
+      commands.empty() ? std::nullopt : call_in(commands.front(), lost);
   if (call && findings.size() == 1) name_call(findings.front(), *call);
   if (findings.empty())
     for (Finding& finding : known)

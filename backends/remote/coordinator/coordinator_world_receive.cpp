@@ -130,7 +130,7 @@ void CoordinatorWorld::handle_submit(int process, ExecutionContext& context, Wir
   std::deque<LocalTensor> tensors;
   std::vector<Call> calls;
   for (int64_t count = in.number(); count > 0; --count)
-    calls.push_back(read_call(in, hosts_[static_cast<size_t>(process)].book, tensors));
+    calls.push_back(read_call(in, hosts_[static_cast<size_t>(process)].dictionary, tensors));
   int64_t parts = 0;
   for (const Call& call : calls)
     parts += call.lanes.intersect(call.collective.group.lanes()).size();
@@ -149,10 +149,10 @@ void CoordinatorWorld::handle_launch(int process, ExecutionContext& context, Wir
   work.lanes = known_lanes(in, blocks_.of(process));
   work.flops = in.real();
   work.bytes = in.real();
-  WireDictionary& book = hosts_[static_cast<size_t>(process)].book;
-  work.name = book.read_text(in);
+  WireDictionary& dictionary = hosts_[static_cast<size_t>(process)].dictionary;
+  work.name = dictionary.read_text(in);
   work.site.line = static_cast<int>(in.number());
-  work.site.instance = book.read_text(in);
+  work.site.instance = dictionary.read_text(in);
   if (options_.schedule.kind != ScheduleKind::fifo)
     work.body = [this, process, theirs] {
       MatchedCall& event = events_.emplace_back();

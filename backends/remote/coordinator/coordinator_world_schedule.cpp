@@ -12,10 +12,10 @@ namespace {
 MatchedCallPart part_of(const SubmittedCall& submitted, int64_t lane) {
   MatchedCallPart part;
   part.ticket = submitted.submission->ticket;
-  part.submitted = &submitted - submitted.submission->parties.data();
+  part.submitted = &submitted - submitted.submission->calls.data();
   part.lane = lane;
   part.rank = submitted.call.lanes[lane];
-  part.alone = submitted.submission->parties.size() == 1;
+  part.alone = submitted.submission->calls.size() == 1;
   part.site = submitted.call.site;
   return part;
 }
@@ -41,11 +41,11 @@ bool are_siblings(const std::vector<std::shared_ptr<const MatchedCall>>& events)
 
 }  // namespace
 
-void CoordinatorWorld::on_collective(const CollectiveInstance& meeting) {
+void CoordinatorWorld::on_collective(const CollectiveInstance& instance) {
   MatchedCall& event = events_.emplace_back();
   event.kind = CoordinatorCommand::meet;
-  describe(event, *meeting.arrivals.front().submitted, meeting.arrivals.front().lane);
-  for (const Arrival& arrival : meeting.arrivals)
+  describe(event, *instance.arrivals.front().submitted, instance.arrivals.front().lane);
+  for (const Arrival& arrival : instance.arrivals)
     event.parts.push_back(part_of(*arrival.submitted, arrival.lane));
 }
 
@@ -67,8 +67,8 @@ void CoordinatorWorld::on_one_sided(const SubmittedCall& submitted, int64_t lane
   if (puts) event.bytes = input_bytes(submitted, submitted.call.lanes[lane]);
 }
 
-void CoordinatorWorld::order(int process, const WireWriter& message,
-                             std::shared_ptr<const MatchedCall> event) {
+void CoordinatorWorld::send_command(int process, const WireWriter& message,
+                                    std::shared_ptr<const MatchedCall> event) {
   Host& host = hosts_[static_cast<size_t>(process)];
   ++host.sent;
   if (options_.repeats) host.sequence.push_back(event);
@@ -99,7 +99,7 @@ bool CoordinatorWorld::break_groups() {
 
 void CoordinatorWorld::send_event(const std::shared_ptr<const MatchedCall>& event) {
   if (event->kind == CoordinatorCommand::meet) form_teams(*event);
-  for (const auto& [process, message] : orders_of(*event)) order(process, message, event);
+  for (const auto& [process, message] : commands_of(*event)) send_command(process, message, event);
 }
 
 void CoordinatorWorld::send_together(const PendingGroups::Together& events) {
@@ -107,7 +107,8 @@ void CoordinatorWorld::send_together(const PendingGroups::Together& events) {
   std::map<int, std::vector<WireWriter>> parts;
   for (const auto& event : events) {
     if (event->kind == CoordinatorCommand::meet) form_teams(*event);
-    for (auto& [process, message] : orders_of(*event)) parts[process].push_back(std::move(message));
+    for (auto& [process, message] : commands_of(*event))
+      parts[process].push_back(std::move(message));
   }
   const auto group = std::make_shared<MatchedCall>();
   group->kind = CoordinatorCommand::group;
@@ -117,32 +118,32 @@ void CoordinatorWorld::send_together(const PendingGroups::Together& events) {
     message.add(int64_t{are_siblings(events)});
     message.add(static_cast<int64_t>(messages.size()));
     for (const WireWriter& part : messages) message.add(std::string_view(part.bytes()));
-    order(process, message, group);
+    send_command(process, message, group);
   }
 }
 
-CoordinatorWorld::Orders CoordinatorWorld::orders_of(const MatchedCall& event) {
+CoordinatorWorld::Commands CoordinatorWorld::commands_of(const MatchedCall& event) {
   switch (event.kind) {
     case CoordinatorCommand::run: {
-      Orders orders;
-      orders[event.process].add(static_cast<int64_t>(CoordinatorCommand::run));
-      orders[event.process].add(event.work);
-      return orders;
+      Commands commands;
+      commands[event.process].add(static_cast<int64_t>(CoordinatorCommand::run));
+      commands[event.process].add(event.work);
+      return commands;
     }
     case CoordinatorCommand::meet:
-    case CoordinatorCommand::end_part: return orders_to_parts(event);
-    default: return orders_to_ends(event);
+    case CoordinatorCommand::end_part: return commands_to_parts(event);
+    default: return commands_to_ends(event);
   }
 }
 
 // Sends each process its parts.
-CoordinatorWorld::Orders CoordinatorWorld::orders_to_parts(const MatchedCall& event) {
+CoordinatorWorld::Commands CoordinatorWorld::commands_to_parts(const MatchedCall& event) {
   std::map<int, std::vector<const MatchedCallPart*>> by_process;
   for (const MatchedCallPart& part : event.parts)
     by_process[blocks_.process_of(part.rank)].push_back(&part);
-  Orders orders;
+  Commands commands;
   for (const auto& [process, parts] : by_process) {
-    WireWriter& message = orders[process];
+    WireWriter& message = commands[process];
     message.add(static_cast<int64_t>(event.kind));
     if (event.kind == CoordinatorCommand::meet) message.add(static_cast<int64_t>(parts.size()));
     for (const MatchedCallPart* part : parts) {
@@ -151,20 +152,20 @@ CoordinatorWorld::Orders CoordinatorWorld::orders_to_parts(const MatchedCall& ev
       message.add(part->lane);
     }
   }
-  return orders;
+  return commands;
 }
 
 // A message or a put: sends both ends, or one command if both lie in one process.
-CoordinatorWorld::Orders CoordinatorWorld::orders_to_ends(const MatchedCall& event) {
+CoordinatorWorld::Commands CoordinatorWorld::commands_to_ends(const MatchedCall& event) {
   const bool puts = event.kind == CoordinatorCommand::put;
   const int32_t source = event.parts[0].rank, sink = puts ? event.target : event.parts[1].rank;
   const int from = blocks_.process_of(source), to = blocks_.process_of(sink);
   const int64_t number = ++numbers_;
   const bool travels = blocks_.endpoint_of(source) != blocks_.endpoint_of(sink);
   const int64_t offset = puts && travels ? window_offset(event) : -1;
-  Orders orders;
+  Commands commands;
   for (const int process : {from, to}) {
-    WireWriter& message = orders[process];
+    WireWriter& message = commands[process];
     message = {};
     message.add(static_cast<int64_t>(event.kind));
     message.add(number);
@@ -186,7 +187,7 @@ CoordinatorWorld::Orders CoordinatorWorld::orders_to_ends(const MatchedCall& eve
       message.add(offset);
     }
   }
-  return orders;
+  return commands;
 }
 
 }  // namespace shardproof

@@ -19,12 +19,12 @@ namespace shardproof {
 struct WorkerHandle {
   using Clock = std::chrono::steady_clock;
   std::unique_ptr<MessagePipe> pipe, monitor;  // to the worker, and to its monitor process
-  std::string state;           // as its monitor reported: "is stopped by ..."; empty: it runs
-  std::string trouble;         // error of its transport; empty: exchanges complete
-  Clock::time_point troubled;  // when that error was received
-  ProgressState progress;      // its progress when the monitor last reported
-  ProgressState beat;          // its progress at its last heartbeat
-  int64_t beats = 0;           // heartbeats received
+  std::string state;              // as its monitor reported: "is stopped by ..."; empty: it runs
+  std::string transport_error;    // error of its transport; empty: exchanges complete
+  Clock::time_point error_since;  // when that error was received
+  ProgressState progress;         // its progress when the monitor last reported
+  ProgressState beat;             // its progress at its last heartbeat
+  int64_t beats = 0;              // heartbeats received
   pid_t pid = 0;
   bool joined = false;  // its transport has connected to the other processes
   bool case_done = false;

@@ -23,7 +23,7 @@ struct CallShare {
 struct ExchangeOperation {
   std::vector<CallShare> parts;            // in group order
   std::vector<int32_t> members;            // ranks of the group
-  size_t meeting = 0;                      // index of the collective among those of the command
+  size_t collective_index = 0;             // index of the collective among those of the command
   std::vector<std::vector<int64_t>> held;  // indices of members, for each endpoint of the team
   Exchange exchange;
   Bytes out, in;

@@ -99,10 +99,10 @@ std::unique_ptr<MessagePipe> pipe_over_tcp(int socket) {
 }
 
 bool receives_word(int socket, const std::string& word, const timeval& time) {
-  std::string said(word.size(), '\0');
+  std::string received(word.size(), '\0');
   ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time));
-  const ssize_t n = ::recv(socket, said.data(), said.size(), MSG_WAITALL);
-  return n == static_cast<ssize_t>(said.size()) && said == word;
+  const ssize_t n = ::recv(socket, received.data(), received.size(), MSG_WAITALL);
+  return n == static_cast<ssize_t>(received.size()) && received == word;
 }
 
 bool send_word(int socket, const std::string& word) {

@@ -55,9 +55,9 @@ Group group_of_siblings(WireReader& in, int64_t count) {
 }  // namespace
 
 void WireDictionary::write_group(WireWriter& out, const Group& group) {
-  const auto [said, fresh] = said_groups_.emplace(std::pair(group.key(), group.name()),
-                                                  static_cast<int64_t>(said_groups_.size()));
-  out.add(said->second);
+  const auto [sent, fresh] = sent_groups_.emplace(std::pair(group.key(), group.name()),
+                                                  static_cast<int64_t>(sent_groups_.size()));
+  out.add(sent->second);
   if (!fresh) return;
   const bool listed = group.axes().empty();
   out.add(listed ? int64_t{0} : group.count());
@@ -88,10 +88,10 @@ const Group& WireDictionary::read_group(WireReader& in) {
 }
 
 void WireDictionary::write_text(WireWriter& out, std::string_view text) {
-  const auto known = said_texts_.find(text);
-  if (known != said_texts_.end()) return out.add(known->second);
-  const auto number = static_cast<int64_t>(said_texts_.size());
-  said_texts_.emplace(text, number);
+  const auto known = sent_texts_.find(text);
+  if (known != sent_texts_.end()) return out.add(known->second);
+  const auto number = static_cast<int64_t>(sent_texts_.size());
+  sent_texts_.emplace(text, number);
   out.add(number);
   out.add(text);
 }
@@ -154,9 +154,9 @@ std::vector<std::vector<int64_t>> read_tables(WireReader& in) {
 
 }  // namespace
 
-void write_call(WireWriter& out, WireDictionary& book, const Call& call) {
+void write_call(WireWriter& out, WireDictionary& dictionary, const Call& call) {
   const Collective& c = call.collective;
-  book.write_group(out, c.group);
+  dictionary.write_group(out, c.group);
   for (const int64_t value :
        {static_cast<int64_t>(c.kind), static_cast<int64_t>(c.reduction.op),
         static_cast<int64_t>(c.dtype), c.count, c.root, c.peer, c.slot, c.repeat,
@@ -171,16 +171,16 @@ void write_call(WireWriter& out, WireDictionary& book, const Call& call) {
   out.add(call.peers);
   write_tables(out, call.send_counts);
   write_tables(out, call.recv_counts);
-  book.write_text(out, call.site.text);
-  book.write_text(out, call.site.instance);
+  dictionary.write_text(out, call.site.text);
+  dictionary.write_text(out, call.site.instance);
   write_sizes(out, call.input);
   write_sizes(out, call.output);
 }
 
-Call read_call(WireReader& in, WireDictionary& book, std::deque<LocalTensor>& tensors) {
+Call read_call(WireReader& in, WireDictionary& dictionary, std::deque<LocalTensor>& tensors) {
   Call call;
   Collective& c = call.collective;
-  c.group = book.read_group(in);
+  c.group = dictionary.read_group(in);
   c.kind = static_cast<CollectiveKind>(in.number());
   c.reduction.op = static_cast<ReduceOp>(in.number());
   c.dtype = static_cast<DType>(in.number());
@@ -203,8 +203,8 @@ Call read_call(WireReader& in, WireDictionary& book, std::deque<LocalTensor>& te
   call.peers = in.numbers();
   call.send_counts = read_tables(in);
   call.recv_counts = read_tables(in);
-  call.site.text = book.read_text(in);
-  call.site.instance = book.read_text(in);
+  call.site.text = dictionary.read_text(in);
+  call.site.instance = dictionary.read_text(in);
   call.input = read_sizes(in, tensors);
   call.output = read_sizes(in, tensors);
   return call;

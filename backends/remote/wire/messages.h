@@ -72,8 +72,8 @@ enum class WorkerMessage : uint8_t {
   window,       // text that states how puts travel from now on
   state,        // by the monitor: process, state (empty: it runs), begun, done, line (ProgressPage)
   heartbeat,    // HeartbeatActivity, begun, done, line (ProgressPage): the process lives
-  trouble,      // error text of the transport; exchanges of this worker no longer complete
-  leaving,      // no fields: all cases are done, the worker closes its transport
+  transport_error,  // error text of the transport; exchanges of this worker no longer complete
+  leaving,          // no fields: all cases are done, the worker closes its transport
 };
 
 // The activity of a worker, as its heartbeats report.
@@ -124,9 +124,9 @@ class WireDictionary {
   std::string_view read_text(WireReader& in);
 
  private:
-  std::map<std::pair<std::string, std::string>, int64_t> said_groups_;
+  std::map<std::pair<std::string, std::string>, int64_t> sent_groups_;
   std::deque<Group> groups_;
-  std::map<std::string, int64_t, std::less<>> said_texts_;
+  std::map<std::string, int64_t, std::less<>> sent_texts_;
   std::deque<std::string> texts_;
 };
 
@@ -134,9 +134,9 @@ void write_lanes(WireWriter& out, const Lanes& lanes);
 Lanes read_lanes(WireReader& in);
 
 // Writes a call without the contents of its tensors.
-void write_call(WireWriter& out, WireDictionary& book, const Call& call);
+void write_call(WireWriter& out, WireDictionary& dictionary, const Call& call);
 // Reads a call; its tensors are added to `tensors`, which must outlive it.
-Call read_call(WireReader& in, WireDictionary& book, std::deque<LocalTensor>& tensors);
+Call read_call(WireReader& in, WireDictionary& dictionary, std::deque<LocalTensor>& tensors);
 
 // Writes each stored copy once; a tensor without contents has no copies.
 void write_tensor(WireWriter& out, const LocalTensor& tensor);

@@ -30,7 +30,7 @@ Bytes copy_of(const Bytes& contents, const std::shared_ptr<DeviceMemory>& memory
 
 CallSequence::Buffers buffers_of(const Submission& submission) {
   CallSequence::Buffers buffers;
-  for (const SubmittedCall& call : submission.parties) {
+  for (const SubmittedCall& call : submission.calls) {
     for (const CallBuffer* view : {&call.in, &call.out})
       if (view->buffer != nullptr) buffers.push_back(view->buffer);
     for (const LocalTensor* tensor : {&call.input, &call.output})

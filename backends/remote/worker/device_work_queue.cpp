@@ -1,5 +1,5 @@
 // Implements device_work_queue.h with one queue of events for each stream. Function add() records
-// an event after the work of a ticket; look() polls the oldest events and drops those reached.
+// an event after the work of a ticket; poll() polls the oldest events and drops those reached.
 #include <algorithm>
 
 #include "shardproof/backends/remote/worker/device_work_queue.h"
@@ -102,13 +102,13 @@ void DeviceWorkQueue::forget_marks() {
     queue.marks.clear();
     queue.ended = queue.marked;
   }
-  orders_.clear();
+  commands_.clear();
 }
 
-bool DeviceWorkQueue::look() {
+bool DeviceWorkQueue::poll() {
   bool any = false;
   for (auto& [key, queue] : queues_) any = drop_ended(queue) || any;
-  while (!orders_.empty() && has_ended(orders_.front())) orders_.pop_front();
+  while (!commands_.empty() && has_ended(commands_.front())) commands_.pop_front();
   return any;
 }
 
@@ -122,18 +122,18 @@ bool DeviceWorkQueue::all_ended() const {
                      [](const auto& each) { return each.second.marks.empty(); });
 }
 
-bool DeviceWorkQueue::has_ended(const Order& order) const {
-  return std::all_of(order.until.begin(), order.until.end(), [this](const auto& each) {
+bool DeviceWorkQueue::has_ended(const LaunchedCommand& command) const {
+  return std::all_of(command.until.begin(), command.until.end(), [this](const auto& each) {
     return queues_.at(each.first).ended >= each.second;
   });
 }
 
-void DeviceWorkQueue::end_order(const std::vector<Place>& places) {
-  ++carried_out_;
-  Order order;
+void DeviceWorkQueue::end_command(const std::vector<Place>& places) {
+  ++launched_;
+  LaunchedCommand command;
   for (const Place place : places)
-    if (!devices_.empty()) order.until.emplace_back(key(place), queue(place).marked);
-  if (!orders_.empty() || !has_ended(order)) orders_.push_back(std::move(order));
+    if (!devices_.empty()) command.until.emplace_back(key(place), queue(place).marked);
+  if (!commands_.empty() || !has_ended(command)) commands_.push_back(std::move(command));
 }
 
 }  // namespace shardproof

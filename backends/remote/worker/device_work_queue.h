@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "shardproof/backends/cuda/device.h"
-#include "shardproof/sim/call/clock.h"
+#include "shardproof/sim/call/ticket_table.h"
 
 namespace shardproof {
 
@@ -50,16 +50,16 @@ class DeviceWorkQueue {
   // Drops all marks: their events belong to a graph, and are never reached.
   void forget_marks();
   // Polls the devices. Returns true if something has ended since the last call.
-  bool look();
+  bool poll();
   // Both return the state at the last poll.
   bool has_ended(Ticket ticket, Place place) const;
   bool all_ended() const;
 
   // Ends the launch phase of a command: it ends with what these streams hold so far.
-  void end_order(const std::vector<Place>& places);
+  void end_command(const std::vector<Place>& places);
   // Number of commands whose launch phase has ended.
-  int64_t orders_carried_out() const { return carried_out_; }
-  int64_t orders_ended() const { return carried_out_ - static_cast<int64_t>(orders_.size()); }
+  int64_t commands_launched() const { return launched_; }
+  int64_t commands_ended() const { return launched_ - static_cast<int64_t>(commands_.size()); }
 
  private:
   // An event after the work of ticket `first`, and of later tickets that added nothing.
@@ -75,19 +75,19 @@ class DeviceWorkQueue {
     int64_t marked = 0, ended = 0;  // marks made, marks reached
   };
   using Key = std::pair<int32_t, StreamId>;
-  struct Order {
+  struct LaunchedCommand {
     std::vector<std::pair<Key, int64_t>> until;  // the command ends at this mark of each stream
   };
   static Key key(Place place) { return {place.cohort, place.stream}; }
   Queue& queue(Place place);
   static bool drop_ended(Queue& queue);
-  bool has_ended(const Order& order) const;
+  bool has_ended(const LaunchedCommand& command) const;
 
   std::vector<std::shared_ptr<Device>> devices_;
   std::map<int32_t, size_t> settled_;  // cohort -> index of its device
   std::map<Key, Queue> queues_;
-  std::deque<Order> orders_;  // launched, not ended
-  int64_t carried_out_ = 0;
+  std::deque<LaunchedCommand> commands_;  // launched, not ended
+  int64_t launched_ = 0;
 };
 
 }  // namespace shardproof

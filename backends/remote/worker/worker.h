@@ -37,7 +37,7 @@ class WorkerLink : public WorkerPool {
   HeartbeatActivity activity() const { return activity_; }
   // Returns the next command; nullopt if none came within `time`. Throws Error(io) if the
   // coordinator has left the case.
-  std::optional<std::string> order(std::chrono::microseconds time);
+  std::optional<std::string> receive(std::chrono::microseconds time);
   // Waits for a command of this kind; any other kind is an internal error.
   std::string await(CoordinatorCommand kind);
 
@@ -45,7 +45,7 @@ class WorkerLink : public WorkerPool {
   void begin(int64_t) override;
   void end() override;
   std::optional<int64_t> next() override;
-  void done(const std::string& trouble) override;
+  void done(const std::string& error) override;
   Transport& transport() { return *transport_; }
 
  private:

@@ -69,9 +69,9 @@ Ticket WorkerContext::launch(Work work) {
   message.add_real(work.flops);
   message.add_real(work.bytes);
   // Without a clock only some work is announced, so none is recorded in the coordinator.
-  world_.book_.write_text(message, world_.timed_ ? work.name : "");
+  world_.dictionary_.write_text(message, world_.timed_ ? work.name : "");
   message.add(int64_t{work.site.line});
-  world_.book_.write_text(message, work.site.instance);
+  world_.dictionary_.write_text(message, work.site.instance);
   world_.announce(message);
   push(stream, ticket, std::move(work));
   return ticket;
@@ -117,9 +117,9 @@ bool restrict_to_members(Call& call) {
 }  // namespace
 
 void WorkerContext::queue_calls(Submission& submission, std::span<Call> calls) {
-  submission.parties.resize(calls.size());
+  submission.calls.resize(calls.size());
   for (size_t i = 0; i < calls.size(); ++i) {
-    SubmittedCall& submitted = submission.parties[i];
+    SubmittedCall& submitted = submission.calls[i];
     submitted.call = std::move(calls[i]);
     submitted.submission = &submission;
     const bool cut = restrict_to_members(submitted.call);
@@ -144,7 +144,7 @@ Ticket WorkerContext::submit(std::span<Call> calls, StreamId stream) {
   message.add(int64_t{stream});
   message.add(ticket);
   message.add(static_cast<int64_t>(calls.size()));
-  for (const Call& call : calls) write_call(message, world_.book_, call);
+  for (const Call& call : calls) write_call(message, world_.dictionary_, call);
   world_.announce(message);
   if (!goes_on()) return ticket;
   auto submission = std::make_unique<Submission>();

@@ -22,7 +22,7 @@ WorkerLink::WorkerLink(const WorkerPoolOptions& options, std::unique_ptr<Transpo
       transport_(std::move(transport)),
       progress_(options.progress) {
   transport_->when_lost([this](const std::string& words) {
-    WireWriter message = message_of(WorkerMessage::trouble);
+    WireWriter message = message_of(WorkerMessage::transport_error);
     message.add(words);
     pipe_->send(message);
     pipe_->flush();
@@ -66,8 +66,8 @@ void WorkerLink::connect_processes(const WorkerPoolOptions& options) {
   pipe_->send(hello);
   pipe_->flush();
   if (unfit) throw *unfit;
-  const std::string order = await(CoordinatorCommand::join);
-  WireReader in(order);
+  const std::string command = await(CoordinatorCommand::join);
+  WireReader in(command);
   in.number();
   transport_->join(in.text());
   pipe_->send(message_of(WorkerMessage::joined));
@@ -104,7 +104,7 @@ void WorkerLink::heartbeat() {
   }
 }
 
-std::optional<std::string> WorkerLink::order(std::chrono::microseconds time) {
+std::optional<std::string> WorkerLink::receive(std::chrono::microseconds time) {
   std::optional<std::string> message = pipe_->receive();
   if (!message && !pipe_->closed() && time.count() != 0) {
     pipe_->wait(time);
@@ -122,10 +122,10 @@ std::optional<std::string> WorkerLink::order(std::chrono::microseconds time) {
 std::string WorkerLink::await(CoordinatorCommand kind) {
   pipe_->flush();
   for (;;) {
-    std::optional<std::string> message = order(std::chrono::seconds(1));
+    std::optional<std::string> message = receive(std::chrono::seconds(1));
     if (!message) continue;
     const CoordinatorCommand got = static_cast<CoordinatorCommand>(WireReader(*message).number());
-    SP_CHECK(got == kind, "order {} where {} must come", static_cast<int>(got),
+    SP_CHECK(got == kind, "command {} where {} must come", static_cast<int>(got),
              static_cast<int>(kind));
     return *std::move(message);
   }
@@ -137,7 +137,7 @@ void WorkerLink::end() { SP_UNREACHABLE("a worker ends no case"); }
 
 std::optional<int64_t> WorkerLink::next() {
   for (;;) {
-    const std::optional<std::string> message = order(std::chrono::seconds(1));
+    const std::optional<std::string> message = receive(std::chrono::seconds(1));
     if (!message) continue;
     WireReader in(*message);
     const CoordinatorCommand kind = static_cast<CoordinatorCommand>(in.number());
@@ -146,7 +146,7 @@ std::optional<int64_t> WorkerLink::next() {
       pipe_->flush();
       return std::nullopt;
     }
-    SP_CHECK(kind == CoordinatorCommand::begin_case, "order {} between cases",
+    SP_CHECK(kind == CoordinatorCommand::begin_case, "command {} between cases",
              static_cast<int>(kind));
     left_ = false;
     return in.number();
@@ -154,14 +154,14 @@ std::optional<int64_t> WorkerLink::next() {
 }
 
 // Reports the end of the case, then waits for leave_case, which ends every case.
-void WorkerLink::done(const std::string& trouble) {
+void WorkerLink::done(const std::string& error) {
   WireWriter message = message_of(WorkerMessage::case_done);
-  message.add(trouble);
+  message.add(error);
   pipe_->send(message);
   pipe_->flush();
   while (!left_) {
     try {
-      order(std::chrono::seconds(1));
+      receive(std::chrono::seconds(1));
     } catch (const Error&) {
       return;
     }

@@ -72,7 +72,8 @@ WorkerWorld::WorkerWorld(WorkerLink& link, const WorldOptions& options)
   began_ = std::chrono::steady_clock::now();
   for (size_t i = 0; i < device_times_.size(); ++i) {
     const int endpoint = link_.transport().first_endpoint() + static_cast<int>(i);
-    const std::shared_ptr<Device> device = launched_.assign_device(i, landing_at(endpoint).cohort);
+    const std::shared_ptr<Device> device =
+        launched_.assign_device(i, landed_puts_at(endpoint).cohort);
     if (device != nullptr)
       device->while_waiting([this](auto waited) { wait_on_device(waited); },
                             [this] { link_.set_activity(*std::exchange(before_wait_, {})); });
@@ -132,7 +133,7 @@ void WorkerWorld::wake() {
 void WorkerWorld::start_submission(Submission& submission) {
   context(submission.cohort).at(submission.stream).submission = &submission;
   submission.started = true;
-  if (submission.open == 0 && !submission.failed) land(submission);
+  if (submission.open == 0 && !submission.failed) end_submission(submission);
 }
 
 Duration WorkerWorld::now() const {
@@ -226,7 +227,7 @@ void WorkerWorld::run_work(Ticket ticket) {
   settle();
 }
 
-void WorkerWorld::land(Submission& submission) {
+void WorkerWorld::end_submission(Submission& submission) {
   const Place place{submission.cohort, submission.stream};
   Stream& stream = context(place.cohort).at(place.stream);
   stream.submission = nullptr;
@@ -248,7 +249,7 @@ void WorkerWorld::end_part(SubmittedCall& submitted) {
   if (recording_ && submitted.open == 1)
     sequence_->command().tickets.push_back(submitted.submission->ticket);
   if (--submitted.open == 0 && --submitted.submission->open == 0 && !submitted.submission->failed)
-    land(*submitted.submission);
+    end_submission(*submitted.submission);
 }
 
 // The stream never gets past the failed submission; the host reads the state of the ticket.
@@ -258,19 +259,20 @@ void WorkerWorld::fail_ticket(Ticket ticket) {
   settle();
 }
 
-// --- orders --------------------------------------------------------------------------------------
+// --- commands
+// -------------------------------------------------------------------------------------
 
 CallShare WorkerWorld::read_part(WireReader& in) {
   const auto submission = submissions_.find(in.number());
   const size_t submitted = static_cast<size_t>(in.number());
   const int64_t lane = in.number();
-  SP_CHECK(submission != submissions_.end() && submitted < submission->second->parties.size(),
-           "an order names a call that is not under way");
-  SP_CHECK(submission->second->started, "an order names a call whose stream is not there yet");
+  SP_CHECK(submission != submissions_.end() && submitted < submission->second->calls.size(),
+           "a command names a call that is not under way");
+  SP_CHECK(submission->second->started, "a command names a call whose stream is not there yet");
   // The first command of a submission starts its transfer.
   if (measures_ && submission->second->start[0] == Duration{})
     submission->second->start.set_all(now());
-  return {&submission->second->parties[submitted], lane, 0};
+  return {&submission->second->calls[submitted], lane, 0};
 }
 
 void WorkerWorld::run_part_command(CoordinatorCommand kind, WireReader& in) {
@@ -279,7 +281,7 @@ void WorkerWorld::run_part_command(CoordinatorCommand kind, WireReader& in) {
     case CoordinatorCommand::pair: return pair(in);
     case CoordinatorCommand::put: return put(in);
     case CoordinatorCommand::end_part: return end_without_contents(read_part(in));
-    default: SP_UNREACHABLE("order {} in a world", static_cast<int>(kind));
+    default: SP_UNREACHABLE("command {} in a world", static_cast<int>(kind));
   }
 }
 
@@ -317,7 +319,7 @@ bool WorkerWorld::carry_out(std::string_view message) {
     case CoordinatorCommand::window: open_window(in); return true;
     default: break;
   }
-  begin_order();
+  begin_command();
   if (recording_) sequence_->add_command();
   switch (kind) {
     case CoordinatorCommand::run: run_work(in.number()); break;
@@ -330,18 +332,18 @@ bool WorkerWorld::carry_out(std::string_view message) {
     start_moving();
     return true;  // finish_moving() ends the command
   }
-  end_order({});
+  end_command({});
   settle();
   return true;
 }
 
-void WorkerWorld::begin_order() {
-  link_.progress().begun.store(launched_.orders_carried_out() + 1, std::memory_order_relaxed);
+void WorkerWorld::begin_command() {
+  link_.progress().begun.store(launched_.commands_launched() + 1, std::memory_order_relaxed);
 }
 
-void WorkerWorld::end_order(const std::vector<Place>& places) {
-  launched_.end_order(places);
-  link_.progress().done.store(launched_.orders_ended(), std::memory_order_relaxed);
+void WorkerWorld::end_command(const std::vector<Place>& places) {
+  launched_.end_command(places);
+  link_.progress().done.store(launched_.commands_ended(), std::memory_order_relaxed);
 }
 
 // A worker counts as waiting during an exchange: only local work counts as computing.
@@ -356,11 +358,11 @@ bool WorkerWorld::pump(microseconds time) {
       continue;
     }
     std::optional<std::string> message;
-    if (!orders_.empty()) {
-      message = std::move(orders_.front());
-      orders_.pop_front();
+    if (!commands_.empty()) {
+      message = std::move(commands_.front());
+      commands_.pop_front();
     } else {
-      message = link_.order(moved ? kNoWait : time);
+      message = link_.receive(moved ? kNoWait : time);
     }
     if (!message) return moved;
     moved = true;
@@ -390,7 +392,7 @@ void WorkerWorld::report_progress(WorkerMessage kind) {
 // Waits for one more command. During an exchange it pauses between polls and leaves the processor
 // to other processes; a young exchange is polled without pauses. Flushes first, so that the
 // coordinator is woken once for all announcements.
-void WorkerWorld::wait_for_order(Clock::time_point quiet_since) {
+void WorkerWorld::wait_for_command(Clock::time_point quiet_since) {
   link_.pipe().flush();
   microseconds pause = kCommandWait;
   if (!at_rest()) {
@@ -398,7 +400,8 @@ void WorkerWorld::wait_for_order(Clock::time_point quiet_since) {
     if (now < eager_until_) return;
     pause = pause_after(now - quiet_since);
   }
-  if (std::optional<std::string> order = link_.order(pause)) orders_.push_back(std::move(*order));
+  if (std::optional<std::string> command = link_.receive(pause))
+    commands_.push_back(std::move(*command));
 }
 
 bool WorkerWorld::progress() {
@@ -410,7 +413,7 @@ bool WorkerWorld::progress() {
       report_progress(WorkerMessage::at);
       idle = false;
     }
-    wait_for_order(began);
+    wait_for_command(began);
   }
   link_.pipe().flush();
   link_.set_activity(HeartbeatActivity::computes);
@@ -426,7 +429,7 @@ void WorkerWorld::wait_until(const std::function<bool()>& condition) {
       continue;
     }
     if (reported_ended_ != commands_ended()) report_progress(WorkerMessage::at);
-    wait_for_order(moved);
+    wait_for_command(moved);
   }
   link_.set_activity(HeartbeatActivity::computes);
 }
@@ -444,8 +447,8 @@ TicketState WorkerWorld::state_of(Ticket ticket) const {
 // next call.
 bool WorkerWorld::look_at_device() {
   if (launched_.all_ended() || !link_.transport().goes_on()) return false;
-  const bool moved = launched_.look();
-  link_.progress().done.store(launched_.orders_ended(), std::memory_order_relaxed);
+  const bool moved = launched_.poll();
+  link_.progress().done.store(launched_.commands_ended(), std::memory_order_relaxed);
   if (moved && Clock::now() > reported_at_ + kProgressInterval) report_progress(WorkerMessage::at);
   return moved;
 }
@@ -459,7 +462,7 @@ void WorkerWorld::wait_on_device(std::chrono::nanoseconds waited) {
   look_at_device();
   if (reported_ended_ != commands_ended()) report_progress(WorkerMessage::at);
   link_.pipe().flush();
-  while (!link_.transport().goes_on()) link_.order(kCommandWait);
+  while (!link_.transport().goes_on()) link_.receive(kCommandWait);
   waited < kSpinTime ? std::this_thread::yield() : std::this_thread::sleep_for(pause_after(waited));
 }
 
@@ -479,9 +482,9 @@ int WorkerWorld::enter(const std::vector<CallShare>& parts) {
 
 // A barrier may announce a put as a signal does, so every call waits for the puts that landed.
 void WorkerWorld::wait_for_landed_puts(const CallShare& part) {
-  if (landings_ == kDone) return;
+  if (landed_puts_ == kDone) return;
   launched_.enter(place_of(part));
-  launched_.join({landing_at(blocks_.endpoint_of(part.rank()))});
+  launched_.join({landed_puts_at(blocks_.endpoint_of(part.rank()))});
 }
 
 // --- the end -------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 // backends/remote.
 //
 // A command that moves contents fills moving_, starts the exchanges of the transport, and ends when
-// they are done (host) or launched (device). Further commands wait in orders_. One thread. Its
+// they are done (host) or launched (device). Further commands wait in commands_. One thread. Its
 // sources: worker_world.cpp (life, streams, commands, device, end), worker_world_exchanges.cpp
 // (collectives, messages, puts), worker_world_repeat.cpp (repetitions), worker_world_graph.cpp
 // (repetitions as one CUDA graph), coordinator_world_communicators.cpp (communicators, windows).
@@ -18,7 +18,7 @@
 #include "shardproof/backends/remote/worker/device_work_queue.h"
 #include "shardproof/backends/remote/worker/worker.h"
 #include "shardproof/backends/remote/worker/worker_context.h"
-#include "shardproof/sim/call/clock.h"
+#include "shardproof/sim/call/ticket_table.h"
 
 namespace shardproof {
 
@@ -51,7 +51,7 @@ class WorkerWorld : public World, public WorldProcesses {
   bool run_head(Place place);
   void start_submission(Submission& submission);
   void end_part(SubmittedCall& submitted);
-  void land(Submission& submission);
+  void end_submission(Submission& submission);
 
   // Receives and carries out commands. Returns false if nothing was done within `time`.
   bool pump(std::chrono::microseconds time);
@@ -62,8 +62,8 @@ class WorkerWorld : public World, public WorldProcesses {
   void run_group_command(WireReader& in);
   void end_without_contents(const CallShare& part);
   Duration now() const;  // since the world was started in this process
-  void begin_order();
-  void end_order(const std::vector<Place>& places);
+  void begin_command();
+  void end_command(const std::vector<Place>& places);
   void perform(const Work& work, Ticket ticket, Place place);
   void run_body(const std::function<void()>& body, Ticket ticket, Place place);
   void follow(Place place, Ticket ticket);
@@ -89,7 +89,7 @@ class WorkerWorld : public World, public WorldProcesses {
   void put_here(const CallShare& source, std::pair<int64_t, int64_t> window);
   void send(const CallShare& part, Exchange exchange);
   void receive(const CallShare& part, Exchange exchange);
-  Place landing_at(int endpoint) const;
+  Place landed_puts_at(int endpoint) const;
   void fail_ticket(Ticket ticket);
   CallShare read_part(WireReader& in);
   void start_moving();
@@ -101,7 +101,7 @@ class WorkerWorld : public World, public WorldProcesses {
   void run_here(std::function<void()> part);
   void ask_for_estimates();
   void wait_until(const std::function<bool()>& condition);
-  void wait_for_order(Clock::time_point quiet_since);
+  void wait_for_command(Clock::time_point quiet_since);
   void report_progress(WorkerMessage kind);
 
   // Repetitions.
@@ -158,7 +158,7 @@ class WorkerWorld : public World, public WorldProcesses {
   Clock::time_point began_;
   DeviceWorkQueue launched_;
   std::deque<DeviceTimes> device_times_;  // one for each endpoint of this process
-  WireDictionary book_;
+  WireDictionary dictionary_;
   TicketTable tickets_;
   std::deque<WorkerContext> contexts_;
   std::map<Ticket, std::unique_ptr<Submission>> submissions_;
@@ -169,9 +169,9 @@ class WorkerWorld : public World, public WorldProcesses {
   Clock::time_point eager_until_;          // until then the exchange is polled without a pause
   Clock::time_point reported_at_;
   std::optional<HeartbeatActivity>
-      before_wait_;                 // activity before the host began to wait for a device
-  std::deque<std::string> orders_;  // commands that came during an exchange
-  Ticket landings_ = kDone;         // tickets of puts that landed here, counted by themselves
+      before_wait_;                   // activity before the host began to wait for a device
+  std::deque<std::string> commands_;  // commands that came during an exchange
+  Ticket landed_puts_ = kDone;        // tickets of puts that landed here, counted by themselves
   int64_t reported_ended_ = -1, submitted_ = 0;  // commands reported as ended; submissions
   std::unique_ptr<CallSequence> sequence_;       // null: the world is not repeated
   bool recording_ = false;

@@ -68,11 +68,11 @@ void WorkerWorld::meet(WireReader& in) {
   for (CallShare& part : parts) part.member = group.index_of(part.rank());
   std::sort(parts.begin(), parts.end(),
             [](const CallShare& a, const CallShare& b) { return a.member < b.member; });
-  const size_t meeting = moving_.size();
+  const size_t collective_index = moving_.size();
   const bool unfolded =
       depends_on_association(first.submitted->call.collective) && !is_alike(group);
   for (ExchangeOperation& moving : by_endpoint(std::move(parts), members, blocks_)) {
-    moving.meeting = meeting;
+    moving.collective_index = collective_index;
     moving.unfolded = unfolded;
     moving.exchange.stream = enter(moving.parts);
     if (start_instance(moving, blocks_, link_.transport())) {
@@ -153,7 +153,7 @@ void WorkerWorld::pair(WireReader& in) {
 }
 
 // Puts that land here have streams of their own, one for each endpoint.
-TicketTable::Place WorkerWorld::landing_at(int endpoint) const {
+TicketTable::Place WorkerWorld::landed_puts_at(int endpoint) const {
   return {-1 - (endpoint - link_.transport().first_endpoint()), 0};
 }
 
@@ -192,7 +192,7 @@ void WorkerWorld::put(WireReader& in) {
   moving.message = true;
   moving.exchange = message_exchange(one_sided ? CollectiveKind::wait_signal : CollectiveKind::recv,
                                      to, from, number);
-  moving.exchange.stream = launched_.enter(landing_at(to));
+  moving.exchange.stream = launched_.enter(landed_puts_at(to));
   moving.exchange.offset = offset;
   moving.target = target;
   moving.slot = slot;
@@ -233,7 +233,7 @@ void WorkerWorld::ask_for_estimates() {
   for (size_t first = 0, next = 0; first < moving_.size(); first = next) {
     std::vector<Exchange> parts;
     for (; next < moving_.size() && moving_[next].message == moving_[first].message &&
-           moving_[next].meeting == moving_[first].meeting;
+           moving_[next].collective_index == moving_[first].collective_index;
          ++next)
       parts.push_back(moving_[next].exchange);
     const bool asked = !moving_[first].message && parts.front().side == Side::device;
@@ -258,11 +258,12 @@ std::vector<TicketTable::Place> WorkerWorld::write_results(std::vector<ExchangeO
   std::vector<Place> places;
   for (ExchangeOperation& one : moved) {
     const Place place =
-        one.parts.empty() ? landing_at(one.exchange.self) : place_of(one.parts.front());
+        one.parts.empty() ? landed_puts_at(one.exchange.self) : place_of(one.parts.front());
     launched_.enter(place);
     if (one.exchange.side == Side::device) {
       const bool lands = one.parts.empty();
-      const Ticket ticket = lands ? ++landings_ : one.parts.front().submitted->submission->ticket;
+      const Ticket ticket =
+          lands ? ++landed_puts_ : one.parts.front().submitted->submission->ticket;
       if (measures_ && !lands) times_at(one.exchange.self).end(ticket, one.begun);
       launched_.add(ticket, place);
       places.push_back(place);
@@ -278,7 +279,7 @@ void WorkerWorld::finish_moving() {
   for (const ExchangeOperation& one : moved)
     for (const CallShare& part : one.parts) end_part(*part.submitted);
   if (recording_) sequence_->command().moving = std::move(moved);
-  end_order(places);
+  end_command(places);
   settle();
 }
 

@@ -32,7 +32,9 @@ std::optional<TicketTimes> WorkerWorld::repeated_times(Ticket ticket) const {
 }
 
 // In repetitions, commands of the coordinator no longer come.
-int64_t WorkerWorld::commands_ended() const { return ordered_.value_or(launched_.orders_ended()); }
+int64_t WorkerWorld::commands_ended() const {
+  return ordered_.value_or(launched_.commands_ended());
+}
 
 // --- one iteration -------------------------------------------------------------------------------
 
@@ -48,8 +50,9 @@ void WorkerWorld::load(ExchangeOperation& moving) {
 
 void WorkerWorld::enter_stream(ExchangeOperation& moving) {
   if (launched_.devices().empty()) return;
-  moving.exchange.stream = moving.parts.empty() ? launched_.enter(landing_at(moving.exchange.self))
-                                                : enter(moving.parts);
+  moving.exchange.stream = moving.parts.empty()
+                               ? launched_.enter(landed_puts_at(moving.exchange.self))
+                               : enter(moving.parts);
 }
 
 void WorkerWorld::repeat_exchanges(CallSequence::Step& step) {
@@ -73,17 +76,17 @@ void WorkerWorld::repeat_exchanges(CallSequence::Step& step) {
     link_.transport().run(exchanges);
   }
   step.moving = std::exchange(moving_, {});
-  end_order(write_results(step.moving));
+  end_command(write_results(step.moving));
 }
 
 void WorkerWorld::repeat_step(CallSequence::Step& step) {
   if (step.line != 0) link_.progress().line.store(step.line, std::memory_order_relaxed);
-  if (step.is_command) begin_order();
+  if (step.is_command) begin_command();
   for (const std::function<void()>& part : step.here) part();
   if (!step.moving.empty())
     repeat_exchanges(step);
   else if (step.is_command)
-    end_order({});
+    end_command({});
   end_step(step);
 }
 
@@ -285,18 +288,18 @@ BenchmarkResult WorkerWorld::time_launches(CallSequence::Step& step, int iterati
   link_.transport().launch(exchanges);
   const std::vector<DeviceMark> first = mark_devices();
   for (int i = 0; i + 1 < iterations; ++i) {
-    begin_order();
+    begin_command();
     link_.transport().launch(exchanges);
-    end_order({});
+    end_command({});
   }
   const std::vector<DeviceMark> before_last = mark_devices();
-  begin_order();
+  begin_command();
   link_.transport().launch(exchanges);
   BenchmarkResult result;
   const bool was_idle = have_been_reached(before_last) || iterations == 1;
   result.clock = was_idle ? TimedBy::device_and_launch : TimedBy::device;
   const std::vector<DeviceMark> last = mark_devices();
-  end_order(write_results(step.moving));
+  end_command(write_results(step.moving));
   end_step(step);
   await_idle();
   result.seconds = seconds_between(first, last) / iterations;
@@ -351,7 +354,7 @@ BenchmarkResult WorkerWorld::repeat_at_pace(const Repetitions& repetitions, bool
 std::vector<BenchmarkResult> WorkerWorld::repeat(const Repetitions& repetitions) {
   SP_CHECK(sequence_ != nullptr, "the world was not started to be repeated");
   if (std::exchange(recording_, false)) sequence_->end_recording();
-  ordered_ = launched_.orders_ended();
+  ordered_ = launched_.commands_ended();
   link_.transport().repeat(true);
   const bool measured = std::exchange(measures_, false);
   BenchmarkResult result = repeat_at_pace(repetitions, measured);

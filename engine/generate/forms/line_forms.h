@@ -15,8 +15,8 @@ struct LineForm {
   std::string name;
   bool whole = false;  // keeps small whole numbers exact in any order of addition
   double weight = 1;
-  // Returns candidate lines; empty if no value fits. "$0" stands for a name that may be bound
-  // already,
+  // Returns candidate lines; empty if no value fits.
+  // "$0" stands for a name that may be bound already,
   // "$a" and "$b" for new names.
   std::function<Lines(LineWriter&)> write;
 };

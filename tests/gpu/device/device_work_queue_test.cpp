@@ -29,7 +29,7 @@ class Launched : public testing::Test {
   }
   // Polls often enough to be sure.
   void look() {
-    for (int i = 0; i < 50; ++i) launched_.look();
+    for (int i = 0; i < 50; ++i) launched_.poll();
   }
 
   static FakeGpuOptions lazy() {
@@ -106,16 +106,16 @@ TEST_F(Launched, CallInPieces_EndsWithLastPiece) {
 
 TEST_F(Launched, Commands_EndInOrder) {
   launch(kMain, 1, first_);
-  launched_.end_order({kMain});
+  launched_.end_command({kMain});
   launch(kComm, 2, open_);
-  launched_.end_order({kComm});
-  launched_.end_order({});
+  launched_.end_command({kComm});
+  launched_.end_command({});
   look();
-  EXPECT_EQ(launched_.orders_carried_out(), 3);
-  EXPECT_EQ(launched_.orders_ended(), 0);
+  EXPECT_EQ(launched_.commands_launched(), 3);
+  EXPECT_EQ(launched_.commands_ended(), 0);
   first_ = true;
   look();
-  EXPECT_EQ(launched_.orders_ended(), 3);
+  EXPECT_EQ(launched_.commands_ended(), 3);
 }
 
 // The time between two events of an idle stream includes the time that the host takes to launch the
@@ -155,19 +155,19 @@ TEST(LaunchedOnTwo, Cohorts_HaveTheirOwnDevice) {
         [] { return true; });
     launched.add(cohort + 1, kPlaces[i]);
   }
-  launched.end_order({kPlaces[0], kPlaces[1]});
+  launched.end_command({kPlaces[0], kPlaces[1]});
   const auto look = [&launched] {
-    for (int i = 0; i < 50; ++i) launched.look();
+    for (int i = 0; i < 50; ++i) launched.poll();
   };
   gates[1] = true;
   look();
   EXPECT_FALSE(launched.has_ended(1, kPlaces[0]));
   EXPECT_TRUE(launched.has_ended(2, kPlaces[1]));
-  EXPECT_EQ(launched.orders_ended(), 0);
+  EXPECT_EQ(launched.commands_ended(), 0);
   gates[0] = true;
   look();
   EXPECT_TRUE(launched.all_ended());
-  EXPECT_EQ(launched.orders_ended(), 1);
+  EXPECT_EQ(launched.commands_ended(), 1);
 }
 
 TEST(LaunchedNowhere, NoDevice_AllHasEnded) {
@@ -175,10 +175,10 @@ TEST(LaunchedNowhere, NoDevice_AllHasEnded) {
   launched.enter(kMain);
   launched.add(1, kMain);
   launched.follow(kComm, 1, kMain);
-  launched.end_order({kMain});
+  launched.end_command({kMain});
   EXPECT_TRUE(launched.has_ended(1, kMain));
   EXPECT_TRUE(launched.all_ended());
-  EXPECT_EQ(launched.orders_ended(), 1);
+  EXPECT_EQ(launched.commands_ended(), 1);
 }
 
 }  // namespace

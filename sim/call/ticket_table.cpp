@@ -1,7 +1,7 @@
-// Implements clock.h. Tickets index a vector; times of lanes that differ are kept apart.
+// Implements ticket_table.h. Tickets index a vector; times of lanes that differ are kept apart.
 #include <utility>
 
-#include "shardproof/sim/call/clock.h"
+#include "shardproof/sim/call/ticket_table.h"
 
 namespace shardproof {
 
