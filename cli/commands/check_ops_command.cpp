@@ -33,7 +33,7 @@ po::options_description check_ops_options() {
       ("op", po::value<CommandArguments>())    //
       ("rules", po::value<std::string>())      //
       ("row", po::value<std::string>())        //
-      ("strict", po::bool_switch())            //
+      ("skip-unknown", po::bool_switch())      //
       ("short", po::bool_switch())             //
       ("backward", po::bool_switch())          //
       ("missing", po::bool_switch())           //
@@ -178,6 +178,16 @@ RuleReport check_registry(const po::variables_map& given, int threads, const OpR
   return report;
 }
 
+// Returns the results that are not judged, by op.
+std::vector<UnjudgedResults> unjudged_results(const RuleTable& table) {
+  std::map<std::pair<std::string, std::vector<std::string>>, int64_t> rows;
+  for (const RuleRow& row : table.rows)
+    if (!row.unjudged.empty()) ++rows[{row.rule.op, row.unjudged}];
+  std::vector<UnjudgedResults> list;
+  for (const auto& [of, count] : rows) list.push_back({of.first, of.second, count});
+  return list;
+}
+
 RuleReport check_rows(const RuleTable& table, int threads, const OpRegistry& ops) {
   std::vector<ClaimAnswer> answers(table.rows.size());
   std::vector<std::optional<WrongRule>> wrong(table.rows.size());
@@ -198,11 +208,13 @@ RuleReport check_rows(const RuleTable& table, int threads, const OpRegistry& ops
     if (answers[i].kind == ClaimAnswer::Kind::undecided) {
       ++op.undecided;
       ++op.reasons[answers[i].reason];
+      if (table.rows[i].line > 0) op.undecided_lines.push_back(table.rows[i].line);
     }
     if (wrong[i]) report.wrong.push_back(std::move(*wrong[i]));
   }
   for (const auto& [name, op] : counts) report.ops.push_back(op);
   report.unknown = table.unknown;
+  report.not_judged = unjudged_results(table);
   return report;
 }
 
@@ -217,6 +229,8 @@ int check_ops_command(const CommandArguments& words, const Registries& registrie
     throw_bad_input("check-ops: expected one of --op, --rules and --row");
   if (given["backward"].as<bool>() && given.count("rules") + given.count("row") > 0)
     throw_bad_input("check-ops: --backward is for the ops here; a row of a table has a key kind");
+  if (given["skip-unknown"].as<bool>() && !given.count("rules"))
+    throw_bad_input("check-ops: --skip-unknown is for a table of --rules");
   if (given["missing"].as<bool>() &&
       (given["backward"].as<bool>() || given.count("rules") + given.count("row") > 0))
     throw_bad_input("check-ops: --missing is for the rules of the ops here");
@@ -232,9 +246,10 @@ int check_ops_command(const CommandArguments& words, const Registries& registrie
     report = check_rows(table, threads, registries.ops);
   } else if (given.count("rules")) {
     const std::string file = given["rules"].as<std::string>();
-    report = check_rows(
-        read_rule_table(file, read_file(file, file), registries.ops, given["strict"].as<bool>()),
-        threads, registries.ops);
+    const UnknownOps unknown =
+        given["skip-unknown"].as<bool>() ? UnknownOps::skip : UnknownOps::refuse;
+    report = check_rows(read_rule_table(file, read_file(file, file), registries.ops, unknown),
+                        threads, registries.ops);
     report.table = file;
   } else if (given["backward"].as<bool>()) {
     report = check_gradients(given, threads, registries.ops);
@@ -263,7 +278,7 @@ Without --rules it judges the rules of all ops here, on samples of many sizes an
   --op NAME           rules of this op only (may be given several times)
   --rules FILE        rules of a table: JSON lines, see docs/check_ops.md
   --row JSON          one rule of a table, as reports print it
-  --strict            an unknown op in a table is an error
+  --skip-unknown      counts rows of unknown ops in a table, which are errors otherwise
   --backward          judge the gradients of the ops, not their rules
   --missing           also list rules on an axis of 2 ranks that are right but not claimed
   --short             fewer meshes, no other sizes
