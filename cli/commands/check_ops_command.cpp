@@ -3,8 +3,10 @@
 // print the table and write the reports.
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <thread>
 
@@ -44,15 +46,17 @@ po::options_description check_ops_options() {
   return options;
 }
 
-// Calls work(i) for 0..count-1 on several threads, and shows progress. Throws the first Error.
-void for_each_on_threads(size_t count, int threads, const char* unit,
+// Calls work(i) for each i of `order` on several threads, and shows progress. Throws the Error of
+// the lowest i. Requires a permutation of 0..n-1.
+void for_each_on_threads(const std::vector<size_t>& order, int threads, const char* unit,
                          const std::function<std::string(size_t)>& name_of,
                          const std::function<void(size_t)>& work) {
-  WorkProgress progress("check-ops", unit, count);
+  WorkProgress progress("check-ops", unit, order.size());
   std::atomic<size_t> next = 0;
-  std::vector<std::optional<Error>> errors(count);
+  std::vector<std::optional<Error>> errors(order.size());
   const auto loop = [&] {
-    for (size_t i = next++; i < count; i = next++) {
+    for (size_t at = next++; at < order.size(); at = next++) {
+      const size_t i = order[at];
       progress.begin(name_of(i));
       try {
         work(i);
@@ -91,6 +95,24 @@ std::vector<const OpRecord*> chosen_ops(const po::variables_map& given, const Op
   return chosen;
 }
 
+// Returns the positions of the ops, those with most work first, so that no thread is left alone
+// with one of them. The number of placements grows as a power of the number of inputs.
+std::vector<size_t> most_work_first(const std::vector<const OpRecord*>& ops) {
+  constexpr double kPlacementsOfAnInput = 6;
+  std::vector<double> work;
+  for (const OpRecord* op : ops) {
+    double sum = 0;
+    for (const Sample& sample : op->samples())
+      sum += std::pow(kPlacementsOfAnInput, static_cast<double>(sample.inputs.size()));
+    work.push_back(sum);
+  }
+  std::vector<size_t> order(ops.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return work[a] > work[b]; });
+  return order;
+}
+
 RuleOptions rule_options(const po::variables_map& given) {
   RuleOptions options;
   options.is_short = given["short"].as<bool>();
@@ -104,7 +126,7 @@ RuleReport check_gradients(const po::variables_map& given, int threads, const Op
   std::vector<GradientReport> reports(chosen.size());
   std::vector<std::vector<WrongRule>> wrong(chosen.size());
   const auto name_of = [&](size_t i) { return chosen[i]->name; };
-  for_each_on_threads(chosen.size(), threads, "ops", name_of, [&](size_t i) {
+  for_each_on_threads(most_work_first(chosen), threads, "ops", name_of, [&](size_t i) {
     reports[i] = check_gradient(*chosen[i], ops, options);
     for (const WrongGradient& gradient : reports[i].wrong)
       if (wrong[i].size() < kShrunkOfOneOp)
@@ -159,7 +181,7 @@ RuleReport check_registry(const po::variables_map& given, int threads, const OpR
   std::vector<std::vector<WrongRule>> wrong(chosen.size());
   std::vector<std::vector<MissingRules>> missing(chosen.size());
   const auto name_of = [&](size_t i) { return chosen[i]->name; };
-  for_each_on_threads(chosen.size(), threads, "ops", name_of, [&](size_t i) {
+  for_each_on_threads(most_work_first(chosen), threads, "ops", name_of, [&](size_t i) {
     if (given["missing"].as<bool>()) missing[i] = missing_of(*chosen[i], options.seed);
     reports[i] = check_rule(*chosen[i], ops, options);
     for (const WrongClaim& claim : reports[i].wrong)
@@ -192,7 +214,9 @@ RuleReport check_rows(const RuleTable& table, int threads, const OpRegistry& ops
   std::vector<ClaimAnswer> answers(table.rows.size());
   std::vector<std::optional<WrongRule>> wrong(table.rows.size());
   const auto name_of = [&](size_t i) { return table.rows[i].rule.op; };
-  for_each_on_threads(table.rows.size(), threads, "rows", name_of, [&](size_t i) {
+  std::vector<size_t> order(table.rows.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  for_each_on_threads(order, threads, "rows", name_of, [&](size_t i) {
     const RuleRow& row = table.rows[i];
     answers[i] = check_case(row.rule, ops);
     if (answers[i].kind == ClaimAnswer::Kind::wrong)

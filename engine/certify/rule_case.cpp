@@ -335,7 +335,7 @@ class CaseCheck {
             std::max(largest_part, cache_.contents(draw, i, *inputs.back()).placed.largest_integer);
     }
     std::vector<Computation> local;
-    std::vector<const Computation*> by_rank = {of_ranks_ ? of_ranks_ : &draw.computation};
+    std::vector<const Computation*> by_rank = {of_ranks_ ? of_ranks_ : draw.computation.get()};
     try {
       if (with_local_sizes) {
         local = local_computations();
