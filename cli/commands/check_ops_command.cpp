@@ -3,8 +3,10 @@
 // print the table and write the reports.
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <thread>
 
@@ -33,7 +35,7 @@ po::options_description check_ops_options() {
       ("op", po::value<CommandArguments>())    //
       ("rules", po::value<std::string>())      //
       ("row", po::value<std::string>())        //
-      ("strict", po::bool_switch())            //
+      ("skip-unknown", po::bool_switch())      //
       ("short", po::bool_switch())             //
       ("backward", po::bool_switch())          //
       ("missing", po::bool_switch())           //
@@ -44,15 +46,17 @@ po::options_description check_ops_options() {
   return options;
 }
 
-// Calls work(i) for 0..count-1 on several threads, and shows progress. Throws the first Error.
-void for_each_on_threads(size_t count, int threads, const char* unit,
+// Calls work(i) for each i of `order` on several threads, and shows progress. Throws the Error of
+// the lowest i. Requires a permutation of 0..n-1.
+void for_each_on_threads(const std::vector<size_t>& order, int threads, const char* unit,
                          const std::function<std::string(size_t)>& name_of,
                          const std::function<void(size_t)>& work) {
-  WorkProgress progress("check-ops", unit, count);
+  WorkProgress progress("check-ops", unit, order.size());
   std::atomic<size_t> next = 0;
-  std::vector<std::optional<Error>> errors(count);
+  std::vector<std::optional<Error>> errors(order.size());
   const auto loop = [&] {
-    for (size_t i = next++; i < count; i = next++) {
+    for (size_t at = next++; at < order.size(); at = next++) {
+      const size_t i = order[at];
       progress.begin(name_of(i));
       try {
         work(i);
@@ -91,6 +95,24 @@ std::vector<const OpRecord*> chosen_ops(const po::variables_map& given, const Op
   return chosen;
 }
 
+// Returns the positions of the ops, those with most work first, so that no thread is left alone
+// with one of them. The number of placements grows as a power of the number of inputs.
+std::vector<size_t> most_work_first(const std::vector<const OpRecord*>& ops) {
+  constexpr double kPlacementsOfAnInput = 6;
+  std::vector<double> work;
+  for (const OpRecord* op : ops) {
+    double sum = 0;
+    for (const Sample& sample : op->samples())
+      sum += std::pow(kPlacementsOfAnInput, static_cast<double>(sample.inputs.size()));
+    work.push_back(sum);
+  }
+  std::vector<size_t> order(ops.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return work[a] > work[b]; });
+  return order;
+}
+
 RuleOptions rule_options(const po::variables_map& given) {
   RuleOptions options;
   options.is_short = given["short"].as<bool>();
@@ -104,7 +126,7 @@ RuleReport check_gradients(const po::variables_map& given, int threads, const Op
   std::vector<GradientReport> reports(chosen.size());
   std::vector<std::vector<WrongRule>> wrong(chosen.size());
   const auto name_of = [&](size_t i) { return chosen[i]->name; };
-  for_each_on_threads(chosen.size(), threads, "ops", name_of, [&](size_t i) {
+  for_each_on_threads(most_work_first(chosen), threads, "ops", name_of, [&](size_t i) {
     reports[i] = check_gradient(*chosen[i], ops, options);
     for (const WrongGradient& gradient : reports[i].wrong)
       if (wrong[i].size() < kShrunkOfOneOp)
@@ -159,7 +181,7 @@ RuleReport check_registry(const po::variables_map& given, int threads, const OpR
   std::vector<std::vector<WrongRule>> wrong(chosen.size());
   std::vector<std::vector<MissingRules>> missing(chosen.size());
   const auto name_of = [&](size_t i) { return chosen[i]->name; };
-  for_each_on_threads(chosen.size(), threads, "ops", name_of, [&](size_t i) {
+  for_each_on_threads(most_work_first(chosen), threads, "ops", name_of, [&](size_t i) {
     if (given["missing"].as<bool>()) missing[i] = missing_of(*chosen[i], options.seed);
     reports[i] = check_rule(*chosen[i], ops, options);
     for (const WrongClaim& claim : reports[i].wrong)
@@ -178,11 +200,23 @@ RuleReport check_registry(const po::variables_map& given, int threads, const OpR
   return report;
 }
 
+// Returns the results that are not judged, by op.
+std::vector<UnjudgedResults> unjudged_results(const RuleTable& table) {
+  std::map<std::pair<std::string, std::vector<std::string>>, int64_t> rows;
+  for (const RuleRow& row : table.rows)
+    if (!row.unjudged.empty()) ++rows[{row.rule.op, row.unjudged}];
+  std::vector<UnjudgedResults> list;
+  for (const auto& [of, count] : rows) list.push_back({of.first, of.second, count});
+  return list;
+}
+
 RuleReport check_rows(const RuleTable& table, int threads, const OpRegistry& ops) {
   std::vector<ClaimAnswer> answers(table.rows.size());
   std::vector<std::optional<WrongRule>> wrong(table.rows.size());
   const auto name_of = [&](size_t i) { return table.rows[i].rule.op; };
-  for_each_on_threads(table.rows.size(), threads, "rows", name_of, [&](size_t i) {
+  std::vector<size_t> order(table.rows.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  for_each_on_threads(order, threads, "rows", name_of, [&](size_t i) {
     const RuleRow& row = table.rows[i];
     answers[i] = check_case(row.rule, ops);
     if (answers[i].kind == ClaimAnswer::Kind::wrong)
@@ -198,11 +232,13 @@ RuleReport check_rows(const RuleTable& table, int threads, const OpRegistry& ops
     if (answers[i].kind == ClaimAnswer::Kind::undecided) {
       ++op.undecided;
       ++op.reasons[answers[i].reason];
+      if (table.rows[i].line > 0) op.undecided_lines.push_back(table.rows[i].line);
     }
     if (wrong[i]) report.wrong.push_back(std::move(*wrong[i]));
   }
   for (const auto& [name, op] : counts) report.ops.push_back(op);
   report.unknown = table.unknown;
+  report.not_judged = unjudged_results(table);
   return report;
 }
 
@@ -217,6 +253,8 @@ int check_ops_command(const CommandArguments& words, const Registries& registrie
     throw_bad_input("check-ops: expected one of --op, --rules and --row");
   if (given["backward"].as<bool>() && given.count("rules") + given.count("row") > 0)
     throw_bad_input("check-ops: --backward is for the ops here; a row of a table has a key kind");
+  if (given["skip-unknown"].as<bool>() && !given.count("rules"))
+    throw_bad_input("check-ops: --skip-unknown is for a table of --rules");
   if (given["missing"].as<bool>() &&
       (given["backward"].as<bool>() || given.count("rules") + given.count("row") > 0))
     throw_bad_input("check-ops: --missing is for the rules of the ops here");
@@ -232,9 +270,10 @@ int check_ops_command(const CommandArguments& words, const Registries& registrie
     report = check_rows(table, threads, registries.ops);
   } else if (given.count("rules")) {
     const std::string file = given["rules"].as<std::string>();
-    report = check_rows(
-        read_rule_table(file, read_file(file, file), registries.ops, given["strict"].as<bool>()),
-        threads, registries.ops);
+    const UnknownOps unknown =
+        given["skip-unknown"].as<bool>() ? UnknownOps::skip : UnknownOps::refuse;
+    report = check_rows(read_rule_table(file, read_file(file, file), registries.ops, unknown),
+                        threads, registries.ops);
     report.table = file;
   } else if (given["backward"].as<bool>()) {
     report = check_gradients(given, threads, registries.ops);
@@ -263,7 +302,7 @@ Without --rules it judges the rules of all ops here, on samples of many sizes an
   --op NAME           rules of this op only (may be given several times)
   --rules FILE        rules of a table: JSON lines, see docs/check_ops.md
   --row JSON          one rule of a table, as reports print it
-  --strict            an unknown op in a table is an error
+  --skip-unknown      counts rows of unknown ops in a table, which are errors otherwise
   --backward          judge the gradients of the ops, not their rules
   --missing           also list rules on an axis of 2 ranks that are right but not claimed
   --short             fewer meshes, no other sizes

@@ -223,7 +223,7 @@ class CandidateSearch {
                   contiguous_strides(metas[i].shape)};
     }
     try {
-      const LocalProgram program = draw.computation.compile(metas);
+      const LocalProgram program = draw.computation->compile(metas);
       for (size_t o = 0; o < program.outputs().size(); ++o) {
         const TensorMeta& meta = program.outputs()[o];
         bucket.result_bytes.push_back(element_count(meta.shape) * size_of(meta.dtype));

@@ -169,7 +169,7 @@ class ClaimRun {
     const Placed& placed = claim_.placed;
     if (placed.lower) return run_lowered();
     if (!placed.rank_attrs && !placed.shard_info)
-      return run_on_shards(draw_, {&draw_.computation}, inputs_, cache_);
+      return run_on_shards(draw_, {draw_.computation.get()}, inputs_, cache_);
     LocalCall call;
     call.record = draw_.instance.record;
     call.attrs = &draw_.instance.attrs;

@@ -190,7 +190,12 @@ void Computation::compile_lines(LocalProgram& program,
 
 std::vector<Tensor> Computation::run_whole(const std::vector<TensorMeta>& inputs,
                                            const std::vector<Tensor>& tensors) const {
-  const LocalProgram program = compile(inputs);
+  return run_whole(compile(inputs), inputs, tensors);
+}
+
+std::vector<Tensor> Computation::run_whole(const LocalProgram& program,
+                                           const std::vector<TensorMeta>& inputs,
+                                           const std::vector<Tensor>& tensors) {
   std::vector<LaneView> views;
   for (size_t i = 0; i < inputs.size(); ++i)
     views.push_back(inputs[i].absent

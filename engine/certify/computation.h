@@ -51,6 +51,10 @@ class Computation {
   // Returns the value of each output on one device. Throws what compile() and run() throw.
   std::vector<Tensor> run_whole(const std::vector<TensorMeta>& inputs,
                                 const std::vector<Tensor>& tensors) const;
+  // The same with what compile() returned for these inputs.
+  static std::vector<Tensor> run_whole(const LocalProgram& program,
+                                       const std::vector<TensorMeta>& inputs,
+                                       const std::vector<Tensor>& tensors);
 
  private:
   void compile_lines(LocalProgram& program, const std::vector<TensorMeta>& inputs) const;

@@ -129,7 +129,26 @@ double movement_of(const Tensor& a, const Tensor& b) {
   return most;
 }
 
-void measure_movement(RuleDraw& draw) {
+// The parts that draws of the same dtypes share.
+struct DrawnCall {
+  OpInstance instance;
+  std::shared_ptr<const Computation> computation;
+  LocalProgram program;  // on one device
+};
+
+// Returns nullopt if the op does not accept the dtypes.
+std::optional<DrawnCall> call_of(const OpInstance& instance,
+                                 const ComputationFor& computation_for) {
+  try {
+    DrawnCall call{instance, std::make_shared<const Computation>(computation_for(instance)), {}};
+    call.program = call.computation->compile(instance.inputs);
+    return call;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+void measure_movement(const LocalProgram& program, RuleDraw& draw) {
   std::vector<Tensor> moved = draw.instance.tensors;
   const Rng rng(draw.seed, hash_text("moved"));
   bool any = false;
@@ -145,7 +164,8 @@ void measure_movement(RuleDraw& draw) {
   }
   if (!any) return;
   try {
-    const std::vector<Tensor> outputs = draw.computation.run_whole(draw.instance.inputs, moved);
+    const std::vector<Tensor> outputs =
+        Computation::run_whole(program, draw.instance.inputs, moved);
     for (size_t i = 0; i < outputs.size(); ++i)
       draw.movement[i] = movement_of(outputs[i], draw.outputs[i]);
   } catch (const Error&) {
@@ -154,8 +174,8 @@ void measure_movement(RuleDraw& draw) {
 }
 
 // Returns nullopt if one device fails on the draw, or gives floats for integers.
-std::optional<RuleDraw> drawn(const OpInstance& instance, const ComputationFor& computation_for,
-                              DrawKind kind, uint64_t seed) {
+std::optional<RuleDraw> drawn(const DrawnCall& call, DrawKind kind, uint64_t seed) {
+  const OpInstance& instance = call.instance;
   RuleDraw draw;
   draw.kind = kind;
   draw.seed = seed;
@@ -166,8 +186,9 @@ std::optional<RuleDraw> drawn(const OpInstance& instance, const ComputationFor& 
       draw.instance.tensors[i] = drawn_input(instance, i, kind, seed + 7 * i);
       draw.largest_input = std::max(draw.largest_input, largest_of(draw.instance.tensors[i]));
     }
-    draw.computation = computation_for(draw.instance);
-    draw.outputs = draw.computation.run_whole(draw.instance.inputs, draw.instance.tensors);
+    draw.computation = call.computation;
+    draw.outputs =
+        Computation::run_whole(call.program, draw.instance.inputs, draw.instance.tensors);
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -176,7 +197,7 @@ std::optional<RuleDraw> drawn(const OpInstance& instance, const ComputationFor& 
     if (integers && (is_floating(output.dtype) || is_complex(output.dtype))) return std::nullopt;
   draw.movement.assign(draw.outputs.size(), 0);
   for (const Tensor& output : draw.outputs) draw.largest_outputs.push_back(largest_of(output));
-  if (!integers) measure_movement(draw);
+  if (!integers) measure_movement(call.program, draw);
   return draw;
 }
 
@@ -225,25 +246,29 @@ double largest_of(const Tensor& tensor) {
 std::vector<RuleDraw> draws_of(const OpInstance& instance, const ComputationFor& computation_for,
                                int reals, uint64_t seed) {
   std::vector<RuleDraw> draws;
-  const auto add = [&](const OpInstance& of, DrawKind kind, uint64_t number) {
-    if (std::optional<RuleDraw> draw = drawn(of, computation_for, kind, seed + 1000 * number))
+  const auto add = [&](const std::optional<DrawnCall>& call, DrawKind kind, uint64_t number) {
+    if (!call) return;
+    if (std::optional<RuleDraw> draw = drawn(*call, kind, seed + 1000 * number))
       draws.push_back(std::move(*draw));
   };
   if (const std::optional<OpInstance> integers = in_integers(instance)) {
-    add(*integers, DrawKind::ordered, 1);
-    add(*integers, DrawKind::words, 2);
-    add(*integers, DrawKind::ties, 3);
+    const std::optional<DrawnCall> call = call_of(*integers, computation_for);
+    add(call, DrawKind::ordered, 1);
+    add(call, DrawKind::words, 2);
+    add(call, DrawKind::ties, 3);
   }
   bool has_floats = draws.empty();
   for (size_t i = 0; i < instance.inputs.size(); ++i)
     has_floats = has_floats || is_float_data(instance, i);
   if (!has_floats) return draws;
   const OpInstance wide = in_reals(instance);
-  if (!(wide.inputs == instance.inputs)) add(instance, DrawKind::own, 200);
-  for (int i = 0; i < reals; ++i) add(wide, DrawKind::real, 4 + static_cast<uint64_t>(i));
+  if (!(wide.inputs == instance.inputs))
+    add(call_of(instance, computation_for), DrawKind::own, 200);
+  const std::optional<DrawnCall> call = call_of(wide, computation_for);
+  for (int i = 0; i < reals; ++i) add(call, DrawKind::real, 4 + static_cast<uint64_t>(i));
   for (const TensorMeta& meta : wide.inputs) {
     if (meta.absent || meta.dtype != DType::f64) continue;
-    add(wide, DrawKind::special, 100);
+    add(call, DrawKind::special, 100);
     break;
   }
   return draws;

@@ -19,6 +19,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -35,9 +36,9 @@ bool is_integer_kind(DrawKind kind);  // words, ordered, ties
 struct RuleDraw {
   DrawKind kind = DrawKind::real;
   uint64_t seed = 0;
-  Computation computation;
-  OpInstance instance;                  // with the dtypes and tensors of the draw
-  std::vector<Tensor> outputs;          // on one device
+  std::shared_ptr<const Computation> computation;  // draws of the same dtypes share one
+  OpInstance instance;                             // with the dtypes and tensors of the draw
+  std::vector<Tensor> outputs;                     // on one device
   std::vector<double> movement;         // by output: how far it moves when inputs move by 2^-44
   std::vector<double> largest_outputs;  // absolute, finite
   double largest_input = 0;             // absolute, finite

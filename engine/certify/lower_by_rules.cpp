@@ -1,8 +1,9 @@
 // Implements lower_by_rules.h.
 #include "shardproof/engine/certify/lower_by_rules.h"
 
-#include "shardproof/engine/certify/op_instance.h"
+#include <map>
 
+#include "shardproof/engine/certify/op_instance.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
 
@@ -86,19 +87,20 @@ std::optional<Placed> place_as_they_lie(const OpRecord& record, const OpCall& ca
     }
   }
   const Mesh& mesh = inputs.front().mesh();
-  std::vector<std::vector<Strategy>> rules;
+  std::map<int64_t, std::vector<Strategy>> rules;  // by axis size
   std::vector<const Strategy*> chosen;
+  Strategy whole;
+  whole.inputs.assign(inputs.size(), R());
   for (int axis = 0; axis < mesh.axis_count(); ++axis) {
-    const int64_t size = mesh.axes()[static_cast<size_t>(axis)].size;
-    rules.push_back(record.rule.strategies(call, outputs, size));
-    Strategy whole;
-    whole.inputs.assign(inputs.size(), R());
     if (takes(whole, inputs, axis)) {
       chosen.push_back(nullptr);
       continue;
     }
+    const int64_t size = mesh.axes()[static_cast<size_t>(axis)].size;
+    const auto [known, added] = rules.try_emplace(size);
+    if (added) known->second = record.rule.strategies(call, outputs, size);
     const Strategy* found = nullptr;
-    for (const Strategy& strategy : rules.back()) {
+    for (const Strategy& strategy : known->second) {
       if (found || !takes(strategy, inputs, axis)) continue;
       std::vector<const Strategy*> alone(static_cast<size_t>(mesh.axis_count()), nullptr);
       alone[static_cast<size_t>(axis)] = &strategy;

@@ -60,13 +60,92 @@ std::string fill_by_samples(const RuleCase& rule, size_t input, const OpRegistry
   return domain.empty() ? "ints" : domain;
 }
 
-// Indices must be legal for the smallest dim of the other inputs.
-std::string index_fill(const RuleCase& rule, size_t input) {
-  int64_t limit = 0;
-  for (size_t i = 0; i < rule.inputs.size(); ++i)
-    for (const int64_t size : i == input ? Dims{} : rule.inputs[i].shape)
-      if (size > 0 && (limit == 0 || size < limit)) limit = size;
-  return limit == 0 ? "ints" : fmt::format("ints(0, {})", limit);
+// Chooses fills for integral inputs that are indices. Legal indices are an interval from 0 on; its
+// end is found by trying. Example: for gather(x[4, 6], index, dim=1) any index below 24 is tried,
+// and "ints(0, 6)" is the result.
+class IndexFills {
+ public:
+  IndexFills(const RuleCase& rule, const OpRegistry& ops, std::vector<std::string>& fills)
+      : rule_(rule), fills_(fills), call_(Computation::of_lines(ops, rule.lines, rule.results)) {}
+
+  // Sets the fills of these inputs. Returns false, and changes nothing, if one has no legal index.
+  bool set(const std::vector<size_t>& indices) {
+    const std::vector<std::string> before = fills_;
+    for (const size_t i : indices) fills_[i] = "ints(0, 1)";
+    for (const size_t i : indices) {
+      int64_t legal = 0, tried = most_of(i) + 1;
+      while (tried - legal > 1) {
+        const int64_t middle = legal + (tried - legal) / 2;
+        fills_[i] = fmt::format("ints({}, {})", middle - 1, middle);
+        (computes() ? legal : tried) = middle;
+      }
+      if (legal == 0) {
+        fills_ = before;
+        return false;
+      }
+      fills_[i] = fmt::format("ints(0, {})", legal);
+    }
+    return true;
+  }
+
+  // True if one device computes the call on the fills.
+  bool computes() const {
+    std::vector<Tensor> tensors;
+    try {
+      for (size_t i = 0; i < rule_.inputs.size(); ++i) {
+        const TensorMeta& meta = rule_.inputs[i];
+        tensors.push_back(meta.absent ? Tensor{}
+                                      : filled_by(fills_[i], meta.dtype, meta.shape, kCaseSeed));
+      }
+      call_.run_whole(rule_.inputs, tensors);
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+ private:
+  // An index is below the greatest size of the other inputs, or below their number of elements.
+  int64_t most_of(size_t input) const {
+    constexpr int64_t kMostElements = 64;
+    int64_t most = rule_.inputs.size() == 1 ? kMostElements : 1;
+    for (size_t i = 0; i < rule_.inputs.size(); ++i) {
+      if (i == input) continue;
+      const Dims& shape = rule_.inputs[i].shape;
+      most = std::max(most, std::min(kMostElements, element_count(shape)));
+      for (const int64_t size : shape) most = std::max(most, size);
+    }
+    return most;
+  }
+
+  const RuleCase& rule_;
+  std::vector<std::string>& fills_;
+  Computation call_;
+};
+
+// Sets the fills of integral inputs that state none. They are indices if there are floats, too, or
+// if the call takes no large integers.
+void fill_integers(const RuleCase& rule, const OpRegistry& ops, std::vector<std::string>& fills) {
+  std::vector<size_t> integers;
+  bool has_floats = false;
+  for (size_t i = 0; i < rule.inputs.size(); ++i) {
+    const DType dtype = rule.inputs[i].dtype;
+    has_floats = has_floats || is_floating(dtype) || is_complex(dtype);
+    if (fills[i].empty() && is_integral(dtype)) integers.push_back(i);
+  }
+  for (const size_t i : integers) fills[i] = "ints";
+  if (integers.empty()) return;
+  IndexFills choice(rule, ops, fills);
+  if (has_floats) {
+    choice.set(integers);
+    return;
+  }
+  std::vector<std::string> large = fills;
+  for (const size_t i : integers) large[i] = "ints(4096, 8192)";
+  if (IndexFills(rule, ops, large).computes()) return;
+  if (integers.size() > 1 && integers[0] == 0 && choice.set({integers.begin() + 1, integers.end()}))
+    return;
+  choice.set(integers);
 }
 
 std::vector<Spec> specs_of(const Mesh& mesh, const std::vector<TensorMeta>& metas,
@@ -80,6 +159,18 @@ std::vector<Spec> specs_of(const Mesh& mesh, const std::vector<TensorMeta>& meta
     specs.emplace_back(mesh, placements[i], metas[i].absent ? Dims{} : metas[i].shape,
                        metas[i].dtype);
   return specs;
+}
+
+// Returns why no ranks can have parts of a result under its claimed placements, such as "avg cannot
+// reduce bool"; "" if they can. Such a claim is wrong; an input placed so is bad input.
+std::string why_unreducible(const std::vector<TensorMeta>& results,
+                            const std::vector<std::vector<Placement>>& placements) {
+  for (size_t i = 0; i < std::min(results.size(), placements.size()); ++i)
+    for (const Placement& p : placements[i])
+      if (p.is_partial() && !is_reduction_allowed(p.partial().reduction.op, results[i].dtype))
+        return fmt::format("{} cannot reduce {}", to_string(p.partial().reduction),
+                           name(results[i].dtype));
+  return "";
 }
 
 // True if local attributes differ from the written ones in lists of sizes only.
@@ -117,9 +208,14 @@ class CaseCheck {
   ClaimAnswer answer(const CasePlacements& on) {
     mesh_ = on.mesh;
     in_ = specs_of(on.mesh, rule_.inputs, on.in, "in");
+    ClaimAnswer worst;
+    worst.trouble = why_unreducible(outputs_, on.out);
+    if (!worst.trouble.empty()) {
+      worst.kind = ClaimAnswer::Kind::wrong;
+      return worst;
+    }
     out_ = specs_of(on.mesh, outputs_, on.out, "out");
     of_ranks_ = computation_of_ranks(on.averaged_over);
-    ClaimAnswer worst;
     worst.reason = reason_without_answer(draws_);
     if (rule_.kind == RuleKind::inplace && in_[0].placements() != out_[0].placements()) {
       worst.kind = ClaimAnswer::Kind::wrong;
@@ -136,7 +232,8 @@ class CaseCheck {
         const ClaimAnswer local = answer_on(draw, true);
         if (local.kind == ClaimAnswer::Kind::holds) one = local;
       }
-      if (one.kind == ClaimAnswer::Kind::wrong) return one;
+      if (one.kind == ClaimAnswer::Kind::wrong)
+        return draws_by_position() ? right_by_rule(on, one) : one;
       if (one.kind == ClaimAnswer::Kind::holds)
         any_holds = true;
       else
@@ -163,6 +260,22 @@ class CaseCheck {
     return rule_.kind == RuleKind::backward && draw.kind == DrawKind::special &&
            std::any_of(out_.begin(), out_.end(),
                        [](const Spec& spec) { return spec.has_partial(); });
+  }
+
+  // True for one op that draws random numbers: an element's number depends on its position in the
+  // whole tensor, which the op's own rule passes to each rank.
+  bool draws_by_position() const {
+    return single_ && single_->record->family == "random" && rule_.kind != RuleKind::backward;
+  }
+  // Returns the answer about the op's own rule if it claims these placements, else `raw`.
+  ClaimAnswer right_by_rule(const CasePlacements& on, const ClaimAnswer& raw) const {
+    RuleCase by_rule = rule_;
+    by_rule.by_own_rule = true;
+    try {
+      return CaseCheck(by_rule, ops_).answer(on);
+    } catch (const Error&) {
+      return raw;
+    }
   }
 
   ClaimAnswer answer_by_own_rule() {
@@ -222,7 +335,7 @@ class CaseCheck {
             std::max(largest_part, cache_.contents(draw, i, *inputs.back()).placed.largest_integer);
     }
     std::vector<Computation> local;
-    std::vector<const Computation*> by_rank = {of_ranks_ ? of_ranks_ : &draw.computation};
+    std::vector<const Computation*> by_rank = {of_ranks_ ? of_ranks_ : draw.computation.get()};
     try {
       if (with_local_sizes) {
         local = local_computations();
@@ -270,15 +383,10 @@ class CaseCheck {
 std::vector<std::string> fills_of(const RuleCase& rule, const OpRegistry& ops) {
   std::vector<std::string> fills = rule.fills;
   fills.resize(rule.inputs.size());
-  for (size_t i = 0; i < fills.size(); ++i) {
-    if (!fills[i].empty()) continue;
-    const bool is_index = is_integral(rule.inputs[i].dtype) && [&] {
-      for (const TensorMeta& other : rule.inputs)
-        if (is_floating(other.dtype) || is_complex(other.dtype)) return true;
-      return false;
-    }();
-    fills[i] = is_index ? index_fill(rule, i) : fill_by_samples(rule, i, ops);
-  }
+  for (size_t i = 0; i < fills.size(); ++i)
+    if (fills[i].empty() && !is_integral(rule.inputs[i].dtype))
+      fills[i] = fill_by_samples(rule, i, ops);
+  fill_integers(rule, ops, fills);
   return fills;
 }
 
@@ -286,7 +394,8 @@ void check_legal(const RuleCase& rule, const OpRegistry& ops) {
   const LocalProgram program =
       Computation::of_lines(ops, rule.lines, rule.results).compile(rule.inputs);
   specs_of(rule.mesh, rule.inputs, rule.in, "in");
-  specs_of(rule.mesh, program.outputs(), rule.out, "out");
+  if (why_unreducible(program.outputs(), rule.out).empty())
+    specs_of(rule.mesh, program.outputs(), rule.out, "out");
 }
 
 std::vector<RuleDraw> draws_of_case(const RuleCase& rule, const OpRegistry& ops) {

@@ -137,7 +137,7 @@ std::vector<ExpectBytes> read_bytes(const JsonReader& object, const LoadContext&
 std::vector<ExpectShapes> read_local(const JsonReader& object, const LoadContext& context) {
   std::vector<ExpectShapes> out;
   for (const auto& [name, ranks] : object.members()) {
-    ExpectShapes shapes{name, {}};
+    ExpectShapes shapes{name, {}, {}};
     for (const SelectedEntry& entry : select_entries(ranks, context.meshes, context.world)) {
       Dims shape;
       if (entry.reader.items().size() > static_cast<size_t>(kMaxDims))
@@ -145,6 +145,7 @@ std::vector<ExpectShapes> read_local(const JsonReader& object, const LoadContext
       for (const JsonReader& item : entry.reader.items())
         shape.push_back(read_integer(item, context.scope()));
       shapes.shapes.push_back({entry.lanes, shape});
+      shapes.paths.push_back(entry.reader.path());
     }
     out.push_back(std::move(shapes));
   }
@@ -198,6 +199,7 @@ std::vector<ExpectValues> read_expected_values(const JsonReader& object,
   for (const auto& [name, reader] : object.members()) {
     ExpectValues values;
     values.name = name;
+    values.path = reader.path();
     if (reader.kind() == JsonKind::list || reader.kind() == JsonKind::object) {
       read_expected_elements(reader, context, values);
     } else if (is_comparison(reader)) {

@@ -29,6 +29,7 @@ struct ExpectBytes {
 struct ExpectShapes {
   std::string name;
   std::vector<LocalShape> shapes;
+  std::vector<std::string> paths = {};  // of `shapes`: JSON pointers, for errors
 };
 struct ExpectPlacements {
   std::string name, text;
@@ -41,6 +42,7 @@ struct ExpectValues {
   Dims shape;
   std::vector<Number> elements;        // or all elements of `shape`, row-major
   std::vector<double> imaginary = {};  // imaginary parts of `elements`, or of `all`; empty: 0
+  std::string path = {};               // JSON pointer, for errors
 };
 
 struct Expect {

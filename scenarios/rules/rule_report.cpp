@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/join_text.h"
 #include "shardproof/localtensor/base/number_text.h"
 #include "shardproof/scenarios/json/json_tree.h"
 #include "shardproof/scenarios/report/svg.h"
@@ -74,19 +75,61 @@ std::string wrong_text(const WrongRule& wrong, const RuleReport& report) {
                            rule_repeat_command(wrong));
 }
 
+// Returns "line 3" or "lines 3, 5".
+std::string lines_text(const std::vector<int>& lines) {
+  return (lines.size() == 1 ? "line " : "lines ") + join_text(lines, ", ");
+}
+
 std::string undecided_text(const std::vector<OpRuleCounts>& ops) {
   std::string out;
-  for (const OpRuleCounts& op : ops)
+  for (const OpRuleCounts& op : ops) {
     for (const auto& [reason, count] : op.reasons)
       out += fmt::format("    {}: {}, because {}\n", op.op, count, reason);
+    if (!op.undecided_lines.empty())
+      out += fmt::format("    {}: {} of the table\n", op.op, lines_text(op.undecided_lines));
+  }
   return out.empty() ? "" : "  undecided:\n" + out;
+}
+
+std::string not_judged_text(const std::vector<UnjudgedResults>& list) {
+  std::string out;
+  for (const UnjudgedResults& one : list)
+    out += fmt::format("    {}: {} ({} row{})\n", one.op, join_text(one.results, ", "), one.rows,
+                       one.rows == 1 ? "" : "s");
+  return out.empty() ? "" : "  results that are not judged:\n" + out;
+}
+
+std::string not_judged_json(const std::vector<UnjudgedResults>& list) {
+  std::vector<std::string> items;
+  for (const UnjudgedResults& one : list) {
+    std::vector<std::string> results;
+    for (const std::string& result : one.results) results.push_back(quoted_json(result));
+    items.push_back(fmt::format("{{\"op\": {}, \"results\": [{}], \"rows\": {}}}",
+                                quoted_json(one.op), join_text(results, ", "), one.rows));
+  }
+  return "[" + join_text(items, ", ") + "]";
+}
+
+// Returns what the text says of the wrong rules that it does not show.
+std::string more_wrong_text(const RuleReport& report) {
+  std::vector<int> lines;
+  for (size_t i = kShownWrong; i < report.wrong.size(); ++i)
+    if (report.wrong[i].line > 0) lines.push_back(report.wrong[i].line);
+  return fmt::format("... and {} more{}; --json FILE writes all of them\n",
+                     report.wrong.size() - kShownWrong,
+                     lines.empty() ? "" : ", on " + lines_text(lines));
 }
 
 std::string reasons_json(const OpRuleCounts& op) {
   std::string out;
   for (const auto& [reason, count] : op.reasons)
     out += fmt::format("{}{}: {}", out.empty() ? "" : ", ", quoted_json(reason), count);
-  return out.empty() ? "" : ", \"undecided_because\": {" + out + "}";
+  if (out.empty()) return "";
+  const std::string lines =
+      op.undecided_lines.empty()
+          ? ""
+          : fmt::format(", \"undecided_lines\": [{}]", join_text(op.undecided_lines, ", "));
+  return ", \"undecided_because\": {" + out + "}" + lines;
 }
 
 std::string missing_text(const std::vector<MissingRules>& missing) {
@@ -123,9 +166,7 @@ std::string rule_report_text(const RuleReport& report) {
   std::string out;
   for (size_t i = 0; i < std::min(kShownWrong, report.wrong.size()); ++i)
     out += wrong_text(report.wrong[i], report);
-  if (report.wrong.size() > kShownWrong)
-    out += fmt::format("... and {} more; --json FILE writes all of them\n",
-                       report.wrong.size() - kShownWrong);
+  if (report.wrong.size() > kShownWrong) out += more_wrong_text(report);
   size_t width = 5;
   for (const OpRuleCounts& op : report.ops) width = std::max(width, op.op.size());
   out += fmt::format("  {:<{}}  {:>10}  {:>6}  {:>9}  {:>7}\n", "op", width, "rules", "wrong",
@@ -152,7 +193,8 @@ std::string rule_report_text(const RuleReport& report) {
   if (unknown > 0)
     out += fmt::format("  not checked: {} rows of {} unknown ops ({}{})\n", unknown,
                        report.unknown.size(), names, names.size() < 60 ? "" : ", ..");
-  return out + undecided_text(report.ops) + missing_text(report.missing);
+  return out + undecided_text(report.ops) + not_judged_text(report.not_judged) +
+         missing_text(report.missing);
 }
 
 std::string rule_report_json(const RuleReport& report, const std::string& version) {
@@ -185,7 +227,8 @@ std::string rule_report_json(const RuleReport& report, const std::string& versio
     out += fmt::format("{}{}: {}", first ? "" : ", ", quoted_json(op), count);
     first = false;
   }
-  return out + fmt::format("}},\n  \"missing\": {}\n}}\n", missing_json(report.missing));
+  return out + fmt::format("}},\n  \"not_judged\": {},\n  \"missing\": {}\n}}\n",
+                           not_judged_json(report.not_judged), missing_json(report.missing));
 }
 
 std::string rule_report_junit(const RuleReport& report) {

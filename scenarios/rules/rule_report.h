@@ -3,10 +3,13 @@
 //   key of the JSON report   value
 //   tool, version            "shardproof" and its version
 //   ops[]                    op, checked, wrong, undecided, refused; undecided_because: for each
-//                            reason the number of rules, left out if none is undecided
+//                            reason the number of rules, left out if none is undecided;
+//                            undecided_lines: their lines in the table
 //   wrong[]                  op, line (of a table), rule (a row), smallest (a row), output,
 //                            position, ranks, parts, got, expected, trouble, repeat
 //   unknown                  rows by op that is not known here
+//   not_judged[]             op, results (torch's names), rows: results that rows leave out or that
+//                            have no counterpart here
 //   missing[]                op, call, rules (texts "S(0) R -> S(0)") that the op does not claim
 #pragma once
 
@@ -23,6 +26,7 @@ struct OpRuleCounts {
   std::string op;
   int64_t checked = 0, wrong = 0, undecided = 0, refused = 0;
   std::map<std::string, int64_t> reasons = {};  // number of undecided rules by reason
+  std::vector<int> undecided_lines = {};        // of a table
 };
 
 struct WrongRule {
@@ -37,10 +41,18 @@ struct MissingRules {
   std::vector<std::string> rules;
 };
 
+// Results of an op that are not judged, and the number of such rows.
+struct UnjudgedResults {
+  std::string op;
+  std::vector<std::string> results;
+  int64_t rows = 0;
+};
+
 struct RuleReport {
   std::vector<OpRuleCounts> ops;
   std::vector<WrongRule> wrong;
   std::map<std::string, int64_t> unknown;
+  std::vector<UnjudgedResults> not_judged = {};
   std::vector<MissingRules> missing;  // where they were asked for
   std::string table;                  // file; "": the registry
 };

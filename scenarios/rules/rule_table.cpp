@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "shardproof/engine/certify/computation.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/rules/torch_calls.h"
 
@@ -37,6 +38,9 @@ std::string own_spelling(std::string text) {
     text = "P" + text.substr(7);
   }
   if (text == "P(product)") text = "P(prod)";
+  for (const char* const norm : {"_NormPartial(", "NormPartial(", "_NormP("})
+    if (text.starts_with(norm) && text.ends_with(")"))
+      text = "P(norm(" + text.substr(std::string_view(norm).size()) + ")";
   return text;
 }
 
@@ -99,9 +103,13 @@ Mesh read_mesh(const JsonReader& list) {
   return Mesh::make(std::move(axes));
 }
 
-// Torch's overloads with `out=`: aten.add.out, aten.sum.IntList_out.
+// Torch's overloads with `out=`: aten.add.out, aten.sum.IntList_out, aten.sort.values.
 bool writes_to_out(const std::string& op) {
-  return op.starts_with("aten") && (op.ends_with(".out") || op.ends_with("_out"));
+  if (!op.starts_with("aten")) return false;
+  for (const char* overload : {".out", "_out", ".out_mode", ".values", "_values", ".values_stable",
+                               ".dim_max", ".dim_min", ".grad_input", ".inverse", ".L", ".result"})
+    if (op.ends_with(overload)) return true;
+  return false;
 }
 
 RuleKind read_kind(const JsonReader& row, const std::string& op, bool is_inplace) {
@@ -128,32 +136,92 @@ void take_buffers(RuleCase& rule, const JsonReader& row) {
   rule.in.resize(inputs);
 }
 
-void set_call(RuleCase& rule, const JsonReader& row, size_t results, const OpRegistry& ops,
-              bool& is_inplace, bool& is_known) {
+// The most results of a call that count_results() tries.
+constexpr size_t kMostResults = 64;
+
+// The call of a row that states none in the language.
+class NamedCall {
+ public:
+  NamedCall(const RuleCase& rule, const JsonReader& row, const OpRegistry& ops)
+      : rule_(rule), ops_(ops) {
+    if (!row.has("attrs")) return;
+    attrs_ = row.at("attrs");
+    attrs_->members();
+  }
+  // Returns nullopt for an op that is not known; otherwise throws as torch_call().
+  std::optional<TorchCall> with_results(std::optional<size_t> count) const {
+    return torch_call(rule_.op, attrs_ ? &*attrs_ : nullptr, rule_.inputs, count, ops_);
+  }
+  // Returns the number of results by trying. Nullopt if the call is illegal with any number.
+  std::optional<size_t> count_results() const {
+    for (size_t count = 1; count <= kMostResults; ++count) {
+      try {
+        const std::optional<TorchCall> call = with_results(count);
+        Computation::of_lines(ops_, call->lines, call->results).compile(rule_.inputs);
+        return count;
+      } catch (const Error&) {
+        continue;  // it has another number of results
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  const RuleCase& rule_;
+  const OpRegistry& ops_;
+  std::optional<JsonReader> attrs_;
+};
+
+// Sets lines and results of the row. `placed` is the number of results that it places, nullopt for
+// a backward. Returns false for an op that is not known.
+bool set_call(RuleRow& read, const JsonReader& row, std::optional<size_t> placed,
+              const OpRegistry& ops, bool& is_inplace) {
+  RuleCase& rule = read.rule;
   if (row.has("call")) {
     for (const JsonReader& line : row.at("call").items("a list of lines"))
       rule.lines.push_back(line.text());
-    for (size_t i = 0; i < results; ++i) rule.results.push_back(fmt::format("y{}", i));
-    is_known = true;
-    return;
+    for (size_t i = 0; i < placed.value_or(1); ++i) rule.results.push_back(fmt::format("y{}", i));
+    return true;
   }
-  const std::optional<JsonReader> attrs =
-      row.has("attrs") ? std::optional(row.at("attrs")) : std::nullopt;
-  if (attrs) attrs->members();
-  const int dims = rule.inputs.empty() ? 0 : rule.inputs[0].shape.size();
-  const std::optional<TorchCall> call =
-      torch_call(rule.op, attrs ? &*attrs : nullptr, rule.inputs.size(), dims, results, ops);
-  is_known = call.has_value();
-  if (!call) return;
+  const NamedCall named(rule, row, ops);
+  std::optional<TorchCall> call = row.inside([&] { return named.with_results(placed); });
+  if (!call) return false;
+  is_inplace = call->is_inplace;
+  try {
+    Computation::of_lines(ops, call->lines, call->results).compile(rule.inputs);
+  } catch (const Error&) {
+    const std::optional<size_t> count = named.count_results();
+    if (!count || count == placed) throw;
+    if (placed)
+      row.at("out").refuse(fmt::format("expected placements of {} result{} of {}, found {}", *count,
+                                       *count == 1 ? "" : "s", rule.op, *placed));
+    call = named.with_results(count);  // a backward is that of the first result
+    call->results.resize(1);
+  }
   rule.lines = call->lines;
   rule.results = call->results;
-  is_inplace = call->is_inplace;
+  read.unjudged = call->unjudged;
+  return true;
+}
+
+// Writes the result of an op in place in the dtype of its buffer, as torch does.
+void write_in_dtype_of_buffer(RuleCase& rule, const OpRegistry& ops) {
+  const TensorMeta result =
+      Computation::of_lines(ops, rule.lines, rule.results).compile(rule.inputs).outputs().at(0);
+  const TensorMeta& buffer = rule.inputs.at(0);
+  if (!(result.shape == buffer.shape))
+    throw_bad_input("an in-place op writes a result of shape {} to a buffer of shape {}",
+                    to_string(result.shape), to_string(buffer.shape));
+  if (result.dtype == buffer.dtype) return;
+  rule.lines.push_back(
+      fmt::format("{} = cast({}, {})", rule.results[0], rule.results[0], name(buffer.dtype)));
 }
 
 // Returns nullopt for an op that is not known.
-std::optional<RuleCase> read_row(const JsonReader& row, const OpRegistry& ops) {
+std::optional<RuleRow> read_row(const JsonReader& row, const OpRegistry& ops) {
   row.check_keys(kRowKeys);
-  RuleCase rule;
+  RuleRow read;
+  RuleCase& rule = read.rule;
   rule.op = row.at("op", R"("op": "aten.mm")").text();
   for (const JsonReader& input : row.at("inputs").items("a list of tensors")) {
     rule.fills.emplace_back();
@@ -165,9 +233,11 @@ std::optional<RuleCase> read_row(const JsonReader& row, const OpRegistry& ops) {
   rule.in = read_placements(row.at("in"), axes);
   rule.out = read_placements(row.at("out"), axes);
   if (rule.out.empty()) row.at("out").refuse("expected placements of one result at least");
-  bool is_inplace = false, is_known = false;
+  bool is_inplace = false;
   const bool is_backward = row.has("kind") && row.at("kind").text() == "backward";
-  set_call(rule, row, is_backward ? 1 : rule.out.size(), ops, is_inplace, is_known);
+  const bool is_known = set_call(
+      read, row, is_backward ? std::nullopt : std::optional(rule.out.size()), ops, is_inplace);
+  if (!is_known) return std::nullopt;
   rule.kind = read_kind(row, rule.op, is_inplace);
   if (rule.kind == RuleKind::out) take_buffers(rule, row);
   if (row.has("local")) {
@@ -182,12 +252,16 @@ std::optional<RuleCase> read_row(const JsonReader& row, const OpRegistry& ops) {
     rule.averaged_over = average.integer();
     if (rule.averaged_over < 1) average.refuse("expected a number of ranks");
   }
-  if (!is_known) return std::nullopt;
+  if (!is_backward) {
+    rule.out.resize(rule.results.size());  // the others are not judged
+    if (rule.kind == RuleKind::out) rule.buffers.resize(rule.results.size());
+  }
   row.inside([&] {
+    if (rule.kind == RuleKind::inplace) write_in_dtype_of_buffer(rule, ops);
     if (rule.kind == RuleKind::backward) make_backward(rule, ops);
     check_legal(rule, ops);
   });
-  return rule;
+  return read;
 }
 
 std::string meta_text(const TensorMeta& meta, const std::string& fill) {
@@ -213,7 +287,7 @@ std::string placements_rows(const std::vector<std::vector<Placement>>& tensors) 
 }  // namespace
 
 RuleTable read_rule_table(const std::string& file, const std::string& text, const OpRegistry& ops,
-                          bool is_strict) {
+                          UnknownOps unknown) {
   RuleTable table;
   int line = 0;
   for (size_t at = 0; at < text.size();) {
@@ -226,17 +300,18 @@ RuleTable read_rule_table(const std::string& file, const std::string& text, cons
     try {
       const JsonTree tree = read_json(row_text);
       const JsonReader row(tree, "");
-      std::optional<RuleCase> rule = read_row(row, ops);
-      if (rule) {
-        table.rows.push_back({line, std::move(*rule)});
+      std::optional<RuleRow> read = read_row(row, ops);
+      if (read) {
+        read->line = line;
+        table.rows.push_back(std::move(*read));
         continue;
       }
       const std::string& op = row.at("op").text();
-      if (is_strict)
+      if (unknown == UnknownOps::refuse)
         throw_bad_input(
-            "unknown op {}; `shardproof list ops` lists those here, and a row may give "
-            "\"call\": [\"y0 = ..\"] in place of attrs",
-            op);
+            "unknown op {}{}; `shardproof list ops` lists those here, a row may give "
+            "\"call\": [\"y0 = ..\"] in place of attrs, and --skip-unknown judges the other rows",
+            op, nearest_torch_op(op, ops));
       ++table.unknown[op];
     } catch (const Error& error) {
       const std::string place = error.where().path.empty() ? "" : error.where().path + ": ";
@@ -248,7 +323,7 @@ RuleTable read_rule_table(const std::string& file, const std::string& text, cons
 }
 
 RuleRow read_rule_row(const std::string& text, const OpRegistry& ops) {
-  RuleTable table = read_rule_table("--row", text, ops, true);
+  RuleTable table = read_rule_table("--row", text, ops, UnknownOps::refuse);
   if (table.rows.size() != 1) throw_bad_input("--row: expected one row, a JSON object");
   return table.rows[0];
 }

@@ -31,6 +31,8 @@ namespace shardproof {
 struct RuleRow {
   int line = 0;  // in the file
   RuleCase rule;
+  // Results that torch has and the row leaves out, or that have no counterpart here.
+  std::vector<std::string> unjudged = {};
 };
 
 struct RuleTable {
@@ -38,10 +40,12 @@ struct RuleTable {
   std::map<std::string, int64_t> unknown;  // rows by op that is not known here
 };
 
-// Throws Error(bad_input) with file and line for a row that is not legal. With `is_strict`, also
-// for an unknown op.
+enum class UnknownOps { refuse, skip };
+
+// Throws Error(bad_input) with file and line for a row that is not legal, and for an unknown op
+// unless it is to be skipped.
 RuleTable read_rule_table(const std::string& file, const std::string& text, const OpRegistry& ops,
-                          bool is_strict);
+                          UnknownOps unknown);
 // Returns the row of a text, for --row.
 RuleRow read_rule_row(const std::string& text, const OpRegistry& ops);
 

@@ -13,15 +13,22 @@ namespace shardproof {
 
 struct TorchCall {
   std::vector<std::string> lines, results;
-  bool is_inplace = false;  // torch's name ends in "_"
+  std::vector<std::string> unjudged;  // torch's names of the results that `results` lacks
+  bool is_inplace = false;            // torch's name ends in "_", and the op writes numbers
 };
 
-// Returns the call of an op of torch ("aten.mm", "aten.add_.Tensor") or of the registry ("matmul"),
-// over `inputs` tensors x0, x1, .. of `dims` dims for the first, with `results` results. `attrs` is
-// an object with torch's names of arguments or ours. Returns nullopt for an op that neither has.
-// Throws Error(bad_input) at the attribute that has no text in the language.
-std::optional<TorchCall> torch_call(const std::string& op, const JsonReader* attrs, size_t inputs,
-                                    int dims, size_t results, const OpRegistry& ops);
+// Returns the call of an op of torch ("aten.mm", "aten.add_.Tensor") or of the registry ("matmul")
+// over the tensors x0, x1, .. `attrs` is an object with torch's names of arguments or ours, or
+// null; it may give a number in the place of a tensor. Results are bound to y0, y1, ..; `results`
+// is the number that a row places, nullopt for a backward, which needs the first. Returns nullopt
+// for an op that neither has. Throws Error(bad_input) for an argument that the op does not have or
+// that has no text in the language, and for a wrong number of tensors or results.
+std::optional<TorchCall> torch_call(const std::string& op, const JsonReader* attrs,
+                                    const std::vector<TensorMeta>& inputs,
+                                    std::optional<size_t> results, const OpRegistry& ops);
+
+// Returns "; did you mean aten.gather?" for an unknown op, or "".
+std::string nearest_torch_op(const std::string& op, const OpRegistry& ops);
 
 // Returns the dtype of a name of ours or of torch ("f32", "torch.float32"). Throws Error(bad_input)
 // that names the nearest dtype.

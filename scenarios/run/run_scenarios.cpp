@@ -19,6 +19,7 @@
 #include "shardproof/localtensor/collective/reduction_schedule.h"
 #include "shardproof/scenarios/load/load_context.h"
 #include "shardproof/scenarios/record/run_comparison.h"
+#include "shardproof/scenarios/run/impossible_expectations.h"
 #include "shardproof/scenarios/run/record_phase.h"
 #include "shardproof/scenarios/run/tensor_text.h"
 
@@ -120,33 +121,6 @@ void add_places(const Scenario& scenario, const Case& one, const Phase& phase,
   }
 }
 
-// Refuses an expectation of a time that the machine cannot predict.
-void check_expected_time(const Expect& expect, const WorldReport& world) {
-  if (!expect.time || !world.unpriced_work) return;
-  throw Error(ErrorKind::bad_input,
-              "\"time\" of a step with work needs the rates of a device; add compute='50 GFLOP/s', "
-              "memory='20 GB/s' to the topology, or measure this machine: shardproof bench "
-              "--machine FILE",
-              Where{"", expect.time_path, 0, 0});
-}
-
-// Refuses expected placements that no value of the shape and dtype can have.
-void check_expected_placements(const Expect& expect, const Outcome& outcome) {
-  for (const ExpectPlacements& wanted : expect.placements) {
-    const auto found = outcome.values.find(wanted.name);
-    if (found == outcome.values.end() || !found->second.spec) continue;
-    const Spec& got = *found->second.spec;
-    try {
-      Spec::parse(wanted.text, got.mesh(), got.shape(), got.dtype());
-    } catch (const Error& error) {
-      throw Error(ErrorKind::bad_input,
-                  fmt::format("{} is {}{}: {}", wanted.name, name(got.dtype()),
-                              to_string(got.shape()), error.message()),
-                  Where{"", wanted.path, 0, 0});
-    }
-  }
-}
-
 void run_phase(const Phase& phase, const std::string& backend, const RunOptions& options,
                const Registries& registries, CaseResult& into, std::set<std::string>& found,
                bool is_last) {
@@ -158,8 +132,7 @@ void run_phase(const Phase& phase, const std::string& backend, const RunOptions&
     if (!job.precision_limits.empty() && phase.expect.verdict != Verdict::bad_input)
       check_limited_values(job, lower_job(job, registries));
     result.outcome = check(job, registries, phase.lowered);
-    check_expected_time(phase.expect, result.outcome.world);
-    check_expected_placements(phase.expect, result.outcome);
+    refuse_impossible_expectations(phase.expect, result.outcome);
     result.printed = printed_values(result.outcome, options, found);
     // The last phase that can have a value refuses the names that none has.
     for (const std::string& wanted : options.print)

@@ -9,6 +9,7 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/core/gradient.h"
+#include "shardproof/ops/core/params.h"
 #include "shardproof/tests/few_draws.h"
 
 namespace shardproof::testing::check_gradients_test {
@@ -175,6 +176,41 @@ TEST(GradientLaws, LossOfOneClass_HasTheGradientZeroOnEachShard) {
     EXPECT_GT(report.combinations, 0);
     EXPECT_EQ(report.undecided, 0);
   }
+}
+
+// The result for rows of one element is 0 whatever the numbers are, so wrong placements are right
+// on most numbers.
+TEST(GradientLaws, RulesThatHoldByZerosAlone_HaveNoDuals) {
+  TensorMeta absent;
+  absent.absent = true;
+  const Sample rows{{},
+                    {{DType::f32, {4, 1}}, {DType::f32, {4, 1}}, absent},
+                    {"uniform(-1, 1)", "uniform(-2, 2)", ""}};
+  for (uint64_t seed = 17; seed < 20; ++seed) {
+    const OpRegistry ops = builtin_ops();
+    OpRecord record = ops.at("layer_norm_grad");
+    record.samples = [rows] { return std::vector<Sample>{rows}; };
+    RuleOptions options = short_form();
+    options.seed = seed;
+    for (const WrongGradient& wrong : check_gradient(record, ops, options).wrong)
+      ADD_FAILURE() << "seed " << seed << text_of(wrong);
+  }
+}
+
+// A decomposition that states a gradient of its own, as clamp does.
+TEST(GradientLaws, OwnGradientOfADecomposition_IsJudged) {
+  const auto report_of = [](int factor) {
+    OpRegistry ops = builtin_ops();
+    ops.add(with_gradient(
+        formula({"own_square", "test", "x * x"}, {params::tensor("x")},
+                [](Formula& f) { return FormulaTerms{f[0] * f[0]}; }, {f32_sample({{4, 3}})}),
+        gradients({[factor](Gradient& g) { return g.dy() * g[0] * factor; }})));
+    return check_gradient(ops.at("own_square"), ops, short_form());
+  };
+  EXPECT_GT(report_of(2).combinations, 0);
+  EXPECT_TRUE(report_of(2).wrong.empty());
+  EXPECT_FALSE(report_of(1).wrong.empty());
+  EXPECT_GT(check_gradient(builtin_ops().at("clamp"), builtin_ops(), short_form()).combinations, 0);
 }
 
 TEST(GradientLaws, FiniteGradientOfAResultThatIsNotFinite_IsUndecidedWithAReason) {

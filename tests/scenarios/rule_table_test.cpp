@@ -11,32 +11,97 @@
 namespace shardproof::rule_table_test {
 namespace {
 
-std::string planted_text() {
-  std::ifstream in(SHARDPROOF_SOURCE_DIR "/tests/scenarios/rules/planted.jsonl");
+std::string table_text(const std::string& name) {
+  std::ifstream in(SHARDPROOF_SOURCE_DIR "/tests/scenarios/rules/" + name);
   std::stringstream text;
   text << in.rdbuf();
   return text.str();
 }
 
-TEST(RuleTable, PlantedWrongRows_AreFoundAndNoOthers) {
+struct VerdictCounts {
+  int64_t right = 0, wrong = 0;
+};
+
+// Expects of each row the verdict that its key `about` begins with.
+VerdictCounts check_table(const std::string& name) {
   const OpRegistry ops = builtin_ops();
-  const std::string text = planted_text();
-  const RuleTable table = read_rule_table("planted.jsonl", text, ops, true);
+  const std::string text = table_text(name);
+  const RuleTable table = read_rule_table(name, text, ops, UnknownOps::refuse);
   std::vector<std::string> lines = {""};
   std::stringstream in(text);
   for (std::string line; std::getline(in, line);) lines.push_back(line);
-  int64_t wrong = 0;
+  VerdictCounts counts;
   for (const RuleRow& row : table.rows) {
     const std::string& line = lines[static_cast<size_t>(row.line)];
-    const bool is_planted = line.find("\"about\": \"wrong\"") != std::string::npos;
+    const bool is_wrong = line.find("\"about\": \"wrong") != std::string::npos;
+    EXPECT_TRUE(is_wrong || line.find("\"about\": \"right") != std::string::npos) << line;
     const ClaimAnswer answer = check_case(row.rule, ops);
-    EXPECT_EQ(answer.kind, is_planted ? ClaimAnswer::Kind::wrong : ClaimAnswer::Kind::holds)
+    EXPECT_EQ(answer.kind, is_wrong ? ClaimAnswer::Kind::wrong : ClaimAnswer::Kind::holds)
         << line << "\n"
         << answer.trouble << " position " << answer.first.position << ": " << answer.first.got
         << ", expected " << answer.first.want;
-    wrong += is_planted;
+    ++(is_wrong ? counts.wrong : counts.right);
   }
-  EXPECT_GE(wrong, 50);
+  return counts;
+}
+
+TEST(RuleTable, PlantedWrongRows_AreFoundAndNoOthers) {
+  const VerdictCounts counts = check_table("planted.jsonl");
+  EXPECT_GE(counts.wrong, 50);
+}
+
+TEST(RuleTable, RowsOfAllClassesOfOps_HaveTheVerdictsDecidedByHand) {
+  const VerdictCounts counts = check_table("by_hand.jsonl");
+  EXPECT_GE(counts.right, 120);
+  EXPECT_GE(counts.wrong, 110);
+}
+
+TEST(RuleTable, OpsOfTorch_TakeAllArgumentsOfTheirSignatures) {
+  const VerdictCounts counts = check_table("torch_arguments.jsonl");
+  EXPECT_GE(counts.right, 430);
+}
+
+TEST(RuleTable, WrongRows_HaveSmallerCasesThatAreWrongToo) {
+  const OpRegistry ops = builtin_ops();
+  const RuleTable table =
+      read_rule_table("by_hand.jsonl", table_text("by_hand.jsonl"), ops, UnknownOps::refuse);
+  for (const RuleRow& row : table.rows) {
+    if (check_case(row.rule, ops).kind != ClaimAnswer::Kind::wrong) continue;
+    const RuleCase smallest = smallest_wrong_case(row.rule, ops);
+    const RuleRow again = read_rule_row(rule_row_text(smallest), ops);
+    EXPECT_EQ(check_case(again.rule, ops).kind, ClaimAnswer::Kind::wrong)
+        << row.line << ": " << rule_row_text(smallest);
+  }
+}
+
+TEST(RuleTable, ResultsWithoutCounterpart_AreListedAsNotJudged) {
+  const OpRegistry ops = builtin_ops();
+  const auto unjudged = [&](const std::string& out) {
+    return read_rule_row(
+               R"row({"op": "aten.native_layer_norm", "attrs": {"normalized_shape": [6]}, )row"
+               R"row("inputs": [{"shape": [4, 6]}], "mesh": [2], "in": [["S(0)"]], "out": )row" +
+                   out + "}",
+               ops)
+        .unjudged;
+  };
+  EXPECT_EQ(unjudged(R"row([["S(0)"]])row"), (std::vector<std::string>{"mean", "rstd"}));
+  EXPECT_EQ(unjudged(R"row([["S(0)"], ["S(0)"], ["S(0)"]])row"), std::vector<std::string>{});
+  const RuleRow pooled = read_rule_row(
+      R"row({"op": "aten.max_pool2d_with_indices", "attrs": {"kernel_size": [2, 2]}, )row"
+      R"row("inputs": [{"shape": [4, 2, 4, 4]}], "mesh": [2], "in": [["S(0)"]], )row"
+      R"row("out": [["S(0)"], ["S(0)"]]})row",
+      ops);
+  EXPECT_EQ(pooled.unjudged, std::vector<std::string>{"indices"});
+  EXPECT_EQ(check_case(pooled.rule, ops).kind, ClaimAnswer::Kind::holds);
+  RuleReport report;
+  report.not_judged = {{"aten.sdpa", {"lse", "seed"}, 2}};
+  EXPECT_NE(rule_report_text(report).find("  results that are not judged:\n"
+                                          "    aten.sdpa: lse, seed (2 rows)\n"),
+            std::string::npos);
+  EXPECT_NE(
+      rule_report_json(report, "1")
+          .find(R"("not_judged": [{"op": "aten.sdpa", "results": ["lse", "seed"], "rows": 2}])"),
+      std::string::npos);
 }
 
 TEST(RuleTable, WrongRow_ShrinksAndItsTextRepeatsIt) {
@@ -69,7 +134,7 @@ TEST(RuleTable, TextOfOutRow_GivesAnEqualRow) {
 
 std::string error_of(const std::string& row) {
   try {
-    read_rule_table("t.jsonl", "// a comment\n" + row + "\n", builtin_ops(), true);
+    read_rule_table("t.jsonl", "// a comment\n" + row + "\n", builtin_ops(), UnknownOps::refuse);
   } catch (const Error& error) {
     return error.what();
   }
@@ -94,9 +159,9 @@ TEST(RuleTable, BadRow_IsAnErrorWithItsLineAndWhatIsAccepted) {
       {R"row({"op": "relu", "inputs": [{"shape": [4]}], "mesh": [2], "in": [["S(3)"]], "out": [["R"]]})row",
        {"t.jsonl:2"}},
       {R"row({"op": "relu", "inputs": [{"shape": [4]}], "mesh": [2], "in": [["R"]], "out": [["R"], ["R"]]})row",
-       {"t.jsonl:2", "relu gives one value", "found 2"}},
+       {"t.jsonl:2", "/out", "expected placements of 1 result of relu, found 2"}},
       {R"row({"op": "aten.cat", "inputs": [{"shape": [4]}, {"shape": [4]}], "mesh": [2], "in": [["R"], ["R"]], "out": [["R"], ["R"]]})row",
-       {"t.jsonl:2", "expected 2 results", "found 1"}},
+       {"t.jsonl:2", "/out", "expected placements of 1 result of aten.cat, found 2"}},
       {R"row({"op": "relu", "inputs": [{"shape": [4]}], "mesh": [2], "in": [["R"]], "out": []})row",
        {"t.jsonl:2", "/out", "one result at least"}},
       {R"row({"op": "relu", "inputz": []})row", {"t.jsonl:2", "inputs"}},
@@ -104,6 +169,26 @@ TEST(RuleTable, BadRow_IsAnErrorWithItsLineAndWhatIsAccepted) {
        {"t.jsonl:2", "inner sizes"}},
       {R"row({"op": "aten.relu.out", "inputs": [{"shape": [4]}], "mesh": [2], "in": [["R"]], "out": [["R"]]})row",
        {"t.jsonl:2", "/in", "1 inputs and 1 tensors that results are written to, found 1"}},
+      {R"row({"op": "aten.topk", "attrs": {"k": 1}, "inputs": [{"shape": [4]}], "mesh": [2], "in": [["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2", "/out", "expected placements of 2 results of aten.topk, found 1"}},
+      {R"row({"op": "aten.max.dim", "attrs": {"dim": 0}, "inputs": [{"shape": [4]}], "mesh": [2], "in": [["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2", "/out", "2 results (values, indices) of aten.max.dim, found 1"}},
+      {R"row({"op": "aten.native_layer_norm", "attrs": {"normalized_shape": [4]}, "inputs": [{"shape": [4]}], "mesh": [2], "in": [["R"]], "out": [["R"], ["R"], ["R"], ["R"]]})row",
+       {"t.jsonl:2", "/out", "1 to 3 results (output, mean, rstd)", "found 4"}},
+      {R"row({"op": "aten.gather", "attrs": {"dimm": 0}, "inputs": [{"shape": [4]}, {"shape": [4], "dtype": "i64"}], "mesh": [2], "in": [["R"], ["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2", "aten.gather needs the argument dim"}},
+      {R"row({"op": "aten.sum", "attrs": {"dims": 0}, "inputs": [{"shape": [4]}], "mesh": [2], "in": [["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2", "sum has no argument dims; did you mean"}},
+      {R"row({"op": "aten.gather", "attrs": {"dim": 0, "keep": true}, "inputs": [{"shape": [4]}, {"shape": [4], "dtype": "i64"}], "mesh": [2], "in": [["R"], ["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2", "aten.gather has no argument keep; it takes self, index, dim"}},
+      {R"row({"op": "aten.gather", "attrs": {"dim": 0}, "inputs": [{"shape": [4]}], "mesh": [2], "in": [["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2", "expected the tensor index; it takes self index, found 1 inputs"}},
+      {R"row({"op": "aten.neg", "inputs": [{"shape": [4]}, {"shape": [4]}], "mesh": [2], "in": [["R"], ["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2", "neg takes 1 tensors, found 2 inputs"}},
+      {R"row({"op": "aten.linalg_solve", "attrs": {"left": false}, "inputs": [{"shape": [2, 2]}, {"shape": [2, 2]}], "mesh": [2], "in": [["R"], ["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2", "left=false has no counterpart here, only left=true"}},
+      {R"row({"op": "aten.add_.Tensor", "inputs": [{"shape": [4]}, {"shape": [2, 4]}], "mesh": [2], "in": [["R"], ["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2", "shape [2, 4] to a buffer of shape [4]"}},
       {"[1, 2]", {"t.jsonl:2", "an object"}},
   };
   for (const auto& one : kCases) {
@@ -133,7 +218,7 @@ TEST(RuleTable, UnknownOp_IsCounted) {
   const RuleTable table = read_rule_table(
       "t.jsonl",
       R"row({"op": "aten.nothing", "inputs": [{"shape": [4]}], "mesh": [2], "in": [["R"]], "out": [["R"]]})row",
-      builtin_ops(), false);
+      builtin_ops(), UnknownOps::skip);
   EXPECT_TRUE(table.rows.empty());
   EXPECT_EQ(table.unknown.at("aten.nothing"), 1);
 }

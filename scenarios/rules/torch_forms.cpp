@@ -1,0 +1,478 @@
+// Implements torch_forms.h: the tables.
+//
+// A backward that torch has as an op of its own is the gradient of the call where that needs no
+// value of the forward pass: h = conv2d(..), then grad(h, [..], with=grad_output).
+#include "shardproof/scenarios/rules/torch_forms.h"
+
+#include <array>
+#include <map>
+
+namespace shardproof {
+namespace {
+
+constexpr std::string_view kSame = "y0 = flip({self}, [])";  // copies, of any dtype
+constexpr std::string_view kView = "y0 = view({self}, {size|shape}){~stride}";
+
+using FormTable = std::map<std::string_view, TorchForm>;
+
+const FormTable kViewForms = {
+    {"_lazy_clone", {"self", kSame, ""}},
+    {"_reshape_alias", {"self", kView, ""}},
+    {"_to_copy", {"self", "y0 = {#cast}", ""}},
+    {"_unsafe_view", {"self", kView, ""}},
+    {"alias", {"self", kSame, ""}},
+    {"cat", {"tensors*", "y0 = cat([{tensors}], dim={dim=0})", ""}},
+    {"clone", {"self", kSame, ""}},
+    {"constant_pad_nd", {"self", "y0 = pad({self}, {pad}, value={value=0})", ""}},
+    {"contiguous", {"self", kSame, ""}},
+    {"copy", {"self src", "y0 = {#copy}", ""}},
+    {"detach", {"self", kSame, ""}},
+    {"diag_embed",
+     {"self",
+      "y0 = movedim(diag_embed({self}, offset={offset=0}), [-2, -1], [{dim1=-2}, {dim2=-1}])", ""}},
+    {"expand_as", {"self other", "y0 = where(ones(like={other}) != 0, {self}, {self})", ""}},
+    {"expand", {"self", "y0 = expand({self}, {size|shape}){~implicit}", ""}},
+    {"lift_fresh", {"self", kSame, ""}},
+    {"mT", {"self", "y0 = t({self})", ""}},
+    {"adjoint", {"self", "y0 = conj(t({self}))", ""}},
+    {"narrow", {"self", "y0 = narrow({self}, {dim}, {start}, {length})", ""}},
+    {"positive", {"self", kSame, ""}},
+    {"reflection_pad1d", {"self", "y0 = pad({self}, {padding}, mode='reflect')", ""}},
+    {"reflection_pad2d", {"self", "y0 = pad({self}, {padding}, mode='reflect')", ""}},
+    {"reflection_pad3d", {"self", "y0 = pad({self}, {padding}, mode='reflect')", ""}},
+    {"replication_pad1d", {"self", "y0 = pad({self}, {padding}, mode='replicate')", ""}},
+    {"replication_pad2d", {"self", "y0 = pad({self}, {padding}, mode='replicate')", ""}},
+    {"replication_pad3d", {"self", "y0 = pad({self}, {padding}, mode='replicate')", ""}},
+    {"resolve_conj", {"self", kSame, ""}},
+    {"resolve_neg", {"self", kSame, ""}},
+    {"reshape", {"self", "y0 = reshape({self}, {size|shape})", ""}},
+    {"select_backward",
+     {"grad_output", "y0 = pad(unsqueeze({grad_output}, {dim}), {#select_pad})", ""}},
+    {"select_scatter",
+     {"self src", "y0 = slice_scatter({self}, unsqueeze({src}, {dim}), dim={dim}, {#select_range})",
+      ""}},
+    {"slice", {"self", "y0 = {self}{#slice}", ""}},
+    {"slice_backward", {"grad_output", "y0 = pad({grad_output}, {#slice_pad}){=step:1}", ""}},
+    {"slice_scatter",
+     {"self src", "y0 = slice_scatter({self}, {src}, dim={dim=0}{, start}{, end}{, step})", ""}},
+    {"split_with_sizes", {"self", "{ys} = split({self}, {split_sizes|sizes}, {dim=0})", "*"}},
+    {"stack", {"tensors*", "y0 = stack([{tensors}], dim={dim=0})", ""}},
+    {"swapaxes", {"self", "y0 = transpose({self}, {axis0}, {axis1})", ""}},
+    {"tile", {"self", "y0 = repeat({self}, {dims})", ""}},
+    {"to", {"self", "y0 = {#cast}", ""}},
+    {"transpose", {"self", "y0 = transpose({self}, {dim0}, {dim1})", ""}},
+    {"type_as", {"self other", "y0 = cast({self}, {#dtype_of_other})", ""}},
+    {"unbind", {"self", "{ys} = unbind({self}, {dim=0})", "*"}},
+    {"view", {"self", kView, ""}},
+    {"view_as", {"self other", "y0 = reshape_as({self}, {other})", ""}},
+};
+
+const FormTable kConstantForms = {
+    {"empty_like", {"self", "y0 = zeros(like={self}{, dtype})", ""}},
+    {"fill", {"self value", "y0 = {#fill}", ""}},
+    {"full_like", {"self", "y0 = full(like={self}, value={fill_value|value}{, dtype})", ""}},
+    {"new_empty", {"self", "y0 = zeros({#new_shape}{, dtype})", ""}},
+    {"new_full", {"self", "y0 = full({#new_shape}, value={fill_value}{, dtype})", ""}},
+    {"new_ones", {"self", "y0 = ones({#new_shape}{, dtype})", ""}},
+    {"new_zeros", {"self", "y0 = zeros({#new_shape}{, dtype})", ""}},
+    {"ones_like", {"self", "y0 = ones(like={self}{, dtype})", ""}},
+    {"zero", {"self", "y0 = zeros(like={self})", ""}},
+    {"zeros_like", {"self", "y0 = zeros(like={self}{, dtype})", ""}},
+    {"dropout", {"input", "y0 = dropout({input}, p={p=0.5}, training={train|training=true})", ""}},
+    {"native_dropout",
+     {"input", "y0 = dropout({input}, p={p}, training={train=true})", "output mask!"}},
+    {"native_dropout_backward", {"grad_output mask", "y0 = {grad_output} * {mask} * {scale}", ""}},
+    {"normal", {"self", "y0 = normal(like={self}, mean={mean=0}, std={std=1})", ""}},
+    {"rand_like", {"self", "y0 = uniform(like={self}{, dtype})", ""}},
+    {"randn_like", {"self", "y0 = normal(like={self}{, dtype})", ""}},
+    {"uniform", {"self", "y0 = uniform(like={self}, low={from=0}, high={to=1})", ""}},
+};
+
+const FormTable kArithmeticForms = {
+    {"_prelu_kernel", {"self weight", "y0 = where({self} > 0, {self}, {weight} * {self})", ""}},
+    {"addbmm",
+     {"self batch1 batch2",
+      "y0 = {beta=1} * {self} + {alpha=1} * sum(bmm({batch1}, {batch2}), dim=0)", ""}},
+    {"addr", {"self vec1 vec2", "y0 = {beta=1} * {self} + {alpha=1} * outer({vec1}, {vec2})", ""}},
+    {"dot", {"self tensor", "y0 = {self} @ {tensor}", ""}},
+    {"elu", {"self", "y0 = {#elu}", ""}},
+    {"floor_divide", {"self other", "y0 = {self} // {other}", ""}},
+    {"ger", {"self vec2", "y0 = outer({self}, {vec2})", ""}},
+    {"cross",
+     {"self other",
+      "y0 = roll({self}, -1, {dim=-1}) * roll({other}, -2, {dim=-1}) - "
+      "roll({self}, -2, {dim=-1}) * roll({other}, -1, {dim=-1})",
+      ""}},
+    {"linalg_vector_norm",
+     {"self", "y0 = vector_norm({self}, {ord=2}{, dim}{, keepdim}{, dtype})", ""}},
+    {"linalg_norm", {"self", "y0 = vector_norm({self}, {ord=2}{, dim}{, keepdim}{, dtype})", ""}},
+    {"masked_fill", {"self mask value", "y0 = {#masked_fill}", ""}},
+    {"max.dim",
+     {"self", "y0 = amax({self}, {dim}{, keepdim})\ny1 = argmax({self}, {dim}{, keepdim})",
+      "values indices"}},
+    {"min.dim",
+     {"self", "y0 = amin({self}, {dim}{, keepdim})\ny1 = argmin({self}, {dim}{, keepdim})",
+      "values indices"}},
+    {"mm", {"self mat2", "y0 = {self} @ {mat2}", ""}},
+    {"mv", {"self vec", "y0 = {self} @ {vec}", ""}},
+    {"vdot", {"self other", "y0 = conj({self}) @ {other}", ""}},
+    {"special_entr", {"self", "y0 = -1 * xlogy({self}, {self})", ""}},
+    {"special_ndtr", {"self", "y0 = erfc({self} * -0.7071067811865476) / 2", ""}},
+    {"where", {"condition self other", "y0 = where({condition}, {self}, {other})", ""}},
+    {"_linalg_det", {"A", "y0 = det({A})", "result LU! pivots!"}},
+    {"linalg_det", {"A", "y0 = det({A})", ""}},
+    {"_linalg_solve_ex",
+     {"A B", "y0 = solve({A}, {B}){=left:true}{~check_errors}", "result LU! pivots! info!"}},
+    {"linalg_solve", {"A B", "y0 = solve({A}, {B}){=left:true}", ""}},
+    {"linalg_inv", {"A", "y0 = inverse({A})", ""}},
+    {"linalg_inv_ex", {"A", "y0 = inverse({A}){~check_errors}", "inverse info!"}},
+    {"cholesky", {"self", "{#cholesky}", ""}},
+    {"linalg_cholesky", {"self", "{#cholesky}", ""}},
+    {"linalg_cholesky_ex", {"self", "{#cholesky}{~check_errors}", "L info!"}},
+    {"linalg_matmul", {"self other", "y0 = {self} @ {other}", ""}},
+};
+
+const FormTable kIndexForms = {
+    {"embedding",
+     {"weight indices",
+      "y0 = embedding({indices}, {weight}{, padding_idx}){~scale_grad_by_freq}{~sparse}", ""}},
+    {"embedding_dense_backward",
+     {"grad_output indices",
+      "y0 = index_sum({grad_output}, dim=0, size={num_weights}, indices={indices}{#ignore})"
+      "{=scale_grad_by_freq:false}",
+      ""}},
+    {"gather", {"self index", "y0 = take_along_dim({self}, {index}, {dim}){~sparse_grad}", ""}},
+    {"index", {"self indices*", "y0 = {self}{#index}", ""}},
+    {"index_add",
+     {"self index source", "y0 = index_add({self}, {dim}, {index}, {source}{, alpha})", ""}},
+    {"index_put", {"self indices* values", "y0 = {#index_put}", ""}},
+    {"index_select", {"self index", "y0 = index_select({self}, {dim}, indices={index})", ""}},
+    {"scatter",
+     {"self index src? value?", "y0 = scatter_along_dim({self}, {dim}, {index}, {#scatter})", ""}},
+    {"scatter_add",
+     {"self index src", "y0 = scatter_along_dim({self}, {dim}, {index}, {src}, reduce='add')", ""}},
+    {"scatter_reduce",
+     {"self index src",
+      "y0 = scatter_along_dim({self}, {dim}, {index}, {src}, reduce='add')"
+      "{=reduce:'sum'}{=include_self:true}",
+      ""}},
+    {"searchsorted",
+     {"sorted_sequence self", "y0 = bucketize({self}, {sorted_sequence}{, right}{, out_int32})",
+      ""}},
+    {"take_along_dim", {"self indices", "y0 = take_along_dim({self}, {indices}{, dim})", ""}},
+};
+
+const FormTable kNetworkForms = {
+    {"_adaptive_avg_pool2d", {"self", "y0 = adaptive_avg_pool2d({self}, {output_size})", ""}},
+    {"_adaptive_avg_pool3d", {"self", "y0 = adaptive_avg_pool3d({self}, {output_size})", ""}},
+    {"_cdist_forward", {"x1 x2", "y0 = cdist({x1}, {x2}, p={p=2}){~compute_mode}", ""}},
+    {"_log_softmax", {"self", "y0 = log_softmax({self}, {dim}{#half_to_float})", ""}},
+    {"_safe_softmax", {"self", "y0 = softmax({self}, {dim}{, dtype})", ""}},
+    {"_softmax", {"self", "y0 = softmax({self}, {dim}{#half_to_float})", ""}},
+    {"_fused_rms_norm",
+     {"input weight?",
+      "y0 = rms_norm({input}, normalized_shape={normalized_shape}{, weight}{, eps})\n"
+      "y1 = rsqrt(mean({input} * {input}, dim={#normalized_dims}, keepdim=true) + "
+      "{eps=1.1920928955078125e-07})",
+      "output rstd?"}},
+    {"_scaled_dot_product_cudnn_attention",
+     {"query key value attn_bias?",
+      "y0, y1 = sdpa({query}, {key}, {value}, causal={is_causal=false}{, scale}{, "
+      "mask:attn_bias}){=dropout_p:0}{~compute_log_sumexp}{~return_debug_mask}",
+      "output logsumexp? cum_seq_q! cum_seq_k! max_q! max_k! philox_seed! philox_offset! "
+      "debug_attn_mask!"}},
+    {"_scaled_dot_product_efficient_attention",
+     {"query key value attn_bias?",
+      "y0, y1 = sdpa({query}, {key}, {value}, causal={is_causal=false}{, scale}{, "
+      "mask:attn_bias}){=dropout_p:0}{~compute_log_sumexp}",
+      "output logsumexp? philox_seed! philox_offset!"}},
+    {"_scaled_dot_product_flash_attention",
+     {"query key value",
+      "y0, y1 = sdpa({query}, {key}, {value}, causal={is_causal=false}{, scale})"
+      "{=dropout_p:0}{~return_debug_mask}",
+      "output logsumexp? cum_seq_q! cum_seq_k! max_q! max_k! rng_state! unused! "
+      "debug_attn_mask!"}},
+    {"_scaled_dot_product_flash_attention_for_cpu",
+     {"query key value attn_mask?",
+      "y0, y1 = sdpa({query}, {key}, {value}, causal={is_causal=false}{, scale}{, "
+      "mask:attn_mask}){=dropout_p:0}",
+      "output logsumexp?"}},
+    {"scaled_dot_product_attention",
+     {"query key value attn_mask?",
+      "y0 = sdpa({query}, {key}, {value}, causal={is_causal=false}{, scale}{, "
+      "mask:attn_mask}){=dropout_p:0}{~enable_gqa}",
+      ""}},
+    {"adaptive_max_pool1d",
+     {"self", "y0 = adaptive_max_pool1d({self}, {output_size})", "output indices!"}},
+    {"adaptive_max_pool2d",
+     {"self", "y0 = adaptive_max_pool2d({self}, {output_size})", "output indices!"}},
+    {"adaptive_max_pool3d",
+     {"self", "y0 = adaptive_max_pool3d({self}, {output_size})", "output indices!"}},
+    {"convolution", {"input weight bias?", "y0 = {#convolution}", ""}},
+    {"max_pool1d_with_indices", {"self", "y0 = max_pool1d({self}{#window})", "output indices!"}},
+    {"max_pool2d_with_indices", {"self", "y0 = max_pool2d({self}{#window})", "output indices!"}},
+    {"max_pool3d_with_indices", {"self", "y0 = max_pool3d({self}{#window})", "output indices!"}},
+    {"log_sigmoid_forward", {"self", "y0 = logsigmoid({self})", "output buffer!"}},
+    {"batch_norm",
+     {"input weight? bias? running_mean? running_var?",
+      "y0 = batch_norm({input}{, running_mean}{, running_var}{, weight}{, bias}{, training}"
+      "{, momentum}{, eps})",
+      ""}},
+    {"native_batch_norm",
+     {"input weight? bias? running_mean? running_var?",
+      "y0 = batch_norm({input}{, running_mean}{, running_var}{, weight}{, bias}{, training}"
+      "{, momentum}{, eps})",
+      "output save_mean! save_invstd!"}},
+    {"_native_batch_norm_legit_no_training",
+     {"input weight? bias? running_mean running_var",
+      "y0 = batch_norm({input}, {running_mean}, {running_var}{, weight}{, bias}{, momentum}"
+      "{, eps})",
+      "output save_mean! save_invstd!"}},
+    {"native_group_norm",
+     {"input weight? bias?",
+      "y0 = group_norm({input}, {group}{, weight}{, bias}{, eps})\n"
+      "h = flatten(unflatten({input}, 1, [{group}, -1]), 2)\n"
+      "y1 = mean(h, dim=-1)\n"
+      "y2 = rsqrt(var(h, dim=-1, correction=0) + {eps=1e-05}){~N}{~C}{~HxW}",
+      "output mean? rstd?"}},
+    {"native_layer_norm",
+     {"input weight? bias?",
+      "y0 = layer_norm({input}, normalized_shape={normalized_shape}{, weight}{, bias}{, eps})\n"
+      "y1 = mean({input}, dim={#normalized_dims}, keepdim=true)\n"
+      "y2 = rsqrt(var({input}, dim={#normalized_dims}, correction=0, keepdim=true) + "
+      "{eps=1e-05})",
+      "output mean? rstd?"}},
+};
+
+const FormTable kLossForms = {
+    {"binary_cross_entropy",
+     {"self target weight?",
+      "y0 = binary_cross_entropy({self}, {target}{, weight}, reduction={#reduction})", ""}},
+    {"cross_entropy_loss",
+     {"self target weight?",
+      "y0 = cross_entropy({self}, {target}{, weight}, reduction={#reduction}{, ignore_index}"
+      "{, label_smoothing})",
+      ""}},
+    {"huber_loss",
+     {"self target", "y0 = huber_loss({self}, {target}, reduction={#reduction}, delta={delta=1})",
+      ""}},
+    {"nll_loss2d",
+     {"self target weight?",
+      "y0 = nll_loss({self}, {target}{, weight}, reduction={#reduction}{, ignore_index})", ""}},
+    {"nll_loss_forward",
+     {"self target weight?",
+      "y0 = nll_loss({self}, {target}{, weight}, reduction={#reduction}{, ignore_index})\n"
+      "y1 = nll_loss(full(like={self}, value=-1), {target}{, weight}, reduction='sum'"
+      "{, ignore_index})",
+      "output total_weight?"}},
+    {"smooth_l1_loss",
+     {"self target", "y0 = smooth_l1_loss({self}, {target}, reduction={#reduction}, beta={beta=1})",
+      ""}},
+};
+
+// Torch has the cotangent of the result as the first input.
+const FormTable kBackwardForms = {
+    {"_adaptive_avg_pool2d_backward",
+     {"grad_output self",
+      "h = adaptive_avg_pool2d({self}, {#output_size})\ny0 = grad(h, [{self}], "
+      "with={grad_output})",
+      ""}},
+    {"_log_softmax_backward_data",
+     {"grad_output output",
+      "y0 = {grad_output} - exp({output}) * sum({grad_output}, dim={dim}, keepdim=true)"
+      "{~input_dtype}",
+      ""}},
+    {"_scaled_dot_product_flash_attention_backward",
+     {"grad_out query key value out logsumexp cum_seq_q? cum_seq_k? philox_seed? "
+      "philox_offset?",
+      "y0, y1, y2 = sdpa_grad({grad_out}, {query}, {key}, {value}, {out}, {logsumexp}, "
+      "causal={is_causal=false}{, scale}){=dropout_p:0}{~max_q}{~max_k}",
+      "grad_query grad_key grad_value"}},
+    {"_scaled_dot_product_efficient_attention_backward",
+     {"grad_out_ query key value attn_bias? out logsumexp philox_seed? philox_offset?",
+      "y0, y1, y2 = sdpa_grad({grad_out_}, {query}, {key}, {value}, {out}, {logsumexp}, "
+      "causal={is_causal=false}{, scale}){=dropout_p:0}{=attn_bias:null}{~grad_input_mask}",
+      "grad_query grad_key grad_value grad_attn_bias!"}},
+    {"_fused_rms_norm_backward",
+     {"grad_out input rstd weight?",
+      "g = {grad_out}{#times_weight}\n"
+      "n = {input} * {rstd}\n"
+      "y0 = (g - n * mean(g * n, dim={#normalized_dims}, keepdim=true)) * {rstd}\n"
+      "y1 = sum({grad_out} * n, dim={#leading_dims}){=output_mask:[true, true]}",
+      "grad_input grad_weight?"}},
+    {"_softmax_backward_data",
+     {"grad_output output",
+      "y0 = {output} * ({grad_output} - sum({grad_output} * {output}, dim={dim}, "
+      "keepdim=true)){~input_dtype}",
+      ""}},
+    {"avg_pool2d_backward",
+     {"grad_output self",
+      "h = avg_pool2d({self}{#window}{, count_include_pad}{, divisor_override})\n"
+      "y0 = grad(h, [{self}], with={grad_output})",
+      ""}},
+    {"binary_cross_entropy_backward",
+     {"grad_output self target weight?",
+      "y0 = {grad_output} * ({self} - {target}) / ({self} * (1 - {self})){#times_weight}"
+      "{#per_element}",
+      ""}},
+    {"convolution_backward",
+     {"grad_output input weight",
+      "h = {#convolution}\n"
+      "y0, y1 = grad(h, [{input}, {weight}], with={grad_output})\n"
+      "y2 = sum({grad_output}, dim={#all_but_channels}){~bias_sizes}"
+      "{=output_mask:[true, true, true]}",
+      "grad_input grad_weight grad_bias?"}},
+    {"elu_backward",
+     {"grad_output self_or_result",
+      "y0 = where({self_or_result} > 0, {grad_output} * {scale=1}, {grad_output} * "
+      "exp(clamp_max({self_or_result}, 0) * {input_scale=1}) * {alpha=1} * {scale=1} * "
+      "{input_scale=1}){=is_result:false}",
+      ""}},
+    {"gelu_backward",
+     {"grad_output self", "y0 = gelu_grad({grad_output}, {self}{, approximate})", ""}},
+    {"glu_backward",
+     {"grad_output self", "h = glu({self}, {dim})\ny0 = grad(h, [{self}], with={grad_output})",
+      ""}},
+    {"hardshrink_backward",
+     {"grad_out self", "y0 = where(abs({self}) > {lambd=0.5}, {grad_out}, {grad_out} * 0)", ""}},
+    {"hardsigmoid_backward",
+     {"grad_output self", "y0 = where(abs({self}) < 3, {grad_output} / 6, {grad_output} * 0)", ""}},
+    {"hardswish_backward",
+     {"grad_output self", "h = hardswish({self})\ny0 = grad(h, [{self}], with={grad_output})", ""}},
+    {"hardtanh_backward",
+     {"grad_output self",
+      "y0 = where(logical_and({self} > {min_val}, {self} < {max_val}), {grad_output}, "
+      "{grad_output} * 0)",
+      ""}},
+    {"huber_loss_backward",
+     {"grad_output self target",
+      "y0 = {grad_output} * clamp({self} - {target}, -1 * {delta=1}, {delta=1}){#per_element}",
+      ""}},
+    {"l1_loss_backward",
+     {"grad_output self target", "y0 = {grad_output} * sign({self} - {target}){#per_element}", ""}},
+    {"leaky_relu_backward",
+     {"grad_output self",
+      "y0 = where({self} > 0, {grad_output}, {grad_output} * {negative_slope=0.01})"
+      "{=self_is_result:false}",
+      ""}},
+    {"log_sigmoid_backward",
+     {"grad_output self buffer?", "y0 = {grad_output} * sigmoid(-1 * {self})", ""}},
+    {"logit_backward",
+     {"grad_output self", "h = logit({self}{, eps})\ny0 = grad(h, [{self}], with={grad_output})",
+      ""}},
+    {"mish_backward",
+     {"grad_output self", "h = mish({self})\ny0 = grad(h, [{self}], with={grad_output})", ""}},
+    {"mse_loss_backward",
+     {"grad_output self target", "y0 = {grad_output} * 2 * ({self} - {target}){#per_element}", ""}},
+    {"native_layer_norm_backward",
+     {"grad_out input mean rstd weight? bias?",
+      "g = {grad_out}{#times_weight}\n"
+      "n = ({input} - {mean}) * {rstd}\n"
+      "y0 = (g - mean(g, dim={#normalized_dims}, keepdim=true) - n * mean(g * n, "
+      "dim={#normalized_dims}, keepdim=true)) * {rstd}\n"
+      "y1 = sum({grad_out} * n, dim={#leading_dims})\n"
+      "y2 = sum({grad_out}, dim={#leading_dims}){=output_mask:[true, true, true]}",
+      "grad_input grad_weight? grad_bias?"}},
+    {"nll_loss_backward",
+     {"grad_output self target weight? total_weight",
+      "d = {grad_output}{#per_weight}\n"
+      "h = nll_loss({self}, {target}{, weight}, reduction={#no_mean}{, ignore_index})\n"
+      "y0 = grad(h, [{self}], with=d)",
+      ""}},
+    {"sigmoid_backward",
+     {"grad_output output", "y0 = {grad_output} * {output} * (1 - {output})", ""}},
+    {"silu_backward", {"grad_output self", "y0 = silu_grad({grad_output}, {self})", ""}},
+    {"smooth_l1_loss_backward",
+     {"grad_output self target",
+      "y0 = {grad_output} * clamp(({self} - {target}) / {beta=1}, -1, 1){#per_element}", ""}},
+    {"soft_margin_loss_backward",
+     {"grad_output self target",
+      "y0 = {grad_output} * {target} * -1 * sigmoid({target} * {self} * -1){#per_element}", ""}},
+    {"softshrink_backward",
+     {"grad_output self", "y0 = where(abs({self}) > {lambd=0.5}, {grad_output}, {grad_output} * 0)",
+      ""}},
+    {"softplus_backward",
+     {"grad_output self",
+      "h = softplus({self}{, beta}{, threshold})\ny0 = grad(h, [{self}], with={grad_output})", ""}},
+    {"tanh_backward", {"grad_output output", "y0 = {grad_output} * (1 - {output} * {output})", ""}},
+    {"threshold_backward",
+     {"grad_output self", "y0 = where({self} > {threshold=0}, {grad_output}, {grad_output} * 0)",
+      ""}},
+};
+
+const std::map<std::string_view, std::string_view> kTorchAliases = {
+    {"__and__", "bitwise_and"},
+    {"__or__", "bitwise_or"},
+    {"__xor__", "bitwise_xor"},
+    {"_aminmax", "aminmax"},
+    {"_conj", "conj"},
+    {"_conj_physical", "conj"},
+    {"_euclidean_dist", "cdist"},
+    {"_native_batch_norm_legit", "native_batch_norm"},
+    {"absolute", "abs"},
+    {"arccos", "acos"},
+    {"arccosh", "acosh"},
+    {"arcsin", "asin"},
+    {"arcsinh", "asinh"},
+    {"arctan", "atan"},
+    {"arctan2", "atan2"},
+    {"arctanh", "atanh"},
+    {"broadcast_to", "expand"},
+    {"clip", "clamp"},
+    {"concat", "cat"},
+    {"concatenate", "cat"},
+    {"conj_physical", "conj"},
+    {"data", "alias"},
+    {"divide", "div"},
+    {"fix", "trunc"},
+    {"greater", "gt"},
+    {"greater_equal", "ge"},
+    {"less", "lt"},
+    {"less_equal", "le"},
+    {"linalg_cross", "cross"},
+    {"log_sigmoid", "logsigmoid"},
+    {"moveaxis", "movedim"},
+    {"multiply", "mul"},
+    {"native_channel_shuffle", "channel_shuffle"},
+    {"negative", "neg"},
+    {"nll_loss2d_forward", "nll_loss_forward"},
+    {"nll_loss2d_backward", "nll_loss_backward"},
+    {"not_equal", "ne"},
+    {"row_stack", "vstack"},
+    {"special_expit", "sigmoid"},
+    {"subtract", "sub"},
+    {"swapdims", "transpose"},
+    {"true_divide", "div"},
+    {"unsafe_chunk", "chunk"},
+    {"unsafe_split", "split"},
+    {"unsafe_split_with_sizes", "split_with_sizes"},
+};
+
+constexpr std::array kFormTables = {&kViewForms,    &kConstantForms, &kArithmeticForms,
+                                    &kIndexForms,   &kNetworkForms,  &kLossForms,
+                                    &kBackwardForms};
+
+}  // namespace
+
+std::optional<TorchForm> torch_form(std::string_view name) {
+  for (const FormTable* const table : kFormTables)
+    if (const auto found = table->find(name); found != table->end()) return found->second;
+  return std::nullopt;
+}
+
+std::string_view torch_alias(std::string_view name) {
+  if (const auto found = kTorchAliases.find(name); found != kTorchAliases.end())
+    return found->second;
+  constexpr std::string_view kSpecial = "special_", kCopy = "_copy";
+  if (name.starts_with(kSpecial)) return name.substr(kSpecial.size());
+  if (name.ends_with(kCopy) && name != "_to_copy") return name.substr(0, name.size() - 5);
+  return name;
+}
+
+void for_each_torch_name(const std::function<void(std::string_view)>& offer) {
+  for (const FormTable* const table : kFormTables)
+    for (const auto& [name, form] : *table) offer(name);
+  for (const auto& [name, alias] : kTorchAliases) offer(name);
+}
+
+}  // namespace shardproof
