@@ -7,7 +7,6 @@
 
 #include "shardproof/engine/check/explaining.h"
 #include "shardproof/engine/check/merge_listings.h"
-#include "shardproof/engine/reference/f64_program.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -54,26 +53,29 @@ void drop_ratio_hint(const RankCase& about, const ComparedValue& value, bool is_
     });
 }
 
-// Returns true if lines were added to the finding.
-bool explain_case(const RankCase& about, const ComparedValue& value, Finding& finding) {
+// Returns the keys of the wrong values that the lines explain; nullopt if none were added to the
+// finding.
+std::optional<std::set<std::string>> explain_case(const RankCase& about, const ComparedValue& value,
+                                                  Finding& finding) {
   // For long programs, only the instructions before the value run again.
   constexpr int kRunsWanted = 24;
   const bool is_long = kRunsWanted * work_of(about.ranks) > kMostWork;
   const RankProgram part =
       is_long ? up_to(about.ranks, way_to(about.ranks, value).ends) : RankProgram();
-  const RankCase shorter{about.job,   about.inputs,     is_long ? part : about.ranks,
-                         about.truth, about.registries, about.integers};
-  Explaining explaining(shorter, value);
+  const RankCase shorter{about.job,     about.inputs,     is_long ? part : about.ranks,
+                         about.truth,   about.registries, about.dtypes,
+                         about.integers};
+  Explaining explaining(shorter, value, finding.ratio);
   if (!explaining.run()) {
     drop_ratio_hint(shorter, value, explaining.has_tested_factors(), finding);
-    return false;
+    return std::nullopt;
   }
   std::erase_if(finding.details, [](const std::string& text) {
     return is_cause(text) || text.starts_with(kHintWord);
   });
   finding.details.insert(finding.details.end(), explaining.lines.begin(), explaining.lines.end());
   finding.fix = explaining.fix;
-  return true;
+  return explaining.made_right;
 }
 
 // Returns the job with merged listings. Recorded whole numbers belong to the values of one
@@ -85,23 +87,23 @@ std::optional<Job> merged_job(const RankCase& about) {
 
 }  // namespace
 
-void explain_by_provenance(const RankCase& about, const ComparedValue& value, Finding& finding) {
+std::set<std::string> explain_by_provenance(const RankCase& about, const ComparedValue& value,
+                                            Finding& finding) {
   try {
     const std::optional<Job> merged = merged_job(about);
     if (!merged) {
-      if (explain_case(about, value, finding)) return;
+      if (auto explained = explain_case(about, value, finding)) return *std::move(explained);
     } else {
-      RankProgram ranks = lower_ranks(*merged, about.registries.ops);
-      widen_floats(ranks.program, about.registries.ops);
-      if (explain_case(
-              {*merged, about.inputs, ranks, about.truth, about.registries, about.integers}, value,
-              finding))
-        return;
+      const RankProgram ranks = lower_lifted_ranks(*merged, about);
+      const RankCase one{*merged,          about.inputs, ranks,         about.truth,
+                         about.registries, about.dtypes, about.integers};
+      if (auto explained = explain_case(one, value, finding)) return *std::move(explained);
     }
   } catch (const Error&) {
     // The program does not run a second time as it did the first, so no cause is confirmed.
   }
   causes_to_hints(finding);
+  return {};
 }
 
 }  // namespace shardproof

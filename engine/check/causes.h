@@ -30,8 +30,11 @@
 namespace shardproof {
 
 // Replaces the causes of a finding about `value` by confirmed ones: "cause   ..." and a fix, or
-// "hint    ...". A cause that no run confirms becomes a hint without a fix.
-void explain_by_provenance(const RankCase& about, const ComparedValue& value, Finding& finding);
+// "hint    ...". A cause that no run confirms becomes a hint without a fix. Returns the keys of all
+// wrong values that the confirmed cause, or each change of the hint, makes right; empty if no run
+// has confirmed one.
+std::set<std::string> explain_by_provenance(const RankCase& about, const ComparedValue& value,
+                                            Finding& finding);
 
 // Turns the causes of a finding into hints.
 void causes_to_hints(Finding& finding);

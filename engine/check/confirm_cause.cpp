@@ -16,6 +16,7 @@ namespace shardproof {
 namespace {
 
 constexpr double kRight = 0x1p-20;       // of the largest element
+constexpr double kExact = 0x1p-40;       // of the largest element: rounding of f64 explains it
 constexpr double kCloser = 64;           // times, than before the edit
 constexpr int64_t kMostMoved = 1 << 18;  // largest number of input elements that are drawn again
 
@@ -72,6 +73,21 @@ std::optional<Job> with_other_inputs(const Job& job) {
 
 }  // namespace
 
+RankProgram lower_lifted_ranks(const Job& job, const RankCase& about) {
+  const OpRegistry& ops = about.registries.ops;
+  RankProgram ranks = lower_ranks(to_lower(job, about.dtypes), ops);
+  widen_floats(ranks.program, ops);
+  return ranks;
+}
+
+GlobalProgram lower_lifted_truth(const Job& job, const RankCase& about) {
+  const OpRegistry& ops = about.registries.ops;
+  GlobalProgram truth =
+      lower_global(*job.truth, context_of(to_lower(job, about.dtypes), ops), "/truth");
+  widen_floats(truth, ops);
+  return truth;
+}
+
 double work_of(const RankProgram& ranks) {
   double work = 0;
   for (const SpmdListing& listing : ranks.program.listings)
@@ -103,8 +119,29 @@ RankProgram up_to(const RankProgram& ranks, const std::vector<ValueId>& ends) {
   return result;
 }
 
+// Returns the outputs that the op of a named value makes with it: m and v of `w, m, v = adamw(..)`.
+std::set<std::string> made_beside(const RankCase& about, const std::string& name) {
+  const auto parts = about.ranks.names.find(name);
+  std::set<ValueId> made;
+  if (parts == about.ranks.names.end()) return {};
+  for (const SpmdListing& listing : about.ranks.program.listings)
+    for (const Instr& instr : listing.instrs)
+      if (const auto* compute = std::get_if<Compute>(&instr.action))
+        for (const NamedPart& part : parts->second)
+          if (std::count(compute->outputs.begin(), compute->outputs.end(), part.value) > 0)
+            made.insert(compute->outputs.begin(), compute->outputs.end());
+  std::set<std::string> names;
+  for (const auto& [other, ids] : about.ranks.names)
+    for (const NamedPart& part : ids)
+      if (made.contains(part.value) && other != name) names.insert(other);
+  return names;
+}
+
 Confirmation::Confirmation(const RankCase& about, const ComparedValue& value)
-    : about_(about), key_(value.key), target_(value.label.name) {
+    : about_(about),
+      key_(value.key),
+      target_(value.label.name),
+      beside_(made_beside(about, value.label.name)) {
   most_runs_ = static_cast<int>(
       std::min(static_cast<double>(kMostRuns), kMostWork / std::max(work_of(about.ranks), 1.0)));
   if (most_runs_ < 4) {
@@ -126,7 +163,8 @@ Confirmation::Confirmation(const RankCase& about, const ComparedValue& value)
 }
 
 RankCase Confirmation::with_moved_inputs() const {
-  return {*moved_, moved_inputs_, about_.ranks, about_.truth, about_.registries, about_.integers};
+  return {*moved_,           moved_inputs_, about_.ranks,   about_.truth,
+          about_.registries, about_.dtypes, about_.integers};
 }
 
 std::map<std::string, double> Confirmation::distances(const RankCase& about,
@@ -139,39 +177,46 @@ std::map<std::string, double> Confirmation::distances(const RankCase& about,
   return judge.take();
 }
 
-bool Confirmation::improves(const RankCase& about, const std::map<std::string, double>& before,
-                            const Change& change) {
+std::optional<std::set<std::string>> Confirmation::improved(
+    const RankCase& about, const std::map<std::string, double>& before, const Change& change) {
   const auto wrong = before.find(key_);
-  if (wrong == before.end() || !(wrong->second > 0)) return false;
-  const double allowed = std::min(kRight, wrong->second / kCloser);
+  if (wrong == before.end() || !(wrong->second > 0)) return std::nullopt;
   try {
     const std::optional<RankProgram> changed = change(about);
-    if (!changed) return false;
+    if (!changed) return std::nullopt;
     const std::map<std::string, double> after = distances(about, *changed);
-    if (after.size() < before.size()) return false;
-    int made_right = 0;
+    if (after.size() < before.size()) return std::nullopt;
+    std::set<std::string> made_right;
     for (const auto& [key, distance] : after) {
       const auto known = before.find(key);
-      const bool was_right = known == before.end() || known->second <= kRight;
-      if ((key == key_ || was_right) && !(distance <= (key == key_ ? allowed : kRight)))
-        return false;
-      made_right += !was_right && distance <= kRight ? 1 : 0;
+      const double old = known == before.end() ? 0 : known->second;
+      const bool must_be_right = key == key_ || beside_.contains(key);
+      if (old > kExact && distance <= std::min(kRight, old / kCloser))
+        made_right.insert(key);
+      else if ((must_be_right && old > kExact) || (old <= kRight && distance > kRight))
+        return std::nullopt;
     }
-    made_right_ = made_right;
-    return true;
+    return made_right.contains(key_) ? std::optional(made_right) : std::nullopt;
   } catch (const Error&) {
-    return false;
+    return std::nullopt;
   }
 }
 
 bool Confirmation::holds(const Change& change, const std::vector<int>& axes) {
-  if (is_spent() || !improves(about_, before_, change)) return false;
-  const int made_right = made_right_;
-  if (moved_ && !improves(with_moved_inputs(), before_moved_, change)) return false;
+  if (is_spent()) return false;
+  std::optional<std::set<std::string>> made_right = improved(about_, before_, change);
+  if (!made_right) return false;
+  if (moved_) {
+    const auto moved = improved(with_moved_inputs(), before_moved_, change);
+    if (!moved) return false;
+    std::erase_if(*made_right, [&](const std::string& key) {
+      return before_moved_[key] > kRight && !moved->contains(key);
+    });
+  }
   vary();
   for (const std::unique_ptr<VariedCase>& varied : varied_)
     if (refutes(*varied, change, axes)) return false;
-  made_right_ = made_right;
+  made_right_ = std::move(*made_right);
   return true;
 }
 
@@ -183,7 +228,8 @@ std::optional<RankProgram> Confirmation::edited_in(const RankCase& about, const 
   const bool is_bound = edit.group.size() > 1 && !(edit.group.mesh() == own);
   if (is_bound || !edit.factors.empty()) return std::nullopt;
   Edit same = edit;
-  if (edit.group.size() > 1) same.group = Group::of_axes(mesh, edit.group.axes());
+  if (edit.group.size() > 1 || edit.kind == Edit::Kind::regroup)
+    same.group = Group::of_axes(mesh, edit.group.axes());
   return edited(about.ranks, same, target_);
 }
 
@@ -196,9 +242,7 @@ bool Confirmation::confirms_job(const ChangeOfJob& change, const std::vector<int
   if (about_.integers != nullptr && !about_.integers->of_ranks.empty()) return false;
   return holds(
       [&](const RankCase& about) {
-        RankProgram ranks = lower_ranks(change(about.job), about.registries.ops);
-        widen_floats(ranks.program, about.registries.ops);
-        return std::optional(std::move(ranks));
+        return std::optional(lower_lifted_ranks(change(about.job), about));
       },
       axes);
 }
@@ -209,14 +253,12 @@ bool Confirmation::confirms_resized(const std::string& let, int64_t number, cons
   for (auto& [name, value] : job.numbers)
     if (name == let) value = Number(number);
   try {
-    const OpRegistry& ops = about_.registries.ops;
-    RankProgram ranks = lower_ranks(job, ops);
-    GlobalProgram truth = lower_global(*job.truth, context_of(job, ops), "/truth");
-    widen_floats(ranks.program, ops);
-    widen_floats(truth, ops);
-    const RankCase resized{job, about_.inputs, ranks, truth, about_.registries};
+    const RankProgram ranks = lower_lifted_ranks(job, about_);
+    const GlobalProgram truth = lower_lifted_truth(job, about_);
+    const RankCase resized{job, about_.inputs, ranks, truth, about_.registries, about_.dtypes};
     const std::map<std::string, double> before = distances(resized, ranks);
-    return improves(resized, before, [&](const RankCase& one) { return edited_in(one, edit); });
+    const Change change = [&](const RankCase& one) { return edited_in(one, edit); };
+    return improved(resized, before, change).has_value();
   } catch (const Error&) {
     return false;
   }

@@ -6,9 +6,11 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "shardproof/engine/check/judged_program.h"
 #include "shardproof/engine/explain/edit_ranks.h"
+#include "shardproof/engine/reference/f64_job.h"
 
 namespace shardproof {
 
@@ -19,9 +21,15 @@ struct RankCase {
   const RankProgram& ranks;
   const GlobalProgram& truth;
   const Registries& registries;
+  const OwnDtypes& dtypes;  // of the job, before all floats were lifted
   // Whole numbers that replace those of ranks and truth, as in the run that found the value wrong.
   const RecordedIntegers* integers = nullptr;
 };
+
+// Returns the programs of a job like that of the case, with all floats lifted. Throw
+// Error(bad_input) if the job is none.
+RankProgram lower_lifted_ranks(const Job& job, const RankCase& about);
+GlobalProgram lower_lifted_truth(const Job& job, const RankCase& about);
 
 // Returns the number of elements that a run makes on all ranks, as an estimate of its cost.
 double work_of(const RankProgram& ranks);
@@ -47,11 +55,12 @@ class Confirmation {
   // Requires that `value` is wrong in the unedited program.
   Confirmation(const RankCase& about, const ComparedValue& value);
 
-  // True if the edit makes the value right and no other value wrong, with the inputs of the job and
-  // with other ones. A value is right if it is 64 times closer to one device than before, and
-  // within 2^-20 of its largest element. False if the edited run has an error. `axes` are those
-  // that the edit is about. False, too, if the value is as wrong where one of them has one rank, or
-  // if it is right where another axis has one rank and the edit makes it wrong there.
+  // True if the edit makes the value right, and other results of its op, and no value wrong, with
+  // the inputs of the job and with other ones. A value is right if it is 64 times closer to one
+  // device than before, and within 2^-20 of its largest element. False if the edited run has an
+  // error. `axes` are those that the edit is about. False, too, if the value is as wrong where one
+  // of them has one rank, or if it is right where another axis has one rank and the edit makes it
+  // wrong there.
   bool confirms(const Edit& edit, const std::vector<int>& axes = {});
   // Tests the same of a change of the listings. False if the changed job is an error.
   using ChangeOfJob = std::function<Job(const Job&)>;
@@ -59,8 +68,9 @@ class Confirmation {
   // Tests an edit that follows a `let`, with another number in the job's `let` of this name. The
   // unedited program must be wrong with that number too.
   bool confirms_resized(const std::string& let, int64_t number, const Edit& edit);
-  // Returns the number of wrong values that the last confirmed change made right.
-  int made_right() const { return made_right_; }
+  // Returns the keys of the wrong values that the last confirmed change makes right, with all
+  // inputs.
+  const std::set<std::string>& made_right() const { return made_right_; }
   // True if the unedited value is right with one rank along the axis; nullopt if that is not known.
   std::optional<bool> is_right_without(int axis);
   // True if the value is wrong with other inputs too.
@@ -77,20 +87,25 @@ class Confirmation {
   RankCase case_of(const VariedCase& varied) const;
   std::optional<RankProgram> edited_in(const RankCase& about, const Edit& edit) const;
   bool holds(const Change& change, const std::vector<int>& axes);
-  bool improves(const RankCase& about, const std::map<std::string, double>& before,
-                const Change& change);
+  // Returns the keys of the wrong values that the change makes right; nullopt if `value` is not one
+  // of them, or if the change makes a right value wrong.
+  std::optional<std::set<std::string>> improved(const RankCase& about,
+                                                const std::map<std::string, double>& before,
+                                                const Change& change);
   bool refutes(const VariedCase& varied, const Change& change, const std::vector<int>& axes);
   void vary();
   void vary_axis(int axis);
   void vary_integers(int order);  // 0: ascending, 1: shuffled
   const RankCase& about_;
   std::string key_, target_;
+  std::set<std::string> beside_;  // keys of other results of the same op, which must be right too
   std::map<std::string, double> before_, before_moved_;
   std::optional<Job> moved_;  // with other inputs
   std::vector<LocalTensor> moved_inputs_;
   bool is_varied_ = false;  // vary() has run
   std::vector<std::unique_ptr<VariedCase>> varied_;
-  int runs_ = 0, most_runs_ = 0, made_right_ = 0;
+  std::set<std::string> made_right_;
+  int runs_ = 0, most_runs_ = 0;
 };
 
 }  // namespace shardproof

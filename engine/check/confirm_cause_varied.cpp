@@ -10,8 +10,6 @@
 
 #include "shardproof/engine/check/confirm_cause.h"
 #include "shardproof/engine/execute/run_program.h"
-#include "shardproof/engine/lower/global_lowering.h"
-#include "shardproof/engine/reference/f64_program.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -154,7 +152,7 @@ bool sends_by_counts(const RankProgram& ranks) {
 }  // namespace
 
 RankCase Confirmation::case_of(const VariedCase& varied) const {
-  return {varied.job, varied.inputs, varied.ranks, varied.truth, about_.registries};
+  return {varied.job, varied.inputs, varied.ranks, varied.truth, about_.registries, about_.dtypes};
 }
 
 void Confirmation::vary() {
@@ -175,13 +173,10 @@ void Confirmation::vary_axis(int axis) {
     varied->axis = axis;
     varied->job = std::move(*job);
     varied->inputs = split_inputs(varied->job);
-    const OpRegistry& ops = about_.registries.ops;
-    varied->ranks = lower_ranks(varied->job, ops);
-    varied->truth = lower_global(*varied->job.truth, context_of(varied->job, ops), "/truth");
+    varied->ranks = lower_lifted_ranks(varied->job, about_);
+    varied->truth = lower_lifted_truth(varied->job, about_);
     const int64_t size = about_.job.meshes[0].second.axis_size(axis);
     if (is_made_for_its_mesh(about_, varied->ranks, varied->truth, size)) return;
-    widen_floats(varied->ranks.program, ops);
-    widen_floats(varied->truth, ops);
     varied->before = distances(case_of(*varied), varied->ranks);
     if (varied->before.contains(key_)) varied_.push_back(std::move(varied));
   } catch (const Error&) {
@@ -222,7 +217,7 @@ void Confirmation::vary_integers(int order) {
 bool Confirmation::refutes(const VariedCase& varied, const Change& change,
                            const std::vector<int>& axes) {
   const double before = varied.before.at(key_), base = before_.at(key_);
-  if (varied.axis < 0) return !improves(case_of(varied), varied.before, change);
+  if (varied.axis < 0) return !improved(case_of(varied), varied.before, change);
   const bool is_own = std::find(axes.begin(), axes.end(), varied.axis) != axes.end();
   if (is_own) return std::fabs(before - base) <= kAsWrong * base;
   if (!(before <= kStillRight) || is_spent()) return false;

@@ -51,7 +51,7 @@ std::string Explaining::shown(ValueId id, int line) const {
   return fmt::format("the value that line {} computes from {}", line, joined_words(names, "and"));
 }
 
-// Returns "x, which is cut over dp".
+// Returns "x, which is cut over dp"; "" if no input of the program is the origin.
 std::string Explaining::origin_text(const AxisState& state, int axis) const {
   std::vector<std::string> cut, parts, others;
   for (const ValueId id : state.sources) {
@@ -145,19 +145,29 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
       if (op != ReduceOp::max && !is_float(id)) continue;
       Edit edit{Edit::Kind::reduce, step->site, slot, Group::of_axes(mesh_, axes), {op, 0}, 1};
       if (!confirmation_.confirms(edit, axes)) continue;
-      const std::string name = shown(id, step->site.line);
+      std::string name = shown(id, step->site.line);
       const std::string over = axes_text(axes);
       ConfirmedCause cause;
       std::vector<std::string> origins;
-      for (const int axis : axes) origins.push_back(origin_text(provenance_.state(id, axis), axis));
+      for (const int axis : axes)
+        if (const auto text = origin_text(provenance_.state(id, axis), axis); !text.empty())
+          origins.push_back(text);
       const bool is_end = name == target();
+      if (const std::string text = expression_at(about_, *step, slot);
+          origins.empty() && !text.empty())
+        name = fmt::format("{} of line {}", text, step->site.line);
+      const std::string what =
+          origins.empty() ? fmt::format("is each rank's own part over {}", over)
+                          : fmt::format("is computed from {}", joined_words(origins, "and"));
       cause.text = fmt::format(
-          "{} is computed from {}; no call over {} {}", name, joined_words(origins, "and"), over,
+          "{} {}; no call over {} {}", name, what, over,
           is_end ? fmt::format("follows line {}", step->site.line)
                  : fmt::format("lies between line {} and {}", step->site.line, target()));
-      cause.fix = fmt::format("add all_reduce({}{}, group={}) after line {}",
-                              info(id).bound.empty() ? "" : name + ", ", shardproof::name(op),
-                              group_text(axes), step->site.line);
+      if (is_made_by_grad(about_.ranks, *step) && info(id).bound.empty()) {
+        settle(inside_grad(step->site.line, op, axes, joined_words(origins, "and")));
+        return true;
+      }
+      cause.fix = reduction_fix(about_, *step, slot, op, group_text(axes));
       if (is_end && op != ReduceOp::max) {
         Spec as = value_.spec;
         for (const int axis : axes) as = as.with_placement(axis, P(op));
@@ -168,6 +178,26 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
     }
   }
   return false;
+}
+
+// Returns the cause that a gradient in an expression is not reduced, or a value that grad computes.
+ConfirmedCause Explaining::inside_grad(int line, ReduceOp op, const std::vector<int>& axes,
+                                       const std::string& origins) {
+  const std::string over = axes_text(axes);
+  if (auto of_result = right_reduction_of_grad(about_, line, op, group_text(axes), confirmation_))
+    return {fmt::format("the gradient of line {} is {}{}; no call over {} follows it", line,
+                        origins.empty() ? "each rank's own part" : "computed from ", origins, over),
+            of_result->fix,
+            {},
+            std::move(of_result->made_right)};
+  return {
+      fmt::format("grad on line {} takes a value {}{}, for the whole; no call over {} makes it "
+                  "whole",
+                  line, origins.empty() ? "of each rank" : "that it computes from ", origins, over),
+      fmt::format("write the loss with that value reduced over {} ({})", over,
+                  shardproof::name(op)),
+      {},
+      confirmation_.made_right()};
 }
 
 // --- calls over other axes than those over which their input varies
@@ -190,7 +220,6 @@ bool Explaining::wrong_group() {
 // An all_reduce over an axis that cuts its input: it adds up other elements.
 bool Explaining::goes_over_cut_axes(const Step& step, const CallItem& item,
                                     const std::vector<int>& have) {
-  if (is_backward_of_call(step)) return false;
   std::vector<int> cut, others;
   for (const int axis : have) {
     const AxisKind input = provenance_.state_read(step.listing, step.index, 0, axis).kind;
@@ -198,14 +227,17 @@ bool Explaining::goes_over_cut_axes(const Step& step, const CallItem& item,
                             value_.spec.placement(axis).is_shard();
     (input == AxisKind::cut || may_be_cut ? cut : others).push_back(axis);
   }
-  if (cut.empty() || others.empty()) return false;
+  if (cut.empty() || (others.empty() && is_backward_of_call(step))) return false;
+  const std::string why =
+      fmt::format("cut over {}: those ranks hold other elements", axes_text(cut));
+  if (is_backward_of_call(step)) return settle_group_of_backward(step, item, others, why);
   const Edit edit{Edit::Kind::regroup,       step.site, 0, Group::of_axes(mesh_, others),
                   item.collective.reduction, 1};
   if (!confirmation_.confirms(edit, cut)) return false;
-  settle({fmt::format("line {} reduces over {}, but its input is cut over {}: those ranks hold "
-                      "other elements",
-                      step.site.line, item.collective.group.name(), axes_text(cut)),
-          fmt::format("group={} on line {}", group_text(others), step.site.line),
+  settle({fmt::format("line {} reduces over {}, but its input is {}", step.site.line,
+                      item.collective.group.name(), why),
+          others.empty() ? fmt::format("remove the all_reduce on line {}", step.site.line)
+                         : fmt::format("group={} on line {}", group_text(others), step.site.line),
           {}});
   return true;
 }
@@ -213,7 +245,7 @@ bool Explaining::goes_over_cut_axes(const Step& step, const CallItem& item,
 // An all_reduce of an input that varies over axes which the group leaves out.
 bool Explaining::leaves_out_axes(const Step& step, const CallItem& item,
                                  const std::vector<int>& have) {
-  std::vector<int> right, missing;
+  std::vector<int> parts, right, missing;
   for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
     const AxisState& state = provenance_.state_read(step.listing, step.index, 0, axis);
     const bool had = std::find(have.begin(), have.end(), axis) != have.end();
@@ -221,8 +253,14 @@ bool Explaining::leaves_out_axes(const Step& step, const CallItem& item,
                         (is_same_over_target(axis) || state.kind == AxisKind::partial);
     if (!had && varies && !state.sources.empty()) missing.push_back(axis);
     if (varies && (had || !state.sources.empty())) right.push_back(axis);
+    if (varies && state.kind == AxisKind::partial && !state.sources.empty()) parts.push_back(axis);
   }
   if (missing.empty()) return false;
+  const auto is_missing = [&](int axis) {
+    return std::find(missing.begin(), missing.end(), axis) != missing.end();
+  };
+  const auto part = std::find_if(parts.begin(), parts.end(), is_missing);
+  if (part != parts.end() && settle_group(step, item, parts, *part)) return true;
   return settle_group(step, item, missing, missing[0]) ||
          settle_group(step, item, right, missing[0]);
 }
@@ -251,6 +289,10 @@ bool Explaining::goes_over_other_axes(const Step& step, const CallItem& item,
 bool Explaining::settle_group(const Step& step, const CallItem& item, const std::vector<int>& axes,
                               int varying) {
   const Group group = Group::of_axes(mesh_, axes);
+  const std::string origin =
+      origin_text(provenance_.state_read(step.listing, step.index, 0, varying), varying);
+  const std::string why = "computed from " + origin;
+  if (is_backward_of_call(step)) return settle_group_of_backward(step, item, axes, why);
   Edit edit{Edit::Kind::regroup, step.site, 0, group, item.collective.reduction, 1};
   std::set<int> lines{step.site.line};
   if (!confirmation_.confirms(edit)) {
@@ -262,16 +304,15 @@ bool Explaining::settle_group(const Step& step, const CallItem& item, const std:
       edit.also.push_back(other.site);
       lines.insert(other.site.line);
     }
-    if (edit.also.empty() || !confirmation_.confirms(edit)) return false;
+    if (edit.also.empty() || !confirmation_.confirms(edit))
+      return is_differentiated(step) && settle_group_of_backward(step, item, axes, why);
   }
-  const std::string origin =
-      origin_text(provenance_.state_read(step.listing, step.index, 0, varying), varying);
   const std::string& over = item.collective.group.name();
   const int line = step.site.line;
   if (lines.size() == 1) {
     settle({fmt::format("line {} {} over {}, but its input is computed from {}", line,
                         verb_of(item.collective.kind), over, origin),
-            fmt::format("group={} on line {}", group.name(), line),
+            fmt::format("group={} on line {}", group_text(axes), line),
             {}});
   } else {
     std::vector<std::string> numbers;
@@ -280,9 +321,33 @@ bool Explaining::settle_group(const Step& step, const CallItem& item, const std:
     settle({fmt::format("the calls of lines {} go over {}, but the input of line {} is computed "
                         "from {}",
                         all, over, line, origin),
-            fmt::format("group={} on lines {}", group.name(), all),
+            fmt::format("group={} on lines {}", group_text(axes), all),
             {}});
   }
+  return true;
+}
+
+// The group of a call and of its backward: both change with the text of the call.
+bool Explaining::settle_group_of_backward(const Step& step, const CallItem& item,
+                                          const std::vector<int>& axes, const std::string& why) {
+  const Group& wrong = item.collective.group;
+  if (!regrouped_.emplace(wrong.name(), axes).second) return false;
+  std::optional<SourceCause> cause = right_backward_group(about_, wrong, axes, confirmation_);
+  if (!cause) return false;
+  const char* what =
+      is_backward_of_call(step) ? "the gradient that its backward reduces" : "its input";
+  settle({fmt::format("{}, but {} is {}", cause->text, what, why),
+          cause->fix,
+          {},
+          std::move(cause->made_right)});
+  return true;
+}
+
+bool Explaining::scaled_loss() {
+  if (!is_made_by_grad_on_way()) return false;
+  std::optional<SourceCause> cause = right_loss_scale(about_, provenance_, ratio_, confirmation_);
+  if (!cause) return false;
+  settle({cause->text, cause->fix, {}, std::move(cause->made_right)});
   return true;
 }
 

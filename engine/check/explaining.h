@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,14 +23,16 @@ std::string joined_words(const std::vector<std::string>& words, const char* last
 struct ConfirmedCause {
   std::string text, fix;
   Edit edit;
-  int made_right = 1;  // wrong values that the edit makes right
+  std::set<std::string> made_right = {};  // keys of the wrong values that the edit makes right
 };
 
 class Explaining {
  public:
-  Explaining(const RankCase& about, const ComparedValue& value)
+  // `ratio`: that of all elements to what they should be, if it is one number.
+  Explaining(const RankCase& about, const ComparedValue& value, std::optional<double> ratio)
       : about_(about),
         value_(value),
+        ratio_(ratio),
         mesh_(value.spec.mesh()),
         provenance_(about.ranks.program, mesh_, about.registries.ops),
         way_(way_to(about.ranks, value)),
@@ -43,12 +46,14 @@ class Explaining {
     return adopt(find_local_extremum(on)) || wrong_group() || never_reduced() ||
            adopt(find_uneven_average(on)) || declared_otherwise() || counted_too_often() ||
            adopt(find_local_sum(on)) || (!depends_on_senders() && adopt(find_loop_sum(on))) ||
-           missing_factor() || adopt(find_op_on_shards(on));
+           scaled_loss() || missing_factor() || adopt(find_op_on_shards(on));
   }
   // True if run() has divided and multiplied the value by the size of each axis.
   bool has_tested_factors() const;
   std::vector<std::string> lines;  // "cause   ..." or "hint    ..."
   std::string fix;
+  // Keys of the wrong values that the cause, or each change of the hint, explains too.
+  std::set<std::string> made_right;
 
  private:
   const SpmdValue& info(ValueId id) const {
@@ -63,9 +68,7 @@ class Explaining {
     for (const int axis : axes) names.push_back(mesh_.axes()[static_cast<size_t>(axis)].name);
     return joined_words(names, last);
   }
-  std::string group_text(const std::vector<int>& axes) const {
-    return Group::of_axes(mesh_, axes).name();
-  }
+  std::string group_text(const std::vector<int>& axes) const { return group_argument(mesh_, axes); }
   int64_t size_of_axes(const std::vector<int>& axes) const {
     int64_t size = 1;
     for (const int axis : axes) size *= mesh_.axis_size(axis);
@@ -78,18 +81,22 @@ class Explaining {
   void settle(const ConfirmedCause& cause) {
     lines.push_back(kCauseWord + cause.text);
     fix = cause.fix;
+    made_right = cause.made_right.empty() ? confirmation_.made_right() : cause.made_right;
   }
 
   bool adopt(const std::optional<Suspicion>& found) {
     if (!found) return false;
     lines.push_back((found->is_cause ? kCauseWord : kHintWord) + found->text);
     fix = found->fix;
+    made_right = found->made_right;
     return true;
   }
 
   bool never_reduced();
   bool is_part_of_shard(int axis) const;
   bool never_reduced_over(const std::vector<int>& axes);
+  ConfirmedCause inside_grad(int line, ReduceOp op, const std::vector<int>& axes,
+                             const std::string& origins);
   std::vector<std::pair<const Step*, size_t>> places_to_reduce(const std::vector<int>& axes) const;
   bool wrong_group();
   bool goes_over_cut_axes(const Step& step, const CallItem& item, const std::vector<int>& have);
@@ -97,6 +104,9 @@ class Explaining {
   bool goes_over_other_axes(const Step& step, const CallItem& item, const std::vector<int>& have);
   bool settle_group(const Step& step, const CallItem& item, const std::vector<int>& axes,
                     int varying);
+  bool settle_group_of_backward(const Step& step, const CallItem& item,
+                                const std::vector<int>& axes, const std::string& why);
+  bool scaled_loss();
   bool declared_otherwise();
   bool counted_too_often();
   bool is_made_by_grad_on_way() const;
@@ -120,11 +130,13 @@ class Explaining {
 
   const RankCase& about_;
   const ComparedValue& value_;
+  const std::optional<double> ratio_;
   const Mesh mesh_;
   const Provenance provenance_;
   const WayToValue way_;
   Confirmation confirmation_;
   std::vector<SourceCause> changes_;  // of the text; each makes the value right
+  std::set<std::pair<std::string, std::vector<int>>> regrouped_;  // tested groups of backwards
 };
 
 }  // namespace shardproof

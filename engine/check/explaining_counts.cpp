@@ -15,6 +15,13 @@ std::string number_text(double value) {
   return text == "1" ? fmt::format("{}", value) : text;
 }
 
+std::set<std::string> made_right_by_each(const std::vector<ConfirmedCause>& found) {
+  std::set<std::string> keys = found.front().made_right;
+  for (const ConfirmedCause& one : found)
+    std::erase_if(keys, [&](const std::string& key) { return !one.made_right.contains(key); });
+  return keys;
+}
+
 }  // namespace
 
 // True if the gradient of the call is on the way, too: an edit would change the call alone.
@@ -142,7 +149,11 @@ void Explaining::terms_of_each_rank(std::vector<ConfirmedCause>& found) {
         const auto read = [&](size_t s) {
           return provenance_.state_read(step.listing, step.index, s, axis).kind;
         };
-        if (read(slot) != AxisKind::replicated || read(1 - slot) == AxisKind::replicated) continue;
+        // What is added to a shard is added to its elements alone.
+        const AxisKind other = read(1 - slot);
+        if (read(slot) != AxisKind::replicated || other == AxisKind::replicated ||
+            other == AxisKind::cut)
+          continue;
         const int64_t size = mesh_.axis_size(axis);
         const Edit edit{Edit::Kind::scale_input,      step.site, slot, {}, {},
                         1 / static_cast<double>(size)};
@@ -188,7 +199,8 @@ std::optional<ConfirmedCause> Explaining::applied_twice(
                   one == other ? std::to_string(one) : fmt::format("{} and {}", one, other));
   return ConfirmedCause{fmt::format("{}; {} is right with either of the two alone", text, target()),
                         fmt::format("{}, or {}", found[0].fix, found[1].fix),
-                        {}};
+                        {},
+                        made_right_by_each(found)};
 }
 
 // Parts of a sum that are declared as parts of an average, or the other way round.
@@ -235,18 +247,23 @@ bool Explaining::counted_too_often() {
   std::vector<ConfirmedCause> found = std::move(copies);
   for (std::vector<ConfirmedCause>* more : {&others, &factors, &terms})
     found.insert(found.end(), more->begin(), more->end());
-  if (is_made_by_grad_on_way() && changes_.empty())
-    changes_ = right_forward_changes(about_, target(), provenance_, confirmation_);
+  for (SourceCause& change : right_forward_changes(about_, target(), provenance_, confirmation_))
+    changes_.push_back(std::move(change));
   for (const SourceCause& change : changes_) {
-    const bool known = std::any_of(found.begin(), found.end(), [&](const ConfirmedCause& one) {
-      return one.edit.site.line == change.line && one.edit.kind == Edit::Kind::drop_factor;
+    // The same change of the text and of the lowered line: the text also changes gradients.
+    const auto same = std::find_if(found.begin(), found.end(), [&](const ConfirmedCause& one) {
+      return one.fix == change.fix ||
+             (one.edit.site.line == change.line && one.edit.kind == Edit::Kind::drop_factor);
     });
-    if (!known) found.push_back({change.text, change.fix, {}, change.made_right});
+    if (same == found.end())
+      found.push_back({change.text, change.fix, {}, change.made_right});
+    else if (change.made_right.size() > same->made_right.size())
+      same->made_right = change.made_right;
   }
   // A change that makes more of the wrong values right is their common cause.
-  int most = 0;
-  for (const ConfirmedCause& one : found) most = std::max(most, one.made_right);
-  std::erase_if(found, [&](const ConfirmedCause& one) { return one.made_right < most; });
+  size_t most = 0;
+  for (const ConfirmedCause& one : found) most = std::max(most, one.made_right.size());
+  std::erase_if(found, [&](const ConfirmedCause& one) { return one.made_right.size() < most; });
   if (found.empty()) return false;
   if (found.size() == 1) {
     settle(found.front());
@@ -261,6 +278,7 @@ bool Explaining::counted_too_often() {
       fmt::format("{}any one of these changes alone makes {} right:", kHintWord, target()));
   for (size_t i = 0; i < std::min(kShown, found.size()); ++i)
     lines.push_back("        " + found[i].fix);
+  made_right = made_right_by_each(found);
   return true;
 }
 

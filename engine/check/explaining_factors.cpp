@@ -71,7 +71,7 @@ bool Explaining::follows_axis(const Edit& edit, const std::string& what, const s
   }
   settle({fmt::format("{}: {} is the size of {}, and with {} = 1 it is right", what, size,
                       follows[0], follows[0]),
-          fmt::format("{} by size({})", fix, follows[0]),
+          fmt::format("{} by size({}) on line {}", fix, follows[0], edit.site.line),
           {}});
   return true;
 }
@@ -88,7 +88,7 @@ bool Explaining::is_missing(const Step& step, ValueId id, int64_t size, bool tim
     if (follows.size() == 1) {
       const auto& [let, text] = follows.front();
       settle({fmt::format("{}: {} is {}, and {}", what, size, let, text),
-              fmt::format("{} by {}", fix, let),
+              fmt::format("{} by {} on line {}", fix, let, step.site.line),
               {}});
       return true;
     }
@@ -99,6 +99,7 @@ bool Explaining::is_missing(const Step& step, ValueId id, int64_t size, bool tim
   // The only numbers of a program fit many factors.
   if (names.empty() || !confirmation_.is_varied() || depends_on_senders()) return false;
   lines.push_back(fmt::format("{}{}; {} is {}", kHintWord, what, size, joined_words(names, "and")));
+  made_right = confirmation_.made_right();
   return true;
 }
 

@@ -69,6 +69,12 @@ void ExplainingJudge::follow(const ReferenceRun& reference) {
   }
 }
 
+// True if the cause of an earlier value explains this one too.
+bool ExplainingJudge::has_known_cause(const std::string& key) const {
+  return std::any_of(explained_.begin(), explained_.end(),
+                     [&](const ExplainedValue& one) { return one.made_right.contains(key); });
+}
+
 // Returns nullopt if the run in the program's own dtypes contradicts that the value is wrong.
 std::optional<ExplainedValue> ExplainingJudge::explain(const ComparedValue& value,
                                                        const JudgedValue& judged,
@@ -82,10 +88,12 @@ std::optional<ExplainedValue> ExplainingJudge::explain(const ComparedValue& valu
       find_matching_spec(value.value, value.spec, difference.truth, alike);
   const ValueLabel label = value.label_for ? value.label_for(difference.ranks) : value.label;
   ExplainedValue explained;
+  explained.key = value.key;
   explained.finding =
       explain_difference({label, value.spec, value.global}, difference, own, reference);
   // A consequence is listed under its cause and needs no cause of its own.
-  if (source(value.global) == kNone) program_.explain(value, options_.replaced, explained.finding);
+  if (source(value.global) == kNone && !has_known_cause(value.key))
+    explained.made_right = program_.explain(value, options_.replaced, explained.finding);
   return explained;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@ enum class Consequences : uint8_t {
 struct ExplainedValue {
   Finding finding;
   int consequence_of = -1;  // index of the value that it is a consequence of; -1: of none
+  std::string key = {};     // as ComparedValue::key
+  // Keys of the wrong values that the confirmed cause explains, this one among them. Empty if no
+  // cause is confirmed, and for a value that the cause of an earlier one explains.
+  std::set<std::string> made_right = {};
 };
 
 // Collects the differences of some values by key, in a run in the program's own dtypes. Findings
@@ -68,6 +73,7 @@ class ExplainingJudge : public Judge {
   static constexpr int kNone = -1;
   std::map<ValueId, int> source_;
   int source(ValueId id) const;
+  bool has_known_cause(const std::string& key) const;
   void follow(const ReferenceRun& reference);
   std::optional<ExplainedValue> explain(const ComparedValue& value, const JudgedValue& judged,
                                         const Tensor& truth, const ReferenceRun& reference) const;

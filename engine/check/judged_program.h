@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 
 #include "shardproof/engine/check/own_dtype_judge.h"
 #include "shardproof/engine/check/recorded_integers.h"
@@ -55,8 +56,10 @@ class JudgedProgram {
   virtual bool ranks_move() const = 0;
   // Adds the cause that the program shows. In rank programs a second run must confirm a cause;
   // otherwise it becomes a hint. `replaced` is JudgedRun::replaces of the run that explains.
-  virtual void explain(const ComparedValue& value, const RecordedIntegers* replaced,
-                       Finding& finding) const = 0;
+  // Returns the keys of all wrong values that a confirmed cause explains.
+  virtual std::set<std::string> explain(const ComparedValue& value,
+                                        const RecordedIntegers* replaced,
+                                        Finding& finding) const = 0;
   // Returns the cause of an imprecise value, or "".
   virtual std::string cause_of(const MeasuredPrecision& measured) const = 0;
   // Returns, for rank programs, the step at which ranks leave the range of a dtype on the way to a

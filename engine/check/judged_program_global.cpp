@@ -88,8 +88,8 @@ class JudgedGlobal : public JudgedProgram {
   }
 
   Outcome run(Judge& judge, const JudgedRun& options) const override;
-  void explain(const ComparedValue& value, const RecordedIntegers*,
-               Finding& finding) const override;
+  std::set<std::string> explain(const ComparedValue& value, const RecordedIntegers*,
+                                Finding& finding) const override;
   std::string cause_of(const MeasuredPrecision& measured) const override {
     const ValueId id = parts_.placed[static_cast<size_t>(measured.global)];
     return precision_cause(measured, parts_.program, {id});
@@ -203,8 +203,8 @@ Outcome JudgedGlobal::run(Judge& judge, const JudgedRun& options) const {
   return outcome;
 }
 
-void JudgedGlobal::explain(const ComparedValue& value, const RecordedIntegers*,
-                           Finding& finding) const {
+std::set<std::string> JudgedGlobal::explain(const ComparedValue& value, const RecordedIntegers*,
+                                            Finding& finding) const {
   const auto maker =
       std::find_if(global_.instrs.begin(), global_.instrs.end(), [&](const GlobalInstr& instr) {
         return std::count(instr.outputs.begin(), instr.outputs.end(), value.global) > 0;
@@ -215,10 +215,11 @@ void JudgedGlobal::explain(const ComparedValue& value, const RecordedIntegers*,
     std::erase_if(finding.details, [](const std::string& text) {
       return text.starts_with("cause ") || text.starts_with("hint ");
     });
-    return;
+    return {};
   }
   explain_claim({value.label, value.spec, value.global}, global_, parts_, job_, registries_.ops,
                 finding);
+  return {};
 }
 
 }  // namespace

@@ -61,6 +61,7 @@ class JudgedRanks : public JudgedProgram {
       : JudgedProgram(std::move(job), std::move(inputs), registries),
         ranks_(in_order(std::move(program), job_.order)),
         truth_(std::move(truth)),
+        dtypes_(dtypes_of(job_)),
         outputs_{job_, *ranks_, truth_ ? &*truth_ : nullptr} {
     if (truth_) plan_.emplace(*truth_, registries.ops);
     for (const JobOutput& output : job_.outputs) {
@@ -84,8 +85,10 @@ class JudgedRanks : public JudgedProgram {
     if (truth) widen_floats(*truth, registries_.ops);
     Job job = with_wider_floats(job_);
     std::vector<LocalTensor> inputs = lifted_inputs(job);
-    return make_judged_ranks(std::move(job), std::move(inputs), std::move(ranks), std::move(truth),
-                             registries_);
+    auto lifted = std::make_unique<JudgedRanks>(std::move(job), std::move(inputs), std::move(ranks),
+                                                std::move(truth), registries_);
+    lifted->dtypes_ = dtypes_;
+    return lifted;
   }
   const EvaluationPlan* reference() const override { return plan_ ? &*plan_ : nullptr; }
   bool ranks_move() const override { return true; }
@@ -95,8 +98,8 @@ class JudgedRanks : public JudgedProgram {
   }
 
   Outcome run(Judge& judge, const JudgedRun& options) const override;
-  void explain(const ComparedValue& value, const RecordedIntegers* replaced,
-               Finding& finding) const override;
+  std::set<std::string> explain(const ComparedValue& value, const RecordedIntegers* replaced,
+                                Finding& finding) const override;
   std::string cause_of(const MeasuredPrecision& measured) const override;
   RangeCause range_cause_of(const std::string& key) const override;
 
@@ -128,6 +131,7 @@ class JudgedRanks : public JudgedProgram {
   std::shared_ptr<const RankProgram> ranks_;
   std::optional<GlobalProgram> truth_;
   std::optional<EvaluationPlan> plan_;
+  OwnDtypes dtypes_;  // of the job before its floats were lifted
   RankOutputs outputs_;
   std::map<std::string, Finding> misfits_;  // by output: its parts do not fit its spec
 };
@@ -412,13 +416,18 @@ std::vector<ValueId> JudgedRanks::watched_at_end() const {
 
 // Causes are confirmed in f64 only. In the program's own dtypes rounding hides if an edit makes a
 // value right.
-void JudgedRanks::explain(const ComparedValue& value, const RecordedIntegers* replaced,
-                          Finding& finding) const {
+std::set<std::string> JudgedRanks::explain(const ComparedValue& value,
+                                           const RecordedIntegers* replaced,
+                                           Finding& finding) const {
   const bool own_dtypes = any_dtype([](DType dtype) {
     return (is_floating(dtype) || is_complex(dtype)) && dtype != DType::f64 && dtype != DType::c128;
   });
-  if (own_dtypes || !job_.functions.empty()) return causes_to_hints(finding);
-  explain_by_provenance({job_, inputs_, *ranks_, *truth_, registries_, replaced}, value, finding);
+  if (own_dtypes || !job_.functions.empty()) {
+    causes_to_hints(finding);
+    return {};
+  }
+  return explain_by_provenance({job_, inputs_, *ranks_, *truth_, registries_, dtypes_, replaced},
+                               value, finding);
 }
 
 // Returns the values that are the parts of an output; none for a check.

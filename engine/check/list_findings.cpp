@@ -126,10 +126,56 @@ std::string rounded_note(const JudgedValue& value, const std::string& backend) {
 
 namespace {
 
+bool is_cause(const std::string& detail) {
+  return detail.starts_with("cause ") || detail.starts_with("hint ");
+}
+
+// Returns the place of the lines that state a cause or a hint. They are the last ones.
+std::vector<std::string>::iterator causes_in(Finding& finding) {
+  return std::find_if(finding.details.begin(), finding.details.end(), is_cause);
+}
+
+bool have_equal_causes(const Finding& a, const Finding& b) {
+  std::vector<std::string> of_a, of_b;
+  std::copy_if(a.details.begin(), a.details.end(), std::back_inserter(of_a), is_cause);
+  std::copy_if(b.details.begin(), b.details.end(), std::back_inserter(of_b), is_cause);
+  return of_a == of_b && a.fix == b.fix;
+}
+
+bool are_results_of_one_line(const Finding& a, const Finding& b) {
+  return a.line == b.line && a.instance == b.instance && !a.name.empty() && !b.name.empty() &&
+         a.name != b.name && a.verdict == b.verdict && have_equal_causes(a, b);
+}
+
+// Returns, for each value that is no consequence, the index of the value whose cause explains it:
+// of all causes that make it right, the one that makes the most values right.
+std::vector<size_t> explaining_values(const std::vector<ExplainedValue>& values) {
+  std::vector<size_t> by(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    by[i] = i;
+    for (size_t j = 0; j < values.size(); ++j) {
+      const size_t known = values[by[i]].made_right.size(), other = values[j].made_right.size();
+      if (values[j].made_right.contains(values[i].key) &&
+          (other > known || (other == known && j < by[i])))
+        by[i] = j;
+    }
+    if (by[i] != i || !values[i].made_right.empty()) continue;
+    for (size_t j = 0; j < i; ++j)
+      if (by[j] == j && values[j].consequence_of < 0 &&
+          are_results_of_one_line(values[j].finding, values[i].finding)) {
+        by[i] = j;
+        break;
+      }
+  }
+  return by;
+}
+
 struct ListedFinding {
-  Finding finding;
-  std::vector<std::string> consequences, passes;
-  int beside = 0;  // other wrong values without a name inside the same line
+  size_t by = 0;  // index of the value whose cause it has
+  Finding finding = {};
+  std::vector<Finding> beside = {};  // other values with the same cause
+  std::vector<std::string> consequences = {}, passes = {};
+  int unnamed = 0;  // other wrong values without a name inside the same line
 };
 
 bool is_another_pass(const Finding& a, const Finding& b) {
@@ -144,43 +190,92 @@ bool are_inside_one_line(const Finding& a, const Finding& b) {
   return a.line == b.line && a.name.empty() && b.name.empty() && a.instance == b.instance;
 }
 
-// Returns the finding under which a reader expects this one; listed.end() if it stands alone.
-std::vector<ListedFinding>::iterator find_like(std::vector<ListedFinding>& listed,
-                                               const Finding& finding) {
-  return std::find_if(listed.begin(), listed.end(), [&](const ListedFinding& one) {
-    return is_another_pass(one.finding, finding) || are_inside_one_line(one.finding, finding);
-  });
+bool has_another_pass(const ListedFinding& listed, const Finding& finding) {
+  const auto is_other = [&](const Finding& one) { return is_another_pass(one, finding); };
+  return is_other(listed.finding) ||
+         std::any_of(listed.beside.begin(), listed.beside.end(), is_other);
+}
+
+// Adds a value to the finding with its cause. The value of the earliest line leads.
+void add_beside(ListedFinding& listed, Finding finding) {
+  if (finding.line < listed.finding.line) std::swap(finding, listed.finding);
+  listed.beside.push_back(std::move(finding));
+}
+
+// Returns "also wrong   line 8   g[0] on all ranks: expected 1, got 4; every element is 4 x what it
+// should be".
+std::string beside_text(const Finding& finding, int line) {
+  std::string text = "also wrong   ";
+  if (finding.line != line)
+    text += fmt::format("line {}{}   ", finding.line,
+                        finding.instance.empty() ? "" : fmt::format(" ({})", finding.instance));
+  text += finding.headline;
+  for (const std::string& detail : finding.details)
+    if (detail.starts_with("every ")) text += "; " + detail;
+  return text;
+}
+
+// Writes the cause of `by` and the other values into the finding.
+Finding finished(ListedFinding listed, const Finding& by) {
+  Finding& finding = listed.finding;
+  if (!have_equal_causes(finding, by)) {
+    finding.details.erase(causes_in(finding), finding.details.end());
+    Finding explained = by;
+    finding.details.insert(finding.details.end(), causes_in(explained), explained.details.end());
+    finding.fix = by.fix;
+  }
+  constexpr size_t kShown = 6;
+  std::stable_sort(listed.beside.begin(), listed.beside.end(),
+                   [](const Finding& a, const Finding& b) { return a.line < b.line; });
+  std::vector<std::string> more;
+  for (size_t i = 0; i < listed.beside.size(); ++i)
+    if (i < kShown)
+      finding.details.push_back(beside_text(listed.beside[i], finding.line));
+    else
+      more.push_back(shown_name(listed.beside[i]));
+  list_under(finding, "also wrong  ", more);
+  list_under(
+      finding,
+      listed.beside.empty() ? "also wrong, computed from it:" : "also wrong, computed from them:",
+      listed.consequences);
+  list_under(finding, "also wrong in passes", listed.passes);
+  if (listed.unnamed > 0)
+    finding.details.push_back(fmt::format("also wrong: {} more value{} inside the line",
+                                          listed.unnamed, listed.unnamed == 1 ? "" : "s"));
+  return std::move(finding);
 }
 
 }  // namespace
 
 std::vector<Finding> list_findings(std::vector<ExplainedValue> values) {
   std::vector<ListedFinding> listed;
+  const std::vector<size_t> by = explaining_values(values);
   std::vector<size_t> place(values.size(), 0);  // in `listed`, of each value
   for (size_t i = 0; i < values.size(); ++i) {
-    ExplainedValue& value = values[i];
+    const ExplainedValue& value = values[i];
     if (value.consequence_of >= 0) {
       place[i] = place[static_cast<size_t>(value.consequence_of)];
       listed[place[i]].consequences.push_back(shown_name(value.finding));
       continue;
     }
-    const auto same = find_like(listed, value.finding);
+    const auto same = std::find_if(listed.begin(), listed.end(), [&](const ListedFinding& one) {
+      return one.by == by[i] || has_another_pass(one, value.finding) ||
+             are_inside_one_line(one.finding, value.finding);
+    });
     place[i] = static_cast<size_t>(same - listed.begin());
     if (same == listed.end())
-      listed.push_back({std::move(value.finding), {}, {}});
-    else if (is_another_pass(same->finding, value.finding))
+      listed.push_back({by[i], value.finding});
+    else if (has_another_pass(*same, value.finding))
       add_new(same->passes, value.finding.instance);
+    else if (are_inside_one_line(same->finding, value.finding))
+      ++same->unnamed;
     else
-      ++same->beside;
+      add_beside(*same, value.finding);
   }
   std::vector<Finding> findings;
   for (ListedFinding& one : listed) {
-    list_under(one.finding, "also wrong, computed from it:", one.consequences);
-    list_under(one.finding, "also wrong in passes", one.passes);
-    if (one.beside > 0)
-      one.finding.details.push_back(fmt::format("also wrong: {} more value{} inside the line",
-                                                one.beside, one.beside == 1 ? "" : "s"));
-    findings.push_back(std::move(one.finding));
+    const Finding& explained = values[one.by].finding;
+    findings.push_back(finished(std::move(one), explained));
   }
   std::stable_sort(findings.begin(), findings.end(),
                    [](const Finding& a, const Finding& b) { return a.line < b.line; });

@@ -23,9 +23,11 @@ std::string unmeasured_note(const UnmeasuredMovement& unmeasured);
 // The note of integers that differ on this backend only by roundings of their line's inputs.
 std::string rounded_note(const JudgedValue& value, const std::string& backend);
 
-// Returns one finding for each wrong value that is not a consequence of another. The same line in
-// other passes of a loop is listed under its first; so are further values inside one line that have
-// no name. Requires `values` in the order of the program.
+// Returns one finding for each cause of wrong values that are not consequences of others. Values
+// that one confirmed cause explains are one finding: at the first of their lines, with the cause
+// that explains the most of them. So are results of one line with equal causes or none. The same
+// line in other passes of a loop is listed under its first; so are further values inside one line
+// that have no name. Requires `values` in the order of the program.
 std::vector<Finding> list_findings(std::vector<ExplainedValue> values);
 
 // Adds values that are far less precise than one device: notes for all, and findings if the ratio

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "shardproof/engine/check/source_changes.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -119,7 +120,8 @@ std::optional<Suspicion> uneven_average_on(const SuspectedWay& on, const Step& s
                     line, axis_name(on, axis), shares->dim, shown(on, source), sizes_text(*shares)),
         fmt::format("sum over {} and divide by the count of all ranks ({} along dim {}), or weight "
                     "each rank by its share before line {}",
-                    axis_name(on, axis), shares->total, shares->dim, line)};
+                    axis_name(on, axis), shares->total, shares->dim, line),
+        on.confirmation.made_right()};
   }
   return std::nullopt;
 }
@@ -320,12 +322,15 @@ std::optional<Suspicion> find_local_part(const SuspectedWay& on, bool sums) {
     const Edit edit{Edit::Kind::reduce, part.step->site, 0, group, {part.op, 0}, 1};
     if (!on.confirmation.confirms(edit, {part.axis})) continue;
     const std::string over = axis_name(on, part.axis), name = info(on, part.id).bound.str();
+    const std::string text = expression_at(on.about, *part.step, 0);
     return Suspicion{
         true,
         fmt::format("{} of line {} is the {} of each rank's own part; no call takes it over {}",
-                    part.named ? name : "a value", part.step->site.line, word_of(part.op), over),
-        fmt::format("add all_reduce({}{}, group={}) after line {}", part.named ? name + ", " : "",
-                    shardproof::name(part.op), over, part.step->site.line)};
+                    part.named     ? name
+                    : text.empty() ? "a value"
+                                   : text,
+                    part.step->site.line, word_of(part.op), over),
+        reduction_fix(on.about, *part.step, 0, part.op, over), on.confirmation.made_right()};
   }
   return std::nullopt;
 }
@@ -376,7 +381,7 @@ std::optional<Suspicion> find_loop_sum(const SuspectedWay& on) {
                         "times what it should be: {} passes{}; divide by their number",
                         line, shown(on, compute->inputs[slot]), loop.line, loop.passes, loop.passes,
                         same_numbers(on, loop.passes)),
-            ""};
+            "", on.confirmation.made_right()};
       }
   }
   return std::nullopt;
@@ -415,7 +420,8 @@ std::optional<Suspicion> find_op_on_shards(const SuspectedWay& on) {
           !is_right
               ? std::string()
               : fmt::format("gather {} over {} before line {}, or combine what the ranks compute",
-                            input, axis_name(on, axis), step.site.line)};
+                            input, axis_name(on, axis), step.site.line),
+          is_right ? on.confirmation.made_right() : std::set<std::string>()};
     }
   }
   return std::nullopt;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 
 #include "shardproof/engine/check/confirm_cause.h"
@@ -21,8 +22,9 @@ struct SuspectedWay {
 };
 
 struct Suspicion {
-  bool is_cause = false;  // a second run has confirmed it; false: a hint
-  std::string text, fix;  // a hint has no fix
+  bool is_cause = false;                  // a second run has confirmed it; false: a hint
+  std::string text, fix;                  // a hint has no fix
+  std::set<std::string> made_right = {};  // as Explaining::made_right
 };
 
 // A maximum or minimum of each shard that is used without a reduction: a cause.

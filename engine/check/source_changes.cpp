@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <set>
 
@@ -29,6 +30,24 @@ void visit_expressions(std::vector<Statement>& statements, const Visit& visit) {
     if (statement.value) visit_expressions(*statement.value, visit);
     visit_expressions(statement.body, visit);
     visit_expressions(statement.otherwise, visit);
+  }
+}
+
+void visit_all(std::vector<Statement>& statements, const std::function<void(Statement&)>& visit) {
+  for (Statement& statement : statements) {
+    visit(statement);
+    visit_all(statement.body, visit);
+    visit_all(statement.otherwise, visit);
+  }
+}
+
+// Calls visit(number, statement) for the statements of all listings, and writes changes back.
+void visit_statements(Job& job, const std::function<void(int, Statement&)>& visit) {
+  int number = 0;
+  for (JobListing& one : job.ranks) {
+    std::vector<Statement> statements = one.listing.statements;
+    visit_all(statements, [&](Statement& statement) { visit(number++, statement); });
+    one.listing.statements = Statements(std::move(statements));
   }
 }
 
@@ -96,6 +115,22 @@ bool takes_gradient(const Job& job) {
     for (const std::string& line : one.listing.lines)
       if (line.find("grad(") != std::string::npos) return true;
   return false;
+}
+
+// True if a value may be a part of a sum. What is added to a shard is added to its elements alone.
+bool may_be_part(AxisKind kind) { return kind != AxisKind::replicated && kind != AxisKind::cut; }
+
+// Returns "(expr) / size".
+Expr scaled_expression(Expr expr, const char* symbol, const Number& size) {
+  Expr scaled;
+  scaled.kind = ExprKind::binary;
+  scaled.symbol = symbol;
+  scaled.place = expr.place;
+  Expr number;
+  number.number = size;
+  number.place = expr.place;
+  scaled.args = {std::move(expr), std::move(number)};
+  return scaled;
 }
 
 class ForwardChanges {
@@ -183,7 +218,7 @@ class ForwardChanges {
           const std::string known = value.bound.empty() ? value.name : value.bound.str();
           if (known == name &&
               provenance_.state_read(l, i, slot, axis).kind == AxisKind::replicated &&
-              provenance_.state_read(l, i, 1 - slot, axis).kind != AxisKind::replicated)
+              may_be_part(provenance_.state_read(l, i, 1 - slot, axis).kind))
             return true;
         }
       }
@@ -201,15 +236,7 @@ class ForwardChanges {
       const int64_t size = mesh.axis_size(axis);
       if (size == 1 || !is_term_of_each_rank(line, text, axis) || ++terms_ > kMostChanges) continue;
       const auto change = [slot, size](Expr& one) {
-        Expr share;
-        share.kind = ExprKind::binary;
-        share.symbol = "/";
-        share.place = one.args[slot].place;
-        Expr ranks;
-        ranks.number = Number(size);
-        ranks.place = share.place;
-        share.args = {one.args[slot], std::move(ranks)};
-        one.args[slot] = std::move(share);
+        one.args[slot] = scaled_expression(one.args[slot], "/", Number(size));
       };
       if (!confirmation_.confirms_job(change_of({number}, change), {axis})) continue;
       const std::string& over = mesh.axes()[static_cast<size_t>(axis)].name;
@@ -268,6 +295,305 @@ std::vector<SourceCause> right_forward_changes(const RankCase& about, const std:
                                                Confirmation& confirmation) {
   if (!takes_gradient(about.job)) return {};
   return ForwardChanges(about, target, provenance, confirmation).run();
+}
+
+namespace {
+
+// A loss and where it is made and differentiated.
+struct LossPlace {
+  std::string name;
+  int grad = 0, grad_line = 0;   // number of the call grad(..) among the expressions
+  int statement = -1, line = 0;  // number of the assignment among the statements; -1: none
+};
+
+std::vector<LossPlace> losses_of(const Job& job) {
+  std::vector<LossPlace> losses;
+  Job copy = job;
+  visit_job(copy, [&](int number, Expr& call) {
+    if (call.kind != ExprKind::call || call.symbol != "grad" || call.args.empty()) return;
+    const Expr& loss = call.args[0];
+    if (loss.kind != ExprKind::name || !loss.name.plain()) return;
+    if (losses.size() < kMostChanges)
+      losses.push_back({loss.name.texts[0], number, call.place.line, -1, 0});
+  });
+  visit_statements(copy, [&](int number, Statement& statement) {
+    if (statement.kind != StatementKind::assign || statement.targets.size() != 1) return;
+    for (LossPlace& loss : losses)
+      if (statement.targets[0].plain() && statement.targets[0].texts[0] == loss.name &&
+          statement.place.line < loss.grad_line) {
+        loss.statement = number;
+        loss.line = statement.place.line;
+      }
+  });
+  return losses;
+}
+
+class LossScale {
+ public:
+  LossScale(const RankCase& about, const Provenance& provenance, std::optional<double> ratio,
+            Confirmation& confirmation)
+      : about_(about),
+        mesh_(provenance.mesh()),
+        provenance_(provenance),
+        ratio_(ratio),
+        confirmation_(confirmation) {}
+
+  std::optional<SourceCause> find() {
+    for (const LossPlace& loss : losses_of(about_.job)) {
+      const std::vector<int> means = axes_of_means(loss.line);
+      if (!means.empty())
+        if (auto cause = divided_mean(loss, means)) return cause;
+      if (auto cause = followed_axis(loss)) return cause;
+      if (auto cause = constant_factor(loss)) return cause;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::string axis_name(int axis) const { return mesh_.axes()[static_cast<size_t>(axis)].name; }
+
+  // Returns the axes over which a value of the line is the mean of each rank's own part.
+  std::vector<int> axes_of_means(int line) const {
+    std::set<int> axes;
+    const SpmdProgram& program = about_.ranks.program;
+    for (size_t l = 0; l < program.listings.size(); ++l) {
+      const Instrs& instrs = program.listings[l].instrs;
+      for (size_t i = 0; i < instrs.size(); ++i) {
+        const auto* compute = std::get_if<Compute>(&instrs[i].action);
+        if (compute == nullptr || instrs[i].origin.line != line || compute->op != "mean") continue;
+        for (int axis = 0; axis < mesh_.axis_count(); ++axis)
+          if (provenance_.state_read(l, i, 0, axis).kind == AxisKind::cut &&
+              provenance_.state(compute->outputs.at(0), axis).kind == AxisKind::varying)
+            axes.insert(axis);
+      }
+    }
+    return {axes.begin(), axes.end()};
+  }
+
+  Confirmation::ChangeOfJob changed_loss(const LossPlace& loss, const char* symbol,
+                                         const Number& size, bool inside_grad) const {
+    if (inside_grad)
+      return change_of({loss.grad}, [symbol, size](Expr& call) {
+        call.args[0] = scaled_expression(call.args[0], symbol, size);
+      });
+    return [number = loss.statement, symbol, size](const Job& job) {
+      Job result = job;
+      visit_statements(result, [&](int at, Statement& statement) {
+        if (at == number) statement.value = scaled_expression(*statement.value, symbol, size);
+      });
+      return result;
+    };
+  }
+
+  // Returns "divide l by size(dp) on line 6".
+  std::string fix_of(const LossPlace& loss, bool divides, const std::string& sizes,
+                     bool inside_grad) const {
+    if (inside_grad)
+      return fmt::format("grad({} {} {}, ..) on line {}", loss.name, divides ? "/" : "*", sizes,
+                         loss.grad_line);
+    return fmt::format("{} {} by {} on line {}", divides ? "divide" : "multiply", loss.name, sizes,
+                       loss.line);
+  }
+
+  std::optional<SourceCause> divided_mean(const LossPlace& loss, const std::vector<int>& axes) {
+    int64_t size = 1;
+    std::vector<std::string> names, sizes;
+    for (const int axis : axes) {
+      size *= mesh_.axis_size(axis);
+      names.push_back(axis_name(axis));
+      sizes.push_back(fmt::format("size({})", names.back()));
+    }
+    for (const bool inside : {false, true}) {
+      if (!inside && loss.statement < 0) continue;
+      if (!confirmation_.confirms_job(changed_loss(loss, "/", Number(size), inside), axes))
+        continue;
+      const std::string over = fmt::format("{}", fmt::join(names, " and "));
+      const std::string by =
+          sizes.size() == 1 ? sizes[0] : fmt::format("({})", fmt::join(sizes, " * "));
+      return SourceCause{
+          fmt::format(
+              "{} of line {} is the mean of each rank's own part over {}, and gradients add "
+              "it up over {}: it counts {} times",
+              loss.name, loss.line, over, over, size),
+          fix_of(loss, true, by, inside), loss.line, confirmation_.made_right()};
+    }
+    return std::nullopt;
+  }
+
+  // Tests each axis. It is the cause if the value is right with one rank along this axis alone.
+  std::optional<SourceCause> followed_axis(const LossPlace& loss) {
+    std::set<std::pair<int64_t, bool>> wrong;
+    for (const bool inside : {false, true})
+      for (const bool divides : {true, false}) {
+        std::optional<SourceCause> found;
+        for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
+          const int64_t size = mesh_.axis_size(axis);
+          if (size == 1 || (!inside && loss.statement < 0)) continue;
+          if (!confirmation_.confirms_job(
+                  changed_loss(loss, divides ? "/" : "*", Number(size), inside), {axis}) ||
+              confirmation_.is_right_without(axis) != true)
+            continue;
+          if (found) return std::nullopt;
+          const std::string name = axis_name(axis), by = fmt::format("size({})", name);
+          found = SourceCause{
+              fmt::format("{} of line {} is {}{} times what grad needs: {} is the size of {}, and "
+                          "with {} = 1 it is right",
+                          loss.name, loss.line, divides ? "" : "1 / ", size, size, name, name),
+              fix_of(loss, divides, by, inside), loss.line, confirmation_.made_right()};
+        }
+        if (found) return found;
+      }
+    return std::nullopt;
+  }
+
+  // Tests the ratio of the value as a factor of the loss. Other inputs must have the same one.
+  std::optional<SourceCause> constant_factor(const LossPlace& loss) {
+    if (!ratio_ || !(std::fabs(*ratio_) > 0) || std::fabs(*ratio_ - 1) < 1e-6) return std::nullopt;
+    const bool divides = std::fabs(*ratio_) > 1;
+    const double wanted = divides ? *ratio_ : 1 / *ratio_, whole = std::round(wanted);
+    if (std::fabs(wanted - whole) > 1e-5 * std::fabs(wanted)) return std::nullopt;
+    for (const bool inside : {false, true}) {
+      if (!inside && loss.statement < 0) continue;
+      const auto size = Number(static_cast<int64_t>(whole));
+      if (!confirmation_.confirms_job(changed_loss(loss, divides ? "/" : "*", size, inside)))
+        continue;
+      const std::string by = fmt::format("{:.0f}", whole);
+      return SourceCause{fmt::format("{} of line {} is {}{} times what grad needs", loss.name,
+                                     loss.line, divides ? "" : "1 / ", by),
+                         fix_of(loss, divides, by, inside), loss.line, confirmation_.made_right()};
+    }
+    return std::nullopt;
+  }
+
+  const RankCase& about_;
+  const Mesh mesh_;
+  const Provenance& provenance_;
+  const std::optional<double> ratio_;
+  Confirmation& confirmation_;
+};
+
+}  // namespace
+
+std::optional<SourceCause> right_loss_scale(const RankCase& about, const Provenance& provenance,
+                                            std::optional<double> ratio,
+                                            Confirmation& confirmation) {
+  if (!takes_gradient(about.job)) return std::nullopt;
+  return LossScale(about, provenance, ratio, confirmation).find();
+}
+
+std::string group_argument(const Mesh& mesh, const std::vector<int>& axes) {
+  std::vector<std::string> names;
+  for (const int axis : axes) names.push_back(mesh.axes()[static_cast<size_t>(axis)].name);
+  return names.size() == 1 ? names[0] : fmt::format("[{}]", fmt::join(names, ", "));
+}
+
+std::optional<SourceCause> right_backward_group(const RankCase& about, const Group& wrong,
+                                                const std::vector<int>& axes,
+                                                Confirmation& confirmation) {
+  struct GroupedCall {
+    int number, line;
+    std::string verb;
+  };
+  std::vector<GroupedCall> calls;
+  Job copy = about.job;
+  visit_job(copy, [&](int number, Expr& call) {
+    if (call.kind != ExprKind::call || calls.size() >= kMostChanges) return;
+    Expr* const group = argument_of(call, "group");
+    const bool has_backward = call.symbol == "enter" || argument_of(call, "backward") != nullptr;
+    if (group == nullptr || !has_backward) return;
+    std::vector<std::string> words;
+    if (group->kind == ExprKind::list)
+      for (const Expr& word : group->args) words.push_back(to_string(word));
+    else
+      words.push_back(to_string(*group));
+    if (fmt::format("{}", fmt::join(words, "+")) == wrong.name())
+      calls.push_back({number, call.place.line, call.symbol});
+  });
+  const std::string over = group_argument(about.job.meshes[0].second, axes);
+  const auto confirms = [&](std::set<int> numbers) {
+    return confirmation.confirms_job(change_of(std::move(numbers), [&](Expr& call) {
+      Expr* const group = argument_of(call, "group");
+      const SourceLocation place = group->place;
+      *group = parse_expression(over);
+      group->place = place;
+    }));
+  };
+  for (const GroupedCall& call : calls)
+    if (confirms({call.number}))
+      return SourceCause{
+          fmt::format("the {} of line {} is over {}", call.verb, call.line, wrong.name()),
+          fmt::format("group={} on line {}", over, call.line), call.line,
+          confirmation.made_right()};
+  std::set<int> numbers, lines;
+  for (const GroupedCall& call : calls) {
+    numbers.insert(call.number);
+    lines.insert(call.line);
+  }
+  if (numbers.size() < 2 || !confirms(numbers)) return std::nullopt;
+  return SourceCause{
+      fmt::format("the calls of lines {} are over {}", fmt::join(lines, ", "), wrong.name()),
+      fmt::format("group={} on lines {}", over, fmt::join(lines, ", ")), *lines.begin(),
+      confirmation.made_right()};
+}
+
+std::string expression_of(const RankCase& about, const Site& site, const std::string& op) {
+  const OpRecord& record = about.registries.ops.at(op);
+  std::vector<std::string> texts;
+  std::vector<Statement> statements = about.job.ranks.at(site.listing).listing.statements;
+  visit_expressions(statements, [&](Expr& expr) {
+    if (expr.place.line != site.line) return;
+    const bool is_call = expr.kind == ExprKind::call && expr.symbol == op;
+    const bool is_infix =
+        expr.kind == ExprKind::binary && !record.infix.empty() && expr.symbol == record.infix;
+    if (is_call || is_infix) texts.push_back(to_string(expr));
+  });
+  return texts.size() == 1 ? texts[0] : "";
+}
+
+std::optional<SourceCause> right_reduction_of_grad(const RankCase& about, int line, ReduceOp op,
+                                                   const std::string& group,
+                                                   Confirmation& confirmation) {
+  std::set<int> numbers;
+  std::string text;
+  Job copy = about.job;
+  visit_job(copy, [&](int number, Expr& call) {
+    if (call.kind != ExprKind::call || call.symbol != "grad" || call.place.line != line) return;
+    numbers.insert(number);
+    text = to_string(call);
+  });
+  if (numbers.size() != 1) return std::nullopt;
+  const std::string call = fmt::format("{}, group={}", name(op), group);
+  const auto change = [&](Expr& grad) {
+    Expr reduced = parse_expression(fmt::format("all_reduce(x, {})", call));
+    reduced.place = grad.place;
+    reduced.args[0] = std::move(grad);
+    grad = std::move(reduced);
+  };
+  if (!confirmation.confirms_job(change_of(numbers, change))) return std::nullopt;
+  return SourceCause{
+      "", fmt::format("all_reduce({}, {}) in place of {} on line {}", text, call, text, line), line,
+      confirmation.made_right()};
+}
+
+std::string expression_at(const RankCase& about, const Step& step, size_t slot) {
+  const auto* compute = std::get_if<Compute>(&step.instr->action);
+  const ValueId made = made_by(*step.instr, slot);
+  if (compute == nullptr || !about.ranks.program.values[static_cast<size_t>(made)].bound.empty())
+    return "";
+  return expression_of(about, step.site, compute->op.str());
+}
+
+std::string reduction_fix(const RankCase& about, const Step& step, size_t slot, ReduceOp op,
+                          const std::string& group) {
+  const ValueId made = made_by(*step.instr, slot);
+  const std::string name = about.ranks.program.values[static_cast<size_t>(made)].bound.str();
+  const std::string call = fmt::format("{}, group={}", shardproof::name(op), group);
+  const int line = step.site.line;
+  if (!name.empty()) return fmt::format("add all_reduce({}, {}) after line {}", name, call, line);
+  const std::string text = expression_at(about, step, slot);
+  if (text.empty())
+    return fmt::format("all_reduce(.., {}) of that value inside line {}", call, line);
+  return fmt::format("all_reduce({}, {}) in place of {} on line {}", text, call, text, line);
 }
 
 }  // namespace shardproof

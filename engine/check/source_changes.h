@@ -9,20 +9,24 @@
 // | sum for avg, avg for sum | in a call with `backward=`                                      |
 // | a factor less           | `loss = size(cp) * mean(..)`                                     |
 // | a term of each rank     | `y = reduce_scatter(h @ w + b, sum, ..)`                         |
+// | the group of a call     | `xe = enter(x, group=dp)`, whose backward must sum over tp       |
+// | a factor of the loss    | `loss = mean(..)` of each rank's rows, whose gradients add up    |
 #pragma once
 
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "shardproof/engine/check/confirm_cause.h"
-#include "shardproof/engine/explain/provenance.h"
+#include "shardproof/engine/explain/way_to_value.h"
 
 namespace shardproof {
 
 struct SourceCause {
   std::string text, fix;
   int line = 0;
-  int made_right = 1;  // wrong values that the change makes right
+  std::set<std::string> made_right = {};  // keys of the wrong values that the change makes right
 };
 
 // Returns the words that make the value right, one call at a time; else the same for all calls of
@@ -33,5 +37,36 @@ std::vector<SourceCause> right_backward_words(const RankCase& about, const std::
 std::vector<SourceCause> right_forward_changes(const RankCase& about, const std::string& target,
                                                const Provenance& provenance,
                                                Confirmation& confirmation);
+
+// Returns the call whose backward is right over `axes` in place of `wrong`, or all calls over
+// `wrong` that have a backward. nullopt if there is none.
+std::optional<SourceCause> right_backward_group(const RankCase& about, const Group& wrong,
+                                                const std::vector<int>& axes,
+                                                Confirmation& confirmation);
+// Returns the number by which a loss must be divided or multiplied, before or inside grad(..): the
+// size of an axis, or of all axes over which the loss is a mean of each rank's own part.
+// A ratio of the value to what it should be is tried too.
+std::optional<SourceCause> right_loss_scale(const RankCase& about, const Provenance& provenance,
+                                            std::optional<double> ratio,
+                                            Confirmation& confirmation);
+
+// Returns an all_reduce of the only call grad(..) of a line; nullopt if it does not make the value
+// right.
+std::optional<SourceCause> right_reduction_of_grad(const RankCase& about, int line, ReduceOp op,
+                                                   const std::string& group,
+                                                   Confirmation& confirmation);
+
+// Returns the text of the only expression of the line of a site that calls an op, such as
+// "sum(s * s)"; "" if there are several or none.
+std::string expression_of(const RankCase& about, const Site& site, const std::string& op);
+// Returns the text of a value that a step makes without a name, such as "sum(s * s)"; "" if it has
+// a name or the text is not known.
+std::string expression_at(const RankCase& about, const Step& step, size_t slot);
+// Returns "add all_reduce(g, sum, group=dp) after line 3", or for a value without a name
+// "all_reduce(sum(s * s), sum, group=dp) in place of sum(s * s) on line 5".
+std::string reduction_fix(const RankCase& about, const Step& step, size_t slot, ReduceOp op,
+                          const std::string& group);
+// Returns the axes as an argument group= has them: "tp", "[dp, cp]".
+std::string group_argument(const Mesh& mesh, const std::vector<int>& axes);
 
 }  // namespace shardproof

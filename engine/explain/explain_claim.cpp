@@ -176,6 +176,39 @@ void add_cause(Finding& finding, std::string text) {
   finding.details.push_back("cause   " + std::move(text));
 }
 
+// Returns the input of `dim` or `start` if it is cut along the dim in question, else null.
+const JobInput* cut_input(const GlobalInstr& instr, const LineProgram& line, int64_t dim) {
+  for (size_t i = 0; i < line.program.inputs.size(); ++i) {
+    const JobInput& input = line.job.inputs[i];
+    if (line.program.inputs[i] != instr.inputs.at(0)) continue;
+    for (int axis = 0; axis < input.spec.mesh().axis_count(); ++axis)
+      if (input.spec.mesh().axis_size(axis) > 1 && input.spec.placement(axis).is_shard(dim))
+        return &input;
+  }
+  return nullptr;
+}
+
+// Adds the cause that a line takes the size or the start of each rank's shard for that of the
+// whole. False if the op does not.
+bool explain_own_size(const GlobalInstr& instr, const LineProgram& line, Finding& finding) {
+  if (instr.op != "dim" && instr.op != "start") return false;
+  const int64_t asked = instr.attrs.integer("dim");
+  const int64_t dims = line.program.values[static_cast<size_t>(instr.inputs.at(0))].shape.size();
+  const int64_t dim = asked < 0 ? asked + dims : asked;
+  const JobInput* const input = cut_input(instr, line, dim);
+  if (input == nullptr) return false;
+  const std::string text = fmt::format("{}({}, {})", instr.op, input->name, asked);
+  const int64_t own = input->spec.local_shape(input->on[0])[static_cast<int>(dim)];
+  const int64_t all = input->spec.shape()[static_cast<int>(dim)];
+  const std::string sizes =
+      instr.op == "dim" ? fmt::format(": {} on rank {}, {} of the whole", own, input->on[0], all)
+                        : "";
+  add_cause(finding, fmt::format("{} is {}; inside `as` {} is that of each rank's own shard{}",
+                                 input->name, placements_text(input->spec), text, sizes));
+  finding.fix = fmt::format("write n = {} on a line before, without `as`, and use n here", text);
+  return true;
+}
+
 }  // namespace
 
 void explain_claim(const WrongValue& wrong, const GlobalProgram& global, const Partitioned& parts,
@@ -189,6 +222,7 @@ void explain_claim(const WrongValue& wrong, const GlobalProgram& global, const P
   try {
     for (const GlobalInstr& instr : line->chain) {
       line->program.instrs.push_back(instr);
+      if (explain_own_size(instr, *line, finding)) return;
       const std::string needs = needs_text(partition(line->program, line->job, ops), parts, instr);
       if (needs.empty()) continue;
       add_cause(finding, fmt::format("{}{} {}", instr.op, inputs_text(instr, *line), needs));

@@ -104,7 +104,7 @@ std::set<ValueId> united(std::set<ValueId> a, const std::set<ValueId>& b) {
   return a;
 }
 
-bool is_linear(const Collective& c) {
+bool is_linear_all_reduce(const Collective& c) {
   return c.kind == CollectiveKind::all_reduce &&
          (c.reduction.op == ReduceOp::sum || c.reduction.op == ReduceOp::avg);
 }
@@ -135,6 +135,7 @@ Provenance::Provenance(const SpmdProgram& program, const Mesh& mesh, const OpReg
       ops_(ops),
       is_zero_(program.values.size(), false),
       is_shared_(written_through_others(program, ops)),
+      repeated_(program.values.size()),
       states_(program.values.size(), States(static_cast<size_t>(mesh.axis_count()))) {
   for (int axis = 0; axis < mesh.axis_count(); ++axis)
     groups_.push_back(Group::of_axes(mesh, {axis}));
@@ -224,6 +225,7 @@ void Provenance::write_in_place(const Compute& compute, const Lanes& lanes, Stat
                            values[static_cast<size_t>(compute.outputs.at(0))].shapes);
   for (AxisState& state : states)
     if (broadcast && state.kind != AxisKind::replicated) state.kind = AxisKind::varying;
+  repeated_[static_cast<size_t>(compute.into)].clear();
   write(compute.into, lanes, std::move(states), true);
 }
 
@@ -238,9 +240,13 @@ void Provenance::follow(size_t listing, size_t index, const Instr& instr) {
   if (const auto* compute = std::get_if<Compute>(&instr.action)) {
     for (const ValueId id : compute->inputs)
       reads.push_back(id == kNoValue ? axes([](int) { return same(); }) : of(id));
+    for (int axis = 0; axis < mesh_.axis_count(); ++axis)
+      if (mesh_.axis_size(axis) > 1) cut_repeated(instr, *compute, axis, reads);
+    follow_repeated(*compute);
     std::vector<States> made;
     for (size_t k = 0; k < compute->outputs.size(); ++k)
-      made.push_back(axes([&](int axis) { return compute_state(instr, *compute, k, axis); }));
+      made.push_back(
+          axes([&](int axis) { return compute_state(instr, *compute, reads, k, axis); }));
     if (compute->into != kNoValue) write_in_place(*compute, instr.lanes, made.at(0));
     for (size_t k = 0; k < made.size(); ++k)
       write(compute->outputs[k], instr.lanes, std::move(made[k]), false);
@@ -264,13 +270,90 @@ void Provenance::follow(size_t listing, size_t index, const Instr& instr) {
   }
 }
 
-AxisState Provenance::compute_state(const Instr& instr, const Compute& compute, size_t output,
+// Finds the dims of a view along which all elements are equal: those of stride 0.
+void Provenance::follow_repeated(const Compute& compute) {
+  const OpRecord& op = ops_.at(compute.op.str());
+  const ValueId from = compute.inputs.empty() ? kNoValue : compute.inputs[0];
+  if (!op.view || from == kNoValue || compute.outputs.size() != 1 || compute.attrs.size() != 1 ||
+      is_shared_[static_cast<size_t>(compute.outputs[0])])
+    return;
+  const SpmdValue& value = program_.values[static_cast<size_t>(from)];
+  if (value.shapes.size() != 1) return;
+  Tensor layout;
+  layout.dtype = value.dtype;
+  layout.shape = value.shapes[0].shape;
+  layout.strides = contiguous_strides(layout.shape);
+  for (const int dim : repeated_[static_cast<size_t>(from)]) layout.strides[dim] = 0;
+  const OpCall call{&compute.attrs[0].attrs, {{value.dtype, layout.shape, value.weak, false}}};
+  const std::optional<Tensor> made = op.view(call, layout);
+  for (int dim = 0; made && dim < made->shape.size(); ++dim)
+    if (made->strides[dim] == 0 && made->shape[dim] > 1)
+      repeated_[static_cast<size_t>(compute.outputs[0])].insert(dim);
+}
+
+// If the rule states nothing for the inputs as they are, cuts a repeated one, so that it fits an
+// input that is cut.
+void Provenance::cut_repeated(const Instr& instr, const Compute& compute, int axis,
+                              std::vector<States>& reads) const {
+  const auto at = static_cast<size_t>(axis);
+  std::vector<Placement> given;
+  bool any_cut = false;
+  for (const States& read : reads) {
+    const std::optional<Placement> placement = placement_of(read[at]);
+    if (!placement) return;
+    any_cut = any_cut || placement->is_shard();
+    given.push_back(*placement);
+  }
+  if (!any_cut || placement_by_rule(instr, compute, 0, axis, given)) return;
+  for (size_t slot = 0; slot < reads.size(); ++slot) {
+    if (reads[slot][at].kind != AxisKind::replicated || compute.inputs[slot] == kNoValue) continue;
+    for (const int dim : repeated_[static_cast<size_t>(compute.inputs[slot])]) {
+      std::vector<Placement> cut = given;
+      cut[slot] = S(dim);
+      if (!placement_by_rule(instr, compute, 0, axis, cut)) continue;
+      reads[slot][at] = {AxisKind::cut, S(dim), reads[slot][at].sources};
+      return;
+    }
+  }
+}
+
+// Returns the placement of a result by the op's rule, for inputs placed as `given` over the axis;
+// nullopt if the rule states none, or not the same one on all ranks.
+std::optional<Placement> Provenance::placement_by_rule(const Instr& instr, const Compute& compute,
+                                                       size_t output, int axis,
+                                                       const std::vector<Placement>& given) const {
+  const OpRecord& op = ops_.at(compute.op.str());
+  const bool even = has_even_inputs(compute, program_.values);
+  std::vector<bool> zeros;
+  for (const ValueId id : compute.inputs)
+    zeros.push_back(id != kNoValue && is_zero_[static_cast<size_t>(id)]);
+  std::optional<Placement> result;
+  for (const LaneAttrs& entry : compute.attrs) {
+    LaneClasses classes(entry.lanes.intersect(instr.lanes));
+    for (const ValueId id : compute.inputs)
+      if (id != kNoValue) classes.refine(program_.values[static_cast<size_t>(id)].shapes);
+    for (const Lanes& lanes : classes.lanes()) {
+      const Group& group = groups_[static_cast<size_t>(axis)];
+      if (group.sibling_of(lanes[0]) < 0) return std::nullopt;
+      const OpCall call = whole_call(compute, entry, group.members(group.sibling_of(lanes[0])),
+                                     lanes[0], given, program_.values);
+      const std::vector<Placement> made =
+          ruled(op, call, mesh_.axis_size(axis), even, given, zeros);
+      if (output >= made.size() || (result && !fits(*result, made[output]))) return std::nullopt;
+      result = made[output];
+    }
+  }
+  return result;
+}
+
+AxisState Provenance::compute_state(const Instr& instr, const Compute& compute,
+                                    const std::vector<States>& reads, size_t output,
                                     int axis) const {
   std::set<ValueId> sources;
   std::vector<Placement> given;
   bool known = true, all_same = true;
-  for (const ValueId id : compute.inputs) {
-    const AxisState state = id == kNoValue ? same() : this->state(id, axis);
+  for (const States& read : reads) {
+    const AxisState& state = read[static_cast<size_t>(axis)];
     sources = united(std::move(sources), state.sources);
     all_same = all_same && state.kind == AxisKind::replicated;
     const std::optional<Placement> placement = placement_of(state);
@@ -294,28 +377,7 @@ AxisState Provenance::compute_state(const Instr& instr, const Compute& compute, 
     return {AxisKind::varying, {}, sources};
   if (all_same) return {AxisKind::replicated, R(), sources};
   if (!known || !compute.input_specs().empty()) return {AxisKind::varying, {}, sources};
-  const OpRecord& op = ops_.at(compute.op.str());
-  const bool even = has_even_inputs(compute, program_.values);
-  std::vector<bool> zeros;
-  for (const ValueId id : compute.inputs)
-    zeros.push_back(id != kNoValue && is_zero_[static_cast<size_t>(id)]);
-  std::optional<Placement> result;
-  for (const LaneAttrs& entry : compute.attrs) {
-    LaneClasses classes(entry.lanes.intersect(instr.lanes));
-    for (const ValueId id : compute.inputs)
-      if (id != kNoValue) classes.refine(program_.values[static_cast<size_t>(id)].shapes);
-    for (const Lanes& lanes : classes.lanes()) {
-      const Group& group = groups_[static_cast<size_t>(axis)];
-      if (group.sibling_of(lanes[0]) < 0) return {AxisKind::varying, {}, sources};
-      const OpCall call = whole_call(compute, entry, group.members(group.sibling_of(lanes[0])),
-                                     lanes[0], given, program_.values);
-      const std::vector<Placement> made =
-          ruled(op, call, mesh_.axis_size(axis), even, given, zeros);
-      if (output >= made.size() || (result && !fits(*result, made[output])))
-        return {AxisKind::varying, {}, sources};
-      result = made[output];
-    }
-  }
+  const std::optional<Placement> result = placement_by_rule(instr, compute, output, axis, given);
   if (!result) return {AxisKind::varying, {}, sources};
   AxisState state = of_placement(*result);
   state.sources = std::move(sources);
@@ -393,9 +455,10 @@ AxisState Provenance::after_call_elsewhere(const CallItem& item, const AxisState
     return state;
   }
   if (before.kind == AxisKind::replicated || before.kind == AxisKind::varying) return state;
-  const bool keeps = is_linear(c) && (before.kind == AxisKind::cut ||
-                                      (before.kind == AxisKind::partial &&
-                                       before.placement.partial().reduction.op == ReduceOp::sum));
+  const bool keeps = before.kind == AxisKind::cut
+                         ? c.kind == CollectiveKind::all_reduce
+                         : is_linear_all_reduce(c) && before.kind == AxisKind::partial &&
+                               before.placement.partial().reduction.op == ReduceOp::sum;
   if (!keeps) state.kind = AxisKind::varying;
   return state;
 }

@@ -11,10 +11,15 @@
 //   varying      computed from what is not replicated, and none of the above is known
 //   unknown      nothing is known
 //
+// A replicated value may be cut, too, where an op reads it: if all its elements along a dim are
+// equal, as after `expand`, its copies are the shards of a larger such value. Example: the gradient
+// of sum(square(x)), x cut over dp, is expand(1) * (2 * x).
+//
 // The law of cut and partial: an op applied to the whole values of the group gives the whole value
 // of the op's result. Example: h is S(1) and w is S(0) over tp; h @ w is P(sum).
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -47,7 +52,7 @@ class Provenance {
     return states_[static_cast<size_t>(id)][static_cast<size_t>(axis)];
   }
   // Returns the state of input `slot` of an instruction when it runs. Slots are those of
-  // Compute::inputs, or the items of a Communicate.
+  // Compute::inputs, or the items of a Communicate. It may be cut where the value is replicated.
   const AxisState& state_read(size_t listing, size_t instr, size_t slot, int axis) const;
   const Mesh& mesh() const { return mesh_; }
 
@@ -61,8 +66,14 @@ class Provenance {
   bool is_covered(const Lanes& lanes, int axis) const;
   bool splits(const std::vector<Lanes>& classes, const Lanes& lanes, int axis) const;
   AxisState input_state(const SpmdValue& value, int axis) const;
-  AxisState compute_state(const Instr& instr, const Compute& compute, size_t output,
-                          int axis) const;
+  std::optional<Placement> placement_by_rule(const Instr& instr, const Compute& compute,
+                                             size_t output, int axis,
+                                             const std::vector<Placement>& given) const;
+  AxisState compute_state(const Instr& instr, const Compute& compute,
+                          const std::vector<States>& reads, size_t output, int axis) const;
+  void cut_repeated(const Instr& instr, const Compute& compute, int axis,
+                    std::vector<States>& reads) const;
+  void follow_repeated(const Compute& compute);
   AxisState merged_state(const Merge& merge, int axis) const;
   AxisState number_state(const Instr& instr, const NumberValue& number, int axis) const;
   AxisState called_state(const Communicate& call, const CallItem& item, int axis) const;
@@ -71,10 +82,11 @@ class Provenance {
   const SpmdProgram& program_;
   Mesh mesh_;
   const OpRegistry& ops_;
-  std::vector<Group> groups_;    // by axis
-  std::vector<bool> is_zero_;    // by value: a number that is 0 on some rank
-  std::vector<bool> is_shared_;  // by value: its memory is shared and written in place
-  std::vector<States> states_;   // by value
+  std::vector<Group> groups_;            // by axis
+  std::vector<bool> is_zero_;            // by value: a number that is 0 on some rank
+  std::vector<bool> is_shared_;          // by value: its memory is shared and written in place
+  std::vector<std::set<int>> repeated_;  // by value: dims along which all elements are equal
+  std::vector<States> states_;           // by value
   std::vector<std::vector<std::vector<States>>> reads_;  // by listing, instruction, slot
 };
 

@@ -6,6 +6,8 @@
 //    A candidate that another stream disturbs (stream_order.h) comes before one that does not have
 //    such a cause, because the latter may only use what another rank sent. Among equals the lowest
 //    line wins. A view accesses no memory, so it is no candidate; the work that uses it is.
+//    If no stream of its rank disturbs a candidate that reads a message or a slot, the streams of
+//    the ranks that send to it are searched: a later line may write what a send still reads.
 // 3. Run twice more for the contents of that value.
 //
 // Example:
@@ -145,7 +147,27 @@ struct Candidate {
   const Instr* other = nullptr;  // an instruction of another stream without an order to this one
   bool other_is_later = false;   // in the listing
   ValueId shared = kNoValue;     // the value that both access
+  // The send or put of another rank that is disturbed in place of the candidate; empty: none.
+  std::vector<Candidate> sender = {};
 };
+
+// An instruction by which a rank sends to another rank.
+struct Sending {
+  const SpmdListing* listing = nullptr;
+  const Instr* instr = nullptr;
+  const CallItem* item = nullptr;
+  int32_t rank = 0;
+};
+
+// Returns the rank to which lane `rank` of a call sends; -1 if it sends to none.
+int32_t target_of(const CallItem& item, int32_t rank) {
+  const Collective& call = item.collective;
+  if (call.kind != CollectiveKind::send && call.kind != CollectiveKind::put) return -1;
+  const int64_t sibling = call.group.sibling_of(rank), lane = item.lanes.index_of(rank);
+  if (sibling < 0 || lane < 0) return -1;
+  const int64_t index = item.peers.empty() ? call.peer : item.peers[static_cast<size_t>(lane)];
+  return index < 0 || index >= call.group.size() ? -1 : call.group.member(sibling, index);
+}
 
 class ScheduleComparison {
  public:
@@ -210,7 +232,13 @@ class ScheduleComparison {
   bool makes_alias(const Instr& instr, const CopiesOfViews& copies) const;
   LocalTensor contents_under(ScheduleKind kind, const Candidate& candidate) const;
   std::string element_line(const Candidate& candidate, ScheduleKind other) const;
-  const Instr* later_put(const Candidate& candidate) const;
+  std::vector<Sending> sent_to(int32_t rank) const;
+  std::vector<Candidate> disturbed_sender(const Candidate& candidate,
+                                          const CopiesOfViews& copies) const;
+  std::vector<Sending> puts_read(const Candidate& candidate) const;
+  std::string place_text(const SpmdListing& listing, const Origin& origin, int32_t rank) const;
+  void explain_puts(const std::vector<Sending>& puts, const std::string& reads,
+                    Finding& finding) const;
   Finding finding_of(const Candidate& candidate, const ScheduledRun& other) const;
   Finding finding_of(const std::vector<Finding>& fifo, const ScheduledRun& other) const;
   static bool alike(const std::vector<Finding>& a, const std::vector<Finding>& b);
@@ -400,10 +428,12 @@ std::optional<Candidate> ScheduleComparison::first_difference(const ScheduledRun
                                                               const ScheduledRun& b) const {
   std::optional<Candidate> first;
   const auto rank_of = [](const Candidate& one) {
-    return std::pair(one.other == nullptr, one.instr->origin.line);
+    return std::pair(one.other == nullptr && one.sender.empty(), one.instr->origin.line);
   };
   for (const SpmdListing& listing : program_.listings) {
     std::optional<Candidate> candidate = first_in(listing, a, b);
+    if (candidate && candidate->other == nullptr)
+      candidate->sender = disturbed_sender(*candidate, a.copies);
     if (candidate && (!first || rank_of(*candidate) < rank_of(*first))) first = candidate;
   }
   return first;
@@ -458,46 +488,113 @@ std::string ScheduleComparison::element_line(const Candidate& candidate, Schedul
   return "";
 }
 
-// Returns the last put into the slot that a candidate reads; null if it reads no slot. Its own put
-// was waited for (check_slots.h), so the one that disturbs it comes later.
-const Instr* ScheduleComparison::later_put(const Candidate& candidate) const {
-  const auto* const read = std::get_if<SlotRead>(&candidate.instr->action);
-  const Instr* last = nullptr;
-  if (read == nullptr) return last;
+// Returns the sends and puts to a rank in program order.
+std::vector<Sending> ScheduleComparison::sent_to(int32_t rank) const {
+  std::vector<Sending> sent;
   for (const SpmdListing& listing : program_.listings)
-    for (const Instr& instr : listing.instrs)
-      if (const auto* call = std::get_if<Communicate>(&instr.action))
-        for (const CallItem& item : call->items)
-          if (item.collective.kind == CollectiveKind::put && item.collective.slot == read->slot)
-            last = &instr;
-  return last;
+    for (const Instr& instr : listing.instrs) {
+      const auto* const call = std::get_if<Communicate>(&instr.action);
+      if (call == nullptr) continue;
+      for (const CallItem& item : call->items)
+        for (int64_t i = 0; i < item.lanes.size(); ++i)
+          if (target_of(item, item.lanes[i]) == rank)
+            sent.push_back({&listing, &instr, &item, item.lanes[i]});
+    }
+  return sent;
+}
+
+// Returns the send or put to the candidate's rank that another stream of its rank disturbs; none if
+// the candidate reads neither a message nor a slot.
+std::vector<Candidate> ScheduleComparison::disturbed_sender(const Candidate& candidate,
+                                                            const CopiesOfViews& copies) const {
+  const auto* const read = std::get_if<SlotRead>(&candidate.instr->action);
+  const auto* const call = std::get_if<Communicate>(&candidate.instr->action);
+  const bool receives =
+      call != nullptr &&
+      std::any_of(call->items.begin(), call->items.end(), [](const CallItem& item) {
+        return item.collective.kind == CollectiveKind::recv;
+      });
+  if (read == nullptr && !receives) return {};
+  for (const Sending& sending : sent_to(candidate.ranks.front())) {
+    const Collective& sent = sending.item->collective;
+    const bool fits = read == nullptr ? sent.kind == CollectiveKind::send
+                                      : sent.kind == CollectiveKind::put && sent.slot == read->slot;
+    if (!fits) continue;
+    Candidate sender{
+        sending.listing, sending.instr, sending.item->input, {sending.rank}, 0, nullptr,
+        false,           kNoValue};
+    add_cause(sender, copies);
+    if (sender.other != nullptr) return {std::move(sender)};
+  }
+  return {};
+}
+
+// Returns the puts into the slot that a candidate reads, in program order.
+std::vector<Sending> ScheduleComparison::puts_read(const Candidate& candidate) const {
+  const auto* const read = std::get_if<SlotRead>(&candidate.instr->action);
+  if (read == nullptr) return {};
+  std::vector<Sending> puts = sent_to(candidate.ranks.front());
+  std::erase_if(puts, [&](const Sending& one) {
+    return one.item->collective.kind != CollectiveKind::put ||
+           one.item->collective.slot != read->slot;
+  });
+  return puts;
+}
+
+// Returns "line 4", or "line 4 of rank 0" if ranks have several listings.
+std::string ScheduleComparison::place_text(const SpmdListing& listing, const Origin& origin,
+                                           int32_t rank) const {
+  const std::string line = line_text(origin.line, origin.instance.str());
+  const bool all = program_.listings.size() == 1 || listing.lanes.size() == program_.world;
+  return all ? line : fmt::format("{} of rank {}", line, rank);
+}
+
+// Explains a slot that a put disturbs. The put that the reader waited for has landed
+// (check_slots.h), so it is a later one, or the put of another rank. `reads` is the place of the
+// reader.
+void ScheduleComparison::explain_puts(const std::vector<Sending>& puts, const std::string& reads,
+                                      Finding& finding) const {
+  const Sending &first = puts.front(), &last = puts.back();
+  finding.line = last.instr->origin.line;
+  finding.instance = last.instr->origin.instance;
+  if (!last.listing->lanes.contains(finding.ranks)) finding.ranks = Lanes::one(last.rank);
+  const std::string place = place_text(*last.listing, last.instr->origin, last.rank);
+  const bool is_one_each = puts.size() == 2 && first.rank != last.rank;
+  if (is_one_each) {
+    finding.details.push_back(
+        fmt::format("{} and {} put into slot {}, and nothing orders them before {} reads",
+                    place_text(*first.listing, first.instr->origin, first.rank), place,
+                    last.item->collective.slot, reads));
+    finding.fix = fmt::format("put into another slot on {}, or wait for a signal before it", place);
+    return;
+  }
+  finding.details.push_back(
+      fmt::format("a later put of {} may land before {} reads", place, reads));
+  finding.fix = fmt::format(
+      "let the reader signal that it has read, and wait for that signal before {}", place);
 }
 
 Finding ScheduleComparison::finding_of(const Candidate& candidate, const ScheduledRun& run) const {
-  const Instr *first = candidate.other, *second = candidate.instr;
-  const Instr* const put = first == nullptr ? later_put(candidate) : nullptr;
-  if (candidate.other_is_later) std::swap(first, second);
+  const Candidate& cause = candidate.sender.empty() ? candidate : candidate.sender.front();
+  const Instr *first = cause.other, *second = cause.instr;
+  if (cause.other_is_later) std::swap(first, second);
   Finding finding;
   finding.verdict = Verdict::race;
-  const Origin& later = put != nullptr ? put->origin : second->origin;
-  finding.line = later.line;
-  finding.instance = later.instance;
-  finding.ranks = Lanes::of(candidate.ranks);
-  finding.name = value(first != nullptr ? candidate.shared : candidate.value).bound;
-  const Origin& differs = candidate.instr->origin;
-  finding.headline = fmt::format(
-      "race: {} of {} has other values under schedule {} than under fifo", shown(candidate.value),
-      line_text(differs.line, differs.instance.str()), name(run.kind));
+  finding.line = second->origin.line;
+  finding.instance = second->origin.instance;
+  finding.ranks = Lanes::of(cause.ranks);
+  finding.name = value(first != nullptr ? cause.shared : candidate.value).bound;
+  const std::string differs =
+      place_text(*candidate.listing, candidate.instr->origin, candidate.ranks.front());
+  finding.headline =
+      fmt::format("race: {} of {} has other values under schedule {} than under fifo",
+                  shown(candidate.value), differs, name(run.kind));
   if (const std::string element = element_line(candidate, run.kind); !element.empty())
     finding.details.push_back(element);
   if (!run.error.empty())
     finding.details.push_back(fmt::format("under {} the run ends: {}", name(run.kind), run.error));
-  if (put != nullptr) {
-    finding.details.push_back(fmt::format("a later put of line {} may land before line {} reads",
-                                          later.line, differs.line));
-    finding.fix = fmt::format(
-        "let the reader signal that it has read, and wait for that signal before line {}",
-        later.line);
+  if (const std::vector<Sending> puts = puts_read(candidate); first == nullptr && !puts.empty()) {
+    explain_puts(puts, differs, finding);
   } else if (first == nullptr) {
     finding.fix =
         "order the work of its streams with wait(..), or that of other ranks with wait_signal(..)";
@@ -506,7 +603,7 @@ Finding ScheduleComparison::finding_of(const Candidate& candidate, const Schedul
         fmt::format("{} on stream {} and {} on stream {} access {}, and nothing orders them",
                     line_text(first->origin.line, first->origin.instance.str()), first->stream,
                     line_text(second->origin.line, second->origin.instance.str()), second->stream,
-                    shared_text(candidate)));
+                    shared_text(cause)));
     finding.fix = fmt::format("write wait({}) on stream {} before line {}", first->stream,
                               second->stream, second->origin.line);
   }

@@ -32,4 +32,19 @@ Job with_wider_floats(const Job& job) {
   return wide;
 }
 
+OwnDtypes dtypes_of(const Job& job) {
+  OwnDtypes dtypes;
+  dtypes.job = job.dtype;
+  for (const JobInput& input : job.inputs) dtypes.inputs.push_back(input.spec.dtype());
+  return dtypes;
+}
+
+Job to_lower(const Job& job, const OwnDtypes& dtypes) {
+  Job own = job;
+  own.dtype = dtypes.job;
+  for (size_t i = 0; i < own.inputs.size(); ++i)
+    own.inputs[i].spec = own.inputs[i].spec.with_dtype(dtypes.inputs.at(i));
+  return own;
+}
+
 }  // namespace shardproof

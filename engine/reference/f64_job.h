@@ -12,4 +12,14 @@ Job on_simulated_ranks(const Job& job);
 // changed after lowering (f64_program.h).
 Job with_wider_floats(const Job& job);
 
+// The dtypes that a job has before with_wider_floats.
+struct OwnDtypes {
+  DType job = DType::f32;
+  std::vector<DType> inputs;
+};
+OwnDtypes dtypes_of(const Job& job);
+// Returns the job as its listings are lowered: a line cast(x, f32) meets the dtypes that its author
+// meant. The contents of the inputs are not converted, so the job does not run.
+Job to_lower(const Job& job, const OwnDtypes& dtypes);
+
 }  // namespace shardproof

@@ -164,10 +164,10 @@ TEST(Causes, MissingFactor_ThatALetOfAnotherSizeChanges_IsACause) {
   job.numbers = {{"m", Number(3)}};
   EXPECT_EQ(line_of(job, "cause"),
             "g of line 4 is 3 times what it should be: 3 is m, and with m = 4 it is 4 times");
-  EXPECT_EQ(line_of(job, "fix"), "divide g by m");
+  EXPECT_EQ(line_of(job, "fix"), "divide g by m on line 4");
   // Another `let` of the same size, which the value does not depend on.
   job.numbers = {{"m", Number(3)}, {"layers", Number(3)}};
-  EXPECT_EQ(line_of(job, "fix"), "divide g by m");
+  EXPECT_EQ(line_of(job, "fix"), "divide g by m on line 4");
 }
 
 // Law: a program that is written once for each rank has the cause of the same program written once.
@@ -210,6 +210,112 @@ TEST(Causes, CoincidenceOfLabels_IsNoCause) {
   job.inputs.back().data = tensor_of(DType::i64, Dims{8}, {1, -1, 3, 4, 5, -1, 0, 2});
   EXPECT_EQ(line_of(job, "cause"), "");
   EXPECT_EQ(line_of(job, "hint"), "");
+}
+
+// Returns a job with gradients of x ([8, 6]) cut over dp and of w ([6, 4]) cut over tp.
+Job gradient_job(const std::string& mesh, const Lines& ranks, const Lines& truth,
+                 const Lines& outputs, DType dtype = DType::f64) {
+  Job job = step_job(mesh, "dp:S(0)", ranks, truth, outputs);
+  job.inputs.clear();
+  add_input(job, "x", Dims{8, 6}, "dp:S(0)", dtype);
+  add_input(job, "d", Dims{8, 4}, "dp:S(0) tp:S(1)", dtype);
+  add_input(job, "w", Dims{6, 4}, "tp:S(1)", dtype);
+  return job;
+}
+
+TEST(Causes, WrongGroupOfEnter_NamesItsLine) {
+  const Job job = gradient_job(
+      "dp=2, tp=2", {"xe = enter(x, group=dp)", "l = sum((xe @ w) * d)", "gx = grad(l, x)"},
+      {"gx = grad(sum((x @ w) * d), x)"}, {"gx=dp:S(0)"});
+  EXPECT_EQ(line_of(job, "cause"),
+            "the enter of line 1 is over dp, but the gradient that its backward reduces is "
+            "computed from d and w, which are cut over tp");
+  EXPECT_EQ(line_of(job, "fix"), "group=tp on line 1");
+}
+
+TEST(Causes, EnterOverAnAxisThatCutsItsInput_NamesItsLine) {
+  const Job job = gradient_job(
+      "dp=2, tp=2", {"xe = enter(x, group=[dp, tp])", "l = sum((xe @ w) * d)", "gx = grad(l, x)"},
+      {"gx = grad(sum((x @ w) * d), x)"}, {"gx=dp:S(0)"});
+  EXPECT_EQ(line_of(job, "cause"),
+            "the enter of line 1 is over dp+tp, but the gradient that its backward reduces is cut "
+            "over dp: those ranks hold other elements");
+  EXPECT_EQ(line_of(job, "fix"), "group=tp on line 1");
+}
+
+TEST(Causes, ShardsAddedUp_NameTheCall) {
+  const Job job = gradient_job(
+      "dp=2, tp=1", {"gx = grad(sum(square(x @ w - d)), x)", "gx = all_reduce(gx, sum, group=dp)"},
+      {"gx = grad(sum(square(x @ w - d)), x)"}, {"gx=dp:S(0)"});
+  EXPECT_EQ(
+      line_of(job, "cause"),
+      "line 2 reduces over dp, but its input is cut over dp: those ranks hold other elements");
+  EXPECT_EQ(line_of(job, "fix"), "remove the all_reduce on line 2");
+}
+
+// The loss is not divided by its count.
+TEST(Causes, ConstantFactorOfALoss_IsDivided) {
+  const Job job = gradient_job("dp=2, tp=1",
+                               {"l = sum(square(x @ w - d))", "gx, gw = grad(l, [x, w])",
+                                "gw = all_reduce(gw, sum, group=dp)"},
+                               {"l = sum(square(x @ w - d)) / 30", "gx, gw = grad(l, [x, w])"},
+                               {"gx=dp:S(0)", "gw=R"});
+  EXPECT_EQ(check(job, builtin_registries()).findings.size(), 1u);
+  EXPECT_EQ(line_of(job, "fix"), "divide l by 30 on line 1");
+}
+
+// An Adam step hardly depends on the scale of its gradient, so w alone confirms no cause.
+TEST(Causes, CauseOfOneResultOfAStep_MakesTheOthersRight) {
+  const Lines ranks = {"g = transpose(x, 0, 1) @ d", "s = reduce_scatter(g, sum, dim=0, group=dp)",
+                       "n = all_reduce(sqrt(sum(s * s)), sum, group=dp)", "z = zeros(like=s)",
+                       "u, m, v = adamw(s, s / n, z, z, step=1, lr=0.01)"};
+  const Lines truth = {"g = transpose(x, 0, 1) @ d", "n = sqrt(sum(g * g))", "z = zeros(like=g)",
+                       "u, m, v = adamw(g, g / n, z, z, step=1, lr=0.01)"};
+  const Job job = gradient_job("dp=2, tp=1", ranks, truth, {"u=dp:S(0)", "m=dp:S(0)", "v=dp:S(0)"});
+  const std::vector<Finding> findings = check(job, builtin_registries()).findings;
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].line, 5);
+}
+
+TEST(Causes, SumInsideALine_OfAReducedGradient_IsQuoted) {
+  const Job job = gradient_job(
+      "dp=2, tp=1",
+      {"f = x @ w", "g = grad(sum(square(f - d)), w)",
+       "s = reduce_scatter(g, sum, dim=0, group=dp)", "y = s / sqrt(sum(s * s))"},
+      {"g = grad(sum(square(x @ w - d)), w)", "y = g / sqrt(sum(g * g))"}, {"y=dp:S(0)"});
+  EXPECT_EQ(line_of(job, "cause"),
+            "sum(s * s) of line 4 is each rank's own part over dp; no call over dp lies between "
+            "line 4 and y");
+  EXPECT_EQ(line_of(job, "fix"),
+            "all_reduce(sum(s * s), sum, group=dp) in place of sum(s * s) on line 4");
+}
+
+TEST(Causes, MeanOfEachRank_IsTheCauseOfAllGradients) {
+  const Job job = gradient_job("dp=2, tp=1",
+                               {"l = mean(square(x @ w - d))", "gx, gw = grad(l, [x, w])",
+                                "gw = all_reduce(gw, sum, group=dp)"},
+                               {"l = mean(square(x @ w - d))", "gx, gw = grad(l, [x, w])"},
+                               {"gx=dp:S(0)", "gw=R"});
+  EXPECT_EQ(check(job, builtin_registries()).findings.size(), 1u);
+  EXPECT_EQ(line_of(job, "cause"),
+            "l of line 1 is the mean of each rank's own part over dp, and gradients add it up over "
+            "dp: it counts 2 times");
+  EXPECT_EQ(line_of(job, "fix"), "divide l by size(dp) on line 1");
+}
+
+// The listing is lowered again in the dtypes that its casts meet.
+TEST(Causes, OfAProgramWithCasts_AreFound) {
+  const Lines loss = {"l = mean(square(cast(cast(x, bf16) @ cast(w, bf16), f32) - d))",
+                      "gx = grad(l, x)"};
+  const Job job = gradient_job("dp=2, tp=1", loss, loss, {"gx=dp:S(0)"}, DType::f32);
+  EXPECT_EQ(line_of(job, "fix"), "divide l by size(dp) on line 1");
+}
+
+TEST(Causes, GroupOfSeveralAxes_IsPrintedAsTheListingWritesIt) {
+  const Job job = step_job("dp=2, cp=2, tp=2", "dp:S(0) cp:S(0)",
+                           {"g = all_reduce(transpose(x, 0, 1) @ d, sum, group=tp)", "w = w - g"},
+                           {"w = w - transpose(x, 0, 1) @ d"}, {"w=R"});
+  EXPECT_EQ(line_of(job, "fix"), "group=[dp, cp] on line 1");
 }
 
 TEST(Causes, ZeroOnSomeRanks_IsNotCalledZeroEverywhere) {

@@ -134,7 +134,7 @@ class ProvenanceLaws {
     for (const ValueId id : compute.inputs) {
       usable = usable && is_usable(id);
       if (!usable) return;
-      const AxisKind kind = provenance_.state(id, axis).kind;
+      const AxisKind kind = state_read(instr, id, axis).kind;
       usable = kind != AxisKind::varying && kind != AxisKind::unknown;
       all_same = all_same && kind == AxisKind::replicated;
     }
@@ -145,17 +145,31 @@ class ProvenanceLaws {
     for (int64_t sibling = 0; sibling < group.count(); ++sibling)
       if (const std::vector<int32_t> members = group.members(sibling);
           instr.lanes.contains(Lanes::of(members)))
-        check_on(compute, axis, members);
+        check_on(instr, compute, axis, members);
   }
 
-  void check_on(const Compute& compute, int axis, const std::vector<int32_t>& members) {
+  // Returns the state in which an instruction reads a value.
+  const AxisState& state_read(const Instr& instr, ValueId id, int axis) const {
+    const std::vector<ValueId>& inputs = std::get<Compute>(instr.action).inputs;
+    const auto slot = std::find(inputs.begin(), inputs.end(), id) - inputs.begin();
+    for (size_t l = 0; l < ranks_.program.listings.size(); ++l) {
+      const Instrs& instrs = ranks_.program.listings[l].instrs;
+      for (size_t i = 0; i < instrs.size(); ++i)
+        if (&instrs[i] == &instr)
+          return provenance_.state_read(l, i, static_cast<size_t>(slot), axis);
+    }
+    return provenance_.state(id, axis);
+  }
+
+  void check_on(const Instr& instr, const Compute& compute, int axis,
+                const std::vector<int32_t>& members) {
     const Mesh one = Mesh::make({{"one", 1}});
     LocalCall call;
     call.record = &builtin_registries().ops.at(compute.op.str());
     call.attrs = &compute.attrs[0].attrs;
     std::vector<LocalTensor> inputs;
     for (const ValueId id : compute.inputs) {
-      const std::optional<Tensor> input = whole(id, provenance_.state(id, axis), members);
+      const std::optional<Tensor> input = whole(id, state_read(instr, id, axis), members);
       if (!input) return;
       call.metas.push_back(
           {input->dtype, input->shape, ranks_.program.values[static_cast<size_t>(id)].weak, false});
@@ -239,6 +253,32 @@ TEST(Provenance, Statements_AboutRandomRankPrograms_Hold) {
   EXPECT_GT(counts.partial, 100);
   fmt::print("{} copies, {} whole values, {} of them partial, {} unknown\n", counts.replicated,
              counts.whole, counts.partial, counts.unknown);
+}
+
+// The gradient of a sum repeats one number, which is cut beside shards.
+TEST(Provenance, Gradients_OfSumsOverShards_AreKnown) {
+  const std::vector<std::string> losses = {"sum(square(x @ w))", "mean(square(x @ w))",
+                                           "sum(relu(x @ w) * (x @ w)) / 7",
+                                           "sum(square(x @ w) * y[:, None])"};
+  for (const std::string& loss : losses) {
+    Job job = job_of("dp=2", {});
+    add_input(job, "x", {8, 6}, "dp:S(0)", DType::f64);
+    add_input(job, "y", {8}, "dp:S(0)", DType::f64);
+    add_input(job, "w", {6, 4}, "", DType::f64);
+    add_ranks(job, "all", Lanes::range(0, 2),
+              {"l = " + loss, "gx, gw = grad(l, [x, w])",
+               "s = reduce_scatter(gw, sum, dim=0, group=dp)", "n = sum(s * s)"});
+    Counts counts;
+    ProvenanceLaws laws(job, counts);
+    laws.check();
+    EXPECT_EQ(laws.trouble, "") << loss;
+    const RankProgram ranks = lower_ranks(job, builtin_registries().ops);
+    const Provenance provenance(ranks.program, job.meshes.at(0).second, builtin_registries().ops);
+    EXPECT_EQ(provenance.state(value_named(ranks, "gx"), 0).kind, AxisKind::cut) << loss;
+    EXPECT_EQ(provenance.state(value_named(ranks, "gw"), 0).kind, AxisKind::partial) << loss;
+    EXPECT_EQ(provenance.state(value_named(ranks, "s"), 0).kind, AxisKind::cut) << loss;
+    EXPECT_EQ(provenance.state(value_named(ranks, "n"), 0).kind, AxisKind::partial) << loss;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,185 @@
+// Tests a law: a printed fix can be applied as it is written, and corrects the value that it is
+// printed for. Each rank program of the corpus that has such a finding is changed as the fix says,
+// parsed and run again. Fixes that leave a choice to the author are not applied.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <regex>
+
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/scenarios/load/load.h"
+#include "shardproof/scenarios/report/report.h"
+
+namespace shardproof::printed_fixes_test {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+std::string indent_of(const std::string& line) {
+  return line.substr(0, line.find_first_not_of(' '));
+}
+
+bool replace_once(std::string& line, const std::string& from, const std::string& to) {
+  const size_t at = line.find(from);
+  if (at == std::string::npos) return false;
+  line.replace(at, from.size(), to);
+  return true;
+}
+
+// Returns the numbers of "2", "1 and 3" or "1, 2".
+std::vector<size_t> numbers_in(const std::string& text) {
+  std::vector<size_t> numbers;
+  const std::regex number("[0-9]+");
+  for (auto at = std::sregex_iterator(text.begin(), text.end(), number);
+       at != std::sregex_iterator(); ++at)
+    numbers.push_back(std::stoul(at->str()));
+  return numbers;
+}
+
+// Inserts a line after line `after`, with its indentation.
+void insert_after(Lines& lines, size_t after, const std::string& text) {
+  const std::string indented = indent_of(lines.at(after - 1)) + text;
+  lines.insert(lines.begin() + static_cast<long>(after), indented);
+}
+
+// Changes the lines as a fix says. nullopt: the fix leaves a choice, or its text does not fit the
+// line.
+std::optional<Lines> with_fix(Lines lines, const std::string& whole) {
+  const std::string fix = whole.substr(0, whole.find(", or "));
+  std::smatch part;
+  if (std::regex_match(fix, part,
+                       std::regex(R"(add (all_reduce\((\w+), .*\)) after line (\d+))"))) {
+    insert_after(lines, std::stoul(part[3]), fmt::format("{} = {}", part[2].str(), part[1].str()));
+    return lines;
+  }
+  if (std::regex_match(fix, part,
+                       std::regex(R"((all_reduce\(.*\)) in place of (.*) on line (\d+))")))
+    return replace_once(lines.at(std::stoul(part[3]) - 1), part[2], part[1]) ? std::optional(lines)
+                                                                             : std::nullopt;
+  if (std::regex_match(fix, part, std::regex(R"(group=(.*) on lines? (.*))"))) {
+    for (const size_t at : numbers_in(part[2])) {
+      std::string& line = lines.at(at - 1);
+      // A call without a group is over the world.
+      if (line.find("group=") == std::string::npos)
+        replace_once(line, ", sum", ", sum, group=world");
+      line = std::regex_replace(line, std::regex(R"(group=(\w+|\[[^\]]*\]))"),
+                                "group=" + part[1].str());
+    }
+    return lines;
+  }
+  if (std::regex_match(fix, part, std::regex(R"((sum|avg) in place of (sum|avg) on line (\d+))")))
+    return replace_once(lines.at(std::stoul(part[3]) - 1), fmt::format(", {},", part[2].str()),
+                        fmt::format(", {},", part[1].str()))
+               ? std::optional(lines)
+               : std::nullopt;
+  if (std::regex_match(fix, part, std::regex(R"(backward=(\w+) on lines? (.*))"))) {
+    for (const size_t line : numbers_in(part[2]))
+      lines.at(line - 1) = std::regex_replace(lines[line - 1], std::regex(R"(backward=\w+)"),
+                                              "backward=" + part[1].str());
+    return lines;
+  }
+  if (std::regex_match(fix, part, std::regex(R"(divide (\w+) by (.*) on line (\d+))"))) {
+    insert_after(lines, std::stoul(part[3]),
+                 fmt::format("{0} = {0} / {1}", part[1].str(), part[2].str()));
+    return lines;
+  }
+  if (std::regex_match(fix, part, std::regex(R"(remove the factor (\S+) on line (\d+))"))) {
+    std::string& line = lines.at(std::stoul(part[2]) - 1);
+    const std::string factor = part[1];
+    return replace_once(line, " * " + factor, "") || replace_once(line, factor + " * ", "")
+               ? std::optional(lines)
+               : std::nullopt;
+  }
+  if (std::regex_match(fix, part, std::regex(R"(remove the sum over \w+ on line (\d+))")))
+    return replace_once(lines.at(std::stoul(part[1]) - 1), ", sum", ", avg") ? std::optional(lines)
+                                                                             : std::nullopt;
+  return std::nullopt;
+}
+
+class Corpus {
+ public:
+  explicit Corpus(const std::string& folder) : folder_(folder) {}
+
+  void check() {
+    const std::string source = std::string(SHARDPROOF_SOURCE_DIR) + "/scenarios/corpus/" + folder_;
+    for (const ScenarioPath& path : find_scenarios(source).paths) {
+      const Scenario scenario = load_file(path.path, path.path);
+      for (const Case& one : scenario.cases) {
+        if (one.phases.size() != 1 || one.phases[0].job.ranks.size() != 1) continue;
+        Scenario alone = scenario;
+        alone.cases = {one};
+        check_case(alone);
+      }
+    }
+  }
+  int applied = 0, left_out = 0;
+
+ private:
+  // Returns no findings if the program is refused, which a fixed one must not be.
+  std::vector<Finding> findings_of(const Scenario& scenario, bool is_fixed) const {
+    const RunResult result = run_scenarios({scenario}, {""}, {}, registries_);
+    const CaseResult& one = result.scenarios.at(0).cases.at(0);
+    if (one.error && is_fixed) ADD_FAILURE() << scenario.file << ": " << one.error->message();
+    return one.phases.empty() ? std::vector<Finding>() : one.phases[0].outcome.findings;
+  }
+
+  // Follows "declare it as tp:P(sum)". False if the fix is another one.
+  static bool declare(const Finding& finding, Job& job) {
+    const std::string start = "declare it as ";
+    const bool declares =
+        finding.fix.starts_with(start) && finding.fix.find(',') == std::string::npos;
+    for (JobOutput& output : job.outputs)
+      if (declares && output.name == finding.name)
+        output.placements = finding.fix.substr(start.size());
+    return declares;
+  }
+
+  void check_case(const Scenario& scenario) {
+    for (const Finding& finding : findings_of(scenario, false)) {
+      const bool caused =
+          std::any_of(finding.details.begin(), finding.details.end(),
+                      [](const std::string& text) { return text.starts_with("cause"); });
+      if (finding.verdict != Verdict::wrong_values || !caused) continue;
+      Scenario changed = scenario;
+      Job& job = changed.cases[0].phases[0].job;
+      const bool declares = declare(finding, job);
+      JobListing& listing = changed.cases[0].phases[0].job.ranks[0];
+      const std::optional<Lines> lines =
+          declares ? listing.listing.lines : with_fix(listing.listing.lines, finding.fix);
+      if (!lines) {
+        ++left_out;
+        continue;
+      }
+      ++applied;
+      try {
+        listing.listing = parse_listing(*lines);
+        changed.cases[0].phases[0].lowered = nullptr;
+        for (const Finding& after : findings_of(changed, true))
+          EXPECT_NE(after.name, finding.name) << scenario.file << ": " << finding.fix;
+      } catch (const Error& error) {
+        ADD_FAILURE() << scenario.file << ": " << finding.fix << ": " << error.message();
+      }
+    }
+  }
+
+  const std::string folder_;
+  const Registries registries_{builtin_ops(), builtin_backends()};
+};
+
+TEST(PrintedFixes, OfBugs_CorrectTheirValues) {
+  Corpus corpus("bugs");
+  corpus.check();
+  fmt::print("{} fixes applied, {} leave a choice\n", corpus.applied, corpus.left_out);
+  EXPECT_GT(corpus.applied, 25);
+}
+
+TEST(PrintedFixes, OfGradients_CorrectTheirValues) {
+  Corpus corpus("gradients");
+  corpus.check();
+  fmt::print("{} fixes applied, {} leave a choice\n", corpus.applied, corpus.left_out);
+  EXPECT_GT(corpus.applied, 4);
+}
+
+}  // namespace
+}  // namespace shardproof::printed_fixes_test
