@@ -136,13 +136,19 @@ class JudgedRanks : public JudgedProgram {
   std::map<std::string, Finding> misfits_;  // by output: its parts do not fit its spec
 };
 
-// Returns the value of an output; empty if a rank did not reach it.
+// Returns the value of an output; empty if a rank did not reach it, or if the dtypes of the parts
+// differ.
 LocalTensor JudgedRanks::value_of(const JobOutput& output, const ProgramRun& run) const {
   const Lanes on = outputs_.owners(output);
   LocalTensor value =
       gather(ranks_->names.at(output.name), on, [&](ValueId id) { return run.value(id); });
   return value.lanes().contains(on) ? value : LocalTensor();
 }
+  const std::vector<Holder> held = holders(*ranks_, output.name, on);
+  if (std::any_of(held.begin(), held.end(), [&](const Holder& holder) {
+        return holder.meta.dtype != held.front().meta.dtype;
+      }))
+    return {};
 
 ValueLabel JudgedRanks::label_of(const JobOutput& output, const Lanes& ranks) const {
   ValueLabel label{output.name, 0, "", ""};
