@@ -16,6 +16,7 @@
 #include "shardproof/engine/compare/reduction_provenance.h"
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/execute/run_program.h"
+#include "shardproof/engine/explain/edit_ranks.h"
 #include "shardproof/engine/explain/explain.h"
 #include "shardproof/engine/explain/range_cause.h"
 #include "shardproof/engine/races/check_slots.h"
@@ -129,6 +130,7 @@ class JudgedRanks : public JudgedProgram {
   std::vector<ValueId> watched_at_end() const;
 
   std::shared_ptr<const RankProgram> ranks_;
+  SpmdProgram with_separate_calls() const;
   std::optional<GlobalProgram> truth_;
   std::optional<EvaluationPlan> plan_;
   OwnDtypes dtypes_;  // of the job before its floats were lifted
@@ -450,9 +452,10 @@ RangeCause JudgedRanks::range_cause_of(const std::string& key) const try {
   if (targets.empty() || !job_.functions.empty()) return {};
   const Job simulated = on_simulated_ranks(job_), wider = with_wider_floats(job_);
   const std::vector<LocalTensor> wider_inputs = lifted_inputs(wider);
-  SpmdProgram program = ranks_->program;
+  const SpmdProgram own = with_separate_calls();
+  SpmdProgram program = own;
   widen_floats(program, registries_.ops);
-  return range_cause({simulated, inputs_, ranks_->program}, {wider, wider_inputs, program}, targets,
+  return range_cause({simulated, inputs_, own}, {wider, wider_inputs, program}, targets,
                      registries_);
 } catch (const Error&) {
   return {};
@@ -460,10 +463,17 @@ RangeCause JudgedRanks::range_cause_of(const std::string& key) const try {
 
 std::string JudgedRanks::cause_of(const MeasuredPrecision& measured) const {
   if (measured.nothing_left || !std::isfinite(measured.precision.error))
+// Returns the program whose calls all have their own line, for causes that name it.
+SpmdProgram JudgedRanks::with_separate_calls() const {
+  SpmdProgram program = ranks_->program;
+  separate_grouped_calls(program);
+  return program;
+}
+
     if (RangeCause cause = range_cause_of(measured.key); !cause.text.empty()) return cause.text;
   const std::vector<ValueId> targets = parts_of(measured.key);
   if (targets.empty()) return "";
-  return precision_cause(measured, ranks_->program, targets);
+  return precision_cause(measured, with_separate_calls(), targets);
 }
 
 Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {

@@ -16,6 +16,61 @@ std::vector<Site> sites_of(const SpmdProgram& program, size_t listing) {
   return sites;
 }
 
+namespace {
+
+// Appends a grouped call as one instruction for each line of collectives, then one for messages.
+void append_separated(Instr instr, Instrs& instrs) {
+  const std::vector<CallItem> items = std::move(std::get<Communicate>(instr.action).items);
+  const std::vector<ValueId> releases = std::move(instr.releases);
+  const auto are_together = [](const CallItem& a, const CallItem& b) {
+    const bool messages = is_point_to_point(a.collective.kind);
+    if (messages != is_point_to_point(b.collective.kind)) return false;
+    return messages || (a.origin.line == b.origin.line && a.origin.column == b.origin.column);
+  };
+  std::vector<Communicate> calls;
+  for (const bool messages : {false, true})
+    for (const CallItem& item : items) {
+      if (is_point_to_point(item.collective.kind) != messages) continue;
+      const auto same = std::find_if(calls.begin(), calls.end(), [&](const Communicate& call) {
+        return are_together(call.items.front(), item);
+      });
+      (same == calls.end() ? calls.emplace_back() : *same).items.push_back(item);
+    }
+  for (Communicate& call : calls) {
+    Instr one = instr;
+    one.origin = call.items.front().origin;
+    one.lanes = {};
+    for (const CallItem& item : call.items) one.lanes = one.lanes.unite(item.lanes);
+    if (&call == &calls.back()) one.releases = releases;
+    one.action = std::move(call);
+    instrs.push_back(std::move(one));
+  }
+}
+
+// True if the calls were written on other lines than the instruction: in a block.
+bool is_group(const Instr& instr) {
+  const auto* call = std::get_if<Communicate>(&instr.action);
+  return call != nullptr &&
+         std::any_of(call->items.begin(), call->items.end(), [&](const CallItem& item) {
+           return item.origin.line > 0 && item.origin.line != instr.origin.line;
+         });
+}
+
+}  // namespace
+
+void separate_grouped_calls(SpmdProgram& program) {
+  for (SpmdListing& listing : program.listings) {
+    if (std::none_of(listing.instrs.begin(), listing.instrs.end(), is_group)) continue;
+    Instrs instrs;
+    for (Instr& instr : listing.instrs)
+      if (is_group(instr))
+        append_separated(std::move(instr), instrs);
+      else
+        instrs.push_back(std::move(instr));
+    listing.instrs = std::move(instrs);
+  }
+}
+
 ValueId made_by(const Instr& instr, size_t slot) {
   if (const auto* compute = std::get_if<Compute>(&instr.action)) {
     if (slot >= compute->outputs.size()) return kNoValue;

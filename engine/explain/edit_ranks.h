@@ -15,6 +15,11 @@ struct Site {
 // Returns the site of each instruction of a listing.
 std::vector<Site> sites_of(const SpmdProgram& program, size_t listing);
 
+// Splits the calls of `group:` blocks: the collectives of each line become one instruction of that
+// line, so that edits apply to one call. Messages of a block remain together, because they may wait
+// for each other. The values are the same.
+void separate_grouped_calls(SpmdProgram& program);
+
 // Returns the value that an instruction makes or writes in place: output `slot` of a Compute, or
 // the result of a collective call (slot 0). Returns kNoValue if there is none.
 ValueId made_by(const Instr& instr, size_t slot);
