@@ -138,6 +138,35 @@ std::vector<std::pair<const Step*, size_t>> Explaining::places_to_reduce(
   return result;
 }
 
+// True if the listing has a call over one of the axes after a step.
+bool Explaining::has_call_after(const Step& step, const std::vector<int>& axes) const {
+  const Instrs& instrs = about_.ranks.program.listings[step.listing].instrs;
+  for (size_t i = step.index + 1; i < instrs.size(); ++i)
+    if (const auto* call = std::get_if<Communicate>(&instrs[i].action))
+      for (const CallItem& item : call->items)
+        for (const int axis : axes)
+          if (is_over_axis(item.collective.group, mesh_, axis, item.lanes)) return true;
+  return false;
+}
+
+// True if ranks send the value, or what they compute from it, after the step that makes it.
+bool Explaining::is_sent_after(const Step& step, ValueId id) const {
+  const Instrs& instrs = about_.ranks.program.listings[step.listing].instrs;
+  std::set<ValueId> reached{id};
+  const auto is_reached = [&](ValueId one) { return reached.contains(one); };
+  for (size_t i = step.index + 1; i < instrs.size(); ++i) {
+    if (const auto* call = std::get_if<Communicate>(&instrs[i].action)) {
+      for (const CallItem& item : call->items)
+        if (item.collective.kind == CollectiveKind::send && is_reached(item.input)) return true;
+      continue;
+    }
+    const Effects effects = effects_of(instrs[i]);
+    if (std::any_of(effects.reads.begin(), effects.reads.end(), is_reached))
+      reached.insert(effects.writes.begin(), effects.writes.end());
+  }
+  return false;
+}
+
 bool Explaining::never_reduced_over(const std::vector<int>& axes) {
   for (const auto& [step, slot] : places_to_reduce(axes)) {
     const ValueId id = made_by(*step->instr, slot);
@@ -159,15 +188,28 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
       const std::string what =
           origins.empty() ? fmt::format("is each rank's own part over {}", over)
                           : fmt::format("is computed from {}", joined_words(origins, "and"));
-      cause.text = fmt::format(
-          "{} {}; no call over {} {}", name, what, over,
-          is_end ? fmt::format("follows line {}", step->site.line)
-                 : fmt::format("lies between line {} and {}", step->site.line, target()));
+      const std::string missing =
+          has_call_after(*step, axes)
+              ? fmt::format("it is not reduced over {} {}", over,
+                            is_end ? fmt::format("after line {}", step->site.line)
+                                   : fmt::format("on the way to {}", target()))
+              : fmt::format(
+                    "no call over {} {}", over,
+                    is_end ? fmt::format("follows line {}", step->site.line)
+                           : fmt::format("lies between line {} and {}", step->site.line, target()));
+      cause.text = fmt::format("{} {}; {}", name, what, missing);
       if (is_made_by_grad(about_.ranks, *step) && info(id).bound.empty()) {
         settle(inside_grad(step->site.line, op, axes, joined_words(origins, "and")));
         return true;
       }
-      cause.fix = reduction_fix(about_, *step, slot, op, group_text(axes));
+      cause.made_right = confirmation_.made_right();
+      cause.fix =
+          reduction_fix({about_, *step, slot, op, group_text(axes)}, value_.label, confirmation_);
+      if (is_sent_after(*step, id))
+        cause.fix = fmt::format(
+            "reduce {} over {} in place of sending it, or combine it with what "
+            "each rank receives",
+            name, over);
       if (is_end && op != ReduceOp::max) {
         Spec as = value_.spec;
         for (const int axis : axes) as = as.with_placement(axis, P(op));

@@ -24,6 +24,7 @@
 #include "shardproof/engine/reference/f64_job.h"
 #include "shardproof/engine/reference/f64_program.h"
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/sim/analysis/mismatch.h"
 
 namespace shardproof {
 namespace {
@@ -124,13 +125,14 @@ class JudgedRanks : public JudgedProgram {
   std::string misfit_before(const JobOutput& output) const;
   void add_misfits(const ProgramRun& run, Outcome& outcome) const;
   void correct_placements(const JobOutput& output, const ProgramRun& run, Finding& finding) const;
+  bool correct_ranks(const JobOutput& output, Finding& finding) const;
   void add_races(const ProgramRun& run, Outcome& outcome) const;
   void add_infos(const ProgramRun& run, Outcome& outcome) const;
   void add_outputs(const ProgramRun& run, Outcome& outcome) const;
   std::vector<ValueId> watched_at_end() const;
+  SpmdProgram with_separate_calls() const;
 
   std::shared_ptr<const RankProgram> ranks_;
-  SpmdProgram with_separate_calls() const;
   std::optional<GlobalProgram> truth_;
   std::optional<EvaluationPlan> plan_;
   OwnDtypes dtypes_;  // of the job before its floats were lifted
@@ -142,15 +144,15 @@ class JudgedRanks : public JudgedProgram {
 // differ.
 LocalTensor JudgedRanks::value_of(const JobOutput& output, const ProgramRun& run) const {
   const Lanes on = outputs_.owners(output);
-  LocalTensor value =
-      gather(ranks_->names.at(output.name), on, [&](ValueId id) { return run.value(id); });
-  return value.lanes().contains(on) ? value : LocalTensor();
-}
   const std::vector<Holder> held = holders(*ranks_, output.name, on);
   if (std::any_of(held.begin(), held.end(), [&](const Holder& holder) {
         return holder.meta.dtype != held.front().meta.dtype;
       }))
     return {};
+  LocalTensor value =
+      gather(ranks_->names.at(output.name), on, [&](ValueId id) { return run.value(id); });
+  return value.lanes().contains(on) ? value : LocalTensor();
+}
 
 ValueLabel JudgedRanks::label_of(const JobOutput& output, const Lanes& ranks) const {
   ValueLabel label{output.name, 0, "", ""};
@@ -290,6 +292,19 @@ void JudgedRanks::correct_placements(const JobOutput& output, const ProgramRun& 
   }
 }
 
+// If none of the ranks of the entry holds the output, and others do, the entry should name those.
+bool JudgedRanks::correct_ranks(const JobOutput& output, Finding& finding) const {
+  if (!holders(*ranks_, output.name, outputs_.owners(output)).empty()) return false;
+  std::vector<int32_t> ranks;
+  for (const Holder& holder : holders(*ranks_, output.name, Lanes::range(0, job_.world)))
+    ranks.push_back(holder.rank);
+  if (ranks.empty()) return false;
+  finding.fix = fmt::format("write \"{0}\": \"{1} on {2}\" in \"outputs\", or bind {0} on {3}",
+                            output.name, output.placements, to_string(Lanes::of(std::move(ranks))),
+                            ranks_text(finding.ranks));
+  return true;
+}
+
 // Reports outputs whose parts do not fit their entries. An output that the truth computes from such
 // a one is not judged. Shapes are reported after the run: a rank that makes another call than the
 // others ends with another shape, and the finding should name the call.
@@ -316,7 +331,8 @@ void JudgedRanks::add_misfits(const ProgramRun& run, Outcome& outcome) const {
     const auto found = misfits_.find(output.name);
     if (found == misfits_.end() || !misfit_before(output).empty()) continue;
     outcome.findings.push_back(found->second);
-    correct_placements(output, run, outcome.findings.back());
+    if (!correct_ranks(output, outcome.findings.back()))
+      correct_placements(output, run, outcome.findings.back());
     if (const auto others = behind.find(output.name); others != behind.end())
       outcome.findings.back().details.push_back(fmt::format(
           "does not fit either, computed from it: {}", fmt::join(others->second, ", ")));
@@ -446,6 +462,13 @@ std::vector<ValueId> JudgedRanks::parts_of(const std::string& key) const {
   return parts;
 }
 
+// Returns the program whose calls all have their own line, for causes that name it.
+SpmdProgram JudgedRanks::with_separate_calls() const {
+  SpmdProgram program = ranks_->program;
+  separate_grouped_calls(program);
+  return program;
+}
+
 // Returns no cause if the program does not run in f64 as it does in its own dtypes.
 RangeCause JudgedRanks::range_cause_of(const std::string& key) const try {
   const std::vector<ValueId> targets = parts_of(key);
@@ -463,13 +486,6 @@ RangeCause JudgedRanks::range_cause_of(const std::string& key) const try {
 
 std::string JudgedRanks::cause_of(const MeasuredPrecision& measured) const {
   if (measured.nothing_left || !std::isfinite(measured.precision.error))
-// Returns the program whose calls all have their own line, for causes that name it.
-SpmdProgram JudgedRanks::with_separate_calls() const {
-  SpmdProgram program = ranks_->program;
-  separate_grouped_calls(program);
-  return program;
-}
-
     if (RangeCause cause = range_cause_of(measured.key); !cause.text.empty()) return cause.text;
   const std::vector<ValueId> targets = parts_of(measured.key);
   if (targets.empty()) return "";

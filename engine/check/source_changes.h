@@ -56,16 +56,26 @@ std::optional<SourceCause> right_reduction_of_grad(const RankCase& about, int li
                                                    const std::string& group,
                                                    Confirmation& confirmation);
 
-// Returns the text of the only expression of the line of a site that calls an op, such as
-// "sum(s * s)"; "" if there are several or none.
+// Returns the text of the expression that an instruction of an op computes, such as "sum(s * s)";
+// "" if the line has another number of instructions than of expressions with this op.
 std::string expression_of(const RankCase& about, const Site& site, const std::string& op);
 // Returns the text of a value that a step makes without a name, such as "sum(s * s)"; "" if it has
 // a name or the text is not known.
 std::string expression_at(const RankCase& about, const Step& step, size_t slot);
+// A reduction of a value that a step makes.
+struct AddedReduction {
+  const RankCase& about;
+  const Step& step;
+  size_t slot;
+  ReduceOp op;
+  std::string group;  // the text of group=
+};
 // Returns "add all_reduce(g, sum, group=dp) after line 3", or for a value without a name
-// "all_reduce(sum(s * s), sum, group=dp) in place of sum(s * s) on line 5".
-std::string reduction_fix(const RankCase& about, const Step& step, size_t slot, ReduceOp op,
-                          const std::string& group);
+// "all_reduce(sum(s * s), sum, group=dp) in place of sum(s * s) on line 5". If grad does not pass
+// that call, returns a reduction of the wrong value `target`, or a word of backward=, that makes it
+// right.
+std::string reduction_fix(const AddedReduction& added, const ValueLabel& target,
+                          Confirmation& confirmation);
 // Returns the axes as an argument group= has them: "tp", "[dp, cp]".
 std::string group_argument(const Mesh& mesh, const std::vector<int>& axes);
 

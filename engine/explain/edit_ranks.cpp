@@ -114,7 +114,8 @@ class Editing {
            std::find(edit_.also.begin(), edit_.also.end(), site) != edit_.also.end();
   }
   bool makes_new() const {
-    return edit_.kind == Edit::Kind::reduce || edit_.kind == Edit::Kind::scale_output;
+    return edit_.kind == Edit::Kind::reduce || edit_.kind == Edit::Kind::scale_output ||
+           edit_.kind == Edit::Kind::shift_output;
   }
 
   // A value that is written in place is complete after its last write.
@@ -165,29 +166,39 @@ class Editing {
     ranks_.program.values.push_back(std::move(made));
     const auto id = static_cast<ValueId>(ranks_.program.values.size()) - 1;
     NumberValue value{id, {}, {}};
-    if (is_integral(dtype))
+    if (is_integral(dtype) && by_lane.empty())
       value.integers = {static_cast<int64_t>(number)};
+    else if (is_integral(dtype))
+      value.integers.assign(by_lane.begin(), by_lane.end());
     else
       value.values = by_lane.empty() ? std::vector<double>{number} : std::move(by_lane);
     add(std::move(value), beside);
     return id;
   }
 
-  ValueId add_product(ValueId of, double factor, const Instr& beside) {
+  // Returns the edit's numbers by lane of an instruction; empty if it has none.
+  std::vector<double> factors_on(const Instr& beside) const {
     std::vector<double> by_lane;
     for (int64_t i = 0; i < beside.lanes.size() && !edit_.factors.empty(); ++i) {
       const auto rank = static_cast<size_t>(beside.lanes[i]);
       by_lane.push_back(rank < edit_.factors.size() ? edit_.factors[rank] : 1);
     }
-    const ValueId number = add_number(factor, DType::f64, beside, std::move(by_lane));
-    const ValueId product = add_like(of, beside.lanes);
+    return by_lane;
+  }
+
+  ValueId add_infix(const char* op, ValueId of, ValueId number, const Instr& beside) {
+    const ValueId result = add_like(of, beside.lanes);
     Compute compute;
-    compute.op = "mul";
+    compute.op = op;
     compute.attrs = {{beside.lanes, {}}};
     compute.inputs = {of, number};
-    compute.outputs = {product};
+    compute.outputs = {result};
     add(std::move(compute), beside);
-    return product;
+    return result;
+  }
+
+  ValueId add_product(ValueId of, double factor, const Instr& beside) {
+    return add_infix("mul", of, add_number(factor, DType::f64, beside, factors_on(beside)), beside);
   }
 
   // The ranks of an instruction that hold one of its values: of a reduce only the roots do.
@@ -205,6 +216,8 @@ class Editing {
     ValueId now = kNoValue;
     if (edit_.kind == Edit::Kind::scale_output) {
       now = add_product(id, edit_.factor, beside);
+    } else if (edit_.kind == Edit::Kind::shift_output) {
+      now = add_infix("add", id, add_number(0, DType::i64, beside, factors_on(beside)), beside);
     } else {
       now = add_like(id, beside.lanes);
       Communicate call;
