@@ -92,7 +92,11 @@ std::set<std::string> explain_by_provenance(const RankCase& about, const Compare
   try {
     const std::optional<Job> merged = merged_job(about);
     if (!merged) {
-      if (auto explained = explain_case(about, value, finding)) return *std::move(explained);
+      RankProgram ranks = about.ranks;
+      separate_grouped_calls(ranks.program);
+      const RankCase one{about.job,        about.inputs, ranks,         about.truth,
+                         about.registries, about.dtypes, about.integers};
+      if (auto explained = explain_case(one, value, finding)) return *std::move(explained);
     } else {
       const RankProgram ranks = lower_lifted_ranks(*merged, about);
       const RankCase one{*merged,          about.inputs, ranks,         about.truth,

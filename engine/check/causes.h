@@ -15,6 +15,7 @@
 // | a factor is missing               | a value is divided by it               |
 // | a sum or extremum of each shard   | an all_reduce after it                 |
 // | an average over uneven shards     | each rank's part by the share it has   |
+// | indices from 0 on each rank       | plus the first index of the rank       |
 // | an op along a dim that is cut     | the op on the gathered input           |
 //
 // A sum over the passes of a loop that is as many times too large is a hint alone

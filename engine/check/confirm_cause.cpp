@@ -77,6 +77,7 @@ RankProgram lower_lifted_ranks(const Job& job, const RankCase& about) {
   const OpRegistry& ops = about.registries.ops;
   RankProgram ranks = lower_ranks(to_lower(job, about.dtypes), ops);
   widen_floats(ranks.program, ops);
+  separate_grouped_calls(ranks.program);
   return ranks;
 }
 

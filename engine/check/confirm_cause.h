@@ -26,8 +26,8 @@ struct RankCase {
   const RecordedIntegers* integers = nullptr;
 };
 
-// Returns the programs of a job like that of the case, with all floats lifted. Throw
-// Error(bad_input) if the job is none.
+// Returns the programs of a job like that of the case, with all floats lifted and the calls of
+// `group:` blocks separated (explain/edit_ranks.h). Throw Error(bad_input) if the job is none.
 RankProgram lower_lifted_ranks(const Job& job, const RankCase& about);
 GlobalProgram lower_lifted_truth(const Job& job, const RankCase& about);
 

@@ -138,31 +138,78 @@ std::vector<std::pair<const Step*, size_t>> Explaining::places_to_reduce(
   return result;
 }
 
+// True if the listing has a call over one of the axes after a step.
+bool Explaining::has_call_after(const Step& step, const std::vector<int>& axes) const {
+  const Instrs& instrs = about_.ranks.program.listings[step.listing].instrs;
+  for (size_t i = step.index + 1; i < instrs.size(); ++i)
+    if (const auto* call = std::get_if<Communicate>(&instrs[i].action))
+      for (const CallItem& item : call->items)
+        for (const int axis : axes)
+          if (is_over_axis(item.collective.group, mesh_, axis, item.lanes)) return true;
+  return false;
+}
+
+// True if ranks send the value, or what they compute from it, after the step that makes it.
+bool Explaining::is_sent_after(const Step& step, ValueId id) const {
+  const Instrs& instrs = about_.ranks.program.listings[step.listing].instrs;
+  std::set<ValueId> reached{id};
+  const auto is_reached = [&](ValueId one) { return reached.contains(one); };
+  for (size_t i = step.index + 1; i < instrs.size(); ++i) {
+    if (const auto* call = std::get_if<Communicate>(&instrs[i].action)) {
+      for (const CallItem& item : call->items)
+        if (item.collective.kind == CollectiveKind::send && is_reached(item.input)) return true;
+      continue;
+    }
+    const Effects effects = effects_of(instrs[i]);
+    if (std::any_of(effects.reads.begin(), effects.reads.end(), is_reached))
+      reached.insert(effects.writes.begin(), effects.writes.end());
+  }
+  return false;
+}
+
 bool Explaining::never_reduced_over(const std::vector<int>& axes) {
-  // The text of a reduction may cut the way of a gradient; then another place may be the right one.
-  std::optional<ConfirmedCause> without_text;
   for (const auto& [step, slot] : places_to_reduce(axes)) {
     const ValueId id = made_by(*step->instr, slot);
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max}) {
       if (op != ReduceOp::max && !is_float(id)) continue;
       Edit edit{Edit::Kind::reduce, step->site, slot, Group::of_axes(mesh_, axes), {op, 0}, 1};
       if (!confirmation_.confirms(edit, axes)) continue;
-      ConfirmedCause cause = not_reduced(*step, slot, op, axes);
+      std::string name = shown(id, step->site.line);
+      const std::string over = axes_text(axes);
+      ConfirmedCause cause;
+      std::vector<std::string> origins;
+      for (const int axis : axes)
+        if (const auto text = origin_text(provenance_.state(id, axis), axis); !text.empty())
+          origins.push_back(text);
+      const bool is_end = name == target();
+      if (const std::string text = expression_at(about_, *step, slot); !text.empty())
+        name = fmt::format("{} of line {}", text, step->site.line);
+      const std::string what =
+          origins.empty() ? fmt::format("is each rank's own part over {}", over)
+                          : fmt::format("is computed from {}", joined_words(origins, "and"));
+      const std::string missing =
+          has_call_after(*step, axes)
+              ? fmt::format("it is not reduced over {} {}", over,
+                            is_end ? fmt::format("after line {}", step->site.line)
+                                   : fmt::format("on the way to {}", target()))
+              : fmt::format(
+                    "no call over {} {}", over,
+                    is_end ? fmt::format("follows line {}", step->site.line)
+                           : fmt::format("lies between line {} and {}", step->site.line, target()));
+      cause.text = fmt::format("{} {}; {}", name, what, missing);
       if (is_made_by_grad(about_.ranks, *step) && info(id).bound.empty()) {
-        settle(cause);
+        settle(inside_grad(step->site.line, op, axes, joined_words(origins, "and")));
         return true;
       }
-      if (has_gradient(about_.job)) {
-        std::optional<SourceCause> changed =
-            right_reduction(about_, *step, slot, op, group_text(axes), confirmation_);
-        if (!changed) {
-          if (!without_text) without_text = std::move(cause);
-          break;
-        }
-        cause.fix = changed->fix;
-        cause.made_right = std::move(changed->made_right);
-      }
-      if (info(id).bound == target() && op != ReduceOp::max) {
+      cause.made_right = confirmation_.made_right();
+      cause.fix =
+          reduction_fix({about_, *step, slot, op, group_text(axes)}, value_.label, confirmation_);
+      if (is_sent_after(*step, id))
+        cause.fix = fmt::format(
+            "reduce {} over {} in place of sending it, or combine it with what "
+            "each rank receives",
+            name, over);
+      if (is_end && op != ReduceOp::max) {
         Spec as = value_.spec;
         for (const int axis : axes) as = as.with_placement(axis, P(op));
         cause.fix += fmt::format(", or declare it as {}", placements_text(as));
@@ -171,36 +218,7 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
       return true;
     }
   }
-  if (without_text) settle(*without_text);
-  return without_text.has_value();
-}
-
-// Returns the cause that no call reduces a value, after an edit has confirmed it.
-ConfirmedCause Explaining::not_reduced(const Step& step, size_t slot, ReduceOp op,
-                                       const std::vector<int>& axes) {
-  const ValueId id = made_by(*step.instr, slot);
-  const int line = step.site.line;
-  std::vector<std::string> origins;
-  for (const int axis : axes)
-    if (const auto text = origin_text(provenance_.state(id, axis), axis); !text.empty())
-      origins.push_back(text);
-  const std::string origin = joined_words(origins, "and"), over = axes_text(axes);
-  if (is_made_by_grad(about_.ranks, step) && info(id).bound.empty())
-    return inside_grad(line, op, axes, origin);
-  std::string name = shown(id, line);
-  const bool is_end = name == target();
-  if (const std::string text = expression_at(about_, step, slot); origins.empty() && !text.empty())
-    name = fmt::format("{} of line {}", text, line);
-  ConfirmedCause cause;
-  cause.text = fmt::format("{} {}; no call over {} {}", name,
-                           origins.empty() ? fmt::format("is each rank's own part over {}", over)
-                                           : "is computed from " + origin,
-                           over,
-                           is_end ? fmt::format("follows line {}", line)
-                                  : fmt::format("lies between line {} and {}", line, target()));
-  cause.fix = reduction_fix(about_, step, slot, op, group_text(axes));
-  cause.made_right = confirmation_.made_right();
-  return cause;
+  return false;
 }
 
 // Returns the cause that a gradient in an expression is not reduced, or a value that grad computes.

@@ -95,11 +95,11 @@ class Explaining {
   bool never_reduced();
   bool is_part_of_shard(int axis) const;
   bool never_reduced_over(const std::vector<int>& axes);
-  ConfirmedCause not_reduced(const Step& step, size_t slot, ReduceOp op,
-                             const std::vector<int>& axes);
   ConfirmedCause inside_grad(int line, ReduceOp op, const std::vector<int>& axes,
                              const std::string& origins);
   std::vector<std::pair<const Step*, size_t>> places_to_reduce(const std::vector<int>& axes) const;
+  bool has_call_after(const Step& step, const std::vector<int>& axes) const;
+  bool is_sent_after(const Step& step, ValueId id) const;
   bool wrong_group();
   bool goes_over_cut_axes(const Step& step, const CallItem& item, const std::vector<int>& have);
   bool leaves_out_axes(const Step& step, const CallItem& item, const std::vector<int>& have);

@@ -15,6 +15,17 @@ std::string number_text(double value) {
   return text == "1" ? fmt::format("{}", value) : text;
 }
 
+// Returns a term as a fix names it: its name, its text, or "the term of line 3".
+std::string term_text(const RankCase& about, const WayToValue& way, ValueId id, int line) {
+  const SpmdValue& value = about.ranks.program.values[static_cast<size_t>(id)];
+  if (!value.bound.empty()) return value.bound.str();
+  for (const Step& step : way.steps)
+    for (size_t slot = 0; made_by(*step.instr, slot) != kNoValue; ++slot)
+      if (made_by(*step.instr, slot) == id)
+        if (const std::string text = expression_at(about, step, slot); !text.empty()) return text;
+  return fmt::format("the term of line {}", line);
+}
+
 std::set<std::string> made_right_by_each(const std::vector<ConfirmedCause>& found) {
   std::set<std::string> keys = found.front().made_right;
   for (const ConfirmedCause& one : found)
@@ -168,7 +179,7 @@ void Explaining::terms_of_each_rank(std::vector<ConfirmedCause>& found) {
                          named ? fmt::format(", added on line {},", step.site.line) : "", size,
                          over, over, size),
              fmt::format("add {} after the sum, or on one rank of {}",
-                         named ? info(id).bound : "it", over),
+                         term_text(about_, way_, id, step.site.line), over),
              edit, confirmation_.made_right()});
       }
     }

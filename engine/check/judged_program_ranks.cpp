@@ -16,6 +16,7 @@
 #include "shardproof/engine/compare/reduction_provenance.h"
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/execute/run_program.h"
+#include "shardproof/engine/explain/edit_ranks.h"
 #include "shardproof/engine/explain/explain.h"
 #include "shardproof/engine/explain/range_cause.h"
 #include "shardproof/engine/races/check_slots.h"
@@ -23,6 +24,7 @@
 #include "shardproof/engine/reference/f64_job.h"
 #include "shardproof/engine/reference/f64_program.h"
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/sim/analysis/mismatch.h"
 
 namespace shardproof {
 namespace {
@@ -123,10 +125,12 @@ class JudgedRanks : public JudgedProgram {
   std::string misfit_before(const JobOutput& output) const;
   void add_misfits(const ProgramRun& run, Outcome& outcome) const;
   void correct_placements(const JobOutput& output, const ProgramRun& run, Finding& finding) const;
+  bool correct_ranks(const JobOutput& output, Finding& finding) const;
   void add_races(const ProgramRun& run, Outcome& outcome) const;
   void add_infos(const ProgramRun& run, Outcome& outcome) const;
   void add_outputs(const ProgramRun& run, Outcome& outcome) const;
   std::vector<ValueId> watched_at_end() const;
+  SpmdProgram with_separate_calls() const;
 
   std::shared_ptr<const RankProgram> ranks_;
   std::optional<GlobalProgram> truth_;
@@ -136,9 +140,15 @@ class JudgedRanks : public JudgedProgram {
   std::map<std::string, Finding> misfits_;  // by output: its parts do not fit its spec
 };
 
-// Returns the value of an output; empty if a rank did not reach it.
+// Returns the value of an output; empty if a rank did not reach it, or if the dtypes of the parts
+// differ.
 LocalTensor JudgedRanks::value_of(const JobOutput& output, const ProgramRun& run) const {
   const Lanes on = outputs_.owners(output);
+  const std::vector<Holder> held = holders(*ranks_, output.name, on);
+  if (std::any_of(held.begin(), held.end(), [&](const Holder& holder) {
+        return holder.meta.dtype != held.front().meta.dtype;
+      }))
+    return {};
   LocalTensor value =
       gather(ranks_->names.at(output.name), on, [&](ValueId id) { return run.value(id); });
   return value.lanes().contains(on) ? value : LocalTensor();
@@ -282,6 +292,19 @@ void JudgedRanks::correct_placements(const JobOutput& output, const ProgramRun& 
   }
 }
 
+// If none of the ranks of the entry holds the output, and others do, the entry should name those.
+bool JudgedRanks::correct_ranks(const JobOutput& output, Finding& finding) const {
+  if (!holders(*ranks_, output.name, outputs_.owners(output)).empty()) return false;
+  std::vector<int32_t> ranks;
+  for (const Holder& holder : holders(*ranks_, output.name, Lanes::range(0, job_.world)))
+    ranks.push_back(holder.rank);
+  if (ranks.empty()) return false;
+  finding.fix = fmt::format("write \"{0}\": \"{1} on {2}\" in \"outputs\", or bind {0} on {3}",
+                            output.name, output.placements, to_string(Lanes::of(std::move(ranks))),
+                            ranks_text(finding.ranks));
+  return true;
+}
+
 // Reports outputs whose parts do not fit their entries. An output that the truth computes from such
 // a one is not judged. Shapes are reported after the run: a rank that makes another call than the
 // others ends with another shape, and the finding should name the call.
@@ -308,7 +331,8 @@ void JudgedRanks::add_misfits(const ProgramRun& run, Outcome& outcome) const {
     const auto found = misfits_.find(output.name);
     if (found == misfits_.end() || !misfit_before(output).empty()) continue;
     outcome.findings.push_back(found->second);
-    correct_placements(output, run, outcome.findings.back());
+    if (!correct_ranks(output, outcome.findings.back()))
+      correct_placements(output, run, outcome.findings.back());
     if (const auto others = behind.find(output.name); others != behind.end())
       outcome.findings.back().details.push_back(fmt::format(
           "does not fit either, computed from it: {}", fmt::join(others->second, ", ")));
@@ -438,15 +462,23 @@ std::vector<ValueId> JudgedRanks::parts_of(const std::string& key) const {
   return parts;
 }
 
+// Returns the program whose calls all have their own line, for causes that name it.
+SpmdProgram JudgedRanks::with_separate_calls() const {
+  SpmdProgram program = ranks_->program;
+  separate_grouped_calls(program);
+  return program;
+}
+
 // Returns no cause if the program does not run in f64 as it does in its own dtypes.
 RangeCause JudgedRanks::range_cause_of(const std::string& key) const try {
   const std::vector<ValueId> targets = parts_of(key);
   if (targets.empty() || !job_.functions.empty()) return {};
   const Job simulated = on_simulated_ranks(job_), wider = with_wider_floats(job_);
   const std::vector<LocalTensor> wider_inputs = lifted_inputs(wider);
-  SpmdProgram program = ranks_->program;
+  const SpmdProgram own = with_separate_calls();
+  SpmdProgram program = own;
   widen_floats(program, registries_.ops);
-  return range_cause({simulated, inputs_, ranks_->program}, {wider, wider_inputs, program}, targets,
+  return range_cause({simulated, inputs_, own}, {wider, wider_inputs, program}, targets,
                      registries_);
 } catch (const Error&) {
   return {};
@@ -457,7 +489,7 @@ std::string JudgedRanks::cause_of(const MeasuredPrecision& measured) const {
     if (RangeCause cause = range_cause_of(measured.key); !cause.text.empty()) return cause.text;
   const std::vector<ValueId> targets = parts_of(measured.key);
   if (targets.empty()) return "";
-  return precision_cause(measured, ranks_->program, targets);
+  return precision_cause(measured, with_separate_calls(), targets);
 }
 
 Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {

@@ -218,6 +218,53 @@ std::optional<bool> is_right_on_whole(const SuspectedWay& on, const Step& step,
   return keeps_shape ? std::nullopt : std::optional(false);
 }
 
+// Returns the output of an op that is read on the way and holds whole numbers; nullopt: none is.
+std::optional<size_t> output_of_indices(const SuspectedWay& on, const Step& step,
+                                        const Compute& compute) {
+  for (size_t slot = 0; slot < compute.outputs.size(); ++slot) {
+    const ValueId id = compute.outputs[slot];
+    const auto reads = [&](const Step& other) {
+      const std::vector<ValueId> read = effects_of(*other.instr).reads;
+      return &other != &step && std::count(read.begin(), read.end(), id) > 0;
+    };
+    const bool is_end = std::count(on.way.ends.begin(), on.way.ends.end(), id) > 0;
+    if (info(on, id).dtype == DType::i64 && compute.into == kNoValue &&
+        (is_end || std::any_of(on.way.steps.begin(), on.way.steps.end(), reads)))
+      return slot;
+  }
+  return std::nullopt;
+}
+
+// Returns the cause that indices along a cut dim count from 0 on each rank, as argmax gives them.
+std::optional<Suspicion> indices_without_offset(const SuspectedWay& on, const Step& step,
+                                                const Compute& compute, size_t cut, int axis) {
+  const std::optional<size_t> slot = output_of_indices(on, step, compute);
+  if (!slot) return std::nullopt;
+  const ValueId made = compute.outputs[*slot], input = compute.inputs[cut];
+  const Mesh& mesh = on.provenance.mesh();
+  const AxisState& state = on.provenance.state_read(step.listing, step.index, cut, axis);
+  const int dim = state.placement.shard().dim;
+  if (info(on, input).shapes.size() != 1) return std::nullopt;
+  const int64_t size = info(on, input).shapes[0].shape[dim];
+  Edit edit{Edit::Kind::shift_output, step.site, *slot, {}, {}, 1};
+  for (int64_t rank = 0; rank < on.about.ranks.program.world; ++rank) {
+    const std::optional<Dims> place = mesh.coordinate_of(rank);
+    edit.factors.push_back(place ? static_cast<double>((*place)[axis] * size) : 0);
+  }
+  if (!on.confirmation.confirms(edit, {axis})) return std::nullopt;
+  const std::string over = axis_name(on, axis), first = fmt::format("index({}) * {}", over, size);
+  const std::string text = expression_at(on.about, step, *slot);
+  const std::string name = info(on, made).bound.empty() ? text : info(on, made).bound.str();
+  return Suspicion{
+      true,
+      fmt::format("line {} counts the indices{} from 0 on each rank, but {} is cut along dim {} "
+                  "over {}: those of a rank begin at {}",
+                  step.site.line, name.empty() ? "" : " " + name, shown(on, input), dim, over,
+                  first),
+      fmt::format("add {} to {} on line {}", first, name.empty() ? "them" : name, step.site.line),
+      on.confirmation.made_right()};
+}
+
 // Returns the call of an op on the shards of one rank.
 OpCall call_on_shards(const SuspectedWay& on, const Compute& compute) {
   OpCall call{&compute.attrs.at(0).attrs, {}};
@@ -321,22 +368,18 @@ std::optional<Suspicion> find_local_part(const SuspectedWay& on, bool sums) {
     const Group group = Group::of_axes(on.provenance.mesh(), {part.axis});
     const Edit edit{Edit::Kind::reduce, part.step->site, 0, group, {part.op, 0}, 1};
     if (!on.confirmation.confirms(edit, {part.axis})) continue;
+    const std::set<std::string> made_right = on.confirmation.made_right();
     const std::string over = axis_name(on, part.axis), name = info(on, part.id).bound.str();
     const std::string text = expression_at(on.about, *part.step, 0);
-    Suspicion found{
+    return Suspicion{
         true,
         fmt::format("{} of line {} is the {} of each rank's own part; no call takes it over {}",
                     part.named     ? name
                     : text.empty() ? "a value"
                                    : text,
                     part.step->site.line, word_of(part.op), over),
-        reduction_fix(on.about, *part.step, 0, part.op, over), on.confirmation.made_right()};
-    if (has_gradient(on.about.job))
-      if (auto changed = right_reduction(on.about, *part.step, 0, part.op, over, on.confirmation)) {
-        found.fix = std::move(changed->fix);
-        found.made_right = std::move(changed->made_right);
-      }
-    return found;
+        reduction_fix({on.about, *part.step, 0, part.op, over}, on.value.label, on.confirmation),
+        made_right};
   }
   return std::nullopt;
 }
@@ -415,6 +458,7 @@ std::optional<Suspicion> find_op_on_shards(const SuspectedWay& on) {
       const AxisState& state = on.provenance.state_read(step.listing, step.index, *cut, axis);
       const int dim = state.placement.shard().dim;
       if (!needs_more_than_shards(on, *compute, *cut, dim, mesh.axis_size(axis))) continue;
+      if (auto found = indices_without_offset(on, step, *compute, *cut, axis)) return found;
       const std::optional<bool> is_right = is_right_on_whole(on, step, *compute, axis);
       if (is_right == false) continue;
       const std::string input = shown(on, compute->inputs[*cut]);

@@ -96,8 +96,9 @@ class EndOfRun {
   std::optional<RecordedValue> output_value(const std::string& name,
                                             const std::vector<NamedPart>& parts) const {
     const JobOutput* output = outputs_.find(name);
-    if (!output || outputs_.misfit(*output)) return std::nullopt;
+    if (!output) return std::nullopt;
     const Lanes on = outputs_.owners(*output);
+    if (holders(outputs_.ranks, name, on).empty() || outputs_.misfit(*output)) return std::nullopt;
     const LocalTensor value = gather(parts, on, [&](ValueId id) { return run_.value(id); });
     if (!value.lanes().contains(on)) return std::nullopt;
     const Spec spec = outputs_.spec_of(*output);

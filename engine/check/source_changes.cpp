@@ -25,19 +25,19 @@ void visit_expressions(Expr& expr, const Visit& visit) {
   visit(expr);
 }
 
-void visit_all(std::vector<Statement>& statements, const std::function<void(Statement&)>& visit) {
-  for (Statement& statement : statements) {
-    visit(statement);
-    visit_all(statement.body, visit);
-    visit_all(statement.otherwise, visit);
-  }
-}
-
 void visit_expressions(std::vector<Statement>& statements, const Visit& visit) {
   for (Statement& statement : statements) {
     if (statement.value) visit_expressions(*statement.value, visit);
     visit_expressions(statement.body, visit);
     visit_expressions(statement.otherwise, visit);
+  }
+}
+
+void visit_all(std::vector<Statement>& statements, const std::function<void(Statement&)>& visit) {
+  for (Statement& statement : statements) {
+    visit(statement);
+    visit_all(statement.body, visit);
+    visit_all(statement.otherwise, visit);
   }
 }
 
@@ -79,19 +79,6 @@ Expr* argument_of(Expr& call, const std::string& key) {
   return nullptr;
 }
 
-// Returns "(expr) / size".
-Expr scaled_expression(Expr expr, const char* symbol, const Number& size) {
-  Expr scaled;
-  scaled.kind = ExprKind::binary;
-  scaled.symbol = symbol;
-  scaled.place = expr.place;
-  Expr number;
-  number.number = size;
-  number.place = expr.place;
-  scaled.args = {std::move(expr), std::move(number)};
-  return scaled;
-}
-
 std::optional<CollectiveKind> kind_of(const std::string& verb) {
   const bool in_place = !verb.empty() && verb.back() == '_';
   return parse_collective_kind(in_place ? verb.substr(0, verb.size() - 1) : verb);
@@ -123,8 +110,36 @@ Confirmation::ChangeOfJob with_word(std::set<int> numbers, const std::string& wo
   });
 }
 
+bool takes_gradient(const Job& job) {
+  for (const JobListing& one : job.ranks)
+    for (const std::string& line : one.listing.lines)
+      if (line.find("grad(") != std::string::npos) return true;
+  return false;
+}
+
 // True if a value may be a part of a sum. What is added to a shard is added to its elements alone.
 bool may_be_part(AxisKind kind) { return kind != AxisKind::replicated && kind != AxisKind::cut; }
+
+// Returns "(expr) / size".
+Expr scaled_expression(Expr expr, const char* symbol, const Number& size) {
+  Expr scaled;
+  scaled.kind = ExprKind::binary;
+  scaled.symbol = symbol;
+  scaled.place = expr.place;
+  Expr number;
+  number.number = size;
+  number.place = expr.place;
+  scaled.args = {std::move(expr), std::move(number)};
+  return scaled;
+}
+
+// Returns "all_reduce(expr, arguments)".
+Expr reduced_expression(Expr expr, const std::string& arguments) {
+  Expr reduced = parse_expression(fmt::format("all_reduce(x, {})", arguments));
+  reduced.place = expr.place;
+  reduced.args[0] = std::move(expr);
+  return reduced;
+}
 
 class ForwardChanges {
  public:
@@ -254,7 +269,7 @@ class ForwardChanges {
 std::vector<SourceCause> right_backward_words(const RankCase& about, const std::string& target,
                                               Confirmation& confirmation) {
   std::vector<SourceCause> found;
-  if (!has_gradient(about.job)) return found;
+  if (!takes_gradient(about.job)) return found;
   const std::vector<WordedCall> calls = worded_calls(about.job);
   const auto add = [&](const std::string& lines, bool several, const WordedCall& call) {
     found.push_back(
@@ -286,92 +301,8 @@ std::vector<SourceCause> right_backward_words(const RankCase& about, const std::
 std::vector<SourceCause> right_forward_changes(const RankCase& about, const std::string& target,
                                                const Provenance& provenance,
                                                Confirmation& confirmation) {
-  if (!has_gradient(about.job)) return {};
+  if (!takes_gradient(about.job)) return {};
   return ForwardChanges(about, target, provenance, confirmation).run();
-}
-
-std::optional<SourceCause> right_backward_group(const RankCase& about, const Group& wrong,
-                                                const std::vector<int>& axes,
-                                                Confirmation& confirmation) {
-  struct GroupedCall {
-    int number, line;
-    std::string verb;
-  };
-  std::vector<GroupedCall> calls;
-  Job copy = about.job;
-  visit_job(copy, [&](int number, Expr& call) {
-    if (call.kind != ExprKind::call || calls.size() >= kMostChanges) return;
-    Expr* const group = argument_of(call, "group");
-    const bool has_backward = call.symbol == "enter" || argument_of(call, "backward") != nullptr;
-    if (group == nullptr || !has_backward) return;
-    std::vector<std::string> words;
-    if (group->kind == ExprKind::list)
-      for (const Expr& word : group->args) words.push_back(to_string(word));
-    else
-      words.push_back(to_string(*group));
-    if (fmt::format("{}", fmt::join(words, "+")) == wrong.name())
-      calls.push_back({number, call.place.line, call.symbol});
-  });
-  const std::string over = group_argument(about.job.meshes[0].second, axes);
-  const auto confirms = [&](std::set<int> numbers) {
-    return confirmation.confirms_job(change_of(std::move(numbers), [&](Expr& call) {
-      Expr* const group = argument_of(call, "group");
-      const SourceLocation place = group->place;
-      *group = parse_expression(over);
-      group->place = place;
-    }));
-  };
-  for (const GroupedCall& call : calls)
-    if (confirms({call.number}))
-      return SourceCause{
-          fmt::format("the {} of line {} is over {}", call.verb, call.line, wrong.name()),
-          fmt::format("group={} on line {}", over, call.line), call.line,
-          confirmation.made_right()};
-  std::set<int> numbers, lines;
-  for (const GroupedCall& call : calls) {
-    numbers.insert(call.number);
-    lines.insert(call.line);
-  }
-  if (numbers.size() < 2 || !confirms(numbers)) return std::nullopt;
-  return SourceCause{
-      fmt::format("the calls of lines {} are over {}", fmt::join(lines, ", "), wrong.name()),
-      fmt::format("group={} on lines {}", over, fmt::join(lines, ", ")), *lines.begin(),
-      confirmation.made_right()};
-}
-
-bool has_gradient(const Job& job) {
-  for (const JobListing& one : job.ranks)
-    for (const std::string& line : one.listing.lines)
-      if (line.find("grad(") != std::string::npos) return true;
-  return false;
-}
-
-std::string group_argument(const Mesh& mesh, const std::vector<int>& axes) {
-  std::vector<std::string> names;
-  for (const int axis : axes) names.push_back(mesh.axes()[static_cast<size_t>(axis)].name);
-  return names.size() == 1 ? names[0] : fmt::format("[{}]", fmt::join(names, ", "));
-}
-
-std::string expression_of(const RankCase& about, const Site& site, const std::string& op) {
-  const OpRecord& record = about.registries.ops.at(op);
-  std::vector<std::string> texts;
-  std::vector<Statement> statements = about.job.ranks.at(site.listing).listing.statements;
-  visit_expressions(statements, [&](Expr& expr) {
-    if (expr.place.line != site.line) return;
-    const bool is_call = expr.kind == ExprKind::call && expr.symbol == op;
-    const bool is_infix =
-        expr.kind == ExprKind::binary && !record.infix.empty() && expr.symbol == record.infix;
-    if (is_call || is_infix) texts.push_back(to_string(expr));
-  });
-  return texts.size() == 1 ? texts[0] : "";
-}
-
-std::string expression_at(const RankCase& about, const Step& step, size_t slot) {
-  const auto* compute = std::get_if<Compute>(&step.instr->action);
-  const ValueId made = made_by(*step.instr, slot);
-  if (compute == nullptr || !about.ranks.program.values[static_cast<size_t>(made)].bound.empty())
-    return "";
-  return expression_of(about, step.site, compute->op.str());
 }
 
 namespace {
@@ -554,76 +485,95 @@ class LossScale {
 std::optional<SourceCause> right_loss_scale(const RankCase& about, const Provenance& provenance,
                                             std::optional<double> ratio,
                                             Confirmation& confirmation) {
-  if (!has_gradient(about.job)) return std::nullopt;
+  if (!takes_gradient(about.job)) return std::nullopt;
   return LossScale(about, provenance, ratio, confirmation).find();
+}
+
+std::string group_argument(const Mesh& mesh, const std::vector<int>& axes) {
+  std::vector<std::string> names;
+  for (const int axis : axes) names.push_back(mesh.axes()[static_cast<size_t>(axis)].name);
+  return names.size() == 1 ? names[0] : fmt::format("[{}]", fmt::join(names, ", "));
+}
+
+std::optional<SourceCause> right_backward_group(const RankCase& about, const Group& wrong,
+                                                const std::vector<int>& axes,
+                                                Confirmation& confirmation) {
+  struct GroupedCall {
+    int number, line;
+    std::string verb;
+  };
+  std::vector<GroupedCall> calls;
+  Job copy = about.job;
+  visit_job(copy, [&](int number, Expr& call) {
+    if (call.kind != ExprKind::call || calls.size() >= kMostChanges) return;
+    Expr* const group = argument_of(call, "group");
+    const bool has_backward = call.symbol == "enter" || argument_of(call, "backward") != nullptr;
+    if (group == nullptr || !has_backward) return;
+    std::vector<std::string> words;
+    if (group->kind == ExprKind::list)
+      for (const Expr& word : group->args) words.push_back(to_string(word));
+    else
+      words.push_back(to_string(*group));
+    if (fmt::format("{}", fmt::join(words, "+")) == wrong.name())
+      calls.push_back({number, call.place.line, call.symbol});
+  });
+  const std::string over = group_argument(about.job.meshes[0].second, axes);
+  const auto confirms = [&](std::set<int> numbers) {
+    return confirmation.confirms_job(change_of(std::move(numbers), [&](Expr& call) {
+      Expr* const group = argument_of(call, "group");
+      const SourceLocation place = group->place;
+      *group = parse_expression(over);
+      group->place = place;
+    }));
+  };
+  for (const GroupedCall& call : calls)
+    if (confirms({call.number}))
+      return SourceCause{
+          fmt::format("the {} of line {} is over {}", call.verb, call.line, wrong.name()),
+          fmt::format("group={} on line {}", over, call.line), call.line,
+          confirmation.made_right()};
+  std::set<int> numbers, lines;
+  for (const GroupedCall& call : calls) {
+    numbers.insert(call.number);
+    lines.insert(call.line);
+  }
+  if (numbers.size() < 2 || !confirms(numbers)) return std::nullopt;
+  return SourceCause{
+      fmt::format("the calls of lines {} are over {}", fmt::join(lines, ", "), wrong.name()),
+      fmt::format("group={} on lines {}", over, fmt::join(lines, ", ")), *lines.begin(),
+      confirmation.made_right()};
 }
 
 namespace {
 
-// Inserts `name = call` after the statement of a line.
-bool insert_after_line(std::vector<Statement>& statements, int line, const std::string& name,
-                       const std::string& call) {
-  for (size_t i = statements.size(); i-- > 0;) {
-    if (insert_after_line(statements[i].body, line, name, call) ||
-        insert_after_line(statements[i].otherwise, line, name, call))
-      return true;
-    if (statements[i].place.line != line) continue;
-    Statement added = parse_listing({fmt::format("{} = {}", name, call)}).statements[0];
-    statements.insert(statements.begin() + static_cast<std::ptrdiff_t>(i) + 1, std::move(added));
-    return true;
-  }
-  return false;
-}
-
-Confirmation::ChangeOfJob with_call_after(const Site& site, const std::string& name,
-                                          const std::string& call) {
-  return [=](const Job& job) {
-    Job result = job;
-    std::vector<Statement> statements = result.ranks.at(site.listing).listing.statements;
-    insert_after_line(statements, site.line, name, call);
-    result.ranks[site.listing].listing.statements = Statements(std::move(statements));
-    return result;
-  };
-}
-
-// Returns a change that reduces an expression of a line.
-Confirmation::ChangeOfJob with_call_around(const Site& site, const std::string& expression,
-                                           const std::string& call) {
-  return [=](const Job& job) {
-    Job result = job;
-    std::vector<Statement> statements = result.ranks.at(site.listing).listing.statements;
-    visit_expressions(statements, [&](Expr& expr) {
-      if (expr.place.line == site.line && to_string(expr) == expression)
-        expr = parse_expression(call);
-    });
-    result.ranks[site.listing].listing.statements = Statements(std::move(statements));
-    return result;
-  };
+// Returns the place of a site's instruction among those of its op in the line, and their number.
+std::pair<size_t, size_t> place_among(const RankCase& about, const Site& site,
+                                      const std::string& op) {
+  const Instrs& instrs = about.ranks.program.listings.at(site.listing).instrs;
+  const std::vector<Site> sites = sites_of(about.ranks.program, site.listing);
+  std::set<int> ordinals;
+  for (size_t i = 0; i < instrs.size(); ++i)
+    if (const auto* compute = std::get_if<Compute>(&instrs[i].action))
+      if (sites[i].line == site.line && compute->op == op) ordinals.insert(sites[i].ordinal);
+  return {std::distance(ordinals.begin(), ordinals.find(site.ordinal)), ordinals.size()};
 }
 
 }  // namespace
 
-std::optional<SourceCause> right_reduction(const RankCase& about, const Step& step, size_t slot,
-                                           ReduceOp op, const std::string& group,
-                                           Confirmation& confirmation) {
-  const ValueId made = made_by(*step.instr, slot);
-  const std::string name = about.ranks.program.values[static_cast<size_t>(made)].bound.str();
-  const std::string text = expression_at(about, step, slot);
-  const int line = step.site.line;
-  if (name.empty() && text.empty()) return std::nullopt;
-  for (const char* backward : {"", ", backward=identity", ", backward=all_reduce"}) {
-    const std::string call =
-        fmt::format("all_reduce({}, {}, group={}{})", name.empty() ? text : name,
-                    shardproof::name(op), group, backward);
-    const auto change = name.empty() ? with_call_around(step.site, text, call)
-                                     : with_call_after(step.site, name, call);
-    if (!confirmation.confirms_job(change)) continue;
-    return SourceCause{"",
-                       name.empty() ? fmt::format("{} in place of {} on line {}", call, text, line)
-                                    : fmt::format("add {} after line {}", call, line),
-                       line, confirmation.made_right()};
-  }
-  return std::nullopt;
+std::string expression_of(const RankCase& about, const Site& site, const std::string& op) {
+  const OpRecord& record = about.registries.ops.at(op);
+  std::vector<std::string> texts;
+  std::vector<Statement> statements = about.job.ranks.at(site.listing).listing.statements;
+  visit_expressions(statements, [&](Expr& expr) {
+    if (expr.place.line != site.line) return;
+    const bool is_call = expr.kind == ExprKind::call && expr.symbol == op;
+    const bool is_infix =
+        expr.kind == ExprKind::binary && !record.infix.empty() && expr.symbol == record.infix;
+    if (is_call || is_infix) texts.push_back(to_string(expr));
+  });
+  if (texts.size() == 1) return texts[0];
+  const auto [before, count] = place_among(about, site, op);
+  return count == texts.size() && before < count ? texts[before] : "";
 }
 
 std::optional<SourceCause> right_reduction_of_grad(const RankCase& about, int line, ReduceOp op,
@@ -639,29 +589,107 @@ std::optional<SourceCause> right_reduction_of_grad(const RankCase& about, int li
   });
   if (numbers.size() != 1) return std::nullopt;
   const std::string call = fmt::format("{}, group={}", name(op), group);
-  const auto change = [&](Expr& grad) {
-    Expr reduced = parse_expression(fmt::format("all_reduce(x, {})", call));
-    reduced.place = grad.place;
-    reduced.args[0] = std::move(grad);
-    grad = std::move(reduced);
-  };
+  const auto change = [&](Expr& grad) { grad = reduced_expression(std::move(grad), call); };
   if (!confirmation.confirms_job(change_of(numbers, change))) return std::nullopt;
   return SourceCause{
       "", fmt::format("all_reduce({}, {}) in place of {} on line {}", text, call, text, line), line,
       confirmation.made_right()};
 }
 
-std::string reduction_fix(const RankCase& about, const Step& step, size_t slot, ReduceOp op,
-                          const std::string& group) {
+std::string expression_at(const RankCase& about, const Step& step, size_t slot) {
+  const auto* compute = std::get_if<Compute>(&step.instr->action);
   const ValueId made = made_by(*step.instr, slot);
-  const std::string name = about.ranks.program.values[static_cast<size_t>(made)].bound.str();
-  const std::string call = fmt::format("{}, group={}", shardproof::name(op), group);
-  const int line = step.site.line;
-  if (!name.empty()) return fmt::format("add all_reduce({}, {}) after line {}", name, call, line);
-  const std::string text = expression_at(about, step, slot);
-  if (text.empty())
-    return fmt::format("all_reduce(.., {}) of that value inside line {}", call, line);
-  return fmt::format("all_reduce({}, {}) in place of {} on line {}", text, call, text, line);
+  if (compute == nullptr || !about.ranks.program.values[static_cast<size_t>(made)].bound.empty())
+    return "";
+  return expression_of(about, step.site, compute->op.str());
+}
+
+namespace {
+
+// An all_reduce as a fix writes it: of a name, after a line, or in place of an expression.
+struct WrittenReduction {
+  size_t listing = 0;
+  int line = 0;
+  std::string name, expression, arguments;  // arguments: "sum, group=dp"
+};
+
+std::string fix_by(const WrittenReduction& one) {
+  if (!one.name.empty())
+    return fmt::format("add all_reduce({}, {}) after line {}", one.name, one.arguments, one.line);
+  return fmt::format("all_reduce({0}, {1}) in place of {0} on line {2}", one.expression,
+                     one.arguments, one.line);
+}
+
+// Inserts a statement after the first one of a line, or after the `group:` block around it. True if
+// there is such a line.
+bool insert_after(std::vector<Statement>& statements, int line, const Statement& added) {
+  for (size_t i = 0; i < statements.size(); ++i) {
+    Statement& one = statements[i];
+    const bool is_group = one.kind == StatementKind::group;
+    std::vector<Statement> calls = is_group ? one.body : std::vector<Statement>();
+    if (is_group ? insert_after(calls, line, added) : one.place.line == line && one.body.empty()) {
+      statements.insert(statements.begin() + static_cast<long>(i) + 1, added);
+      return true;
+    }
+    if (!is_group &&
+        (insert_after(one.body, line, added) || insert_after(one.otherwise, line, added)))
+      return true;
+  }
+  return false;
+}
+
+Confirmation::ChangeOfJob with_reduction(const WrittenReduction& one) {
+  return [one](const Job& job) {
+    Job result = job;
+    Listing& listing = result.ranks.at(one.listing).listing;
+    std::vector<Statement> statements = listing.statements;
+    if (!one.name.empty()) {
+      Statement added =
+          parse_listing({fmt::format("{0} = all_reduce({0}, {1})", one.name, one.arguments)})
+              .statements[0];
+      added.place.line = one.line;
+      insert_after(statements, one.line, added);
+    } else {
+      visit_expressions(statements, [&](Expr& expr) {
+        if (expr.place.line == one.line && to_string(expr) == one.expression)
+          expr = reduced_expression(std::move(expr), one.arguments);
+      });
+    }
+    listing.statements = Statements(std::move(statements));
+    return result;
+  };
+}
+
+bool is_refused(const WrittenReduction& one, const RankCase& about) {
+  try {
+    lower_lifted_ranks(with_reduction(one)(about.job), about);
+    return false;
+  } catch (const Error&) {
+    return true;
+  }
+}
+
+}  // namespace
+
+std::string reduction_fix(const AddedReduction& added, const ValueLabel& target,
+                          Confirmation& confirmation) {
+  const RankCase& about = added.about;
+  const ValueId made = made_by(*added.step.instr, added.slot);
+  const std::string arguments = fmt::format("{}, group={}", name(added.op), added.group);
+  const WrittenReduction here{added.step.listing, added.step.site.line,
+                              about.ranks.program.values[static_cast<size_t>(made)].bound.str(),
+                              expression_at(about, added.step, added.slot), arguments};
+  if (here.name.empty() && here.expression.empty())
+    return fmt::format("all_reduce(.., {}) of that value inside line {}", arguments, here.line);
+  if (!takes_gradient(about.job) || !is_refused(here, about)) return fix_by(here);
+  std::vector<WrittenReduction> others{{here.listing, target.line, target.name, "", arguments}};
+  for (const std::string& word : backward_words(CollectiveKind::all_reduce)) {
+    others.push_back(here);
+    others.back().arguments += ", backward=" + word;
+  }
+  for (const WrittenReduction& other : others)
+    if (confirmation.confirms_job(with_reduction(other))) return fix_by(other);
+  return fmt::format("{}, in a value that grad does not take", fix_by(here));
 }
 
 }  // namespace shardproof

@@ -9,9 +9,8 @@
 // | sum for avg, avg for sum | in a call with `backward=`                                      |
 // | a factor less           | `loss = size(cp) * mean(..)`                                     |
 // | a term of each rank     | `y = reduce_scatter(h @ w + b, sum, ..)`                         |
-// | a factor of the loss    | `loss = mean(..)` of each rank's rows, whose gradients add up    |
-// | a reduction             | `s = sum(exp(z))` of each rank's classes                         |
 // | the group of a call     | `xe = enter(x, group=dp)`, whose backward must sum over tp       |
+// | a factor of the loss    | `loss = mean(..)` of each rank's rows, whose gradients add up    |
 #pragma once
 
 #include <optional>
@@ -44,38 +43,40 @@ std::vector<SourceCause> right_forward_changes(const RankCase& about, const std:
 std::optional<SourceCause> right_backward_group(const RankCase& about, const Group& wrong,
                                                 const std::vector<int>& axes,
                                                 Confirmation& confirmation);
-
-// Returns the change of a loss, before or inside grad(..), that makes the value right: by the size
-// of an axis, by those of all axes over which the loss is the mean of each rank's own part, or by
-// `ratio`, that of the value to what it should be.
+// Returns the number by which a loss must be divided or multiplied, before or inside grad(..): the
+// size of an axis, or of all axes over which the loss is a mean of each rank's own part.
+// A ratio of the value to what it should be is tried too.
 std::optional<SourceCause> right_loss_scale(const RankCase& about, const Provenance& provenance,
                                             std::optional<double> ratio,
                                             Confirmation& confirmation);
 
-// Returns an all_reduce of the value that a step makes, with a backward if the value is
-// differentiated. nullopt if it does not make the value right.
-std::optional<SourceCause> right_reduction(const RankCase& about, const Step& step, size_t slot,
-                                           ReduceOp op, const std::string& group,
-                                           Confirmation& confirmation);
 // Returns an all_reduce of the only call grad(..) of a line; nullopt if it does not make the value
 // right.
 std::optional<SourceCause> right_reduction_of_grad(const RankCase& about, int line, ReduceOp op,
                                                    const std::string& group,
                                                    Confirmation& confirmation);
-// Returns the fix without a test: "add all_reduce(g, sum, group=dp) after line 3", or for a value
-// without a name "all_reduce(sum(s * s), sum, group=dp) in place of sum(s * s) on line 5".
-std::string reduction_fix(const RankCase& about, const Step& step, size_t slot, ReduceOp op,
-                          const std::string& group);
 
-// True if some line of the ranks has a call grad(..).
-bool has_gradient(const Job& job);
+// Returns the text of the expression that an instruction of an op computes, such as "sum(s * s)";
+// "" if the line has another number of instructions than of expressions with this op.
+std::string expression_of(const RankCase& about, const Site& site, const std::string& op);
+// Returns the text of a value that a step makes without a name, such as "sum(s * s)"; "" if it has
+// a name or the text is not known.
+std::string expression_at(const RankCase& about, const Step& step, size_t slot);
+// A reduction of a value that a step makes.
+struct AddedReduction {
+  const RankCase& about;
+  const Step& step;
+  size_t slot;
+  ReduceOp op;
+  std::string group;  // the text of group=
+};
+// Returns "add all_reduce(g, sum, group=dp) after line 3", or for a value without a name
+// "all_reduce(sum(s * s), sum, group=dp) in place of sum(s * s) on line 5". If grad does not pass
+// that call, returns a reduction of the wrong value `target`, or a word of backward=, that makes it
+// right.
+std::string reduction_fix(const AddedReduction& added, const ValueLabel& target,
+                          Confirmation& confirmation);
 // Returns the axes as an argument group= has them: "tp", "[dp, cp]".
 std::string group_argument(const Mesh& mesh, const std::vector<int>& axes);
-// Returns the text of the only expression of the line of a site that calls an op, such as
-// "sum(s * s)"; "" if there are several or none.
-std::string expression_of(const RankCase& about, const Site& site, const std::string& op);
-// Returns the text of a value that a step makes without a name; "" if it has a name or the text is
-// not known.
-std::string expression_at(const RankCase& about, const Step& step, size_t slot);
 
 }  // namespace shardproof

@@ -16,6 +16,61 @@ std::vector<Site> sites_of(const SpmdProgram& program, size_t listing) {
   return sites;
 }
 
+namespace {
+
+// Appends a grouped call as one instruction for each line of collectives, then one for messages.
+void append_separated(Instr instr, Instrs& instrs) {
+  const std::vector<CallItem> items = std::move(std::get<Communicate>(instr.action).items);
+  const std::vector<ValueId> releases = std::move(instr.releases);
+  const auto are_together = [](const CallItem& a, const CallItem& b) {
+    const bool messages = is_point_to_point(a.collective.kind);
+    if (messages != is_point_to_point(b.collective.kind)) return false;
+    return messages || (a.origin.line == b.origin.line && a.origin.column == b.origin.column);
+  };
+  std::vector<Communicate> calls;
+  for (const bool messages : {false, true})
+    for (const CallItem& item : items) {
+      if (is_point_to_point(item.collective.kind) != messages) continue;
+      const auto same = std::find_if(calls.begin(), calls.end(), [&](const Communicate& call) {
+        return are_together(call.items.front(), item);
+      });
+      (same == calls.end() ? calls.emplace_back() : *same).items.push_back(item);
+    }
+  for (Communicate& call : calls) {
+    Instr one = instr;
+    one.origin = call.items.front().origin;
+    one.lanes = {};
+    for (const CallItem& item : call.items) one.lanes = one.lanes.unite(item.lanes);
+    if (&call == &calls.back()) one.releases = releases;
+    one.action = std::move(call);
+    instrs.push_back(std::move(one));
+  }
+}
+
+// True if the calls were written on other lines than the instruction: in a block.
+bool is_group(const Instr& instr) {
+  const auto* call = std::get_if<Communicate>(&instr.action);
+  return call != nullptr &&
+         std::any_of(call->items.begin(), call->items.end(), [&](const CallItem& item) {
+           return item.origin.line > 0 && item.origin.line != instr.origin.line;
+         });
+}
+
+}  // namespace
+
+void separate_grouped_calls(SpmdProgram& program) {
+  for (SpmdListing& listing : program.listings) {
+    if (std::none_of(listing.instrs.begin(), listing.instrs.end(), is_group)) continue;
+    Instrs instrs;
+    for (Instr& instr : listing.instrs)
+      if (is_group(instr))
+        append_separated(std::move(instr), instrs);
+      else
+        instrs.push_back(std::move(instr));
+    listing.instrs = std::move(instrs);
+  }
+}
+
 ValueId made_by(const Instr& instr, size_t slot) {
   if (const auto* compute = std::get_if<Compute>(&instr.action)) {
     if (slot >= compute->outputs.size()) return kNoValue;
@@ -59,7 +114,8 @@ class Editing {
            std::find(edit_.also.begin(), edit_.also.end(), site) != edit_.also.end();
   }
   bool makes_new() const {
-    return edit_.kind == Edit::Kind::reduce || edit_.kind == Edit::Kind::scale_output;
+    return edit_.kind == Edit::Kind::reduce || edit_.kind == Edit::Kind::scale_output ||
+           edit_.kind == Edit::Kind::shift_output;
   }
 
   // A value that is written in place is complete after its last write.
@@ -110,29 +166,39 @@ class Editing {
     ranks_.program.values.push_back(std::move(made));
     const auto id = static_cast<ValueId>(ranks_.program.values.size()) - 1;
     NumberValue value{id, {}, {}};
-    if (is_integral(dtype))
+    if (is_integral(dtype) && by_lane.empty())
       value.integers = {static_cast<int64_t>(number)};
+    else if (is_integral(dtype))
+      value.integers.assign(by_lane.begin(), by_lane.end());
     else
       value.values = by_lane.empty() ? std::vector<double>{number} : std::move(by_lane);
     add(std::move(value), beside);
     return id;
   }
 
-  ValueId add_product(ValueId of, double factor, const Instr& beside) {
+  // Returns the edit's numbers by lane of an instruction; empty if it has none.
+  std::vector<double> factors_on(const Instr& beside) const {
     std::vector<double> by_lane;
     for (int64_t i = 0; i < beside.lanes.size() && !edit_.factors.empty(); ++i) {
       const auto rank = static_cast<size_t>(beside.lanes[i]);
       by_lane.push_back(rank < edit_.factors.size() ? edit_.factors[rank] : 1);
     }
-    const ValueId number = add_number(factor, DType::f64, beside, std::move(by_lane));
-    const ValueId product = add_like(of, beside.lanes);
+    return by_lane;
+  }
+
+  ValueId add_infix(const char* op, ValueId of, ValueId number, const Instr& beside) {
+    const ValueId result = add_like(of, beside.lanes);
     Compute compute;
-    compute.op = "mul";
+    compute.op = op;
     compute.attrs = {{beside.lanes, {}}};
     compute.inputs = {of, number};
-    compute.outputs = {product};
+    compute.outputs = {result};
     add(std::move(compute), beside);
-    return product;
+    return result;
+  }
+
+  ValueId add_product(ValueId of, double factor, const Instr& beside) {
+    return add_infix("mul", of, add_number(factor, DType::f64, beside, factors_on(beside)), beside);
   }
 
   // The ranks of an instruction that hold one of its values: of a reduce only the roots do.
@@ -150,6 +216,8 @@ class Editing {
     ValueId now = kNoValue;
     if (edit_.kind == Edit::Kind::scale_output) {
       now = add_product(id, edit_.factor, beside);
+    } else if (edit_.kind == Edit::Kind::shift_output) {
+      now = add_infix("add", id, add_number(0, DType::i64, beside, factors_on(beside)), beside);
     } else {
       now = add_like(id, beside.lanes);
       Communicate call;

@@ -15,6 +15,11 @@ struct Site {
 // Returns the site of each instruction of a listing.
 std::vector<Site> sites_of(const SpmdProgram& program, size_t listing);
 
+// Splits the calls of `group:` blocks: the collectives of each line become one instruction of that
+// line, so that edits apply to one call. Messages of a block remain together, because they may wait
+// for each other. The values are the same.
+void separate_grouped_calls(SpmdProgram& program);
+
 // Returns the value that an instruction makes or writes in place: output `slot` of a Compute, or
 // the result of a collective call (slot 0). Returns kNoValue if there is none.
 ValueId made_by(const Instr& instr, size_t slot);
@@ -27,6 +32,7 @@ struct Edit {
     drop_factor,   // input `slot` of a mul or div becomes 1
     scale_input,   // input `slot` of a Compute is multiplied by `factor`
     scale_output,  // made_by(slot) is multiplied by `factor` for all later readers
+    shift_output,  // `factors` are added to the whole numbers of made_by(slot)
     on_whole,  // a Compute takes inputs gathered over `group`, and each rank its part of the result
   } kind = Kind::reduce;
   Site site;
@@ -34,8 +40,9 @@ struct Edit {
   Group group;
   Reduction reduction;
   double factor = 1;
-  std::vector<double> factors = {};  // of scale_output, by rank, in place of `factor`; empty: none
-  std::vector<Site> also = {};       // regroup: further collectives of the listing
+  // By rank: of scale_output in place of `factor`, if not empty; of shift_output the terms.
+  std::vector<double> factors = {};
+  std::vector<Site> also = {};                        // regroup: further collectives of the listing
   std::vector<std::pair<size_t, int>> gathered = {};  // on_whole: input slots with their cut dims
   Dims whole = {};                                    // on_whole: shape of the only result
   SharedText slice = {};                              // on_whole: the op that means x[a:b]

@@ -7,14 +7,13 @@
 // with equal shapes and attributes. Example: x has [4, 8] on ranks 0-2 and [3, 8] on rank 3;
 // y = sum(x, dim=1) is inferred twice and has [4] on ranks 0-2 and [3] on rank 3.
 //
-// `group:` collects the calls of its body; they are submitted together at its end. Work that reads
-// their results is put after them. Example:
+// `group:` collects the calls of its body; they are submitted together at its end. Other work of
+// the body runs before them, so a line that uses their results is refused. Example:
 //
 //   group:                         emitted:
 //     send(a, to=next)               c = a + 1
 //     b = recv(like=a, from=prev)    Communicate{send a, recv b}
-//     c = a + 1                      d = b + 1
-//     d = b + 1
+//     c = a + 1
 #include "shardproof/engine/lower/rank_lowering.h"
 
 #include <algorithm>
@@ -68,18 +67,22 @@ Instr& RankLowerer::add(Action action) {
   instr.stream = streams_.back();
   instr.action = std::move(action);
   instr.origin = origin();
-  // Work that reads the results of an open group follows the group.
-  const Effects effects = group_depth_ > 0 ? effects_of(instr) : Effects{};
   const auto is_result = [&](ValueId id) {
     return group_depth_ > 0 && group_results_.contains(id);
   };
-  bool after = std::any_of(effects.reads.begin(), effects.reads.end(), is_result);
-  if (after) group_results_.insert(effects.writes.begin(), effects.writes.end());
-  // A merge reads no memory, but its parts must exist.
+  bool after = false;
   if (const Merge* const merge = std::get_if<Merge>(&instr.action)) {
+    // A name for results computes nothing, but its parts must exist.
     after = std::any_of(merge->parts.begin(), merge->parts.end(),
                         [&](const auto& part) { return is_result(part.second); });
     if (after) group_results_.insert(merge->output);
+  } else if (group_depth_ > 0) {
+    const Effects effects = effects_of(instr);
+    if (std::any_of(effects.reads.begin(), effects.reads.end(), is_result) ||
+        std::any_of(effects.writes.begin(), effects.writes.end(), is_result))
+      fail(place_,
+           "a line of a group uses the result of a call of the same group, which ends with the "
+           "group; write it after the group");
   }
   Instrs& target = after ? after_group_ : listing_.instrs;
   target.push_back(std::move(instr));

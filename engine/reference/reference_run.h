@@ -106,7 +106,7 @@ class ReferenceRun {
   std::vector<bool> wanted_;       // values for which hold() will still be called
   std::vector<bool> held_, closed_;
   std::vector<ValueId> to_close_;  // held since the line began
-  std::vector<int> line_;  // instructions
+  std::vector<int> line_;          // instructions
   std::vector<ValueId> line_inputs_;
 };
 

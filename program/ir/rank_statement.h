@@ -17,6 +17,7 @@ struct RankStatement {
   Lanes lanes;
   std::string text;            // with marks of values (printed_line.h)
   std::vector<ValueId> binds;  // for remarks
+  Origin origin = {};          // of a call; line 0: that of the instruction
 };
 
 struct RankStatements {

@@ -166,8 +166,9 @@ RankStatements RankStatementWriter::calls(const Communicate& call, const Lanes&)
       continue;
     }
     const bool target = item.output != kNoValue && !item.in_place;
-    list.push_back(
-        {item.lanes, text, target ? std::vector<ValueId>{item.output} : std::vector<ValueId>{}});
+    list.push_back({item.lanes, text,
+                    target ? std::vector<ValueId>{item.output} : std::vector<ValueId>{},
+                    item.origin});
   }
   for (size_t i = 0; i < statements.list.size(); ++i)
     for (size_t k = 0; k < i; ++k)

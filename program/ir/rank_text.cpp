@@ -106,7 +106,8 @@ void ListingWriter::add(const Instr& instr) {
     const Lanes here = statement.lanes.intersect(lanes_);
     if (here.empty()) continue;
     const Lanes& around = statements.group ? all : lanes_;
-    PrintedLine line{blocks, statement.text, remark_of(statement, here), instr.origin};
+    PrintedLine line{blocks, statement.text, remark_of(statement, here),
+                     statement.origin.line > 0 ? statement.origin : instr.origin};
     if (!(here == around)) {
       const std::string block = "if " + condition_text(here, around, options_.meshes);
       // A stream cannot begin inside a group, so that an `if` of all calls stands outside it.

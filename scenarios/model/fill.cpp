@@ -104,6 +104,11 @@ Fill fill_of(const FillName& known, const std::vector<Number>& args, DType dtype
   if (!args.empty()) fill.a = args[0].real();
   if (args.size() > 1) fill.b = args[1].real();
   if (std::string(known.name) == "ones") fill.a = 1;
+  if (known.kind == FillKind::uniform && !(fill.a <= fill.b))
+    throw_bad_input("uniform({}, {}) is an empty range: lo must not be above hi", fill.a, fill.b);
+  if (known.kind == FillKind::normal && !(fill.b >= 0))
+    throw_bad_input("normal({}, {}) has a negative standard deviation: std must be 0 or more",
+                    fill.a, fill.b);
   check_real_fill(fill, dtype, known.usage);
   return fill;
 }

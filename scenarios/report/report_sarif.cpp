@@ -19,9 +19,22 @@ std::string rule_id(std::string rule) {
   return rule;
 }
 
+// Returns a path as a URI reference: bytes that RFC 3986 does not allow in a segment, and colons,
+// are percent-encoded.
+std::string uri_of(const std::string& path) {
+  constexpr std::string_view kAllowed = "/-._~!$&'()*+,;=@";
+  std::string uri;
+  for (const char c : path) {
+    const bool plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+                       kAllowed.find(c) != std::string_view::npos;
+    uri += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return uri;
+}
+
 SarifJson location_json(const Problem& problem) {
   SarifJson place;
-  place["artifactLocation"] = {{"uri", problem.file}};
+  place["artifactLocation"] = {{"uri", uri_of(problem.file)}};
   if (problem.line > 0) place["region"] = {{"startLine", problem.line}};
   if (problem.column > 0) place["region"]["startColumn"] = problem.column;
   return {{"physicalLocation", std::move(place)}};

@@ -93,6 +93,13 @@ std::vector<std::string> describe(const std::vector<CallClass>& classes) {
   return lines;
 }
 
+// Returns the fix of equal calls whose reductions differ.
+std::string reduction_fix(const Reduction& a, const Reduction& b) {
+  if (a.op == ReduceOp::premul_sum && b.op == a.op)
+    return "pass the same factor of premul_sum on all members";
+  return "reduce with the same operator on all members";
+}
+
 std::string fix_text(const std::vector<CallClass>& classes) {
   const Collective& first = classes.front().call->collective;
   for (const CallClass& c : classes) {
@@ -105,9 +112,11 @@ std::string fix_text(const std::vector<CallClass>& classes) {
     const bool same_amount = other.count == first.count && other.reduction == first.reduction;
     if (other_place && other_root && same_amount)
       return fmt::format("pass the same root on all members, or {}", kSameOrder);
+    const bool other_reduction = reduces(first.kind) && other.reduction != first.reduction;
+    if (other_place && other_reduction && !other_root && other.count == first.count)
+      return fmt::format("{}, or {}", reduction_fix(first.reduction, other.reduction), kSameOrder);
     if (other_place) return std::string(kSameOrder);
-    if (reduces(first.kind) && other.reduction != first.reduction)
-      return "reduce with the same operator on all members";
+    if (other_reduction) return reduction_fix(first.reduction, other.reduction);
     if (other_root) return "pass the same root on all members";
     return "pass the same number of elements on all members";
   }

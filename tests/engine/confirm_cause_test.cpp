@@ -277,14 +277,13 @@ TEST(Causes, CauseOfOneResultOfAStep_MakesTheOthersRight) {
   EXPECT_EQ(findings[0].line, 5);
 }
 
-// Without a backward the call would end the way of the gradient.
-TEST(Causes, ReductionOfADifferentiatedValue_HasABackward) {
+// On line 1, without a backward, the call would end the way of the gradient.
+TEST(Causes, ReductionOfADifferentiatedValue_ComesAfterItsGradient) {
   const Job job = gradient_job(
       "dp=2, tp=1",
       {"l = sum(square(x @ w - d)) / 32", "gw = all_reduce(grad(l, w), sum, group=dp)", "loss = l"},
       {"loss = sum(square(x @ w - d)) / 32", "gw = grad(loss, w)"}, {"gw=R", "loss=R"});
-  EXPECT_EQ(line_of(job, "fix"),
-            "add all_reduce(l, sum, group=dp, backward=identity) after line 1");
+  EXPECT_EQ(line_of(job, "fix"), "add all_reduce(loss, sum, group=dp) after line 3");
 }
 
 // The gradients of passes are added up in an expression and never reduced.

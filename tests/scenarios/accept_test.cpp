@@ -121,14 +121,14 @@ TEST(Problems, SarifAndAnnotations_NameTheLine) {
   const Scenario scenario = load_text(
       "{\"version\": 1, \"mesh\": \"tp=2\", \"tensors\": {\"x\": {\"shape\": [4]}},\n"
       " \"program\": [\"y = x * 2\",\n  \"z = y as tp:P(sum)\"]}",
-      "a,b.json");
+      "a,b <c>.json");
   const RunResult result = run_scenarios({scenario}, {""}, {}, registries());
-  EXPECT_EQ(github_annotations(result).substr(0, 59),
-            "::error file=a%2Cb.json,line=3,col=3,title=wrong values::wr")
+  EXPECT_EQ(github_annotations(result).substr(0, 63),
+            "::error file=a%2Cb <c>.json,line=3,col=3,title=wrong values::wr")
       << github_annotations(result);
   const std::string sarif = sarif_report(result, {"0.0.0", {}});
   for (const char* part : {"\"ruleId\": \"wrong-values\"", "\"startLine\": 3",
-                           "\"uri\": \"a,b.json\"", "\"version\": \"2.1.0\""})
+                           "\"uri\": \"a,b%20%3Cc%3E.json\"", "\"version\": \"2.1.0\""})
     EXPECT_NE(sarif.find(part), std::string::npos) << part;
 }
 

@@ -84,6 +84,11 @@ std::optional<Lines> with_fix(Lines lines, const std::string& whole) {
                  fmt::format("{0} = {0} / {1}", part[1].str(), part[2].str()));
     return lines;
   }
+  if (std::regex_match(fix, part, std::regex(R"(add (.*) to (\w+) on line (\d+))"))) {
+    insert_after(lines, std::stoul(part[3]),
+                 fmt::format("{0} = {0} + {1}", part[2].str(), part[1].str()));
+    return lines;
+  }
   if (std::regex_match(fix, part, std::regex(R"(remove the factor (\S+) on line (\d+))"))) {
     std::string& line = lines.at(std::stoul(part[2]) - 1);
     const std::string factor = part[1];
