@@ -28,6 +28,12 @@ std::vector<DType> dtypes_of(const std::vector<ValueId>& ids, const std::vector<
   return dtypes;
 }
 
+Attrs attributes_in_f64(const OpRecord& op, const OpCall& written) {
+  Attrs wide = in_wider_floats(op, written);
+  add_saturation(op, written, wide);
+  return wide;
+}
+
 class GlobalWidening {
  public:
   GlobalWidening(GlobalProgram& program, const OpRegistry& ops)
@@ -81,7 +87,7 @@ class GlobalWidening {
 
   void run_op(GlobalInstr instr) {
     const OpRecord& op = ops_.at(instr.op);
-    instr.attrs = in_wider_floats(op, call_of(instr, written_));
+    instr.attrs = attributes_in_f64(op, call_of(instr, written_));
     const OpCall call = call_of(instr, program_.values);
     const WideResult result = wide_result(op, call, dtypes_of(instr.outputs, program_.values));
     if (!result.dtype.empty()) instr.attrs.set(result.dtype, DType::f64);
@@ -212,7 +218,7 @@ class SpmdWidening {
     }
     const OpRecord& op = ops_.at(compute.op.str());
     for (LaneAttrs& entry : compute.attrs)
-      entry.attrs = in_wider_floats(op, call_of(compute, entry, written_));
+      entry.attrs = attributes_in_f64(op, call_of(compute, entry, written_));
     const OpCall call = call_of(compute, compute.attrs.at(0), program_.values);
     const WideResult result = wide_result(op, call, dtypes_of(compute.outputs, program_.values));
     for (LaneAttrs& entry : compute.attrs)

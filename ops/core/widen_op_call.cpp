@@ -45,13 +45,16 @@ Attrs in_wider_floats(const OpRecord& op, const OpCall& written) {
   for (const auto& [name, value] : written.attrs->values())
     if (const DType* dtype = std::get_if<DType>(&value)) attrs.set(name, wider(*dtype));
   for (const Param& param : op.params)
-    if (param.name == "saturate" && written.attrs->dtype("dtype") == DType::f8e4m3 &&
-        (!written.attrs->has(param.name) || written.attrs->flag(param.name)))
-      attrs.set(kSaturatesAs, DType::f8e4m3);
-  for (const Param& param : op.params)
     if (param.name == "eps" && param.kind == ParamKind::number && !attrs.has(param.name))
       attrs.set(param.name, default_eps(written.inputs.at(0).dtype));
   return attrs;
+}
+
+void add_saturation(const OpRecord& op, const OpCall& written, Attrs& wide) {
+  for (const Param& param : op.params)
+    if (param.name == "saturate" && written.attrs->dtype("dtype") == DType::f8e4m3 &&
+        (!written.attrs->has(param.name) || written.attrs->flag(param.name)))
+      wide.set(kSaturatesAs, DType::f8e4m3);
 }
 
 WideResult wide_result(const OpRecord& op, const OpCall& wide, const std::vector<DType>& wanted) {

@@ -16,9 +16,11 @@ double default_eps(DType dtype);
 inline constexpr const char* kSaturatesAs = "saturates_as";
 
 // Returns the attributes of the call in f64. An eps that `written` leaves out keeps the value that
-// it has in the dtypes of `written`. A cast to f8e4m3 that saturates does so in f64, too: numbers
-// beyond its range are lost, not rounded.
+// it has in the dtypes of `written`.
 Attrs in_wider_floats(const OpRecord& op, const OpCall& written);
+// Lets a cast that saturates at the range of f8e4m3 do so in f64, too: numbers beyond it are lost,
+// not rounded.
+void add_saturation(const OpRecord& op, const OpCall& written, Attrs& wide);
 
 // The change that makes an op give f64 for inputs that are not floats, for which it gives the
 // default float.

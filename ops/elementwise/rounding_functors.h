@@ -34,14 +34,15 @@ struct Ceil : Whole<Ceil> {
     return std::ceil(x);
   }
 };
-// Rounds half to even, as in torch, whatever the rounding direction of the processor is.
+// Rounds half to even, as in torch, whatever the rounding direction of the processor is: each step
+// is exact.
 struct Round : Whole<Round> {
   template <typename C>
-  static C of(C x) {
-    if constexpr (std::is_same_v<C, float>)
-      return ::roundevenf(x);
-    else
-      return ::roundeven(x);
+  static constexpr C of(C x) {
+    const C size = std::fabs(x), below = std::floor(size), rest = size - below;
+    const bool is_even = std::floor(below / 2) == below / 2;
+    const bool goes_up = rest > C(0.5) || (rest == C(0.5) && !is_even);
+    return std::copysign(goes_up ? below + 1 : below, x);
   }
 };
 struct Trunc : Whole<Trunc> {

@@ -90,19 +90,22 @@ OpRecord where_record() {
   return op;
 }
 
-std::vector<PartialPropagation> cast_passes() {
-  std::vector<PartialPropagation> passes;
-  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::prod, ReduceOp::max,
-                            ReduceOp::min, ReduceOp::band, ReduceOp::bor, ReduceOp::bxor})
-    passes.push_back({{op}, op});
-  return passes;
-}
-
 // True if a cast keeps finite what is beyond the largest number of f8e4m3, which has no infinity;
 // also the form in f64 of such a cast (widen_op_call.h).
 bool saturates(const OpCall& call, DType to) {
   if (call.attrs->has(kSaturatesAs)) return true;
   return to == DType::f8e4m3 && (!call.attrs->has("saturate") || call.attrs->flag("saturate"));
+}
+
+// Parts that saturate do not add up to the sum, but the extremum of saturated parts is that of all.
+std::vector<PartialPropagation> cast_passes(bool saturates) {
+  std::vector<PartialPropagation> passes;
+  for (const ReduceOp op : {ReduceOp::max, ReduceOp::min}) passes.push_back({{op}, op});
+  if (saturates) return passes;
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::prod, ReduceOp::band,
+                            ReduceOp::bor, ReduceOp::bxor})
+    passes.push_back({{op}, op});
+  return passes;
 }
 
 Kernel prepare_cast(const OpCall& call, const std::vector<TensorMeta>& outputs) {
@@ -147,7 +150,7 @@ OpRecord cast_record() {
   op.gradient = gradients({[](Gradient& g) { return g.dy(); }});
   op.prepare = prepare_cast;
   op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
-    return elementwise_strategies(call, outputs, cast_passes());
+    return elementwise_strategies(call, outputs, cast_passes(saturates(call, outputs[0].dtype)));
   };
   op.samples = cast_samples;
   return op;
