@@ -28,7 +28,7 @@ bool same_group(const Group& a, const Group& b) {
   return &a.key() == &b.key() || (a.name() == b.name() && a.key() == b.key());
 }
 
-uint64_t mixed(uint64_t hash, int64_t part) {
+uint64_t combined_hash(uint64_t hash, int64_t part) {
   return (hash ^ static_cast<uint64_t>(part)) * 0x9E3779B97F4A7C15ull;
 }
 int64_t hash_of(std::string_view text) {
@@ -43,11 +43,11 @@ struct CallKindView {
   std::string_view stream;
 
   uint64_t hash() const {
-    uint64_t h = mixed(0, hash_of(work));
+    uint64_t h = combined_hash(0, hash_of(work));
     if (collective == nullptr) return h;
     for (const int64_t part : {static_cast<int64_t>(collective->kind), collective->count,
                                static_cast<int64_t>(collective->dtype), peer})
-      h = mixed(h, part);
+      h = combined_hash(h, part);
     return h;
   }
 };
@@ -89,8 +89,8 @@ class CallShapes {
     const CallKind* const kind = intern(view);
     // Ranks in step make the same call one after the other.
     if (last_ != nullptr && last_->is(kind, site)) return last_;
-    const uint64_t hash =
-        mixed(mixed(reinterpret_cast<uintptr_t>(kind), site.line), hash_of(site.instance));
+    const uint64_t hash = combined_hash(combined_hash(reinterpret_cast<uintptr_t>(kind), site.line),
+                                        hash_of(site.instance));
     const auto [first, last] = shapes_.equal_range(hash);
     for (auto at = first; at != last; ++at)
       if (at->second.is(kind, site)) return last_ = &at->second;

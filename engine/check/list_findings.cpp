@@ -125,19 +125,19 @@ std::string rounded_note(const JudgedValue& value, const std::string& backend) {
 
 namespace {
 
-bool is_cause(const std::string& detail) {
+bool states_a_cause(const std::string& detail) {
   return detail.starts_with("cause ") || detail.starts_with("hint ");
 }
 
 // Returns the place of the lines that state a cause or a hint. They are the last ones.
 std::vector<std::string>::iterator causes_in(Finding& finding) {
-  return std::find_if(finding.details.begin(), finding.details.end(), is_cause);
+  return std::find_if(finding.details.begin(), finding.details.end(), states_a_cause);
 }
 
 bool have_equal_causes(const Finding& a, const Finding& b) {
   std::vector<std::string> of_a, of_b;
-  std::copy_if(a.details.begin(), a.details.end(), std::back_inserter(of_a), is_cause);
-  std::copy_if(b.details.begin(), b.details.end(), std::back_inserter(of_b), is_cause);
+  std::copy_if(a.details.begin(), a.details.end(), std::back_inserter(of_a), states_a_cause);
+  std::copy_if(b.details.begin(), b.details.end(), std::back_inserter(of_b), states_a_cause);
   return of_a == of_b && a.fix == b.fix;
 }
 
