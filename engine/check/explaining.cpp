@@ -167,11 +167,28 @@ bool Explaining::is_sent_after(const Step& step, ValueId id) const {
   return false;
 }
 
+namespace {
+
+// Returns the reductions to try, that of a partial value first. Example: a scale from the sum of
+// the largest elements of all shards saturates nothing either, but the maximum is meant.
+std::vector<ReduceOp> reductions_for(const AxisState& state) {
+  std::vector<ReduceOp> all{ReduceOp::sum, ReduceOp::avg, ReduceOp::max};
+  if (state.kind != AxisKind::partial) return all;
+  const ReduceOp own = state.placement.partial().reduction.op;
+  if (own != ReduceOp::max && own != ReduceOp::min) return all;
+  std::erase(all, own);
+  all.insert(all.begin(), own);
+  return all;
+}
+
+}  // namespace
+
 bool Explaining::never_reduced_over(const std::vector<int>& axes) {
   for (const auto& [step, slot] : places_to_reduce(axes)) {
     const ValueId id = made_by(*step->instr, slot);
-    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max}) {
-      if (op != ReduceOp::max && !is_float(id)) continue;
+    for (const ReduceOp op : reductions_for(provenance_.state(id, axes[0]))) {
+      const bool is_extremum = op == ReduceOp::max || op == ReduceOp::min;
+      if (!is_extremum && !is_float(id)) continue;
       Edit edit{Edit::Kind::reduce, step->site, slot, Group::of_axes(mesh_, axes), {op, 0}, 1};
       if (!confirmation_.confirms(edit, axes)) continue;
       std::string name = shown(id, step->site.line);
@@ -209,7 +226,7 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
             "reduce {} over {} in place of sending it, or combine it with what "
             "each rank receives",
             name, over);
-      if (is_end && op != ReduceOp::max) {
+      if (is_end && !is_extremum) {
         Spec as = value_.spec;
         for (const int axis : axes) as = as.with_placement(axis, P(op));
         cause.fix += fmt::format(", or declare it as {}", placements_text(as));

@@ -50,7 +50,10 @@ bool Explaining::is_backward_of_call(const Step& step) const {
   if (item == nullptr || !is_made_by_grad(about_.ranks, step)) return false;
   const std::vector<std::string>& lines = about_.ranks.program.listings[step.listing].lines;
   const std::string& text = lines[static_cast<size_t>(step.site.line) - 1];
-  return text.find(std::string(name(item->collective.kind)) + "(") == std::string::npos;
+  const std::string call = std::string(name(item->collective.kind)) + "(";
+  // The line may write another call of this kind: all_reduce(grad(l, g), sum, group=dp).
+  const auto column = static_cast<size_t>(std::max(item->origin.column, 1));
+  return column > text.size() || !std::string_view(text).substr(column - 1).starts_with(call);
 }
 
 void Explaining::copies_added_up(std::vector<ConfirmedCause>& found) {
