@@ -98,10 +98,10 @@ bool saturates(const OpCall& call, DType to) {
 }
 
 // Parts that saturate do not add up to the sum, but the extremum of saturated parts is that of all.
-std::vector<PartialPropagation> cast_passes(bool saturates) {
+std::vector<PartialPropagation> cast_passes(bool limits) {
   std::vector<PartialPropagation> passes;
   for (const ReduceOp op : {ReduceOp::max, ReduceOp::min}) passes.push_back({{op}, op});
-  if (saturates) return passes;
+  if (limits) return passes;
   for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::prod, ReduceOp::band,
                             ReduceOp::bor, ReduceOp::bxor})
     passes.push_back({{op}, op});

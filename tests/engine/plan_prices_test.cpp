@@ -7,28 +7,12 @@
 #include "shardproof/engine/execute/run_program.h"
 #include "shardproof/localtensor/plan/planner.h"
 #include "shardproof/sim/cost/cost_model.h"
-#include "shardproof/tests/engine/run_global.h"
+#include "shardproof/tests/engine/redistribution_job.h"
 #include "shardproof/tests/few_draws.h"
 #include "shardproof/tests/localtensor/spec_corpus.h"
 
 namespace shardproof::testing::plan_prices_test {
 namespace {
-
-std::shared_ptr<const CostModel> machine() {
-  return flat_machine({duration_of_seconds(5e-6), 50e9});
-}
-
-// The program names the axes that are R: others stay as they are.
-Job job_of_pair(const Spec& from, const Spec& to, PlanMoves moves) {
-  std::string target = placements_text(to) == "R" ? "" : placements_text(to);
-  for (int axis = 0; axis < to.mesh().axis_count(); ++axis)
-    if (to.placement(axis).is_replicate())
-      target += " " + to.mesh().axes()[static_cast<size_t>(axis)].name + ":R";
-  Job job = job_of(to_string(from.mesh()), {fmt::format("y = redistribute(x, {})", target)});
-  add_input(job, "x", from.shape(), placements_text(from), from.dtype());
-  job.moves = moves;
-  return job;
-}
 
 // Returns the bytes that a rank sends, on average over the mesh.
 Fraction bytes_of(const Outcome& outcome, const Mesh& mesh) {
@@ -42,7 +26,8 @@ void expect_as_planned(const Spec& from, const Spec& to, PlanMoves moves, bool t
   options.moves = moves;
   if (timed) options.price = price_by_time(machine());
   const PlannerResult result = plan_redistribution(from, to, options);
-  Job job = job_of_pair(from, to, moves);
+  Job job = job_of_pair(from, to);
+  job.moves = moves;
   if (timed) job.cost = machine();
   const Outcome outcome = check(job, builtin_registries());
   const std::string what = to_string(from) + "\n" + to_string(result.plan);

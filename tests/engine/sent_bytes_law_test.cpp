@@ -13,15 +13,11 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/planner.h"
 #include "shardproof/sim/cost/cost_model.h"
-#include "shardproof/tests/engine/run_global.h"
+#include "shardproof/tests/engine/redistribution_job.h"
 #include "shardproof/tests/few_draws.h"
 
 namespace shardproof::testing::sent_bytes_law_test {
 namespace {
-
-std::shared_ptr<const CostModel> machine() {
-  return flat_machine({duration_of_seconds(5e-6), 50e9});
-}
 
 class Draw {
  public:
@@ -78,17 +74,6 @@ class Draw {
   std::mt19937 random_;
 };
 
-Job job_of_pair(const Spec& from, const Spec& to) {
-  std::string target = placements_text(to) == "R" ? "" : placements_text(to);
-  for (int axis = 0; axis < to.mesh().axis_count(); ++axis)
-    if (to.placement(axis).is_replicate())
-      target += " " + to.mesh().axes()[static_cast<size_t>(axis)].name + ":R";
-  Job job = job_of(to_string(from.mesh()), {fmt::format("y = redistribute(x, {})", target)});
-  add_input(job, "x", from.shape(), placements_text(from), from.dtype());
-  job.cost = machine();
-  return job;
-}
-
 // Returns the calls and bytes of each kind and group, by rank.
 std::string calls_text(const Outcome& outcome) {
   std::string text;
@@ -132,6 +117,7 @@ struct Covered {
 
 void expect_one_count(const Spec& from, const Spec& to, Draw& draw, Covered& covered) {
   Job job = job_of_pair(from, to);
+  job.cost = machine();
   job.moves = draw.below(2) == 0 ? PlanMoves::all : PlanMoves::collectives;
   PlannerOptions options;
   options.moves = job.moves;
@@ -185,8 +171,9 @@ TEST(SentBytes, RedistributionAndShownRankProgram_SendTheSame) {
 TEST(SentBytes, UnevenShards_ArePaddedInsideTheirGroupAlone) {
   const Mesh mesh = Mesh::parse("a=2, b=2");
   const Spec from = Spec::parse("a:S(1) b:S(0)", mesh, {3, 4}, DType::f32);
-  const Outcome outcome = check(job_of_pair(from, Spec::parse("b:S(0)", mesh, {3, 4}, DType::f32)),
-                                builtin_registries());
+  Job job = job_of_pair(from, Spec::parse("b:S(0)", mesh, {3, 4}, DType::f32));
+  job.cost = machine();
+  const Outcome outcome = check(job, builtin_registries());
   EXPECT_EQ(calls_text(outcome),
             "all_gather a ranks 0 2: 1 calls, 16 B\nall_gather a ranks 1 3: 1 calls, 8 B\n");
   const std::vector<Duration>& times = outcome.world.rank_times;
