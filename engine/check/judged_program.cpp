@@ -7,6 +7,7 @@
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/execute/run_program.h"
 #include "shardproof/engine/explain/explain_precision.h"
+#include "shardproof/engine/reference/recompute_compared.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
 
@@ -21,7 +22,10 @@ std::unique_ptr<JudgedProgram> JudgedProgram::make(const Job& job, const Registr
   }
   std::optional<GlobalProgram> truth;
   if (!lowered) lowered = std::make_shared<RankProgram>(lower_ranks(job, ops));
-  if (job.truth) truth = lower_global(*job.truth, context_of(job, ops), "/truth");
+  if (job.truth) {
+    truth = lower_global(*job.truth, context_of(job, ops), "/truth");
+    recompute_compared(*truth, ops);
+  }
   return make_judged_ranks(job, split_inputs(job), std::move(lowered), std::move(truth),
                            registries);
 }
