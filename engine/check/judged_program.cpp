@@ -45,8 +45,7 @@ std::vector<LocalTensor> JudgedProgram::lifted_inputs(const Job& lifted) const {
   std::vector<LocalTensor> inputs;
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const JobInput& input = lifted.inputs[i];
-    // Parts of an average may not be exact in narrow floats; in f64 they are.
-    if (input.spec.has_partial() || shares_contents(inputs_[i], job_.inputs[i].data)) {
+    if (shares_contents(inputs_[i], job_.inputs[i].data)) {
       inputs.push_back(split(input.data, input.spec, PartialFill::exact, lifted.seed));
       if (!(input.on == input.spec.mesh().ranks()))
         inputs.back() = inputs.back().restrict_to(input.on);
