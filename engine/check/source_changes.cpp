@@ -160,6 +160,22 @@ class ForwardChanges {
     return std::move(found_);
   }
 
+  // True if the value is right without one of the factors that a line writes; nullopt if it writes
+  // none.
+  std::optional<bool> is_right_without_factor(int line) {
+    Job copy = about_.job;
+    bool any = false;
+    visit_job(copy, [&](int number, Expr& expr) {
+      if (expr.kind != ExprKind::binary || expr.place.line != line || !found_.empty()) return;
+      for (size_t slot = expr.symbol == "*" ? 0 : 1; slot < 2; ++slot) {
+        if ((expr.symbol != "*" && expr.symbol != "/") || !is_factor(expr, slot)) continue;
+        any = true;
+        factor(number, expr, slot);
+      }
+    });
+    return any ? std::optional(!found_.empty()) : std::nullopt;
+  }
+
  private:
   bool is_number(const Expr& expr) const {
     if (expr.kind == ExprKind::number || (expr.kind == ExprKind::call && expr.symbol == "size"))
@@ -195,12 +211,15 @@ class ForwardChanges {
           fmt::format("{} in place of {} on line {}", other, now, call.place.line));
   }
 
+  bool is_factor(const Expr& product, size_t slot) const {
+    const std::string text = to_string(product.args[slot]);
+    return is_number(product.args[slot]) && !is_number(product.args[1 - slot]) && text != "1" &&
+           text != "0";
+  }
+
   void factor(int number, const Expr& product, size_t slot) {
-    const Expr& written = product.args[slot];
-    const std::string text = to_string(written);
-    if (!is_number(written) || is_number(product.args[1 - slot]) || text == "1" || text == "0" ||
-        ++factors_ > kMostChanges)
-      return;
+    const std::string text = to_string(product.args[slot]);
+    if (!is_factor(product, slot) || ++factors_ > kMostChanges) return;
     const auto change = [slot](Expr& one) { one = Expr(one.args[1 - slot]); };
     const int line = product.place.line;
     if (confirmation_.confirms_job(change_of({number}, change)))
@@ -303,6 +322,13 @@ std::vector<SourceCause> right_forward_changes(const RankCase& about, const std:
                                                Confirmation& confirmation) {
   if (!takes_gradient(about.job)) return {};
   return ForwardChanges(about, target, provenance, confirmation).run();
+}
+
+std::optional<bool> is_right_without_factor(const RankCase& about, int line,
+                                            const Provenance& provenance,
+                                            Confirmation& confirmation) {
+  if (!takes_gradient(about.job) || !confirmation.can_change_job()) return std::nullopt;
+  return ForwardChanges(about, "", provenance, confirmation).is_right_without_factor(line);
 }
 
 namespace {
@@ -671,8 +697,8 @@ bool is_refused(const WrittenReduction& one, const RankCase& about) {
 
 }  // namespace
 
-std::string reduction_fix(const AddedReduction& added, const ValueLabel& target,
-                          Confirmation& confirmation) {
+ReductionFix reduction_fix(const AddedReduction& added, const ValueLabel& target,
+                           Confirmation& confirmation) {
   const RankCase& about = added.about;
   const ValueId made = made_by(*added.step.instr, added.slot);
   const std::string arguments = fmt::format("{}, group={}", name(added.op), added.group);
@@ -680,16 +706,28 @@ std::string reduction_fix(const AddedReduction& added, const ValueLabel& target,
                               about.ranks.program.values[static_cast<size_t>(made)].bound.str(),
                               expression_at(about, added.step, added.slot), arguments};
   if (here.name.empty() && here.expression.empty())
-    return fmt::format("all_reduce(.., {}) of that value inside line {}", arguments, here.line);
-  if (!takes_gradient(about.job) || !is_refused(here, about)) return fix_by(here);
-  std::vector<WrittenReduction> others{{here.listing, target.line, target.name, "", arguments}};
+    return {fmt::format("all_reduce(.., {}) of that value inside line {}", arguments, here.line)};
+  if (!takes_gradient(about.job)) return {fix_by(here)};
+  const bool refused = is_refused(here, about);
+  std::vector<WrittenReduction> written;
+  if (refused)
+    written.push_back({here.listing, target.line, target.name, "", arguments});
+  else
+    written.push_back(here);
   for (const std::string& word : backward_words(CollectiveKind::all_reduce)) {
-    others.push_back(here);
-    others.back().arguments += ", backward=" + word;
+    written.push_back(here);
+    written.back().arguments += ", backward=" + word;
   }
-  for (const WrittenReduction& other : others)
-    if (confirmation.confirms_job(with_reduction(other))) return fix_by(other);
-  return fmt::format("{}, in a value that grad does not take", fix_by(here));
+  // The gradient of a value may be wrong for want of the same call: grad passes it only with a
+  // word.
+  std::optional<ReductionFix> best;
+  for (const WrittenReduction& one : written)
+    if (confirmation.confirms_job(with_reduction(one)) &&
+        (!best || confirmation.made_right().size() > best->made_right.size()))
+      best = {fix_by(one), confirmation.made_right()};
+  if (best) return *best;
+  return {refused ? fmt::format("{}, in a value that grad does not take", fix_by(here))
+                  : fix_by(here)};
 }
 
 }  // namespace shardproof
