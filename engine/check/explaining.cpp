@@ -10,7 +10,7 @@ namespace shardproof {
 namespace {
 
 // Returns the word for what a call does: "line 3 gathers over tp".
-const char* verb_of(CollectiveKind kind) {
+const char* call_verb(CollectiveKind kind) {
   if (reduces(kind)) return "reduces";
   if (kind == CollectiveKind::all_gather || kind == CollectiveKind::gather) return "gathers";
   if (kind == CollectiveKind::all_to_all) return "exchanges";
@@ -369,7 +369,7 @@ bool Explaining::settle_group(const Step& step, const CallItem& item, const std:
   const int line = step.site.line;
   if (lines.size() == 1) {
     settle({fmt::format("line {} {} over {}, but its input is computed from {}", line,
-                        verb_of(item.collective.kind), over, origin),
+                        call_verb(item.collective.kind), over, origin),
             fmt::format("group={} on line {}", group_text(axes), line),
             {}});
   } else {
