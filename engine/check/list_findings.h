@@ -4,7 +4,7 @@
 #include <set>
 
 #include "shardproof/engine/check/explaining_judge.h"
-#include "shardproof/engine/check/own_dtype_judge.h"
+#include "shardproof/engine/judging/own_dtype_judge.h"
 
 namespace shardproof {
 

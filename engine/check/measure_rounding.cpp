@@ -19,9 +19,9 @@
 #include <optional>
 #include <set>
 
-#include "shardproof/engine/check/observe_values.h"
 #include "shardproof/engine/compare/elements.h"
 #include "shardproof/engine/compare/perturbation.h"
+#include "shardproof/engine/judging/observe_values.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
 
@@ -147,12 +147,6 @@ std::vector<double> numbers_of(const Tensor& tensor) {
   convert(dense.data(), dense.dtype, reinterpret_cast<std::byte*>(numbers.data()),
           complex ? DType::c128 : DType::f64, dense.elements());
   return numbers;
-}
-
-double distance(double a, double b) {
-  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
-  const double apart = std::fabs(a - b);
-  return std::isnan(apart) ? kInfinity : apart;
 }
 
 // Integers that differ have no meaningful distance, so it becomes infinite.

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "shardproof/engine/explain/cause_lines.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -305,7 +306,7 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
   }
   if (difference.find_matching_spec && finding.fix.empty())
     explain_placements(wrong, *difference.find_matching_spec, finding);
-  if (!hint.empty() && finding.fix.empty()) finding.details.push_back("hint    " + hint);
+  if (!hint.empty() && finding.fix.empty()) finding.details.push_back(kHintLabel + hint);
   return finding;
 }
 

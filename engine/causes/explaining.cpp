@@ -1,5 +1,5 @@
 // Implements explaining.h: values that no call reduces, and calls over the wrong group.
-#include "shardproof/engine/check/explaining.h"
+#include "shardproof/engine/causes/explaining.h"
 
 #include <algorithm>
 #include <set>

@@ -1,12 +1,13 @@
 // Implements confirm_cause.h: runs the program before and after the edit and compares, value by
 // value, how far the ranks are from one device.
-#include "shardproof/engine/check/confirm_cause.h"
+#include "shardproof/engine/causes/confirm_cause.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "shardproof/engine/execute/run_program.h"
+#include "shardproof/engine/judging/judged_program.h"
 #include "shardproof/engine/lower/global_lowering.h"
 #include "shardproof/engine/reference/f64_program.h"
 #include "shardproof/localtensor/base/error.h"
