@@ -34,7 +34,7 @@ class ReferenceJudge : public Judge {
   }
 };
 
-void record_integers(const JudgedProgram& program, RecordedIntegers& recorded) {
+void run_to_record_integers(const JudgedProgram& program, RecordedIntegers& recorded) {
   ReferenceJudge all;
   program.run(all, {.records = &recorded});
 }
@@ -185,7 +185,7 @@ void Check::judge_in_f64() {
     for (const JudgedValue& value : judge->found()) {
       if (value.judgement == Judgement::wrong) wrong_.push_back(value);
       if (value.judgement == Judgement::undecided)
-        outcome_.undecided.push_back(undecided_value(value));
+        outcome_.undecided.push_back(undecided_in_f64(value));
     }
   }
   if (reason.empty()) return;
@@ -213,7 +213,7 @@ std::string Check::run_in_f64(F64Judge& judge, const F64Judge::Options& options)
     if (!program_->ranks_move()) return error.message();
   }
   try {
-    record_integers(*program_->simulated(), recorded_.emplace());
+    run_to_record_integers(*program_->simulated(), recorded_.emplace());
     lifted().run(judge, {.integers = options.integers, .replaces = &*recorded_});
     return "";
   } catch (const Error& error) {
@@ -243,7 +243,7 @@ void Check::run_in_other_directions(F64Judge& judge) {
     MovementJudge moving(judge.open());
     std::string reason = run_in_direction(direction, moving, replacing());
     if (!reason.empty() && replacing() == nullptr) {
-      if (!judged) record_integers(lifted(), judged.emplace());
+      if (!judged) run_to_record_integers(lifted(), judged.emplace());
       reason = run_in_direction(direction, moving, &*judged);
     }
     if (const std::vector<ValueLabel> missing = moving.unmeasured(); !missing.empty())

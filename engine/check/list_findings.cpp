@@ -79,7 +79,7 @@ Finding imprecise_finding(const MeasuredPrecision& measured, const PrecisionLimi
 
 }  // namespace
 
-UndecidedValue undecided_value(const JudgedValue& value) {
+UndecidedValue undecided_in_f64(const JudgedValue& value) {
   return {
       value.label.name,
       value.label.line,

@@ -8,7 +8,7 @@
 
 namespace shardproof {
 
-UndecidedValue undecided_value(const JudgedValue& value);
+UndecidedValue undecided_in_f64(const JudgedValue& value);
 
 // Values that runs of the ranks in other rounding directions did not reach.
 struct UnmeasuredMovement {

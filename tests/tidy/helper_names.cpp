@@ -1,6 +1,6 @@
 // Implements check_helper_names. A helper is a function or a constant in an anonymous namespace.
-// Two sources of a room that compile as one unit share that namespace: equal helpers are defined
-// twice, and calls of overloads may be ambiguous.
+// Sources of a room that compile as one unit share that namespace: equal helpers are defined twice,
+// and calls of overloads may be ambiguous. So may calls of a function that a header declares.
 //
 // A declaration begins its line. Its name is the last word before the first '(', '=', '{', '[' or
 // ';' outside template arguments:
@@ -51,18 +51,20 @@ bool declares_type(const std::string& line) {
   return false;
 }
 
-// Returns the lines of the helpers of `source` by qualified name.
-std::map<std::string, std::size_t> helpers_of(const Source& source) {
-  std::map<std::string, std::size_t> helpers;
+// Returns the lines of the functions and constants of `source`, in anonymous namespaces or outside
+// them, by qualified name.
+std::map<std::string, std::size_t> declared_in(const Source& source, bool anonymous) {
+  std::map<std::string, std::size_t> declared;
   const std::vector<Scope> scopes = scopes_of(source);
   std::istringstream code(source.code);
   std::string line;
   for (std::size_t i = 0; std::getline(code, line); ++i) {
-    if (!scopes[i].anonymous || line.starts_with("namespace") || declares_type(line)) continue;
+    if (scopes[i].anonymous != anonymous || line.starts_with("namespace") || declares_type(line))
+      continue;
     const std::string name = declared_name(line);
-    if (!name.empty()) helpers.emplace(scopes[i].name + name, i + 1);
+    if (!name.empty()) declared.emplace(scopes[i].name + name, i + 1);
   }
-  return helpers;
+  return declared;
 }
 
 // True if CMake may join the source with others of its room. A stand-in such as no_cuda.cpp is
@@ -80,17 +82,21 @@ Violations check_helper_names(const std::vector<Source>& tree) {
     std::size_t line = 0;
   };
   std::map<std::string, Place> first_of;
+  for (const Source& source : tree)
+    if (source.is_header() && room_position(source.room()) >= 0)
+      for (const auto& [name, line] : declared_in(source, false))
+        first_of.emplace(source.room() + "/" + name, Place{source.path, line});
   Violations found;
   for (const Source& source : tree) {
     if (!is_joined(source)) continue;
-    for (const auto& [name, line] : helpers_of(source)) {
+    for (const auto& [name, line] : declared_in(source, true)) {
       const auto [first, fresh] =
           first_of.emplace(source.room() + "/" + name, Place{source.path, line});
       if (fresh) continue;
+      const Place& other = first->second;
       found.push_back({source.path, line,
                        "helper " + name.substr(name.rfind(':') + 1) + " of room " + source.room() +
-                           " is defined in " + first->second.path + " line " +
-                           std::to_string(first->second.line) +
+                           " is declared in " + other.path + " line " + std::to_string(other.line) +
                            " too, and both may compile as one; share it or name each after its "
                            "purpose",
                        ""});

@@ -371,7 +371,8 @@ TEST(HelperNames, GivenTwiceInARoom_AreReported) {
   const std::string one = "int rank_of(const Call& call) {\n  return call.rank;\n}";
   const auto twice = [](const std::string& name) {
     return "3: helper " + name +
-           " of room sim is defined in sim/a.cpp line 3 too, and both may compile as one; share it "
+           " of room sim is declared in sim/a.cpp line 3 too, and both may compile as one; share "
+           "it "
            "or name each after its purpose";
   };
   EXPECT_EQ(message("sim/b.cpp", one, one), twice("rank_of"));
@@ -393,6 +394,23 @@ TEST(HelperNames, GivenTwiceInARoom_AreReported) {
   EXPECT_EQ(message("sim/b.cu", one, one), "");
   EXPECT_EQ(message("tests/sim/b.cpp", one, one), "");
   EXPECT_EQ(message("sim/b.cpp", one, "}  // namespace\n" + one + "\nnamespace {"), "");
+}
+
+TEST(HelperNames, GivenToAFunctionOfAHeader_AreReported) {
+  const auto message = [](const std::string& path, const std::string& declared) {
+    const std::string code = "int rank_of(const Call& call) {\n  return 0;\n}\n";
+    const std::string end = "}  // namespace shardproof\n";
+    return first_message(check_helper_names(
+        {make_source("sim/b.cpp",
+                     "namespace shardproof {\nnamespace {\n" + code + "}  // namespace\n" + end),
+         make_source(path, "namespace shardproof {\n" + declared + "\n" + end)}));
+  };
+  EXPECT_EQ(message("sim/a.h", "int64_t rank_of(int place);").substr(0, 61),
+            "3: helper rank_of of room sim is declared in sim/a.h line 2 t");
+  EXPECT_EQ(message("ops/a.h", "int64_t rank_of(int place);"), "");
+  EXPECT_EQ(message("sim/a.h", "struct Calls {\n  int rank_of(int place);\n};"), "");
+  EXPECT_EQ(message("sim/a.h", "namespace text {\nint rank_of(int);\n}  // namespace text"), "");
+  EXPECT_EQ(message("sim/a.cpp", "int64_t rank_of(int place) {\n  return 1;\n}"), "");
 }
 
 TEST(Exemptions, HoldForOneRuleBelowAPrefix) {
