@@ -5,11 +5,11 @@
 #include "shardproof/backends/local/local_backend.h"
 #include "shardproof/bench/measure.h"
 #include "shardproof/engine/check/check.h"
-#include "shardproof/engine/check/judged_program.h"
-#include "shardproof/engine/check/own_dtype_judge.h"
 #include "shardproof/engine/compare/f64_judge.h"
 #include "shardproof/engine/execute/executor.h"
 #include "shardproof/engine/job/job.h"
+#include "shardproof/engine/judging/judged_program.h"
+#include "shardproof/engine/judging/own_dtype_judge.h"
 #include "shardproof/localtensor/base/rng.h"
 #include "shardproof/localtensor/split/split.h"
 

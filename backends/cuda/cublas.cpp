@@ -54,7 +54,7 @@ bool look_up(void* library, const char* name, Function& function) {
   return function != nullptr;
 }
 
-bool fill(CublasApi& api, void* library) {
+bool load_functions(CublasApi& api, void* library) {
   return look_up(library, "cublasLtCreate", api.create) &&
          look_up(library, "cublasLtDestroy", api.destroy) &&
          look_up(library, "cublasLtMatmul", api.matmul) &&
@@ -75,7 +75,7 @@ std::optional<CublasApi> load_cublas(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     CublasApi api;
-    if (library != nullptr && fill(api, library)) return api;
+    if (library != nullptr && load_functions(api, library)) return api;
   }
   return std::nullopt;
 }

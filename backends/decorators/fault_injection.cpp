@@ -56,7 +56,7 @@ bool has_contents(const LocalTensor& tensor) {
 
 // Fills the one-lane `target` with the flat contents of `source` if they have its length, else
 // zeros.
-void fill(LocalTensor& target, const Tensor* source) {
+void overwrite(LocalTensor& target, const Tensor* source) {
   for (Block& block : target.blocks()) {
     Buffer& buffer = *block.tensor.buffer;
     const int64_t bytes = block.tensor.elements() * size_of(block.tensor.dtype);
@@ -222,7 +222,7 @@ class FaultyContext : public ForwardingContext {
       if (!has_contents(source)) return;
       Tensor tensor = source.of_rank(source.blocks()[0].lanes[0]);
       corrupt_at(tensor.mutate(), tensor, element);
-      fill(target, &tensor);
+      overwrite(target, &tensor);
     });
     call.input = &copy;
   }
@@ -246,9 +246,9 @@ class FaultyContext : public ForwardingContext {
     if (call.output == nullptr || call.output->empty()) return kDone;
     const LocalTensor source = call.input == nullptr ? LocalTensor() : *call.input;
     return run(call, stream, [target = *call.output, source]() mutable {
-      if (!has_contents(source)) return fill(target, nullptr);
+      if (!has_contents(source)) return overwrite(target, nullptr);
       const Tensor own = source.of_rank(source.blocks()[0].lanes[0]);
-      fill(target, &own);
+      overwrite(target, &own);
     });
   }
 

@@ -34,7 +34,7 @@ CollectiveBenchmark repetition_of(const BenchPlan& plan, int64_t index) {
 }
 
 // Runs in a worker: repeats each collective that the coordinator starts.
-void run_as_worker(Backend& target, const BenchPlan& plan) {
+void run_bench_as_worker(Backend& target, const BenchPlan& plan) {
   WorkerPool& pool = *target.pool();
   while (const std::optional<int64_t> index = pool.next()) {
     try {
@@ -194,7 +194,7 @@ int bench_as_worker(const CommandArguments& words, const po::variables_map& give
   Backend& target = backend_named(registries, plan.backend);
   if (given.count("machine")) return machine_as_worker(given, plan, registries, role);
   if (role == PoolRole::follows) {
-    run_as_worker(target, plan);
+    run_bench_as_worker(target, plan);
     return 0;
   }
   const int gpus = gpus_per_process(given);

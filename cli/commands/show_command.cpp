@@ -28,7 +28,7 @@ po::options_description show_options() {
   return options;
 }
 
-ShownParts parts_of(const po::variables_map& given) {
+ShownParts shown_parts(const po::variables_map& given) {
   const ShownParts parts{given.count("program") > 0, given.count("rank-program") > 0,
                          given.count("communication") > 0};
   if (!parts.program && !parts.rank_program && !parts.communication) return {};
@@ -81,7 +81,7 @@ int show_command(const CommandArguments& words, const Registries& registries) {
   if (one.refused) throw placed_in(scenario, one, *one.refused);
   if (given.count("svg") && !given.count("owners"))
     throw_bad_input("--svg draws the value that --owners names; add --owners y");
-  const ShownParts parts = parts_of(given);
+  const ShownParts parts = shown_parts(given);
   std::string out = scenario.about.empty() ? "" : scenario.about + "\n\n";
   if (scenario.cases.size() > 1)
     out += fmt::format("case \"{}\", one of {}; --case chooses another\n\n", one.name,

@@ -13,12 +13,13 @@
 #include "shardproof/engine/check/check.h"
 
 #include "shardproof/engine/check/explaining_judge.h"
-#include "shardproof/engine/check/judged_program.h"
 #include "shardproof/engine/check/list_findings.h"
 #include "shardproof/engine/check/measure_rounding.h"
-#include "shardproof/engine/check/own_dtype_judge.h"
 #include "shardproof/engine/compare/f64_judge.h"
 #include "shardproof/engine/compare/perturbation.h"
+#include "shardproof/engine/explain/cause_lines.h"
+#include "shardproof/engine/judging/judged_program.h"
+#include "shardproof/engine/judging/own_dtype_judge.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -33,7 +34,7 @@ class ReferenceJudge : public Judge {
   }
 };
 
-void record_integers(const JudgedProgram& program, RecordedIntegers& recorded) {
+void run_to_record_integers(const JudgedProgram& program, RecordedIntegers& recorded) {
   ReferenceJudge all;
   program.run(all, {.records = &recorded});
 }
@@ -184,7 +185,7 @@ void Check::judge_in_f64() {
     for (const JudgedValue& value : judge->found()) {
       if (value.judgement == Judgement::wrong) wrong_.push_back(value);
       if (value.judgement == Judgement::undecided)
-        outcome_.undecided.push_back(undecided_value(value));
+        outcome_.undecided.push_back(undecided_in_f64(value));
     }
   }
   if (reason.empty()) return;
@@ -212,7 +213,7 @@ std::string Check::run_in_f64(F64Judge& judge, const F64Judge::Options& options)
     if (!program_->ranks_move()) return error.message();
   }
   try {
-    record_integers(*program_->simulated(), recorded_.emplace());
+    run_to_record_integers(*program_->simulated(), recorded_.emplace());
     lifted().run(judge, {.integers = options.integers, .replaces = &*recorded_});
     return "";
   } catch (const Error& error) {
@@ -242,7 +243,7 @@ void Check::run_in_other_directions(F64Judge& judge) {
     MovementJudge moving(judge.open());
     std::string reason = run_in_direction(direction, moving, replacing());
     if (!reason.empty() && replacing() == nullptr) {
-      if (!judged) record_integers(lifted(), judged.emplace());
+      if (!judged) run_to_record_integers(lifted(), judged.emplace());
       reason = run_in_direction(direction, moving, &*judged);
     }
     if (const std::vector<ValueLabel> missing = moving.unmeasured(); !missing.empty())
@@ -309,7 +310,7 @@ void Check::add_findings() {
     if (cause.text.empty()) continue;
     findings.push_back(torn);
     if (!cause.of_shards) findings.back().verdict = Verdict::imprecise;
-    findings.back().details.push_back("cause   " + cause.text);
+    findings.back().details.push_back(kCauseLabel + cause.text);
   }
   const auto at = std::find_if(outcome_.findings.begin(), outcome_.findings.end(), unwritten);
   outcome_.findings.insert(at, findings.begin(), findings.end());
@@ -325,6 +326,29 @@ void Check::add_findings() {
 }
 
 }  // namespace
+
+LoweredJob lower_job(const Job& job, const Registries& registries) {
+  LoweredJob lowered;
+  if (!job.program) {
+    RankProgram ranks = lower_ranks(job, registries.ops);
+    for (const auto& [name, parts] : ranks.names)
+      for (const NamedPart& part : parts)
+        lowered.dtypes[name] = ranks.program.values[static_cast<size_t>(part.value)].dtype;
+    lowered.program = std::move(ranks.program);
+    return lowered;
+  }
+  const GlobalProgram global =
+      lower_global(*job.program, context_of(job, registries.ops), "/program");
+  lowered.global_lines = to_lines(global);
+  for (const auto& [name, id] : global.names)
+    lowered.dtypes[name] = global.values[static_cast<size_t>(id)].dtype;
+  for (const GlobalInstr& instr : global.instrs)
+    lowered.global_origins.push_back(instr.origin.line);
+  Partitioned parts = partition(global, job, registries.ops, partition_options(job));
+  lowered.program = std::move(parts.program);
+  lowered.unwritten = std::move(parts.unwritten);
+  return lowered;
+}
 
 std::shared_ptr<const RankProgram> lower_rank_programs(const Job& job,
                                                        const Registries& registries) {

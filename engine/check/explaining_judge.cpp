@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "shardproof/engine/causes/causes.h"
 #include "shardproof/engine/explain/explain.h"
 
 namespace shardproof {
@@ -75,6 +76,16 @@ bool ExplainingJudge::has_known_cause(const std::string& key) const {
                      [&](const ExplainedValue& one) { return one.made_right.contains(key); });
 }
 
+// Adds the cause of a wrong value. Returns the keys of all wrong values that a confirmed cause
+// explains.
+std::set<std::string> ExplainingJudge::add_cause(const ComparedValue& value,
+                                                 Finding& finding) const {
+  if (const std::optional<RankCase> about = program_.rank_case(options_.replaced))
+    return explain_by_provenance(*about, value, finding);
+  program_.explain(value, finding);
+  return {};
+}
+
 // Returns nullopt if the run in the program's own dtypes contradicts that the value is wrong.
 std::optional<ExplainedValue> ExplainingJudge::explain(const ComparedValue& value,
                                                        const JudgedValue& judged,
@@ -93,7 +104,7 @@ std::optional<ExplainedValue> ExplainingJudge::explain(const ComparedValue& valu
       explain_difference({label, value.spec, value.global}, difference, own, reference);
   // A consequence is listed under its cause and needs no cause of its own.
   if (source(value.global) == kNone && !has_known_cause(value.key))
-    explained.made_right = program_.explain(value, options_.replaced, explained.finding);
+    explained.made_right = add_cause(value, explained.finding);
   return explained;
 }
 

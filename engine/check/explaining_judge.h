@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/engine/check/judged_program.h"
 #include "shardproof/engine/compare/f64_judge.h"
+#include "shardproof/engine/judging/judged_program.h"
 
 namespace shardproof {
 
@@ -75,6 +75,7 @@ class ExplainingJudge : public Judge {
   int source(ValueId id) const;
   bool has_known_cause(const std::string& key) const;
   void follow(const ReferenceRun& reference);
+  std::set<std::string> add_cause(const ComparedValue& value, Finding& finding) const;
   std::optional<ExplainedValue> explain(const ComparedValue& value, const JudgedValue& judged,
                                         const Tensor& truth, const ReferenceRun& reference) const;
 };

@@ -10,6 +10,7 @@
 
 #include "shardproof/engine/compare/perturbation.h"
 #include "shardproof/engine/compare/precision_text.h"
+#include "shardproof/engine/explain/cause_lines.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/number_text.h"
 
@@ -72,13 +73,13 @@ Finding imprecise_finding(const MeasuredPrecision& measured, const PrecisionLimi
   finding.headline = precision_text(precision);
   if (std::isfinite(precision.error))
     finding.headline += fmt::format(" (limit {})", limit_text(precision, limit));
-  if (!precision.cause.empty()) finding.details.push_back("cause   " + precision.cause);
+  if (!precision.cause.empty()) finding.details.push_back(kCauseLabel + precision.cause);
   return finding;
 }
 
 }  // namespace
 
-UndecidedValue undecided_value(const JudgedValue& value) {
+UndecidedValue undecided_in_f64(const JudgedValue& value) {
   return {
       value.label.name,
       value.label.line,
@@ -125,19 +126,15 @@ std::string rounded_note(const JudgedValue& value, const std::string& backend) {
 
 namespace {
 
-bool states_a_cause(const std::string& detail) {
-  return detail.starts_with("cause ") || detail.starts_with("hint ");
-}
-
 // Returns the place of the lines that state a cause or a hint. They are the last ones.
 std::vector<std::string>::iterator causes_in(Finding& finding) {
-  return std::find_if(finding.details.begin(), finding.details.end(), states_a_cause);
+  return std::find_if(finding.details.begin(), finding.details.end(), states_cause_or_hint);
 }
 
 bool have_equal_causes(const Finding& a, const Finding& b) {
   std::vector<std::string> of_a, of_b;
-  std::copy_if(a.details.begin(), a.details.end(), std::back_inserter(of_a), states_a_cause);
-  std::copy_if(b.details.begin(), b.details.end(), std::back_inserter(of_b), states_a_cause);
+  std::copy_if(a.details.begin(), a.details.end(), std::back_inserter(of_a), states_cause_or_hint);
+  std::copy_if(b.details.begin(), b.details.end(), std::back_inserter(of_b), states_cause_or_hint);
   return of_a == of_b && a.fix == b.fix;
 }
 

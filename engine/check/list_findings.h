@@ -4,11 +4,11 @@
 #include <set>
 
 #include "shardproof/engine/check/explaining_judge.h"
-#include "shardproof/engine/check/own_dtype_judge.h"
+#include "shardproof/engine/judging/own_dtype_judge.h"
 
 namespace shardproof {
 
-UndecidedValue undecided_value(const JudgedValue& value);
+UndecidedValue undecided_in_f64(const JudgedValue& value);
 
 // Values that runs of the ranks in other rounding directions did not reach.
 struct UnmeasuredMovement {

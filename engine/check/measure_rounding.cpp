@@ -19,9 +19,9 @@
 #include <optional>
 #include <set>
 
-#include "shardproof/engine/check/observe_values.h"
 #include "shardproof/engine/compare/elements.h"
 #include "shardproof/engine/compare/perturbation.h"
+#include "shardproof/engine/judging/observe_values.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
 
@@ -89,7 +89,7 @@ Samples samples_of(const Job& job, const Registries& registries, const std::set<
 bool is_exact(DType dtype) { return !is_floating(dtype) && !is_complex(dtype); }
 
 // True if elements of both can be compared.
-bool fits(const Tensor& sample, const Tensor& layout) {
+bool is_comparable(const Tensor& sample, const Tensor& layout) {
   return sample.shape == layout.shape && is_complex(sample.dtype) == is_complex(layout.dtype) &&
          (sample.dtype == layout.dtype || !(is_exact(sample.dtype) || is_exact(layout.dtype)));
 }
@@ -110,7 +110,7 @@ std::optional<Tensor> held_by(const RecordedValue& value, int32_t rank, const Lo
 }
 
 // Returns the whole value of the ranks' copies, each element from the first rank that has it.
-std::optional<Tensor> joined(const RecordedValue& value, const Spec& layout) {
+std::optional<Tensor> join_parts(const RecordedValue& value, const Spec& layout) {
   if (layout.has_partial() || !value.lanes.contains(layout.mesh().ranks())) return std::nullopt;
   std::vector<Block> blocks;
   for (const RecordedShard& part : value.parts)
@@ -131,8 +131,9 @@ std::optional<std::vector<Tensor>> in_layout(const RecordedValue& value,
     if (!layout.whole)
       own = held_by(value, part.lanes[0], cut);
     else
-      own = value.whole ? std::optional(value.parts.front().tensor) : joined(value, *layout.spec);
-    if (!own || !fits(*own, part.tensor)) return std::nullopt;
+      own =
+          value.whole ? std::optional(value.parts.front().tensor) : join_parts(value, *layout.spec);
+    if (!own || !is_comparable(*own, part.tensor)) return std::nullopt;
     tensors.push_back(std::move(*own));
   }
   return tensors;
@@ -146,12 +147,6 @@ std::vector<double> numbers_of(const Tensor& tensor) {
   convert(dense.data(), dense.dtype, reinterpret_cast<std::byte*>(numbers.data()),
           complex ? DType::c128 : DType::f64, dense.elements());
   return numbers;
-}
-
-double distance(double a, double b) {
-  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
-  const double apart = std::fabs(a - b);
-  return std::isnan(apart) ? kInfinity : apart;
 }
 
 // Integers that differ have no meaningful distance, so it becomes infinite.

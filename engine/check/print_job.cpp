@@ -1,7 +1,7 @@
 // Implements print_job.h.
 #include "shardproof/engine/check/print_job.h"
 
-#include "shardproof/engine/check/judged_program.h"
+#include "shardproof/engine/judging/judged_program.h"
 #include "shardproof/program/ir/global_text.h"
 
 namespace shardproof {

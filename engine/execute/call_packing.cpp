@@ -28,7 +28,7 @@ std::vector<int64_t> rows_of(const Lanes& lanes, const Lanes& mesh, int64_t n,
 }
 
 // Returns the collective of an item. The pieces of a step differ only in the counts of an exchange.
-Collective collective_of(const CallItem& item, int64_t piece) {
+Collective collective_of_piece(const CallItem& item, int64_t piece) {
   if (!item.step || item.step->kind != StepKind::exchange || item.step->pieces == 1)
     return item.collective;
   Collective call = *largest_call(*item.step, piece);
@@ -119,7 +119,7 @@ std::vector<FlatOutput> exchange_outputs(const CallItem& item, const LocalTensor
 
 std::vector<FlatOutput> flat_outputs(const CallItem& item, const LocalTensor& input,
                                      const Lanes& on, int64_t piece) {
-  const Collective c = collective_of(item, piece);
+  const Collective c = collective_of_piece(item, piece);
   const int64_t n = c.group.size();
   switch (c.kind) {
     case CollectiveKind::all_reduce:
@@ -144,7 +144,7 @@ std::vector<FlatOutput> flat_outputs(const CallItem& item, const LocalTensor& in
 Call context_call(const CallItem& item, const LocalTensor& input, const Lanes& on, int64_t piece) {
   Call call;
   call.lanes = on;
-  call.collective = collective_of(item, piece);
+  call.collective = collective_of_piece(item, piece);
   const bool exchanges = item.step && item.step->kind == StepKind::exchange;
   for (int64_t i = 0; i < on.size(); ++i) {
     const size_t lane = static_cast<size_t>(item.lanes.index_of(on[i]));
@@ -168,7 +168,7 @@ Call context_call(const CallItem& item, const LocalTensor& input, const Lanes& o
 LocalTensor flat_input_without_contents(const CallItem& item, const LocalTensor& input,
                                         int64_t piece) {
   std::vector<Block> blocks;
-  const Collective c = collective_of(item, piece);
+  const Collective c = collective_of_piece(item, piece);
   if (item.step && c.kind == CollectiveKind::exchange) {
     for (const FlatOutput& flat : flat_of_exchange(item, c.send_counts, input.lanes()))
       blocks.push_back(block_without_contents(c.dtype, Dims{flat.count}, flat.lanes));

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "shardproof/engine/explain/cause_lines.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -214,14 +215,15 @@ Shown shown_numbers(const Difference& difference, const Difference* own) {
   return {difference, !(own->truth.dtype == difference.truth.dtype)};
 }
 
-std::string shown_name(const WrongValue& wrong) {
+std::string name_of_wrong_value(const WrongValue& wrong) {
   return wrong.label.name.empty() ? "a value inside the line" : wrong.label.name;
 }
 
 // Returns "y[0, 2]", or "element [0, 2] of a value inside the line".
 std::string shown_element(const WrongValue& wrong, int64_t flat, const Dims& shape) {
-  if (!wrong.label.name.empty() || shape.empty()) return index_text(shown_name(wrong), flat, shape);
-  return fmt::format("element {} of {}", index_text("", flat, shape), shown_name(wrong));
+  if (!wrong.label.name.empty() || shape.empty())
+    return index_text(name_of_wrong_value(wrong), flat, shape);
+  return fmt::format("element {} of {}", index_text("", flat, shape), name_of_wrong_value(wrong));
 }
 
 // Returns the replicated axes: "dp", "dp and cp".
@@ -263,7 +265,7 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
   finding.instance = wrong.label.instance;
   finding.ranks = difference.ranks;
   finding.ratio = constant_ratio(difference);
-  const std::string shown = shown_name(wrong);
+  const std::string shown = name_of_wrong_value(wrong);
   const Shown numbers = shown_numbers(difference, own);
   finding.element = shown_element(wrong, numbers.difference.first, expected.shape);
   finding.expected = element_text_of(numbers.difference.expected);
@@ -304,7 +306,7 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
   }
   if (difference.find_matching_spec && finding.fix.empty())
     explain_placements(wrong, *difference.find_matching_spec, finding);
-  if (!hint.empty() && finding.fix.empty()) finding.details.push_back("hint    " + hint);
+  if (!hint.empty() && finding.fix.empty()) finding.details.push_back(kHintLabel + hint);
   return finding;
 }
 
@@ -315,7 +317,7 @@ Finding explain_replicas(const WrongValue& wrong, const ReplicaDifference& diffe
   finding.name = wrong.label.name;
   finding.instance = wrong.label.instance;
   finding.ranks = difference.ranks;
-  const std::string shown = shown_name(wrong);
+  const std::string shown = name_of_wrong_value(wrong);
   finding.headline =
       difference.element
           ? replicas_text(shown, *difference.element, wrong.spec)

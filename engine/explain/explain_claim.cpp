@@ -13,6 +13,7 @@
 #include <cmath>
 #include <set>
 
+#include "shardproof/engine/explain/cause_lines.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -172,8 +173,9 @@ namespace {
 
 // Adds a cause that the rules prove. A hint of the numbers alone has no use beside it.
 void add_cause(Finding& finding, std::string text) {
-  std::erase_if(finding.details, [](const std::string& one) { return one.starts_with("hint "); });
-  finding.details.push_back("cause   " + std::move(text));
+  std::erase_if(finding.details,
+                [](const std::string& detail) { return detail.starts_with(kHintLabel); });
+  finding.details.push_back(kCauseLabel + std::move(text));
 }
 
 // Returns the input of `dim` or `start` if it is cut along the dim in question, else null.
@@ -213,10 +215,7 @@ bool explain_own_size(const GlobalInstr& instr, const LineProgram& line, Finding
 
 void explain_claim(const WrongValue& wrong, const GlobalProgram& global, const Partitioned& parts,
                    const Job& job, const OpRegistry& ops, Finding& finding) {
-  const bool caused =
-      std::any_of(finding.details.begin(), finding.details.end(),
-                  [](const std::string& text) { return text.starts_with("cause"); });
-  if (caused) return;
+  if (std::any_of(finding.details.begin(), finding.details.end(), states_cause)) return;
   std::optional<LineProgram> line = line_program(wrong, global, parts, job);
   if (!line) return;
   try {

@@ -31,7 +31,7 @@ bool fits(const Placement& wanted, const Placement& given) {
   return wanted == given;
 }
 
-Dims shape_on(const SpmdValue& value, int32_t rank) {
+Dims shape_of_rank(const SpmdValue& value, int32_t rank) {
   for (const LocalShape& shape : value.shapes)
     if (shape.lanes.contains(rank)) return shape.shape;
   return {};
@@ -48,12 +48,12 @@ OpCall whole_call(const Compute& compute, const LaneAttrs& entry,
     meta.absent = compute.inputs[i] == kNoValue;
     if (meta.absent) continue;
     const SpmdValue& value = values[static_cast<size_t>(compute.inputs[i])];
-    meta = {value.dtype, shape_on(value, rank), value.weak, false};
+    meta = {value.dtype, shape_of_rank(value, rank), value.weak, false};
     if (!given[i].is_shard()) continue;
     int64_t& size = meta.shape[given[i].shard().dim];
     size = 0;
     for (const int32_t member : members) {
-      const Dims part = shape_on(value, member);
+      const Dims part = shape_of_rank(value, member);
       size += part.empty() ? 0 : part[given[i].shard().dim];
     }
   }
@@ -99,7 +99,7 @@ bool holds_zero(const NumberValue& number) {
          std::count(number.integers.begin(), number.integers.end(), 0) > 0;
 }
 
-std::set<ValueId> united(std::set<ValueId> a, const std::set<ValueId>& b) {
+std::set<ValueId> union_of(std::set<ValueId> a, const std::set<ValueId>& b) {
   a.insert(b.begin(), b.end());
   return a;
 }
@@ -207,7 +207,7 @@ void Provenance::write(ValueId id, const Lanes& lanes, States states, bool in_pl
     AxisState& known = of(id)[static_cast<size_t>(axis)];
     const bool shared = is_shared_[static_cast<size_t>(id)];
     if (in_place && (!lanes.contains(all) || shared))
-      state.sources = united(known.sources, state.sources);
+      state.sources = union_of(known.sources, state.sources);
     if (shared || (in_place && !lanes.contains(all))) state.kind = AxisKind::unknown;
     const bool whole = state.kind != AxisKind::cut && state.kind != AxisKind::partial;
     if (!whole && !is_covered(lanes, axis)) state.kind = AxisKind::varying;
@@ -354,7 +354,7 @@ AxisState Provenance::compute_state(const Instr& instr, const Compute& compute,
   bool known = true, all_same = true;
   for (const States& read : reads) {
     const AxisState& state = read[static_cast<size_t>(axis)];
-    sources = united(std::move(sources), state.sources);
+    sources = union_of(std::move(sources), state.sources);
     all_same = all_same && state.kind == AxisKind::replicated;
     const std::optional<Placement> placement = placement_of(state);
     known = known && placement;
@@ -413,7 +413,7 @@ AxisState Provenance::merged_state(const Merge& merge, int axis) const {
       continue;
     }
     if (!state.is_same_kind(part)) state.kind = AxisKind::varying;
-    state.sources = united(std::move(state.sources), part.sources);
+    state.sources = union_of(std::move(state.sources), part.sources);
   }
   if (classes.size() > 1 && splits(classes, all, axis)) state.kind = AxisKind::varying;
   return state;

@@ -134,7 +134,7 @@ bool is_apart(const Tensor& a, const Tensor& b, int64_t element, double allowed)
   return !(distance_at(a, b, element) <= allowed);
 }
 
-double largest_of(const Tensor& a, const Tensor& b) {
+double larger_of_largest(const Tensor& a, const Tensor& b) {
   return std::max(largest_element(a), largest_element(b));
 }
 
@@ -192,8 +192,8 @@ class ShardReaders {
     const double units = is_floating(dtype) ? kSameUnits * unit_roundoff(dtype) : 0;
     return any_pair(
         id, [&](const Tensor& a, const Tensor& b, const Tensor& exact_a, const Tensor& exact_b) {
-          const double own = units * largest_of(a, b);
-          const double exact = kSameInF64 * largest_of(exact_a, exact_b);
+          const double own = units * larger_of_largest(a, b);
+          const double exact = kSameInF64 * larger_of_largest(exact_a, exact_b);
           for (int64_t i = 0; i < a.elements(); ++i)
             if (is_apart(a, b, i, own) && !is_apart(exact_a, exact_b, i, exact)) return true;
           return false;
@@ -214,7 +214,7 @@ class ShardReaders {
   bool reads_lost_shards(const std::vector<ValueId>& reads) const {
     return std::any_of(reads.begin(), reads.end(), [&](ValueId id) {
       const auto differ = [](const Tensor&, const Tensor&, const Tensor& a, const Tensor& b) {
-        const double allowed = kSameInF64 * largest_of(a, b);
+        const double allowed = kSameInF64 * larger_of_largest(a, b);
         for (int64_t i = 0; i < a.elements(); ++i)
           if (is_apart(a, b, i, allowed)) return true;
         return false;

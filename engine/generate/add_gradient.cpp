@@ -24,7 +24,7 @@ bool is_bound_again(const ProgramText& text, const std::string& name) {
   return false;
 }
 
-bool is_legal(const ProgramText& text, const OpRegistry& ops) {
+bool can_lower(const ProgramText& text, const OpRegistry& ops) {
   try {
     lower_one_device(job_of(text), ops);
     return true;
@@ -70,7 +70,7 @@ std::vector<std::string> draw_gradient_inputs(const ProgramText& text, const std
   for (const TensorText& tensor : text.tensors) {
     if (inputs.size() == most || !is_floating(tensor.dtype)) continue;
     if (is_bound_again(text, tensor.name) || draw.chance(0.3)) continue;
-    if (is_legal(with_line(text, to_string(gradient_line(value, {tensor.name}))), ops))
+    if (can_lower(with_line(text, to_string(gradient_line(value, {tensor.name}))), ops))
       inputs.push_back(tensor.name);
   }
   return inputs;

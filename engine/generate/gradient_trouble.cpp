@@ -34,12 +34,15 @@ std::optional<GradientLine> last_line(const ProgramText& text) {
   return parse_gradient_line(text.one_device().back());
 }
 
-double at(const Tensor& tensor, int64_t i) { return load_f64(tensor.data() + 8 * i, DType::f64); }
+double number_at(const Tensor& tensor, int64_t i) {
+  return load_f64(tensor.data() + 8 * i, DType::f64);
+}
 
 double largest_in(const Tensor& tensor) {
   double largest = 0;
   for (int64_t i = 0; i < tensor.elements(); ++i)
-    if (std::isfinite(at(tensor, i))) largest = std::max(largest, std::fabs(at(tensor, i)));
+    if (std::isfinite(number_at(tensor, i)))
+      largest = std::max(largest, std::fabs(number_at(tensor, i)));
   return largest;
 }
 
@@ -74,8 +77,8 @@ class DifferenceCheck {
       directions.push_back(direction_at(point[moved_[k]], draw));
       const Tensor& g = values[static_cast<size_t>(gradients_[k])];
       for (int64_t i = 0; i < g.elements(); ++i) {
-        gradient += at(g, i) * at(directions.back(), i);
-        moved += std::fabs(at(directions.back(), i));
+        gradient += number_at(g, i) * number_at(directions.back(), i);
+        moved += std::fabs(number_at(directions.back(), i));
       }
     }
     const Tensor& value = values[static_cast<size_t>(value_)];
@@ -102,7 +105,7 @@ class DifferenceCheck {
     const double lift = kLift * scale_of(x);
     for (int64_t i = 0; i < x.elements(); ++i)
       store_f64(moved.mutate() + 8 * i, DType::f64,
-                at(x, i) * (1 + kJitter * draw.uniform()) + lift * draw.uniform());
+                number_at(x, i) * (1 + kJitter * draw.uniform()) + lift * draw.uniform());
     if (are_symmetric(x)) mirror_lower_triangles(moved);
     return moved;
   }
@@ -126,7 +129,7 @@ class DifferenceCheck {
   // through all its values within kStep.
   static double step_for(double gradient, const Tensor& value) {
     double sizes = 0;
-    for (int64_t i = 0; i < value.elements(); ++i) sizes += std::fabs(at(value, i));
+    for (int64_t i = 0; i < value.elements(); ++i) sizes += std::fabs(number_at(value, i));
     const double change = std::fabs(gradient) * kStep;
     return sizes > 0 && std::isfinite(change) && change > sizes ? kStep * sizes / change : kStep;
   }
@@ -138,7 +141,7 @@ class DifferenceCheck {
       if (id == kNoValue || low[static_cast<size_t>(id)].dtype != DType::f64) return false;
       const Tensor &a = low[static_cast<size_t>(id)], &b = high[static_cast<size_t>(id)];
       for (int64_t i = 0; i < a.elements(); ++i)
-        if (std::fabs(at(a, i) - at(b, i)) > kStepShare) return true;
+        if (std::fabs(number_at(a, i) - number_at(b, i)) > kStepShare) return true;
       return false;
     };
     return std::any_of(program_.instrs.begin(), program_.instrs.end(),
@@ -159,8 +162,8 @@ class DifferenceCheck {
                  &high = values_high[static_cast<size_t>(value_)];
     double change = 0, sizes = 0;
     for (int64_t i = 0; i < low.elements(); ++i) {
-      change += at(high, i) - at(low, i);
-      sizes += std::fabs(at(low, i)) + std::fabs(at(high, i));
+      change += number_at(high, i) - number_at(low, i);
+      sizes += std::fabs(number_at(low, i)) + std::fabs(number_at(high, i));
     }
     terms = std::max(terms, sizes);
     return change / (2 * step);
@@ -172,7 +175,8 @@ class DifferenceCheck {
       Tensor& x = point[moved_[k]];
       Tensor moved = Tensor::empty(DType::f64, x.shape);
       for (int64_t i = 0; i < x.elements(); ++i)
-        store_f64(moved.mutate() + 8 * i, DType::f64, at(x, i) + step * at(directions[k], i));
+        store_f64(moved.mutate() + 8 * i, DType::f64,
+                  number_at(x, i) + step * number_at(directions[k], i));
       x = moved;
     }
     return run_one_device(program_, ops_, point);

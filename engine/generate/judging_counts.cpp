@@ -26,7 +26,7 @@ struct Trial {
 
 bool is_false(const Finding& finding) { return finding.verdict != Verdict::imprecise; }
 
-std::string describe(const std::vector<Finding>& findings) {
+std::string false_findings_text(const std::vector<Finding>& findings) {
   std::string text;
   for (const Finding& finding : findings)
     if (is_false(finding) && text.size() < 1000) text += to_string(finding) + "\n";
@@ -49,8 +49,8 @@ Trial try_honest(uint64_t seed, const JudgingOptions& options, const Registries&
     trial.honest.undecided = std::ssize(outcome.undecided);
     if (has_false_finding(outcome)) {
       trial.honest.false_findings = 1;
-      trial.failures.push_back(
-          {"false finding", seed, std::nullopt, describe(outcome.findings), program.text});
+      trial.failures.push_back({"false finding", seed, std::nullopt,
+                                false_findings_text(outcome.findings), program.text});
     } else if (!outcome.findings.empty()) {
       trial.honest.imprecise = 1;
     }
@@ -62,7 +62,7 @@ Trial try_honest(uint64_t seed, const JudgingOptions& options, const Registries&
 }
 
 // Returns the smallest size for half of the seeds, and up to a thousand times it for the others.
-double draw_size(uint64_t seed, const JudgingOptions& options, DType dtype) {
+double draw_error_size(uint64_t seed, const JudgingOptions& options, DType dtype) {
   if (options.size) return *options.size;
   Draw draw(seed, "size");
   const double least = smallest_planted_error(dtype);
@@ -78,20 +78,20 @@ bool is_found(const Outcome& outcome, const PlantedError& error) {
          });
 }
 
-std::string describe(const PlantedError& error) {
+std::string planted_text(const PlantedError& error) {
   return fmt::format("planted on line {}, {}: {} of {:.3g}, one device loses {:.3g}\n", error.line,
                      error.name, name(error.pattern), error.size, error.loss);
 }
 
 void judge_planted(const PlantedProgram& planted, uint64_t seed, DType dtype,
                    const Registries& registries, Trial& trial) {
-  const std::string about = describe(planted.error);
+  const std::string about = planted_text(planted.error);
   const auto fail = [&](const char* what, const std::string& message, const ProgramText& text) {
     trial.failures.push_back({what, seed, dtype, about + message, text});
   };
   const Outcome twin = check(job_of(planted.twin), registries);
   if (has_false_finding(twin))
-    fail("twin not clean", describe(twin.findings), planted.twin);
+    fail("twin not clean", false_findings_text(twin.findings), planted.twin);
   else
     trial.planted.clean_twins = 1;
   const Outcome outcome = check(job_of(planted.text), registries);
@@ -119,7 +119,7 @@ Trial try_planted(uint64_t seed, DType dtype, const JudgingOptions& options,
   std::optional<PlantedProgram> planted;
   try {
     program = random_program(seed, programs, registries.ops);
-    planted = plant_error(program, draw_size(seed, options, dtype), registries);
+    planted = plant_error(program, draw_error_size(seed, options, dtype), registries);
     if (!planted) {
       trial.planted.skipped = 1;
       return trial;

@@ -36,7 +36,7 @@ struct InputShape {
   double share;  // share of the programs that have it
 };
 
-std::vector<InputShape> input_shapes(Draw& draw, DType dtype) {
+std::vector<InputShape> draw_input_shapes(Draw& draw, DType dtype) {
   const std::vector<int64_t> sizes = {2, 3, 4, 4, 5, 6, 6, 7, 8, 8, 9, 12};
   const int64_t rows = draw.chance(0.08) ? 1 : draw.from(sizes);
   const int64_t inner = draw.chance(0.08) ? 1 : draw.from(sizes);
@@ -80,7 +80,7 @@ class GlobalGenerator {
   bool is_tame() const { return program_.conditioning <= Conditioning::tame; }
 
   void add_inputs() {
-    for (const InputShape& input : input_shapes(draw_, draft_.dtype())) {
+    for (const InputShape& input : draw_input_shapes(draw_, draft_.dtype())) {
       if (!draw_.chance(input.share)) continue;
       const std::vector<Placement> placements =
           draw_placements(draw_, draft_.mesh(), input.shape, input.dtype, PlacementChoice::any);

@@ -42,7 +42,7 @@ bool is_none(const Expr& arg) {
   return arg.kind == ExprKind::name && arg.name.plain() && arg.name.texts[0] == "None";
 }
 
-size_t index_of(const OpRecord& op, const Param& param) {
+size_t param_index(const OpRecord& op, const Param& param) {
   return static_cast<size_t>(&param - op.params.data());
 }
 
@@ -115,10 +115,10 @@ std::vector<BoundArgument> bind_arguments(const OpRecord& op, const Expr& call,
            leaves_place(op.params[next], call, arg, is_number))
       ++next;
     if (call.keys[i].empty() && next < op.params.size())
-      next = index_of(op, other_of(op, op.params[next], arg, is_number));
+      next = param_index(op, other_of(op, op.params[next], arg, is_number));
     size_t at = next;
     if (!call.keys[i].empty()) {
-      at = index_of(op, other_of(op, *param_named(op, call.keys[i]), arg, is_number));
+      at = param_index(op, other_of(op, *param_named(op, call.keys[i]), arg, is_number));
     } else if (next >= op.params.size()) {
       throw_bad_input("{} takes at most {} argument{}, found {}", op.name, op.params.size(),
                       op.params.size() == 1 ? "" : "s", call.args.size());

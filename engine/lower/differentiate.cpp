@@ -11,7 +11,7 @@
 namespace shardproof {
 namespace {
 
-Lanes lanes_of(const std::vector<std::pair<Lanes, ValueId>>& parts) {
+Lanes lanes_of_parts(const std::vector<std::pair<Lanes, ValueId>>& parts) {
   Lanes lanes;
   for (const auto& [held, value] : parts) lanes = lanes.unite(held);
   return lanes;
@@ -265,7 +265,7 @@ ValueId Lowering::Differentiator::cotangent(VersionId version, const Lanes& lane
   if (here.empty()) return kNoValue;
   if (here.size() == 1) return here[0].second;
   const Lanes outer = lowering_.lanes_;
-  lowering_.lanes_ = lanes_of(here);
+  lowering_.lanes_ = lanes_of_parts(here);
   const ValueId merged = lowering_.merge(here);
   lowering_.lanes_ = outer;
   return merged;
@@ -283,7 +283,7 @@ ValueId Lowering::Differentiator::zeros_like(ValueId value, const Lanes& lanes) 
 }
 
 ValueId Lowering::Differentiator::filled(VersionId version, const Lanes& lanes) {
-  const Lanes missing = lanes.minus(lanes_of(cotangents_[version]));
+  const Lanes missing = lanes.minus(lanes_of_parts(cotangents_[version]));
   if (!missing.empty())
     cotangents_[version].emplace_back(missing, zeros_like(tape_.value(version), missing));
   return cotangent(version, lanes);
@@ -294,7 +294,7 @@ std::vector<Lanes> Lowering::Differentiator::classes_with_cotangents(const TapeE
   std::vector<Lanes> classes{lanes};
   Lanes any;
   for (const VersionId output : entry.outputs) {
-    const Lanes held = lanes_of(cotangents_[output]);
+    const Lanes held = lanes_of_parts(cotangents_[output]);
     any = any.unite(held);
     std::vector<Lanes> finer;
     for (const Lanes& one : classes)

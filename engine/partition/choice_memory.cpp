@@ -7,7 +7,7 @@ namespace shardproof {
 
 namespace {
 
-std::vector<size_t> same_values(const std::vector<PlacedValue>& inputs) {
+std::vector<size_t> first_equal_inputs(const std::vector<PlacedValue>& inputs) {
   std::vector<size_t> same;
   for (size_t i = 0; i < inputs.size(); ++i) {
     size_t first = i;
@@ -34,7 +34,7 @@ const PartitionedCall* ChoiceMemory::find(const OpRecord& op, const OpCall& call
   for (auto at = first; at != last; ++at) {
     const Known& known = at->second;
     bool equal = known.metas == call.inputs && known.targets == targets && known.mesh == mesh &&
-                 known.attrs == *call.attrs && known.same == same_values(inputs);
+                 known.attrs == *call.attrs && known.same == first_equal_inputs(inputs);
     for (size_t i = 0; i < inputs.size() && equal; ++i)
       equal = known.specs[i] == inputs[i].spec && known.numbers[i] == inputs[i].number;
     if (equal) return &known.choice;
@@ -45,8 +45,8 @@ const PartitionedCall* ChoiceMemory::find(const OpRecord& op, const OpCall& call
 const PartitionedCall& ChoiceMemory::store(const OpRecord& op, const OpCall& call,
                                            const std::vector<PlacedValue>& inputs, const Mesh& mesh,
                                            const Targets& targets, PartitionedCall choice) {
-  Known known{*call.attrs,         call.inputs, {},      {},
-              same_values(inputs), mesh,        targets, std::move(choice)};
+  Known known{*call.attrs, call.inputs,      {}, {}, first_equal_inputs(inputs), mesh,
+              targets,     std::move(choice)};
   for (const PlacedValue& input : inputs) {
     known.specs.push_back(input.spec);
     known.numbers.push_back(input.number);

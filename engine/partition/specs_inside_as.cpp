@@ -93,8 +93,8 @@ std::optional<AxisPlacements> placements_beside(const std::vector<Strategy>& str
   return found;
 }
 
-std::optional<Spec> spec_of(const Mesh& mesh, const std::vector<AxisPlacements>& axes,
-                            std::vector<Placement> placements, const TensorMeta& meta) {
+std::optional<Spec> spec_over_axes(const Mesh& mesh, const std::vector<AxisPlacements>& axes,
+                                   std::vector<Placement> placements, const TensorMeta& meta) {
   std::vector<int> order;
   for (const AxisPlacements& axis : axes)
     if (!axis.order.empty()) order = axis.order;
@@ -130,7 +130,7 @@ void place_others(const OpRecord& op, const OpCall& call, const std::vector<Tens
     std::vector<Placement> placements;
     if (axes)
       for (const AxisPlacements& axis : *axes) placements.push_back(axis.inputs[i]);
-    if (axes) inputs[i].spec = spec_of(mesh, *axes, placements, inputs[i].meta);
+    if (axes) inputs[i].spec = spec_over_axes(mesh, *axes, placements, inputs[i].meta);
     if (!inputs[i].spec || odd_shard(*inputs[i].spec, held[i]))
       inputs[i].spec = spec_by_shapes(
           Spec::replicated(mesh, inputs[i].meta.shape, inputs[i].meta.dtype), all, held[i]);
@@ -147,7 +147,7 @@ std::vector<Spec> specs_of_results(const OpRecord& op, const OpCall& call,
   for (size_t o = 0; axes && o < outputs.size(); ++o) {
     std::vector<Placement> placements;
     for (const AxisPlacements& axis : *axes) placements.push_back(axis.outputs[o]);
-    std::optional<Spec> spec = spec_of(mesh, *axes, std::move(placements), outputs[o]);
+    std::optional<Spec> spec = spec_over_axes(mesh, *axes, std::move(placements), outputs[o]);
     if (!spec) return {};
     specs.push_back(std::move(*spec));
   }

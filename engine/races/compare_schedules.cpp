@@ -36,7 +36,7 @@
 namespace shardproof {
 namespace {
 
-uint64_t hash_of(const Tensor& dense, int64_t slot) {
+uint64_t content_hash(const Tensor& dense, int64_t slot) {
   uint64_t hash = 0x9E3779B97F4A7C15ull;
   const std::byte* data = dense.data(slot);
   const auto bytes = static_cast<size_t>(dense.elements() * size_of(dense.dtype));
@@ -71,7 +71,7 @@ class ValueHashes {
       for (int64_t i = 0; i < block.lanes.size(); ++i) {
         const int64_t slot = block.slot(i);
         const auto known = of_slot.find(slot);
-        const uint64_t hash = known != of_slot.end() ? known->second : hash_of(dense, slot);
+        const uint64_t hash = known != of_slot.end() ? known->second : content_hash(dense, slot);
         of_slot.emplace(slot, hash);
         by_value_[static_cast<size_t>(id)].push_back({block.lanes[i], hash});
       }

@@ -22,7 +22,7 @@ void widen(Value& value) {
 }
 
 template <typename Value>
-std::vector<DType> dtypes_of(const std::vector<ValueId>& ids, const std::vector<Value>& values) {
+std::vector<DType> value_dtypes(const std::vector<ValueId>& ids, const std::vector<Value>& values) {
   std::vector<DType> dtypes;
   for (const ValueId id : ids) dtypes.push_back(values[static_cast<size_t>(id)].dtype);
   return dtypes;
@@ -89,7 +89,7 @@ class GlobalWidening {
     const OpRecord& op = ops_.at(instr.op);
     instr.attrs = attributes_in_f64(op, call_of(instr, written_));
     const OpCall call = call_of(instr, program_.values);
-    const WideResult result = wide_result(op, call, dtypes_of(instr.outputs, program_.values));
+    const WideResult result = wide_result(op, call, value_dtypes(instr.outputs, program_.values));
     if (!result.dtype.empty()) instr.attrs.set(result.dtype, DType::f64);
     for (size_t i = 0; i < result.inputs.size(); ++i) {
       if (!result.inputs[i]) continue;
@@ -220,7 +220,7 @@ class SpmdWidening {
     for (LaneAttrs& entry : compute.attrs)
       entry.attrs = attributes_in_f64(op, call_of(compute, entry, written_));
     const OpCall call = call_of(compute, compute.attrs.at(0), program_.values);
-    const WideResult result = wide_result(op, call, dtypes_of(compute.outputs, program_.values));
+    const WideResult result = wide_result(op, call, value_dtypes(compute.outputs, program_.values));
     for (LaneAttrs& entry : compute.attrs)
       if (!result.dtype.empty()) entry.attrs.set(result.dtype, DType::f64);
     for (size_t i = 0; i < result.inputs.size(); ++i) {

@@ -33,7 +33,7 @@ uint64_t mixed(uint64_t bits) {
 }
 
 // A sum, so that the additions of neighbours need not wait for each other.
-uint64_t hash_of(const Ranks& ranks) {
+uint64_t rank_set_hash(const Ranks& ranks) {
   uint64_t sum = 0;
   for (const int32_t rank : ranks)
     sum += mixed((uint64_t{static_cast<uint32_t>(rank)} + 1) * 0x9E3779B97F4A7C15ull);
@@ -76,7 +76,7 @@ Lanes Lanes::of(std::vector<int32_t> ranks) {
   if (int64_t{ranks.back()} - ranks.front() + 1 == static_cast<int64_t>(ranks.size()))
     return range(ranks.front(), int64_t{ranks.back()} + 1);
   Lanes lanes;
-  const uint64_t hash = hash_of(ranks);
+  const uint64_t hash = rank_set_hash(ranks);
   lanes.list_ = std::make_shared<const List>(List{std::move(ranks), hash});
   return lanes;
 }

@@ -36,7 +36,7 @@ void append_mode(Modes& modes, MeshMode mode) {
     modes.push_back(mode);
 }
 
-int64_t size_of(const Modes& modes) {
+int64_t size_of_modes(const Modes& modes) {
   int64_t size = 1;
   for (const MeshMode& mode : modes) size *= mode.size;
   return size;
@@ -203,8 +203,8 @@ Group Group::of_axes(const Mesh& mesh, std::vector<int> axes) {
               [](const MeshMode& a, const MeshMode& b) { return a.stride > b.stride; });
     for (const MeshMode& mode : others) append_mode(data->siblings, mode);
   }
-  data->size = size_of(data->members);
-  data->count = size_of(data->siblings);
+  data->size = size_of_modes(data->members);
+  data->count = size_of_modes(data->siblings);
   data->mesh = mesh;
   data->axes = std::move(axes);
   data->number_siblings();

@@ -19,7 +19,7 @@ struct Part {
   std::vector<int64_t> holders;  // members, ascending
 };
 
-int64_t common_elements(const std::vector<Runs>& a, const std::vector<Runs>& b) {
+int64_t common_box_elements(const std::vector<Runs>& a, const std::vector<Runs>& b) {
   int64_t elements = 1;
   for (size_t d = 0; d < a.size() && elements > 0; ++d) elements *= common_length(a[d], b[d]);
   return elements;
@@ -63,7 +63,7 @@ void schedule_group(const PlanStep& step, const StepMembers& members, const Dims
   for (int64_t receiver = 0; receiver < members.count(); ++receiver) {
     const std::vector<Runs> wanted = owned_box(step.to, members.of(group, receiver));
     for (const Part& part : parts) {
-      const int64_t elements = common_elements(part.box, wanted);
+      const int64_t elements = common_box_elements(part.box, wanted);
       if (elements == 0) continue;
       const int64_t sender = choose_sender(part, receiver, load);
       if (sender != receiver) load[static_cast<size_t>(sender)] += elements;

@@ -16,7 +16,7 @@ namespace shardproof {
 
 namespace {
 
-int64_t parts_of(const CutList& cuts) {
+int64_t part_count(const CutList& cuts) {
   int64_t parts = 1;
   for (const DimCut& cut : cuts) parts *= cut.ranks;
   return parts;
@@ -109,7 +109,7 @@ std::vector<Component> components_of(const std::vector<DimMove>& dims) {
 // average over the ranks.
 Fraction common_of(const Component& component) {
   if (component.dims.size() == 1 && *component.dims[0].before == *component.dims[0].after)
-    return Fraction(component.dims[0].extent, parts_of(*component.dims[0].before));
+    return Fraction(component.dims[0].extent, part_count(*component.dims[0].before));
   std::vector<DimOverlap> tables(component.dims.begin(), component.dims.end());
   std::vector<int64_t> sizes, strides;  // strides: by axis, then by table
   uint64_t listed = 0;
@@ -145,7 +145,7 @@ Fraction common_of(const Component& component) {
 
 Fraction missing_elements(const std::vector<DimMove>& dims) {
   Fraction after(1), common(1);
-  for (const DimMove& move : dims) after = after * Fraction(move.extent, parts_of(*move.after));
+  for (const DimMove& move : dims) after = after * Fraction(move.extent, part_count(*move.after));
   for (const Component& component : components_of(dims)) common = common * common_of(component);
   return after - common;
 }

@@ -42,7 +42,7 @@ std::vector<Replicas> replicas_of(const Spec& spec) {
 }
 
 // Returns the rank that sends the piece, given the elements that each rank sends so far.
-int32_t choose_sender(const Replicas& replicas, int32_t receiver, int64_t turn,
+int32_t choose_source(const Replicas& replicas, int32_t receiver, int64_t turn,
                       const std::map<int32_t, int64_t>& sent) {
   const std::vector<int32_t>& ranks = replicas.ranks;
   if (std::find(ranks.begin(), ranks.end(), receiver) != ranks.end()) return receiver;
@@ -87,7 +87,7 @@ std::vector<TransferPiece> transfer_pieces(const PlanStep& step, int64_t piece_n
         piece.elements *= length(piece.runs.back());
       }
       if (piece.elements == 0) continue;
-      piece.from_rank = choose_sender(source, receiver, i, sent);
+      piece.from_rank = choose_source(source, receiver, i, sent);
       if (piece.from_rank != receiver) sent[piece.from_rank] += piece.elements;
       piece.runs = part_of_box(step, piece_number, std::move(piece.runs));
       piece.elements = element_count(shape_of_box(piece.runs));

@@ -16,7 +16,7 @@ namespace {
 using Digits = PlacementStates::Digits;
 using Positions = ShuffleBound::Positions;
 
-bool overlap(const Digits& a, const Digits& b) {
+bool digits_overlap(const Digits& a, const Digits& b) {
   return a.dim == b.dim && a.dim >= 0 && a.first < b.last && b.first < a.last;
 }
 
@@ -106,7 +106,7 @@ class BoundPath {
                      [](const Digits& a, const Digits& b) { return a.first < b.first; });
     return std::any_of(places.begin(), places.end(), [&](const Digits& place) {
       for (const Digits& digits : used)
-        if (overlap(place, digits)) return false;
+        if (digits_overlap(place, digits)) return false;
       PlacementState next = state;
       if (!put(next, axis, place)) return false;
       const auto at = static_cast<size_t>(place.dim);

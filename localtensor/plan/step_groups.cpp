@@ -26,7 +26,7 @@ using Extents = PaddedCounts::Extents;
 
 constexpr int64_t kMaxPairsOfGroup = 4096;  // more pairs get an upper bound instead
 
-Dims sizes_of(const Mesh& mesh, const std::vector<int>& axes) {
+Dims sizes_of_axes(const Mesh& mesh, const std::vector<int>& axes) {
   Dims sizes;
   for (const int axis : axes) sizes.push_back(mesh.axis_size(axis));
   return sizes;
@@ -36,7 +36,7 @@ Dims sizes_of(const Mesh& mesh, const std::vector<int>& axes) {
 class Places {
  public:
   Places(const Mesh& mesh, std::vector<int> axes)
-      : axes_(std::move(axes)), sizes_(sizes_of(mesh, axes_)), count_(element_count(sizes_)) {}
+      : axes_(std::move(axes)), sizes_(sizes_of_axes(mesh, axes_)), count_(element_count(sizes_)) {}
   int64_t count() const { return count_; }
   Dims at(int64_t index, Dims base) const {
     const Dims place = unravel(index, sizes_);
@@ -89,7 +89,7 @@ int64_t largest_pair(const PlanStep& step, int dim, const Places& senders, const
 // Fills the table over the fixed axes; one value if they do not matter.
 template <typename Largest>
 Extents extents_by(const Mesh& mesh, const std::vector<int>& fixed, const Largest& largest) {
-  Extents extents{fixed, sizes_of(mesh, fixed), {}};
+  Extents extents{fixed, sizes_of_axes(mesh, fixed), {}};
   const Places places(mesh, fixed);
   const Dims origin = Dims::filled(mesh.axis_count(), 0);
   for (int64_t i = 0; i < places.count(); ++i)

@@ -41,7 +41,7 @@ Dims common_sides(const std::vector<Runs>& a, const std::vector<Runs>& b) {
   return sides;
 }
 
-Dims largest_part(const Spec& spec) {
+Dims largest_shard(const Spec& spec) {
   Dims sides;
   for (int dim = 0; dim < spec.shape().size(); ++dim)
     sides.push_back(max_extent(cuts_of_dim(spec, dim), spec.shape()[dim]));
@@ -50,7 +50,7 @@ Dims largest_part(const Spec& spec) {
 
 Message largest_message(const PlanStep& step) {
   if (step.kind == StepKind::all_to_all) return message_of(largest_common_part(step));
-  return message_of(largest_part(step.kind == StepKind::reduce_scatter ? step.to : step.from));
+  return message_of(largest_shard(step.kind == StepKind::reduce_scatter ? step.to : step.from));
 }
 
 // True if the members' parts, one after another, are the part of `whole` as it lies in memory: even

@@ -1,7 +1,7 @@
 // Implements split.h.
 //
 // split:
-//   1. parts_of: decompose the value over the P axes (decompose_partial.h); one part for each
+//   1. partial_parts: decompose the value over the P axes (decompose_partial.h); one part for each
 //      coordinate of these axes.
 //   2. PieceTable: group the ranks by local shape. Ranks of one shape whose coordinates on S and P
 //      axes agree share a stored copy.
@@ -75,7 +75,7 @@ std::vector<Segments> segments_of(const Spec& spec, const Dims& coordinate,
 }
 
 // Returns the parts reduced over each partial axis, in mesh order.
-Tensor reduced(std::vector<Tensor> parts, const Spec& spec) {
+Tensor reduce_partials(std::vector<Tensor> parts, const Spec& spec) {
   for (const int axis : spec.partial_axes()) {
     const auto n = static_cast<size_t>(spec.mesh().axis_size(axis));
     const size_t rest = parts.size() / n;
@@ -156,7 +156,7 @@ class FewBits {
 // in the dtype itself does not reach every value; such an element gets the nearest one.
 void replace_inexact_parts(const Tensor& global, const Spec& spec, std::vector<Tensor>& parts) {
   const Tensor whole = global.contiguous() ? global : contiguous_copy(global);
-  std::vector<Tensor> orders = {contiguous_copy(reduced(parts, spec))};
+  std::vector<Tensor> orders = {contiguous_copy(reduce_partials(parts, spec))};
   const std::vector<int> axes = spec.partial_axes();
   const auto averages = [&](int axis) {
     return spec.placement(axis).partial().reduction.op == ReduceOp::avg;
@@ -181,8 +181,8 @@ void replace_inexact_parts(const Tensor& global, const Spec& spec, std::vector<T
 
 // Returns the parts for all coordinates of the partial axes, row-major in mesh order. Assembling
 // reduces the first axis first, so it is decomposed last.
-std::vector<Tensor> parts_of(const Tensor& global, const Spec& spec, PartialFill fill,
-                             uint64_t seed) {
+std::vector<Tensor> partial_parts(const Tensor& global, const Spec& spec, PartialFill fill,
+                                  uint64_t seed) {
   std::vector<Tensor> parts = {global.contiguous() ? global : contiguous_copy(global)};
   const std::vector<int> axes = spec.partial_axes();
   int64_t unit = 1, shares = 1;
@@ -370,7 +370,7 @@ Tensor assemble_where(const LocalTensor& locals, const Spec& spec, const AxisNum
 LocalTensor split(const Tensor& global, const Spec& spec, PartialFill fill, uint64_t seed) {
   SP_CHECK(global.shape == spec.shape() && global.dtype == spec.dtype(), "{} is cut as {}",
            to_string(global.shape), to_string(spec));
-  const std::vector<Tensor> parts = parts_of(global, spec, fill, seed);
+  const std::vector<Tensor> parts = partial_parts(global, spec, fill, seed);
   PieceTable table(spec);
   const Lanes lanes = spec.mesh().ranks();
   for (int64_t i = 0; i < lanes.size(); ++i) table.add(lanes[i]);
@@ -399,7 +399,7 @@ Tensor assemble(const LocalTensor& locals, const Spec& spec) {
   std::vector<Tensor> parts;
   for (int64_t part = 0; part < partials.count(); ++part)
     parts.push_back(assemble_where(locals, spec, partials, part));
-  return reduced(std::move(parts), spec);
+  return reduce_partials(std::move(parts), spec);
 }
 
 }  // namespace shardproof

@@ -87,7 +87,7 @@ Number apply_reals(std::string_view symbol, double a, double b) {
   return std::floor(a / b);
 }
 
-std::partial_ordering compare(int64_t a, double b) {
+std::partial_ordering compare_mixed(int64_t a, double b) {
   if (std::isnan(b)) return std::partial_ordering::unordered;
   if (b >= 0x1p63) return std::partial_ordering::less;
   if (b < -0x1p63) return std::partial_ordering::greater;
@@ -116,8 +116,8 @@ std::partial_ordering compare(const Number& a, const Number& b) {
   require_number(a);
   require_number(b);
   if (a.is_integer() && b.is_integer()) return a.integer() <=> b.integer();
-  if (a.is_integer()) return compare(a.integer(), b.real());
-  if (b.is_integer()) return 0 <=> compare(b.integer(), a.real());
+  if (a.is_integer()) return compare_mixed(a.integer(), b.real());
+  if (b.is_integer()) return 0 <=> compare_mixed(b.integer(), a.real());
   return a.real() <=> b.real();
 }
 

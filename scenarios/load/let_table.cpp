@@ -21,7 +21,7 @@ std::string pasted_text(const JsonTree& tree) {
   return "[" + out + "]";
 }
 
-std::string list_text(int64_t size) {
+std::string expected_list_text(int64_t size) {
   return fmt::format("a list of {} entries, as in the lists before it", size);
 }
 
@@ -50,7 +50,7 @@ struct NestedReader {
   void read(const JsonReader& reader, int depth, bool first) {
     Dims& shape = out.shape;
     if (reader.kind() != JsonKind::list) {
-      if (depth != shape.size()) reader.expected(list_text(shape[depth]));
+      if (depth != shape.size()) reader.expected(expected_list_text(shape[depth]));
       add(reader);
       return;
     }
@@ -59,7 +59,7 @@ struct NestedReader {
     const auto size = static_cast<int64_t>(items.size());
     if (first) shape.push_back(size);
     if (depth >= shape.size()) reader.expected("a number");
-    if (shape[depth] != size) reader.expected(list_text(shape[depth]));
+    if (shape[depth] != size) reader.expected(expected_list_text(shape[depth]));
     for (size_t i = 0; i < items.size(); ++i) read(items[i], depth + 1, first && i == 0);
   }
 };

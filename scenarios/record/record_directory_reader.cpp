@@ -35,7 +35,7 @@ std::vector<std::string> read_texts(const JsonReader& list) {
   return result;
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
+std::vector<std::string> split_lines(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) lines.push_back(line);
@@ -210,7 +210,7 @@ RecordedValue read_value(const JsonReader& reader, const TensorsByName& tensors,
 std::vector<Record> read_records(const std::string& path) {
   std::vector<Record> records;
   int number = 0;
-  for (const std::string& line : lines_of(read_file(path, path))) {
+  for (const std::string& line : split_lines(read_file(path, path))) {
     ++number;
     try {
       records.push_back(parse_record(line));
@@ -286,7 +286,7 @@ RecordedRun read_run(const Recording& recording, const RecordEntry& entry) {
     const JsonReader reader(tree, "");
     RecordedRun run = read_head(reader);
     run.scenario = read_file(folder + kScenarioFile, folder + kScenarioFile);
-    run.program = lines_of(read_file(folder + kProgramFile, folder + kProgramFile));
+    run.program = split_lines(read_file(folder + kProgramFile, folder + kProgramFile));
     run.flight = read_records(folder + kFlightFile);
     const int64_t repetitions = reader.at("repetitions").integer();
     for (size_t i = 0; i < static_cast<size_t>(repetitions); ++i)

@@ -35,7 +35,7 @@ struct LineCalls {
 };
 
 // Returns the bytes that the ranks of an item send.
-std::vector<SentBytes> bytes_of(const CallItem& item) {
+std::vector<SentBytes> bytes_sent_by(const CallItem& item) {
   const bool by_rank =
       item.step && (item.step->kind == StepKind::exchange || item.step->kind == StepKind::transfer);
   if (by_rank) return bytes_sent(*item.step);
@@ -51,7 +51,7 @@ void add_call(const CallItem& item, LineCalls& calls) {
   const std::string key = fmt::format("{} over {}", name(call.kind), call.group.name());
   for (int64_t i = 0; i < item.lanes.size(); ++i)
     calls.counts[key][item.lanes[i]] += item.step ? item.step->pieces : 1;
-  for (const SentBytes& part : bytes_of(item)) {
+  for (const SentBytes& part : bytes_sent_by(item)) {
     const Lanes here = part.ranks.intersect(item.lanes);
     for (int64_t i = 0; i < here.size(); ++i) {
       Fraction& sum = calls.bytes[here[i]];

@@ -119,7 +119,7 @@ Json phase_json(const PhaseResult& phase) {
   return out;
 }
 
-std::string_view kind_text(ErrorKind kind) {
+std::string_view error_kind_text(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::bad_input: return "bad input";
     case ErrorKind::unsupported: return "unsupported";
@@ -132,7 +132,7 @@ std::string_view kind_text(ErrorKind kind) {
 Json error_json(const Error& error) {
   const Where& where = error.where();
   Json out;
-  out["kind"] = kind_text(error.kind());
+  out["kind"] = error_kind_text(error.kind());
   out["message"] = error.message();
   if (where.file_line > 0) {
     out["file_line"] = where.file_line;

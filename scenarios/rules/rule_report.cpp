@@ -36,12 +36,6 @@ std::string placed_text(const std::vector<Placement>& by_axis) {
   return out;
 }
 
-std::string ranks_text(const std::vector<int32_t>& ranks) {
-  std::string out;
-  for (const int32_t rank : ranks) out += fmt::format("{}{}", out.empty() ? "" : ", ", rank);
-  return out;
-}
-
 std::string value_line(const WrongRule& wrong) {
   const ClaimAnswer& answer = wrong.answer;
   if (!answer.trouble.empty()) return answer.trouble;
@@ -50,13 +44,14 @@ std::string value_line(const WrongRule& wrong) {
                                  ? wrong.smallest.results[answer.output]
                                  : fmt::format("result {}", answer.output);
   if (first.got.starts_with("shape"))
-    return fmt::format("{} on rank {}: {}, its placement needs {}", result, ranks_text(first.ranks),
-                       first.got, first.want);
+    return fmt::format("{} on rank {}: {}, its placement needs {}", result,
+                       fmt::join(first.ranks, ", "), first.got, first.want);
   if (first.ranks.size() > 1)
     return fmt::format("{}[{}]: ranks {} have {}, together {}; one device has {}", result,
-                       first.position, ranks_text(first.ranks), first.parts, first.got, first.want);
+                       first.position, fmt::join(first.ranks, ", "), first.parts, first.got,
+                       first.want);
   return fmt::format("{}[{}]: rank {} has {}; one device has {}", result, first.position,
-                     ranks_text(first.ranks), first.got, first.want);
+                     fmt::join(first.ranks, ", "), first.got, first.want);
 }
 
 std::string wrong_text(const WrongRule& wrong, const RuleReport& report) {
@@ -217,9 +212,10 @@ std::string rule_report_json(const RuleReport& report, const std::string& versio
         "\"parts\": {}, \"got\": {}, \"expected\": {}, \"trouble\": {},\n     \"rule\": {},\n     "
         "\"smallest\": {},\n     \"repeat\": {}}}",
         i == 0 ? "" : ",", quoted_json(wrong.rule.op), wrong.line, wrong.answer.output,
-        first.position, ranks_text(first.ranks), quoted_json(first.parts), quoted_json(first.got),
-        quoted_json(first.want), quoted_json(wrong.answer.trouble), rule_row_text(wrong.rule),
-        rule_row_text(wrong.smallest), quoted_json(rule_repeat_command(wrong)));
+        first.position, fmt::join(first.ranks, ", "), quoted_json(first.parts),
+        quoted_json(first.got), quoted_json(first.want), quoted_json(wrong.answer.trouble),
+        rule_row_text(wrong.rule), rule_row_text(wrong.smallest),
+        quoted_json(rule_repeat_command(wrong)));
   }
   out += "\n  ],\n  \"unknown\": {";
   bool first = true;

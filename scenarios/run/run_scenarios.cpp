@@ -354,7 +354,7 @@ void add_unexplained_differences(const CaseResult& first, CaseResult& other) {
   }
 }
 
-std::string verdict_text(const CaseResult& result) {
+std::string case_verdict(const CaseResult& result) {
   return result.error ? "refused" : std::string(name(result.verdict()));
 }
 
@@ -366,8 +366,8 @@ void add_backend_difference(const CaseResult& first, CaseResult& other) {
     finding.line = own->line;
     finding.ranks = own->ranks;
   }
-  finding.headline = fmt::format("backends differ: {} on {}, {} on {}", verdict_text(first),
-                                 first.backend, verdict_text(other), other.backend);
+  finding.headline = fmt::format("backends differ: {} on {}, {} on {}", case_verdict(first),
+                                 first.backend, case_verdict(other), other.backend);
   finding.details = {fmt::format("on {}: {}", first.backend, outcome_text(first)),
                      fmt::format("on {}: {}", other.backend, outcome_text(other))};
   finding.fix = fmt::format(

@@ -45,7 +45,7 @@ CallBuffer view_of(const LocalTensor& tensor, int64_t rank) {
           block->tensor.offset * size_of(block->tensor.dtype), bytes_in(block->tensor)};
 }
 
-int64_t place_of(const CallBuffer& view) {
+int64_t byte_offset(const CallBuffer& view) {
   return view.buffer->slots[view.lane] * view.buffer->bytes_per_lane + view.offset_bytes;
 }
 
@@ -114,7 +114,7 @@ const std::byte* input_data(const SubmittedCall& submitted, int64_t rank) {
   if (!submitted.one_lane) return flat_data(submitted.input, rank);
   const CallBuffer& in = submitted.in;
   if (in.buffer == nullptr || in.buffer->bytes.size() == 0) return nullptr;
-  return in.buffer->bytes.data() + place_of(in);
+  return in.buffer->bytes.data() + byte_offset(in);
 }
 
 int64_t input_bytes(const SubmittedCall& submitted, int64_t rank) {
@@ -167,7 +167,7 @@ void deliver_one(const CallBuffer& out, int64_t rank, const std::byte* data, int
     separate(buffer, Lanes::one(rank));
   }
   if (bytes != 0)
-    std::memcpy(buffer.bytes.mutate() + place_of(out), data, static_cast<size_t>(bytes));
+    std::memcpy(buffer.bytes.mutate() + byte_offset(out), data, static_cast<size_t>(bytes));
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "shardproof/engine/check/judged_program.h"
 #include "shardproof/engine/compare/elements.h"
+#include "shardproof/engine/judging/judged_program.h"
 #include "shardproof/localtensor/split/split.h"
 #include "shardproof/tests/engine/run_global.h"
 

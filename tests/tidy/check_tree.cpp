@@ -25,11 +25,12 @@ struct TreeRule {
   const char* name;
   Violations (*check)(const std::vector<Source>&);
 };
-constexpr std::array<TreeRule, 6> kTreeRules = {{
+constexpr std::array<TreeRule, 7> kTreeRules = {{
     {"build-list", check_build_lists},
     {"public-header", check_public_headers},
     {"type-name", check_type_names},
     {"room-type-name", check_room_type_names},
+    {"helper-name", check_helper_names},
     {"source-name", check_source_names},
     {"folder-size", check_folder_sizes},
 }};

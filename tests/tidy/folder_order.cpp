@@ -29,7 +29,7 @@ const std::map<std::string, Folders>& folders_of_rooms() {
         "random", "index", "sort", "row", "attention", "loss", "norm", "linalg", "cuda", "."}},
       {"engine",
        {"job", "lower", "execute", "partition", "reference", "certify", "compare", "explain",
-        "races", "check", "generate/forms", "generate"}},
+        "races", "judging", "causes", "check", "generate/forms", "generate"}},
       {"scenarios", {"json", "model", "load", "record", "run", "report", "rules"}},
       {"cli", {"base", "processes", "options", "commands", "."}},
   };

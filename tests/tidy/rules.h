@@ -61,6 +61,10 @@ Violations check_type_names(const std::vector<Source>& tree);
 // Rejects two types of one name in one room, in whatever namespace, anonymous ones included.
 Violations check_room_type_names(const std::vector<Source>& tree);
 
+// Rejects a function or constant in an anonymous namespace whose name another source or a header of
+// its room declares, whatever the parameters: the sources may compile as one.
+Violations check_helper_names(const std::vector<Source>& tree);
+
 // Runs clang-format 14 on the tree below `root`. If it is not installed, writes the reason to
 // `skipped` and returns no violation.
 Violations check_format(const std::filesystem::path& root, const std::vector<Source>& tree,

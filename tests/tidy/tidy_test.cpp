@@ -359,6 +359,60 @@ TEST(RoomTypeNames, GivenTwice_AreReported) {
   EXPECT_EQ(verdict("sim/a.cpp", "sim/no_mpi.cpp"), "");
 }
 
+TEST(HelperNames, GivenTwiceInARoom_AreReported) {
+  const auto anonymous = [](const std::string& code) {
+    return "namespace shardproof {\nnamespace {\n" + code +
+           "\n}  // namespace\n}  // namespace shardproof\n";
+  };
+  const auto message = [&](const std::string& path, const std::string& a, const std::string& b) {
+    return first_message(check_helper_names(
+        {make_source("sim/a.cpp", anonymous(a)), make_source(path, anonymous(b))}));
+  };
+  const std::string one = "int rank_of(const Call& call) {\n  return call.rank;\n}";
+  const auto twice = [](const std::string& name) {
+    return "3: helper " + name +
+           " of room sim is declared in sim/a.cpp line 3 too, and both may compile as one; share "
+           "it "
+           "or name each after its purpose";
+  };
+  EXPECT_EQ(message("sim/b.cpp", one, one), twice("rank_of"));
+  EXPECT_EQ(message("sim/b.cpp", one, "std::map<int, F<void(int)>> rank_of(int place,"),
+            twice("rank_of"));
+  EXPECT_EQ(message("sim/b.cpp", "constexpr int kSide = 4;", "const char* const kSide[] = {"),
+            twice("kSide"));
+  EXPECT_EQ(message("sim/b.cpp", one, "\ntemplate <class T>\nvoid\nrank_of(T) {}").substr(0, 2),
+            "6:");
+
+  EXPECT_EQ(message("sim/b.cpp", one, "// rank_of(a)\nint rank(int b) { return rank_of(b); }"), "");
+  EXPECT_EQ(message("sim/b.cpp", one, "int Table::rank_of(int b) {}\n  rank_of(2);"), "");
+  EXPECT_EQ(message("sim/b.cpp", "bool operator==(A a, A b) {}", "bool operator==(B a, B b) {}"),
+            "");
+  EXPECT_EQ(message("sim/b.cpp", "static_assert(kA == 1);", "static_assert(kA == 2);"), "");
+  EXPECT_EQ(message("sim/b.cpp", "using Row = Dims;", "using Row = Dims;"), "");
+  EXPECT_EQ(message("ops/b.cpp", one, one), "");
+  EXPECT_EQ(message("sim/call/no_mpi.cpp", one, one), "");
+  EXPECT_EQ(message("sim/b.cu", one, one), "");
+  EXPECT_EQ(message("tests/sim/b.cpp", one, one), "");
+  EXPECT_EQ(message("sim/b.cpp", one, "}  // namespace\n" + one + "\nnamespace {"), "");
+}
+
+TEST(HelperNames, GivenToAFunctionOfAHeader_AreReported) {
+  const auto message = [](const std::string& path, const std::string& declared) {
+    const std::string code = "int rank_of(const Call& call) {\n  return 0;\n}\n";
+    const std::string end = "}  // namespace shardproof\n";
+    return first_message(check_helper_names(
+        {make_source("sim/b.cpp",
+                     "namespace shardproof {\nnamespace {\n" + code + "}  // namespace\n" + end),
+         make_source(path, "namespace shardproof {\n" + declared + "\n" + end)}));
+  };
+  EXPECT_EQ(message("sim/a.h", "int64_t rank_of(int place);").substr(0, 61),
+            "3: helper rank_of of room sim is declared in sim/a.h line 2 t");
+  EXPECT_EQ(message("ops/a.h", "int64_t rank_of(int place);"), "");
+  EXPECT_EQ(message("sim/a.h", "struct Calls {\n  int rank_of(int place);\n};"), "");
+  EXPECT_EQ(message("sim/a.h", "namespace text {\nint rank_of(int);\n}  // namespace text"), "");
+  EXPECT_EQ(message("sim/a.cpp", "int64_t rank_of(int place) {\n  return 1;\n}"), "");
+}
+
 TEST(Exemptions, HoldForOneRuleBelowAPrefix) {
   const std::vector<Exemption> rows = {{"sizes", "sim/"}, {"habits", "ops/"}};
   const Violations all = {{"sim/a.cpp", 1, "long", "sizes"},

@@ -5,6 +5,7 @@
 #include <regex>
 
 #include "shardproof/tests/tidy/rules.h"
+#include "shardproof/tests/tidy/scopes.h"
 
 namespace shardproof::tidy {
 namespace {
@@ -16,35 +17,17 @@ struct TypeDefinition {
   std::size_t line = 0;
 };
 
-// Returns the namespaces joined by "::", or "" if one of them is anonymous.
-std::string qualified(const std::vector<std::string>& namespaces) {
-  std::string whole;
-  for (const std::string& part : namespaces) {
-    if (part.empty()) return "";
-    whole += part + "::";
-  }
-  return whole;
-}
-
 // Returns the types at namespace scope. The sources are formatted: such a definition starts its
-// line, and a namespace ends with a comment that names it.
+// line.
 std::vector<TypeDefinition> types_of(const Source& source) {
   static const std::regex kType(
       "^(struct|class|enum class|enum|union) (\\w+)( final)?( :.*)? ?\\{.*");
   std::vector<TypeDefinition> types;
-  std::vector<std::string> namespaces;
+  const std::vector<Scope> scopes = scopes_of(source);
   for (std::size_t i = 0; i < source.lines.size(); ++i) {
-    const std::string& line = source.lines[i];
     std::smatch match;
-    if (line == "namespace {") {
-      namespaces.emplace_back();
-    } else if (line.starts_with("namespace ") && line.ends_with(" {")) {
-      namespaces.push_back(line.substr(10, line.size() - 12));
-    } else if (line.starts_with("}  // namespace") && !namespaces.empty()) {
-      namespaces.pop_back();
-    } else if (std::regex_match(line, match, kType)) {
-      types.push_back({qualified(namespaces), match[2], source.path, i + 1});
-    }
+    if (!std::regex_match(source.lines[i], match, kType)) continue;
+    types.push_back({scopes[i].anonymous ? "" : scopes[i].name, match[2], source.path, i + 1});
   }
   return types;
 }

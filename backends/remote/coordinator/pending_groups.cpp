@@ -13,7 +13,7 @@ namespace shardproof {
 namespace {
 
 // Puts and signals must keep their order: the target finds them in the order of issue.
-bool is_one_sided(const MatchedCall& event) {
+bool is_one_sided_call(const MatchedCall& event) {
   return event.kind == CoordinatorCommand::put || event.kind == CoordinatorCommand::end_part;
 }
 
@@ -75,10 +75,10 @@ bool PendingGroups::is_whole(size_t group, const std::vector<size_t>& groups) co
   bool earlier_one_sided = false;
   for (size_t i = 0; i < kept_.size(); ++i) {
     if (groups[i] != group) {
-      earlier_one_sided = earlier_one_sided || is_one_sided(*kept_[i]);
+      earlier_one_sided = earlier_one_sided || is_one_sided_call(*kept_[i]);
       continue;
     }
-    if (earlier_one_sided && is_one_sided(*kept_[i])) return false;
+    if (earlier_one_sided && is_one_sided_call(*kept_[i])) return false;
     for (const MatchedCallPart& part : kept_[i]->parts) {
       const auto submission = submissions_.find(part.ticket);
       if (submission == submissions_.end()) continue;

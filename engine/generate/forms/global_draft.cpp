@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kMaxDraftElements = 400;  // elements of one value
 
-DraftValue describe(const std::string& name, const Tensor& value) {
+DraftValue draft_value(const std::string& name, const Tensor& value) {
   DraftValue draft{name, value.dtype, value.shape, value, std::nullopt, 0, true};
   for (const double element : values_of(value)) {
     if (!std::isfinite(element))
@@ -59,7 +59,7 @@ void GlobalDraft::add_tensor(Draw& draw, TensorText tensor, Conditioning element
   if (tensor.placements.find("P(") != std::string::npos)
     for (double& value : tensor.values)  // parts of a sum cannot add up to these exactly
       if (!std::isfinite(value) || std::abs(value) > 1e6) value = 1;
-  DraftValue value = describe(tensor.name, tensor_of(tensor.dtype, tensor.shape, tensor.values));
+  DraftValue value = draft_value(tensor.name, tensor_of(tensor.dtype, tensor.shape, tensor.values));
   value.placements = tensor.placements;
   text_.tensors.push_back(std::move(tensor));
   bind(std::move(value));
@@ -81,7 +81,7 @@ bool GlobalDraft::add(Draw& draw, const std::vector<std::string>& lines) {
     for (const auto& [name, id] : program.names) {
       const bool is_input = std::count(program.inputs.begin(), program.inputs.end(), id) > 0;
       if (is_input && find(name)) continue;
-      made.push_back(describe(name, values[static_cast<size_t>(id)]));
+      made.push_back(draft_value(name, values[static_cast<size_t>(id)]));
     }
   } catch (const Error&) {
     return false;

@@ -100,7 +100,7 @@ std::set<ValueId> compared_values(const Job& job, const GlobalProgram& program,
   return ids;
 }
 
-double loss_of(double narrow, double wide) {
+double absolute_loss(double narrow, double wide) {
   if (narrow == wide || (std::isnan(narrow) && std::isnan(wide))) return 0;
   const double loss = std::abs(narrow - wide);
   return std::isfinite(loss) ? loss : std::numeric_limits<double>::infinity();
@@ -110,7 +110,7 @@ LineLoss compare_widths(const Tensor& narrow, const Tensor& wide) {
   LineLoss line{0, 0, true};
   const std::vector<double> own = values_of(narrow), f64 = values_of(wide);
   for (size_t i = 0; i < own.size(); ++i) {
-    line.loss = std::max(line.loss, loss_of(own[i], f64[i]));
+    line.loss = std::max(line.loss, absolute_loss(own[i], f64[i]));
     if (!std::isfinite(own[i])) line.is_finite = false;
     if (std::isfinite(own[i])) line.largest = std::max(line.largest, std::abs(own[i]));
   }

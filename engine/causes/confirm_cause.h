@@ -8,23 +8,12 @@
 #include <optional>
 #include <set>
 
-#include "shardproof/engine/check/judged_program.h"
+#include "shardproof/engine/causes/change_listings.h"
+#include "shardproof/engine/compare/judge.h"
 #include "shardproof/engine/explain/edit_ranks.h"
-#include "shardproof/engine/reference/f64_job.h"
+#include "shardproof/engine/judging/rank_case.h"
 
 namespace shardproof {
-
-// A lowered rank program with its truth; all references must outlive it.
-struct RankCase {
-  const Job& job;  // with all floats lifted
-  const std::vector<LocalTensor>& inputs;
-  const RankProgram& ranks;
-  const GlobalProgram& truth;
-  const Registries& registries;
-  const OwnDtypes& dtypes;  // of the job, before all floats were lifted
-  // Whole numbers that replace those of ranks and truth, as in the run that found the value wrong.
-  const RecordedIntegers* integers = nullptr;
-};
 
 // Returns the programs of a job like that of the case, with all floats lifted and the calls of
 // `group:` blocks separated (explain/edit_ranks.h). Throw Error(bad_input) if the job is none.
@@ -63,7 +52,6 @@ class Confirmation {
   // rank and the edit makes it wrong there.
   bool confirms(const Edit& edit, const std::vector<int>& axes = {});
   // Tests the same of a change of the listings. False if the changed job is an error.
-  using ChangeOfJob = std::function<Job(const Job&)>;
   bool confirms_job(const ChangeOfJob& change, const std::vector<int>& axes = {});
   // False if whole numbers replace those of the ranks: they belong to the values of one lowering.
   bool can_change_job() const {

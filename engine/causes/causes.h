@@ -25,7 +25,7 @@
 // edits do, or the edit explains a number by its size alone, it is a hint.
 #pragma once
 
-#include "shardproof/engine/check/confirm_cause.h"
+#include "shardproof/engine/causes/confirm_cause.h"
 #include "shardproof/localtensor/report/finding.h"
 
 namespace shardproof {
@@ -36,8 +36,5 @@ namespace shardproof {
 // has confirmed one.
 std::set<std::string> explain_by_provenance(const RankCase& about, const ComparedValue& value,
                                             Finding& finding);
-
-// Turns the causes of a finding into hints.
-void causes_to_hints(Finding& finding);
 
 }  // namespace shardproof

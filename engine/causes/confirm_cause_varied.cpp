@@ -8,7 +8,7 @@
 #include <numeric>
 #include <set>
 
-#include "shardproof/engine/check/confirm_cause.h"
+#include "shardproof/engine/causes/confirm_cause.h"
 #include "shardproof/engine/execute/run_program.h"
 #include "shardproof/localtensor/base/error.h"
 

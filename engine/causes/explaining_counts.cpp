@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "shardproof/engine/check/explaining.h"
+#include "shardproof/engine/causes/explaining.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -306,7 +306,7 @@ bool Explaining::counted_too_often() {
   }
   constexpr size_t kShown = 3;
   lines.push_back(
-      fmt::format("{}any one of these changes alone makes {} right:", kHintWord, target()));
+      fmt::format("{}any one of these changes alone makes {} right:", kHintLabel, target()));
   for (size_t i = 0; i < std::min(kShown, found.size()); ++i)
     lines.push_back("        " + found[i].fix);
   made_right = made_right_by_each(found);

@@ -6,9 +6,6 @@
 #include <set>
 
 #include "shardproof/backends/api/worker_pool.h"
-#include "shardproof/engine/check/causes.h"
-#include "shardproof/engine/check/judged_program.h"
-#include "shardproof/engine/check/observe_values.h"
 #include "shardproof/engine/compare/output_value.h"
 #include "shardproof/engine/compare/perturbation.h"
 #include "shardproof/engine/compare/rank_checks.h"
@@ -16,9 +13,12 @@
 #include "shardproof/engine/compare/reduction_provenance.h"
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/execute/run_program.h"
+#include "shardproof/engine/explain/cause_lines.h"
 #include "shardproof/engine/explain/edit_ranks.h"
 #include "shardproof/engine/explain/explain.h"
 #include "shardproof/engine/explain/range_cause.h"
+#include "shardproof/engine/judging/judged_program.h"
+#include "shardproof/engine/judging/observe_values.h"
 #include "shardproof/engine/races/check_slots.h"
 #include "shardproof/engine/races/compare_schedules.h"
 #include "shardproof/engine/reference/f64_job.h"
@@ -100,8 +100,8 @@ class JudgedRanks : public JudgedProgram {
   }
 
   Outcome run(Judge& judge, const JudgedRun& options) const override;
-  std::set<std::string> explain(const ComparedValue& value, const RecordedIntegers* replaced,
-                                Finding& finding) const override;
+  void explain(const ComparedValue&, Finding& finding) const override { causes_to_hints(finding); }
+  std::optional<RankCase> rank_case(const RecordedIntegers* replaced) const override;
   std::string cause_of(const MeasuredPrecision& measured) const override;
   RangeCause range_cause_of(const std::string& key) const override;
 
@@ -440,18 +440,12 @@ std::vector<ValueId> JudgedRanks::watched_at_end() const {
 
 // Causes are confirmed in f64 only. In the program's own dtypes rounding hides if an edit makes a
 // value right.
-std::set<std::string> JudgedRanks::explain(const ComparedValue& value,
-                                           const RecordedIntegers* replaced,
-                                           Finding& finding) const {
+std::optional<RankCase> JudgedRanks::rank_case(const RecordedIntegers* replaced) const {
   const bool own_dtypes = any_dtype([](DType dtype) {
     return (is_floating(dtype) || is_complex(dtype)) && dtype != DType::f64 && dtype != DType::c128;
   });
-  if (own_dtypes || !job_.functions.empty()) {
-    causes_to_hints(finding);
-    return {};
-  }
-  return explain_by_provenance({job_, inputs_, *ranks_, *truth_, registries_, dtypes_, replaced},
-                               value, finding);
+  if (own_dtypes || !truth_ || !job_.functions.empty()) return std::nullopt;
+  return RankCase{job_, inputs_, *ranks_, *truth_, registries_, dtypes_, replaced};
 }
 
 // Returns the values that are the parts of an output; none for a check.

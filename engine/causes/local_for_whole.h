@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "shardproof/engine/check/confirm_cause.h"
+#include "shardproof/engine/causes/confirm_cause.h"
 #include "shardproof/engine/explain/way_to_value.h"
 
 namespace shardproof {

@@ -1,5 +1,5 @@
 // Implements the functions of judged_program.h that both kinds of program share.
-#include "shardproof/engine/check/judged_program.h"
+#include "shardproof/engine/judging/judged_program.h"
 
 #include <algorithm>
 

@@ -13,7 +13,7 @@
 //
 // Example: fp32 gradients that are reduced in bf16 have a ratio of some 50,000; honest sums over 64
 // ranks have one below 10.
-#include "shardproof/engine/check/own_dtype_judge.h"
+#include "shardproof/engine/judging/own_dtype_judge.h"
 
 #include <algorithm>
 #include <cmath>

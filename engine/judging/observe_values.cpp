@@ -1,16 +1,16 @@
 // Implements observe_values.h. A global program is partitioned as for the measured run, and a probe
 // collects each value until all its ranks have made it. The values of a rank program are read when
 // its listings have ended.
-#include "shardproof/engine/check/observe_values.h"
+#include "shardproof/engine/judging/observe_values.h"
 
 #include <algorithm>
 
 #include "shardproof/backends/api/worker_pool.h"
-#include "shardproof/engine/check/judged_program.h"
 #include "shardproof/engine/compare/compare.h"
 #include "shardproof/engine/compare/record_value.h"
 #include "shardproof/engine/compare/reduction_provenance.h"
 #include "shardproof/engine/execute/buffer_contents.h"
+#include "shardproof/engine/judging/judged_program.h"
 #include "shardproof/engine/partition/partition.h"
 #include "shardproof/engine/reference/f64_job.h"
 #include "shardproof/engine/reference/f64_program.h"

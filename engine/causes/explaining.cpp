@@ -1,5 +1,5 @@
 // Implements explaining.h: values that no call reduces, and calls over the wrong group.
-#include "shardproof/engine/check/explaining.h"
+#include "shardproof/engine/causes/explaining.h"
 
 #include <algorithm>
 #include <set>
@@ -10,7 +10,7 @@ namespace shardproof {
 namespace {
 
 // Returns the word for what a call does: "line 3 gathers over tp".
-const char* verb_of(CollectiveKind kind) {
+const char* call_verb(CollectiveKind kind) {
   if (reduces(kind)) return "reduces";
   if (kind == CollectiveKind::all_gather || kind == CollectiveKind::gather) return "gathers";
   if (kind == CollectiveKind::all_to_all) return "exchanges";
@@ -385,7 +385,7 @@ bool Explaining::settle_group(const Step& step, const CallItem& item, const std:
   const int line = step.site.line;
   if (lines.size() == 1) {
     settle({fmt::format("line {} {} over {}, but its input is {}", line,
-                        verb_of(item.collective.kind), over, why),
+                        call_verb(item.collective.kind), over, why),
             fmt::format("group={} on line {}", group_text(axes), line),
             {}});
   } else {

@@ -1,12 +1,12 @@
 // Implements local_for_whole.h. Each function walks the way to the value and tests its candidates.
-#include "shardproof/engine/check/local_for_whole.h"
+#include "shardproof/engine/causes/local_for_whole.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
 
-#include "shardproof/engine/check/source_changes.h"
+#include "shardproof/engine/causes/source_changes.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

@@ -1,5 +1,5 @@
 // Explaining: the candidates of causes that causes.h lists, for one wrong value. Internal to
-// engine/check.
+// engine/causes.
 #pragma once
 
 #include <functional>
@@ -8,15 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/engine/check/confirm_cause.h"
-#include "shardproof/engine/check/local_for_whole.h"
-#include "shardproof/engine/check/source_changes.h"
+#include "shardproof/engine/causes/confirm_cause.h"
+#include "shardproof/engine/causes/local_for_whole.h"
+#include "shardproof/engine/causes/source_changes.h"
+#include "shardproof/engine/explain/cause_lines.h"
 #include "shardproof/engine/explain/way_to_value.h"
 
 namespace shardproof {
-
-inline constexpr const char* kCauseWord = "cause   ";
-inline constexpr const char* kHintWord = "hint    ";
 
 // Returns "a, b and c".
 std::string joined_words(const std::vector<std::string>& words, const char* last);
@@ -82,14 +80,14 @@ class Explaining {
   std::string shown(ValueId id, int line) const;
   std::string origin_text(const AxisState& state, int axis) const;
   void settle(const ConfirmedCause& cause) {
-    lines.push_back(kCauseWord + cause.text);
+    lines.push_back(kCauseLabel + cause.text);
     fix = cause.fix;
     made_right = cause.made_right.empty() ? confirmation_.made_right() : cause.made_right;
   }
 
   bool adopt(const std::optional<Suspicion>& found) {
     if (!found) return false;
-    lines.push_back((found->is_cause ? kCauseWord : kHintWord) + found->text);
+    lines.push_back((found->is_cause ? kCauseLabel : kHintLabel) + found->text);
     fix = found->fix;
     made_right = found->made_right;
     return true;

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <set>
 
-#include "shardproof/engine/check/explaining.h"
+#include "shardproof/engine/causes/explaining.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -98,7 +98,8 @@ bool Explaining::is_missing(const Step& step, ValueId id, int64_t size, bool tim
   if (follows_axis(edit, what, fix, names)) return true;
   // The only numbers of a program fit many factors.
   if (names.empty() || !confirmation_.is_varied() || depends_on_senders()) return false;
-  lines.push_back(fmt::format("{}{}; {} is {}", kHintWord, what, size, joined_words(names, "and")));
+  lines.push_back(
+      fmt::format("{}{}; {} is {}", kHintLabel, what, size, joined_words(names, "and")));
   made_right = confirmation_.made_right();
   return true;
 }

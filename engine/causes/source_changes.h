@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/engine/check/confirm_cause.h"
+#include "shardproof/engine/causes/confirm_cause.h"
 #include "shardproof/engine/explain/way_to_value.h"
 
 namespace shardproof {

@@ -2,15 +2,15 @@
 // of every line is compared when all its ranks have made it.
 #include <algorithm>
 
-#include "shardproof/engine/check/check.h"
-#include "shardproof/engine/check/judged_program.h"
 #include "shardproof/engine/compare/record_value.h"
 #include "shardproof/engine/compare/reduction_provenance.h"
 #include "shardproof/engine/compare/value_comparer.h"
 #include "shardproof/engine/execute/run_program.h"
+#include "shardproof/engine/explain/cause_lines.h"
 #include "shardproof/engine/explain/explain_claim.h"
 #include "shardproof/engine/explain/explain_precision.h"
 #include "shardproof/engine/job/recorded_value.h"
+#include "shardproof/engine/judging/judged_program.h"
 #include "shardproof/engine/partition/partition.h"
 #include "shardproof/engine/reference/f64_job.h"
 #include "shardproof/engine/reference/f64_program.h"
@@ -88,8 +88,7 @@ class JudgedGlobal : public JudgedProgram {
   }
 
   Outcome run(Judge& judge, const JudgedRun& options) const override;
-  std::set<std::string> explain(const ComparedValue& value, const RecordedIntegers*,
-                                Finding& finding) const override;
+  void explain(const ComparedValue& value, Finding& finding) const override;
   std::string cause_of(const MeasuredPrecision& measured) const override {
     const ValueId id = parts_.placed[static_cast<size_t>(measured.global)];
     return precision_cause(measured, parts_.program, {id});
@@ -203,8 +202,7 @@ Outcome JudgedGlobal::run(Judge& judge, const JudgedRun& options) const {
   return outcome;
 }
 
-std::set<std::string> JudgedGlobal::explain(const ComparedValue& value, const RecordedIntegers*,
-                                            Finding& finding) const {
+void JudgedGlobal::explain(const ComparedValue& value, Finding& finding) const {
   const auto maker =
       std::find_if(global_.instrs.begin(), global_.instrs.end(), [&](const GlobalInstr& instr) {
         return std::count(instr.outputs.begin(), instr.outputs.end(), value.global) > 0;
@@ -212,14 +210,11 @@ std::set<std::string> JudgedGlobal::explain(const ComparedValue& value, const Re
   if (maker != global_.instrs.end() && maker->kind == GlobalKind::claim && maker->dual) {
     // The author declared nothing here: the placements are those of the gradient of a line.
     finding.fix.clear();
-    std::erase_if(finding.details, [](const std::string& text) {
-      return text.starts_with("cause ") || text.starts_with("hint ");
-    });
-    return {};
+    remove_causes(finding);
+    return;
   }
   explain_claim({value.label, value.spec, value.global}, global_, parts_, job_, registries_.ops,
                 finding);
-  return {};
 }
 
 }  // namespace
@@ -230,29 +225,6 @@ std::unique_ptr<JudgedProgram> make_judged_global(Job job, std::vector<LocalTens
   Partitioned parts = partition(program, job, registries.ops, partition_options(job));
   return std::make_unique<JudgedGlobal>(std::move(job), std::move(inputs), std::move(program),
                                         std::move(parts), registries);
-}
-
-LoweredJob lower_job(const Job& job, const Registries& registries) {
-  LoweredJob lowered;
-  if (!job.program) {
-    RankProgram ranks = lower_ranks(job, registries.ops);
-    for (const auto& [name, parts] : ranks.names)
-      for (const NamedPart& part : parts)
-        lowered.dtypes[name] = ranks.program.values[static_cast<size_t>(part.value)].dtype;
-    lowered.program = std::move(ranks.program);
-    return lowered;
-  }
-  const GlobalProgram global =
-      lower_global(*job.program, context_of(job, registries.ops), "/program");
-  lowered.global_lines = to_lines(global);
-  for (const auto& [name, id] : global.names)
-    lowered.dtypes[name] = global.values[static_cast<size_t>(id)].dtype;
-  for (const GlobalInstr& instr : global.instrs)
-    lowered.global_origins.push_back(instr.origin.line);
-  Partitioned parts = partition(global, job, registries.ops, partition_options(job));
-  lowered.program = std::move(parts.program);
-  lowered.unwritten = std::move(parts.unwritten);
-  return lowered;
 }
 
 }  // namespace shardproof

@@ -1,14 +1,16 @@
 // Implements confirm_cause.h: runs the program before and after the edit and compares, value by
 // value, how far the ranks are from one device.
-#include "shardproof/engine/check/confirm_cause.h"
+#include "shardproof/engine/causes/confirm_cause.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "shardproof/engine/execute/run_program.h"
+#include "shardproof/engine/judging/judged_program.h"
 #include "shardproof/engine/lower/global_lowering.h"
 #include "shardproof/engine/reference/f64_program.h"
+#include "shardproof/engine/reference/recompute_compared.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
 
@@ -86,6 +88,7 @@ GlobalProgram lower_lifted_truth(const Job& job, const RankCase& about) {
   const OpRegistry& ops = about.registries.ops;
   GlobalProgram truth =
       lower_global(*job.truth, context_of(to_lower(job, about.dtypes), ops), "/truth");
+  recompute_compared(truth, ops);
   widen_floats(truth, ops);
   return truth;
 }

@@ -1,5 +1,5 @@
 // Implements merge_listings.h.
-#include "shardproof/engine/check/merge_listings.h"
+#include "shardproof/engine/causes/merge_listings.h"
 
 #include <algorithm>
 

@@ -1,29 +1,16 @@
 // Implements causes.h: tries candidates from the most to the least specific, and stops at the first
 // kind that explains the value.
-#include "shardproof/engine/check/causes.h"
+#include "shardproof/engine/causes/causes.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "shardproof/engine/check/explaining.h"
-#include "shardproof/engine/check/merge_listings.h"
+#include "shardproof/engine/causes/explaining.h"
+#include "shardproof/engine/causes/merge_listings.h"
+#include "shardproof/engine/explain/cause_lines.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
-namespace {
-
-bool is_cause(const std::string& text) { return text.starts_with(kCauseWord); }
-
-}  // namespace
-
-void causes_to_hints(Finding& finding) {
-  for (std::string& text : finding.details)
-    if (is_cause(text)) {
-      text = kHintWord + text.substr(std::string_view(kCauseWord).size());
-      finding.fix.clear();
-    }
-}
-
 namespace {
 
 // True if a call sums over an axis of a size.
@@ -49,7 +36,7 @@ void drop_ratio_hint(const RankCase& about, const ComparedValue& value, bool is_
                       !sums_over_size(about, value.spec.mesh(), *finding.ratio);
   if (is_tested || no_sum)
     std::erase_if(finding.details, [](const std::string& text) {
-      return text.starts_with(std::string(kHintWord) + "the ratio is");
+      return text.starts_with(std::string(kHintLabel) + "the ratio is");
     });
 }
 
@@ -70,9 +57,7 @@ std::optional<std::set<std::string>> explain_case(const RankCase& about, const C
     drop_ratio_hint(shorter, value, explaining.has_tested_factors(), finding);
     return std::nullopt;
   }
-  std::erase_if(finding.details, [](const std::string& text) {
-    return is_cause(text) || text.starts_with(kHintWord);
-  });
+  remove_causes(finding);
   finding.details.insert(finding.details.end(), explaining.lines.begin(), explaining.lines.end());
   finding.fix = explaining.fix;
   return explaining.made_right;

@@ -1,6 +1,6 @@
 // Implements recorded_integers.h: finds the values by the dtypes of each op's inputs and outputs,
 // and copies their contents into a record or from it.
-#include "shardproof/engine/check/recorded_integers.h"
+#include "shardproof/engine/reference/recorded_integers.h"
 
 #include <algorithm>
 

@@ -4,16 +4,14 @@
 
 #include <map>
 #include <memory>
-#include <set>
+#include <optional>
 
-#include "shardproof/engine/check/own_dtype_judge.h"
-#include "shardproof/engine/check/recorded_integers.h"
 #include "shardproof/engine/compare/compare.h"
 #include "shardproof/engine/compare/judge.h"
 #include "shardproof/engine/explain/range_cause.h"
 #include "shardproof/engine/job/job.h"
-#include "shardproof/engine/lower/global_lowering.h"
-#include "shardproof/engine/lower/rank_lowering.h"
+#include "shardproof/engine/judging/own_dtype_judge.h"
+#include "shardproof/engine/judging/rank_case.h"
 #include "shardproof/engine/partition/partition.h"
 
 namespace shardproof {
@@ -54,12 +52,13 @@ class JudgedProgram {
   // True if the ranks must run in other rounding directions too, because they run other ops than
   // one device.
   virtual bool ranks_move() const = 0;
-  // Adds the cause that the program shows. In rank programs a second run must confirm a cause;
-  // otherwise it becomes a hint. `replaced` is JudgedRun::replaces of the run that explains.
-  // Returns the keys of all wrong values that a confirmed cause explains.
-  virtual std::set<std::string> explain(const ComparedValue& value,
-                                        const RecordedIntegers* replaced,
-                                        Finding& finding) const = 0;
+  // Adds the cause that the program shows without another run. A rank program shows none: its
+  // causes become hints.
+  virtual void explain(const ComparedValue& value, Finding& finding) const = 0;
+  // Returns the rank program whose edits can confirm a cause (engine/causes). Its references live
+  // as long as this. nullopt for a global program, and if no run can confirm a cause. The argument
+  // is JudgedRun::replaces of the run that explains.
+  virtual std::optional<RankCase> rank_case(const RecordedIntegers*) const { return std::nullopt; }
   // Returns the cause of an imprecise value, or "".
   virtual std::string cause_of(const MeasuredPrecision& measured) const = 0;
   // Returns, for rank programs, the step at which ranks leave the range of a dtype on the way to a

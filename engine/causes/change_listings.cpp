@@ -1,0 +1,103 @@
+// Implements change_listings.h. A listing shares its statements with copies of the job, so they are
+// copied, changed and stored again.
+#include "shardproof/engine/causes/change_listings.h"
+
+#include <fmt/format.h>
+
+namespace shardproof {
+namespace {
+
+void visit_expression(Expr& expr, const std::function<void(Expr&)>& visit) {
+  for (Expr& argument : expr.args) visit_expression(argument, visit);
+  for (IndexItem& item : expr.items)
+    for (std::vector<Expr>* part : {&item.at, &item.low, &item.high, &item.step})
+      for (Expr& one : *part) visit_expression(one, visit);
+  visit(expr);
+}
+
+void visit_all(std::vector<Statement>& statements, const std::function<void(Statement&)>& visit) {
+  for (Statement& statement : statements) {
+    visit(statement);
+    visit_all(statement.body, visit);
+    visit_all(statement.otherwise, visit);
+  }
+}
+
+void change_listings(Job& job, const std::function<void(std::vector<Statement>&)>& change) {
+  for (JobListing& one : job.ranks) {
+    std::vector<Statement> statements = one.listing.statements;
+    change(statements);
+    one.listing.statements = Statements(std::move(statements));
+  }
+}
+
+}  // namespace
+
+void visit_expressions(std::vector<Statement>& statements,
+                       const std::function<void(Expr&)>& visit) {
+  visit_all(statements, [&](Statement& statement) {
+    if (statement.value) visit_expression(*statement.value, visit);
+  });
+}
+
+void visit_expressions(Job& job, const std::function<void(int, Expr&)>& visit) {
+  int number = 0;
+  change_listings(job, [&](std::vector<Statement>& statements) {
+    visit_expressions(statements, [&](Expr& expr) { visit(number++, expr); });
+  });
+}
+
+void visit_statements(Job& job, const std::function<void(int, Statement&)>& visit) {
+  int number = 0;
+  change_listings(job, [&](std::vector<Statement>& statements) {
+    visit_all(statements, [&](Statement& statement) { visit(number++, statement); });
+  });
+}
+
+// Returns a change of the expressions of these numbers.
+ChangeOfJob change_of(std::set<int> numbers, std::function<void(Expr&)> change) {
+  return [numbers = std::move(numbers), change = std::move(change)](const Job& job) {
+    Job result = job;
+    visit_expressions(result, [&](int number, Expr& expr) {
+      if (numbers.contains(number)) change(expr);
+    });
+    return result;
+  };
+}
+
+// Returns the argument of a key; null if the call has none.
+Expr* argument_of(Expr& call, const std::string& key) {
+  for (size_t i = 0; i < call.keys.size(); ++i)
+    if (call.keys[i] == key) return &call.args[i];
+  return nullptr;
+}
+
+bool calls_grad(const Job& job) {
+  for (const JobListing& one : job.ranks)
+    for (const std::string& line : one.listing.lines)
+      if (line.find("grad(") != std::string::npos) return true;
+  return false;
+}
+
+// Returns "(expr) / size".
+Expr scaled_expression(Expr expr, const char* symbol, const Number& size) {
+  Expr scaled;
+  scaled.kind = ExprKind::binary;
+  scaled.symbol = symbol;
+  scaled.place = expr.place;
+  Expr number;
+  number.number = size;
+  number.place = expr.place;
+  scaled.args = {std::move(expr), std::move(number)};
+  return scaled;
+}
+
+// Returns "all_reduce(expr, arguments)".
+Expr reduced_expression(Expr expr, const std::string& arguments) {
+  Expr reduced = parse_expression(fmt::format("all_reduce(x, {})", arguments));
+  reduced.place = expr.place;
+  reduced.args[0] = std::move(expr);
+  return reduced;
+}
+
+}  // namespace shardproof

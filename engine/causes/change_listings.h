@@ -1,0 +1,40 @@
+// Changes of the text of rank programs: visits the expressions and statements of a job's listings,
+// numbered in the order of the text, and changes some of them in a copy of the job.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "shardproof/engine/job/job.h"
+
+namespace shardproof {
+
+inline constexpr size_t kMostChanges = 12;  // of one kind; each costs a lowering and a run
+
+// Calls visit(expression) for the expressions of statements, arguments before their call.
+void visit_expressions(std::vector<Statement>& statements, const std::function<void(Expr&)>& visit);
+
+// Call visit(number, ..) for the expressions or statements of all listings. A statement comes
+// before those of its body. Changes that `visit` makes are stored in the job.
+void visit_expressions(Job& job, const std::function<void(int, Expr&)>& visit);
+void visit_statements(Job& job, const std::function<void(int, Statement&)>& visit);
+
+using ChangeOfJob = std::function<Job(const Job&)>;
+// Returns a change of the expressions of these numbers.
+ChangeOfJob change_of(std::set<int> numbers, std::function<void(Expr&)> change);
+
+// Returns the argument of a key; null if the call has none.
+Expr* argument_of(Expr& call, const std::string& key);
+
+// True if a listing calls grad(..).
+bool calls_grad(const Job& job);
+
+// Returns "(expr) / size" for the symbol "/".
+Expr scaled_expression(Expr expr, const char* symbol, const Number& size);
+
+// Returns "all_reduce(expr, arguments)".
+Expr reduced_expression(Expr expr, const std::string& arguments);
+
+}  // namespace shardproof

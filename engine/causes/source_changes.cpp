@@ -1,0 +1,296 @@
+// Implements source_changes.h: counts the expressions of the listings in the order of their text,
+// and changes one of them, or several, in a copy of the syntax tree.
+#include "shardproof/engine/causes/source_changes.h"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
+
+#include "shardproof/engine/causes/change_listings.h"
+#include "shardproof/engine/lower/rank_lowerer.h"
+
+namespace shardproof {
+namespace {
+
+std::optional<CollectiveKind> kind_of(const std::string& verb) {
+  const bool in_place = !verb.empty() && verb.back() == '_';
+  return parse_collective_kind(in_place ? verb.substr(0, verb.size() - 1) : verb);
+}
+
+// A call with a word that could be another one.
+struct WordedCall {
+  int number = 0, line = 0;
+  std::string verb, word, other;
+};
+
+std::vector<WordedCall> worded_calls(const Job& job) {
+  std::vector<WordedCall> calls;
+  Job copy = job;
+  visit_expressions(copy, [&](int number, Expr& call) {
+    Expr* const word = call.kind == ExprKind::call ? argument_of(call, "backward") : nullptr;
+    const std::optional<CollectiveKind> kind = word ? kind_of(call.symbol) : std::nullopt;
+    if (!kind || calls.size() >= kMostChanges) return;
+    for (const std::string& other : backward_words(*kind))
+      if (to_string(*word) != other)
+        calls.push_back({number, call.place.line, call.symbol, to_string(*word), other});
+  });
+  return calls;
+}
+
+ChangeOfJob with_word(std::set<int> numbers, const std::string& word) {
+  return change_of(std::move(numbers), [word](Expr& call) {
+    if (Expr* const written = argument_of(call, "backward")) written->name.texts = {word};
+  });
+}
+
+// True if a value may be a part of a sum. What is added to a shard is added to its elements alone.
+bool may_be_part(AxisKind kind) { return kind != AxisKind::replicated && kind != AxisKind::cut; }
+
+class ForwardChanges {
+ public:
+  ForwardChanges(const RankCase& about, const std::string& target, const Provenance& provenance,
+                 Confirmation& confirmation)
+      : about_(about), target_(target), provenance_(provenance), confirmation_(confirmation) {}
+
+  std::vector<SourceCause> run() {
+    Job copy = about_.job;
+    visit_expressions(copy, [&](int number, Expr& expr) {
+      if (expr.kind == ExprKind::call) reduction(number, expr);
+      if (expr.kind != ExprKind::binary) return;
+      if (expr.symbol == "*") factor(number, expr, 0);
+      if (expr.symbol == "*" || expr.symbol == "/") factor(number, expr, 1);
+      if (expr.symbol == "+" || expr.symbol == "-")
+        for (size_t slot = 0; slot < 2; ++slot) term(number, expr, slot);
+    });
+    return std::move(found_);
+  }
+
+  // True if the value is right without one of the factors that a line writes; nullopt if it writes
+  // none.
+  std::optional<bool> is_right_without_factor(int line) {
+    Job copy = about_.job;
+    bool any = false;
+    visit_expressions(copy, [&](int number, Expr& expr) {
+      if (expr.kind != ExprKind::binary || expr.place.line != line || !found_.empty()) return;
+      for (size_t slot = expr.symbol == "*" ? 0 : 1; slot < 2; ++slot) {
+        if ((expr.symbol != "*" && expr.symbol != "/") || !is_factor(expr, slot)) continue;
+        any = true;
+        factor(number, expr, slot);
+      }
+    });
+    return any ? std::optional(!found_.empty()) : std::nullopt;
+  }
+
+ private:
+  bool is_number(const Expr& expr) const {
+    if (expr.kind == ExprKind::number || (expr.kind == ExprKind::call && expr.symbol == "size"))
+      return true;
+    if (expr.kind == ExprKind::name && expr.name.plain())
+      return std::any_of(about_.job.numbers.begin(), about_.job.numbers.end(),
+                         [&](const auto& one) { return one.first == expr.name.texts[0]; });
+    return (expr.kind == ExprKind::unary || expr.kind == ExprKind::binary) &&
+           std::all_of(expr.args.begin(), expr.args.end(),
+                       [&](const Expr& one) { return is_number(one); });
+  }
+  void add(int line, std::string text, std::string fix) {
+    found_.push_back({std::move(text), std::move(fix), line, confirmation_.made_right()});
+  }
+
+  void reduction(int number, Expr& call) {
+    const std::optional<CollectiveKind> kind = kind_of(call.symbol);
+    if (!kind || !reduces(*kind) || argument_of(call, "backward") == nullptr) return;
+    const Expr* word = argument_of(call, "op");
+    if (word == nullptr && call.args.size() > 1 && call.keys[1].empty()) word = &call.args[1];
+    if (word == nullptr || word->kind != ExprKind::name) return;
+    const std::string now = to_string(*word), other = now == "sum" ? "avg" : "sum";
+    if ((now != "sum" && now != "avg") || ++reductions_ > kMostChanges) return;
+    const auto change = [other](Expr& one) {
+      Expr* written = argument_of(one, "op");
+      (written != nullptr ? written : &one.args[1])->name.texts = {other};
+    };
+    if (confirmation_.confirms_job(change_of({number}, change)))
+      add(call.place.line,
+          fmt::format("the {} of line {} takes the {}, and {} is right with the {}", call.symbol,
+                      call.place.line, now == "sum" ? "sum" : "average", target_,
+                      now == "sum" ? "average" : "sum"),
+          fmt::format("{} in place of {} on line {}", other, now, call.place.line));
+  }
+
+  bool is_factor(const Expr& product, size_t slot) const {
+    const std::string text = to_string(product.args[slot]);
+    return is_number(product.args[slot]) && !is_number(product.args[1 - slot]) && text != "1" &&
+           text != "0";
+  }
+
+  void factor(int number, const Expr& product, size_t slot) {
+    const std::string text = to_string(product.args[slot]);
+    if (!is_factor(product, slot) || ++factors_ > kMostChanges) return;
+    const auto change = [slot](Expr& one) { one = Expr(one.args[1 - slot]); };
+    const int line = product.place.line;
+    if (confirmation_.confirms_job(change_of({number}, change)))
+      add(line,
+          fmt::format("line {} {} by {}, and {} is right without this factor", line,
+                      product.symbol == "/" ? "divides" : "multiplies", text, target_),
+          fmt::format("remove the factor {}{} on line {}", product.symbol == "/" ? "1 / " : "",
+                      text, line));
+  }
+
+  // True if ranks of the axis hold the same term, and add it to what differs between them.
+  bool is_term_of_each_rank(int line, const std::string& name, int axis) const {
+    const SpmdProgram& program = about_.ranks.program;
+    for (size_t l = 0; l < program.listings.size(); ++l) {
+      const Instrs& instrs = program.listings[l].instrs;
+      for (size_t i = 0; i < instrs.size(); ++i) {
+        const auto* compute = std::get_if<Compute>(&instrs[i].action);
+        if (compute == nullptr || instrs[i].origin.line != line || compute->inputs.size() != 2 ||
+            (compute->op != "add" && compute->op != "sub"))
+          continue;
+        for (size_t slot = 0; slot < 2; ++slot) {
+          const SpmdValue& value = program.values[static_cast<size_t>(compute->inputs[slot])];
+          const std::string known = value.bound.empty() ? value.name : value.bound.str();
+          if (known == name &&
+              provenance_.state_read(l, i, slot, axis).kind == AxisKind::replicated &&
+              may_be_part(provenance_.state_read(l, i, 1 - slot, axis).kind))
+            return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  void term(int number, const Expr& sum, size_t slot) {
+    const Expr& written = sum.args[slot];
+    if (written.kind != ExprKind::name || is_number(written)) return;
+    const std::string text = to_string(written);
+    const int line = sum.place.line;
+    const Mesh& mesh = provenance_.mesh();
+    for (int axis = 0; axis < mesh.axis_count(); ++axis) {
+      const int64_t size = mesh.axis_size(axis);
+      if (size == 1 || !is_term_of_each_rank(line, text, axis) || ++terms_ > kMostChanges) continue;
+      const auto change = [slot, size](Expr& one) {
+        one.args[slot] = scaled_expression(one.args[slot], "/", Number(size));
+      };
+      if (!confirmation_.confirms_job(change_of({number}, change), {axis})) continue;
+      const std::string& over = mesh.axes()[static_cast<size_t>(axis)].name;
+      add(line,
+          fmt::format("{0}, added on line {1}, is the same on all {2} ranks of {3}, and each adds "
+                      "it before a sum over {3}: it counts {2} times",
+                      text, line, size, over),
+          fmt::format("add {} after the sum, or on one rank of {}", text, over));
+    }
+  }
+
+  const RankCase& about_;
+  const std::string& target_;
+  const Provenance& provenance_;
+  Confirmation& confirmation_;
+  std::vector<SourceCause> found_;
+  size_t reductions_ = 0, factors_ = 0, terms_ = 0;
+};
+
+}  // namespace
+
+std::vector<SourceCause> right_backward_words(const RankCase& about, const std::string& target,
+                                              Confirmation& confirmation) {
+  std::vector<SourceCause> found;
+  if (!calls_grad(about.job)) return found;
+  const std::vector<WordedCall> calls = worded_calls(about.job);
+  const auto add = [&](const std::string& lines, bool several, const WordedCall& call) {
+    found.push_back(
+        {fmt::format("the {} of {} {} backward={}, and {} is right with backward={}", call.verb,
+                     lines, several ? "have" : "has", call.word, target, call.other),
+         fmt::format("backward={} on {}", call.other, lines), call.line,
+         confirmation.made_right()});
+  };
+  for (const WordedCall& call : calls)
+    if (confirmation.confirms_job(with_word({call.number}, call.other)))
+      add(fmt::format("line {}", call.line), false, call);
+  std::set<std::pair<std::string, std::string>> tried;
+  for (const WordedCall& call : calls) {
+    std::set<int> numbers, lines;
+    for (const WordedCall& other : calls)
+      if (other.verb == call.verb && other.word == call.word && other.other == call.other) {
+        numbers.insert(other.number);
+        lines.insert(other.line);
+      }
+    if (!found.empty() || numbers.size() < 2 || !tried.emplace(call.verb, call.other).second)
+      continue;
+    if (confirmation.confirms_job(with_word(numbers, call.other)))
+      add(fmt::format("line{} {}", lines.size() == 1 ? "" : "s", fmt::join(lines, ", ")), true,
+          call);
+  }
+  return found;
+}
+
+std::vector<SourceCause> right_forward_changes(const RankCase& about, const std::string& target,
+                                               const Provenance& provenance,
+                                               Confirmation& confirmation) {
+  if (!calls_grad(about.job)) return {};
+  return ForwardChanges(about, target, provenance, confirmation).run();
+}
+
+std::optional<bool> is_right_without_factor(const RankCase& about, int line,
+                                            const Provenance& provenance,
+                                            Confirmation& confirmation) {
+  if (!calls_grad(about.job) || !confirmation.can_change_job()) return std::nullopt;
+  return ForwardChanges(about, "", provenance, confirmation).is_right_without_factor(line);
+}
+
+std::string group_argument(const Mesh& mesh, const std::vector<int>& axes) {
+  std::vector<std::string> names;
+  for (const int axis : axes) names.push_back(mesh.axes()[static_cast<size_t>(axis)].name);
+  return names.size() == 1 ? names[0] : fmt::format("[{}]", fmt::join(names, ", "));
+}
+
+std::optional<SourceCause> right_backward_group(const RankCase& about, const Group& wrong,
+                                                const std::vector<int>& axes,
+                                                Confirmation& confirmation) {
+  struct GroupedCall {
+    int number, line;
+    std::string verb;
+  };
+  std::vector<GroupedCall> calls;
+  Job copy = about.job;
+  visit_expressions(copy, [&](int number, Expr& call) {
+    if (call.kind != ExprKind::call || calls.size() >= kMostChanges) return;
+    Expr* const group = argument_of(call, "group");
+    const bool has_backward = call.symbol == "enter" || argument_of(call, "backward") != nullptr;
+    if (group == nullptr || !has_backward) return;
+    std::vector<std::string> words;
+    if (group->kind == ExprKind::list)
+      for (const Expr& word : group->args) words.push_back(to_string(word));
+    else
+      words.push_back(to_string(*group));
+    if (fmt::format("{}", fmt::join(words, "+")) == wrong.name())
+      calls.push_back({number, call.place.line, call.symbol});
+  });
+  const std::string over = group_argument(about.job.meshes[0].second, axes);
+  const auto confirms = [&](std::set<int> numbers) {
+    return confirmation.confirms_job(change_of(std::move(numbers), [&](Expr& call) {
+      Expr* const group = argument_of(call, "group");
+      const SourceLocation place = group->place;
+      *group = parse_expression(over);
+      group->place = place;
+    }));
+  };
+  for (const GroupedCall& call : calls)
+    if (confirms({call.number}))
+      return SourceCause{
+          fmt::format("the {} of line {} is over {}", call.verb, call.line, wrong.name()),
+          fmt::format("group={} on line {}", over, call.line), call.line,
+          confirmation.made_right()};
+  std::set<int> numbers, lines;
+  for (const GroupedCall& call : calls) {
+    numbers.insert(call.number);
+    lines.insert(call.line);
+  }
+  if (numbers.size() < 2 || !confirms(numbers)) return std::nullopt;
+  return SourceCause{
+      fmt::format("the calls of lines {} are over {}", fmt::join(lines, ", "), wrong.name()),
+      fmt::format("group={} on lines {}", over, fmt::join(lines, ", ")), *lines.begin(),
+      confirmation.made_right()};
+}
+
+}  // namespace shardproof

@@ -1,0 +1,196 @@
+// Implements right_loss_scale of source_changes.h: divides or multiplies a loss where it is
+// assigned or where grad(..) takes it.
+#include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "shardproof/engine/causes/change_listings.h"
+#include "shardproof/engine/causes/source_changes.h"
+
+namespace shardproof {
+namespace {
+
+// A loss and where it is made and differentiated.
+struct LossPlace {
+  std::string name;
+  int grad = 0, grad_line = 0;   // number of the call grad(..) among the expressions
+  int statement = -1, line = 0;  // number of the assignment among the statements; -1: none
+};
+
+std::vector<LossPlace> losses_of(const Job& job) {
+  std::vector<LossPlace> losses;
+  Job copy = job;
+  visit_expressions(copy, [&](int number, Expr& call) {
+    if (call.kind != ExprKind::call || call.symbol != "grad" || call.args.empty()) return;
+    const Expr& loss = call.args[0];
+    if (loss.kind != ExprKind::name || !loss.name.plain()) return;
+    if (losses.size() < kMostChanges)
+      losses.push_back({loss.name.texts[0], number, call.place.line, -1, 0});
+  });
+  visit_statements(copy, [&](int number, Statement& statement) {
+    if (statement.kind != StatementKind::assign || statement.targets.size() != 1) return;
+    for (LossPlace& loss : losses)
+      if (statement.targets[0].plain() && statement.targets[0].texts[0] == loss.name &&
+          statement.place.line < loss.grad_line) {
+        loss.statement = number;
+        loss.line = statement.place.line;
+      }
+  });
+  return losses;
+}
+
+class LossScale {
+ public:
+  LossScale(const RankCase& about, const Provenance& provenance, std::optional<double> ratio,
+            Confirmation& confirmation)
+      : about_(about),
+        mesh_(provenance.mesh()),
+        provenance_(provenance),
+        ratio_(ratio),
+        confirmation_(confirmation) {}
+
+  std::optional<SourceCause> find() {
+    for (const LossPlace& loss : losses_of(about_.job)) {
+      const std::vector<int> means = axes_of_means(loss.line);
+      if (!means.empty())
+        if (auto cause = divided_mean(loss, means)) return cause;
+      if (auto cause = followed_axis(loss)) return cause;
+      if (auto cause = constant_factor(loss)) return cause;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::string axis_name(int axis) const { return mesh_.axes()[static_cast<size_t>(axis)].name; }
+
+  // Returns the axes over which a value of the line is the mean of each rank's own part.
+  std::vector<int> axes_of_means(int line) const {
+    std::set<int> axes;
+    const SpmdProgram& program = about_.ranks.program;
+    for (size_t l = 0; l < program.listings.size(); ++l) {
+      const Instrs& instrs = program.listings[l].instrs;
+      for (size_t i = 0; i < instrs.size(); ++i) {
+        const auto* compute = std::get_if<Compute>(&instrs[i].action);
+        if (compute == nullptr || instrs[i].origin.line != line || compute->op != "mean") continue;
+        for (int axis = 0; axis < mesh_.axis_count(); ++axis)
+          if (provenance_.state_read(l, i, 0, axis).kind == AxisKind::cut &&
+              provenance_.state(compute->outputs.at(0), axis).kind == AxisKind::varying)
+            axes.insert(axis);
+      }
+    }
+    return {axes.begin(), axes.end()};
+  }
+
+  ChangeOfJob changed_loss(const LossPlace& loss, const char* symbol, const Number& size,
+                           bool inside_grad) const {
+    if (inside_grad)
+      return change_of({loss.grad}, [symbol, size](Expr& call) {
+        call.args[0] = scaled_expression(call.args[0], symbol, size);
+      });
+    return [number = loss.statement, symbol, size](const Job& job) {
+      Job result = job;
+      visit_statements(result, [&](int at, Statement& statement) {
+        if (at == number) statement.value = scaled_expression(*statement.value, symbol, size);
+      });
+      return result;
+    };
+  }
+
+  // Returns "divide l by size(dp) on line 6".
+  std::string fix_of(const LossPlace& loss, bool divides, const std::string& sizes,
+                     bool inside_grad) const {
+    if (inside_grad)
+      return fmt::format("grad({} {} {}, ..) on line {}", loss.name, divides ? "/" : "*", sizes,
+                         loss.grad_line);
+    return fmt::format("{} {} by {} on line {}", divides ? "divide" : "multiply", loss.name, sizes,
+                       loss.line);
+  }
+
+  std::optional<SourceCause> divided_mean(const LossPlace& loss, const std::vector<int>& axes) {
+    int64_t size = 1;
+    std::vector<std::string> names, sizes;
+    for (const int axis : axes) {
+      size *= mesh_.axis_size(axis);
+      names.push_back(axis_name(axis));
+      sizes.push_back(fmt::format("size({})", names.back()));
+    }
+    for (const bool inside : {false, true}) {
+      if (!inside && loss.statement < 0) continue;
+      if (!confirmation_.confirms_job(changed_loss(loss, "/", Number(size), inside), axes))
+        continue;
+      const std::string over = fmt::format("{}", fmt::join(names, " and "));
+      const std::string by =
+          sizes.size() == 1 ? sizes[0] : fmt::format("({})", fmt::join(sizes, " * "));
+      return SourceCause{
+          fmt::format(
+              "{} of line {} is the mean of each rank's own part over {}, and gradients add "
+              "it up over {}: it counts {} times",
+              loss.name, loss.line, over, over, size),
+          fix_of(loss, true, by, inside), loss.line, confirmation_.made_right()};
+    }
+    return std::nullopt;
+  }
+
+  // Tests each axis. It is the cause if the value is right with one rank along this axis alone.
+  std::optional<SourceCause> followed_axis(const LossPlace& loss) {
+    std::set<std::pair<int64_t, bool>> wrong;
+    for (const bool inside : {false, true})
+      for (const bool divides : {true, false}) {
+        std::optional<SourceCause> found;
+        for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
+          const int64_t size = mesh_.axis_size(axis);
+          if (size == 1 || (!inside && loss.statement < 0)) continue;
+          if (!confirmation_.confirms_job(
+                  changed_loss(loss, divides ? "/" : "*", Number(size), inside), {axis}) ||
+              confirmation_.is_right_without(axis) != true)
+            continue;
+          if (found) return std::nullopt;
+          const std::string name = axis_name(axis), by = fmt::format("size({})", name);
+          found = SourceCause{
+              fmt::format("{} of line {} is {}{} times what grad needs: {} is the size of {}, and "
+                          "with {} = 1 it is right",
+                          loss.name, loss.line, divides ? "" : "1 / ", size, size, name, name),
+              fix_of(loss, divides, by, inside), loss.line, confirmation_.made_right()};
+        }
+        if (found) return found;
+      }
+    return std::nullopt;
+  }
+
+  // Tests the ratio of the value as a factor of the loss. Other inputs must have the same one.
+  std::optional<SourceCause> constant_factor(const LossPlace& loss) {
+    if (!ratio_ || !(std::fabs(*ratio_) > 0) || std::fabs(*ratio_ - 1) < 1e-6) return std::nullopt;
+    const bool divides = std::fabs(*ratio_) > 1;
+    const double wanted = divides ? *ratio_ : 1 / *ratio_, whole = std::round(wanted);
+    if (std::fabs(wanted - whole) > 1e-5 * std::fabs(wanted)) return std::nullopt;
+    for (const bool inside : {false, true}) {
+      if (!inside && loss.statement < 0) continue;
+      const auto size = Number(static_cast<int64_t>(whole));
+      if (!confirmation_.confirms_job(changed_loss(loss, divides ? "/" : "*", size, inside)))
+        continue;
+      const std::string by = fmt::format("{:.0f}", whole);
+      return SourceCause{fmt::format("{} of line {} is {}{} times what grad needs", loss.name,
+                                     loss.line, divides ? "" : "1 / ", by),
+                         fix_of(loss, divides, by, inside), loss.line, confirmation_.made_right()};
+    }
+    return std::nullopt;
+  }
+
+  const RankCase& about_;
+  const Mesh mesh_;
+  const Provenance& provenance_;
+  const std::optional<double> ratio_;
+  Confirmation& confirmation_;
+};
+
+}  // namespace
+
+std::optional<SourceCause> right_loss_scale(const RankCase& about, const Provenance& provenance,
+                                            std::optional<double> ratio,
+                                            Confirmation& confirmation) {
+  if (!calls_grad(about.job)) return std::nullopt;
+  return LossScale(about, provenance, ratio, confirmation).find();
+}
+
+}  // namespace shardproof

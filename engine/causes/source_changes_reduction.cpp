@@ -1,0 +1,172 @@
+// Implements the functions of source_changes.h that reduce a value over ranks, and the texts of the
+// expressions that they reduce.
+#include <fmt/format.h>
+#include <set>
+
+#include "shardproof/engine/causes/change_listings.h"
+#include "shardproof/engine/causes/source_changes.h"
+#include "shardproof/engine/lower/rank_lowerer.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+// Returns the place of a site's instruction among those of its op in the line, and their number.
+std::pair<size_t, size_t> place_among(const RankCase& about, const Site& site,
+                                      const std::string& op) {
+  const Instrs& instrs = about.ranks.program.listings.at(site.listing).instrs;
+  const std::vector<Site> sites = sites_of(about.ranks.program, site.listing);
+  std::set<int> ordinals;
+  for (size_t i = 0; i < instrs.size(); ++i)
+    if (const auto* compute = std::get_if<Compute>(&instrs[i].action))
+      if (sites[i].line == site.line && compute->op == op) ordinals.insert(sites[i].ordinal);
+  return {std::distance(ordinals.begin(), ordinals.find(site.ordinal)), ordinals.size()};
+}
+
+}  // namespace
+
+std::string expression_of(const RankCase& about, const Site& site, const std::string& op) {
+  const OpRecord& record = about.registries.ops.at(op);
+  std::vector<std::string> texts;
+  std::vector<Statement> statements = about.job.ranks.at(site.listing).listing.statements;
+  visit_expressions(statements, [&](Expr& expr) {
+    if (expr.place.line != site.line) return;
+    const bool is_call = expr.kind == ExprKind::call && expr.symbol == op;
+    const bool is_infix =
+        expr.kind == ExprKind::binary && !record.infix.empty() && expr.symbol == record.infix;
+    if (is_call || is_infix) texts.push_back(to_string(expr));
+  });
+  if (texts.size() == 1) return texts[0];
+  const auto [before, count] = place_among(about, site, op);
+  return count == texts.size() && before < count ? texts[before] : "";
+}
+
+std::optional<SourceCause> right_reduction_of_grad(const RankCase& about, int line, ReduceOp op,
+                                                   const std::string& group,
+                                                   Confirmation& confirmation) {
+  std::set<int> numbers;
+  std::string text;
+  Job copy = about.job;
+  visit_expressions(copy, [&](int number, Expr& call) {
+    if (call.kind != ExprKind::call || call.symbol != "grad" || call.place.line != line) return;
+    numbers.insert(number);
+    text = to_string(call);
+  });
+  if (numbers.size() != 1) return std::nullopt;
+  const std::string call = fmt::format("{}, group={}", name(op), group);
+  const auto change = [&](Expr& grad) { grad = reduced_expression(std::move(grad), call); };
+  if (!confirmation.confirms_job(change_of(numbers, change))) return std::nullopt;
+  return SourceCause{
+      "", fmt::format("all_reduce({}, {}) in place of {} on line {}", text, call, text, line), line,
+      confirmation.made_right()};
+}
+
+std::string expression_at(const RankCase& about, const Step& step, size_t slot) {
+  const auto* compute = std::get_if<Compute>(&step.instr->action);
+  const ValueId made = made_by(*step.instr, slot);
+  if (compute == nullptr || !about.ranks.program.values[static_cast<size_t>(made)].bound.empty())
+    return "";
+  return expression_of(about, step.site, compute->op.str());
+}
+
+namespace {
+
+// An all_reduce as a fix writes it: of a name, after a line, or in place of an expression.
+struct WrittenReduction {
+  size_t listing = 0;
+  int line = 0;
+  std::string name, expression, arguments;  // arguments: "sum, group=dp"
+};
+
+std::string fix_by(const WrittenReduction& one) {
+  if (!one.name.empty())
+    return fmt::format("add all_reduce({}, {}) after line {}", one.name, one.arguments, one.line);
+  return fmt::format("all_reduce({0}, {1}) in place of {0} on line {2}", one.expression,
+                     one.arguments, one.line);
+}
+
+// Inserts a statement after the first one of a line, or after the `group:` block around it. True if
+// there is such a line.
+bool insert_after(std::vector<Statement>& statements, int line, const Statement& added) {
+  for (size_t i = 0; i < statements.size(); ++i) {
+    Statement& one = statements[i];
+    const bool is_group = one.kind == StatementKind::group;
+    std::vector<Statement> calls = is_group ? one.body : std::vector<Statement>();
+    if (is_group ? insert_after(calls, line, added) : one.place.line == line && one.body.empty()) {
+      statements.insert(statements.begin() + static_cast<long>(i) + 1, added);
+      return true;
+    }
+    if (!is_group &&
+        (insert_after(one.body, line, added) || insert_after(one.otherwise, line, added)))
+      return true;
+  }
+  return false;
+}
+
+ChangeOfJob with_reduction(const WrittenReduction& one) {
+  return [one](const Job& job) {
+    Job result = job;
+    Listing& listing = result.ranks.at(one.listing).listing;
+    std::vector<Statement> statements = listing.statements;
+    if (!one.name.empty()) {
+      Statement added =
+          parse_listing({fmt::format("{0} = all_reduce({0}, {1})", one.name, one.arguments)})
+              .statements[0];
+      added.place.line = one.line;
+      insert_after(statements, one.line, added);
+    } else {
+      visit_expressions(statements, [&](Expr& expr) {
+        if (expr.place.line == one.line && to_string(expr) == one.expression)
+          expr = reduced_expression(std::move(expr), one.arguments);
+      });
+    }
+    listing.statements = Statements(std::move(statements));
+    return result;
+  };
+}
+
+bool is_refused(const WrittenReduction& one, const RankCase& about) {
+  try {
+    lower_lifted_ranks(with_reduction(one)(about.job), about);
+    return false;
+  } catch (const Error&) {
+    return true;
+  }
+}
+
+}  // namespace
+
+ReductionFix reduction_fix(const AddedReduction& added, const ValueLabel& target,
+                           Confirmation& confirmation) {
+  const RankCase& about = added.about;
+  const ValueId made = made_by(*added.step.instr, added.slot);
+  const std::string arguments = fmt::format("{}, group={}", name(added.op), added.group);
+  const WrittenReduction here{added.step.listing, added.step.site.line,
+                              about.ranks.program.values[static_cast<size_t>(made)].bound.str(),
+                              expression_at(about, added.step, added.slot), arguments};
+  if (here.name.empty() && here.expression.empty())
+    return {fmt::format("all_reduce(.., {}) of that value inside line {}", arguments, here.line)};
+  if (!calls_grad(about.job)) return {fix_by(here)};
+  const bool refused = is_refused(here, about);
+  std::vector<WrittenReduction> written;
+  if (refused)
+    written.push_back({here.listing, target.line, target.name, "", arguments});
+  else
+    written.push_back(here);
+  for (const std::string& word : backward_words(CollectiveKind::all_reduce)) {
+    written.push_back(here);
+    written.back().arguments += ", backward=" + word;
+  }
+  // The gradient of a value may be wrong for want of the same call: grad passes it only with a
+  // word.
+  std::optional<ReductionFix> best;
+  for (const WrittenReduction& one : written)
+    if (confirmation.confirms_job(with_reduction(one)) &&
+        (!best || confirmation.made_right().size() > best->made_right.size()))
+      best = {fix_by(one), confirmation.made_right()};
+  if (best) return *best;
+  return {refused ? fmt::format("{}, in a value that grad does not take", fix_by(here))
+                  : fix_by(here)};
+}
+
+}  // namespace shardproof
