@@ -17,7 +17,7 @@
 namespace shardproof {
 namespace {
 
-constexpr double kRight = 0x1p-20;       // of the largest element
+constexpr double kRight = 0x1p-32;       // of the largest element
 constexpr double kExact = 0x1p-40;       // of the largest element: rounding of f64 explains it
 constexpr double kCloser = 64;           // times, than before the edit
 constexpr double kFarther = 1.25;        // times: a wrong value that was better before the edit

@@ -2,6 +2,7 @@
 // engine/causes.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <set>
@@ -70,6 +71,14 @@ class Explaining {
     return joined_words(names, last);
   }
   std::string group_text(const std::vector<int>& axes) const { return group_argument(mesh_, axes); }
+  // Returns the axes in place of those of a call, with the axes of one rank that the call names: on
+  // another mesh they may have more.
+  std::string group_text(std::vector<int> axes, const CallItem& in_place_of) const {
+    for (const int axis : in_place_of.collective.group.axes())
+      if (mesh_.axis_size(axis) == 1) axes.push_back(axis);
+    std::sort(axes.begin(), axes.end());
+    return group_argument(mesh_, axes);
+  }
   int64_t size_of_axes(const std::vector<int>& axes) const {
     int64_t size = 1;
     for (const int axis : axes) size *= mesh_.axis_size(axis);

@@ -444,6 +444,8 @@ std::optional<Suspicion> find_op_on_shards(const SuspectedWay& on) {
     const auto* compute = std::get_if<Compute>(&step.instr->action);
     const ValueId made = made_by(*step.instr, 0);
     if (compute == nullptr || made == kNoValue || is_made_by_grad(on.about.ranks, step)) continue;
+    // An op whose attributes follow the rank (rope with the offset of its rows) knows its place.
+    if (compute->attrs.size() != 1) continue;
     for (int axis = 0; axis < mesh.axis_count(); ++axis) {
       const AxisKind result = on.provenance.state(made, axis).kind;
       if (mesh.axis_size(axis) == 1 || result != AxisKind::varying) continue;
