@@ -19,6 +19,7 @@ namespace {
 constexpr double kRight = 0x1p-20;       // of the largest element
 constexpr double kExact = 0x1p-40;       // of the largest element: rounding of f64 explains it
 constexpr double kCloser = 64;           // times, than before the edit
+constexpr double kFarther = 1.25;        // times: a wrong value that was better before the edit
 constexpr int64_t kMostMoved = 1 << 18;  // largest number of input elements that are drawn again
 
 // Measures the distance of each value from one device.
@@ -195,7 +196,7 @@ std::optional<std::set<std::string>> Confirmation::improved(
       const bool must_be_right = key == key_ || beside_.contains(key);
       if (old > kExact && distance <= std::min(kRight, old / kCloser))
         made_right.insert(key);
-      else if ((must_be_right && old > kExact) || (old <= kRight && distance > kRight))
+      else if ((must_be_right && old > kExact) || distance > std::max(kRight, kFarther * old))
         return std::nullopt;
     }
     return made_right.contains(key_) ? std::optional(made_right) : std::nullopt;
@@ -240,8 +241,7 @@ bool Confirmation::confirms(const Edit& edit, const std::vector<int>& axes) {
 }
 
 bool Confirmation::confirms_job(const ChangeOfJob& change, const std::vector<int>& axes) {
-  // Recorded whole numbers belong to the values of one lowering.
-  if (about_.integers != nullptr && !about_.integers->of_ranks.empty()) return false;
+  if (!can_change_job()) return false;
   return holds(
       [&](const RankCase& about) {
         return std::optional(lower_lifted_ranks(change(about.job), about));

@@ -44,15 +44,19 @@ class Confirmation {
   // Requires that `value` is wrong in the unedited program.
   Confirmation(const RankCase& about, const ComparedValue& value);
 
-  // True if the edit makes the value right, and other results of its op, and no value wrong, with
-  // the inputs of the job and with other ones. A value is right if it is 64 times closer to one
-  // device than before, and within 2^-20 of its largest element. False if the edited run has an
-  // error. `axes` are those that the edit is about. False, too, if the value is as wrong where one
-  // of them has one rank, or if it is right where another axis has one rank and the edit makes it
-  // wrong there.
+  // True if the edit makes the value right, and other results of its op, and no other value wrong
+  // or more wrong than it was, with the inputs of the job and with other ones. A value is right if
+  // it is 64 times closer to one device than before, and within 2^-20 of its largest element. False
+  // if the edited run has an error. `axes` are those that the edit is about. False, too, if the
+  // value is as wrong where one of them has one rank, or if it is right where another axis has one
+  // rank and the edit makes it wrong there.
   bool confirms(const Edit& edit, const std::vector<int>& axes = {});
   // Tests the same of a change of the listings. False if the changed job is an error.
   bool confirms_job(const ChangeOfJob& change, const std::vector<int>& axes = {});
+  // False if whole numbers replace those of the ranks: they belong to the values of one lowering.
+  bool can_change_job() const {
+    return about_.integers == nullptr || about_.integers->of_ranks.empty();
+  }
   // Tests an edit that follows a `let`, with another number in the job's `let` of this name. The
   // unedited program must be wrong with that number too.
   bool confirms_resized(const std::string& let, int64_t number, const Edit& edit);

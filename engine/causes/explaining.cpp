@@ -76,14 +76,14 @@ std::string Explaining::origin_text(const AxisState& state, int axis) const {
 
 // --- values that vary where the output should be replicated
 
-bool Explaining::never_reduced() {
+bool Explaining::never_reduced(Combining by) {
   std::vector<int> loose;
   for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
     if (mesh_.axis_size(axis) == 1) continue;
     const AxisState state = state_of(way_, provenance_, axis);
     const bool differs =
         is_same_over_target(axis) && state.kind != AxisKind::replicated && !state.sources.empty();
-    if (differs || is_part_of_shard(axis)) loose.push_back(axis);
+    if (differs || is_part_of_shard(axis, by)) loose.push_back(axis);
   }
   if (loose.empty()) return false;
   if (never_reduced_over(loose)) return true;
@@ -93,13 +93,13 @@ bool Explaining::never_reduced() {
   return false;
 }
 
-// True if the target is cut over the axis, and partial sums on the way to it are never reduced.
-bool Explaining::is_part_of_shard(int axis) const {
+// True if the target is cut over the axis, and partial sums on the way to it are never combined.
+bool Explaining::is_part_of_shard(int axis, Combining by) const {
   if (!value_.spec.placement(axis).is_shard()) return false;
   for (size_t i = 0; i < way_.steps.size(); ++i) {
     const ValueId id = made_by(*way_.steps[i].instr, 0);
     if (id != kNoValue && provenance_.state(id, axis).kind == AxisKind::partial &&
-        !is_reduced_later(i, axis, false))
+        !is_combined_later(i, axis, by))
       return true;
   }
   return false;
@@ -167,6 +167,17 @@ bool Explaining::is_sent_after(const Step& step, ValueId id) const {
   return false;
 }
 
+// True if the listing computes another value from this one.
+bool Explaining::is_read_after(const Step& step, ValueId id) const {
+  const Instrs& instrs = about_.ranks.program.listings[step.listing].instrs;
+  return std::any_of(instrs.begin() + static_cast<long>(step.index) + 1, instrs.end(),
+                     [&](const Instr& instr) {
+                       const std::vector<ValueId> reads = effects_of(instr).reads;
+                       return !std::holds_alternative<Merge>(instr.action) &&
+                              std::count(reads.begin(), reads.end(), id) > 0;
+                     });
+}
+
 namespace {
 
 // Returns the reductions to try, that of a partial value first. Example: a scale from the sum of
@@ -219,14 +230,16 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
         return true;
       }
       cause.made_right = confirmation_.made_right();
-      cause.fix =
+      ReductionFix fix =
           reduction_fix({about_, *step, slot, op, group_text(axes)}, value_.label, confirmation_);
+      cause.fix = std::move(fix.text);
+      if (!fix.made_right.empty()) cause.made_right = std::move(fix.made_right);
       if (is_sent_after(*step, id))
         cause.fix = fmt::format(
             "reduce {} over {} in place of sending it, or combine it with what "
             "each rank receives",
             name, over);
-      if (is_end && !is_extremum) {
+      if (is_end && !is_extremum && !is_read_after(*step, id)) {
         Spec as = value_.spec;
         for (const int axis : axes) as = as.with_placement(axis, P(op));
         cause.fix += fmt::format(", or declare it as {}", placements_text(as));
@@ -309,9 +322,11 @@ bool Explaining::leaves_out_axes(const Step& step, const CallItem& item,
     const bool had = std::find(have.begin(), have.end(), axis) != have.end();
     const bool varies = mesh_.axis_size(axis) > 1 && state.kind != AxisKind::replicated &&
                         (is_same_over_target(axis) || state.kind == AxisKind::partial);
-    if (!had && varies && !state.sources.empty()) missing.push_back(axis);
-    if (varies && (had || !state.sources.empty())) right.push_back(axis);
-    if (varies && state.kind == AxisKind::partial && !state.sources.empty()) parts.push_back(axis);
+    // A part of a sum over shards that a reduce_scatter made has no input as its source.
+    const bool is_known = !state.sources.empty() || state.kind == AxisKind::partial;
+    if (!had && varies && is_known) missing.push_back(axis);
+    if (varies && (had || is_known)) right.push_back(axis);
+    if (varies && state.kind == AxisKind::partial) parts.push_back(axis);
   }
   if (missing.empty()) return false;
   const auto is_missing = [&](int axis) {
@@ -349,7 +364,8 @@ bool Explaining::settle_group(const Step& step, const CallItem& item, const std:
   const Group group = Group::of_axes(mesh_, axes);
   const std::string origin =
       origin_text(provenance_.state_read(step.listing, step.index, 0, varying), varying);
-  const std::string why = "computed from " + origin;
+  const std::string why = origin.empty() ? "each rank's own part over " + axes_text({varying})
+                                         : "computed from " + origin;
   if (is_backward_of_call(step)) return settle_group_of_backward(step, item, axes, why);
   Edit edit{Edit::Kind::regroup, step.site, 0, group, item.collective.reduction, 1};
   std::set<int> lines{step.site.line};
@@ -368,17 +384,16 @@ bool Explaining::settle_group(const Step& step, const CallItem& item, const std:
   const std::string& over = item.collective.group.name();
   const int line = step.site.line;
   if (lines.size() == 1) {
-    settle({fmt::format("line {} {} over {}, but its input is computed from {}", line,
-                        call_verb(item.collective.kind), over, origin),
+    settle({fmt::format("line {} {} over {}, but its input is {}", line,
+                        call_verb(item.collective.kind), over, why),
             fmt::format("group={} on line {}", group_text(axes), line),
             {}});
   } else {
     std::vector<std::string> numbers;
     for (const int one : lines) numbers.push_back(std::to_string(one));
     const std::string all = joined_words(numbers, "and");
-    settle({fmt::format("the calls of lines {} go over {}, but the input of line {} is computed "
-                        "from {}",
-                        all, over, line, origin),
+    settle({fmt::format("the calls of lines {} go over {}, but the input of line {} is {}", all,
+                        over, line, why),
             fmt::format("group={} on lines {}", group_text(axes), all),
             {}});
   }

@@ -2,6 +2,7 @@
 // engine/causes.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -41,10 +42,12 @@ class Explaining {
     const SuspectedWay on{about_, value_, provenance_, way_, confirmation_};
     changes_ = right_backward_words(about_, target(), confirmation_);
     if (!changes_.empty()) return counted_too_often();
-    return adopt(find_local_extremum(on)) || wrong_group() || never_reduced() ||
-           adopt(find_uneven_average(on)) || declared_otherwise() || counted_too_often() ||
-           adopt(find_local_sum(on)) || (!depends_on_senders() && adopt(find_loop_sum(on))) ||
-           scaled_loss() || missing_factor() || adopt(find_op_on_shards(on));
+    return adopt(find_local_extremum(on)) || wrong_group() ||
+           never_reduced(Combining::reductions_and_gathers) || adopt(find_uneven_average(on)) ||
+           declared_otherwise() || counted_too_often() || adopt(find_local_sum(on)) ||
+           never_reduced(Combining::reductions) ||
+           (!depends_on_senders() && adopt(find_loop_sum(on))) || scaled_loss() ||
+           missing_factor() || adopt(find_op_on_shards(on));
   }
   // True if run() has divided and multiplied the value by the size of each axis.
   bool has_tested_factors() const;
@@ -90,14 +93,18 @@ class Explaining {
     return true;
   }
 
-  bool never_reduced();
-  bool is_part_of_shard(int axis) const;
+  // Calls after which parts of a sum count as added up. Gathered parts may be added by another
+  // line; if no other cause is found, they are taken for parts that nobody adds.
+  enum class Combining : uint8_t { reductions, reductions_and_gathers };
+  bool never_reduced(Combining by);
+  bool is_part_of_shard(int axis, Combining by) const;
   bool never_reduced_over(const std::vector<int>& axes);
   ConfirmedCause inside_grad(int line, ReduceOp op, const std::vector<int>& axes,
                              const std::string& origins);
   std::vector<std::pair<const Step*, size_t>> places_to_reduce(const std::vector<int>& axes) const;
   bool has_call_after(const Step& step, const std::vector<int>& axes) const;
   bool is_sent_after(const Step& step, ValueId id) const;
+  bool is_read_after(const Step& step, ValueId id) const;
   bool wrong_group();
   bool goes_over_cut_axes(const Step& step, const CallItem& item, const std::vector<int>& have);
   bool leaves_out_axes(const Step& step, const CallItem& item, const std::vector<int>& have);
@@ -125,7 +132,9 @@ class Explaining {
   std::vector<std::pair<std::string, std::string>> lets_followed(Edit edit, int64_t size,
                                                                  bool times);
   bool is_summed_later(size_t from, int axis) const;
-  bool is_reduced_later(size_t from, int axis, bool by_sum) const;
+  bool is_called_later(size_t from, int axis,
+                       const std::function<bool(const Collective&)>& fits) const;
+  bool is_combined_later(size_t from, int axis, Combining by) const;
   std::vector<std::pair<std::string, int64_t>> sizes() const;
 
   const RankCase& about_;

@@ -123,6 +123,12 @@ void Explaining::superfluous_factors(std::vector<ConfirmedCause>& found) {
       Edit edit{Edit::Kind::drop_factor, step.site, slot, {}, {}, *number};
       if (compute->op == "div") edit.factor = 1 / *number;
       if (!confirmation_.confirms(edit)) continue;
+      std::set<std::string> made_right = confirmation_.made_right();
+      // The edit leaves gradients that were taken of this line as they are.
+      const auto right =
+          is_right_without_factor(about_, step.site.line, provenance_, confirmation_);
+      if (right == false) continue;
+      if (right) made_right = confirmation_.made_right();
       const char* verb = compute->op == "div" ? "divides" : "multiplies";
       found.push_back(
           {fmt::format("line {} {} by {}, and {} is right without this factor", step.site.line,
@@ -130,23 +136,34 @@ void Explaining::superfluous_factors(std::vector<ConfirmedCause>& found) {
            fmt::format("remove the factor {} on line {}",
                        compute->op == "div" ? "1 / " + number_text(*number) : number_text(*number),
                        step.site.line),
-           edit, confirmation_.made_right()});
+           edit, std::move(made_right)});
     }
   }
 }
 
 bool Explaining::is_summed_later(size_t from, int axis) const {
-  return value_.spec.placement(axis).is_partial() || is_reduced_later(from, axis, true);
+  return value_.spec.placement(axis).is_partial() ||
+         is_called_later(from, axis, [](const Collective& call) {
+           return reduces(call.kind) && call.reduction.op == ReduceOp::sum;
+         });
 }
 
-bool Explaining::is_reduced_later(size_t from, int axis, bool by_sum) const {
+bool Explaining::is_combined_later(size_t from, int axis, Combining by) const {
+  return is_called_later(from, axis, [&](const Collective& call) {
+    const bool gathers =
+        call.kind == CollectiveKind::all_gather || call.kind == CollectiveKind::gather;
+    return reduces(call.kind) || (gathers && by == Combining::reductions_and_gathers);
+  });
+}
+
+// True if a call over the axis follows step `from` on the way.
+bool Explaining::is_called_later(size_t from, int axis,
+                                 const std::function<bool(const Collective&)>& fits) const {
   for (size_t i = from + 1; i < way_.steps.size(); ++i) {
     const auto* call = std::get_if<Communicate>(&way_.steps[i].instr->action);
     if (call == nullptr) continue;
     for (const CallItem& item : call->items)
-      if (reduces(item.collective.kind) &&
-          (!by_sum || item.collective.reduction.op == ReduceOp::sum) &&
-          is_over_axis(item.collective.group, mesh_, axis, item.lanes))
+      if (fits(item.collective) && is_over_axis(item.collective.group, mesh_, axis, item.lanes))
         return true;
   }
   return false;

@@ -368,9 +368,12 @@ std::optional<Suspicion> find_local_part(const SuspectedWay& on, bool sums) {
     const Group group = Group::of_axes(on.provenance.mesh(), {part.axis});
     const Edit edit{Edit::Kind::reduce, part.step->site, 0, group, {part.op, 0}, 1};
     if (!on.confirmation.confirms(edit, {part.axis})) continue;
-    const std::set<std::string> made_right = on.confirmation.made_right();
+    std::set<std::string> made_right = on.confirmation.made_right();
     const std::string over = axis_name(on, part.axis), name = info(on, part.id).bound.str();
     const std::string text = expression_at(on.about, *part.step, 0);
+    ReductionFix fix =
+        reduction_fix({on.about, *part.step, 0, part.op, over}, on.value.label, on.confirmation);
+    if (!fix.made_right.empty()) made_right = std::move(fix.made_right);
     return Suspicion{
         true,
         fmt::format("{} of line {} is the {} of each rank's own part; no call takes it over {}",
@@ -378,8 +381,7 @@ std::optional<Suspicion> find_local_part(const SuspectedWay& on, bool sums) {
                     : text.empty() ? "a value"
                                    : text,
                     part.step->site.line, word_of(part.op), over),
-        reduction_fix({on.about, *part.step, 0, part.op, over}, on.value.label, on.confirmation),
-        made_right};
+        fix.text, made_right};
   }
   return std::nullopt;
 }

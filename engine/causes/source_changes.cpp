@@ -67,6 +67,22 @@ class ForwardChanges {
     return std::move(found_);
   }
 
+  // True if the value is right without one of the factors that a line writes; nullopt if it writes
+  // none.
+  std::optional<bool> is_right_without_factor(int line) {
+    Job copy = about_.job;
+    bool any = false;
+    visit_expressions(copy, [&](int number, Expr& expr) {
+      if (expr.kind != ExprKind::binary || expr.place.line != line || !found_.empty()) return;
+      for (size_t slot = expr.symbol == "*" ? 0 : 1; slot < 2; ++slot) {
+        if ((expr.symbol != "*" && expr.symbol != "/") || !is_factor(expr, slot)) continue;
+        any = true;
+        factor(number, expr, slot);
+      }
+    });
+    return any ? std::optional(!found_.empty()) : std::nullopt;
+  }
+
  private:
   bool is_number(const Expr& expr) const {
     if (expr.kind == ExprKind::number || (expr.kind == ExprKind::call && expr.symbol == "size"))
@@ -102,12 +118,15 @@ class ForwardChanges {
           fmt::format("{} in place of {} on line {}", other, now, call.place.line));
   }
 
+  bool is_factor(const Expr& product, size_t slot) const {
+    const std::string text = to_string(product.args[slot]);
+    return is_number(product.args[slot]) && !is_number(product.args[1 - slot]) && text != "1" &&
+           text != "0";
+  }
+
   void factor(int number, const Expr& product, size_t slot) {
-    const Expr& written = product.args[slot];
-    const std::string text = to_string(written);
-    if (!is_number(written) || is_number(product.args[1 - slot]) || text == "1" || text == "0" ||
-        ++factors_ > kMostChanges)
-      return;
+    const std::string text = to_string(product.args[slot]);
+    if (!is_factor(product, slot) || ++factors_ > kMostChanges) return;
     const auto change = [slot](Expr& one) { one = Expr(one.args[1 - slot]); };
     const int line = product.place.line;
     if (confirmation_.confirms_job(change_of({number}, change)))
@@ -210,6 +229,13 @@ std::vector<SourceCause> right_forward_changes(const RankCase& about, const std:
                                                Confirmation& confirmation) {
   if (!calls_grad(about.job)) return {};
   return ForwardChanges(about, target, provenance, confirmation).run();
+}
+
+std::optional<bool> is_right_without_factor(const RankCase& about, int line,
+                                            const Provenance& provenance,
+                                            Confirmation& confirmation) {
+  if (!calls_grad(about.job) || !confirmation.can_change_job()) return std::nullopt;
+  return ForwardChanges(about, "", provenance, confirmation).is_right_without_factor(line);
 }
 
 std::string group_argument(const Mesh& mesh, const std::vector<int>& axes) {

@@ -38,6 +38,12 @@ std::vector<SourceCause> right_forward_changes(const RankCase& about, const std:
                                                const Provenance& provenance,
                                                Confirmation& confirmation);
 
+// True if the value is right without a factor that the line writes, its gradients taken again.
+// nullopt if the line writes no factor, or no gradient is taken.
+std::optional<bool> is_right_without_factor(const RankCase& about, int line,
+                                            const Provenance& provenance,
+                                            Confirmation& confirmation);
+
 // Returns the call whose backward is right over `axes` in place of `wrong`, or all calls over
 // `wrong` that have a backward. nullopt if there is none.
 std::optional<SourceCause> right_backward_group(const RankCase& about, const Group& wrong,
@@ -70,12 +76,17 @@ struct AddedReduction {
   ReduceOp op;
   std::string group;  // the text of group=
 };
+struct ReductionFix {
+  std::string text;
+  std::set<std::string> made_right = {};  // keys of the wrong values; empty if not tested
+};
 // Returns "add all_reduce(g, sum, group=dp) after line 3", or for a value without a name
-// "all_reduce(sum(s * s), sum, group=dp) in place of sum(s * s) on line 5". If grad does not pass
-// that call, returns a reduction of the wrong value `target`, or a word of backward=, that makes it
-// right.
-std::string reduction_fix(const AddedReduction& added, const ValueLabel& target,
-                          Confirmation& confirmation);
+// "all_reduce(sum(s * s), sum, group=dp) in place of sum(s * s) on line 5". In a program that takes
+// gradients, the call gets the word of backward= with which most of the wrong values are right. If
+// grad refuses that call, returns a reduction of the wrong value `target`, or a word of backward=,
+// that makes it right.
+ReductionFix reduction_fix(const AddedReduction& added, const ValueLabel& target,
+                           Confirmation& confirmation);
 // Returns the axes as an argument group= has them: "tp", "[dp, cp]".
 std::string group_argument(const Mesh& mesh, const std::vector<int>& axes);
 

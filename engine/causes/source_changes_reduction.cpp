@@ -136,8 +136,8 @@ bool is_refused(const WrittenReduction& one, const RankCase& about) {
 
 }  // namespace
 
-std::string reduction_fix(const AddedReduction& added, const ValueLabel& target,
-                          Confirmation& confirmation) {
+ReductionFix reduction_fix(const AddedReduction& added, const ValueLabel& target,
+                           Confirmation& confirmation) {
   const RankCase& about = added.about;
   const ValueId made = made_by(*added.step.instr, added.slot);
   const std::string arguments = fmt::format("{}, group={}", name(added.op), added.group);
@@ -145,16 +145,28 @@ std::string reduction_fix(const AddedReduction& added, const ValueLabel& target,
                               about.ranks.program.values[static_cast<size_t>(made)].bound.str(),
                               expression_at(about, added.step, added.slot), arguments};
   if (here.name.empty() && here.expression.empty())
-    return fmt::format("all_reduce(.., {}) of that value inside line {}", arguments, here.line);
-  if (!calls_grad(about.job) || !is_refused(here, about)) return fix_by(here);
-  std::vector<WrittenReduction> others{{here.listing, target.line, target.name, "", arguments}};
+    return {fmt::format("all_reduce(.., {}) of that value inside line {}", arguments, here.line)};
+  if (!calls_grad(about.job)) return {fix_by(here)};
+  const bool refused = is_refused(here, about);
+  std::vector<WrittenReduction> written;
+  if (refused)
+    written.push_back({here.listing, target.line, target.name, "", arguments});
+  else
+    written.push_back(here);
   for (const std::string& word : backward_words(CollectiveKind::all_reduce)) {
-    others.push_back(here);
-    others.back().arguments += ", backward=" + word;
+    written.push_back(here);
+    written.back().arguments += ", backward=" + word;
   }
-  for (const WrittenReduction& other : others)
-    if (confirmation.confirms_job(with_reduction(other))) return fix_by(other);
-  return fmt::format("{}, in a value that grad does not take", fix_by(here));
+  // The gradient of a value may be wrong for want of the same call: grad passes it only with a
+  // word.
+  std::optional<ReductionFix> best;
+  for (const WrittenReduction& one : written)
+    if (confirmation.confirms_job(with_reduction(one)) &&
+        (!best || confirmation.made_right().size() > best->made_right.size()))
+      best = {fix_by(one), confirmation.made_right()};
+  if (best) return *best;
+  return {refused ? fmt::format("{}, in a value that grad does not take", fix_by(here))
+                  : fix_by(here)};
 }
 
 }  // namespace shardproof

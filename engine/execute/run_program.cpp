@@ -25,6 +25,7 @@
 #include "shardproof/engine/execute/count_calls.h"
 #include "shardproof/engine/execute/planned_calls_of_program.h"
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/rng.h"
 #include "shardproof/localtensor/split/split.h"
 #include "shardproof/sim/cost/cost_model.h"
 
@@ -253,7 +254,9 @@ LocalTensor ProgramRun::value(ValueId id) const {
 std::vector<LocalTensor> split_inputs(const Job& job) {
   std::vector<LocalTensor> inputs;
   for (const JobInput& input : job.inputs) {
-    LocalTensor locals = split(input.data, input.spec, PartialFill::exact, job.seed);
+    // Parts of two inputs of one shape differ: the largest elements may lie on other ranks.
+    const uint64_t seed = job.seed + hash_text(input.name);
+    LocalTensor locals = split(input.data, input.spec, PartialFill::exact, seed);
     const bool all = input.on == input.spec.mesh().ranks();
     inputs.push_back(all ? std::move(locals) : locals.restrict_to(input.on));
   }

@@ -434,9 +434,8 @@ AxisState Provenance::called_state(const Communicate& call, const CallItem& item
   if (classes.size() > 1 && splits(classes, all, axis)) return {};
   if (!is_over_axis(c.group, mesh_, axis, all)) return after_call_elsewhere(item, before, axis);
   if (gives_all_the_same(c.kind)) return same();
-  const bool scatters = c.kind == CollectiveKind::reduce_scatter &&
-                        before.kind == AxisKind::partial && c.group.size() == mesh_.axis_size(axis);
-  if (scatters && before.placement.partial().reduction == c.reduction)
+  // Whatever the ranks add up, each holds its shard of it.
+  if (c.kind == CollectiveKind::reduce_scatter && c.group.size() == mesh_.axis_size(axis))
     return of_placement(S(item.dim));
   return {};
 }

@@ -7,6 +7,7 @@
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/execute/run_program.h"
 #include "shardproof/engine/explain/explain_precision.h"
+#include "shardproof/engine/reference/recompute_compared.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
 
@@ -21,7 +22,10 @@ std::unique_ptr<JudgedProgram> JudgedProgram::make(const Job& job, const Registr
   }
   std::optional<GlobalProgram> truth;
   if (!lowered) lowered = std::make_shared<RankProgram>(lower_ranks(job, ops));
-  if (job.truth) truth = lower_global(*job.truth, context_of(job, ops), "/truth");
+  if (job.truth) {
+    truth = lower_global(*job.truth, context_of(job, ops), "/truth");
+    recompute_compared(*truth, ops);
+  }
   return make_judged_ranks(job, split_inputs(job), std::move(lowered), std::move(truth),
                            registries);
 }
@@ -41,8 +45,7 @@ std::vector<LocalTensor> JudgedProgram::lifted_inputs(const Job& lifted) const {
   std::vector<LocalTensor> inputs;
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const JobInput& input = lifted.inputs[i];
-    // Parts of an average may not be exact in narrow floats; in f64 they are.
-    if (input.spec.has_partial() || shares_contents(inputs_[i], job_.inputs[i].data)) {
+    if (shares_contents(inputs_[i], job_.inputs[i].data)) {
       inputs.push_back(split(input.data, input.spec, PartialFill::exact, lifted.seed));
       if (!(input.on == input.spec.mesh().ranks()))
         inputs.back() = inputs.back().restrict_to(input.on);

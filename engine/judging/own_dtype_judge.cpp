@@ -303,22 +303,90 @@ std::vector<double> OwnDtypeJudge::largest_changes(const ComparedValue& value,
   return largest;
 }
 
+namespace {
+
+// Returns changes of a line's inputs by a share of their sizes.
+std::vector<InputChange> draws_of(std::function<double(ValueId)> share_of) {
+  std::vector<InputChange> draws;
+  for (int draw = 0; draw < kReachDraws; ++draw)
+    draws.push_back([share_of, draw](ValueId id, const Tensor& tensor) {
+      const double share = std::ldexp(share_of(id), kMovedBits);
+      std::vector<double> sizes = magnitudes(dense(tensor));
+      for (double& size : sizes) size *= share;
+      return moved(tensor, sizes, draw, id);
+    });
+  return draws;
+}
+
+bool is_float(const EvaluationPlan& plan, ValueId id) {
+  if (id == kNoValue || plan.info(id).weak) return false;
+  return is_floating(plan.info(id).dtype) || is_complex(plan.info(id).dtype);
+}
+
+// Returns the values of the line that are computed from floats and are piecewise constant: rounded
+// numbers, indices, results of comparisons.
+std::vector<ValueId> steps_of(const ReferenceRun& reference) {
+  const EvaluationPlan& plan = reference.plan();
+  std::vector<ValueId> steps;
+  for (const int index : reference.line()) {
+    const GlobalInstr& instr = plan.program().instrs[static_cast<size_t>(index)];
+    if (instr.kind != GlobalKind::op ||
+        std::none_of(instr.inputs.begin(), instr.inputs.end(),
+                     [&](ValueId id) { return is_float(plan, id); }))
+      continue;
+    const bool rounds = plan.ops().at(instr.op).differentiable == Differentiable::zero;
+    for (const ValueId id : instr.outputs)
+      if (rounds || !is_float(plan, id)) steps.push_back(id);
+  }
+  return steps;
+}
+
+// Returns the unit roundoff of the narrowest float that one device computes on the line.
+double widest_rounding(const ReferenceRun& reference) {
+  const EvaluationPlan& plan = reference.plan();
+  double widest = 0;
+  for (const int index : reference.line())
+    for (const ValueId id : plan.program().instrs[static_cast<size_t>(index)].outputs)
+      if (is_float(plan, id)) widest = std::max(widest, unit_roundoff(plan.info(id).dtype));
+  return widest;
+}
+
+}  // namespace
+
 // Returns the largest change of each element when the inputs of its line change by so many
 // roundings. They are those of the value's dtype if the inputs are narrower, such as bf16 gradients
 // added in f32.
 std::vector<double> OwnDtypeJudge::changes_by(double roundings, const ComparedValue& value,
                                               const ReferenceRun& reference) const {
-  const DType dtype = reference.plan().info(value.global).dtype;
-  std::vector<InputChange> draws;
-  for (int draw = 0; draw < kReachDraws; ++draw)
-    draws.push_back([&reference, roundings, dtype, draw](ValueId id, const Tensor& tensor) {
-      const double share = roundings * std::min(unit_roundoff(reference.plan().info(id).dtype),
-                                                unit_roundoff(dtype));
-      std::vector<double> sizes = magnitudes(dense(tensor));
-      for (double& size : sizes) size *= std::ldexp(share, kMovedBits);
-      return moved(tensor, sizes, draw, id);
-    });
-  return largest_changes(value, reference, draws);
+  const EvaluationPlan& plan = reference.plan();
+  const double own = unit_roundoff(plan.info(value.global).dtype);
+  return largest_changes(value, reference, draws_of([&plan, own, roundings](ValueId id) {
+                           return roundings * std::min(unit_roundoff(plan.info(id).dtype), own);
+                         }));
+}
+
+// Returns the largest change of each element that comes from a step alone: the change when the
+// inputs of its line change by some roundings of the narrowest float on the line, beside the same
+// change with all indices, rounded numbers and comparisons of the line as they were.
+// Example: y = one_hot(argmax(z)) * z, with z in f16 and y in f32. Another argmax changes y by z.
+std::vector<double> OwnDtypeJudge::changes_by_steps(const ComparedValue& value,
+                                                    const ReferenceRun& reference) const {
+  const EvaluationPlan& lifted = options_.lifted();
+  std::map<ValueId, Tensor> still;
+  for (const ValueId id : steps_of(reference)) still.emplace(id, reference.again(id, lifted));
+  if (still.empty()) return {};
+  const double share = kReachRoundings * widest_rounding(reference);
+  std::vector<double> largest(
+      static_cast<size_t>(element_count(reference.plan().info(value.global).shape)), 0);
+  for (const InputChange& change : draws_of([share](ValueId) { return share; })) {
+    const Tensor free = dense(reference.again(value.global, lifted, change));
+    const Tensor fixed = dense(reference.again(value.global, lifted, change, still));
+    for (size_t i = 0; i < largest.size(); ++i) {
+      const double step = distance_at(free, fixed, static_cast<int64_t>(i));
+      if (std::isfinite(step)) largest[i] = std::max(largest[i], step);
+    }
+  }
+  return largest;
 }
 
 // Returns the error of each element that is not a loss of precision. A number that is rounded to a
@@ -329,8 +397,11 @@ std::vector<double> OwnDtypeJudge::reach_of(const ComparedValue& value,
                                             const ReferenceRun& reference) const {
   std::vector<double> reach = changes_by(kReachRoundings, value, reference);
   const std::vector<double> by_one = changes_by(1, value, reference);
-  for (size_t i = 0; i < reach.size(); ++i)
+  const std::vector<double> by_steps = changes_by_steps(value, reference);
+  for (size_t i = 0; i < reach.size(); ++i) {
     if (reach[i] <= kSmoothGrowth * by_one[i]) reach[i] = by_one[i];
+    if (!by_steps.empty()) reach[i] = std::max(reach[i], by_steps[i]);
+  }
   return reach;
 }
 

@@ -105,6 +105,8 @@ class OwnDtypeJudge : public Judge {
                                       const std::vector<InputChange>& changes) const;
   std::vector<double> changes_by(double roundings, const ComparedValue& value,
                                  const ReferenceRun& reference) const;
+  std::vector<double> changes_by_steps(const ComparedValue& value,
+                                       const ReferenceRun& reference) const;
   std::vector<double> reach_of(const ComparedValue& value, const ReferenceRun& reference) const;
   Tensor exact_of(const ComparedValue& value, const ReferenceRun& reference) const;
   static DType narrowest_of(ValueId id, const ReferenceRun& reference);

@@ -313,18 +313,18 @@ std::vector<ValueId> ReferenceRun::hold(ValueId id, const Tensor& value) {
   return held;
 }
 
-Tensor ReferenceRun::again(ValueId id, const EvaluationPlan& plan,
-                           const InputChange& change) const {
-  std::map<ValueId, Tensor> inputs;
+Tensor ReferenceRun::again(ValueId id, const EvaluationPlan& plan, const InputChange& change,
+                           const std::map<ValueId, Tensor>& fixed) const {
+  std::map<ValueId, Tensor> known_values = fixed;
   for (const ValueId input : line_inputs_) {
     const Tensor* known = find(input);
     SP_CHECK(known != nullptr, "input {} of the line was freed", input);
     Tensor own = as_dtype(*known, plan.info(input).dtype);
-    inputs.emplace(input, change ? change(input, own) : std::move(own));
+    known_values.emplace(input, change ? change(input, own) : std::move(own));
   }
   return plan.compute(id, [&](ValueId other) -> const Tensor* {
-    const auto found = inputs.find(other);
-    return found == inputs.end() ? nullptr : &found->second;
+    const auto found = known_values.find(other);
+    return found == known_values.end() ? nullptr : &found->second;
   });
 }
 

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -81,8 +82,10 @@ class ReferenceRun {
   const std::vector<int>& line() const { return line_; }
   // Computes the line of the last value() again under `plan` and returns its result. Requires a
   // program with the same ids: the same one, or its form in other dtypes. Inputs are converted to
-  // the dtypes of that program.
-  Tensor again(ValueId id, const EvaluationPlan& plan, const InputChange& change = {}) const;
+  // the dtypes of that program. `id` may also be a value inside the line. Values in `fixed` are not
+  // computed.
+  Tensor again(ValueId id, const EvaluationPlan& plan, const InputChange& change = {},
+               const std::map<ValueId, Tensor>& fixed = {}) const;
 
   const EvaluationPlan& plan() const { return plan_; }
 

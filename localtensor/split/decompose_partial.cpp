@@ -1,12 +1,15 @@
 // Implements decompose_partial.h: parts that reduce to a value exactly.
 //
-// Sums: prefix sums walk over the grid of the value (its lowest set bit). Every prefix and every
-// part is a multiple of the grid within the significand, so that no addition rounds. If there is
-// room, the sizes of all parts together are within the significand. Sums in any other order then do
-// not round either.
+// Sums: prefix sums alternate in sign and end at the value; the last one lies beyond it for two of
+// three elements. Parts are their differences, so that they vary in sign, the last one among them.
 //
-// Example: 5 over 4 ranks. Prefix sums alternate in sign: 3, -2, 4, and end at the value: 5. The
-// parts are their differences: 3, -5, 6, 1.
+// Example: 5 over 4 ranks. Prefix sums are 3, -2, 9 and 5. The parts are 3, -5, 11 and -4.
+//
+// If the value has few bits, prefix sums are multiples of its lowest set bit, and the sizes of all
+// parts together are within the significand: no sum rounds, in whatever order. Otherwise they are
+// multiples of a coarser grid, and at most twice the value: then a left fold does not round. Its
+// last step is the exact difference of two numbers of which one is at most twice the other
+// (Sterbenz 1974).
 //
 // min and max: one part is the value; the others do not change the result. prod: signs and powers
 // of two, undone by the first part. Bitwise: each bit is right in one part; the others have random
@@ -23,7 +26,7 @@ namespace shardproof {
 namespace {
 
 uint64_t mix(uint64_t seed, uint64_t element, uint64_t draw) {
-  uint64_t x = seed + element * 0x9e3779b97f4a7c15u + draw * 0xd1b54a32d192ed03u;
+  uint64_t x = seed + (element + 1) * 0x9e3779b97f4a7c15u + draw * 0xd1b54a32d192ed03u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
   return x ^ (x >> 31);
@@ -70,21 +73,27 @@ class Decomposer {
     for (size_t i = 1; i < parts.size(); ++i) put(parts[i], std::signbit(x) && x == 0 ? x : 0.0);
   }
 
+  // True for two of three elements: the last part has the sign that the value does not have.
+  // Otherwise a count of parts above 0 would be right for a positive value.
+  bool last_is_beyond(uint64_t index) const {
+    return fill_ == PartialFill::exact && mix(seed_, index, 1001) % 3 != 0;
+  }
+
   // Draws prefix sums in [-limit, limit] that alternate in sign and end at `total`; each part is
-  // the difference of two of them.
+  // the difference of two of them. The last prefix has the sign of the total, and may be beyond it.
   template <typename Put>
   void walk(int64_t total, int64_t limit, uint64_t index, Put put_part) const {
-    int64_t prefix = 0;
-    int64_t last_part = 0;
+    int64_t prefix = 0, last_part = 0;
     for (int64_t i = 0; i + 1 < n_; ++i) {
-      // The last prefix has the sign of the total, so that the last part stays as small as the
-      // others.
       const bool up = (n_ - 2 - i) % 2 == 0 ? total >= 0 : total < 0;
+      const bool is_beyond = i + 2 == n_ && last_is_beyond(index);
       int64_t next = prefix;
       for (uint64_t attempt = 0; attempt < 8; ++attempt) {
         const auto draw = static_cast<uint64_t>(i) * 8 + attempt;
-        next = draw_up_to(mix(seed_, index, draw), limit) * (up ? 1 : -1);
-        if (next - prefix != total && next - prefix != last_part && next != total) break;
+        next = (is_beyond ? std::abs(total) : 0) + draw_up_to(mix(seed_, index, draw), limit);
+        if (!up) next = -next;
+        const int64_t part = next - prefix;
+        if (part != total && part != last_part && next != total && total - next != part) break;
       }
       last_part = next - prefix;
       put_part(i, last_part);
@@ -98,17 +107,13 @@ class Decomposer {
     return std::min(largest, std::abs(total) + 2 * n_ + 6);
   }
 
-  // Returns the limit at which `shares_` parts fit the significand together: a part is at most
-  // twice the longest prefix.
-  int64_t limit_in_room(int64_t total, int64_t largest) const {
-    constexpr int64_t kLeast = 4;  // without room, parts still differ from each other
-    const int64_t limit = limit_for(total, largest);
-    if (fill_ == PartialFill::adversarial) return limit;
-    return std::min(limit, std::max(kLeast, (2 * largest - std::abs(total)) / (2 * shares_)));
-  }
-
   void sum(double x, uint64_t index, std::vector<std::byte*>& parts) const {
     if (!std::isfinite(x) || (x == 0 && std::signbit(x))) return own(x, parts);
+    if (!sum_on_grid(x, index, parts) && !sum_by_left_fold(x, index, parts)) own(x, parts);
+  }
+
+  // False if the value has no bit to spare.
+  bool sum_on_grid(double x, uint64_t index, std::vector<std::byte*>& parts) const {
     const int precision = precision_bits(dtype_);
     const auto largest = int64_t{1} << (precision - 1);
     int grid = 0;
@@ -123,14 +128,55 @@ class Decomposer {
     const double total = std::ldexp(x, -grid) / static_cast<double>(unit_);
     const double scale = std::ldexp(static_cast<double>(step_), grid);
     const int64_t most = largest / step_;
-    const bool fits = most > 0 && std::fabs(total) < 2 * static_cast<double>(most) &&
-                      total == std::trunc(total) &&
-                      2 * static_cast<double>(most) * scale <= max_finite(dtype_);
-    if (!fits) return own(x, parts);
+    const bool is_exact = fill_ == PartialFill::exact;
+    const bool fits =
+        most > 0 && std::fabs(total) < (is_exact ? 1 : 2) * static_cast<double>(most) &&
+        total == std::trunc(total) && 2 * static_cast<double>(most) * scale <= max_finite(dtype_);
+    if (!fits) return false;
     const auto steps = static_cast<int64_t>(total);
-    walk(steps, limit_in_room(steps, most), index, [&](int64_t i, int64_t part) {
+    int64_t limit = limit_for(steps, most);
+    if (is_exact) {
+      // With limit L the sizes of n parts add up to 2 (n - 1) L + |total| at most, and all parts
+      // together fit the significand. Without room, each part fits.
+      constexpr int64_t kLeast = 4;
+      const int64_t room = 2 * most - std::abs(steps);
+      limit = std::min({limit, std::max(kLeast, room / (2 * shares_)), room / 2});
+    }
+    walk(steps, limit, index, [&](int64_t i, int64_t part) {
       put(parts[static_cast<size_t>(i)], static_cast<double>(part) * scale);
     });
+    return true;
+  }
+
+  // False if the parts would leave the range of the dtype.
+  bool sum_by_left_fold(double x, uint64_t index, std::vector<std::byte*>& parts) const {
+    constexpr int kLostBits = 3;  // of a prefix below those of the value: a part has one bit more
+    std::byte rounded[sizeof(double)];
+    put(rounded, op_ == ReduceOp::avg ? x * static_cast<double>(n_) : x);
+    const double total = load_f64(rounded, dtype_), size = std::fabs(total);
+    const int bits = precision_bits(dtype_) - kLostBits;
+    int exponent = 0;
+    std::frexp(size, &exponent);
+    if (bits < 2 || !(4 * size <= max_finite(dtype_)) ||
+        exponent - bits < smallest_exponent(dtype_))
+      return false;
+    const double grid = std::ldexp(1.0, exponent - bits);
+    const auto units = static_cast<int64_t>(size / grid);  // 2^(bits - 1) or more, rounded down
+    double prefix = 0;
+    for (int64_t i = 0; i + 1 < n_; ++i) {
+      const uint64_t draw = mix(seed_, index, static_cast<uint64_t>(i) * 8);
+      const bool is_last = i + 2 == n_;
+      int64_t step = draw_up_to(draw, 2 * units);
+      if (is_last && last_is_beyond(index)) step = units + draw_up_to(draw, units);
+      // At least half of the value.
+      if (is_last && !last_is_beyond(index)) step = units / 2 + draw_up_to(draw, (units + 1) / 2);
+      const bool up = (n_ - 2 - i) % 2 == 0 ? total > 0 : total < 0;
+      const double next = (up ? 1 : -1) * static_cast<double>(step) * grid;
+      put(parts[static_cast<size_t>(i)], next - prefix);
+      prefix = next;
+    }
+    put(parts.back(), total - prefix);
+    return true;
   }
 
   void integer(int64_t x, uint64_t index, std::vector<std::byte*>& parts) const {
@@ -169,7 +215,8 @@ class Decomposer {
                                              : static_cast<int64_t>(max_finite(dtype_));
     // One above the least value, so that no difference of two values overflows.
     const int64_t bottom = is_signed(dtype_) ? -top : 0;
-    const int64_t above = top - std::max(x, int64_t{0}), below = std::min(x, int64_t{0}) - bottom;
+    const int64_t above = top - std::max(x, int64_t{0});
+    const int64_t below = (is_signed(dtype_) ? std::min(x, int64_t{0}) : x) - bottom;
     const int64_t room = std::max<int64_t>(0, op_ == ReduceOp::min ? above : below);
     for (int64_t i = 0; i < n_; ++i) {
       const auto draw = mix(seed_, index, static_cast<uint64_t>(i));

@@ -219,7 +219,7 @@ void add_reshape_ops(OpRegistry& ops) {
     auto dim = call.attrs->integer("dim");
     int first = static_cast<int>(dim < 0 ? dim + dims : dim);
     int count = outputs[0].shape().size() - dims + 1;
-    return Attrs{{"dim", int64_t{first}}, {"sizes", local_sizes(outputs[0], rank, first, count)}};
+    return Attrs{{"dim", dim}, {"sizes", local_sizes(outputs[0], rank, first, count)}};
   };
   require_local_shapes(unflatten, unflatten_shape);
   unflatten.samples = [] {

@@ -141,6 +141,32 @@ TEST(Split, AveragesOverManyAxesStayExact) {
     }
 }
 
+// An op that is not linear differs on the parts: they vary in sign where the value has all bits of
+// its dtype, too, and a left fold of them is the value.
+TEST(Split, PartsOfLongNumbersVaryInSign) {
+  std::vector<double> values;
+  for (int i = 1; i <= 60; ++i) values.push_back((i % 3 == 0 ? -1 : 1) * (1 + std::sin(i) / 2));
+  for (int64_t n : {2, 3, 4, 8})
+    for (DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16})
+      for (ReduceOp op : {ReduceOp::sum, ReduceOp::avg}) {
+        const Mesh mesh = Mesh::make({{"tp", n}});
+        const Tensor x = tensor_of(dtype, {std::ssize(values)}, values);
+        const Spec spec(mesh, {P(op)}, x.shape, dtype);
+        const LocalTensor locals = split(x, spec, PartialFill::exact, 0);
+        if (op == ReduceOp::sum) expect_round_trip(x, spec, PartialFill::exact);
+        int vary = 0;
+        for (size_t i = 0; i < values.size(); ++i) {
+          double positive = 0, negative = 0;
+          for (int64_t rank = 0; rank < n; ++rank) {
+            const double part = values_of(locals.of_rank(rank))[i];
+            (part > 0 ? positive : negative) += std::fabs(part);
+          }
+          vary += std::min(positive, negative) > 0.01 * std::fabs(values[i]) ? 1 : 0;
+        }
+        EXPECT_GT(vary, 30) << name(dtype) << " " << name(op) << " " << n;
+      }
+}
+
 // No subset of the parts rounds, in whatever order they are added.
 TEST(Split, PartsOfWholeNumbersAreAddedWithoutRounding) {
   constexpr double kMost = 80;
