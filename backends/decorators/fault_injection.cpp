@@ -25,7 +25,7 @@ void corrupt_element(std::byte* element, DType dtype) {
     for (int64_t i = 0; i < size_of(dtype); ++i) element[i] = ~element[i];
     return;
   }
-  const DType part = dtype == DType::c64 ? DType::f32 : dtype == DType::c128 ? DType::f64 : dtype;
+  const DType part = component_dtype(dtype);
   const double x = load_f64(element, part);
   store_f64(element, part, x < 0 ? -x + 1 : -x - 1);
 }

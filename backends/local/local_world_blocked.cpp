@@ -2,10 +2,11 @@
 // (sim/analysis/deadlock.h) when nothing can run any more.
 //
 // 1. collect: each stream that is held by a call or a wait gives an entry in `blocked`.
-// 2. connect: for each blocked call, the call matcher names the ranks that have not come. For each
+// 2. connect: for each blocked call, the call matcher names the ranks that have not joined it. For
+//    each
 //    of them, trace finds the reason. If the rank has queued the call behind another one, there is
 //    an edge to what holds that stream. If its host waits for a stream, there is an edge to that
-//    stream. Otherwise the rank never comes: it is missing.
+//    stream. Otherwise the rank never joins the call: it is missing.
 // 3. explain (sim/analysis/deadlock.h) finds cycles and missing ranks in the graph.
 //
 // Example: rank 0 waits in send to 1, rank 1 in send to 0, each with its receive queued behind.

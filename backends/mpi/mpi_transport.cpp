@@ -2,7 +2,7 @@
 //
 // Reductions and broadcasts are MPI's non-blocking collectives. Copies (gather, scatter,
 // all-to-all) and reduce_scatter are point-to-point messages: MPI's collectives count all pieces
-// together in one int. done() tests all requests; partial results that came as messages are then
+// together in one int. done() tests all requests; partial results that arrived as messages are then
 // folded in rank order.
 //
 // run() waits, so it may take MPI's blocking form of a reduction or broadcast where that is faster.

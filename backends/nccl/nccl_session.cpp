@@ -214,7 +214,7 @@ NcclComm NcclSession::make_put_communicator() {
   return one_sided_ = comm;
 }
 
-// Limits the wait: peers that have given up never take part.
+// Limits the wait, because peers that stopped waiting never join.
 std::string NcclSession::await_put_communicator(int code) {
   const Clock::time_point limit = Clock::now() + kPuttingPatience;
   while (code == nccl::kSuccess || code == nccl::kInProgress) {

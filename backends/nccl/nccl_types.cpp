@@ -6,7 +6,7 @@ namespace {
 
 // True if the dtype holds the value exactly: NCCL takes the factor in the dtype.
 bool is_exact_in(double value, DType dtype) {
-  const DType part = dtype == DType::c64 ? DType::f32 : dtype == DType::c128 ? DType::f64 : dtype;
+  const DType part = component_dtype(dtype);
   alignas(16) std::byte element[16];
   store_f64(element, part, value);
   return load_f64(element, part) == value;

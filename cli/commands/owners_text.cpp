@@ -15,10 +15,6 @@ namespace {
 
 constexpr size_t kMostRuns = 4;  // of a dim; more are counted
 
-std::string ranks_text(const Lanes& lanes) {
-  return fmt::format("rank{} {}", lanes.size() == 1 ? "" : "s", to_string(lanes));
-}
-
 std::string runs_text(const Runs& runs) {
   if (runs.empty()) return "none";
   std::vector<std::string> parts;
@@ -91,7 +87,7 @@ std::string owners_text(const std::string& name, const Spec& spec) {
     std::vector<std::string> dims;
     for (const Runs& runs : owned) dims.push_back(runs_text(runs));
     const int32_t first = holders[0];
-    out += fmt::format("  {}  [{}]  holds {}\n", ranks_text(Lanes::of(std::move(holders))),
+    out += fmt::format("  {}  [{}]  holds {}\n", all_ranks_text(Lanes::of(std::move(holders))),
                        comma_list(dims), to_string(spec.local_shape(first)));
   }
   if (spec.has_partial())
@@ -105,8 +101,8 @@ std::string holders_text(const std::string& name, const PrintedJob& printed) {
     const SpmdValue& value = printed.program.values[static_cast<size_t>(id)];
     for (const LocalShape& local : value.shapes)
       if (const Lanes here = local.lanes.intersect(lanes); !here.empty())
-        out += fmt::format("  {}  holds {} {}\n", ranks_text(here), shardproof::name(value.dtype),
-                           to_string(local.shape));
+        out += fmt::format("  {}  holds {} {}\n", all_ranks_text(here),
+                           shardproof::name(value.dtype), to_string(local.shape));
   }
   return out +
          "  its place in a whole tensor is not known: declare it in \"outputs\" of the file\n";

@@ -62,9 +62,9 @@ double read_timeout(const std::string& text) {
 }
 
 std::optional<std::string> unavailable_reason(const Backend& backend, Availability viability) {
-  if (viability == Availability::known) return std::nullopt;
+  if (viability == Availability::checked_before) return std::nullopt;
   const auto* const processes = dynamic_cast<const MultiProcessBackend*>(&backend);
-  if (viability == Availability::asked_beside_others && processes != nullptr)
+  if (viability == Availability::joins_others && processes != nullptr)
     return processes->not_viable_beside_others();
   return backend.not_viable();
 }

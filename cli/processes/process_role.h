@@ -17,11 +17,11 @@ inline constexpr const char* kJoinOption = "join-workers";  // internal: address
 class ListenAddress;  // backends/remote/rendezvous/listen_address.h
 struct ProgressPage;  // backends/remote/process/progress_page.h
 
-// The kind of availability that read_backends checks.
+// The ability of a backend on this machine that read_backends checks.
 enum class Availability : uint8_t {
-  asked,                // can this process start all processes?
-  asked_beside_others,  // can it join processes that another program started?
-  known,                // no check: the coordinator has checked already
+  starts_all,      // starts all processes
+  joins_others,    // joins processes that another program started
+  checked_before,  // none: the coordinator has checked it
 };
 
 struct ProcessRole {
@@ -33,8 +33,8 @@ struct ProcessRole {
   ProgressPage* progress = nullptr;      // worker: page for its progress
   bool works() const { return !address.empty(); }  // true: a worker
   Availability viability() const {
-    if (works()) return Availability::known;
-    return place ? Availability::asked_beside_others : Availability::asked;
+    if (works()) return Availability::checked_before;
+    return place ? Availability::joins_others : Availability::starts_all;
   }
 };
 

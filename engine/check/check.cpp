@@ -342,8 +342,6 @@ LoweredJob lower_job(const Job& job, const Registries& registries) {
   lowered.global_lines = to_lines(global);
   for (const auto& [name, id] : global.names)
     lowered.dtypes[name] = global.values[static_cast<size_t>(id)].dtype;
-  for (const GlobalInstr& instr : global.instrs)
-    lowered.global_origins.push_back(instr.origin.line);
   Partitioned parts = partition(global, job, registries.ops, partition_options(job));
   lowered.program = std::move(parts.program);
   lowered.unwritten = std::move(parts.unwritten);

@@ -15,7 +15,6 @@ namespace shardproof {
 // The lowered programs, which `show` prints without running them.
 struct LoweredJob {
   std::vector<std::string> global_lines;  // empty for rank programs
-  std::vector<int> global_origins;        // the author's line of each
   SpmdProgram program;
   std::vector<Finding> unwritten;       // when explicit_only
   std::map<std::string, DType> dtypes;  // of named values, as they were last bound

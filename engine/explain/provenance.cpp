@@ -109,11 +109,6 @@ bool is_linear_all_reduce(const Collective& c) {
          (c.reduction.op == ReduceOp::sum || c.reduction.op == ReduceOp::avg);
 }
 
-bool gives_all_the_same(CollectiveKind kind) {
-  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::all_gather ||
-         kind == CollectiveKind::broadcast;
-}
-
 }  // namespace
 
 bool is_over_axis(const Group& group, const Mesh& mesh, int axis, const Lanes& lanes) {
@@ -433,7 +428,7 @@ AxisState Provenance::called_state(const Communicate& call, const CallItem& item
     }
   if (classes.size() > 1 && splits(classes, all, axis)) return {};
   if (!is_over_axis(c.group, mesh_, axis, all)) return after_call_elsewhere(item, before, axis);
-  if (gives_all_the_same(c.kind)) return same();
+  if (has_equal_outputs(c.kind)) return same();
   // Whatever the ranks add up, each holds its shard of it.
   if (c.kind == CollectiveKind::reduce_scatter && c.group.size() == mesh_.axis_size(axis))
     return of_placement(S(item.dim));

@@ -306,7 +306,7 @@ std::vector<double> OwnDtypeJudge::largest_changes(const ComparedValue& value,
 namespace {
 
 // Returns changes of a line's inputs by a share of their sizes.
-std::vector<InputChange> draws_of(std::function<double(ValueId)> share_of) {
+std::vector<InputChange> drawn_changes(std::function<double(ValueId)> share_of) {
   std::vector<InputChange> draws;
   for (int draw = 0; draw < kReachDraws; ++draw)
     draws.push_back([share_of, draw](ValueId id, const Tensor& tensor) {
@@ -360,7 +360,7 @@ std::vector<double> OwnDtypeJudge::changes_by(double roundings, const ComparedVa
                                               const ReferenceRun& reference) const {
   const EvaluationPlan& plan = reference.plan();
   const double own = unit_roundoff(plan.info(value.global).dtype);
-  return largest_changes(value, reference, draws_of([&plan, own, roundings](ValueId id) {
+  return largest_changes(value, reference, drawn_changes([&plan, own, roundings](ValueId id) {
                            return roundings * std::min(unit_roundoff(plan.info(id).dtype), own);
                          }));
 }
@@ -378,7 +378,7 @@ std::vector<double> OwnDtypeJudge::changes_by_steps(const ComparedValue& value,
   const double share = kReachRoundings * widest_rounding(reference);
   std::vector<double> largest(
       static_cast<size_t>(element_count(reference.plan().info(value.global).shape)), 0);
-  for (const InputChange& change : draws_of([share](ValueId) { return share; })) {
+  for (const InputChange& change : drawn_changes([share](ValueId) { return share; })) {
     const Tensor free = dense(reference.again(value.global, lifted, change));
     const Tensor fixed = dense(reference.again(value.global, lifted, change, still));
     for (size_t i = 0; i < largest.size(); ++i) {

@@ -53,16 +53,11 @@ std::vector<std::string> backward_words(CollectiveKind kind) {
 
 namespace {
 
-bool takes_dim(CollectiveKind kind) {
-  return kind == CollectiveKind::all_gather || kind == CollectiveKind::gather ||
-         kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::scatter;
-}
-
 std::vector<std::string> keys_of(CollectiveKind kind) {
   std::vector<std::string> keys{"x", "group"};
   if (!backward_words(kind).empty()) keys.push_back("backward");
   if (reduces(kind)) keys.push_back("op");
-  if (takes_dim(kind)) keys.push_back("dim");
+  if (has_shard_dim(kind)) keys.push_back("dim");
   if (has_root(kind)) keys.push_back("root");
   if (kind == CollectiveKind::all_to_all) {
     keys.push_back("split");
@@ -228,7 +223,7 @@ std::vector<ValueId> RankLowerer::collective(const Expr& call, CollectiveKind ki
   };
   std::optional<PerRankNumber> dim = number("dim"), split = number("split"),
                                concat = number("concat"), root = number("root");
-  if (takes_dim(kind) && !dim) dim = PerRankNumber{lanes_, {Number(int64_t{0})}};
+  if (has_shard_dim(kind) && !dim) dim = PerRankNumber{lanes_, {Number(int64_t{0})}};
   if (has_root(kind) && !root) root = PerRankNumber{lanes_, {Number(int64_t{0})}};
   if (kind == CollectiveKind::all_to_all && (!split || !concat))
     fail(call.place, "all_to_all needs split and concat, as in all_to_all(x, split=1, concat=0)");

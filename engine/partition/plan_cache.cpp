@@ -42,8 +42,8 @@ Plan PlanCache::plan_with_limit(const Spec& from, const Spec& to, int64_t peak_l
   return plan_redistribution(from, to, options).plan;
 }
 
-// A search that gave up is not stored: another limit may have a result. If placements are compared
-// by another price than plans, the limit does not bound the search.
+// A search that ended early is not stored: another limit may have a result. If placements are
+// compared by another price than plans, the limit does not bound the search.
 const PricedPlan* PlanCache::plan_within(const Spec& from, const Spec& to,
                                          const std::optional<Price>& at_most) {
   const PricedPlan* known = find(from, to);

@@ -189,7 +189,7 @@ std::vector<const Signal*> SlotCheck::landed(const Known& known, int32_t source,
   const auto found = signals_.find({source, rank});
   if (found == signals_.end()) return {};
   const std::vector<Signal>& signals = found->second;
-  std::map<std::string, size_t> behind;  // by stream of the source: signals up to here have come
+  std::map<std::string, size_t> behind;  // by stream of the source: signals up to here have arrived
   for (const auto& [key, count] : known) {
     if (key.first != source) continue;
     int64_t left = count;

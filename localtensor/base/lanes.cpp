@@ -171,6 +171,10 @@ Lanes Lanes::unite(const Lanes& other) const {
   return of(std::move(all));
 }
 
+std::string all_ranks_text(const Lanes& lanes) {
+  return fmt::format("rank{} {}", lanes.size() == 1 ? "" : "s", to_string(lanes));
+}
+
 std::string to_string(const Lanes& lanes) {
   if (lanes.empty()) return "none";
   std::string text;

@@ -55,6 +55,8 @@ struct LanesHash {
 
 // Returns a rank selector of the scenario language: "0-3", "0 2 5", "0-3 8-11"; "none" if empty.
 std::string to_string(const Lanes& lanes);
+// Returns the same after a noun: "rank 3", "ranks 0-3 5".
+std::string all_ranks_text(const Lanes& lanes);
 // Returns the inverse of to_string; ranges may overlap and have any order. Returns nullopt for
 // other text, and for more than one range with more than 2^24 ranks in all.
 std::optional<Lanes> parse_lanes(std::string_view text);

@@ -32,6 +32,16 @@ bool reduces(CollectiveKind kind) {
          kind == CollectiveKind::reduce;
 }
 
+bool has_shard_dim(CollectiveKind kind) {
+  return kind == CollectiveKind::all_gather || kind == CollectiveKind::gather ||
+         kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::scatter;
+}
+
+bool has_equal_outputs(CollectiveKind kind) {
+  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::all_gather ||
+         kind == CollectiveKind::broadcast;
+}
+
 bool has_root(CollectiveKind kind) {
   return kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce ||
          kind == CollectiveKind::gather || kind == CollectiveKind::scatter;

@@ -61,6 +61,8 @@ enum class CollectiveKind {
 std::string_view name(CollectiveKind kind);                                  // "all_reduce"
 std::optional<CollectiveKind> parse_collective_kind(std::string_view text);  // inverse of name
 bool reduces(CollectiveKind kind);            // all_reduce, reduce_scatter, reduce
+bool has_shard_dim(CollectiveKind kind);      // all_gather, reduce_scatter, gather, scatter
+bool has_equal_outputs(CollectiveKind kind);  // all_reduce, all_gather, broadcast
 bool has_root(CollectiveKind kind);           // broadcast, reduce, gather, scatter
 bool has_counts(CollectiveKind kind);         // all_to_all_v, exchange
 bool is_point_to_point(CollectiveKind kind);  // send, recv, put, signal, wait_signal

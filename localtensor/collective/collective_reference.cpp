@@ -33,11 +33,6 @@ void copy(std::byte* to, const std::byte* from, int64_t bytes) {
   if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
 }
 
-bool same_for_all(CollectiveKind kind) {
-  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::all_gather ||
-         kind == CollectiveKind::broadcast;
-}
-
 // The input and output of each member of one group, by index in the group.
 class Outputs {
  public:
@@ -363,7 +358,7 @@ LaneSlots lanes_of_outputs(const Collective& call, const Outputs& outputs,
   LaneSlots result;
   const int64_t n = siblings.members();
   result.rank_and_output.reserve(siblings.ranks().size());
-  const bool same = same_for_all(call.kind);
+  const bool same = has_equal_outputs(call.kind);
   for (size_t i = 0; i < siblings.ranks().size(); ++i) {
     const auto at = static_cast<int64_t>(i);
     const int64_t index = at % n;
@@ -403,7 +398,7 @@ LocalTensor reference(const Collective& call, const LocalTensor& input) {
   if (call.kind == CollectiveKind::barrier || input.empty()) return LocalTensor();
   const Outputs outputs(call);
   const Sources sources(input);
-  if (call.group.count() == 1 && same_for_all(call.kind))
+  if (call.group.count() == 1 && has_equal_outputs(call.kind))
     return same_on_one_group(call, outputs, sources);
   const Siblings siblings(call, sources);
   if (has_counts(call.kind)) return exchange(call, sources, siblings);
@@ -446,7 +441,7 @@ LocalTensor reference(const Collective& call,
   }
   const Lanes members = outputs.receivers();
   if (members.empty()) return LocalTensor();
-  const Slots slots = same_for_all(call.kind) ? Slots::shared(n) : Slots::each(members.size());
+  const Slots slots = has_equal_outputs(call.kind) ? Slots::shared(n) : Slots::each(members.size());
   Tensor out = Tensor::empty(call.dtype, {outputs.out_count(members[0])}, members, slots);
   for (int64_t slot = 0; slot < slots.count(); ++slot)
     outputs.write(data.data(), members[slot], out.mutate(slot));

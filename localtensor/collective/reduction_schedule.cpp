@@ -7,6 +7,7 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/join_text.h"
+#include "shardproof/localtensor/base/trim_text.h"
 #include "shardproof/localtensor/collective/reduction_schedule.h"
 
 namespace shardproof {
@@ -27,12 +28,6 @@ int index_in(const std::array<std::string_view, N>& names, std::string_view word
   const std::string hint = nearest.hint();
   throw_bad_input("unknown {} \"{}\"{}", what, word,
                   hint.empty() ? "; write one of " + join_text(names, ", ") : hint);
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
 }
 
 int positive(std::string_view key, std::string_view text) {

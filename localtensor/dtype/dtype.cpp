@@ -100,6 +100,11 @@ double unit_in_last_place(DType dtype, double size) {
   return std::ldexp(1.0, std::max(smallest, std::ilogb(size) - precision_bits(dtype) + 1));
 }
 
+DType component_dtype(DType dtype) {
+  if (dtype == DType::c64) return DType::f32;
+  return dtype == DType::c128 ? DType::f64 : dtype;
+}
+
 DType compute_dtype(DType dtype) {
   if (is_complex(dtype) || dtype == DType::f64) return dtype;
   return is_floating(dtype) ? DType::f32 : DType::i64;

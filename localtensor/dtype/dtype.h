@@ -83,6 +83,8 @@ double unit_roundoff(DType dtype);
 // Returns one unit in the last place of a finite number of this size: the distance to the next
 // larger one. For complex types that of one part; for integers and bool 1.
 double unit_in_last_place(DType dtype, double size);
+// Returns the dtype of the real and the imaginary part of a complex dtype; else `dtype`.
+DType component_dtype(DType dtype);
 // Returns the type in which ops compute: f32 for narrow floats, i64 for integers and bool, else
 // `dtype`.
 DType compute_dtype(DType dtype);

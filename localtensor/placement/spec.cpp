@@ -167,6 +167,13 @@ std::vector<int> Spec::axes_of_dim(int dim) const {
   return axes;
 }
 
+std::vector<int> Spec::shard_axes() const {
+  std::vector<int> axes;
+  for (int axis = 0; axis < mesh_.axis_count(); ++axis)
+    if (placement(axis).is_shard() && mesh_.axis_size(axis) > 1) axes.push_back(axis);
+  return axes;
+}
+
 std::vector<int> Spec::partial_axes() const {
   std::vector<int> axes;
   for (int axis = 0; axis < mesh_.axis_count(); ++axis)

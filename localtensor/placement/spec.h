@@ -54,6 +54,7 @@ class Spec {
   const std::vector<int>& order() const { return order_; }
   std::vector<int> axes_of_dim(int dim) const;  // axes that cut a dim, in order of application
   std::vector<int> partial_axes() const;        // in mesh order
+  std::vector<int> shard_axes() const;          // those of more than one rank, in mesh order
   bool has_partial() const;
   bool is_replicated() const;  // true if every axis is R
 

@@ -36,13 +36,6 @@ namespace shardproof {
 
 namespace {
 
-std::vector<int> cutting_axes(const Spec& spec) {
-  std::vector<int> axes;
-  for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
-    if (spec.placement(axis).is_shard() && spec.mesh().axis_size(axis) > 1) axes.push_back(axis);
-  return axes;
-}
-
 // Copies the indices in both lists; each side is dense over its own indices.
 void copy_common(const CopyPlace& place, const std::byte* source, const std::vector<Runs>& from,
                  std::byte* target, const std::vector<Runs>& to, int64_t bytes) {
@@ -114,7 +107,7 @@ LocalTensor pack_messages(const PlanStep& step, const LocalTensor& input, int64_
   const WireReduction reduction(step);
   const int64_t bytes = size_of(input.dtype());
   return remap_lanes(
-      input, step.from.mesh(), united(cutting_axes(step.from), counts.axes()),
+      input, step.from.mesh(), united(step.from.shard_axes(), counts.axes()),
       [&](const Dims& coordinate) { return Dims{messages * counts.at(coordinate)}; },
       [&](const LaneRemap& from, const Dims& shape, std::byte* out) {
         const int64_t total = shape[0], count = total / messages;
@@ -134,7 +127,7 @@ LocalTensor pack_messages(const PlanStep& step, const LocalTensor& input, int64_
 
 // Returns the axes that decide what a rank sends and receives in an exchange.
 std::vector<int> axes_of_exchange(const PlanStep& step) {
-  return united(united(cutting_axes(step.from), cutting_axes(step.to)), step.axes);
+  return united(united(step.from.shard_axes(), step.to.shard_axes()), step.axes);
 }
 
 // The messages that one rank sends or receives in a piece of an exchange.
@@ -212,7 +205,7 @@ class PieceWriter {
 
   // Returns the axes that decide where the elements are written.
   std::vector<int> axes() const {
-    return step_.kind == StepKind::exchange ? axes_of_exchange(step_) : cutting_axes(step_.to);
+    return step_.kind == StepKind::exchange ? axes_of_exchange(step_) : step_.to.shard_axes();
   }
   RemapKind kind() const {
     return reduction_.changes_result() ? RemapKind::computes : RemapKind::moves;
@@ -318,7 +311,7 @@ bool same_cuts(Spec from, Spec to) {
 LocalTensor run_locally(const PlanStep& step, const LocalTensor& input) {
   const NewPartials partials(step);
   if (partials.first_keeps.empty() && same_cuts(step.from, step.to)) return input;
-  std::vector<int> axes = cutting_axes(step.to);
+  std::vector<int> axes = step.to.shard_axes();
   for (int axis : partials.axes) axes.push_back(axis);
   const int64_t bytes = size_of(input.dtype());
   return remap_lanes(

@@ -37,7 +37,7 @@ struct PlannerOptions {
   // True: a plan may also cut over axes that stay as they are, such as R in both specs, for a
   // while.
   bool use_replicas = false;
-  // Ignores plans that cost more; the search gives up as soon as no other plan can exist.
+  // Ignores plans that cost more; the search ends as soon as no other plan can exist.
   std::optional<Price> at_most;
 };
 

@@ -14,15 +14,14 @@ void raise_all(std::byte* data, DType dtype, int64_t count, double exponent) {
   for (int64_t i = 0; i < count; ++i, data += bytes) {
     double size = std::fabs(load_f64(data, dtype));
     if (is_complex(dtype))
-      size = std::hypot(size,
-                        load_f64(data + bytes / 2, dtype == DType::c64 ? DType::f32 : DType::f64));
+      size = std::hypot(size, load_f64(data + bytes / 2, component_dtype(dtype)));
     store_f64(data, dtype, std::pow(size, exponent));
   }
 }
 
 void divide_all(std::byte* data, DType dtype, int64_t count, int64_t by) {
   if (is_complex(dtype)) {
-    dtype = dtype == DType::c64 ? DType::f32 : DType::f64;
+    dtype = component_dtype(dtype);
     count *= 2;
   }
   const int64_t bytes = size_of(dtype);

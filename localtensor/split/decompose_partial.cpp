@@ -287,18 +287,15 @@ class Decomposer {
   int64_t step_;    // parts are multiples of it; for avg n * unit, because parts sum to n wholes
 };
 
-void fill_all(Tensor& tensor, double value) {
+template <typename Number>
+void fill_all(Tensor& tensor, Number value) {
   const int64_t bytes = size_of(tensor.dtype);
   std::byte* at = tensor.mutate();
-  for (int64_t i = 0, n = tensor.elements(); i < n; ++i)
-    store_f64(at + i * bytes, tensor.dtype, value);
-}
-
-void fill_all(Tensor& tensor, int64_t value) {
-  const int64_t bytes = size_of(tensor.dtype);
-  std::byte* at = tensor.mutate();
-  for (int64_t i = 0, n = tensor.elements(); i < n; ++i)
-    store_i64(at + i * bytes, tensor.dtype, value);
+  for (int64_t i = 0, n = tensor.elements(); i < n; ++i, at += bytes)
+    if constexpr (std::is_integral_v<Number>)
+      store_i64(at, tensor.dtype, value);
+    else
+      store_f64(at, tensor.dtype, value);
 }
 
 std::vector<Tensor> owned_by_first(const Tensor& whole, const Reduction& reduction, int64_t count) {
@@ -346,8 +343,7 @@ std::vector<Tensor> decompose(const Tensor& whole, const Reduction& reduction, i
   std::vector<Tensor> parts;
   for (int64_t i = 0; i < count; ++i) parts.push_back(Tensor::empty(whole.dtype, whole.shape));
   const bool complex = is_complex(whole.dtype);
-  DType part_dtype = whole.dtype;
-  if (complex) part_dtype = whole.dtype == DType::c64 ? DType::f32 : DType::f64;
+  const DType part_dtype = component_dtype(whole.dtype);
   const int64_t bytes = size_of(part_dtype);
   // Real and imaginary parts are independent, except in a product.
   if (complex && reduction.op == ReduceOp::prod) return owned_by_first(dense, reduction, count);

@@ -51,13 +51,6 @@ class AxisNumber {
   int64_t count_ = 1;
 };
 
-std::vector<int> shard_axes(const Spec& spec) {
-  std::vector<int> axes;
-  for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
-    if (spec.placement(axis).is_shard() && spec.mesh().axis_size(axis) > 1) axes.push_back(axis);
-  return axes;
-}
-
 std::vector<Segments> segments_of(const Spec& spec, const Dims& coordinate,
                                   Segments (*convert)(const Runs&)) {
   std::vector<Segments> by_dim;
@@ -163,8 +156,7 @@ void replace_inexact_parts(const Tensor& global, const Spec& spec, std::vector<T
   };
   if (std::all_of(axes.begin(), axes.end(), averages))  // one call over all axes
     orders.push_back(contiguous_copy(reduce_all(Reduction{ReduceOp::avg}, parts)));
-  DType dtype = spec.dtype();
-  if (is_complex(dtype)) dtype = dtype == DType::c64 ? DType::f32 : DType::f64;
+  const DType dtype = component_dtype(spec.dtype());
   const int64_t bytes = size_of(dtype), count = whole.elements() * (size_of(spec.dtype()) / bytes);
   const FewBits few_bits(spec, dtype);
   for (int64_t i = 0; i < count; ++i) {
@@ -215,7 +207,7 @@ class PieceTable {
  public:
   explicit PieceTable(const Spec& spec)
       : spec_(spec),
-        shards_(spec.mesh(), shard_axes(spec)),
+        shards_(spec.mesh(), spec.shard_axes()),
         partials_(spec.mesh(), spec.partial_axes()),
         copies_(static_cast<size_t>(shards_.count() * partials_.count())) {}
 
@@ -280,7 +272,7 @@ bool lies_as_cut(const std::vector<std::vector<Segments>>& copies, const Tensor&
 // Returns the dim that one axis cuts into equal parts, one after the other, each of which is the
 // stored copy of its number; -1 for other cuts.
 int evenly_cut_dim(const Spec& spec, const Piece& piece) {
-  const std::vector<int> axes = shard_axes(spec);
+  const std::vector<int> axes = spec.shard_axes();
   if (axes.size() != 1 || spec.has_partial()) return -1;
   const Shard& cut = spec.placement(axes[0]).shard();
   const int64_t size = spec.shape()[cut.dim], parts = spec.mesh().axis_size(axes[0]);
@@ -340,7 +332,7 @@ Tensor make_piece(const Spec& spec, const std::vector<Tensor>& parts, const Axis
 Tensor assemble_where(const LocalTensor& locals, const Spec& spec, const AxisNumber& partials,
                       int64_t part) {
   Tensor out = Tensor::empty(spec.dtype(), spec.shape());
-  const AxisNumber shards(spec.mesh(), shard_axes(spec));
+  const AxisNumber shards(spec.mesh(), spec.shard_axes());
   std::vector<bool> done(static_cast<size_t>(shards.count()), false);
   std::byte* const target = out.mutate();
   int64_t covered = 0;
@@ -380,17 +372,6 @@ LocalTensor split(const Tensor& global, const Spec& spec, PartialFill fill, uint
     blocks.push_back({tensor.buffer->lanes, std::move(tensor)});
   }
   return LocalTensor(std::move(blocks));
-}
-
-Tensor assemble_part(const LocalTensor& locals, const Spec& spec, const Dims& partial_coordinate) {
-  const std::vector<int> axes = spec.partial_axes();
-  SP_CHECK(partial_coordinate.size() == static_cast<int>(axes.size()),
-           "{} partial axes, a coordinate of {}", axes.size(), partial_coordinate.size());
-  Dims coordinate = Dims::filled(spec.mesh().axis_count(), 0);
-  for (size_t i = 0; i < axes.size(); ++i)
-    coordinate[axes[i]] = partial_coordinate[static_cast<int>(i)];
-  const AxisNumber partials(spec.mesh(), axes);
-  return assemble_where(locals, spec, partials, partials.of(coordinate));
 }
 
 Tensor assemble(const LocalTensor& locals, const Spec& spec) {

@@ -30,7 +30,5 @@ LocalTensor split(const Tensor& global, const Spec& spec, PartialFill fill = Par
 // are reduced in group order, over axes in mesh order. Requires that every element is covered
 // (SP_CHECK).
 Tensor assemble(const LocalTensor& locals, const Spec& spec);
-// Returns assemble(...) without reducing: the parts at one coordinate of the partial axes.
-Tensor assemble_part(const LocalTensor& locals, const Spec& spec, const Dims& partial_coordinate);
 
 }  // namespace shardproof

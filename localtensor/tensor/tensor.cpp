@@ -32,7 +32,7 @@ bool is_nan_element(const std::byte* element, DType dtype) {
 
 bool same_element(const std::byte* a, const std::byte* b, DType dtype) {
   if (is_complex(dtype)) {
-    const DType part = dtype == DType::c64 ? DType::f32 : DType::f64;
+    const DType part = component_dtype(dtype);
     const int64_t bytes = size_of(part);
     return same_element(a, b, part) && same_element(a + bytes, b + bytes, part);
   }

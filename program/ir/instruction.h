@@ -1,6 +1,5 @@
 // Instr: one instruction of the SPMD program: an action, the lanes that execute it, and the stream
-// it runs on. Effects are its reads, writes, waits and signals; the happens-before order, memory
-// and traces depend on these alone.
+// it runs on. Effects are the values that it reads and writes, and the events that it records.
 #pragma once
 
 #include <deque>
@@ -124,14 +123,12 @@ struct Instr {
 // Grows without moving its elements.
 using Instrs = std::deque<Instr>;
 
-// The reads, writes, waits and signals of an instruction.
+// The values that an instruction reads and writes, and the events that it records.
 struct Effects {
   std::vector<ValueId> reads, writes;
-  std::vector<ValueId> waits_values;
-  std::vector<std::string> waits_events, waits_streams, signals;
-  bool host = false;  // the host waits
+  std::vector<std::string> signals;
 };
-// Returns each value, event and stream once.
+// Returns each value and event once.
 Effects effects_of(const Instr& instr);
 
 }  // namespace shardproof

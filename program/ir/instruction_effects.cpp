@@ -40,12 +40,7 @@ struct Collector {
   // Merge gives a name and accesses no memory.
   void operator()(const Merge&) const {}
   void operator()(const RecordEvent& record) const { effects.signals.push_back(record.event); }
-  void operator()(const Wait& wait) const {
-    add(effects.waits_values, wait.value);
-    if (!wait.event.empty()) effects.waits_events.push_back(wait.event);
-    if (!wait.stream.empty()) effects.waits_streams.push_back(wait.stream);
-    effects.host = wait.who == Wait::Waiter::host;
-  }
+  void operator()(const Wait&) const {}
   // Free and Keep concern the allocator; they read and write no contents.
   void operator()(const Free&) const {}
   void operator()(const Keep&) const {}

@@ -10,10 +10,6 @@
 namespace shardproof {
 namespace {
 
-std::string ranks_text(const Lanes& lanes) {
-  return fmt::format("rank{} {}", lanes.size() == 1 ? "" : "s", to_string(lanes));
-}
-
 // True if an instruction runs on some ranks of its listing only; then its ranks are printed.
 bool masked(const Lanes& lanes, const SpmdProgram& program) {
   for (const SpmdListing& listing : program.listings)
@@ -36,13 +32,13 @@ std::string to_string(const Instr& instr, const SpmdProgram& program) {
   }
   if (statements.group) text = "group: " + text;
   if (instr.stream != "main") text = fmt::format("on {}: {}", instr.stream, text);
-  return masked(instr.lanes, program) ? text + "  # " + ranks_text(instr.lanes) : text;
+  return masked(instr.lanes, program) ? text + "  # " + all_ranks_text(instr.lanes) : text;
 }
 
 std::vector<std::string> to_lines(const SpmdProgram& program) {
   std::vector<std::string> lines;
   for (const RankText& text : rank_texts(program, {})) {
-    lines.push_back("# " + ranks_text(text.lanes));
+    lines.push_back("# " + all_ranks_text(text.lanes));
     for (const std::string& line : with_remarks(text.lines)) lines.push_back(line);
   }
   return lines;

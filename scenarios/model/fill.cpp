@@ -139,11 +139,6 @@ void store_drawn(std::byte* at, DType dtype, const Fill& fill, const Rng& rng, u
   }
 }
 
-DType part_of(DType dtype) {
-  if (dtype == DType::c64) return DType::f32;
-  return dtype == DType::c128 ? DType::f64 : dtype;
-}
-
 }  // namespace
 
 Fill default_fill(DType dtype) {
@@ -184,7 +179,7 @@ Tensor fill_tensor(const Fill& fill, const std::string& name, DType dtype, const
                    uint64_t seed) {
   Tensor tensor = Tensor::empty(dtype, shape);
   const Rng rng(seed, hash_text(name));
-  const DType part = part_of(dtype);
+  const DType part = component_dtype(dtype);
   const int64_t parts = is_complex(dtype) ? 2 : 1;
   const int64_t size = size_of(part);
   const int64_t count = tensor.elements();

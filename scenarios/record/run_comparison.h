@@ -47,7 +47,7 @@ struct ValueDifference {
   std::optional<Dims> index;
   bool local = false;  // true: `index` counts in the shard of `owners`
   std::string got_a, got_b;
-  std::optional<double> rounding;  // of that element; 0: exact; nothing: unknown
+  std::optional<double> rounding;  // of that element; 0: exact; nullopt: unknown
   double rounding_factor = 0;      // distance by rounding; infinite for an exact element
   double ulps = 0;                 // distance in units in the last place of the larger element
   Lanes owners;                    // ranks that hold that element

@@ -8,12 +8,8 @@
 
 namespace shardproof {
 
-// Returns the dtype in the file: the dtype itself, or that of the parts of a complex dtype.
-inline DType stored_as(DType dtype) {
-  if (dtype == DType::c64) return DType::f32;
-  return dtype == DType::c128 ? DType::f64 : dtype;
-}
-std::string_view safetensors_name(DType dtype);  // requires a real dtype
+// Requires a real dtype: a complex tensor is stored as its components.
+std::string_view safetensors_name(DType dtype);
 std::optional<DType> parse_safetensors_dtype(std::string_view name);
 
 }  // namespace shardproof

@@ -32,8 +32,8 @@ std::string to_safetensors(const std::vector<NamedTensor>& tensors) {
   std::vector<const NamedTensor*> order;
   for (const NamedTensor& tensor : tensors) order.push_back(&tensor);
   std::sort(order.begin(), order.end(), [](const NamedTensor* a, const NamedTensor* b) {
-    const int64_t left = size_of(stored_as(a->tensor.dtype)),
-                  right = size_of(stored_as(b->tensor.dtype));
+    const int64_t left = size_of(component_dtype(a->tensor.dtype)),
+                  right = size_of(component_dtype(b->tensor.dtype));
     return left != right ? left > right : a->name < b->name;
   });
   std::string header, data;
@@ -43,7 +43,7 @@ std::string to_safetensors(const std::vector<NamedTensor>& tensors) {
     const size_t bytes = bytes_of(tensor);
     header += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":{},\"data_offsets\":[{},{}]}}",
                           header.empty() ? "" : ",", quoted_json(named->name),
-                          safetensors_name(stored_as(tensor.dtype)), shape_text(tensor),
+                          safetensors_name(component_dtype(tensor.dtype)), shape_text(tensor),
                           data.size(), data.size() + bytes);
     if (bytes != 0) data.append(reinterpret_cast<const char*>(tensor.data()), bytes);
   }

@@ -22,7 +22,7 @@ namespace shardproof {
 // Measured results of one size, in place or out of place.
 struct BenchSide {
   double seconds = 0;
-  std::optional<int64_t> wrong;    // wrong elements; nothing: not compared
+  std::optional<int64_t> wrong;    // wrong elements; nullopt: not compared
   TimedBy clock = TimedBy::world;  // clock that took the time
 };
 

@@ -124,10 +124,6 @@ class TensorPrinter {
   int64_t shown_ = 0;
 };
 
-std::string lanes_text(const Lanes& lanes) {
-  return fmt::format("rank{} {}", lanes.size() == 1 ? "" : "s", to_string(lanes));
-}
-
 std::string head(const std::string& who, const Tensor& tensor, const std::string& more) {
   return fmt::format("{}   {} {}{}{}\n", who, name(tensor.dtype), to_string(tensor.shape),
                      more.empty() ? "" : "   ", more);
@@ -194,7 +190,7 @@ std::string value_text(const PrintedName& printed, const Outcome& outcome) {
     const Lanes holders = holders_of(info);
     if (!holders.contains(printed.rank))
       throw_bad_input("--print: rank {} does not hold {}; {} do{}", printed.rank, printed.name,
-                      lanes_text(holders), holders.size() == 1 ? "es" : "");
+                      all_ranks_text(holders), holders.size() == 1 ? "es" : "");
     const std::optional<Tensor> part = part_of_rank(info, printed.rank);
     const std::string who = fmt::format("{} on rank {}", printed.name, printed.rank);
     if (!part) return who + "   has no value: the run did not make it\n";
@@ -205,9 +201,9 @@ std::string value_text(const PrintedName& printed, const Outcome& outcome) {
   if (info.copies.empty()) return printed.name + "   has no value: the run did not make it\n";
   std::string text;
   for (const RecordedShard& copy : info.copies)
-    text +=
-        head(fmt::format("{} on {}", printed.name, lanes_text(copy.lanes)), copy.tensor, placed) +
-        tensor_text(copy.tensor);
+    text += head(fmt::format("{} on {}", printed.name, all_ranks_text(copy.lanes)), copy.tensor,
+                 placed) +
+            tensor_text(copy.tensor);
   return text;
 }
 

@@ -8,7 +8,7 @@
 // that each have no call left that the other waits for. If it takes both, the calls that were left
 // out are the cause.
 //
-// `missing rank`: ranks wait for one that never comes. Its ranks are the missing ones, its line is
+// `missing rank`: ranks wait for one that never joins. Its ranks are the missing ones, its line is
 // the earliest call that waits directly for them. Its details name the ranks that wait in turn.
 //
 // A rank in a cycle that leaves a call out and waits in a later one is missing, not in a deadlock.
@@ -41,7 +41,7 @@ struct WaitEdge {
   std::string group;             // "tp [4 5 6 7]"; empty for a wait between streams
   int64_t call = 0;              // number in the group
   std::string what;              // "to receive" for a message or signal; else empty
-  std::vector<int32_t> ranks;    // ranks that have not come
+  std::vector<int32_t> ranks;    // ranks that have not joined the call
   std::vector<int32_t> holders;  // indices of blocked calls that keep them from coming
   std::vector<int32_t> missing;  // those of `ranks` that never come
   // Those of `ranks` that wait elsewhere and make fewer such calls in their whole program.

@@ -22,7 +22,7 @@ struct Arrival {
   int32_t rank() const { return submitted->call.lanes[lane]; }
 };
 
-// The k-th collective of one sibling group, until all members have come.
+// The k-th collective of one sibling group, until all members have joined it.
 struct CollectiveInstance {
   int64_t number = 0;
   int64_t sibling = 0;

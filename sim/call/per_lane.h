@@ -58,7 +58,6 @@ class PerLane {
     for (size_t i = 0; i < each_.size(); ++i) each_[i] = std::max(each_[i], other.each_[i]);
   }
   T max() const { return each_.empty() ? one_ : *std::max_element(each_.begin(), each_.end()); }
-  const std::vector<T>& spread_values() const { return each_; }  // by lane; empty: all agree
 
  private:
   T one_{};

@@ -7,18 +7,13 @@
 #include <optional>
 
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/trim_text.h"
 #include "shardproof/sim/cost/fault.h"
 
 namespace shardproof {
 namespace {
 
 constexpr std::string_view kFaultNames[] = {"hang", "die", "skip", "delay", "corrupt", "slow"};
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
 
 using FaultArguments = std::map<std::string, std::string, std::less<>>;
 

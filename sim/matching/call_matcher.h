@@ -4,7 +4,7 @@
 // Matching. The k-th collective of each member of a group, in order of issue, matches the k-th of
 // the others. The k-th send matches the k-th receive of its peer. A communicator is a group's key
 // and name, so equal groups of different meshes are one. Inputs are read and outputs written when
-// the last member has come, never later. Calls that do not fit become a Finding and fail.
+// the last member has joined, never later. Calls that do not fit become a Finding and fail.
 //
 // Example. Group tp = [0 1]. Rank 0 issues A = all_reduce(tp), B = send to 1; rank 1 issues
 // C = recv from 0, D = all_reduce(tp).
@@ -69,7 +69,7 @@ class CallMatcher {
   struct Awaited {
     std::string group;           // "tp [4 5 6 7]"
     int64_t call = 0;            // number in the group
-    std::vector<int32_t> ranks;  // ranks that have not come, ascending
+    std::vector<int32_t> ranks;  // ranks that have not joined, ascending
     std::string_view what;       // "to receive", "to send", "to signal"; empty for collectives
     bool explained = false;      // a mismatch of its collective is or will be reported
   };

@@ -2,7 +2,8 @@
 //
 // 1. join: each lane of a call arrives at the collective with its number; calls that do not fit the
 //    first one are noted.
-// 2. complete: runs when the last member has come. If the calls do not fit, a mismatch is reported
+// 2. complete: runs when the last member has joined. If the calls do not fit, a mismatch is
+// reported
 //    and all of them fail. Else the result of `reference` is written to each member's output. All
 //    members end at the same time: the arrival of the last one plus the price.
 #include <algorithm>

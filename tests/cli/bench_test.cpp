@@ -131,7 +131,7 @@ TEST(Bench, ImpossibleProcesses_AreRefused) {
   EXPECT_NE(ran.out.find("backend mpi: mpirun was not found"), std::string::npos) << ran.out;
 }
 
-// The processes are mpirun, two keepers and their workers; the newest is a worker.
+// The processes are mpirun, two monitors and their workers; the newest is a worker.
 TEST(Bench, KilledProcess_EndsTheTable) {
   const Ran ran = shell(
       "pattern='[b]ench --backend mpi -b 8 -e 8 -n 100000000 --join'; "

@@ -66,26 +66,27 @@ void expect_refused(const Ran& ran, const std::string& words) {
 }
 
 TEST_F(MpiFailures, KilledProcess_IsAMissingRank_AndNoProcessIsLeft) {
-  hurt_one_of_each({SHARDPROOF_PROGRAM, "mpi", SIGKILL, "was killed by signal 9 (SIGKILL)"}, 3);
+  fail_one_worker_in_each({SHARDPROOF_PROGRAM, "mpi", SIGKILL, "was killed by signal 9 (SIGKILL)"},
+                          3);
 }
 
 TEST_F(MpiFailures, StoppedProcess_IsAMissingRank_AndNoProcessIsLeft) {
-  hurt_one_of_each({SHARDPROOF_PROGRAM, "mpi", SIGSTOP, "is stopped by signal 19 (SIGSTOP)", "6s"},
-                   3);
+  fail_one_worker_in_each(
+      {SHARDPROOF_PROGRAM, "mpi", SIGSTOP, "is stopped by signal 19 (SIGSTOP)", "6s"}, 3);
 }
 
 // No coordinator orders the calls of a repetition; heartbeats state where each process is.
-TEST_F(MpiFailures, ProcessHurtInRepetitions_IsAMissingRank_WithItsCall) {
-  Hurt hurt{SHARDPROOF_PROGRAM, "mpi", SIGKILL, "was killed by signal 9 (SIGKILL)"};
-  hurt.in_repetitions = true;
-  hurt_one_of_each(hurt, 2);
-  hurt.signal = SIGTERM;
-  hurt.word = "was killed by signal 15 (SIGTERM)";
-  hurt_one_of_each(hurt, 2);
-  hurt.signal = SIGSTOP;
-  hurt.word = "is stopped by signal 19 (SIGSTOP)";
-  hurt.timeout = "6s";
-  hurt_one_of_each(hurt, 2);
+TEST_F(MpiFailures, ProcessLostInRepetitions_IsAMissingRank_WithItsCall) {
+  WorkerFailure failure{SHARDPROOF_PROGRAM, "mpi", SIGKILL, "was killed by signal 9 (SIGKILL)"};
+  failure.in_repetitions = true;
+  fail_one_worker_in_each(failure, 2);
+  failure.signal = SIGTERM;
+  failure.word = "was killed by signal 15 (SIGTERM)";
+  fail_one_worker_in_each(failure, 2);
+  failure.signal = SIGSTOP;
+  failure.word = "is stopped by signal 19 (SIGSTOP)";
+  failure.timeout = "6s";
+  fail_one_worker_in_each(failure, 2);
 }
 
 // All processes wait in a call that began long before. The report names the stopped process, not
@@ -117,7 +118,7 @@ TEST_F(MpiFailures, KilledCommand_LeavesNoProcess) {
     EXPECT_FALSE(shared.empty()) << run.text();
     kill(run.pid(), signal);
     EXPECT_EQ(run.code(), -1);
-    EXPECT_TRUE(run.all_gone()) << "signal " << signal;
+    EXPECT_TRUE(run.all_have_exited()) << "signal " << signal;
     const auto are_there = [&] {
       return files_are_there() || std::any_of(shared.begin(), shared.end(),
                                               [](const auto& path) { return fs::exists(path); });
@@ -139,7 +140,7 @@ TEST_F(MpiFailures, StoppedHelper_DoesNotDelayTheEnd) {
   wait_for_work(run.workers(), 0.3);
   ASSERT_EQ(kill(run.processes().front(), SIGKILL), 0);
   EXPECT_EQ(run.code(), 1) << run.text();
-  EXPECT_TRUE(run.all_gone());
+  EXPECT_TRUE(run.all_have_exited());
   EXPECT_FALSE(files_are_there());
 }
 
@@ -164,7 +165,7 @@ TEST_F(MpiFailures, IgnoredSigchld_IsReset) {
   EXPECT_EQ(ran.code, 0) << ran.out;
 }
 
-// Before all have come, nothing of the program has run.
+// Until all processes have joined, no line of the program has run.
 TEST_F(MpiFailures, ProcessThatNeverJoins_GivesNoVerdict) {
   const std::string lost = "process 2 could not be started: it ";
   expect_refused(run_below(late("kill -9 $$")), lost + "has ended before it connected");
@@ -210,7 +211,7 @@ TEST_F(MpiFailures, BusError_LosesTheProcess) {
   ASSERT_EQ(kill(workers.front(), SIGBUS), 0);
   EXPECT_EQ(run.code(), 1) << run.text();
   EXPECT_NE(run.text().find("was killed by signal 7 (SIGBUS)"), std::string::npos) << run.text();
-  EXPECT_TRUE(run.all_gone());
+  EXPECT_TRUE(run.all_have_exited());
 }
 
 TEST_F(MpiFailures, TooLittleSharedMemory_IsRefused) {

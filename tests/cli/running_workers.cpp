@@ -176,7 +176,7 @@ int Running::code() {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-bool Running::all_gone() const {
+bool Running::all_have_exited() const {
   const auto limit = Clock::now() + kPatience;
   while (!processes_with(file_).empty() && Clock::now() < limit)
     std::this_thread::sleep_for(milliseconds(5));
@@ -228,25 +228,26 @@ std::string ScenarioFolder::repeated() const {
 
 namespace {
 
-void hurt_one(const Hurt& hurt, int seed) {
+void fail_one_worker(const WorkerFailure& failure, int seed) {
   const ScenarioFolder folder;
   std::mt19937_64 random(static_cast<uint64_t>(seed));
-  std::vector<std::string> options = hurt.options;
-  if (hurt.in_repetitions) options.insert(options.end(), {"--iters", "1000000"});
-  const std::string file = hurt.in_repetitions ? folder.repeated() : folder.endless();
-  Running run(hurt.program, hurt.backend, file, (folder.path() / "out.txt").string(), hurt.timeout,
-              options);
+  std::vector<std::string> options = failure.options;
+  if (failure.in_repetitions) options.insert(options.end(), {"--iters", "1000000"});
+  const std::string file = failure.in_repetitions ? folder.repeated() : folder.endless();
+  Running run(failure.program, failure.backend, file, (folder.path() / "out.txt").string(),
+              failure.timeout, options);
   const std::vector<pid_t> pool = run.wait_for_processes();
   ASSERT_EQ(pool.size(), 6u) << run.text();
   const std::vector<pid_t> workers = run.workers();
-  // All have come, or it is no finding; repetitions begin after two runs with the coordinator.
-  wait_for_work(workers, hurt.in_repetitions ? 1.0 : 0.3);
+  // Until all have joined the call; an earlier exit is no finding. Repetitions begin after two runs
+  // with the coordinator.
+  wait_for_work(workers, failure.in_repetitions ? 1.0 : 0.3);
   std::this_thread::sleep_for(milliseconds(random() % 500));
   ASSERT_EQ(workers.size(), 3u) << "seed " << seed << "\n" << run.text();
-  ASSERT_EQ(kill(workers[random() % 3], hurt.signal), 0);
+  ASSERT_EQ(kill(workers[random() % 3], failure.signal), 0);
   EXPECT_EQ(run.code(), 1) << "seed " << seed << "\n" << run.text();
   EXPECT_NE(run.text().find("missing rank"), std::string::npos) << run.text();
-  EXPECT_NE(run.text().find(hurt.word), std::string::npos) << run.text();
+  EXPECT_NE(run.text().find(failure.word), std::string::npos) << run.text();
   // All calls come from one program line. The missing call is the one in which the process was last
   // seen, or the next one if it was last seen between calls.
   const std::string text = run.text();
@@ -255,7 +256,7 @@ void hurt_one(const Hurt& hurt, int seed) {
     return at == std::string::npos ? 0 : std::atoi(text.c_str() + at + words.size());
   };
   const size_t seen = text.find("last seen ");
-  if (hurt.in_repetitions) {
+  if (failure.in_repetitions) {
     EXPECT_NE(text.find(" of its calls", seen), std::string::npos) << text;
   }
   if (seen != std::string::npos && text.find("(line 3", seen) != std::string::npos) {
@@ -263,7 +264,7 @@ void hurt_one(const Hurt& hurt, int seed) {
               number_behind(", call ", seen))
         << text;
   }
-  EXPECT_TRUE(run.all_gone()) << "seed " << seed;
+  EXPECT_TRUE(run.all_have_exited()) << "seed " << seed;
   std::istringstream lines(text);
   std::multiset<std::string> waiting;
   for (std::string line; std::getline(lines, line);)
@@ -273,10 +274,10 @@ void hurt_one(const Hurt& hurt, int seed) {
 
 }  // namespace
 
-void hurt_one_of_each(const Hurt& hurt, int runs) {
+void fail_one_worker_in_each(const WorkerFailure& failure, int runs) {
   if (kFewDraws) runs = 1;
   const auto every_second = [&](int first) {
-    for (int seed = first; seed < runs; seed += 2) hurt_one(hurt, seed);
+    for (int seed = first; seed < runs; seed += 2) fail_one_worker(failure, seed);
   };
   std::thread other(every_second, 1);
   every_second(0);

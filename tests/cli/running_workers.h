@@ -31,10 +31,10 @@ class Running {
   Running(const char* program, const char* backend, const std::string& file, const std::string& out,
           const char* timeout = "30s", const std::vector<std::string>& more = {});
   pid_t pid() const { return pid_; }
-  // Returns workers and their keepers once they exist.
+  // Returns workers and the processes that monitor them, once they exist.
   std::vector<pid_t> processes() const;
   std::vector<pid_t> wait_for_processes() const;
-  // Returns the children of keepers.
+  // Returns the workers alone.
   std::vector<pid_t> workers() const;
   // Returns the process of the command itself.
   std::vector<pid_t> helpers() const;
@@ -43,7 +43,7 @@ class Running {
   int code();  // -1: killed, -2: stuck
   std::string text() const { return read_whole(out_); }
   // Expects that soon no process of the run is left.
-  bool all_gone() const;
+  bool all_have_exited() const;
 
  private:
   std::string file_, out_;
@@ -70,7 +70,7 @@ class ScenarioFolder {
 };
 
 // A fault of one worker in the middle of a collective.
-struct Hurt {
+struct WorkerFailure {
   const char* program = nullptr;
   const char* backend = nullptr;
   int signal = 0;
@@ -79,11 +79,11 @@ struct Hurt {
   // this time.
   const char* timeout = "30s";
   std::vector<std::string> options = {};  // more of the run
-  bool in_repetitions = false;            // the process is hurt while calls are repeated
+  bool in_repetitions = false;            // the failure occurs while calls are repeated
 };
 // Kills or stops a process in each of `runs` runs, at another moment each time. Expects a missing
 // rank and no process left. Two runs execute at a time, because most of the time is spent in
 // timeouts.
-void hurt_one_of_each(const Hurt& hurt, int runs);
+void fail_one_worker_in_each(const WorkerFailure& failure, int runs);
 
 }  // namespace shardproof

@@ -13,6 +13,6 @@ int main(int argc, char** argv) {
       builtin_ops(),
       {instrumented(local_backend()), nccl_backend(fake_gpu::nccl_parts(machine.api()))},
       machine.api(),
-      stand_in_kernels()};
+      fake_kernels()};
   return cli_main(argc, argv, registries);
 }

@@ -50,7 +50,7 @@ OpInstance moved_to(OpInstance instance, double level) {
   return instance;
 }
 
-// Returns the results of the op; nothing if it refuses the call.
+// Returns the results of the op; empty if it refuses the call.
 std::vector<Tensor> results_of(const OpRegistry& ops, const OpInstance& instance) {
   EagerTape tape(ops);
   std::vector<int> inputs;

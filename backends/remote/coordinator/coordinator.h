@@ -49,8 +49,9 @@ class Coordinator : public WorkerPool {
   std::vector<WorkerHandle>& members() { return members_; }
   int processes() const { return options_.processes; }
   int endpoints_each() const { return options_.gpus_per_process; }
-  // Handles the messages that have come; waits up to `time` for the first one. Handles heartbeats,
-  // errors of transports and leaving itself, and passes all other messages to `handle_message`.
+  // Handles the messages that have arrived; waits up to `time` for the first one. Handles
+  // heartbeats, errors of transports and leaving itself, and passes all other messages to
+  // `handle_message`.
   using MessageHandler = std::function<void(int process, WireReader& message)>;
   void listen(std::chrono::milliseconds time, const MessageHandler& handle_message);
   // Returns the first worker that has ended, or that was silent for too long.

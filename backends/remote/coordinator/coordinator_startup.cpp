@@ -362,7 +362,7 @@ void Coordinator::listen(milliseconds time, const MessageHandler& handle_message
     }
     members_[i].has_more = last_message == kMessagesPerTurn;
   }
-  // A worker whose message came during this loop is alive.
+  // A worker whose message arrived during this loop is alive.
   if (::poll(entries.data(), entries.size(), 0) <= 0) return;
   for (size_t i = 0; i < members_.size(); ++i)
     if ((entries[i].revents & POLLIN) != 0) members_[i].last_message = now();

@@ -140,8 +140,8 @@ void CoordinatorWorld::handle_submit(int process, ExecutionContext& context, Wir
   open_.emplace_back(own, &context);
 }
 
-// Work runs in the worker. If the schedule is not fifo, the local world decides when its turn
-// comes; its body then sends the command to run it.
+// Work runs in the worker. If the schedule is not fifo, the local world decides when it
+// runs; its body then sends the command to run it.
 void CoordinatorWorld::handle_launch(int process, ExecutionContext& context, WireReader& in) {
   Work work;
   work.stream = static_cast<StreamId>(in.number());

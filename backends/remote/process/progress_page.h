@@ -10,7 +10,7 @@
 namespace shardproof {
 
 struct ProgressPage {
-  std::atomic<int64_t> begun{0}, done{0};  // commands of the coordinator, counted as they come
+  std::atomic<int64_t> begun{0}, done{0};  // commands of the coordinator, counted as they arrive
   std::atomic<int32_t> line{0};            // program line that a host has issued last; 0: none
 };
 

@@ -33,8 +33,8 @@ class MessagePipe {
 
   void send(const WireWriter& message);  // copies it; writes to the socket from 64 KiB on
   void flush();                          // writes as much as the socket takes
-  // Returns the next message if one has come; nullopt otherwise, also if the other end is closed.
-  // Throws Error(io) if the size of a frame is too large.
+  // Returns the next message if one has arrived; nullopt otherwise, also if the other end is
+  // closed. Throws Error(io) if the size of a frame is too large.
   std::optional<std::string> receive();
   bool closed() const { return closed_; }  // receive() has found the other end closed
   bool has_unsent();

@@ -58,13 +58,13 @@ enum class WorkerMessage : uint8_t {
   elapse,       // cohort, picoseconds
   stop,         // cohort, CohortState
   finish,       // cohort
-  idle,         // ended; nothing can continue in the worker until another command comes
+  idle,         // ended; nothing can continue in the worker until another command arrives
   value,        // value id, tensor: a value when it was made
   final_value,  // value id, tensor: a value at the end of the program
   measured,     // n x record with measured times
   at,           // ended; work or exchanges are in progress
   joined,       // no fields: its transport has joined the others
-  unfit,        // process, reason why it cannot take part; may come in place of hello
+  unfit,        // process, reason why it cannot take part; may replace hello
   conclude,     // ended, conclusion of its hosts
   close,        // ended; the worker waits for the report
   case_done,    // error text; empty: none

@@ -35,7 +35,7 @@ class WorkerLink : public WorkerPool {
     activity_.store(activity, std::memory_order_relaxed);
   }
   HeartbeatActivity activity() const { return activity_; }
-  // Returns the next command; nullopt if none came within `time`. Throws Error(io) if the
+  // Returns the next command; nullopt if none arrived within `time`. Throws Error(io) if the
   // coordinator has left the case.
   std::optional<std::string> receive(std::chrono::microseconds time);
   // Waits for a command of this kind; any other kind is an internal error.

@@ -1,6 +1,6 @@
 // Implements worker_world.h: life of the world, streams, commands, the device, and the end.
 //
-// progress() repeats until something has happened: carry out commands that came, poll the exchange
+// progress() repeats until something has happened: execute commands that arrived, poll the exchange
 // and the devices, report what has ended, and wait. The wait is short while an exchange is young
 // and grows with the time in which nothing moved.
 #include <thread>

@@ -170,7 +170,7 @@ class WorkerWorld : public World, public WorldProcesses {
   Clock::time_point reported_at_;
   std::optional<HeartbeatActivity>
       before_wait_;                   // activity before the host began to wait for a device
-  std::deque<std::string> commands_;  // commands that came during an exchange
+  std::deque<std::string> commands_;  // commands that arrived during an exchange
   Ticket landed_puts_ = kDone;        // tickets of puts that landed here, counted by themselves
   int64_t reported_ended_ = -1, submitted_ = 0;  // commands reported as ended; submissions
   std::unique_ptr<CallSequence> sequence_;       // null: the world is not repeated

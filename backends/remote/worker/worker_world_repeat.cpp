@@ -31,7 +31,7 @@ std::optional<TicketTimes> WorkerWorld::repeated_times(Ticket ticket) const {
   return times;
 }
 
-// In repetitions, commands of the coordinator no longer come.
+// In repetitions the coordinator sends no commands.
 int64_t WorkerWorld::commands_ended() const {
   return ordered_.value_or(launched_.commands_ended());
 }

@@ -339,7 +339,7 @@ TEST(Device, Open_Impossible_GivesReason) {
   EXPECT_EQ(refusal(FakeGpu(options).api(), 2), "GPU 2 is not visible: 2 are");
   options.capability = 75;
   EXPECT_EQ(refusal(FakeGpu(options).api()),
-            "stand-in has compute capability 7.5 and this build needs 8.0");
+            "fake GPU has compute capability 7.5 and this build needs 8.0");
   options.capability = 100;
   EXPECT_EQ(refusal(FakeGpu(options).api()), "");
   EXPECT_FALSE(why_no_device(FakeGpu(options).api()));

@@ -77,8 +77,8 @@ TEST(Cublas, PartialSums_AreNotRoundedToNarrowType) {
   const FakeGpu machine;
   const std::shared_ptr<Device> device = open_device(machine.api(), 0);
   const std::shared_ptr<Gemm> gemm =
-      open_cublas({"/nowhere/libcublasLt.so", CUBLAS_THAT_TELLS}, MatmulPrecision::highest);
-  void* const library = ::dlopen(CUBLAS_THAT_TELLS, RTLD_NOW);
+      open_cublas({"/nowhere/libcublasLt.so", LOGGING_CUBLAS}, MatmulPrecision::highest);
+  void* const library = ::dlopen(LOGGING_CUBLAS, RTLD_NOW);
   ASSERT_NE(library, nullptr) << ::dlerror();
   const auto preferred =
       reinterpret_cast<uint64_t (*)(int)>(::dlsym(library, "what_was_preferred"));
@@ -102,7 +102,7 @@ constexpr int kCompute32F = 68, kCompute32FFastTf32 = 77, kR32F = 0, kR16F = 2, 
 TEST(Cublas, Precision_IsUsed_AndSumsAreLeft) {
   const FakeGpu machine;
   const std::shared_ptr<Device> device = open_device(machine.api(), 0);
-  void* const library = ::dlopen(CUBLAS_THAT_TELLS, RTLD_NOW);
+  void* const library = ::dlopen(LOGGING_CUBLAS, RTLD_NOW);
   ASSERT_NE(library, nullptr) << ::dlerror();
   const auto recorded = [&](const char* what) {
     return reinterpret_cast<int (*)()>(::dlsym(library, what))();
@@ -111,7 +111,7 @@ TEST(Cublas, Precision_IsUsed_AndSumsAreLeft) {
   call.rows = call.columns = call.depth = call.leading = 16;
   call.a.leading = call.b.leading = 16;
   for (const MatmulPrecision precision : {MatmulPrecision::highest, MatmulPrecision::high}) {
-    const std::shared_ptr<Gemm> gemm = open_cublas({CUBLAS_THAT_TELLS}, precision);
+    const std::shared_ptr<Gemm> gemm = open_cublas({LOGGING_CUBLAS}, precision);
     ASSERT_TRUE(gemm->open());
     call.dtype = DType::f32;
     call.leaves_sums = false;
@@ -139,7 +139,7 @@ TEST(Cublas, Precision_IsUsed_AndSumsAreLeft) {
 TEST(Cublas, Bias_MustBeAligned) {
   const FakeGpu machine;
   const std::shared_ptr<Device> device = open_device(machine.api(), 0);
-  const std::shared_ptr<Gemm> gemm = open_cublas({CUBLAS_THAT_TELLS}, {});
+  const std::shared_ptr<Gemm> gemm = open_cublas({LOGGING_CUBLAS}, {});
   GemmCall call;
   call.rows = call.columns = call.depth = call.leading = 8;
   call.a.leading = call.b.leading = 8;

@@ -15,7 +15,7 @@ constexpr int64_t kBytes = 4 * static_cast<int64_t>(sizeof(float));
 FakeGpuOptions two_gpus() {
   FakeGpuOptions options;
   options.devices = kGpus;
-  options.patience_seconds = 10;
+  options.timeout_seconds = 10;
   return options;
 }
 
@@ -64,7 +64,7 @@ class SeveralGpus : public testing::Test {
         << api_.last_error(nullptr);
   }
 
-  static constexpr const char* kOneByOne = "asked one by one wait for each other";
+  static constexpr const char* kOneByOne = "used one by one wait for each other";
   FakeGpu machine_;
   fake_gpu::NcclOptions options_;
   NcclApi api_;

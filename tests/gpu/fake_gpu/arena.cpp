@@ -26,31 +26,31 @@ Arena::Arena(int64_t bytes) : bytes_(rounded(bytes, kPage)) {
 
 Arena::~Arena() { munmap(base_, static_cast<size_t>(bytes_)); }
 
-void* Arena::take(int64_t bytes) {
+void* Arena::allocate(int64_t bytes) {
   const int64_t size = rounded(bytes, kAlignment);
   for (auto it = free_.begin(); it != free_.end(); ++it) {
     const auto [offset, room] = *it;
     if (room < size) continue;
     free_.erase(it);
     if (room > size) free_.emplace(offset + size, room - size);
-    taken_.emplace(offset, Taken{size, bytes});
+    allocated_.emplace(offset, Allocation{size, bytes});
     in_use_ += size;
-    const int64_t before = rounded(reached_, kPage);
-    reached_ = std::max(reached_, offset + size);
+    const int64_t before = rounded(used_end_, kPage);
+    used_end_ = std::max(used_end_, offset + size);
     // Work that is running may use it at once.
-    if (open_ > 0 && rounded(reached_, kPage) > before) protect(PROT_READ | PROT_WRITE);
+    if (open_ > 0 && rounded(used_end_, kPage) > before) protect(PROT_READ | PROT_WRITE);
     return base_ + offset;
   }
   return nullptr;
 }
 
-void Arena::give(void* memory) {
+void Arena::release(void* memory) {
   const int64_t offset = static_cast<std::byte*>(memory) - base_;
-  const auto found = taken_.find(offset);
-  SP_CHECK(found != taken_.end(), "released what was not allocated, or twice");
+  const auto found = allocated_.find(offset);
+  SP_CHECK(found != allocated_.end(), "released what was not allocated, or twice");
   const int64_t start = found->first;
   int64_t size = found->second.size;
-  taken_.erase(found);
+  allocated_.erase(found);
   in_use_ -= size;
   std::memset(memory, kPoison, static_cast<size_t>(size));
   auto next = free_.upper_bound(start);
@@ -72,32 +72,32 @@ void Arena::give(void* memory) {
 // The time of protecting grows with the pages ever touched: a large free end is unmapped.
 void Arena::trim(int64_t free_from) {
   constexpr int64_t kWorthwhile = int64_t{1} << 20;
-  const int64_t start = rounded(free_from, kPage), end = rounded(reached_, kPage);
-  if (free_from + free_.at(free_from) < reached_ || end - start < kWorthwhile) return;
+  const int64_t start = rounded(free_from, kPage), end = rounded(used_end_, kPage);
+  if (free_from + free_.at(free_from) < used_end_ || end - start < kWorthwhile) return;
   const size_t size = static_cast<size_t>(end - start);
   SP_CHECK(mprotect(base_ + start, size, PROT_NONE) == 0 &&
                madvise(base_ + start, size, MADV_DONTNEED) == 0,
            "the arena cannot be closed");
-  reached_ = start;
+  used_end_ = start;
 }
 
-std::pair<const std::byte*, const std::byte*> Arena::taken_at(const void* memory) const {
+std::pair<const std::byte*, const std::byte*> Arena::allocation_of(const void* memory) const {
   const int64_t offset = static_cast<const std::byte*>(memory) - base_;
-  const auto next = taken_.upper_bound(offset);
-  if (next == taken_.begin()) return {};
-  const auto& [start, taken] = *std::prev(next);
-  if (offset >= start + taken.asked) return {};
-  return {base_ + start, base_ + start + taken.asked};
+  const auto next = allocated_.upper_bound(offset);
+  if (next == allocated_.begin()) return {};
+  const auto& [start, allocation] = *std::prev(next);
+  if (offset >= start + allocation.requested) return {};
+  return {base_ + start, base_ + start + allocation.requested};
 }
 
 bool Arena::holds(const void* memory, int64_t bytes) const {
-  const auto [start, end] = taken_at(memory);
+  const auto [start, end] = allocation_of(memory);
   return start != nullptr && static_cast<const std::byte*>(memory) + bytes <= end;
 }
 
 void Arena::protect(int protection) {
-  if (reached_ == 0) return;
-  const int status = mprotect(base_, static_cast<size_t>(rounded(reached_, kPage)), protection);
+  if (used_end_ == 0) return;
+  const int status = mprotect(base_, static_cast<size_t>(rounded(used_end_, kPage)), protection);
   SP_CHECK(status == 0, "the arena cannot be protected");
 }
 

@@ -34,7 +34,7 @@ FakeGpuOptions machine_in_environment() {
   FakeGpuOptions options;
   options.devices = number_in("FAKE_GPU_GPUS", 8);
   options.driver_version = number_in("FAKE_GPU_DRIVER", 13000);
-  options.patience_seconds = 60;
+  options.timeout_seconds = 60;
   options.seed = static_cast<uint64_t>(number_in("FAKE_GPU_SEED", 1));
   options.device_bytes = int64_t{number_in("FAKE_GPU_MEBIBYTES", 1024)} << 20;
   options.waits = number_in("FAKE_GPU_WAITS", 1) != 0;
@@ -53,11 +53,12 @@ NcclDependencies fake_gpu::nccl_parts(const CudaApi& cuda) {
     options.order = pinned_order(options.version);
     options.ranks_are_nodes = std::getenv("NCCL_HOSTID") != nullptr;
     options.reads_directly = number_in("NCCL_P2P_DIRECT_DISABLE", 0) == 0;
-    options.breaks_at = number_in("FAKE_GPU_BREAKS", 0);
-    options.dies = number_in("FAKE_GPU_DIES", 0);
+    options.failing_call = number_in("FAKE_GPU_FAILING_CALL", 0);
+    options.kill_after_ms = number_in("FAKE_GPU_KILL_AFTER_MS", 0);
     options.launches_block = number_in("CUDA_LAUNCH_BLOCKING", 0) != 0;
     options.symmetric = number_in("FAKE_GPU_SYMMETRIC", 1) != 0;
-    options.no_room = number_in("FAKE_GPU_NO_ROOM", -1) == number_in(kProcessVariable, 0);
+    options.no_window_memory =
+        number_in("FAKE_GPU_NO_WINDOW_MEMORY", -1) == number_in(kProcessVariable, 0);
     options.no_window = number_in("FAKE_GPU_NO_WINDOW", -1);
     options.no_signal = number_in("FAKE_GPU_NO_SIGNAL", -1);
     const char* const blocking = std::getenv("NCCL_COMM_BLOCKING");

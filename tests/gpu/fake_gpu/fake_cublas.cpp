@@ -53,14 +53,14 @@ void multiply_all(const GemmCall& call, MatmulPrecision precision) {
 
 // Requirements of Hopper's tensor cores for 8-bit floats (cuBLAS documentation,
 // "cublasLtMatmul()"): both inputs by columns, sizes and addresses multiples of 16.
-bool is_taken_of_8_bits(const GemmCall& call) {
+bool supports_8_bits(const GemmCall& call) {
   const auto is_even = [](int64_t size) { return size % 16 == 0; };
-  const auto lies_so = [&](const GemmMatrix& matrix) {
+  const auto is_aligned = [&](const GemmMatrix& matrix) {
     return is_even(matrix.leading) && is_even(matrix.batch_stride) &&
            is_even(static_cast<int64_t>(reinterpret_cast<uintptr_t>(matrix.start)));
   };
   return call.dtype == DType::f8e4m3 && call.leaves_sums && call.a.transposed &&
-         !call.b.transposed && lies_so(call.a) && lies_so(call.b) && is_even(call.rows) &&
+         !call.b.transposed && is_aligned(call.a) && is_aligned(call.b) && is_even(call.rows) &&
          is_even(call.depth) && is_even(call.leading);
 }
 
@@ -82,7 +82,7 @@ class FakeGpuGemm : public Gemm {
     SP_CHECK(reinterpret_cast<uintptr_t>(call.bias) % kBiasAlignment == 0,
              "a bias begins where kernels cannot read 16 bytes of it");
     SP_CHECK(!call.leaves_sums || call.bias == nullptr, "sums have no bias of their own");
-    if (size_of(call.dtype) == 1 && !is_taken_of_8_bits(call)) return false;
+    if (size_of(call.dtype) == 1 && !supports_8_bits(call)) return false;
     {
       const std::lock_guard guard(machine_->lock);
       ++machine_->products;

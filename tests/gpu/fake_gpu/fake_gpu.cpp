@@ -20,7 +20,6 @@ constexpr int kInvalidValue = 1, kOutOfMemory = 2, kNoDriver = 35, kInvalidHandl
 constexpr int kPoison = 0xAB;
 constexpr size_t kMostPoison = 64 << 10;  // bytes: touched pages make every opening slower
 
-FakeGpuStream& stream_of(void* stream) { return *static_cast<FakeGpuStream*>(stream); }
 FakeGpuEvent& event_of(void* event) { return *static_cast<FakeGpuEvent*>(event); }
 
 void describe_devices(CudaApi& api, const MachinePointer& m) {
@@ -31,7 +30,7 @@ void describe_devices(CudaApi& api, const MachinePointer& m) {
     return m->options.driver_version == 0 ? kNoDriver : (*count = m->options.devices, 0);
   };
   api.device_facts = [m](int ordinal, CudaDeviceFacts* facts) {
-    *facts = {"stand-in", m->options.device_bytes, m->options.capability / 10,
+    *facts = {"fake GPU", m->options.device_bytes, m->options.capability / 10,
               m->options.capability % 10};
     return ordinal < m->options.devices ? 0 : kInvalidValue;
   };
@@ -57,7 +56,7 @@ int copy(Machine* m, void* to, const void* from, size_t bytes, CudaCopy way, voi
   if (way == CudaCopy::to_device)
     staged.assign(static_cast<const std::byte*>(from), static_cast<const std::byte*>(from) + bytes);
   const auto size = static_cast<int64_t>(bytes);
-  const auto touch = [=, arena = &m->arena_of(stream_of(stream)), staged = std::move(staged)] {
+  const auto run = [=, arena = &m->arena_of(stream_of(stream)), staged = std::move(staged)] {
     SP_CHECK(way == CudaCopy::to_host || arena->holds(to, size),
              "a copy to an address that is not device memory");
     SP_CHECK(way == CudaCopy::to_device || arena->holds(from, size),
@@ -65,7 +64,7 @@ int copy(Machine* m, void* to, const void* from, size_t bytes, CudaCopy way, voi
     std::memcpy(to, way == CudaCopy::to_device ? staged.data() : from, bytes);
     return true;
   };
-  m->enqueue(stream_of(stream), {{}, touch});
+  m->enqueue(stream_of(stream), {{}, run});
   if (way == CudaCopy::to_host) m->drain(stream_of(stream));
   return 0;
 }
@@ -74,7 +73,7 @@ int copy_rows(Machine* m, const MatrixCopy& rows, void* stream) {
   const std::lock_guard guard(m->lock);
   if (rows.to_pitch < rows.width || rows.from_pitch < rows.width) return kInvalidValue;
   if (m->record(stream_of(stream), [=] { copy_rows(m, rows, stream); })) return 0;
-  const auto touch = [rows, arena = &m->arena_of(stream_of(stream))] {
+  const auto run = [rows, arena = &m->arena_of(stream_of(stream))] {
     const int64_t before_last = rows.rows - 1;
     SP_CHECK(arena->holds(rows.to, before_last * rows.to_pitch + rows.width) &&
                  arena->holds(rows.from, before_last * rows.from_pitch + rows.width),
@@ -84,20 +83,20 @@ int copy_rows(Machine* m, const MatrixCopy& rows, void* stream) {
                   static_cast<size_t>(rows.width));
     return true;
   };
-  m->enqueue(stream_of(stream), {{}, touch});
+  m->enqueue(stream_of(stream), {{}, run});
   return 0;
 }
 
 int clear(Machine* m, void* to, size_t bytes, void* stream) {
   const std::lock_guard guard(m->lock);
   if (m->record(stream_of(stream), [=] { clear(m, to, bytes, stream); })) return 0;
-  const auto touch = [=, arena = &m->arena_of(stream_of(stream))] {
+  const auto run = [=, arena = &m->arena_of(stream_of(stream))] {
     SP_CHECK(arena->holds(to, static_cast<int64_t>(bytes)),
              "an address that is not device memory is cleared");
     std::memset(to, 0, bytes);
     return true;
   };
-  m->enqueue(stream_of(stream), {{}, touch});
+  m->enqueue(stream_of(stream), {{}, run});
   return 0;
 }
 
@@ -107,9 +106,9 @@ void hold_memory(CudaApi& api, const MachinePointer& m) {
     if (bytes == 0) return kInvalidValue;
     Arena& arena = m->arena_of(stream_of(stream));
     // Freed memory is available only when its queue has reached the free.
-    *memory = arena.take(static_cast<int64_t>(bytes));
+    *memory = arena.allocate(static_cast<int64_t>(bytes));
     SP_CHECK(stream_of(stream).device == m->selected_here(),
-             "memory is asked of the stream of another device");
+             "memory is allocated on a stream of another device");
     if (*memory == nullptr) return kOutOfMemory;
     // No stream may use it that is not ordered after this.
     const auto poison = [memory = *memory, bytes = std::min(bytes, kMostPoison)] {
@@ -121,10 +120,10 @@ void hold_memory(CudaApi& api, const MachinePointer& m) {
   };
   api.release = [m](void* memory, void* stream) {
     const std::lock_guard guard(m->lock);
-    const auto touch = [arena = &m->arena_of(stream_of(stream)), memory] {
-      return arena->give(memory), true;
+    const auto run = [arena = &m->arena_of(stream_of(stream)), memory] {
+      return arena->release(memory), true;
     };
-    m->enqueue(stream_of(stream), {{}, touch});
+    m->enqueue(stream_of(stream), {{}, run});
     return 0;
   };
   api.copy = [m](void* to, const void* from, size_t bytes, CudaCopy way, void* stream) {
@@ -166,23 +165,23 @@ void order_streams(CudaApi& api, const MachinePointer& m) {
 
 int record_event(Machine* m, void* event, void* stream) {
   const std::lock_guard guard(m->lock);
-  FakeGpuEvent& its = event_of(event);
-  SP_CHECK(its.device == stream_of(stream).device,
-           "an event of GPU {} is recorded in a stream of GPU {}", its.device,
+  FakeGpuEvent& recorded = event_of(event);
+  SP_CHECK(recorded.device == stream_of(stream).device,
+           "an event of GPU {} is recorded in a stream of GPU {}", recorded.device,
            stream_of(stream).device);
-  its.recorded_by = stream_of(stream).recorded_by;
-  its.stream = &stream_of(stream);
-  if (its.recorded_by != nullptr) {
-    its.item = its.recorded_by->items.size();
-    its.within = &m->make_event(its.device);
-    m->record(stream_of(stream), [=, own = its.within] { record_event(m, own, stream); });
+  recorded.recorded_by = stream_of(stream).recorded_by;
+  recorded.stream = &stream_of(stream);
+  if (recorded.recorded_by != nullptr) {
+    recorded.item = recorded.recorded_by->items.size();
+    recorded.in_graph = &m->make_event(recorded.device);
+    m->record(stream_of(stream), [=, own = recorded.in_graph] { record_event(m, own, stream); });
     return 0;
   }
-  const int64_t number = ++its.asked;
-  m->tell(stream_of(stream), fmt::format("record {}.{}", its.number, number));
-  const auto reach = [&its, number, m] {
-    its.reached.insert(number);
-    its.time = m->clock;
+  const int64_t number = ++recorded.records;
+  m->write_trace(stream_of(stream), fmt::format("record {}.{}", recorded.number, number));
+  const auto reach = [&recorded, number, m] {
+    recorded.reached.insert(number);
+    recorded.time = m->clock;
     return true;
   };
   m->enqueue(stream_of(stream), {reach, {}});
@@ -191,19 +190,19 @@ int record_event(Machine* m, void* event, void* stream) {
 
 int wait_event(Machine* m, void* stream, void* event) {
   const std::lock_guard guard(m->lock);
-  FakeGpuEvent& its = event_of(event);
+  FakeGpuEvent& recorded = event_of(event);
   FakeGpuStream& waiting = stream_of(stream);
-  if (waiting.recorded_by == nullptr) waiting.recorded_by = its.recorded_by;
+  if (waiting.recorded_by == nullptr) waiting.recorded_by = recorded.recorded_by;
   if (FakeGpuGraph* const graph = waiting.recorded_by; graph != nullptr) {
-    if (its.recorded_by != graph) return kCaptureIsolation;
-    if (graph->origin == &waiting) graph->joined[its.stream] = its.item;
-    m->record(waiting, [=, own = its.within] { wait_event(m, stream, own); });
+    if (recorded.recorded_by != graph) return kCaptureIsolation;
+    if (graph->origin == &waiting) graph->joined[recorded.stream] = recorded.item;
+    m->record(waiting, [=, own = recorded.in_graph] { wait_event(m, stream, own); });
     return 0;
   }
-  m->tell(waiting, fmt::format("wait {}.{}", its.number, its.asked));
+  m->write_trace(waiting, fmt::format("wait {}.{}", recorded.number, recorded.records));
   if (!m->options.waits) return 0;
-  const auto reached = [&its, number = its.asked] {
-    return number == 0 || its.reached.contains(number);
+  const auto reached = [&recorded, number = recorded.records] {
+    return number == 0 || recorded.reached.contains(number);
   };
   m->enqueue(waiting, {reached, {}});
   return 0;
@@ -224,19 +223,19 @@ void record_events(CudaApi& api, const MachinePointer& m) {
   api.query_event = [m](void* event, bool* reached) {
     const std::lock_guard guard(m->lock);
     if (event_of(event).recorded_by != nullptr) return kCapturedEvent;
-    m->stir(event_of(event).stream);
+    m->advance_by_chance(event_of(event).stream);
     *reached =
-        event_of(event).asked == 0 || event_of(event).reached.contains(event_of(event).asked);
+        event_of(event).records == 0 || event_of(event).reached.contains(event_of(event).records);
     return 0;
   };
   api.elapsed = [m](float* milliseconds, void* from, void* to) {
     const std::lock_guard guard(m->lock);
     SP_CHECK(event_of(from).device == event_of(to).device, "a time between events of two GPUs");
     for (void* const event : {from, to}) {
-      const FakeGpuEvent& asked = event_of(event);
-      m->stir(asked.stream);
-      if (asked.asked == 0) return kInvalidHandle;
-      if (!asked.reached.contains(asked.asked)) return kNotReady;
+      const FakeGpuEvent& recorded = event_of(event);
+      m->advance_by_chance(recorded.stream);
+      if (recorded.records == 0) return kInvalidHandle;
+      if (!recorded.reached.contains(recorded.records)) return kNotReady;
     }
     *milliseconds = static_cast<float>(event_of(to).time - event_of(from).time);
     return 0;

@@ -20,10 +20,10 @@ struct FakeGpuOptions {
   int driver_version = 13000;  // 1000 * major; 0: no driver
   int capability = 90;
   int64_t device_bytes = int64_t{1} << 30;
-  uint64_t seed = 1;         // decides how far polls advance streams, and which stream runs ahead
-  int runs_ahead = 8;        // on average one stream runs ahead in this many operations; 0: none
-  int patience_seconds = 0;  // how long work may wait for other processes
-  bool waits = true;         // false: a broken machine whose streams do not wait for events
+  uint64_t seed = 1;        // decides how far polls advance streams, and which stream runs ahead
+  int runs_ahead = 8;       // on average one stream runs ahead in this many operations; 0: none
+  int timeout_seconds = 0;  // how long work may wait for other processes
+  bool waits = true;        // false: a broken machine whose streams do not wait for events
   // A file for one line on each operation, as profilers show it. Empty: none.
   std::string trace;
 };
@@ -48,7 +48,7 @@ class FakeGpu {
   // Return the ordinal of the device of a stream, and of the device that this thread has selected
   // on the same machine.
   static int device_of(void* stream);
-  static int selected_beside(void* stream);
+  static int selected_on_machine_of(void* stream);
   // Returns start and end of the allocation, on a stream's device, that holds an address; nulls:
   // none does.
   static std::pair<const std::byte*, const std::byte*> allocation_at(void* stream,

@@ -9,8 +9,6 @@ namespace {
 
 constexpr int kUnjoined = 904;
 
-FakeGpuStream& stream_of(void* stream) { return *static_cast<FakeGpuStream*>(stream); }
-
 // True if the first stream waits for the last item of every other.
 bool is_joined(const FakeGpuGraph& graph) {
   for (const auto& [stream, last] : graph.last_item) {
@@ -32,9 +30,9 @@ bool FakeGpu::Machine::record(FakeGpuStream& stream, std::function<void()> again
 }
 
 bool FakeGpu::records(void* stream, std::function<void()> again) {
-  FakeGpuStream& its = stream_of(stream);
-  const std::lock_guard guard(its.machine->lock);
-  return its.machine->record(its, std::move(again));
+  FakeGpuStream& target = stream_of(stream);
+  const std::lock_guard guard(target.machine->lock);
+  return target.machine->record(target, std::move(again));
 }
 
 void record_graphs(CudaApi& api, const std::shared_ptr<FakeGpu::Machine>& m) {
@@ -58,7 +56,7 @@ void record_graphs(CudaApi& api, const std::shared_ptr<FakeGpu::Machine>& m) {
   };
   api.launch_graph = [m](void* graph, void* stream) {
     const std::lock_guard guard(m->lock);
-    m->tell(stream_of(stream), "graph");
+    m->write_trace(stream_of(stream), "graph");
     int& selected = m->selected[std::this_thread::get_id()];
     const int before = selected;
     for (const auto& [device, again] : static_cast<FakeGpuGraph*>(graph)->items) {

@@ -10,6 +10,6 @@ void run_late(void* stream, std::function<void()> work) {
   FakeGpu::enqueue(stream, [work = std::move(work)] { return work(), true; });
 }
 
-DeviceKernels stand_in_kernels() { return all_families<HostTarget>(); }
+DeviceKernels fake_kernels() { return all_families<HostTarget>(); }
 
 }  // namespace shardproof

@@ -6,6 +6,6 @@
 
 namespace shardproof {
 
-DeviceKernels stand_in_kernels();
+DeviceKernels fake_kernels();
 
 }  // namespace shardproof

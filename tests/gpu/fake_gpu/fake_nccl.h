@@ -1,6 +1,6 @@
 // A fake NCCL: its functions over host memory, between processes of this machine, for tests without
-// a GPU. Calls become work of a stream and move contents when the stream and the peers get there;
-// they end as late as NCCL allows. Reductions have the bits of `reference`.
+// a GPU. Calls become work of a stream and move contents when the stream and the peers reach them;
+// calls end as late as NCCL allows. Reductions have the bits of `reference`.
 //
 // Misuse has NCCL's consequences:
 //
@@ -39,10 +39,10 @@ struct NcclOptions {
   // A file for one line on each group: which calls it has, and by which of a thread's
   // communicators. Empty: none.
   std::string trace;
-  int breaks_at = 0;      // number of the last rank's call that is an internal error; 0: none
-  int dies = 0;           // milliseconds from that error to the end of its process; 0: it lives on
+  int failing_call = 0;   // number of the last rank's call that is an internal error; 0: none
+  int kill_after_ms = 0;  // from that error to the end of its process; 0: it is not killed
   bool symmetric = true;  // peers reach each other's memory
-  bool no_room = false;   // no memory for windows in this process
+  bool no_window_memory = false;  // no memory for windows in this process
   // Ranks whose step of opening a window, or whose first signal, fails; -1: none.
   int no_window = -1, no_signal = -1;
   std::optional<bool> blocking;  // NCCL_COMM_BLOCKING: overrides the option of communicators
@@ -59,12 +59,14 @@ std::string algorithms_for(const std::string& function, const std::string& all);
 
 // Returns the nccl backend's parts on these GPUs, set by the environment:
 //
-// | variable                                | meaning                                         |
-// |-----------------------------------------|-------------------------------------------------|
-// | FAKE_GPU_NCCL                           | version of NCCL, and with it its orders         |
-// | FAKE_GPU_TRACE                          | file of its groups                              |
-// | FAKE_GPU_BREAKS, FAKE_GPU_DIES          | call at which the network fails; ms until death |
-// | FAKE_GPU_NO_ROOM, _WINDOW, _SIGNAL      | ranks that fail at that step of opening windows |
+// | variable                           | meaning                                               |
+// |------------------------------------|-------------------------------------------------------|
+// | FAKE_GPU_NCCL                      | version of NCCL, and with it its orders               |
+// | FAKE_GPU_TRACE                     | file for one line on each group                       |
+// | FAKE_GPU_FAILING_CALL              | number of the last rank's call at which NCCL fails    |
+// | FAKE_GPU_KILL_AFTER_MS             | milliseconds from then until the process is killed    |
+// | FAKE_GPU_NO_WINDOW_MEMORY          | process without memory for windows                    |
+// | FAKE_GPU_NO_WINDOW, _NO_SIGNAL     | rank that cannot open a window, or send a signal      |
 //
 // NCCL_ALGO, NCCL_COMM_BLOCKING, NCCL_MAX_CTAS, NCCL_P2P_DIRECT_DISABLE and CUDA_LAUNCH_BLOCKING
 // have the meaning that NCCL and CUDA give them.

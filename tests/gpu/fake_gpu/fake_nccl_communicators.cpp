@@ -24,43 +24,43 @@ std::vector<NcclComm> siblings_of(NcclComm comm) {
 namespace {
 
 // Polls; true if all others have sent as much as this one, nullopt if one of them has exited.
-std::optional<bool> have_spoken(const Saying& saying) {
-  Peers& peers = *saying.comm->peers;
-  peers.pump();
+std::optional<bool> has_received_all(const TextToSend& sent) {
+  Peers& peers = *sent.comm->peers;
+  peers.transfer();
   bool all = peers.all_sent();
   for (int peer = 0; peer < peers.size(); ++peer) {
     if (peer == peers.rank()) continue;
-    const bool spoken = peers.received(peer).size() >= saying.own.size();
-    if (peers.gone(peer) && !(spoken && peers.all_sent())) return std::nullopt;
-    all = all && spoken;
+    const bool received = peers.received(peer).size() >= sent.own.size();
+    if (peers.has_exited(peer) && !(received && peers.all_sent())) return std::nullopt;
+    all = all && received;
   }
   return all;
 }
 
 }  // namespace
 
-std::vector<std::vector<std::string>> tell_all(const std::vector<Saying>& sayings) {
-  for (const Saying& saying : sayings)
-    for (int peer = 0; peer < saying.comm->peers->size(); ++peer)
-      if (peer != saying.comm->peers->rank())
-        saying.comm->peers->send(peer, saying.own.data(), saying.own.size());
-  std::vector<bool> gone(sayings.size(), false);
+std::vector<std::vector<std::string>> exchange_texts(const std::vector<TextToSend>& to_send) {
+  for (const TextToSend& sent : to_send)
+    for (int peer = 0; peer < sent.comm->peers->size(); ++peer)
+      if (peer != sent.comm->peers->rank())
+        sent.comm->peers->send(peer, sent.own.data(), sent.own.size());
+  std::vector<bool> exited(to_send.size(), false);
   for (bool all = false; !all; std::this_thread::sleep_for(std::chrono::microseconds(50))) {
     all = true;
-    for (size_t i = 0; i < sayings.size(); ++i) {
-      const std::optional<bool> spoken = have_spoken(sayings[i]);
-      gone[i] = gone[i] || !spoken;
-      all = all && (gone[i] || *spoken);
+    for (size_t i = 0; i < to_send.size(); ++i) {
+      const std::optional<bool> received = has_received_all(to_send[i]);
+      exited[i] = exited[i] || !received;
+      all = all && (exited[i] || *received);
     }
   }
-  std::vector<std::vector<std::string>> said(sayings.size());
-  for (size_t i = 0; i < sayings.size(); ++i) {
-    Peers& peers = *sayings[i].comm->peers;
-    for (int peer = 0; peer < peers.size() && !gone[i]; ++peer)
-      said[i].push_back(peer == peers.rank() ? sayings[i].own
-                                             : peers.take(peer, sayings[i].own.size()));
+  std::vector<std::vector<std::string>> texts(to_send.size());
+  for (size_t i = 0; i < to_send.size(); ++i) {
+    Peers& peers = *to_send[i].comm->peers;
+    for (int peer = 0; peer < peers.size() && !exited[i]; ++peer)
+      texts[i].push_back(peer == peers.rank() ? to_send[i].own
+                                              : peers.read(peer, to_send[i].own.size()));
   }
-  return said;
+  return texts;
 }
 
 // Connects all communicators of one thread at once.
@@ -71,9 +71,9 @@ void progress(NcclCommunicator& comm) {
   comm.connected = comm.peers->connect();
 }
 
-int fail_alone() {
+int refuse_one_by_one() {
   return fail(nccl::kInvalidUsage,
-              "communicators of one thread that are asked one by one wait for each other");
+              "communicators of one thread that are used one by one wait for each other");
 }
 
 namespace {
@@ -85,7 +85,7 @@ int get_version(int* version) {
 
 int get_unique_id(NcclId* id) {
   std::random_device random;
-  const std::string name = fmt::format("sp-stand-in-{:08x}{:08x}", random(), random());
+  const std::string name = fmt::format("sp-fake-nccl-{:08x}{:08x}", random(), random());
   std::memset(id, 0, sizeof(*id));
   std::memcpy(id->bytes, name.data(), name.size());
   return nccl::kSuccess;
@@ -128,7 +128,7 @@ int comm_init(NcclComm* comm, int ranks, NcclId id, int rank, NcclConfig* config
   (*comm)->device = selected_device();
   connect({*comm});
   for (const NcclComm sibling : siblings_of(*comm)) {
-    if (open_group().depth == 0) return fail_alone();
+    if (open_group().depth == 0) return refuse_one_by_one();
     if (sibling->device == (*comm)->device)
       return fail(nccl::kInvalidUsage, "Duplicate GPU detected");
     // NCCL does not detect this: its first call would hang.
@@ -142,37 +142,37 @@ int comm_init(NcclComm* comm, int ranks, NcclId id, int rank, NcclConfig* config
 }
 
 // Hands it over at once only if the parent is blocking.
-void hand_over(NcclComm parent, NcclComm made, NcclComm* child) {
+void set_child(NcclComm parent, NcclComm made, NcclComm* child) {
   if (parent->blocking)
     *child = made;
   else
-    parent->splitting = {made, child, 1 + static_cast<int>(parent->random() % 3)};
+    parent->pending_split = {made, child, 1 + static_cast<int>(parent->random() % 3)};
 }
 
 // All ranks exchange their color and key, then each color connects.
 int split_all(const std::vector<OpenGroup::Split>& splits) {
-  std::vector<Saying> sayings;
+  std::vector<TextToSend> to_send;
   for (const OpenGroup::Split& split : splits) {
     const int64_t own[2] = {split.color, split.key};
-    sayings.push_back({split.parent, {reinterpret_cast<const char*>(own), sizeof(own)}});
+    to_send.push_back({split.parent, {reinterpret_cast<const char*>(own), sizeof(own)}});
   }
-  const std::vector<std::vector<std::string>> said = tell_all(sayings);
+  const std::vector<std::vector<std::string>> texts = exchange_texts(to_send);
   std::vector<NcclComm> all;
   for (size_t i = 0; i < splits.size(); ++i) {
     const auto& [parent, color, key, child, blocking] = splits[i];
-    if (said[i].empty()) {
-      parent->error = fail(kRemoteError, "a peer is gone");
+    if (texts[i].empty()) {
+      parent->error = fail(kRemoteError, "a peer has exited");
       return parent->blocking ? parent->error : nccl::kSuccess;
     }
     std::vector<std::pair<int64_t, int>> members;  // (key, rank)
-    for (size_t peer = 0; peer < said[i].size(); ++peer) {
+    for (size_t peer = 0; peer < texts[i].size(); ++peer) {
       int64_t other[2];
-      std::memcpy(other, said[i][peer].data(), sizeof(other));
+      std::memcpy(other, texts[i][peer].data(), sizeof(other));
       if (color >= 0 && other[0] == color) members.emplace_back(other[1], static_cast<int>(peer));
     }
     const int number = parent->children++;
     if (color < 0) {
-      hand_over(parent, nullptr, child);
+      set_child(parent, nullptr, child);
       continue;
     }
     std::sort(members.begin(), members.end());
@@ -182,7 +182,7 @@ int split_all(const std::vector<OpenGroup::Split>& splits) {
                                static_cast<int>(members.size()), blocking);
     made->device = parent->device;
     all.push_back(made);
-    hand_over(parent, made, child);
+    set_child(parent, made, child);
   }
   connect(all);
   return nccl::kSuccess;
@@ -198,18 +198,18 @@ int comm_split(NcclComm parent, int color, int key, NcclComm* child, NcclConfig*
     open_group().splits.push_back(split);
     return nccl::kSuccess;
   }
-  return siblings_of(parent).empty() ? split_all({split}) : fail_alone();
+  return siblings_of(parent).empty() ? split_all({split}) : refuse_one_by_one();
 }
 
 int comm_finalize(NcclComm comm) {
-  return known(comm) ? nccl::kSuccess : fail(nccl::kInvalidArgument, "comm is not valid");
+  return is_valid(comm) ? nccl::kSuccess : fail(nccl::kInvalidArgument, "comm is not valid");
 }
 
 bool has_calls(const NcclCommunicator& comm) { return !comm.aborted && comm.issued != comm.ended; }
 
 // NCCL waits for the communicator's calls in streams. They may be behind calls of another one that
 // is not aborted yet, and then never end.
-bool may_wait_for_ever(NcclComm comm) {
+bool may_hang(NcclComm comm) {
   if (open_group().depth > 0 || !has_calls(*comm)) return false;
   for (const auto& one : state().comms)
     if (one.get() != comm && has_calls(*one)) return true;
@@ -218,18 +218,18 @@ bool may_wait_for_ever(NcclComm comm) {
 
 // Ends what is in progress. A stream that waits for a signal is not ended, and NCCL waits for it.
 int comm_abort(NcclComm comm) {
-  if (!known(comm)) return fail(nccl::kInvalidArgument, "comm is not valid");
-  if (may_wait_for_ever(comm))
+  if (!is_valid(comm)) return fail(nccl::kInvalidArgument, "comm is not valid");
+  if (may_hang(comm))
     return fail(nccl::kInvalidUsage,
                 "communicators with calls in streams that are aborted one by one wait for each "
                 "other");
-  while (comm->waits > 0) std::this_thread::sleep_for(milliseconds(1));
+  while (comm->signal_waits > 0) std::this_thread::sleep_for(milliseconds(1));
   comm->aborted = true;
   return nccl::kSuccess;
 }
 
 int comm_destroy(NcclComm comm) {
-  if (!known(comm)) return fail(nccl::kInvalidArgument, "comm is not valid");
+  if (!is_valid(comm)) return fail(nccl::kInvalidArgument, "comm is not valid");
   comm->aborted = true;
   comm->peers.reset();
   return nccl::kSuccess;
@@ -243,10 +243,10 @@ int end_splits(const std::vector<OpenGroup::Split>& splits) {
     for (const NcclComm sibling : siblings_of(split.parent))
       if (std::none_of(splits.begin(), splits.end(),
                        [&](const auto& other) { return other.parent == sibling; }))
-        return fail_alone();
+        return refuse_one_by_one();
   const int code = split_all(splits);
-  const bool goes_on = !splits.front().parent->blocking;
-  return code == nccl::kSuccess && goes_on ? nccl::kInProgress : code;
+  const bool in_progress = !splits.front().parent->blocking;
+  return code == nccl::kSuccess && in_progress ? nccl::kInProgress : code;
 }
 
 void add_communicators(NcclApi& api) {

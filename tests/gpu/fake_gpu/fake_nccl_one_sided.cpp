@@ -15,7 +15,7 @@ struct PutHead {
 
 int mem_alloc(void** memory, size_t bytes) {
   void* stream = nullptr;
-  if (state().options.no_room) return 1;
+  if (state().options.no_window_memory) return 1;
   const CudaApi& cuda = state().options.memory;
   cuda.make_stream(&stream);
   const int code = cuda.allocate(memory, bytes, stream);
@@ -39,11 +39,11 @@ int window_register(NcclComm comm, void* memory, size_t bytes, NcclWindow* windo
   if (memory == nullptr || bytes == 0) return fail(nccl::kInvalidArgument, "invalid pointer");
   if (!state().options.symmetric) return nccl::kSuccess;
   const auto own = static_cast<int64_t>(bytes);
-  const std::string said(reinterpret_cast<const char*>(&own), sizeof(own));
-  const std::vector<std::string> all = tell_all({{comm, said}}).front();
+  const std::string size(reinterpret_cast<const char*>(&own), sizeof(own));
+  const std::vector<std::string> all = exchange_texts({{comm, size}}).front();
   if (all.empty()) return comm->error = kRemoteError;
   for (const std::string& other : all)
-    SP_CHECK(flags != nccl::kSymmetric || other == said, "windows of ranks differ in size");
+    SP_CHECK(flags != nccl::kSymmetric || other == size, "windows of ranks differ in size");
   if (state().options.no_window == comm->peers->rank())
     return comm->error = fail(kInternalError, "its memory cannot be mapped");
   *window = &comm->windows.emplace_back(NcclWindowHandle{static_cast<std::byte*>(memory), bytes});
@@ -51,7 +51,7 @@ int window_register(NcclComm comm, void* memory, size_t bytes, NcclWindow* windo
 }
 
 int window_deregister(NcclComm comm, NcclWindow window) {
-  if (!known(comm)) return fail(nccl::kInvalidArgument, "comm is not valid");
+  if (!is_valid(comm)) return fail(nccl::kInvalidArgument, "comm is not valid");
   window->bytes = 0;
   return nccl::kSuccess;
 }
@@ -79,7 +79,7 @@ std::function<bool()> turn_of(NcclComm comm, int64_t turn) {
   return [comm, turn] { return comm->aborted || comm->ended == turn; };
 }
 
-NcclCall shown_as(CollectiveKind kind, int peer) {
+NcclCall traced_call(CollectiveKind kind, int peer) {
   NcclCall call;
   call.kind = kind;
   call.peer = peer;
@@ -87,16 +87,16 @@ NcclCall shown_as(CollectiveKind kind, int peer) {
 }
 
 // A put has ended when all of it was sent.
-bool is_gone_or_sent(NcclCommunicator& comm) {
+bool has_ended_or_sent(NcclCommunicator& comm) {
   if (comm.aborted) return true;
-  comm.peers->pump();
+  comm.peers->transfer();
   for (int peer = 0; peer < comm.peers->size(); ++peer)
-    if (comm.peers->gone(peer)) return true;
+    if (comm.peers->has_exited(peer)) return true;
   return comm.peers->all_sent();
 }
 
-int tell(const PutHead& head, const void* from, int peer, NcclComm comm, NcclStream stream) {
-  const auto bring = [=] {
+int add_put(const PutHead& head, const void* from, int peer, NcclComm comm, NcclStream stream) {
+  const auto begin = [=] {
     state().options.enqueue(stream, turn_of(comm, comm->issued++), [=] {
       if (comm->aborted) return true;
       comm->peers->send(peer, &head, sizeof(head));
@@ -104,10 +104,10 @@ int tell(const PutHead& head, const void* from, int peer, NcclComm comm, NcclStr
       return true;
     });
     state().options.enqueue(
-        stream, [=] { return is_gone_or_sent(*comm); }, [=] { return ++comm->ended, true; });
+        stream, [=] { return has_ended_or_sent(*comm); }, [=] { return ++comm->ended, true; });
   };
   const CollectiveKind kind = from == nullptr ? CollectiveKind::signal : CollectiveKind::put;
-  return add_call({comm, stream, shown_as(kind, peer), bring});
+  return add_call({comm, stream, traced_call(kind, peer), begin});
 }
 
 int put_signal(const void* from, size_t count, int, int peer, NcclWindow window, size_t offset,
@@ -117,8 +117,8 @@ int put_signal(const void* from, size_t count, int, int peer, NcclWindow window,
   if (window == nullptr || !lies_in_window(*comm, from, count) || offset + count > window->bytes)
     return comm->error = fail(nccl::kInvalidArgument, "srcWinHost is not in a valid window");
   const int64_t number = static_cast<int64_t>(window - &comm->windows.front());
-  return tell({number, static_cast<int64_t>(offset), static_cast<int64_t>(count)}, from, peer, comm,
-              stream);
+  return add_put({number, static_cast<int64_t>(offset), static_cast<int64_t>(count)}, from, peer,
+                 comm, stream);
 }
 
 int signal(int peer, int index, int context, unsigned flags, NcclComm comm, NcclStream stream) {
@@ -126,50 +126,50 @@ int signal(int peer, int index, int context, unsigned flags, NcclComm comm, Nccl
     return code;
   if (state().options.no_signal == comm->peers->rank())
     return comm->error = fail(kInternalError, "the proxy does not answer");
-  return tell({}, nullptr, peer, comm, stream);
+  return add_put({}, nullptr, peer, comm, stream);
 }
 
 // Takes the messages of a peer that have arrived whole.
-void take_in(NcclCommunicator& comm, int peer) {
+void receive_messages(NcclCommunicator& comm, int peer) {
   Peers& peers = *comm.peers;
   PutHead head;
   while (peers.received(peer).size() >= sizeof(head)) {
     std::memcpy(&head, peers.received(peer).data(), sizeof(head));
     const size_t all = sizeof(head) + static_cast<size_t>(head.bytes);
     if (peers.received(peer).size() < all) return;
-    comm.landed[peer].push_back(peers.take(peer, all));
+    comm.arrived[peer].push_back(peers.read(peer, all));
   }
 }
 
-bool has_landed(NcclCommunicator& comm, const std::vector<NcclSignals>& awaited) {
-  comm.peers->pump();
+bool has_arrived(NcclCommunicator& comm, const std::vector<NcclSignals>& awaited) {
+  comm.peers->transfer();
   for (int peer = 0; peer < comm.peers->size(); ++peer)
-    if (peer != comm.peers->rank()) take_in(comm, peer);
+    if (peer != comm.peers->rank()) receive_messages(comm, peer);
   bool all = true;
   for (const NcclSignals& one : awaited) {
-    if (comm.landed[one.peer].size() >= static_cast<size_t>(one.count)) continue;
-    if (comm.peers->gone(one.peer)) comm.error = kRemoteError;
+    if (comm.arrived[one.peer].size() >= static_cast<size_t>(one.count)) continue;
+    if (comm.peers->has_exited(one.peer)) comm.error = kRemoteError;
     all = false;
   }
   return all;
 }
 
 // Writes everything that has arrived to the windows, whether it is waited for or not.
-void uncover_all(NcclCommunicator& comm) {
-  for (auto& [peer, all] : comm.landed)
-    for (std::string& landed : all) {
+void write_to_windows(NcclCommunicator& comm) {
+  for (auto& [peer, all] : comm.arrived)
+    for (std::string& arrived : all) {
       PutHead head;
-      std::memcpy(&head, landed.data(), sizeof(head));
-      if (landed.size() == sizeof(head)) continue;
+      std::memcpy(&head, arrived.data(), sizeof(head));
+      if (arrived.size() == sizeof(head)) continue;
       std::memcpy(comm.windows[static_cast<size_t>(head.window)].start + head.offset,
-                  landed.data() + sizeof(head), static_cast<size_t>(head.bytes));
-      landed.resize(sizeof(head));
+                  arrived.data() + sizeof(head), static_cast<size_t>(head.bytes));
+      arrived.resize(sizeof(head));
     }
 }
 
-void take_signals(NcclCommunicator& comm, const NcclSignals& awaited) {
-  std::deque<std::string>& landed = comm.landed[awaited.peer];
-  landed.erase(landed.begin(), landed.begin() + awaited.count);
+void consume_signals(NcclCommunicator& comm, const NcclSignals& awaited) {
+  std::deque<std::string>& arrived = comm.arrived[awaited.peer];
+  arrived.erase(arrived.begin(), arrived.begin() + awaited.count);
 }
 
 int wait_signal(int count, NcclSignals* signals, NcclComm comm, NcclStream stream) {
@@ -179,21 +179,21 @@ int wait_signal(int count, NcclSignals* signals, NcclComm comm, NcclStream strea
   for (const NcclSignals& one : awaited)
     if (const int code = refuse_signal(comm, one.index, one.context, 0); code != nccl::kSuccess)
       return code;
-  const auto bring = [=] {
+  const auto begin = [=] {
     const auto turn = turn_of(comm, comm->issued++);
-    ++comm->waits;
-    const auto until = [=] { return turn() && (comm->aborted || has_landed(*comm, awaited)); };
+    ++comm->signal_waits;
+    const auto until = [=] { return turn() && (comm->aborted || has_arrived(*comm, awaited)); };
     state().options.enqueue(stream, until, [=] {
-      --comm->waits;
+      --comm->signal_waits;
       ++comm->ended;
       if (comm->aborted) return true;
-      uncover_all(*comm);
-      for (const NcclSignals& one : awaited) take_signals(*comm, one);
+      write_to_windows(*comm);
+      for (const NcclSignals& one : awaited) consume_signals(*comm, one);
       return true;
     });
   };
   return add_call(
-      {comm, stream, shown_as(CollectiveKind::wait_signal, awaited.front().peer), bring});
+      {comm, stream, traced_call(CollectiveKind::wait_signal, awaited.front().peer), begin});
 }
 
 }  // namespace

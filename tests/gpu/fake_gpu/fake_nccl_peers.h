@@ -21,23 +21,23 @@ class Peers {
   int size() const { return static_cast<int>(peers_.size()); }
   bool connect();  // true if all are connected
   void send(int peer, const void* data, size_t bytes);
-  void pump();  // sends and receives what is possible now
-  // Return what was received from a peer and not taken, and take some of it.
+  void transfer();  // sends and receives what is possible now
+  // Return what was received from a peer and not read yet, and read some of it.
   const std::string& received(int peer) const { return peers_[at(peer)].in; }
-  std::string take(int peer, size_t bytes);
+  std::string read(int peer, size_t bytes);
   bool all_sent() const;
-  bool gone(int peer) const { return peers_[at(peer)].gone; }
+  bool has_exited(int peer) const { return peers_[at(peer)].has_exited; }
 
  private:
   struct Peer {
     int socket = -1;
     std::string out, in;
-    bool gone = false;
+    bool has_exited = false;
   };
   static size_t at(int peer) { return static_cast<size_t>(peer); }
-  void call(int peer);
-  void answer();
-  void move(Peer& peer);
+  void connect_to(int peer);
+  void accept_connections();
+  void transfer(Peer& peer);
 
   std::string name_;
   int rank_, listening_ = -1;

@@ -11,22 +11,22 @@
 #include <vector>
 
 #include "shardproof/tests/gpu/fake_gpu/fake_nccl.h"
-#include "shardproof/tests/gpu/fake_gpu/fake_nccl_calls.h"
+#include "shardproof/tests/gpu/fake_gpu/fake_nccl_call_group.h"
 
 namespace shardproof {
 
 // The calls of one group on non-blocking communicators. In NCCL a thread of its own puts them into
-// their streams; here the polls do, after `looks_left` of them.
+// their streams; here the polls do, after `polls_left` of them.
 struct Launch {
-  int looks_left = 0;
+  int polls_left = 0;
   std::vector<std::function<void()>> calls;
 };
 
-// A split of a non-blocking communicator: the new one is handed over when the old one is ready.
-struct Splitting {
+// A split of a non-blocking communicator: the caller gets the new one when the old one is ready.
+struct PendingSplit {
   NcclCommunicator* made = nullptr;  // null: no color
   NcclCommunicator** child = nullptr;
-  int looks_left = 0;
+  int polls_left = 0;
 };
 
 struct NcclWindowHandle {
@@ -41,15 +41,15 @@ struct NcclCommunicator {
   bool connected = false, aborted = false, blocking = false;
   int error = nccl::kSuccess;  // asynchronous error
   int children = 0;            // splits so far
-  std::optional<Splitting> splitting;
+  std::optional<PendingSplit> pending_split;
   int simulated = 0;               // predicted calls, which it counts as part of the next group
   int64_t issued = 0, ended = 0;   // calls in streams; they run one after another
   std::shared_ptr<Launch> launch;  // calls not in their streams yet
   std::mt19937_64 random;
   std::deque<NcclWindowHandle> windows;
-  int waits = 0;  // waits for signals in streams: only a signal ends them
+  int signal_waits = 0;  // waits for signals in streams: only a signal ends them
   // Puts and signals received and not waited for, by peer, oldest first.
-  std::map<int, std::deque<std::string>> landed;
+  std::map<int, std::deque<std::string>> arrived;
 };
 
 namespace fake_gpu {
@@ -88,7 +88,7 @@ struct OpenGroup {
 OpenGroup& open_group();  // one for each thread
 
 int fail(int code, const std::string& text);
-bool known(NcclComm comm);
+bool is_valid(NcclComm comm);
 // Returns why a call on it is refused; success: it is not.
 int refusal(NcclComm comm);
 // Adds a call to the open group; without one, the call is a group of its own.
@@ -96,18 +96,20 @@ int add_call(OpenGroup::Call call);
 // Returns the other living communicators of this process for the same set of ranks. A thread that
 // used them one by one would wait for itself.
 std::vector<NcclComm> siblings_of(NcclComm comm);
-// Sends a text of equal length to all other ranks of each communicator. Returns the texts received,
-// by rank; empty if a rank has exited.
-struct Saying {
+// A text for all other ranks of a communicator.
+struct TextToSend {
   NcclCommunicator* comm = nullptr;
   std::string own;
 };
-std::vector<std::vector<std::string>> tell_all(const std::vector<Saying>& sayings);
+// Exchanges texts of equal length between the ranks of each communicator. Returns the texts of all
+// ranks, by rank; empty if a rank has exited.
+std::vector<std::vector<std::string>> exchange_texts(const std::vector<TextToSend>& to_send);
 // Polls the connection of a communicator.
 void progress(NcclCommunicator& comm);
 // Ends a group of splits. Requires all of the thread's communicators for those ranks in it.
 int end_splits(const std::vector<OpenGroup::Split>& splits);
-int fail_alone();
+// Returns the code for communicators of one thread that are used outside one group.
+int refuse_one_by_one();
 // Returns why NCCL_ALGO leaves no algorithm for a call; success: it leaves one.
 int refusal_of_algorithm(const NcclCall& call);
 void add_communicators(NcclApi& api);

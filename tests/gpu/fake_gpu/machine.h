@@ -22,12 +22,12 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
   ~Arena();
-  void* take(int64_t bytes);  // null: no memory left
-  void give(void* memory);    // called from running work; poisons the memory
+  void* allocate(int64_t bytes);  // null: no memory left
+  void release(void* memory);     // called from running work; fills the memory with poison
   // True if all of it is allocated.
   bool holds(const void* memory, int64_t bytes) const;
   // Returns start and end of the allocation that holds an address; nulls: none does.
-  std::pair<const std::byte*, const std::byte*> taken_at(const void* memory) const;
+  std::pair<const std::byte*, const std::byte*> allocation_of(const void* memory) const;
   int64_t in_use() const { return in_use_; }
 
   // Makes the memory accessible as long as an object of this type exists.
@@ -43,19 +43,19 @@ class Arena {
   void protect(int protection);
   void trim(int64_t free_from);
   std::byte* base_ = nullptr;
-  int64_t bytes_, reached_ = 0, in_use_ = 0;
+  int64_t bytes_, used_end_ = 0, in_use_ = 0;
   int open_ = 0;
-  struct Taken {
-    int64_t size, asked;  // rounded up, and as requested
+  struct Allocation {
+    int64_t size, requested;  // size: rounded up
   };
   std::map<int64_t, int64_t> free_;  // bytes by offset
-  std::map<int64_t, Taken> taken_;
+  std::map<int64_t, Allocation> allocated_;
 };
 
 struct FakeGpuStream;
 // A CUDA graph: what its streams were given while it was recorded.
 struct FakeGpuGraph {
-  FakeGpuStream* origin = nullptr;                           // its recording began there
+  FakeGpuStream* origin = nullptr;                           // its capture began there
   std::vector<std::pair<int, std::function<void()>>> items;  // device, and what queues it again
   std::map<FakeGpuStream*, size_t> last_item;                // of each stream
   std::map<FakeGpuStream*, size_t> joined;  // item of a stream that the first stream waits for
@@ -64,7 +64,7 @@ struct FakeGpuGraph {
 struct FakeGpuEvent {
   // A wait for an event means its last record so far, in whatever stream. A later record in another
   // stream may be reached first, so records are numbered.
-  int64_t asked = 0;  // number of records
+  int64_t records = 0;  // number of them
   std::set<int64_t> reached;
   int number = 0;  // among the events of the machine
   int device = 0;
@@ -72,13 +72,13 @@ struct FakeGpuEvent {
   double time = 0;                      // last time reached, in milliseconds
   FakeGpuGraph* recorded_by = nullptr;  // the last record is an item of it; null: of none
   size_t item = 0;
-  FakeGpuEvent* within = nullptr;  // event of the graph in its place
+  FakeGpuEvent* in_graph = nullptr;  // event of the graph in its place
 };
 
-// `until` touches no memory and must be true first; then `touch` may touch memory. One may be
+// `ready` accesses no memory and must be true first; then `run` may access memory. One may be
 // empty.
 struct FakeGpuWork {
-  FakeGpu::Work until, touch;
+  FakeGpu::Work ready, run;
   bool is_call = false;  // a call of NCCL
 };
 
@@ -90,6 +90,8 @@ struct FakeGpuStream {
   FakeGpuGraph* recorded_by = nullptr;  // null: it runs what it is given
 };
 
+inline FakeGpuStream& stream_of(void* stream) { return *static_cast<FakeGpuStream*>(stream); }
+
 struct FakeGpu::Machine {
   explicit Machine(const FakeGpuOptions& options);
   void enqueue(FakeGpuStream& stream, FakeGpuWork work);
@@ -98,10 +100,10 @@ struct FakeGpu::Machine {
   // Runs until the stream is empty. Ends the program if nothing can move: it would hang.
   void drain(FakeGpuStream& stream);
   // Called by polls for a stream: by chance it advances, or what it waits for does.
-  void stir(FakeGpuStream* stream);
+  void advance_by_chance(FakeGpuStream* stream);
   // If the stream is recorded, adds what queues an item again to the graph and returns true.
   bool record(FakeGpuStream& stream, std::function<void()> again);
-  void tell(const FakeGpuStream& stream, const std::string& what);  // writes to the trace
+  void write_trace(const FakeGpuStream& stream, const std::string& operation);
   Arena& arena_of(const FakeGpuStream& stream) {
     return *arenas[static_cast<size_t>(stream.device)];
   }

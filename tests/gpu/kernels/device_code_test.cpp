@@ -15,7 +15,7 @@ namespace {
 TEST(DeviceCode, EveryKernel_GivesHostResults) {
   const FakeGpu fake_gpu;
   const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
-  const DeviceKernels kernels = stand_in_kernels();
+  const DeviceKernels kernels = fake_kernels();
   const LawCounts counts = check_all_ops(kernels, device, 4000, within_units);
   EXPECT_GT(counts.cases, 3000);
   check_long_lines(kernels, device, 5000, within_units);
@@ -30,7 +30,7 @@ TEST(DeviceCode, EveryKernel_GivesHostResults) {
 // A kernel that is not listed would be loaded during calls that wait for each other.
 TEST(DeviceCode, EveryKernel_IsLoadedBeforeLaunch) {
   EXPECT_EQ(ptx::loaded_kernels(), std::set<std::string>());
-  stand_in_kernels().load();
+  fake_kernels().load();
   EXPECT_EQ(ptx::loaded_kernels(), ptx::all_kernels());
 }
 

@@ -30,7 +30,7 @@ std::string same_bits(const KernelResults& results) {
 TEST(DeviceKernels, EveryKernel_GivesHostBits) {
   const FakeGpu fake_gpu;
   const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
-  const DeviceKernels kernels = stand_in_kernels();
+  const DeviceKernels kernels = fake_kernels();
   const LawCounts counts = check_all_ops(kernels, device, 1000, same_bits);
   RecordProperty("cases", std::to_string(counts.cases));
   EXPECT_GT(counts.ops, 70);
@@ -69,7 +69,7 @@ TEST(DeviceKernels, Bias_GoesToLibraryIfAligned) {
   op.samples = [] { return std::vector<Sample>{sample_of({{{5, 3}, {7, 3}, {7}}, DType::f32})}; };
   for (uint64_t seed = 0; seed < 2000; seed += 20) {  // strided and dense
     std::string failure;
-    compare_kernels(op, stand_in_kernels(), device, seed, same_bits, failure);
+    compare_kernels(op, fake_kernels(), device, seed, same_bits, failure);
     EXPECT_EQ(failure, "");
   }
   EXPECT_GT(biases, 40);
@@ -79,7 +79,7 @@ TEST(DeviceKernels, Bias_GoesToLibraryIfAligned) {
 TEST(DeviceKernels, LongLines_GiveHostBits) {
   const FakeGpu fake_gpu;
   const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
-  check_long_lines(stand_in_kernels(), device, 3000, same_bits);
+  check_long_lines(fake_kernels(), device, 3000, same_bits);
 }
 
 // A library with lower precision multiplies in fewer bits what the host rounds to f32 or to 8 bits.
@@ -88,7 +88,7 @@ TEST(DeviceKernels, LowPrecisionProducts_AreUsed) {
   CudaApi api = fake_gpu.api();
   api.matmul = MatmulPrecision::high;
   const std::shared_ptr<Device> device = open_device(api, 0);
-  const DeviceKernels kernels = stand_in_kernels();
+  const DeviceKernels kernels = fake_kernels();
   EXPECT_GT(check_products_in_few_bits(kernels, device, 7000).cases, 2 * 12 * 5);
   EXPECT_GT(fake_gpu.products_of_8_bits(), 6);
   EXPECT_GT(fake_gpu.products_of_widened(), 6);
@@ -149,7 +149,7 @@ TEST(DeviceKernels, DataErrors_HaveHostTexts) {
     const std::vector<TensorMeta> metas{{DType::i32, {3}}, {DType::f32, {3, 2}}};
     const OpCall call{nullptr, metas};
     const Kernel host = op.prepare(call, op.infer(call));
-    const Kernel on_device = stand_in_kernels().find(host, metas, op.infer(call));
+    const Kernel on_device = fake_kernels().find(host, metas, op.infer(call));
     const std::string expected = trouble_of(op, host, inputs, nullptr);
     EXPECT_EQ(expected == "no trouble", last == 2);
     EXPECT_EQ(trouble_of(op, on_device, inputs, device), expected);
@@ -160,7 +160,7 @@ TEST(DeviceKernels, DataErrors_HaveHostTexts) {
 TEST(DeviceKernels, ElementwiseOps_HaveKernels) {
   const FakeGpu fake_gpu;
   const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
-  const DeviceKernels kernels = stand_in_kernels();
+  const DeviceKernels kernels = fake_kernels();
   const OpRegistry registry = builtin_ops();
   for (const OpRecord* op : registry.all()) {
     if (op->family != "elementwise" && op->family != "optimizer") continue;

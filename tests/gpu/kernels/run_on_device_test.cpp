@@ -16,7 +16,7 @@ struct Ran {
 // `options`: one word, or two.
 Ran run_tool(const CudaApi& cuda, const std::string& scenario, const std::string& options,
              const std::string& more = "--seed=0") {
-  const Registries registries{builtin_ops(), builtin_backends(), cuda, stand_in_kernels()};
+  const Registries registries{builtin_ops(), builtin_backends(), cuda, fake_kernels()};
   const std::string path = std::string(SHARDPROOF_SOURCE_DIR) + "/scenarios/corpus/" + scenario;
   const std::vector<const char*> words{"shardproof", "run", path.c_str(), options.c_str(),
                                        more.c_str()};

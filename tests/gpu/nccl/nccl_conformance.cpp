@@ -24,7 +24,7 @@ std::shared_ptr<Backend> join(const WorkerPoolOptions& options) {
   machine.devices = options.processes;
   machine.device_bytes = int64_t{64} << 20;
   machine.seed = static_cast<uint64_t>(options.process) + 1;
-  machine.patience_seconds = 30;
+  machine.timeout_seconds = 30;
   NcclDependencies parts;
   parts.cuda = FakeGpu(machine).api();
   parts.load = [cuda = parts.cuda](const NcclSearchPaths&) {

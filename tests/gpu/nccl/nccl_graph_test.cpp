@@ -31,12 +31,12 @@ TEST(NcclGraph, Step_AnyProcesses_HasTheBitsOfTheCalls) {
   const std::string lines =
       R"json("y = gelu(x @ w)", "s = all_reduce(y, sum)", "w = w * 2 + sum(s)",
                                 "v = all_gather(w)", "u = all_reduce_(s, max)")json";
-  for (const std::string seats : {"--processes 2", "--processes 1 --gpus-per-process 2"})
+  for (const std::string processes : {"--processes 2", "--processes 1 --gpus-per-process 2"})
     for (const std::string seed : {"1", "2", "3"}) {
-      const Ran ran = run_as_graph(lines, seats, "FAKE_GPU_SEED=" + seed);
+      const Ran ran = run_as_graph(lines, processes, "FAKE_GPU_SEED=" + seed);
       EXPECT_EQ(ran.code, 0) << ran.out;
-      EXPECT_NE(ran.out.find(kGraphs), std::string::npos) << seats << ran.out;
-      EXPECT_EQ(ran.out.find(kOtherBits), std::string::npos) << seats << ran.out;
+      EXPECT_NE(ran.out.find(kGraphs), std::string::npos) << processes << ran.out;
+      EXPECT_EQ(ran.out.find(kOtherBits), std::string::npos) << processes << ran.out;
     }
 }
 
@@ -108,11 +108,12 @@ TEST(NcclGraph, OtherBackend_IsBadInput) {
       << ran.out;
 }
 
-// The network fails in a launch of the graph, and the process dies.
+// The network fails in a launch of the graph, and the process kill_after_ms.
 TEST(NcclGraph, LostProcess_IsReported) {
   for (const int call : {7, 10, 14}) {
-    const Ran ran = run_as_graph(R"json("y = all_reduce(x, sum)", "z = all_reduce(y, max)")json",
-                                 "", "FAKE_GPU_DIES=50 FAKE_GPU_BREAKS=" + std::to_string(call));
+    const Ran ran =
+        run_as_graph(R"json("y = all_reduce(x, sum)", "z = all_reduce(y, max)")json", "",
+                     "FAKE_GPU_KILL_AFTER_MS=50 FAKE_GPU_FAILING_CALL=" + std::to_string(call));
     EXPECT_EQ(ran.code, 1) << ran.out;
     EXPECT_NE(ran.out.find("process 1 of 2"), std::string::npos) << ran.out;
   }

@@ -26,7 +26,7 @@ TEST(NcclPuts, Puts_UseNcclWindows_IfAllCan) {
   ran("FAKE_GPU_NCCL=22907 FAKE_GPU_SYMMETRIC=0",
       "puts by ncclSend and ncclRecv (the GPUs have no symmetric memory)");
   // If one process fails, all put by messages.
-  ran("FAKE_GPU_NCCL=22907 FAKE_GPU_NO_ROOM=2",
+  ran("FAKE_GPU_NCCL=22907 FAKE_GPU_NO_WINDOW_MEMORY=2",
       "puts by ncclSend and ncclRecv (no 16777216 bytes for a window: ");
   ran("FAKE_GPU_NCCL=22907 FAKE_GPU_NO_WINDOW=1",
       "puts by ncclSend and ncclRecv (its memory cannot be mapped)");

@@ -39,9 +39,9 @@ TEST(NcclRun, Corpus_OnFakeGpus_GivesExpectedReports) {
 
 TEST(NcclRun, Corpus_SeveralGpusInAProcess_GivesExpectedReports) {
   const std::string simulated = report_of("");
-  for (const std::string seats :
+  for (const std::string processes :
        {"--processes 1 --gpus-per-process 4", "--processes 2 --gpus-per-process 2"})
-    EXPECT_EQ(report_of("--backend nccl " + seats), simulated) << seats;
+    EXPECT_EQ(report_of("--backend nccl " + processes), simulated) << processes;
 }
 
 // Two ranks on a GPU are summed there; sums over GPUs add in the order of NCCL's ranks, whichever
@@ -53,10 +53,10 @@ TEST(NcclRun, Values_AnyProcessesAndGpus_AreEqual) {
     "tensors": {"x": {"shape": [16, 24], "placements": "dp:S(0) tp:S(1)"},
                 "w": {"shape": [24, 40], "placements": "tp:S(0)"}},
     "program": ["y = gelu(x @ w)", "z = softmax(y, dim=1)", "s = sum(z * y)"]})json");
-  const auto values_of_run = [&](const std::string& name, const std::string& seats) {
+  const auto values_of_run = [&](const std::string& name, const std::string& processes) {
     const std::filesystem::path record = folder.path() / name;
     const Ran ran =
-        fake_gpu("run " + file + " --backend nccl " + seats + " --record " + record.string());
+        fake_gpu("run " + file + " --backend nccl " + processes + " --record " + record.string());
     EXPECT_EQ(ran.code, 0) << ran.out;
     std::ifstream in(record / "0001-sums-nccl" / "values.safetensors", std::ios::binary);
     return std::string(std::istreambuf_iterator<char>(in), {});
@@ -249,9 +249,9 @@ TEST(NcclRun, MissingWait_IsDetected) {
   for (const int seed : {1, 2, 3}) {
     const std::string seeded = fmt::format("FAKE_GPU_SEED={} ", seed);
     EXPECT_EQ(fake_gpu(run, seeded).code, 0);
-    const Ran deaf = fake_gpu(run, seeded + "FAKE_GPU_WAITS=0");
-    EXPECT_EQ(deaf.code, 1) << deaf.out;
-    EXPECT_NE(deaf.out.find("wrong values"), std::string::npos) << deaf.out;
+    const Ran without_waits = fake_gpu(run, seeded + "FAKE_GPU_WAITS=0");
+    EXPECT_EQ(without_waits.code, 1) << without_waits.out;
+    EXPECT_NE(without_waits.out.find("wrong values"), std::string::npos) << without_waits.out;
   }
   std::string racing = kOverlapped;
   for (const std::string wait : {"\"wait(ra)\", ", "\"wait(rb)\", "})
@@ -267,14 +267,14 @@ TEST(NcclRun, ProcessOutput_WithNcclDebug_IsPassedOn) {
   const std::string file = folder.write("many.json", R"json({
     "version": 1, "mesh": "tp=2", "tensors": {"x": {"shape": [4]}},
     "ranks": {"all": ["for i in range(4000):", "  y = all_reduce(x, max)"]}})json");
-  const Ran quiet = fake_gpu("run " + file + " --backend nccl", "FAKE_GPU_TRACE=/dev/stdout");
-  EXPECT_EQ(quiet.code, 0) << quiet.out;
-  EXPECT_EQ(quiet.out.find("rank 0: all_reduce"), std::string::npos) << quiet.out;
-  const Ran loud =
+  const Ran normal = fake_gpu("run " + file + " --backend nccl", "FAKE_GPU_TRACE=/dev/stdout");
+  EXPECT_EQ(normal.code, 0) << normal.out;
+  EXPECT_EQ(normal.out.find("rank 0: all_reduce"), std::string::npos) << normal.out;
+  const Ran with_debug =
       fake_gpu("run " + file + " --backend nccl", "NCCL_DEBUG=INFO FAKE_GPU_TRACE=/dev/stdout");
-  EXPECT_EQ(loud.code, 0);
-  EXPECT_GT(loud.out.size(), size_t{1} << 17);
-  EXPECT_NE(loud.out.find("rank 1: all_reduce"), std::string::npos);
+  EXPECT_EQ(with_debug.code, 0);
+  EXPECT_GT(with_debug.out.size(), size_t{1} << 17);
+  EXPECT_NE(with_debug.out.find("rank 1: all_reduce"), std::string::npos);
 }
 
 // Code that the machine's library loads when it is opened may wait for a call in progress.
@@ -292,47 +292,48 @@ TEST(NcclRun, ProductsDuringCall_FindLibraryOpen) {
 
 // Users set it to find which kernel fails: one GPU's launch would wait for a later one.
 TEST(NcclRun, BlockingLaunches_SeveralGpus_AreOff) {
-  for (const std::string seats : {"--processes 2", "--processes 1 --gpus-per-process 2"}) {
-    const Ran ran = fake_gpu("run scenarios/corpus/collectives --backend nccl " + seats,
+  for (const std::string processes : {"--processes 2", "--processes 1 --gpus-per-process 2"}) {
+    const Ran ran = fake_gpu("run scenarios/corpus/collectives --backend nccl " + processes,
                              "CUDA_LAUNCH_BLOCKING=1");
     EXPECT_EQ(ran.code, 0) << ran.out;
   }
 }
 
 TEST(NcclRun, LostProcess_SeveralGpus_MissesAllItsRanks) {
-  hurt_one_of_each({FAKE_GPU_PROGRAM,
-                    "nccl",
-                    SIGKILL,
-                    "was killed by signal 9 (SIGKILL)",
-                    "30s",
-                    {"--gpus-per-process", "2"}},
-                   2);
+  fail_one_worker_in_each({FAKE_GPU_PROGRAM,
+                           "nccl",
+                           SIGKILL,
+                           "was killed by signal 9 (SIGKILL)",
+                           "30s",
+                           {"--gpus-per-process", "2"}},
+                          2);
 }
 
 TEST(NcclRun, KilledProcess_IsMissingRank_AndNoProcessRemains) {
-  hurt_one_of_each({FAKE_GPU_PROGRAM, "nccl", SIGKILL, "was killed by signal 9 (SIGKILL)"}, 4);
+  fail_one_worker_in_each({FAKE_GPU_PROGRAM, "nccl", SIGKILL, "was killed by signal 9 (SIGKILL)"},
+                          4);
 }
 
 TEST(NcclRun, ProcessKilledInRepetitions_IsMissingRank_WithItsCall) {
-  Hurt hurt{FAKE_GPU_PROGRAM, "nccl", SIGKILL, "was killed by signal 9 (SIGKILL)"};
-  hurt.in_repetitions = true;
-  hurt_one_of_each(hurt, 2);
+  WorkerFailure failure{FAKE_GPU_PROGRAM, "nccl", SIGKILL, "was killed by signal 9 (SIGKILL)"};
+  failure.in_repetitions = true;
+  fail_one_worker_in_each(failure, 2);
 }
 
 TEST(NcclRun, StoppedProcess_IsMissingRank_AndNoProcessRemains) {
-  hurt_one_of_each({FAKE_GPU_PROGRAM, "nccl", SIGSTOP, "is stopped by signal 19 (SIGSTOP)", "6s"},
-                   4);
+  fail_one_worker_in_each(
+      {FAKE_GPU_PROGRAM, "nccl", SIGSTOP, "is stopped by signal 19 (SIGSTOP)", "6s"}, 4);
 }
 
 // NCCL may report an internal error for a killed process before the coordinator detects its loss.
 TEST(NcclRun, NcclError_BeforeLoss_IsReportedWithMissingRank) {
   const ScenarioFolder folder;
   const Ran ran = fake_gpu("run " + folder.endless() + " --backend nccl --processes 3",
-                           "FAKE_GPU_BREAKS=40 FAKE_GPU_DIES=300");
+                           "FAKE_GPU_FAILING_CALL=40 FAKE_GPU_KILL_AFTER_MS=300");
   EXPECT_EQ(ran.code, 1) << ran.out;
   for (const char* const words :
        {"missing rank", "was killed by signal 9 (SIGKILL)",
-        "process 2: NCCL 2.28.9 reports: internal error: the network is gone"})
+        "process 2: NCCL 2.28.9 reports: internal error: the network has failed"})
     EXPECT_NE(ran.out.find(words), std::string::npos) << words << "\n" << ran.out;
 }
 
@@ -341,17 +342,20 @@ TEST(NcclRun, NcclError_WithoutLoss_IsReported) {
   const ScenarioFolder folder;
   for (const std::string gpus : {"", " --gpus-per-process 2"}) {
     const Ran ran = fake_gpu("run " + folder.endless() + " --backend nccl --processes 3" + gpus,
-                             "FAKE_GPU_BREAKS=40");
+                             "FAKE_GPU_FAILING_CALL=40");
     EXPECT_EQ(ran.code, 2) << ran.out;
-    EXPECT_NE(ran.out.find("process 2: NCCL 2.28.9 reports: internal error: the network is gone"),
-              std::string::npos)
+    EXPECT_NE(
+        ran.out.find("process 2: NCCL 2.28.9 reports: internal error: the network has failed"),
+        std::string::npos)
         << ran.out;
     EXPECT_EQ(ran.out.find("missing rank"), std::string::npos) << ran.out;
   }
-  const Ran bench = fake_gpu("bench --backend nccl --processes 2 -b 1K -e 1K", "FAKE_GPU_BREAKS=3");
+  const Ran bench =
+      fake_gpu("bench --backend nccl --processes 2 -b 1K -e 1K", "FAKE_GPU_FAILING_CALL=3");
   EXPECT_EQ(bench.code, 2) << bench.out;
-  EXPECT_NE(bench.out.find("process 1: NCCL 2.28.9 reports: internal error: the network is gone"),
-            std::string::npos)
+  EXPECT_NE(
+      bench.out.find("process 1: NCCL 2.28.9 reports: internal error: the network has failed"),
+      std::string::npos)
       << bench.out;
 }
 
@@ -370,12 +374,12 @@ TEST(NcclRun, WaitForPut_OfLostProcess_Ends) {
     ASSERT_EQ(run.wait_for_processes().size(), 6u) << run.text();
     const std::vector<pid_t> workers = run.workers();
     ASSERT_EQ(workers.size(), 3u) << run.text();
-    wait_for_work(workers, 0.3);  // all have come, or it is no finding
+    wait_for_work(workers, 0.3);  // until all have joined the call; an earlier exit is no finding
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     ASSERT_EQ(kill(workers[1], SIGKILL), 0);
     EXPECT_EQ(run.code(), 1) << run.text();
     EXPECT_NE(run.text().find("missing rank"), std::string::npos) << run.text();
-    EXPECT_TRUE(run.all_gone()) << run.text();
+    EXPECT_TRUE(run.all_have_exited()) << run.text();
   }
 }
 
@@ -386,7 +390,7 @@ TEST(NcclRun, KilledCommand_LeavesNoProcess) {
     ASSERT_EQ(run.wait_for_processes().size(), 6u) << run.text();
     kill(run.pid(), signal);
     EXPECT_EQ(run.code(), -1);
-    EXPECT_TRUE(run.all_gone()) << "signal " << signal;
+    EXPECT_TRUE(run.all_have_exited()) << "signal " << signal;
   }
 }
 
@@ -434,9 +438,10 @@ TEST(NcclRun, MissingGpus_AreRefused) {
 
 // Starts three processes as a user would, the first of them in the foreground.
 Ran by_hand(const std::string& words, const std::string& environment = "") {
-  const std::string meet = testing::TempDir() + "/shardproof_meet_" + std::to_string(getpid());
+  const std::string rendezvous =
+      testing::TempDir() + "/shardproof_rendezvous_" + std::to_string(getpid());
   const std::string one = environment + " '" FAKE_GPU_PROGRAM "' run " + words +
-                          " --backend nccl --rendezvous file:" + meet;
+                          " --backend nccl --rendezvous file:" + rendezvous;
   return shell("for i in 1 2; do " + one + " --process $i --processes 3 & done; " + one +
                " --process 0 --processes 3; code=$?; wait; exit $code");
 }
@@ -462,10 +467,10 @@ TEST(NcclRun, CasesAfterLoss_StartedByHand_AreReportedNotRun) {
   const std::string small = folder.write("small.json", R"json({
     "version": 1, "mesh": "tp=3", "tensors": {"x": {"shape": [4]}},
     "ranks": {"all": ["y = all_reduce(x, max)"]}})json");
-  const Ran ran = by_hand(folder.endless() + " " + small, "FAKE_GPU_BREAKS=40");
+  const Ran ran = by_hand(folder.endless() + " " + small, "FAKE_GPU_FAILING_CALL=40");
   EXPECT_EQ(ran.code, 2) << ran.out;
   EXPECT_NE(ran.out.find("small.json: not run: process 2: NCCL 2.28.9 reports: internal error: the "
-                         "network is gone in an earlier case; this program did not start the "
+                         "network has failed in an earlier case; this program did not start the "
                          "processes of this run and cannot restart them"),
             std::string::npos)
       << ran.out;
@@ -485,15 +490,15 @@ TEST(NcclRun, ProcessesStartedBySrun_NeedNoOptions) {
 TEST(NcclRun, SharedGpu_IsReported) {
   const std::string run =
       "run scenarios/corpus/collectives --backend nccl --processes 4 --ranks-per-gpu 4";
-  const Ran old = fake_gpu(run, "FAKE_GPU_GPUS=1 FAKE_GPU_NCCL=22809");
-  EXPECT_EQ(old.code, 0) << old.out;
-  EXPECT_NE(old.out.find("4 ranks on each GPU (NCCL_HOSTID"), std::string::npos) << old.out;
-  const Ran young = fake_gpu(run, "FAKE_GPU_GPUS=1 FAKE_GPU_NCCL=23003");
-  EXPECT_EQ(young.code, 0) << young.out;
-  EXPECT_NE(young.out.find("4 ranks on each GPU (NCCL_MULTI_RANK_GPU_ENABLE); times "
+  const Ran older = fake_gpu(run, "FAKE_GPU_GPUS=1 FAKE_GPU_NCCL=22809");
+  EXPECT_EQ(older.code, 0) << older.out;
+  EXPECT_NE(older.out.find("4 ranks on each GPU (NCCL_HOSTID"), std::string::npos) << older.out;
+  const Ran newer = fake_gpu(run, "FAKE_GPU_GPUS=1 FAKE_GPU_NCCL=23003");
+  EXPECT_EQ(newer.code, 0) << newer.out;
+  EXPECT_NE(newer.out.find("4 ranks on each GPU (NCCL_MULTI_RANK_GPU_ENABLE); times "
                            "differ from those of one rank on each GPU"),
             std::string::npos)
-      << young.out;
+      << newer.out;
 }
 
 TEST(NcclRun, StockProgram_GivesReason) {

@@ -13,15 +13,15 @@ namespace {
 
 constexpr int kRepetitions = 20;  // each with other delays
 
-FakeGpuOptions patient() {
+FakeGpuOptions with_timeout() {
   FakeGpuOptions options;
-  options.patience_seconds = 10;
+  options.timeout_seconds = 10;
   return options;
 }
 
 class Session : public testing::Test {
  protected:
-  Session() : machine_(patient()), device_(open_device(machine_.api(), 0)) {
+  Session() : machine_(with_timeout()), device_(open_device(machine_.api(), 0)) {
     options_.memory = machine_.api();
     options_.enqueue = FakeGpu::enqueue_when;
     options_.version = 23007;
@@ -45,7 +45,7 @@ class Session : public testing::Test {
   fake_gpu::NcclOptions options_;
   NcclApi api_;
   NcclId id_{};
-  bool goes_on_ = false;  // releases the stream that was stopped
+  bool released_ = false;  // releases the stream that was stopped
 };
 
 TEST_F(Session, Split_ReturnsSuccessBeforeItIsMade) {
@@ -88,12 +88,12 @@ TEST_F(Session, FormedTeam_IsReadyForCalls) {
 }
 
 // Calls of two communicators in one stream; the first communicator never reaches its call.
-TEST_F(Session, Abort_WaitsOnlyForWhatItEnds) {
+TEST_F(Session, Abort_WaitsOnlyForCallsThatItEnds) {
   const auto session = alone();
   const NcclComm world = session->world(0), other = session->make_put_communicator();
   EXPECT_EQ(session->await_put_communicator(nccl::kSuccess), "");
   FakeGpu::enqueue_when(
-      device_->native_stream(), [this] { return goes_on_; }, [] { return true; });
+      device_->native_stream(), [this] { return released_; }, [] { return true; });
   for (const NcclComm comm : {world, other}) {
     EXPECT_EQ(add_up(comm), nccl::kInProgress);
     while (session->poll_communicators({comm}, nccl::kInProgress) != NcclSession::State::ready) {
@@ -107,7 +107,7 @@ TEST_F(Session, Abort_WaitsOnlyForWhatItEnds) {
   int state = 0;
   for (const NcclComm comm : {world, other})
     EXPECT_EQ(api_.async_error(comm, &state), nccl::kInvalidArgument);
-  goes_on_ = true;
+  released_ = true;
   device_->synchronize();
 }
 

@@ -146,10 +146,10 @@ TEST(NcclTimes, GroupPrediction_SumsCalls_UnlessItHasMessages) {
       "group:", "  s = all_reduce(x, sum)", "  z = all_gather(x, dim=0)",
       "group:", "  send(x, to=next)", "  y = recv(like=x, from=prev)", "  t = all_reduce(x, max)"]}
     })json");
-  for (const std::string seats : {"--processes 4", "--processes 2 --gpus-per-process 2"}) {
+  for (const std::string processes : {"--processes 4", "--processes 2 --gpus-per-process 2"}) {
     const std::filesystem::path record = folder.path() / "record";
-    const Ran ran = fake_gpu("run " + file + " --backend nccl " + seats + " --iters 1 --record " +
-                             record.string());
+    const Ran ran = fake_gpu("run " + file + " --backend nccl " + processes +
+                             " --iters 1 --record " + record.string());
     ASSERT_EQ(ran.code, 0) << ran.out;
     std::map<std::pair<int, std::string>, std::set<std::string>> expected;
     for (const std::string& line :

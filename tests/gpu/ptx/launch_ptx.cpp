@@ -178,7 +178,7 @@ std::set<std::string> loaded_kernels() {
 
 namespace shardproof {
 
-DeviceKernels stand_in_kernels() { return cuda_kernels(); }
+DeviceKernels fake_kernels() { return cuda_kernels(); }
 
 }  // namespace shardproof
 

@@ -27,33 +27,33 @@ struct NcclCall {
   int peer = 0;  // the peer of a message, else the root
   const std::byte* send = nullptr;
   std::byte* recv = nullptr;
-  std::vector<std::string> brought;  // input of each rank; for messages, of the peer
+  std::vector<std::string> inputs;  // input of each rank; for messages, of the peer
 
   CallHead head() const;
   int64_t bytes_in() const;  // bytes of one rank's input
   bool sends_to(int rank, int own) const;
-  bool hears_from(int rank, int own) const;
+  bool receives_from(int rank, int own) const;
 };
 
 // Calls of one group on one communicator: they start and end together.
-class Bundle {
+class CallGroup {
  public:
-  Bundle(Peers& peers, std::vector<NcclCall> calls, ReductionSchedule order);
-  void begin();  // reads the inputs
-  bool heard();  // true if everything was received and sent
+  CallGroup(Peers& peers, std::vector<NcclCall> calls, ReductionSchedule order);
+  void begin();     // reads the inputs
+  bool exchange();  // true if everything was received and sent
   void finish();
-  bool stuck() const { return stuck_; }  // a peer has another call
-  bool lost() const { return lost_; }    // a peer that is needed has ended
+  bool is_mismatched() const { return mismatched_; }         // a peer has another call
+  bool peer_has_exited() const { return peer_has_exited_; }  // a peer that is needed has ended
 
  private:
-  bool hear(int peer);
+  bool receive_from(int peer);
   void finish(NcclCall& call);
 
   Peers& peers_;
   std::vector<NcclCall> calls_;
   ReductionSchedule order_;
-  std::vector<size_t> heard_;  // for each peer, how many of its calls were received
-  bool stuck_ = false, lost_ = false;
+  std::vector<size_t> received_calls_;  // for each peer, how many of its calls were received
+  bool mismatched_ = false, peer_has_exited_ = false;
 };
 
 }  // namespace shardproof::fake_gpu

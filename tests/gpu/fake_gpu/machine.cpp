@@ -51,9 +51,9 @@ bool FakeGpu::Machine::advance(FakeGpuStream& stream, int64_t most) {
   int64_t done = 0;
   while (done < most && !stream.queue.empty()) {
     const FakeGpuWork& next = stream.queue.front();
-    if (next.until && !next.until()) break;
-    if (next.touch && !open) open.emplace(arena_of(stream));
-    if (next.touch && !next.touch()) break;
+    if (next.ready && !next.ready()) break;
+    if (next.run && !open) open.emplace(arena_of(stream));
+    if (next.run && !next.run()) break;
     if (next.is_call) --calls;
     stream.queue.pop_front();
     clock += 0.001;
@@ -74,7 +74,7 @@ void FakeGpu::Machine::drain(FakeGpuStream& stream) {
     // It waits for another stream: any stream that can continue runs one operation.
     bool moved = false;
     for (size_t i = 0; i < streams.size() && !moved; ++i) moved = advance(*streams[i], 1);
-    const bool may_wait = Clock::now() < moved_at + std::chrono::seconds(options.patience_seconds);
+    const bool may_wait = Clock::now() < moved_at + std::chrono::seconds(options.timeout_seconds);
     SP_CHECK(moved || may_wait, "a stream waits for work that was never issued");
     if (moved)
       moved_at = Clock::now();
@@ -83,14 +83,14 @@ void FakeGpu::Machine::drain(FakeGpuStream& stream) {
   }
 }
 
-void FakeGpu::Machine::stir(FakeGpuStream* stream) {
+void FakeGpu::Machine::advance_by_chance(FakeGpuStream* stream) {
   if (stream == nullptr || stream->queue.empty()) return;
   const int64_t most = rng.integer(draws++, 0, 3);
   if (most == 0 || advance(*stream, most)) return;
   for (size_t i = 0; i < streams.size(); ++i) advance(*streams[i], rng.integer(draws++, 0, 3));
 }
 
-void FakeGpu::Machine::tell(const FakeGpuStream& stream, const std::string& what) {
+void FakeGpu::Machine::write_trace(const FakeGpuStream& stream, const std::string& what) {
   if (options.trace.empty()) return;
   const std::string line =
       fmt::format("gpu {} stream {}: {}\n", stream.device, stream.number, what);
@@ -101,37 +101,37 @@ void FakeGpu::Machine::tell(const FakeGpuStream& stream, const std::string& what
 }
 
 void FakeGpu::enqueue(void* stream, Work work) {
-  auto& its = *static_cast<FakeGpuStream*>(stream);
-  const std::lock_guard guard(its.machine->lock);
-  SP_CHECK(its.device == its.machine->selected_here(),
-           "a kernel is started in a stream of GPU {} while GPU {} is the thread's", its.device,
-           its.machine->selected_here());
-  if (its.machine->record(its, [stream, work] { enqueue(stream, work); })) return;
-  its.machine->tell(its, "kernel");
-  its.machine->enqueue(its, {{}, std::move(work)});
+  FakeGpuStream& target = stream_of(stream);
+  const std::lock_guard guard(target.machine->lock);
+  SP_CHECK(target.device == target.machine->selected_here(),
+           "a kernel is started in a stream of GPU {} while GPU {} is the thread's", target.device,
+           target.machine->selected_here());
+  if (target.machine->record(target, [stream, work] { enqueue(stream, work); })) return;
+  target.machine->write_trace(target, "kernel");
+  target.machine->enqueue(target, {{}, std::move(work)});
 }
 
 void FakeGpu::enqueue_when(void* stream, Work until, Work work) {
-  auto& its = *static_cast<FakeGpuStream*>(stream);
-  const std::lock_guard guard(its.machine->lock);
-  ++its.machine->calls;
-  its.machine->tell(its, "nccl");
-  its.machine->enqueue(its, {std::move(until), std::move(work), true});
+  FakeGpuStream& target = stream_of(stream);
+  const std::lock_guard guard(target.machine->lock);
+  ++target.machine->calls;
+  target.machine->write_trace(target, "nccl");
+  target.machine->enqueue(target, {std::move(until), std::move(work), true});
 }
 
-int FakeGpu::device_of(void* stream) { return static_cast<FakeGpuStream*>(stream)->device; }
+int FakeGpu::device_of(void* stream) { return stream_of(stream).device; }
 
 std::pair<const std::byte*, const std::byte*> FakeGpu::allocation_at(void* stream,
                                                                      const void* memory) {
-  const FakeGpuStream& its = *static_cast<FakeGpuStream*>(stream);
-  const std::lock_guard guard(its.machine->lock);
-  return its.machine->arena_of(its).taken_at(memory);
+  const FakeGpuStream& target = stream_of(stream);
+  const std::lock_guard guard(target.machine->lock);
+  return target.machine->arena_of(target).allocation_of(memory);
 }
 
-int FakeGpu::selected_beside(void* stream) {
-  const FakeGpuStream& its = *static_cast<FakeGpuStream*>(stream);
-  const std::lock_guard guard(its.machine->lock);
-  return its.machine->selected_here();
+int FakeGpu::selected_on_machine_of(void* stream) {
+  const FakeGpuStream& target = stream_of(stream);
+  const std::lock_guard guard(target.machine->lock);
+  return target.machine->selected_here();
 }
 
 }  // namespace shardproof

@@ -53,7 +53,7 @@ Peers::~Peers() {
   ::close(listening_);
 }
 
-void Peers::call(int peer) {
+void Peers::connect_to(int peer) {
   sockaddr_un address;
   const socklen_t length = address_of(name_, peer, address);
   const int socket = open_socket();
@@ -62,28 +62,28 @@ void Peers::call(int peer) {
     return;
   }
   const char own = static_cast<char>(rank_);
-  SP_CHECK(::send(socket, &own, 1, MSG_NOSIGNAL) == 1, "a fresh socket takes nothing");
+  SP_CHECK(::send(socket, &own, 1, MSG_NOSIGNAL) == 1, "a new socket does not send");
   peers_[at(peer)].socket = socket;
 }
 
-void Peers::answer() {
+void Peers::accept_connections() {
   for (int connection;
        (connection = ::accept4(listening_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;)
     connections_.push_back(connection);
   std::erase_if(connections_, [this](int connection) {
-    char who = 0;
-    if (::recv(connection, &who, 1, MSG_DONTWAIT) != 1) return false;
-    peers_[at(who)].socket = connection;
+    char rank = 0;
+    if (::recv(connection, &rank, 1, MSG_DONTWAIT) != 1) return false;
+    peers_[at(rank)].socket = connection;
     return true;
   });
 }
 
 bool Peers::connect() {
   bool all = true;
-  answer();
+  accept_connections();
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank_ || peers_[at(peer)].socket >= 0) continue;
-    if (peer < rank_) call(peer);
+    if (peer < rank_) connect_to(peer);
     all = all && peers_[at(peer)].socket >= 0;
   }
   return all;
@@ -93,20 +93,20 @@ void Peers::send(int peer, const void* data, size_t bytes) {
   peers_[at(peer)].out.append(static_cast<const char*>(data), bytes);
 }
 
-std::string Peers::take(int peer, size_t bytes) {
+std::string Peers::read(int peer, size_t bytes) {
   std::string& in = peers_[at(peer)].in;
-  std::string taken = in.substr(0, bytes);
+  std::string text = in.substr(0, bytes);
   in.erase(0, bytes);
-  return taken;
+  return text;
 }
 
-void Peers::move(Peer& peer) {
+void Peers::transfer(Peer& peer) {
   size_t sent = 0;
   while (sent < peer.out.size()) {
     const ssize_t n = ::send(peer.socket, peer.out.data() + sent, peer.out.size() - sent,
                              MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n <= 0) {
-      if (errno != EAGAIN && errno != EINTR) peer.gone = true;
+      if (errno != EAGAIN && errno != EINTR) peer.has_exited = true;
       break;
     }
     sent += static_cast<size_t>(n);
@@ -114,15 +114,15 @@ void Peers::move(Peer& peer) {
   peer.out.erase(0, sent);
   for (;;) {
     const ssize_t n = ::recv(peer.socket, chunk_.get(), kChunk, MSG_DONTWAIT);
-    if (n == 0) peer.gone = true;
+    if (n == 0) peer.has_exited = true;
     if (n <= 0) return;
     peer.in.append(chunk_.get(), static_cast<size_t>(n));
   }
 }
 
-void Peers::pump() {
+void Peers::transfer() {
   for (Peer& peer : peers_)
-    if (peer.socket >= 0 && !peer.gone) move(peer);
+    if (peer.socket >= 0 && !peer.has_exited) transfer(peer);
 }
 
 bool Peers::all_sent() const {

@@ -26,7 +26,7 @@ int fail(int code, const std::string& text) {
   return code;
 }
 
-bool known(NcclComm comm) {
+bool is_valid(NcclComm comm) {
   for (const auto& one : state().comms)
     if (one.get() == comm) return !one->aborted;
   return false;
@@ -35,8 +35,8 @@ bool known(NcclComm comm) {
 namespace {
 
 int refusal_of_one(NcclComm comm) {
-  if (!known(comm)) return fail(nccl::kInvalidArgument, "comm is not valid");
-  if (!comm->connected || comm->launch != nullptr || comm->splitting)
+  if (!is_valid(comm)) return fail(nccl::kInvalidArgument, "comm is not valid");
+  if (!comm->connected || comm->launch != nullptr || comm->pending_split)
     return fail(nccl::kInvalidArgument, "comm is not ready");
   return comm->error;
 }
@@ -58,12 +58,12 @@ OpenGroup& open_group() {
 namespace {
 
 // The network fails, and some time later the process is killed.
-void break_down(NcclCommunicator& comm) {
+void fail_network(NcclCommunicator& comm) {
   if (comm.error != nccl::kSuccess) return;
-  comm.error = fail(kInternalError, "the network is gone");
-  if (const int dies = state().options.dies; dies != 0)
-    std::thread([dies] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(dies));
+  comm.error = fail(kInternalError, "the network has failed");
+  if (const int kill_after_ms = state().options.kill_after_ms; kill_after_ms != 0)
+    std::thread([kill_after_ms] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(kill_after_ms));
       ::raise(SIGKILL);
     }).detach();
 }
@@ -78,7 +78,7 @@ DType dtype_of(int type) {
 // Polls; true if the calls of the communicator are in their streams.
 bool is_launched(NcclCommunicator& comm) {
   if (comm.launch == nullptr) return true;
-  if (comm.launch->looks_left-- > 0) return false;
+  if (comm.launch->polls_left-- > 0) return false;
   for (const auto& call : std::exchange(comm.launch->calls, {})) call();
   comm.launch = nullptr;
   return true;
@@ -86,15 +86,15 @@ bool is_launched(NcclCommunicator& comm) {
 
 // Polls; true if the new communicator of a split was handed over.
 bool is_split(NcclCommunicator& comm) {
-  if (!comm.splitting) return true;
-  if (comm.splitting->looks_left-- > 0) return false;
-  *comm.splitting->child = comm.splitting->made;
-  comm.splitting.reset();
+  if (!comm.pending_split) return true;
+  if (comm.pending_split->polls_left-- > 0) return false;
+  *comm.pending_split->child = comm.pending_split->made;
+  comm.pending_split.reset();
   return true;
 }
 
 int async_error(NcclComm comm, int* error) {
-  if (!known(comm)) return fail(nccl::kInvalidArgument, "comm is not valid");
+  if (!is_valid(comm)) return fail(nccl::kInvalidArgument, "comm is not valid");
   progress(*comm);
   const bool ready = comm->connected && is_launched(*comm) && is_split(*comm);
   *error = ready ? comm->error : nccl::kInProgress;
@@ -118,7 +118,7 @@ int group_start() {
 }
 
 // True if sends to oneself match receives in the same group.
-bool serves_itself(const std::vector<NcclCall>& calls, int own) {
+bool has_matching_sends_to_self(const std::vector<NcclCall>& calls, int own) {
   int sends = 0, receives = 0;
   for (const NcclCall& call : calls) {
     sends += call.kind == CollectiveKind::send && call.peer == own;
@@ -135,18 +135,19 @@ float estimate_of(const NcclCall& call) {
 
 using Streams = std::vector<NcclStream>;
 
-// Orders the streams of a group: the first runs when all have come, the others when it has ended.
-struct Rendezvous {
+// Orders the streams of a group: the first runs when all have reached the group, the others when it
+// has ended.
+struct StreamJoin {
   size_t arrived = 0;
   bool ended = false;
 };
 
-void hold(const Streams& streams, const std::shared_ptr<Rendezvous>& meet) {
+void join_streams(const Streams& streams, const std::shared_ptr<StreamJoin>& join) {
   for (size_t i = 1; i < streams.size(); ++i) {
     state().options.enqueue(
-        streams[i], [] { return true; }, [meet] { return ++meet->arrived, true; });
+        streams[i], [] { return true; }, [join] { return ++join->arrived, true; });
     state().options.enqueue(
-        streams[i], [meet] { return meet->ended; }, [] { return true; });
+        streams[i], [join] { return join->ended; }, [] { return true; });
   }
 }
 
@@ -159,35 +160,35 @@ void launch(NcclComm comm, const Streams& streams, std::vector<NcclCall> calls) 
   ReductionSchedule order = state().options.order;
   if (order.order == FoldOrder::tree && state().options.ranks_are_nodes)
     order.nodes = comm->peers->size();
-  const auto bundle = std::make_shared<Bundle>(*comm->peers, std::move(calls), order);
-  const auto late = std::make_shared<int>(static_cast<int>(comm->random() % 4));
-  const auto meet = std::make_shared<Rendezvous>();
+  const auto group = std::make_shared<CallGroup>(*comm->peers, std::move(calls), order);
+  const auto late_polls = std::make_shared<int>(static_cast<int>(comm->random() % 4));
+  const auto join = std::make_shared<StreamJoin>();
   const NcclStream stream = streams.front();
-  hold(streams, meet);
+  join_streams(streams, join);
   const size_t others = streams.size() - 1;
   state().options.enqueue(
       stream,
-      [comm, turn, meet, others] {
-        return comm->aborted || (comm->ended == turn && meet->arrived == others);
+      [comm, turn, join, others] {
+        return comm->aborted || (comm->ended == turn && join->arrived == others);
       },
-      [comm, bundle] {
-        if (!comm->aborted) bundle->begin();
+      [comm, group] {
+        if (!comm->aborted) group->begin();
         return true;
       });
-  const int breaks_at = state().options.breaks_at;
-  const bool breaks =
-      breaks_at != 0 && turn + 1 >= breaks_at && comm->peers->rank() + 1 == comm->peers->size();
-  const auto through = [comm, bundle, late, breaks] {
+  const int failing_call = state().options.failing_call;
+  const bool fails = failing_call != 0 && turn + 1 >= failing_call &&
+                     comm->peers->rank() + 1 == comm->peers->size();
+  const auto is_complete = [comm, group, late_polls, fails] {
     if (comm->aborted) return true;
-    if (breaks) break_down(*comm);
-    if (!breaks && bundle->heard()) return (*late)-- <= 0;
-    if (bundle->lost()) comm->error = fail(kRemoteError, "a peer is gone");
+    if (fails) fail_network(*comm);
+    if (!fails && group->exchange()) return (*late_polls)-- <= 0;
+    if (group->peer_has_exited()) comm->error = fail(kRemoteError, "a peer has exited");
     return false;
   };
-  state().options.enqueue(stream, through, [comm, bundle, meet] {
-    if (!comm->aborted) bundle->finish();
+  state().options.enqueue(stream, is_complete, [comm, group, join] {
+    if (!comm->aborted) group->finish();
     ++comm->ended;
-    meet->ended = true;
+    join->ended = true;
     return true;
   });
 }
@@ -227,7 +228,7 @@ std::vector<NcclComm> comms_of(const std::vector<OpenGroup::Call>& pending) {
 }
 
 // True if `other` is the matching call of `one` on another communicator of this thread.
-bool answers(const OpenGroup::Call& one, const OpenGroup::Call& other, NcclComm sibling) {
+bool matches(const OpenGroup::Call& one, const OpenGroup::Call& other, NcclComm sibling) {
   if (other.comm != sibling) return false;
   if (!is_point_to_point(one.call.kind)) return other.call.kind == one.call.kind;
   return is_point_to_point(other.call.kind) && other.call.kind != one.call.kind &&
@@ -235,13 +236,13 @@ bool answers(const OpenGroup::Call& one, const OpenGroup::Call& other, NcclComm 
 }
 
 // True if a call waits for another communicator of the thread that the group has no call for.
-bool waits_for_itself(const std::vector<OpenGroup::Call>& pending) {
+bool waits_for_own_thread(const std::vector<OpenGroup::Call>& pending) {
   for (const OpenGroup::Call& one : pending)
     for (const NcclComm sibling : siblings_of(one.comm)) {
-      const bool concerned =
+      const bool takes_part =
           !is_point_to_point(one.call.kind) || one.call.peer == sibling->peers->rank();
-      if (concerned && std::none_of(pending.begin(), pending.end(), [&](const auto& other) {
-            return answers(one, other, sibling);
+      if (takes_part && std::none_of(pending.begin(), pending.end(), [&](const auto& other) {
+            return matches(one, other, sibling);
           }))
         return true;
     }
@@ -260,7 +261,7 @@ int end_group(NcclSimulation* simulation) {
   SP_CHECK(pending.empty() || splits.empty(), "one group makes communicators and calls");
   if (!splits.empty()) return end_splits(splits);
   if (pending.empty()) return nccl::kSuccess;
-  if (waits_for_itself(pending)) return fail_alone();
+  if (waits_for_own_thread(pending)) return refuse_one_by_one();
   const bool waits = pending.back().comm->blocking;
   if (simulation != nullptr && waits) {
     if (simulation->magic != NcclSimulation().magic)
@@ -283,9 +284,9 @@ int end_group(NcclSimulation* simulation) {
         streams.push_back(one.stream);
       calls.push_back(one.call);
     }
-    if (!serves_itself(calls, comm->peers->rank()))
+    if (!has_matching_sends_to_self(calls, comm->peers->rank()))
       return fail(nccl::kInvalidUsage, "Trying to send to self without a matching recv");
-    group->looks_left = static_cast<int>(comm->random() % 3);
+    group->polls_left = static_cast<int>(comm->random() % 3);
     if (!calls.empty())
       group->calls.push_back([comm, streams, calls] { launch(comm, streams, calls); });
     if (!waits) comm->launch = group;
@@ -326,7 +327,7 @@ int read_op(NcclCall& call, int op) {
   return nccl::kSuccess;
 }
 
-struct Raw {
+struct RawCall {
   CollectiveKind kind;
   const void* send;
   void* recv;
@@ -334,12 +335,12 @@ struct Raw {
   int type, op, peer;
 };
 
-int issue(const Raw& raw, NcclComm comm, NcclStream stream) {
+int issue(const RawCall& raw, NcclComm comm, NcclStream stream) {
   if (const int code = refusal(comm); code != nccl::kSuccess) return code;
   if (FakeGpu::device_of(stream) != comm->device)
     return fail(nccl::kInvalidUsage, fmt::format("a stream of GPU {} on a communicator of GPU {}",
                                                  FakeGpu::device_of(stream), comm->device));
-  if (const int selected = FakeGpu::selected_beside(stream); selected != comm->device)
+  if (const int selected = FakeGpu::selected_on_machine_of(stream); selected != comm->device)
     return fail(
         nccl::kInvalidUsage,
         fmt::format("the thread is at GPU {}, its communicator at GPU {}", selected, comm->device));
@@ -404,7 +405,7 @@ int op_destroy(int op, NcclComm) {
 NcclApi nccl_api(const NcclOptions& options) {
   state().options = options;
   NcclApi api;
-  api.path = "the stand-in";
+  api.path = "the fake NCCL";
   api.version = options.version;
   add_communicators(api);
   api.async_error = async_error;

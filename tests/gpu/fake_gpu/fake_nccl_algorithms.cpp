@@ -14,16 +14,16 @@ std::string function_of(CollectiveKind kind) {
 }
 
 // Types and operators that NVLS supports (NCCL's ncclNvlsSupported).
-bool switch_adds(const NcclCall& call) {
+bool is_supported_by_nvls(const NcclCall& call) {
   const ReduceOp op = call.reduction.op;
-  const bool chooses = op == ReduceOp::min || op == ReduceOp::max;
+  const bool is_extremum = op == ReduceOp::min || op == ReduceOp::max;
   switch (call.dtype) {
     case DType::f32:
     case DType::f64: return op == ReduceOp::sum;
     case DType::i32:
     case DType::i64:
     case DType::f16:
-    case DType::bf16: return op == ReduceOp::sum || chooses;
+    case DType::bf16: return op == ReduceOp::sum || is_extremum;
     default: return false;
   }
 }
@@ -41,7 +41,7 @@ bool has(const std::string& algorithm, const NcclCall& call) {
   if (algorithm == "PAT")
     return nodes && (gathers || (scatters && op != ReduceOp::avg && op != ReduceOp::premul_sum));
   if (algorithm != "NVLS" || nodes) return false;
-  return gathers || ((all_reduces || scatters) && switch_adds(call));
+  return gathers || ((all_reduces || scatters) && is_supported_by_nvls(call));
 }
 
 }  // namespace
