@@ -1,9 +1,9 @@
 // Implements search_bound_path.h. The bound names, for each step, the axes that move and their
 // positions. Homes are digits of the goal. An axis that moves aside gets the first digits of a dim
-// that no axis needs, uses now, or uses before the step; the shortest gap before them wins. If a
-// step cannot be made so, or costs more than the bound counts, other ways on are tried, the
+// that no axis needs, uses now, or uses before the step; even digits win, then the shortest gap. If
+// a step cannot be made so, or costs more than the bound counts, other ways on are tried, the
 // cheapest ones first (ShuffleBound::options): a depth-first search that leaves out ways that
-// cannot lead to a cheaper path.
+// cannot lead to a cheaper path. Digits then need not be even.
 //
 // Example: "a=2, b=2, c=2", f32[64, 64], a:S(0) b:S(1) to a:S(1) b:S(0). Both move aside, then
 // home. The digits before 2 are needed on both dims, so a moves to S(0, split=2), b to
@@ -38,6 +38,7 @@ class BoundPath {
     const uint64_t code = bound_.code_of(start);
     tries_ = int64_t{1} << (2 * axes_.size());
     extend(start, code, 0, true);
+    even_first_ = false;
     if (bound_.solve(code).cost.primary < best_price_) extend(start, code, 0, false);
     return std::move(best_);
   }
@@ -139,8 +140,13 @@ class BoundPath {
       for (const int64_t last : ends(dim, state, used))
         places.push_back({dim.dim(), last, last * size});
     }
-    std::stable_sort(places.begin(), places.end(),
-                     [](const Digits& a, const Digits& b) { return a.first < b.first; });
+    const auto is_even = [&](const Digits& place) {
+      return states_.dim(place.dim).extent() % place.last == 0;
+    };
+    std::stable_sort(places.begin(), places.end(), [&](const Digits& a, const Digits& b) {
+      const bool even = is_even(a);
+      return even_first_ && even != is_even(b) ? even : a.first < b.first;
+    });
     return std::any_of(places.begin(), places.end(), [&](const Digits& place) {
       for (const Digits& digits : used)
         if (overlap(place, digits)) return false;
@@ -162,6 +168,7 @@ class BoundPath {
   std::vector<PlacementMove> moves_, best_;
   Int128 best_price_ = ShuffleBound::kNoLimit;
   int64_t tries_ = 0;  // that are left
+  bool even_first_ = true;
 };
 
 }  // namespace

@@ -360,19 +360,21 @@ bool ShuffleBound::is_done(const Positions& at) const {
   return true;
 }
 
-// Slices the axes from `axis` on. An axis whose home is free goes there.
+// Slices the axes from `axis` on. If `at_once`, an axis whose home is free goes there.
 template <typename Each>
-void ShuffleBound::for_each_slice(const Positions& from, Positions at, size_t axis,
+void ShuffleBound::for_each_slice(const Positions& from, Positions at, size_t axis, bool at_once,
                                   const Each& each) {
   if (axis == axes_.size()) return each(at);
   if (is_whole(from[axis]) && has_home(axis) && (blocked_axes(from) >> axis & 1) == 0) {
     at[axis] = kHome;
-    return for_each_slice(from, at, axis + 1, each);
+    for_each_slice(from, at, axis + 1, at_once, each);
+    if (at_once) return;
+    at[axis] = from[axis];
   }
-  for_each_slice(from, at, axis + 1, each);
+  for_each_slice(from, at, axis + 1, at_once, each);
   if (from[axis] != kWhole) return;
   at[axis] = kAside;
-  for_each_slice(from, at, axis + 1, each);
+  for_each_slice(from, at, axis + 1, at_once, each);
 }
 
 const ShuffleBound::Choice& ShuffleBound::solve(uint64_t code, Int128 limit) {
@@ -384,7 +386,7 @@ const ShuffleBound::Choice& ShuffleBound::solve(uint64_t code, Int128 limit) {
   if (way.known || way.cost.primary > limit) return way;
   Choice best;
   best.cost.primary = limit + 1;
-  for_each_slice(from, from, 0, [&](const Positions& at) {
+  for_each_slice(from, from, 0, true, [&](const Positions& at) {
     if (best.cost.primary < least_rest(at)) return;
     const Choice& next = solve_call(code_of(at), best.cost.primary);
     if (!next.known) return;
@@ -401,7 +403,7 @@ std::vector<ShuffleBound::Choice> ShuffleBound::options(uint64_t code) {
   std::vector<Choice> found;
   const Int128 most = solve(code).cost.primary / 4 * 7;
   const Positions from = positions_of(code);
-  for_each_slice(from, from, 0, [&](const Positions& at) {
+  for_each_slice(from, from, 0, false, [&](const Positions& at) {
     Choice limit = {{most, 0}, true, StepKind::local, code_of(at), 0};
     if (is_done(at)) found.push_back({{}, true, StepKind::local, limit.sliced, 0});
     options_ = &found;
@@ -434,7 +436,7 @@ void ShuffleBound::try_gathers(const Positions& from, Positions at, size_t axis,
   if (axis == axes_.size()) return offer(StepKind::all_gather, from, at, best);
   try_gathers(from, at, axis + 1, best);
   if (!is_on_its_way(from[axis])) return;
-  at[axis] = from[axis] >= kPlace ? kWhole : kGathered;
+  at[axis] = axes_[axis].blocks[from[axis]] != 0 ? kWhole : kGathered;
   try_gathers(from, at, axis + 1, best);
 }
 

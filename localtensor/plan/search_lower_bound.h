@@ -30,7 +30,8 @@
 // not raise the least price:
 //   - an axis that is home stays: it is in the way of none
 //   - an axis that can be sliced to home is sliced at once
-//   - an axis gathered from aside is not sliced to aside again: it could have stayed
+//   - an axis gathered from aside, or from a place that no other axis needs, is not sliced to aside
+//     again: it could have stayed
 // Without cycles the least price follows from a recursion over the combinations of positions that
 // the state can reach. A plan that costs no more than the bound of the start is optimal.
 //
@@ -177,7 +178,8 @@ class ShuffleBound {
   bool is_done(const Positions& at) const;
   const Choice& solve_call(uint64_t code, Int128 limit);
   template <typename Each>
-  void for_each_slice(const Positions& from, Positions at, size_t axis, const Each& each);
+  void for_each_slice(const Positions& from, Positions at, size_t axis, bool at_once,
+                      const Each& each);
   void try_gathers(const Positions& from, Positions at, size_t axis, Choice& best);
   void try_all_to_alls(const Positions& from, Positions at, size_t axis, Choice& best);
   void try_moves(const Positions& from, Positions at, size_t axis, uint64_t axes, ExactCost& best);

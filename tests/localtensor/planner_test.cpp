@@ -472,6 +472,20 @@ TEST(AxisAgreement, JointPart_IsTheLargestOfAllCoordinates) {
   EXPECT_EQ(Fraction(both.part, both.whole), Fraction(2, 7));
 }
 
+// Axes that move aside get even digits if there are any, also beside a dim that they cut unevenly.
+TEST(Planner, EvenDigits_AreTakenBesideAnUnevenDim) {
+  const Mesh mesh = Mesh::parse("a=2, b=2, c=2, d=2");
+  PlannerOptions options;
+  options.moves = PlanMoves::collectives;
+  const auto spec = [&](const char* text) {
+    return Spec::parse(text, mesh, {61, 64, 128}, DType::f32);
+  };
+  const PlannerResult result = plan_redistribution(spec("a:S(1) b:S(2) c:S(2, after=d) d:S(2)"),
+                                                   spec("b:S(1, after=d) d:S(1)"), options);
+  EXPECT_EQ(result.price.primary, 724480);
+  EXPECT_EQ(result.states, 0);
+}
+
 // Uneven cuts by four axes: all move aside in one all_to_all and home in another. A plan that
 // moves one or two axes at a time costs 3 MB.
 TEST(Planner, UnevenCuts_MoveAsideTogether) {
