@@ -51,8 +51,8 @@ std::vector<double> seconds_of_pairs(const std::vector<Pair>& pairs, int times,
   return seconds;
 }
 
-void print_mesh(const std::string& text, const Dims& shape, double target) {
-  const std::vector<Pair> pairs = draw_pairs(Mesh::parse(text), shape, 1000);
+void print_mesh(const std::string& text, const Dims& shape, double target, int count = 1000) {
+  const std::vector<Pair> pairs = draw_pairs(Mesh::parse(text), shape, count);
   const double naive = median(
       seconds_of_pairs(pairs, 20, [](const Pair& pair) { gather_then_slice(pair.from, pair.to); }));
   const auto row = [&](const std::string& what, int times,
@@ -83,4 +83,6 @@ int main() {
   print_mesh("a=2, b=2, c=2", Dims{64, 64, 64, 64}, 0.2e-3);
   print_mesh("a=2, b=2, c=2, d=2", Dims{64, 64, 64, 64}, 1e-3);
   print_mesh("a=2, b=3, c=4", Dims{61, 64, 50, 64}, 1e-3);
+  print_mesh("a=2, b=3, c=4, d=2", Dims{61, 64, 50, 64}, 5e-3);
+  print_mesh("a=2, b=3, c=2, d=2, e=2", Dims{61, 64, 50, 64}, 50e-3, 200);
 }

@@ -35,11 +35,13 @@ std::vector<CutPiece> pieces_of(const std::vector<int64_t>& blocks, int64_t rank
   return pieces;
 }
 
-std::vector<CutPiece> pieces_of(const AxisCut& cut) {
+std::vector<int64_t> blocks_of(const AxisCut& cut) {
   std::vector<int64_t> blocks = {cut.extent};
   for (const int64_t size : cut.before) blocks = cut_blocks(blocks, size);
-  return pieces_of(blocks, cut.ranks);
+  return blocks;
 }
+
+std::vector<CutPiece> pieces_of(const AxisCut& cut) { return pieces_of(blocks_of(cut), cut.ranks); }
 
 // Returns the number of elements with one owner in both lists.
 int64_t common_elements(const std::vector<CutPiece>& a, const std::vector<CutPiece>& b) {
@@ -73,9 +75,15 @@ int64_t product(const std::vector<int64_t>& sizes) {
 // Tries all orders of sizes, block by block.
 class Sizes {
  public:
-  Sizes(const AxisCut& cut, const std::vector<int64_t>& sizes, int64_t most)
-      : ranks_(cut.ranks), most_(most), sizes_(sizes), pieces_(pieces_of(cut)) {
+  Sizes(const AxisCut& cut, const std::vector<int64_t>& sizes, int64_t most, CutGaps gaps)
+      : ranks_(cut.ranks),
+        most_(most),
+        gaps_(gaps),
+        sizes_(sizes),
+        pieces_(pieces_of(cut)),
+        blocks_(blocks_of(cut)) {
     first_ = product(cut.before);
+    last_ = first_ * cut.ranks;
   }
   int64_t largest(int64_t extent) {
     extend({extent}, 1);
@@ -86,16 +94,26 @@ class Sizes {
   void extend(const std::vector<int64_t>& blocks, int64_t first) {
     if (std::find(seen_.begin(), seen_.end(), blocks) != seen_.end()) return;
     seen_.push_back(blocks);
-    const bool overlaps = first < first_ * ranks_ && first_ < first * ranks_;
+    const bool overlaps = first < last_ && first_ < first * ranks_;
     if (!overlaps)
       largest_ = std::max(largest_, common_elements(pieces_, pieces_of(blocks, ranks_)));
     for (const int64_t size : sizes_)
-      if (first * size <= most_) extend(cut_blocks(blocks, size), first * size);
+      if (first * size <= most_ && may_cut(blocks, first, size))
+        extend(cut_blocks(blocks, size), first * size);
+  }
+  bool may_cut(const std::vector<int64_t>& blocks, int64_t first, int64_t size) const {
+    const bool is_apart = last_ <= first || first * size <= first_;
+    if (gaps_ == CutGaps::any || is_apart) return true;
+    if (size == ranks_ && blocks == blocks_) return true;
+    return std::all_of(blocks.begin(), blocks.end(),
+                       [&](int64_t block) { return block % size == 0; });
   }
 
-  int64_t ranks_, most_, first_ = 1, largest_ = 0;
+  int64_t ranks_, most_, first_ = 1, last_ = 1, largest_ = 0;
+  CutGaps gaps_;
   const std::vector<int64_t>& sizes_;
   std::vector<CutPiece> pieces_;
+  std::vector<int64_t> blocks_;             // that the axis cuts
   std::vector<std::vector<int64_t>> seen_;  // other orders of sizes can give the same blocks
 };
 
@@ -120,12 +138,35 @@ CutAgreement largest_part(const AxisCut& cut) {
   return {*std::max_element(elements.begin(), elements.end()), cut.extent};
 }
 
-CutAgreement largest_agreement(const AxisCut& cut, const std::vector<int64_t>& sizes,
-                               int64_t most) {
-  const std::vector<int64_t> elements = elements_of(pieces_of(cut), cut.ranks);
-  const int64_t on_other_dims = *std::max_element(elements.begin(), elements.end());
-  const int64_t on_its_dim = Sizes(cut, sizes, std::min(most, cut.extent)).largest(cut.extent);
+CutAgreement largest_agreement(const AxisCut& cut, const std::vector<int64_t>& sizes, int64_t most,
+                               CutGaps gaps) {
+  const int64_t on_other_dims = largest_part(cut).part;
+  const int64_t on_its_dim =
+      Sizes(cut, sizes, std::min(most, cut.extent), gaps).largest(cut.extent);
   return {std::max(on_other_dims, on_its_dim), cut.extent};
+}
+
+CutAgreement joint_part(const std::vector<AxisCut>& cuts) {
+  std::vector<std::vector<CutPiece>> lists;
+  std::vector<size_t> at(cuts.size(), 0);
+  int64_t ranks = 1;
+  for (const AxisCut& cut : cuts) {
+    lists.push_back(pieces_of(cut));
+    ranks *= cut.ranks;
+  }
+  std::vector<int64_t> common(static_cast<size_t>(ranks), 0);
+  const int64_t extent = cuts.front().extent;
+  for (int64_t start = 0; start < extent;) {
+    int64_t end = extent, owner = 0;
+    for (size_t i = 0; i < lists.size(); ++i) {
+      while (lists[i][at[i]].end <= start) ++at[i];
+      end = std::min(end, lists[i][at[i]].end);
+      owner = owner * cuts[i].ranks + lists[i][at[i]].owner;
+    }
+    common[static_cast<size_t>(owner)] += end - start;
+    start = end;
+  }
+  return {*std::max_element(common.begin(), common.end()), extent};
 }
 
 }  // namespace shardproof

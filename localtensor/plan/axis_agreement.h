@@ -15,6 +15,8 @@
 
 namespace shardproof {
 
+__extension__ using Int128 = __int128;
+
 // The cut of a dim by an axis: blocks of one size after another, then the axis by `ranks`.
 struct AxisCut {
   int dim = -1;  // -1: the axis cuts nothing
@@ -29,7 +31,9 @@ struct CutAgreement {
   Number of(Number number) const {
     return (number * part + whole - 1) / whole;
   }
-  bool operator<(const CutAgreement& o) const { return part * o.whole < o.part * whole; }
+  bool operator<(const CutAgreement& o) const {
+    return Int128{part} * o.whole < Int128{o.part} * whole;
+  }
 };
 
 // Returns the agreement of two cuts by one axis.
@@ -38,9 +42,20 @@ CutAgreement agreement(const AxisCut& a, const AxisCut& b);
 CutAgreement largest_part(const AxisCut& cut);
 // True if two cuts of one dim by one axis give each element the same coordinate.
 bool owns_alike(const AxisCut& a, const AxisCut& b);
+
+// Gaps in front of another cut that cover digits of the first one.
+enum class CutGaps {
+  nested,  // even ones, and those that the axis leaves behind
+  any,     // also uneven ones that other axes left behind
+};
+
 // Returns the largest agreement of a cut with any other one: by another dim, or by its dim after
 // any of the sizes, in any order, whose product is at most `most`. Cuts whose digits overlap are
 // left out, since their all_to_all pads its pieces.
-CutAgreement largest_agreement(const AxisCut& cut, const std::vector<int64_t>& sizes, int64_t most);
+CutAgreement largest_agreement(const AxisCut& cut, const std::vector<int64_t>& sizes, int64_t most,
+                               CutGaps gaps);
+// Returns the largest fraction of a dim that one coordinate on each axis owns. Requires cuts of one
+// dim, by several axes or by one axis before and after a move.
+CutAgreement joint_part(const std::vector<AxisCut>& cuts);
 
 }  // namespace shardproof

@@ -528,26 +528,29 @@ const std::vector<int>& DimLayouts::with(int layout, int axis) {
   return facts_[static_cast<size_t>(layout)].with.emplace(axis, std::move(results)).first->second;
 }
 
+int64_t DimLayouts::parts(int layout) const {
+  return parts_of(layouts_[static_cast<size_t>(layout)]);
+}
+
 int DimLayouts::with_place(int layout, int axis, int64_t first) {
   const int64_t ranks = axis_sizes_[static_cast<size_t>(axis)], last = first * ranks;
-  const auto at = static_cast<size_t>(layout);
-  if (!facts_[at].even || extent_ % last != 0) return -1;
-  Layout next = layouts_[at];
+  Layout next = layouts_[static_cast<size_t>(layout)];
+  if (!next.odd.empty()) return -1;
   int64_t place = 1;
-  for (size_t i = 0; i < next.digits.size(); ++i) {
-    const int64_t end = place * next.digits[i].size;
-    if (first < end) {
-      const bool fits = next.digits[i].axis == kGap && place <= first && first % place == 0 &&
-                        end % last == 0 &&
-                        put_in_gap(next, i, first / place, {axis, ranks, Shard{dim_, 1, {}}});
-      return fits ? number(normal(std::move(next))) : -1;
-    }
-    place = end;
-  }
+  size_t at = 0;
+  while (at < next.digits.size() && place * next.digits[at].size <= first)
+    place *= next.digits[at++].size;
   if (first % place != 0) return -1;
-  next.digits.push_back({kGap, first / place, 0});
-  next.digits.push_back({axis, ranks, 0});
-  return number(normal(std::move(next)));
+  if (at < next.digits.size()) {
+    const Digit& gap = next.digits[at];
+    const bool fits = gap.axis == kGap && gap.form == 0 && place * gap.size % last == 0;
+    if (!fits || !put_in_gap(next, at, first / place, {axis, ranks, Shard{dim_, 1, {}}})) return -1;
+  } else {
+    next.digits.push_back({kGap, first / place, 0});
+    next.digits.push_back({axis, ranks, 0});
+  }
+  const int result = number(normal(std::move(next)));
+  return without(result, uint64_t{1} << axis) == layout ? result : -1;
 }
 
 }  // namespace shardproof

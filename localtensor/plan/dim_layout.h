@@ -59,8 +59,8 @@ class DimLayouts {
   // Returns the layouts in which `axis` cuts further, without data from other ranks: all results
   // with without(result, axis) == layout that are candidates.
   const std::vector<int>& with(int layout, int axis);
-  // Returns the even layout in which `axis` also cuts the digits [first, first * size); -1 if other
-  // axes cut some of them, or there is no such layout. Requires an axis that does not cut.
+  // Returns the layout in which `axis` also cuts the digits [first, first * size); -1 if other axes
+  // cut some of them, or digits cannot describe it. Requires an axis that does not cut.
   int with_place(int layout, int axis, int64_t first);
   void add_gap(int64_t size);  // lets `with` try gaps of this size
   void offer(int layout);      // lets `with` return this layout
@@ -86,6 +86,7 @@ class DimLayouts {
   bool has_chunks(int layout) const;
   std::vector<int64_t> sizes_before(int layout, int axis) const;
   int64_t piece_extent(int from, int to, uint64_t mask);  // largest_piece of shard_cut_list.h
+  int64_t parts(int layout) const;                        // product of the sizes of its digits
   int dim() const { return dim_; }
   int64_t extent() const { return extent_; }
 

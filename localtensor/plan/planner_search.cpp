@@ -2,8 +2,9 @@
 //
 //   1. Nodes are states: which axes cut which dim in which order, and which axes are partial. Edges
 //      are legal steps (for_each_move). The cost of a path is the price of its steps.
-//   2. Collectives alone: the path that the lower bound counts comes first (search_bound_path.h).
-//      If it costs no more than the bound of the start, the search ends.
+//   2. Collectives alone: a path near the lower bound comes first (search_bound_path.h). If it
+//      costs no more than the bound of the start, the search ends. Else its cost is the first
+//      limit: lower bounds are computed only as far as they show that a path cannot cost less.
 //   3. The open node with the least (cost so far + lower bound of the rest) is settled next. Ties
 //      go to the node found first, so that plans depend on nothing but the specs. A step whose cost
 //      takes long to compute waits in the same queue with a lower bound of its cost. So do the
@@ -127,16 +128,17 @@ class ByteModel {
     return {std::max(parts, Int128{0}) * whole_ + unit_ * kBytesOfCall, 0};
   }
 
-  // Returns a bound that is not higher than least and takes less time.
+  // Returns a bound that takes less time than least.
   Cost quick_least(const PlacementState& state) {
-    return shuffle_ ? shuffle_->least_of_one_axis(state) : least(state);
+    return shuffle_ ? shuffle_->quick_least(state) : least(state);
   }
   // True if late_least may be higher than quick_least.
   bool has_late_bound() const { return true; }
   // Returns a bound that is not lower than least and takes longer: without partials, ranks receive
-  // what they miss.
-  Cost late_least(const PlacementState& state) {
-    const Cost bound = least(state);
+  // what they miss. If paths of this cost to the state cannot cost less than `best`, returns some
+  // bound that shows this.
+  Cost late_least(const PlacementState& state, const Cost& cost, const std::optional<Cost>& best) {
+    const Cost bound = shuffle_ ? shuffle_->least(state, room(cost, best)) : least(state);
     const uint64_t partial = (state.partial | states_.goal().partial) & states_.active();
     if (shuffle_ || partial != 0) return bound;
     const Int128 missed = missing(state, states_.goal());
@@ -149,17 +151,26 @@ class ByteModel {
     return !shuffle_ || move.kind != StepKind::all_to_all ||
            shuffle_->tries(from, move.to, move.axes);
   }
-  // Returns a lower bound of the cost from `state` to the goal if the next step is this call.
-  Cost least_over(const PlacementState& state, StepKind kind, uint64_t axes) {
-    return shuffle_ ? shuffle_->least_over(state, kind, axes) : Cost{};
+  // Returns a lower bound of the cost from `state` to the goal if the next step is this call; with
+  // `cost` and `best` as in late_least.
+  Cost least_over(const PlacementState& state, StepKind kind, uint64_t axes, const Cost& cost,
+                  const std::optional<Cost>& best) {
+    return shuffle_ ? shuffle_->least_over(state, kind, axes, room(cost, best)) : Cost{};
   }
 
-  // Returns a path that may cost no more than least(start); empty if none is found.
+  // Returns a path that may cost little more than least(start); empty if none is found.
   std::vector<PlacementMove> first_path() {
-    return shuffle_ ? path_at_bound(states_, *shuffle_) : std::vector<PlacementMove>{};
+    if (!shuffle_) return {};
+    return path_at_bound(states_, *shuffle_,
+                         [&](const PlacementState& from, const PlacementMove& move) {
+                           return edge(from, move).primary;
+                         });
   }
 
  private:
+  static Int128 room(const Cost& cost, const std::optional<Cost>& best) {
+    return best ? best->primary - cost.primary : ShuffleBound::kNoLimit;
+  }
   // True if both states cut digits of one number: axes then agree on 1 / n of their elements.
   bool nests(const PlacementState& from, const PlacementState& to) const {
     return one_prime_ && states_.is_even(from) && states_.is_even(to);
@@ -195,10 +206,15 @@ class PriceModel {
   Cost least(const PlacementState&) const { return {}; }
   Cost quick_least(const PlacementState&) const { return {}; }
   bool has_late_bound() const { return false; }
-  Cost late_least(const PlacementState&) const { return {}; }
+  Cost late_least(const PlacementState&, const Cost&, const std::optional<Cost>&) const {
+    return {};
+  }
   bool bounds_calls() const { return false; }
   bool tries(const PlacementState&, const PlacementMove&) const { return true; }
-  Cost least_over(const PlacementState&, StepKind, uint64_t) const { return {}; }
+  Cost least_over(const PlacementState&, StepKind, uint64_t, const Cost&,
+                  const std::optional<Cost>&) const {
+    return {};
+  }
   std::vector<PlacementMove> first_path() const { return {}; }
 
  private:
@@ -228,7 +244,7 @@ class Search {
     follow_first_path();
     while (!open_.empty() && found.states < max_states_) {
       const Entry entry = open_.top();
-      if (has_bound_ && !(entry.total < bound_)) break;
+      if (bound_ && !(entry.total < *bound_)) break;
       open_.pop();
       if (entry.parent < 0 && entry.move >= 0) {
         expand_calls(entry);
@@ -250,11 +266,11 @@ class Search {
       expand(entry.node);
     }
     const bool ends_early =
-        !found.reached && !open_.empty() && (!has_bound_ || open_.top().total < bound_);
+        !found.reached && !open_.empty() && (!bound_ || open_.top().total < *bound_);
     if (ends_early) walk_greedily();
     trace(found);
     found.gave_up = gave_up_;
-    if (!open_.empty() && !(has_bound_ && !(open_.top().total < bound_)))
+    if (!open_.empty() && !(bound_ && !(open_.top().total < *bound_)))
       found.at_least = model_.difference(open_.top().total, Cost{});
     return found;
   }
@@ -330,7 +346,8 @@ class Search {
             best_edge = *limited;
           },
           [&](StepKind kind, uint64_t axes) {
-            return best && !(from.cost + model_.least_over(from.state, kind, axes) < best->first);
+            return best && !(from.cost + model_.least_over(from.state, kind, axes, from.cost, {}) <
+                             best->first);
           });
       if (!best) return;
       path.push_back(number_of(best->second));
@@ -353,7 +370,7 @@ class Search {
         },
         [&](StepKind kind, uint64_t axes) {
           if (model_.bounds_calls())
-            add_calls(at, cost + model_.least_over(state, kind, axes), {kind, axes});
+            add_calls(at, cost + model_.least_over(state, kind, axes, cost, bound_), {kind, axes});
           return model_.bounds_calls();
         });
     slice_further(at, state, std::move(chains));
@@ -407,14 +424,14 @@ class Search {
     Node& node = nodes_[static_cast<size_t>(entry.node)];
     if (node.bounded) return false;
     node.bounded = true;
-    const Cost least = model_.late_least(node.state);
-    if (!(node.least < least)) return false;
-    node.least = least;
     Cost cost = node.cost;
     if (entry.parent >= 0) {
       const Node& from = nodes_[static_cast<size_t>(entry.parent)];
       cost = from.cost + *model_.bound_of_slow(from.state, moves_[static_cast<size_t>(entry.move)]);
     }
+    const Cost least = model_.late_least(node.state, cost, bound_);
+    if (!(node.least < least)) return false;
+    node.least = least;
     entry.total = std::max(entry.total, cost + least);
     open_.push(entry);
     return true;
@@ -481,16 +498,16 @@ class Search {
     node.cost = from.cost + *limited;
     node.parent = at;
     node.move = move;
+    node.bounded = !model_.has_late_bound();
     node.done = false;  // the bound is not always consistent, so a settled node may be improved
     if (node.state == states_.goal()) {
-      has_bound_ = true;
       bound_ = node.cost;
     }
     open_.push({node.cost + node.least, to});
   }
 
   bool is_hopeless(const Cost& total) {
-    if (has_bound_ && !(total < bound_)) return true;
+    if (bound_ && !(total < *bound_)) return true;
     if (!limit_ || !(*limit_ < total)) return false;
     gave_up_ = true;
     return true;
@@ -520,8 +537,7 @@ class Search {
   std::vector<Calls> calls_;          // that wait in the queue
   std::unordered_map<PlacementState, int, Hash> number_;
   std::priority_queue<Entry> open_;
-  bool has_bound_ = false;
-  Cost bound_{};  // cost of the best plan so far
+  std::optional<Cost> bound_;  // cost of the best plan so far
   std::optional<Cost> limit_;
   bool gave_up_ = false;
 };

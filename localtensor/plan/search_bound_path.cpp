@@ -1,6 +1,9 @@
 // Implements search_bound_path.h. The bound names, for each step, the axes that move and their
 // positions. Homes are digits of the goal. An axis that moves aside gets the first digits of a dim
-// that no axis needs, uses now, or uses before the step; the shortest gap before them wins.
+// that no axis needs, uses now, or uses before the step; even digits win, then the shortest gap. If
+// a step cannot be made so, or costs more than the bound counts, other ways on are tried, the
+// cheapest ones first (ShuffleBound::options): a depth-first search that leaves out ways that
+// cannot lead to a cheaper path. Digits then need not be even.
 //
 // Example: "a=2, b=2, c=2", f32[64, 64], a:S(0) b:S(1) to a:S(1) b:S(0). Both move aside, then
 // home. The digits before 2 are needed on both dims, so a moves to S(0, split=2), b to
@@ -22,8 +25,8 @@ bool digits_overlap(const Digits& a, const Digits& b) {
 
 class BoundPath {
  public:
-  BoundPath(PlacementStates& states, ShuffleBound& bound)
-      : states_(states), bound_(bound), axes_(list_of_axes(states.active())) {
+  BoundPath(PlacementStates& states, ShuffleBound& bound, const MovePrice& price)
+      : states_(states), bound_(bound), price_(price), axes_(list_of_axes(states.active())) {
     for (size_t i = 0; i < axes_.size(); ++i) {
       needed_.push_back(bound.home(i));
       needed_.push_back(states.digits_of(states.start(), axes_[i]));
@@ -31,22 +34,50 @@ class BoundPath {
   }
 
   std::vector<PlacementMove> moves() {
-    PlacementState state = states_.start();
-    uint64_t code = bound_.code_of(state);
-    while (true) {
-      const ShuffleBound::Choice& choice = bound_.solve(code);
-      if (choice.sliced != code && !add(state, StepKind::local, code, choice.sliced)) return {};
-      if (choice.kind == StepKind::local) break;
-      if (!add(state, choice.kind, choice.sliced, choice.next)) return {};
-      code = choice.next;
-    }
-    return state == states_.goal() ? std::move(moves_) : std::vector<PlacementMove>{};
+    const PlacementState& start = states_.start();
+    const uint64_t code = bound_.code_of(start);
+    tries_ = int64_t{1} << (2 * axes_.size());
+    extend(start, code, 0, true);
+    even_first_ = false;
+    if (bound_.solve(code).cost.primary < best_price_) extend(start, code, 0, false);
+    return std::move(best_);
   }
 
  private:
+  // Goes on from a state by the moves that the bound counts; if these need not be the cheapest, by
+  // all others too that can lead to a cheaper path.
+  void extend(const PlacementState& from, uint64_t code, Int128 price, bool cheapest) {
+    const size_t count = moves_.size();
+    const std::vector<ShuffleBound::Choice> choices =
+        cheapest ? std::vector{bound_.solve(code)} : bound_.options(code);
+    for (const ShuffleBound::Choice& choice : choices) {
+      if (best_price_ <= price + choice.cost.primary || tries_-- <= 0) break;
+      PlacementState state = from;
+      if (choice.sliced == code || add(state, StepKind::local, code, choice.sliced))
+        call(state, choice, price, cheapest);
+      moves_.resize(count);
+    }
+  }
+
+  void call(const PlacementState& from, const ShuffleBound::Choice& choice, Int128 price,
+            bool cheapest) {
+    if (choice.kind == StepKind::local) {
+      if (!(from == states_.goal())) return;
+      best_ = moves_;
+      best_price_ = price;
+      return;
+    }
+    PlacementState state = from;
+    if (add(state, choice.kind, choice.sliced, choice.next))
+      extend(state, choice.next, price + price_(from, moves_.back()), cheapest);
+  }
+
   // Appends a move and changes the state. Returns false if the axes do not find their digits.
   bool add(PlacementState& state, StepKind kind, uint64_t before, uint64_t after) {
-    const Positions from = bound_.positions_of(before), to = bound_.positions_of(after);
+    const Positions from = bound_.positions_of(before);
+    Positions to = bound_.positions_of(after);
+    for (size_t i = 0; i < axes_.size(); ++i)
+      if (to[i] == ShuffleBound::kLongAside) to[i] = from[i];  // it stays
     uint64_t moved = 0;
     for (size_t i = 0; i < axes_.size(); ++i)
       if (from[i] != to[i]) moved |= uint64_t{1} << axes_[i];
@@ -94,6 +125,13 @@ class BoundPath {
     return ends;
   }
 
+  // True if the digits are even ones, or follow those of the layout.
+  bool is_nested(const PlacementState& state, const Digits& place) const {
+    const DimLayouts& dim = states_.dim(place.dim);
+    return dim.extent() % place.last == 0 ||
+           dim.parts(state.layouts[static_cast<size_t>(place.dim)]) == place.first;
+  }
+
   bool put_aside(PlacementState& state, int axis, const std::vector<Digits>& used) {
     const int64_t size = states_.members(uint64_t{1} << axis);
     std::vector<Digits> places;
@@ -102,11 +140,17 @@ class BoundPath {
       for (const int64_t last : ends(dim, state, used))
         places.push_back({dim.dim(), last, last * size});
     }
-    std::stable_sort(places.begin(), places.end(),
-                     [](const Digits& a, const Digits& b) { return a.first < b.first; });
+    const auto is_even = [&](const Digits& place) {
+      return states_.dim(place.dim).extent() % place.last == 0;
+    };
+    std::stable_sort(places.begin(), places.end(), [&](const Digits& a, const Digits& b) {
+      const bool even = is_even(a);
+      return even_first_ && even != is_even(b) ? even : a.first < b.first;
+    });
     return std::any_of(places.begin(), places.end(), [&](const Digits& place) {
       for (const Digits& digits : used)
         if (digits_overlap(place, digits)) return false;
+      if (!is_nested(state, place)) return false;
       PlacementState next = state;
       if (!put(next, axis, place)) return false;
       const auto at = static_cast<size_t>(place.dim);
@@ -118,15 +162,20 @@ class BoundPath {
 
   PlacementStates& states_;
   ShuffleBound& bound_;
+  const MovePrice& price_;
   std::vector<int> axes_;
   std::vector<Digits> needed_;  // of the goal, or used in the start
-  std::vector<PlacementMove> moves_;
+  std::vector<PlacementMove> moves_, best_;
+  Int128 best_price_ = ShuffleBound::kNoLimit;
+  int64_t tries_ = 0;  // that are left
+  bool even_first_ = true;
 };
 
 }  // namespace
 
-std::vector<PlacementMove> path_at_bound(PlacementStates& states, ShuffleBound& bound) {
-  return BoundPath(states, bound).moves();
+std::vector<PlacementMove> path_at_bound(PlacementStates& states, ShuffleBound& bound,
+                                         const MovePrice& price) {
+  return BoundPath(states, bound, price).moves();
 }
 
 }  // namespace shardproof

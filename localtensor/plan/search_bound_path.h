@@ -1,14 +1,21 @@
-// path_at_bound: a path from the start to the goal at the price of the lower bound. Such a path is
-// optimal, and no state has to be expanded. Internal to the planner.
+// path_at_bound: a path from the start to the goal at a price near that of the lower bound. If it
+// costs no more than the bound, it is optimal, and no state has to be expanded. Internal to the
+// planner.
 #pragma once
+
+#include <functional>
 
 #include "shardproof/localtensor/plan/search_lower_bound.h"
 
 namespace shardproof {
 
+// Returns the price of a move, in units of the bound.
+using MovePrice = std::function<Int128(const PlacementState&, const PlacementMove&)>;
+
 // Returns the moves that the bound of the start counts, with digits for the axes that move aside.
-// Returns an empty list if none are found: the dims may have too few digits, or no Spec describes a
-// state. The moves are legal; their price may exceed the bound.
-std::vector<PlacementMove> path_at_bound(PlacementStates& states, ShuffleBound& bound);
+// If their price exceeds the bound, or the dims have too few digits, or no Spec describes a state,
+// returns the cheapest of up to 4^axes other paths. Empty if none is found. The moves are legal.
+std::vector<PlacementMove> path_at_bound(PlacementStates& states, ShuffleBound& bound,
+                                         const MovePrice& price);
 
 }  // namespace shardproof

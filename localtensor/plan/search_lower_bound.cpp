@@ -7,23 +7,41 @@
 // condition that ties an index of the dim it leaves to one of the dim it goes to: an edge between
 // two dims. The indices of different dims are independent. If an edge leads to a dim that no edge
 // before it touches, it holds for at most the largest part of one coordinate there, whatever holds
-// already. So the fractions of edges that form no cycle multiply; other edges are left out. A move
-// along a dim is an edge to a node of its own, since a dim can have only one of them. If the
-// position aside is the other end of an edge, that dim is not known: one such axis counts, on a dim
-// that no other edge touches.
+// already. So the fractions of edges that form no cycle multiply; other edges are left out. Axes
+// between the same two dims are one edge, with the largest part of one coordinate on each of them.
+// A move along a dim is an edge to a node of its own, since a dim can have only one of them.
+//
+// If one end of an edge is a position aside, its dim is not known:
+//   - If it is a dim of another tree, the edge counts on its known dim.
+//   - If it is a dim of the same tree, the edge closes a cycle through an edge at its known dim,
+//   and
+//     both count there together.
+//   - If it is the known dim, the edge is a move along it.
+// The largest of these fractions is sure (aside_of). Of each tree one such edge counts. Several can
+// close a cycle through their trees, which leaves out one of them, the one with the larger
+// fraction. In the worst case this happens to every second one, by size (most_common).
 //
 // Example: a moves from dim 0 to 1, b from 0 to 2, c from 1 to 2. The edges of a and b form a tree,
 // that of c closes a cycle: the call sends at least 1 - 1/2 * 1/2 of a part, for axes of 2 ranks.
+// Another: a moves from dim 0 to 1, c from aside to dim 1. If c leaves dim 0, both edges tie the
+// same dims; the elements of dim 1 with one coordinate of a and one of c are 1/4. Else 1/2 * 1/2.
+//
+// If axes go home to digits that others leave in the same call, all pieces are as long as the
+// largest one (least_padded). On a dim with such digits the largest piece is at least the largest
+// part with one coordinate before and after on each axis, divided among the other axes.
 #include "shardproof/localtensor/plan/search_lower_bound.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 namespace shardproof {
 
 namespace {
 
+constexpr size_t kMaxPosition = 127;  // so that twice a position is a byte
 constexpr uint64_t kNotKnown = std::numeric_limits<uint64_t>::max();
 
 // Returns the size of the digits that an axis needs and another one cuts now; 1 if there are none.
@@ -39,6 +57,10 @@ int64_t common_size(const PlacementStates::Digits& need, const PlacementStates::
   return nested && last % first == 0 ? last / first : 1;
 }
 
+bool overlap(const PlacementStates::Digits& a, const PlacementStates::Digits& b) {
+  return a.dim == b.dim && a.dim >= 0 && a.first < b.last && b.first < a.last;
+}
+
 // Dims as nodes of a graph without cycles. One more node stands for moves along a dim.
 class Forest {
  public:
@@ -46,17 +68,15 @@ class Forest {
   Forest() { std::iota(tree_.begin(), tree_.end(), int8_t{0}); }
   // Adds an edge. Returns false, and adds none, if it closes a cycle.
   bool join(int a, int b) {
-    touched_ |= 1u << a | 1u << b;
     const int8_t from = tree_[static_cast<size_t>(a)], to = tree_[static_cast<size_t>(b)];
     if (from == to) return false;
     std::replace(tree_.begin(), tree_.end(), from, to);
     return true;
   }
-  bool touches(int dim) const { return (touched_ >> dim & 1) != 0; }
+  int8_t tree(int dim) const { return tree_[static_cast<size_t>(dim)]; }
 
  private:
   std::array<int8_t, kMaxDims + 1> tree_{};
-  uint32_t touched_ = 0;
 };
 
 }  // namespace
@@ -78,7 +98,9 @@ ShuffleBound::ShuffleBound(const PlacementStates& states, const ShuffleUnits& un
   }
   in_dims_.resize(states.dims().size());
   start_ = positions_of(code_of(states.start()));
+  has_start_ = true;
   if (!one_prime_) add_moves_aside();
+  add_positions();
 }
 
 AxisCut ShuffleBound::cut_of(const PlacementState& state, int axis,
@@ -96,16 +118,41 @@ AxisCut ShuffleBound::cut_of(const DimLayouts& dim, int layout, int axis,
   return cut;
 }
 
-// Computes the agreements of moves that leave the start to a place aside, or go home from one.
+// Computes the agreements of moves that leave the start to a place aside, or go home from one. An
+// axis that has just moved aside cuts after even gaps, or after the one that it left; when others
+// leave their digits later, uneven gaps can stand before it.
 void ShuffleBound::add_moves_aside() {
   const std::vector<int64_t> sizes = states_.digit_sizes();
   const int64_t most = 2 * states_.members(states_.all_axes());
   for (size_t i = 0; i < axes_.size(); ++i) {
-    if (has_home(i)) axes_[i].from_aside = largest_agreement(axes_[i].goal, sizes, most);
+    Axis& facts = axes_[i];
+    if (has_home(i)) {
+      facts.from_aside = largest_agreement(facts.goal, sizes, most, CutGaps::nested);
+      facts.from_long_aside = largest_agreement(facts.goal, sizes, most, CutGaps::any);
+    }
     if (start_[i] < kPlace) continue;
-    Place& place = axes_[i].places[start_[i] - kPlace];
-    place.aside = largest_agreement(place.cut, sizes, most);
+    Place& place = facts.places[start_[i] - kPlace];
+    place.aside = largest_agreement(place.cut, sizes, most, CutGaps::nested);
+    if (has_home(i) && place.cut.dim == facts.goal.dim)
+      facts.from_aside = std::max(facts.from_aside, place.home);
   }
+}
+
+void ShuffleBound::add_positions() {
+  for (size_t i = 0; i < axes_.size(); ++i) {
+    for (const uint8_t at : {kAside, kLongAside, kHome}) add_position(i, at, 0);
+    for (size_t at = 0; at < axes_[i].places.size(); ++at)
+      add_position(i, static_cast<uint8_t>(kPlace + at), axes_[i].places[at].blocks);
+  }
+}
+
+void ShuffleBound::add_position(size_t axis, uint8_t at, uint8_t blocks) {
+  Axis& facts = axes_[axis];
+  const size_t count = std::max(facts.alone.size(), at + size_t{1});
+  facts.alone.resize(count, 0);
+  facts.blocks.resize(count, 0);
+  facts.blocks[at] = blocks;
+  if (is_on_its_way(at)) facts.alone[at] = least_alone(axis, at);
 }
 
 uint8_t ShuffleBound::position_of(size_t axis, const PlacementStates::Digits& digits,
@@ -115,33 +162,54 @@ uint8_t ShuffleBound::position_of(size_t axis, const PlacementStates::Digits& di
   for (size_t i = 0; i < facts.places.size(); ++i)
     if (facts.places[i].digits == digits && owns_alike(facts.places[i].cut, cut))
       return static_cast<uint8_t>(kPlace + i);
-  if (kPlace + facts.places.size() > std::numeric_limits<uint8_t>::max()) return kAside;
+  if (kPlace + facts.places.size() > kMaxPosition) return one_prime_ ? kAside : kLongAside;
   Place place;
   place.digits = digits;
   place.cut = cut;
-  bool blocks = false;
+  bool is_needed = false;
   for (size_t other = 0; other < axes_.size(); ++other) {
     place.common[other] = common_size(axes_[other].home, digits);
-    blocks = blocks || place.common[other] > 1;
+    if (!overlap(axes_[other].home, digits)) continue;
+    is_needed = true;
+    if (other != axis) place.blocks |= static_cast<uint8_t>(1u << other);
   }
-  if (one_prime_ && !blocks) return kAside;
-  if (!one_prime_ && has_home(axis)) {
+  if (one_prime_ && !is_needed) return kAside;
+  if (!one_prime_ && has_home(axis))
     place.home = std::max(agreement(cut, facts.goal), CutAgreement{1, facts.size});
-    place.largest = std::max(largest_part(cut), largest_part(facts.goal));
-  }
+  const auto at = static_cast<uint8_t>(kPlace + facts.places.size());
   facts.places.push_back(std::move(place));
-  return static_cast<uint8_t>(kPlace + facts.places.size() - 1);
+  if (has_start_) add_position(axis, at, facts.places.back().blocks);
+  return at;
 }
 
-ExactCost ShuffleBound::least(const PlacementState& state) { return solve(code_of(state)).cost; }
+ExactCost ShuffleBound::least(const PlacementState& state, Int128 limit) {
+  return solve(code_of(state), limit).cost;
+}
 
-ExactCost ShuffleBound::least_of_one_axis(const PlacementState& state) {
-  const Positions at = positions_of(code_of(state));
-  if (!needs_call(at)) return {};
-  Int128 most = 0;
-  for (size_t i = 0; i < axes_.size(); ++i)
-    if (is_cut_aside(at[i])) most = std::max(most, least_alone(i, at[i]));
-  return {most + call_, 0};
+ExactCost ShuffleBound::quick_least(const PlacementState& state) {
+  return {least_rest(positions_of(code_of(state))), 0};
+}
+
+Int128 ShuffleBound::least_rest(const Positions& at) const {
+  Int128 most = 0, gathered = 0;
+  bool needs_call = false;
+  for (size_t i = 0; i < axes_.size(); ++i) {
+    if (!is_on_its_way(at[i])) continue;
+    needs_call = true;
+    const Int128 alone = axes_[i].alone[at[i]];
+    if (has_home(i))
+      most = std::max(most, alone);
+    else
+      gathered += alone;
+  }
+  return needs_call ? most + gathered + call_ : 0;
+}
+
+// Returns the axes that other axes block: they stay first on some of the digits of their homes.
+uint32_t ShuffleBound::blocked_axes(const Positions& at) const {
+  uint32_t blocked = 0;
+  for (size_t i = 0; i < axes_.size(); ++i) blocked |= axes_[i].blocks[at[i]];
+  return blocked;
 }
 
 // Returns the least that is sent if the axis leaves its place, or a place aside on its way, and all
@@ -151,9 +219,9 @@ Int128 ShuffleBound::least_alone(size_t axis, uint8_t at) const {
   const int64_t n = axes_[axis].size;
   if (!has_home(axis)) return part * (n - 1);
   if (one_prime_) return part / n * (n - 1);
-  CutAgreement most = axes_[axis].from_aside;
+  CutAgreement most = from_aside(axis, at == kAside ? at : uint8_t{kLongAside});
   if (at == start_[axis]) most = place(axis, at).aside;
-  if (at != kAside) most = std::max(most, place(axis, at).home);
+  if (at >= kPlace) most = std::max(most, place(axis, at).home);
   return part - most.of(part);
 }
 
@@ -163,7 +231,10 @@ void ShuffleBound::try_moves(const Positions& from, Positions at, size_t axis, u
                              ExactCost& best) {
   if (axis == axes_.size()) {
     if (!one_prime_ && !is_tried(from, at)) return;
-    best = std::min(best, price_of_call(StepKind::all_to_all, from, at) + solve(code_of(at)).cost);
+    const ExactCost call = price_of_call(StepKind::all_to_all, from, at);
+    if (best.primary < call.primary + least_rest(at)) return;
+    const Choice& rest = solve(code_after_call(from, at), best.primary - call.primary);
+    if (rest.known) best = std::min(best, call + rest.cost);
     return;
   }
   const bool moves = (axes >> axes_[axis].axis & 1) != 0 && from[axis] != kHome;
@@ -178,21 +249,23 @@ void ShuffleBound::try_moves(const Positions& from, Positions at, size_t axis, u
   try_moves(from, at, axis + 1, axes, best);
 }
 
-ExactCost ShuffleBound::least_over(const PlacementState& state, StepKind kind, uint64_t axes) {
+ExactCost ShuffleBound::least_over(const PlacementState& state, StepKind kind, uint64_t axes,
+                                   Int128 limit) {
   const uint64_t code = code_of(state);
+  const Positions from = positions_of(code);
   if (kind == StepKind::all_gather) {
-    const Positions from = positions_of(code);
     Positions at = from;
     for (size_t i = 0; i < axes_.size(); ++i)
       if ((axes >> axes_[i].axis & 1) != 0) at[i] = kWhole;
-    return price_of_call(kind, from, at) + solve(code_of(at)).cost;
+    const ExactCost call = price_of_call(kind, from, at);
+    return call + solve(code_of(at), limit - call.primary).cost;
   }
-  const auto [known, fresh] = over_.try_emplace(axes << 48 | code);
-  if (!fresh) return known->second;
-  known->second.primary = std::numeric_limits<Int128>::max() / 4;
-  const Positions from = positions_of(code);
-  try_moves(from, from, 0, axes, known->second);
-  return known->second;
+  Bound& over = over_[axes << 48 | code];
+  if (over.known || over.cost.primary > limit) return over.cost;
+  ExactCost best{limit + 1, 0};
+  try_moves(from, from, 0, axes, best);
+  over = {best, best.primary <= limit};
+  return best;
 }
 
 bool ShuffleBound::is_tried(const Positions& from, const Positions& to) const {
@@ -233,7 +306,7 @@ uint64_t ShuffleBound::code_of_layout(const DimLayouts& dim, int layout) {
     if ((dim.axes(layout) >> axis & 1) == 0) continue;
     const int64_t first = dim.first_place(layout, axis);  // 0: not a digit
     const PlacementStates::Digits digits = {dim.dim(), first, first * axes_[i].size};
-    uint8_t at = kAside;
+    uint8_t at = one_prime_ ? kAside : kLongAside;
     if (first > 0) at = position_of(i, digits, cut_of(dim, layout, axis, digits));
     code |= static_cast<uint64_t>(at) << (8 * i);
   }
@@ -259,6 +332,14 @@ uint64_t ShuffleBound::code_of(const Positions& at) const {
   return code;
 }
 
+// Returns the combination after a call. An axis that stays aside is there for long.
+uint64_t ShuffleBound::code_after_call(const Positions& from, Positions at) const {
+  if (!one_prime_)
+    for (size_t i = 0; i < axes_.size(); ++i)
+      if (from[i] == kAside && at[i] == kAside) at[i] = kLongAside;
+  return code_of(at);
+}
+
 ShuffleBound::Positions ShuffleBound::positions_of(uint64_t code) const {
   Positions at{};
   for (size_t i = 0; i < axes_.size(); ++i) at[i] = static_cast<uint8_t>(code >> (8 * i));
@@ -272,14 +353,6 @@ const ShuffleBound::Part& ShuffleBound::part_of(const Positions& at) const {
   return parts_[cut];
 }
 
-// True if an axis stays first on the digits that `axis` needs.
-bool ShuffleBound::is_blocked(size_t axis, const Positions& at) const {
-  for (size_t other = 0; other < axes_.size(); ++other)
-    if (other != axis && at[other] >= kPlace && place(other, at[other]).common[axis] > 1)
-      return true;
-  return false;
-}
-
 bool ShuffleBound::is_done(const Positions& at) const {
   for (size_t i = 0; i < axes_.size(); ++i) {
     if (has_home(i) ? at[i] != kHome : !is_whole(at[i])) return false;
@@ -287,66 +360,95 @@ bool ShuffleBound::is_done(const Positions& at) const {
   return true;
 }
 
-const ShuffleBound::Choice& ShuffleBound::solve(uint64_t code) {
+// Slices the axes from `axis` on. If `at_once`, an axis whose home is free goes there.
+template <typename Each>
+void ShuffleBound::for_each_slice(const Positions& from, Positions at, size_t axis, bool at_once,
+                                  const Each& each) {
+  if (axis == axes_.size()) return each(at);
+  if (is_whole(from[axis]) && has_home(axis) && (blocked_axes(from) >> axis & 1) == 0) {
+    at[axis] = kHome;
+    for_each_slice(from, at, axis + 1, at_once, each);
+    if (at_once) return;
+    at[axis] = from[axis];
+  }
+  for_each_slice(from, at, axis + 1, at_once, each);
+  if (from[axis] != kWhole) return;
+  at[axis] = kAside;
+  for_each_slice(from, at, axis + 1, at_once, each);
+}
+
+const ShuffleBound::Choice& ShuffleBound::solve(uint64_t code, Int128 limit) {
   const Positions from = positions_of(code);
   bool slices = false;
   for (size_t i = 0; i < axes_.size(); ++i) slices = slices || is_whole(from[i]);
-  if (!slices) return solve_call(code);
+  if (!slices) return solve_call(code, limit);
   Choice& way = ways_[code];
-  if (!way.known) try_slices(from, from, 0, way);
-  return way;
-}
-
-// Slices the axes from `axis` on. An axis whose home is free goes there.
-void ShuffleBound::try_slices(const Positions& from, Positions at, size_t axis, Choice& best) {
-  if (axis == axes_.size()) {
-    const Choice& next = solve_call(code_of(at));
+  if (way.known || way.cost.primary > limit) return way;
+  Choice best;
+  best.cost.primary = limit + 1;
+  for_each_slice(from, from, 0, true, [&](const Positions& at) {
+    if (best.cost.primary < least_rest(at)) return;
+    const Choice& next = solve_call(code_of(at), best.cost.primary);
+    if (!next.known) return;
     const int64_t peak = at == from ? 0 : part_of(from).bytes + part_of(at).bytes;
     const ExactCost cost = ExactCost{0, peak} + next.cost;
-    if (best.known && !(cost < best.cost)) return;
+    if (!(cost < best.cost)) return;
     best = next;
     best.cost = cost;
-    return;
-  }
-  if (is_whole(from[axis]) && has_home(axis) && !is_blocked(axis, from)) {
-    at[axis] = kHome;
-    return try_slices(from, at, axis + 1, best);
-  }
-  try_slices(from, at, axis + 1, best);
-  if (from[axis] != kWhole) return;
-  at[axis] = kAside;
-  try_slices(from, at, axis + 1, best);
+  });
+  return way = best;
 }
 
-const ShuffleBound::Choice& ShuffleBound::solve_call(uint64_t code) {
-  Choice& call = calls_[code];
-  if (call.known) return call;
-  call.known = true;
-  call.sliced = code;
+std::vector<ShuffleBound::Choice> ShuffleBound::options(uint64_t code) {
+  std::vector<Choice> found;
+  const Int128 most = solve(code).cost.primary / 4 * 7;
   const Positions from = positions_of(code);
-  if (is_done(from)) return call;
-  call.cost.primary = std::numeric_limits<Int128>::max() / 4;
-  try_all_to_alls(from, from, 0, call);
-  try_gathers(from, from, 0, call);
-  return call;
+  for_each_slice(from, from, 0, false, [&](const Positions& at) {
+    Choice limit = {{most, 0}, true, StepKind::local, code_of(at), 0};
+    if (is_done(at)) found.push_back({{}, true, StepKind::local, limit.sliced, 0});
+    options_ = &found;
+    try_all_to_alls(at, at, 0, limit);
+    try_gathers(at, at, 0, limit);
+    options_ = nullptr;
+  });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Choice& a, const Choice& b) { return a.cost < b.cost; });
+  return found;
+}
+
+const ShuffleBound::Choice& ShuffleBound::solve_call(uint64_t code, Int128 limit) {
+  Choice& call = calls_[code];
+  if (call.known || call.cost.primary > limit) return call;
+  const Positions from = positions_of(code);
+  Choice best;
+  best.sliced = code;
+  if (is_done(from)) {
+    best.known = true;
+    return call = best;
+  }
+  best.cost.primary = limit + 1;
+  try_all_to_alls(from, from, 0, best);
+  try_gathers(from, from, 0, best);
+  return call = best;
 }
 
 void ShuffleBound::try_gathers(const Positions& from, Positions at, size_t axis, Choice& best) {
   if (axis == axes_.size()) return offer(StepKind::all_gather, from, at, best);
   try_gathers(from, at, axis + 1, best);
-  if (!is_cut_aside(from[axis])) return;
-  at[axis] = from[axis] >= kPlace ? kWhole : kGathered;
+  if (!is_on_its_way(from[axis])) return;
+  at[axis] = axes_[axis].blocks[from[axis]] != 0 ? kWhole : kGathered;
   try_gathers(from, at, axis + 1, best);
 }
 
 void ShuffleBound::try_all_to_alls(const Positions& from, Positions at, size_t axis, Choice& best) {
   if (axis == axes_.size()) {
+    const uint32_t blocked = blocked_axes(at);
     for (size_t i = 0; i < axes_.size(); ++i)
-      if (at[i] != from[i] && at[i] == kHome && is_blocked(i, at)) return;
+      if (at[i] != from[i] && at[i] == kHome && (blocked >> i & 1) != 0) return;
     if (!one_prime_ && !is_tried(from, at)) return;
     return offer(StepKind::all_to_all, from, at, best);
   }
-  if (is_cut_aside(from[axis]) && has_home(axis)) {
+  if (is_on_its_way(from[axis]) && has_home(axis)) {
     at[axis] = kHome;
     try_all_to_alls(from, at, axis + 1, best);
     at[axis] = from[axis];
@@ -357,31 +459,47 @@ void ShuffleBound::try_all_to_alls(const Positions& from, Positions at, size_t a
   try_all_to_alls(from, at, axis + 1, best);
 }
 
-bool ShuffleBound::needs_call(const Positions& at) const {
-  for (size_t i = 0; i < axes_.size(); ++i)
-    if (is_cut_aside(at[i])) return true;
-  return false;
-}
-
 void ShuffleBound::offer(StepKind kind, const Positions& from, const Positions& to, Choice& best) {
   if (from == to) return;
+  const Int128 rest = least_rest(to);
+  if (best.cost.primary < call_ + rest) return;
   const ExactCost call = price_of_call(kind, from, to);
-  if (best.cost.primary < call.primary + (needs_call(to) ? call_ : 0)) return;
-  const uint64_t next = code_of(to);
-  const ExactCost cost = call + solve(next).cost;
+  if (best.cost.primary < call.primary + rest) return;
+  const uint64_t next = code_after_call(from, to);
+  std::vector<Choice>* options = std::exchange(options_, nullptr);
+  const Choice& way = solve(next, best.cost.primary - call.primary);
+  options_ = options;
+  if (!way.known) return;
+  const ExactCost cost = call + way.cost;
+  if (options_ != nullptr) {
+    if (cost.primary <= best.cost.primary)
+      options_->push_back({cost, true, kind, best.sliced, next});
+    return;
+  }
   if (cost < best.cost) best = {cost, true, kind, best.sliced, next};
 }
 
-ExactCost ShuffleBound::price_of_call(StepKind kind, const Positions& from,
-                                      const Positions& to) const {
+ExactCost ShuffleBound::price_of_call(StepKind kind, const Positions& from, const Positions& to) {
   const Part &before = part_of(from), &after = part_of(to);
   if (kind == StepKind::all_gather)
     return {after.sent - before.sent + call_, before.bytes + 2 * after.bytes};
-  return {least_sent(from, to, before.sent) + call_, 2 * (before.bytes + after.bytes)};
+  uint64_t number = 0;
+  for (size_t i = 0; i < axes_.size(); ++i) {
+    uint64_t move = is_whole(from[i]) ? 0 : 1;
+    if (to[i] != from[i]) move = 2 * uint64_t{from[i]} + (to[i] == kHome ? 1 : 0);
+    number |= move << (8 * i);
+  }
+  Bound& sent = sent_[number];
+  if (!sent.known) sent = {{least_sent(from, to, before.sent), 0}, true};
+  return {sent.cost.primary + call_, 2 * (before.bytes + after.bytes)};
 }
 
 // Returns the least that an all_to_all sends; see the top of this file.
 Int128 ShuffleBound::least_sent(const Positions& from, const Positions& to, Int128 part) const {
+  if (!one_prime_) {
+    const Int128 padded = least_padded(from, to, part);
+    return padded > 0 ? padded : part - most_common(from, to, part);
+  }
   int64_t n = 1, longer = 1;
   for (size_t i = 0; i < axes_.size(); ++i) {
     if (to[i] == from[i]) continue;
@@ -390,30 +508,119 @@ Int128 ShuffleBound::least_sent(const Positions& from, const Positions& to, Int1
       if (from[other] >= kPlace && to[other] != from[other])
         longer *= place(other, from[other]).common[i];
   }
-  if (one_prime_ || longer > 1) return part / n * (n - 1) * longer;
-  return part - most_common(from, to, part);
+  return part / n * (n - 1) * longer;
+}
+
+// Returns the least that is sent if pieces are padded since digits overlap; 0 if they are not.
+Int128 ShuffleBound::least_padded(const Positions& from, const Positions& to, Int128 part) const {
+  uint32_t dims = 0;
+  int64_t n = 1;
+  for (size_t i = 0; i < axes_.size(); ++i) {
+    if (to[i] == from[i]) continue;
+    n *= axes_[i].size;
+    for (size_t other = 0; to[i] == kHome && other < axes_.size(); ++other)
+      if (from[other] >= kPlace && to[other] != from[other] &&
+          overlap(axes_[i].home, place(other, from[other]).digits))
+        dims |= 1u << axes_[i].home.dim;
+  }
+  if (dims == 0) return 0;
+  Int128 sent = part / n * (n - 1);
+  for (; dims != 0; dims &= dims - 1) {
+    const std::vector<AxisCut> cuts = cuts_on(from, to, std::countr_zero(dims));
+    const CutAgreement joint = joint_part(cuts);
+    sent = sent / joint.whole * joint.part;
+    for (const AxisCut& cut : cuts) sent *= cut.ranks;
+  }
+  return sent;
+}
+
+// Returns the known cuts of a dim by the axes that move, before and after.
+std::vector<AxisCut> ShuffleBound::cuts_on(const Positions& from, const Positions& to,
+                                           int dim) const {
+  std::vector<AxisCut> cuts;
+  for (size_t i = 0; i < axes_.size(); ++i) {
+    if (to[i] == from[i]) continue;
+    if (from[i] >= kPlace && place(i, from[i]).digits.dim == dim)
+      cuts.push_back(place(i, from[i]).cut);
+    if (to[i] == kHome && axes_[i].home.dim == dim) cuts.push_back(axes_[i].goal);
+  }
+  return cuts;
+}
+
+// Returns the axes that move between known dims; one tie for each two dims, and for each axis that
+// moves along its dim.
+std::vector<ShuffleBound::Tie> ShuffleBound::ties_of(const Positions& from,
+                                                     const Positions& to) const {
+  std::vector<Tie> ties;
+  for (size_t i = 0; i < axes_.size(); ++i) {
+    if (!goes_home(from, to, i)) continue;
+    const int left = place(i, from[i]).digits.dim, home = axes_[i].home.dim;
+    Tie tie{std::min(left, home), std::max(left, home), 1u << i, place(i, from[i]).home};
+    if (left == home) tie.b = Forest::kAlongADim;
+    const auto known = std::find_if(ties.begin(), ties.end(), [&](const Tie& other) {
+      return left != home && other.a == tie.a && other.b == tie.b;
+    });
+    if (known == ties.end())
+      ties.push_back(tie);
+    else
+      known->axes |= tie.axes;
+  }
+  return ties;
+}
+
+// Returns the largest fraction of a dim with one coordinate on each of the axes, where they leave
+// or reach it.
+CutAgreement ShuffleBound::joint_of(const Positions& from, uint32_t axes, int dim) const {
+  std::vector<AxisCut> cuts;
+  for (; axes != 0; axes &= axes - 1) {
+    const auto i = static_cast<size_t>(std::countr_zero(axes));
+    const bool leaves = from[i] >= kPlace && place(i, from[i]).digits.dim == dim;
+    cuts.push_back(leaves ? place(i, from[i]).cut : axes_[i].goal);
+  }
+  return joint_part(cuts);
+}
+
+// Returns the most on which an axis agrees that leaves the dim to a position aside, or reaches it
+// from one, relative to what the ties at the dim agree on.
+CutAgreement ShuffleBound::aside_of(const Positions& from, size_t axis, int dim,
+                                    const std::vector<Tie>& ties) const {
+  CutAgreement most =
+      from[axis] >= kPlace ? place(axis, from[axis]).aside : from_aside(axis, from[axis]);
+  for (const Tie& tie : ties) {
+    if (tie.a != dim && tie.b != dim) continue;
+    const CutAgreement joint = joint_of(from, tie.axes | 1u << axis, dim);
+    most =
+        std::max(most, CutAgreement{joint.part * tie.common.whole, joint.whole * tie.common.part});
+  }
+  return most;
 }
 
 // Returns the most of a part that ranks hold both before and after an all_to_all.
 Int128 ShuffleBound::most_common(const Positions& from, const Positions& to, Int128 part) const {
   int moved = 0;
   for (size_t i = 0; i < axes_.size(); ++i) moved += to[i] != from[i];
+  std::vector<Tie> ties;
   Forest forest;
-  for (size_t i = 0; i < axes_.size(); ++i) {
-    if (!goes_home(from, to, i)) continue;
-    const Place& left = place(i, from[i]);
-    const int dim = left.digits.dim, home = axes_[i].home.dim;
-    if (forest.join(dim, dim == home ? Forest::kAlongADim : home))
-      part = (moved == 1 || dim == home ? left.home : left.largest).of(part);
+  for (Tie& tie : ties_of(from, to)) {
+    if (!forest.join(tie.a, tie.b)) continue;
+    if (tie.b != Forest::kAlongADim && moved > 1)
+      tie.common = std::max(joint_of(from, tie.axes, tie.a), joint_of(from, tie.axes, tie.b));
+    part = tie.common.of(part);
+    ties.push_back(tie);
   }
-  CutAgreement aside;
+  std::array<CutAgreement, kMaxDims + 1> aside{};  // by tree
   for (size_t i = 0; i < axes_.size(); ++i) {
-    if (to[i] == from[i] || goes_home(from, to, i)) continue;
     const bool leaves = from[i] >= kPlace;
-    if (forest.touches(leaves ? place(i, from[i]).digits.dim : axes_[i].home.dim)) continue;
-    aside = std::min(aside, leaves ? place(i, from[i]).aside : axes_[i].from_aside);
+    const bool is_home = has_home(i) && (from[i] == kHome || to[i] == kHome);
+    if (to[i] == from[i] || goes_home(from, to, i) || !(leaves || is_home)) continue;
+    const int dim = leaves ? place(i, from[i]).digits.dim : axes_[i].home.dim;
+    if (forest.tree(dim) == forest.tree(Forest::kAlongADim)) continue;
+    CutAgreement& least = aside[static_cast<size_t>(forest.tree(dim))];
+    least = std::min(least, aside_of(from, i, dim, ties));
   }
-  return aside.of(part);
+  std::sort(aside.begin(), aside.end());
+  for (size_t i = 0; i < aside.size(); i += 2) part = aside[i].of(part);
+  return part;
 }
 
 }  // namespace shardproof

@@ -25,12 +25,13 @@
 // all_to_all sends at least what the axes do not agree on; search_lower_bound.cpp has how the
 // agreements of several axes multiply. The digits aside are those after sizes that layouts can
 // have, up to twice the ranks of the mesh. If a call pads its pieces since digits overlap, it sends
-// as much as above.
+// at least (n - 1) / n of a part, and more if the overlap is known.
 // A call is cheaper if more axes cut the tensor and fewer take part. Hence these restrictions do
 // not raise the least price:
 //   - an axis that is home stays: it is in the way of none
 //   - an axis that can be sliced to home is sliced at once
-//   - an axis gathered from aside is not sliced to aside again: it could have stayed
+//   - an axis gathered from aside, or from a place that no other axis needs, is not sliced to aside
+//     again: it could have stayed
 // Without cycles the least price follows from a recursion over the combinations of positions that
 // the state can reach. A plan that costs no more than the bound of the start is optimal.
 //
@@ -40,14 +41,13 @@
 // the bound is this price.
 #pragma once
 
-#include <unordered_map>
+#include <limits>
 
+#include "shardproof/localtensor/base/number_table.h"
 #include "shardproof/localtensor/plan/axis_agreement.h"
 #include "shardproof/localtensor/plan/search_states.h"
 
 namespace shardproof {
-
-__extension__ using Int128 = __int128;
 
 // A price in units in which every fraction that can occur is an integer.
 struct ExactCost {
@@ -72,17 +72,20 @@ struct ShuffleUnits {
 
 class ShuffleBound {
  public:
+  static constexpr Int128 kNoLimit = std::numeric_limits<Int128>::max() / 4;
   // Requires states.is_shuffle() or states.is_chunked(). `states` must outlive the bound.
   ShuffleBound(const PlacementStates& states, const ShuffleUnits& units);
-  // Returns the bound of a state. Results are cached.
-  ExactCost least(const PlacementState& state);
-  // Returns a bound that is not higher and takes less time: of one call, by the axis that sends
-  // most.
-  ExactCost least_of_one_axis(const PlacementState& state);
+  // Returns the bound of a state. If it exceeds the limit, returns some number above the limit and
+  // takes less time. Results are cached.
+  ExactCost least(const PlacementState& state, Int128 limit = kNoLimit);
+  // Returns a bound that takes less time: one call, in which the axis that must send most goes
+  // home, and the all_gathers of axes that have no home.
+  ExactCost quick_least(const PlacementState& state);
 
   // Returns a lower bound of the price to the goal if the next step is an all_gather or all_to_all
-  // over the axes.
-  ExactCost least_over(const PlacementState& state, StepKind kind, uint64_t axes);
+  // over the axes; with a limit as in least.
+  ExactCost least_over(const PlacementState& state, StepKind kind, uint64_t axes,
+                       Int128 limit = kNoLimit);
   // Returns a lower bound of the price of an all_to_all over the axes between two states.
   ExactCost least_call(const PlacementState& from, const PlacementState& to, uint64_t axes);
   // False for an all_to_all that the bound leaves out under the conditions of is_chunked: an axis
@@ -90,19 +93,23 @@ class ShuffleBound {
   // on the same dim. It could have gone to the second place before.
   bool tries(const PlacementState& from, const PlacementState& to, uint64_t axes);
 
-  // Gathered: whole again. From kPlace on: places of an axis that states cut, by number.
-  enum Position : uint8_t { kWhole, kAside, kGathered, kHome, kPlace };
+  // Gathered: whole again. Long aside: since before the last call. From kPlace on: places of an
+  // axis that states cut, by number.
+  enum Position : uint8_t { kWhole, kAside, kLongAside, kGathered, kHome, kPlace };
   using Positions = std::array<uint8_t, PlacementStates::kMaxShuffled>;
   // The cheapest way on from a combination of positions: slices, then a call.
   struct Choice {
     ExactCost cost;
-    bool known = false;
+    bool known = false;               // false: the cost is at least this
     StepKind kind = StepKind::local;  // local: no call follows
     uint64_t sliced = 0, next = 0;    // combinations after the slices, and after the call
   };
-  // Return the cheapest way on from a combination, and its positions; by active axis.
-  const Choice& solve(uint64_t code);
-  Positions positions_of(uint64_t code) const;
+  // Returns the cheapest way on from a combination; one that is not known if each costs more than
+  // the limit.
+  const Choice& solve(uint64_t code, Int128 limit = kNoLimit);
+  // Returns the ways on that cost at most 7/4 of the cheapest, in ascending order of cost.
+  std::vector<Choice> options(uint64_t code);
+  Positions positions_of(uint64_t code) const;  // by active axis
   uint64_t code_of(const PlacementState& state);
   // Returns the digits of the active axis with this number in the goal; `dim` is -1 for none.
   const PlacementStates::Digits& home(size_t axis) const { return axes_[axis].home; }
@@ -113,54 +120,82 @@ class ShuffleBound {
     PlacementStates::Digits digits;
     AxisCut cut;
     CutAgreement aside, home;  // with any other cut, if the start has the place; with that of home
-    CutAgreement largest;      // part of one coordinate, here or at home
     // Size of the digits here that an axis needs; 1: none.
     std::array<int64_t, PlacementStates::kMaxShuffled> common{};
+    uint8_t blocks = 0;  // other axes that need some of the digits
   };
   struct Axis {
     int axis = 0;
     int64_t size = 1;
     PlacementStates::Digits home;
-    AxisCut goal;             // how it cuts at home
-    CutAgreement from_aside;  // of home with any other cut
+    AxisCut goal;                              // how it cuts at home
+    CutAgreement from_aside, from_long_aside;  // of home with a cut aside
     std::vector<Place> places;
+    // By position: the least that it sends until it is home, and the other axes that it blocks.
+    std::vector<Int128> alone;
+    std::vector<uint8_t> blocks;
   };
   AxisCut cut_of(const PlacementState& state, int axis,
                  const PlacementStates::Digits& digits) const;
   AxisCut cut_of(const DimLayouts& dim, int layout, int axis,
                  const PlacementStates::Digits& digits) const;
   void add_moves_aside();
+  void add_positions();
+  void add_position(size_t axis, uint8_t at, uint8_t blocks);
   uint8_t position_of(size_t axis, const PlacementStates::Digits& digits, const AxisCut& cut);
-  static bool is_cut_aside(uint8_t at) { return at == kAside || at >= kPlace; }  // or at a place
+  static bool is_aside(uint8_t at) { return at == kAside || at == kLongAside; }
+  static bool is_on_its_way(uint8_t at) { return is_aside(at) || at >= kPlace; }
   static bool is_whole(uint8_t at) { return at == kWhole || at == kGathered; }
   bool is_tried(const Positions& from, const Positions& to) const;
   uint64_t code_of(const Positions& at) const;
+  uint64_t code_after_call(const Positions& from, Positions at) const;
+  CutAgreement from_aside(size_t axis, uint8_t at) const {
+    return at == kLongAside ? axes_[axis].from_long_aside : axes_[axis].from_aside;
+  }
   uint64_t code_of_layout(const DimLayouts& dim, int layout);
   bool has_home(size_t axis) const { return axes_[axis].home.dim >= 0; }
   const Place& place(size_t axis, uint8_t at) const {
     return axes_[axis].places[static_cast<size_t>(at - kPlace)];
   }
+  struct Bound {
+    ExactCost cost;
+    bool known = false;  // as in Choice
+  };
+  // Axes that move between two dims, in either direction, and the most that they agree on.
+  struct Tie {
+    int a = 0, b = 0;  // dims; b is kMaxDims for a move along dim a
+    uint32_t axes = 0;
+    CutAgreement common;
+  };
   // The part of a rank.
   struct Part {
     Int128 sent = 0;    // as part of a price
     int64_t bytes = 0;  // of the largest one
   };
   const Part& part_of(const Positions& at) const;
-  bool is_blocked(size_t axis, const Positions& at) const;
-  bool needs_call(const Positions& at) const;
+  uint32_t blocked_axes(const Positions& at) const;
+  Int128 least_rest(const Positions& at) const;
   bool is_done(const Positions& at) const;
-  const Choice& solve_call(uint64_t code);
-  void try_slices(const Positions& from, Positions at, size_t axis, Choice& best);
+  const Choice& solve_call(uint64_t code, Int128 limit);
+  template <typename Each>
+  void for_each_slice(const Positions& from, Positions at, size_t axis, bool at_once,
+                      const Each& each);
   void try_gathers(const Positions& from, Positions at, size_t axis, Choice& best);
   void try_all_to_alls(const Positions& from, Positions at, size_t axis, Choice& best);
   void try_moves(const Positions& from, Positions at, size_t axis, uint64_t axes, ExactCost& best);
   void offer(StepKind kind, const Positions& from, const Positions& to, Choice& best);
-  ExactCost price_of_call(StepKind kind, const Positions& from, const Positions& to) const;
+  ExactCost price_of_call(StepKind kind, const Positions& from, const Positions& to);
   static bool goes_home(const Positions& from, const Positions& to, size_t axis) {
     return from[axis] >= kPlace && to[axis] == kHome;
   }
   Int128 least_alone(size_t axis, uint8_t at) const;
   Int128 least_sent(const Positions& from, const Positions& to, Int128 part) const;
+  Int128 least_padded(const Positions& from, const Positions& to, Int128 part) const;
+  std::vector<AxisCut> cuts_on(const Positions& from, const Positions& to, int dim) const;
+  std::vector<Tie> ties_of(const Positions& from, const Positions& to) const;
+  CutAgreement joint_of(const Positions& from, uint32_t axes, int dim) const;
+  CutAgreement aside_of(const Positions& from, size_t axis, int dim,
+                        const std::vector<Tie>& ties) const;
   Int128 most_common(const Positions& from, const Positions& to, Int128 part) const;
 
   const PlacementStates& states_;
@@ -168,10 +203,13 @@ class ShuffleBound {
   std::vector<Part> parts_;  // by the set of axes that cut
   bool one_prime_;           // all digits are those of one number
   std::vector<Axis> axes_;
+  bool has_start_ = false;  // true from when start_ is known
   Positions start_{};
   std::vector<std::vector<uint64_t>> in_dims_;  // by dim and layout: what it adds to the number
-  std::unordered_map<uint64_t, Choice> ways_, calls_;  // by number; a call follows no slices
-  std::unordered_map<uint64_t, ExactCost> over_;       // least_over by axes and combination
+  NumberTable<Choice> ways_, calls_;            // by number; a call follows no slices
+  NumberTable<Bound> over_;                     // least_over by axes and combination
+  NumberTable<Bound> sent_;                     // least_sent by moves
+  std::vector<Choice>* options_ = nullptr;      // receives what offer computes
 };
 
 }  // namespace shardproof

@@ -450,8 +450,57 @@ TEST(AxisAgreement, MoveAlongADim_IsCounted) {
   const CutAgreement along = agreement(inner, outer), across = agreement(outer, other);
   EXPECT_EQ(Fraction(along.part, along.whole), Fraction(1, 2));
   EXPECT_EQ(Fraction(across.part, across.whole), Fraction(1, 3));
-  const CutAgreement most = largest_agreement(outer, {2, 3, 4}, 48);
+  const CutAgreement most = largest_agreement(outer, {2, 3, 4}, 48, CutGaps::any);
   EXPECT_EQ(Fraction(most.part, most.whole), Fraction(1, 2));
+}
+
+// Gaps that other axes left can stand before a cut: 3 sizes before an axis of 2, which then agrees
+// on 2/3. An axis that has just moved cuts after even gaps, or after its own.
+TEST(AxisAgreement, UnevenGaps_AreLeftByOthers) {
+  const AxisCut half = {0, 64, 2, {}};
+  const CutAgreement any = largest_agreement(half, {2, 3}, 12, CutGaps::any);
+  const CutAgreement nested = largest_agreement(half, {2, 3}, 12, CutGaps::nested);
+  EXPECT_EQ(Fraction(any.part, any.whole), Fraction(42, 64));
+  EXPECT_EQ(Fraction(nested.part, nested.whole), Fraction(1, 2));
+}
+
+// The joint part of an axis before and after a move is what it agrees on at one coordinate.
+TEST(AxisAgreement, JointPart_IsTheLargestOfAllCoordinates) {
+  const AxisCut a = {0, 7, 2, {}}, b = {0, 7, 3, {2}};
+  const CutAgreement alone = joint_part({a}), both = joint_part({a, b});
+  EXPECT_EQ(Fraction(alone.part, alone.whole), Fraction(4, 7));
+  EXPECT_EQ(Fraction(both.part, both.whole), Fraction(2, 7));
+}
+
+// Axes that move aside get even digits if there are any, also beside a dim that they cut unevenly.
+TEST(Planner, EvenDigits_AreTakenBesideAnUnevenDim) {
+  const Mesh mesh = Mesh::parse("a=2, b=2, c=2, d=2");
+  PlannerOptions options;
+  options.moves = PlanMoves::collectives;
+  const auto spec = [&](const char* text) {
+    return Spec::parse(text, mesh, {61, 64, 128}, DType::f32);
+  };
+  const PlannerResult result = plan_redistribution(spec("a:S(1) b:S(2) c:S(2, after=d) d:S(2)"),
+                                                   spec("b:S(1, after=d) d:S(1)"), options);
+  EXPECT_EQ(result.price.primary, 724480);
+  EXPECT_EQ(result.states, 0);
+}
+
+// Uneven cuts by four axes: all move aside in one all_to_all and home in another. A plan that
+// moves one or two axes at a time costs 3 MB.
+TEST(Planner, UnevenCuts_MoveAsideTogether) {
+  const Mesh mesh = Mesh::parse("a=2, b=3, c=4, d=2");
+  const auto spec = [&](const char* text) {
+    return Spec::parse(text, mesh, {61, 64, 50, 64}, DType::f32);
+  };
+  PlannerOptions options;
+  options.moves = PlanMoves::collectives;
+  const PlannerResult result = plan_redistribution(spec("a:S(3) b:S(2) c:S(1) d:S(3)"),
+                                                   spec("a:S(2) b:S(1) c:S(3) d:S(0)"), options);
+  EXPECT_EQ(result.plan.steps.size(), 2U) << to_string(result.plan);
+  EXPECT_LE(result.price.primary, 2.149e6);
+  EXPECT_EQ(result.gap, 0);
+  EXPECT_LE(result.states, 5);
 }
 
 // Four axes exchange their places, in one cycle or in two. All move aside in one all_to_all and
