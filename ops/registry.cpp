@@ -42,6 +42,8 @@ OpRegistry builtin_ops() {
   add_halo_ops(ops);
   add_arithmetic_formulas(ops);
   add_activation_formulas(ops);
+  add_special_ops(ops);
+  add_complex_ops(ops);
   add_threshold_ops(ops);
   add_loss_formulas(ops);
   add_layout_formulas(ops);

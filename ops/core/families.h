@@ -45,6 +45,8 @@ void add_loss_grad_ops(OpRegistry& ops);    // cross_entropy_grad, nll_loss_grad
 void add_conv_ops(OpRegistry& ops);         // conv1d, conv2d
 void add_halo_ops(OpRegistry& ops);         // halo_windows
 // Formulas: composite ops.
+void add_special_ops(OpRegistry& ops);          // lgamma, erfinv, i0, zeta
+void add_complex_ops(OpRegistry& ops);          // real, imag, angle, complex
 void add_arithmetic_formulas(OpRegistry& ops);  // clamp, lerp, addcmul
 void add_activation_formulas(OpRegistry& ops);  // elu, mish, hardtanh
 void add_loss_formulas(OpRegistry& ops);        // l1_loss, huber_loss, kl_div

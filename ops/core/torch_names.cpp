@@ -23,8 +23,6 @@ constexpr auto kOps = std::to_array<Pair>({
     {"alltoall", "all_to_all(x, split=1, concat=0, group=g)"},
     {"batch_isend_irecv", "a group: block of send and recv"},
     {"bfloat16", "cast(x, bf16)"},
-    {"bitwise_left_shift", "x * 2 ** n"},
-    {"bitwise_right_shift", "x // 2 ** n"},
     {"broadcast_to", "expand(x, size)"},
     {"chain_matmul", "a @ b @ c"},
     {"clip", "clamp(x, min, max)"},

@@ -18,7 +18,7 @@ namespace shardproof {
 namespace {
 
 enum class BinaryResult { same, floating, boolean };
-enum class BinaryAccepts { all, reals, no_bool, no_bool_reals, integers };
+enum class BinaryAccepts { all, reals, no_bool, no_bool_reals, integers, whole };
 
 using Passes = std::vector<PartialPropagation> (*)(const OpCall& call);
 
@@ -163,6 +163,10 @@ const BinaryRow kBinaryRows[] = {
      BinaryAccepts::integers, bor_passes, ""},
     {"bitwise_xor", "", "bits of one", binary<functor::BitXor>, BinaryResult::same,
      BinaryAccepts::integers, bxor_passes, ""},
+    {"bitwise_left_shift", "", "x * 2^y, modulo 2^bits", binary<functor::ShiftLeft>,
+     BinaryResult::same, BinaryAccepts::whole, left_shift_passes, "ints(0, 5)", kNoBoolInput},
+    {"bitwise_right_shift", "", "floor(x / 2^y)", binary<functor::ShiftRight>, BinaryResult::same,
+     BinaryAccepts::whole, right_shift_passes, "ints(0, 5)", kNoBoolInput},
 };
 
 bool accepted(BinaryAccepts accepts, DType dtype) {
@@ -172,6 +176,7 @@ bool accepted(BinaryAccepts accepts, DType dtype) {
     case BinaryAccepts::no_bool: return dtype != DType::boolean;
     case BinaryAccepts::no_bool_reals: return dtype != DType::boolean && !is_complex(dtype);
     case BinaryAccepts::integers: return is_integral(dtype) || dtype == DType::boolean;
+    case BinaryAccepts::whole: return is_integral(dtype);
   }
   return false;
 }
@@ -203,6 +208,12 @@ std::vector<Sample> binary_samples(const BinaryRow& row) {
                  const std::string& fb) {
     samples.push_back({{}, {{a, shapes.first}, {b, shapes.second}}, {fa, fb}});
   };
+  if (row.accepts == BinaryAccepts::whole) {
+    add(DType::i32, DType::i32, {{5, 4}, {5, 4}}, "ints", second);
+    add(DType::u8, DType::i16, {{3, 4}, {4}}, "ints", second);
+    add(DType::i64, DType::i64, {{7}, {}}, "ints", "ints(-2, 70)");
+    return samples;
+  }
   if (row.accepts == BinaryAccepts::integers) {
     add(DType::i32, DType::i32, {{5, 4}, {5, 4}}, "ints", "ints");
     add(DType::u8, DType::i16, {{3, 4}, {4}}, "ints", "ints");

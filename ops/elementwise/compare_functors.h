@@ -108,5 +108,20 @@ struct BitXor {
     return a ^ b;
   }
 };
+// Shifts by a negative number, or by all bits and more, shift every bit out, as in torch.
+struct ShiftLeft {
+  static constexpr unsigned kTypes = kIntegers;
+  template <typename C>
+  static constexpr C apply(C a, C b) {
+    return b < 0 || b > 63 ? C{0} : static_cast<C>(static_cast<uint64_t>(a) << b);
+  }
+};
+struct ShiftRight {
+  static constexpr unsigned kTypes = kIntegers;
+  template <typename C>
+  static constexpr C apply(C a, C b) {
+    return a >> (b < 0 || b > 63 ? 63 : b);
+  }
+};
 
 }  // namespace shardproof::functor

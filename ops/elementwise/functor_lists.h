@@ -21,8 +21,9 @@ using PlainUnary =
 using CurvedUnary =
     List<Exp, Log, Tanh, Erf, Sigmoid, Gelu, GeluTanh, Silu, Softplus, Expm1, Exp2, Log1p, Log2,
          Log10, Erfc, Sin, Cos, Tan, Sinh, Cosh, Asin, Acos, Atan, Asinh, Acosh, Atanh>;
-using PlainPairs = List<Add, Sub, Mul, Maximum, Minimum, Eq, Ne, Lt, Le, Gt, Ge, LogicalAnd,
-                        LogicalOr, LogicalXor, BitAnd, BitOr, BitXor, CopySign, Fmax, Fmin>;
+using PlainPairs =
+    List<Add, Sub, Mul, Maximum, Minimum, Eq, Ne, Lt, Le, Gt, Ge, LogicalAnd, LogicalOr, LogicalXor,
+         BitAnd, BitOr, BitXor, ShiftLeft, ShiftRight, CopySign, Fmax, Fmin>;
 using CurvedPairs = List<Div, Remainder, FloorDiv, Pow, Atan2, Hypot, LogAddExp, LogAddExp2, Fmod,
                          GeluGrad, GeluTanhGrad, SiluGrad>;
 

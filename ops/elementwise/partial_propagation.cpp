@@ -124,6 +124,13 @@ std::vector<PartialPropagation> bor_passes(const OpCall&) {
           {{none(), kBand}, kBand}};
 }
 std::vector<PartialPropagation> bxor_passes(const OpCall&) { return {{{kBxor, kBxor}, kBxor}}; }
+// Linear modulo 2^bits.
+std::vector<PartialPropagation> left_shift_passes(const OpCall&) {
+  return {{{kSum, none()}, kSum}};
+}
+std::vector<PartialPropagation> right_shift_passes(const OpCall&) {
+  return {{{kMax, none()}, kMax}, {{kMin, none()}, kMin}};
+}
 std::vector<PartialPropagation> and_passes(const OpCall& call) {
   if (!both_bool(call)) return {};
   return {{{kMin, kMin}, kMin},

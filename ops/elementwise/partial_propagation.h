@@ -19,6 +19,8 @@ std::vector<PartialPropagation> minimum_passes(const OpCall& call);
 std::vector<PartialPropagation> band_passes(const OpCall& call);
 std::vector<PartialPropagation> bor_passes(const OpCall& call);
 std::vector<PartialPropagation> bxor_passes(const OpCall& call);
+std::vector<PartialPropagation> left_shift_passes(const OpCall& call);
+std::vector<PartialPropagation> right_shift_passes(const OpCall& call);
 std::vector<PartialPropagation> and_passes(const OpCall& call);
 std::vector<PartialPropagation> or_passes(const OpCall& call);
 
