@@ -101,6 +101,13 @@ void add_scaled_products(OpRegistry& ops) {
         return FormulaTerms{f.given("alpha") ? f[1] - f[0] * f.number("alpha") : f[1] - f[0]};
       },
       {over({{5, 3}, {3}}, {{"alpha", int64_t{2}}})})));
+  ops.add(formula({"lcm", "elementwise", "least common multiple"}, {tensor("x"), tensor("y")},
+                  [](Formula& f) {
+                    const FormulaTerm common = f.op("gcd", {f[0], f[1]});
+                    const FormulaTerm whole = max_of(common, 1);  // 0 only if both are 0
+                    return FormulaTerms{f.op("abs", {combine("floordiv", f[0], whole) * f[1]})};
+                  },
+                  {sample_of({{{5, 3}, {3}}, DType::i32})}));
   ops.add(formula({"ldexp", "elementwise", "x * 2^y"}, {tensor("x"), tensor("y")},
                   [](Formula& f) { return FormulaTerms{f[0] * f.op("exp2", {f[1]})}; },
                   {over({{5, 3}, {3}})}));

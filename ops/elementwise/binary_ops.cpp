@@ -163,6 +163,8 @@ const BinaryRow kBinaryRows[] = {
      BinaryAccepts::integers, bor_passes, ""},
     {"bitwise_xor", "", "bits of one", binary<functor::BitXor>, BinaryResult::same,
      BinaryAccepts::integers, bxor_passes, ""},
+    {"gcd", "", "greatest common divisor", binary<functor::Gcd>, BinaryResult::same,
+     BinaryAccepts::whole, no_passes, "ints", kNoBoolInput},
     {"bitwise_left_shift", "", "x * 2^y, modulo 2^bits", binary<functor::ShiftLeft>,
      BinaryResult::same, BinaryAccepts::whole, left_shift_passes, "ints(0, 5)", kNoBoolInput},
     {"bitwise_right_shift", "", "floor(x / 2^y)", binary<functor::ShiftRight>, BinaryResult::same,

@@ -108,6 +108,23 @@ struct BitXor {
     return a ^ b;
   }
 };
+// The greatest common divisor, which is not negative; gcd(0, 0) is 0.
+struct Gcd {
+  static constexpr unsigned kTypes = kIntegers;
+  template <typename C>
+  static constexpr C apply(C a, C b) {
+    uint64_t x = size_of_number(a), y = size_of_number(b);
+    while (y != 0) {
+      const uint64_t rest = x % y;
+      x = y;
+      y = rest;
+    }
+    return static_cast<C>(x);
+  }
+  static constexpr uint64_t size_of_number(int64_t a) {
+    return a < 0 ? uint64_t{0} - static_cast<uint64_t>(a) : static_cast<uint64_t>(a);
+  }
+};
 // Shifts by a negative number, or by all bits and more, shift every bit out, as in torch.
 struct ShiftLeft {
   static constexpr unsigned kTypes = kIntegers;

@@ -171,6 +171,7 @@ const std::vector<GradientRow>& binary_gradients() {
       {"bitwise_and", nullptr, nullptr, kNo},
       {"bitwise_or", nullptr, nullptr, kNo},
       {"bitwise_xor", nullptr, nullptr, kNo},
+      {"gcd", nullptr, nullptr, kNo},
       {"bitwise_left_shift", nullptr, nullptr, kNo},
       {"bitwise_right_shift", nullptr, nullptr, kNo},
   };

@@ -23,7 +23,7 @@ using CurvedUnary =
          Log10, Erfc, Sin, Cos, Tan, Sinh, Cosh, Asin, Acos, Atan, Asinh, Acosh, Atanh>;
 using PlainPairs =
     List<Add, Sub, Mul, Maximum, Minimum, Eq, Ne, Lt, Le, Gt, Ge, LogicalAnd, LogicalOr, LogicalXor,
-         BitAnd, BitOr, BitXor, ShiftLeft, ShiftRight, CopySign, Fmax, Fmin>;
+         BitAnd, BitOr, BitXor, ShiftLeft, ShiftRight, Gcd, CopySign, Fmax, Fmin>;
 using CurvedPairs = List<Div, Remainder, FloorDiv, Pow, Atan2, Hypot, LogAddExp, LogAddExp2, Fmod,
                          GeluGrad, GeluTanhGrad, SiluGrad>;
 

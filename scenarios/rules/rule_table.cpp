@@ -186,10 +186,26 @@ class NamedCall {
   std::optional<JsonReader> attrs_;
 };
 
+// Adds the input of random numbers, which is placed as the first tensor: the ranks that hold an
+// element hold its number.
+void add_random_numbers(RuleCase& rule, const JsonReader& row) {
+  const size_t inputs = rule.inputs.size();
+  if (rule.in.size() < inputs)
+    row.at("in").refuse(
+        fmt::format("expected placements of {} tensors, found {}", inputs, rule.in.size()));
+  const TensorMeta& like = rule.inputs[0];
+  rule.inputs.push_back({is_floating(like.dtype) ? like.dtype : DType::f32, like.shape});
+  rule.fills.emplace_back("uniform(0, 1)");
+  std::vector<Placement> placements = rule.in[0];
+  for (Placement& placement : placements)
+    if (placement.is_partial()) placement = R();
+  rule.in.insert(rule.in.begin() + static_cast<std::ptrdiff_t>(inputs), std::move(placements));
+}
+
 // Sets lines and results of the row. `placed` is the number of results that it places, nullopt for
 // a backward. Returns false for an op that is not known.
 bool set_call(RuleRow& read, const JsonReader& row, std::optional<size_t> placed,
-              const OpRegistry& ops, bool& is_inplace) {
+              const OpRegistry& ops, bool& is_inplace, std::vector<size_t>& written) {
   RuleCase& rule = read.rule;
   if (row.has("call")) {
     for (const JsonReader& line : row.at("call").items("a list of lines"))
@@ -201,6 +217,8 @@ bool set_call(RuleRow& read, const JsonReader& row, std::optional<size_t> placed
   std::optional<TorchCall> call = row.inside([&] { return named.with_results(placed); });
   if (!call) return false;
   is_inplace = call->is_inplace;
+  written = call->written;
+  if (call->reads_random_numbers) add_random_numbers(rule, row);
   try {
     Computation::of_lines(ops, call->lines, call->results).compile(rule.inputs);
   } catch (const Error&) {
@@ -216,6 +234,20 @@ bool set_call(RuleRow& read, const JsonReader& row, std::optional<size_t> placed
   rule.results = call->results;
   read.unjudged = call->unjudged;
   return true;
+}
+
+// Turns an op in place on lists into one whose results are written to these inputs.
+void write_to_inputs(RuleCase& rule, const std::vector<size_t>& written, const OpRegistry& ops) {
+  rule.kind = RuleKind::out;
+  const LocalProgram program =
+      Computation::of_lines(ops, rule.lines, rule.results).compile(rule.inputs);
+  for (size_t i = 0; i < written.size(); ++i) {
+    rule.buffers.push_back(rule.in.at(written[i]));
+    const DType dtype = rule.inputs[written[i]].dtype;
+    if (program.outputs()[i].dtype != dtype)
+      rule.lines.push_back(
+          fmt::format("{} = cast({}, {})", rule.results[i], rule.results[i], name(dtype)));
+  }
 }
 
 // Writes the result of an op in place in the dtype of its buffer, as torch does.
@@ -248,12 +280,15 @@ std::optional<RuleRow> read_row(const JsonReader& row, const OpRegistry& ops) {
   rule.out = read_placements(row.at("out"), axes);
   if (rule.out.empty()) row.at("out").refuse("expected placements of one result at least");
   bool is_inplace = false;
+  std::vector<size_t> written;
   const bool is_backward = row.has("kind") && row.at("kind").text() == "backward";
-  const bool is_known = set_call(
-      read, row, is_backward ? std::nullopt : std::optional(rule.out.size()), ops, is_inplace);
+  const bool is_known =
+      set_call(read, row, is_backward ? std::nullopt : std::optional(rule.out.size()), ops,
+               is_inplace, written);
   if (!is_known) return std::nullopt;
   rule.kind = read_kind(row, rule.op, is_inplace);
   if (rule.kind == RuleKind::out) take_buffers(rule, row);
+  if (rule.kind == RuleKind::inplace && !written.empty()) write_to_inputs(rule, written, ops);
   if (row.has("local")) {
     const std::string& local = row.at("local").text();
     if (local != "op" && local != "rule")
@@ -321,6 +356,11 @@ RuleTable read_rule_table(const std::string& file, const std::string& text, cons
         continue;
       }
       const std::string& op = row.at("op").text();
+      if (unknown == UnknownOps::refuse && is_shaped_by_values(op))
+        throw_bad_input(
+            "the shape of the result of {} depends on the values of its inputs, so its placements "
+            "cannot be judged; --skip-unknown judges the other rows",
+            op);
       if (unknown == UnknownOps::refuse)
         throw_bad_input(
             "unknown op {}{}; `shardproof list ops` lists those here, a row may give "

@@ -3,6 +3,7 @@
 #include "shardproof/scenarios/rules/torch_calls.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 
 #include "shardproof/localtensor/base/error.h"
@@ -10,6 +11,7 @@
 #include "shardproof/ops/core/torch_names.h"
 #include "shardproof/scenarios/rules/torch_form_text.h"
 #include "shardproof/scenarios/rules/torch_forms.h"
+#include "shardproof/scenarios/rules/torch_lists.h"
 
 namespace shardproof {
 namespace {
@@ -91,15 +93,18 @@ struct TorchName {
     is_torch = op.starts_with("aten.") || op.starts_with("aten::");
     with_overload = is_torch ? op.substr(op[4] == '.' ? 5 : 6) : op;
     base = with_overload.substr(0, with_overload.find('.'));
-    is_inplace = base.size() > 1 && base.back() == '_' && !base.ends_with("__");
-    functional = is_inplace ? base.substr(0, base.size() - 1) : base;
+    if (base.size() < with_overload.size()) overload = with_overload.substr(base.size() + 1);
+    if (overload == "default") overload.clear();
+    const bool is_operator = base.starts_with("__i") && base.ends_with("__");  // __iand__
+    is_inplace = base.size() > 1 && base.back() == '_' && (is_operator || !base.ends_with("__"));
+    functional = is_inplace && !is_operator ? base.substr(0, base.size() - 1) : base;
     // These change shapes and strides, and write no numbers.
     for (const char* view :
          {"squeeze", "unsqueeze", "t", "transpose", "swapaxes", "swapdims", "detach"})
       if (functional == view) is_inplace = false;
   }
   bool is_torch = false, is_inplace = false;
-  std::string with_overload, base, functional;
+  std::string with_overload, base, functional, overload;
 };
 
 std::optional<TorchForm> form_of(const TorchName& name, const OpRegistry& ops) {
@@ -158,6 +163,61 @@ void set_results(TorchCall& call, const TorchForm& form, const std::string& op,
       call.unjudged.push_back(results.names[i]);
 }
 
+// Returns the text with "x0" as the input that stands at 0 in `inputs`, "y0" as a result, and with
+// the names of other values numbered by `call`.
+std::string renumbered(const std::string& text, const ListCall& call,
+                       const std::vector<size_t>& results) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    size_t end = at;
+    while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 ||
+                                 text[end] == '_' || text[end] == '.'))
+      ++end;
+    if (end == at) {
+      out += text[at++];
+      continue;
+    }
+    const std::string word = text.substr(at, end - at);
+    const bool is_numbered =
+        word.size() > 1 && word.find_first_not_of("0123456789", 1) == std::string::npos;
+    if (is_numbered && word[0] == 'x')
+      out += fmt::format("x{}", call.inputs.at(std::stoul(word.substr(1))));
+    else if (is_numbered && word[0] == 'y')
+      out += fmt::format("y{}", results.at(std::stoul(word.substr(1))));
+    else
+      out += word;
+    at = end;
+  }
+  return out;
+}
+
+// Writes the calls for the tensors of lists one after the other.
+TorchCall call_of_lists(const ListCalls& lists, const std::vector<TensorMeta>& inputs,
+                        std::optional<size_t> results, const OpRegistry& ops,
+                        const std::string& op) {
+  const size_t count = results.value_or(1), n = lists.calls.size();
+  if (count == 0 || count > lists.most_results || (results && count % n != 0))
+    throw_bad_input("/out: expected placements of {} results of {}{}, found {}", n, op,
+                    lists.most_results == n ? "" : fmt::format(", or up to {}", lists.most_results),
+                    count);
+  TorchCall made;
+  for (size_t i = 0; i < n; ++i) {
+    const ListCall& call = lists.calls[i];
+    std::vector<TensorMeta> metas;
+    for (const size_t input : call.inputs) metas.push_back(inputs[input]);
+    const JsonReader attrs(call.attrs, "/attrs");
+    const std::optional<TorchCall> one = torch_call(call.op, &attrs, metas, call.results, ops);
+    SP_CHECK(one.has_value(), "{} is not known", call.op);
+    for (const std::string& line : one->lines)
+      made.lines.push_back(renumbered(line, call, lists.results[i]));
+  }
+  for (size_t k = 0; k < count; ++k) {
+    made.results.push_back(fmt::format("y{}", k));
+    made.written.push_back(k);
+  }
+  return made;
+}
+
 }  // namespace
 
 DType rule_dtype(const std::string& text) {
@@ -177,11 +237,17 @@ std::optional<TorchCall> torch_call(const std::string& op, const JsonReader* att
                                     std::optional<size_t> results, const OpRegistry& ops) {
   const TorchName name(op);
   TorchCall call;
+  const std::optional<ListCalls> lists =
+      list_calls(name.functional, name.overload, attrs, inputs.size());
+  if (lists) call = call_of_lists(*lists, inputs, results, ops, op);
   call.is_inplace = name.is_inplace;
+  if (lists) return call;
   std::string text;
   if (const std::optional<TorchForm> form = form_of(name, ops)) {
     set_results(call, *form, op, results);
-    text = FormText(*form, op, attrs, inputs, results.value_or(1)).lines();
+    FormText lines(*form, op, attrs, inputs, results.value_or(1));
+    text = lines.lines();
+    call.reads_random_numbers = lines.reads_random_numbers();
   } else {
     const OpRecord* record = record_of(name, ops);
     if (!record) return std::nullopt;
@@ -197,6 +263,8 @@ std::optional<TorchCall> torch_call(const std::string& op, const JsonReader* att
   }
   return call;
 }
+
+bool is_shaped_by_values(const std::string& op) { return has_shape_by_values(TorchName(op).base); }
 
 std::string nearest_torch_op(const std::string& op, const OpRegistry& ops) {
   const TorchName name(op);

@@ -15,6 +15,11 @@ struct TorchCall {
   std::vector<std::string> lines, results;
   std::vector<std::string> unjudged;  // torch's names of the results that `results` lacks
   bool is_inplace = false;            // torch's name ends in "_", and the op writes numbers
+  // True if the lines read an input after those of the row: random numbers, which belong to the
+  // positions of the first tensor whatever its placement is. Each element has one in 0 .. 1.
+  bool reads_random_numbers = false;
+  // The inputs that the results replace, if an op in place has lists of tensors.
+  std::vector<size_t> written;
 };
 
 // Returns the call of an op of torch ("aten.mm", "aten.add_.Tensor") or of the registry ("matmul")
@@ -26,6 +31,9 @@ struct TorchCall {
 std::optional<TorchCall> torch_call(const std::string& op, const JsonReader* attrs,
                                     const std::vector<TensorMeta>& inputs,
                                     std::optional<size_t> results, const OpRegistry& ops);
+
+// True for an op of torch whose result has a shape that depends on values: "aten.masked_select".
+bool is_shaped_by_values(const std::string& op);
 
 // Returns "; did you mean aten.gather?" for an unknown op, or "".
 std::string nearest_torch_op(const std::string& op, const OpRegistry& ops);

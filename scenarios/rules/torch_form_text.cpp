@@ -216,7 +216,8 @@ std::string FormText::made_text(std::string_view name) {
     return filled(given("upper").value_or("false") == "true"
                       ? "h = cholesky({self})\ny0 = conj(t(h))"
                       : "y0 = cholesky({self})");
-  if (name == "dtype_of_other") return std::string(shardproof::name(meta_of("other").dtype));
+  if (constexpr std::string_view kDType = "dtype_of_"; name.starts_with(kDType))
+    return std::string(shardproof::name(meta_of(std::string(name.substr(kDType.size()))).dtype));
   if (name == "window") {
     // An empty stride is the size of the window.
     const JsonReader* stride = argument("stride");
@@ -227,6 +228,7 @@ std::string FormText::made_text(std::string_view name) {
   }
   if (name.ends_with("dims") || name.ends_with("channels") || name == "output_size")
     return made_dims_text(name);
+  if (const std::optional<std::string> made = made_composite_text(name)) return *made;
   if (name == "index" || name == "index_put" || name == "scatter" || name == "masked_fill")
     return made_index_text(name);
   return made_view_text(name);

@@ -32,6 +32,9 @@ class FormText {
   // Returns the lines. Throws Error(bad_input) for a missing argument, one that the op does not
   // have, and one whose value has no counterpart here.
   std::string lines();
+  // True if the lines read an input after those of the row: random numbers of the first tensor's
+  // shape.
+  bool reads_random_numbers() const { return reads_random_numbers_; }
 
  private:
   void bind_tensors();
@@ -44,6 +47,13 @@ class FormText {
   std::string made_view_text(std::string_view name);
   std::string made_index_text(std::string_view name);
   std::string made_dims_text(std::string_view name);
+  // Return the text of a slot that torch_form_text_composite.cpp makes; nullopt for others.
+  std::optional<std::string> made_composite_text(std::string_view name);
+  std::string bincount();
+  std::string histogram_range();
+  std::string kron();
+  std::string tensordot();
+  std::string upsample();
   std::string reduction();
   std::string convolution();
   void check_arguments() const;
@@ -63,6 +73,7 @@ class FormText {
   std::map<std::string, JsonReader> attrs_;
   std::vector<TensorMeta> inputs_;
   size_t results_;
+  bool reads_random_numbers_ = false;
   std::map<std::string, std::string> tensors_;  // texts: "x0"; of a list "x1, x2"
   std::map<std::string, size_t> positions_;     // of the first input of a tensor
   std::vector<std::string> known_;              // arguments that the form has

@@ -4,6 +4,7 @@
 // value of the forward pass: h = conv2d(..), then grad(h, [..], with=grad_output).
 #include "shardproof/scenarios/rules/torch_forms.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 
@@ -82,8 +83,21 @@ const FormTable kConstantForms = {
     {"native_dropout",
      {"input", "y0 = dropout({input}, p={p}, training={train=true})", "output mask!"}},
     {"native_dropout_backward", {"grad_output mask", "y0 = {grad_output} * {mask} * {scale}", ""}},
+    {"bernoulli", {"self", "y0 = cast({#random} < {self}, {#dtype_of_self})", ""}},
+    {"bernoulli_", {"self p?", "y0 = cast({#random} < {p=0.5}, {#dtype_of_self})", ""}},
+    {"bernoulli.Tensor", {"self p", "y0 = cast({#random} < {p}, {#dtype_of_self})", ""}},
+    {"bernoulli.p", {"self", "y0 = cast({#random} < {p=0.5}, {#dtype_of_self})", ""}},
+    {"cauchy",
+     {"self", "y0 = {median=0} + {sigma=1} * tan(({#random} - 0.5) * 3.141592653589793)", ""}},
+    {"exponential", {"self", "y0 = log1p(-1 * {#random}) / (-1 * {lambd=1})", ""}},
+    {"geometric",
+     {"self", "y0 = ceil(log1p(-1 * {#random}) / log1p(zeros(like={self}) - {p}))", ""}},
+    {"log_normal", {"self", "y0 = exp({mean=1} + {std=2} * {#random})", ""}},
+    {"new_empty_strided", {"self", "y0 = zeros({#new_shape}{, dtype}){~stride}", ""}},
     {"normal", {"self", "y0 = normal(like={self}, mean={mean=0}, std={std=1})", ""}},
     {"rand_like", {"self", "y0 = uniform(like={self}{, dtype})", ""}},
+    {"randint_like", {"self", "y0 = randint(like={self}, low={low=0}, high={high}{, dtype})", ""}},
+    {"random", {"self", "y0 = randint(like={self}, low={from=0}, high={to=16777216})", ""}},
     {"randn_like", {"self", "y0 = normal(like={self}{, dtype})", ""}},
     {"uniform", {"self", "y0 = uniform(like={self}, low={from=0}, high={to=1})", ""}},
 };
@@ -96,8 +110,63 @@ const FormTable kArithmeticForms = {
     {"addr", {"self vec1 vec2", "y0 = {beta=1} * {self} + {alpha=1} * outer({vec1}, {vec2})", ""}},
     {"dot", {"self tensor", "y0 = {self} @ {tensor}", ""}},
     {"elu", {"self", "y0 = {#elu}", ""}},
+    {"bincount", {"self weights?", "{#bincount}", ""}},
+    {"cholesky_inverse", {"self", "h = {#triangle}\ny0 = inverse({#triangle_product})", ""}},
+    {"cholesky_solve",
+     {"self input2", "h = {#triangle}\ny0 = solve({#triangle_product}, {self})", ""}},
+    {"float_power", {"self exponent", "y0 = {#float_power}", ""}},
+    {"histc",
+     {"self",
+      "h = flatten({self})\n"
+      "{#range}\n"
+      "b = clamp_max(floor((h - low) * ({bins=100} / (high - low))), {bins=100} - 1)\n"
+      "i = logical_and(h >= low, h <= high)\n"
+      "n = logical_and(unsqueeze(b, 1) == arange(0, {bins=100}), unsqueeze(i, 1))\n"
+      "y0 = cast(sum(cast(n, i64), dim=0), {#dtype_of_self})",
+      ""}},
+    {"kron", {"self other", "{#kron}", ""}},
+    {"linalg_slogdet", {"A", "h = det({A})\ny0 = sgn(h)\ny1 = log(abs(h))", "sign logabsdet"}},
+    {"_linalg_slogdet",
+     {"A", "h = det({A})\ny0 = sgn(h)\ny1 = log(abs(h))", "sign logabsdet LU! pivots!"}},
+    {"linalg_solve_triangular",
+     {"self B", "y0 = solve({#triangle}, {B}){=left:true}{=unitriangular:false}", ""}},
+    {"mode",
+     {"self",
+      "h = unsqueeze({self}, {#reduced_dim}) == unsqueeze({self}, {#reduced_dim} + 1)\n"
+      "n = sum(cast(h, i64), dim={#reduced_dim})\n"
+      "h = n == amax(n, {#reduced_dim}, keepdim=true)\n"
+      "y0 = amin(where(h, {self}, amax({self}, {#reduced_dim}, keepdim=true)), "
+      "{#reduced_dim}{, keepdim})",
+      "values indices!"}},
+    {"special_spherical_bessel_j0", {"x", "y0 = sinc({x} / 3.141592653589793)", ""}},
+    {"tensordot", {"self other", "{#tensordot}", ""}},
+    {"triangular_solve",
+     {"self A", "y0 = solve({#triangle}, {self}){=transpose:false}{=unitriangular:false}",
+      "solution cloned_coefficient!"}},
     {"floor_divide", {"self other", "y0 = {self} // {other}", ""}},
     {"ger", {"self vec2", "y0 = outer({self}, {vec2})", ""}},
+    // Steps of one parameter of a list (torch_lists.cpp); lr and others have the names of our ops.
+    {"fused_adam",
+     {"w g m v step",
+      "y0, y2, y3 = adam({w}, {g}, {m}, {v}, step=cast(clamp_min({step}, 1), i64), lr={lr}, "
+      "beta1={beta1}, beta2={beta2}, weight_decay={weight_decay}, eps={eps})\n"
+      "y1 = flip({g}, [])",
+      "w g m v"}},
+    {"fused_adamw",
+     {"w g m v step",
+      "y0, y2, y3 = adamw({w}, {g}, {m}, {v}, step=cast(clamp_min({step}, 1), i64), lr={lr}, "
+      "beta1={beta1}, beta2={beta2}, weight_decay={weight_decay}, eps={eps})\n"
+      "y1 = flip({g}, [])",
+      "w g m v"}},
+    {"fused_sgd",
+     {"w g", "y0 = sgd({w}, {g}, lr={lr}, weight_decay={weight_decay})\ny1 = flip({g}, [])",
+      "w g"}},
+    {"fused_sgd_momentum",
+     {"w g buffer",
+      "y0, y2 = sgd_momentum({w}, {g}, {buffer}, lr={lr}, weight_decay={weight_decay}, "
+      "momentum={momentum}, dampening={dampening}{, nesterov}, step={step})\n"
+      "y1 = flip({g}, [])",
+      "w g buffer"}},
     {"cross",
      {"self other",
       "y0 = roll({self}, -1, {dim=-1}) * roll({other}, -2, {dim=-1}) - "
@@ -147,6 +216,16 @@ const FormTable kIndexForms = {
      {"self index source", "y0 = index_add({self}, {dim}, {index}, {source}{, alpha})", ""}},
     {"index_put", {"self indices* values", "y0 = {#index_put}", ""}},
     {"index_select", {"self index", "y0 = index_select({self}, {dim}, indices={index})", ""}},
+    {"masked_scatter",
+     {"self mask source",
+      "m = logical_and({mask}, zeros(like={self}) == 0)\n"
+      "n = clamp_min(cumsum(cast(flatten(m), i64), 0) - 1, 0)\n"
+      "y0 = where(m, reshape_as(take({source}, n), {self}), {self})",
+      ""}},
+    {"put",
+     {"self index source",
+      "y0 = reshape_as({#put}(flatten({self}), 0, flatten({index}), flatten({source})), {self})",
+      ""}},
     {"scatter",
      {"self index src? value?", "y0 = scatter_along_dim({self}, {dim}, {index}, {#scatter})", ""}},
     {"scatter_add",
@@ -228,6 +307,12 @@ const FormTable kNetworkForms = {
       "y0 = batch_norm({input}, {running_mean}, {running_var}{, weight}{, bias}{, momentum}"
       "{, eps})",
       "output save_mean! save_invstd!"}},
+    {"upsample_bilinear2d", {"input", "{#upsample}", ""}},
+    {"upsample_linear1d", {"input", "{#upsample}", ""}},
+    {"upsample_nearest1d", {"input", "{#upsample}", ""}},
+    {"upsample_nearest2d", {"input", "{#upsample}", ""}},
+    {"upsample_nearest3d", {"input", "{#upsample}", ""}},
+    {"upsample_trilinear3d", {"input", "{#upsample}", ""}},
     {"native_group_norm",
      {"input weight? bias?",
       "y0 = group_norm({input}, {group}{, weight}{, bias}{, eps})\n"
@@ -402,7 +487,14 @@ const FormTable kBackwardForms = {
 
 const std::map<std::string_view, std::string_view> kTorchAliases = {
     {"__and__", "bitwise_and"},
+    {"__iand__", "bitwise_and"},
+    {"__ilshift__", "bitwise_left_shift"},
+    {"__ior__", "bitwise_or"},
+    {"__irshift__", "bitwise_right_shift"},
+    {"__ixor__", "bitwise_xor"},
+    {"__lshift__", "bitwise_left_shift"},
     {"__or__", "bitwise_or"},
+    {"__rshift__", "bitwise_right_shift"},
     {"__xor__", "bitwise_xor"},
     {"_aminmax", "aminmax"},
     {"_conj", "conj"},
@@ -440,6 +532,13 @@ const std::map<std::string_view, std::string_view> kTorchAliases = {
     {"not_equal", "ne"},
     {"row_stack", "vstack"},
     {"special_expit", "sigmoid"},
+    {"special_gammainc", "igamma"},
+    {"special_gammaincc", "igammac"},
+    {"special_gammaln", "lgamma"},
+    {"special_modified_bessel_i0", "i0"},
+    {"special_modified_bessel_i1", "i1"},
+    {"special_multigammaln", "mvlgamma"},
+    {"special_psi", "digamma"},
     {"subtract", "sub"},
     {"swapdims", "transpose"},
     {"true_divide", "div"},
@@ -452,7 +551,16 @@ constexpr std::array kFormTables = {&kViewForms,    &kConstantForms, &kArithmeti
                                     &kIndexForms,   &kNetworkForms,  &kLossForms,
                                     &kBackwardForms};
 
+// The shapes of their results depend on the values of their inputs.
+constexpr std::array<std::string_view, 7> kShapedByValues = {
+    "_unique2", "argwhere",           "masked_select", "nonzero",
+    "unique",   "unique_consecutive", "unique_dim"};
+
 }  // namespace
+
+bool has_shape_by_values(std::string_view name) {
+  return std::find(kShapedByValues.begin(), kShapedByValues.end(), name) != kShapedByValues.end();
+}
 
 std::optional<TorchForm> torch_form(std::string_view name) {
   for (const FormTable* const table : kFormTables)

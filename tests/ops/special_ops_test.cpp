@@ -382,5 +382,12 @@ TEST(Shifts, AllBitsAndMore_ShiftEveryBitOut) {
             (std::vector<double>{144, 0}));
 }
 
+TEST(Divisors, OfNegativesAndZeros_AreNotNegative) {
+  const Tensor x = tensor_of(DType::i32, {5}, {12, -12, 0, 0, 7});
+  const Tensor y = tensor_of(DType::i32, {5}, {18, 8, -5, 0, 0});
+  EXPECT_EQ(values_of(run_call("gcd(x0, x1)", {x, y})), (std::vector<double>{6, 4, 5, 0, 7}));
+  EXPECT_EQ(values_of(run_call("lcm(x0, x1)", {x, y})), (std::vector<double>{36, 24, 0, 0, 0}));
+}
+
 }  // namespace
 }  // namespace shardproof::testing::special_ops_test
