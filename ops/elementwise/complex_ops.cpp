@@ -110,7 +110,10 @@ std::vector<Strategy> complex_strategies(const ComplexRow& row, const OpCall& ca
   if (row.name == std::string_view("polar"))
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg})
       passes.push_back({{op, std::nullopt}, op});
-  return elementwise_strategies(call, outputs, passes);
+  // Inputs are converted to the common dtype. The parts of a complex number keep all its digits.
+  std::vector<TensorMeta> converted = outputs;
+  converted[0].dtype = common_of(row, call);
+  return elementwise_strategies(call, converted, passes);
 }
 
 std::vector<Sample> complex_samples(const ComplexRow& row) {
