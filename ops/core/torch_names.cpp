@@ -49,7 +49,7 @@ constexpr auto kOps = std::to_array<Pair>({
     {"ger", "outer(x, y)"},
     {"greater", "x > y"},
     {"half", "cast(x, f16)"},
-    {"inner", "einsum('...k,...k->...', x, y)"},
+    {"inner", "x @ t(y)"},
     {"inv", "inverse(x)"},
     {"irecv", "recv(like=x, from=r)"},
     {"isend", "send(x, to=r)"},

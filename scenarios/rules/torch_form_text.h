@@ -49,11 +49,17 @@ class FormText {
   std::string made_dims_text(std::string_view name);
   // Return the text of a slot that torch_form_text_composite.cpp makes; nullopt for others.
   std::optional<std::string> made_composite_text(std::string_view name);
+  std::string at_least_dims(int64_t dims);
   std::string bincount();
+  std::string fourier();
   std::string histogram_range();
+  std::string inner();
   std::string kron();
+  std::string strided_positions();
   std::string tensordot();
+  std::string triangle(std::string_view name);
   std::string upsample();
+  std::string windows(const std::string& x);
   std::string reduction();
   std::string convolution();
   void check_arguments() const;

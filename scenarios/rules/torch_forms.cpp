@@ -56,6 +56,20 @@ const FormTable kViewForms = {
     {"slice_backward", {"grad_output", "y0 = pad({grad_output}, {#slice_pad}){=step:1}", ""}},
     {"slice_scatter",
      {"self src", "y0 = slice_scatter({self}, {src}, dim={dim=0}{, start}{, end}{, step})", ""}},
+    {"_neg_view", {"self", "y0 = -1 * {self}", ""}},
+    {"as_strided", {"self", "y0 = take({self}, {#strided})", ""}},
+    {"as_strided_scatter",
+     {"self src",
+      "y0 = reshape_as(index_copy(flatten({self}), 0, flatten({#strided}), flatten({src})), "
+      "{self})",
+      ""}},
+    {"atleast_1d", {"self", "y0 = {#at_least:1}", ""}},
+    {"atleast_2d", {"self", "y0 = {#at_least:2}", ""}},
+    {"atleast_3d", {"self", "y0 = {#at_least:3}", ""}},
+    {"fliplr", {"self", "y0 = flip({self}, [1])", ""}},
+    {"flipud", {"self", "y0 = flip({self}, [0])", ""}},
+    {"msort", {"self", "y0, h = sort({self}, dim=0)", ""}},
+    {"ravel", {"self", "y0 = flatten({self})", ""}},
     {"split_with_sizes", {"self", "{ys} = split({self}, {split_sizes|sizes}, {dim=0})", "*"}},
     {"stack", {"tensors*", "y0 = stack([{tensors}], dim={dim=0})", ""}},
     {"swapaxes", {"self", "y0 = transpose({self}, {axis0}, {axis1})", ""}},
@@ -130,6 +144,31 @@ const FormTable kArithmeticForms = {
      {"A", "h = det({A})\ny0 = sgn(h)\ny1 = log(abs(h))", "sign logabsdet LU! pivots!"}},
     {"linalg_solve_triangular",
      {"self B", "y0 = solve({#triangle}, {B}){=left:true}{=unitriangular:false}", ""}},
+    {"frexp",
+     {"self",
+      "h = logical_and({self} != 0, isfinite({self}))\n"
+      "h = where(h, floor(log2(abs(where(h, {self}, 1)))) + 1, 0)\n"
+      "y0 = {self} / exp2(h)\n"
+      "y1 = cast(h, i32)",
+      "mantissa exponent"}},
+    {"inner", {"self other", "{#inner}", ""}},
+    {"logdet", {"self", "h = det({self})\ny0 = log(h)", ""}},
+    {"multinomial",
+     {"self", "h, y0 = topk(log({#random}) / {self}, {num_samples}, dim=-1){~replacement}", ""}},
+    {"nanmedian.dim",
+     {"self",
+      "h, j = sort({self}, {#reduced_dim})\n"
+      "n = sum(cast(logical_not(isnan({self})), i64), dim={#reduced_dim}, keepdim=true)\n"
+      "k = clamp_min((n - 1) // 2, 0)\n"
+      "y0 = sum(take_along_dim(h, k, {#reduced_dim}), dim={#reduced_dim}{, keepdim})\n"
+      "y1 = sum(take_along_dim(j, k, {#reduced_dim}), dim={#reduced_dim}{, keepdim})",
+      "values indices"}},
+    {"nanmedian",
+     {"self",
+      "h, j = sort(flatten({self}), 0)\n"
+      "n = sum(cast(logical_not(isnan({self})), i64))\n"
+      "y0 = sum(take_along_dim(h, unsqueeze(clamp_min((n - 1) // 2, 0), 0), 0))",
+      ""}},
     {"mode",
      {"self",
       "h = unsqueeze({self}, {#reduced_dim}) == unsqueeze({self}, {#reduced_dim} + 1)\n"
@@ -214,6 +253,7 @@ const FormTable kIndexForms = {
     {"index", {"self indices*", "y0 = {self}{#index}", ""}},
     {"index_add",
      {"self index source", "y0 = index_add({self}, {dim}, {index}, {source}{, alpha})", ""}},
+    {"_index_put_impl", {"self indices* values", "y0 = {#index_put}{~unsafe}", ""}},
     {"index_put", {"self indices* values", "y0 = {#index_put}", ""}},
     {"index_select", {"self index", "y0 = index_select({self}, {dim}, indices={index})", ""}},
     {"masked_scatter",
@@ -307,8 +347,27 @@ const FormTable kNetworkForms = {
       "y0 = batch_norm({input}, {running_mean}, {running_var}{, weight}{, bias}{, momentum}"
       "{, eps})",
       "output save_mean! save_invstd!"}},
+    {"_fft_c2c", {"self", "{#fft}", ""}},
+    {"_fft_r2c", {"self", "{#fft}", ""}},
+    {"_upsample_nearest_exact1d", {"input", "{#upsample}", ""}},
+    {"_upsample_nearest_exact2d", {"input", "{#upsample}", ""}},
+    {"_upsample_nearest_exact3d", {"input", "{#upsample}", ""}},
+    {"col2im",
+     {"self",
+      "u = unflatten({self}, 1, [-1, {#kernel}])\n"
+      "z = unsqueeze(unsqueeze(sum(u, [2, 3, 4]) * 0, 2), 3) + zeros({output_size})\n"
+      "{#windows:z}\n"
+      "y0 = grad(h, [z], with={self})",
+      ""}},
+    {"im2col", {"self", "{#windows:x0}\ny0 = h", ""}},
     {"upsample_bilinear2d", {"input", "{#upsample}", ""}},
     {"upsample_linear1d", {"input", "{#upsample}", ""}},
+    {"upsample_bilinear2d_backward", {"grad_output", "{#upsample}", ""}},
+    {"upsample_linear1d_backward", {"grad_output", "{#upsample}", ""}},
+    {"upsample_nearest1d_backward", {"grad_output", "{#upsample}", ""}},
+    {"upsample_nearest2d_backward", {"grad_output", "{#upsample}", ""}},
+    {"upsample_nearest3d_backward", {"grad_output", "{#upsample}", ""}},
+    {"upsample_trilinear3d_backward", {"grad_output", "{#upsample}", ""}},
     {"upsample_nearest1d", {"input", "{#upsample}", ""}},
     {"upsample_nearest2d", {"input", "{#upsample}", ""}},
     {"upsample_nearest3d", {"input", "{#upsample}", ""}},
@@ -487,6 +546,8 @@ const FormTable kBackwardForms = {
 
 const std::map<std::string_view, std::string_view> kTorchAliases = {
     {"__and__", "bitwise_and"},
+    {"_unsafe_index", "index"},
+    {"_unsafe_index_put", "index_put"},
     {"__iand__", "bitwise_and"},
     {"__ilshift__", "bitwise_left_shift"},
     {"__ior__", "bitwise_or"},

@@ -375,7 +375,7 @@ TEST_F(Cli, WordsOfPyTorch_GetADirectAnswer) {
     EXPECT_NE(answer(word.mesh, word.tensor, word.line).find(word.answer), std::string::npos)
         << word.answer << "\n"
         << answer(word.mesh, word.tensor, word.line);
-  for (const char* line : {"y = zebra(x)", "y = cast(x, qp7)", "y = x + abc"})
+  for (const char* line : {"y = giraffe(x)", "y = cast(x, qp7)", "y = x + abc"})
     EXPECT_EQ(answer(mesh, tensor, line).find("did you mean"), std::string::npos)
         << answer(mesh, tensor, line);
 }

@@ -52,13 +52,13 @@ TEST(RuleTable, PlantedWrongRows_AreFoundAndNoOthers) {
 
 TEST(RuleTable, RowsOfAllClassesOfOps_HaveTheVerdictsDecidedByHand) {
   const VerdictCounts counts = check_table("by_hand.jsonl");
-  EXPECT_GE(counts.right, 170);
-  EXPECT_GE(counts.wrong, 150);
+  EXPECT_GE(counts.right, 185);
+  EXPECT_GE(counts.wrong, 160);
 }
 
 TEST(RuleTable, OpsOfTorch_TakeAllArgumentsOfTheirSignatures) {
   const VerdictCounts counts = check_table("torch_arguments.jsonl");
-  EXPECT_GE(counts.right, 600);
+  EXPECT_GE(counts.right, 640);
 }
 
 TEST(RuleTable, WrongRows_HaveSmallerCasesThatAreWrongToo) {
