@@ -211,7 +211,7 @@ std::string FormText::upsample() {
 std::string FormText::at_least_dims(int64_t dims) {
   std::string x = needed("self");
   const int64_t has = meta_of("self").shape.size();
-  // Of three dims the last is new unless there was none: [n] becomes [1, n, 1].
+  // A third dim is the last: [n] becomes [1, n, 1].
   for (int64_t d = has; d < dims; ++d) x = unsqueezed(x, dims == 3 && d == 2 ? 2 : 0);
   return dims > has ? x : filled("flip({self}, [])");
 }
