@@ -56,6 +56,9 @@ def calls(torch):
          lambda g, x, y: aten.soft_margin_loss_backward(g, x, y, 1)),
         ("aten.fill_.Scalar", {"value": 3}, [[4]], lambda x: x.fill_(3)),
         ("aten.zero_", {}, [[4]], lambda x: x.zero_()),
+        ("aten.histc", {"bins": 4, "min": -1, "max": 1}, [[5, 6]], lambda x: x.histc(4, -1, 1)),
+        ("aten.special_erfcx", {}, [[4]], torch.special.erfcx),
+        ("aten._foreach_mul.Scalar", {"scalar": 2}, [[4], [5, 6]], lambda x, y: torch._foreach_mul([x, y], 2)),
         ("aten.view", {"size": [24]}, [[4, 6]], lambda x: x.view(24)),
     ]
 

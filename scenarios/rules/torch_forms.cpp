@@ -206,6 +206,10 @@ const FormTable kArithmeticForms = {
       "momentum={momentum}, dampening={dampening}{, nesterov}, step={step})\n"
       "y1 = flip({g}, [])",
       "w g buffer"}},
+    {"addcdiv_of_scalars",
+     {"x a b scalars", "y0 = {x} + select({scalars}, 0, {index}) * {a} / {b}", ""}},
+    {"addcmul_of_scalars",
+     {"x a b scalars", "y0 = {x} + select({scalars}, 0, {index}) * {a} * {b}", ""}},
     {"cross",
      {"self other",
       "y0 = roll({self}, -1, {dim=-1}) * roll({other}, -2, {dim=-1}) - "

@@ -56,9 +56,10 @@ ListCalls foreach_calls(const std::string& single, const std::string& overload,
   const bool is_ternary = single == "addcmul" || single == "addcdiv";
   const bool has_scalar = attrs && (attrs->has("scalar") || attrs->has("scalars") ||
                                     attrs->has("weight") || attrs->has("value"));
-  const bool has_tensor = overload == "Tensor" || overload == "ScalarAndTensor";
-  if (has_tensor && (is_ternary || single == "pow"))
-    throw_bad_input("{}.{} has no counterpart here, only its other overloads", op, overload);
+  // One more tensor after the lists: a factor, or one number for each tensor of a list.
+  const bool has_tensor = overload == "Tensor";
+  if (has_tensor && single == "pow")
+    throw_bad_input("{}.Tensor has no counterpart here, only its other overloads", op);
   const bool of_lists = overload == "List" || (overload.empty() && !has_scalar);
   size_t lists = 1;
   if (is_ternary)
@@ -88,6 +89,10 @@ ListCalls foreach_calls(const std::string& single, const std::string& overload,
     if (numbers) call.attrs.at_or_add(std::string(scalar->second)) = numbers->items[i];
     for (size_t list = 0; list < lists; ++list) call.inputs.push_back(list * n + i);
     if (has_tensor) call.inputs.push_back(inputs - 1);
+    if (has_tensor && is_ternary) {
+      call.op = single + "_of_scalars";
+      call.attrs.at_or_add("index") = number_of(static_cast<int64_t>(i));
+    }
     made.calls.push_back(std::move(call));
     made.results.push_back({i});
   }
