@@ -10,13 +10,14 @@
 #include "shardproof/engine/judging/judged_program.h"
 #include "shardproof/engine/lower/global_lowering.h"
 #include "shardproof/engine/reference/f64_program.h"
+#include "shardproof/engine/reference/recompute_compared.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
 
 namespace shardproof {
 namespace {
 
-constexpr double kRight = 0x1p-20;       // of the largest element
+constexpr double kRight = 0x1p-32;       // of the largest element
 constexpr double kExact = 0x1p-40;       // of the largest element: rounding of f64 explains it
 constexpr double kCloser = 64;           // times, than before the edit
 constexpr double kFarther = 1.25;        // times: a wrong value that was better before the edit
@@ -87,6 +88,7 @@ GlobalProgram lower_lifted_truth(const Job& job, const RankCase& about) {
   const OpRegistry& ops = about.registries.ops;
   GlobalProgram truth =
       lower_global(*job.truth, context_of(to_lower(job, about.dtypes), ops), "/truth");
+  recompute_compared(truth, ops);
   widen_floats(truth, ops);
   return truth;
 }

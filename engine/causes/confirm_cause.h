@@ -46,7 +46,7 @@ class Confirmation {
 
   // True if the edit makes the value right, and other results of its op, and no other value wrong
   // or more wrong than it was, with the inputs of the job and with other ones. A value is right if
-  // it is 64 times closer to one device than before, and within 2^-20 of its largest element. False
+  // it is 64 times closer to one device than before, and within 2^-32 of its largest element. False
   // if the edited run has an error. `axes` are those that the edit is about. False, too, if the
   // value is as wrong where one of them has one rank, or if it is right where another axis has one
   // rank and the edit makes it wrong there.

@@ -307,8 +307,9 @@ bool Explaining::goes_over_cut_axes(const Step& step, const CallItem& item,
   if (!confirmation_.confirms(edit, cut)) return false;
   settle({fmt::format("line {} reduces over {}, but its input is {}", step.site.line,
                       item.collective.group.name(), why),
-          others.empty() ? fmt::format("remove the all_reduce on line {}", step.site.line)
-                         : fmt::format("group={} on line {}", group_text(others), step.site.line),
+          others.empty()
+              ? fmt::format("remove the all_reduce on line {}", step.site.line)
+              : fmt::format("group={} on line {}", group_text(others, item), step.site.line),
           {}});
   return true;
 }
@@ -386,7 +387,7 @@ bool Explaining::settle_group(const Step& step, const CallItem& item, const std:
   if (lines.size() == 1) {
     settle({fmt::format("line {} {} over {}, but its input is {}", line,
                         call_verb(item.collective.kind), over, why),
-            fmt::format("group={} on line {}", group_text(axes), line),
+            fmt::format("group={} on line {}", group_text(axes, item), line),
             {}});
   } else {
     std::vector<std::string> numbers;
@@ -394,7 +395,7 @@ bool Explaining::settle_group(const Step& step, const CallItem& item, const std:
     const std::string all = joined_words(numbers, "and");
     settle({fmt::format("the calls of lines {} go over {}, but the input of line {} is {}", all,
                         over, line, why),
-            fmt::format("group={} on lines {}", group_text(axes), all),
+            fmt::format("group={} on lines {}", group_text(axes, item), all),
             {}});
   }
   return true;

@@ -2,6 +2,7 @@
 // engine/causes.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <set>
@@ -44,8 +45,7 @@ class Explaining {
     if (!changes_.empty()) return counted_too_often();
     return adopt(find_local_extremum(on)) || wrong_group() ||
            never_reduced(Combining::reductions_and_gathers) || adopt(find_uneven_average(on)) ||
-           declared_otherwise() || counted_too_often() || adopt(find_local_sum(on)) ||
-           never_reduced(Combining::reductions) ||
+           declared_otherwise() || counted_or_local(on) || never_reduced(Combining::reductions) ||
            (!depends_on_senders() && adopt(find_loop_sum(on))) || scaled_loss() ||
            missing_factor() || adopt(find_op_on_shards(on));
   }
@@ -70,6 +70,14 @@ class Explaining {
     return joined_words(names, last);
   }
   std::string group_text(const std::vector<int>& axes) const { return group_argument(mesh_, axes); }
+  // Returns the axes in place of those of a call, with the axes of one rank that the call names: on
+  // another mesh they may have more.
+  std::string group_text(std::vector<int> axes, const CallItem& in_place_of) const {
+    for (const int axis : in_place_of.collective.group.axes())
+      if (mesh_.axis_size(axis) == 1) axes.push_back(axis);
+    std::sort(axes.begin(), axes.end());
+    return group_argument(mesh_, axes);
+  }
   int64_t size_of_axes(const std::vector<int>& axes) const {
     int64_t size = 1;
     for (const int axis : axes) size *= mesh_.axis_size(axis);
@@ -97,6 +105,15 @@ class Explaining {
   // line; if no other cause is found, they are taken for parts that nobody adds.
   enum class Combining : uint8_t { reductions, reductions_and_gathers };
   bool never_reduced(Combining by);
+  // True if the value counts too often, or is computed from a sum of each rank's own part. Of both
+  // causes, the one that explains more wrong values.
+  bool counted_or_local(const SuspectedWay& on) {
+    const bool is_counted = counted_too_often();
+    const std::optional<Suspicion> sum = find_local_sum(on);
+    if (!sum || (is_counted && sum->made_right.size() <= made_right.size())) return is_counted;
+    lines.clear();
+    return adopt(sum);
+  }
   bool is_part_of_shard(int axis, Combining by) const;
   bool never_reduced_over(const std::vector<int>& axes);
   ConfirmedCause inside_grad(int line, ReduceOp op, const std::vector<int>& axes,

@@ -87,7 +87,7 @@ void Explaining::copies_added_up(std::vector<ConfirmedCause>& found) {
          others.empty()
              ? fmt::format("remove the sum over {} on line {}, or take avg", over, step.site.line)
          : keeps_shape
-             ? fmt::format("group={} on line {}", group_text(others), step.site.line)
+             ? fmt::format("group={} on line {}", group_text(others, *item), step.site.line)
              : fmt::format("divide by {} after line {}", size_of_axes(copies), step.site.line),
          edit, confirmation_.made_right()});
   }

@@ -329,28 +329,44 @@ std::set<ValueId> taken_for_whole(const SuspectedWay& on, int axis) {
 
 struct LocalPart {
   const Step* step = nullptr;
-  int axis = 0;
+  std::vector<int> axes;
   ValueId id = kNoValue;
   ReduceOp op = ReduceOp::sum;
   bool named = false;
 };
 
-// Returns the parts that no call reduces, by line, those with a name first.
-std::vector<LocalPart> local_parts(const SuspectedWay& on, bool sums) {
+// Returns the axes over which a value is such a part, by reduction.
+std::map<ReduceOp, std::vector<int>> axes_of_part(const SuspectedWay& on, ValueId id, bool sums,
+                                                  const std::vector<std::set<ValueId>>& taken) {
+  std::map<ReduceOp, std::vector<int>> axes;
   const Mesh& mesh = on.provenance.mesh();
-  std::vector<LocalPart> parts;
   for (int axis = 0; axis < mesh.axis_count(); ++axis) {
-    if (mesh.axis_size(axis) == 1) continue;
-    const std::set<ValueId> taken = sums ? taken_for_whole(on, axis) : std::set<ValueId>();
-    for (const Step& step : on.way.steps) {
-      const ValueId id = made_by(*step.instr, 0);
-      if (id == kNoValue || on.provenance.state(id, axis).kind != AxisKind::partial) continue;
-      const ReduceOp op = on.provenance.state(id, axis).placement.partial().reduction.op;
-      if (info(on, id).dtype == DType::boolean || info(on, id).weak) continue;
-      const bool named = !info(on, id).bound.empty();
-      const bool is_extremum = op == ReduceOp::max || op == ReduceOp::min;
-      if (sums ? op == ReduceOp::sum && taken.contains(id) : is_extremum && named)
-        parts.push_back({&step, axis, id, op, named});
+    const AxisState& state = on.provenance.state(id, axis);
+    if (mesh.axis_size(axis) == 1 || state.kind != AxisKind::partial) continue;
+    const ReduceOp op = state.placement.partial().reduction.op;
+    const bool is_extremum = op == ReduceOp::max || op == ReduceOp::min;
+    const bool is_taken = taken[static_cast<size_t>(axis)].contains(id);
+    if (sums ? op == ReduceOp::sum && is_taken : is_extremum && !info(on, id).bound.empty())
+      axes[op].push_back(axis);
+  }
+  return axes;
+}
+
+// Returns the parts that no call reduces, by line, those with a name first. A part over several
+// axes comes with all of them, then with each alone.
+std::vector<LocalPart> local_parts(const SuspectedWay& on, bool sums) {
+  std::vector<std::set<ValueId>> taken;
+  for (int axis = 0; axis < on.provenance.mesh().axis_count(); ++axis)
+    taken.push_back(sums ? taken_for_whole(on, axis) : std::set<ValueId>());
+  std::vector<LocalPart> parts;
+  for (const Step& step : on.way.steps) {
+    const ValueId id = made_by(*step.instr, 0);
+    if (id == kNoValue || info(on, id).dtype == DType::boolean || info(on, id).weak) continue;
+    const bool named = !info(on, id).bound.empty();
+    for (const auto& [op, axes] : axes_of_part(on, id, sums, taken)) {
+      parts.push_back({&step, axes, id, op, named});
+      for (const int axis : axes)
+        if (axes.size() > 1) parts.push_back({&step, {axis}, id, op, named});
     }
   }
   std::stable_sort(parts.begin(), parts.end(), [](const LocalPart& a, const LocalPart& b) {
@@ -365,22 +381,25 @@ std::optional<Suspicion> find_local_part(const SuspectedWay& on, bool sums) {
   int candidates = 0;
   for (const LocalPart& part : local_parts(on, sums)) {
     if (++candidates > kMostParts) return std::nullopt;
-    const Group group = Group::of_axes(on.provenance.mesh(), {part.axis});
+    const Group group = Group::of_axes(on.provenance.mesh(), part.axes);
     const Edit edit{Edit::Kind::reduce, part.step->site, 0, group, {part.op, 0}, 1};
-    if (!on.confirmation.confirms(edit, {part.axis})) continue;
+    if (!on.confirmation.confirms(edit, part.axes)) continue;
     std::set<std::string> made_right = on.confirmation.made_right();
-    const std::string over = axis_name(on, part.axis), name = info(on, part.id).bound.str();
+    const std::string over = group_argument(on.provenance.mesh(), part.axes);
+    const std::string name = info(on, part.id).bound.str();
     const std::string text = expression_at(on.about, *part.step, 0);
     ReductionFix fix =
         reduction_fix({on.about, *part.step, 0, part.op, over}, on.value.label, on.confirmation);
     if (!fix.made_right.empty()) made_right = std::move(fix.made_right);
+    std::vector<std::string> names;
+    for (const int axis : part.axes) names.push_back(axis_name(on, axis));
     return Suspicion{
         true,
         fmt::format("{} of line {} is the {} of each rank's own part; no call takes it over {}",
                     part.named     ? name
                     : text.empty() ? "a value"
                                    : text,
-                    part.step->site.line, word_of(part.op), over),
+                    part.step->site.line, word_of(part.op), fmt::join(names, " and ")),
         fix.text, made_right};
   }
   return std::nullopt;
@@ -444,6 +463,8 @@ std::optional<Suspicion> find_op_on_shards(const SuspectedWay& on) {
     const auto* compute = std::get_if<Compute>(&step.instr->action);
     const ValueId made = made_by(*step.instr, 0);
     if (compute == nullptr || made == kNoValue || is_made_by_grad(on.about.ranks, step)) continue;
+    // An op whose attributes follow the rank (rope with the offset of its rows) knows its place.
+    if (compute->attrs.size() != 1) continue;
     for (int axis = 0; axis < mesh.axis_count(); ++axis) {
       const AxisKind result = on.provenance.state(made, axis).kind;
       if (mesh.axis_size(axis) == 1 || result != AxisKind::varying) continue;

@@ -14,8 +14,10 @@
 // right. Positive numbers alone would pass the wrong `mul: P(max), R -> P(max)`. Integers alone
 // would pass `floor: P(sum) -> P(sum)`.
 //
-// Integer kinds exist if the op gives integers for integers, in place of floats and of floats for
-// floats. Indices ("ints(0, 5)") and masks keep their fill in all kinds.
+// Integer kinds exist if the op gives integers for integers, those that it gives as floats for the
+// same floats: pow does not, for negative exponents. Indices ("ints(0, 5)") and masks keep their
+// fill in all kinds. Where a rule states the domain of floats ("uniform(0, 1)"), there are neither
+// integer nor special draws.
 #pragma once
 
 #include <functional>

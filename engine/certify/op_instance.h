@@ -17,6 +17,8 @@ struct OpInstance {
   std::vector<TensorMeta> inputs;
   std::vector<Tensor> tensors;     // an absent input is a Tensor without a buffer
   std::vector<std::string> fills;  // one per input
+  // The fills state the domain of the floats: they hold in all draws (draws.h).
+  bool keeps_fills = false;
 
   OpCall call() const { return {&attrs, inputs}; }
   std::vector<const Tensor*> pointers() const;

@@ -185,6 +185,9 @@ bool changes_sizes_only(const Attrs& local, const Attrs& written) {
   return true;
 }
 
+// True for a fill that states the domain of an input.
+bool is_range(const std::string& fill) { return fill.starts_with("uniform("); }
+
 class CaseCheck {
  public:
   CaseCheck(const RuleCase& rule, const OpRegistry& ops) : rule_(rule), ops_(ops) {
@@ -194,6 +197,9 @@ class CaseCheck {
     instance_.inputs = rule.inputs;
     instance_.tensors.resize(rule.inputs.size());
     instance_.fills = fills_of(rule, ops);
+    for (size_t i = 0; i < rule.fills.size(); ++i)
+      instance_.keeps_fills =
+          instance_.keeps_fills || (is_floating(rule.inputs[i].dtype) && is_range(rule.fills[i]));
     if (rule.by_own_rule) {
       if (!single_) throw_bad_input("{} is not one op with a rule of its own", rule.op);
       instance_.record = single_->record;

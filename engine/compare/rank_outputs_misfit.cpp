@@ -93,6 +93,16 @@ bool has_dim(CollectiveKind kind) {
          kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::scatter;
 }
 
+// Returns nullopt if the placements do not go together: sizes of a cut are those of a shard of the
+// declared axes before it.
+std::optional<Spec> with_placements(const Spec& declared, std::vector<Placement> placements) {
+  try {
+    return Spec(declared.mesh(), std::move(placements), declared.shape(), declared.dtype());
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 // Returns the plain placements that give all holders their shapes, are accepted, and change the
 // fewest axes of `declared`; nullopt if there are none.
 std::optional<Spec> fitting_placements(const Spec& declared, const std::vector<Holder>& held,
@@ -118,11 +128,12 @@ std::optional<Spec> fitting_placements(const Spec& declared, const std::vector<H
       ++changed;
     }
     if (changed >= fewest) continue;
-    const Spec candidate(mesh, std::move(placements), declared.shape(), declared.dtype());
+    const std::optional<Spec> candidate = with_placements(declared, std::move(placements));
+    if (!candidate) continue;
     const bool fits = std::all_of(held.begin(), held.end(), [&](const Holder& holder) {
-      return candidate.local_shape(holder.rank) == holder.meta.shape;
+      return candidate->local_shape(holder.rank) == holder.meta.shape;
     });
-    if (!fits || !accepts(candidate)) continue;
+    if (!fits || !accepts(*candidate)) continue;
     best = candidate;
     fewest = changed;
   }

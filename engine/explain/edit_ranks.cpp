@@ -201,17 +201,18 @@ class Editing {
     return add_infix("mul", of, add_number(factor, DType::f64, beside, factors_on(beside)), beside);
   }
 
-  // The ranks of an instruction that hold one of its values: of a reduce only the roots do.
-  Lanes holders(ValueId id, const Instr& instr) {
+  // The ranks of the listing that hold a value: of a reduce only the roots do. One instruction for
+  // each mesh may write it.
+  Lanes holders(ValueId id) {
     Lanes held;
     for (const LocalShape& shape : value(id).shapes)
-      held = held.unite(shape.lanes.intersect(instr.lanes));
+      held = held.unite(shape.lanes.intersect(listing().lanes));
     return held;
   }
 
   void replace_later(ValueId id, const Instr& made_by) {
     Instr beside = made_by;  // the listing grows
-    beside.lanes = holders(id, beside);
+    beside.lanes = holders(id);
     if (beside.lanes.empty()) return;
     ValueId now = kNoValue;
     if (edit_.kind == Edit::Kind::scale_output) {

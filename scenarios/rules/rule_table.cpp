@@ -5,6 +5,7 @@
 
 #include "shardproof/engine/certify/computation.h"
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/scenarios/model/fill.h"
 #include "shardproof/scenarios/rules/torch_calls.h"
 
 namespace shardproof {
@@ -72,6 +73,15 @@ std::vector<std::vector<Placement>> read_placements(const JsonReader& list, size
   return tensors;
 }
 
+// Returns a fill of the scenario language, or one of those of op samples, as op_instance.h reads
+// it.
+std::string read_fill(const std::string& text, DType dtype) {
+  for (const char* own : {"bools", "ones", "zeros", kDefiniteFill})
+    if (text == own) return text;
+  const Fill fill = parse_fill(text, dtype, {});
+  return fill.kind == FillKind::constant ? fmt::format("uniform({0}, {0})", fill.a) : text;
+}
+
 TensorMeta read_input(const JsonReader& input, std::string& fill) {
   input.check_keys({"shape", "dtype", "fill"});
   TensorMeta meta;
@@ -85,7 +95,11 @@ TensorMeta read_input(const JsonReader& input, std::string& fill) {
     const JsonReader dtype = input.at("dtype");
     meta.dtype = dtype.inside([&] { return rule_dtype(dtype.text("a dtype such as \"f32\"")); });
   }
-  if (input.has("fill")) fill = input.at("fill").text("a fill such as \"uniform(0, 1)\"");
+  if (input.has("fill")) {
+    const JsonReader text = input.at("fill");
+    fill = text.inside(
+        [&] { return read_fill(text.text("a fill such as \"uniform(0, 1)\""), meta.dtype); });
+  }
   return meta;
 }
 
