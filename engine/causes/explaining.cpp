@@ -307,8 +307,9 @@ bool Explaining::goes_over_cut_axes(const Step& step, const CallItem& item,
   if (!confirmation_.confirms(edit, cut)) return false;
   settle({fmt::format("line {} reduces over {}, but its input is {}", step.site.line,
                       item.collective.group.name(), why),
-          others.empty() ? fmt::format("remove the all_reduce on line {}", step.site.line)
-                         : fmt::format("group={} on line {}", group_text(others, item), step.site.line),
+          others.empty()
+              ? fmt::format("remove the all_reduce on line {}", step.site.line)
+              : fmt::format("group={} on line {}", group_text(others, item), step.site.line),
           {}});
   return true;
 }
