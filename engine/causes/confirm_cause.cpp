@@ -198,7 +198,8 @@ std::optional<std::set<std::string>> Confirmation::improved(
       const bool must_be_right = key == key_ || beside_.contains(key);
       if (old > kExact && distance <= std::min(kRight, old / kCloser))
         made_right.insert(key);
-      else if ((must_be_right && old > kExact) || distance > std::max(kRight, kFarther * old))
+      else if ((must_be_right && old > kExact) || (old <= kRight && distance > kRight) ||
+               (!others_may_be_worse_ && distance > std::max(kRight, kFarther * old)))
         return std::nullopt;
     }
     return made_right.contains(key_) ? std::optional(made_right) : std::nullopt;
@@ -240,6 +241,18 @@ std::optional<RankProgram> Confirmation::edited_in(const RankCase& about, const 
 
 bool Confirmation::confirms(const Edit& edit, const std::vector<int>& axes) {
   return holds([&](const RankCase& about) { return edited_in(about, edit); }, axes);
+}
+
+bool Confirmation::confirms_without_gradients(const Edit& edit, const std::vector<int>& axes) {
+  others_may_be_worse_ = true;
+  const bool found = confirms(edit, axes);
+  others_may_be_worse_ = false;
+  return found;
+}
+
+size_t Confirmation::wrong_values() const {
+  return static_cast<size_t>(std::count_if(
+      before_.begin(), before_.end(), [](const auto& entry) { return !(entry.second <= kExact); }));
 }
 
 bool Confirmation::confirms_job(const ChangeOfJob& change, const std::vector<int>& axes) {

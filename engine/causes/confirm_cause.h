@@ -51,6 +51,9 @@ class Confirmation {
   // value is as wrong where one of them has one rank, or if it is right where another axis has one
   // rank and the edit makes it wrong there.
   bool confirms(const Edit& edit, const std::vector<int>& axes = {});
+  // Tests the same, but for wrong values that become more wrong: gradients that were taken of the
+  // unedited line.
+  bool confirms_without_gradients(const Edit& edit, const std::vector<int>& axes);
   // Tests the same of a change of the listings. False if the changed job is an error.
   bool confirms_job(const ChangeOfJob& change, const std::vector<int>& axes = {});
   // False if whole numbers replace those of the ranks: they belong to the values of one lowering.
@@ -67,6 +70,8 @@ class Confirmation {
   std::optional<bool> is_right_without(int axis);
   // True if the value is wrong with other inputs too.
   bool is_varied();
+  // Returns the number of values that are wrong before any change.
+  size_t wrong_values() const;
   // True if no more runs may be made.
   bool is_spent() const { return runs_ >= most_runs_; }
   int runs() const { return runs_; }
@@ -95,6 +100,7 @@ class Confirmation {
   std::optional<Job> moved_;  // with other inputs
   std::vector<LocalTensor> moved_inputs_;
   bool is_varied_ = false;  // vary() has run
+  bool others_may_be_worse_ = false;
   std::vector<std::unique_ptr<VariedCase>> varied_;
   std::set<std::string> made_right_;
   int runs_ = 0, most_runs_ = 0;

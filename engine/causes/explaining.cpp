@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "shardproof/engine/causes/change_listings.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -27,6 +28,8 @@ std::string joined_words(const std::vector<std::string>& words, const char* last
 }
 
 std::string Explaining::shown(ValueId id, int line) const {
+  if (const std::optional<double> number = number_of(about_.ranks, id))
+    return fmt::format("{}", *number);
   std::set<ValueId> wanted{id}, named;
   for (size_t i = way_.steps.size(); i-- > 0 && !wanted.empty();) {
     const Effects effects = effects_of(*way_.steps[i].instr);
@@ -178,6 +181,16 @@ bool Explaining::is_read_after(const Step& step, ValueId id) const {
                      });
 }
 
+// True if the value is right with the edit, and its gradients with the same change of the text.
+bool Explaining::is_right_with_gradients(const Edit& edit, const std::vector<int>& axes,
+                                         const Step& step, size_t slot) {
+  return calls_grad(about_.job) && confirmation_.can_change_job() &&
+         confirmation_.confirms_without_gradients(edit, axes) &&
+         !reduction_fix({about_, step, slot, edit.reduction.op, group_text(axes)}, value_.label,
+                        confirmation_)
+              .made_right.empty();
+}
+
 namespace {
 
 // Returns the reductions to try, that of a partial value first. Example: a scale from the sum of
@@ -201,7 +214,8 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
       const bool is_extremum = op == ReduceOp::max || op == ReduceOp::min;
       if (!is_extremum && !is_float(id)) continue;
       Edit edit{Edit::Kind::reduce, step->site, slot, Group::of_axes(mesh_, axes), {op, 0}, 1};
-      if (!confirmation_.confirms(edit, axes)) continue;
+      const bool is_right = confirmation_.confirms(edit, axes);
+      if (!is_right && !is_right_with_gradients(edit, axes, *step, slot)) continue;
       std::string name = shown(id, step->site.line);
       const std::string over = axes_text(axes);
       ConfirmedCause cause;
@@ -422,6 +436,26 @@ bool Explaining::scaled_loss() {
   std::optional<SourceCause> cause = right_loss_scale(about_, provenance_, ratio_, confirmation_);
   if (!cause) return false;
   settle({cause->text, cause->fix, {}, std::move(cause->made_right)});
+  return true;
+}
+
+bool Explaining::counted_or_scaled(const SuspectedWay& on) {
+  const bool is_counted = counted_too_often();
+  if (is_counted && made_right.size() >= confirmation_.wrong_values()) return true;
+  const auto explains_more = [&](const std::set<std::string>& keys) {
+    return keys.size() > (is_counted ? made_right.size() : 0);
+  };
+  if (const std::optional<Suspicion> sum = find_local_sum(on);
+      sum && explains_more(sum->made_right)) {
+    lines.clear();
+    return adopt(sum);
+  }
+  if (!is_counted) return false;
+  // A factor of the loss makes its gradients right, too.
+  std::optional<SourceCause> scale = right_loss_scale(about_, provenance_, ratio_, confirmation_);
+  if (!scale || !explains_more(scale->made_right)) return true;
+  lines.clear();
+  settle({scale->text, scale->fix, {}, std::move(scale->made_right)});
   return true;
 }
 

@@ -45,7 +45,7 @@ class Explaining {
     if (!changes_.empty()) return counted_too_often();
     return adopt(find_local_extremum(on)) || wrong_group() ||
            never_reduced(Combining::reductions_and_gathers) || adopt(find_uneven_average(on)) ||
-           declared_otherwise() || counted_or_local(on) || never_reduced(Combining::reductions) ||
+           declared_otherwise() || counted_or_scaled(on) || never_reduced(Combining::reductions) ||
            (!depends_on_senders() && adopt(find_loop_sum(on))) || scaled_loss() ||
            missing_factor() || adopt(find_op_on_shards(on));
   }
@@ -105,15 +105,9 @@ class Explaining {
   // line; if no other cause is found, they are taken for parts that nobody adds.
   enum class Combining : uint8_t { reductions, reductions_and_gathers };
   bool never_reduced(Combining by);
-  // True if the value counts too often, or is computed from a sum of each rank's own part. Of both
-  // causes, the one that explains more wrong values.
-  bool counted_or_local(const SuspectedWay& on) {
-    const bool is_counted = counted_too_often();
-    const std::optional<Suspicion> sum = find_local_sum(on);
-    if (!sum || (is_counted && sum->made_right.size() <= made_right.size())) return is_counted;
-    lines.clear();
-    return adopt(sum);
-  }
+  // True if the value counts too often, or is computed from a sum of each rank's own part, or from
+  // a loss with a factor. Of these, the cause that explains most wrong values.
+  bool counted_or_scaled(const SuspectedWay& on);
   bool is_part_of_shard(int axis, Combining by) const;
   bool never_reduced_over(const std::vector<int>& axes);
   ConfirmedCause inside_grad(int line, ReduceOp op, const std::vector<int>& axes,
@@ -122,6 +116,8 @@ class Explaining {
   bool has_call_after(const Step& step, const std::vector<int>& axes) const;
   bool is_sent_after(const Step& step, ValueId id) const;
   bool is_read_after(const Step& step, ValueId id) const;
+  bool is_right_with_gradients(const Edit& edit, const std::vector<int>& axes, const Step& step,
+                               size_t slot);
   bool wrong_group();
   bool goes_over_cut_axes(const Step& step, const CallItem& item, const std::vector<int>& have);
   bool leaves_out_axes(const Step& step, const CallItem& item, const std::vector<int>& have);

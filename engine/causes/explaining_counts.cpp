@@ -19,6 +19,7 @@ std::string number_text(double value) {
 std::string term_text(const RankCase& about, const WayToValue& way, ValueId id, int line) {
   const SpmdValue& value = about.ranks.program.values[static_cast<size_t>(id)];
   if (!value.bound.empty()) return value.bound.str();
+  if (const std::optional<double> number = number_of(about.ranks, id)) return number_text(*number);
   for (const Step& step : way.steps)
     for (size_t slot = 0; made_by(*step.instr, slot) != kNoValue; ++slot)
       if (made_by(*step.instr, slot) == id)
