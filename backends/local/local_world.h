@@ -7,6 +7,7 @@
 
 #include "shardproof/backends/local/local_backend.h"
 #include "shardproof/localtensor/base/memory_pool.h"
+#include "shardproof/sim/call/call_terms_store.h"
 #include "shardproof/sim/call/stream.h"
 #include "shardproof/sim/cost/memory_meter.h"
 #include "shardproof/sim/matching/call_matcher.h"
@@ -54,7 +55,8 @@ class LocalContext : public ExecutionContext {
   void observe_host_waits();
   void pass_work(Stream& stream, const Work& work, const LaneTimes& issued, Ticket ticket);
   std::optional<Ticket> complete_if_whole_group(Call& call, StreamId stream);
-  bool drop_non_members(std::span<Call> calls);
+  enum class Members { all, some, none };  // none: of one of the calls
+  Members drop_non_members(std::span<Call> calls);
   void start_submission(Submission& submission);
   bool is_stuck() const;
   bool has_work_beside(StreamId stream) const;
@@ -66,9 +68,9 @@ class LocalContext : public ExecutionContext {
   CohortState state_ = CohortState::running;
   bool finished_ = false;
   Lanes lanes_;
-  LaneTimes host_time_;
   std::vector<Ticket> host_waits_;  // tickets the host waits for whose end is not known
   Stream main_;
+  LaneTimes host_time_;
   std::vector<std::unique_ptr<Stream>> others_;
   MemoryMeter memory_;
 };
@@ -92,6 +94,9 @@ class LocalWorld : public World {
   CallMatcher& matcher() { return matcher_; }
   TicketTable& tickets() { return tickets_; }
   Submission& new_submission();
+  const std::shared_ptr<const CallTerms>& share(CallTerms&& terms) {
+    return terms_.share(std::move(terms));
+  }
   void prefetch_context(int32_t index);  // does nothing if there is none
   // Marks a stream as having an item that may run.
   void list(TicketTable::Place place);
@@ -121,6 +126,7 @@ class LocalWorld : public World {
   PooledDeque<LocalContext> contexts_;
   PooledDeque<Submission> submissions_;
   std::vector<Submission*> free_submissions_;
+  CallTermsStore terms_;
   std::deque<TicketTable::Place> ready_;
   std::function<PlannedCalls()> planned_;
   bool running_ = false, unpriced_work_ = false;

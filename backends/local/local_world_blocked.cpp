@@ -40,11 +40,11 @@ struct BlockedRanksSurvey {
 
   void add_call(LocalContext& context, StreamId stream, const SubmittedCall& submitted) {
     Blocked call;
-    call.ranks = submitted.call.lanes;
-    call.line = submitted.call.site.line;
-    call.instance = submitted.call.site.instance;
-    call.text = call_text(submitted.call);
-    const CollectiveKind kind = submitted.call.collective.kind;
+    call.ranks = submitted.lanes;
+    call.line = submitted.terms->site.line;
+    call.instance = submitted.terms->site.instance;
+    call.text = call_text(*submitted.terms);
+    const CollectiveKind kind = submitted.terms->collective.kind;
     call.pairwise = kind == CollectiveKind::send || kind == CollectiveKind::recv;
     heads[{context.index_, stream}].push_back(static_cast<int32_t>(still.blocked.size()));
     still.blocked.push_back(std::move(call));
@@ -146,10 +146,10 @@ struct BlockedRanksSurvey {
   // Keeps only those ranks whose program does not have the call.
   void keep_left_out(WaitEdge& awaiting, const SubmittedCall& waiting) {
     const std::vector<int32_t> may_come = std::exchange(awaiting.left_out, {});
-    const Lanes& lanes = waiting.call.lanes;
+    const Lanes& lanes = waiting.lanes;
     if (!world.planned_ || may_come.empty()) return;
     if (!planned) planned = world.planned_();
-    const Collective& call = waiting.call.collective;
+    const Collective& call = waiting.terms->collective;
     std::vector<int32_t> waiters;
     if (is_point_to_point(call.kind)) {
       for (int64_t i = 0; i < lanes.size(); ++i) waiters.push_back(lanes[i]);
@@ -166,7 +166,7 @@ struct BlockedRanksSurvey {
     if (submitted == nullptr) return connect_wait(index);
     const CallMatcher::Awaited need = world.matcher_.awaited(*submitted);
     if (need.explained) return;
-    const bool collective = !is_point_to_point(submitted->call.collective.kind);
+    const bool collective = !is_point_to_point(submitted->terms->collective.kind);
     if (collective) {
       const auto [at, fresh] = known.emplace(std::pair(need.group, need.call),
                                              static_cast<int32_t>(still.awaiting.size()));
@@ -211,8 +211,7 @@ struct BlockedRanksSurvey {
     collect();
     for (const SubmittedCall* submitted : blocked_calls)
       if (submitted != nullptr && world.matcher_.awaited(*submitted).explained)
-        for (int64_t i = 0; i < submitted->call.lanes.size(); ++i)
-          wrong.insert(submitted->call.lanes[i]);
+        for (int64_t i = 0; i < submitted->lanes.size(); ++i) wrong.insert(submitted->lanes[i]);
     for (size_t i = 0; i < still.blocked.size(); ++i) connect(i);
     return explain(still);
   }

@@ -136,23 +136,22 @@ void LocalContext::order(StreamId id, Ticket ticket) {
 
 namespace {
 
-int64_t lanes_of(std::span<const Call> calls) {
-  int64_t lanes = 0;
-  for (const Call& call : calls) lanes += call.lanes.size();
-  return lanes;
+// A call of one rank among thousands finds none of its tensors in the cache.
+void prefetch_block(const LocalTensor* tensor) {
+  constexpr size_t kBlockBytes = 128;  // read of a block of one or two dims
+  if (tensor != nullptr) prefetch(tensor->blocks().data(), kBlockBytes);
 }
 
-// A call of one rank among thousands finds none of its tensors in the cache.
-void prefetch_blocks(const LocalTensor* tensor) {
-  if (tensor != nullptr) prefetch(tensor->blocks().data(), sizeof(Block));
+void prefetch_buffer(const LocalTensor* tensor) {
+  if (tensor != nullptr && !tensor->empty()) prefetch(tensor->blocks().front().tensor.buffer.get());
 }
 
 bool may_pass(const Call& call) { return call.lanes.size() >= call.collective.group.size(); }
 
 // Restricts the views after lanes that are not members were removed.
 void restrict_views(SubmittedCall& submitted) {
-  submitted.input = submitted.input.restrict_to(submitted.call.lanes);
-  submitted.output = submitted.output.restrict_to(submitted.call.lanes);
+  submitted.input = submitted.input.restrict_to(submitted.lanes);
+  submitted.output = submitted.output.restrict_to(submitted.lanes);
 }
 
 }  // namespace
@@ -178,33 +177,39 @@ std::optional<Ticket> LocalContext::complete_if_whole_group(Call& call, StreamId
 Ticket LocalContext::submit(std::span<Call> calls, StreamId id) {
   if (!goes_on()) return refuse();
   if (lanes_.size() == 1 && calls.size() == 1) {
-    prefetch_blocks(calls[0].input);
-    prefetch_blocks(calls[0].output);
+    prefetch_block(calls[0].input);
+    prefetch_block(calls[0].output);
     world_.prefetch_context(index_ + 2);  // ranks in step call one after the other
   }
   observe_host_waits();
   Stream& stream = at(id);
   if (calls.size() == 1 && runs_at_issue(stream) && may_pass(calls[0]))
     if (const std::optional<Ticket> ticket = complete_if_whole_group(calls[0], id)) return *ticket;
-  const int64_t lanes_before = lanes_of(calls);
-  const bool admitted = drop_non_members(calls);
-  const bool any_outside = lanes_of(calls) != lanes_before;
+  const Members members = drop_non_members(calls);
+  if (lanes_.size() == 1 && calls.size() == 1) {
+    prefetch_buffer(calls[0].input);
+    prefetch_buffer(calls[0].output);
+  }
   Submission& submission = world_.new_submission();
-  submission.failed = !admitted;
+  // A rank that runs alone and is no member of the group of one of its calls never completes them.
+  submission.failed = members == Members::none && lanes_.size() == 1;
   submission.cohort = index_;
-  submission.lanes = lanes_;
+  submission.lanes = &lanes_;
   submission.stream = id;
   submission.ticket = open_ticket(id);
   submission.calls.resize(calls.size());
   for (size_t i = 0; i < calls.size(); ++i) {
     SubmittedCall& submitted = submission.calls[i];
-    submitted.call = std::move(calls[i]);
     submitted.submission = &submission;
     submitted.number = {};
     submitted.separated = false;
-    copy_views(submitted);
-    if (any_outside) restrict_views(submitted);
+    // The views come last, because their buffers are on the way to the cache.
+    submitted.lanes = calls[i].lanes;
+    const std::shared_ptr<const CallTerms>& terms = world_.share(std::move(calls[i]));
+    if (submitted.terms != terms) submitted.terms = terms;
     world_.matcher().number(submitted);
+    copy_views(submitted, calls[i]);
+    if (members != Members::all) restrict_views(submitted);
   }
   const Ticket ticket = submission.ticket;
   if (world_.timed()) submission.issued = host_time_;
@@ -218,15 +223,14 @@ Ticket LocalContext::submit(std::span<Call> calls, StreamId id) {
   return ticket;
 }
 
-// Removes lanes that are not members. Returns false if a rank that runs alone is outside the group
-// of one of its calls: it can never complete the submission.
-bool LocalContext::drop_non_members(std::span<Call> calls) {
-  bool any_left = true;
+// Removes lanes that are not members of the group of their call, and returns which were.
+LocalContext::Members LocalContext::drop_non_members(std::span<Call> calls) {
+  Members members = Members::all;
   for (Call& call : calls) {
-    world_.matcher().drop_non_members(call);
-    any_left = any_left && !call.lanes.empty();
+    if (world_.matcher().drop_non_members(call) && members == Members::all) members = Members::some;
+    if (call.lanes.empty()) members = Members::none;
   }
-  return any_left || lanes_.size() > 1;
+  return members;
 }
 
 void LocalContext::start_submission(Submission& submission) {

@@ -11,6 +11,15 @@
 #include "shardproof/localtensor/base/prefetch.h"
 
 namespace shardproof {
+namespace {
+
+// Bytes that a call of one lane reads. Times lie behind the rest; a world with a clock reads them.
+constexpr size_t kOneLaneCallBytes = sizeof(SubmittedCall) - 2 * sizeof(LocalTensor);
+constexpr size_t context_bytes(bool timed) { return timed ? 256 : 128; }
+constexpr size_t stream_bytes(bool timed) { return timed ? 88 : 48; }
+constexpr size_t submission_bytes(bool timed) { return timed ? sizeof(Submission) : 64; }
+
+}  // namespace
 
 LocalWorld::LocalWorld(const WorldOptions& options, MatchObserver* observer)
     : ranks_(options.ranks),
@@ -33,15 +42,15 @@ Submission& LocalWorld::new_submission() {
   // Submissions of thousands of ranks leave the cache between two calls. Those that the ranks after
   // this one will take are fetched ahead.
   const size_t left = free_submissions_.size();
-  if (left >= 8) prefetch(free_submissions_[left - 8], sizeof(Submission));
-  if (left >= 4) prefetch(free_submissions_[left - 4]->calls.data(), sizeof(SubmittedCall));
+  if (left >= 8) prefetch(free_submissions_[left - 8], submission_bytes(timed()));
+  if (left >= 4) prefetch(free_submissions_[left - 4]->calls.data(), kOneLaneCallBytes);
   submission.started = submission.ended = submission.failed = false;
   return submission;
 }
 
 void LocalWorld::prefetch_context(int32_t index) {
   if (static_cast<size_t>(index) < contexts_.size())
-    prefetch(&context(index), sizeof(LocalContext));
+    prefetch(&context(index), context_bytes(timed()));
 }
 
 void LocalWorld::list(TicketTable::Place place) {
@@ -74,10 +83,10 @@ void LocalWorld::wake() {
     // Submissions of thousands of ranks do not fit into the cache.
     constexpr size_t kAhead = 6;
     for (size_t i = 0; i < ended.size(); ++i) {
-      if (i + 2 * kAhead < ended.size()) prefetch(ended[i + 2 * kAhead], sizeof(Submission));
+      if (i + 2 * kAhead < ended.size()) prefetch(ended[i + 2 * kAhead], submission_bytes(timed()));
       if (i + kAhead < ended.size()) {
         const Submission& ahead = *ended[i + kAhead];
-        prefetch(&context(ahead.cohort).at(ahead.stream), sizeof(Stream));
+        prefetch(&context(ahead.cohort).at(ahead.stream), stream_bytes(timed()));
       }
       end_submission(*ended[i]);
     }

@@ -77,7 +77,7 @@ void gather_copies(Buffer& target, const std::vector<const Block*>& sources, DTy
       hole = true;
     }
   const int64_t size = target.bytes_per_lane;
-  Buffer bad{target.lanes, target.slots, size, {}, 0};
+  Buffer bad{{}, size, target.lanes, target.slots, 0};
   if (hole) poison(bad, dtype);
   std::vector<const Tensor*> tensors;
   for (const Block* block : sources) tensors.push_back(&block->tensor);

@@ -129,11 +129,12 @@ void Lowering::walk_for(const Statement& statement) {
     fail_too_many_steps(statement.place);
   const std::string name = name_of(statement.targets.at(0));
   const SharedText outer = instance_;
+  const std::string pass_prefix = fmt::format("{}{}{}=", outer, outer.empty() ? "" : ", ", name);
   const Lanes all = lanes_;
   std::optional<int64_t> pass = next_pass(low, high, std::numeric_limits<int64_t>::min());
   for (; pass; pass = next_pass(low, high, *pass + 1)) {
     lanes_ = lanes_in_range(all, low, high, *pass);
-    instance_ = fmt::format("{}{}{}={}", outer, outer.empty() ? "" : ", ", name, *pass);
+    instance_ = pass_prefix + std::to_string(*pass);
     place_ = statement.place;
     bind(name, PerRankNumber{lanes_, {Number(*pass)}});
     walk(statement.body);

@@ -56,7 +56,7 @@ ValueId RankLowerer::add_value(DType dtype, LocalShapes shapes, Category categor
   value.shapes = std::move(shapes);
   value.category = category;
   value.origin = origin();
-  value.name = fmt::format("_{}", into_.program.values.size());
+  value.name = "_" + std::to_string(into_.program.values.size());
   into_.program.values.push_back(std::move(value));
   return static_cast<ValueId>(into_.program.values.size() - 1);
 }
@@ -162,7 +162,7 @@ void RankLowerer::named(ValueId id, const std::string& name) {
   BoundName& bound = uses_[name];
   if (bound.uses == 0) bound.text = name;
   made.bound = bound.text;
-  made.name = bound.uses == 0 ? name : fmt::format("{}.{}", name, bound.uses);
+  made.name = bound.uses == 0 ? name : name + "." + std::to_string(bound.uses);
   ++bound.uses;
 }
 

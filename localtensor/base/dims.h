@@ -45,8 +45,8 @@ class Dims {
   friend bool operator<(const Dims& a, const Dims& b);  // lexicographic; for ordered maps
 
  private:
+  int8_t size_ = 0;  // first: short lists are one cache line
   std::array<int64_t, kCapacity> values_{};
-  int8_t size_ = 0;
 };
 
 std::string to_string(const Dims& dims);  // "[16, 64]"

@@ -92,8 +92,7 @@ uint64_t Lanes::hash() const {
                : mixed(static_cast<uint64_t>(first_ << 32 ^ last_) + 0x9E3779B97F4A7C15ull);
 }
 
-int64_t Lanes::index_of(int64_t rank) const {
-  if (!list_) return rank >= first_ && rank < last_ ? rank - first_ : -1;
+int64_t Lanes::index_in_list(int64_t rank) const {
   const Ranks& ranks = list_->ranks;
   const auto at = std::lower_bound(ranks.begin(), ranks.end(), rank);
   return at != ranks.end() && *at == rank ? at - ranks.begin() : -1;

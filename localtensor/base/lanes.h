@@ -29,7 +29,11 @@ class Lanes {
     return list_ ? list_->ranks[static_cast<size_t>(lane)] : static_cast<int32_t>(first_ + lane);
   }
   bool contains(int64_t rank) const { return index_of(rank) >= 0; }
-  int64_t index_of(int64_t rank) const;     // lane of a rank; -1 if it is not in the set
+  // Returns the lane of a rank; -1 if it is not in the set.
+  int64_t index_of(int64_t rank) const {
+    if (list_) return index_in_list(rank);
+    return rank >= first_ && rank < last_ ? rank - first_ : -1;
+  }
   bool contains(const Lanes& other) const;  // true if `other` is a subset; O(size) at most
   // Compares hashes first. The ranks of two lists are compared only if their hashes are equal.
   bool operator==(const Lanes& other) const;
@@ -45,6 +49,8 @@ class Lanes {
     std::vector<int32_t> ranks;
     uint64_t hash = 0;
   };
+  int64_t index_in_list(int64_t rank) const;
+
   int64_t first_ = 0, last_ = 0;
   std::shared_ptr<const List> list_;  // null for a range; never contiguous
 };

@@ -28,22 +28,37 @@ size_t pool_cached_bytes();
 inline constexpr size_t kPoolAlignment = 64;                      // bytes
 inline constexpr size_t kPoolMaxCachedBytes = size_t{512} << 20;  // a thread
 
-// Allocator for std::allocate_shared and containers. `trailing` bytes are added after the object,
-// in the same block.
+// Allocator for std::allocate_shared and containers. Without state: it takes no room in them.
 template <typename T>
 struct PoolAllocator {
   using value_type = T;
+
+  PoolAllocator() = default;
+  template <typename U>
+  PoolAllocator(const PoolAllocator<U>&) {}
+  T* allocate(size_t count) { return static_cast<T*>(pool_allocate(count * sizeof(T))); }
+  void deallocate(T* block, size_t count) noexcept { pool_release(block, count * sizeof(T)); }
+  template <typename U>
+  bool operator==(const PoolAllocator<U>&) const {
+    return true;
+  }
+};
+
+// The same with `trailing` bytes after the object, in the same block.
+template <typename T>
+struct TrailingPoolAllocator {
+  using value_type = T;
   size_t trailing = 0;
 
-  explicit PoolAllocator(size_t trailing_bytes = 0) : trailing(trailing_bytes) {}
+  explicit TrailingPoolAllocator(size_t trailing_bytes) : trailing(trailing_bytes) {}
   template <typename U>
-  PoolAllocator(const PoolAllocator<U>& other) : trailing(other.trailing) {}
+  TrailingPoolAllocator(const TrailingPoolAllocator<U>& other) : trailing(other.trailing) {}
   T* allocate(size_t count) { return static_cast<T*>(pool_allocate(count * sizeof(T) + trailing)); }
   void deallocate(T* block, size_t count) noexcept {
     pool_release(block, count * sizeof(T) + trailing);
   }
   template <typename U>
-  bool operator==(const PoolAllocator<U>& other) const {
+  bool operator==(const TrailingPoolAllocator<U>& other) const {
     return trailing == other.trailing;
   }
 };

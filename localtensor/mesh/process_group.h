@@ -36,6 +36,8 @@ class Group {
   const std::vector<int>& axes() const;  // empty for a rank list
   const Mesh& mesh() const;
 
+  // True if this is a copy of `other` or the reverse. Fast: may return false for equal groups.
+  bool is_copy_of(const Group& other) const { return data_ == other.data_; }
   // True if both have the same siblings with the same order of members.
   bool operator==(const Group& other) const;
   // Returns text that is equal for equal groups, also of different meshes; calls are matched by it.

@@ -76,6 +76,8 @@ class Bytes {
   std::byte* device_mutate(const std::shared_ptr<DeviceMemory>& memory);
   // Returns a device with these contents if the host lacks them; null if the host has them.
   std::shared_ptr<DeviceMemory> only_device() const;
+  // Prefetches small contents that lie on the host; the Bytes themselves are read.
+  void prefetch() const;
   // True if both are copies of the same contents, none written since. For tests.
   bool shares_with(const Bytes& other) const { return storage_ && storage_ == other.storage_; }
 
@@ -84,20 +86,21 @@ class Bytes {
   std::shared_ptr<Storage> storage_;
 };
 
+// Members in order of use: a call of one lane reads the first cache line only.
 struct Buffer {
-  Lanes lanes;                 // ranks that hold it
-  Slots slots;                 // lane -> stored copy
-  int64_t bytes_per_lane = 0;  // logical size of one lane's allocation
   Bytes bytes;                 // slots.count() * bytes_per_lane
+  int64_t bytes_per_lane = 0;  // logical size of one lane's allocation
+  Lanes lanes;                 // ranks that hold it
+  Slots slots;                 // lane -> stored copy, for each of `lanes`
   uint64_t id = 0;             // unique in a run, for records and races; 0: not registered
 };
 
 struct Tensor {
-  DType dtype = DType::f32;
-  Dims shape;          // local
-  Dims strides;        // elements
-  int64_t offset = 0;  // elements
   std::shared_ptr<Buffer> buffer;
+  int64_t offset = 0;  // elements
+  DType dtype = DType::f32;
+  Dims shape;    // local
+  Dims strides;  // elements
 
   // Returns a new contiguous tensor with undefined contents. Throws Error(limit) if one copy or all
   // of them need 2^63 bytes or more.

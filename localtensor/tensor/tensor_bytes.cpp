@@ -12,6 +12,7 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/memory_pool.h"
+#include "shardproof/localtensor/base/prefetch.h"
 #include "shardproof/localtensor/tensor/device_memory.h"
 #include "shardproof/localtensor/tensor/tensor.h"
 
@@ -115,7 +116,7 @@ Bytes Bytes::uninitialized(int64_t size) {
   Bytes bytes;
   if (size == 0) return bytes;
   const size_t trailing = static_cast<size_t>(size) + kPoolAlignment;
-  bytes.storage_ = std::allocate_shared<Storage>(PoolAllocator<Storage>(trailing), size);
+  bytes.storage_ = std::allocate_shared<Storage>(TrailingPoolAllocator<Storage>(trailing), size);
   return bytes;
 }
 
@@ -137,6 +138,8 @@ Bytes Bytes::on_device(const std::shared_ptr<DeviceMemory>& memory, int64_t size
   bytes.storage_->mirror = std::move(mirror);
   return bytes;
 }
+
+void Bytes::prefetch() const { shardproof::prefetch(storage_.get(), kPoolAlignment + 1); }
 
 int64_t Bytes::size() const { return storage_ ? storage_->size : 0; }
 

@@ -13,14 +13,14 @@ namespace {
 
 // Members that made the same call.
 struct CallClass {
-  const Call* call = nullptr;
+  const CallTerms* call = nullptr;
   std::vector<int32_t> ranks;
 };
 
 std::vector<CallClass> call_classes(const CollectiveInstance& instance) {
   std::vector<CallClass> classes;
   for (const Arrival& arrival : instance.arrivals) {
-    const Call& call = arrival.submitted->call;
+    const CallTerms& call = *arrival.submitted->terms;
     const auto same = std::find_if(classes.begin(), classes.end(), [&](const CallClass& c) {
       const CallSite &known = c.call->site, &site = call.site;
       return known.line == site.line && known.text == site.text &&
@@ -72,7 +72,7 @@ std::string argument_text(const Collective& collective) {
   return out;
 }
 
-std::string line_of(const Call& call) { return line_text(call.site.line, call.site.instance); }
+std::string line_of(const CallTerms& call) { return line_text(call.site.line, call.site.instance); }
 
 std::vector<std::string> describe(const std::vector<CallClass>& classes) {
   bool told_apart = true;
@@ -135,7 +135,7 @@ Finding base_finding(const std::string& group, int64_t number) {
 // Sets the line to the lowest among the calls of the finding's ranks.
 void place_at(Finding& finding, const CollectiveInstance& instance) {
   for (const Arrival& arrival : instance.arrivals) {
-    const CallSite& site = arrival.submitted->call.site;
+    const CallSite& site = arrival.submitted->terms->site;
     if (!finding.ranks.contains(arrival.rank())) continue;
     if (finding.line != 0 && finding.line <= site.line) continue;
     finding.line = site.line;
@@ -198,10 +198,10 @@ std::optional<Finding> find_uneven(const CollectiveInstance& instance, const std
   for (const UnevenPair& pair : pairs) {
     if (rows.size() == 8) break;
     // Rows of two sizes cannot be compared, but their elements can.
-    const int64_t row = pair.sender->submitted->call.row_elements;
-    const int64_t common = row == pair.receiver->submitted->call.row_elements ? row : 0;
+    const int64_t row = pair.sender->submitted->terms->row_elements;
+    const int64_t common = row == pair.receiver->submitted->terms->row_elements ? row : 0;
     rows.push_back(
-        {fmt::format("rank {}", pair.sender->rank()), line_of(pair.sender->submitted->call),
+        {fmt::format("rank {}", pair.sender->rank()), line_of(*pair.sender->submitted->terms),
          fmt::format("sends {} to rank {}", counted(pair.sent, common), pair.receiver->rank()),
          fmt::format("which expects {}", counted(pair.awaited, common))});
   }
@@ -214,7 +214,7 @@ std::optional<Finding> find_uneven(const CollectiveInstance& instance, const std
 std::span<const int64_t> counts_of(const std::vector<std::vector<int64_t>>& rows,
                                    const std::vector<int64_t>& flat, const Arrival& arrival) {
   if (!rows.empty()) return rows[static_cast<size_t>(arrival.lane)];
-  const size_t members = static_cast<size_t>(arrival.submitted->call.collective.group.size());
+  const size_t members = static_cast<size_t>(arrival.submitted->terms->collective.group.size());
   return std::span(flat).subspan(static_cast<size_t>(arrival.lane) * members, members);
 }
 
@@ -230,18 +230,18 @@ bool fits(const Collective& a, const Collective& b) {
 }
 
 std::span<const int64_t> send_counts(const Arrival& arrival) {
-  const Call& call = arrival.submitted->call;
+  const CallTerms& call = *arrival.submitted->terms;
   return counts_of(call.send_counts, call.collective.send_counts, arrival);
 }
 
 std::span<const int64_t> recv_counts(const Arrival& arrival) {
-  const Call& call = arrival.submitted->call;
+  const CallTerms& call = *arrival.submitted->terms;
   return counts_of(call.recv_counts, call.collective.recv_counts, arrival);
 }
 
 std::optional<Finding> find_mismatch(const CollectiveInstance& instance, const std::string& group) {
   if (!instance.differs) {
-    const bool uneven = has_counts(instance.arrivals.front().submitted->call.collective.kind);
+    const bool uneven = has_counts(instance.arrivals.front().submitted->terms->collective.kind);
     return uneven ? find_uneven(instance, group) : std::nullopt;
   }
   const std::vector<CallClass> classes = call_classes(instance);
@@ -254,23 +254,23 @@ std::optional<Finding> find_mismatch(const CollectiveInstance& instance, const s
 }
 
 bool fits_message(const Channel::End& sender, const Channel::End& receiver) {
-  const Collective& sent = sender.submitted->call.collective;
-  const Collective& awaited = receiver.submitted->call.collective;
+  const Collective& sent = sender.submitted->terms->collective;
+  const Collective& awaited = receiver.submitted->terms->collective;
   return sent.dtype == awaited.dtype && sent.count == awaited.count;
 }
 
 std::optional<Finding> find_mismatch(const Channel::End& sender, const Channel::End& receiver,
                                      const std::string& group) {
   if (fits_message(sender, receiver)) return std::nullopt;
-  const Collective& sent = sender.submitted->call.collective;
-  const Collective& awaited = receiver.submitted->call.collective;
+  const Collective& sent = sender.submitted->terms->collective;
+  const Collective& awaited = receiver.submitted->terms->collective;
   Finding finding = base_finding(group, sender.number);
   finding.headline = fmt::format("mismatch in group {}, message {} from rank {} to rank {}", group,
                                  sender.number, sender.rank(), receiver.rank());
   finding.ranks = Lanes::of({sender.rank(), receiver.rank()});
   std::vector<std::vector<std::string>> rows;
   for (const Channel::End* end : {&sender, &receiver}) {
-    const Call& call = end->submitted->call;
+    const CallTerms& call = *end->submitted->terms;
     rows.push_back({fmt::format("rank {}", end->rank()), call_text(call),
                     amount_text(call.collective), line_of(call)});
     if (finding.line != 0 && finding.line <= call.site.line) continue;
@@ -283,7 +283,7 @@ std::optional<Finding> find_mismatch(const Channel::End& sender, const Channel::
   return finding;
 }
 
-Finding not_a_member(const Call& call, const Lanes& outside, const std::string& group) {
+Finding not_a_member(const CallTerms& call, const Lanes& outside, const std::string& group) {
   Finding finding;
   finding.verdict = Verdict::not_a_member;
   finding.ranks = outside;

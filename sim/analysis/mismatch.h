@@ -28,13 +28,13 @@ std::optional<Finding> find_mismatch(const CollectiveInstance& instance, const s
 bool fits_message(const Channel::End& sender, const Channel::End& receiver);
 std::optional<Finding> find_mismatch(const Channel::End& sender, const Channel::End& receiver,
                                      const std::string& group);
-Finding not_a_member(const Call& call, const Lanes& outside, const std::string& group);
+Finding not_a_member(const CallTerms& call, const Lanes& outside, const std::string& group);
 
 inline constexpr std::string_view kSameOrder =
     "let all members make the same calls in the same order";
 
 // Returns the source text of the call; without one, the call in the scenario language.
-std::string call_text(const Call& call);
+std::string call_text(const CallTerms& call);
 // Returns "line 5 (i=3)": the line and the pass of a loop; empty for line 0.
 std::string line_text(int line, std::string_view instance);
 // Returns "rank 3" or "ranks 0-3 5".

@@ -6,7 +6,7 @@
 
 namespace shardproof {
 
-std::string call_text(const Call& call) {
+std::string call_text(const CallTerms& call) {
   if (!call.site.text.empty()) {
     std::string_view text = call.site.text;
     text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));

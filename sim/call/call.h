@@ -29,19 +29,23 @@ struct CallSite {
   std::string_view instance;  // "i=2"
 };
 
+// A communication call without the ranks that make it and their tensors.
+struct CallTerms {
+  Collective collective;
+  std::vector<int64_t> peers;  // by lane; empty: collective.peer for all
+  std::vector<std::vector<int64_t>> send_counts,
+      recv_counts;           // by lane, elements (all_to_all_v)
+  int64_t row_elements = 0;  // in these counts, for findings; 0: counts are of elements
+  CallSite site;
+};
+
 // One communication call by some lanes of the cohort. Inputs and outputs are flat dense tensors, as
 // collective.h defines. `output` names buffers without contents; lanes without output have no
 // block.
-struct Call {
-  Collective collective;
+struct Call : CallTerms {
   Lanes lanes;
-  std::vector<int64_t> peers;  // by lane; empty: collective.peer for all
-  std::vector<std::vector<int64_t>> send_counts,
-      recv_counts;                     // by lane, elements (all_to_all_v)
-  int64_t row_elements = 0;            // in these counts, for findings; 0: counts are of elements
   const LocalTensor* input = nullptr;  // null for barrier, recv, signal, wait_signal
   LocalTensor* output = nullptr;       // slots and bytes are set when the call ends
-  CallSite site;
 };
 
 // Local work. The execution context runs `body` when its turn in the stream comes; at once if the

@@ -19,7 +19,7 @@ struct Arrival {
   SubmittedCall* submitted = nullptr;
   int32_t lane = 0;    // index among the lanes of the call
   int32_t member = 0;  // index in the group
-  int32_t rank() const { return submitted->call.lanes[lane]; }
+  int32_t rank() const { return submitted->lanes[lane]; }
 };
 
 // The k-th collective of one sibling group, until all members have joined it.
@@ -37,7 +37,7 @@ struct Channel {
     int64_t number = 0;
     SubmittedCall* submitted = nullptr;
     int32_t lane = 0;
-    int32_t rank() const { return submitted->call.lanes[lane]; }
+    int32_t rank() const { return submitted->lanes[lane]; }
   };
   int32_t sends = 0, receives = 0;  // issued
   int32_t unpaired = -1;            // the first of its ends in the communicator's list

@@ -19,11 +19,18 @@ struct StreamItem {
   LaneTimes issued;  // the host's time at issue
 };
 
+// Members in order of use: a call reads the first cache line only.
 struct Stream {
-  LaneTimes time;                    // end of the last item that ran
-  Ticket last = kDone;               // last ticket that was issued
   Submission* submission = nullptr;  // the submission in progress
-  bool listed = false;               // it is in its world's list of streams that may run
+  Ticket last = kDone;               // last ticket that was issued
+
+ private:
+  size_t head_ = 0;
+  std::vector<StreamItem> items_;
+
+ public:
+  bool listed = false;  // it is in its world's list of streams that may run
+  LaneTimes time;       // end of the last item that ran
   std::string name;
 
   bool idle() const { return submission == nullptr && head_ == items_.size(); }
@@ -37,10 +44,6 @@ struct Stream {
     head_ = 0;
   }
   std::span<const StreamItem> items() const { return std::span(items_).subspan(head_); }
-
- private:
-  std::vector<StreamItem> items_;
-  size_t head_ = 0;
 };
 
 }  // namespace shardproof

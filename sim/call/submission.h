@@ -21,38 +21,40 @@ struct CallBuffer {
   int64_t offset_bytes = 0, bytes = 0;
 };
 
-// Members in order of use: the end of a call of one lane reads the first two cache lines only.
+// Members in order of use: the end of a call of one lane reads the first two cache lines only, and
+// no call of one lane reads the last.
 struct SubmittedCall {
   Submission* submission = nullptr;
   int32_t open = 0;        // lanes that have not ended
   bool one_lane = false;   // the call has one lane, whose parts are `in` and `out`
   bool separated = false;  // each lane of the output has a copy of its own
   CallBuffer in, out;
+  Lanes lanes;
+  std::shared_ptr<const CallTerms> terms;
   PerLane<int64_t> number;  // by lane: number of the call in its group or channel, from 1
-  // Copies of the tensors that call.input and call.output named at issue, if there are several
-  // lanes.
+  // Copies of the tensors that the call named at issue, if there are several lanes.
   LocalTensor input, output;
-  Call call;
 
   int64_t peer(int64_t lane) const {
-    return call.peers.empty() ? call.collective.peer : call.peers[static_cast<size_t>(lane)];
+    return terms->peers.empty() ? terms->collective.peer : terms->peers[static_cast<size_t>(lane)];
   }
 };
 
-struct Submission {
+// One cache line holds what a call reads in a world without a clock.
+struct alignas(64) Submission {
   int32_t cohort = 0;
   StreamId stream = 0;
   Ticket ticket = kDone;
   int32_t open = 0;  // calls that have not ended
   bool started = false, ended = false, failed = false;
   PooledVector<SubmittedCall> calls;
-  Lanes lanes;                   // all lanes of the cohort
+  const Lanes* lanes = nullptr;  // all lanes of the cohort, which outlive the submission
   LaneTimes issued, start, end;  // set in a world with a clock
   // The time of all sends, and of all recvs, of a lane. Set in a world with a clock if there are
   // several calls.
   LaneTimes sending, receiving;
 
-  int64_t lane_of(int64_t rank) const { return lanes.size() == 1 ? 0 : lanes.index_of(rank); }
+  int64_t lane_of(int64_t rank) const { return lanes->size() == 1 ? 0 : lanes->index_of(rank); }
 };
 
 }  // namespace shardproof

@@ -11,9 +11,7 @@
 
 namespace shardproof {
 
-Communicator& CallMatcher::comm(const Group& group) {
-  // Copies of a group share their key object.
-  if (last_ != nullptr && &last_->group().key() == &group.key()) return *last_;
+Communicator& CallMatcher::find_comm(const Group& group) {
   std::unique_ptr<Communicator>& slot = comms_[{group.key(), group.name()}];
   if (!slot) slot = std::make_unique<Communicator>(group);
   last_ = slot.get();
@@ -21,32 +19,32 @@ Communicator& CallMatcher::comm(const Group& group) {
 }
 
 const Communicator& CallMatcher::comm_of(const SubmittedCall& submitted) const {
-  const Group& group = submitted.call.collective.group;
+  const Group& group = submitted.terms->collective.group;
   return *comms_.at({group.key(), group.name()});
 }
 
 void CallMatcher::report(Finding finding) { findings_.push_back(std::move(finding)); }
 
-Duration CallMatcher::price(const Call& call) const {
-  return cost_->collective(call.collective, whole_bytes_of(call.collective));
+Duration CallMatcher::price(const Collective& collective) const {
+  return cost_->collective(collective, whole_bytes_of(collective));
 }
 
 int32_t CallMatcher::peer_rank(const Communicator& comm, const SubmittedCall& submitted,
                                int64_t lane) const {
-  return comm.rank_of(comm.member_place(submitted.call.lanes[lane]).sibling, submitted.peer(lane));
+  return comm.rank_of(comm.member_place(submitted.lanes[lane]).sibling, submitted.peer(lane));
 }
 
 Duration CallMatcher::arrival(const SubmittedCall& submitted, int64_t lane) const {
   const Submission& submission = *submitted.submission;
-  return submission.start[submission.lane_of(submitted.call.lanes[lane])];
+  return submission.start[submission.lane_of(submitted.lanes[lane])];
 }
 
 // --- admission and numbers
 // ------------------------------------------------------------------------
 
-void CallMatcher::drop_non_members(Call& call) {
+bool CallMatcher::drop_non_members(Call& call) {
   const Communicator& members = comm(call.collective.group);
-  if (members.lanes().contains(call.lanes)) return;
+  if (members.lanes().contains(call.lanes)) return false;
   const Lanes outside = call.lanes.minus(members.lanes());
   report(not_a_member(call, outside, members.text(0)));
   std::vector<int64_t> peers;
@@ -62,20 +60,21 @@ void CallMatcher::drop_non_members(Call& call) {
   call.peers = std::move(peers);
   call.send_counts = std::move(send_counts);
   call.recv_counts = std::move(recv_counts);
+  return true;
 }
 
 void CallMatcher::number(SubmittedCall& submitted) {
-  Communicator& members = comm(submitted.call.collective.group);
-  const CollectiveKind kind = submitted.call.collective.kind;
+  Communicator& members = comm(submitted.terms->collective.group);
+  const CollectiveKind kind = submitted.terms->collective.kind;
   if (!is_point_to_point(kind)) {
-    submitted.number = members.next_numbers(submitted.call.lanes);
+    submitted.number = members.next_numbers(submitted.lanes);
     return;
   }
   if (kind != CollectiveKind::send && kind != CollectiveKind::recv) return;
   const bool sends = kind == CollectiveKind::send;
-  const int64_t lanes = submitted.call.lanes.size();
+  const int64_t lanes = submitted.lanes.size();
   for (int64_t i = 0; i < lanes; ++i) {
-    const int32_t self = submitted.call.lanes[i];
+    const int32_t self = submitted.lanes[i];
     const int32_t peer = peer_rank(members, submitted, i);
     const int64_t number = members.next_number(kind, sends ? self : peer, sends ? peer : self);
     // Mostly one number for all lanes.
@@ -96,38 +95,38 @@ bool CallMatcher::complete_if_whole_group(Call& call, const Lanes& cohort, LaneT
   if (members.has_open_instances() || !members.covers_whole_groups(call.lanes)) return false;
   if (!members.next_numbers_agree(call.lanes)) return false;
   members.next_numbers(call.lanes);
-  run_whole(call);
-  if (times != nullptr) pass_times(members, call, cohort, *times);
+  run_whole(call.collective, call.lanes, call.input, call.output);
+  if (times != nullptr) pass_times(members, call.collective, call.lanes, cohort, *times);
   return true;
 }
 
-void CallMatcher::run_whole(const Call& call) {
-  if (call.output == nullptr || call.output->empty()) return;
-  SP_CHECK(call.input != nullptr, "{} has no input", to_string(call.collective));
-  if (!has_contents_everywhere(*call.input)) return;
-  if (call.input->blocks().size() == 1 && call.input->blocks()[0].lanes == call.lanes) {
-    deliver(reference(call.collective, *call.input), *call.output);
+void CallMatcher::run_whole(const Collective& collective, const Lanes& lanes,
+                            const LocalTensor* input, LocalTensor* output) {
+  if (output == nullptr || output->empty()) return;
+  SP_CHECK(input != nullptr, "{} has no input", to_string(collective));
+  if (!has_contents_everywhere(*input)) return;
+  if (input->blocks().size() == 1 && input->blocks()[0].lanes == lanes) {
+    deliver(reference(collective, *input), *output);
   } else {
-    deliver(reference(call.collective, call.input->restrict_to(call.lanes)), *call.output);
+    deliver(reference(collective, input->restrict_to(lanes)), *output);
   }
 }
 
-void CallMatcher::pass_times(const Communicator& comm, const Call& call, const Lanes& cohort,
-                             LaneTimes& times) const {
-  const Duration cost = price(call);
-  if (times.uniform() && call.lanes == cohort) {
+void CallMatcher::pass_times(const Communicator& comm, const Collective& collective,
+                             const Lanes& lanes, const Lanes& cohort, LaneTimes& times) const {
+  const Duration cost = price(collective);
+  if (times.uniform() && lanes == cohort) {
     times.set_all(times[0] + cost);
     return;
   }
   std::vector<Duration> ready(static_cast<size_t>(comm.group().count()));
-  const int64_t lanes = call.lanes.size();
-  for (int64_t i = 0; i < lanes; ++i) {
-    Duration& at = ready[static_cast<size_t>(comm.member_place(call.lanes[i]).sibling)];
-    at = std::max(at, times[cohort.index_of(call.lanes[i])]);
+  for (int64_t i = 0; i < lanes.size(); ++i) {
+    Duration& at = ready[static_cast<size_t>(comm.member_place(lanes[i]).sibling)];
+    at = std::max(at, times[cohort.index_of(lanes[i])]);
   }
-  for (int64_t i = 0; i < lanes; ++i) {
-    const size_t sibling = static_cast<size_t>(comm.member_place(call.lanes[i]).sibling);
-    times.at(cohort.index_of(call.lanes[i]), cohort.size()) = ready[sibling] + cost;
+  for (int64_t i = 0; i < lanes.size(); ++i) {
+    const size_t sibling = static_cast<size_t>(comm.member_place(lanes[i]).sibling);
+    times.at(cohort.index_of(lanes[i]), cohort.size()) = ready[sibling] + cost;
   }
   times.collapse();
 }
@@ -140,7 +139,7 @@ void CallMatcher::start(Submission& submission) {
   if (cost_) submission.end = submission.start;
   submission.open = static_cast<int32_t>(submission.calls.size());
   for (SubmittedCall& submitted : submission.calls)
-    submitted.open = static_cast<int32_t>(submitted.call.lanes.size());
+    submitted.open = static_cast<int32_t>(submitted.lanes.size());
   if (cost_ && submission.calls.size() > 1) add_up_messages(submission);
   // Starts all calls even if one is found wrong: findings must not depend on which came first.
   for (SubmittedCall& submitted : submission.calls) {
@@ -157,8 +156,8 @@ void CallMatcher::start(Submission& submission) {
 }
 
 void CallMatcher::begin(SubmittedCall& submitted) {
-  Communicator& members = comm(submitted.call.collective.group);
-  switch (submitted.call.collective.kind) {
+  Communicator& members = comm(submitted.terms->collective.group);
+  switch (submitted.terms->collective.kind) {
     case CollectiveKind::send:
     case CollectiveKind::recv: pair_up(members, submitted); break;
     case CollectiveKind::put:
@@ -180,8 +179,8 @@ void CallMatcher::end_party(SubmittedCall& submitted) {
 void CallMatcher::end_part(SubmittedCall& submitted, int64_t lane, Duration end) {
   Submission& submission = *submitted.submission;
   if (cost_) {
-    const int64_t lanes = submission.lanes.size();
-    const int64_t at = lanes == 1 ? 0 : submission.lanes.index_of(submitted.call.lanes[lane]);
+    const int64_t lanes = submission.lanes->size();
+    const int64_t at = lanes == 1 ? 0 : submission.lanes->index_of(submitted.lanes[lane]);
     Duration& time = submission.end.at(at, lanes);
     time = std::max(time, end);
   }

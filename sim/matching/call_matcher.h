@@ -52,8 +52,9 @@ class CallMatcher {
   // lanes and is set to their ends; null without a clock.
   bool complete_if_whole_group(Call& call, const Lanes& cohort, LaneTimes* times);
 
-  // Removes lanes that are not members of the call's group, and reports them as a finding.
-  void drop_non_members(Call& call);
+  // Removes lanes that are not members of the call's group, and reports them as a finding. Returns
+  // true if there are any.
+  bool drop_non_members(Call& call);
   // Numbers each lane's call. Call it in order of issue.
   void number(SubmittedCall& submitted);
   // Starts all calls of a submission together, at flight.start. Submissions that have ended are in
@@ -87,13 +88,17 @@ class CallMatcher {
   };
   using SignalKey = std::array<int64_t, 3>;  // target, source, slot
 
-  Communicator& comm(const Group& group);
+  Communicator& comm(const Group& group) {
+    return last_ != nullptr && last_->group().is_copy_of(group) ? *last_ : find_comm(group);
+  }
+  Communicator& find_comm(const Group& group);
   const Communicator& comm_of(const SubmittedCall& submitted) const;
   int32_t peer_rank(const Communicator& comm, const SubmittedCall& submitted, int64_t lane) const;
-  void pass_times(const Communicator& comm, const Call& call, const Lanes& cohort,
-                  LaneTimes& times) const;
+  void pass_times(const Communicator& comm, const Collective& collective, const Lanes& lanes,
+                  const Lanes& cohort, LaneTimes& times) const;
 
-  void run_whole(const Call& call);
+  void run_whole(const Collective& collective, const Lanes& lanes, const LocalTensor* input,
+                 LocalTensor* output);
   bool join_whole(Communicator& comm, SubmittedCall& submitted);
   void begin(SubmittedCall& submitted);
   void join(Communicator& comm, SubmittedCall& submitted);
@@ -107,7 +112,7 @@ class CallMatcher {
   void end_part(SubmittedCall& submitted, int64_t lane, Duration end);
   void fail(SubmittedCall& submitted);
   Duration arrival(const SubmittedCall& submitted, int64_t lane) const;
-  Duration price(const Call& call) const;
+  Duration price(const Collective& collective) const;
   Duration price(const CollectiveInstance& instance) const;
   void add_up_messages(Submission& submission) const;
   Duration end_of_messages(const Channel::End& sender, const Channel::End& receiver) const;

@@ -8,13 +8,13 @@ namespace shardproof {
 namespace {
 
 int64_t lane_in(const SubmittedCall& submitted, int32_t rank) {
-  return submitted.call.lanes.index_of(rank);
+  return submitted.lanes.index_of(rank);
 }
 
 // Returns a collective of the call that is not complete; null if all are.
 const CollectiveInstance* open_instance(const Communicator& comm, const SubmittedCall& submitted) {
-  for (int64_t i = 0; i < submitted.call.lanes.size(); ++i) {
-    const int64_t sibling = comm.member_place(submitted.call.lanes[i]).sibling;
+  for (int64_t i = 0; i < submitted.lanes.size(); ++i) {
+    const int64_t sibling = comm.member_place(submitted.lanes[i]).sibling;
     if (const CollectiveInstance* instance = comm.find_instance(sibling, submitted.number[i]))
       return instance;
   }
@@ -35,7 +35,7 @@ std::vector<int32_t> absent_members(const Communicator& comm, const CollectiveIn
 
 CallMatcher::Awaited CallMatcher::awaited(const SubmittedCall& submitted) const {
   const Communicator& comm = comm_of(submitted);
-  const CollectiveKind kind = submitted.call.collective.kind;
+  const CollectiveKind kind = submitted.terms->collective.kind;
   Awaited need;
   if (!is_point_to_point(kind)) {
     const CollectiveInstance* instance = open_instance(comm, submitted);
@@ -46,8 +46,8 @@ CallMatcher::Awaited CallMatcher::awaited(const SubmittedCall& submitted) const 
     need.explained = instance->differs;
     return need;
   }
-  for (int64_t i = 0; i < submitted.call.lanes.size(); ++i) {
-    const int32_t self = submitted.call.lanes[i];
+  for (int64_t i = 0; i < submitted.lanes.size(); ++i) {
+    const int32_t self = submitted.lanes[i];
     const int32_t peer = peer_rank(comm, submitted, i);
     const bool sends = kind == CollectiveKind::send;
     if (kind != CollectiveKind::wait_signal) {
@@ -69,8 +69,8 @@ bool CallMatcher::answers(const SubmittedCall& submitted, int32_t rank,
   const int64_t lane = lane_in(submitted, rank);
   if (lane < 0) return false;
   const Communicator& comm = comm_of(submitted);
-  const CollectiveKind kind = submitted.call.collective.kind;
-  const CollectiveKind wanted = waiting.call.collective.kind;
+  const CollectiveKind kind = submitted.terms->collective.kind;
+  const CollectiveKind wanted = waiting.terms->collective.kind;
   if (is_point_to_point(kind) != is_point_to_point(wanted)) return false;
   const bool same_comm = &comm == &comm_of(waiting);
   if (!is_point_to_point(kind)) {
@@ -80,7 +80,7 @@ bool CallMatcher::answers(const SubmittedCall& submitted, int32_t rank,
   if (waiter < 0 || peer_rank(comm_of(waiting), waiting, waiter) != rank) return false;
   if (wanted == CollectiveKind::wait_signal) {
     return (kind == CollectiveKind::put || kind == CollectiveKind::signal) &&
-           submitted.call.collective.slot == waiting.call.collective.slot;
+           submitted.terms->collective.slot == waiting.terms->collective.slot;
   }
   const CollectiveKind opposite =
       wanted == CollectiveKind::send ? CollectiveKind::recv : CollectiveKind::send;

@@ -21,8 +21,8 @@ namespace {
 
 // Calls of thousands of ranks do not fit into the cache. Loops over arrivals prefetch what later
 // arrivals need: first a call, then the buffers that it names.
-constexpr size_t kCallsAhead = 12, kBuffersAhead = 8;
-constexpr size_t kHotBytes = 128;  // of a call and of a buffer
+constexpr size_t kCallsAhead = 20, kBuffersAhead = 12, kContentsAhead = 6;
+constexpr size_t kHotBytes = 128;  // of a call
 
 const SubmittedCall* call_ahead(const std::vector<Arrival>& arrivals, size_t at) {
   return at < arrivals.size() ? arrivals[at].submitted : nullptr;
@@ -31,14 +31,17 @@ const SubmittedCall* call_ahead(const std::vector<Arrival>& arrivals, size_t at)
 void prefetch_inputs(const std::vector<Arrival>& arrivals, size_t at) {
   prefetch(call_ahead(arrivals, at + kCallsAhead), kHotBytes);
   if (const SubmittedCall* const call = call_ahead(arrivals, at + kBuffersAhead))
-    prefetch(call->in.buffer.get(), sizeof(Buffer));
+    prefetch(call->in.buffer.get());
+  if (const SubmittedCall* const call = call_ahead(arrivals, at + kContentsAhead))
+    if (call->in.buffer != nullptr) call->in.buffer->bytes.prefetch();
 }
 
-void prefetch_outputs(const std::vector<Arrival>& arrivals, size_t at) {
+void prefetch_outputs(const std::vector<Arrival>& arrivals, size_t at, bool has_clock) {
   prefetch(call_ahead(arrivals, at + kCallsAhead), kHotBytes);
   if (const SubmittedCall* const call = call_ahead(arrivals, at + kBuffersAhead)) {
-    prefetch(call->out.buffer.get(), sizeof(Buffer));
-    prefetch(call->submission, sizeof(Submission));
+    prefetch(call->in.buffer.get());
+    prefetch(call->out.buffer.get());
+    prefetch(call->submission, has_clock ? sizeof(Submission) : 1);
   }
 }
 
@@ -50,11 +53,9 @@ std::optional<std::vector<std::span<const std::byte>>> brought_by_members(
     const Arrival& arrival = instance.arrivals[i];
     const SubmittedCall& submitted = *arrival.submitted;
     prefetch_inputs(instance.arrivals, i);
-    if (!has_input_contents(submitted)) return std::nullopt;
-    const std::byte* data = input_data(submitted, arrival.rank());
-    if (data == nullptr) continue;
-    inputs[static_cast<size_t>(arrival.member)] = {
-        data, static_cast<size_t>(input_bytes(submitted, arrival.rank()))};
+    const std::optional<std::span<const std::byte>> input = input_of(submitted, arrival.rank());
+    if (!input) return std::nullopt;
+    inputs[static_cast<size_t>(arrival.member)] = *input;
   }
   return inputs;
 }
@@ -79,7 +80,7 @@ std::vector<const Arrival*> by_member(const CollectiveInstance& instance) {
 }
 
 LocalTensor result_of(const CollectiveInstance& instance) {
-  const Collective& collective = instance.arrivals.front().submitted->call.collective;
+  const Collective& collective = instance.arrivals.front().submitted->terms->collective;
   if (collective.kind == CollectiveKind::barrier) return {};
   const auto inputs = brought_by_members(instance);
   return inputs ? reference(collective, *inputs) : LocalTensor();
@@ -97,7 +98,7 @@ CollectiveInstance sorted_by_member(CollectiveInstance instance) {
 // all_to_all_v: each member cuts its input by its send counts; pieces arrive in order of senders.
 void exchange_uneven(const CollectiveInstance& instance) {
   const std::vector<const Arrival*> members = by_member(instance);
-  const int64_t size = size_of(members.front()->submitted->call.collective.dtype);
+  const int64_t size = size_of(members.front()->submitted->terms->collective.dtype);
   std::vector<std::vector<std::byte>> answers(members.size());
   for (const Arrival* sender : members) {
     const std::byte* data = input_data(*sender->submitted, sender->rank());
@@ -118,15 +119,16 @@ void exchange_uneven(const CollectiveInstance& instance) {
 
 // Fast path: a call that covers whole groups needs no instance.
 bool CallMatcher::join_whole(Communicator& comm, SubmittedCall& submitted) {
-  if (observer_ != nullptr || submitted.call.lanes.size() == 1 || !submitted.number.uniform() ||
-      comm.has_open_instances() || has_counts(submitted.call.collective.kind) ||
-      !comm.covers_whole_groups(submitted.call.lanes)) {
+  if (observer_ != nullptr || submitted.lanes.size() == 1 || !submitted.number.uniform() ||
+      comm.has_open_instances() || has_counts(submitted.terms->collective.kind) ||
+      !comm.covers_whole_groups(submitted.lanes)) {
     return false;
   }
-  run_whole(submitted.call);
+  const Collective& collective = submitted.terms->collective;
+  run_whole(collective, submitted.lanes, &submitted.input, &submitted.output);
   if (cost_) {
     LaneTimes through = submitted.submission->start;
-    pass_times(comm, submitted.call, submitted.submission->lanes, through);
+    pass_times(comm, collective, submitted.lanes, *submitted.submission->lanes, through);
     submitted.submission->end.raise_to(through);
   }
   submitted.open = 0;
@@ -136,14 +138,14 @@ bool CallMatcher::join_whole(Communicator& comm, SubmittedCall& submitted) {
 
 void CallMatcher::join(Communicator& comm, SubmittedCall& submitted) {
   if (join_whole(comm, submitted)) return;
-  const int64_t lanes = submitted.call.lanes.size();
+  const int64_t lanes = submitted.lanes.size();
   for (int64_t i = 0; i < lanes; ++i) {
-    const Communicator::MemberPlace member_place = comm.member_place(submitted.call.lanes[i]);
+    const Communicator::MemberPlace member_place = comm.member_place(submitted.lanes[i]);
     CollectiveInstance& instance = comm.instance(member_place.sibling, submitted.number[i]);
     if (!instance.arrivals.empty()) {
       const SubmittedCall& first = *instance.arrivals.front().submitted;
-      instance.differs |=
-          &first != &submitted && !fits(first.call.collective, submitted.call.collective);
+      instance.differs |= first.terms != submitted.terms &&
+                          !fits(first.terms->collective, submitted.terms->collective);
     }
     instance.arrivals.push_back({&submitted, static_cast<int32_t>(i), member_place.index});
     if (cost_) instance.latest = std::max(instance.latest, arrival(submitted, i));
@@ -154,20 +156,20 @@ void CallMatcher::join(Communicator& comm, SubmittedCall& submitted) {
 
 // In an uneven exchange each member states its own counts.
 Duration CallMatcher::price(const CollectiveInstance& instance) const {
-  const Call& call = instance.arrivals.front().submitted->call;
-  if (!has_counts(call.collective.kind)) return price(call);
+  const Collective& collective = instance.arrivals.front().submitted->terms->collective;
+  if (!has_counts(collective.kind)) return price(collective);
   Duration longest;
   for (const Arrival& arrival : instance.arrivals)
     for (const std::span<const int64_t> counts : {send_counts(arrival), recv_counts(arrival)})
-      longest = std::max(
-          longest, time_of_counts(*cost_, counts, arrival.member, size_of(call.collective.dtype)));
+      longest = std::max(longest,
+                         time_of_counts(*cost_, counts, arrival.member, size_of(collective.dtype)));
   return longest;
 }
 
 void CallMatcher::complete(Communicator& comm, CollectiveInstance& open) {
   const CollectiveInstance instance = sorted_by_member(std::move(open));
   comm.close(instance.number, instance.sibling);
-  const Collective& collective = instance.arrivals.front().submitted->call.collective;
+  const Collective& collective = instance.arrivals.front().submitted->terms->collective;
   // Members whose calls fit can still disagree in the count tables of all_to_all_v.
   if (instance.differs || has_counts(collective.kind)) {
     if (std::optional<Finding> finding = find_mismatch(instance, comm.text(instance.sibling))) {
@@ -186,7 +188,7 @@ void CallMatcher::complete(Communicator& comm, CollectiveInstance& open) {
   // One pass over the members, which may be many: each one's memory is touched once.
   for (size_t i = 0; i < instance.arrivals.size(); ++i) {
     const Arrival& arrival = instance.arrivals[i];
-    prefetch_outputs(instance.arrivals, i);
+    prefetch_outputs(instance.arrivals, i, cost_ != nullptr);
     deliver_part(answer, arrival);
     end_part(*arrival.submitted, arrival.lane, end);
   }

@@ -15,11 +15,11 @@
 namespace shardproof {
 
 void CallMatcher::pair_up(Communicator& comm, SubmittedCall& submitted) {
-  const CollectiveKind kind = submitted.call.collective.kind;
+  const CollectiveKind kind = submitted.terms->collective.kind;
   const bool sends = kind == CollectiveKind::send;
-  const int64_t lanes = submitted.call.lanes.size();
+  const int64_t lanes = submitted.lanes.size();
   for (int64_t i = 0; i < lanes; ++i) {
-    const int32_t self = submitted.call.lanes[i];
+    const int32_t self = submitted.lanes[i];
     const int32_t peer = peer_rank(comm, submitted, i);
     const Channel::End end{submitted.number[i], &submitted, static_cast<int32_t>(i)};
     const std::optional<Channel::End> partner =
@@ -30,14 +30,14 @@ void CallMatcher::pair_up(Communicator& comm, SubmittedCall& submitted) {
 
 void CallMatcher::add_up_messages(Submission& submission) const {
   submission.sending = submission.receiving = LaneTimes();
-  const int64_t lanes = submission.lanes.size();
+  const int64_t lanes = submission.lanes->size();
   for (const SubmittedCall& message : submission.calls) {
-    const CollectiveKind kind = message.call.collective.kind;
+    const CollectiveKind kind = message.terms->collective.kind;
     if (kind != CollectiveKind::send && kind != CollectiveKind::recv) continue;
     LaneTimes& times = kind == CollectiveKind::send ? submission.sending : submission.receiving;
-    const Duration time = price(message.call);
-    for (int64_t i = 0; i < message.call.lanes.size(); ++i)
-      times.at(submission.lane_of(message.call.lanes[i]), lanes) += time;
+    const Duration time = price(message.terms->collective);
+    for (int64_t i = 0; i < message.lanes.size(); ++i)
+      times.at(submission.lane_of(message.lanes[i]), lanes) += time;
   }
 }
 
@@ -46,8 +46,8 @@ Duration CallMatcher::end_of_messages(const Channel::End& sender,
                                       const Channel::End& receiver) const {
   const auto time_of = [&](const Channel::End& end, const LaneTimes& times) {
     const Submission& submission = *end.submitted->submission;
-    if (submission.calls.size() == 1) return price(end.submitted->call);
-    return times[submission.lane_of(end.submitted->call.lanes[end.lane])];
+    if (submission.calls.size() == 1) return price(end.submitted->terms->collective);
+    return times[submission.lane_of(end.submitted->lanes[end.lane])];
   };
   const Duration longest = std::max(time_of(sender, sender.submitted->submission->sending),
                                     time_of(receiver, receiver.submitted->submission->receiving));
@@ -81,10 +81,10 @@ void CallMatcher::transfer(const Communicator& comm, const Channel::End& sender,
 // ------------------------------------------------------------------------------------
 
 void CallMatcher::act_one_sided(Communicator& comm, SubmittedCall& submitted) {
-  const Collective& collective = submitted.call.collective;
-  const int64_t lanes = submitted.call.lanes.size();
+  const Collective& collective = submitted.terms->collective;
+  const int64_t lanes = submitted.lanes.size();
   for (int64_t i = 0; i < lanes; ++i) {
-    const int64_t self = submitted.call.lanes[i];
+    const int64_t self = submitted.lanes[i];
     const int64_t peer = peer_rank(comm, submitted, i);
     if (collective.kind == CollectiveKind::wait_signal) {
       Signals& signals = signals_[{self, peer, collective.slot}];
@@ -95,7 +95,7 @@ void CallMatcher::act_one_sided(Communicator& comm, SubmittedCall& submitted) {
     if (observer_ != nullptr) observer_->on_one_sided(submitted, i, peer);
     if (collective.kind == CollectiveKind::put) store(submitted, self, peer);
     Duration end;
-    if (cost_) end = arrival(submitted, i) + price(submitted.call);
+    if (cost_) end = arrival(submitted, i) + price(submitted.terms->collective);
     Signals& signals = signals_[{peer, self, collective.slot}];
     // Sorted by time: the result must not depend on the order of simulation.
     signals.landed.insert(std::upper_bound(signals.landed.begin(), signals.landed.end(), end), end);
@@ -109,14 +109,14 @@ void CallMatcher::store(const SubmittedCall& submitted, int64_t self, int64_t ta
   if (data == nullptr) return;
   Bytes contents = Bytes::uninitialized(input_bytes(submitted, self));
   std::copy(data, data + contents.size(), contents.mutate());
-  windows_[{target, submitted.call.collective.slot}] = std::move(contents);
+  windows_[{target, submitted.terms->collective.slot}] = std::move(contents);
 }
 
 // Serves waits in the order in which they started.
 void CallMatcher::settle(Signals& signals) {
   while (!signals.waiting.empty()) {
     const Channel::End waiting = signals.waiting.front();
-    const auto needed = static_cast<size_t>(waiting.submitted->call.collective.repeat);
+    const auto needed = static_cast<size_t>(waiting.submitted->terms->collective.repeat);
     if (signals.landed.size() < needed) return;
     Duration end;
     if (cost_) end = arrival(*waiting.submitted, waiting.lane);

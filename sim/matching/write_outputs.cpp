@@ -46,7 +46,9 @@ CallBuffer view_of(const LocalTensor& tensor, int64_t rank) {
 }
 
 int64_t byte_offset(const CallBuffer& view) {
-  return view.buffer->slots[view.lane] * view.buffer->bytes_per_lane + view.offset_bytes;
+  const Buffer& buffer = *view.buffer;
+  if (buffer.lanes.size() == 1) return view.offset_bytes;
+  return buffer.slots[view.lane] * buffer.bytes_per_lane + view.offset_bytes;
 }
 
 // Gives each lane of the output a copy of its own, so that each can be written when it ends.
@@ -85,25 +87,24 @@ void copy_lanes(const LocalTensor& answer, Block& target) {
 
 }  // namespace
 
-void copy_views(SubmittedCall& submitted) {
-  Call& call = submitted.call;
+void copy_views(SubmittedCall& submitted, const Call& call) {
+  submitted.lanes = call.lanes;
   submitted.one_lane = call.lanes.size() == 1;
   if (submitted.one_lane) {
     if (call.input != nullptr) submitted.in = view_of(*call.input, call.lanes[0]);
     if (call.output != nullptr) submitted.out = view_of(*call.output, call.lanes[0]);
-    call.input = nullptr;
-    call.output = nullptr;
     return;
   }
   if (call.input != nullptr) submitted.input = *call.input;
   if (call.output != nullptr) submitted.output = *call.output;
-  call.input = call.input != nullptr ? &submitted.input : nullptr;
-  call.output = call.output != nullptr ? &submitted.output : nullptr;
 }
 
 void release_views(SubmittedCall& submitted) {
-  if (!submitted.input.empty()) submitted.input = LocalTensor();
-  if (!submitted.output.empty()) submitted.output = LocalTensor();
+  if (!submitted.one_lane) {
+    submitted.input = LocalTensor();
+    submitted.output = LocalTensor();
+    return;
+  }
   for (CallBuffer* view : {&submitted.in, &submitted.out}) {
     view->buffer.reset();
     view->bytes = 0;
@@ -124,6 +125,13 @@ int64_t input_bytes(const SubmittedCall& submitted, int64_t rank) {
 bool has_input_contents(const SubmittedCall& submitted) {
   if (!submitted.one_lane) return has_contents_everywhere(submitted.input);
   return submitted.in.buffer == nullptr || !empty_of_contents(*submitted.in.buffer);
+}
+
+std::optional<std::span<const std::byte>> input_of(const SubmittedCall& submitted, int64_t rank) {
+  if (!has_input_contents(submitted)) return std::nullopt;
+  const std::byte* const data = input_data(submitted, rank);
+  if (data == nullptr) return std::span<const std::byte>();
+  return std::span(data, static_cast<size_t>(input_bytes(submitted, rank)));
 }
 
 bool has_contents_everywhere(const LocalTensor& tensor) {
@@ -154,7 +162,6 @@ void deliver_one(const CallBuffer& out, int64_t rank, const std::byte* data, int
   SP_CHECK(out.bytes == bytes, "rank {} receives {} bytes into {}", rank, bytes, out.bytes);
   Buffer& buffer = *out.buffer;
   if (buffer.lanes.size() == 1 && buffer.bytes_per_lane == bytes) {
-    buffer.slots = Slots::shared(1);
     if (whole != nullptr) {
       buffer.bytes = *whole;
       return;
@@ -192,7 +199,6 @@ void deliver(SubmittedCall& submitted, int64_t rank, const Bytes& whole) {
     return deliver(submitted, rank, whole.data(), whole.size(), &whole);
   SP_CHECK(submitted.out.bytes == whole.size(), "rank {} receives {} bytes into {}", rank,
            whole.size(), submitted.out.bytes);
-  buffer->slots = Slots::shared(1);
   buffer->bytes = whole;
 }
 

@@ -3,20 +3,24 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <span>
 
 #include "shardproof/sim/call/submission.h"
 
 namespace shardproof {
 
-// copy_views copies the views that the call names by pointer, at issue; release_views releases
-// them, so that a call that has ended holds no memory.
-void copy_views(SubmittedCall& submitted);
+// copy_views copies the lanes of a call and the views that it names by pointer, at issue;
+// release_views releases the views, so that a call that has ended holds no memory.
+void copy_views(SubmittedCall& submitted, const Call& call);
 void release_views(SubmittedCall& submitted);
 
 // Return the first byte and the length of a rank's input. The pointer is null if the rank has no
 // input or if there are no contents (shape-only run).
 const std::byte* input_data(const SubmittedCall& submitted, int64_t rank);
 int64_t input_bytes(const SubmittedCall& submitted, int64_t rank);
+// Returns both; nullopt if there is an input without contents.
+std::optional<std::span<const std::byte>> input_of(const SubmittedCall& submitted, int64_t rank);
 // False if there is an input without contents.
 bool has_input_contents(const SubmittedCall& submitted);
 bool has_contents_everywhere(const LocalTensor& tensor);

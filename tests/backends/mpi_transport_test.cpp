@@ -34,11 +34,13 @@ class RanksHere {
       submission.calls.resize(1);
       SubmittedCall& submitted = submission.calls.front();
       submitted.submission = &submission;
-      submitted.call.collective = call_;
-      submitted.call.lanes = Lanes::one(here[i]);
-      submitted.call.input = &tensors.input;
-      if (!tensors.output.empty()) submitted.call.output = &tensors.output;
-      copy_views(submitted);
+      Call call;
+      call.collective = call_;
+      call.lanes = Lanes::one(here[i]);
+      call.input = &tensors.input;
+      if (!tensors.output.empty()) call.output = &tensors.output;
+      copy_views(submitted, call);
+      submitted.terms = std::make_shared<const CallTerms>(std::move(call));
       shares_.push_back({&submitted, 0, here[i]});
     }
   }

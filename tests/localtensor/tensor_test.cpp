@@ -252,7 +252,7 @@ TEST(Separate, BuffersThatShareContents_AreUnchanged) {
 }
 
 TEST(Separate, BufferWithoutContents_GetsNewSlots) {
-  Buffer buffer{Lanes::range(0, 3), Slots::shared(3), 1000, {}, 0};
+  Buffer buffer{{}, 1000, Lanes::range(0, 3), Slots::shared(3), 0};
   separate(buffer, buffer.lanes);
   EXPECT_TRUE(buffer.slots.is_each());
   EXPECT_EQ(buffer.bytes.size(), 0);

@@ -14,18 +14,18 @@ MatchedCallPart part_of(const SubmittedCall& submitted, int64_t lane) {
   part.ticket = submitted.submission->ticket;
   part.submitted = &submitted - submitted.submission->calls.data();
   part.lane = lane;
-  part.rank = submitted.call.lanes[lane];
+  part.rank = submitted.lanes[lane];
   part.alone = submitted.submission->calls.size() == 1;
-  part.site = submitted.call.site;
+  part.site = submitted.terms->site;
   return part;
 }
 
 void describe(MatchedCall& event, const SubmittedCall& submitted, int64_t lane) {
-  const Collective& c = submitted.call.collective;
+  const Collective& c = submitted.terms->collective;
   event.collective.kind = c.kind;
   event.collective.group = c.group;
   event.collective.slot = c.slot;
-  event.text = call_text(submitted.call);
+  event.text = call_text(*submitted.terms);
   event.call = submitted.number[lane];
 }
 
@@ -59,12 +59,12 @@ void CoordinatorWorld::on_send_recv(const Channel::End& sender, const Channel::E
 
 void CoordinatorWorld::on_one_sided(const SubmittedCall& submitted, int64_t lane, int32_t peer) {
   MatchedCall& event = events_.emplace_back();
-  const bool puts = submitted.call.collective.kind == CollectiveKind::put;
+  const bool puts = submitted.terms->collective.kind == CollectiveKind::put;
   event.kind = puts ? CoordinatorCommand::put : CoordinatorCommand::end_part;
   describe(event, submitted, lane);
   event.parts = {part_of(submitted, lane)};
   event.target = peer;
-  if (puts) event.bytes = input_bytes(submitted, submitted.call.lanes[lane]);
+  if (puts) event.bytes = input_bytes(submitted, submitted.lanes[lane]);
 }
 
 void CoordinatorWorld::send_command(int process, const WireWriter& message,

@@ -17,7 +17,7 @@ struct CallShare {
   SubmittedCall* submitted = nullptr;
   int64_t lane = 0;
   int64_t member = 0;  // index in the group; collectives only
-  int32_t rank() const { return submitted->call.lanes[lane]; }
+  int32_t rank() const { return submitted->lanes[lane]; }
 };
 
 struct ExchangeOperation {

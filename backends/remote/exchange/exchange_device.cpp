@@ -21,7 +21,7 @@ Piece piece_of(const CallShare& part) {
   Piece piece;
   piece.size = input_bytes(submitted, part.rank());
   if (piece.size == 0) return piece;
-  if (submitted.call.lanes.size() == 1) {
+  if (submitted.lanes.size() == 1) {
     const CallBuffer& in = submitted.in;
     piece.owner = in.buffer->bytes;
     piece.offset = in.buffer->slots[in.lane] * in.buffer->bytes_per_lane + in.offset_bytes;
@@ -39,7 +39,7 @@ Piece piece_of(const CallShare& part) {
 // True if the pieces lie in group order on the endpoints in ascending order, or if the kind has no
 // pieces.
 bool lies_in_order(const ExchangeOperation& moving) {
-  switch (moving.parts.front().submitted->call.collective.kind) {
+  switch (moving.parts.front().submitted->terms->collective.kind) {
     case CollectiveKind::all_reduce:
     case CollectiveKind::reduce:
     case CollectiveKind::broadcast:
@@ -72,7 +72,7 @@ void receive_bytes(ExchangeOperation& moving, int64_t bytes,
 }
 
 bool can_stay_on_device(const ExchangeOperation& moving) {
-  const Collective& c = moving.parts.front().submitted->call.collective;
+  const Collective& c = moving.parts.front().submitted->terms->collective;
   const bool singly = std::all_of(moving.held.begin(), moving.held.end(),
                                   [](const auto& members) { return members.size() == 1; });
   const bool reduced = !reduces(c.kind) || (!moving.unfolded && is_transports_order(c.schedule));
@@ -81,7 +81,7 @@ bool can_stay_on_device(const ExchangeOperation& moving) {
 
 void start_on_device(ExchangeOperation& moving, const std::shared_ptr<DeviceMemory>& memory) {
   const CallShare& part = moving.parts.front();
-  const Call& call = part.submitted->call;
+  const CallTerms& call = *part.submitted->terms;
   const Collective& c = call.collective;
   Exchange& e = moving.exchange;
   const int64_t n = static_cast<int64_t>(moving.members.size());
@@ -125,11 +125,11 @@ void start_on_device(ExchangeOperation& moving, const std::shared_ptr<DeviceMemo
 }
 
 void exchange_in_place(ExchangeOperation& moving, const std::shared_ptr<DeviceMemory>& memory) {
-  if (!moving.on_device || moving.parts.front().submitted->call.lanes.size() != 1) return;
+  if (!moving.on_device || moving.parts.front().submitted->lanes.size() != 1) return;
   const CallShare& part = moving.parts.front();
   const CallBuffer &in = part.submitted->in, &out = part.submitted->out;
   if (in.buffer == nullptr || in.buffer != out.buffer || in.buffer->lanes.size() != 1) return;
-  const Collective& c = part.submitted->call.collective;
+  const Collective& c = part.submitted->terms->collective;
   int64_t from = out.offset_bytes, to = out.offset_bytes;
   switch (c.kind) {
     case CollectiveKind::all_reduce:
@@ -153,7 +153,7 @@ void exchange_in_place(ExchangeOperation& moving, const std::shared_ptr<DeviceMe
 void finish_on_device(ExchangeOperation& moving) {
   if (moving.in_place) return;
   const CallShare& part = moving.parts.front();
-  const Collective& c = part.submitted->call.collective;
+  const Collective& c = part.submitted->terms->collective;
   const bool one = c.kind == CollectiveKind::reduce || c.kind == CollectiveKind::gather;
   if (c.kind == CollectiveKind::barrier || (one && part.member != c.root)) return;
   deliver(*part.submitted, part.rank(), moving.in);

@@ -26,7 +26,7 @@ namespace {
 // Returns the storage of the input. It is shared: a later write to the buffer does not change it.
 Bytes storage_of(const CallShare& part) {
   const SubmittedCall& submitted = *part.submitted;
-  if (submitted.call.lanes.size() == 1) return submitted.in.buffer->bytes;
+  if (submitted.lanes.size() == 1) return submitted.in.buffer->bytes;
   return submitted.input.find(part.rank())->tensor.buffer->bytes;
 }
 
@@ -50,7 +50,7 @@ SendContents brought(const CallShare& part) {
   if (result.data != nullptr) {
     result.owner = storage_of(part);
   } else {
-    result.owner = poisoned(part.submitted->call.collective.dtype, result.size);
+    result.owner = poisoned(part.submitted->terms->collective.dtype, result.size);
     result.data = result.owner.data();
   }
   return result;
@@ -74,7 +74,7 @@ void deliver_reference(const ExchangeOperation& moving, const Collective& c,
 class CollectivePacker {
  public:
   explicit CollectivePacker(ExchangeOperation& moving)
-      : m_(moving), c_(moving.parts.front().submitted->call.collective) {
+      : m_(moving), c_(moving.parts.front().submitted->terms->collective) {
     const std::vector<int>& team = m_.exchange.team;
     const auto own = std::lower_bound(team.begin(), team.end(), m_.exchange.self);
     self_ = static_cast<size_t>(own - team.begin());
@@ -316,12 +316,13 @@ class CollectivePacker {
   // --- pairs of members
   int64_t sent(const CallShare& from, int64_t to) const {
     if (c_.kind == CollectiveKind::all_to_all) return c_.count / n_;
-    return from.submitted->call
-        .send_counts[static_cast<size_t>(from.lane)][static_cast<size_t>(to)];
+    return from.submitted->terms
+        ->send_counts[static_cast<size_t>(from.lane)][static_cast<size_t>(to)];
   }
   int64_t received(int64_t from, const CallShare& to) const {
     if (c_.kind == CollectiveKind::all_to_all) return c_.count / n_;
-    return to.submitted->call.recv_counts[static_cast<size_t>(to.lane)][static_cast<size_t>(from)];
+    return to.submitted->terms
+        ->recv_counts[static_cast<size_t>(to.lane)][static_cast<size_t>(from)];
   }
 
   void pack_pairs() {
@@ -402,7 +403,7 @@ class CollectivePacker {
 
 // All members lie on one endpoint: computes the collective by `reference` and moves nothing.
 void run_here(ExchangeOperation& moving) {
-  Collective c = moving.parts.front().submitted->call.collective;
+  Collective c = moving.parts.front().submitted->terms->collective;
   if (c.kind == CollectiveKind::barrier) return;
   std::vector<Tensor> inputs;
   c.send_counts.clear();
@@ -412,7 +413,7 @@ void run_here(ExchangeOperation& moving) {
     Tensor& input = inputs.emplace_back(Tensor::empty(c.dtype, Dims{own.size / size_of(c.dtype)}));
     if (own.size != 0) std::memcpy(input.mutate(), own.data, static_cast<size_t>(own.size));
     if (!has_counts(c.kind)) continue;
-    const Call& call = part.submitted->call;
+    const CallTerms& call = *part.submitted->terms;
     const size_t lane = static_cast<size_t>(part.lane);
     for (int64_t count : call.send_counts[lane]) c.send_counts.push_back(count);
     for (int64_t count : call.recv_counts[lane]) c.recv_counts.push_back(count);

@@ -27,7 +27,7 @@ bool has_each_once(std::vector<int> places) {
 }  // namespace
 
 void place_members(ExchangeOperation& moving, const RankBlocks& blocks) {
-  const Collective& c = moving.parts.front().submitted->call.collective;
+  const Collective& c = moving.parts.front().submitted->terms->collective;
   const int64_t root = has_root(c.kind) ? c.root : 0;
   std::map<int, std::vector<int64_t>> held;
   for (size_t i = 0; i < moving.members.size(); ++i)

@@ -120,15 +120,16 @@ void WorkerContext::queue_calls(Submission& submission, std::span<Call> calls) {
   submission.calls.resize(calls.size());
   for (size_t i = 0; i < calls.size(); ++i) {
     SubmittedCall& submitted = submission.calls[i];
-    submitted.call = std::move(calls[i]);
+    Call& call = calls[i];
     submitted.submission = &submission;
-    const bool cut = restrict_to_members(submitted.call);
-    copy_views(submitted);
+    const bool cut = restrict_to_members(call);
+    copy_views(submitted, call);
+    submitted.terms = std::make_shared<const CallTerms>(std::move(call));
     if (cut) {
-      submitted.input = submitted.input.restrict_to(submitted.call.lanes);
-      submitted.output = submitted.output.restrict_to(submitted.call.lanes);
+      submitted.input = submitted.input.restrict_to(submitted.lanes);
+      submitted.output = submitted.output.restrict_to(submitted.lanes);
     }
-    submitted.open = submitted.call.lanes.size();
+    submitted.open = submitted.lanes.size();
     if (submitted.open != 0) ++submission.open;
     // A rank outside the group of one of its calls never completes the submission.
     submission.failed = submission.failed || (submitted.open == 0 && lanes_.size() == 1);
@@ -149,7 +150,7 @@ Ticket WorkerContext::submit(std::span<Call> calls, StreamId stream) {
   if (!goes_on()) return ticket;
   auto submission = std::make_unique<Submission>();
   submission->cohort = index_;
-  submission->lanes = lanes_;
+  submission->lanes = &lanes_;
   submission->stream = stream;
   submission->ticket = ticket;
   queue_calls(*submission, calls);

@@ -30,7 +30,7 @@ std::vector<ExchangeOperation> by_endpoint(std::vector<CallShare> parts,
 
 bool start_instance(ExchangeOperation& moving, const RankBlocks& blocks, Transport& transport) {
   place_members(moving, blocks);
-  const Collective& c = moving.parts.front().submitted->call.collective;
+  const Collective& c = moving.parts.front().submitted->terms->collective;
   if (reduces(c.kind) && !transport.can_reduce(c.reduction, c.dtype)) moving.unfolded = true;
   const std::shared_ptr<DeviceMemory> memory = transport.memory(moving.exchange.self);
   // Groups within one endpoint have no communicator; a single rank has that of its world.
@@ -63,14 +63,14 @@ void WorkerWorld::meet(WireReader& in) {
   std::vector<CallShare> parts;
   for (int64_t count = in.number(); count > 0; --count) parts.push_back(read_part(in));
   const CallShare& first = parts.front();
-  const Group& group = first.submitted->call.collective.group;
+  const Group& group = first.submitted->terms->collective.group;
   const std::vector<int32_t> members = group.members(group.sibling_of(first.rank()));
   for (CallShare& part : parts) part.member = group.index_of(part.rank());
   std::sort(parts.begin(), parts.end(),
             [](const CallShare& a, const CallShare& b) { return a.member < b.member; });
   const size_t collective_index = moving_.size();
   const bool unfolded =
-      depends_on_association(first.submitted->call.collective) && !is_alike(group);
+      depends_on_association(first.submitted->terms->collective) && !is_alike(group);
   for (ExchangeOperation& moving : by_endpoint(std::move(parts), members, blocks_)) {
     moving.collective_index = collective_index;
     moving.unfolded = unfolded;
@@ -121,7 +121,7 @@ void WorkerWorld::receive(const CallShare& part, Exchange exchange) {
   moving.parts = {part};
   moving.exchange = std::move(exchange);
   moving.exchange.stream = enter({part});
-  const Collective& c = part.submitted->call.collective;
+  const Collective& c = part.submitted->terms->collective;
   receive_bytes(moving, c.count * size_of(c.dtype), link_.transport().memory(moving.exchange.self));
   moving.exchange.count = moving.in.size();
   moving_.push_back(std::move(moving));

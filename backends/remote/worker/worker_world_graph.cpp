@@ -24,7 +24,7 @@ bool is_put(const ExchangeOperation& one) {
 
 int line_of(const CallSequence::Step& step) {
   for (const ExchangeOperation& one : step.moving)
-    if (!one.parts.empty()) return one.parts.front().submitted->call.site.line;
+    if (!one.parts.empty()) return one.parts.front().submitted->terms->site.line;
   return step.line;
 }
 
