@@ -15,6 +15,15 @@ std::string number_text(double value) {
   return text == "1" ? fmt::format("{}", value) : text;
 }
 
+const char* reduction_word(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::avg: return "average";
+    case ReduceOp::max: return "maximum";
+    case ReduceOp::min: return "minimum";
+    default: return "sum";
+  }
+}
+
 // Returns a term as a fix names it: its name, its text, or "the term of line 3".
 std::string term_text(const RankCase& about, const WayToValue& way, ValueId id, int line) {
   const SpmdValue& value = about.ranks.program.values[static_cast<size_t>(id)];
@@ -99,15 +108,16 @@ void Explaining::other_reductions(std::vector<ConfirmedCause>& found) {
     const CallItem* item = reduction_of(step);
     if (item == nullptr || is_backward_of_call(step) || is_differentiated(step)) continue;
     const ReduceOp op = item->collective.reduction.op;
-    if (op != ReduceOp::sum && op != ReduceOp::avg) continue;
+    const bool is_extremum = op == ReduceOp::max || op == ReduceOp::min;
+    if (op != ReduceOp::sum && op != ReduceOp::avg && !is_extremum) continue;
     const ReduceOp other = op == ReduceOp::sum ? ReduceOp::avg : ReduceOp::sum;
     const Edit edit{Edit::Kind::change_op, step.site, 0, {}, {other, 0}, 1};
     const auto axes = axes_of(item->collective.group, mesh_, step.instr->lanes);
     if (!confirmation_.confirms(edit, axes.value_or(std::vector<int>()))) continue;
     found.push_back(
         {fmt::format("line {} takes the {} over {}, and {} is right with the {}", step.site.line,
-                     op == ReduceOp::sum ? "sum" : "average", item->collective.group.name(),
-                     target(), op == ReduceOp::sum ? "average" : "sum"),
+                     reduction_word(op), item->collective.group.name(), target(),
+                     reduction_word(other)),
          fmt::format("{} in place of {} on line {}", name(other), name(op), step.site.line), edit,
          confirmation_.made_right()});
   }

@@ -5,6 +5,7 @@
 #include "shardproof/engine/compare/elements.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -468,6 +469,46 @@ std::vector<double> part_sizes(const LocalTensor& value, const Spec& spec) {
   std::vector<int64_t> all(static_cast<size_t>(element_count(spec.shape())));
   std::iota(all.begin(), all.end(), int64_t{0});
   return part_sizes(value, spec, all);
+}
+
+namespace {
+
+// Returns by element the exponent of the lowest bit that is set in one of its parts, in f64.
+std::vector<int> lowest_bits(const LocalTensor& value, const Spec& spec) {
+  std::vector<int> lowest(static_cast<size_t>(element_count(spec.shape())),
+                          std::numeric_limits<int>::max());
+  for (const Block& block : value.blocks()) {
+    const Tensor own = dense(block.tensor);
+    for (int64_t i = 0; i < block.lanes.size(); ++i) {
+      const std::byte* data = own.data(block.slot(i));
+      ShardRuns(spec, block.lanes[i]).for_each([&](int64_t local, int64_t global, int64_t length) {
+        for (int64_t k = 0; k < length; ++k) {
+          const double part = load_f64(data + (local + k) * 8, DType::f64);
+          if (part == 0 || !std::isfinite(part)) continue;
+          int exponent = 0;
+          const double significand = std::ldexp(std::frexp(std::fabs(part), &exponent), 53);
+          const int bit = exponent - 53 + std::countr_zero(static_cast<uint64_t>(significand));
+          int& known = lowest[static_cast<size_t>(global + k)];
+          known = std::min(known, bit);
+        }
+      });
+    }
+  }
+  return lowest;
+}
+
+}  // namespace
+
+std::vector<double> rounding_part_sizes(const LocalTensor& value, const Spec& spec) {
+  const std::optional<double> weight = weight_of_parts(spec);
+  if (!spec.has_partial() || !weight) return {};
+  std::vector<double> sizes = part_sizes(value, spec);
+  int exponent = 0;
+  if (value.dtype() != DType::f64 || std::frexp(*weight, &exponent) != 0.5) return sizes;
+  const std::vector<int> lowest = lowest_bits(value, spec);
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] / *weight < std::ldexp(1.0, 53 + std::min(lowest[i], 900))) sizes[i] = 0;
+  return sizes;
 }
 
 }  // namespace shardproof

@@ -132,5 +132,9 @@ Tensor assembled(const LocalTensor& reduced, const Spec& spec, const Tensor* bas
 std::vector<double> part_sizes(const LocalTensor& value, const Spec& spec,
                                const std::vector<int64_t>& elements);
 std::vector<double> part_sizes(const LocalTensor& value, const Spec& spec);
+// Returns the same for all elements whose reduction may round, and 0 for the others: the parts of
+// whole numbers add exactly in any order, and a minimum or maximum is one of its parts. Empty if no
+// element may round.
+std::vector<double> rounding_part_sizes(const LocalTensor& value, const Spec& spec);
 
 }  // namespace shardproof

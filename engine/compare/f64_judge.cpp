@@ -198,7 +198,7 @@ void F64Judge::drop_within_loss(const RoundingLoss& loss, const Tensor& expected
 
 std::vector<double> F64Judge::sizes_of_parts(ValueId id) const {
   if (const auto found = in_parts_.find(id); found != in_parts_.end())
-    return part_sizes(found->second.value, found->second.spec);
+    return rounding_part_sizes(found->second.value, found->second.spec);
   return {};
 }
 
@@ -236,6 +236,7 @@ void F64Judge::add_movements(const ComparedValue& value, const ReferenceRun& ref
                              std::vector<OpenElement>& open) const {
   const Tensor still = dense(reference.again(value.global, reference.plan()));
   const std::map<ValueId, std::vector<double>> sizes = moved_sizes(reference);
+  double largest = largest_element(still), farthest = 0;
   for (int direction = 0; direction < kOtherRoundings; ++direction) {
     const InputChange change = [&](ValueId id, const Tensor& tensor) {
       const auto found = sizes.find(id);
@@ -248,7 +249,16 @@ void F64Judge::add_movements(const ComparedValue& value, const ReferenceRun& ref
     }
     for (OpenElement& one : open)
       one.movement = std::max(one.movement, distance_at(*other, still, one.deviation.global));
+    for (const double movement : distances(*other, still))
+      if (std::isfinite(movement)) farthest = std::max(farthest, movement);
+    largest = std::max(largest, largest_element(*other));
   }
+  double scale = 0;
+  for (const ValueId id : reference.line_inputs())
+    scale = std::max(scale, largest_element(*reference.find(id)));
+  // An element that no direction moved could have moved as others did.
+  if (farthest >= kNoiseShare * largest && largest <= kNoiseLevel * scale)
+    for (OpenElement& one : open) one.movement = std::max(one.movement, farthest);
 }
 
 // One device may add without any rounding by chance, where ranks that add in another order round.

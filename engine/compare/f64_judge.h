@@ -36,6 +36,9 @@ inline constexpr double kSpreadFactor = 64;  // movements that two honest runs m
 // Units by which inputs move: fewer may leave an input as it is.
 inline constexpr double kInputUnits = 4;
 inline constexpr double kNegligible = 0x1p-20;  // of the line's largest value
+// A line that is nothing but rounding, such as a sum of probabilities minus 1: its values are below
+// this share of its inputs, and other roundings change them by this share of themselves.
+inline constexpr double kNoiseLevel = 0x1p-40, kNoiseShare = 0.25;
 
 // The error that one device makes by rounding on a line.
 struct RoundingLoss {

@@ -146,8 +146,35 @@ bool are_apart(const std::vector<Deviation>& found, const std::vector<StoredCopy
 
 bool is_lost(const MeasuredPrecision& measured) {
   return measured.precision.ratio >= least_loss(measured.narrowest) &&
-         measured.precision.error >= kLostShare;
+         measured.precision.error >= kLostShare && measured.precision.device_error < kLostShare;
 }
+
+namespace {
+
+// True if a value is nothing but rounding, such as a sum of probabilities minus 1: in f64 it is far
+// below the line's inputs, and other roundings change it.
+bool is_noise(ValueId id, const ReferenceRun& reference, const EvaluationPlan& lifted,
+              const Tensor& exact, double largest_input) {
+  double largest = largest_element(exact), farthest = 0;
+  if (largest > kNoiseLevel * largest_input) return false;
+  for (int direction = 0; direction < kOtherRoundings; ++direction) {
+    const ScopedRoundingMode rounding(direction);
+    const Tensor other = dense(reference.again(id, lifted));
+    for (const double movement : distances(other, exact))
+      if (std::isfinite(movement)) farthest = std::max(farthest, movement);
+    largest = std::max(largest, largest_element(other));
+  }
+  return farthest >= kNoiseShare * largest;
+}
+
+double largest_input(const ReferenceRun& reference) {
+  double largest = 0;
+  for (const ValueId id : reference.line_inputs())
+    largest = std::max(largest, largest_element(*reference.find(id)));
+  return largest;
+}
+
+}  // namespace
 
 void OwnDtypeJudge::restart() { *this = OwnDtypeJudge(options_); }
 
@@ -516,6 +543,11 @@ void OwnDtypeJudge::measure(const ComparedValue& value, const ReferenceRun& refe
     error = largest_error(as_dtype(held, exact.dtype), device, exact, reach_of(value, reference));
   if (error >= std::min(loss, least_note(expected.dtype)) * base && std::isfinite(error))
     base = std::max(base, unit * size_of_terms(value, reference));
+  if (error >= loss * base && std::isfinite(error)) {
+    const double size = largest_input(reference);
+    if (is_noise(value.global, reference, options_.lifted(), exact, size))
+      base = std::max(base, unit_of(measured.narrowest) * size);
+  }
   ValuePrecision& told = measured.precision;
   told.name = value.label.name;
   told.line = value.label.line;

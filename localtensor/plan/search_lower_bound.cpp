@@ -57,7 +57,7 @@ int64_t common_size(const PlacementStates::Digits& need, const PlacementStates::
   return nested && last % first == 0 ? last / first : 1;
 }
 
-bool overlap(const PlacementStates::Digits& a, const PlacementStates::Digits& b) {
+bool places_overlap(const PlacementStates::Digits& a, const PlacementStates::Digits& b) {
   return a.dim == b.dim && a.dim >= 0 && a.first < b.last && b.first < a.last;
 }
 
@@ -169,7 +169,7 @@ uint8_t ShuffleBound::position_of(size_t axis, const PlacementStates::Digits& di
   bool is_needed = false;
   for (size_t other = 0; other < axes_.size(); ++other) {
     place.common[other] = common_size(axes_[other].home, digits);
-    if (!overlap(axes_[other].home, digits)) continue;
+    if (!places_overlap(axes_[other].home, digits)) continue;
     is_needed = true;
     if (other != axis) place.blocks |= static_cast<uint8_t>(1u << other);
   }
@@ -520,7 +520,7 @@ Int128 ShuffleBound::least_padded(const Positions& from, const Positions& to, In
     n *= axes_[i].size;
     for (size_t other = 0; to[i] == kHome && other < axes_.size(); ++other)
       if (from[other] >= kPlace && to[other] != from[other] &&
-          overlap(axes_[i].home, place(other, from[other]).digits))
+          places_overlap(axes_[i].home, place(other, from[other]).digits))
         dims |= 1u << axes_[i].home.dim;
   }
   if (dims == 0) return 0;

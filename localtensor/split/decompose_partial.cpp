@@ -12,8 +12,8 @@
 // (Sterbenz 1974).
 //
 // min and max: one part is the value; the others do not change the result. prod: signs and powers
-// of two, undone by the first part. Bitwise: each bit is right in one part; the others have random
-// bits that do not matter.
+// of two, undone by the first part. norm: shares of the power, whose norm rounds. Bitwise: each bit
+// is right in one part; the others have random bits that do not matter.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -49,7 +49,8 @@ class Decomposer {
         seed_(seed),
         unit_(unit),
         shares_(shares),
-        step_(reduction.op == ReduceOp::avg ? unit * count : unit) {}
+        step_(reduction.op == ReduceOp::avg ? unit * count : unit),
+        exponent_(reduction.scalar) {}
 
   // Writes the element of part i to parts[i].
   void element(const std::byte* whole, uint64_t index, std::vector<std::byte*>& parts) const {
@@ -60,6 +61,7 @@ class Decomposer {
     const double x = load_f64(whole, dtype_);
     if (op_ == ReduceOp::prod) return product(x, index, parts);
     if (op_ == ReduceOp::min || op_ == ReduceOp::max) return extreme(x, index, parts);
+    if (op_ == ReduceOp::norm) return norm(x, index, parts);
     sum(x, index, parts);
   }
 
@@ -226,16 +228,34 @@ class Decomposer {
     }
   }
 
+  // Half of the elements have parts on the same side of 0 as the value.
   void extreme(double x, uint64_t index, std::vector<std::byte*>& parts) const {
     const double direction = op_ == ReduceOp::min ? 1 : -1;
+    const bool is_near = mix(seed_, index, 1002) % 2 == 0 && x != 0;
+    const double step = is_near ? std::fabs(x) / 8 : std::max(1.0, std::fabs(x));
     for (int64_t i = 0; i < n_; ++i) {
       const auto draw = mix(seed_, index, static_cast<uint64_t>(i));
-      double part =
-          x + direction * std::max(1.0, std::fabs(x)) * static_cast<double>(draw_up_to(draw, 6));
+      double part = x + direction * step * static_cast<double>(draw_up_to(draw, 6));
       if (i == exact_part(index) || !std::isfinite(x) || std::fabs(part) > max_finite(dtype_))
         part = x;
       put(parts[static_cast<size_t>(i)], part);
     }
+  }
+
+  // Each part has a share of |x|^p, and a sign. Their norm is |x| but for rounding.
+  void norm(double x, uint64_t index, std::vector<std::byte*>& parts) const {
+    if (!std::isfinite(x) || !(exponent_ > 0) || std::isinf(exponent_)) return own(x, parts);
+    double all = 0;
+    std::vector<double> shares;
+    for (int64_t i = 0; i < n_; ++i) {
+      const auto draw = mix(seed_, index, static_cast<uint64_t>(i));
+      shares.push_back(static_cast<double>(draw_up_to(draw / 2, 6)) * (draw % 2 == 0 ? 1 : -1));
+      all += std::fabs(shares.back());
+    }
+    for (size_t i = 0; i < shares.size(); ++i)
+      put(parts[i],
+          std::copysign(std::fabs(x) * std::pow(std::fabs(shares[i]) / all, 1 / exponent_),
+                        shares[i]));
   }
 
   // Parts 1.. are signs and powers of two, which are exact; part 0 undoes them.
@@ -282,9 +302,10 @@ class Decomposer {
   int64_t n_;
   PartialFill fill_;
   uint64_t seed_;
-  int64_t unit_;    // the whole is a multiple of it
-  int64_t shares_;  // number of parts that share the significand
-  int64_t step_;    // parts are multiples of it; for avg n * unit, because parts sum to n wholes
+  int64_t unit_;     // the whole is a multiple of it
+  int64_t shares_;   // number of parts that share the significand
+  int64_t step_;     // parts are multiples of it; for avg n * unit, because parts sum to n wholes
+  double exponent_;  // of a norm
 };
 
 template <typename Number>
@@ -338,7 +359,8 @@ std::vector<Tensor> decompose(const Tensor& whole, const Reduction& reduction, i
                               PartialFill fill, uint64_t seed, int64_t unit, int64_t shares) {
   const Tensor dense = whole.contiguous() ? whole : contiguous_copy(whole);
   if (count == 1) return {dense};
-  if (fill == PartialFill::owner || reduction.op == ReduceOp::norm)
+  const bool is_norm = reduction.op == ReduceOp::norm;
+  if (fill == PartialFill::owner || (is_norm && !is_floating(whole.dtype)))
     return owned_by_first(dense, reduction, count);
   std::vector<Tensor> parts;
   for (int64_t i = 0; i < count; ++i) parts.push_back(Tensor::empty(whole.dtype, whole.shape));

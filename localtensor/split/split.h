@@ -16,9 +16,9 @@ namespace shardproof {
 
 // The decomposition of a value that the ranks of a P axis hold.
 enum class PartialFill {
-  owner,        // rank 0 of the axis holds the value, the others the identity of the reduction
-  exact,        // seeded parts that differ between ranks and vary in sign; they reduce to the value
-                // without rounding if operator, dtype and axis size allow it, else as `owner`
+  owner,  // rank 0 of the axis holds the value, the others the identity of the reduction
+  exact,  // seeded parts that differ between ranks and vary in sign; they reduce to the value,
+          // without rounding if operator, dtype and axis size allow it
   adversarial,  // as `exact`, with large parts that cancel
 };
 
