@@ -114,7 +114,7 @@ class Decomposer {
     if (!sum_on_grid(x, index, parts) && !sum_by_left_fold(x, index, parts)) own(x, parts);
   }
 
-  // False if the value has no bit to spare.
+  // False if the value has too many bits.
   bool sum_on_grid(double x, uint64_t index, std::vector<std::byte*>& parts) const {
     const int precision = precision_bits(dtype_);
     const auto largest = int64_t{1} << (precision - 1);
@@ -131,9 +131,12 @@ class Decomposer {
     const double scale = std::ldexp(static_cast<double>(step_), grid);
     const int64_t most = largest / step_;
     const bool is_exact = fill_ == PartialFill::exact;
-    const bool fits =
-        most > 0 && std::fabs(total) < (is_exact ? 1 : 2) * static_cast<double>(most) &&
-        total == std::trunc(total) && 2 * static_cast<double>(most) * scale <= max_finite(dtype_);
+    // Whole numbers are added without rounding as long as that is possible. Others leave a bit, so
+    // that their parts are not small.
+    const int most_sizes = is_exact && x != std::trunc(x) ? 1 : 2;
+    const bool fits = most > 0 && std::fabs(total) < most_sizes * static_cast<double>(most) &&
+                      total == std::trunc(total) &&
+                      2 * static_cast<double>(most) * scale <= max_finite(dtype_);
     if (!fits) return false;
     const auto steps = static_cast<int64_t>(total);
     int64_t limit = limit_for(steps, most);
@@ -143,6 +146,7 @@ class Decomposer {
       constexpr int64_t kLeast = 4;
       const int64_t room = 2 * most - std::abs(steps);
       limit = std::min({limit, std::max(kLeast, room / (2 * shares_)), room / 2});
+      if (limit < 1) return false;
     }
     walk(steps, limit, index, [&](int64_t i, int64_t part) {
       put(parts[static_cast<size_t>(i)], static_cast<double>(part) * scale);
