@@ -208,6 +208,7 @@ std::vector<ReduceOp> reductions_for(const AxisState& state) {
 }  // namespace
 
 bool Explaining::never_reduced_over(const std::vector<int>& axes) {
+  std::optional<ConfirmedCause> inside;
   for (const auto& [step, slot] : places_to_reduce(axes)) {
     const ValueId id = made_by(*step->instr, slot);
     for (const ReduceOp op : reductions_for(provenance_.state(id, axes[0]))) {
@@ -240,8 +241,14 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
                            : fmt::format("lies between line {} and {}", step->site.line, target()));
       cause.text = fmt::format("{} {}; {}", name, what, missing);
       if (is_made_by_grad(about_.ranks, *step) && info(id).bound.empty()) {
-        settle(inside_grad(step->site.line, op, axes, joined_words(origins, "and")));
-        return true;
+        const std::string from = joined_words(origins, "and");
+        if (auto whole = reduced_grad(step->site.line, op, axes, from)) {
+          settle(*whole);
+          return true;
+        }
+        // A name that the gradient gets may be the place.
+        if (!inside) inside = inside_grad(step->site.line, op, axes, from);
+        continue;
       }
       cause.made_right = confirmation_.made_right();
       ReductionFix fix =
@@ -262,19 +269,29 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
       return true;
     }
   }
-  return false;
+  if (inside) settle(*inside);
+  return inside.has_value();
 }
 
-// Returns the cause that a gradient in an expression is not reduced, or a value that grad computes.
+// Returns the cause that a gradient in an expression is not reduced.
+std::optional<ConfirmedCause> Explaining::reduced_grad(int line, ReduceOp op,
+                                                       const std::vector<int>& axes,
+                                                       const std::string& origins) {
+  auto of_result = right_reduction_of_grad(about_, line, op, group_text(axes), confirmation_);
+  if (!of_result) return std::nullopt;
+  return ConfirmedCause{
+      fmt::format("the gradient of line {} is {}{}; no call over {} follows it", line,
+                  origins.empty() ? "each rank's own part" : "computed from ", origins,
+                  axes_text(axes)),
+      of_result->fix,
+      {},
+      std::move(of_result->made_right)};
+}
+
+// Returns the cause that a value which grad computes is not reduced.
 ConfirmedCause Explaining::inside_grad(int line, ReduceOp op, const std::vector<int>& axes,
-                                       const std::string& origins) {
+                                       const std::string& origins) const {
   const std::string over = axes_text(axes);
-  if (auto of_result = right_reduction_of_grad(about_, line, op, group_text(axes), confirmation_))
-    return {fmt::format("the gradient of line {} is {}{}; no call over {} follows it", line,
-                        origins.empty() ? "each rank's own part" : "computed from ", origins, over),
-            of_result->fix,
-            {},
-            std::move(of_result->made_right)};
   return {
       fmt::format("grad on line {} takes a value {}{}, for the whole; no call over {} makes it "
                   "whole",

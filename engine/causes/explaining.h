@@ -110,8 +110,10 @@ class Explaining {
   bool counted_or_scaled(const SuspectedWay& on);
   bool is_part_of_shard(int axis, Combining by) const;
   bool never_reduced_over(const std::vector<int>& axes);
+  std::optional<ConfirmedCause> reduced_grad(int line, ReduceOp op, const std::vector<int>& axes,
+                                             const std::string& origins);
   ConfirmedCause inside_grad(int line, ReduceOp op, const std::vector<int>& axes,
-                             const std::string& origins);
+                             const std::string& origins) const;
   std::vector<std::pair<const Step*, size_t>> places_to_reduce(const std::vector<int>& axes) const;
   bool has_call_after(const Step& step, const std::vector<int>& axes) const;
   bool is_sent_after(const Step& step, ValueId id) const;
