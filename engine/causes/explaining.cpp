@@ -246,7 +246,7 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
           settle(*whole);
           return true;
         }
-        // A name that the gradient gets may be the place.
+        // The call may belong behind grad, where the gradient gets a name.
         if (!inside) inside = inside_grad(step->site.line, op, axes, from);
         continue;
       }

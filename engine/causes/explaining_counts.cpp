@@ -15,15 +15,6 @@ std::string number_text(double value) {
   return text == "1" ? fmt::format("{}", value) : text;
 }
 
-const char* reduction_word(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::avg: return "average";
-    case ReduceOp::max: return "maximum";
-    case ReduceOp::min: return "minimum";
-    default: return "sum";
-  }
-}
-
 // Returns a term as a fix names it: its name, its text, or "the term of line 3".
 std::string term_text(const RankCase& about, const WayToValue& way, ValueId id, int line) {
   const SpmdValue& value = about.ranks.program.values[static_cast<size_t>(id)];

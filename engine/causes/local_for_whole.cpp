@@ -7,6 +7,7 @@
 #include <set>
 
 #include "shardproof/engine/causes/source_changes.h"
+#include "shardproof/engine/explain/cause_lines.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -302,10 +303,6 @@ bool needs_more_than_shards(const SuspectedWay& on, const Compute& compute, size
 
 namespace {
 
-const char* word_of(ReduceOp op) {
-  return op == ReduceOp::max ? "maximum" : op == ReduceOp::min ? "minimum" : "sum";
-}
-
 // Returns the parts of sums of which an op takes parts and gives no part of its result, and those
 // from which these are computed. Example: n = sum(x); m = n / 2; y = h / m. Both n and m.
 std::set<ValueId> taken_for_whole(const SuspectedWay& on, int axis) {
@@ -399,7 +396,7 @@ std::optional<Suspicion> find_local_part(const SuspectedWay& on, bool sums) {
                     part.named     ? name
                     : text.empty() ? "a value"
                                    : text,
-                    part.step->site.line, word_of(part.op), fmt::join(names, " and ")),
+                    part.step->site.line, reduction_word(part.op), fmt::join(names, " and ")),
         fix.text, made_right};
   }
   return std::nullopt;

@@ -89,6 +89,17 @@ double distance(const Offset& a, const Offset& b) {
   return std::max(distance(a.real, b.real), distance(a.imaginary, b.imaginary));
 }
 
+double largest_line_input(const ReferenceRun& reference) {
+  double largest = 0;
+  for (const ValueId id : reference.line_inputs())
+    largest = std::max(largest, largest_element(*reference.find(id)));
+  return largest;
+}
+
+bool is_noise(double largest, double farthest, double largest_input) {
+  return largest <= kNoiseLevel * largest_input && farthest >= kNoiseShare * largest;
+}
+
 double RoundingLoss::at(size_t element, double size) const {
   const double own = std::isfinite(size) ? size * share : 0;
   return std::min(most, std::max(errors.empty() ? 0 : errors[element], own));
@@ -253,11 +264,8 @@ void F64Judge::add_movements(const ComparedValue& value, const ReferenceRun& ref
       if (std::isfinite(movement)) farthest = std::max(farthest, movement);
     largest = std::max(largest, largest_element(*other));
   }
-  double scale = 0;
-  for (const ValueId id : reference.line_inputs())
-    scale = std::max(scale, largest_element(*reference.find(id)));
   // An element that no direction moved could have moved as others did.
-  if (farthest >= kNoiseShare * largest && largest <= kNoiseLevel * scale)
+  if (is_noise(largest, farthest, largest_line_input(reference)))
     for (OpenElement& one : open) one.movement = std::max(one.movement, farthest);
 }
 
@@ -307,9 +315,7 @@ Judgement F64Judge::judge(const ComparedValue& value, ReferenceRun& reference) {
   if (elements.empty()) return Judgement::right;
   set_losses(value, loss, elements);
   add_movements(value, reference, elements);
-  double scale = largest_element(expected);
-  for (const ValueId id : reference.line_inputs())
-    scale = std::max(scale, largest_element(*reference.find(id)));
+  const double scale = std::max(largest_element(expected), largest_line_input(reference));
   if (is_floating(expected.dtype) || is_complex(expected.dtype))
     add_input_movements(value, reference, scale, elements);
   OpenValue open{value, std::move(elements), expected.elements(), scale, loss.largest};

@@ -5,6 +5,15 @@
 
 namespace shardproof {
 
+const char* reduction_word(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::avg: return "average";
+    case ReduceOp::max: return "maximum";
+    case ReduceOp::min: return "minimum";
+    default: return "sum";
+  }
+}
+
 bool states_cause(const std::string& detail) { return detail.starts_with(kCauseLabel); }
 
 bool states_cause_or_hint(const std::string& detail) {

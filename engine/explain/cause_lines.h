@@ -4,12 +4,16 @@
 
 #include <string>
 
+#include "shardproof/localtensor/placement/placement.h"
 #include "shardproof/localtensor/report/finding.h"
 
 namespace shardproof {
 
 inline constexpr const char* kCauseLabel = "cause   ";
 inline constexpr const char* kHintLabel = "hint    ";
+
+// Returns the word for a reduction: "average", "maximum", "minimum", or "sum" for all others.
+const char* reduction_word(ReduceOp op);
 
 bool states_cause(const std::string& detail);
 bool states_cause_or_hint(const std::string& detail);

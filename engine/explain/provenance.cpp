@@ -429,7 +429,7 @@ AxisState Provenance::called_state(const Communicate& call, const CallItem& item
   if (classes.size() > 1 && splits(classes, all, axis)) return {};
   if (!is_over_axis(c.group, mesh_, axis, all)) return after_call_elsewhere(item, before, axis);
   if (has_equal_outputs(c.kind)) return same();
-  // Whatever the ranks add up, each holds its shard of it.
+  // A reduce_scatter leaves each rank its shard, whatever the ranks add up.
   if (c.kind == CollectiveKind::reduce_scatter && c.group.size() == mesh_.axis_size(axis))
     return of_placement(S(item.dim));
   return {};

@@ -151,12 +151,12 @@ bool is_lost(const MeasuredPrecision& measured) {
 
 namespace {
 
-// True if a value is nothing but rounding, such as a sum of probabilities minus 1: in f64 it is far
-// below the line's inputs, and other roundings change it.
-bool is_noise(ValueId id, const ReferenceRun& reference, const EvaluationPlan& lifted,
-              const Tensor& exact, double largest_input) {
+// True if a value is nothing but rounding in f64, such as a sum of probabilities minus 1.
+bool is_nothing_but_rounding(ValueId id, const ReferenceRun& reference,
+                             const EvaluationPlan& lifted, const Tensor& exact) {
+  const double input = largest_line_input(reference);
   double largest = largest_element(exact), farthest = 0;
-  if (largest > kNoiseLevel * largest_input) return false;
+  if (largest > kNoiseLevel * input) return false;
   for (int direction = 0; direction < kOtherRoundings; ++direction) {
     const ScopedRoundingMode rounding(direction);
     const Tensor other = dense(reference.again(id, lifted));
@@ -164,14 +164,7 @@ bool is_noise(ValueId id, const ReferenceRun& reference, const EvaluationPlan& l
       if (std::isfinite(movement)) farthest = std::max(farthest, movement);
     largest = std::max(largest, largest_element(other));
   }
-  return farthest >= kNoiseShare * largest;
-}
-
-double largest_input(const ReferenceRun& reference) {
-  double largest = 0;
-  for (const ValueId id : reference.line_inputs())
-    largest = std::max(largest, largest_element(*reference.find(id)));
-  return largest;
+  return is_noise(largest, farthest, input);
 }
 
 }  // namespace
@@ -543,11 +536,9 @@ void OwnDtypeJudge::measure(const ComparedValue& value, const ReferenceRun& refe
     error = largest_error(as_dtype(held, exact.dtype), device, exact, reach_of(value, reference));
   if (error >= std::min(loss, least_note(expected.dtype)) * base && std::isfinite(error))
     base = std::max(base, unit * size_of_terms(value, reference));
-  if (error >= loss * base && std::isfinite(error)) {
-    const double size = largest_input(reference);
-    if (is_noise(value.global, reference, options_.lifted(), exact, size))
-      base = std::max(base, unit_of(measured.narrowest) * size);
-  }
+  if (error >= loss * base && std::isfinite(error) &&
+      is_nothing_but_rounding(value.global, reference, options_.lifted(), exact))
+    base = std::max(base, unit_of(measured.narrowest) * largest_line_input(reference));
   ValuePrecision& told = measured.precision;
   told.name = value.label.name;
   told.line = value.label.line;

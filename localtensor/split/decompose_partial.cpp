@@ -1,4 +1,4 @@
-// Implements decompose_partial.h: parts that reduce to a value exactly.
+// Implements decompose_partial.h: parts that reduce to a value, without rounding where possible.
 //
 // Sums: prefix sums alternate in sign and end at the value; the last one lies beyond it for two of
 // three elements. Parts are their differences, so that they vary in sign, the last one among them.
@@ -133,8 +133,8 @@ class Decomposer {
     const bool is_exact = fill_ == PartialFill::exact;
     // Whole numbers are added without rounding as long as that is possible. Others leave a bit, so
     // that their parts are not small.
-    const int most_sizes = is_exact && x != std::trunc(x) ? 1 : 2;
-    const bool fits = most > 0 && std::fabs(total) < most_sizes * static_cast<double>(most) &&
+    const int times_most = is_exact && x != std::trunc(x) ? 1 : 2;
+    const bool fits = most > 0 && std::fabs(total) < times_most * static_cast<double>(most) &&
                       total == std::trunc(total) &&
                       2 * static_cast<double>(most) * scale <= max_finite(dtype_);
     if (!fits) return false;
