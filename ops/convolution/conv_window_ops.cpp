@@ -15,6 +15,7 @@
 #include "shardproof/ops/core/item_kernel.h"
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
+#include "shardproof/ops/elementwise/binary_functors.h"
 
 namespace shardproof {
 namespace {
@@ -113,7 +114,7 @@ Kernel prepare_windows(const OpCall& call, const std::vector<TensorMeta>& output
         if (!sums)
           to[cell] = entry < 0 ? T{} : from[entry];
         else if (entry >= 0)
-          to[entry] += from[cell];
+          to[entry] = functor::Add::apply(to[entry], from[cell]);
       });
     });
   };
