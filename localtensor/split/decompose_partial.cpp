@@ -1,9 +1,12 @@
 // Implements decompose_partial.h: parts that reduce to a value, without rounding where possible.
 //
-// Sums: prefix sums alternate in sign and end at the value; the last one lies beyond it for two of
-// three elements. Parts are their differences, so that they vary in sign, the last one among them.
+// Sums: prefix sums have drawn signs and end at the value; the last one before it lies beyond it
+// for two of three elements. Parts are their differences, so that they vary in sign. The first two
+// change places for half of the elements, which changes no prefix sum but the first.
 //
 // Example: 5 over 4 ranks. Prefix sums are 3, -2, 9 and 5. The parts are 3, -5, 11 and -4.
+//
+// Averages are sums of n values. Those of integers differ from the value by parts of a sum of 0.
 //
 // If the value has few bits, prefix sums are multiples of its lowest set bit, and the sizes of all
 // parts together are within the significand: no sum rounds, in whatever order. Otherwise they are
@@ -49,7 +52,8 @@ class Decomposer {
         seed_(seed),
         unit_(unit),
         shares_(shares),
-        step_(reduction.op == ReduceOp::avg ? unit * count : unit),
+        step_(reduction.op == ReduceOp::avg && shares != count ? unit * count : unit),
+        wholes_(reduction.op == ReduceOp::avg && shares == count ? count : 1),
         exponent_(reduction.scalar) {}
 
   // Writes the element of part i to parts[i].
@@ -81,13 +85,25 @@ class Decomposer {
     return fill_ == PartialFill::exact && mix(seed_, index, 1001) % 3 != 0;
   }
 
-  // Draws prefix sums in [-limit, limit] that alternate in sign and end at `total`; each part is
-  // the difference of two of them. The last prefix has the sign of the total, and may be beyond it.
+  // True if prefix sum `i` is above 0. The last one before the value has the value's sign.
+  bool is_above(int64_t i, bool value_is_above, uint64_t index) const {
+    return i + 2 == n_ ? value_is_above
+                       : mix(seed_, index, 1003 + static_cast<uint64_t>(i)) % 2 == 0;
+  }
+
+  // The part that gets the difference of prefix sums `i` and `i - 1`.
+  size_t place(int64_t i, uint64_t index) const {
+    const bool swaps = i < 2 && mix(seed_, index, 999) % 2 == 0;
+    return static_cast<size_t>(swaps ? 1 - i : i);
+  }
+
+  // Draws prefix sums in [-limit, limit] that end at `total`; each part is the difference of two of
+  // them. The last one before the total has its sign, and may be beyond it.
   template <typename Put>
   void walk(int64_t total, int64_t limit, uint64_t index, Put put_part) const {
     int64_t prefix = 0, last_part = 0;
     for (int64_t i = 0; i + 1 < n_; ++i) {
-      const bool up = (n_ - 2 - i) % 2 == 0 ? total >= 0 : total < 0;
+      const bool up = is_above(i, total >= 0, index);
       const bool is_beyond = i + 2 == n_ && last_is_beyond(index);
       int64_t next = prefix;
       for (uint64_t attempt = 0; attempt < 8; ++attempt) {
@@ -95,13 +111,14 @@ class Decomposer {
         next = (is_beyond ? std::abs(total) : 0) + draw_up_to(mix(seed_, index, draw), limit);
         if (!up) next = -next;
         const int64_t part = next - prefix;
-        if (part != total && part != last_part && next != total && total - next != part) break;
+        if (part * wholes_ != total && part != last_part && next != total && total - next != part)
+          break;
       }
       last_part = next - prefix;
-      put_part(i, last_part);
+      put_part(place(i, index), last_part);
       prefix = next;
     }
-    put_part(n_ - 1, total - prefix);
+    put_part(place(n_ - 1, index), total - prefix);
   }
 
   int64_t limit_for(int64_t total, int64_t largest) const {
@@ -127,7 +144,8 @@ class Decomposer {
       // Integers get integer parts while those fit.
       if (grid > 0 && std::fabs(x) < static_cast<double>(largest)) grid = 0;
     }
-    const double total = std::ldexp(x, -grid) / static_cast<double>(unit_);
+    const double total =
+        std::ldexp(x, -grid) * static_cast<double>(wholes_) / static_cast<double>(unit_);
     const double scale = std::ldexp(static_cast<double>(step_), grid);
     const int64_t most = largest / step_;
     const bool is_exact = fill_ == PartialFill::exact;
@@ -148,9 +166,8 @@ class Decomposer {
       limit = std::min({limit, std::max(kLeast, room / (2 * shares_)), room / 2});
       if (limit < 1) return false;
     }
-    walk(steps, limit, index, [&](int64_t i, int64_t part) {
-      put(parts[static_cast<size_t>(i)], static_cast<double>(part) * scale);
-    });
+    walk(steps, limit, index,
+         [&](size_t i, int64_t part) { put(parts[i], static_cast<double>(part) * scale); });
     return true;
   }
 
@@ -176,19 +193,19 @@ class Decomposer {
       if (is_last && last_is_beyond(index)) step = units + draw_up_to(draw, units);
       // At least half of the value.
       if (is_last && !last_is_beyond(index)) step = units / 2 + draw_up_to(draw, (units + 1) / 2);
-      const bool up = (n_ - 2 - i) % 2 == 0 ? total > 0 : total < 0;
+      const bool up = is_above(i, total > 0, index);
       const double next = (up ? 1 : -1) * static_cast<double>(step) * grid;
-      put(parts[static_cast<size_t>(i)], next - prefix);
+      put(parts[place(i, index)], next - prefix);
       prefix = next;
     }
-    put(parts.back(), total - prefix);
+    put(parts[place(n_ - 1, index)], total - prefix);
     return true;
   }
 
   void integer(int64_t x, uint64_t index, std::vector<std::byte*>& parts) const {
     if (op_ == ReduceOp::prod) {
       for (int64_t i = n_ - 1; i > 0; --i) {
-        const bool negative = i == n_ - 1 || mix(seed_, index, static_cast<uint64_t>(i)) % 2 == 0;
+        const bool negative = is_negative_factor(i, mix(seed_, index, static_cast<uint64_t>(i)));
         put(parts[static_cast<size_t>(i)], int64_t{negative ? -1 : 1});
         if (negative) x = static_cast<int64_t>(-static_cast<uint64_t>(x));
       }
@@ -196,24 +213,54 @@ class Decomposer {
     }
     if (op_ == ReduceOp::min || op_ == ReduceOp::max) return integer_extreme(x, index, parts);
     const bool average = op_ == ReduceOp::avg;
-    if (average && !is_signed(dtype_)) {
-      for (std::byte* part : parts) put(part, x);
-      return;
-    }
+    if (average && !is_signed(dtype_)) return unsigned_average(x, index, parts);
+    if (average && wholes_ > 1) return signed_average(x, index, parts);
     // Sums may wrap, averages may not: their parts leave room for the sum over another axis.
     const int64_t room = int64_t{1} << (std::min(precision_bits(dtype_), 40) - 1);
     const int64_t largest = step_ > 1 ? std::max<int64_t>(1, room / (8 * n_ * step_)) : room;
     const int64_t total = x / unit_;
     const int64_t limit = limit_for(std::clamp<int64_t>(total, -1000, 1000), largest);
     const int64_t reached = std::clamp<int64_t>(total, -limit, limit);
-    walk(reached, limit, index, [&](int64_t i, int64_t part) {
+    const size_t last = place(n_ - 1, index);
+    walk(reached, limit, index, [&](size_t i, int64_t part) {
       // The parts of walk() add up to `reached`; the last one also gets the rest of `total`.
-      put(parts[static_cast<size_t>(i)], (i == n_ - 1 ? part + total - reached : part) * step_);
+      put(parts[i], (i == last ? part + total - reached : part) * step_);
     });
+  }
+
+  void signed_average(int64_t x, uint64_t index, std::vector<std::byte*>& parts) const {
+    const auto top = static_cast<int64_t>(std::min(max_finite(dtype_), std::ldexp(1, 40)));
+    const int64_t room = (top - std::abs(std::clamp(x, -top, top))) / 2;  // of half a part
+    const int64_t limit = limit_for(std::clamp<int64_t>(x, -1000, 1000), room);
+    if (limit > 0)
+      return walk(0, limit, index, [&](size_t i, int64_t part) { put(parts[i], x + part); });
+    for (std::byte* part : parts) put(part, x);
+  }
+
+  // Parts come in pairs, one below the value and one as far above it. Nothing is below 0.
+  void unsigned_average(int64_t x, uint64_t index, std::vector<std::byte*>& parts) const {
+    const auto first = static_cast<int64_t>(mix(seed_, index, 1000) % static_cast<uint64_t>(n_));
+    const bool is_split_again = wholes_ == 1;  // then all parts are the value
+    const int64_t room =
+        is_split_again ? 0 : std::min(x, static_cast<int64_t>(max_finite(dtype_)) - x);
+    int64_t step = 0;
+    for (int64_t i = 0; i < n_; ++i) {
+      const bool opens = i % 2 == 0;
+      if (opens && i + 1 < n_ && room > 0)
+        step = draw_up_to(mix(seed_, index, static_cast<uint64_t>(i)), room);
+      else
+        step = opens ? 0 : -step;
+      put(parts[static_cast<size_t>((first + i) % n_)], x + step);
+    }
   }
 
   int64_t exact_part(uint64_t index) const {
     return static_cast<int64_t>(mix(seed_, index, 1000) % static_cast<uint64_t>(n_));
+  }
+
+  // The last factor is below 0 for three of four elements, so that 2 ranks have both signs.
+  bool is_negative_factor(int64_t i, uint64_t draw) const {
+    return i == n_ - 1 ? draw / 8 % 4 != 0 : draw % 2 == 0;
   }
 
   void integer_extreme(int64_t x, uint64_t index, std::vector<std::byte*>& parts) const {
@@ -270,7 +317,7 @@ class Decomposer {
         std::isfinite(x) && std::fabs(x) > small && std::fabs(x) < max_finite(dtype_) / 16;
     for (int64_t i = n_ - 1; i > 0; --i) {
       const uint64_t draw = mix(seed_, index, static_cast<uint64_t>(i));
-      const bool negative = i == n_ - 1 || draw % 2 == 0;
+      const bool negative = is_negative_factor(i, draw);
       int power = scales ? static_cast<int>(draw / 2 % 3) - 1 : 0;
       if (std::abs(exponent + power) > 1) power = 0;
       exponent += power;
@@ -308,7 +355,9 @@ class Decomposer {
   uint64_t seed_;
   int64_t unit_;     // the whole is a multiple of it
   int64_t shares_;   // number of parts that share the significand
-  int64_t step_;     // parts are multiples of it; for avg n * unit, because parts sum to n wholes
+  int64_t step_;     // parts are multiples of it; of averages that are split again, of n * unit
+  int64_t wholes_;   // the steps of the parts add up to that many wholes: n for an average whose
+                     // parts are not split again
   double exponent_;  // of a norm
 };
 

@@ -225,9 +225,10 @@ void add_scalings(OpRegistry& ops) {
   add_with_gradient(ops, in_f32(formula(
                              {"sinc", "elementwise", "sin(pi x) / (pi x), 1 at 0"}, {tensor("x")},
                              [](Formula& f) {
-                               const FormulaTerm turned = f[0] * M_PI;
+                               const FormulaTerm is_0 = f.op("eq", {f[0], 0});
+                               const FormulaTerm turned = f.where(is_0, 1.0, f[0] * M_PI);
                                const FormulaTerm wave = f.op("sin", {turned}) / turned;
-                               return FormulaTerms{f.where(f.op("eq", {f[0], 0}), 1.0, wave)};
+                               return FormulaTerms{f.where(is_0, 1.0, wave)};
                              },
                              samples)));
   ops.add(formula({"isclose", "elementwise", "|x - y| <= atol + rtol * |y|"},

@@ -167,6 +167,43 @@ TEST(Split, PartsOfLongNumbersVaryInSign) {
       }
 }
 
+// A bug on one rank alone shows: each rank has parts above 0, parts below 0, and parts that are not
+// the value, in averages of integers and of few bits too.
+TEST(Split, EveryRankHasPartsOfBothSigns) {
+  for (int64_t n : {2, 3, 4, 5})
+    for (DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16, DType::f8e4m3,
+                        DType::f8e5m2, DType::i64, DType::i32, DType::i8, DType::u8})
+      for (ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::prod}) {
+        const bool is_signed_dtype = dtype != DType::u8;
+        const bool is_small = is_floating(dtype) && precision_bits(dtype) <= 4;
+        if (is_small && n > 3) continue;  // no room
+        std::vector<double> values;
+        for (int i = 0; i < 200; ++i)
+          values.push_back(is_floating(dtype) && i % 2 == 0 ? 1 + std::sin(i) / 2 : 1 + i % 12);
+        const Tensor x = tensor_of(dtype, {std::ssize(values)}, values);
+        const Mesh mesh = Mesh::make({{"tp", n}});
+        const LocalTensor locals =
+            split(x, Spec(mesh, {P(op)}, x.shape, dtype), PartialFill::exact, 11);
+        const std::vector<double> wholes = values_of(x);
+        for (int64_t rank = 0; rank < n; ++rank) {
+          const std::vector<double> part = values_of(locals.of_rank(rank));
+          int above = 0, below = 0, others = 0, odd = 0;
+          for (size_t i = 0; i < part.size(); ++i) {
+            above += part[i] > 0 ? 1 : 0;
+            below += part[i] < 0 ? 1 : 0;
+            others += part[i] != wholes[i] ? 1 : 0;
+            odd += std::fmod(std::fabs(part[i]), 2) == 1 ? 1 : 0;
+          }
+          const std::string text = fmt::format("{} {} rank {} of {}: {} {} {} {}", name(dtype),
+                                               name(op), rank, n, above, below, others, odd);
+          EXPECT_GE(above, 10) << text;
+          EXPECT_TRUE(below >= 10 || !is_signed_dtype) << text;
+          EXPECT_TRUE(others >= 40 || (!is_signed_dtype && op == ReduceOp::prod)) << text;
+          EXPECT_TRUE(odd >= 20 || is_floating(dtype)) << text;
+        }
+      }
+}
+
 // No subset of the parts rounds, in whatever order they are added.
 TEST(Split, PartsOfWholeNumbersAreAddedWithoutRounding) {
   constexpr double kMost = 80;
