@@ -115,7 +115,7 @@ class Editing {
   }
   bool makes_new() const {
     return edit_.kind == Edit::Kind::reduce || edit_.kind == Edit::Kind::scale_output ||
-           edit_.kind == Edit::Kind::shift_output;
+           edit_.kind == Edit::Kind::round_output || edit_.kind == Edit::Kind::shift_output;
   }
 
   // A value that is written in place is complete after its last write.
@@ -197,6 +197,18 @@ class Editing {
     return result;
   }
 
+  ValueId add_cast(ValueId of, DType dtype, const Instr& beside) {
+    const ValueId result = add_like(of, beside.lanes);
+    value(result).dtype = dtype;
+    Compute compute;
+    compute.op = "cast";
+    compute.attrs = {{beside.lanes, Attrs{{"dtype", dtype}}}};
+    compute.inputs = {of};
+    compute.outputs = {result};
+    add(std::move(compute), beside);
+    return result;
+  }
+
   ValueId add_product(ValueId of, double factor, const Instr& beside) {
     return add_infix("mul", of, add_number(factor, DType::f64, beside, factors_on(beside)), beside);
   }
@@ -217,6 +229,8 @@ class Editing {
     ValueId now = kNoValue;
     if (edit_.kind == Edit::Kind::scale_output) {
       now = add_product(id, edit_.factor, beside);
+    } else if (edit_.kind == Edit::Kind::round_output) {
+      now = add_cast(add_cast(id, edit_.dtype, beside), value(id).dtype, beside);
     } else if (edit_.kind == Edit::Kind::shift_output) {
       now = add_infix("add", id, add_number(0, DType::i64, beside, factors_on(beside)), beside);
     } else {

@@ -32,6 +32,7 @@ struct Edit {
     drop_factor,   // input `slot` of a mul or div becomes 1
     scale_input,   // input `slot` of a Compute is multiplied by `factor`
     scale_output,  // made_by(slot) is multiplied by `factor` for all later readers
+    round_output,  // made_by(slot) is rounded to `dtype` for all later readers
     shift_output,  // `factors` are added to the whole numbers of made_by(slot)
     on_whole,  // a Compute takes inputs gathered over `group`, and each rank its part of the result
   } kind = Kind::reduce;
@@ -40,6 +41,7 @@ struct Edit {
   Group group;
   Reduction reduction;
   double factor = 1;
+  DType dtype = DType::f64;  // of round_output
   // By rank: of scale_output in place of `factor`, if not empty; of shift_output the terms.
   std::vector<double> factors = {};
   std::vector<Site> also = {};                        // regroup: further collectives of the listing

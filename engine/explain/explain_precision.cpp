@@ -24,14 +24,9 @@ const SpmdValue& spmd_value(const SpmdProgram& program, ValueId id) {
   return program.values[static_cast<size_t>(id)];
 }
 
-// Returns "reduces over dp in bf16"; "" if no call is narrower.
-std::string narrow_call(const Communicate& calls, DType floor) {
-  for (const CallItem& item : calls.items) {
-    const Collective& call = item.collective;
-    if (reduces(call.kind) && is_narrower(call.dtype, floor))
-      return fmt::format("reduces over {} in {}", call.group.name(), name(call.dtype));
-  }
-  return "";
+std::string text_of(const Instr& instr, const Collective& call) {
+  return fmt::format("line {} reduces over {} in {}", instr.origin.line, call.group.name(),
+                     name(call.dtype));
 }
 
 bool adds(const Collective& call) {
@@ -79,29 +74,24 @@ std::vector<const Instr*> steps_to(const SpmdListing& listing,
   return steps;
 }
 
-std::string narrow_reduction(const SpmdProgram& program, const std::vector<ValueId>& targets,
-                             DType floor) {
-  for (const SpmdListing& listing : program.listings)
-    for (const Instr* step : steps_to(listing, targets))
-      if (const auto* calls = std::get_if<Communicate>(&step->action))
-        if (const std::string text = narrow_call(*calls, floor); !text.empty())
-          return fmt::format("line {} {}", step->origin.line, text);
-  return "";
-}
-
-std::string narrow_step(const SpmdProgram& program, const std::vector<ValueId>& targets,
-                        DType floor) {
-  if (std::string call = narrow_reduction(program, targets, floor); !call.empty()) return call;
+std::vector<NarrowStep> narrow_steps(const SpmdProgram& program,
+                                     const std::vector<ValueId>& targets, DType floor) {
+  std::vector<NarrowStep> found;
   for (const SpmdListing& listing : program.listings)
     for (const Instr* step : steps_to(listing, targets)) {
-      const auto* compute = std::get_if<Compute>(&step->action);
-      if (compute == nullptr) continue;
-      for (const ValueId output : compute->outputs)
-        if (is_narrower(spmd_value(program, output).dtype, floor))
-          return fmt::format("line {} rounds to {}", step->origin.line,
-                             name(spmd_value(program, output).dtype));
+      if (const auto* calls = std::get_if<Communicate>(&step->action))
+        for (const CallItem& item : calls->items) {
+          const Collective& call = item.collective;
+          if (reduces(call.kind) && is_narrower(call.dtype, floor))
+            found.push_back({item.output, call.dtype, true, text_of(*step, call)});
+        }
+      if (const auto* compute = std::get_if<Compute>(&step->action))
+        for (const ValueId output : compute->outputs)
+          if (const DType dtype = spmd_value(program, output).dtype; is_narrower(dtype, floor))
+            found.push_back({output, dtype, false,
+                             fmt::format("line {} rounds to {}", step->origin.line, name(dtype))});
     }
-  return "";
+  return found;
 }
 
 std::string narrow_sum(const SpmdProgram& program, const std::vector<ValueId>& targets, DType floor,
@@ -111,8 +101,7 @@ std::string narrow_sum(const SpmdProgram& program, const std::vector<ValueId>& t
     const Collective& call = item.collective;
     if (found.empty() && is_narrower(call.dtype, floor) &&
         kRoundingShare * lost < unit_roundoff(call.dtype))
-      found = fmt::format("line {} reduces over {} in {}", instr.origin.line, call.group.name(),
-                          name(call.dtype));
+      found = text_of(instr, call);
   });
   return found;
 }

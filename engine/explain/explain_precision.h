@@ -8,16 +8,19 @@
 
 namespace shardproof {
 
-// Returns the text of the first step towards the targets that rounds to a float dtype narrower than
-// `floor`. A call ("line 2 reduces over dp in bf16") comes before a cast or another op ("line 5
-// rounds to f16"). Returns "" if there is no such step. `floor` is the narrowest dtype that one
-// device computes in on the way to the same value.
-std::string narrow_step(const SpmdProgram& program, const std::vector<ValueId>& targets,
-                        DType floor);
+// A step that rounds to a float dtype narrower than one device computes in.
+struct NarrowStep {
+  ValueId value = kNoValue;  // what it makes
+  DType dtype = DType::f32;
+  bool is_call = false;  // reduces over ranks
+  std::string text;      // "line 2 reduces over dp in bf16", "line 5 rounds to f16"
+};
 
-// Returns the first of these steps that is a call, or "".
-std::string narrow_reduction(const SpmdProgram& program, const std::vector<ValueId>& targets,
-                             DType floor);
+// Returns the steps towards the targets that round to a float dtype narrower than `floor`, in
+// program order. `floor` is the narrowest dtype that one device computes in on the way to the same
+// value.
+std::vector<NarrowStep> narrow_steps(const SpmdProgram& program,
+                                     const std::vector<ValueId>& targets, DType floor);
 
 // Returns the first call on the way that adds over ranks in a float dtype narrower than `floor`, as
 // above, although one device rounds to no dtype as narrow. `lost` is the error of one device, as a

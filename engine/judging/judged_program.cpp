@@ -89,12 +89,20 @@ std::map<ValueId, ComparedValue> JudgedProgram::inputs_in_parts() const {
   return found;
 }
 
+std::vector<NarrowStep> steps_that_matter(const MeasuredPrecision& measured,
+                                          const SpmdProgram& program,
+                                          const std::vector<ValueId>& targets) {
+  std::vector<NarrowStep> steps = narrow_steps(program, targets, measured.narrowest);
+  if (measured.precision.ratio < kPrecisionNote)
+    std::erase_if(steps, [](const NarrowStep& step) { return !step.is_call; });
+  std::stable_partition(steps.begin(), steps.end(),
+                        [](const NarrowStep& step) { return step.is_call; });
+  return steps;
+}
+
 std::string precision_cause(const MeasuredPrecision& measured, const SpmdProgram& program,
-                            const std::vector<ValueId>& targets) {
-  const bool is_noted = measured.precision.ratio >= kPrecisionNote;
-  std::string step = is_noted ? narrow_step(program, targets, measured.narrowest)
-                              : narrow_reduction(program, targets, measured.narrowest);
-  if (step.empty() && !is_noted) return "";
+                            const std::vector<ValueId>& targets, std::string step) {
+  if (step.empty() && measured.precision.ratio < kPrecisionNote) return "";
   if (step.empty())
     step = narrow_sum(program, targets, measured.dtype, measured.precision.device_error);
   if (step.empty()) return long_sum(program, targets, measured.precision.error);

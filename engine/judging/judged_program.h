@@ -8,6 +8,7 @@
 
 #include "shardproof/engine/compare/compare.h"
 #include "shardproof/engine/compare/judge.h"
+#include "shardproof/engine/explain/explain_precision.h"
 #include "shardproof/engine/explain/range_cause.h"
 #include "shardproof/engine/job/job.h"
 #include "shardproof/engine/judging/own_dtype_judge.h"
@@ -100,10 +101,14 @@ bool is_kept_by_job(const Job& job, const std::string& name);
 std::string line_text(const std::vector<std::string>& lines, int line);
 // Throws an error of a kernel or of the reference as bad input of the listing at `path`.
 [[noreturn]] void rethrow(const Error& error, const std::string& path);
-// Returns the step of the ranks' program on the way to `targets` that makes them imprecise, such as
-// "it is f32, but line 2 reduces over dp in bf16"; "" if there is no such step. Below
+// Returns the steps on the way to `targets` that may make them imprecise, calls first. Below
 // kPrecisionNote only a reduction in a narrower dtype is such a step.
+std::vector<NarrowStep> steps_that_matter(const MeasuredPrecision& measured,
+                                          const SpmdProgram& program,
+                                          const std::vector<ValueId>& targets);
+// Returns the cause of an imprecise value from the text of its step, such as "it is f32, but line 2
+// reduces over dp in bf16". If `step` is "", a sum over ranks may be the cause; "" if none is.
 std::string precision_cause(const MeasuredPrecision& measured, const SpmdProgram& program,
-                            const std::vector<ValueId>& targets);
+                            const std::vector<ValueId>& targets, std::string step);
 bool is_narrow_float(DType dtype);
 }  // namespace shardproof

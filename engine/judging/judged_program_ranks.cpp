@@ -16,6 +16,7 @@
 #include "shardproof/engine/explain/cause_lines.h"
 #include "shardproof/engine/explain/edit_ranks.h"
 #include "shardproof/engine/explain/explain.h"
+#include "shardproof/engine/explain/losing_step.h"
 #include "shardproof/engine/explain/range_cause.h"
 #include "shardproof/engine/judging/judged_program.h"
 #include "shardproof/engine/judging/observe_values.h"
@@ -106,6 +107,7 @@ class JudgedRanks : public JudgedProgram {
   RangeCause range_cause_of(const std::string& key) const override;
 
  private:
+  std::string step_that_loses(const std::vector<NarrowStep>& steps, const std::string& key) const;
   std::vector<ValueId> parts_of(const std::string& key) const;
   template <typename Predicate>
   bool any_dtype(const Predicate& predicate) const {
@@ -483,7 +485,26 @@ std::string JudgedRanks::cause_of(const MeasuredPrecision& measured) const {
     if (RangeCause cause = range_cause_of(measured.key); !cause.text.empty()) return cause.text;
   const std::vector<ValueId> targets = parts_of(measured.key);
   if (targets.empty()) return "";
-  return precision_cause(measured, with_separate_calls(), targets);
+  const SpmdProgram program = with_separate_calls();
+  const std::vector<NarrowStep> steps = steps_that_matter(measured, program, targets);
+  return precision_cause(measured, program, targets, step_that_loses(steps, measured.key));
+}
+
+// Returns the first step if there is one, or if the program does not run in f64.
+std::string JudgedRanks::step_that_loses(const std::vector<NarrowStep>& steps,
+                                         const std::string& key) const {
+  if (steps.empty()) return "";
+  const auto is_same = [&](const NarrowStep& step) { return step.text == steps[0].text; };
+  if (std::all_of(steps.begin(), steps.end(), is_same)) return steps[0].text;
+  try {
+    const Job wider = on_simulated_ranks(with_wider_floats(job_));
+    RankProgram ranks = *ranks_;
+    separate_grouped_calls(ranks.program);
+    widen_floats(ranks.program, registries_.ops);
+    return losing_step({wider, lifted_inputs(wider), ranks}, steps, key, registries_);
+  } catch (const Error&) {
+    return steps[0].text;
+  }
 }
 
 Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {

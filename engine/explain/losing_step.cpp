@@ -1,0 +1,96 @@
+// Implements losing_step.h.
+#include "shardproof/engine/explain/losing_step.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "shardproof/engine/compare/elements.h"
+#include "shardproof/engine/execute/run_program.h"
+#include "shardproof/engine/explain/edit_ranks.h"
+
+namespace shardproof {
+namespace {
+
+constexpr size_t kMostSteps = 16;  // each is a run
+
+// The parts of an output by part and rank, dense.
+using OutputParts = std::map<std::pair<size_t, int32_t>, Tensor>;
+
+OutputParts run(const RanksInF64& in_f64, const RankProgram& ranks, const std::string& name,
+                const Registries& registries) {
+  std::map<ValueId, size_t> part_of;
+  if (const auto found = ranks.names.find(name); found != ranks.names.end())
+    for (size_t i = 0; i < found->second.size(); ++i) part_of.emplace(found->second[i].value, i);
+  OutputParts parts;
+  const auto probe = [&]() -> ProbeFunction {
+    parts.clear();
+    return [&](ValueId id, const LocalTensor& value) {
+      if (!part_of.contains(id)) return;
+      const Lanes lanes = value.lanes();
+      for (int64_t i = 0; i < lanes.size(); ++i)
+        parts.insert_or_assign({part_of.at(id), lanes[i]},
+                               contiguous_copy(value.of_rank(lanes[i])));
+    };
+  };
+  run_program(ranks.program, in_f64.job, registries,
+              {[&](ValueId id) { return part_of.contains(id); }, {}}, probe, &in_f64.inputs);
+  return parts;
+}
+
+double largest_difference(const OutputParts& a, const OutputParts& b) {
+  double largest = 0;
+  for (const auto& [at, tensor] : a) {
+    const auto found = b.find(at);
+    if (found == b.end() || found->second.shape != tensor.shape) return 0;
+    const std::vector<double> x = values_of(tensor), y = values_of(found->second);
+    for (size_t i = 0; i < x.size(); ++i)
+      if (std::isfinite(x[i])) largest = std::max(largest, std::fabs(x[i] - y[i]));
+  }
+  return largest;
+}
+
+// Returns the edit that rounds the result of the step in each pass; nullopt if nothing makes it.
+std::optional<Edit> rounding_of(const NarrowStep& step, const SpmdProgram& program) {
+  for (size_t l = 0; l < program.listings.size(); ++l) {
+    const std::vector<Site> sites = sites_of(program, l);
+    const Instrs& instrs = program.listings[l].instrs;
+    for (size_t i = 0; i < instrs.size(); ++i)
+      if (made_by(instrs[i], 0) == step.value) {
+        Edit edit;
+        edit.kind = Edit::Kind::round_output;
+        edit.dtype = step.dtype;
+        edit.site = sites[i];
+        return edit;
+      }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string losing_step(const RanksInF64& in_f64, const std::vector<NarrowStep>& steps,
+                        const std::string& name, const Registries& registries) {
+  std::vector<std::pair<Edit, const NarrowStep*>> edits;
+  for (const NarrowStep& step : steps) {
+    const std::optional<Edit> edit = rounding_of(step, in_f64.ranks.program);
+    const auto is_same = [&](const auto& known) { return known.first.site == edit->site; };
+    if (edit && std::none_of(edits.begin(), edits.end(), is_same)) edits.emplace_back(*edit, &step);
+  }
+  if (edits.empty() || edits.size() > kMostSteps) return steps.front().text;
+  const OutputParts exact = run(in_f64, in_f64.ranks, name, registries);
+  std::vector<double> errors;
+  for (const auto& [edit, step] : edits) {
+    const std::optional<RankProgram> rounded = edited(in_f64.ranks, edit, name);
+    errors.push_back(rounded ? largest_difference(exact, run(in_f64, *rounded, name, registries))
+                             : 0);
+  }
+  const double most = *std::max_element(errors.begin(), errors.end());
+  for (const bool is_call : {true, false})
+    for (size_t i = 0; i < edits.size(); ++i)
+      if (most > 0 && errors[i] >= most / 2 && edits[i].second->is_call == is_call)
+        return edits[i].second->text;
+  return steps.front().text;
+}
+
+}  // namespace shardproof
