@@ -4,6 +4,7 @@
 #pragma once
 
 #include <deque>
+#include <queue>
 
 #include "shardproof/backends/local/local_backend.h"
 #include "shardproof/localtensor/base/memory_pool.h"
@@ -90,7 +91,7 @@ class LocalWorld : public World {
     return cost_->kernel(flops, bytes);
   }
   const std::shared_ptr<Device>& device() const { return device_; }
-  bool defers() const { return picker_.defers(); }
+  bool defers() const { return schedule_.defers(); }
   CallMatcher& matcher() { return matcher_; }
   TicketTable& tickets() { return tickets_; }
   Submission& new_submission();
@@ -111,7 +112,9 @@ class LocalWorld : public World {
   // Runs the head of a stream. Returns false if it has to wait.
   bool run_head(TicketTable::Place place);
   void run_stream(TicketTable::Place place);
-  bool pass_ended_waits();
+  StreamPriority priority_now(TicketTable::Place place);
+  void note_idle_beside(TicketTable::Place place);
+  bool list_heads();
   bool step();
   std::vector<Finding> diagnose_deadlock();
   void report_times(WorldReport& report);
@@ -120,14 +123,22 @@ class LocalWorld : public World {
   int64_t ranks_;
   std::shared_ptr<const CostModel> cost_;
   std::shared_ptr<Device> device_;
-  StreamPicker picker_;
+  Schedule schedule_;
   CallMatcher matcher_;
   TicketTable tickets_;
   PooledDeque<LocalContext> contexts_;
   PooledDeque<Submission> submissions_;
   std::vector<Submission*> free_submissions_;
   CallTermsStore terms_;
-  std::deque<TicketTable::Place> ready_;
+  std::deque<TicketTable::Place> ready_;  // with a schedule that defers: not yet in heads_
+  // Streams that may run, by priority; only with a schedule that defers. A stream may have several
+  // entries, of which those with another priority than it has now are skipped.
+  struct Head {
+    StreamPriority priority;
+    TicketTable::Place place;
+    bool operator<(const Head& other) const { return priority > other.priority; }
+  };
+  std::priority_queue<Head> heads_;
   std::function<PlannedCalls()> planned_;
   bool running_ = false, unpriced_work_ = false;
 };

@@ -1,8 +1,9 @@
 // Implements the streams of local_world.h.
 //
 // Streams whose head may run are in ready_. With fifo, settle() runs all of them whenever something
-// is issued or ends. With the other schedules, progress() runs one item of a stream that the
-// schedule picks, when no host can continue.
+// is issued or ends. With the other schedules, progress() moves them to heads_ and runs one item of
+// the first stream there, when no host can continue. Waits are no items of heads_: they do no work,
+// so their age must not decide which stream goes first.
 #include <algorithm>
 #include <utility>
 
@@ -25,7 +26,7 @@ LocalWorld::LocalWorld(const WorldOptions& options, MatchObserver* observer)
     : ranks_(options.ranks),
       cost_(options.cost),
       device_(options.device),
-      picker_(options.schedule),
+      schedule_(options.schedule),
       matcher_(options.cost, observer),
       planned_(options.planned) {}
 
@@ -73,7 +74,11 @@ void LocalWorld::end_submission(Submission& submission) {
     tickets_.end(submission.ticket, TicketState::done);
   }
   free_submissions_.push_back(&submission);
-  if (stream.has_items()) list({submission.cohort, submission.stream});
+  const TicketTable::Place place{submission.cohort, submission.stream};
+  if (stream.has_items())
+    list(place);
+  else if (defers())
+    note_idle_beside(place);
 }
 
 void LocalWorld::wake() {
@@ -146,53 +151,81 @@ void LocalWorld::settle() {
   running_ = false;
 }
 
-// Passes the waits at the heads of streams whose tickets have ended. They do no work, so their age
-// must not decide which stream goes first. Returns true if it passed one.
-bool LocalWorld::pass_ended_waits() {
-  bool passed = false;
-  for (const TicketTable::Place place : ready_) {
-    Stream& stream = context(place.cohort).at(place.stream);
-    const auto ended = [&] {
-      if (stream.submission != nullptr || !stream.has_items()) return false;
-      const Ticket* const ticket = std::get_if<Ticket>(&stream.front().what);
-      return ticket != nullptr && tickets_.state(*ticket) == TicketState::done;
-    };
-    while (ended()) passed = run_head(place);
-  }
-  return passed;
-}
-
 bool LocalContext::has_work_beside(StreamId stream) const {
   for (StreamId other = 0; other < stream_count(); ++other)
     if (other != stream && (at(other).submission != nullptr || at(other).has_items())) return true;
   return false;
 }
 
+StreamPriority LocalWorld::priority_now(TicketTable::Place place) {
+  LocalContext& owner = context(place.cohort);
+  return priority_of(
+      {owner.at(place.stream).front().ticket, place.stream, owner.has_work_beside(place.stream)},
+      schedule_);
+}
+
+// The main stream of a cohort may get another priority when another stream has no work left.
+void LocalWorld::note_idle_beside(TicketTable::Place place) {
+  if (schedule_.kind != ScheduleKind::side_first || place.stream == kMainStream) return;
+  const TicketTable::Place main{place.cohort, kMainStream};
+  const Stream& stream = context(place.cohort).at(kMainStream);
+  if (stream.listed && stream.submission == nullptr && stream.has_items())
+    heads_.push({priority_now(main), main});
+}
+
+// Moves ready streams to heads_, behind the waits at their heads whose tickets have ended. Returns
+// true if it passed a wait.
+bool LocalWorld::list_heads() {
+  bool passed = false;
+  while (!ready_.empty()) {
+    const TicketTable::Place place = ready_.front();
+    ready_.pop_front();
+    Stream& stream = context(place.cohort).at(place.stream);
+    bool waits = false;
+    while (!waits && stream.submission == nullptr && stream.has_items() &&
+           std::holds_alternative<Ticket>(stream.front().what)) {
+      waits = !run_head(place);
+      passed = passed || !waits;
+    }
+    if (!waits && stream.submission == nullptr && stream.has_items()) {
+      heads_.push({priority_now(place), place});
+    } else {
+      stream.listed = false;
+      if (!stream.has_items()) note_idle_beside(place);
+    }
+  }
+  return passed;
+}
+
 // Runs one item of one stream, because this may already let a host continue.
 bool LocalWorld::step() {
-  const bool passed = pass_ended_waits();
-  while (!ready_.empty()) {
-    std::vector<StreamHead> heads;
-    for (const TicketTable::Place place : ready_) {
-      Stream& stream = context(place.cohort).at(place.stream);
-      heads.push_back({stream.has_items() ? stream.front().ticket : 0, place.stream,
-                       context(place.cohort).has_work_beside(place.stream)});
+  const bool passed = list_heads();
+  while (!heads_.empty()) {
+    const Head head = heads_.top();
+    heads_.pop();
+    Stream& stream = context(head.place.cohort).at(head.place.stream);
+    if (!stream.listed || stream.submission != nullptr || !stream.has_items()) continue;
+    if (const StreamPriority now = priority_now(head.place); now != head.priority) {
+      heads_.push({now, head.place});
+      continue;
     }
-    const size_t pick = picker_.pick(heads);
-    const TicketTable::Place place = ready_[pick];
-    ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(pick));
-    Stream& stream = context(place.cohort).at(place.stream);
     stream.listed = false;
-    if (!stream.has_items() || stream.submission != nullptr || !run_head(place)) continue;
-    if (stream.submission == nullptr && stream.has_items()) list(place);
+    run_head(head.place);
+    if (stream.submission != nullptr) return true;
+    if (stream.has_items())
+      list(head.place);
+    else
+      note_idle_beside(head.place);
     return true;
   }
   return passed;
 }
 
 std::optional<std::vector<int32_t>> LocalWorld::collect_ready_ranks() {
-  const std::optional<std::vector<int32_t>> cohorts = tickets_.collect_ended_cohorts();
+  std::optional<std::vector<int32_t>> cohorts = tickets_.collect_ended_cohorts();
   if (!cohorts) return std::nullopt;
+  std::sort(cohorts->begin(), cohorts->end());
+  cohorts->erase(std::unique(cohorts->begin(), cohorts->end()), cohorts->end());
   std::vector<int32_t> ranks;
   ranks.reserve(cohorts->size());
   for (const int32_t cohort : *cohorts) {

@@ -9,6 +9,7 @@
 #include "shardproof/engine/causes/merge_listings.h"
 #include "shardproof/engine/explain/cause_lines.h"
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/sim/analysis/mismatch.h"
 
 namespace shardproof {
 namespace {
@@ -70,10 +71,33 @@ std::optional<Job> merged_job(const RankCase& about) {
   return with_merged_listings(about.job);
 }
 
+// Returns the cause of an output that wrong ranks bind on no line while others do; "" if it is
+// none.
+std::string never_bound(const RankCase& about, const ComparedValue& value, const Finding& finding) {
+  const auto found = about.ranks.names.find(value.key);
+  if (found == about.ranks.names.end() || finding.ranks.empty()) return "";
+  Lanes unbound, bound;
+  int line = 0;
+  for (const NamedPart& part : found->second) {
+    if (part.line == 0) unbound = unbound.unite(part.lanes);
+    if (part.line == 0) continue;
+    bound = bound.unite(part.lanes);
+    line = part.line;
+  }
+  if (line == 0 || !unbound.contains(finding.ranks)) return "";
+  return fmt::format("{}{} is still the tensor of the file on {}; line {} binds it on {} alone",
+                     kCauseLabel, value.key, ranks_text(unbound), line, ranks_text(bound));
+}
+
 }  // namespace
 
 std::set<std::string> explain_by_provenance(const RankCase& about, const ComparedValue& value,
                                             Finding& finding) {
+  if (std::string cause = never_bound(about, value, finding); !cause.empty()) {
+    remove_causes(finding);
+    finding.details.push_back(std::move(cause));
+    return {value.key};
+  }
   try {
     const std::optional<Job> merged = merged_job(about);
     if (!merged) {

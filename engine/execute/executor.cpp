@@ -11,6 +11,7 @@
 #include "shardproof/engine/execute/executor.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/execute/frame.h"
@@ -33,6 +34,9 @@ void Executor::start(const std::vector<Lanes>& cohorts, const std::vector<LocalT
     ExecutionContext& context = shared_->world.open(lanes);
     frames_.push_back(std::make_unique<Frame>(*shared_, *listing, lanes, context));
     Frame& frame = *frames_.back();
+    const auto last = static_cast<size_t>(lanes[lanes.size() - 1]);
+    if (frame_of_first_.size() <= last) frame_of_first_.resize(last + 1);
+    frame_of_first_[static_cast<size_t>(lanes[0])] = &frame;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const ValueId id = program.inputs[i];
       LocalTensor own = fork(inputs[i], lanes);
@@ -44,10 +48,26 @@ void Executor::start(const std::vector<Lanes>& cohorts, const std::vector<LocalT
   }
 }
 
-bool Executor::run(const std::function<bool()>& beside) {
-  for (bool moved = true; moved;) {
-    moved = false;
+// Frames wait for tickets. A world of many cohorts names the ranks for which one has ended; if
+// functions run beside the frames, they ask for these themselves.
+bool Executor::advance_frames(bool all, bool functions_beside) {
+  std::optional<std::vector<int32_t>> ready;
+  if (frames_.size() > 1 && !functions_beside) ready = shared_->world.collect_ready_ranks();
+  bool moved = false;
+  if (all || !ready) {
     for (const std::unique_ptr<Frame>& frame : frames_) moved = frame->advance() || moved;
+    return moved;
+  }
+  for (const int32_t rank : *ready)
+    if (Frame* const frame = frame_of_first_[static_cast<size_t>(rank)])
+      moved = frame->advance() || moved;
+  return moved;
+}
+
+bool Executor::run(const std::function<bool()>& beside) {
+  bool first = true;
+  for (bool moved = true; moved;) {
+    moved = advance_frames(std::exchange(first, false), beside != nullptr);
     if (!shared_->errors.empty()) return false;
     if (beside) moved = beside() || moved;
     moved = shared_->world.progress() || moved;

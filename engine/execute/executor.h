@@ -61,6 +61,8 @@ class Executor {
   struct Frame;
   std::unique_ptr<Shared> shared_;
   std::vector<std::unique_ptr<Frame>> frames_;
+  std::vector<Frame*> frame_of_first_;  // by rank: the frame of which it is the first; else null
+  bool advance_frames(bool all, bool functions_beside);
 };
 
 }  // namespace shardproof

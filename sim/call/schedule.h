@@ -2,7 +2,7 @@
 // program has a race. Schedule fifo runs items at issue; the others run them when no host can go
 // on.
 //
-//   seeded        any stream, at random
+//   seeded        streams at random
 //   adversarial   the stream whose next item was issued last
 //   side_first    streams other than main as far as their waits allow, the one used last first; of
 //                 several hosts' main streams first one whose host has no other work, because the
@@ -12,10 +12,8 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string_view>
-
-#include "shardproof/localtensor/base/rng.h"
+#include <tuple>
 
 namespace shardproof {
 
@@ -26,6 +24,7 @@ std::optional<ScheduleKind> parse_schedule_kind(std::string_view text);  // inve
 struct Schedule {
   ScheduleKind kind = ScheduleKind::fifo;
   uint64_t seed = 0;
+  bool defers() const { return kind != ScheduleKind::fifo; }
 };
 
 // A stream that may run.
@@ -35,18 +34,8 @@ struct StreamHead {
   bool has_others = false;  // another stream of the cohort has work left
 };
 
-// Picks one of the streams that may run. Deterministic: a function of the schedule and of the picks
-// before.
-class StreamPicker {
- public:
-  explicit StreamPicker(const Schedule& schedule) : schedule_(schedule) {}
-  bool defers() const { return schedule_.kind != ScheduleKind::fifo; }
-  // Returns an index into `heads`. Requires one at least.
-  size_t pick(std::span<const StreamHead> heads);
-
- private:
-  Schedule schedule_;
-  uint64_t picks_ = 0;
-};
+// The stream with the smallest priority runs next. Priorities of different items differ.
+using StreamPriority = std::tuple<int64_t, bool, int64_t>;
+StreamPriority priority_of(const StreamHead& head, const Schedule& schedule);
 
 }  // namespace shardproof
