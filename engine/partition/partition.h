@@ -10,9 +10,9 @@ namespace shardproof {
 
 struct PartitionOptions {
   PriceFunction price = price_without_topology;  // of a plan between two placements
-  // The price by which the placements of an op are compared; empty: the price of the plans. Bytes
-  // count before calls, so that an op on a cut tensor reduces its result and does not gather a
-  // small tensor.
+  // The price by which the placements of an op are compared; empty: the price of the plans. Its
+  // primary price is at least the bytes that a rank sends. Bytes count before calls, so that an op
+  // on a cut tensor reduces its result and does not gather a small tensor.
   PriceFunction choice_price = price_by_bytes;
   PlanMoves moves = PlanMoves::all;
   std::optional<int64_t> peak_limit;  // PlannerOptions::peak_limit of every redistribution

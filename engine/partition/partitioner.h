@@ -67,6 +67,9 @@ class Partitioner {
                          const std::vector<TensorMeta>& outputs,
                          const std::vector<PlacedValue>& inputs, const Mesh& mesh,
                          const Targets& targets);
+  // Returns a primary price that no plans of the inputs and to the targets are below.
+  double least_primary(const PartitionedCall& choice, const std::vector<PlacedValue>& inputs,
+                       const Targets& targets) const;
   // Returns the price of bringing the inputs to a choice; nullopt if it is more than `at_most`.
   // Stores in `changed` how many inputs move.
   std::optional<Price> price_of_inputs(const PartitionedCall& choice,

@@ -31,6 +31,9 @@ namespace {
 
 constexpr int64_t kAnyPeak = std::numeric_limits<int64_t>::max();
 
+// A limit is raised a little, so that rounding does not exclude an equal price.
+constexpr double kRaised = 1 + 1e-12;
+
 // The price of a choice, and the number of inputs and results that it moves. A local slice costs
 // nothing, so a choice that moves fewer values wins before one with a smaller peak.
 struct ChoicePrice {
@@ -47,6 +50,20 @@ struct ChoicePrice {
 
 }  // namespace
 
+double Partitioner::least_primary(const PartitionedCall& choice,
+                                  const std::vector<PlacedValue>& inputs,
+                                  const Targets& targets) const {
+  double least = 0;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (choice.inputs[i] && inputs[i].spec && !(*choice.inputs[i] == *inputs[i].spec) &&
+        !earlier_equal_input(choice, inputs, i))
+      least += plans_.least_primary(*inputs[i].spec, *choice.inputs[i]);
+  for (size_t o = 0; o < targets.size(); ++o)
+    if (targets[o] && !(choice.outputs[o] == *targets[o]))
+      least += plans_.least_primary(choice.outputs[o], *targets[o]);
+  return least;
+}
+
 std::optional<Price> Partitioner::price_of_inputs(const PartitionedCall& choice,
                                                   const std::vector<PlacedValue>& inputs,
                                                   const std::optional<Price>& at_most,
@@ -57,8 +74,7 @@ std::optional<Price> Partitioner::price_of_inputs(const PartitionedCall& choice,
     if (!choice.inputs[i] || !inputs[i].spec || *choice.inputs[i] == *inputs[i].spec) continue;
     if (earlier_equal_input(choice, inputs, i)) continue;
     std::optional<Price> rest = at_most;
-    // The limit is raised a little, so that rounding does not exclude an equal price.
-    if (rest) rest->primary = rest->primary * (1 + 1e-12) - total.primary;
+    if (rest) rest->primary = rest->primary * kRaised - total.primary;
     if (rest && rest->primary < 0) return std::nullopt;
     const PricedPlan* found = plans_.plan_within(*inputs[i].spec, *choice.inputs[i], rest);
     if (!found) return std::nullopt;
@@ -74,7 +90,7 @@ bool Partitioner::add_price_of_targets(const PartitionedCall& choice, const Targ
   for (size_t o = 0; o < targets.size(); ++o) {
     if (!targets[o] || choice.outputs[o] == *targets[o]) continue;
     std::optional<Price> rest = at_most;
-    if (rest) rest->primary = rest->primary * (1 + 1e-12) - price.primary;
+    if (rest) rest->primary = rest->primary * kRaised - price.primary;
     if (rest && rest->primary < 0) return false;
     const PricedPlan* found = plans_.plan_within(choice.outputs[o], *targets[o], rest);
     if (!found) return false;
@@ -116,6 +132,8 @@ PartitionedCall Partitioner::choose(const OpRecord& op, const OpCall& call,
   ChoicePrice least;
   // Returns the price of a choice; nullopt if it is known not to be the best.
   const auto price_of_choice = [&](const PartitionedCall& choice) -> std::optional<ChoicePrice> {
+    if (best && least_primary(choice, inputs, targets) > least.price.primary * kRaised)
+      return std::nullopt;
     ChoicePrice price;
     std::optional<Price> limit;
     if (best) limit = Price{least.price.primary, least.price.calls, kAnyPeak};

@@ -2,9 +2,28 @@
 // (known_plans.h).
 #include "shardproof/engine/partition/plan_cache.h"
 
+#include <algorithm>
+
+#include "shardproof/localtensor/plan/exchange_volume.h"
 #include "shardproof/localtensor/plan/known_plans.h"
 
 namespace shardproof {
+namespace {
+
+// Returns bytes that a rank sends at least, on average. It gets the elements that it misses, even
+// if it held the sum of all parts; and of n parts that are added up, n - 1 are sent once.
+double least_bytes(const Spec& from, const Spec& to) {
+  if (!(from.mesh() == to.mesh())) return 0;
+  int64_t parts = 1;
+  for (const int axis : from.partial_axes())
+    if (!to.placement(axis).is_partial()) parts *= from.mesh().axis_size(axis);
+  const double sent = static_cast<double>(element_count(from.shape()) * (parts - 1)) /
+                      static_cast<double>(from.mesh().size());
+  return std::max(missing_elements(from, to).to_double(), sent) *
+         static_cast<double>(size_of(from.dtype()));
+}
+
+}  // namespace
 
 PlannerOptions PlanCache::planner_options() const {
   PlannerOptions options;
@@ -34,6 +53,11 @@ const PricedPlan& PlanCache::plan(const Spec& from, const Spec& to) {
   return store(
       from, to,
       std::make_shared<const PlannerResult>(plan_redistribution(from, to, planner_options())));
+}
+
+double PlanCache::least_primary(const Spec& from, const Spec& to) const {
+  if (const PricedPlan* known = find(from, to)) return known->price.primary;
+  return options_.choice_price ? least_bytes(from, to) : 0;
 }
 
 Plan PlanCache::plan_with_limit(const Spec& from, const Spec& to, int64_t peak_limit) const {
