@@ -189,7 +189,7 @@ void explain_placements(const WrongValue& wrong, const Spec& right, Finding& fin
         fmt::format("cause   each rank of {} holds the whole value, and {} counts it {} times",
                     axes, to_string(wrong.spec.placement(first)),
                     right.mesh().axes()[static_cast<size_t>(first)].size));
-    finding.fix = fmt::format("declare it as {}:R", axes);
+    finding.fix = fmt::format("declare it as {}", placements_text(right));
     return;
   }
   const bool sum = right.placement(first).partial().reduction.op == ReduceOp::sum;

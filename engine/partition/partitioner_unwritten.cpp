@@ -51,10 +51,21 @@ const PlacedValue* split_input(const std::vector<PlacedValue>& inputs,
   return nullptr;
 }
 
+// Returns "b:S(1) a:R": redistribute(..) leaves an axis as it is that is not named.
+std::string changed_placements(const Spec& from, const Spec& to) {
+  std::string text = placements_text(to);
+  for (int axis = 0; text != "R" && axis < to.mesh().axis_count(); ++axis)
+    if (to.placement(axis).is_replicate() && !from.placement(axis).is_replicate())
+      text += fmt::format(" {}:R", to.mesh().axes()[static_cast<size_t>(axis)].name);
+  return text;
+}
+
 std::string fix_of(const PlacedValue& value, const Spec& to) {
-  if (value.name.empty()) return "";
+  if (value.name.empty())
+    return fmt::format("give the value a line of its own, and redistribute it to {} there",
+                       placements_text(to));
   return fmt::format("write {0} = redistribute({0}, {1}) before it", value.name,
-                     placements_text(to));
+                     changed_placements(*value.spec, to));
 }
 
 }  // namespace
