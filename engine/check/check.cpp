@@ -15,6 +15,7 @@
 #include "shardproof/engine/check/explaining_judge.h"
 #include "shardproof/engine/check/list_findings.h"
 #include "shardproof/engine/check/measure_rounding.h"
+#include "shardproof/engine/check/out_of_range.h"
 #include "shardproof/engine/compare/f64_judge.h"
 #include "shardproof/engine/compare/perturbation.h"
 #include "shardproof/engine/explain/cause_lines.h"
@@ -109,6 +110,7 @@ class Check {
   }
   void judge_backend();
   void judge_in_f64();
+  void judge_out_of_range(const F64Judge& judge);
   // The error that ended the run in f64, or "".
   std::string run_in_f64(F64Judge& judge, const F64Judge::Options& options);
   std::string run_in_direction(int direction, MovementJudge& moving,
@@ -182,6 +184,7 @@ void Check::judge_in_f64() {
   }
   if (judge) {
     run_in_other_directions(*judge);
+    if (program_->ranks_move() && reason.empty()) judge_out_of_range(*judge);
     for (const JudgedValue& value : judge->found()) {
       if (value.judgement == Judgement::wrong) wrong_.push_back(value);
       if (value.judgement == Judgement::undecided)
@@ -201,6 +204,29 @@ void Check::judge_in_f64() {
         "values that were not computed in f64 are judged in their own dtypes, where rounding may "
         "hide small errors; inputs of whole numbers hide fewer: {}",
         reason));
+}
+
+// Judges values that differ in the own dtypes and are right in f64, where no float leaves its
+// range.
+void Check::judge_out_of_range(const F64Judge& judge) {
+  std::set<std::string> settled;
+  for (const JudgedValue& value : judge.found()) settled.insert(value.key);
+  for (const auto& [key, torn] : own_.torn()) settled.insert(key);
+  std::vector<JudgedValue> open;
+  for (const UnequalValue& value : own_.unequal())
+    if (value.is_wrong() && !settled.contains(value.judged.key)) open.push_back(value.judged);
+  if (open.empty()) return;
+  for (JudgedValue& value :
+       unmoved_differences(open, *program_->simulated(), lifted(), registries_)) {
+    if (value.judgement == Judgement::wrong) {
+      wrong_in_own_.push_back(std::move(value));
+      continue;
+    }
+    outcome_.undecided.push_back(undecided_in_f64(value));
+    outcome_.undecided.back().reason =
+        "one device leaves the range of a dtype on the way to it and the ranks do not, so they "
+        "differ in the program's dtypes and agree in f64; smaller inputs may decide it";
+  }
 }
 
 // An index that is another number in f64 may end the run. Then a rank program runs once more with

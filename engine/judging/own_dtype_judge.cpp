@@ -203,7 +203,7 @@ void OwnDtypeJudge::add_unequal(const ComparedValue& value, const std::vector<De
                             value.spec, value.global},
                            difference_of(value, expected, elements), nullptr, reference);
   unequal_.push_back(std::move(unequal));
-  if (!options_.compares_replicas && is_floating(expected.dtype)) add_torn(value, found, expected);
+  if (!options_.compares_replicas) add_torn(value, found, expected);
   if (replicas_ || !options_.compares_replicas) return;
   if (const std::optional<ReplicaDifference> apart = compare_replicas(value.value, value.spec))
     replicas_ = explain_replicas({value.label, value.spec, value.global}, *apart);

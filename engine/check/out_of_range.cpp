@@ -1,0 +1,129 @@
+// Implements out_of_range.h.
+#include "shardproof/engine/check/out_of_range.h"
+
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "shardproof/engine/check/explaining_judge.h"
+#include "shardproof/engine/compare/elements.h"
+#include "shardproof/engine/compare/perturbation.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+// The floats of one device so far, by value, at each wanted value.
+class ValuesOnTheWay : public Judge {
+ public:
+  explicit ValuesOnTheWay(const std::vector<JudgedValue>& wanted) : wanted_(wanted) {}
+  void restart() override { at_.clear(); }
+  Judgement judge(const ComparedValue& value, ReferenceRun& reference) override {
+    reference.value(value.global);
+    for (const JudgedValue& one : wanted_)
+      if (one.key == value.key) collect(reference, at_[one.key]);
+    return Judgement::right;
+  }
+  std::map<ValueId, Tensor>& at(const std::string& key) { return at_[key]; }
+
+ private:
+  static void collect(const ReferenceRun& reference, std::map<ValueId, Tensor>& values) {
+    const auto& all = reference.plan().program().values;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (!is_floating(all[i].dtype) && !is_complex(all[i].dtype)) continue;
+      const auto id = static_cast<ValueId>(i);
+      if (const Tensor* const tensor = reference.find(id)) values.emplace(id, *tensor);
+    }
+  }
+
+  const std::vector<JudgedValue>& wanted_;
+  std::map<std::string, std::map<ValueId, Tensor>> at_;
+};
+
+// True if an element is a number in f64 and not in its own dtype, or is too small for it.
+bool leaves_range(const Tensor& own, const Tensor& in_f64) {
+  if (own.elements() != in_f64.elements()) return false;
+  const Tensor narrow = contiguous_copy(own), wide = contiguous_copy(in_f64);
+  const double least = std::ldexp(1.0, smallest_exponent(component_dtype(own.dtype)));
+  for (int64_t i = 0; i < narrow.elements(); ++i) {
+    const double held = magnitude_at(narrow, i), exact = magnitude_at(wide, i);
+    if (std::isfinite(exact) && !std::isfinite(held)) return true;
+    if (held == 0 && exact > 0 && exact < least) return true;
+  }
+  return false;
+}
+
+// Returns the values on whose way one device leaves a range that it does not leave in f64.
+std::vector<JudgedValue> out_of_range(std::vector<JudgedValue> open, const JudgedProgram& own,
+                                      const JudgedProgram& lifted) {
+  ValuesOnTheWay narrow(open), wide(open);
+  own.run(narrow, {.keeps_all = true});
+  lifted.run(wide, {.keeps_all = true});
+  std::erase_if(open, [&](const JudgedValue& value) {
+    const std::map<ValueId, Tensor>& in_f64 = wide.at(value.key);
+    const std::map<ValueId, Tensor>& held = narrow.at(value.key);
+    return std::none_of(held.begin(), held.end(), [&](const auto& one) {
+      const auto found = in_f64.find(one.first);
+      return found != in_f64.end() && leaves_range(one.second, found->second);
+    });
+  });
+  return open;
+}
+
+std::vector<FoldOrder> other_orders_than(FoldOrder own) {
+  std::vector<FoldOrder> orders;
+  for (const FoldOrder order :
+       {FoldOrder::ring, FoldOrder::tree, FoldOrder::exact, FoldOrder::rank})
+    if (order != own && orders.size() < static_cast<size_t>(kOtherRoundings))
+      orders.push_back(order);
+  return orders;
+}
+
+// Removes the elements that are not finite, that do not differ, or that another run moves.
+void keep_unmoved(JudgedValue& value, const DifferenceJudge& first,
+                  const std::vector<DifferenceJudge>& others) {
+  const Difference* const own = first.find(value.key);
+  if (own == nullptr) return value.elements.clear();
+  const std::vector<double> truth = values_of(own->truth);
+  std::erase_if(value.elements, [&](int64_t element) {
+    const auto i = static_cast<size_t>(element);
+    const double expected = truth[i], got = own->got_all[i];
+    if (!std::isfinite(expected) || !std::isfinite(got) || expected == got) return true;
+    return std::any_of(others.begin(), others.end(), [&](const DifferenceJudge& other) {
+      const Difference* const moved = other.find(value.key);
+      return moved == nullptr || moved->got_all.size() != own->got_all.size() ||
+             values_of(moved->truth)[i] != expected || moved->got_all[i] != got;
+    });
+  });
+}
+
+}  // namespace
+
+std::vector<JudgedValue> unmoved_differences(const std::vector<JudgedValue>& open,
+                                             const JudgedProgram& own, const JudgedProgram& lifted,
+                                             const Registries& registries) try {
+  std::vector<JudgedValue> found = out_of_range(open, own, lifted);
+  std::erase_if(found, [](const JudgedValue& value) { return value.elements.empty(); });
+  if (found.empty()) return {};
+  DifferenceJudge first(found);
+  own.run(first, {});
+  std::vector<DifferenceJudge> others;
+  int direction = 0;
+  for (const FoldOrder order : other_orders_than(own.job().order.order)) {
+    Job job = own.job();
+    job.order = {order};
+    const ScopedRoundingMode rounding(direction++);
+    JudgedProgram::make(job, registries)->run(others.emplace_back(found), {});
+  }
+  for (JudgedValue& value : found) {
+    keep_unmoved(value, first, others);
+    const bool on_ranks_too = !own.range_cause_of(value.key).text.empty();
+    value.judgement = on_ranks_too ? Judgement::wrong : Judgement::undecided;
+  }
+  std::erase_if(found, [](const JudgedValue& value) { return value.elements.empty(); });
+  return found;
+} catch (const Error&) {
+  return {};  // a run that rounds otherwise reads an index out of range
+}
+
+}  // namespace shardproof

@@ -1,0 +1,29 @@
+// Judges outputs of rank programs that f64 cannot judge, because one device leaves the range of a
+// dtype on the way: a found-inf flag is set in f16 and never in f64, so the run in f64 takes the
+// other branch.
+//
+// Example: `bad = any(isinf(g * 2))` with g of 60,000 in f16, and `scale = where(bad, scale / 2,
+// scale)` on one device, but `scale * 2` on the ranks. In f64 both are `scale`.
+#pragma once
+
+#include <vector>
+
+#include "shardproof/engine/compare/f64_judge.h"
+#include "shardproof/engine/judging/judged_program.h"
+
+namespace shardproof {
+
+// Returns those of `open`, values that differ in the own dtypes and are right in f64, that rounding
+// does not explain, with the elements for which these conditions hold:
+//   - on the way to the value, one device leaves the range of a dtype that f64 does not leave;
+//   - the ranks and one device hold finite numbers that differ;
+//   - both hold the same numbers in three runs that round in other directions and add in other
+//     orders.
+// They are wrong if the ranks leave the range too. Else they are not decided: ranks that compute
+// more precisely than one device need not leave it.
+// `own` is the program on simulated ranks. Runs it five times, and `lifted` once.
+std::vector<JudgedValue> unmoved_differences(const std::vector<JudgedValue>& open,
+                                             const JudgedProgram& own, const JudgedProgram& lifted,
+                                             const Registries& registries);
+
+}  // namespace shardproof
