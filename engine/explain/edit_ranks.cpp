@@ -3,6 +3,7 @@
 #include "shardproof/engine/explain/edit_ranks.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 namespace shardproof {
@@ -209,8 +210,19 @@ class Editing {
     return result;
   }
 
+  // Integers keep their dtype. Requires can_scale.
   ValueId add_product(ValueId of, double factor, const Instr& beside) {
-    return add_infix("mul", of, add_number(factor, DType::f64, beside, factors_on(beside)), beside);
+    const DType number = is_integral(value(of).dtype) ? DType::i64 : DType::f64;
+    return add_infix("mul", of, add_number(factor, number, beside, factors_on(beside)), beside);
+  }
+
+  // True if the products with the edit's factors have the value's dtype.
+  bool can_scale(ValueId id) {
+    const auto is_whole = [](double factor) { return factor == std::trunc(factor); };
+    const DType dtype = value(id).dtype;
+    if (is_floating(dtype) || is_complex(dtype)) return true;
+    return dtype != DType::boolean && is_whole(edit_.factor) &&
+           std::all_of(edit_.factors.begin(), edit_.factors.end(), is_whole);
   }
 
   // The ranks of the listing that hold a value: of a reduce only the roots do. One instruction for
@@ -226,6 +238,7 @@ class Editing {
     Instr beside = made_by;  // the listing grows
     beside.lanes = holders(id);
     if (beside.lanes.empty()) return;
+    if (edit_.kind == Edit::Kind::scale_output && !can_scale(id)) return;
     ValueId now = kNoValue;
     if (edit_.kind == Edit::Kind::scale_output) {
       now = add_product(id, edit_.factor, beside);
@@ -365,6 +378,7 @@ class Editing {
     if (compute == nullptr || edit_.slot >= compute->inputs.size()) return false;
     if (edit_.kind == Edit::Kind::on_whole) return run_on_whole(*compute, instr);
     ValueId& input = compute->inputs[edit_.slot];
+    if (edit_.kind == Edit::Kind::scale_input && !can_scale(input)) return false;
     if (edit_.kind == Edit::Kind::drop_factor)
       input = add_number(1, value(input).dtype, instr);
     else
