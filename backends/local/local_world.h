@@ -3,6 +3,7 @@
 // no host can continue (seeded, adversarial). Internal to the local backend; one thread.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <queue>
 
@@ -70,6 +71,9 @@ class LocalContext : public ExecutionContext {
   bool finished_ = false;
   Lanes lanes_;
   std::vector<Ticket> host_waits_;  // tickets the host waits for whose end is not known
+  // Blocks and buffers of the last call of one lane. A rank often names its tensors again, so they
+  // are prefetched before its next call, and never read by these addresses.
+  std::array<const void*, 4> named_{};
   Stream main_;
   LaneTimes host_time_;
   std::vector<std::unique_ptr<Stream>> others_;
@@ -98,7 +102,9 @@ class LocalWorld : public World {
   const std::shared_ptr<const CallTerms>& share(CallTerms&& terms) {
     return terms_.share(std::move(terms));
   }
-  void prefetch_context(int32_t index);  // does nothing if there is none
+  // Prefetches what the next calls of the ranks after this one read: ranks in step call one after
+  // the other.
+  void prefetch_next_calls(int32_t index);
   // Marks a stream as having an item that may run.
   void list(TicketTable::Place place);
   // Runs everything that may run after the call matcher has changed.

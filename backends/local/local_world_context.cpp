@@ -10,7 +10,6 @@
 
 #include "shardproof/backends/local/local_world.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/localtensor/base/prefetch.h"
 #include "shardproof/sim/matching/write_outputs.h"
 
 namespace shardproof {
@@ -136,14 +135,8 @@ void LocalContext::order(StreamId id, Ticket ticket) {
 
 namespace {
 
-// A call of one rank among thousands finds none of its tensors in the cache.
-void prefetch_block(const LocalTensor* tensor) {
-  constexpr size_t kBlockBytes = 128;  // read of a block of one or two dims
-  if (tensor != nullptr) prefetch(tensor->blocks().data(), kBlockBytes);
-}
-
-void prefetch_buffer(const LocalTensor* tensor) {
-  if (tensor != nullptr && !tensor->empty()) prefetch(tensor->blocks().front().tensor.buffer.get());
+const void* blocks_of(const LocalTensor* tensor) {
+  return tensor == nullptr ? nullptr : tensor->blocks().data();
 }
 
 bool may_pass(const Call& call) { return call.lanes.size() >= call.collective.group.size(); }
@@ -176,20 +169,12 @@ std::optional<Ticket> LocalContext::complete_if_whole_group(Call& call, StreamId
 
 Ticket LocalContext::submit(std::span<Call> calls, StreamId id) {
   if (!goes_on()) return refuse();
-  if (lanes_.size() == 1 && calls.size() == 1) {
-    prefetch_block(calls[0].input);
-    prefetch_block(calls[0].output);
-    world_.prefetch_context(index_ + 2);  // ranks in step call one after the other
-  }
+  if (lanes_.size() == 1) world_.prefetch_next_calls(index_);
   observe_host_waits();
   Stream& stream = at(id);
   if (calls.size() == 1 && runs_at_issue(stream) && may_pass(calls[0]))
     if (const std::optional<Ticket> ticket = complete_if_whole_group(calls[0], id)) return *ticket;
   const Members members = drop_non_members(calls);
-  if (lanes_.size() == 1 && calls.size() == 1) {
-    prefetch_buffer(calls[0].input);
-    prefetch_buffer(calls[0].output);
-  }
   Submission& submission = world_.new_submission();
   // A rank that runs alone and is no member of the group of one of its calls never completes them.
   submission.failed = members == Members::none && lanes_.size() == 1;
@@ -203,12 +188,14 @@ Ticket LocalContext::submit(std::span<Call> calls, StreamId id) {
     submitted.submission = &submission;
     submitted.number = {};
     submitted.separated = false;
-    // The views come last, because their buffers are on the way to the cache.
     submitted.lanes = calls[i].lanes;
     const std::shared_ptr<const CallTerms>& terms = world_.share(std::move(calls[i]));
     if (submitted.terms != terms) submitted.terms = terms;
     world_.matcher().number(submitted);
     copy_views(submitted, calls[i]);
+    if (lanes_.size() == 1)
+      named_ = {blocks_of(calls[i].input), blocks_of(calls[i].output), submitted.in.buffer.get(),
+                submitted.out.buffer.get()};
     if (members != Members::all) restrict_views(submitted);
   }
   const Ticket ticket = submission.ticket;

@@ -16,7 +16,7 @@ namespace {
 
 // Bytes that a call of one lane reads. Times lie behind the rest; a world with a clock reads them.
 constexpr size_t kOneLaneCallBytes = sizeof(SubmittedCall) - 2 * sizeof(LocalTensor);
-constexpr size_t context_bytes(bool timed) { return timed ? 256 : 128; }
+constexpr size_t context_bytes(bool timed) { return timed ? 320 : 192; }
 constexpr size_t stream_bytes(bool timed) { return timed ? 88 : 48; }
 constexpr size_t submission_bytes(bool timed) { return timed ? sizeof(Submission) : 64; }
 
@@ -49,9 +49,13 @@ Submission& LocalWorld::new_submission() {
   return submission;
 }
 
-void LocalWorld::prefetch_context(int32_t index) {
-  if (static_cast<size_t>(index) < contexts_.size())
-    prefetch(&context(index), context_bytes(timed()));
+void LocalWorld::prefetch_next_calls(int32_t index) {
+  constexpr int32_t kTensorsAhead = 2, kContextsAhead = 4;
+  constexpr size_t kNamedBytes = 128;  // read of a block of one or two dims
+  if (static_cast<size_t>(index + kContextsAhead) >= contexts_.size()) return;
+  prefetch(&context(index + kContextsAhead), context_bytes(timed()));
+  for (const void* const named : context(index + kTensorsAhead).named_)
+    prefetch(named, kNamedBytes);
 }
 
 void LocalWorld::list(TicketTable::Place place) {

@@ -152,9 +152,13 @@ class Lowering {
   SourceLocation place_;  // position of the current statement
   SharedText instance_;   // "i=2, j=0"
   NameTable names_;
-  std::map<const OpRecord*, Attrs> fallbacks_;     // all attributes of an op at their fallbacks
-  std::map<ValueId, PerRankNumber> numbers_made_;  // values that were made from numbers
-  std::unique_ptr<Tape> tape_;                     // null if the listing never calls grad
+  struct InfixOp {
+    const OpRecord* op = nullptr;
+    Attrs fallbacks;  // all attributes at their fallbacks
+  };
+  std::map<std::string, InfixOp, std::less<>> infix_ops_;  // by symbol, from first use on
+  std::map<ValueId, PerRankNumber> numbers_made_;          // values that were made from numbers
+  std::unique_ptr<Tape> tape_;                             // null if the listing never calls grad
   int64_t steps_ = 0;  // lowered statements, limited to stop endless loops
 
  private:

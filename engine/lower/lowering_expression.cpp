@@ -223,17 +223,20 @@ Binding Lowering::lower_binary(const Expr& expr) {
 
 ValueId Lowering::infix(const char* symbol, std::vector<ValueId> inputs, Attrs attrs,
                         const SourceLocation& place) {
-  const OpRecord* op = ops_.find_infix(symbol);
-  if (!op) fail(place, fmt::format("\"{}\" is not defined for tensors", symbol));
+  auto known = infix_ops_.find(std::string_view(symbol));
+  if (known == infix_ops_.end()) {
+    const OpRecord* const op = ops_.find_infix(symbol);
+    if (!op) fail(place, fmt::format("\"{}\" is not defined for tensors", symbol));
+    known = infix_ops_.emplace(symbol, InfixOp{op, {}}).first;
+    op->fill_fallbacks(known->second.fallbacks);
+  }
+  const auto& [op, fallbacks] = known->second;
   const SourceLocation outer = place_;
   place_.column = place.column;
-  if (attrs.values().empty()) {
-    Attrs& fallbacks = fallbacks_[op];
-    if (fallbacks.values().empty()) op->fill_fallbacks(fallbacks);
+  if (attrs.values().empty())
     attrs = fallbacks;
-  } else {
+  else
     op->fill_fallbacks(attrs);
-  }
   const ValueId result = emit(*op, {{lanes_, std::move(attrs)}}, std::move(inputs), 1).at(0);
   place_ = outer;
   return result;

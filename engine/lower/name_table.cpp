@@ -28,21 +28,21 @@ const NameTable::Parts* NameTable::find(const std::string& name) const {
 }
 
 void NameTable::add(const std::string& name, Part part) {
-  if (const ValueId* value = std::get_if<ValueId>(&part.binding)) {
-    std::vector<std::string>& holders = names_of_[*value];
-    if (std::find(holders.begin(), holders.end(), name) == holders.end()) holders.push_back(name);
-  }
-  names_[name].push_back(std::move(part));
+  Names::value_type& holder = *names_.try_emplace(name).first;
+  if (const ValueId* value = std::get_if<ValueId>(&part.binding))
+    if (!has_value(holder.second, *value)) names_of_.emplace(*value, &holder);
+  holder.second.push_back(std::move(part));
 }
 
 NameTable::Values NameTable::remove(const std::string& name, const Lanes& lanes) {
-  Parts& parts = names_[name];
+  Names::value_type& holder = *names_.try_emplace(name).first;
+  Parts& parts = holder.second;
   Values removed;
   if (parts.size() == 1 && parts.front().lanes == lanes) {
     if (const ValueId* value = std::get_if<ValueId>(&parts.front().binding))
       removed.emplace_back(*value, lanes);
     parts.clear();
-    for (const auto& [value, cut] : removed) drop_holder(value, name);
+    for (const auto& [value, cut] : removed) drop_holder(value, holder);
     return removed;
   }
   Parts kept;
@@ -55,7 +55,7 @@ NameTable::Values NameTable::remove(const std::string& name, const Lanes& lanes)
   }
   parts = std::move(kept);
   for (const auto& [value, cut] : removed)
-    if (!has_value(parts, value)) drop_holder(value, name);
+    if (!has_value(parts, value)) drop_holder(value, holder);
   return removed;
 }
 
@@ -64,19 +64,17 @@ void NameTable::erase_if_unbound(const std::string& name) {
   if (found != names_.end() && found->second.empty()) names_.erase(found);
 }
 
-void NameTable::drop_holder(ValueId value, const std::string& name) {
-  const auto holders = names_of_.find(value);
-  if (holders == names_of_.end()) return;
-  std::erase(holders->second, name);
-  if (holders->second.empty()) names_of_.erase(holders);
+void NameTable::drop_holder(ValueId value, const Names::value_type& name) {
+  const auto [first, end] = names_of_.equal_range(value);
+  const auto holder = std::find_if(first, end, [&](const auto& it) { return it.second == &name; });
+  if (holder != end) names_of_.erase(holder);
 }
 
 Lanes NameTable::lanes_of(ValueId value) const {
   Lanes lanes;
-  const auto holders = names_of_.find(value);
-  if (holders == names_of_.end()) return lanes;
-  for (const std::string& name : holders->second)
-    for (const Part& part : names_.at(name))
+  const auto [first, end] = names_of_.equal_range(value);
+  for (auto holder = first; holder != end; ++holder)
+    for (const Part& part : holder->second->second)
       if (is_bound_to(part, value)) lanes = lanes.unite(part.lanes);
   return lanes;
 }

@@ -55,10 +55,12 @@ class NameTable {
   }
 
  private:
-  void drop_holder(ValueId value, const std::string& name);
+  using Names = std::map<std::string, Parts>;
+  void drop_holder(ValueId value, const Names::value_type& name);
 
-  std::map<std::string, Parts> names_;
-  std::unordered_map<ValueId, std::vector<std::string>> names_of_;  // of each value that has a name
+  Names names_;
+  // The names of each value that has one. Names in it have parts.
+  std::unordered_multimap<ValueId, const Names::value_type*> names_of_;
 };
 
 }  // namespace shardproof

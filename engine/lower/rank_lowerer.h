@@ -173,6 +173,18 @@ class RankLowerer : public Lowering {
   // Returns the tape entries of the views and merges that lead from the owner of the memory to a
   // value, on the current lanes.
   std::vector<size_t> views_to(ValueId id, ValueId owner);
+  bool has_one_shape(ValueId id, const Lanes& lanes) const;
+  struct Output {
+    DType dtype = DType::f32;
+    LocalShapes shapes;
+  };
+  std::vector<TensorMeta> infer_on(const OpRecord& op, const Attrs& attrs,
+                                   const std::vector<ValueId>& inputs, int64_t rank);
+  std::vector<Output> infer_outputs(const OpRecord& op, const std::vector<LaneAttrs>& attrs,
+                                    const std::vector<ValueId>& inputs);
+  // Return shapes as those of an input if they are equal.
+  LocalShapes shared_shape(const std::vector<ValueId>& inputs, const Lanes& lanes,
+                           const Dims& shape) const;
   LocalShapes shared_shapes(const std::vector<ValueId>& inputs,
                             std::vector<LocalShape> shapes) const;
   ValueId add_value(DType dtype, LocalShapes shapes, Category category);

@@ -194,7 +194,7 @@ Dims RankLowerer::shape_on(ValueId id, int64_t rank) const {
 // Ranks other than the root have no result of reduce and gather.
 void RankLowerer::refine_by(LaneClasses& classes, ValueId id, const Lanes& lanes) const {
   const LocalShapes& shapes = value(id).shapes;
-  if (shapes.size() == 1 && shapes[0].lanes == lanes) return classes.refine(shapes.list());
+  if (has_one_shape(id, lanes)) return classes.refine(shapes.list());
   Lanes held;
   for (const LocalShape& shape : shapes)
     held = held.empty() ? shape.lanes : held.unite(shape.lanes);
@@ -262,7 +262,21 @@ bool attrs_are_identical(const Attrs& a, const Attrs& b) {
 
 }  // namespace
 
-// Returns the shapes as those of an input if they are equal.
+// True if there is no value, or if it has one shape on all these lanes and exists on no others.
+bool RankLowerer::has_one_shape(ValueId id, const Lanes& lanes) const {
+  if (id == kNoValue) return true;
+  const LocalShapes& shapes = value(id).shapes;
+  return shapes.size() == 1 && shapes[0].lanes == lanes;
+}
+
+LocalShapes RankLowerer::shared_shape(const std::vector<ValueId>& inputs, const Lanes& lanes,
+                                      const Dims& shape) const {
+  for (const ValueId id : inputs)
+    if (id != kNoValue && has_one_shape(id, lanes) && value(id).shapes[0].shape == shape)
+      return value(id).shapes;
+  return {{lanes, shape}};
+}
+
 LocalShapes RankLowerer::shared_shapes(const std::vector<ValueId>& inputs,
                                        std::vector<LocalShape> shapes) const {
   for (const ValueId id : inputs)
@@ -270,29 +284,43 @@ LocalShapes RankLowerer::shared_shapes(const std::vector<ValueId>& inputs,
   return LocalShapes(std::move(shapes));
 }
 
-std::vector<ValueId> RankLowerer::emit_op(const OpRecord& op, std::vector<LaneAttrs> attrs,
-                                          std::vector<ValueId> inputs) {
+// Returns what an op makes of the shapes that the inputs have on the rank.
+std::vector<TensorMeta> RankLowerer::infer_on(const OpRecord& op, const Attrs& attrs,
+                                              const std::vector<ValueId>& inputs, int64_t rank) {
+  OpCall call{&attrs, {}};
+  call.inputs.reserve(inputs.size());
+  for (const ValueId id : inputs) {
+    TensorMeta& meta = call.inputs.emplace_back();
+    if (id == kNoValue)
+      meta.absent = true;
+    else
+      meta = {value(id).dtype, shape_on(id, rank), value(id).weak, false};
+  }
+  return op.infer(call);
+}
+
+// Returns dtype and local shapes of each output.
+std::vector<RankLowerer::Output> RankLowerer::infer_outputs(const OpRecord& op,
+                                                            const std::vector<LaneAttrs>& attrs,
+                                                            const std::vector<ValueId>& inputs) {
+  std::vector<Output> results;
+  const Lanes& first = attrs.at(0).lanes;
+  const auto is_alike = [&](ValueId id) { return has_one_shape(id, first); };
+  if (attrs.size() == 1 && std::all_of(inputs.begin(), inputs.end(), is_alike)) {
+    for (const TensorMeta& output : infer_on(op, attrs[0].attrs, inputs, first[0]))
+      results.push_back({output.dtype, shared_shape(inputs, first, output.shape)});
+    return results;
+  }
   std::vector<std::vector<LocalShape>> shapes;
-  std::vector<TensorMeta> kinds;
-  for (LaneAttrs& entry : attrs) {
+  for (const LaneAttrs& entry : attrs) {
     LaneClasses classes(entry.lanes);
     for (ValueId id : inputs)
       if (id != kNoValue) refine_by(classes, id, entry.lanes);
     for (const Lanes& lanes : classes.lanes()) {
-      OpCall call{&entry.attrs, {}};
-      call.inputs.reserve(inputs.size());
-      for (ValueId id : inputs) {
-        TensorMeta meta;
-        if (id == kNoValue)
-          meta.absent = true;
-        else
-          meta = {value(id).dtype, shape_on(id, lanes[0]), value(id).weak, false};
-        call.inputs.push_back(meta);
-      }
-      const std::vector<TensorMeta> outputs = op.infer(call);
+      const std::vector<TensorMeta> outputs = infer_on(op, entry.attrs, inputs, lanes[0]);
       if (shapes.empty()) {
         shapes.resize(outputs.size());
-        kinds = outputs;
+        for (const TensorMeta& output : outputs) results.push_back({output.dtype, {}});
       }
       for (size_t k = 0; k < outputs.size(); ++k) {
         std::vector<LocalShape>& known = shapes[k];
@@ -306,6 +334,14 @@ std::vector<ValueId> RankLowerer::emit_op(const OpRecord& op, std::vector<LaneAt
       }
     }
   }
+  for (size_t k = 0; k < shapes.size(); ++k)
+    results[k].shapes = shared_shapes(inputs, std::move(shapes[k]));
+  return results;
+}
+
+std::vector<ValueId> RankLowerer::emit_op(const OpRecord& op, std::vector<LaneAttrs> attrs,
+                                          std::vector<ValueId> inputs) {
+  std::vector<Output> outputs = infer_outputs(op, attrs, inputs);
   KnownOpText& known_op = op_texts_[&op];
   if (known_op.name.empty()) known_op.name = op.name;
   for (LaneAttrs& entry : attrs) {
@@ -318,11 +354,10 @@ std::vector<ValueId> RankLowerer::emit_op(const OpRecord& op, std::vector<LaneAt
   compute.op = known_op.name;
   compute.attrs = std::move(attrs);
   compute.inputs = std::move(inputs);
-  compute.outputs.reserve(shapes.size());
-  for (size_t k = 0; k < shapes.size(); ++k)
-    compute.outputs.push_back(add_value(kinds[k].dtype,
-                                        shared_shapes(compute.inputs, std::move(shapes[k])),
-                                        Category::activations));
+  compute.outputs.reserve(outputs.size());
+  for (Output& output : outputs)
+    compute.outputs.push_back(
+        add_value(output.dtype, std::move(output.shapes), Category::activations));
   if (shards_ && op.name == shards_op_) state_shards(compute);
   if (op.view && compute.outputs.size() == 1 && compute.inputs.at(0) != kNoValue)
     memory_[compute.outputs[0]] = memory_of(compute.inputs[0]);

@@ -49,7 +49,7 @@ class BoundPath {
   void extend(const PlacementState& from, uint64_t code, Int128 price, bool cheapest) {
     const size_t count = moves_.size();
     const std::vector<ShuffleBound::Choice> choices =
-        cheapest ? std::vector{bound_.solve(code)} : bound_.options(code);
+        cheapest ? std::vector{bound_.solve(code)} : bound_.options(code, best_price_ - price - 1);
     for (const ShuffleBound::Choice& choice : choices) {
       if (best_price_ <= price + choice.cost.primary || tries_-- <= 0) break;
       PlacementState state = from;

@@ -130,11 +130,14 @@ void ShuffleBound::add_moves_aside() {
       facts.from_aside = largest_agreement(facts.goal, sizes, most, CutGaps::nested);
       facts.from_long_aside = largest_agreement(facts.goal, sizes, most, CutGaps::any);
     }
-    if (start_[i] < kPlace) continue;
-    Place& place = facts.places[start_[i] - kPlace];
-    place.aside = largest_agreement(place.cut, sizes, most, CutGaps::nested);
-    if (has_home(i) && place.cut.dim == facts.goal.dim)
-      facts.from_aside = std::max(facts.from_aside, place.home);
+    if (start_[i] >= kPlace) {
+      Place& place = facts.places[start_[i] - kPlace];
+      place.aside = largest_agreement(place.cut, sizes, most, CutGaps::nested);
+      if (has_home(i) && place.cut.dim == facts.goal.dim)
+        facts.from_aside = std::max(facts.from_aside, place.home);
+    }
+    if (facts.from_aside < facts.from_long_aside || facts.from_long_aside < facts.from_aside)
+      facts.stays_aside = kLongAside;
   }
 }
 
@@ -143,6 +146,7 @@ void ShuffleBound::add_positions() {
     for (const uint8_t at : {kAside, kLongAside, kHome}) add_position(i, at, 0);
     for (size_t at = 0; at < axes_[i].places.size(); ++at)
       add_position(i, static_cast<uint8_t>(kPlace + at), axes_[i].places[at].blocks);
+    for (size_t at = 0; at < axes_[i].alone.size(); ++at) add_moves(i, static_cast<uint8_t>(at));
   }
 }
 
@@ -153,6 +157,13 @@ void ShuffleBound::add_position(size_t axis, uint8_t at, uint8_t blocks) {
   facts.blocks.resize(count, 0);
   facts.blocks[at] = blocks;
   if (is_on_its_way(at)) facts.alone[at] = least_alone(axis, at);
+}
+
+void ShuffleBound::add_moves(size_t axis, uint8_t at) {
+  Axis& facts = axes_[axis];
+  if (at >= facts.moves.size()) facts.moves.resize(at + size_t{1});
+  facts.moves[at] = {move_of(axis, at, at), move_of(axis, at, kHome), move_of(axis, at, kAside),
+                     move_of(axis, at, facts.blocks[at] != 0 ? kWhole : kGathered)};
 }
 
 uint8_t ShuffleBound::position_of(size_t axis, const PlacementStates::Digits& digits,
@@ -178,8 +189,54 @@ uint8_t ShuffleBound::position_of(size_t axis, const PlacementStates::Digits& di
     place.home = std::max(agreement(cut, facts.goal), CutAgreement{1, facts.size});
   const auto at = static_cast<uint8_t>(kPlace + facts.places.size());
   facts.places.push_back(std::move(place));
-  if (has_start_) add_position(axis, at, facts.places.back().blocks);
+  if (!has_start_) return at;
+  add_position(axis, at, facts.places.back().blocks);
+  add_moves(axis, at);
   return at;
+}
+
+inline ShuffleBound::Call ShuffleBound::Call::operator+(const Call& o) const {
+  const auto all = std::bit_cast<uint64_t>(sets) | std::bit_cast<uint64_t>(o.sets);
+  Call both = {to | o.to, next | o.next, moves | o.moves, std::bit_cast<Sets>(all)};
+  both.most = std::max(most, o.most);
+  both.gathered = gathered + o.gathered;
+  return both;
+}
+
+// Returns the call in which one axis goes from a position to another, or stays.
+ShuffleBound::Call ShuffleBound::move_of(size_t axis, uint8_t at, uint8_t to) const {
+  const Axis& facts = axes_[axis];
+  const auto byte = [&](uint64_t value) { return value << (8 * axis); };
+  const auto bit = static_cast<uint8_t>(1u << axis);
+  Call call;
+  call.to = byte(to);
+  call.next = byte(at == kAside && to == kAside ? facts.stays_aside : to);
+  call.moves = byte(is_whole(at) ? 0 : 1);
+  if (!is_whole(at)) call.sets.cut_before = bit;
+  if (!is_whole(to)) call.sets.cut = bit;
+  call.sets.blocked = facts.blocks[to];
+  if (is_on_its_way(to)) {
+    call.sets.on_way = bit;
+    (has_home(axis) ? call.most : call.gathered) = facts.alone[to];
+  }
+  if (to == at) return call;
+  call.moves = byte(2 * uint64_t{at} + (to == kHome ? 1 : 0));
+  call.sets.moved = bit;
+  if (to == kHome) call.sets.home = bit;
+  if (at < kPlace) return call;
+  const auto dim = static_cast<uint8_t>(1u << place(axis, at).digits.dim);
+  if (at == start_[axis])
+    call.sets.left_start = dim;
+  else if (to != kHome)
+    call.sets.left_places = dim;
+  return call;
+}
+
+ShuffleBound::Call ShuffleBound::call_of(const Positions& from, const Positions& to) const {
+  Call call;
+  for (size_t i = 0; i < axes_.size(); ++i)
+    call = call + (from[i] == to[i] ? axes_[i].moves[from[i]].stay : move_of(i, from[i], to[i]));
+  return call;
 }
 
 ExactCost ShuffleBound::least(const PlacementState& state, Int128 limit) {
@@ -187,22 +244,8 @@ ExactCost ShuffleBound::least(const PlacementState& state, Int128 limit) {
 }
 
 ExactCost ShuffleBound::quick_least(const PlacementState& state) {
-  return {least_rest(positions_of(code_of(state))), 0};
-}
-
-Int128 ShuffleBound::least_rest(const Positions& at) const {
-  Int128 most = 0, gathered = 0;
-  bool needs_call = false;
-  for (size_t i = 0; i < axes_.size(); ++i) {
-    if (!is_on_its_way(at[i])) continue;
-    needs_call = true;
-    const Int128 alone = axes_[i].alone[at[i]];
-    if (has_home(i))
-      most = std::max(most, alone);
-    else
-      gathered += alone;
-  }
-  return needs_call ? most + gathered + call_ : 0;
+  const Positions at = positions_of(code_of(state));
+  return {least_rest(call_of(at, at)), 0};
 }
 
 // Returns the axes that other axes block: they stay first on some of the digits of their homes.
@@ -227,26 +270,24 @@ Int128 ShuffleBound::least_alone(size_t axis, uint8_t at) const {
 
 // Tries the positions to which an all_to_all over `axes` can bring them. An axis that moves from
 // aside to aside, or leaves home, costs no less than one that stays.
-void ShuffleBound::try_moves(const Positions& from, Positions at, size_t axis, uint64_t axes,
+void ShuffleBound::try_moves(const Positions& from, const Call& call, size_t axis, uint64_t axes,
                              ExactCost& best) {
+  if (best.primary < call_ + least_rest(call)) return;
   if (axis == axes_.size()) {
-    if (!one_prime_ && !is_tried(from, at)) return;
-    const ExactCost call = price_of_call(StepKind::all_to_all, from, at);
-    if (best.primary < call.primary + least_rest(at)) return;
-    const Choice& rest = solve(code_after_call(from, at), best.primary - call.primary);
-    if (rest.known) best = std::min(best, call + rest.cost);
+    if (!is_tried(call)) return;
+    const ExactCost price = price_of_call(StepKind::all_to_all, from, call);
+    if (best.primary < price.primary + least_rest(call)) return;
+    const Choice& rest = solve(call.next, best.primary - price.primary);
+    if (rest.known) best = std::min(best, price + rest.cost);
     return;
   }
+  const auto go = [&](const Call& move) { try_moves(from, call + move, axis + 1, axes, best); };
+  const Moves& ways = axes_[axis].moves[from[axis]];
   const bool moves = (axes >> axes_[axis].axis & 1) != 0 && from[axis] != kHome;
-  if (!moves || from[axis] < kPlace) try_moves(from, at, axis + 1, axes, best);
+  if (!moves || from[axis] < kPlace) go(ways.stay);
   if (!moves) return;
-  if (from[axis] >= kPlace) {
-    at[axis] = kAside;
-    try_moves(from, at, axis + 1, axes, best);
-  }
-  if (!has_home(axis)) return;
-  at[axis] = kHome;
-  try_moves(from, at, axis + 1, axes, best);
+  if (from[axis] >= kPlace) go(ways.aside);
+  if (has_home(axis)) go(ways.home);
 }
 
 ExactCost ShuffleBound::least_over(const PlacementState& state, StepKind kind, uint64_t axes,
@@ -257,46 +298,35 @@ ExactCost ShuffleBound::least_over(const PlacementState& state, StepKind kind, u
     Positions at = from;
     for (size_t i = 0; i < axes_.size(); ++i)
       if ((axes >> axes_[i].axis & 1) != 0) at[i] = kWhole;
-    const ExactCost call = price_of_call(kind, from, at);
+    const ExactCost call = price_of_call(kind, from, call_of(from, at));
     return call + solve(code_of(at), limit - call.primary).cost;
   }
   Bound& over = over_[axes << 48 | code];
   if (over.known || over.cost.primary > limit) return over.cost;
   ExactCost best{limit + 1, 0};
-  try_moves(from, from, 0, axes, best);
+  try_moves(from, {}, 0, axes, best);
   over = {best, best.primary <= limit};
   return best;
 }
 
-bool ShuffleBound::is_tried(const Positions& from, const Positions& to) const {
-  for (size_t i = 0; i < axes_.size(); ++i) {
-    if (from[i] < kPlace || to[i] == from[i] || to[i] == kHome || from[i] == start_[i]) continue;
-    bool leaves = false;
-    for (size_t other = 0; other < axes_.size(); ++other)
-      leaves = leaves ||
-               (to[other] != from[other] && from[other] == start_[other] && from[other] >= kPlace &&
-                place(other, from[other]).digits.dim == place(i, from[i]).digits.dim);
-    if (!leaves) return false;
-  }
-  return true;
-}
-
-bool ShuffleBound::tries(const PlacementState& from, const PlacementState& to, uint64_t axes) {
-  if (one_prime_) return true;
+// Returns the call between two states in which only these axes move.
+ShuffleBound::Call ShuffleBound::call_over(const PlacementState& from, const PlacementState& to,
+                                           uint64_t axes) {
   const Positions before = positions_of(code_of(from));
   Positions after = positions_of(code_of(to));
   for (size_t i = 0; i < axes_.size(); ++i)
     if ((axes >> axes_[i].axis & 1) == 0) after[i] = before[i];
-  return is_tried(before, after);
+  return call_of(before, after);
+}
+
+bool ShuffleBound::tries(const PlacementState& from, const PlacementState& to, uint64_t axes) {
+  return one_prime_ || is_tried(call_over(from, to, axes));
 }
 
 ExactCost ShuffleBound::least_call(const PlacementState& from, const PlacementState& to,
                                    uint64_t axes) {
-  const Positions before = positions_of(code_of(from));
-  Positions after = positions_of(code_of(to));
-  for (size_t i = 0; i < axes_.size(); ++i)
-    if ((axes >> axes_[i].axis & 1) == 0) after[i] = before[i];
-  return price_of_call(StepKind::all_to_all, before, after);
+  return price_of_call(StepKind::all_to_all, positions_of(code_of(from)),
+                       call_over(from, to, axes));
 }
 
 uint64_t ShuffleBound::code_of_layout(const DimLayouts& dim, int layout) {
@@ -330,14 +360,6 @@ uint64_t ShuffleBound::code_of(const Positions& at) const {
   uint64_t code = 0;
   for (size_t i = 0; i < axes_.size(); ++i) code |= static_cast<uint64_t>(at[i]) << (8 * i);
   return code;
-}
-
-// Returns the combination after a call. An axis that stays aside is there for long.
-uint64_t ShuffleBound::code_after_call(const Positions& from, Positions at) const {
-  if (!one_prime_)
-    for (size_t i = 0; i < axes_.size(); ++i)
-      if (from[i] == kAside && at[i] == kAside) at[i] = kLongAside;
-  return code_of(at);
 }
 
 ShuffleBound::Positions ShuffleBound::positions_of(uint64_t code) const {
@@ -387,7 +409,7 @@ const ShuffleBound::Choice& ShuffleBound::solve(uint64_t code, Int128 limit) {
   Choice best;
   best.cost.primary = limit + 1;
   for_each_slice(from, from, 0, true, [&](const Positions& at) {
-    if (best.cost.primary < least_rest(at)) return;
+    if (best.cost.primary < least_rest(call_of(at, at))) return;
     const Choice& next = solve_call(code_of(at), best.cost.primary);
     if (!next.known) return;
     const int64_t peak = at == from ? 0 : part_of(from).bytes + part_of(at).bytes;
@@ -399,16 +421,16 @@ const ShuffleBound::Choice& ShuffleBound::solve(uint64_t code, Int128 limit) {
   return way = best;
 }
 
-std::vector<ShuffleBound::Choice> ShuffleBound::options(uint64_t code) {
+std::vector<ShuffleBound::Choice> ShuffleBound::options(uint64_t code, Int128 limit) {
   std::vector<Choice> found;
-  const Int128 most = solve(code).cost.primary / 4 * 7;
+  const Int128 most = std::min(solve(code).cost.primary / 4 * 7, limit);
   const Positions from = positions_of(code);
   for_each_slice(from, from, 0, false, [&](const Positions& at) {
     Choice limit = {{most, 0}, true, StepKind::local, code_of(at), 0};
     if (is_done(at)) found.push_back({{}, true, StepKind::local, limit.sliced, 0});
     options_ = &found;
-    try_all_to_alls(at, at, 0, limit);
-    try_gathers(at, at, 0, limit);
+    try_all_to_alls(at, {}, 0, limit);
+    try_gathers(at, {}, 0, limit);
     options_ = nullptr;
   });
   std::stable_sort(found.begin(), found.end(),
@@ -427,75 +449,62 @@ const ShuffleBound::Choice& ShuffleBound::solve_call(uint64_t code, Int128 limit
     return call = best;
   }
   best.cost.primary = limit + 1;
-  try_all_to_alls(from, from, 0, best);
-  try_gathers(from, from, 0, best);
+  try_all_to_alls(from, {}, 0, best);
+  try_gathers(from, {}, 0, best);
   return call = best;
 }
 
-void ShuffleBound::try_gathers(const Positions& from, Positions at, size_t axis, Choice& best) {
-  if (axis == axes_.size()) return offer(StepKind::all_gather, from, at, best);
-  try_gathers(from, at, axis + 1, best);
-  if (!is_on_its_way(from[axis])) return;
-  at[axis] = axes_[axis].blocks[from[axis]] != 0 ? kWhole : kGathered;
-  try_gathers(from, at, axis + 1, best);
+void ShuffleBound::try_gathers(const Positions& from, const Call& call, size_t axis, Choice& best) {
+  if (best.cost.primary < call_ + least_rest(call)) return;
+  if (axis == axes_.size()) return offer(StepKind::all_gather, from, call, best);
+  const Moves& ways = axes_[axis].moves[from[axis]];
+  try_gathers(from, call + ways.stay, axis + 1, best);
+  if (is_on_its_way(from[axis])) try_gathers(from, call + ways.gathered, axis + 1, best);
 }
 
-void ShuffleBound::try_all_to_alls(const Positions& from, Positions at, size_t axis, Choice& best) {
+void ShuffleBound::try_all_to_alls(const Positions& from, const Call& call, size_t axis,
+                                   Choice& best) {
+  if (best.cost.primary < call_ + least_rest(call)) return;
   if (axis == axes_.size()) {
-    const uint32_t blocked = blocked_axes(at);
-    for (size_t i = 0; i < axes_.size(); ++i)
-      if (at[i] != from[i] && at[i] == kHome && (blocked >> i & 1) != 0) return;
-    if (!one_prime_ && !is_tried(from, at)) return;
-    return offer(StepKind::all_to_all, from, at, best);
-  }
-  if (is_on_its_way(from[axis]) && has_home(axis)) {
-    at[axis] = kHome;
-    try_all_to_alls(from, at, axis + 1, best);
-    at[axis] = from[axis];
-  }
-  try_all_to_alls(from, at, axis + 1, best);
-  if (from[axis] < kPlace) return;
-  at[axis] = kAside;
-  try_all_to_alls(from, at, axis + 1, best);
-}
-
-void ShuffleBound::offer(StepKind kind, const Positions& from, const Positions& to, Choice& best) {
-  if (from == to) return;
-  const Int128 rest = least_rest(to);
-  if (best.cost.primary < call_ + rest) return;
-  const ExactCost call = price_of_call(kind, from, to);
-  if (best.cost.primary < call.primary + rest) return;
-  const uint64_t next = code_after_call(from, to);
-  std::vector<Choice>* options = std::exchange(options_, nullptr);
-  const Choice& way = solve(next, best.cost.primary - call.primary);
-  options_ = options;
-  if (!way.known) return;
-  const ExactCost cost = call + way.cost;
-  if (options_ != nullptr) {
-    if (cost.primary <= best.cost.primary)
-      options_->push_back({cost, true, kind, best.sliced, next});
+    if ((call.sets.home & call.sets.blocked) == 0 && is_tried(call))
+      offer(StepKind::all_to_all, from, call, best);
     return;
   }
-  if (cost < best.cost) best = {cost, true, kind, best.sliced, next};
+  const Moves& ways = axes_[axis].moves[from[axis]];
+  const auto go = [&](const Call& move) { try_all_to_alls(from, call + move, axis + 1, best); };
+  if (is_on_its_way(from[axis]) && has_home(axis)) go(ways.home);
+  go(ways.stay);
+  if (from[axis] >= kPlace) go(ways.aside);
 }
 
-ExactCost ShuffleBound::price_of_call(StepKind kind, const Positions& from, const Positions& to) {
-  const Part &before = part_of(from), &after = part_of(to);
+void ShuffleBound::offer(StepKind kind, const Positions& from, const Call& call, Choice& best) {
+  if (call.sets.moved == 0) return;
+  const ExactCost price = price_of_call(kind, from, call);
+  if (best.cost.primary < price.primary + least_rest(call)) return;
+  std::vector<Choice>* options = std::exchange(options_, nullptr);
+  const Choice& way = solve(call.next, best.cost.primary - price.primary);
+  options_ = options;
+  if (!way.known) return;
+  const ExactCost cost = price + way.cost;
+  if (options_ != nullptr) {
+    if (cost.primary <= best.cost.primary)
+      options_->push_back({cost, true, kind, best.sliced, call.next});
+    return;
+  }
+  if (cost < best.cost) best = {cost, true, kind, best.sliced, call.next};
+}
+
+ExactCost ShuffleBound::price_of_call(StepKind kind, const Positions& from, const Call& call) {
+  const Part &before = parts_[call.sets.cut_before], &after = parts_[call.sets.cut];
   if (kind == StepKind::all_gather)
     return {after.sent - before.sent + call_, before.bytes + 2 * after.bytes};
-  uint64_t number = 0;
-  for (size_t i = 0; i < axes_.size(); ++i) {
-    uint64_t move = is_whole(from[i]) ? 0 : 1;
-    if (to[i] != from[i]) move = 2 * uint64_t{from[i]} + (to[i] == kHome ? 1 : 0);
-    number |= move << (8 * i);
-  }
-  Bound& sent = sent_[number];
-  if (!sent.known) sent = {{least_sent(from, to, before.sent), 0}, true};
-  return {sent.cost.primary + call_, 2 * (before.bytes + after.bytes)};
+  Int128& price = prices_[call.moves];
+  if (price == 0) price = least_sent(from, positions_of(call.to), before.sent) + call_;
+  return {price, 2 * (before.bytes + after.bytes)};
 }
 
 // Returns the least that an all_to_all sends; see the top of this file.
-Int128 ShuffleBound::least_sent(const Positions& from, const Positions& to, Int128 part) const {
+Int128 ShuffleBound::least_sent(const Positions& from, const Positions& to, Int128 part) {
   if (!one_prime_) {
     const Int128 padded = least_padded(from, to, part);
     return padded > 0 ? padded : part - most_common(from, to, part);
@@ -512,7 +521,7 @@ Int128 ShuffleBound::least_sent(const Positions& from, const Positions& to, Int1
 }
 
 // Returns the least that is sent if pieces are padded since digits overlap; 0 if they are not.
-Int128 ShuffleBound::least_padded(const Positions& from, const Positions& to, Int128 part) const {
+Int128 ShuffleBound::least_padded(const Positions& from, const Positions& to, Int128 part) {
   uint32_t dims = 0;
   int64_t n = 1;
   for (size_t i = 0; i < axes_.size(); ++i) {
@@ -526,25 +535,40 @@ Int128 ShuffleBound::least_padded(const Positions& from, const Positions& to, In
   if (dims == 0) return 0;
   Int128 sent = part / n * (n - 1);
   for (; dims != 0; dims &= dims - 1) {
-    const std::vector<AxisCut> cuts = cuts_on(from, to, std::countr_zero(dims));
-    const CutAgreement joint = joint_part(cuts);
-    sent = sent / joint.whole * joint.part;
-    for (const AxisCut& cut : cuts) sent *= cut.ranks;
+    const int dim = std::countr_zero(dims);
+    Positions left{};
+    uint32_t reached = 0;
+    int64_t ranks = 1;
+    for (size_t i = 0; i < axes_.size(); ++i) {
+      if (to[i] == from[i]) continue;
+      const bool leaves = from[i] >= kPlace && place(i, from[i]).digits.dim == dim;
+      const bool goes = to[i] == kHome && axes_[i].home.dim == dim;
+      if (leaves) left[i] = from[i];
+      if (goes) reached |= 1u << i;
+      if (leaves) ranks *= axes_[i].size;
+      if (goes) ranks *= axes_[i].size;
+    }
+    const CutAgreement joint = joint_of(left, reached);
+    sent = sent / joint.whole * joint.part * ranks;
   }
   return sent;
 }
 
-// Returns the known cuts of a dim by the axes that move, before and after.
-std::vector<AxisCut> ShuffleBound::cuts_on(const Positions& from, const Positions& to,
-                                           int dim) const {
+// Returns the largest fraction of a dim with one coordinate on each axis that leaves a place there
+// (0: it leaves none), and on each that reaches its home there.
+CutAgreement ShuffleBound::joint_of(const Positions& left, uint32_t reached) {
+  uint64_t number = 0;
+  for (size_t i = 0; i < axes_.size(); ++i)
+    number |= (2 * uint64_t{left[i]} + (reached >> i & 1)) << (8 * i);
+  std::optional<CutAgreement>& joint = joints_[number];
+  if (joint) return *joint;
   std::vector<AxisCut> cuts;
   for (size_t i = 0; i < axes_.size(); ++i) {
-    if (to[i] == from[i]) continue;
-    if (from[i] >= kPlace && place(i, from[i]).digits.dim == dim)
-      cuts.push_back(place(i, from[i]).cut);
-    if (to[i] == kHome && axes_[i].home.dim == dim) cuts.push_back(axes_[i].goal);
+    if (left[i] != 0) cuts.push_back(place(i, left[i]).cut);
+    if ((reached >> i & 1) != 0) cuts.push_back(axes_[i].goal);
   }
-  return cuts;
+  joint = joint_part(cuts);
+  return *joint;
 }
 
 // Returns the axes that move between known dims; one tie for each two dims, and for each axis that
@@ -568,27 +592,27 @@ std::vector<ShuffleBound::Tie> ShuffleBound::ties_of(const Positions& from,
   return ties;
 }
 
-// Returns the largest fraction of a dim with one coordinate on each of the axes, where they leave
-// or reach it.
-CutAgreement ShuffleBound::joint_of(const Positions& from, uint32_t axes, int dim) const {
-  std::vector<AxisCut> cuts;
-  for (; axes != 0; axes &= axes - 1) {
-    const auto i = static_cast<size_t>(std::countr_zero(axes));
-    const bool leaves = from[i] >= kPlace && place(i, from[i]).digits.dim == dim;
-    cuts.push_back(leaves ? place(i, from[i]).cut : axes_[i].goal);
+// Returns joint_of the axes where they leave the dim or reach it.
+CutAgreement ShuffleBound::joint_at(const Positions& from, uint32_t axes, int dim) {
+  Positions left{};
+  uint32_t reached = axes;
+  for (size_t i = 0; i < axes_.size(); ++i) {
+    if ((axes >> i & 1) == 0 || from[i] < kPlace || place(i, from[i]).digits.dim != dim) continue;
+    left[i] = from[i];
+    reached &= ~(1u << i);
   }
-  return joint_part(cuts);
+  return joint_of(left, reached);
 }
 
 // Returns the most on which an axis agrees that leaves the dim to a position aside, or reaches it
 // from one, relative to what the ties at the dim agree on.
 CutAgreement ShuffleBound::aside_of(const Positions& from, size_t axis, int dim,
-                                    const std::vector<Tie>& ties) const {
+                                    const std::vector<Tie>& ties) {
   CutAgreement most =
       from[axis] >= kPlace ? place(axis, from[axis]).aside : from_aside(axis, from[axis]);
   for (const Tie& tie : ties) {
     if (tie.a != dim && tie.b != dim) continue;
-    const CutAgreement joint = joint_of(from, tie.axes | 1u << axis, dim);
+    const CutAgreement joint = joint_at(from, tie.axes | 1u << axis, dim);
     most =
         std::max(most, CutAgreement{joint.part * tie.common.whole, joint.whole * tie.common.part});
   }
@@ -596,7 +620,7 @@ CutAgreement ShuffleBound::aside_of(const Positions& from, size_t axis, int dim,
 }
 
 // Returns the most of a part that ranks hold both before and after an all_to_all.
-Int128 ShuffleBound::most_common(const Positions& from, const Positions& to, Int128 part) const {
+Int128 ShuffleBound::most_common(const Positions& from, const Positions& to, Int128 part) {
   int moved = 0;
   for (size_t i = 0; i < axes_.size(); ++i) moved += to[i] != from[i];
   std::vector<Tie> ties;
@@ -604,7 +628,7 @@ Int128 ShuffleBound::most_common(const Positions& from, const Positions& to, Int
   for (Tie& tie : ties_of(from, to)) {
     if (!forest.join(tie.a, tie.b)) continue;
     if (tie.b != Forest::kAlongADim && moved > 1)
-      tie.common = std::max(joint_of(from, tie.axes, tie.a), joint_of(from, tie.axes, tie.b));
+      tie.common = std::max(joint_at(from, tie.axes, tie.a), joint_at(from, tie.axes, tie.b));
     part = tie.common.of(part);
     ties.push_back(tie);
   }

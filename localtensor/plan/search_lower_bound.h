@@ -42,6 +42,7 @@
 #pragma once
 
 #include <limits>
+#include <optional>
 
 #include "shardproof/localtensor/base/number_table.h"
 #include "shardproof/localtensor/plan/axis_agreement.h"
@@ -107,8 +108,9 @@ class ShuffleBound {
   // Returns the cheapest way on from a combination; one that is not known if each costs more than
   // the limit.
   const Choice& solve(uint64_t code, Int128 limit = kNoLimit);
-  // Returns the ways on that cost at most 7/4 of the cheapest, in ascending order of cost.
-  std::vector<Choice> options(uint64_t code);
+  // Returns the ways on that cost at most 7/4 of the cheapest and at most the limit, in ascending
+  // order of cost.
+  std::vector<Choice> options(uint64_t code, Int128 limit);
   Positions positions_of(uint64_t code) const;  // by active axis
   uint64_t code_of(const PlacementState& state);
   // Returns the digits of the active axis with this number in the goal; `dim` is -1 for none.
@@ -124,16 +126,37 @@ class ShuffleBound {
     std::array<int64_t, PlacementStates::kMaxShuffled> common{};
     uint8_t blocks = 0;  // other axes that need some of the digits
   };
+  // Sets of axes or dims, one bit for each.
+  struct Sets {
+    uint8_t moved = 0, cut_before = 0, cut = 0;  // axes that move, or cut the tensor
+    uint8_t home = 0, blocked = 0;               // axes that go home; that others block afterwards
+    uint8_t on_way = 0;                          // axes that are not home or whole afterwards
+    uint8_t left_start = 0, left_places = 0;     // dims that axes leave: in the start, for aside
+  };
+  // The moves of some axes in one call, and what its price depends on.
+  struct Call {
+    uint64_t to = 0, next = 0;  // combination after it; the same, with kLongAside
+    uint64_t moves = 0;         // number of its price
+    Sets sets;
+    Int128 most = 0, gathered = 0;        // the least that axes send later, with and without homes
+    Call operator+(const Call& o) const;  // requires moves of other axes
+  };
+  struct Moves {
+    Call stay, home, aside, gathered;
+  };
   struct Axis {
     int axis = 0;
     int64_t size = 1;
     PlacementStates::Digits home;
     AxisCut goal;                              // how it cuts at home
     CutAgreement from_aside, from_long_aside;  // of home with a cut aside
+    // The position after it has stayed aside: kAside if it does not matter for how long.
+    uint8_t stays_aside = kAside;
     std::vector<Place> places;
     // By position: the least that it sends until it is home, and the other axes that it blocks.
     std::vector<Int128> alone;
     std::vector<uint8_t> blocks;
+    std::vector<Moves> moves;  // from each position
   };
   AxisCut cut_of(const PlacementState& state, int axis,
                  const PlacementStates::Digits& digits) const;
@@ -142,13 +165,12 @@ class ShuffleBound {
   void add_moves_aside();
   void add_positions();
   void add_position(size_t axis, uint8_t at, uint8_t blocks);
+  void add_moves(size_t axis, uint8_t at);
   uint8_t position_of(size_t axis, const PlacementStates::Digits& digits, const AxisCut& cut);
   static bool is_aside(uint8_t at) { return at == kAside || at == kLongAside; }
   static bool is_on_its_way(uint8_t at) { return is_aside(at) || at >= kPlace; }
   static bool is_whole(uint8_t at) { return at == kWhole || at == kGathered; }
-  bool is_tried(const Positions& from, const Positions& to) const;
   uint64_t code_of(const Positions& at) const;
-  uint64_t code_after_call(const Positions& from, Positions at) const;
   CutAgreement from_aside(size_t axis, uint8_t at) const {
     return at == kLongAside ? axes_[axis].from_long_aside : axes_[axis].from_aside;
   }
@@ -172,31 +194,40 @@ class ShuffleBound {
     Int128 sent = 0;    // as part of a price
     int64_t bytes = 0;  // of the largest one
   };
+  Call move_of(size_t axis, uint8_t at, uint8_t to) const;
+  Call call_of(const Positions& from, const Positions& to) const;
+  Call call_over(const PlacementState& from, const PlacementState& to, uint64_t axes);
+  bool is_tried(const Call& call) const {
+    return one_prime_ || (call.sets.left_places & ~call.sets.left_start) == 0;
+  }
+  // Returns the least price of what follows a call.
+  Int128 least_rest(const Call& call) const {
+    return call.sets.on_way == 0 ? 0 : call.most + call.gathered + call_;
+  }
   const Part& part_of(const Positions& at) const;
   uint32_t blocked_axes(const Positions& at) const;
-  Int128 least_rest(const Positions& at) const;
   bool is_done(const Positions& at) const;
   const Choice& solve_call(uint64_t code, Int128 limit);
   template <typename Each>
   void for_each_slice(const Positions& from, Positions at, size_t axis, bool at_once,
                       const Each& each);
-  void try_gathers(const Positions& from, Positions at, size_t axis, Choice& best);
-  void try_all_to_alls(const Positions& from, Positions at, size_t axis, Choice& best);
-  void try_moves(const Positions& from, Positions at, size_t axis, uint64_t axes, ExactCost& best);
-  void offer(StepKind kind, const Positions& from, const Positions& to, Choice& best);
-  ExactCost price_of_call(StepKind kind, const Positions& from, const Positions& to);
+  void try_gathers(const Positions& from, const Call& call, size_t axis, Choice& best);
+  void try_all_to_alls(const Positions& from, const Call& call, size_t axis, Choice& best);
+  void try_moves(const Positions& from, const Call& call, size_t axis, uint64_t axes,
+                 ExactCost& best);
+  void offer(StepKind kind, const Positions& from, const Call& call, Choice& best);
+  ExactCost price_of_call(StepKind kind, const Positions& from, const Call& call);
   static bool goes_home(const Positions& from, const Positions& to, size_t axis) {
     return from[axis] >= kPlace && to[axis] == kHome;
   }
   Int128 least_alone(size_t axis, uint8_t at) const;
-  Int128 least_sent(const Positions& from, const Positions& to, Int128 part) const;
-  Int128 least_padded(const Positions& from, const Positions& to, Int128 part) const;
-  std::vector<AxisCut> cuts_on(const Positions& from, const Positions& to, int dim) const;
+  Int128 least_sent(const Positions& from, const Positions& to, Int128 part);
+  Int128 least_padded(const Positions& from, const Positions& to, Int128 part);
+  CutAgreement joint_of(const Positions& left, uint32_t reached);
   std::vector<Tie> ties_of(const Positions& from, const Positions& to) const;
-  CutAgreement joint_of(const Positions& from, uint32_t axes, int dim) const;
-  CutAgreement aside_of(const Positions& from, size_t axis, int dim,
-                        const std::vector<Tie>& ties) const;
-  Int128 most_common(const Positions& from, const Positions& to, Int128 part) const;
+  CutAgreement joint_at(const Positions& from, uint32_t axes, int dim);
+  CutAgreement aside_of(const Positions& from, size_t axis, int dim, const std::vector<Tie>& ties);
+  Int128 most_common(const Positions& from, const Positions& to, Int128 part);
 
   const PlacementStates& states_;
   Int128 call_;
@@ -208,8 +239,9 @@ class ShuffleBound {
   std::vector<std::vector<uint64_t>> in_dims_;  // by dim and layout: what it adds to the number
   NumberTable<Choice> ways_, calls_;            // by number; a call follows no slices
   NumberTable<Bound> over_;                     // least_over by axes and combination
-  NumberTable<Bound> sent_;                     // least_sent by moves
-  std::vector<Choice>* options_ = nullptr;      // receives what offer computes
+  NumberTable<Int128> prices_;                  // of all_to_alls by moves; 0: not known
+  NumberTable<std::optional<CutAgreement>> joints_;
+  std::vector<Choice>* options_ = nullptr;  // receives what offer computes
 };
 
 }  // namespace shardproof

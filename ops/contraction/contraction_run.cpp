@@ -263,8 +263,10 @@ bool ContractionRun<T>::pack_columns(const Panel* panels, int count, int64_t row
   T* target = buffer(plan_.packed_columns_);
   bool adjacent = true;
   for (int p = 0; p < count; ++p) adjacent = adjacent && panels[p].adjacent;
-  const bool is_near = depth_step_b_ > 0 && depth_step_b_ <= kUnpackedStep / int64_t{sizeof(T)};
-  if (adjacent && is_near && rows <= kUnpackedRows) return false;
+  const int64_t step = depth_step_b_ * int64_t{sizeof(T)};
+  const bool is_near = step > 0 && step <= kUnpackedStep;
+  const bool are_few = rows <= kMicroRows || rows * depth * step <= kUnpackedSpan;
+  if (adjacent && is_near && are_few) return false;
   if (adjacent) {
     for (int64_t k = 0; k < depth; ++k) {
       const int64_t ahead = depth_b_[std::min(k + kRowsAhead, depth - 1)];

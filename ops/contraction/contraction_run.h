@@ -16,9 +16,10 @@ namespace shardproof {
 inline constexpr int kPackedPanels = 8;
 inline constexpr int64_t kPackedDepth = 64;  // terms transposed at once, to stay in cache
 inline constexpr int64_t kRowsAhead = 8;     // rows of a matrix that are fetched ahead
-// Neighbouring columns are not packed if at most kUnpackedRows rows read them and their terms lie
-// at most kUnpackedStep bytes apart. Terms at a distance of 4 KiB would share one set of a cache.
-inline constexpr int64_t kUnpackedRows = 16, kUnpackedStep = 2048;
+// Neighbouring columns are not packed if their terms lie at most kUnpackedStep bytes apart, since
+// terms at a distance of 4 KiB would share one set of a cache. Each tile of rows reads them again:
+// if there are several tiles, all rows together span at most kUnpackedSpan bytes of the matrix.
+inline constexpr int64_t kUnpackedStep = 2048, kUnpackedSpan = int64_t{8} << 20;
 // Sums of at most kThinDepth terms need no packing if rows have at least kThinColumns elements.
 inline constexpr int64_t kThinDepth = 8, kThinColumns = 16;
 

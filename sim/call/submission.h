@@ -14,10 +14,9 @@ namespace shardproof {
 
 struct Submission;
 
-// The part of one lane in a tensor, as bytes of its buffer.
+// The part of one lane in a tensor, as bytes of its copy in a buffer.
 struct CallBuffer {
   std::shared_ptr<Buffer> buffer;  // null: the lane has no part
-  int64_t lane = 0;                // index among the buffer's lanes
   int64_t offset_bytes = 0, bytes = 0;
 };
 

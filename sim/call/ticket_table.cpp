@@ -25,12 +25,13 @@ void TicketTable::end(Ticket ticket, TicketState state) {
 void TicketTable::end(Ticket ticket, TicketState state, const LaneTimes& start,
                       const LaneTimes& finish) {
   if (ticket == kDone) return;
-  Entry& entry = entries_[index(ticket)];
+  if (index(ticket) >= times_.size()) times_.resize(entries_.size());
+  Times& times = times_[index(ticket)];
   if (start.uniform() && finish.uniform()) {
-    entry.start = start[0];
-    entry.end = finish[0];
+    times.start = start[0];
+    times.end = finish[0];
   } else {
-    entry.spread = static_cast<int32_t>(spread_.size());
+    times.spread = static_cast<int32_t>(spread_.size());
     spread_.push_back({start, finish, TimedBy::world, {}});
   }
   end(ticket, state);
@@ -38,19 +39,19 @@ void TicketTable::end(Ticket ticket, TicketState state, const LaneTimes& start,
 
 std::optional<TicketTimes> TicketTable::times(Ticket ticket) const {
   if (ticket == kDone) return std::nullopt;
-  const Entry& entry = entries_[index(ticket)];
-  if (entry.state == TicketState::pending) return std::nullopt;
-  if (entry.spread >= 0) return spread_[static_cast<size_t>(entry.spread)];
-  return TicketTimes{LaneTimes(entry.start), LaneTimes(entry.end), TimedBy::world, {}};
+  if (entries_[index(ticket)].state == TicketState::pending) return std::nullopt;
+  const Times& times = times_of(ticket);
+  if (times.spread >= 0) return spread_[static_cast<size_t>(times.spread)];
+  return TicketTimes{LaneTimes(times.start), LaneTimes(times.end), TimedBy::world, {}};
 }
 
 void TicketTable::raise(LaneTimes& times, Ticket ticket) const {
   if (ticket == kDone) return;
-  const Entry& entry = entries_[index(ticket)];
-  if (entry.spread >= 0) {
-    times.raise_to(spread_[static_cast<size_t>(entry.spread)].end);
+  const Times& ended = times_of(ticket);
+  if (ended.spread >= 0) {
+    times.raise_to(spread_[static_cast<size_t>(ended.spread)].end);
   } else {
-    times.for_each([&](Duration& time) { time = std::max(time, entry.end); });
+    times.for_each([&](Duration& time) { time = std::max(time, ended.end); });
   }
 }
 

@@ -45,12 +45,19 @@ class TicketTable {
     TicketState state = TicketState::pending;
     bool awaited = false;
     Place place;
-    int32_t spread = -1;  // index into spread_ if lanes have different times; else -1
+  };
+  struct Times {
     Duration start, end;
+    int32_t spread = -1;  // index into spread_ if lanes have different times; else -1
   };
   static size_t index(Ticket ticket) { return static_cast<size_t>(ticket - 1); }
+  const Times& times_of(Ticket ticket) const {
+    static constexpr Times kNone;
+    return index(ticket) < times_.size() ? times_[index(ticket)] : kNone;
+  }
 
   PooledDeque<Entry> entries_;
+  PooledDeque<Times> times_;  // as far as tickets have ended with times
   std::deque<TicketTimes> spread_;
   std::unordered_map<Ticket, std::vector<Place>> waiters_;  // never iterated: unordered
   std::vector<Place> woken_;

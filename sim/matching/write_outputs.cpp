@@ -33,22 +33,18 @@ int64_t flat_bytes(const LocalTensor& tensor, int64_t rank) {
   return block == nullptr ? 0 : bytes_in(block->tensor);
 }
 
-CallBuffer view_of(const LocalTensor& tensor, int64_t rank) {
-  const std::vector<Block>& blocks = tensor.blocks();
-  const Block* block =
+// Does not read the buffer: among thousands of ranks it is not in the cache.
+void set_part(CallBuffer& part, const LocalTensor* tensor, int64_t rank) {
+  if (tensor == nullptr) return;
+  const std::vector<Block>& blocks = tensor->blocks();
+  const Block* const block =
       blocks.size() == 1 && blocks[0].lanes.size() == 1 && blocks[0].lanes[0] == rank
           ? &blocks[0]
-          : tensor.find(rank);
-  if (block == nullptr) return {};
-  const std::shared_ptr<Buffer>& buffer = block->tensor.buffer;
-  return {buffer, buffer->lanes.size() == 1 ? 0 : buffer->lanes.index_of(rank),
-          block->tensor.offset * size_of(block->tensor.dtype), bytes_in(block->tensor)};
-}
-
-int64_t byte_offset(const CallBuffer& view) {
-  const Buffer& buffer = *view.buffer;
-  if (buffer.lanes.size() == 1) return view.offset_bytes;
-  return buffer.slots[view.lane] * buffer.bytes_per_lane + view.offset_bytes;
+          : tensor->find(rank);
+  if (block == nullptr) return;
+  part.buffer = block->tensor.buffer;
+  part.offset_bytes = block->tensor.offset * size_of(block->tensor.dtype);
+  part.bytes = bytes_in(block->tensor);
 }
 
 // Gives each lane of the output a copy of its own, so that each can be written when it ends.
@@ -91,8 +87,8 @@ void copy_views(SubmittedCall& submitted, const Call& call) {
   submitted.lanes = call.lanes;
   submitted.one_lane = call.lanes.size() == 1;
   if (submitted.one_lane) {
-    if (call.input != nullptr) submitted.in = view_of(*call.input, call.lanes[0]);
-    if (call.output != nullptr) submitted.out = view_of(*call.output, call.lanes[0]);
+    set_part(submitted.in, call.input, call.lanes[0]);
+    set_part(submitted.out, call.output, call.lanes[0]);
     return;
   }
   if (call.input != nullptr) submitted.input = *call.input;
@@ -111,11 +107,17 @@ void release_views(SubmittedCall& submitted) {
   }
 }
 
+int64_t byte_offset(const CallBuffer& part, int64_t rank) {
+  const Buffer& buffer = *part.buffer;
+  if (buffer.lanes.size() == 1) return part.offset_bytes;
+  return buffer.slots[buffer.lanes.index_of(rank)] * buffer.bytes_per_lane + part.offset_bytes;
+}
+
 const std::byte* input_data(const SubmittedCall& submitted, int64_t rank) {
   if (!submitted.one_lane) return flat_data(submitted.input, rank);
   const CallBuffer& in = submitted.in;
   if (in.buffer == nullptr || in.buffer->bytes.size() == 0) return nullptr;
-  return in.buffer->bytes.data() + byte_offset(in);
+  return in.buffer->bytes.data() + byte_offset(in, rank);
 }
 
 int64_t input_bytes(const SubmittedCall& submitted, int64_t rank) {
@@ -174,7 +176,7 @@ void deliver_one(const CallBuffer& out, int64_t rank, const std::byte* data, int
     separate(buffer, Lanes::one(rank));
   }
   if (bytes != 0)
-    std::memcpy(buffer.bytes.mutate() + byte_offset(out), data, static_cast<size_t>(bytes));
+    std::memcpy(buffer.bytes.mutate() + byte_offset(out, rank), data, static_cast<size_t>(bytes));
 }
 
 }  // namespace

@@ -15,6 +15,8 @@ namespace shardproof {
 void copy_views(SubmittedCall& submitted, const Call& call);
 void release_views(SubmittedCall& submitted);
 
+// Returns the place of a rank's part among the bytes of its buffer.
+int64_t byte_offset(const CallBuffer& part, int64_t rank);
 // Return the first byte and the length of a rank's input. The pointer is null if the rank has no
 // input or if there are no contents (shape-only run).
 const std::byte* input_data(const SubmittedCall& submitted, int64_t rank);

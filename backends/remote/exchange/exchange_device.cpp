@@ -24,7 +24,7 @@ Piece piece_of(const CallShare& part) {
   if (submitted.lanes.size() == 1) {
     const CallBuffer& in = submitted.in;
     piece.owner = in.buffer->bytes;
-    piece.offset = in.buffer->slots[in.lane] * in.buffer->bytes_per_lane + in.offset_bytes;
+    piece.offset = byte_offset(in, part.rank());
   } else {
     const Block& block = *submitted.input.find(part.rank());
     const Buffer& buffer = *block.tensor.buffer;
