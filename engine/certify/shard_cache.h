@@ -7,7 +7,6 @@
 
 #include <deque>
 #include <map>
-#include <memory>
 #include <unordered_map>
 #include <vector>
 

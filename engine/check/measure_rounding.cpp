@@ -14,7 +14,6 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
-#include <limits>
 #include <new>
 #include <optional>
 #include <set>

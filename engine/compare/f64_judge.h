@@ -18,7 +18,6 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <set>
 #include <vector>
 

@@ -21,7 +21,6 @@
 
 #include <optional>
 #include <set>
-#include <string>
 #include <vector>
 
 #include "shardproof/ops/core/op.h"

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "shardproof/engine/compare/f64_judge.h"
 #include "shardproof/engine/generate/forms/draw_placements.h"

@@ -27,7 +27,6 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "shardproof/engine/lower/name_table.h"

@@ -2,7 +2,6 @@
 #include "shardproof/engine/reference/recompute_compared.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 #include <vector>
 

@@ -2,9 +2,6 @@
 // ops/attention/attention_blocks.h does the same on the host for many queries at a time.
 #pragma once
 
-#include <cmath>
-#include <limits>
-
 #include "shardproof/ops/core/item_kernel.h"
 #include "shardproof/ops/elementwise/float_math.h"
 #include "shardproof/ops/reduction/fold_functors.h"

@@ -3,6 +3,8 @@
 // last group and panel are zeros, and their sums are not stored.
 #include "shardproof/ops/contraction/block_product.h"
 
+#include <algorithm>
+
 #include "shardproof/ops/contraction/pack_lines.h"
 
 namespace shardproof {

@@ -6,8 +6,6 @@
 // sum of its terms in ascending order, from zero on, and depends on its own row and column only.
 #pragma once
 
-#include <algorithm>
-
 #include "shardproof/ops/contraction/micro_gemm.h"
 
 namespace shardproof {

@@ -24,7 +24,6 @@
 // emits has a kernel.
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <map>
 #include <optional>

@@ -1,7 +1,6 @@
 // Registers elementwise ops that decompose into arithmetic: clamp, lerp, addcmul, rsub, xlogy,
 // logit, isclose, masked_fill and others.
 #include <cmath>
-#include <limits>
 
 #include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"

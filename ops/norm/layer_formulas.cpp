@@ -1,7 +1,5 @@
 // Registers layers, distances and products that decompose: batch_norm, instance_norm, group_norm,
 // normalize, cosine_similarity, cdist, mm, outer, baddbmm and others.
-#include <algorithm>
-#include <cmath>
 
 #include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"

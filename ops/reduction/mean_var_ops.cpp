@@ -3,7 +3,6 @@
 // results are communicated.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"

@@ -7,7 +7,6 @@
 // Sharding changes the order.
 #pragma once
 
-#include <optional>
 #include <typeinfo>
 #include <vector>
 

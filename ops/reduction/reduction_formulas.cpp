@@ -1,7 +1,5 @@
 // Registers reductions that decompose: aminmax, count_nonzero, nansum, nanmean, var_mean, std_mean,
 // vector_norm, median, kthvalue, and bucketize and argsort.
-#include <cmath>
-#include <limits>
 
 #include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"

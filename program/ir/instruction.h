@@ -4,7 +4,6 @@
 
 #include <deque>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <variant>

@@ -13,7 +13,6 @@
 //   y = all_reduce(_1, sum, group=tp)
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

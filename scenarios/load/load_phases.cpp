@@ -2,7 +2,6 @@
 // meshes, lets, world, dtype, groups, tensors, listings, names, machine, expectation. Later steps
 // use what earlier ones read.
 #include <algorithm>
-#include <set>
 
 #include "shardproof/ops/core/torch_names.h"
 #include "shardproof/program/value/names.h"

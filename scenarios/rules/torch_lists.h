@@ -2,7 +2,6 @@
 // lists one after the other, each with n tensors; the results are in the same order.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>

@@ -29,7 +29,6 @@
 
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "shardproof/localtensor/report/finding.h"

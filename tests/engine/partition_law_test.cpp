@@ -2,7 +2,6 @@
 // ranks compute what one device computes, in the sample's dtypes and with all floats in f64.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstdio>
 #include <iterator>
 #include <map>

@@ -5,7 +5,6 @@
 #include <fstream>
 #include <regex>
 #include <set>
-#include <sstream>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/load/load.h"
