@@ -65,7 +65,7 @@ struct WaitGraph {
   std::map<int32_t, std::string> gone;  // missing rank -> reason, "has ended"
 };
 
-// Returns at most one finding of each kind: deadlock, then missing rank.
-std::vector<Finding> explain(const WaitGraph& known);
+// Returns at most one finding of each kind: first `deadlock`, then `missing rank`.
+std::vector<Finding> diagnose_deadlock(const WaitGraph& known);
 
 }  // namespace shardproof
