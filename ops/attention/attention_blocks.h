@@ -23,7 +23,7 @@ class AttentionBlocks {
   static constexpr int64_t kRows = AttentionGradItem<T>::kRowsAtOnce;
   struct Block {
     int64_t unit, first, rows;  // first: an item
-    int64_t seen;               // keys that a row of the block sees, or all
+    int64_t seen;               // keys that a row of the block attends to, or all
   };
   explicit AttentionBlocks(const Attention& a) : a_(a) {}
 
