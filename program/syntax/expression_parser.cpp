@@ -228,13 +228,7 @@ ExpressionParser::Tree ExpressionParser::binary(int weakest) {
     compared = strength == kComparison;
     const Token symbol = lexer_.consume();
     Tree right = binary(strength + 1);
-    Tree node{make(ExprKind::binary, start)};
-    raise_height(node.height, std::max(left.height, right.height), symbol.place);
-    node.expr.symbol = symbol.text;
-    node.expr.args.reserve(2);
-    node.expr.args.push_back(std::move(left.expr));
-    node.expr.args.push_back(std::move(right.expr));
-    left = std::move(node);
+    left = joined(start, symbol, std::move(left), std::move(right));
   }
 }
 
@@ -267,11 +261,16 @@ ExpressionParser::Tree ExpressionParser::power() {
   const Nest nest(*this, symbol.place);
   Tree exponent = prefix(kUnary);
   Tree node{make(ExprKind::binary, start)};
-  raise_height(node.height, std::max(base.height, exponent.height), symbol.place);
+  return joined(start, symbol, std::move(base), std::move(exponent));
+}
+
+ExpressionParser::Tree ExpressionParser::joined(const SourceLocation& start, const Token& symbol,
+                                                Tree left, Tree right) {
+  raise_height(node.height, std::max(left.height, right.height), symbol.place);
   node.expr.symbol = symbol.text;
   node.expr.args.reserve(2);
-  node.expr.args.push_back(std::move(base.expr));
-  node.expr.args.push_back(std::move(exponent.expr));
+  node.expr.args.push_back(std::move(left.expr));
+  node.expr.args.push_back(std::move(right.expr));
   return node;
 }
 
