@@ -1,5 +1,6 @@
 // Confirmation: tests a suspected cause of a wrong output. It is the cause only if the rank program
-// without it is right. The edited program runs on simulated ranks in f64 beside one device.
+// without it is right. The edited program runs on simulated ranks in f64 and is compared with one
+// device.
 #pragma once
 
 #include <functional>

@@ -39,7 +39,7 @@ inline constexpr double kNegligible = 0x1p-20;  // of the line's largest value
 // this share of its inputs, and other roundings change them by this share of themselves.
 inline constexpr double kNoiseLevel = 0x1p-40, kNoiseShare = 0.25;
 
-// Returns the largest absolute number of all inputs of the line; 0 if it has none.
+// Returns the largest absolute value of all inputs of the line; 0 if it has none.
 double largest_line_input(const ReferenceRun& reference);
 // True if a line is nothing but rounding. `largest`: its largest value in all rounding directions;
 // `farthest`: the largest change of a value.

@@ -28,7 +28,7 @@ struct RankValue {
   Dims shape;                         // global
   std::vector<Placement> placements;  // R or S by the chunk rule, one for each axis
   bool is_finite = true;
-  // Axes over which the gradient by a tensor is the sum of what the ranks hold: "dp, tp". No later
+  // Axes over which the gradient by a tensor is the sum of the ranks' parts: "dp, tp". No later
   // step reads such a tensor.
   std::string summed_over = {};
 };

@@ -1,5 +1,5 @@
 // RankForm: a form of one step of a rank program, such as "column-parallel product". A generator
-// draws forms by weight. Each table add_rank_*_forms holds one family of steps and stands in
+// draws forms by weight. Each table add_rank_*_forms holds one family of steps and is in
 // rank_forms_*.cpp.
 #pragma once
 

@@ -1,5 +1,5 @@
 // JudgedProgram: a job that is lowered once, in the program's own dtypes or with all floats lifted
-// to f64. Judges can run its ranks beside one device as often as they need. Internal to the engine.
+// to f64. Judges can run its ranks and one device as often as they need. Internal to the engine.
 #pragma once
 
 #include <map>

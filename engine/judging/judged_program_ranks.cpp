@@ -225,7 +225,7 @@ void JudgedRanks::judge_all(std::vector<ComparedValue> values, Judge& judge,
       options.records->of_truth[static_cast<ValueId>(id)] = *made;
 }
 
-// True if run() must see every value that ranks make.
+// True if run() must be given every value that ranks make.
 bool JudgedRanks::probes_all(const JudgedRun& options) const {
   return options.records != nullptr || options.replaces != nullptr || !rounds_to_nearest();
 }
@@ -288,7 +288,7 @@ void JudgedRanks::correct_placements(const JobOutput& output, const ProgramRun& 
     finding.details = {fmt::format("placed as {} its values are right", placements_text(*right))};
     finding.fix = outputs_.fix_by_placements(output, *right);
   } catch (const Error&) {
-    // Without a truth the shapes alone decide.
+    // Without a truth the shapes decide.
   }
 }
 
@@ -489,7 +489,7 @@ std::string JudgedRanks::cause_of(const MeasuredPrecision& measured) const {
 Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {
   std::vector<ComparedValue> values;
   std::optional<RankChecks> checks;
-  // Made anew for each attempt of the run.
+  // Made again for each attempt of the run.
   const auto probe = [&]() -> ProbeFunction {
     values.clear();
     const ProbeFunction of_all = probe_of_all(options);

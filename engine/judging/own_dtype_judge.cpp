@@ -385,9 +385,9 @@ std::vector<double> OwnDtypeJudge::changes_by(double roundings, const ComparedVa
                          }));
 }
 
-// Returns the largest change of each element that comes from a step alone: the change when the
-// inputs of its line change by some roundings of the narrowest float on the line, beside the same
-// change with all indices, rounded numbers and comparisons of the line as they were.
+// Returns the largest change of each element that only a step causes: the change when the inputs of
+// its line change by some roundings of the narrowest float on the line, beside the same change with
+// all indices, rounded numbers and comparisons of the line as they were.
 // Example: y = one_hot(argmax(z)) * z, with z in f16 and y in f32. Another argmax changes y by z.
 std::vector<double> OwnDtypeJudge::changes_by_steps(const ComparedValue& value,
                                                     const ReferenceRun& reference) const {

@@ -91,7 +91,7 @@ class Lowering {
   // False inside `as`, where sizes differ by rank.
   virtual bool knows_sizes() const { return true; }
 
-  // Gradients (lowering_grad.cpp). The first four differ in global programs alone.
+  // Gradients (lowering_grad.cpp). The first four differ only in global programs.
   // Brings the sum of all gradients by a value to the placements of the value.
   virtual ValueId place_gradient(ValueId gradient, ValueId) { return gradient; }
   // Return a gradient by the result (an input) of `as` as the shards of each rank (as a global

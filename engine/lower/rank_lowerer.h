@@ -24,7 +24,7 @@ std::vector<std::string> backward_words(CollectiveKind kind);
 
 // Returns the shape of a collective's result. Throws Error(bad_input) if a dim does not divide.
 Dims result_shape(CollectiveKind kind, Dims shape, int dim, int dim2, int64_t n);
-// Returns the lanes that have a result: for reduce and gather, the root alone.
+// Returns the lanes that have a result: for reduce and gather, only the root.
 Lanes lanes_with_result(const Collective& c, const Lanes& lanes);
 
 class RankLowerer : public Lowering {

@@ -10,7 +10,7 @@
 //   a name is bound   free the value that the name had before, if no later line reads it
 //
 // Example of a claim: a mesh dp=2, tp=2 and x of shape [8, 6] as dp:S(0) tp:S(1). After
-// `y = sum(x, dim=1) as tp:P(sum)` the shards of y have shape [4]. The claim names tp alone; dp:R
+// `y = sum(x, dim=1) as tp:P(sum)` the shards of y have shape [4]. The claim names only tp; dp:R
 // would need shards of shape [8], so other placements of dp are tried, and dp:S(0) gives [4].
 #include "shardproof/engine/partition/partition.h"
 

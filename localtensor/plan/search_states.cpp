@@ -131,7 +131,8 @@ uint64_t PlacementStates::moving_axes(const PlacementState& from, const Placemen
   return find_active(from, to);
 }
 
-// A slice that the goal cuts alike: without all other axes, the dim lies as in the goal.
+// Makes a slice that the goal cuts in the same way: without all other axes, the dim is laid out as
+// in the goal.
 PlacementState PlacementStates::sliced_start() {
   PlacementState state = start_;
   for (DimLayouts& dim : dims_) {

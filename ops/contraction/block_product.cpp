@@ -11,8 +11,7 @@ namespace shardproof {
 namespace {
 
 // Packs `count` lines of `depth` terms: to[k * width + i] is term k of line i. Line i begins at
-// data
-// + i * line_step.
+// data + i * line_step.
 template <typename T>
 void pack_lines(const T* data, int64_t line_step, int64_t term_step, int count, int64_t depth,
                 T* to, int width) {

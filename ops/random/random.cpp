@@ -220,7 +220,7 @@ Kernel prepare_dropout(const OpCall& call) {
   const DropoutPlan plan{p, p < 1 ? 1 / (1 - p) : 0, rng_of(call)};
   Kernel kernel;
   const DropoutItem item{{}, plan.rng, plan.probability, plan.scale};
-  // `like` is read for its place alone.
+  // Only the position of `like` in the global tensor is read.
   const size_t counted = present(call, kDropoutLike) ? kDropoutLike : 0;
   std::vector<DType> inputs{DType::f64};
   for (size_t i = 1; i < call.inputs.size(); ++i) inputs.push_back(call.inputs[i].dtype);

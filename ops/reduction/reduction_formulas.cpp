@@ -86,7 +86,7 @@ void add_spreads(OpRegistry& ops) {
   ops.add(std::move(vector));
 }
 
-// Returns the k-th (from 1) element in order of a dim, and its index.
+// Returns the k-th smallest element along a dim (the first is 1), and its index.
 FormulaTerms kth(Formula& f, const FormulaTerm& x, int dim, int64_t k, bool keepdim) {
   FormulaTerms found;
   for (const FormulaTerm& sorted : f.ops("sort", {x}, {{"dim", int64_t{dim}}})) {

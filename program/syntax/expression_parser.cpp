@@ -110,7 +110,8 @@ constexpr TorchCall kTorchCalls[] = {
     {"irecv", "y = ", "recv(like=x, from=0, group=pp)"},
     {"barrier", "", "barrier(group=dp)"}};
 
-// Returns what to write for an op or a call of a Python module, as a value or as a whole line.
+// Returns the text to write in place of an op or a call of a Python module, as a value or as a
+// whole line.
 std::string advice_without_prefix(std::string_view word, bool whole_line) {
   for (const TorchCall& one : kTorchCalls)
     if (one.word == word) return fmt::format("{}{}", whole_line ? one.result : "", one.call);
@@ -260,12 +261,12 @@ ExpressionParser::Tree ExpressionParser::power() {
   const Token symbol = lexer_.consume();
   const Nest nest(*this, symbol.place);
   Tree exponent = prefix(kUnary);
-  Tree node{make(ExprKind::binary, start)};
   return joined(start, symbol, std::move(base), std::move(exponent));
 }
 
 ExpressionParser::Tree ExpressionParser::joined(const SourceLocation& start, const Token& symbol,
                                                 Tree left, Tree right) {
+  Tree node{make(ExprKind::binary, start)};
   raise_height(node.height, std::max(left.height, right.height), symbol.place);
   node.expr.symbol = symbol.text;
   node.expr.args.reserve(2);

@@ -108,8 +108,8 @@ int64_t read_world(const Section& section, const LoadContext& context) {
   return world;
 }
 
-// Refuses a name that stands for two things: tensors, lets, axes, groups and streams share one
-// space of names.
+// Refuses a name that means two things: tensors, lets, axes, groups and streams share one space of
+// names.
 class NameSpace {
  public:
   void add(const std::string& name, const std::string& what, const Where& where) {

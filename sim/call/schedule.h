@@ -35,8 +35,8 @@ struct StreamHead {
   bool has_others = false;  // another stream of the cohort has work left
 };
 
-// Picks one of the streams that may run. Deterministic: a function of the schedule and of the picks
-// before.
+// Picks one of the streams that may run. Deterministic: the pick depends on the schedule and on
+// earlier picks only.
 class StreamPicker {
  public:
   explicit StreamPicker(const Schedule& schedule) : schedule_(schedule) {}

@@ -119,7 +119,7 @@ const char* text_of(LocalExecution form) {
   return "";
 }
 
-// True if some input is not replicated. A strategy with whole inputs alone is taken for the
+// True if some input is not replicated. A strategy whose inputs are all whole is taken for the
 // placements of its result, which no draw states.
 bool takes_parts(const Strategy& strategy) {
   return std::any_of(strategy.inputs.begin(), strategy.inputs.end(),
