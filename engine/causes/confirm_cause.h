@@ -52,7 +52,7 @@ class Confirmation {
   // value is as wrong where one of them has one rank, or if it is right where another axis has one
   // rank and the edit makes it wrong there.
   bool confirms(const Edit& edit, const std::vector<int>& axes = {});
-  // Tests the same, but for wrong values that become more wrong: gradients that were taken of the
+  // Tests the same, but lets wrong values become more wrong: gradients that were taken of the
   // unedited line.
   bool confirms_without_gradients(const Edit& edit, const std::vector<int>& axes);
   // Tests the same of a change of the listings. False if the changed job is an error.

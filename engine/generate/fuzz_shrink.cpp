@@ -2,7 +2,7 @@
 // runs of lines, from half of them down to one; then tensors that no line reads; then it replicates
 // tensors and gives axes the size 1. Outputs and whole steps are removed from rank programs, and
 // gradients are tried of values before the last. A change is kept if the same oracle still fails;
-// an error must stay the same but for its place and its numbers.
+// an error must stay the same except its place and its numbers.
 #include <algorithm>
 #include <cctype>
 

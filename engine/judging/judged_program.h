@@ -65,7 +65,7 @@ class JudgedProgram {
   // value (explain/range_cause.h).
   virtual RangeCause range_cause_of(const std::string&) const { return {}; }
   const Job& job() const { return job_; }
-  // Returns the inputs of the reference program that lie as parts on the ranks, as they hold them.
+  // Returns the inputs of the reference program that are partial on the ranks, as they hold them.
   std::map<ValueId, ComparedValue> inputs_in_parts() const;
 
  protected:

@@ -426,8 +426,8 @@ std::vector<double> OwnDtypeJudge::reach_of(const ComparedValue& value,
 }
 
 // Returns the change of each element when the line's inputs change by some roundings, and when they
-// lie on grids of that width. Numbers that are equal but for rounding, such as two sums of the same
-// parts in other orders, are equal on one of the grids. Random changes never make them equal.
+// lie on grids of that width. Numbers that are equal apart from rounding, such as two sums of the
+// same parts in other orders, are equal on one of the grids. Random changes never make them equal.
 std::vector<double> OwnDtypeJudge::changes_by_rounding(const ComparedValue& value,
                                                        const ReferenceRun& reference) const {
   std::map<ValueId, std::vector<double>> roundings;

@@ -122,7 +122,7 @@ class OwnDtypeJudge : public Judge {
   int64_t compared_ = 0;
   std::set<std::string> equal_;
   std::map<ValueId, Tensor> integers_;
-  std::map<ValueId, ComparedValue> in_parts_;  // inputs and held values that lie as partial sums
+  std::map<ValueId, ComparedValue> in_parts_;  // inputs and held values placed as partial sums
   std::vector<UnequalValue> unequal_;
   std::optional<Finding> replicas_;
   std::vector<std::pair<std::string, Finding>> torn_;

@@ -23,7 +23,7 @@
 //   The same graph, but both ranks make one call on tp and one on world: `deadlock`, ranks 0-1.
 //
 // If it is unknown which calls ranks make later (rank functions in C++), a cycle is a deadlock.
-// Complexity: linear in calls and edges, but for the shortest cycle, which is searched breadth
+// Complexity: linear in calls and edges, except the shortest cycle, which is searched breadth
 // first.
 #pragma once
 
