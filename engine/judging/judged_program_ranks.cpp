@@ -306,8 +306,8 @@ bool JudgedRanks::correct_ranks(const JobOutput& output, Finding& finding) const
 }
 
 // Reports outputs whose parts do not fit their entries. An output that the truth computes from such
-// a one is not judged. Shapes are reported after the run: a rank that makes another call than the
-// others ends with another shape, and the finding should name the call.
+// an output is not judged. Shapes are reported after the run: a rank that makes another call than
+// the others ends with another shape, and the finding should name the call.
 void JudgedRanks::add_misfits(const ProgramRun& run, Outcome& outcome) const {
   std::map<std::string, std::vector<std::string>> behind;
   for (const JobOutput& output : job_.outputs) {

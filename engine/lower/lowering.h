@@ -139,7 +139,8 @@ class Lowering {
   std::vector<ValueId> apply_op(const OpRecord& op, const Expr& call, bool in_place, size_t wanted);
   std::string name_of(const NameTemplate& name);
   // Returns the binding of a name on the current lanes, and merges values that parts of the lanes
-  // have bound. Returns nullopt if no lane has bound it. Throws Error if some lanes have not.
+  // have bound. Returns nullopt if no lane has bound it. Throws Error if only some lanes have bound
+  // it.
   std::optional<Binding> find(const std::string& name, const SourceLocation& place);
   void bind(const std::string& name, Binding binding);
   void forget(const std::string& name);  // free(x)

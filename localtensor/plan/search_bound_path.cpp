@@ -40,8 +40,8 @@ class BoundPath {
   }
 
  private:
-  // Goes on from a state by the moves that the bound counts; if these need not be the cheapest, by
-  // all others too that can lead to a cheaper path.
+  // Continues from a state with the moves that the bound counts; if others may be cheaper, also
+  // with all others that can lead to a cheaper path.
   void extend(const PlacementState& from, uint64_t code, Int128 price, bool cheapest) {
     const size_t count = moves_.size();
     const std::vector<ShuffleBound::Choice> choices =

@@ -1,4 +1,4 @@
-// Deadlock diagnosis: explains by a wait-for graph why no rank can go on. A pure function.
+// Deadlock diagnosis: explains by a wait-for graph why no rank can continue. A pure function.
 //
 // The graph: each blocked call (Blocked) points to what it awaits (WaitEdge), which points to the
 // calls that keep the missing ranks from coming (holders). Two causes are distinguished.
@@ -35,7 +35,7 @@
 
 namespace shardproof {
 
-// The needs of a call that cannot go on. Calls of one collective share it.
+// The needs of a call that cannot continue. Calls of one collective share it.
 struct WaitEdge {
   std::string group;             // "tp [4 5 6 7]"; empty for a wait between streams
   int64_t call = 0;              // number in the group

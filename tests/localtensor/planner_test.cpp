@@ -192,8 +192,8 @@ TEST(Planner, UseReplicas_CostsNoMore) {
   EXPECT_GT(cheaper, 0);
 }
 
-// Returns the price of the cheapest sequence of steps that keeps to a limit. The source is held
-// beside all steps but the first.
+// Returns the price of the cheapest sequence of steps that keeps to a limit. The source is held in
+// addition to all steps except the first.
 std::vector<std::vector<double>> exhaustive_within(const std::vector<Spec>& specs, int64_t limit) {
   std::map<int64_t, std::vector<std::vector<double>>> later;  // by bytes of the source
   std::vector<std::vector<double>> bytes(specs.size(), std::vector<double>(specs.size(), 0));
