@@ -17,7 +17,7 @@
 namespace shardproof {
 namespace {
 
-// Thrown through the function of a rank that is blocked for ever; caught at the root of its fiber.
+// Thrown through the function of a rank that is blocked forever; caught at the root of its fiber.
 struct UnwindRank {};
 
 // Makes `view` a flat view of `x` with this rank as its lane.
@@ -297,7 +297,7 @@ class FiberRank : public RankContext {
     waiting_ = true;
     give_up();
   }
-  // The rank is blocked for ever: ends its call so that its function can end.
+  // The rank is blocked forever: ends its call so that its function can end.
   void give_up() {
     if (!waiting_) return;
     stopped_ = true;

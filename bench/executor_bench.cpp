@@ -3,7 +3,6 @@
 // - the cost of an op beyond its kernel;
 // - all-reduces of much data beside the read bandwidth of the core.
 // Each repetition is a whole run of one program: a new world, its executor, and its close.
-#include <cstring>
 #include <numeric>
 #include <string_view>
 

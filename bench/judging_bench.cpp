@@ -1,7 +1,7 @@
-// Measures the cost of judging: a program with every value compared beside the same program
-// unjudged, in one process (docs/judging.md). The MLP has two rows. One measures its runs alone,
-// with lowering and splitting done before, as for the unjudged run. The other measures a whole call
-// of `check`, which includes both. The Adam steps have a row for the whole call.
+// Measures the cost of judging: a program with every value compared, and the same program unjudged,
+// in one process (docs/judging.md). The MLP has two rows. One measures its runs alone, with
+// lowering and splitting done before, as for the unjudged run. The other measures a whole call of
+// `check`, which includes both. The Adam steps have a row for the whole call.
 #include "shardproof/backends/local/local_backend.h"
 #include "shardproof/bench/measure.h"
 #include "shardproof/engine/check/check.h"

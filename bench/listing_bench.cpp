@@ -32,8 +32,7 @@ void print_listing(int64_t ranks, double target) {
          milliseconds(target)});
 }
 
-// Measures the peak memory of 5 all-reduces of 1 MiB that differ by rank beside that of their
-// inputs.
+// Measures the peak memory of 5 all-reduces of 1 MiB that differ by rank, and that of their inputs.
 void print_memory() {
   constexpr int64_t kRanks = 256, kElements = 1 << 18;
   const std::string path = fmt::format("{}/listing_mib.json", SHARDPROOF_BENCH_FOLDER);

@@ -1,4 +1,4 @@
-// Measures repetitions over MPI beside bare loops of the same calls, in turn in the same processes:
+// Compares repetitions over MPI with bare loops of the same calls, in turn in the same processes:
 // - each collective from 8 B to 64 MiB, as `shardproof bench` repeats it, beside MPI's blocking
 // call;
 // - whole programs, as `run --iters` repeats them, beside the same kernels and calls without
@@ -122,7 +122,7 @@ class BareLoop {
   std::vector<float> in_, out_;
 };
 
-// `bytes` is the larger of what a rank sends and receives.
+// `bytes` is the larger of the bytes that a rank sends and receives.
 CollectiveBenchmark benchmark_of(CollectiveKind kind, int64_t bytes, int processes) {
   CollectiveBenchmark benchmark;
   Collective& c = benchmark.collective;

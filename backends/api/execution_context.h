@@ -85,7 +85,7 @@ class World {
   // Opens the context of a cohort. Cohorts are disjoint. Valid as long as the world.
   virtual ExecutionContext& open(const Lanes& cohort) = 0;
   // Runs what can run. Returns false if nothing could: a cohort that still waits then is blocked
-  // for ever.
+  // forever.
   virtual bool progress() = 0;
   // Returns the ranks for which a ticket has ended since the last call, ascending. Nullopt if the
   // world has not kept them: the caller then polls every rank.
@@ -144,7 +144,7 @@ class Backend {
 };
 
 using BackendRegistry = std::vector<std::shared_ptr<Backend>>;
-// `folders`: where to look for libraries beside the system's places.
+// `folders`: where to look for libraries in addition to the system's places.
 BackendRegistry builtin_backends(const std::vector<std::string>& folders = {});
 
 }  // namespace shardproof

@@ -1,4 +1,4 @@
-// LibraryChoice: what the user chooses about libraries that a backend opens at run time.
+// LibraryChoice: the user's choice of the libraries that a backend opens at run time.
 #pragma once
 
 #include <optional>

@@ -8,9 +8,9 @@
 //
 // Tensors are dense and of one device. Lines in findings and records are lines of the C++ source.
 // An exception that leaves a rank's function ends only that rank: the report names it, and ranks
-// that wait for it have a missing rank. A rank that is blocked for ever is unwound by an exception
-// of no std type, thrown from its call (OnStop::unwind). With OnStop::tell its calls return at once
-// instead, and stopped() is true.
+// that wait for it have a missing rank. A rank that is blocked forever is unwound by an exception
+// of no std type, thrown from its call (OnStop::unwind). With OnStop::return_calls its calls return
+// immediately instead, and stopped() is true.
 //
 // Threading: one thread. Bad arguments throw Error(bad_input).
 #pragma once
@@ -23,7 +23,7 @@
 
 namespace shardproof {
 
-enum class OnStop : uint8_t { unwind, tell };
+enum class OnStop : uint8_t { unwind, return_calls };
 
 struct RanksOptions {
   std::shared_ptr<Backend> backend;  // null: local, with recorder and faults
@@ -93,7 +93,7 @@ class RankContext {
       : rank_(rank), own_(Lanes::one(rank)), world_(world), context_(execution) {}
   // Runs `issue` on the thread's own stack and suspends the fiber until its ticket is no longer
   // pending. Returns false if the rank is stopped. Throws what `issue` throws. Fiber stacks are
-  // many and not in the cache, so code that runs for every call uses the thread's stack.
+  // many and not in the cache, so code that runs forevery call uses the thread's stack.
   virtual bool wait_for(const std::function<Ticket()>& issue) = 0;
   // Returns a group that is reused for calls on the thread's own stack.
   virtual CallGroup& reusable_group() = 0;

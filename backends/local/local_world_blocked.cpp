@@ -7,7 +7,7 @@
 //    of them, trace finds the reason. If the rank has queued the call behind another one, there is
 //    an edge to what holds that stream. If its host waits for a stream, there is an edge to that
 //    stream. Otherwise the rank never joins the call: it is missing.
-// 3. explain (sim/analysis/deadlock.h) finds cycles and missing ranks in the graph.
+// 3. diagnose_deadlock (sim/analysis/deadlock.h) finds cycles and missing ranks in the graph.
 //
 // Example: rank 0 waits in send to 1, rank 1 in send to 0, each with its receive queued behind.
 // Call A (rank 0) awaits rank 1, whose receive is queued behind call B: edge A -> B; likewise B ->
@@ -213,7 +213,7 @@ struct BlockedRanksSurvey {
       if (submitted != nullptr && world.matcher_.awaited(*submitted).explained)
         for (int64_t i = 0; i < submitted->lanes.size(); ++i) wrong.insert(submitted->lanes[i]);
     for (size_t i = 0; i < still.blocked.size(); ++i) connect(i);
-    return explain(still);
+    return diagnose_deadlock(still);
   }
 };
 

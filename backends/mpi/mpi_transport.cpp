@@ -47,7 +47,7 @@ void keep_pages() {
   mallopt(M_TRIM_THRESHOLD, kKept);
 }
 
-// Open MPI's handlers of these signals print a stack trace. They wait for ever if the signal came
+// Open MPI's handlers of these signals print a stack trace. They wait forever if the signal came
 // while the process held the lock of malloc, and the process would not count as lost.
 void restore_signals() {
   for (const int signal : {SIGABRT, SIGBUS, SIGFPE, SIGSEGV}) std::signal(signal, SIG_DFL);

@@ -7,9 +7,7 @@
 
 #include <climits>
 #include <cstddef>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace shardproof {

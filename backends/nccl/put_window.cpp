@@ -18,7 +18,7 @@ namespace {
 constexpr int kSignal = 0, kContext = 0;
 constexpr unsigned kFlags = 0;
 
-constexpr int kErrorTextStream = -2;      // device stream of error texts, beside that of the window
+constexpr int kErrorTextStream = -2;      // device stream of error texts; the window has another
 constexpr int64_t kErrorTextBytes = 256;  // bytes of one process's error text
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <string_view>
 #include <thread>
 
 namespace shardproof {

@@ -2,7 +2,6 @@
 // worker processes, measure each size out of place and in place, print each row when it is
 // measured, write the JSON report.
 #include <algorithm>
-#include <cmath>
 
 #include "shardproof/backends/api/worker_pool.h"
 #include "shardproof/cli/commands/command.h"

@@ -2,7 +2,6 @@
 // the options, count (engine/generate/judging_counts.h), save the failures, print the table.
 #include <charconv>
 #include <chrono>
-#include <cmath>
 #include <filesystem>
 #include <thread>
 

@@ -173,7 +173,7 @@ void TrafficCounter::add_exchange(const CallItem& item, int32_t rank, Traffic& t
   }
 }
 
-// Returns the bytes of a row of what a rank sends in an all_to_all_v.
+// Returns the bytes of one row of the tensor that a rank sends in an all_to_all_v.
 int64_t TrafficCounter::row_bytes(const CallItem& item, int32_t rank) const {
   int64_t row = size_of(item.collective.dtype);
   for (const LocalShape& local : program_.values[static_cast<size_t>(item.input)].shapes)

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <set>
-#include <sstream>
 
 #include "shardproof/cli/commands/command.h"
 #include "shardproof/cli/commands/write_reports.h"

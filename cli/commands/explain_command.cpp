@@ -210,7 +210,7 @@ class OpExplanation {
   }
 
   // True for rows that the table of communication prints: one tensor is placed and all others are
-  // whole, or all tensors are placed alike.
+  // whole, or all tensors have the same placement.
   static bool is_plain(const Row& row) {
     const auto placed = std::count_if(row.given.begin(), row.given.end(),
                                       [](const Placement& p) { return !p.is_replicate(); });

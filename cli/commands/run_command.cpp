@@ -127,7 +127,7 @@ std::string times_text(const ScenarioResult& scenario, const TextStyle& style) {
   return out;
 }
 
-// Outputs of a run beside its report: the record, and tables of backends and times.
+// Outputs of a run in addition to its report: the record, and tables of backends and times.
 class RunArtifacts {
  public:
   RunArtifacts(const po::variables_map& given, RunOptions& options)

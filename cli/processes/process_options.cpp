@@ -12,7 +12,6 @@
 #include <filesystem>
 #include <sstream>
 #include <system_error>
-#include <utility>
 
 #include "shardproof/backends/api/library_choice.h"
 #include "shardproof/backends/api/worker_pool.h"

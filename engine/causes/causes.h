@@ -22,7 +22,7 @@
 // (local_for_whole.h).
 //
 // A candidate is the cause only if its edit, and no other, makes the program right. If several
-// edits do, or the edit explains a number by its size alone, it is a hint.
+// edits do, or the edit fits only the size of a number, it is a hint.
 #pragma once
 
 #include "shardproof/engine/causes/confirm_cause.h"

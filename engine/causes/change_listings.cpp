@@ -54,7 +54,7 @@ void visit_statements(Job& job, const std::function<void(int, Statement&)>& visi
   });
 }
 
-// Returns a change of the expressions of these numbers.
+// Returns a change that applies to the expressions with these numbers.
 ChangeOfJob change_of(std::set<int> numbers, std::function<void(Expr&)> change) {
   return [numbers = std::move(numbers), change = std::move(change)](const Job& job) {
     Job result = job;

@@ -1,5 +1,6 @@
 // Confirmation: tests a suspected cause of a wrong output. It is the cause only if the rank program
-// without it is right. The edited program runs on simulated ranks in f64 beside one device.
+// without it is right. The edited program runs on simulated ranks in f64 and is compared with one
+// device.
 #pragma once
 
 #include <functional>
@@ -51,7 +52,7 @@ class Confirmation {
   // value is as wrong where one of them has one rank, or if it is right where another axis has one
   // rank and the edit makes it wrong there.
   bool confirms(const Edit& edit, const std::vector<int>& axes = {});
-  // Tests the same, but for wrong values that become more wrong: gradients that were taken of the
+  // Tests the same, but lets wrong values become more wrong: gradients that were taken of the
   // unedited line.
   bool confirms_without_gradients(const Edit& edit, const std::vector<int>& axes);
   // Tests the same of a change of the listings. False if the changed job is an error.

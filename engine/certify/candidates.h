@@ -37,9 +37,9 @@ struct MissingRule {
   int32_t output = 0;
   Placement placement = R();
 };
-// Returns the right rules on an axis of 2 ranks that the op's own rule does not claim, but for
-// those of inputs that are all R. Adds the number of candidates to `combinations`. A call with too
-// many placements of its inputs (more than a million) is left out.
+// Returns the right rules on an axis of 2 ranks that the op's own rule does not claim, except those
+// of inputs that are all R. Adds the number of candidates to `combinations`. A call with too many
+// placements of its inputs (more than a million) is left out.
 std::vector<MissingRule> missing_rules(const OpInstance& instance,
                                        const std::vector<RuleDraw>& draws, int64_t& combinations);
 

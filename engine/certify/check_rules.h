@@ -6,7 +6,6 @@
 // on a dim that is not cut.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>

@@ -145,7 +145,7 @@ void Computation::compile_lines(LocalProgram& program,
   std::vector<int> number_of(lowered.values.size(), -1);
   for (size_t i = 0; i < lowered.inputs.size(); ++i)
     number_of[static_cast<size_t>(lowered.inputs[i])] = static_cast<int>(i);
-  // A gradient is brought to the placement of its value, which changes nothing on one rank.
+  // A gradient is redistributed to the placement of its value, which changes nothing on one rank.
   std::vector<ValueId> same_as(lowered.values.size(), kNoValue);
   for (const GlobalInstr& instr : lowered.instrs)
     for (const ValueId id : instr.outputs) {

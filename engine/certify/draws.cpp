@@ -110,7 +110,8 @@ std::optional<OpInstance> in_integers(const OpInstance& instance) {
 OpInstance in_reals(const OpInstance& instance) {
   if (instance.record)
     if (const std::optional<OpInstance> wide = in_f64(instance)) return *wide;
-  OpInstance wide = instance;  // in_f64 leaves an op alone whose results have the same dtypes
+  // in_f64 returns nullopt for an op whose results have the same dtypes.
+  OpInstance wide = instance;
   for (size_t i = 0; i < wide.inputs.size(); ++i)
     if (is_float_data(wide, i))
       wide.inputs[i].dtype = is_complex(wide.inputs[i].dtype) ? DType::c128 : DType::f64;

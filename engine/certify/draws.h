@@ -22,7 +22,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "shardproof/engine/certify/computation.h"
@@ -58,11 +57,11 @@ std::vector<RuleDraw> draws_of(const OpInstance& instance, const ComputationFor&
 bool applies(const RuleDraw& draw, const std::vector<Spec>& inputs,
              const std::vector<Spec>& outputs);
 
-// Returns the limits for one output; `parts` is the largest absolute number of all parts. In f64:
+// Returns the limits for one output; `parts` is the largest absolute value of all parts. In f64:
 // 2^-40 of the size of the terms, and 1024 times that or the movement. Narrower floats: 16 and 64
 // roundings.
 Limits limits_of(const RuleDraw& draw, size_t output, double parts);
-// Returns the largest finite absolute number of a tensor; 0 for integers.
+// Returns the largest finite absolute value of a tensor; 0 for integers.
 double largest_of(const Tensor& tensor);
 
 }  // namespace shardproof

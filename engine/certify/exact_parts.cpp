@@ -2,7 +2,6 @@
 #include "shardproof/engine/certify/exact_parts.h"
 
 #include <cmath>
-#include <limits>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/rng.h"

@@ -32,7 +32,7 @@ struct RankResults {
 
 // The first element that does not agree.
 struct Disagreement {
-  int64_t position = 0;          // row-major in the whole
+  int64_t position = 0;          // row-major in the global tensor
   std::vector<int32_t> ranks;    // whose parts make it up
   std::string parts, got, want;  // numbers as text
 };

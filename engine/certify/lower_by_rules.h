@@ -45,8 +45,9 @@ class LowerByRules : public LowerBuilder {
   const Spec& spec(int value) override { return at(value).spec; }
   const TensorMeta& meta(int value) override { return at(value).meta; }
   const LocalTensor& parts(int value) { return at(value).parts; }
-  // True if inputs of an op had to be replicated because no strategy takes them as they lie. Then
-  // results may have other placements than the strategy states, as in the partitioner.
+  // True if inputs of an op had to be replicated because no strategy takes them with their
+  // placements. Then results may have other placements than the strategy states, as in the
+  // partitioner.
   bool has_replicated() const { return replicated_; }
 
  private:

@@ -24,8 +24,8 @@ std::vector<double> fill_arguments(const std::string& fill) {
   return numbers;
 }
 
-double drawn(const std::string& kind, const std::vector<double>& numbers, DType dtype,
-             const Rng& rng, uint64_t i) {
+double fill_number(const std::string& kind, const std::vector<double>& numbers, DType dtype,
+                   const Rng& rng, uint64_t i) {
   if (kind == "uniform") return numbers[0] + (numbers[1] - numbers[0]) * rng.uniform(i);
   if (kind == "normal") return numbers[0] + numbers[1] * rng.normal(i);
   if (kind == "ones") return 1;
@@ -68,7 +68,7 @@ Tensor filled_by(const std::string& fill, DType dtype, const Dims& shape, uint64
   const std::vector<double> numbers = fill_arguments(fill);
   const Rng rng(seed, hash_text(kind));
   std::vector<double> values(static_cast<size_t>(element_count(shape)));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = drawn(kind, numbers, dtype, rng, i);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = fill_number(kind, numbers, dtype, rng, i);
   return tensor_of(dtype, shape, values);
 }
 
@@ -113,7 +113,7 @@ void cast_input(OpInstance& instance, size_t input, DType to) {
   instance.tensors[input] = converted(instance.tensors[input], to);
 }
 
-std::vector<DType> dtypes_of(const std::vector<TensorMeta>& metas) {
+std::vector<DType> dtypes_of_metas(const std::vector<TensorMeta>& metas) {
   std::vector<DType> dtypes;
   for (const TensorMeta& meta : metas) dtypes.push_back(meta.dtype);
   return dtypes;
@@ -123,7 +123,7 @@ std::vector<DType> dtypes_of(const std::vector<TensorMeta>& metas) {
 
 std::optional<OpInstance> in_f64(const OpInstance& instance) {
   const OpRecord& op = *instance.record;
-  const std::vector<DType> own = dtypes_of(op.infer(instance.call()));
+  const std::vector<DType> own = dtypes_of_metas(op.infer(instance.call()));
   std::vector<DType> wanted;
   for (const DType dtype : own) wanted.push_back(wider(dtype));
   if (own == wanted) return std::nullopt;

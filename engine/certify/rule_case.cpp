@@ -162,7 +162,7 @@ std::vector<Spec> specs_of(const Mesh& mesh, const std::vector<TensorMeta>& meta
 }
 
 // Returns why no ranks can have parts of a result under its claimed placements, such as "avg cannot
-// reduce bool"; "" if they can. Such a claim is wrong; an input placed so is bad input.
+// reduce bool"; "" if they can. Such a claim is wrong; an input with such placements is bad input.
 std::string why_unreducible(const std::vector<TensorMeta>& results,
                             const std::vector<std::vector<Placement>>& placements) {
   for (size_t i = 0; i < std::min(results.size(), placements.size()); ++i)
@@ -251,7 +251,7 @@ class CaseCheck {
   }
 
  private:
-  // False if a result is placed otherwise than the buffer that it is written to.
+  // False if a result has other placements than the buffer that it is written to.
   bool fits_buffers(ClaimAnswer& answer) const {
     const std::vector<Spec> buffers = specs_of(mesh_, outputs_, rule_.buffers, "out buffers");
     for (size_t i = 0; i < buffers.size(); ++i) {

@@ -1,6 +1,6 @@
-// RuleCase: one sharding rule on one call: "inputs of these shapes, placed so, give results placed
-// so, if each rank computes the call on its shards". A row of a rule table is a case, and so is a
-// wrong claim of the registry's own rules.
+// RuleCase: one sharding rule on one call: "inputs of these shapes and placements give results of
+// those placements, if each rank computes the call on its shards". A row of a rule table is a case,
+// and so is a wrong claim of the registry's own rules.
 #pragma once
 
 #include <string>

@@ -7,7 +7,6 @@
 
 #include <deque>
 #include <map>
-#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -33,7 +32,7 @@ struct LocalContents {
 class ShardCache {
  public:
   // Returns the slices of a spec. Specs that give every rank the same elements in the same order
-  // and reduce them alike share one object, whatever their dtype.
+  // and reduce them in the same way share one object, for any dtype.
   const Slices& slices(const Spec& spec);
   // Returns the contents of an input of a draw. Requires slices of this cache.
   const LocalContents& contents(const RuleDraw& draw, size_t input, const Slices& slices);

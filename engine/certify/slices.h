@@ -16,7 +16,7 @@ namespace shardproof {
 struct Slices {
   Spec spec;
   std::vector<Dims> shapes;                     // local, by rank
-  std::vector<std::vector<int32_t>> positions;  // by rank: row-major positions in the whole
+  std::vector<std::vector<int32_t>> positions;  // by rank: row-major positions in the global tensor
   std::vector<std::vector<int32_t>> groups;     // ranks that hold parts of one value, in order
   std::vector<int32_t> part_of;                 // by rank: its place in its group
   bool is_partial = false;

@@ -260,7 +260,7 @@ std::string Check::run_in_direction(int direction, MovementJudge& moving,
 }
 
 // An index that is another number in this direction may end the run. Then the run is repeated with
-// the integers of the judged run, beside which movements are measured.
+// the integers of the judged run, from which movements are measured.
 void Check::run_in_other_directions(F64Judge& judge) {
   if (judge.open().empty()) return;
   std::optional<RecordedIntegers> judged;
@@ -328,8 +328,8 @@ void Check::add_findings() {
   }
   if (findings.empty() && own_.replicas()) findings.push_back(*own_.replicas());
   // Replicas that are equal in f64 may differ because ranks left the range of a dtype. It is a
-  // matter of precision if they add in different orders, but not if they see different shards.
-  // Other differences in the own dtypes alone depend on roundings.
+  // matter of precision if they add in different orders, but not if they read different shards.
+  // Other differences that only the own dtypes show depend on roundings.
   for (const auto& [key, torn] : own_.torn()) {
     if (!findings.empty() || settled.contains(key)) continue;
     const RangeCause cause = program_->range_cause_of(key);

@@ -25,9 +25,9 @@ std::string rounded_note(const JudgedValue& value, const std::string& backend);
 
 // Returns one finding for each cause of wrong values that are not consequences of others. Values
 // that one confirmed cause explains are one finding: at the first of their lines, with the cause
-// that explains the most of them. So are results of one line with equal causes or none. The same
-// line in other passes of a loop is listed under its first; so are further values inside one line
-// that have no name. Requires `values` in the order of the program.
+// that explains the most of them. So are results of one line with equal causes or none. If a line
+// is wrong in several passes of a loop, the later passes are listed under the first. Values without
+// a name are listed under the first of their line. Requires `values` in the order of the program.
 std::vector<Finding> list_findings(std::vector<ExplainedValue> values);
 
 // Adds values that are far less precise than one device: notes for all, and findings if the ratio

@@ -2,7 +2,7 @@
 //
 // 1. Runs of the job are samples.
 // 2. Each sample is brought into the layout of the given value, one tensor for each of its parts.
-//    Ranks may be grouped otherwise, and replicas that agree in one run may differ in another.
+//    Ranks may be grouped differently, and replicas that agree in one run may differ in another.
 // 3. Elements are compared one by one.
 //
 // Example: y is 0.3 in f64; 0.30000001 as it is, rounding up and given, 0.29999998 rounding down
@@ -14,7 +14,6 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
-#include <limits>
 #include <new>
 #include <optional>
 #include <set>

@@ -1,7 +1,6 @@
 // The programs of a job as `shardproof show` prints them, without running them.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "shardproof/engine/job/job.h"

@@ -9,11 +9,8 @@
 // take the ratio of the largest expected element and test it on all others.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <limits>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include "shardproof/engine/compare/compare.h"
 #include "shardproof/engine/compare/owned_elements.h"

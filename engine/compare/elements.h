@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <vector>
 
@@ -95,8 +94,8 @@ std::vector<double> distances(const Tensor& a, const Tensor& b);
 // Returns the largest magnitude of the finite elements; 0 if there are none.
 double largest_element(const Tensor& tensor);
 
-// True if some number of f32 or c64 has one of its last four bits set. 15 of 16 rounded numbers
-// have; numbers of fewer bits, such as whole numbers below 2^20, have not.
+// True if some number of f32 or c64 has one of its last four bits set. 15 of 16 rounded numbers do;
+// numbers of fewer bits, such as whole numbers below 2^20, do not.
 bool uses_last_bits(const Tensor& tensor);
 
 // An element of a copy that is not the one-device value.

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "shardproof/engine/compare/elements.h"
 #include "shardproof/engine/compare/perturbation.h"

@@ -4,7 +4,7 @@
 //
 // Steps for each element, from the cheapest to the most expensive:
 //   1. It agrees when it is within 2^-40 of the element (of the sizes of its parts, where the value
-//      lies as partial sums).
+//      is placed as partial sums).
 //   2. It agrees within an eighth of the rounding loss of one device on this line in the program's
 //      own dtypes: the program cannot resolve a finer difference.
 //   3. The line is computed again in three other rounding directions. The movement is the largest
@@ -18,7 +18,6 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <set>
 #include <vector>
 
@@ -40,7 +39,7 @@ inline constexpr double kNegligible = 0x1p-20;  // of the line's largest value
 // this share of its inputs, and other roundings change them by this share of themselves.
 inline constexpr double kNoiseLevel = 0x1p-40, kNoiseShare = 0.25;
 
-// Returns the largest absolute number of all inputs of the line; 0 if it has none.
+// Returns the largest absolute value of all inputs of the line; 0 if it has none.
 double largest_line_input(const ReferenceRun& reference);
 // True if a line is nothing but rounding. `largest`: its largest value in all rounding directions;
 // `farthest`: the largest change of a value.
@@ -105,7 +104,7 @@ class F64Judge : public Judge {
     const std::set<std::string>* equal_in_own = nullptr;
     // Step 3 waits for settle().
     bool ranks_move = false;
-    std::map<ValueId, ComparedValue> inputs_in_parts;  // inputs that lie as partial sums
+    std::map<ValueId, ComparedValue> inputs_in_parts;  // inputs placed as partial sums
   };
   explicit F64Judge(Options options)
       : options_(std::move(options)), in_parts_(options_.inputs_in_parts) {}
@@ -145,7 +144,7 @@ class F64Judge : public Judge {
   LocalTensor ready_;       // the value judged last, partial axes reduced
   bool identical_ = false;  // true: `ready_` has the bits of one device
   std::map<std::string, OpenValue> open_;
-  // Inputs and held values that lie as partial sums.
+  // Inputs and held values placed as partial sums.
   std::map<ValueId, ComparedValue> in_parts_;
   // The largest distance of the ranks' copies of each element from the held value, if rounding
   // explains it; no entry if all are equal.

@@ -1,6 +1,9 @@
 // Judge: decides about one value of the ranks at a time. Every run of the ranks (in the program's
 // own dtypes, in f64, in other rounding directions) passes its values to a judge in the order of
 // the reference program. Then the ranks' value becomes the reference of later lines.
+//
+// A judge decides if a value is the same mathematics. After all runs, check/list_findings.h decides
+// which values are `imprecise`.
 #pragma once
 
 #include <functional>
@@ -15,7 +18,6 @@ namespace shardproof {
 enum class Judgement : uint8_t {
   equal,      // the numbers of one device
   right,      // no farther from them than rounding explains
-  imprecise,  // right, but with a far larger rounding error than one device
   undecided,  // depends on the direction of a rounding
   wrong,
 };

@@ -23,7 +23,7 @@ Lanes owners_of(const Job& job, const RankCheck& check) {
   if (!check.on.empty()) return check.on;
   for (const auto& [key, mesh] : job.meshes)
     if (key == check.mesh) return mesh.ranks();
-  SP_UNREACHABLE("a check on the mesh {}, which is not there", check.mesh);
+  SP_UNREACHABLE("a check on the mesh {}, which does not exist", check.mesh);
 }
 
 // Returns the reason why a series has no values: the ranks that reach it least and most often.

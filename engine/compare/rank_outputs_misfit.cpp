@@ -88,11 +88,6 @@ bool gives(const CallItem& item, const SpmdProgram& program, int32_t rank, int d
   }
 }
 
-bool has_dim(CollectiveKind kind) {
-  return kind == CollectiveKind::all_gather || kind == CollectiveKind::gather ||
-         kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::scatter;
-}
-
 // Returns nullopt if the placements do not go together: sizes of a cut are those of a shard of the
 // declared axes before it.
 std::optional<Spec> with_placements(const Spec& declared, std::vector<Placement> placements) {
@@ -213,7 +208,7 @@ std::string RankOutputs::fix_by_dim(const JobOutput& output, const Spec& spec,
   if (first == nullptr) return "";
   const CollectiveKind kind = first->collective.kind;
   const bool exchanges = kind == CollectiveKind::all_to_all;
-  if (!exchanges && !has_dim(kind)) return "";
+  if (!exchanges && !has_shard_dim(kind)) return "";
   const bool gathers = kind == CollectiveKind::all_gather || kind == CollectiveKind::gather;
   if (gathers && !of_gathers) return "";
   const int dims = spec.shape().size();

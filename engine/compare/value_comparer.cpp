@@ -1,6 +1,6 @@
 // Implements value_comparer.h. A value is complete when every rank that its shapes name has made
 // it. Ranks make the values of a listing in order, so the next value to be judged is nearly always
-// the one that has just become complete. A value that is early waits in parts_.
+// the one that has just become complete. A value whose turn has not come is stored in parts_.
 //
 // Example of reduced_as_: after `y = h @ w as tp:P(sum)` and `z = redistribute(y, tp:R)` the
 // all_reduce of z adds the parts of y as the judge of y would. So y is judged when z is complete,

@@ -253,17 +253,23 @@ std::string replicas_text(const std::string& name, const DifferingElement& eleme
                      element.count, all, all == 1 ? "" : "s", element.count == 1 ? "s" : "");
 }
 
+// Returns a finding with the place of the value, and no text.
+Finding finding_about(const WrongValue& wrong, Verdict verdict, const Lanes& ranks) {
+  Finding finding;
+  finding.verdict = verdict;
+  finding.line = wrong.label.line;
+  finding.name = wrong.label.name;
+  finding.instance = wrong.label.instance;
+  finding.ranks = ranks;
+  return finding;
+}
+
 }  // namespace
 
 Finding explain_difference(const WrongValue& wrong, const Difference& difference,
                            const Difference* own, const ReferenceRun& reference) {
   const Tensor& expected = difference.truth;
-  Finding finding;
-  finding.verdict = Verdict::wrong_values;
-  finding.line = wrong.label.line;
-  finding.name = wrong.label.name;
-  finding.instance = wrong.label.instance;
-  finding.ranks = difference.ranks;
+  Finding finding = finding_about(wrong, Verdict::wrong_values, difference.ranks);
   finding.ratio = constant_ratio(difference);
   const std::string shown = name_of_wrong_value(wrong);
   const Shown numbers = shown_numbers(difference, own);
@@ -311,12 +317,7 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
 }
 
 Finding explain_replicas(const WrongValue& wrong, const ReplicaDifference& difference) {
-  Finding finding;
-  finding.verdict = Verdict::replicas_differ;
-  finding.line = wrong.label.line;
-  finding.name = wrong.label.name;
-  finding.instance = wrong.label.instance;
-  finding.ranks = difference.ranks;
+  Finding finding = finding_about(wrong, Verdict::replicas_differ, difference.ranks);
   const std::string shown = name_of_wrong_value(wrong);
   finding.headline =
       difference.element

@@ -125,7 +125,7 @@ std::string needs_text(const Partitioned& ruled, const Partitioned& parts,
   return "";
 }
 
-// Returns the placements that `as` declares. An axis that the author did not name stands apart: the
+// Returns the placements that `as` declares. An axis that the author did not name is separate: the
 // shapes of the shards show that it cuts the value.
 std::string declared_text(const WrongValue& wrong, const GlobalProgram& global) {
   const auto claim =
@@ -171,7 +171,7 @@ std::string averaged_instead(const WrongValue& wrong, const GlobalInstr& mean,
 
 namespace {
 
-// Adds a cause that the rules prove. A hint of the numbers alone has no use beside it.
+// Adds a cause that the rules prove, and removes a hint that follows only from the numbers.
 void add_cause(Finding& finding, std::string text) {
   std::erase_if(finding.details,
                 [](const std::string& detail) { return detail.starts_with(kHintLabel); });

@@ -25,7 +25,7 @@ std::optional<Placement> placement_of(const AxisState& state) {
   return state.placement;
 }
 
-// True if the placements agree. Cuts are compared by their dim alone, as rules state them.
+// True if the placements agree. Only the dims of cuts are compared, as rules state them.
 bool fits(const Placement& wanted, const Placement& given) {
   if (wanted.is_shard() && given.is_shard()) return wanted.shard().dim == given.shard().dim;
   return wanted == given;
@@ -422,7 +422,7 @@ AxisState Provenance::called_state(const Communicate& call, const CallItem& item
   Lanes all;
   for (const CallItem& one : call.items)
     if (one.output == item.output) {
-      // The items of a step differ in their counts alone.
+      // The items of a step differ only in their counts.
       if (item.step == nullptr || one.step != item.step) classes.push_back(one.lanes);
       all = all.unite(one.lanes);
     }

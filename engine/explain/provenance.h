@@ -1,5 +1,5 @@
 // Provenance: the state of each value of an SPMD program over each axis of a mesh. It follows the
-// placements of the inputs through ops and calls. It depends on the program alone; nothing runs.
+// placements of the inputs through ops and calls. It depends only on the program; nothing runs.
 //
 // A stated state is always true of the values of a run; `unknown` is always allowed. Let the group
 // be the ranks that differ in one coordinate of the axis:
@@ -21,7 +21,6 @@
 
 #include <optional>
 #include <set>
-#include <string>
 #include <vector>
 
 #include "shardproof/ops/core/op.h"

@@ -142,7 +142,7 @@ bool have_one_shape(const Tensor& a, const Tensor& b) {
   return a.shape == b.shape && a.dtype == b.dtype;
 }
 
-// Finds the values whose replicas part because a line reads shards that left the range on some
+// Finds the values whose replicas differ because a line reads shards that left the range on some
 // ranks.
 class ShardReaders {
  public:

@@ -19,7 +19,7 @@ struct RunnableRanks {
 
 struct RangeCause {
   std::string text;  // "" if there is none
-  // Replicas part because a line other than a sum reads shards, of which some left the range.
+  // Replicas differ because a line other than a sum reads shards, of which some left the range.
   bool of_shards = false;
 };
 

@@ -42,7 +42,7 @@ std::vector<ValueId> writes_of(const Instr& instr) {
   return effects_of(instr).writes;
 }
 
-// Returns the value that stands for each value's memory, if a merge gives it a second name.
+// Returns the value that owns each value's memory, if a merge gives it a second name.
 std::map<ValueId, ValueId> shared_memory(const SpmdListing& listing) {
   std::map<ValueId, ValueId> memory;
   const auto root = [&](ValueId id) {

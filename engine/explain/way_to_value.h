@@ -35,7 +35,7 @@ const CallItem* reduction_of(const Step& step);
 bool is_made_by_grad(const RankProgram& ranks, const Step& step);
 // Returns the axes of a mesh that form a group; nullopt if no axes do.
 std::optional<std::vector<int>> axes_of(const Group& group, const Mesh& mesh, const Lanes& lanes);
-// Returns the number that an input is on all ranks; nullopt if it is none.
+// Returns the number that an input is on all ranks; nullopt for other inputs.
 std::optional<double> number_of(const RankProgram& ranks, ValueId id);
 
 }  // namespace shardproof

@@ -1,8 +1,8 @@
 // Implements smallest_failing of fuzz.h by delta debugging (Zeller and Hildebrandt, 2002): removes
 // runs of lines, from half of them down to one; then tensors that no line reads; then it replicates
-// tensors and gives axes the size 1. Rank programs lose outputs and whole steps, and gradients are
-// tried of values before the last. A change is kept if the same oracle still fails; an error must
-// stay the same but for its place and its numbers.
+// tensors and gives axes the size 1. Outputs and whole steps are removed from rank programs, and
+// gradients are tried of values before the last. A change is kept if the same oracle still fails;
+// an error must stay the same except its place and its numbers.
 #include <algorithm>
 #include <cctype>
 

@@ -118,7 +118,8 @@ class DifferenceCheck {
     return direction;
   }
 
-  // True if numbers of f64 beside a value are whole: frac is 0 at all of them, and round is linear.
+  // True if the neighbours of a value in f64 are whole: frac is 0 at all of them, and round is
+  // linear.
   static bool has_no_step(const std::vector<Tensor>& values) {
     return std::any_of(values.begin(), values.end(), [](const Tensor& value) {
       return value.buffer && value.dtype == DType::f64 && largest_in(value) >= 0x1p52;

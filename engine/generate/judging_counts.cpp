@@ -1,6 +1,6 @@
 // Implements judging_counts.h. Threads take seeds in order and store the result of each; the
 // results are then added in order of seeds, so the counts do not depend on the number of threads.
-// Planting goes on to further seeds until enough programs had a suitable line.
+// Planting continues with further seeds until enough programs had a suitable line.
 #include "shardproof/engine/generate/judging_counts.h"
 
 #include <algorithm>

@@ -2,12 +2,12 @@
 //
 // 1. scale planted_d for the line, and build the program and its twin;
 // 2. measure the loss of one device on the twin;
-// 3. refuse the line if the loss is too large beside the error, or no bit of the result differs.
+// 3. refuse the line if the loss is too large compared with the error, or no bit of the result
+// differs.
 #include "shardproof/engine/generate/plant_error.h"
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "shardproof/engine/compare/f64_judge.h"
 #include "shardproof/engine/generate/forms/draw_placements.h"

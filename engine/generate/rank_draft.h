@@ -3,7 +3,7 @@
 // accepted; the ranks' lines are correct by construction.
 //
 // If the program ends with gradients, collectives state their backward, and the gradient of a value
-// lies as the value does: each rank holds its shard over an axis that cuts the value, and all of it
+// is placed as the value: each rank holds its shard over an axis that cuts the value, and all of it
 // over any other axis. So `sum(y)` of the ranks' y is differentiated as the truth's sum(y) is.
 //
 // Example: x is R and w is tp:S(1). Each rank reads the whole x for its columns of x @ w, so its
@@ -28,7 +28,7 @@ struct RankValue {
   Dims shape;                         // global
   std::vector<Placement> placements;  // R or S by the chunk rule, one for each axis
   bool is_finite = true;
-  // Axes over which the gradient by a tensor is the sum of what the ranks hold: "dp, tp". No later
+  // Axes over which the gradient by a tensor is the sum of the ranks' parts: "dp, tp". No later
   // step reads such a tensor.
   std::string summed_over = {};
 };

@@ -1,11 +1,10 @@
 // RankForm: a form of one step of a rank program, such as "column-parallel product". A generator
-// draws forms by weight. Each table add_rank_*_forms holds one family of steps and stands in
+// draws forms by weight. Each table add_rank_*_forms holds one family of steps and is in
 // rank_forms_*.cpp.
 #pragma once
 
 #include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "shardproof/engine/generate/rank_draft.h"

@@ -10,7 +10,7 @@ namespace shardproof {
 std::string add_weighted_result(RankDraft& draft);
 
 // Appends "gx, gw = grad(sum(z), [x, w])" to the truth and to the ranks, with the gradients as
-// outputs that lie as their tensors do. If the ranks hold parts of a gradient, it appends
+// outputs with the placements of their tensors. If the ranks hold parts of a gradient, it appends
 //
 //   gx, pw = grad(sum(z), [x, w])
 //   gw = all_reduce(pw, sum, group=dp)

@@ -2,8 +2,6 @@
 // again.
 #include "shardproof/engine/generate/registry_program.h"
 
-#include <algorithm>
-
 #include "shardproof/engine/certify/check_rules.h"
 #include "shardproof/engine/generate/forms/draw.h"
 #include "shardproof/engine/generate/forms/draw_placements.h"

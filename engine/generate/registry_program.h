@@ -9,7 +9,7 @@
 namespace shardproof {
 
 // Returns a global program of 1 to 4 calls, each with inputs of its own. Results are redistributed
-// at random. Floats of ops with a kernel are f64. The ops stand in `about`.
+// at random. Floats of ops with a kernel are f64. `about` names the ops.
 ProgramText registry_program(uint64_t seed, const OpRegistry& ops);
 
 }  // namespace shardproof

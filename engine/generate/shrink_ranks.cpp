@@ -60,7 +60,7 @@ std::vector<LineBlock> blocks_of(const std::vector<std::string>& lines) {
   return blocks;
 }
 
-// Removes gradients from a line, and names those that it loses. Returns false if none is left.
+// Removes gradients from a line, and names those removed. Returns false if none is left.
 bool drop_gradients(GradientLine& line, Names& removed) {
   GradientLine left{line.value, {}, {}};
   for (size_t i = 0; i < line.inputs.size(); ++i)

@@ -13,8 +13,8 @@ namespace shardproof {
 std::vector<std::string> names_of_ranks(const ProgramText& text);
 
 // Returns the program without the blocks that name a value or what they bind, in both listings;
-// without outputs that are not bound then, and without tensors that no line reads. A line with
-// gradients loses those by a removed tensor alone.
+// without outputs that are not bound then, and without tensors that no line reads. If a line
+// computes several gradients, only those by a removed tensor are removed.
 ProgramText without_value(const ProgramText& text, const std::string& name);
 
 // Returns the program with gradients of sum(name), in both listings; the same without gradients.

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -91,8 +90,8 @@ struct Job {
   std::vector<JobInput> inputs;
   std::optional<Listing> program;  // global program; path /program
   std::vector<JobListing> ranks;   // rank programs
-  // Allowed beside rank programs: every rank has a listing or a function. Then each rank is a
-  // cohort.
+  // Allowed together with rank programs: every rank has a listing or a function. Then each rank is
+  // a cohort.
   std::vector<JobFunction> functions;
   std::optional<Listing> truth;  // path /truth
   std::vector<JobOutput> outputs;

@@ -22,7 +22,7 @@ struct ValueInfo {
   std::optional<Spec> spec;     // none: not known
   std::optional<Tensor> value;  // assembled; set if Job::keep names it and replicas agree
   // Set if Job::keep names it, in order of first ranks: values of ranks that differ, assembled if
-  // the spec is known; or beside `value`, if that is partial, the part of each rank.
+  // the spec is known; or, in addition to `value` if that is partial, the part of each rank.
   std::vector<RecordedShard> copies = {};
 };
 

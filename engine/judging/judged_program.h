@@ -1,5 +1,5 @@
 // JudgedProgram: a job that is lowered once, in the program's own dtypes or with all floats lifted
-// to f64. Judges can run its ranks beside one device as often as they need. Internal to the engine.
+// to f64. Judges can run its ranks and one device as often as they need. Internal to the engine.
 #pragma once
 
 #include <map>
@@ -66,7 +66,7 @@ class JudgedProgram {
   // value (explain/range_cause.h).
   virtual RangeCause range_cause_of(const std::string&) const { return {}; }
   const Job& job() const { return job_; }
-  // Returns the inputs of the reference program that lie as parts on the ranks, as they hold them.
+  // Returns the inputs of the reference program that are partial on the ranks, as they hold them.
   std::map<ValueId, ComparedValue> inputs_in_parts() const;
 
  protected:

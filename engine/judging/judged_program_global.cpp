@@ -178,7 +178,7 @@ Outcome JudgedGlobal::run(Judge& judge, const JudgedRun& options) const {
   Judge& asked = recording ? *recording : judge;
   std::optional<ReferenceRun> reference;
   std::optional<ValueComparer> comparer;
-  // Made anew for each attempt of the run.
+  // Made again for each attempt of the run.
   const auto probe = [&]() -> ProbeFunction {
     asked.restart();
     comparer.reset();

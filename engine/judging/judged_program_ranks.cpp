@@ -230,7 +230,7 @@ void JudgedRanks::judge_all(std::vector<ComparedValue> values, Judge& judge,
       options.records->of_truth[static_cast<ValueId>(id)] = *made;
 }
 
-// True if run() must see every value that ranks make.
+// True if run() must be given every value that ranks make.
 bool JudgedRanks::probes_all(const JudgedRun& options) const {
   return options.records != nullptr || options.replaces != nullptr || !rounds_to_nearest();
 }
@@ -293,7 +293,7 @@ void JudgedRanks::correct_placements(const JobOutput& output, const ProgramRun& 
     finding.details = {fmt::format("placed as {} its values are right", placements_text(*right))};
     finding.fix = outputs_.fix_by_placements(output, *right);
   } catch (const Error&) {
-    // Without a truth the shapes alone decide.
+    // Without a truth the shapes decide.
   }
 }
 
@@ -311,8 +311,8 @@ bool JudgedRanks::correct_ranks(const JobOutput& output, Finding& finding) const
 }
 
 // Reports outputs whose parts do not fit their entries. An output that the truth computes from such
-// a one is not judged. Shapes are reported after the run: a rank that makes another call than the
-// others ends with another shape, and the finding should name the call.
+// an output is not judged. Shapes are reported after the run: a rank that makes another call than
+// the others ends with another shape, and the finding should name the call.
 void JudgedRanks::add_misfits(const ProgramRun& run, Outcome& outcome) const {
   std::map<std::string, std::vector<std::string>> behind;
   for (const JobOutput& output : job_.outputs) {
@@ -513,7 +513,7 @@ std::string JudgedRanks::step_that_loses(const std::vector<NarrowStep>& steps,
 Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {
   std::vector<ComparedValue> values;
   std::optional<RankChecks> checks;
-  // Made anew for each attempt of the run.
+  // Made again for each attempt of the run.
   const auto probe = [&]() -> ProbeFunction {
     values.clear();
     const ProbeFunction of_all = probe_of_all(options);

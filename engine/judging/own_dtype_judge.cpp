@@ -385,9 +385,9 @@ std::vector<double> OwnDtypeJudge::changes_by(double roundings, const ComparedVa
                          }));
 }
 
-// Returns the largest change of each element that comes from a step alone: the change when the
-// inputs of its line change by some roundings of the narrowest float on the line, beside the same
-// change with all indices, rounded numbers and comparisons of the line as they were.
+// Returns the largest change of each element that only a step causes: the change when the inputs of
+// its line change by some roundings of the narrowest float on the line, beside the same change with
+// all indices, rounded numbers and comparisons of the line as they were.
 // Example: y = one_hot(argmax(z)) * z, with z in f16 and y in f32. Another argmax changes y by z.
 std::vector<double> OwnDtypeJudge::changes_by_steps(const ComparedValue& value,
                                                     const ReferenceRun& reference) const {
@@ -426,8 +426,8 @@ std::vector<double> OwnDtypeJudge::reach_of(const ComparedValue& value,
 }
 
 // Returns the change of each element when the line's inputs change by some roundings, and when they
-// lie on grids of that width. Numbers that are equal but for rounding, such as two sums of the same
-// parts in other orders, are equal on one of the grids. Random changes never make them equal.
+// lie on grids of that width. Numbers that are equal apart from rounding, such as two sums of the
+// same parts in other orders, are equal on one of the grids. Random changes never make them equal.
 std::vector<double> OwnDtypeJudge::changes_by_rounding(const ComparedValue& value,
                                                        const ReferenceRun& reference) const {
   std::map<ValueId, std::vector<double>> roundings;

@@ -1,5 +1,5 @@
 // OwnDtypeJudge: judges the run of the ranks in the program's own dtypes. It finds the values that
-// equal those of one device, and measures the precision of all others beside one device
+// equal those of one device, and measures the precision of all others relative to one device
 // (docs/judging.md, question 2). F64Judge decides if the ranks compute the same mathematics.
 #pragma once
 
@@ -27,12 +27,12 @@ struct MeasuredPrecision {
   DType narrowest = DType::f64;  // float dtype on the way of one device, results and inputs
 };
 
-// A value whose numbers are not those of one device. If there is no run in f64, it is judged by its
-// distance alone.
+// A value whose numbers are not those of one device. If there is no run in f64, it is judged only
+// by its distance.
 struct UnequalValue {
   JudgedValue judged;              // with the elements that are farther off than kOwnSpread units
   std::optional<Finding> finding;  // of these elements, if requested
-  JudgedValue by_rounding;         // elements that rounding alone decides, if requested
+  JudgedValue by_rounding;         // elements that only rounding decides, if requested
   bool is_wrong() const { return !judged.elements.empty(); }
 };
 // Largest difference of two honest runs in narrow dtypes, in units of the largest element or of the
@@ -122,7 +122,7 @@ class OwnDtypeJudge : public Judge {
   int64_t compared_ = 0;
   std::set<std::string> equal_;
   std::map<ValueId, Tensor> integers_;
-  std::map<ValueId, ComparedValue> in_parts_;  // inputs and held values that lie as partial sums
+  std::map<ValueId, ComparedValue> in_parts_;  // inputs and held values placed as partial sums
   std::vector<UnequalValue> unequal_;
   std::optional<Finding> replicas_;
   std::vector<std::pair<std::string, Finding>> torn_;

@@ -62,8 +62,8 @@ bool takes_rest(const OpRecord& op, size_t param, const Expr& first) {
   return takes_integers(kind) && first.kind != ExprKind::list && param + 1 == op.params.size();
 }
 
-// True if a tensor skips the position of a parameter that is given by key, as in
-// einsum(x, y, equation='ij,jk->ik').
+// True if a tensor skips the position of a parameter that is given by key, as in einsum(x, y,
+// equation='ij,jk->ik').
 bool leaves_place(const Param& param, const Expr& call, const Expr& arg,
                   const std::function<bool(const Expr&)>& is_number) {
   const bool tensor = arg.kind != ExprKind::text && !is_none(arg) && !is_number(arg);

@@ -20,7 +20,8 @@ Lanes lanes_of_parts(const std::vector<std::pair<Lanes, ValueId>>& parts) {
 }  // namespace
 
 // Handles are indices into `values_`. Inputs and results of the forward call come first; they are
-// read where an op uses them, because their dtype and shape alone need no value.
+// read where an op uses them, because a formula that reads only their dtype and shape needs no
+// value.
 class Lowering::Differentiator::Builder : public GradientBuilder {
  public:
   Builder(Differentiator& owner, const TapeEntry& entry) : owner_(owner), entry_(entry) {
@@ -125,7 +126,7 @@ std::vector<ValueId> Lowering::Differentiator::run(const std::vector<GradientTar
   return results;
 }
 
-// A value that is made on some ranks, such as narrow(x, 0, index(tp), 1), has a shape there alone.
+// A value that is made on some ranks, such as narrow(x, 0, index(tp), 1), has a shape only there.
 bool Lowering::Differentiator::is_float(VersionId version, const Lanes& lanes) const {
   const Lanes outer = std::exchange(lowering_.lanes_, lanes);
   const TensorMeta meta = lowering_.meta_of(tape_.value(version));
@@ -172,7 +173,7 @@ void Lowering::Differentiator::find_path(const std::set<int>& entries) {
   }
 }
 
-// True if the value that is differentiated depends on this target, not on another one alone.
+// True if the value that is differentiated depends on this target, not only on another one.
 bool Lowering::Differentiator::is_on_path(VersionId target) const {
   std::set<VersionId> reached{target};
   for (const int index : path_) {

@@ -6,6 +6,11 @@
 //    into gradients by its inputs; those of one version are added.
 // 3. Remove instructions that no gradient needs.
 //
+// A redistribution moves the gradient to the placements of its input (TapeKind::move). At `as`
+// (TapeKind::claim) the gradient of the result gets the dual placements, each rank differentiates
+// its own shards, and the gradient of an input gets the dual placements of that input. The dual of
+// R is P(sum), and that of P(sum) is R.
+//
 // Example: z = x * y + x, grad(z, x). The entries are add(t, x) -> z and mul(x, y) -> t. The
 // gradient by z is 1; add gives 1 to t and 1 to x; mul gives 1 * y to x, and x has 1 + y.
 //

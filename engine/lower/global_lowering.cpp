@@ -200,7 +200,7 @@ class GlobalLowering : public Lowering {
   void named(ValueId id, const std::string& name) override {
     GlobalValue& value = into_.values[static_cast<size_t>(id)];
     if (value.name.empty()) value.name = name;
-    // After `w = new`, the op that made `new` brings it to the placement of w.
+    // After `w = new`, the op that made `new` redistributes it to the placement of w.
     while (second_names_.contains(id)) id = second_names_.at(id);
     GlobalValue& made = into_.values[static_cast<size_t>(id)];
     // `as` and redistribute state a placement themselves.

@@ -27,7 +27,6 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "shardproof/engine/lower/name_table.h"
@@ -92,7 +91,7 @@ class Lowering {
   // False inside `as`, where sizes differ by rank.
   virtual bool knows_sizes() const { return true; }
 
-  // Gradients (lowering_grad.cpp). The first four differ in global programs alone.
+  // Gradients (lowering_grad.cpp). The first four differ only in global programs.
   // Brings the sum of all gradients by a value to the placements of the value.
   virtual ValueId place_gradient(ValueId gradient, ValueId) { return gradient; }
   // Return a gradient by the result (an input) of `as` as the shards of each rank (as a global
@@ -140,7 +139,8 @@ class Lowering {
   std::vector<ValueId> apply_op(const OpRecord& op, const Expr& call, bool in_place, size_t wanted);
   std::string name_of(const NameTemplate& name);
   // Returns the binding of a name on the current lanes, and merges values that parts of the lanes
-  // have bound. Returns nullopt if no lane has bound it. Throws Error if some lanes have not.
+  // have bound. Returns nullopt if no lane has bound it. Throws Error if only some lanes have bound
+  // it.
   std::optional<Binding> find(const std::string& name, const SourceLocation& place);
   void bind(const std::string& name, Binding binding);
   void forget(const std::string& name);  // free(x)

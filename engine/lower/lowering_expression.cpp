@@ -1,4 +1,4 @@
-// Implements the expressions of lowering.h. An expression of numbers alone is evaluated, for each
+// Implements the expressions of lowering.h. An expression without tensors is evaluated, for each
 // lane where it differs; any other becomes instructions. In `x * (rank + 1)` on ranks 0-1 the right
 // side is the number 1 on rank 0 and 2 on rank 1; it becomes one 0-d value, and `*` one op.
 #include "shardproof/engine/lower/bind_arguments.h"

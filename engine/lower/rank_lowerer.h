@@ -24,7 +24,7 @@ std::vector<std::string> backward_words(CollectiveKind kind);
 
 // Returns the shape of a collective's result. Throws Error(bad_input) if a dim does not divide.
 Dims result_shape(CollectiveKind kind, Dims shape, int dim, int dim2, int64_t n);
-// Returns the lanes that have a result: for reduce and gather, the root alone.
+// Returns the lanes that have a result: for reduce and gather, only the root.
 Lanes lanes_with_result(const Collective& c, const Lanes& lanes);
 
 class RankLowerer : public Lowering {
@@ -84,6 +84,13 @@ class RankLowerer : public Lowering {
   // Emits a call for each mesh whose axis its group names, and merges the results.
   std::vector<ValueId> on_each_mesh(const Expr& call, CollectiveKind kind, bool in_place);
   std::vector<ValueId> communicate(const Expr& call, CollectiveKind kind, bool in_place);
+  // The numbers of a collective, by lane, as far as its kind has them.
+  struct CollectiveNumbers {
+    std::optional<PerRankNumber> dim, split, concat, root, factor;
+  };
+  CollectiveNumbers numbers_of(const Expr& call, CollectiveKind kind, const Arguments& args);
+  // Sets dtype, dims and count of the item, for lanes with one shape. Returns the result's shape.
+  Dims place_input(CallItem& item, const CollectiveNumbers& numbers, const Arguments& args);
   std::vector<ValueId> collective(const Expr& call, CollectiveKind kind, bool in_place);
   std::vector<ValueId> exchange_v(const Expr& call);
   std::vector<ValueId> point_to_point(const Expr& call, CollectiveKind kind);

@@ -142,7 +142,7 @@ std::vector<ValueId> RankLowerer::on_each_mesh(const Expr& call, CollectiveKind 
     lanes_ = all;
     if (given.empty()) continue;
     result = given[0];
-    Lanes held;  // for reduce and gather, the root alone
+    Lanes held;  // for reduce and gather, only the root
     for (const LocalShape& shape : value(given[0]).shapes)
       held = held.unite(shape.lanes.intersect(cut));
     if (!held.empty()) parts.emplace_back(held, given[0]);
@@ -209,6 +209,46 @@ ValueId RankLowerer::tensor_argument(const Expr* expr, const SourceLocation& pla
   return lower_value(*expr);
 }
 
+RankLowerer::CollectiveNumbers RankLowerer::numbers_of(const Expr& call, CollectiveKind kind,
+                                                       const Arguments& args) {
+  const auto number = [&](const char* key) -> std::optional<PerRankNumber> {
+    const Expr* expr = args.next_argument(9, key);
+    return expr ? std::optional(lane_number(*expr)) : std::nullopt;
+  };
+  CollectiveNumbers numbers;
+  numbers.dim = number("dim");
+  numbers.split = number("split");
+  numbers.concat = number("concat");
+  numbers.root = number("root");
+  if (has_shard_dim(kind) && !numbers.dim)
+    numbers.dim = PerRankNumber{lanes_, {Number(int64_t{0})}};
+  if (has_root(kind) && !numbers.root) numbers.root = PerRankNumber{lanes_, {Number(int64_t{0})}};
+  if (kind == CollectiveKind::all_to_all && (!numbers.split || !numbers.concat))
+    fail(call.place, "all_to_all needs split and concat, as in all_to_all(x, split=1, concat=0)");
+  numbers.factor = factor_of(args.next_argument(1, "op"));
+  return numbers;
+}
+
+Dims RankLowerer::place_input(CallItem& item, const CollectiveNumbers& numbers,
+                              const Arguments& args) {
+  Collective& c = item.collective;
+  c.dtype = value(item.input).dtype;
+  if (reduces(c.kind)) check_reduction(c.reduction, c.dtype);
+  const int32_t lane = item.lanes[0];
+  const Dims shape = shape_on(item.input, lane);
+  const auto dim_of = [&](const char* key, const PerRankNumber& number) {
+    return dim_argument(args, key, number.on(lane).integer(), shape.size());
+  };
+  if (numbers.dim) item.dim = dim_of("dim", *numbers.dim);
+  if (numbers.split) item.dim = dim_of("split", *numbers.split);
+  if (numbers.concat) item.dim2 = dim_of("concat", *numbers.concat);
+  const Dims result = result_shape(c.kind, shape, item.dim, item.dim2, c.group.size());
+  const bool divides =
+      c.kind == CollectiveKind::reduce_scatter || c.kind == CollectiveKind::scatter;
+  c.count = element_count(divides ? result : shape);
+  return result;
+}
+
 std::vector<ValueId> RankLowerer::collective(const Expr& call, CollectiveKind kind, bool in_place) {
   const bool reducing = reduces(kind);
   const size_t most = kind == CollectiveKind::barrier ? 0 : reducing ? 2 : 1;
@@ -217,22 +257,13 @@ std::vector<ValueId> RankLowerer::collective(const Expr& call, CollectiveKind ki
   if (kind != CollectiveKind::barrier)
     input = tensor_argument(args.next_argument(0, "x"), call.place, call.symbol.c_str());
   const Group group = group_of(args.next_argument(9, "group"), input);
-  const auto number = [&](const char* key) -> std::optional<PerRankNumber> {
-    const Expr* expr = args.next_argument(9, key);
-    return expr ? std::optional(lane_number(*expr)) : std::nullopt;
-  };
-  std::optional<PerRankNumber> dim = number("dim"), split = number("split"),
-                               concat = number("concat"), root = number("root");
-  if (has_shard_dim(kind) && !dim) dim = PerRankNumber{lanes_, {Number(int64_t{0})}};
-  if (has_root(kind) && !root) root = PerRankNumber{lanes_, {Number(int64_t{0})}};
-  if (kind == CollectiveKind::all_to_all && (!split || !concat))
-    fail(call.place, "all_to_all needs split and concat, as in all_to_all(x, split=1, concat=0)");
-  const std::optional<PerRankNumber> factor = factor_of(args.next_argument(1, "op"));
+  const CollectiveNumbers numbers = numbers_of(call, kind, args);
   const auto pointer = [](const std::optional<PerRankNumber>& n) { return n ? &*n : nullptr; };
   std::vector<CallItem> items;
   std::vector<LocalShape> shapes;
-  for (const Lanes& lanes : classes_of({input}, {pointer(dim), pointer(split), pointer(concat),
-                                                 pointer(root), pointer(factor)})) {
+  for (const Lanes& lanes :
+       classes_of({input}, {pointer(numbers.dim), pointer(numbers.split), pointer(numbers.concat),
+                            pointer(numbers.root), pointer(numbers.factor)})) {
     CallItem item;
     item.lanes = lanes;
     item.input = input;
@@ -241,25 +272,13 @@ std::vector<ValueId> RankLowerer::collective(const Expr& call, CollectiveKind ki
     c.kind = kind;
     c.group = group;
     if (reducing) c.reduction = reduction_of(args.next_argument(1, "op"), call.place, lanes[0]);
-    if (root) c.root = root->on(lanes[0]).integer();
-    if (root && (c.root < 0 || c.root >= group.size()))
+    if (numbers.root) c.root = numbers.root->on(lanes[0]).integer();
+    if (numbers.root && (c.root < 0 || c.root >= group.size()))
       fail(args.next_argument(9, "root")->place,
            fmt::format("root={} is outside the group: expected an index in the group, 0 to {}",
                        c.root, group.size() - 1));
     if (input != kNoValue) {
-      c.dtype = value(input).dtype;
-      if (reducing) check_reduction(c.reduction, c.dtype);
-      const Dims shape = shape_on(input, lanes[0]);
-      const auto dim_of = [&](const char* key, const PerRankNumber& number) {
-        return dim_argument(args, key, number.on(lanes[0]).integer(), shape.size());
-      };
-      if (dim) item.dim = dim_of("dim", *dim);
-      if (split) item.dim = dim_of("split", *split);
-      if (concat) item.dim2 = dim_of("concat", *concat);
-      const Dims result = result_shape(kind, shape, item.dim, item.dim2, group.size());
-      const bool divides =
-          kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::scatter;
-      c.count = element_count(divides ? result : shape);
+      const Dims result = place_input(item, numbers, args);
       const Lanes given = lanes_with_result(c, lanes);
       if (!given.empty()) shapes.push_back({given, result});
     }

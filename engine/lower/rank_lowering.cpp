@@ -248,7 +248,7 @@ std::vector<Lanes> RankLowerer::equal_dtypes(const Statement& statement) {
 
 namespace {
 
-// True if both are equal and print alike: 0.0 and -0.0 are not the same.
+// True if both are equal and print the same text: 0.0 and -0.0 do not.
 bool attrs_are_identical(const Attrs& a, const Attrs& b) {
   if (a.identity() == b.identity()) return true;
   if (!(a == b)) return false;

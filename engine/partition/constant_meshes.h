@@ -2,9 +2,9 @@
 // to a mesh enters: zeros, arange, the masks of decompositions, the seed of a gradient. It has no
 // mesh of its own; it is computed on the mesh of each instruction that reads it.
 //
-// The home of a constant is the mesh of its first reader. Each further mesh gets a copy without a
-// name. A constant that nothing reads is on the first mesh. A constant that `as` or redistribute
-// places is on the first of these meshes that has the axes they name.
+// A constant lies on the mesh of its first reader. Each further mesh gets a copy without a name. A
+// constant that nothing reads is on the first mesh. A constant that `as` or redistribute places is
+// on the first of these meshes that has the axes they name.
 //
 // Example: meshes enc and dec, u on dec, e on enc.
 //

@@ -10,7 +10,7 @@
 //   a name is bound   free the value that the name had before, if no later line reads it
 //
 // Example of a claim: a mesh dp=2, tp=2 and x of shape [8, 6] as dp:S(0) tp:S(1). After
-// `y = sum(x, dim=1) as tp:P(sum)` the shards of y have shape [4]. The claim names tp alone; dp:R
+// `y = sum(x, dim=1) as tp:P(sum)` the shards of y have shape [4]. The claim names only tp; dp:R
 // would need shards of shape [8], so other placements of dp are tried, and dp:S(0) gives [4].
 #include "shardproof/engine/partition/partition.h"
 
@@ -279,6 +279,46 @@ void Partitioner::run_claim(const GlobalInstr& instr) {
   place(instr.outputs[0], std::move(claimed));
 }
 
+namespace {
+
+// Splits lanes into classes on which each input has one local shape.
+std::vector<Lanes> lanes_of_equal_shapes(const Lanes& lanes, const std::vector<PlacedValue>& inputs,
+                                         const std::vector<LocalShapes>& held) {
+  std::vector<Lanes> classes{lanes};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].meta.absent) continue;
+    std::vector<Lanes> finer;
+    for (const Lanes& part : classes)
+      for (const LocalShape& shape : held[i])
+        if (Lanes cut = part.intersect(shape.lanes); !cut.empty()) finer.push_back(cut);
+    classes = std::move(finer);
+  }
+  return classes;
+}
+
+// Returns the local shapes of each output of an op that every rank runs on its shards. `held` are
+// the local shapes of each input.
+std::vector<std::vector<LocalShape>> infer_on_shards(const OpRecord& op, const GlobalInstr& instr,
+                                                     const std::vector<PlacedValue>& inputs,
+                                                     const std::vector<LocalShapes>& held,
+                                                     const Lanes& lanes) {
+  std::vector<std::vector<LocalShape>> shapes(instr.outputs.size());
+  for (const Lanes& part : lanes_of_equal_shapes(lanes, inputs, held)) {
+    OpCall call{&instr.attrs, {}};
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      TensorMeta meta = inputs[i].meta;
+      for (const LocalShape& shape : held[i])
+        if (shape.lanes.contains(part[0])) meta.shape = shape.shape;
+      call.inputs.push_back(std::move(meta));
+    }
+    const std::vector<TensorMeta> outputs = op.infer(call);
+    for (size_t o = 0; o < outputs.size(); ++o) shapes[o].push_back({part, outputs[o].shape});
+  }
+  return shapes;
+}
+
+}  // namespace
+
 void Partitioner::run_local(const OpRecord& op, const GlobalInstr& instr) {
   Compute compute;
   compute.op = op.name;
@@ -293,34 +333,12 @@ void Partitioner::run_local(const OpRecord& op, const GlobalInstr& instr) {
   const Mesh& mesh = mesh_of(inputs);
   const Lanes lanes = mesh.ranks();
   compute.attrs = {{lanes, instr.attrs}};
-  std::vector<Lanes> classes{lanes};
-  for (ValueId id : compute.inputs) {
-    if (id == kNoValue) continue;
-    std::vector<Lanes> finer;
-    for (const Lanes& part : classes)
-      for (const LocalShape& shape : result_.program.values[static_cast<size_t>(id)].shapes)
-        if (Lanes cut = part.intersect(shape.lanes); !cut.empty()) finer.push_back(cut);
-    classes = std::move(finer);
-  }
-  std::vector<std::vector<LocalShape>> shapes(instr.outputs.size());
-  for (const Lanes& part : classes) {
-    OpCall call{&instr.attrs, {}};
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      TensorMeta meta = inputs[i].meta;
-      meta.absent = compute.inputs[i] == kNoValue;
-      if (!meta.absent)
-        for (const LocalShape& shape :
-             result_.program.values[static_cast<size_t>(compute.inputs[i])].shapes)
-          if (shape.lanes.contains(part[0])) meta.shape = shape.shape;
-      call.inputs.push_back(std::move(meta));
-    }
-    const std::vector<TensorMeta> outputs = op.infer(call);
-    for (size_t o = 0; o < outputs.size(); ++o) shapes[o].push_back({part, outputs[o].shape});
-  }
   std::vector<LocalShapes> held;
   for (const ValueId id : compute.inputs)
     held.push_back(id == kNoValue ? LocalShapes{}
                                   : result_.program.values[static_cast<size_t>(id)].shapes);
+  const std::vector<std::vector<LocalShape>> shapes =
+      infer_on_shards(op, instr, inputs, held, lanes);
   compute.specs = specs_inside_as(op, instr.attrs, inputs, held, mesh);
   for (size_t o = 0; o < instr.outputs.size(); ++o) {
     const GlobalValue& value = global_->values[static_cast<size_t>(instr.outputs[o])];

@@ -25,8 +25,8 @@ class Partitioner {
   Partitioned run(const GlobalProgram& program, const std::vector<const Mesh*>& meshes);
 
   // Emits an op with the cheapest legal placements, and the redistributions that they need. A
-  // result with a target is brought there, and the price of that counts; `targets` may be shorter
-  // than the results. Throws Error(bad_input) if there are no legal placements.
+  // result with a target is redistributed to it, and the price of that counts; `targets` may be
+  // shorter than the results. Throws Error(bad_input) if there are no legal placements.
   using Targets = std::vector<std::optional<Spec>>;
   std::vector<PlacedValue> emit_op(const OpRecord& op, const Attrs& attrs,
                                    const std::vector<PlacedValue>& inputs,

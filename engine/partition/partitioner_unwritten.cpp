@@ -9,7 +9,6 @@
 //   rms_norm of x as tp:S(1) makes 1 call that is not written
 //     adds all_reduce over tp: tp:P(sum) -> tp:R
 //     fix: write x = redistribute(x, tp:R) before it
-#include <algorithm>
 #include <utility>
 
 #include "shardproof/engine/partition/apply_lowering_rule.h"

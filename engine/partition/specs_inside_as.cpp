@@ -4,10 +4,10 @@
 //    shard.
 // 2. If the inputs that state the positions have placements, the others get those that a strategy
 //    has beside them, or those that their shapes on the ranks show.
-// 3. The results get the placements of the strategy that has all inputs as they lie.
+// 3. The results get the placements of the strategy that has all inputs with their placements.
 //
 // Example: q is [8, 4] as cp:S(0) on cp=2. In the gradient of `rope(q) * 2 as cp:S(0)` the op
-// rope(d, inverse=true, like=q) reads d, which has no placement. Beside q as S(0) the rule has d as
+// rope(d, inverse=true, like=q) reads d, which has no placement. With q as S(0) the rule has d as
 // S(0), so rank 1 turns d by the positions 4 to 7, as rope(q) did.
 #include "shardproof/engine/partition/specs_inside_as.h"
 
@@ -49,8 +49,8 @@ std::vector<Strategy> strategies_of(const OpRecord& op, const OpCall& call,
   return all;
 }
 
-// True if the strategy has the placed inputs as they lie on an axis. `partials`: it may have
-// partial inputs.
+// True if the strategy has the placed inputs with their placements on an axis. `partials`: it may
+// have partial inputs.
 bool is_strategy_of(const Strategy& strategy, const std::vector<PlacedValue>& inputs, int axis,
                     bool partials) {
   for (size_t i = 0; i < inputs.size(); ++i) {

@@ -8,8 +8,6 @@
 // stays i64, and the cast becomes cast(h, f64), which copies.
 #include "shardproof/engine/reference/f64_program.h"
 
-#include <algorithm>
-
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/core/widen_op_call.h"
 

@@ -2,7 +2,6 @@
 #include "shardproof/engine/reference/recompute_compared.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -56,7 +55,7 @@ class RecomputeCompared {
     }
   }
 
-  // Emits the op that makes `result` and the views from it to `id` once more, beside `origin`.
+  // Emits the op that makes `result` and the views from it to `id` once more, next to `origin`.
   ValueId again(ValueId id, ValueId result, const Origin& origin) {
     const GlobalInstr& written = *maker(id);
     GlobalInstr instr = written;

@@ -86,7 +86,7 @@ EvaluationPlan::EvaluationPlan(const GlobalProgram& program, const OpRegistry& o
       makers_[static_cast<size_t>(id)] = static_cast<int>(i);
   std::vector<bool> given(program.values.size(), false);
   for (const ValueId id : program.inputs) given[static_cast<size_t>(id)] = true;
-  // An instruction on numbers alone makes a number too.
+  // An instruction that reads only numbers makes a number too.
   for (size_t id = 0; id < program.values.size(); ++id) {
     const GlobalValue& value = program.values[id];
     if (value.weak && value.shape.empty() && makers_[id] < 0 && !given[id])

@@ -13,7 +13,6 @@
 // Both groups have the tuple (0, 1): one sum is computed, and all four lanes share it.
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <map>
 #include <numeric>
 #include <unordered_map>

@@ -6,7 +6,7 @@
 // sends the result to distance s minus its lowest bit. Distance 0 is the destination itself.
 //
 //   1. PatSchedule replays the schedule once and lists, for each distance, the sources in order of
-//      arrival; 0 stands for none (only the rank's own elements).
+//      arrival; 0 means none (only the rank's own elements).
 //   2. add_steps walks the resulting tree from distance 0 and writes it as steps for a stack.
 //
 // Example, 4 members: distances 3 and 1 send their own elements; 2 adds what comes from 3; 0 adds
@@ -33,7 +33,7 @@ int64_t mirrored(int64_t i, int64_t limit) {
 
 int64_t lowest_bit(int64_t i) { return i & -i; }
 
-// The sources of partial sums at each distance, in order of arrival; 0 stands for none.
+// The sources of partial sums at each distance, in order of arrival; 0 means none.
 class PatSchedule {
  public:
   PatSchedule(int64_t members, int64_t chunk_count, int64_t count) : members_(members) {

@@ -57,7 +57,7 @@ FoldOrder order_of(const Collective& collective);
 // members of a tree do not lie evenly on its nodes.
 std::vector<FoldRange> fold_ranges(const Collective& collective);
 
-// Returns the elements of each channel, in order, of a call that is alone in its NCCL group.
+// Returns the elements of each channel, in order, of a call that is the only one in its NCCL group.
 std::vector<int64_t> channel_counts(const Collective& collective);
 
 // NCCL's double binary tree over nodes (ncclGetDtree): parent and children of each node, -1 for

@@ -160,7 +160,7 @@ ReductionSchedule with_nccl(ReductionSchedule schedule, int version) {
 
 bool is_order_of_nccl(const ReductionSchedule& schedule, int version) {
   if (!is_nccl_order(schedule.order)) return true;
-  // Versions that assign channels alike: 2.23 to 2.25, 2.26 to 2.28, 2.29 and newer.
+  // Versions that assign channels in the same way: 2.23 to 2.25, 2.26 to 2.28, 2.29 and newer.
   const auto dealers = [](int minor) { return (minor >= kWeighsLl) + (minor >= kNewest); };
   const int minor = minor_of(version);
   if (minor < first_with(schedule.order)) return false;

@@ -45,7 +45,8 @@ constexpr double nearly(int64_t x) {
   return x < 0 ? -kept : kept;
 }
 
-// Returns x in its compute type; exact, but a complex number loses its imaginary part.
+// Returns x in its compute type; exact, except that the imaginary part of a complex number is
+// dropped.
 template <typename Compute, typename Storage>
 constexpr Compute loaded(Storage x) {
   if constexpr (kIsSmallFloat<Storage>) {

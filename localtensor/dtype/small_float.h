@@ -1,8 +1,6 @@
 // Format: the bit layout of each of the four small float formats, and a selection without branches.
 #pragma once
 
-#include <cstdint>
-
 #include "shardproof/localtensor/dtype/dtype.h"
 
 namespace shardproof::detail {

@@ -41,7 +41,7 @@ struct MeshAxis {
 
 class Mesh {
  public:
-  Mesh();  // no axes: rank 0 alone
+  Mesh();  // no axes: only rank 0
   // Returns row-major axes over ranks 0..n-1, or over `ranks` in the order given. Throws
   // Error(bad_input) for a size below 1, and for a repeated or empty name. Throws it also for a
   // repeated or negative rank, and a list whose length is not the product of the sizes. Throws

@@ -5,7 +5,6 @@
 // Sender 0 has 0-2, sender 1 has 3-5; receiver 0 needs 0 2 4, receiver 1 needs 1 3 5. Pieces: 2, 1,
 // 1, 2.
 #include <algorithm>
-#include <optional>
 
 #include "shardproof/localtensor/placement/copy_segments.h"
 #include "shardproof/localtensor/placement/shard_cut_list.h"

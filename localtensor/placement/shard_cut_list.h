@@ -1,5 +1,5 @@
 // The cuts of one dim in order of application, and extents that follow from them. A set of axes is
-// a bit mask: bit a stands for mesh axis a.
+// a bit mask: bit a is mesh axis a.
 #pragma once
 
 #include <cstdint>

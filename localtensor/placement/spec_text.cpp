@@ -4,8 +4,8 @@
 // Spec::parse: (1) parse_placements; assign each entry to its axis. (2) Axes that are not named are
 // R, or placed as in `base`. (3) Collect pairs (first, then) of axes that cut one dim: from
 // `after=`, and from the order in `base` of axes that are not named. (4) Order the axes by the
-// pairs, and in mesh order where the pairs leave a choice. (5) Explicit sizes of `base` that no
-// longer add up give way to the chunk rule.
+// pairs, and in mesh order where the pairs leave a choice. (5) If explicit sizes of `base` no
+// longer add up, the chunk rule replaces them.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -166,7 +166,7 @@ std::vector<int64_t> DimLayouts::extents_after(const Layout& layout, size_t digi
 }
 
 // True if the pieces of a gap have one length at every coordinate. Only then a later cut of the
-// whole local part cuts each piece alike.
+// whole local part cuts all pieces in the same way.
 bool DimLayouts::is_even_gap(const Layout& layout, size_t at) const {
   const Digit& gap = layout.digits[at];
   if (gap.form != 0) return false;

@@ -49,7 +49,8 @@ inline constexpr int64_t kMaxPieces = 1024;
 // Returns the number of pieces beyond which no message gets smaller; 1 if the step cannot be cut.
 int64_t most_pieces(const PlanStep& step);
 // Returns the bytes that a rank holds at most: source, target, and the packed copies of the fullest
-// piece with their padding. A copy that is the source or the target as it lies is not counted.
+// piece with their padding. If a call reads the source or writes the target in place, no copy is
+// counted.
 int64_t peak_bytes(const PlanStep& step);
 
 struct Plan {
@@ -92,7 +93,7 @@ struct Price {
   int64_t peak = 0;
   auto operator<=>(const Price&) const = default;
 };
-Price operator+(const Price& a, const Price& b);  // adds primary and calls; the larger peak
+Price operator+(const Price& a, const Price& b);  // adds primary and calls; takes the larger peak
 using PriceFunction = std::function<Price(const PlanStep&)>;
 // A call costs as much as this many bytes, so that small tensors take few calls.
 inline constexpr int64_t kBytesOfCall = 64 << 10;
@@ -139,7 +140,7 @@ LocalTensor pack(const PlanStep& step, const LocalTensor& input, int64_t piece =
 // Returns the output of the step's calls by reference collectives; `packed` if it makes none.
 LocalTensor reference(const PlanStep& step, const LocalTensor& packed, int64_t piece = 0);
 // Returns the result of the step from the output of its call, or of its first piece: other elements
-// are undefined then. A view if no element has to move. A local step is done by unpack alone.
+// are undefined then. A view if no element has to move. Of a local step, only unpack is called.
 // Requires no transfer.
 LocalTensor unpack(const PlanStep& step, const LocalTensor& received);
 // Writes the elements of another piece into the result.

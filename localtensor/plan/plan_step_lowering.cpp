@@ -9,9 +9,9 @@
 //   all_reduce      the part, padded         all_reduce      drops padding, finishes the reduction
 //
 // The message from member a to member b is the set of indices that a owns before and b owns after
-// the step. Fast paths return views: a part that needs no padding is packed as it lies, and even
-// parts of dim 0 are gathered as they lie. A step in pieces packs a part of each message, and
-// unpack writes it to its place in the result (step_pieces.h).
+// the step. Fast paths return views: a part that needs no padding is sent in place, and even parts
+// of dim 0 are gathered in place. A step in pieces packs a part of each message, and unpack writes
+// it to its place in the result (step_pieces.h).
 //
 // Example: dim of 5 over 2 ranks, S(0) to R. Parts of 3 and 2 are padded to 3; the all_gather
 // returns 6 elements, and unpack copies 3 from position 0 and 2 from position 3.

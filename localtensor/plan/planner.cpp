@@ -10,10 +10,10 @@
 //
 // A pair on two meshes takes one transfer, of values without partials. Partials are reduced before
 // it, to whole values or to parts; replicas and new partials are made after it, from whole values
-// or from parts. All these combinations are priced. If both meshes differ in names alone, the
-// target's placements may be reached on the source mesh, and the transfer sends nothing.
-// Example: P(sum) on 4 ranks to P(sum) on 4 others: a reduce_scatter, a transfer of quarters, and
-// each rank fills the rest with zeros.
+// or from parts. All these combinations are priced. If both meshes differ only in names, the
+// target's placements may be reached on the source mesh, and the transfer sends nothing. Example:
+// P(sum) on 4 ranks to P(sum) on 4 others: a reduce_scatter, a transfer of quarters, and each rank
+// fills the rest with zeros.
 #include <fmt/format.h>
 
 #include <algorithm>

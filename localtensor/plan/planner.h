@@ -3,10 +3,10 @@
 // pair of specs on one mesh (uneven, empty, strided, ordered, explicit sizes, partials of every
 // operator); across meshes it uses one transfer. The cost of a step is a parameter.
 //
-// Only axes that have to move take part. An axis stays as it is if both specs place it alike and
-// its ranks own the same before and after. It stays even if slicing it for a while would save
-// bytes, unless `use_replicas` is set or no other plan keeps to the peak limit without pieces. A
-// plan therefore makes no call over an axis that the user did not write.
+// Only axes that have to move take part. An axis stays as it is if both specs give it the same
+// placement and its ranks own the same before and after. It stays even if slicing it for a while
+// would save bytes, unless `use_replicas` is set or no other plan keeps to the peak limit without
+// pieces. A plan therefore makes no call over an axis that the user did not write.
 //
 // Example: "dp=2, tp=2", f32[8, 8], from "dp:S(0) tp:S(0)" to "dp:S(0) tp:S(1)". Only tp moves. The
 // plan is one all_to_all over tp, 32 bytes a rank; the naive plan (gather_then_slice) sends 192.

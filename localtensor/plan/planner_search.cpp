@@ -16,7 +16,7 @@
 //      every open path costs more than at_most. If it ends early, a greedy path follows, each
 //      time the move with the least (cost + lower bound of the rest): the result is no worse.
 //
-// With price_without_topology, ByteModel computes costs from layouts alone, in integers: bytes are
+// With price_without_topology, ByteModel computes costs only from layouts, in integers: bytes are
 // counted in fractions 1 / (world^2 * frozen parts), so that equal prices are equal.
 //
 // Lower bound by example ("dp=2, tp=2", f32[8, 8], "dp:S(0) tp:S(0)" to "dp:S(0) tp:S(1)"): along
@@ -181,7 +181,7 @@ class ByteModel {
   }
 
   PlacementStates& states_;
-  std::optional<ShuffleBound> shuffle_;  // collectives alone, between even layouts
+  std::optional<ShuffleBound> shuffle_;  // only collectives, between even layouts
   int64_t itemsize_;
   int64_t world_, goal_parts_;
   bool one_prime_;

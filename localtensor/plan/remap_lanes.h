@@ -11,7 +11,7 @@
 namespace shardproof {
 
 // Source of one output copy: a stored copy of the input, and the mesh coordinate of a lane that
-// reads it. Input and output lie in `place`.
+// reads it. Input and output are in `place`.
 struct LaneRemap {
   const CopyPlace& place;
   const Tensor* tensor = nullptr;

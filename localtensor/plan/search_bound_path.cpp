@@ -1,13 +1,13 @@
 // Implements search_bound_path.h. The bound names, for each step, the axes that move and their
-// positions. Homes are digits of the goal. An axis that moves aside gets the first digits of a dim
-// that no axis needs, uses now, or uses before the step; even digits win, then the shortest gap. If
-// a step cannot be made so, or costs more than the bound counts, other ways on are tried, the
-// cheapest ones first (ShuffleBound::options): a depth-first search that leaves out ways that
+// positions. An axis that moves to spare digits gets the first digits of a dim that no axis needs,
+// uses now, or uses before the step; even digits win, then the shortest gap. If a step cannot be
+// made in this way, or costs more than the bound counts, the search tries other continuations, the
+// cheapest ones first (ShuffleBound::options). It is a depth-first search that leaves out ways that
 // cannot lead to a cheaper path. Digits then need not be even.
 //
-// Example: "a=2, b=2, c=2", f32[64, 64], a:S(0) b:S(1) to a:S(1) b:S(0). Both move aside, then
-// home. The digits before 2 are needed on both dims, so a moves to S(0, split=2), b to
-// S(1, split=2).
+// Example: "a=2, b=2, c=2", f32[64, 64], a:S(0) b:S(1) to a:S(1) b:S(0). Both move to spare digits,
+// then to their goals. The digits before 2 are needed on both dims, so a moves to S(0, split=2), b
+// to S(1, split=2).
 #include "shardproof/localtensor/plan/search_bound_path.h"
 
 #include <algorithm>
@@ -19,16 +19,12 @@ namespace {
 using Digits = PlacementStates::Digits;
 using Positions = ShuffleBound::Positions;
 
-bool digits_overlap(const Digits& a, const Digits& b) {
-  return a.dim == b.dim && a.dim >= 0 && a.first < b.last && b.first < a.last;
-}
-
 class BoundPath {
  public:
   BoundPath(PlacementStates& states, ShuffleBound& bound, const MovePrice& price)
       : states_(states), bound_(bound), price_(price), axes_(list_of_axes(states.active())) {
     for (size_t i = 0; i < axes_.size(); ++i) {
-      needed_.push_back(bound.home(i));
+      needed_.push_back(bound.goal(i));
       needed_.push_back(states.digits_of(states.start(), axes_[i]));
     }
   }
@@ -44,8 +40,8 @@ class BoundPath {
   }
 
  private:
-  // Goes on from a state by the moves that the bound counts; if these need not be the cheapest, by
-  // all others too that can lead to a cheaper path.
+  // Continues from a state with the moves that the bound counts; if others may be cheaper, also
+  // with all others that can lead to a cheaper path.
   void extend(const PlacementState& from, uint64_t code, Int128 price, bool cheapest) {
     const size_t count = moves_.size();
     const std::vector<ShuffleBound::Choice> choices =
@@ -77,7 +73,7 @@ class BoundPath {
     const Positions from = bound_.positions_of(before);
     Positions to = bound_.positions_of(after);
     for (size_t i = 0; i < axes_.size(); ++i)
-      if (to[i] == ShuffleBound::kLongAside) to[i] = from[i];  // it stays
+      if (to[i] == ShuffleBound::kLongSpare) to[i] = from[i];  // it stays
     uint64_t moved = 0;
     for (size_t i = 0; i < axes_.size(); ++i)
       if (from[i] != to[i]) moved |= uint64_t{1} << axes_[i];
@@ -96,10 +92,10 @@ class BoundPath {
     for (size_t i = 0; i < axes_.size(); ++i) {
       if (from[i] == to[i]) continue;
       used.push_back(states_.digits_of(before, axes_[i]));
-      if (to[i] == ShuffleBound::kHome && !put(state, axes_[i], bound_.home(i))) return false;
+      if (to[i] == ShuffleBound::kGoal && !put(state, axes_[i], bound_.goal(i))) return false;
     }
     for (size_t i = 0; i < axes_.size(); ++i)
-      if (from[i] != to[i] && to[i] == ShuffleBound::kAside && !put_aside(state, axes_[i], used))
+      if (from[i] != to[i] && to[i] == ShuffleBound::kSpare && !put_on_spare(state, axes_[i], used))
         return false;
     return true;
   }
@@ -132,7 +128,7 @@ class BoundPath {
            dim.parts(state.layouts[static_cast<size_t>(place.dim)]) == place.first;
   }
 
-  bool put_aside(PlacementState& state, int axis, const std::vector<Digits>& used) {
+  bool put_on_spare(PlacementState& state, int axis, const std::vector<Digits>& used) {
     const int64_t size = states_.members(uint64_t{1} << axis);
     std::vector<Digits> places;
     for (const DimLayouts& dim : states_.dims()) {

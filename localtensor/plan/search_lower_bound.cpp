@@ -11,22 +11,23 @@
 // between the same two dims are one edge, with the largest part of one coordinate on each of them.
 // A move along a dim is an edge to a node of its own, since a dim can have only one of them.
 //
-// If one end of an edge is a position aside, its dim is not known:
+// If one end of an edge is a spare position, its dim is not known:
 //   - If it is a dim of another tree, the edge counts on its known dim.
 //   - If it is a dim of the same tree, the edge closes a cycle through an edge at its known dim,
 //   and
 //     both count there together.
 //   - If it is the known dim, the edge is a move along it.
-// The largest of these fractions is sure (aside_of). Of each tree one such edge counts. Several can
+// The largest of these fractions is sure (spare_of). Of each tree one such edge counts. Several can
 // close a cycle through their trees, which leaves out one of them, the one with the larger
 // fraction. In the worst case this happens to every second one, by size (most_common).
 //
 // Example: a moves from dim 0 to 1, b from 0 to 2, c from 1 to 2. The edges of a and b form a tree,
 // that of c closes a cycle: the call sends at least 1 - 1/2 * 1/2 of a part, for axes of 2 ranks.
-// Another: a moves from dim 0 to 1, c from aside to dim 1. If c leaves dim 0, both edges tie the
-// same dims; the elements of dim 1 with one coordinate of a and one of c are 1/4. Else 1/2 * 1/2.
+// Another: a moves from dim 0 to 1, c from spare digits to dim 1. If c leaves dim 0, both edges tie
+// the same dims; the elements of dim 1 with one coordinate of a and one of c are 1/4. Else 1/2 *
+// 1/2.
 //
-// If axes go home to digits that others leave in the same call, all pieces are as long as the
+// If axes move to goal digits that others leave in the same call, all pieces are as long as the
 // largest one (least_padded). On a dim with such digits the largest piece is at least the largest
 // part with one coordinate before and after on each axis, divided among the other axes.
 #include "shardproof/localtensor/plan/search_lower_bound.h"
@@ -57,10 +58,6 @@ int64_t common_size(const PlacementStates::Digits& need, const PlacementStates::
   return nested && last % first == 0 ? last / first : 1;
 }
 
-bool places_overlap(const PlacementStates::Digits& a, const PlacementStates::Digits& b) {
-  return a.dim == b.dim && a.dim >= 0 && a.first < b.last && b.first < a.last;
-}
-
 // Dims as nodes of a graph without cycles. One more node stands for moves along a dim.
 class Forest {
  public:
@@ -81,14 +78,18 @@ class Forest {
 
 }  // namespace
 
+bool digits_overlap(const PlacementStates::Digits& a, const PlacementStates::Digits& b) {
+  return a.dim == b.dim && a.dim >= 0 && a.first < b.last && b.first < a.last;
+}
+
 ShuffleBound::ShuffleBound(const PlacementStates& states, const ShuffleUnits& units)
     : states_(states), call_(units.call), one_prime_(states.is_shuffle()) {
   for (const int axis : list_of_axes(states.active())) {
     Axis& facts = axes_.emplace_back();
     facts.axis = axis;
     facts.size = states.members(uint64_t{1} << axis);
-    facts.home = states.digits_of(states.goal(), axis);
-    facts.goal = cut_of(states.goal(), axis, facts.home);
+    facts.goal = states.digits_of(states.goal(), axis);
+    facts.goal_cut = cut_of(states.goal(), axis, facts.goal);
   }
   for (size_t cut = 0; cut < size_t{1} << axes_.size(); ++cut) {
     int64_t parts = 1;
@@ -99,7 +100,7 @@ ShuffleBound::ShuffleBound(const PlacementStates& states, const ShuffleUnits& un
   in_dims_.resize(states.dims().size());
   start_ = positions_of(code_of(states.start()));
   has_start_ = true;
-  if (!one_prime_) add_moves_aside();
+  if (!one_prime_) add_moves_spare();
   add_positions();
 }
 
@@ -118,32 +119,32 @@ AxisCut ShuffleBound::cut_of(const DimLayouts& dim, int layout, int axis,
   return cut;
 }
 
-// Computes the agreements of moves that leave the start to a place aside, or go home from one. An
-// axis that has just moved aside cuts after even gaps, or after the one that it left; when others
-// leave their digits later, uneven gaps can stand before it.
-void ShuffleBound::add_moves_aside() {
+// Computes the agreements of moves that leave the start to spare digits, or move to the goal from
+// them. An axis that has just moved to spare digits cuts after even gaps, or after the one that it
+// left; when others leave their digits later, uneven gaps can stand before it.
+void ShuffleBound::add_moves_spare() {
   const std::vector<int64_t> sizes = states_.digit_sizes();
   const int64_t most = 2 * states_.members(states_.all_axes());
   for (size_t i = 0; i < axes_.size(); ++i) {
     Axis& facts = axes_[i];
-    if (has_home(i)) {
-      facts.from_aside = largest_agreement(facts.goal, sizes, most, CutGaps::nested);
-      facts.from_long_aside = largest_agreement(facts.goal, sizes, most, CutGaps::any);
+    if (has_goal(i)) {
+      facts.from_spare = largest_agreement(facts.goal_cut, sizes, most, CutGaps::nested);
+      facts.from_long_spare = largest_agreement(facts.goal_cut, sizes, most, CutGaps::any);
     }
     if (start_[i] >= kPlace) {
       Place& place = facts.places[start_[i] - kPlace];
-      place.aside = largest_agreement(place.cut, sizes, most, CutGaps::nested);
-      if (has_home(i) && place.cut.dim == facts.goal.dim)
-        facts.from_aside = std::max(facts.from_aside, place.home);
+      place.to_spare = largest_agreement(place.cut, sizes, most, CutGaps::nested);
+      if (has_goal(i) && place.cut.dim == facts.goal_cut.dim)
+        facts.from_spare = std::max(facts.from_spare, place.to_goal);
     }
-    if (facts.from_aside < facts.from_long_aside || facts.from_long_aside < facts.from_aside)
-      facts.stays_aside = kLongAside;
+    if (facts.from_spare < facts.from_long_spare || facts.from_long_spare < facts.from_spare)
+      facts.stays_spare = kLongSpare;
   }
 }
 
 void ShuffleBound::add_positions() {
   for (size_t i = 0; i < axes_.size(); ++i) {
-    for (const uint8_t at : {kAside, kLongAside, kHome}) add_position(i, at, 0);
+    for (const uint8_t at : {kSpare, kLongSpare, kGoal}) add_position(i, at, 0);
     for (size_t at = 0; at < axes_[i].places.size(); ++at)
       add_position(i, static_cast<uint8_t>(kPlace + at), axes_[i].places[at].blocks);
     for (size_t at = 0; at < axes_[i].alone.size(); ++at) add_moves(i, static_cast<uint8_t>(at));
@@ -162,31 +163,31 @@ void ShuffleBound::add_position(size_t axis, uint8_t at, uint8_t blocks) {
 void ShuffleBound::add_moves(size_t axis, uint8_t at) {
   Axis& facts = axes_[axis];
   if (at >= facts.moves.size()) facts.moves.resize(at + size_t{1});
-  facts.moves[at] = {move_of(axis, at, at), move_of(axis, at, kHome), move_of(axis, at, kAside),
+  facts.moves[at] = {move_of(axis, at, at), move_of(axis, at, kGoal), move_of(axis, at, kSpare),
                      move_of(axis, at, facts.blocks[at] != 0 ? kWhole : kGathered)};
 }
 
 uint8_t ShuffleBound::position_of(size_t axis, const PlacementStates::Digits& digits,
                                   const AxisCut& cut) {
   Axis& facts = axes_[axis];
-  if (digits == facts.home && owns_alike(cut, facts.goal)) return kHome;
+  if (digits == facts.goal && owns_alike(cut, facts.goal_cut)) return kGoal;
   for (size_t i = 0; i < facts.places.size(); ++i)
     if (facts.places[i].digits == digits && owns_alike(facts.places[i].cut, cut))
       return static_cast<uint8_t>(kPlace + i);
-  if (kPlace + facts.places.size() > kMaxPosition) return one_prime_ ? kAside : kLongAside;
+  if (kPlace + facts.places.size() > kMaxPosition) return one_prime_ ? kSpare : kLongSpare;
   Place place;
   place.digits = digits;
   place.cut = cut;
   bool is_needed = false;
   for (size_t other = 0; other < axes_.size(); ++other) {
-    place.common[other] = common_size(axes_[other].home, digits);
-    if (!places_overlap(axes_[other].home, digits)) continue;
+    place.common[other] = common_size(axes_[other].goal, digits);
+    if (!digits_overlap(axes_[other].goal, digits)) continue;
     is_needed = true;
     if (other != axis) place.blocks |= static_cast<uint8_t>(1u << other);
   }
-  if (one_prime_ && !is_needed) return kAside;
-  if (!one_prime_ && has_home(axis))
-    place.home = std::max(agreement(cut, facts.goal), CutAgreement{1, facts.size});
+  if (one_prime_ && !is_needed) return kSpare;
+  if (!one_prime_ && has_goal(axis))
+    place.to_goal = std::max(agreement(cut, facts.goal_cut), CutAgreement{1, facts.size});
   const auto at = static_cast<uint8_t>(kPlace + facts.places.size());
   facts.places.push_back(std::move(place));
   if (!has_start_) return at;
@@ -210,24 +211,24 @@ ShuffleBound::Call ShuffleBound::move_of(size_t axis, uint8_t at, uint8_t to) co
   const auto bit = static_cast<uint8_t>(1u << axis);
   Call call;
   call.to = byte(to);
-  call.next = byte(at == kAside && to == kAside ? facts.stays_aside : to);
+  call.next = byte(at == kSpare && to == kSpare ? facts.stays_spare : to);
   call.moves = byte(is_whole(at) ? 0 : 1);
   if (!is_whole(at)) call.sets.cut_before = bit;
   if (!is_whole(to)) call.sets.cut = bit;
   call.sets.blocked = facts.blocks[to];
   if (is_on_its_way(to)) {
     call.sets.on_way = bit;
-    (has_home(axis) ? call.most : call.gathered) = facts.alone[to];
+    (has_goal(axis) ? call.most : call.gathered) = facts.alone[to];
   }
   if (to == at) return call;
-  call.moves = byte(2 * uint64_t{at} + (to == kHome ? 1 : 0));
+  call.moves = byte(2 * uint64_t{at} + (to == kGoal ? 1 : 0));
   call.sets.moved = bit;
-  if (to == kHome) call.sets.home = bit;
+  if (to == kGoal) call.sets.goal = bit;
   if (at < kPlace) return call;
   const auto dim = static_cast<uint8_t>(1u << place(axis, at).digits.dim);
   if (at == start_[axis])
     call.sets.left_start = dim;
-  else if (to != kHome)
+  else if (to != kGoal)
     call.sets.left_places = dim;
   return call;
 }
@@ -248,28 +249,28 @@ ExactCost ShuffleBound::quick_least(const PlacementState& state) {
   return {least_rest(call_of(at, at)), 0};
 }
 
-// Returns the axes that other axes block: they stay first on some of the digits of their homes.
+// Returns the axes that other axes block: they stay first on some of the digits of their goals.
 uint32_t ShuffleBound::blocked_axes(const Positions& at) const {
   uint32_t blocked = 0;
   for (size_t i = 0; i < axes_.size(); ++i) blocked |= axes_[i].blocks[at[i]];
   return blocked;
 }
 
-// Returns the least that is sent if the axis leaves its place, or a place aside on its way, and all
+// Returns the least that is sent if the axis leaves its place, or spare digits on its way, and all
 // axes cut the tensor.
 Int128 ShuffleBound::least_alone(size_t axis, uint8_t at) const {
   const Int128 part = parts_.back().sent;
   const int64_t n = axes_[axis].size;
-  if (!has_home(axis)) return part * (n - 1);
+  if (!has_goal(axis)) return part * (n - 1);
   if (one_prime_) return part / n * (n - 1);
-  CutAgreement most = from_aside(axis, at == kAside ? at : uint8_t{kLongAside});
-  if (at == start_[axis]) most = place(axis, at).aside;
-  if (at >= kPlace) most = std::max(most, place(axis, at).home);
+  CutAgreement most = from_spare(axis, at == kSpare ? at : uint8_t{kLongSpare});
+  if (at == start_[axis]) most = place(axis, at).to_spare;
+  if (at >= kPlace) most = std::max(most, place(axis, at).to_goal);
   return part - most.of(part);
 }
 
 // Tries the positions to which an all_to_all over `axes` can bring them. An axis that moves from
-// aside to aside, or leaves home, costs no less than one that stays.
+// spare digits to other spare digits, or leaves its goal, costs no less than one that stays.
 void ShuffleBound::try_moves(const Positions& from, const Call& call, size_t axis, uint64_t axes,
                              ExactCost& best) {
   if (best.primary < call_ + least_rest(call)) return;
@@ -283,11 +284,11 @@ void ShuffleBound::try_moves(const Positions& from, const Call& call, size_t axi
   }
   const auto go = [&](const Call& move) { try_moves(from, call + move, axis + 1, axes, best); };
   const Moves& ways = axes_[axis].moves[from[axis]];
-  const bool moves = (axes >> axes_[axis].axis & 1) != 0 && from[axis] != kHome;
+  const bool moves = (axes >> axes_[axis].axis & 1) != 0 && from[axis] != kGoal;
   if (!moves || from[axis] < kPlace) go(ways.stay);
   if (!moves) return;
-  if (from[axis] >= kPlace) go(ways.aside);
-  if (has_home(axis)) go(ways.home);
+  if (from[axis] >= kPlace) go(ways.spare);
+  if (has_goal(axis)) go(ways.goal);
 }
 
 ExactCost ShuffleBound::least_over(const PlacementState& state, StepKind kind, uint64_t axes,
@@ -336,7 +337,7 @@ uint64_t ShuffleBound::code_of_layout(const DimLayouts& dim, int layout) {
     if ((dim.axes(layout) >> axis & 1) == 0) continue;
     const int64_t first = dim.first_place(layout, axis);  // 0: not a digit
     const PlacementStates::Digits digits = {dim.dim(), first, first * axes_[i].size};
-    uint8_t at = one_prime_ ? kAside : kLongAside;
+    uint8_t at = one_prime_ ? kSpare : kLongSpare;
     if (first > 0) at = position_of(i, digits, cut_of(dim, layout, axis, digits));
     code |= static_cast<uint64_t>(at) << (8 * i);
   }
@@ -377,25 +378,25 @@ const ShuffleBound::Part& ShuffleBound::part_of(const Positions& at) const {
 
 bool ShuffleBound::is_done(const Positions& at) const {
   for (size_t i = 0; i < axes_.size(); ++i) {
-    if (has_home(i) ? at[i] != kHome : !is_whole(at[i])) return false;
+    if (has_goal(i) ? at[i] != kGoal : !is_whole(at[i])) return false;
   }
   return true;
 }
 
-// Slices the axes from `axis` on. If `at_once`, an axis whose home is free goes there.
+// Slices the axes from `axis` on. If `at_once`, an axis whose goal is free moves there.
 template <typename Each>
 void ShuffleBound::for_each_slice(const Positions& from, Positions at, size_t axis, bool at_once,
                                   const Each& each) {
   if (axis == axes_.size()) return each(at);
-  if (is_whole(from[axis]) && has_home(axis) && (blocked_axes(from) >> axis & 1) == 0) {
-    at[axis] = kHome;
+  if (is_whole(from[axis]) && has_goal(axis) && (blocked_axes(from) >> axis & 1) == 0) {
+    at[axis] = kGoal;
     for_each_slice(from, at, axis + 1, at_once, each);
     if (at_once) return;
     at[axis] = from[axis];
   }
   for_each_slice(from, at, axis + 1, at_once, each);
   if (from[axis] != kWhole) return;
-  at[axis] = kAside;
+  at[axis] = kSpare;
   for_each_slice(from, at, axis + 1, at_once, each);
 }
 
@@ -466,15 +467,15 @@ void ShuffleBound::try_all_to_alls(const Positions& from, const Call& call, size
                                    Choice& best) {
   if (best.cost.primary < call_ + least_rest(call)) return;
   if (axis == axes_.size()) {
-    if ((call.sets.home & call.sets.blocked) == 0 && is_tried(call))
+    if ((call.sets.goal & call.sets.blocked) == 0 && is_tried(call))
       offer(StepKind::all_to_all, from, call, best);
     return;
   }
   const Moves& ways = axes_[axis].moves[from[axis]];
   const auto go = [&](const Call& move) { try_all_to_alls(from, call + move, axis + 1, best); };
-  if (is_on_its_way(from[axis]) && has_home(axis)) go(ways.home);
+  if (is_on_its_way(from[axis]) && has_goal(axis)) go(ways.goal);
   go(ways.stay);
-  if (from[axis] >= kPlace) go(ways.aside);
+  if (from[axis] >= kPlace) go(ways.spare);
 }
 
 void ShuffleBound::offer(StepKind kind, const Positions& from, const Call& call, Choice& best) {
@@ -513,7 +514,7 @@ Int128 ShuffleBound::least_sent(const Positions& from, const Positions& to, Int1
   for (size_t i = 0; i < axes_.size(); ++i) {
     if (to[i] == from[i]) continue;
     n *= axes_[i].size;
-    for (size_t other = 0; to[i] == kHome && other < axes_.size(); ++other)
+    for (size_t other = 0; to[i] == kGoal && other < axes_.size(); ++other)
       if (from[other] >= kPlace && to[other] != from[other])
         longer *= place(other, from[other]).common[i];
   }
@@ -527,10 +528,10 @@ Int128 ShuffleBound::least_padded(const Positions& from, const Positions& to, In
   for (size_t i = 0; i < axes_.size(); ++i) {
     if (to[i] == from[i]) continue;
     n *= axes_[i].size;
-    for (size_t other = 0; to[i] == kHome && other < axes_.size(); ++other)
+    for (size_t other = 0; to[i] == kGoal && other < axes_.size(); ++other)
       if (from[other] >= kPlace && to[other] != from[other] &&
-          places_overlap(axes_[i].home, place(other, from[other]).digits))
-        dims |= 1u << axes_[i].home.dim;
+          digits_overlap(axes_[i].goal, place(other, from[other]).digits))
+        dims |= 1u << axes_[i].goal.dim;
   }
   if (dims == 0) return 0;
   Int128 sent = part / n * (n - 1);
@@ -542,7 +543,7 @@ Int128 ShuffleBound::least_padded(const Positions& from, const Positions& to, In
     for (size_t i = 0; i < axes_.size(); ++i) {
       if (to[i] == from[i]) continue;
       const bool leaves = from[i] >= kPlace && place(i, from[i]).digits.dim == dim;
-      const bool goes = to[i] == kHome && axes_[i].home.dim == dim;
+      const bool goes = to[i] == kGoal && axes_[i].goal.dim == dim;
       if (leaves) left[i] = from[i];
       if (goes) reached |= 1u << i;
       if (leaves) ranks *= axes_[i].size;
@@ -555,7 +556,7 @@ Int128 ShuffleBound::least_padded(const Positions& from, const Positions& to, In
 }
 
 // Returns the largest fraction of a dim with one coordinate on each axis that leaves a place there
-// (0: it leaves none), and on each that reaches its home there.
+// (0: it leaves none), and on each that reaches its goal there.
 CutAgreement ShuffleBound::joint_of(const Positions& left, uint32_t reached) {
   uint64_t number = 0;
   for (size_t i = 0; i < axes_.size(); ++i)
@@ -565,7 +566,7 @@ CutAgreement ShuffleBound::joint_of(const Positions& left, uint32_t reached) {
   std::vector<AxisCut> cuts;
   for (size_t i = 0; i < axes_.size(); ++i) {
     if (left[i] != 0) cuts.push_back(place(i, left[i]).cut);
-    if ((reached >> i & 1) != 0) cuts.push_back(axes_[i].goal);
+    if ((reached >> i & 1) != 0) cuts.push_back(axes_[i].goal_cut);
   }
   joint = joint_part(cuts);
   return *joint;
@@ -577,12 +578,12 @@ std::vector<ShuffleBound::Tie> ShuffleBound::ties_of(const Positions& from,
                                                      const Positions& to) const {
   std::vector<Tie> ties;
   for (size_t i = 0; i < axes_.size(); ++i) {
-    if (!goes_home(from, to, i)) continue;
-    const int left = place(i, from[i]).digits.dim, home = axes_[i].home.dim;
-    Tie tie{std::min(left, home), std::max(left, home), 1u << i, place(i, from[i]).home};
-    if (left == home) tie.b = Forest::kAlongADim;
+    if (!goes_to_goal(from, to, i)) continue;
+    const int left = place(i, from[i]).digits.dim, goal = axes_[i].goal.dim;
+    Tie tie{std::min(left, goal), std::max(left, goal), 1u << i, place(i, from[i]).to_goal};
+    if (left == goal) tie.b = Forest::kAlongADim;
     const auto known = std::find_if(ties.begin(), ties.end(), [&](const Tie& other) {
-      return left != home && other.a == tie.a && other.b == tie.b;
+      return left != goal && other.a == tie.a && other.b == tie.b;
     });
     if (known == ties.end())
       ties.push_back(tie);
@@ -604,12 +605,12 @@ CutAgreement ShuffleBound::joint_at(const Positions& from, uint32_t axes, int di
   return joint_of(left, reached);
 }
 
-// Returns the most on which an axis agrees that leaves the dim to a position aside, or reaches it
+// Returns the most on which an axis agrees that leaves the dim to a spare position, or reaches it
 // from one, relative to what the ties at the dim agree on.
-CutAgreement ShuffleBound::aside_of(const Positions& from, size_t axis, int dim,
+CutAgreement ShuffleBound::spare_of(const Positions& from, size_t axis, int dim,
                                     const std::vector<Tie>& ties) {
   CutAgreement most =
-      from[axis] >= kPlace ? place(axis, from[axis]).aside : from_aside(axis, from[axis]);
+      from[axis] >= kPlace ? place(axis, from[axis]).to_spare : from_spare(axis, from[axis]);
   for (const Tie& tie : ties) {
     if (tie.a != dim && tie.b != dim) continue;
     const CutAgreement joint = joint_at(from, tie.axes | 1u << axis, dim);
@@ -632,18 +633,18 @@ Int128 ShuffleBound::most_common(const Positions& from, const Positions& to, Int
     part = tie.common.of(part);
     ties.push_back(tie);
   }
-  std::array<CutAgreement, kMaxDims + 1> aside{};  // by tree
+  std::array<CutAgreement, kMaxDims + 1> spare{};  // by tree
   for (size_t i = 0; i < axes_.size(); ++i) {
     const bool leaves = from[i] >= kPlace;
-    const bool is_home = has_home(i) && (from[i] == kHome || to[i] == kHome);
-    if (to[i] == from[i] || goes_home(from, to, i) || !(leaves || is_home)) continue;
-    const int dim = leaves ? place(i, from[i]).digits.dim : axes_[i].home.dim;
+    const bool is_goal = has_goal(i) && (from[i] == kGoal || to[i] == kGoal);
+    if (to[i] == from[i] || goes_to_goal(from, to, i) || !(leaves || is_goal)) continue;
+    const int dim = leaves ? place(i, from[i]).digits.dim : axes_[i].goal.dim;
     if (forest.tree(dim) == forest.tree(Forest::kAlongADim)) continue;
-    CutAgreement& least = aside[static_cast<size_t>(forest.tree(dim))];
-    least = std::min(least, aside_of(from, i, dim, ties));
+    CutAgreement& least = spare[static_cast<size_t>(forest.tree(dim))];
+    least = std::min(least, spare_of(from, i, dim, ties));
   }
-  std::sort(aside.begin(), aside.end());
-  for (size_t i = 0; i < aside.size(); i += 2) part = aside[i].of(part);
+  std::sort(spare.begin(), spare.end());
+  for (size_t i = 0; i < spare.size(); i += 2) part = spare[i].of(part);
   return part;
 }
 

@@ -2,47 +2,47 @@
 //
 // The bound is the least price of a relaxed problem in which every axis has one of few positions:
 //   place    the axis cuts some digits in the state, and keeps others from them
-//   aside    it cuts digits that no axis needs; there are always enough of them
+//   spare    it cuts digits that no axis needs; there are always enough of them
 //   whole    it cuts nothing
-//   home     it cuts the digits that the goal requires
+//   goal     it cuts the digits that the goal requires
 // Every axis starts at its position in the state. A call moves axes:
-//   slice         free; from whole to aside, or to home
-//   all_gather    from a place or aside to whole; sends what ranks miss
-//   all_to_all    from a place to aside or home, or from aside to home; n ranks send (n - 1) / n of
+//   slice         free; from whole to spare, or to goal
+//   all_gather    from a place or spare to whole; sends what ranks miss
+//   all_to_all    from a place to spare or goal, or from spare to goal; n ranks send (n - 1) / n of
 //                 their part
-// An axis may go home only if no axis stays at a place with its digits. If one leaves them in the
-// same all_to_all, the pieces of that call are longer by the size of the digits that both use.
+// An axis may move to its goal only if no axis stays at a place with the digits of this goal. If
+// one leaves them in the same all_to_all, the pieces of that call are longer by the size of the
+// digits that both use.
 //
 // The bound is admissible under the conditions of PlacementStates::is_shuffle: the sizes of the
 // active axes are powers of one prime, and the layouts of start and goal are even. All digits are
 // then digits of one number. An axis whose digits are even before or after an all_to_all owns 1 / n
 // of its elements on both sides, so n ranks send at least (n - 1) / n of their part; other axes in
 // the group do not change this. A move between two uneven positions sends less, but the relaxed
-// problem needs none: both are aside. Hence each legal step is one of these calls or none, at the
-// same price or less. A place whose digits no axis needs counts as aside.
+// problem needs none: both are spare. Hence each legal step is one of these calls or none, at the
+// same price or less. A place whose digits no axis needs counts as spare.
 // Under the weaker conditions of is_chunked, digits need not be those of one number. An axis can
 // then agree on more than 1 / n (axis_agreement.h), above all if it moves along its dim. An
 // all_to_all sends at least what the axes do not agree on; search_lower_bound.cpp has how the
-// agreements of several axes multiply. The digits aside are those after sizes that layouts can
+// agreements of several axes multiply. Spare digits are those after sizes that layouts can
 // have, up to twice the ranks of the mesh. If a call pads its pieces since digits overlap, it sends
 // at least (n - 1) / n of a part, and more if the overlap is known.
 // A call is cheaper if more axes cut the tensor and fewer take part. Hence these restrictions do
 // not raise the least price:
-//   - an axis that is home stays: it is in the way of none
-//   - an axis that can be sliced to home is sliced at once
-//   - an axis gathered from aside, or from a place that no other axis needs, is not sliced to aside
-//     again: it could have stayed
+//   - an axis at its goal stays: it blocks no other
+//   - an axis that can be sliced to its goal is sliced at once
+//   - an axis gathered from spare digits, or from a place that no other axis needs, is not sliced
+//     to spare digits again: it could have stayed
 // Without cycles the least price follows from a recursion over the combinations of positions that
 // the state can reach. A plan that costs no more than the bound of the start is optimal.
 //
 // Example, axes a and b of 2 ranks that change places. Both in one all_to_all: n = 4, and the
 // pieces are 4 times as long as those of an all_to_all without common digits: 3 times the part. a
-// aside, b home, a home: 1/2 each, and 3 calls. a and b aside, then home: 3/4 each, and 2 calls;
-// the bound is this price.
+// to spare digits, b to its goal, a to its goal: 1/2 each, and 3 calls. a and b to spare digits,
+// then to their goals: 3/4 each, and 2 calls; the bound is this price.
 #pragma once
 
 #include <limits>
-#include <optional>
 
 #include "shardproof/localtensor/base/number_table.h"
 #include "shardproof/localtensor/plan/axis_agreement.h"
@@ -63,13 +63,16 @@ inline ExactCost operator+(const ExactCost& a, const ExactCost& b) {
   return {a.primary + b.primary, std::max(a.peak, b.peak)};
 }
 
-// The way of counting bytes. `whole` is the tensor in bytes times the square of the world of the
+// The units of prices. `whole` is the tensor in bytes times the square of the world of the
 // active axes; it is divided by parts. `part_bytes` is the largest part of a rank if no active axis
 // cuts.
 struct ShuffleUnits {
   Int128 whole = 0, call = 0;
   int64_t part_bytes = 0;
 };
+
+// True if the axis of `a` and the axis of `b` cut some digit of one dim both.
+bool digits_overlap(const PlacementStates::Digits& a, const PlacementStates::Digits& b);
 
 class ShuffleBound {
  public:
@@ -79,8 +82,8 @@ class ShuffleBound {
   // Returns the bound of a state. If it exceeds the limit, returns some number above the limit and
   // takes less time. Results are cached.
   ExactCost least(const PlacementState& state, Int128 limit = kNoLimit);
-  // Returns a bound that takes less time: one call, in which the axis that must send most goes
-  // home, and the all_gathers of axes that have no home.
+  // Returns a bound that takes less time: one call, in which the axis that must send most moves to
+  // its goal, and the all_gathers of axes that the goal does not cut.
   ExactCost quick_least(const PlacementState& state);
 
   // Returns a lower bound of the price to the goal if the next step is an all_gather or all_to_all
@@ -90,13 +93,13 @@ class ShuffleBound {
   // Returns a lower bound of the price of an all_to_all over the axes between two states.
   ExactCost least_call(const PlacementState& from, const PlacementState& to, uint64_t axes);
   // False for an all_to_all that the bound leaves out under the conditions of is_chunked: an axis
-  // moves from one place to another, neither is in the start or home, and no axis leaves the start
-  // on the same dim. It could have gone to the second place before.
+  // moves from one place to another, neither is in the start or the goal, and no axis leaves the
+  // start on the same dim. It could have gone to the second place before.
   bool tries(const PlacementState& from, const PlacementState& to, uint64_t axes);
 
-  // Gathered: whole again. Long aside: since before the last call. From kPlace on: places of an
+  // Gathered: whole again. Long spare: since before the last call. From kPlace on: places of an
   // axis that states cut, by number.
-  enum Position : uint8_t { kWhole, kAside, kLongAside, kGathered, kHome, kPlace };
+  enum Position : uint8_t { kWhole, kSpare, kLongSpare, kGathered, kGoal, kPlace };
   using Positions = std::array<uint8_t, PlacementStates::kMaxShuffled>;
   // The cheapest way on from a combination of positions: slices, then a call.
   struct Choice {
@@ -114,14 +117,15 @@ class ShuffleBound {
   Positions positions_of(uint64_t code) const;  // by active axis
   uint64_t code_of(const PlacementState& state);
   // Returns the digits of the active axis with this number in the goal; `dim` is -1 for none.
-  const PlacementStates::Digits& home(size_t axis) const { return axes_[axis].home; }
+  const PlacementStates::Digits& goal(size_t axis) const { return axes_[axis].goal; }
 
  private:
   // Digits that an axis cuts in a state.
   struct Place {
     PlacementStates::Digits digits;
     AxisCut cut;
-    CutAgreement aside, home;  // with any other cut, if the start has the place; with that of home
+    CutAgreement to_spare,
+        to_goal;  // with any other cut, if the start has the place; with that of the goal
     // Size of the digits here that an axis needs; 1: none.
     std::array<int64_t, PlacementStates::kMaxShuffled> common{};
     uint8_t blocks = 0;  // other axes that need some of the digits
@@ -129,31 +133,33 @@ class ShuffleBound {
   // Sets of axes or dims, one bit for each.
   struct Sets {
     uint8_t moved = 0, cut_before = 0, cut = 0;  // axes that move, or cut the tensor
-    uint8_t home = 0, blocked = 0;               // axes that go home; that others block afterwards
-    uint8_t on_way = 0;                          // axes that are not home or whole afterwards
-    uint8_t left_start = 0, left_places = 0;     // dims that axes leave: in the start, for aside
+    uint8_t goal = 0, blocked = 0;  // axes that move to their goal; that others block afterwards
+    uint8_t on_way = 0;             // axes that are not at their goal or whole afterwards
+    uint8_t left_start = 0,
+            left_places = 0;  // dims that axes leave: in the start, for spare digits
   };
   // The moves of some axes in one call, and what its price depends on.
   struct Call {
-    uint64_t to = 0, next = 0;  // combination after it; the same, with kLongAside
+    uint64_t to = 0, next = 0;  // combination after it; the same, with kLongSpare
     uint64_t moves = 0;         // number of its price
     Sets sets;
-    Int128 most = 0, gathered = 0;        // the least that axes send later, with and without homes
+    Int128 most = 0, gathered = 0;        // the least that axes send later, with and without goals
     Call operator+(const Call& o) const;  // requires moves of other axes
   };
   struct Moves {
-    Call stay, home, aside, gathered;
+    Call stay, goal, spare, gathered;
   };
   struct Axis {
     int axis = 0;
     int64_t size = 1;
-    PlacementStates::Digits home;
-    AxisCut goal;                              // how it cuts at home
-    CutAgreement from_aside, from_long_aside;  // of home with a cut aside
-    // The position after it has stayed aside: kAside if it does not matter for how long.
-    uint8_t stays_aside = kAside;
+    PlacementStates::Digits goal;
+    AxisCut goal_cut;                          // how it cuts at its goal
+    CutAgreement from_spare, from_long_spare;  // of the goal with a spare cut
+    // The position after it has stayed on spare digits: kSpare if it does not matter for how long.
+    uint8_t stays_spare = kSpare;
     std::vector<Place> places;
-    // By position: the least that it sends until it is home, and the other axes that it blocks.
+    // By position: the least that it sends until it is at its goal, and the other axes that it
+    // blocks.
     std::vector<Int128> alone;
     std::vector<uint8_t> blocks;
     std::vector<Moves> moves;  // from each position
@@ -162,20 +168,20 @@ class ShuffleBound {
                  const PlacementStates::Digits& digits) const;
   AxisCut cut_of(const DimLayouts& dim, int layout, int axis,
                  const PlacementStates::Digits& digits) const;
-  void add_moves_aside();
+  void add_moves_spare();
   void add_positions();
   void add_position(size_t axis, uint8_t at, uint8_t blocks);
   void add_moves(size_t axis, uint8_t at);
   uint8_t position_of(size_t axis, const PlacementStates::Digits& digits, const AxisCut& cut);
-  static bool is_aside(uint8_t at) { return at == kAside || at == kLongAside; }
-  static bool is_on_its_way(uint8_t at) { return is_aside(at) || at >= kPlace; }
+  static bool is_spare(uint8_t at) { return at == kSpare || at == kLongSpare; }
+  static bool is_on_its_way(uint8_t at) { return is_spare(at) || at >= kPlace; }
   static bool is_whole(uint8_t at) { return at == kWhole || at == kGathered; }
   uint64_t code_of(const Positions& at) const;
-  CutAgreement from_aside(size_t axis, uint8_t at) const {
-    return at == kLongAside ? axes_[axis].from_long_aside : axes_[axis].from_aside;
+  CutAgreement from_spare(size_t axis, uint8_t at) const {
+    return at == kLongSpare ? axes_[axis].from_long_spare : axes_[axis].from_spare;
   }
   uint64_t code_of_layout(const DimLayouts& dim, int layout);
-  bool has_home(size_t axis) const { return axes_[axis].home.dim >= 0; }
+  bool has_goal(size_t axis) const { return axes_[axis].goal.dim >= 0; }
   const Place& place(size_t axis, uint8_t at) const {
     return axes_[axis].places[static_cast<size_t>(at - kPlace)];
   }
@@ -217,8 +223,8 @@ class ShuffleBound {
                  ExactCost& best);
   void offer(StepKind kind, const Positions& from, const Call& call, Choice& best);
   ExactCost price_of_call(StepKind kind, const Positions& from, const Call& call);
-  static bool goes_home(const Positions& from, const Positions& to, size_t axis) {
-    return from[axis] >= kPlace && to[axis] == kHome;
+  static bool goes_to_goal(const Positions& from, const Positions& to, size_t axis) {
+    return from[axis] >= kPlace && to[axis] == kGoal;
   }
   Int128 least_alone(size_t axis, uint8_t at) const;
   Int128 least_sent(const Positions& from, const Positions& to, Int128 part);
@@ -226,7 +232,7 @@ class ShuffleBound {
   CutAgreement joint_of(const Positions& left, uint32_t reached);
   std::vector<Tie> ties_of(const Positions& from, const Positions& to) const;
   CutAgreement joint_at(const Positions& from, uint32_t axes, int dim);
-  CutAgreement aside_of(const Positions& from, size_t axis, int dim, const std::vector<Tie>& ties);
+  CutAgreement spare_of(const Positions& from, size_t axis, int dim, const std::vector<Tie>& ties);
   Int128 most_common(const Positions& from, const Positions& to, Int128 part);
 
   const PlacementStates& states_;

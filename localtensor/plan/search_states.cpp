@@ -12,7 +12,7 @@
 //   reduce_moves     all_reduce over any set of partial axes, or reduce_scatter to any layout
 //   gather_moves     all_gather: takes any set of axes out
 //   all_to_all_moves takes any set of axes out and places them elsewhere
-//   exchange_moves   exchange: goes to the goal, but for partials that the goal makes
+//   exchange_moves   exchange: goes to the goal, except partials that the goal makes
 //   local_moves      slices by one axis that is R, or makes it partial
 //
 // One axis may be placed at every legal place of an open dim (place_anywhere). Several axes at once
@@ -131,7 +131,8 @@ uint64_t PlacementStates::moving_axes(const PlacementState& from, const Placemen
   return find_active(from, to);
 }
 
-// A slice that the goal cuts alike: without all other axes, the dim lies as in the goal.
+// Makes a slice that the goal cuts in the same way: without all other axes, the dim is laid out as
+// in the goal.
 PlacementState PlacementStates::sliced_start() {
   PlacementState state = start_;
   for (DimLayouts& dim : dims_) {

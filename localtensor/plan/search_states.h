@@ -13,7 +13,6 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -53,8 +52,8 @@ class PlacementStates {
   uint64_t active() const { return active_; }  // axes that take part
   // True if an active axis is P before or after.
   bool has_active_partials() const { return ((from_partial_ | to_partial_) & active_) != 0; }
-  // Returns the start with all slices that the goal cuts alike: those that cost nothing and leave
-  // no more to do.
+  // Returns the start with all slices that the goal cuts in the same way: those that cost nothing
+  // and leave no more to do.
   PlacementState sliced_start();
   // Returns the smallest set of axes that have to move between two states; see find_active.
   uint64_t moving_axes(const PlacementState& from, const PlacementState& to);

@@ -1,8 +1,8 @@
 // Implements step_pieces.h, and most_pieces, peak_bytes and peak_of of plan.h.
 //
-// A rank packs a copy of what it sends, unless the call can read it as it lies, and receives a
-// copy, unless that is the result. In k pieces, a message with sides of l >= s, .. packs ceil(l /
-// k) * s *
+// A rank packs a copy of what it sends, unless the call can read it in place, and receives a copy,
+// unless that is the result. In k pieces, a message with sides of l >= s, .. packs ceil(l / k) * s
+// *
 // .. elements. So the peak falls with k until k is the longest side. Bisection finds the least k.
 #include "shardproof/localtensor/plan/step_pieces.h"
 
@@ -53,8 +53,8 @@ Message largest_message(const PlanStep& step) {
   return message_of(largest_shard(step.kind == StepKind::reduce_scatter ? step.to : step.from));
 }
 
-// True if the members' parts, one after another, are the part of `whole` as it lies in memory: even
-// parts of dim 0, cut last.
+// True if the members' parts, one after another, are the part of `whole` in its order in memory:
+// even parts of dim 0, cut last.
 bool lies_as_gathered(const PlanStep& step, const Spec& parts, const Spec& whole) {
   if (parts.shape().empty() || !is_even_everywhere(parts)) return false;
   Spec appended = whole;

@@ -23,7 +23,7 @@ int64_t largest_padded_elements(const PlanStep& step);
 Dims largest_common_part(const PlanStep& step);
 
 // Return true if pack and unpack return views: the call reads its input, or the step has its
-// result, as it lies in memory.
+// result, in its order in memory.
 bool packs_a_view(const PlanStep& step);
 bool unpacks_a_view(const PlanStep& step);
 // True if after all cuts every rank has the same extents.

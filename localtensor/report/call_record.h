@@ -1,5 +1,5 @@
 // Record: one call or piece of local work as it happened. The flight recorder of every backend
-// writes records; every analysis reads them, of simulated and of real runs alike. A record holds
+// writes records; every analysis reads them, both of simulated and of real runs. A record holds
 // text and numbers only, no type of a backend.
 #pragma once
 

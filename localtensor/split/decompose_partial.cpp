@@ -293,7 +293,7 @@ class Decomposer {
     }
   }
 
-  // Each part has a share of |x|^p, and a sign. Their norm is |x| but for rounding.
+  // Each part has a share of |x|^p, and a sign. Their norm is |x| apart from rounding.
   void norm(double x, uint64_t index, std::vector<std::byte*>& parts) const {
     if (!std::isfinite(x) || !(exponent_ > 0) || std::isinf(exponent_)) return own(x, parts);
     double all = 0;

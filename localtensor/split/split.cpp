@@ -6,7 +6,7 @@
 //   2. PieceTable: group the ranks by local shape. Ranks of one shape whose coordinates on S and P
 //      axes agree share a stored copy.
 //   3. make_piece: copy each stored copy from its part by segments. If the copies in order are the
-//      contents as they lie, the piece shares the contents instead. Equal parts of one dim, the
+//      contents in their order, the piece shares the contents instead. Equal parts of one dim, the
 //      usual case, are one strided copy.
 //
 // assemble reverses this: assemble_where collects the pieces of one coordinate of the P axes, then
@@ -258,7 +258,7 @@ bool fills_its_buffer(const Tensor& tensor) {
          tensor.buffer->bytes.size() == tensor.elements() * size_of(tensor.dtype);
 }
 
-// True if the copies, one after the other, are the contents as they lie in memory.
+// True if the copies, one after the other, are the contents in their order in memory.
 bool lies_as_cut(const std::vector<std::vector<Segments>>& copies, const Tensor& global,
                  int64_t elements) {
   if (static_cast<int64_t>(copies.size()) * elements != global.elements() ||

@@ -1,6 +1,6 @@
-// DeviceMemory: memory of a device, beside the host's. Its addresses are not valid on the host.
-// Work is ordered by the stream that is current at the call. Not thread-safe; a run uses one OS
-// thread.
+// DeviceMemory: memory of a device, separate from the host's. Its addresses are not valid on the
+// host. Work is ordered by the stream that is current at the call. Not thread-safe; a run uses one
+// OS thread.
 #pragma once
 
 #include <cstddef>

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <utility>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/memory_pool.h"

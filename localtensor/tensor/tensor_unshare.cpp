@@ -1,8 +1,7 @@
 // Implements separate() of tensor.h: gives chosen lanes stored copies of their own.
 //
-// Example: 4 lanes read the copies 0 0 1 1, and lane 1 is to be written alone. The new copies are
+// Example: 4 lanes read the copies 0 0 1 1, and only lane 1 is to be written. The new copies are
 // numbered by first use: lanes read 0 1 2 2, made from the old copies 0, 0, 1.
-#include <cstring>
 #include <utility>
 
 #include "shardproof/localtensor/base/error.h"

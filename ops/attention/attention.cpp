@@ -1,11 +1,11 @@
 // Registers sdpa: softmax(q k^T * scale) v over [..., heads, seq, head_dim] (torch:
 // scaled_dot_product_attention). With fewer kv heads queries are grouped: query head h reads kv
-// head h / (heads / kv heads). With `causal` a query sees keys up to its own global index. A second
-// result, lse, is the logarithm of the sum of a row's exponentials (torch: logsumexp).
+// head h / (heads / kv heads). With `causal` a query attends to keys up to its own global index. A
+// second result, lse, is the logarithm of the sum of a row's exponentials (torch: logsumexp).
 //
 // The kernel computes a row of scores, subtracts its maximum, exponentiates and sums it in the
 // order of the keys, all in f32 (f64 for f64). A row's bits depend only on its query and on the
-// keys and values that it sees. A call with a mask decomposes into matmul and softmax.
+// keys and values that it attends to. A call with a mask decomposes into matmul and softmax.
 #include "shardproof/ops/attention/attention.h"
 
 #include <algorithm>
@@ -105,9 +105,9 @@ constexpr double kHidden = -std::numeric_limits<double>::infinity();
 // A statement with two names asks for lse, too.
 bool returns_lse(const OpCall& call) { return has_lse(call) || call.wanted == 2; }
 
-// Decomposes a call with a mask: true or 0 lets a query see a key, false hides it, a number is
-// added to the score. A query that sees no key gives zeros. NaN in a hidden key or value gives NaN,
-// as in torch, where it is multiplied by a weight of 0.
+// Decomposes a call with a mask: true or 0 lets a query attend to a key, false masks it, a number
+// is added to the score. A query that attends to no key gives zeros. NaN in a hidden key or value
+// gives NaN, as in torch, where it is multiplied by a weight of 0.
 std::vector<FormulaTerm> masked(Formula& f) {
   infer_sdpa(f.call);
   const Attention a = sdpa_of(f.call);
@@ -131,7 +131,7 @@ std::vector<FormulaTerm> masked(Formula& f) {
     scores = f.where(past, scores, kHidden);
     sees = f.op("logical_and", {sees, past});
   }
-  // A query that sees no key has weights 0, and NaN where a score is NaN; its lse is -inf.
+  // A query that attends to no key has weights 0, and NaN where a score is NaN; its lse is -inf.
   const FormulaTerm any = f.op("any", {sees}, {{"dim", IntegerList{-1}}, {"keepdim", true}});
   const FormulaTerm none = f.where(f.op("isnan", {scores}), scores, 0.0);
   const FormulaTerm seen = f.where(any, scores, 0.0);
@@ -223,8 +223,9 @@ double attention_pairs(const Attention& a) {
          static_cast<double>(a.keys) * (a.causal ? 0.5 : 1.0);
 }
 
-// Query heads of one group must stay with their kv head. Equal counts are sharded alike. Fewer kv
-// heads are sharded only in equal parts, which keep groups together; a single kv head stays whole.
+// Query heads of one group must stay with their kv head. Equal counts are sharded in the same way.
+// Fewer kv heads are sharded only in equal parts, which keep groups together; a single kv head
+// stays whole.
 std::vector<AttentionCut> attention_cuts(const Attention& a, int dims, int64_t axis_size) {
   std::vector<AttentionCut> found;
   for (int d = 0; d < dims - 3; ++d) found.push_back({S(d), S(d)});

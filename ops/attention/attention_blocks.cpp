@@ -10,7 +10,7 @@
 namespace shardproof {
 namespace {
 
-constexpr int64_t kSmallUnit = 256;  // most elements of the keys, or of the values
+constexpr int64_t kSmallUnit = 256;  // largest number of elements of the keys, or of the values
 
 }  // namespace
 

@@ -11,7 +11,7 @@
 
 namespace shardproof {
 
-// Parts that both kernels share. Scratch begins with the number of keys that each query sees.
+// Parts that both kernels share. Scratch begins with the number of keys that each query attends to.
 template <typename T>
 class AttentionBlocks {
  public:
@@ -23,7 +23,7 @@ class AttentionBlocks {
   static constexpr int64_t kRows = AttentionGradItem<T>::kRowsAtOnce;
   struct Block {
     int64_t unit, first, rows;  // first: an item
-    int64_t seen;               // keys that a row of the block sees, or all
+    int64_t seen;               // keys that a row of the block attends to, or all
   };
   explicit AttentionBlocks(const Attention& a) : a_(a) {}
 
@@ -36,7 +36,7 @@ class AttentionBlocks {
   int64_t seen_by(int64_t item, const LaneCall& lane) const {
     return seen(lane)[item % a_.queries];
   }
-  // Stores the number of keys that each query sees; `query` and `key` are the inputs.
+  // Stores the number of keys that each query attends to; `query` and `key` are the inputs.
   void count_seen(int query, int key, const LaneCall& lane) const;
   // Returns block `number` of a unit. A block skips hidden keys only if `may_skip`: a weight of 0
   // times a number that is not finite is NaN.

@@ -1,6 +1,6 @@
-// Registers causal_mask(query, key, value): true where a query of a causal sdpa sees a key,
-// [queries, keys]. It reads the places of its inputs in the whole, not their elements, so that
-// second gradients inside `as` count positions as sdpa does. `value` may be left out.
+// Registers causal_mask(query, key, value): true where a query of a causal sdpa attends to a key,
+// [queries, keys]. It reads the global positions of its inputs, not their elements, so that second
+// gradients inside `as` count positions as sdpa does. `value` may be left out.
 #include "shardproof/ops/attention/attention.h"
 #include "shardproof/ops/core/gradient.h"
 #include "shardproof/ops/core/params.h"

@@ -8,8 +8,8 @@
 //   by S: P (by P), less P sum(P (by P)) without lse, which otherwise gets -sum(P (by P))
 //   q: scale (by S) k + scale dS b; k: scale (by S)^T q + scale dS^T a
 //
-// Query heads that share a kv head stand in a dim of their own (g), over which k's and v's terms
-// are summed.
+// Query heads that share a kv head are in a dim of their own (g), over which k's and v's terms are
+// summed.
 #include "shardproof/ops/attention/attention_gradients.h"
 
 #include "shardproof/ops/attention/attention.h"

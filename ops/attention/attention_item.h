@@ -2,9 +2,6 @@
 // ops/attention/attention_blocks.h does the same on the host for many queries at a time.
 #pragma once
 
-#include <cmath>
-#include <limits>
-
 #include "shardproof/ops/core/item_kernel.h"
 #include "shardproof/ops/elementwise/float_math.h"
 #include "shardproof/ops/reduction/fold_functors.h"
@@ -26,8 +23,8 @@ struct Attention {
   constexpr int64_t rows() const { return kv_heads > 0 ? heads / kv_heads * queries : 0; }
   // Returns the unit of an item.
   constexpr int64_t kv_of(int64_t item) const { return item / rows(); }
-  // Returns the number of keys that the query with global index `place` sees. It sees no key behind
-  // itself, so these are the first ones.
+  // Returns the number of keys that the query with global index `place` attends to. It attends to
+  // no key behind itself, so these are the first ones.
   constexpr int64_t seen_from(int64_t place) const {
     const int64_t seen = place + 1 - first_key;
     return !causal || seen > keys ? keys : seen < 0 ? 0 : seen;

@@ -4,8 +4,8 @@
 //   y[i]        = x[i] cos - x[i + half] sin
 //   y[i + half] = x[i + half] cos + x[i] sin
 // Position p is the global index in the sequence plus `offset`, or comes from `positions` [seq].
-// The tensor `like` has the shape of x. Its place in the whole states the positions, so that a
-// gradient inside `as` counts them as the forward call did.
+// The tensor `like` has the shape of x. Its position in the global tensor states the positions, so
+// that a gradient inside `as` counts them as the forward call did.
 #include <cmath>
 
 #include "shardproof/ops/attention/rope_item.h"

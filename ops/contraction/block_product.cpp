@@ -3,14 +3,15 @@
 // last group and panel are zeros, and their sums are not stored.
 #include "shardproof/ops/contraction/block_product.h"
 
+#include <algorithm>
+
 #include "shardproof/ops/contraction/pack_lines.h"
 
 namespace shardproof {
 namespace {
 
 // Packs `count` lines of `depth` terms: to[k * width + i] is term k of line i. Line i begins at
-// data
-// + i * line_step.
+// data + i * line_step.
 template <typename T>
 void pack_lines(const T* data, int64_t line_step, int64_t term_step, int count, int64_t depth,
                 T* to, int width) {

@@ -6,8 +6,6 @@
 // sum of its terms in ascending order, from zero on, and depends on its own row and column only.
 #pragma once
 
-#include <algorithm>
-
 #include "shardproof/ops/contraction/micro_gemm.h"
 
 namespace shardproof {
@@ -42,7 +40,7 @@ class BlockProduct {
     int64_t rows, depth, columns;
     int64_t packed_depth;  // of the panels of columns, which may have more terms than are summed
   };
-  // Stores row i of the product, or adds it to what is there, from result + i * step on.
+  // Stores row i of the product, or adds it to the old contents, from result + i * step on.
   void store(const T* rows, const T* columns, const Sizes& sizes, T* result, int64_t step) const {
     multiply<false>(rows, columns, sizes, result, step);
   }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <complex>
-#include <cstring>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/contraction/contraction_run.h"

@@ -211,12 +211,18 @@ LaneView dense_lane_view(const TensorMeta& meta, std::byte* base) {
   return view;
 }
 
-Kernel prepare_single(const OpCall& call) {
-  Step step = steps_of(call).front();
-  Contraction contraction(step.letters, step.left, step.right, step.result);
+// Returns a kernel without `run` for one contraction.
+Kernel kernel_of(const Contraction& contraction) {
   Kernel kernel;
   kernel.workspace_bytes = contraction.workspace_bytes();
   kernel.accepts_strides = contraction.accepts_strides();
+  return kernel;
+}
+
+Kernel prepare_single(const OpCall& call) {
+  Step step = steps_of(call).front();
+  Contraction contraction(step.letters, step.left, step.right, step.result);
+  Kernel kernel = kernel_of(contraction);
   kernel.run = [contraction, step, one = one_of(step.right.dtype)](const KernelCall& k) {
     LaneView right = dense_lane_view(step.right, const_cast<std::byte*>(one.data()));
     contraction.run({k.lanes, &(*k.inputs)[0], &right, nullptr, &(*k.outputs)[0], k.workspace});
@@ -227,9 +233,7 @@ Kernel prepare_single(const OpCall& call) {
 Kernel prepare_pair(const OpCall& call) {
   Step step = steps_of(call).front();
   Contraction contraction(step.letters, step.left, step.right, step.result);
-  Kernel kernel;
-  kernel.workspace_bytes = contraction.workspace_bytes();
-  kernel.accepts_strides = contraction.accepts_strides();
+  Kernel kernel = kernel_of(contraction);
   kernel.plan = share_plan(ContractionPlan{step.letters, contraction_dtype(step.result.dtype)});
   kernel.run = [contraction](const KernelCall& k) {
     contraction.run(

@@ -149,10 +149,6 @@ bool has_bias(const ProductOp& op, const OpCall& call) {
   return op.bias >= 0 && present(call, op.bias);
 }
 
-double factor(const OpCall& call, const char* attribute) {
-  return call.attrs && call.attrs->has(attribute) ? call.attrs->number(attribute) : 1.0;
-}
-
 std::vector<TensorMeta> infer_product(const ProductOp& op, const OpCall& call) {
   check_product_dtype(op.name, call, op.same_dtypes);
   return {{input_meta(call, op.a).dtype, op.product(call).shape}};
@@ -163,7 +159,7 @@ Kernel prepare_product(const ProductOp& op, const OpCall& call,
   ContractionBias bias;
   if (has_bias(op, call)) {
     const TensorMeta& meta = input_meta(call, op.bias);
-    bias = {true, meta.shape, meta.dtype, factor(call, "alpha"), factor(call, "beta")};
+    bias = {true, meta.shape, meta.dtype, number_or(call, "alpha", 1), number_or(call, "beta", 1)};
   }
   const std::vector<ContractionLetter> letters = op.product(call).letters;
   Contraction contraction(letters, input_meta(call, op.a), input_meta(call, op.b), outputs[0],

@@ -63,7 +63,7 @@ FormulaTerm linear_by_weight(Gradient& g) {
 }
 
 // The factor of a product with a bias, which is 1 unless the call states it.
-FormulaTerm scaled(Gradient& g, const char* factor, const FormulaTerm& x) {
+FormulaTerm times_factor(Gradient& g, const char* factor, const FormulaTerm& x) {
   const double value = g.call.attrs->has(factor) ? g.call.attrs->number(factor) : 1;
   return value == 1 ? x : x * value;
 }
@@ -182,13 +182,14 @@ GradientRule linear_gradient() {
 }
 
 GradientRule addmm_gradient() {
-  return gradients({[](Gradient& g) { return scaled(g, "beta", g.dy()); },
-                    [](Gradient& g) {
-                      return scaled(g, "alpha", product_of(g, g.dy(), transposed(g, g.conj(g[2]))));
-                    },
-                    [](Gradient& g) {
-                      return scaled(g, "alpha", product_of(g, transposed(g, g.conj(g[1])), g.dy()));
-                    }});
+  return gradients(
+      {[](Gradient& g) { return times_factor(g, "beta", g.dy()); },
+       [](Gradient& g) {
+         return times_factor(g, "alpha", product_of(g, g.dy(), transposed(g, g.conj(g[2]))));
+       },
+       [](Gradient& g) {
+         return times_factor(g, "alpha", product_of(g, transposed(g, g.conj(g[1])), g.dy()));
+       }});
 }
 
 }  // namespace shardproof

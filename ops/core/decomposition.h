@@ -8,7 +8,6 @@
 #pragma once
 
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "shardproof/ops/core/op.h"
@@ -126,8 +125,8 @@ void decompose_when(OpRecord& record, std::function<bool(const OpCall&)> when, F
 void compute_in_f32(OpRecord& record, std::function<bool(const OpCall&)> when = nullptr);
 // Returns a record after compute_in_f32.
 OpRecord in_f32(OpRecord record);
-// Makes a program's call with integer or bool inputs alone an Error(bad_input), for ops that torch
-// defines for floats only.
+// Makes a program's call an Error(bad_input) if all inputs are integers or bools, for ops that
+// torch defines for floats only.
 void require_float_input(OpRecord& record);
 // Adds the parameter `dtype` as in torch: the input is cast to it first, and the result has it.
 void add_dtype_parameter(OpRecord& record);

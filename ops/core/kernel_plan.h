@@ -18,7 +18,7 @@ struct FillPlan;         // layout/copy_boxes.h: one element everywhere
 struct LanePlan;         // core/item_kernel.h: items of one lane, in any order
 struct OrderPlan;        // sort/sort_order.h: elements of lines in order
 struct ReducePlan;       // reduction/reduce_kernel.h: a state for each row, folded over elements
-struct RowPlan;          // row/row_kernel.h: each row along one dim by itself
+struct RowPlan;          // row/row_kernel.h: each row along one dim separately
 struct ViewCopyPlan;     // layout/copy_boxes.h: a strided view made dense
 
 template <typename... Plans>

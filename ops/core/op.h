@@ -1,6 +1,5 @@
-// The op record states everything about one op. The source of a family of ops
-// fills in records; builtin_ops() lists the families. Fields with a default (noted below) may stay
-// empty.
+// The op record states everything about one op. The source of a family of ops fills in records;
+// builtin_ops() lists the families. Fields with a default (noted below) may stay empty.
 //
 //   shape inference   infer: metas in, metas out, or an Error that names the sizes
 //   kernel            prepare runs once for (attrs, dtypes, shapes); the kernel runs for many lanes
@@ -24,7 +23,6 @@
 // emits has a kernel.
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <map>
 #include <optional>
@@ -116,8 +114,8 @@ struct OpRecord {
   // for shards: a maximum of no elements, an integer divided by 0. `numbers[i]` is the number that
   // input i is in the program, or null. Default: accepts all.
   std::function<void(const OpCall&, const std::vector<const Number*>& numbers)> check;
-  // True if a whole number of the program beside integer tensors wraps to their dtype before the op
-  // runs, as in torch: -1 beside u8 is 255.
+  // True if a whole number of the program that is combined with integer tensors wraps to their
+  // dtype before the op runs, as in torch: -1 with u8 is 255.
   bool wraps_numbers = false;
   // Returns the kernel for this call; `outputs` is what `infer` returned.
   std::function<Kernel(const OpCall&, const std::vector<TensorMeta>& outputs)> prepare;

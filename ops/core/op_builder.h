@@ -1,8 +1,8 @@
 // Builders: the interface through which an op emits other ops. Decomposition
 // (OpRecord::decompositions) runs before anything else happens to the program. Lowering
-// (Rule::lower) runs where no rank can run the op alone on the shards that its inputs have.
-// ops/core/op.h states the sequence. A gradient (OpRecord::gradient) is emitted where a program
-// differentiates the results of a call.
+// (Rule::lower) runs where a rank cannot run the op on the shards of its inputs without
+// communication. ops/core/op.h states the sequence. A gradient (OpRecord::gradient) is emitted
+// where a program differentiates the results of a call.
 //
 // Values are handles; their shapes and dtypes are global. A handle below 0 is an absent optional
 // input.

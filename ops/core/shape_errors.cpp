@@ -15,6 +15,10 @@ std::string call_text(std::string_view name, const OpCall& call) {
   return text + ")";
 }
 
+double number_or(const OpCall& call, std::string_view name, double fallback) {
+  return call.attrs && call.attrs->has(name) ? call.attrs->number(name) : fallback;
+}
+
 DType same_dtype(std::string_view op, const OpCall& call, const std::vector<int>& inputs) {
   DType dtype = input_meta(call, inputs[0]).dtype;
   for (int i : inputs) {

@@ -41,6 +41,8 @@ inline std::string notation_of(const std::string& inputs, const std::string& out
 }
 
 // True if the call has this input and it is not absent.
+// Returns the attribute `name`, or `fallback` if the call has none or no attributes.
+double number_or(const OpCall& call, std::string_view name, double fallback);
 inline bool present(const OpCall& call, int input) {
   return input < static_cast<int>(call.inputs.size()) &&
          !call.inputs[static_cast<size_t>(input)].absent;

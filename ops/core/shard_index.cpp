@@ -1,8 +1,6 @@
 // Implements ops/core/shard_index.h: outer dims are walked index by index, the last dim by runs.
 #include "shardproof/ops/core/shard_index.h"
 
-#include <numeric>
-
 namespace shardproof {
 namespace {
 

@@ -39,7 +39,7 @@ Notation parse_notation(const std::string& text) {
 
 // Returns the dim of a letter: -1 if the term lacks it, -2 if it occurs twice, which no strategy
 // can shard.
-int dim_of(const std::string& term, char letter) {
+int dim_of_letter(const std::string& term, char letter) {
   const size_t first = term.find(letter);
   if (first == std::string::npos) return -1;
   return term.find(letter, first + 1) == std::string::npos ? static_cast<int>(first) : -2;
@@ -63,12 +63,12 @@ std::optional<Strategy> cut_factor(const Notation& notation, char letter,
   Strategy strategy;
   bool reduced = true;
   for (const std::string& term : notation.inputs) {
-    const int dim = dim_of(term, letter);
+    const int dim = dim_of_letter(term, letter);
     if (dim == -2) return std::nullopt;
     strategy.inputs.push_back(dim < 0 ? R() : S(dim));
   }
   for (const std::string& term : notation.outputs) {
-    const int dim = dim_of(term, letter);
+    const int dim = dim_of_letter(term, letter);
     if (dim == -2) return std::nullopt;
     reduced = reduced && dim < 0;
     strategy.outputs.push_back(dim < 0 ? Placement(Partial{options.reduction}) : S(dim));

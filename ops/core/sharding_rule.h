@@ -83,8 +83,8 @@ struct Rule {
       joint;
   LocalExecution joint_form = LocalExecution::local_attrs;
   // The inputs whose placements give the shard indices that the kernel reads (needs_shard_index),
-  // if others need no placement. Inside `as` the others are placed as the strategies have them
-  // beside these. Empty: all inputs must have placements, or the op counts from 0.
+  // if others need no placement. Inside `as` the others are placed as the strategies have them in
+  // addition to these. Empty: all inputs must have placements, or the op counts from 0.
   std::vector<int> indexed_inputs;
   // Form `attrs`: returns the attributes that `rank` runs with.
   std::function<Attrs(const OpCall&, const std::vector<Spec>& inputs,

@@ -16,7 +16,7 @@ bool is_real_float(DType dtype) { return is_floating(dtype); }
 
 void raise(MaybeDType& to, DType dtype) { to = to ? promote(*to, dtype) : dtype; }
 
-MaybeDType combine(MaybeDType higher, MaybeDType lower) {
+MaybeDType combined_dtype(MaybeDType higher, MaybeDType lower) {
   if (!higher) return lower;
   if (!lower || is_complex(*higher)) return higher;
   if (is_real_float(*higher)) {
@@ -45,7 +45,7 @@ DType result_dtype(const OpCall& call) {
       raise(meta.shape.empty() ? without : with_dims, meta.dtype);
     }
   }
-  const MaybeDType result = combine(with_dims, combine(without, numbers));
+  const MaybeDType result = combined_dtype(with_dims, combined_dtype(without, numbers));
   SP_CHECK(result.has_value(), "an op without inputs has no result dtype");
   return *result;
 }

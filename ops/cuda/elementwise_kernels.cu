@@ -1,5 +1,5 @@
 // Device kernels of elementwise ops and optimizer steps. Loops that share a kernel need similar
-// numbers of registers: a plain loop beside an exponential one would lose occupancy.
+// numbers of registers: in one kernel with an exponential, a plain loop would lose occupancy.
 #include "shardproof/ops/cuda/elementwise_body.h"
 #include "shardproof/ops/elementwise/functor_lists.h"
 #include "shardproof/ops/elementwise/threshold_loops.h"

@@ -31,7 +31,7 @@ struct OperandOffsets {
 template <int kOperands>
 OperandOffsets<kOperands> places_of(const KernelCall& call, int64_t first, int64_t lanes) {
   const LaneView* views[kOperands];
-  // Absent inputs may stand after those that the loop reads.
+  // Absent inputs may follow those that the loop reads.
   const size_t inputs = static_cast<size_t>(kOperands) - call.outputs->size();
   for (size_t k = 0; k < kOperands; ++k)
     views[k] = k < inputs ? &(*call.inputs)[k] : &(*call.outputs)[k - inputs];

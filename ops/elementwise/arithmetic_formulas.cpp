@@ -1,7 +1,6 @@
 // Registers elementwise ops that decompose into arithmetic: clamp, lerp, addcmul, rsub, xlogy,
 // logit, isclose, masked_fill and others.
 #include <cmath>
-#include <limits>
 
 #include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
@@ -23,8 +22,8 @@ FormulaTerm in_result_float(Formula& f, int i) {
   return casts ? f.to(common, f[i]) : f[i];
 }
 
-Sample over(const std::vector<Dims>& shapes, Attrs attrs = {},
-            std::vector<std::string> fills = {}) {
+Sample filled_sample(const std::vector<Dims>& shapes, Attrs attrs = {},
+                     std::vector<std::string> fills = {}) {
   return sample_of({shapes, DType::f32, std::move(fills)}, std::move(attrs));
 }
 
@@ -42,9 +41,9 @@ FormulaTerms clamp(Formula& f) {
 }
 
 void add_clamps(OpRegistry& ops) {
-  Sample both = over({{5, 3}, {}, {3}}, {}, {"ints", "ints(-2, -1)", "ints(0, 3)"});
+  Sample both = filled_sample({{5, 3}, {}, {3}}, {}, {"ints", "ints(-2, -1)", "ints(0, 3)"});
   both.inputs[1] = {DType::f64, {}, true, false};
-  Sample low = over({{7}, {}}, {}, {"uniform(-3, 3)", "ints(0, 1)"});
+  Sample low = filled_sample({{7}, {}}, {}, {"uniform(-3, 3)", "ints(0, 1)"});
   low.inputs[1] = {DType::i64, {}, true, false};
   low.inputs.push_back(absent_input());
   add_with_gradient(
@@ -52,13 +51,13 @@ void add_clamps(OpRegistry& ops) {
                    {tensor("x"), params::optional_tensor("min"), params::optional_tensor("max")},
                    clamp, {both, low}));
   add_with_gradient(
-      ops,
-      formula({"clamp_min", "elementwise", "x, not below min"}, {tensor("x"), tensor("min")},
-              [](Formula& f) { return FormulaTerms{max_of(f[0], f[1])}; }, {over({{5, 3}, {3}})}));
+      ops, formula({"clamp_min", "elementwise", "x, not below min"}, {tensor("x"), tensor("min")},
+                   [](Formula& f) { return FormulaTerms{max_of(f[0], f[1])}; },
+                   {filled_sample({{5, 3}, {3}})}));
   add_with_gradient(
       ops, formula({"clamp_max", "elementwise", "x, not above max"}, {tensor("x"), tensor("max")},
                    [](Formula& f) { return FormulaTerms{min_of(f[0], f[1])}; },
-                   {over({{5, 3}, {5, 1}})}));
+                   {filled_sample({{5, 3}, {5, 1}})}));
 }
 
 // Starts from the nearer end, so that weight 1 gives `end` exactly.
@@ -78,7 +77,7 @@ void add_scaled_products(OpRegistry& ops) {
   const std::vector<Param> three = {tensor("x"), tensor("a"), tensor("b"),
                                     params::number("value", 1.0)};
   const std::vector<Sample> samples = {
-      over({{5, 3}, {5, 3}, {3}}, {{"value", -2.0}}, {"ints", "ints", "ints(1, 5)"})};
+      filled_sample({{5, 3}, {5, 3}, {3}}, {{"value", -2.0}}, {"ints", "ints", "ints(1, 5)"})};
   ops.add(in_f32(formula(
       {"addcmul", "elementwise", "x + value * a * b"}, three,
       [](Formula& f) {
@@ -91,16 +90,17 @@ void add_scaled_products(OpRegistry& ops) {
         return FormulaTerms{f[0] + f.to_result_dtype(f[1]) * f.number("value") / f[2]};
       },
       samples)));
-  ops.add(in_f32(formula({"lerp", "elementwise", "x + weight * (end - x)"},
-                         {tensor("x"), tensor("end"), tensor("weight")}, lerp,
-                         {over({{5, 3}, {5, 3}, {5, 1}}),
-                          over({{5, 3}, {3}, {}}, {}, {"ints", "ints", "uniform(-1, 2)"})})));
+  ops.add(
+      in_f32(formula({"lerp", "elementwise", "x + weight * (end - x)"},
+                     {tensor("x"), tensor("end"), tensor("weight")}, lerp,
+                     {filled_sample({{5, 3}, {5, 3}, {5, 1}}),
+                      filled_sample({{5, 3}, {3}, {}}, {}, {"ints", "ints", "uniform(-1, 2)"})})));
   ops.add(in_f32(formula(
       {"rsub", "elementwise", "y - alpha * x"}, {tensor("x"), tensor("y"), number("alpha")},
       [](Formula& f) {
         return FormulaTerms{f.given("alpha") ? f[1] - f[0] * f.number("alpha") : f[1] - f[0]};
       },
-      {over({{5, 3}, {3}}, {{"alpha", int64_t{2}}})})));
+      {filled_sample({{5, 3}, {3}}, {{"alpha", int64_t{2}}})})));
   ops.add(formula({"lcm", "elementwise", "least common multiple"}, {tensor("x"), tensor("y")},
                   [](Formula& f) {
                     const FormulaTerm common = f.op("gcd", {f[0], f[1]});
@@ -110,12 +110,13 @@ void add_scaled_products(OpRegistry& ops) {
                   {sample_of({{{5, 3}, {3}}, DType::i32})}));
   ops.add(formula({"ldexp", "elementwise", "x * 2^y"}, {tensor("x"), tensor("y")},
                   [](Formula& f) { return FormulaTerms{f[0] * f.op("exp2", {f[1]})}; },
-                  {over({{5, 3}, {3}})}));
+                  {filled_sample({{5, 3}, {3}})}));
 }
 
 void add_logarithms(OpRegistry& ops) {
   const std::vector<Param> pair = {tensor("x"), tensor("y")};
-  const std::vector<Sample> samples = {over({{5, 3}, {3}}, {}, {"ints", "uniform(0.5, 2)"})};
+  const std::vector<Sample> samples = {
+      filled_sample({{5, 3}, {3}}, {}, {"ints", "uniform(0.5, 2)"})};
   add_with_gradient(ops, formula(
                              {"xlogy", "elementwise", "x * log(y), 0 where x is 0"}, pair,
                              [](Formula& f) {
@@ -138,11 +139,11 @@ void add_logarithms(OpRegistry& ops) {
                        }
                        return FormulaTerms{f.op("log", {x / (1 - x)})};
                      },
-                     {over({{5, 3}}, {{"eps", 0.1}}, {"uniform(0, 1)"})})));
+                     {filled_sample({{5, 3}}, {{"eps", 0.1}}, {"uniform(0, 1)"})})));
 }
 
 void add_tests(OpRegistry& ops) {
-  const std::vector<Sample> samples = {over({{5, 3}})};
+  const std::vector<Sample> samples = {filled_sample({{5, 3}})};
   ops.add(formula(
       {"isfinite", "elementwise", "x is neither infinite nor NaN"}, {tensor("x")},
       [](Formula& f) {
@@ -182,7 +183,7 @@ void add_tests(OpRegistry& ops) {
                                const FormulaTerm above = f.to(f[0].dtype(), f.op("gt", {f[0], 0}));
                                return FormulaTerms{f.where(f.op("eq", {f[0], 0}), f[1], above)};
                              },
-                             {over({{5, 3}, {3}})}),
+                             {filled_sample({{5, 3}, {3}})}),
                      "x == 0"));
   ops.add(formula(
       {"nan_to_num", "elementwise", "x with nan, posinf, neginf in place of these"},
@@ -221,7 +222,7 @@ FormulaTerms isclose(Formula& f) {
 }
 
 void add_scalings(OpRegistry& ops) {
-  const std::vector<Sample> samples = {over({{5, 3}})};
+  const std::vector<Sample> samples = {filled_sample({{5, 3}})};
   add_with_gradient(ops, in_f32(formula(
                              {"sinc", "elementwise", "sin(pi x) / (pi x), 1 at 0"}, {tensor("x")},
                              [](Formula& f) {
@@ -234,7 +235,7 @@ void add_scalings(OpRegistry& ops) {
   ops.add(formula({"isclose", "elementwise", "|x - y| <= atol + rtol * |y|"},
                   {tensor("x"), tensor("y"), params::number("rtol", 1e-5),
                    params::number("atol", 1e-8), params::boolean("equal_nan", false)},
-                  isclose, {over({{5, 3}, {3}})}));
+                  isclose, {filled_sample({{5, 3}, {3}})}));
   ops.add(formula(
       {"deg2rad", "elementwise", "degrees to radians"}, {tensor("x")},
       [](Formula& f) { return FormulaTerms{f[0] * (M_PI / 180)}; }, samples));
@@ -249,7 +250,7 @@ void add_scalings(OpRegistry& ops) {
                         filled.dtype() == f[0].dtype() ? filled : f.to(f[0].dtype(), filled)};
                   },
                   {[] {
-                    Sample sample = over({{5, 3}, {3}, {}}, {}, {"ints", "bools", "ints"});
+                    Sample sample = filled_sample({{5, 3}, {3}, {}}, {}, {"ints", "bools", "ints"});
                     sample.inputs[1].dtype = DType::boolean;
                     return sample;
                   }()}));

@@ -4,9 +4,7 @@
 #pragma once
 
 #include <cmath>
-#include <complex>
 #include <cstdint>
-#include <limits>
 
 #include "shardproof/ops/elementwise/tile_loops.h"
 

@@ -88,7 +88,7 @@ bool is_wide_scalar(const OpCall& call, size_t input) {
          !can_widen(meta.dtype, common);
 }
 
-// Converts a 0-d tensor of integers to the dtype of a tensor beside it, where it wraps.
+// Converts a 0-d tensor of integers to the dtype of the other operand, where it wraps.
 void convert_whole_scalars(OpRecord& op) {
   decompose_when(
       op,

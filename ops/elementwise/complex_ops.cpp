@@ -131,26 +131,26 @@ using F = FormulaTerm;
 
 F in_dtype_of(Gradient& g, const F& x) { return g.to(g[0].dtype(), x); }
 // Returns 1j * x.
-F turned(Gradient& g, const F& x) {
+F times_i(Gradient& g, const F& x) {
   return g.op("complex", {-g.op("imag", {x}), g.op("real", {x})});
 }
 // The angle turns by a step across x, divided by |x|. That of a real number is constant.
 F angle_gradient(Gradient& g) {
   if (!is_complex(g[0].dtype())) return g.none();
   const F size = g.op("abs", {g[0]}), zero = g.op("eq", {size, 0});
-  const F across = turned(g, g[0] / g.op("square", {g.where(zero, 1.0, size)}));
+  const F across = times_i(g, g[0] / g.op("square", {g.where(zero, 1.0, size)}));
   return g.where(zero, 0.0, across * g.dy());
 }
 F polar_by_abs(Gradient& g) {
   const F one = g.op("polar", {g.op("ones", {g[0]}), g[1]});
   return g.op("real", {g.conj(g.dy()) * one});
 }
-F polar_by_angle(Gradient& g) { return g.op("real", {g.conj(g.dy()) * turned(g, g.y())}); }
+F polar_by_angle(Gradient& g) { return g.op("real", {g.conj(g.dy()) * times_i(g, g.y())}); }
 
 const std::vector<GradientRow>& complex_gradients() {
   static const std::vector<GradientRow> rows = {
       {"real", [](Gradient& g) { return in_dtype_of(g, g.dy()); }},
-      {"imag", [](Gradient& g) { return turned(g, in_dtype_of(g, g.dy())); }},
+      {"imag", [](Gradient& g) { return times_i(g, in_dtype_of(g, g.dy())); }},
       {"angle", angle_gradient, nullptr, Differentiable::yes, nullptr, "x == 0"},
       {"complex", [](Gradient& g) { return g.op("real", {g.dy()}); },
        [](Gradient& g) { return g.op("imag", {g.dy()}); }},

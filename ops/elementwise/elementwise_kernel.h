@@ -13,7 +13,7 @@
 
 namespace shardproof {
 
-// Numbers that an op's loop takes beside its tensors.
+// Numbers that an op's loop takes in addition to its tensors.
 struct TileNumbers {
   std::array<double, 8> real{};
   std::array<int64_t, 2> whole{};

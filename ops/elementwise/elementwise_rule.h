@@ -2,7 +2,6 @@
 // it. Partials pass where the functor commutes with the reduction *exactly in real arithmetic*.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "shardproof/ops/core/op.h"

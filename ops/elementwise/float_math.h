@@ -8,7 +8,6 @@
 #pragma once
 
 #include <bit>
-#include <cmath>
 #include <cstdint>
 
 #include "shardproof/ops/elementwise/double_math.h"

@@ -3,7 +3,6 @@
 // vectorize them. Functors use std only, so nvcc compiles them unchanged.
 #pragma once
 
-#include <complex>
 #include <cstdint>
 #include <type_traits>
 #include <typeinfo>

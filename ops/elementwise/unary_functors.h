@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cmath>
-#include <complex>
 #include <cstdint>
 
 #include "shardproof/ops/elementwise/float_math.h"

@@ -23,7 +23,7 @@ FormulaTerm sliced(Formula& f, const FormulaTerm& x, int dim, const SliceRange& 
   step.push_back(range.step);
   return f.op("slice", {x}, {{"start", start}, {"stop", stop}, {"step", step}});
 }
-FormulaTerm reshaped(Formula& f, const FormulaTerm& x, const Dims& shape) {
+FormulaTerm reshaped_to(Formula& f, const FormulaTerm& x, const Dims& shape) {
   return f.op("reshape", {x}, {{"shape", IntegerList(shape.begin(), shape.end())}});
 }
 FormulaTerm permuted(Formula& f, const FormulaTerm& x, const IntegerList& dims) {
@@ -69,7 +69,7 @@ FormulaTerm diagonal_of(Formula& f, FormulaTerm x, int64_t offset) {
   Dims flat = x.shape();
   flat.erase(x.dims() - 1);
   flat[x.dims() - 2] = rows * columns;
-  x = reshaped(f, x, flat);
+  x = reshaped_to(f, x, flat);
   const int64_t stop = count == 0 ? 0 : start + (count - 1) * (columns + 1) + 1;
   return sliced(f, x, x.dims() - 1, {start, stop, columns + 1});
 }
@@ -228,7 +228,7 @@ FormulaTerms pixel_shuffle(Formula& f) {
   whole[c] = split[c];
   whole[c + 1] *= r;
   whole[c + 2] *= r;
-  return {reshaped(f, permuted(f, reshaped(f, f[0], split), order), whole)};
+  return {reshaped_to(f, permuted(f, reshaped_to(f, f[0], split), order), whole)};
 }
 
 FormulaTerms pixel_unshuffle(Formula& f) {
@@ -248,7 +248,7 @@ FormulaTerms pixel_unshuffle(Formula& f) {
   whole[c] *= r * r;
   whole[c + 1] /= r;
   whole[c + 2] /= r;
-  return {reshaped(f, permuted(f, reshaped(f, f[0], split), order), whole)};
+  return {reshaped_to(f, permuted(f, reshaped_to(f, f[0], split), order), whole)};
 }
 
 FormulaTerms channel_shuffle(Formula& f) {
@@ -259,9 +259,9 @@ FormulaTerms channel_shuffle(Formula& f) {
   Dims split = shape;
   split[1] = groups;
   split.insert(2, shape[1] / groups);
-  const FormulaTerm turned =
-      f.op("transpose", {reshaped(f, f[0], split)}, {{"dim0", int64_t{1}}, {"dim1", int64_t{2}}});
-  return {reshaped(f, turned, shape)};
+  const FormulaTerm turned = f.op("transpose", {reshaped_to(f, f[0], split)},
+                                  {{"dim0", int64_t{1}}, {"dim1", int64_t{2}}});
+  return {reshaped_to(f, turned, shape)};
 }
 
 void add_turns(OpRegistry& ops) {
@@ -389,18 +389,18 @@ FormulaTerms slice_scatter(Formula& f) {
 }
 
 FormulaTerms take(Formula& f) {
-  const FormulaTerm flat = reshaped(f, f[0], Dims{element_count(f[0].shape())});
-  const FormulaTerm index = reshaped(f, f[1], Dims{element_count(f[1].shape())});
+  const FormulaTerm flat = reshaped_to(f, f[0], Dims{element_count(f[0].shape())});
+  const FormulaTerm index = reshaped_to(f, f[1], Dims{element_count(f[1].shape())});
   const FormulaTerm taken =
       f.op("index_select", {flat, index}, {{"dim", int64_t{0}}, {"from_end", true}});
-  return {reshaped(f, taken, f[1].shape())};
+  return {reshaped_to(f, taken, f[1].shape())};
 }
 
 // Expands a list of indices of a dim to one index for every element of src.
 FormulaTerm spread_index(Formula& f, const FormulaTerm& index, int dim, const Dims& src) {
   Dims shape = Dims::filled(src.size(), 1);
   shape[dim] = element_count(index.shape());
-  return f.op("expand", {reshaped(f, index, shape)},
+  return f.op("expand", {reshaped_to(f, index, shape)},
               {{"size", IntegerList(src.begin(), src.end())}});
 }
 

@@ -1,7 +1,7 @@
 // Registers reshape_as, slice_grad, cat_grad and split_repeats: the backward of reshape, slice, cat
 // and repeat where the sizes of the forward inputs are not known before the ranks run (inside
-// `as`). Each takes these inputs for their shapes alone. If sizes are known, layout_gradients.h
-// emits reshape, pad and split.
+// `as`). Each reads only the shapes of these inputs. If sizes are known, layout_gradients.h emits
+// reshape, pad and split.
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/gradient.h"
 #include "shardproof/ops/core/shape_errors.h"
@@ -11,7 +11,7 @@
 namespace shardproof {
 namespace {
 
-OpRecord view_record(const char* name, const char* summary, std::vector<Param> params) {
+OpRecord layout_record(const char* name, const char* summary, std::vector<Param> params) {
   OpRecord record;
   record.name = name;
   record.family = "view";
@@ -31,8 +31,8 @@ Kernel copy_elements(const OpCall& call, const std::vector<TensorMeta>& outputs)
 }
 
 OpRecord reshape_as_record() {
-  OpRecord record = view_record("reshape_as", "x with the shape of other",
-                                {params::tensor("x"), params::tensor("other")});
+  OpRecord record = layout_record("reshape_as", "x with the shape of other",
+                                  {params::tensor("x"), params::tensor("other")});
   record.infer = [](const OpCall& call) {
     const Dims &shape = input_shape(call, 0), &other = input_shape(call, 1);
     if (element_count(shape) != element_count(other))
@@ -53,7 +53,7 @@ OpRecord reshape_as_record() {
 }
 
 OpRecord slice_grad_record() {
-  OpRecord record = view_record(
+  OpRecord record = layout_record(
       "slice_grad", "dy in the range of a slice of x, 0 elsewhere",
       {params::tensor("dy"), params::tensor("x"), params::optional("start", ParamKind::integers),
        params::optional("stop", ParamKind::integers),
@@ -95,7 +95,7 @@ OpRecord slice_grad_record() {
 
 // Example: y = repeat(x, [3, 2]) of x [4, 5] has dy [12, 10], which becomes [3, 4, 2, 5].
 OpRecord split_repeats_record() {
-  OpRecord record = view_record(
+  OpRecord record = layout_record(
       "split_repeats", "the result of repeat(x, repeats), with dims [repeats, size of x]",
       {params::tensor("y"), params::tensor("x"), params::integers("repeats")});
   record.infer = [](const OpCall& call) {
@@ -130,8 +130,8 @@ OpRecord split_repeats_record() {
 
 OpRecord cat_grad_record() {
   OpRecord record =
-      view_record("cat_grad", "the first tensor, cut into pieces shaped as the others",
-                  {params::tensors("tensors"), params::integer("dim", 0)});
+      layout_record("cat_grad", "the first tensor, cut into pieces shaped as the others",
+                    {params::tensors("tensors"), params::integer("dim", 0)});
   const auto dim_of_call = [](const OpCall& call) {
     return dim_of("cat_grad", call, call.attrs->integer("dim"));
   };

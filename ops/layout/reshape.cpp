@@ -1,7 +1,6 @@
 // Registers reshape, view, flatten, unflatten: the same elements in row-major order under another
 // shape.
 #include <algorithm>
-#include <memory>
 
 #include "shardproof/localtensor/tensor/copy_strided.h"
 #include "shardproof/ops/core/families.h"

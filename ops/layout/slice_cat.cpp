@@ -1,7 +1,6 @@
 // Registers slice (x[1:5]), select (x[2]), split, chunk, cat, stack, hstack, vstack: ops that cut
 // or join tensors.
 #include <algorithm>
-#include <limits>
 
 #include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"

@@ -144,7 +144,7 @@ std::vector<Sample> linalg_samples(const LinalgRow& row) {
             sample({{3, 2, 2}, {3, 2, 5}}, DType::f64)};
   if (row.kind == LinalgKind::cholesky) {
     std::vector<Sample> found = {sample({{5, 1, 1}}, DType::f32), sample({{1, 1}}, DType::f64)};
-    // The lower triangle alone is read, and the gradient is that of both, as in torch.
+    // Only the lower triangle is read, and the gradient is that of both, as in torch.
     for (Sample& one : found) one.kinks = "changes that are not symmetric";
     return found;
   }

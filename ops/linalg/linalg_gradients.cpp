@@ -6,31 +6,33 @@ namespace {
 
 using F = FormulaTerm;
 
-F turned(Gradient& g, const F& x) { return g.op("t", {x}); }
+F matrix_transposed(Gradient& g, const F& x) { return g.op("t", {x}); }
 F product(Gradient& g, const F& a, const F& b) { return g.op("matmul", {a, b}); }
 
 }  // namespace
 
 F inverse_gradient(Gradient& g) {
-  const F y = turned(g, g.y());
+  const F y = matrix_transposed(g, g.y());
   return -product(g, y, product(g, g.dy(), y));
 }
 
 FormulaTerms solve_gradient(Gradient& g) {
-  const F by_b = g.op("solve", {turned(g, g[0]), g.dy()});
+  const F by_b = g.op("solve", {matrix_transposed(g, g[0]), g.dy()});
   const bool columns = g[1].dims() == g[0].dims();
   const F rows = columns ? by_b : g.op("unsqueeze", {by_b}, {{"dim", int64_t{-1}}});
-  const F x = columns ? turned(g, g.y()) : g.op("unsqueeze", {g.y()}, {{"dim", int64_t{-2}}});
+  const F x =
+      columns ? matrix_transposed(g, g.y()) : g.op("unsqueeze", {g.y()}, {{"dim", int64_t{-2}}});
   return {-product(g, rows, x), by_b};
 }
 
 // l^-T sym(l^T dy) l^-1 / 2, where sym mirrors the lower triangle. Symmetric, as in torch.
 F cholesky_gradient(Gradient& g) {
-  const F l = turned(g, g.y()), inner = product(g, l, g.dy());
+  const F l = matrix_transposed(g, g.y()), inner = product(g, l, g.dy());
   const F lower = g.op("tril", {inner}),
           strict = g.op("tril", {inner}, {{"diagonal", int64_t{-1}}});
-  const F mirrored = (lower + turned(g, strict)) * 0.5;
-  return turned(g, g.op("solve", {l, turned(g, g.op("solve", {l, mirrored}))}));
+  const F mirrored = (lower + matrix_transposed(g, strict)) * 0.5;
+  return matrix_transposed(g,
+                           g.op("solve", {l, matrix_transposed(g, g.op("solve", {l, mirrored}))}));
 }
 
 F det_gradient(Gradient& g) {
@@ -38,7 +40,7 @@ F det_gradient(Gradient& g) {
     return g.op("unsqueeze", {g.op("unsqueeze", {x}, {{"dim", int64_t{-1}}})},
                 {{"dim", int64_t{-1}}});
   };
-  return column(g.dy() * g.y()) * turned(g, g.op("inverse", {g[0]}));
+  return column(g.dy() * g.y()) * matrix_transposed(g, g.op("inverse", {g[0]}));
 }
 
 // The transform back, with the same factor: 'forward' of one has the factor of 'backward' of the

@@ -54,7 +54,8 @@ CrossEntropyGradItem<T> loss_grad_item(const OpCall& call) {
   return item;
 }
 
-// Sets the shares of a label and of all classes; a smoothed label gives `smoothing` to all alike.
+// Sets the shares of a label and of all classes; a smoothed label gives an equal share of
+// `smoothing` to all classes.
 template <typename T>
 void set_shares(CrossEntropyGradItem<T>& item, double smoothing, int64_t classes) {
   item.hit = static_cast<T>(1 - smoothing);

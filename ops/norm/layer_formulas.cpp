@@ -1,7 +1,5 @@
 // Registers layers, distances and products that decompose: batch_norm, instance_norm, group_norm,
 // normalize, cosine_similarity, cdist, mm, outer, baddbmm and others.
-#include <algorithm>
-#include <cmath>
 
 #include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
@@ -30,7 +28,7 @@ FormulaTerm centered(Formula& f, const FormulaTerm& x, const IntegerList& dims) 
   return apart / f.op("sqrt", {variance + f.number("eps").real()});
 }
 
-FormulaTerm scaled(Formula& f, FormulaTerm x, int weight, int bias) {
+FormulaTerm with_weight_and_bias(Formula& f, FormulaTerm x, int weight, int bias) {
   if (f.has(weight)) x = x * beside_channels(f, f[weight], x.dims());
   if (f.has(bias)) x = x + beside_channels(f, f[bias], x.dims());
   return x;
@@ -47,12 +45,12 @@ IntegerList dims_but(int dims, int but) {
 // the given moments.
 FormulaTerms norm_by_moments(Formula& f, const char* own, const IntegerList& dims) {
   const FormulaTerm x = f[0];
-  if (f.flag(own)) return {scaled(f, centered(f, x, dims), 3, 4)};
+  if (f.flag(own)) return {with_weight_and_bias(f, centered(f, x, dims), 3, 4)};
   if (!f.has(1) || !f.has(2)) f.refuse("needs running_mean and running_var, or {}=true", own);
   const FormulaTerm mean = beside_channels(f, f[1], x.dims());
   const FormulaTerm variance = beside_channels(f, f[2], x.dims());
   const FormulaTerm normal = (x - mean) / f.op("sqrt", {variance + f.number("eps").real()});
-  return {scaled(f, normal, 3, 4)};
+  return {with_weight_and_bias(f, normal, 3, 4)};
 }
 
 FormulaTerms batch_norm(Formula& f) {
@@ -79,7 +77,7 @@ FormulaTerms group_norm(Formula& f) {
   IntegerList dims;
   for (int d = 2; d < static_cast<int>(split.size()); ++d) dims.push_back(d);
   const FormulaTerm normal = reshaped(f, centered(f, reshaped(f, x, split), dims), whole);
-  return {scaled(f, normal, 1, 2)};
+  return {with_weight_and_bias(f, normal, 1, 2)};
 }
 
 void add_norms(OpRegistry& ops) {

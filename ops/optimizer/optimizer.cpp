@@ -1,6 +1,6 @@
 // Registers the optimizer steps sgd, sgd_momentum, adam, adamw as pure ops: new parameter and state
 // from the old ones and the gradient, by the formulas of torch.optim. They are elementwise, so
-// parameters, gradients and state may be sharded alike in any way.
+// parameters, gradients and state may have any placements that are the same for all of them.
 #include <cmath>
 
 #include "shardproof/ops/core/decomposition.h"
@@ -35,38 +35,34 @@ const StepRow kStepRows[] = {
 
 bool is_adam(StepKind kind) { return kind == StepKind::adam || kind == StepKind::adamw; }
 
-double step_number(const OpCall& call, const char* name, double fallback) {
-  return call.attrs && call.attrs->has(name) ? call.attrs->number(name) : fallback;
-}
-
 double default_decay(StepKind kind) { return kind == StepKind::adamw ? 0.01 : 0; }
 
 TileNumbers numbers_of(const StepRow& row, const OpCall& call) {
   TileNumbers numbers;
   auto& n = numbers.real;
   if (is_adam(row.kind)) {
-    const double step = step_number(call, "step", 1);
-    n[kAdamLr] = step_number(call, "lr", 1e-3);
-    n[kBeta1] = step_number(call, "beta1", 0.9);
-    n[kBeta2] = step_number(call, "beta2", 0.999);
-    n[kEps] = step_number(call, "eps", 1e-8);
-    n[kDecay] = step_number(call, "weight_decay", default_decay(row.kind));
+    const double step = number_or(call, "step", 1);
+    n[kAdamLr] = number_or(call, "lr", 1e-3);
+    n[kBeta1] = number_or(call, "beta1", 0.9);
+    n[kBeta2] = number_or(call, "beta2", 0.999);
+    n[kEps] = number_or(call, "eps", 1e-8);
+    n[kDecay] = number_or(call, "weight_decay", default_decay(row.kind));
     n[kCorrection1] = 1 - std::pow(n[kBeta1], step);
     n[kRootCorrection2] = std::sqrt(1 - std::pow(n[kBeta2], step));
     return numbers;
   }
-  n[kLr] = step_number(call, "lr", 1e-3);
-  n[kMomentum] = step_number(call, "momentum", 0.9);
+  n[kLr] = number_or(call, "lr", 1e-3);
+  n[kMomentum] = number_or(call, "momentum", 0.9);
   // In torch the first step has no buffer yet: it becomes the gradient itself.
-  n[kDampening] = step_number(call, "step", 2) == 1 ? 0 : step_number(call, "dampening", 0);
-  n[kSgdDecay] = step_number(call, "weight_decay", 0);
+  n[kDampening] = number_or(call, "step", 2) == 1 ? 0 : number_or(call, "dampening", 0);
+  n[kSgdDecay] = number_or(call, "weight_decay", 0);
   n[kNesterov] = call.attrs && call.attrs->has("nesterov") && call.attrs->flag("nesterov") ? 1 : 0;
   return numbers;
 }
 
 std::vector<TensorMeta> infer_step(const StepRow& row, const OpCall& call) {
   const Dims& shape = call.inputs[0].shape;
-  if (step_number(call, "step", 1) < 1)
+  if (number_or(call, "step", 1) < 1)
     refuse(row.name, call, "step must be at least 1, found {}", call.attrs->integer("step"));
   for (size_t i = 0; i < static_cast<size_t>(row.inputs); ++i) {
     require_floating(row.name, call, static_cast<int>(i));

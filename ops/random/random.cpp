@@ -19,9 +19,6 @@ namespace {
 
 constexpr int64_t kDrawTile = 256;
 
-double draw_number(const OpCall& call, const char* name, double fallback) {
-  return call.attrs && call.attrs->has(name) ? call.attrs->number(name) : fallback;
-}
 uint64_t counter_or_zero(const OpCall& call, const char* name) {
   return call.attrs && call.attrs->has(name) ? static_cast<uint64_t>(call.attrs->integer(name)) : 0;
 }
@@ -85,7 +82,7 @@ void draw_stretch(const DrawPlan& plan, uint64_t from, int64_t count, std::byte*
 
 // Returns the block of a tensor that a lane holds; nullopt if it holds several. Without a spec it
 // is the whole tensor.
-std::optional<GlobalBlock> block_of(const Dims& local, const Spec* spec, int64_t rank) {
+std::optional<GlobalBlock> lane_block(const Dims& local, const Spec* spec, int64_t rank) {
   GlobalBlock block;
   block.dims = local.size();
   const Dims strides = contiguous_strides(spec != nullptr ? spec->shape() : local);
@@ -105,14 +102,14 @@ std::optional<GlobalBlock> block_of(const Dims& local, const Spec* spec, int64_t
 template <typename Item>
 LanePlan plan_of_items(Item item, const Dims& shape, std::vector<DType> inputs, DType computed) {
   LanePlan plan{std::move(inputs), {computed}, 0, {}};
-  item.block = *block_of(shape, nullptr, 0);
+  item.block = *lane_block(shape, nullptr, 0);
   plan.item = item;
   plan.items = element_count(shape);
   plan.item_of_part = [item, shape](const LaneCall& lane) mutable -> std::any {
     if (lane.shard->outputs->empty()) return {};
     const Spec& spec = lane.shard->outputs->front();
     const std::optional<GlobalBlock> block =
-        block_of(shape, &spec, lane.shard->ranks[static_cast<size_t>(lane.lane)]);
+        lane_block(shape, &spec, lane.shard->ranks[static_cast<size_t>(lane.lane)]);
     if (!block) return {};
     item.block = *block;
     return item;
@@ -122,8 +119,8 @@ LanePlan plan_of_items(Item item, const Dims& shape, std::vector<DType> inputs, 
 
 Kernel prepare_draw(const DrawRow& row, const OpCall& call,
                     const std::vector<TensorMeta>& outputs) {
-  const DrawPlan plan{row.draw, draw_number(call, row.first, row.first_default),
-                      draw_number(call, row.second, row.second_default), rng_of(call)};
+  const DrawPlan plan{row.draw, number_or(call, row.first, row.first_default),
+                      number_or(call, row.second, row.second_default), rng_of(call)};
   Kernel kernel;
   kernel.accepts_strides = true;
   if (row.draw != Draw::normal) {
@@ -153,8 +150,8 @@ std::vector<TensorMeta> infer_draw(const DrawRow& row, const OpCall& call) {
   if (is_complex(metas[0].dtype) || metas[0].dtype == DType::boolean ||
       (row.draw != Draw::integer && whole))
     refuse(row.name, call, "not defined for {}", name(metas[0].dtype));
-  const double first = draw_number(call, row.first, row.first_default),
-               second = draw_number(call, row.second, row.second_default);
+  const double first = number_or(call, row.first, row.first_default),
+               second = number_or(call, row.second, row.second_default);
   if (row.draw == Draw::integer && !(first < second))
     refuse(row.name, call, "low must be below high, found {} and {}", first, second);
   if (row.draw == Draw::integer && (first < -0x1p62 || second > 0x1p62))
@@ -219,11 +216,11 @@ void drop_stretch(const DropoutPlan& plan, uint64_t from, int64_t count, const s
 }
 
 Kernel prepare_dropout(const OpCall& call) {
-  const double p = draw_number(call, "p", 0.5);
+  const double p = number_or(call, "p", 0.5);
   const DropoutPlan plan{p, p < 1 ? 1 / (1 - p) : 0, rng_of(call)};
   Kernel kernel;
   const DropoutItem item{{}, plan.rng, plan.probability, plan.scale};
-  // `like` is read for its place alone.
+  // Only the position of `like` in the global tensor is read.
   const size_t counted = present(call, kDropoutLike) ? kDropoutLike : 0;
   std::vector<DType> inputs{DType::f64};
   for (size_t i = 1; i < call.inputs.size(); ++i) inputs.push_back(call.inputs[i].dtype);
@@ -261,7 +258,7 @@ OpRecord dropout_record() {
       [](Formula& f) { return std::vector<FormulaTerm>{f[0]}; });
   op.infer = [](const OpCall& call) -> std::vector<TensorMeta> {
     require_floating("dropout", call, 0);
-    const double p = draw_number(call, "p", 0.5);
+    const double p = number_or(call, "p", 0.5);
     if (!(p >= 0 && p <= 1)) refuse("dropout", call, "p must be from 0 to 1, found {}", p);
     if (present(call, kDropoutLike) && !(input_shape(call, kDropoutLike) == call.inputs[0].shape))
       refuse("dropout", call, "like must have the shape of the input");

@@ -13,7 +13,7 @@
 namespace shardproof {
 namespace {
 
-constexpr int64_t kNoIndex = std::numeric_limits<int64_t>::max();
+constexpr int64_t kUnreachedIndex = std::numeric_limits<int64_t>::max();
 
 template <bool kLargest>
 Reducer best_reducer(DType compute) {
@@ -44,13 +44,6 @@ std::vector<TensorMeta> infer_best(const ArgmaxRow& row, const OpCall& call) {
   return {{DType::i64, reduced_shape(call.inputs[0].shape, mask, has_keepdim(call))}};
 }
 
-Attrs argmax_dims_attrs(const DimMask& mask, bool keepdim) {
-  std::vector<int64_t> dims;
-  for (size_t d = 0; d < mask.size(); ++d)
-    if (mask[d]) dims.push_back(static_cast<int64_t>(d));
-  return {{"dim", dims}, {"keepdim", keepdim}};
-}
-
 std::vector<Strategy> best_strategies(const ArgmaxRow& row, const OpCall& call,
                                       const std::vector<TensorMeta>&) {
   std::vector<Strategy> strategies =
@@ -66,8 +59,8 @@ std::vector<Strategy> best_strategies(const ArgmaxRow& row, const OpCall& call,
 int lower_best(const ArgmaxRow& row, const OpCall& call, LowerBuilder& b) {
   const DimMask mask = reduced_dims(row.name, call);
   const int x = b.input(0);
-  const int best = b.replicate_partials(b.op(row.values, argmax_dims_attrs(mask, true), {x}));
-  return b.op("first_match", argmax_dims_attrs(mask, has_keepdim(call)), {x, best});
+  const int best = b.replicate_partials(b.op(row.values, reduction_attrs(mask, true), {x}));
+  return b.op("first_match", reduction_attrs(mask, has_keepdim(call)), {x, best});
 }
 
 std::vector<Sample> best_samples(const ArgmaxRow&) {
@@ -138,7 +131,7 @@ void match_lane(const KernelCall& call, int64_t lane, const DimMask& mask) {
   const LaneView& value = (*call.inputs)[1];
   const LaneView& out = (*call.outputs)[0];
   auto* result = reinterpret_cast<int64_t*>(out.at(lane));
-  std::fill_n(result, element_count(out.shape), kNoIndex);
+  std::fill_n(result, element_count(out.shape), kUnreachedIndex);
   const Positions positions(place_of_input(call, 0, lane), x.shape, mask);
   const Dims strides = contiguous_strides(reduced_shape(x.shape, mask, true));
   const int64_t count = element_count(x.shape), bytes = size_of(x.dtype);

@@ -1,5 +1,5 @@
-// The order in which a contiguous run of elements is folded into one value, for host and device
-// alike.
+// The order in which a contiguous run of elements is folded into one value, on the host and on a
+// device.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,6 @@
 // results are communicated.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
@@ -35,10 +34,6 @@ const MomentRow kMomentRows[] = {
     {"norm", "(sum |x|^p)^(1/p) over dims", MomentKind::norm},
     {"logsumexp", "log(sum(exp(x))) over dims", MomentKind::logsumexp},
 };
-
-double moment_number(const OpCall& call, const char* name, double fallback) {
-  return call.attrs && call.attrs->has(name) ? call.attrs->number(name) : fallback;
-}
 
 std::vector<TensorMeta> infer_moment(const MomentRow& row, const OpCall& call) {
   const DType in = call.inputs[0].dtype;
@@ -72,9 +67,9 @@ Kernel prepare_moment(const MomentRow& row, const OpCall& call,
   const DimMask mask = reduced_dims(row.name, call);
   ReduceNumbers numbers;
   numbers.divisor =
-      moment_number(call, "count", static_cast<double>(reduced_count(call.inputs[0].shape, mask)));
-  numbers.real = row.kind == MomentKind::norm ? moment_number(call, "p", 2)
-                                              : moment_number(call, "correction", 1);
+      number_or(call, "count", static_cast<double>(reduced_count(call.inputs[0].shape, mask)));
+  numbers.real =
+      row.kind == MomentKind::norm ? number_or(call, "p", 2) : number_or(call, "correction", 1);
   return reduce_kernel(moment_reducer(row.kind, compute_dtype(outputs[0].dtype)), numbers,
                        call.inputs[0].shape, mask);
 }
@@ -102,7 +97,7 @@ Attrs mean_attrs(const OpCall& call, const std::vector<Spec>& inputs,
                  const std::vector<Spec>& outputs) {
   OpCall global = call;
   global.inputs[0].shape = inputs[0].shape();
-  double count = moment_number(
+  double count = number_or(
       call, "count",
       static_cast<double>(reduced_count(inputs[0].shape(), reduced_dims("mean", global))));
   const Spec& out = outputs[0];
@@ -122,7 +117,7 @@ ReduceOp norm_partial(double p) {
 }
 
 std::vector<Strategy> norm_strategies(const OpCall& call, const DimMask& mask) {
-  const double p = moment_number(call, "p", 2);
+  const double p = number_or(call, "p", 2);
   FactorOptions options;
   options.reduction = {norm_partial(p), norm_partial(p) == ReduceOp::norm ? p : 0};
   return factor_strategies(reduction_notation(call, mask), options);
@@ -140,23 +135,16 @@ std::vector<Strategy> lowered_strategies(const MomentRow& row, const OpCall& cal
   return strategies;
 }
 
-Attrs moment_dims_attrs(const DimMask& mask, bool keepdim) {
-  std::vector<int64_t> dims;
-  for (size_t d = 0; d < mask.size(); ++d)
-    if (mask[d]) dims.push_back(static_cast<int64_t>(d));
-  return {{"dim", dims}, {"keepdim", keepdim}};
-}
-
 int lower_spread(const MomentRow& row, const OpCall& call, LowerBuilder& b) {
   const DType dtype = b.meta(b.input(0)).dtype, wide = compute_dtype(dtype);
   const DimMask mask = reduced_dims(row.name, call);
   const auto count = static_cast<double>(reduced_count(call.inputs[0].shape, mask));
-  const double rest = std::max(0.0, count - moment_number(call, "correction", 1));
+  const double rest = std::max(0.0, count - number_or(call, "correction", 1));
   const int x = dtype == wide ? b.input(0) : b.op("cast", {{"dtype", wide}}, {b.input(0)});
-  const int total = b.replicate_partials(b.op("sum", moment_dims_attrs(mask, true), {x}));
+  const int total = b.replicate_partials(b.op("sum", reduction_attrs(mask, true), {x}));
   const int mean = b.op("div", {}, {total, b.number(count)});
   const int squares = b.op("square", {}, {b.op("sub", {}, {x, mean})});
-  int result = b.op("sum", moment_dims_attrs(mask, has_keepdim(call)), {squares});
+  int result = b.op("sum", reduction_attrs(mask, has_keepdim(call)), {squares});
   result = b.op("div", {}, {result, b.number(rest)});
   if (row.kind == MomentKind::std) result = b.op("sqrt", {}, {b.replicate_partials(result)});
   if (dtype == wide) return result;
@@ -169,13 +157,13 @@ int lower_logsumexp(const OpCall& call, LowerBuilder& b) {
   const DType dtype = is_floating(in) ? in : kDefaultFloat, wide = compute_dtype(dtype);
   const DimMask mask = reduced_dims("logsumexp", call);
   const int x = in == wide ? b.input(0) : b.op("cast", {{"dtype", wide}}, {b.input(0)});
-  const int most = b.replicate_partials(b.op("amax", moment_dims_attrs(mask, true), {x}));
+  const int most = b.replicate_partials(b.op("amax", reduction_attrs(mask, true), {x}));
   const int finite = b.op("where", {}, {b.op("isinf", {}, {most}), b.number(0), most});
   const int powers = b.op("exp", {}, {b.op("sub", {}, {x, finite})});
-  const int sum = b.replicate_partials(b.op("sum", moment_dims_attrs(mask, true), {powers}));
+  const int sum = b.replicate_partials(b.op("sum", reduction_attrs(mask, true), {powers}));
   int result = b.op("add", {}, {b.op("log", {}, {sum}), finite});
   // Drops the dims of size 1 that keepdim left, by a sum over one element.
-  if (!has_keepdim(call)) result = b.op("sum", moment_dims_attrs(mask, false), {result});
+  if (!has_keepdim(call)) result = b.op("sum", reduction_attrs(mask, false), {result});
   return dtype == wide ? result : b.op("cast", {{"dtype", dtype}}, {result});
 }
 
@@ -183,14 +171,14 @@ int lower_logsumexp(const OpCall& call, LowerBuilder& b) {
 bool widens_norm(const OpCall& call) {
   const DType dtype = call.inputs[0].dtype;
   return is_floating(dtype) && max_finite(dtype) < max_finite(DType::bf16) &&
-         norm_partial(moment_number(call, "p", 2)) == ReduceOp::norm;
+         norm_partial(number_or(call, "p", 2)) == ReduceOp::norm;
 }
 
 int lower_norm(const OpCall& call, LowerBuilder& b) {
   const DType dtype = b.meta(b.input(0)).dtype;
   const int wide = b.op("cast", {{"dtype", compute_dtype(dtype)}}, {b.input(0)});
-  Attrs attrs = moment_dims_attrs(reduced_dims("norm", call), has_keepdim(call));
-  attrs.set("p", moment_number(call, "p", 2));
+  Attrs attrs = reduction_attrs(reduced_dims("norm", call), has_keepdim(call));
+  attrs.set("p", number_or(call, "p", 2));
   const int norm = b.replicate_partials(b.op("norm", std::move(attrs), {wide}));
   return b.op("cast", {{"dtype", dtype}}, {norm});
 }

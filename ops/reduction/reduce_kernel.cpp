@@ -47,7 +47,7 @@ ReducePlan make_plan(const Reducer& reducer, const ReduceNumbers& numbers, const
   return plan;
 }
 
-int64_t count_of(const std::vector<ReduceAxis>& axes) {
+int64_t axes_count(const std::vector<ReduceAxis>& axes) {
   int64_t count = 1;
   for (const ReduceAxis& axis : axes) count *= axis.size;
   return count;
@@ -88,7 +88,7 @@ struct Lane {
 
 void fold_rows(const Lane& lane, std::byte* states) {
   const ReducePlan& plan = lane.plan;
-  const int64_t outputs = count_of(plan.kept), outer = count_of(plan.reduced);
+  const int64_t outputs = axes_count(plan.kept), outer = axes_count(plan.reduced);
   const int64_t step = lane.converts() ? kStateTile : plan.inner.size;
   for (int64_t o = 0; o < outputs; o += kStateTile) {
     const int64_t tile = std::min(kStateTile, outputs - o);
@@ -114,8 +114,8 @@ void fold_rows(const Lane& lane, std::byte* states) {
 
 void fold_columns(const Lane& lane, std::byte* states) {
   const ReducePlan& plan = lane.plan;
-  const int64_t blocks = count_of(plan.kept);
-  const int64_t folds = plan.empty_fold ? 0 : count_of(plan.reduced);
+  const int64_t blocks = axes_count(plan.kept);
+  const int64_t folds = plan.empty_fold ? 0 : axes_count(plan.reduced);
   for (int64_t b = 0; b < blocks; ++b) {
     const int64_t base = axes_offset(plan.kept, b);
     for (int64_t k = 0; k < plan.inner.size; k += kStateTile) {
@@ -183,6 +183,13 @@ void require_elements(std::string_view name, const OpCall& call) {
 
 bool has_keepdim(const OpCall& call) {
   return call.attrs && call.attrs->has("keepdim") && call.attrs->flag("keepdim");
+}
+
+Attrs reduction_attrs(const DimMask& mask, bool keepdim) {
+  std::vector<int64_t> dims;
+  for (size_t d = 0; d < mask.size(); ++d)
+    if (mask[d]) dims.push_back(static_cast<int64_t>(d));
+  return {{"dim", dims}, {"keepdim", keepdim}};
 }
 
 Dims reduced_shape(const Dims& shape, const DimMask& mask, bool keepdim) {

@@ -7,7 +7,6 @@
 // Sharding changes the order.
 #pragma once
 
-#include <optional>
 #include <typeinfo>
 #include <vector>
 
@@ -62,6 +61,8 @@ using DimMask = std::vector<bool>;
 DimMask reduced_dims(std::string_view name, const OpCall& call);
 // Returns the attribute keepdim, false if absent.
 bool has_keepdim(const OpCall& call);
+// Returns the attributes dim and keepdim of a reduction over these dims.
+Attrs reduction_attrs(const DimMask& mask, bool keepdim);
 // Returns the shape after the reduction; reduced dims get size 1 with keepdim.
 Dims reduced_shape(const Dims& shape, const DimMask& mask, bool keepdim);
 // Returns the number of elements that one result reduces.

@@ -2,9 +2,6 @@
 // (ops/reduction/reduction_pass.h), and `between`, which runs after each pass.
 #pragma once
 
-#include <cmath>
-#include <limits>
-
 #include "shardproof/ops/elementwise/float_math.h"
 #include "shardproof/ops/elementwise/tile_loops.h"
 #include "shardproof/ops/reduction/fold_functors.h"

@@ -1,7 +1,5 @@
 // Registers reductions that decompose: aminmax, count_nonzero, nansum, nanmean, var_mean, std_mean,
 // vector_norm, median, kthvalue, and bucketize and argsort.
-#include <cmath>
-#include <limits>
 
 #include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
@@ -88,7 +86,7 @@ void add_spreads(OpRegistry& ops) {
   ops.add(std::move(vector));
 }
 
-// Returns the k-th (from 1) element in order of a dim, and its index.
+// Returns the k-th smallest element along a dim (the first is 1), and its index.
 FormulaTerms kth(Formula& f, const FormulaTerm& x, int dim, int64_t k, bool keepdim) {
   FormulaTerms found;
   for (const FormulaTerm& sorted : f.ops("sort", {x}, {{"dim", int64_t{dim}}})) {

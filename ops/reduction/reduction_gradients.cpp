@@ -16,23 +16,19 @@ DimMask mask_of(Gradient& g) { return reduced_dims("gradient", g.call); }
 
 // Reduces x over the dims of the call, which stay with size 1.
 F over_reduced(Gradient& g, const char* op, const F& x) {
-  const DimMask mask = mask_of(g);
-  IntegerList dims;
-  for (size_t d = 0; d < mask.size(); ++d)
-    if (mask[d]) dims.push_back(static_cast<int64_t>(d));
-  return g.op(op, {x}, {{"dim", dims}, {"keepdim", true}});
+  return g.op(op, {x}, reduction_attrs(mask_of(g), true));
 }
 
 // Returns the number of elements of the input that one element of the result depends on. Inside
 // `as` it differs by rank, so each rank counts its own.
-Operand count_of(Gradient& g) {
+Operand gradient_count(Gradient& g) {
   if (g.knows_sizes()) return static_cast<double>(reduced_count(g[0].shape(), mask_of(g)));
   return over_reduced(g, "sum", g.op("ones", {g[0]}, {{"dtype", DType::f32}}));
 }
 // Returns the divisor of a variance: that number less the correction, at least 0.
 Operand degrees_of_freedom(Gradient& g) {
   const double correction = g.given("correction") ? g.number("correction").real() : 1;
-  const Operand count = count_of(g);
+  const Operand count = gradient_count(g);
   if (count.is_number) return std::max(0.0, count.number.real() - correction);
   return max_of(count.term - correction, 0.0);
 }
@@ -79,7 +75,7 @@ F prod_gradient(Gradient& g) {
 }
 
 F mean_gradient(Gradient& g) {
-  const Operand count = g.given("count") ? Operand(g.number("count").real()) : count_of(g);
+  const Operand count = g.given("count") ? Operand(g.number("count").real()) : gradient_count(g);
   return g.expanded(with_reduced_dims(g, g.dy()) / count);
 }
 

@@ -229,7 +229,7 @@ std::vector<Strategy> segment_sum_strategies(const OpCall& call) {
 }
 
 // Legal if each rank's part of dim is one run that begins where a segment begins. The totals must
-// be whole along dim and sharded alike on other dims.
+// be whole along dim and have the same placements on other dims.
 std::optional<std::vector<Spec>> place_segments(const OpCall& call,
                                                 const std::vector<Spec>& inputs) {
   const int dim = cumsum_dim("cumsum_segments", call);

@@ -1,4 +1,4 @@
-// Kernels that transform each row along one dim by itself: softmax, log_softmax, cumsum. A row is
+// Kernels that transform each row along one dim separately: softmax, log_softmax, cumsum. A row is
 // converted to the compute type, transformed in place, and rounded once.
 #pragma once
 

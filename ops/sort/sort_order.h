@@ -33,7 +33,7 @@ struct LastElement {
   }
 };
 
-// Sorts each segment of a line by itself; its first `kept` follow those of the segment before.
+// Sorts each segment of a line separately; its first `kept` follow those of the segment before.
 // Input 1, if present, holds the indices of the elements; otherwise these count from the start of
 // the dim. The outputs are the elements and their indices.
 struct OrderPlan {

@@ -4,7 +4,6 @@
 
 #include <deque>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -82,7 +81,7 @@ struct SlotRead {
   int64_t slot = 0;
   ValueId output = kNoValue;
 };
-// check(x, 'h_0', dp:S(0)): copies `input` at this point of its stream, for the probe alone. Takes
+// check(x, 'h_0', dp:S(0)): copies `input` at this point of its stream, only for the probe. Takes
 // no memory of the ranks and no time; without a probe it does nothing.
 struct Snapshot {
   ValueId input = kNoValue, output = kNoValue;

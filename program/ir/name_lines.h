@@ -14,7 +14,7 @@ struct LineValues {
   std::vector<std::string> bound;  // the author's name of each value, "" if there is none
   std::vector<ValueId> inputs;     // bound before the first line
   std::set<ValueId> read_at_end;   // read after the last line
-  std::set<std::string> reserved;  // names that stand for something else: streams, axes, numbers
+  std::set<std::string> reserved;  // names that mean something else: streams, axes, numbers
 };
 
 struct NamedLines {

@@ -1,7 +1,7 @@
 // Implements printed_line.h.
 //
 // A mark is the byte 1, "+" or "-" (binds or reads), the number of the value, and the byte 2. The
-// byte 3 stands between the header of a block and its number.
+// byte 3 is between the header of a block and its number.
 #include "shardproof/program/ir/printed_line.h"
 
 #include <fmt/format.h>

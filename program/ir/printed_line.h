@@ -36,7 +36,7 @@ std::string_view header_of(std::string_view block);  // without the number
 std::string comma_list(const std::vector<std::string>& parts);
 
 // Returns the lines with their blocks as a listing, without remarks. A block of one line is printed
-// on the line of its header, but for loops and groups.
+// on the line of its header, except loops and groups.
 struct ListingLine {
   std::string text, remarks;
   Origin origin;

@@ -1,5 +1,5 @@
 // Implements rank_choice.h. An axis is used if all ranks are on its mesh and the text depends on
-// their coordinates along it alone.
+// only their coordinates along it.
 #include "shardproof/program/ir/rank_choice.h"
 
 #include <fmt/format.h>

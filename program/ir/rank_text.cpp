@@ -110,7 +110,7 @@ void ListingWriter::add(const Instr& instr) {
                      statement.origin.line > 0 ? statement.origin : instr.origin};
     if (!(here == around)) {
       const std::string block = "if " + condition_text(here, around, options_.meshes);
-      // A stream cannot begin inside a group, so that an `if` of all calls stands outside it.
+      // A stream cannot begin inside a group, so that an `if` around all its calls is outside it.
       line.blocks.insert(statements.group ? line.blocks.end() : line.blocks.begin(), block);
     }
     bound_here_.insert(statement.binds.begin(), statement.binds.end());

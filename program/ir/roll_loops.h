@@ -1,4 +1,4 @@
-// Finds the loops of an expanded program: passes whose lines are alike become one block.
+// Finds the loops of an expanded program: passes with equal lines become one block.
 //
 // Passes are alike if their lines differ only in the values that they bind and read, and in numbers
 // and names that follow the loop variable. A value that a pass reads from the pass before it is a
@@ -25,7 +25,7 @@ namespace shardproof {
 
 struct RolledLines {
   std::vector<PrintedLine> lines;
-  // Values that stand for one of the lines, such as the result of one line in each pass.
+  // Values that represent one of the lines, such as the result of one line in each pass.
   std::map<ValueId, ValueId> same;
   // Names of states, by their values, which are new: numbers from `values` on.
   std::map<ValueId, std::string> states;

@@ -5,15 +5,14 @@
 // rank is the instructions whose `lanes` contain it, in order.
 //
 // Every value has its origin and, if known, the spec under which it equals a global value. The host
-// issues instructions in order and does not wait by itself; an instruction runs on `stream` of its
-// ranks.
+// issues instructions in order and waits only at instructions that say so; an instruction runs on
+// `stream` of its ranks.
 //
 // Example: "y = redistribute(h @ w2, tp:R)" with w2 as tp:S(0) becomes, for all ranks,
 //   _1 = matmul(h, w2)
 //   y = all_reduce(_1, sum, group=tp)
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -72,7 +72,8 @@ bool stays(const Spec& from, const Spec& to, int32_t rank, int dim) {
   return from.owned(rank, dim) == to.owned(rank, dim);
 }
 
-// True if every rank's part changes as the call with these dims changes it; a dim below 0 is none.
+// True if every rank's part changes as the call with these dims changes it; a dim below 0 means no
+// dim.
 bool is_plain(const PlanStep& step, const Group& group, int cut, int join) {
   const Lanes ranks = step.from.mesh().ranks();
   for (int64_t i = 0; i < ranks.size(); ++i) {

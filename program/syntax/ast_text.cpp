@@ -1,7 +1,6 @@
 // Implements the text form of ast.h. Parentheses are printed only where precedence.h requires them.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <iterator>
 

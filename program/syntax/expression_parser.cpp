@@ -110,7 +110,8 @@ constexpr TorchCall kTorchCalls[] = {
     {"irecv", "y = ", "recv(like=x, from=0, group=pp)"},
     {"barrier", "", "barrier(group=dp)"}};
 
-// Returns what to write for an op or a call of a Python module, as a value or as a whole line.
+// Returns the text to write in place of an op or a call of a Python module, as a value or as a
+// whole line.
 std::string advice_without_prefix(std::string_view word, bool whole_line) {
   for (const TorchCall& one : kTorchCalls)
     if (one.word == word) return fmt::format("{}{}", whole_line ? one.result : "", one.call);
@@ -228,13 +229,7 @@ ExpressionParser::Tree ExpressionParser::binary(int weakest) {
     compared = strength == kComparison;
     const Token symbol = lexer_.consume();
     Tree right = binary(strength + 1);
-    Tree node{make(ExprKind::binary, start)};
-    raise_height(node.height, std::max(left.height, right.height), symbol.place);
-    node.expr.symbol = symbol.text;
-    node.expr.args.reserve(2);
-    node.expr.args.push_back(std::move(left.expr));
-    node.expr.args.push_back(std::move(right.expr));
-    left = std::move(node);
+    left = joined(start, symbol, std::move(left), std::move(right));
   }
 }
 
@@ -266,12 +261,17 @@ ExpressionParser::Tree ExpressionParser::power() {
   const Token symbol = lexer_.consume();
   const Nest nest(*this, symbol.place);
   Tree exponent = prefix(kUnary);
+  return joined(start, symbol, std::move(base), std::move(exponent));
+}
+
+ExpressionParser::Tree ExpressionParser::joined(const SourceLocation& start, const Token& symbol,
+                                                Tree left, Tree right) {
   Tree node{make(ExprKind::binary, start)};
-  raise_height(node.height, std::max(base.height, exponent.height), symbol.place);
+  raise_height(node.height, std::max(left.height, right.height), symbol.place);
   node.expr.symbol = symbol.text;
   node.expr.args.reserve(2);
-  node.expr.args.push_back(std::move(base.expr));
-  node.expr.args.push_back(std::move(exponent.expr));
+  node.expr.args.push_back(std::move(left.expr));
+  node.expr.args.push_back(std::move(right.expr));
   return node;
 }
 

@@ -41,6 +41,8 @@ class ExpressionParser {
   Tree prefix(int weakest);
   Tree unary(int operand_weakest);
   Tree power();
+  // Returns the binary expression of two operands.
+  Tree joined(const SourceLocation& start, const Token& symbol, Tree left, Tree right);
   Tree postfix();
   Tree primary();
   Tree word();

@@ -1,5 +1,5 @@
 // Lexer: cuts one line into tokens, one at a time. Names with braces and quoted text are not
-// tokens: an expression may stand inside them, so the parser reads their pieces with the raw calls.
+// tokens: an expression may be inside them, so the parser reads their pieces with the raw calls.
 // Holds a view: the line must outlive the lexer.
 //
 //   name     a letter or "_", then letters, digits and "_"

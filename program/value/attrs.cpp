@@ -93,7 +93,7 @@ std::string to_string(const AttrValue& value) {
 std::string to_string(const Attrs& attrs) {
   std::string text;
   for (const auto& [name, value] : attrs.values()) {
-    // An attribute that is none equals one that is not given.
+    // An attribute without a value equals one that is not given.
     if (std::holds_alternative<std::monostate>(value)) continue;
     text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, to_string(value));
   }

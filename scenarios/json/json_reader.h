@@ -2,7 +2,6 @@
 // expected and what was found. The tree must outlive the reader.
 #pragma once
 
-#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -3,6 +3,7 @@
 #include "shardproof/scenarios/json/json_spans.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "shardproof/scenarios/json/json_tree.h"
 

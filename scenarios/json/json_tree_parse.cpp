@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/json/json_spans.h"

@@ -1,5 +1,5 @@
 // ErrorList: the errors of one scenario file. Readers continue after an error where later parts do
-// not depend on it, so that a user sees several errors at once.
+// not depend on it, so that several errors are reported in one run.
 #pragma once
 
 #include <algorithm>

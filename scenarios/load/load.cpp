@@ -42,7 +42,8 @@ void check_overrides(const LoadOptions& options, const std::vector<SweepCase>& c
                           name);
 }
 
-// True if the path lies in an `expect`. An error there is never the bad input that it expects.
+// True if the path lies in an `expect`. An error in an `expect` itself never counts as the bad
+// input that it expects.
 bool is_in_expect(std::string_view path) {
   constexpr std::string_view kPhases = "/phases/";
   if (path.starts_with(kPhases)) {

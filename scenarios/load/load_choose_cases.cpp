@@ -1,6 +1,5 @@
 // Implements choose_cases of scenario.h. Values of settings may hold spaces and "=", so the text is
 // not split: settings are removed from its front, one after the other, until nothing is left.
-#include <algorithm>
 
 #include "shardproof/scenarios/model/scenario.h"
 

@@ -2,7 +2,6 @@
 // meshes, lets, world, dtype, groups, tensors, listings, names, machine, expectation. Later steps
 // use what earlier ones read.
 #include <algorithm>
-#include <set>
 
 #include "shardproof/ops/core/torch_names.h"
 #include "shardproof/program/value/names.h"
@@ -109,8 +108,8 @@ int64_t read_world(const Section& section, const LoadContext& context) {
   return world;
 }
 
-// Refuses a name that stands for two things: tensors, lets, axes, groups and streams share one
-// space of names.
+// Refuses a name that means two things: tensors, lets, axes, groups and streams share one space of
+// names.
 class NameSpace {
  public:
   void add(const std::string& name, const std::string& what, const Where& where) {

@@ -8,8 +8,8 @@
 
 namespace shardproof {
 
-// Returns the entries with the ranks of their keys; `rest` stands for all ranks in no other key.
-// Throws Error(bad_input) if a rank is in two keys, and if `rest` has no rank.
+// Returns the entries with the ranks of their keys; `rest` means all ranks in no other key. Throws
+// Error(bad_input) if a rank is in two keys, and if `rest` has no rank.
 struct SelectedEntry {
   Lanes lanes;
   JsonReader reader;

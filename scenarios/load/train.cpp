@@ -226,7 +226,8 @@ void refuse_taken_names(const JsonReader& train, const Listing& listing, const J
       train.refuse(fmt::format("{} is a name of the training; choose another one", name));
 }
 
-// Adds x_1, x_2, ... for each tensor that is drawn anew. The name decides what is drawn.
+// Adds x_1, x_2, ... for each tensor that is drawn again in each step. The name decides what is
+// drawn.
 void add_fresh(const JsonReader& train, const Training& training, Phase& phase) {
   const int64_t parts = training.steps * std::max<int64_t>(training.accumulate, 1);
   for (const std::string& name : training.fresh) {

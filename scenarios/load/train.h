@@ -30,9 +30,9 @@
 
 namespace shardproof {
 
-// Changes the program of the phase and adds the tensors that are drawn anew. Throws
-// Error(bad_input) with the JSON path: an unknown key, name, optimizer, or a number of steps
-// below 1.
+// Changes the program of the phase and adds the tensors that are drawn again in each step. Throws
+// Error(bad_input) with the JSON path: an unknown key, name, optimizer, or a number of steps below
+// 1.
 void add_training(const JsonReader& train, const LoadContext& context, Phase& phase);
 
 }  // namespace shardproof

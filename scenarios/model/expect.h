@@ -1,13 +1,11 @@
-// Expect: the `expect` of a scenario, and the list of expectations that a run does not meet.
+// Expect: the `expect` of a scenario. run/check_expectations.h compares a run with it.
 #pragma once
 
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "shardproof/engine/job/job.h"
-#include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/syntax/condition.h"
 
 namespace shardproof {
@@ -60,19 +58,11 @@ struct Expect {
   std::vector<ExpectValues> values;
 
   // Returns the names in `values`, whose contents the run must keep.
-  std::vector<std::string> kept_names() const;
+  std::vector<std::string> kept_names() const {
+    std::vector<std::string> names;
+    for (const ExpectValues& wanted : values) names.push_back(wanted.name);
+    return names;
+  }
 };
-
-// One expectation that is not met.
-struct ExpectationFailure {
-  std::string what, expected, got;  // "calls of all_gather tp by ranks 0-7", "1", "2"
-  bool operator==(const ExpectationFailure&) const = default;
-};
-
-// Returns all expectations that `outcome` does not meet; empty if it meets all.
-std::vector<ExpectationFailure> missed(const Expect& expect, const Outcome& outcome,
-                                       const Job& job);
-// Returns the same for a run that was refused with `error`.
-std::vector<ExpectationFailure> missed(const Expect& expect, const Error& error);
 
 }  // namespace shardproof

@@ -3,7 +3,6 @@
 #include "shardproof/scenarios/record/safetensors.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/json/json_tree.h"

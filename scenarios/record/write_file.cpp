@@ -1,5 +1,5 @@
 // Implements write_file.h. Steps: follow links to the file that is meant, write the text to
-// PATH.PID.part beside it, rename that to PATH. Example: `--json report.json` with a link
+// PATH.PID.part in the same folder, rename that to PATH. Example: `--json report.json` with a link
 // report.json -> out/r.json writes out/r.json.4711.part and renames it to out/r.json.
 #include "shardproof/scenarios/record/write_file.h"
 

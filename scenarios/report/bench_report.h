@@ -23,7 +23,7 @@ namespace shardproof {
 struct BenchSide {
   double seconds = 0;
   std::optional<int64_t> wrong;    // wrong elements; nullopt: not compared
-  TimedBy clock = TimedBy::world;  // clock that took the time
+  TimedBy clock = TimedBy::world;  // clock that measured the time
 };
 
 struct BenchRow {
@@ -33,7 +33,7 @@ struct BenchRow {
   std::optional<double> expected_seconds;  // estimate of the communication library
 };
 
-// The time that stands for those of all processes: that of process 0, average, minimum or maximum.
+// The time that represents those of all processes: that of process 0, average, minimum or maximum.
 enum class Averaging : uint8_t { first, average, least, most };
 
 struct BenchHead {

@@ -1,4 +1,4 @@
-// Implements line_table.h. A line may stand for several instructions: passes of a loop, steps of a
+// Implements line_table.h. A line may represent several instructions: passes of a loop, steps of a
 // redistribution. The row shows the last value that the line binds, and adds up the calls.
 #include "shardproof/scenarios/report/line_table.h"
 

@@ -19,7 +19,7 @@ constexpr double kCellWidth = 44, kCellHeight = 22, kTitleHeight = 16;
 
 std::string ranks_label(const Lanes& lanes) { return to_string(lanes); }
 
-// The two dims that a picture shows: rows and columns; -1 stands for a dim of size 1.
+// The two dims that a picture shows: rows and columns; -1 means a dim of size 1.
 struct ShownDims {
   int row = -1, column = -1;
 };

@@ -1,4 +1,4 @@
-// Implements remarks.h: the lines of reports beside findings.
+// Implements remarks.h: the lines of reports other than findings.
 #include "shardproof/scenarios/report/remarks.h"
 
 #include <fmt/format.h>

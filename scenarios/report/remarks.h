@@ -1,4 +1,4 @@
-// Remarks: lines of a report beside its findings. They change no exit code.
+// Remarks: lines of a report other than its findings. They change no exit code.
 #pragma once
 
 #include <string>

@@ -2,7 +2,6 @@
 // group.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "shardproof/scenarios/run/run.h"

@@ -163,8 +163,8 @@ void set_results(TorchCall& call, const TorchForm& form, const std::string& op,
       call.unjudged.push_back(results.names[i]);
 }
 
-// Returns the text with "x0" as the input that stands at 0 in `inputs`, "y0" as a result, and with
-// the names of other values numbered by `call`.
+// Returns the text with "x0" as input 0 of `inputs`, "y0" as a result, and with the names of other
+// values numbered by `call`.
 std::string renumbered(const std::string& text, const ListCall& call,
                        const std::vector<size_t>& results) {
   std::string out;

@@ -2,7 +2,6 @@
 // lists one after the other, each with n tensors; the results are in the same order.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,7 +20,7 @@ struct ListCall {
 
 struct ListCalls {
   std::vector<ListCall> calls;  // one for each tensor of the first list
-  // Positions of the results of call i in the row: results of one list stand side by side.
+  // Positions of the results of call i in the row: results of one list are adjacent.
   std::vector<std::vector<size_t>> results;
   size_t most_results = 0;  // a row may place the results of the first lists only
 };

@@ -16,10 +16,10 @@ struct Accepted {
 };
 
 // Returns the text of a file in which `collectives` and `bytes` of each `expect` are as measured.
-// Every byte outside of these values is as before, comments included. A value that the run met is
-// not changed. Nothing is written for cases with findings, with another unmet expectation, or that
-// expect a finding, nor for an `expect` that several cases share with different counts. `results`
-// are the cases of the scenario on one backend, which all ran.
+// All other bytes, comments included, stay unchanged. A value that the run met is not changed.
+// Nothing is written for cases with findings, with another unmet expectation, or that expect a
+// finding, nor for an `expect` that several cases share with different counts. `results` are the
+// cases of the scenario on one backend, which all ran.
 Accepted accept_counts(const Scenario& scenario, const std::vector<CaseResult>& results);
 
 // Removes from a case the unmet expectations about calls and bytes.

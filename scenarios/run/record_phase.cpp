@@ -1,5 +1,5 @@
-// Implements record_phase.h and the functions of recorded_run.h. A tensor text ends
-// with a hash of the contents: "x bf16[16, 64] dp:S(0) on dp=2, tp=4 contents 0123456789abcdef".
+// Implements record_phase.h and the functions of recorded_run.h. A tensor text ends with a hash of
+// the contents: "x bf16[16, 64] dp:S(0) on dp=2, tp=4 contents 0123456789abcdef".
 #include "shardproof/scenarios/run/record_phase.h"
 
 #include "shardproof/backends/api/library_choice.h"

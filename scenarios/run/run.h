@@ -9,6 +9,7 @@
 
 #include "shardproof/scenarios/model/scenario.h"
 #include "shardproof/scenarios/record/recorded_run.h"
+#include "shardproof/scenarios/run/check_expectations.h"
 
 namespace shardproof {
 

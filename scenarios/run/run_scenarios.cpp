@@ -141,7 +141,7 @@ void run_phase(const Phase& phase, const std::string& backend, const RunOptions&
   } catch (const Error& error) {
     throw placed_in(phase, error);
   }
-  result.missed = missed(phase.expect, result.outcome, job);
+  result.missed = unmet_expectations(phase.expect, result.outcome, job);
   if (job.program)
     result.listings.push_back({Lanes::range(0, job.world), *job.program, phase.program_path});
   for (JobListing& listing : job.ranks) result.listings.push_back(std::move(listing));
@@ -159,7 +159,7 @@ void set_refusal(CaseResult& result, const Expect& expect, Error error) {
   result.status = CaseStatus::refused;
   if (expect.verdict != Verdict::bad_input || result.error->kind() == ErrorKind::unsupported)
     return;
-  result.missed_refusal = missed(expect, *result.error);
+  result.missed_refusal = unmet_expectations(expect, *result.error);
   result.status = result.missed_refusal.empty() ? CaseStatus::as_expected : CaseStatus::unexpected;
 }
 

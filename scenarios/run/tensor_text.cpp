@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kMostElements = 1000;  // printed in full
 constexpr int64_t kEdge = 3;             // entries at each end of a dim that is abbreviated
-constexpr int64_t kSkip = -1;            // stands for the entries that are left out
+constexpr int64_t kSkip = -1;            // the entries that are left out
 
 std::string float_text(double value, DType dtype) {
   if (std::isnan(value)) return "nan";
@@ -66,7 +66,7 @@ class TensorPrinter {
   }
 
  private:
-  // Returns the entries of a dim that are printed; kSkip stands for those in between.
+  // Returns the entries of a dim that are printed; kSkip is those in between.
   std::vector<int64_t> entries(int dim) const {
     std::vector<int64_t> list;
     const int64_t size = tensor_.shape[dim];

@@ -524,7 +524,7 @@ std::optional<Finding> find_missing(const WaitGraph& s, const WaitGraph& lacking
 
 }  // namespace
 
-std::vector<Finding> explain(const WaitGraph& known) {
+std::vector<Finding> diagnose_deadlock(const WaitGraph& known) {
   std::vector<Finding> findings;
   const WaitGraph wait_graph = without_left_out(known);
   const WaitGraph lacking = lacking_of(wait_graph);

@@ -1,4 +1,4 @@
-// Deadlock diagnosis: explains by a wait-for graph why no rank can go on. A pure function.
+// Deadlock diagnosis: explains by a wait-for graph why no rank can continue. A pure function.
 //
 // The graph: each blocked call (Blocked) points to what it awaits (WaitEdge), which points to the
 // calls that keep the missing ranks from coming (holders). Two causes are distinguished.
@@ -23,20 +23,19 @@
 //   The same graph, but both ranks make one call on tp and one on world: `deadlock`, ranks 0-1.
 //
 // If it is unknown which calls ranks make later (rank functions in C++), a cycle is a deadlock.
-// Complexity: linear in calls and edges, but for the shortest cycle, which is searched breadth
+// Complexity: linear in calls and edges, except the shortest cycle, which is searched breadth
 // first.
 #pragma once
 
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "shardproof/localtensor/report/finding.h"
 
 namespace shardproof {
 
-// The needs of a call that cannot go on. Calls of one collective share it.
+// The needs of a call that cannot continue. Calls of one collective share it.
 struct WaitEdge {
   std::string group;             // "tp [4 5 6 7]"; empty for a wait between streams
   int64_t call = 0;              // number in the group
@@ -66,7 +65,7 @@ struct WaitGraph {
   std::map<int32_t, std::string> gone;  // missing rank -> reason, "has ended"
 };
 
-// Returns at most one finding of each kind: deadlock, then missing rank.
-std::vector<Finding> explain(const WaitGraph& known);
+// Returns at most one finding of each kind: first `deadlock`, then `missing rank`.
+std::vector<Finding> diagnose_deadlock(const WaitGraph& known);
 
 }  // namespace shardproof

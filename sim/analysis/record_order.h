@@ -18,10 +18,11 @@ struct InstanceOfRecords {
   std::string group;
   int64_t call = 0;
 };
-// Returns the first call before it in which an odd rank and another member differ: "rank 6 skipped
-// barrier(group=dp)  before it (line 21)". Empty if none differs or the records do not reach back.
+// Returns the first earlier call in which a rank of `odd` and another member differ: "rank 6
+// skipped barrier(group=dp) before it (line 21)". Empty if none differs or the records do not reach
+// back.
 std::string first_divergence(const std::vector<Record>& records, const InstanceOfRecords& instance);
-// True if an odd rank makes the same calls as another member in another order.
+// True if a rank of `odd` makes the same calls as another member in another order.
 bool differ_in_order(const std::vector<Record>& records, const InstanceOfRecords& instance);
 
 }  // namespace shardproof

@@ -54,8 +54,8 @@ class Communicator {
   const Group& group() const { return group_; }
   const Lanes& lanes() const { return lanes_; }  // all members of all siblings
   MemberPlace member_place(int64_t rank) const;
-  // True if `lanes` are all members of some siblings. Remembers the last lanes for
-  // which this was true.
+  // True if `lanes` are all members of some siblings. Remembers the last lanes for which this was
+  // true.
   bool covers_whole_groups(const Lanes& lanes);
 
   // True if the next collective has the same number on all these lanes.

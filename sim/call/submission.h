@@ -5,7 +5,6 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "shardproof/localtensor/base/memory_pool.h"
 #include "shardproof/sim/call/ticket_table.h"

@@ -1,6 +1,5 @@
 // Implements cost_model.h.
 #include <algorithm>
-#include <cmath>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/sim/cost/cost_model.h"

@@ -1,5 +1,5 @@
 // FiberPool: runs many C++ functions in turn on one OS thread, each on a stack of its own. A fiber
-// runs until it suspends itself and goes on when it is woken. Ready fibers run in the order in
+// runs until it suspends itself and continues when it is woken. Ready fibers run in the order in
 // which they became ready, so a run is deterministic.
 //
 // Stacks are mapped in slabs (fiber_stacks.h) and reused; most functions touch only the top page.

@@ -7,7 +7,6 @@
 //    and all of them fail. Else the result of `reference` is written to each member's output. All
 //    members end at the same time: the arrival of the last one plus the price.
 #include <algorithm>
-#include <cstring>
 #include <span>
 
 #include "shardproof/localtensor/base/error.h"

@@ -35,7 +35,7 @@ class FakeAsyncBackend : public Backend {
 std::vector<double> chain_on(FakeAsyncOptions fake, int64_t* stopped) {
   RanksOptions options;
   options.backend = std::make_shared<FakeAsyncBackend>(fake);
-  options.on_stop = OnStop::tell;
+  options.on_stop = OnStop::return_calls;
   std::vector<double> got(4, -1);
   run_ranks(
       4,

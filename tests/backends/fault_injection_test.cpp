@@ -22,7 +22,7 @@ Sums sums_with(std::vector<std::string> faults, DType dtype = DType::f32) {
   Sums sums;
   RanksOptions options;
   options.world.faults = std::move(faults);
-  options.on_stop = OnStop::tell;
+  options.on_stop = OnStop::return_calls;
   sums.report = run_ranks(
       3,
       [&](RankContext& me) {
@@ -101,7 +101,7 @@ TEST(Faults, HangAndDie_AreMissingRanks) {
 TEST(Faults, Stop_AtLaterCallOfGroup_StartsNoneOfIt) {
   for (const char* fault : {"hang(rank=0, call=2)", "die(rank=0, call=2)"}) {
     RanksOptions options;
-    options.on_stop = OnStop::tell;  // sanitizers do not support unwinding on fibers
+    options.on_stop = OnStop::return_calls;  // sanitizers do not support unwinding on fibers
     options.world.faults = {fault};
     const WorldReport report = run_ranks(
         2,

@@ -14,7 +14,7 @@ using Message = std::pair<int, int>;  // from, to
 using Calls = std::vector<Message>;   // one group of a rank
 using Program = std::vector<std::vector<Calls>>;
 
-// A call matcher for messages, and the streams of the ranks before it.
+// A call matcher for messages, and the streams of ranks that issue them.
 class Streams {
  public:
   explicit Streams(const Program& program) : program_(program), ranks_(program.size()) {}

@@ -105,9 +105,9 @@ TEST(Facade, LongMessageChain_TakesLinearTime) {
   }
 }
 
-TEST(Facade, BlockedRank_WithOnStopTell_IsNotUnwound) {
+TEST(Facade, BlockedRank_WithOnStopReturnCalls_IsNotUnwound) {
   RanksOptions options;
-  options.on_stop = OnStop::tell;
+  options.on_stop = OnStop::return_calls;
   int64_t told = 0;
   const WorldReport report = run_ranks(
       2,

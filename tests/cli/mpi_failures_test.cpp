@@ -25,7 +25,7 @@ class MpiFailures : public testing::Test {
   Running run(const std::string& file) const {
     return Running(SHARDPROOF_PROGRAM, "mpi", file, (folder_.path() / "out.txt").string());
   }
-  // Returns the files of a run beside its output.
+  // Returns the files of a run in addition to its output.
   bool files_are_there() const {
     for (const fs::directory_entry& entry : fs::directory_iterator(folder_.path()))
       if (entry.path().filename().string().starts_with("shardproof-")) return true;

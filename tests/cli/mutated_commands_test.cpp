@@ -127,7 +127,7 @@ void mutate(Words& words, Draw& draw) {
   }
 }
 
-// A terminal is watched for ever, and a folder outside is none of the test's.
+// A terminal is watched forever, and a folder outside is none of the test's.
 bool may_run(const Words& words) {
   for (const std::string& word : words)
     if (word.starts_with("--wat") || word.find("..") != std::string::npos ||
@@ -139,7 +139,7 @@ bool may_run(const Words& words) {
 struct Ended {
   int code = -1;          // -1: killed by a signal, or by the time limit
   double seconds = 0;     // of processor time
-  int64_t kilobytes = 0;  // most resident memory
+  int64_t kilobytes = 0;  // largest resident memory
   std::string out;
 };
 

@@ -21,7 +21,7 @@ struct Ran {
   std::string out;  // both streams
 };
 
-// Runs in the source tree, so that messages have the file names that a user sees.
+// Runs in the source tree, so that messages have the file names of a user's run.
 inline Ran shell(const std::string& command) {
   Ran ran;
   const std::string line =

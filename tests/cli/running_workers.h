@@ -4,7 +4,6 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -34,7 +33,7 @@ class Running {
   // Returns workers and the processes that monitor them, once they exist.
   std::vector<pid_t> processes() const;
   std::vector<pid_t> wait_for_processes() const;
-  // Returns the workers alone.
+  // Returns only the workers.
   std::vector<pid_t> workers() const;
   // Returns the process of the command itself.
   std::vector<pid_t> helpers() const;

@@ -2,7 +2,6 @@
 // the scenario language can express is partitioned with the claimed input placements. The result
 // must be right. Rows that need no call and have the claimed placement are counted by op;
 // exceptions are listed here.
-#include <set>
 
 #include "shardproof/tests/conformance/cases.h"
 #include "shardproof/tests/engine/run_global.h"

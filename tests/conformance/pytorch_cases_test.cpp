@@ -131,8 +131,8 @@ TEST(PytorchCases, Redistribute) {
   EXPECT_LE(plan_counts(eight, cube, {P(), P()}, {S(0), S(1)}).total, 2);
   EXPECT_EQ(plan_counts(eight, cube, {S(0), S(0)}, {R(), R()}).by_kind["all_gather"], 1);
   EXPECT_LE(plan_counts(eight, cube, {S(0), S(1)}, {R(), R()}).total, 2);
-  // C07, C08: PyTorch does not merge these, or loses elements when it does. The
-  // planner may merge them, because each rank keeps the indices that it owns.
+  // C07, C08: PyTorch does not merge these, or loses elements when it does. The planner may merge
+  // them, because each rank keeps the indices that it owns.
   EXPECT_EQ(plan_counts(Mesh::parse("a=2, b=3"), {4, 1}, {P(), P()}, {S(0), S(0)}).total, 1);
   EXPECT_EQ(plan_counts(two, {5, 3}, {S(0), S(0)}, {R(), R()}).total, 1);
   EXPECT_EQ(plan_counts(Mesh::parse("a=2, b=3"), {10}, {P(), P()}, {S(0), S(0)}).total, 1);  // C10

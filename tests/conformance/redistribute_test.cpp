@@ -1,6 +1,5 @@
 // Compares redistributions with recorded results of PyTorch: the values of every rank, and no more
 // calls or bytes than a right plan of PyTorch.
-#include <map>
 
 #include "shardproof/localtensor/plan/planner.h"
 #include "shardproof/localtensor/split/split.h"

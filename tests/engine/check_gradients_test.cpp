@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Planted{"tanh", off_by_a_thousandth}, Planted{"tanh", not_a_number},
                       Planted{"logsumexp", shifted}, Planted{"cummax", twice}));
 
-// Gradients that are wrong for one size alone, which the samples of other sizes reach if their
+// Gradients that are wrong for one size only, which the samples of other sizes reach if their
 // numbers fit these sizes: indices below 1, and positive definite matrices.
 class PlantedAtOneSize : public ::testing::TestWithParam<Planted> {};
 
@@ -252,7 +252,7 @@ TEST(PlantedGradients, MeanThatDividesByTheCountOfTheWhole_IsFoundByTheDualLaw) 
   for (const WrongGradient& wrong : report.wrong) EXPECT_GT(wrong.rule.mesh.size(), 1);
 }
 
-// Each float result of an op of several results is judged alone.
+// Each float result of an op of several results is judged by itself.
 TEST(OpOfSeveralResults, EachResult_IsJudged) {
   OpRegistry ops = builtin_ops();
   for (const char* name : {"sdpa_grad", "sdpa", "sort", "cummin"})

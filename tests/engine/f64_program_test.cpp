@@ -1,5 +1,5 @@
 // Tests the law of wider floats. In a widened program every op, on floats of any dtype and on whole
-// numbers in their place, gives f64 and c128 alone. Each value has the dtype that its op infers.
+// numbers in their place, gives only f64 and c128. Each value has the dtype that its op infers.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -15,7 +15,7 @@ namespace {
 
 using Spoil = void (*)(OpRecord&);
 
-// The op passes sums of parts, which is right for linear ops alone.
+// The op passes sums of parts, which is right only for linear ops.
 void pass_sums(OpRecord& op) {
   op.rule.strategies = [honest = op.rule.strategies](
                            const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t n) {

@@ -2,7 +2,7 @@
 // Along a random direction it agrees with a difference of two runs on ranks, for every
 // differentiable op under each strategy of its rule. An op that counts positions counts those of
 // the whole where its inputs have names, and from 0 on each rank where they have none; its gradient
-// must count alike.
+// must count in the same way.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -2,7 +2,6 @@
 // ranks compute what one device computes, in the sample's dtypes and with all floats in f64.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstdio>
 #include <iterator>
 #include <map>
@@ -120,7 +119,7 @@ const char* text_of(LocalExecution form) {
   return "";
 }
 
-// True if some input is not replicated. A strategy with whole inputs alone is taken for the
+// True if some input is not replicated. A strategy whose inputs are all whole is taken for the
 // placements of its result, which no draw states.
 bool takes_parts(const Strategy& strategy) {
   return std::any_of(strategy.inputs.begin(), strategy.inputs.end(),

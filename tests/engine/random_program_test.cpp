@@ -164,7 +164,7 @@ const HeldValue& pair_at(const std::vector<HeldValue>& pairs, const PlantedError
   });
 }
 
-// In f64 rounding is negligible beside the error, so the difference is its size.
+// In f64 rounding is negligible compared with the error, so the difference is its size.
 TEST_P(RandomPrograms, WithPlantedError_AreOffByItsSizeFromItsLineOn) {
   const auto options = options_of(GetParam(), DType::f64, Conditioning::tame);
   constexpr double kSize = 1e-4, kNoise = 1e-7;

@@ -191,7 +191,7 @@ class Comparison : public Judge {
   }
 
   const OneOp& one_;
-  std::map<ValueId, Parts> parts_;  // of values that lie as partial sums
+  std::map<ValueId, Parts> parts_;  // of values placed as partial sums
   std::string trouble_;
   int64_t compared_ = 0;
 };

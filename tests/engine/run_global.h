@@ -7,7 +7,6 @@
 // where rounding hides no error.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -3,7 +3,6 @@
 // first. Constants of decompositions, lowerings and gradients have no tensor that states a mesh.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <random>
 
 #include "shardproof/engine/certify/op_instance.h"

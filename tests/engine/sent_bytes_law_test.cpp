@@ -110,7 +110,7 @@ std::map<int32_t, Fraction> bytes_by_rank(const Plan& plan) {
   return bytes;
 }
 
-// Counts what the draws have covered, so that the law is not checked on even shards alone.
+// Counts what the draws have covered, so that the law is checked on uneven shards, too.
 struct Covered {
   int checked = 0, uneven = 0, pieces = 0, exchanges = 0;
 };

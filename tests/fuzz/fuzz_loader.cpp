@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   options.max_ranks = 4096;
   options.max_bytes = 1 << 24;
   options.max_cases = 16;
-  // No scenario names a folder that is there, so no other file is read.
+  // No scenario names a folder that exists, so no other file is read.
   options.folder = "/nonexistent";
   try {
     shardproof::load_text(std::string_view(reinterpret_cast<const char*>(data), size), "fuzz.json",

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <queue>
 
 #include "shardproof/tests/localtensor/spec_corpus.h"

@@ -7,7 +7,6 @@
 #include <iterator>
 #include <set>
 #include <unordered_map>
-#include <vector>
 
 #include "shardproof/localtensor/base/rng.h"
 

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
 
 #include "shardproof/localtensor/plan/planner.h"
 #include "shardproof/localtensor/split/split.h"

@@ -192,8 +192,8 @@ TEST(Planner, UseReplicas_CostsNoMore) {
   EXPECT_GT(cheaper, 0);
 }
 
-// Returns the price of the cheapest sequence of steps that keeps to a limit. The source is held
-// beside all steps but the first.
+// Returns the price of the cheapest sequence of steps that keeps to a limit. The source is held in
+// addition to all steps except the first.
 std::vector<std::vector<double>> exhaustive_within(const std::vector<Spec>& specs, int64_t limit) {
   std::map<int64_t, std::vector<std::vector<double>>> later;  // by bytes of the source
   std::vector<std::vector<double>> bytes(specs.size(), std::vector<double>(specs.size(), 0));
@@ -428,7 +428,7 @@ TEST(ShuffleBound, StepsAndPlans_CostNoLess) {
   EXPECT_GT(single, kFewDraws ? 5 : 100);
 }
 
-// Even shuffles of axes of one prime are planned from the lower bound alone.
+// Even shuffles of axes of one prime are planned from the lower bound without a search.
 TEST(Planner, EvenShuffles_NeedNoSearch) {
   const Mesh mesh = Mesh::parse("a=2, b=2, c=4");
   PlannerOptions options;
@@ -472,7 +472,8 @@ TEST(AxisAgreement, JointPart_IsTheLargestOfAllCoordinates) {
   EXPECT_EQ(Fraction(both.part, both.whole), Fraction(2, 7));
 }
 
-// Axes that move aside get even digits if there are any, also beside a dim that they cut unevenly.
+// Axes that move to spare digits get even ones if there are any, also beside a dim that they cut
+// unevenly.
 TEST(Planner, EvenDigits_AreTakenBesideAnUnevenDim) {
   const Mesh mesh = Mesh::parse("a=2, b=2, c=2, d=2");
   PlannerOptions options;
@@ -486,9 +487,9 @@ TEST(Planner, EvenDigits_AreTakenBesideAnUnevenDim) {
   EXPECT_EQ(result.states, 0);
 }
 
-// Uneven cuts by four axes: all move aside in one all_to_all and home in another. A plan that
-// moves one or two axes at a time costs 3 MB.
-TEST(Planner, UnevenCuts_MoveAsideTogether) {
+// Uneven cuts by four axes: all move to spare digits in one all_to_all and to their goals in
+// another. A plan that moves one or two axes at a time costs 3 MB.
+TEST(Planner, UnevenCuts_MoveToSpareDigitsTogether) {
   const Mesh mesh = Mesh::parse("a=2, b=3, c=4, d=2");
   const auto spec = [&](const char* text) {
     return Spec::parse(text, mesh, {61, 64, 50, 64}, DType::f32);
@@ -503,8 +504,8 @@ TEST(Planner, UnevenCuts_MoveAsideTogether) {
   EXPECT_LE(result.states, 5);
 }
 
-// Four axes exchange their places, in one cycle or in two. All move aside in one all_to_all and
-// home in another; each sends 15/16 of a part of 4 MiB.
+// Four axes exchange their places, in one cycle or in two. All move to spare digits in one
+// all_to_all and to their goals in another; each sends 15/16 of a part of 4 MiB.
 TEST(Planner, FourAxesChangePlaces) {
   const Mesh mesh = Mesh::parse("a=2, b=2, c=2, d=2");
   const auto spec = [&](const char* text) {

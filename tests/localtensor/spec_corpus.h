@@ -2,7 +2,6 @@
 // force.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "shardproof/localtensor/base/error.h"

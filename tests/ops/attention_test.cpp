@@ -197,7 +197,7 @@ TEST(Attention, BitsOfAHead_DependOnItsOwnHeadOnly) {
 TEST(Attention, ANumberThatIsNotFinite_IsSeenBehindTheMask) {
   Inputs in(DType::f32, 1, 1, 70, 70);
   Values v = values_of(in.v);
-  v[69 * 5] = INFINITY;  // the last key, which the last query alone sees
+  v[69 * 5] = INFINITY;  // the last key, to which only the last query attends
   in.v = tensor_of(DType::f32, in.v.shape, v);
   in.attend(true);
   const Values y = values_of(in.y);

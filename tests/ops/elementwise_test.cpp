@@ -9,9 +9,9 @@
 
 #include "shardproof/engine/certify/op_instance.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/ops/core/run_single_device.h"
 #include "shardproof/ops/core/type_promotion.h"
 #include "shardproof/ops/elementwise/float_math.h"
+#include "shardproof/tests/ops/op_case.h"
 
 namespace shardproof::testing::elementwise_test {
 namespace {
@@ -23,16 +23,7 @@ const DType kFloatTypes[] = {DType::f64,  DType::f32,    DType::f16,
 const DType kWholeTypes[] = {DType::i64, DType::i32, DType::i16, DType::i8, DType::u8};
 
 Tensor run_op(const std::string& name, const std::vector<Tensor>& inputs, Attrs attrs = {}) {
-  const OpRegistry ops = builtin_ops();
-  const OpRecord& record = ops.at(name);
-  const Attrs all = with_fallbacks(record, std::move(attrs));
-  OpCall call{&all, {}};
-  std::vector<const Tensor*> pointers;
-  for (const Tensor& input : inputs) {
-    call.inputs.push_back({input.dtype, input.shape});
-    pointers.push_back(&input);
-  }
-  return run_once(record, call, pointers).front();
+  return OpCase(name, inputs, std::move(attrs)).run();
 }
 
 // The accuracy of an op: units in the last place of its compute dtype, for the result or, if that

@@ -9,21 +9,13 @@
 #include "shardproof/ops/core/run_single_device.h"
 #include "shardproof/tests/ops/agreement.h"
 #include "shardproof/tests/ops/eager_tape.h"
+#include "shardproof/tests/ops/op_case.h"
 
 namespace shardproof::testing::optimizer_test {
 namespace {
 
 std::vector<Tensor> step(const std::string& name, const std::vector<Tensor>& inputs, Attrs attrs) {
-  const OpRegistry ops = builtin_ops();
-  const OpRecord& record = ops.at(name);
-  const Attrs all = with_fallbacks(record, std::move(attrs));
-  OpCall call{&all, {}};
-  std::vector<const Tensor*> pointers;
-  for (const Tensor& input : inputs) {
-    call.inputs.push_back({input.dtype, input.shape});
-    pointers.push_back(&input);
-  }
-  return run_once(record, call, pointers);
+  return OpCase(name, inputs, std::move(attrs)).run_all();
 }
 
 TEST(Optimizer, AdamAndAdamW_FollowTorch) {

@@ -7,9 +7,9 @@
 
 #include "shardproof/engine/certify/op_instance.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/ops/core/run_single_device.h"
 #include "shardproof/ops/reduction/reduce_kernel.h"
 #include "shardproof/tests/ops/agreement.h"
+#include "shardproof/tests/ops/op_case.h"
 
 namespace shardproof::testing::reduction_test {
 namespace {
@@ -19,11 +19,7 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 using List = std::vector<int64_t>;
 
 Tensor ran(const std::string& name, const Tensor& x, Attrs attrs = {}) {
-  const OpRegistry ops = builtin_ops();
-  const OpRecord& record = ops.at(name);
-  const Attrs all = with_fallbacks(record, std::move(attrs));
-  const OpCall call{&all, {{x.dtype, x.shape}}};
-  return run_once(record, call, {&x}).front();
+  return OpCase(name, {x}, std::move(attrs)).run();
 }
 std::vector<double> values(const std::string& name, const Tensor& x, Attrs attrs = {}) {
   return values_of(ran(name, x, std::move(attrs)));

@@ -15,7 +15,7 @@ Tensor iota(const Dims& shape, DType dtype = DType::f32) {
 }
 
 // Each element of iota holds its own flat index, so a result shows where it was read from. `source`
-// maps an output coordinate to the input's; -1 stands for the fill.
+// maps an output coordinate to the input's; -1 means the fill.
 void expect_moved(const OpCase& op, const Dims& from,
                   const std::function<std::vector<int64_t>(const Dims&)>& source, double fill = 0) {
   Tensor got = op.run();

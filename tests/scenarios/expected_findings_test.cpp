@@ -170,7 +170,7 @@ Finding finding_of(Verdict verdict, int line, const std::string& name) {
 std::string missed_text(const std::string& expect, const Outcome& outcome) {
   const Phase phase = load_text(global_file(expect), "f.json").cases[0].phases[0];
   std::string out;
-  for (const ExpectationFailure& miss : missed(phase.expect, outcome, phase.job))
+  for (const ExpectationFailure& miss : unmet_expectations(phase.expect, outcome, phase.job))
     out += miss.what + ": " + miss.expected + ", " + miss.got + "\n";
   return out;
 }

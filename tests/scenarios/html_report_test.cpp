@@ -1,5 +1,5 @@
 // Checks the structure of HTML reports and pictures without a browser: every element is closed,
-// every id is unique, nothing is loaded from elsewhere, and each part is there.
+// every id is unique, nothing is loaded from elsewhere, and each part exists.
 #include <gtest/gtest.h>
 
 #include <regex>

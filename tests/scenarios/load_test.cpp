@@ -5,10 +5,10 @@
 #include <fstream>
 #include <regex>
 #include <set>
-#include <sstream>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/load/load.h"
+#include "shardproof/scenarios/run/check_expectations.h"
 
 namespace shardproof::load_test {
 namespace {
@@ -377,7 +377,7 @@ TEST(Load, ExpectedBadInput_IsStoredInTheCase) {
                      "\"expect\": {\"verdict\": \"bad input\", \"error\": \"size of 0 or more\"}"),
                 "f.json");
   ASSERT_TRUE(scenario.cases[0].refused.has_value());
-  EXPECT_TRUE(missed(scenario.cases[0].refusal, *scenario.cases[0].refused).empty());
+  EXPECT_TRUE(unmet_expectations(scenario.cases[0].refusal, *scenario.cases[0].refused).empty());
 }
 
 TEST(Load, ErrorInExpect_IsNotTheExpectedBadInput) {

@@ -40,7 +40,7 @@ Outcome outcome_of(const std::string& index, const std::string& line, const std:
       .outcome;
 }
 
-// The columns of x minus their means add up to 0 but for rounding: so does the truth, exactly.
+// The columns of x minus their means add up to 0 apart from rounding: so does the truth, exactly.
 Outcome signs_of_noise(const std::string& index) {
   return outcome_of(index, "sign(all_reduce(sum(x - m, dim=0), sum, group=tp))",
                     "0 * sum(x, dim=0)");

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostCases = 6;  // of a file; others differ in sizes alone
+constexpr size_t kMostCases = 6;  // of a file; others differ only in sizes
 
 const Registries& registries() {
   static const Registries kRegistries{builtin_ops(), builtin_backends()};

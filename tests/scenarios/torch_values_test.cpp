@@ -1,5 +1,5 @@
 // Compares values of torch's ops, as rule tables call them, with those of torch's documentation and
-// with values computed by hand: a wrong call would be wrong on each rank alike.
+// with values computed by hand: a wrong call would be wrong in the same way on each rank.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -49,9 +49,10 @@ TEST(TwoBackends, LostProcess_DoesNotMeetAnExpectedMissingRank) {
   const Phase& phase = scenario.cases.at(0).phases.at(0);
   Outcome outcome;
   outcome.findings.emplace_back().verdict = Verdict::missing_rank;
-  EXPECT_TRUE(missed(phase.expect, outcome, phase.job).empty());
+  EXPECT_TRUE(unmet_expectations(phase.expect, outcome, phase.job).empty());
   outcome.world.broken = true;
-  const std::vector<ExpectationFailure> misses = missed(phase.expect, outcome, phase.job);
+  const std::vector<ExpectationFailure> misses =
+      unmet_expectations(phase.expect, outcome, phase.job);
   ASSERT_EQ(misses.size(), 1u);
   EXPECT_EQ(misses[0].got, "missing rank, because a process was lost");
 }

@@ -1,4 +1,4 @@
-// CallTotals against a sum for each rank by itself.
+// Tests CallTotals against a separate sum for each rank.
 #include "shardproof/sim/analysis/call_totals.h"
 
 #include <gtest/gtest.h>

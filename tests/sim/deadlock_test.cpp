@@ -69,7 +69,7 @@ TEST(WaitGraph, RandomGraphs_GiveRanksOfBruteForce) {
     for (const auto& ranks : waits)
       for (int32_t rank : ranks)
         if (waits[static_cast<size_t>(rank)].empty()) ended.push_back(rank);
-    const std::vector<Finding> findings = explain(still_of(waits));
+    const std::vector<Finding> findings = diagnose_deadlock(still_of(waits));
     const Lanes circles = on_circles(waits);
     size_t at = 0;
     if (!circles.empty()) {
@@ -114,18 +114,18 @@ WaitGraph lacking_calls(const std::vector<int32_t>& lacks) {
 }
 
 TEST(WaitGraph, RanksWithoutCallsLeft_AreDeadlock) {
-  std::vector<Finding> findings = explain(lacking_calls({1, 0, 1, 2}));
+  std::vector<Finding> findings = diagnose_deadlock(lacking_calls({1, 0, 1, 2}));
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_EQ(findings[0].verdict, Verdict::deadlock);
   EXPECT_EQ(findings[0].ranks, Lanes::range(0, 2));
   EXPECT_EQ(findings[0].fix, "let every send have its receive, and every receive its send");
-  // Rank 3 is missing, and beside it there is a cycle.
-  findings = explain(lacking_calls({1, 0, 3, -1}));
+  // Rank 3 is missing, and there is a cycle, too.
+  findings = diagnose_deadlock(lacking_calls({1, 0, 3, -1}));
   ASSERT_EQ(findings.size(), 2u);
   EXPECT_EQ(findings[1].verdict, Verdict::missing_rank);
   EXPECT_EQ(findings[1].ranks, Lanes::one(3));
   // A chain that ends at a rank that has ended.
-  findings = explain(lacking_calls({1, 2, -1}));
+  findings = diagnose_deadlock(lacking_calls({1, 2, -1}));
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_EQ(findings[0].verdict, Verdict::missing_rank);
   EXPECT_EQ(findings[0].ranks, Lanes::range(1, 3));
@@ -202,7 +202,7 @@ TEST(WaitGraph, CycleThroughACallLeftOut_IsMissingRank) {
         lists[i].push_back(static_cast<int32_t>(j));
       }
     WaitGraph still = still_of(lists);
-    const std::vector<Finding> before = explain(still);
+    const std::vector<Finding> before = diagnose_deadlock(still);
     for (const Blocked& call : still.blocked) {
       WaitEdge& awaiting = still.awaiting[static_cast<size_t>(call.awaiting)];
       for (const int32_t rank : awaiting.ranks)
@@ -213,7 +213,7 @@ TEST(WaitGraph, CycleThroughACallLeftOut_IsMissingRank) {
     }
     const Expected expected = expected_of(waits, out);
     Lanes circles, missing;
-    const std::vector<Finding> findings = explain(still);
+    const std::vector<Finding> findings = diagnose_deadlock(still);
     for (const Finding& finding : findings)
       (finding.verdict == Verdict::deadlock ? circles : missing) = finding.ranks;
     EXPECT_EQ(circles, expected.circles) << "round " << round;
@@ -226,23 +226,23 @@ TEST(WaitGraph, CycleThroughACallLeftOut_IsMissingRank) {
 // Rank 0 waits in a group for rank 1, which waits elsewhere for rank 0.
 TEST(WaitGraph, TwoRanks_LeaveOutOneCallOrNone) {
   WaitGraph still = still_of({{1}, {0}});
-  EXPECT_EQ(explain(still).at(0).verdict, Verdict::deadlock);
+  EXPECT_EQ(diagnose_deadlock(still).at(0).verdict, Verdict::deadlock);
   still.awaiting[0].left_out = {1};
-  const std::vector<Finding> findings = explain(still);
+  const std::vector<Finding> findings = diagnose_deadlock(still);
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_EQ(findings[0].verdict, Verdict::missing_rank);
   EXPECT_EQ(findings[0].ranks, Lanes::one(1));
   EXPECT_EQ(findings[0].line, 1);
   // Each rank leaves out what the other waits for.
   still.awaiting[1].left_out = {0};
-  EXPECT_EQ(explain(still).at(0).verdict, Verdict::deadlock);
+  EXPECT_EQ(diagnose_deadlock(still).at(0).verdict, Verdict::deadlock);
 }
 
 // A call left out is no cause outside of a cycle: rank 1 waits for one that has ended.
 TEST(WaitGraph, CallLeftOutOutsideACycle_IsNotNamed) {
   WaitGraph still = still_of({{1}, {2}, {}});
   still.awaiting[0].left_out = {1};
-  const std::vector<Finding> findings = explain(still);
+  const std::vector<Finding> findings = diagnose_deadlock(still);
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_EQ(findings[0].ranks, Lanes::one(2));
 }
@@ -284,14 +284,14 @@ TEST(PlannedCalls, SignalsAnswerWaits_WhateverTheirGroup) {
   EXPECT_TRUE(planned.lacking({0}, {1}, wait).empty());
 }
 
-TEST(WaitGraph, NothingBlocked_GivesNoFinding) { EXPECT_TRUE(explain({}).empty()); }
+TEST(WaitGraph, NothingBlocked_GivesNoFinding) { EXPECT_TRUE(diagnose_deadlock({}).empty()); }
 
 // One cycle through 30,000 ranks: neither recursion nor quadratic time.
 TEST(WaitGraph, LongCycle_IsFound) {
   std::vector<std::vector<int32_t>> waits(30000);
   for (size_t i = 0; i < waits.size(); ++i)
     waits[i] = {static_cast<int32_t>((i + 1) % waits.size())};
-  const std::vector<Finding> findings = explain(still_of(waits));
+  const std::vector<Finding> findings = diagnose_deadlock(still_of(waits));
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_EQ(findings[0].ranks.size(), 30000);
 }

@@ -1,7 +1,6 @@
 // Implements check_format: runs clang-format on the whole tree at once and reads its warnings.
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <regex>
 
 #include "shardproof/tests/tidy/rules.h"

@@ -1,5 +1,5 @@
 // Implements check_includes: the order of rooms, the rooms that a room must not include although
-// they stand to its left, and the rooms that may include each library.
+// they are to its left, and the rooms that may include each library.
 #include <algorithm>
 #include <array>
 #include <regex>
@@ -9,7 +9,7 @@
 namespace shardproof::tidy {
 namespace {
 
-// A room that must not include another, although that stands to its left.
+// A room that must not include another, although that is to its left.
 struct Unseen {
   std::string_view room;
   std::string_view other;

@@ -8,8 +8,6 @@ namespace {
 const std::vector<Exemption> kRows = {
     {"docs-line", "bench/results/"},
     {"docs-line", "tests/conformance/"},
-    {"helper-name", "engine/certify/op_instance.cpp"},
-    {"helper-name", "ops/"},
 };
 
 }  // namespace

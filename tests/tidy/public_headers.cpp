@@ -1,6 +1,5 @@
 // Implements check_public_headers. The list of a room's public headers is in its CMakeLists.txt,
 // after PUBLIC_HEADERS of shardproof_room; CMake installs the same headers.
-#include <map>
 #include <regex>
 #include <set>
 #include <sstream>

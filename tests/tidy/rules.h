@@ -45,7 +45,7 @@ Violations check_folder_order(const Source& source);
 // Limits the number of C++ files in one folder of a room.
 Violations check_folder_sizes(const std::vector<Source>& tree);
 
-// Requires for each source x.cpp or x_aspect.cpp of a room a header x.h beside it.
+// Requires for each source x.cpp or x_aspect.cpp of a room a header x.h in the same folder.
 Violations check_source_names(const std::vector<Source>& tree);
 
 // Allows a room to include only the public headers of other rooms. Requires that a public header

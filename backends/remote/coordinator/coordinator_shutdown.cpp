@@ -1,5 +1,4 @@
-// Implements the shutdown of coordinator.h: workers receive quit and end by themselves within a
-// time.
+// Implements the shutdown of coordinator.h: workers receive quit and exit within a time limit.
 #include <unistd.h>
 
 #include <algorithm>

@@ -207,7 +207,7 @@ WorkerLoss Coordinator::first_absent() const {
   if (member == members_.end())
     member = first([](const WorkerHandle& one) { return !one.monitor || !one.pipe; });
   if (member == members_.end()) member = first([](const WorkerHandle& one) { return !one.joined; });
-  SP_CHECK(member != members_.end(), "all processes are there");
+  SP_CHECK(member != members_.end(), "all processes have connected");
   return {static_cast<int>(member - members_.begin()), member->pid,
           fmt::format("did not connect within {} s{}{}", start_time().count() / 1000,
                       member->state.empty() ? "" : ": it ", member->state)};

@@ -40,7 +40,7 @@ CoordinatorWorld::CoordinatorWorld(Coordinator& pool, const WorldOptions& option
 }
 
 // If the world ends early, its commands must end too, or they would run into the next world. A
-// worker that has left the case by itself completes no more of them.
+// worker that has left the case on its own completes no more of them.
 CoordinatorWorld::~CoordinatorWorld() {
   const auto has_ended_all = [&](size_t i) {
     return hosts_[i].sent == pool_.members()[i].executed;

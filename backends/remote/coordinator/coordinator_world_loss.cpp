@@ -234,7 +234,7 @@ std::vector<Finding> CoordinatorWorld::calls_under_way() {
   WaitGraph still;
   still.world = options_.ranks;
   for (const MatchedCall* event : events) describe_waiting(*event, processes[event], still);
-  return explain(still);
+  return diagnose_deadlock(still);
 }
 
 namespace {

@@ -35,7 +35,7 @@ class PendingGroups {
 
   // Returns one set of calls that may start now; empty if there is none.
   Together remove_whole();
-  // Returns all held calls. Each of them is to be sent by itself.
+  // Returns all held calls. Each of them is to be sent as its own command.
   Together remove_all();
 
  private:

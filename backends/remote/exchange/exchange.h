@@ -1,7 +1,7 @@
 // Exchange operations: a collective, message or put between its start and its end, as one worker
 // takes part in it. Internal to backends/remote.
 //
-// A command names the parts that lie here. They are packed into an exchange of the transport
+// A command names the parts of this process. They are packed into an exchange of the transport
 // (start_*). When that is done, its result is written to the outputs (finish_*). Contents lie on
 // the host, or in the memory of the transport's device (*_on_device). Not thread-safe.
 #pragma once
@@ -31,7 +31,7 @@ struct ExchangeOperation {
   bool on_device = false;         // `out` and `in` lie on the transport's device
   bool in_place = false;          // the result lies in the output already
   bool unfolded = false;          // all inputs are gathered, then `reference` reduces them
-  int64_t target = -1, slot = 0;  // put that lands here; target -1: none
+  int64_t target = -1, slot = 0;  // put to a rank of this process; target -1: none
   int64_t begun = 0;              // device event at the start, if times are measured
 };
 // Splits the parts of a collective by endpoint. Returns one operation for each endpoint.
@@ -52,8 +52,9 @@ void place_members(ExchangeOperation& moving, const RankBlocks& blocks);
 // within an endpoint then add the same members in each of these groups, so that their results are
 // bit-equal replicas. For a group written as a list of ranks: true if each endpoint has one member.
 //
-// Example: 8 ranks on 2 endpoints, groups of 4 along an axis. {0,1,2,3} and {4,5,6,7} lie alike:
-// all four on one endpoint. With 3 endpoints, {0,1,2 | 3} and {4,5 | 6,7} do not.
+// Example: 8 ranks on 2 endpoints, groups of 4 along an axis. {0,1,2,3} and {4,5,6,7} have the same
+// pattern: all four members are on one endpoint. With 3 endpoints, {0,1,2 | 3} and {4,5 | 6,7} do
+// not.
 bool is_uniform_over_endpoints(const Group& group, const RankBlocks& blocks);
 // True if the result's bits depend on which members are reduced first.
 bool depends_on_association(const Collective& call);

@@ -1,5 +1,5 @@
 // Implements the device side of exchange.h. Each endpoint has one member, so a collective of the
-// program is one collective of the transport (NCCL) on the buffers as they lie. Its order and
+// program is one collective of the transport (NCCL) on the buffers in place. Its order and
 // roundings are those of the transport.
 #include <algorithm>
 

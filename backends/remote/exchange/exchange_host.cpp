@@ -58,7 +58,7 @@ SendContents brought(const CallShare& part) {
 
 namespace {
 
-// Computes the collective by `reference` and writes the outputs of the members that lie here.
+// Computes the collective by `reference` and writes the outputs of the members in this process.
 void deliver_reference(const ExchangeOperation& moving, const Collective& c,
                        const std::vector<Tensor>& inputs) {
   const std::vector<std::optional<Tensor>> outputs = reference(c, inputs);
@@ -145,7 +145,7 @@ class CollectivePacker {
   }
 
   // --- reductions
-  // Returns the sum of the inputs that lie here; the input itself if there is only one.
+  // Returns the sum of the inputs in this process; the input itself if there is only one.
   SendContents folded(int64_t count) {
     std::vector<SendContents> own;
     std::vector<const std::byte*> inputs;

@@ -103,7 +103,7 @@ class Transport {
   virtual bool launched() { return done(); }
   // Starts exchanges on device contents and returns when they are launched. Measures no time, so it
   // costs little more than the library's own calls. done() does not show when they end. A process
-  // that is lost meanwhile may block it for ever. Requires that none is a put.
+  // that is lost meanwhile may block it forever. Requires that none is a put.
   virtual void launch(std::span<const Exchange> exchanges) {
     start(exchanges);
     while (!launched()) {
@@ -115,7 +115,7 @@ class Transport {
   // Polls once. True if all contents have arrived.
   virtual bool done() = 0;
   // Starts exchanges on the host's contents and waits for their end. A process that is lost
-  // meanwhile may block it for ever.
+  // meanwhile may block it forever.
   virtual void run(std::span<const Exchange> exchanges) {
     start(exchanges);
     while (!done()) {
@@ -128,8 +128,8 @@ class Transport {
   // devices the longest. Nullopt without such a clock.
   virtual std::optional<DeviceSpan> span() const { return std::nullopt; }
   // Returns the time in microseconds that the library predicts for an exchange; nullopt if it
-  // predicts none. `parts` are the shares of the endpoints here. Moves nothing. Every process of
-  // the team must call it, in the same order among its exchanges.
+  // predicts none. `parts` are the shares of the endpoints in this process. Moves nothing. Every
+  // process of the team must call it, in the same order among its exchanges.
   virtual std::optional<double> estimate(std::span<const Exchange> /*parts*/) {
     return std::nullopt;
   }

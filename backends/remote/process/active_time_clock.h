@@ -1,6 +1,6 @@
 // ActiveTimeClock: a clock for timeouts that excludes the time during which this process did not
-// run. If a machine sleeps or a debugger stops all processes, no process is reported as silent for
-// it.
+// run. If a machine sleeps or a debugger stops all processes, no process is reported as silent
+// because of it.
 //
 // Not thread-safe. Example: calls of now() at 0, 50 and 5,000 ms return 0, 50 and 250 ms.
 #pragma once

@@ -13,8 +13,8 @@ namespace shardproof {
 
 struct SpawnOptions {
   WorkerPoolOptions pool;
-  // Returns what is added to the environment of a process, beside its numbers (kProcessVariable).
-  // May be empty.
+  // Returns the variables that are added to the environment of a process, in addition to its
+  // numbers (kProcessVariable). May be empty.
   std::function<Environment(int process)> environment = {};
 };
 std::unique_ptr<Starter> spawner(const SpawnOptions& options);

@@ -53,8 +53,8 @@ bool shares_in_memory_folder(const char* files, const RunDirectory::Needs& needs
                           needs.least_shared >> 20, kMemoryFolder, files));
 }
 
-// Runs in the helper. After a fork beside threads only async-signal-safe calls are allowed. It
-// closes all other files, which it would otherwise keep open.
+// Runs in the helper. After a fork in a process with several threads, only async-signal-safe calls
+// are allowed. It closes all other files, which it would otherwise keep open.
 [[noreturn]] void wait_and_remove(int line, const char* folder, const char* shared) {
   ::setsid();  // signals of the terminal must not end the helper
   if (line > 0) close_files(0, static_cast<unsigned>(line) - 1);

@@ -149,8 +149,8 @@ ProgressPage* fork_monitored_worker(const std::string& address, int process) {
 }
 
 MonitoredWorker monitor_external_worker(const std::string& rendezvous, int process,
-                                        std::chrono::seconds patience) {
-  RendezvousConnection entrance = connect_at_rendezvous(rendezvous, patience);
+                                        std::chrono::seconds timeout) {
+  RendezvousConnection entrance = connect_at_rendezvous(rendezvous, timeout);
   WorkerMonitor monitor(std::move(entrance.pipe), process);
   monitor.fork_worker();
   if (monitor.is_worker()) return {entrance.address, monitor.progress()};

@@ -22,10 +22,10 @@ struct MonitoredWorker {
   ProgressPage* progress = nullptr;
 };
 // Does the same in a process that mpirun, srun or a shell has started. It finds the coordinator at
-// a rendezvous and waits up to `patience` for it. The monitor ends with exit code 0 even if the
+// a rendezvous and waits up to `timeout` for it. The monitor ends with exit code 0 even if the
 // worker failed: otherwise mpirun would kill the processes that write the report.
 MonitoredWorker monitor_external_worker(const std::string& rendezvous, int process,
-                                        std::chrono::seconds patience);
+                                        std::chrono::seconds timeout);
 
 // Reports to the coordinator why this worker cannot take part. Does nothing if it is not reached.
 void report_unfit(const std::string& address, int process, const Error& error);

@@ -1,12 +1,11 @@
 // Implements the address file of listen_address.h. The file appears at once and whole: it is
-// written beside its path and then linked. Linking fails if another run has made the file
-// meanwhile.
+// written to a temporary file in the same folder and then linked. Linking fails if another run has
+// made the file meanwhile.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 
 #include "shardproof/backends/remote/rendezvous/listen_address.h"

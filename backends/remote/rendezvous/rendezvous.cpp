@@ -104,9 +104,9 @@ void close_unstarted(ListenAddress& place) {
   place.close();
 }
 
-RendezvousConnection connect_at_rendezvous(const std::string& text, std::chrono::seconds patience) {
+RendezvousConnection connect_at_rendezvous(const std::string& text, std::chrono::seconds timeout) {
   const RendezvousText where = parse_rendezvous(text);
-  const Clock::time_point began = Clock::now(), limit = began + patience;
+  const Clock::time_point began = Clock::now(), limit = began + timeout;
   std::string why = "the file does not exist";
   do {
     try {
@@ -114,7 +114,7 @@ RendezvousConnection connect_at_rendezvous(const std::string& text, std::chrono:
       if (!address.empty()) return {address, connect_to(address)};
     } catch (const Error& error) {
       // The coordinator refuses and reports a foreign file too. This process throws only if the
-      // file persists: it may be that of another machine, which the coordinator does not see.
+      // file persists: it may be that of another machine, on which the coordinator does not run.
       if (error.kind() == ErrorKind::bad_input && Clock::now() > began + kForeignFileTimeout) throw;
       why = error.message();
     }
@@ -122,7 +122,7 @@ RendezvousConnection connect_at_rendezvous(const std::string& text, std::chrono:
   } while (Clock::now() < limit);
   throw Error(ErrorKind::io,
               fmt::format("--rendezvous {}: no coordinator was found within {} s: {}", text,
-                          patience.count(), why));
+                          timeout.count(), why));
 }
 
 int number_on_this_machine(const std::string& text) {

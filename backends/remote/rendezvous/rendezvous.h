@@ -33,8 +33,8 @@ struct RendezvousConnection {
   std::string address;                // for further connections to the coordinator
   std::unique_ptr<MessagePipe> pipe;  // the first connection
 };
-// Waits until the coordinator has opened it and connects. Throws Error(io) after `patience`.
-RendezvousConnection connect_at_rendezvous(const std::string& text, std::chrono::seconds patience);
+// Waits until the coordinator has opened it and connects. Throws Error(io) after `timeout`.
+RendezvousConnection connect_at_rendezvous(const std::string& text, std::chrono::seconds timeout);
 
 // Returns a number below 4,096 that no other process of this machine and rendezvous has: 0 for the
 // first one, 1 for the next. The number is taken until this process ends.

@@ -18,7 +18,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "shardproof/backends/remote/wire/wire.h"
 

@@ -32,7 +32,6 @@
 
 #include <deque>
 #include <map>
-#include <set>
 #include <string>
 
 #include "shardproof/backends/api/benchmark.h"

@@ -16,7 +16,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "shardproof/backends/remote/exchange/exchange.h"

@@ -1,8 +1,8 @@
 // Implements worker_world.h: life of the world, streams, commands, the device, and the end.
 //
 // progress() repeats until something has happened: execute commands that arrived, poll the exchange
-// and the devices, report what has ended, and wait. The wait is short while an exchange is young
-// and grows with the time in which nothing moved.
+// and the devices, report what has ended, and wait. The wait is short when an exchange has just
+// begun, and grows with the time in which nothing moved.
 #include <thread>
 #include <utility>
 
@@ -268,7 +268,7 @@ CallShare WorkerWorld::read_part(WireReader& in) {
   const int64_t lane = in.number();
   SP_CHECK(submission != submissions_.end() && submitted < submission->second->calls.size(),
            "a command names a call that is not under way");
-  SP_CHECK(submission->second->started, "a command names a call whose stream is not there yet");
+  SP_CHECK(submission->second->started, "a command names a call whose stream does not exist yet");
   // The first command of a submission starts its transfer.
   if (measures_ && submission->second->start[0] == Duration{})
     submission->second->start.set_all(now());
@@ -390,8 +390,8 @@ void WorkerWorld::report_progress(WorkerMessage kind) {
 }
 
 // Waits for one more command. During an exchange it pauses between polls and leaves the processor
-// to other processes; a young exchange is polled without pauses. Flushes first, so that the
-// coordinator is woken once for all announcements.
+// to other processes; an exchange that has just begun is polled without pauses. Flushes first, so
+// that the coordinator is woken once for all announcements.
 void WorkerWorld::wait_for_command(Clock::time_point quiet_since) {
   link_.pipe().flush();
   microseconds pause = kCommandWait;

@@ -94,7 +94,7 @@ class WorkerWorld : public World, public WorldProcesses {
   CallShare read_part(WireReader& in);
   void start_moving();
   void finish_moving();
-  // Writes the results of exchanges that have moved. Returns the streams that they lie in.
+  // Writes the results of exchanges that have moved. Returns the streams that they are in.
   std::vector<Place> write_results(std::vector<ExchangeOperation>& moved);
   void write_result(ExchangeOperation& moved);
   // Runs a part of a command that needs no other process, now and in each repetition.
@@ -171,7 +171,7 @@ class WorkerWorld : public World, public WorldProcesses {
   std::optional<HeartbeatActivity>
       before_wait_;                   // activity before the host began to wait for a device
   std::deque<std::string> commands_;  // commands that arrived during an exchange
-  Ticket landed_puts_ = kDone;        // tickets of puts that landed here, counted by themselves
+  Ticket landed_puts_ = kDone;  // tickets of puts that landed here, which have a count of their own
   int64_t reported_ended_ = -1, submitted_ = 0;  // commands reported as ended; submissions
   std::unique_ptr<CallSequence> sequence_;       // null: the world is not repeated
   bool recording_ = false;

@@ -1,7 +1,7 @@
 // Implements the part of worker_world.h that carries out commands that move contents, and the
 // choice of host or device of exchange.h.
 //
-// 1. A command (meet, pair, put) is decoded; parts that lie here become operations in moving_. An
+// 1. A command (meet, pair, put) is decoded; parts of this process become operations in moving_. An
 //    operation between ranks of one endpoint is completed at once.
 // 2. start_moving() starts all of them as one group of the transport.
 // 3. When the transport is done, finish_moving() writes the outputs and ends the parts.
@@ -152,7 +152,7 @@ void WorkerWorld::pair(WireReader& in) {
     receive(receiver, message_exchange(CollectiveKind::recv, to, from, number));
 }
 
-// Puts that land here have streams of their own, one for each endpoint.
+// Puts to ranks of this process have streams of their own, one for each endpoint.
 TicketTable::Place WorkerWorld::landed_puts_at(int endpoint) const {
   return {-1 - (endpoint - link_.transport().first_endpoint()), 0};
 }

@@ -1,6 +1,6 @@
 // Implements claim_forms.h. For each kind of expression, these placements of the inputs give these
 // placements of the result if each rank computes it on its own shards:
-//   elementwise      all inputs placed alike, and so is the result
+//   elementwise      all inputs and the result have the same placements
 //   x @ w            an axis cuts the rows of x, the columns of w, or the inner dim of both, which
 //                    gives P(sum)
 //   sum over a dim   an axis that cuts the dim gives P(sum), other cuts stay

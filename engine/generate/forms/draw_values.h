@@ -2,7 +2,6 @@
 // ill-conditioned (terms that cancel, large and tiny scales, zeros, infinities).
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "shardproof/engine/generate/forms/draw.h"

@@ -1,5 +1,5 @@
-// Implements global_draft.h. New lines are lowered alone, with all values of the draft as inputs,
-// so the cost of a line does not grow with the program.
+// Implements global_draft.h. Only new lines are lowered, with all values of the draft as inputs, so
+// the cost of a line does not grow with the program.
 #include "shardproof/engine/generate/forms/global_draft.h"
 
 #include <algorithm>

@@ -3,7 +3,6 @@
 // what is legal, and the generator can choose lines by the values that exist.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 // LineForm: a form of one or a few lines of a global program, such as "sum along a dim". A
 // generator draws forms by weight. Each table add_*_forms holds the forms of one family of ops and
-// stands in line_forms_*.cpp.
+// is in line_forms_*.cpp.
 #pragma once
 
 #include <functional>

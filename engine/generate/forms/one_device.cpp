@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <set>
 
 #include "shardproof/engine/compare/perturbation.h"
@@ -120,12 +119,7 @@ LineLoss compare_widths(const Tensor& narrow, const Tensor& wide) {
 }  // namespace
 
 GlobalProgram lower_one_device(const Job& job, const OpRegistry& ops) {
-  GlobalContext context;
-  context.ops = &ops;
-  context.numbers = job.numbers;
-  context.meshes = job.meshes;
-  for (const JobInput& input : job.inputs)
-    context.inputs.emplace_back(input.name, TensorMeta{input.spec.dtype(), input.spec.shape()});
+  const GlobalContext context = context_of(job, ops);
   return job.program ? lower_global(*job.program, context, "/program")
                      : lower_global(*job.truth, context, "/truth");
 }

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "shardproof/backends/cuda/device.h"
 #include "shardproof/localtensor/base/rng.h"

@@ -2,8 +2,6 @@
 // streams run as late as CUDA allows.
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "shardproof/backends/cuda/device.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/rng.h"

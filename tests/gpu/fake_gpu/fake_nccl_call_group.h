@@ -3,8 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <random>
 #include <vector>
 
 #include "shardproof/localtensor/collective/collective.h"

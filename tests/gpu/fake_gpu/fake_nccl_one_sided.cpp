@@ -8,7 +8,7 @@
 namespace shardproof::fake_gpu {
 namespace {
 
-// The header of a put on the wire; a signal alone has no bytes.
+// The header of a put on the wire; a signal without a put has no bytes.
 struct PutHead {
   int64_t window = 0, offset = 0, bytes = 0;
 };

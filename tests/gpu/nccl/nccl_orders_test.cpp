@@ -26,7 +26,7 @@ TEST(NcclOrders, Corpus_EachOrder_Passes) {
   }
 }
 
-// All processes leave the case by themselves, so the coordinator waits for none of their commands.
+// All processes leave the case on their own, so the coordinator waits for none of their commands.
 TEST(NcclOrders, RefusedCall_EndsItsCase) {
   const ScenarioFolder folder;
   const std::string file = folder.write("scattered.json", R"json({

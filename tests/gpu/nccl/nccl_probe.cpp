@@ -333,7 +333,7 @@ int be_rank(const Options& options, const NcclDependencies& parts) {
 
 // --- all ranks
 
-// Passes the output of ranks on line by line as it comes, so that a killed rank's lines are kept.
+// Forwards the output of ranks line by line, so that the lines of a killed rank are not lost.
 class Lines {
  public:
   void read(const Child& child) {

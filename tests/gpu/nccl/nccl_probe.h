@@ -1,6 +1,7 @@
 // A probe of NCCL: ranks in processes of this machine make NCCL reduce. `bits` compares NCCL's
 // results in ring and tree order, on inexact data, with our simulation of these orders, bit by bit.
-// `times` measures exchanges by device events after a warm-up, beside NCCL's own prediction.
+// `times` measures exchanges by device events after a warm-up, and prints NCCL's own prediction
+// next to them.
 #pragma once
 
 #include "shardproof/backends/nccl/nccl_backend.h"

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -451,7 +452,7 @@ TEST(NcclRun, ProcessesStartedByHand_MeetAtFile) {
   EXPECT_EQ(ran.code, 0) << ran.out;
   EXPECT_EQ(ran.out.find("0 unexpected results"), ran.out.rfind("0 unexpected results")) << ran.out;
   EXPECT_NE(ran.out.find("0 unexpected results"), std::string::npos) << ran.out;
-  // Each process sees only its own GPU.
+  // Only its own GPU is visible to each process.
   EXPECT_EQ(by_hand("scenarios/corpus/collectives", "FAKE_GPU_GPUS=1").code, 0);
   expect_refused(by_hand("scenarios/corpus/collectives", "FAKE_GPU_GPUS=2"),
                  "has no GPU: 2 are visible; --ranks-per-gpu N puts N processes on one");

@@ -1,6 +1,5 @@
 // Implements add_integers of tables.h: integers, bits and predicates.
 #include <bit>
-#include <limits>
 
 #include "shardproof/tests/gpu/ptx/tables.h"
 

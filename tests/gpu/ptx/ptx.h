@@ -1,14 +1,13 @@
 // An interpreter for PTX, the code that nvcc makes of kernels (NVIDIA, Parallel Thread Execution
 // ISA). A function has slots of 64 bits for registers, constants and addresses, and a list of steps
-// over them. Reading a function throws Error for instructions that our kernels do not
-// use. Threads never synchronize, so there are no barriers, no shared memory and no atomics.
+// over them. Reading a function throws Error for instructions that our kernels do not use. Threads
+// never synchronize, so there are no barriers, no shared memory and no atomics.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -1,7 +1,7 @@
-// Implements `missed` of expect.h. Steps: compare the verdicts; if they are equal, the place of the
+// Implements check_expectations.h. Steps: compare the verdicts; if they are equal, the place of the
 // leading finding; then numbers of calls and bytes by rank, local shapes, placements, elements of
 // values, time and memory. Each check adds entries {what, expected, got}.
-#include "shardproof/scenarios/model/expect.h"
+#include "shardproof/scenarios/run/check_expectations.h"
 
 #include <algorithm>
 #include <cmath>
@@ -259,7 +259,7 @@ std::string complex_text(const std::string& real, double imaginary) {
   return fmt::format("{}{}{}j", real, text.starts_with('-') ? "" : "+", text);
 }
 
-// A number without an imaginary part stands for a real one.
+// A number without an imaginary part means a real one.
 void check_complex(const ExpectValues& wanted, const Tensor& value, const std::string& holder,
                    Misses& out) {
   const Tensor dense = contiguous_copy(value);
@@ -332,14 +332,8 @@ void check_machine(const Expect& expect, const Outcome& outcome, Misses& out) {
 
 }  // namespace
 
-std::vector<std::string> Expect::kept_names() const {
-  std::vector<std::string> names;
-  for (const ExpectValues& wanted : values) names.push_back(wanted.name);
-  return names;
-}
-
-std::vector<ExpectationFailure> missed(const Expect& expect, const Outcome& outcome,
-                                       const Job& job) {
+std::vector<ExpectationFailure> unmet_expectations(const Expect& expect, const Outcome& outcome,
+                                                   const Job& job) {
   Misses out;
   check_findings(expect, outcome, out);
   check_finding_count("values not decided", expect.undecided, outcome.undecided.size(), out);
@@ -357,7 +351,7 @@ std::vector<ExpectationFailure> missed(const Expect& expect, const Outcome& outc
   return out;
 }
 
-std::vector<ExpectationFailure> missed(const Expect& expect, const Error& error) {
+std::vector<ExpectationFailure> unmet_expectations(const Expect& expect, const Error& error) {
   Misses out;
   if (expect.verdict != Verdict::bad_input)
     out.push_back({"verdict", std::string(name(expect.verdict)), "bad input"});
