@@ -64,7 +64,7 @@ void add_clamps(OpRegistry& ops) {
 // Starts from the nearer end, so that weight 1 gives `end` exactly.
 FormulaTerms lerp(Formula& f) {
   const DType dtype = f[0].dtype();
-  if (dtype != f[1].dtype() || !is_floating(dtype))
+  if (dtype != f[1].dtype() || !(is_floating(dtype) || is_complex(dtype)))
     f.refuse("x and end must have one float dtype, found {} and {}; cast one", name(dtype),
              name(f[1].dtype()));
   const FormulaTerm weight = dtype == DType::f64 ? f.to(dtype, f[2]) : f[2];
@@ -109,8 +109,19 @@ void add_scaled_products(OpRegistry& ops) {
                   },
                   {sample_of({{{5, 3}, {3}}, DType::i32})}));
   ops.add(formula({"ldexp", "elementwise", "x * 2^y"}, {tensor("x"), tensor("y")},
-                  [](Formula& f) { return FormulaTerms{f[0] * f.op("exp2", {f[1]})}; },
-                  {over({{5, 3}, {3}})}));
+                  [](Formula& f) {
+                    // Powers by integers have the dtype of a float x.
+                    const bool converts = is_floating(f[0].dtype()) && !is_floating(f[1].dtype()) &&
+                                          !f.call.inputs[0].weak;
+                    const FormulaTerm power = converts ? f.to(f[0].dtype(), f[1]) : f[1];
+                    return FormulaTerms{f[0] * f.op("exp2", {power})};
+                  },
+                  {over({{5, 3}, {3}}), [] {
+                     Sample whole = over({{5, 3}, {3}}, {}, {"ints", "ints(-3, 3)"});
+                     whole.inputs[0].dtype = DType::f16;
+                     whole.inputs[1].dtype = DType::i64;
+                     return whole;
+                   }()}));
 }
 
 void add_logarithms(OpRegistry& ops) {

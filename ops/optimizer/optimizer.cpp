@@ -57,8 +57,10 @@ TileNumbers numbers_of(const StepRow& row, const OpCall& call) {
   }
   n[kLr] = step_number(call, "lr", 1e-3);
   n[kMomentum] = step_number(call, "momentum", 0.9);
-  // In torch the first step has no buffer yet: it becomes the gradient itself.
-  n[kDampening] = step_number(call, "step", 2) == 1 ? 0 : step_number(call, "dampening", 0);
+  // In torch the first step has no buffer yet, and steps without momentum never have one: it
+  // becomes the gradient itself.
+  const bool begins = step_number(call, "step", 2) == 1 || n[kMomentum] == 0;
+  n[kDampening] = begins ? 0 : step_number(call, "dampening", 0);
   n[kSgdDecay] = step_number(call, "weight_decay", 0);
   n[kNesterov] = call.attrs && call.attrs->has("nesterov") && call.attrs->flag("nesterov") ? 1 : 0;
   return numbers;
