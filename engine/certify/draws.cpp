@@ -15,6 +15,10 @@ namespace {
 constexpr double kAgreeShare = 0x1p-40;  // of the size of the terms, in f64
 constexpr double kDifferFactor = 1024;   // between agreement and difference
 constexpr double kMoved = 0x1p-44;       // relative movement of inputs
+constexpr int64_t kElements = 48;        // that the draws of a kind have together, or more
+constexpr int64_t kMostRepeats = 24;     // draws of one kind for small tensors
+constexpr int kLeastTies = 3;            // draws of ties, which also show what zeros hide
+constexpr int kTriesOfFinite = 8;        // draws of reals until all results are finite
 
 // False for indices, masks and fills with a relation to other inputs (iota, ones, zeros).
 bool is_data(const OpInstance& instance, size_t input) {
@@ -32,7 +36,10 @@ bool is_float_data(const OpInstance& instance, size_t input) {
 // Number `i` of an integer draw. Distinct: a permutation of 21-bit numbers by an odd factor.
 int64_t drawn_integer(DrawKind kind, const Rng& rng, uint64_t i) {
   if (kind == DrawKind::words) return static_cast<int64_t>(rng.bits(i));
-  if (kind == DrawKind::ties) return rng.integer(i, -1, 3);
+  if (kind == DrawKind::ties) {
+    const bool truths = rng.bits(~uint64_t{1}) % 2 == 0;  // of this tensor: half of it is 0
+    return truths ? rng.integer(i, 0, 2) : rng.integer(i, -1, 3);
+  }
   constexpr uint64_t kCount = uint64_t{1} << 21;
   const uint64_t start = rng.bits(~uint64_t{0});
   const uint64_t mixed = (start + i * 0x9E3779B1u) % kCount;
@@ -220,6 +227,33 @@ std::optional<RuleDraw> drawn(const DrawnCall& call, DrawKind kind, uint64_t see
   return draw;
 }
 
+bool is_finite(const Tensor& tensor) {
+  if (!is_floating(tensor.dtype)) return true;
+  const std::vector<double> numbers = values_of(tensor);
+  return std::all_of(numbers.begin(), numbers.end(), [](double x) { return std::isfinite(x); });
+}
+
+// Returns `drawn`. Draws of reals are tried again until all results are finite: after a division by
+// an integer 0, an infinity would hide or contradict everything.
+std::optional<RuleDraw> drawn_finite(const DrawnCall& call, DrawKind kind, uint64_t seed) {
+  std::optional<RuleDraw> first = drawn(call, kind, seed);
+  if (!first || (kind != DrawKind::real && kind != DrawKind::own)) return first;
+  std::optional<RuleDraw> draw = first;
+  for (uint64_t k = 1; k < kTriesOfFinite; ++k) {
+    if (draw && std::all_of(draw->outputs.begin(), draw->outputs.end(), is_finite)) return draw;
+    draw = drawn(call, kind, seed + 77 * k);
+  }
+  return first;
+}
+
+// Returns the number of draws of one kind: tensors of few elements have few numbers in a draw.
+int repeats_of(const OpInstance& instance) {
+  int64_t most = 1;
+  for (const TensorMeta& meta : instance.inputs)
+    if (!meta.absent) most = std::max(most, element_count(meta.shape));
+  return static_cast<int>(std::clamp<int64_t>(kElements / most, 1, kMostRepeats));
+}
+
 bool orders(const std::vector<Spec>& specs) {
   for (const Spec& spec : specs)
     for (const Placement& p : spec.placements())
@@ -265,10 +299,14 @@ double largest_of(const Tensor& tensor) {
 std::vector<RuleDraw> draws_of(const OpInstance& instance, const ComputationFor& computation_for,
                                int reals, uint64_t seed) {
   std::vector<RuleDraw> draws;
-  const auto add = [&](const std::optional<DrawnCall>& call, DrawKind kind, uint64_t number) {
+  const int repeats = repeats_of(instance);
+  const auto add = [&](const std::optional<DrawnCall>& call, DrawKind kind, int count,
+                       uint64_t number) {
     if (!call) return;
-    if (std::optional<RuleDraw> draw = drawn(*call, kind, seed + 1000 * number))
-      draws.push_back(std::move(*draw));
+    for (int k = 0; k < count; ++k)
+      if (std::optional<RuleDraw> draw =
+              drawn_finite(*call, kind, seed + 1000 * (number + 300 * static_cast<uint64_t>(k))))
+        draws.push_back(std::move(*draw));
   };
   bool has_floats = false;
   for (size_t i = 0; i < instance.inputs.size(); ++i)
@@ -280,21 +318,23 @@ std::vector<RuleDraw> draws_of(const OpInstance& instance, const ComputationFor&
   if (!instance.keeps_fills) integers = in_integers(instance);
   if (integers) {
     const std::optional<DrawnCall> in_i64 = call_of(*integers, computation_for);
-    add(in_i64, DrawKind::ordered, 1);
-    add(in_i64, DrawKind::words, 2);
-    add(in_i64, DrawKind::ties, 3);
-    if (!draws.empty() && draws.back().kind == DrawKind::ties &&
-        !is_same_in_reals(draws.back(), call))
-      draws.clear();
+    add(in_i64, DrawKind::ordered, repeats, 1);
+    add(in_i64, DrawKind::words, repeats, 2);
+    add(in_i64, DrawKind::ties, std::max(repeats, kLeastTies), 3);
+    const bool differs = std::any_of(draws.begin(), draws.end(), [&](const RuleDraw& draw) {
+      return draw.kind == DrawKind::ties && !is_same_in_reals(draw, call);
+    });
+    if (differs) draws.clear();
   }
   if (!has_floats && !draws.empty()) return draws;
   if (!has_floats) call = call_of(wide, computation_for);
   if (!(wide.inputs == instance.inputs))
-    add(call_of(instance, computation_for), DrawKind::own, 200);
-  for (int i = 0; i < reals; ++i) add(call, DrawKind::real, 4 + static_cast<uint64_t>(i));
+    add(call_of(instance, computation_for), DrawKind::own, repeats, 200);
+  for (int i = 0; i < reals; ++i) add(call, DrawKind::real, 1, 4 + static_cast<uint64_t>(i));
+  add(call, DrawKind::real, std::max(0, repeats - reals), 150);
   for (const TensorMeta& meta : wide.inputs) {
     if (meta.absent || meta.dtype != DType::f64 || instance.keeps_fills) continue;
-    add(call, DrawKind::special, 100);
+    add(call, DrawKind::special, repeats, 100);
     break;
   }
   return draws;

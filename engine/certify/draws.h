@@ -48,8 +48,9 @@ struct RuleDraw {
   PartRange part_range() const;
 };
 
-// Returns `reals` real draws and one of each other kind that the call has. A draw on which one
-// device fails is left out. `computation_for` returns what is computed for an instance.
+// Returns `reals` real draws, three draws of ties and one of each other kind that the call has;
+// more of each if its tensors have few elements. A draw on which one device fails is left out.
+// `computation_for` returns what is computed for an instance.
 using ComputationFor = std::function<Computation(const OpInstance&)>;
 std::vector<RuleDraw> draws_of(const OpInstance& instance, const ComputationFor& computation_for,
                                int reals, uint64_t seed);

@@ -334,12 +334,9 @@ class CaseCheck {
     double largest_part = 0;
     for (size_t i = 0; i < in_.size(); ++i) {
       inputs.push_back(&cache_.slices(in_[i]));
-      largest_part =
-          std::max(largest_part, cache_.contents(draw, i, *inputs.back()).placed.largest_part);
-      // A gradient in floats is rounded as the parts of integers are.
-      if (rule_.kind == RuleKind::backward)
-        largest_part =
-            std::max(largest_part, cache_.contents(draw, i, *inputs.back()).placed.largest_integer);
+      // Results in floats are rounded as the parts of integers are, too.
+      const auto& placed = cache_.contents(draw, i, *inputs.back()).placed;
+      largest_part = std::max({largest_part, placed.largest_part, placed.largest_integer});
     }
     std::vector<Computation> local;
     std::vector<const Computation*> by_rank = {of_ranks_ ? of_ranks_ : draw.computation.get()};
