@@ -123,8 +123,8 @@ class IndexFills {
   Computation call_;
 };
 
-// Sets the fills of integral inputs that state none. They are indices if there are floats, too, or
-// if the call takes no large integers.
+// Sets the fills of integral inputs that state none. They are indices if the call takes no large
+// integers; beside floats all of them are.
 void fill_integers(const RuleCase& rule, const OpRegistry& ops, std::vector<std::string>& fills) {
   std::vector<size_t> integers;
   bool has_floats = false;
@@ -135,14 +135,14 @@ void fill_integers(const RuleCase& rule, const OpRegistry& ops, std::vector<std:
   }
   for (const size_t i : integers) fills[i] = "ints";
   if (integers.empty()) return;
+  std::vector<std::string> large = fills;
+  for (const size_t i : integers) large[i] = "ints(4096, 8192)";
+  if (IndexFills(rule, ops, large).computes()) return;
   IndexFills choice(rule, ops, fills);
   if (has_floats) {
     choice.set(integers);
     return;
   }
-  std::vector<std::string> large = fills;
-  for (const size_t i : integers) large[i] = "ints(4096, 8192)";
-  if (IndexFills(rule, ops, large).computes()) return;
   if (integers.size() > 1 && integers[0] == 0 && choice.set({integers.begin() + 1, integers.end()}))
     return;
   choice.set(integers);
