@@ -355,7 +355,7 @@ bool applies(const RuleDraw& draw, const std::vector<Spec>& inputs,
 Limits limits_of(const RuleDraw& draw, size_t output, double parts) {
   const Tensor& whole = draw.outputs[output];
   const double size = std::max({draw.largest_outputs[output], draw.largest_input, parts});
-  double unit = unit_roundoff(whole.dtype);
+  double unit = std::max(unit_roundoff(whole.dtype), draw.unit_inside);
   for (const TensorMeta& meta : draw.instance.inputs)
     if (!meta.absent) unit = std::max(unit, unit_roundoff(meta.dtype));
   if (unit > unit_roundoff(DType::f64)) return {16 * unit * size, 64 * unit * size};

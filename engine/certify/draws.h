@@ -44,6 +44,7 @@ struct RuleDraw {
   std::vector<double> movement;         // by output: how far it moves when inputs move by 2^-44
   std::vector<double> largest_outputs;  // absolute, finite
   double largest_input = 0;             // absolute, finite
+  double unit_inside = 0;               // unit roundoff of the least dtype that values are cast to
 
   PartRange part_range() const;
 };

@@ -185,6 +185,17 @@ bool changes_sizes_only(const Attrs& local, const Attrs& written) {
   return true;
 }
 
+// Returns the unit roundoff of the least float that a line casts to by dtype=; 0 if no line does.
+// Example: the gradient of softmax(x, 1, dtype=f32) has digits of f32 in all draws.
+double unit_of_casts(const std::vector<std::string>& lines) {
+  double unit = 0;
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f8e4m3, DType::f8e5m2})
+    for (const std::string& line : lines)
+      if (line.find(fmt::format("dtype={}", name(dtype))) != line.npos)
+        unit = std::max(unit, unit_roundoff(dtype));
+  return unit;
+}
+
 // True for a fill that states the domain of an input.
 bool is_range(const std::string& fill) { return fill.starts_with("uniform("); }
 
@@ -209,6 +220,8 @@ class CaseCheck {
     }
     draws_ = draws_of(
         instance_, [&](const OpInstance&) { return computation; }, kCaseReals, kCaseSeed);
+    if (rule.kind == RuleKind::backward)
+      for (RuleDraw& draw : draws_) draw.unit_inside = unit_of_casts(rule.lines);
   }
   const std::vector<RuleDraw>& draws() const { return draws_; }
 
