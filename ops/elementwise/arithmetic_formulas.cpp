@@ -15,14 +15,6 @@ using params::tensor;
 
 Param number(const char* name) { return params::optional(name, ParamKind::number); }
 
-// Casts an input to the float that the result has, if it has another dtype.
-FormulaTerm in_result_float(Formula& f, int i) {
-  const DType common = result_dtype(f.call);
-  const bool casts =
-      is_floating(common) && f[i].dtype() != common && !f.call.inputs[static_cast<size_t>(i)].weak;
-  return casts ? f.to(common, f[i]) : f[i];
-}
-
 Sample over(const std::vector<Dims>& shapes, Attrs attrs = {},
             std::vector<std::string> fills = {}) {
   return sample_of({shapes, DType::f32, std::move(fills)}, std::move(attrs));
@@ -130,7 +122,7 @@ void add_logarithms(OpRegistry& ops) {
   add_with_gradient(ops, formula(
                              {"xlogy", "elementwise", "x * log(y), 0 where x is 0"}, pair,
                              [](Formula& f) {
-                               const FormulaTerm y = in_result_float(f, 1);
+                               const FormulaTerm y = in_result_dtype(f, 1);
                                const FormulaTerm product = f[0] * f.op("log", {y});
                                const FormulaTerm counts = f.op(
                                    "logical_or", {f.op("ne", {f[0], 0}), f.op("isnan", {f[1]})});

@@ -195,10 +195,10 @@ const std::vector<GradientRow>& binary_gradients() {
 
 }  // namespace
 
-FormulaTerm in_result_dtype(Gradient& g, int i) {
-  const DType result = result_dtype(g.call);
-  const bool converts = is_floating(result) || is_complex(result);
-  return converts && g[i].dtype() != result ? g.to(result, g[i]) : g[i];
+FormulaTerm in_result_dtype(Formula& f, int i) {
+  const DType result = result_dtype(f.call);
+  const bool differs = f[i].dtype() != result || f.call.inputs[static_cast<size_t>(i)].weak;
+  return differs && (is_floating(result) || is_complex(result)) ? f.to(result, f[i]) : f[i];
 }
 
 void set_unary_gradient(OpRecord& record) { set_gradient(record, unary_gradients()); }

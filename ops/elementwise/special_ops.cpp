@@ -274,13 +274,13 @@ FormulaTerms mvlgamma(Formula& f) {
 }
 
 FormulaTerms xlog1py(Formula& f) {
-  const F y = f.to_result_dtype(f[1]);
+  const F y = in_result_dtype(f, 1);
   const F counts = f.op("logical_or", {f.op("ne", {f[0], 0}), f.op("isnan", {f[1]})});
   return {f.where(counts, f[0] * f.op("log1p", {y}), 0.0)};
 }
 F xlog1py_by_x(Gradient& g) {
   const F nothing = g.op("logical_and", {g.op("eq", {g[0], 0}), g.op("le", {g[1], -1})});
-  const F y = g.to_result_dtype(g[1]);
+  const F y = in_result_dtype(g, 1);
   return g.where(nothing, 0.0, g.dy() * g.op("log1p", {g.where(nothing, 0.0, y)}));
 }
 F xlog1py_by_y(Gradient& g) { return g.dy() * (g[0] / (g[1] + 1)); }

@@ -53,11 +53,11 @@ F extreme_norm_gradient(Gradient& g, const F& y, const F& dy) {
 }
 
 // dy sign(x) (|x| / norm)^(p - 1). If p is negative, one element of 0 makes the norm 0 whatever the
-// others are, so all get 0.
+// others are, so all get 0. Below 2, the power of 0 has no derivative, so an x of 0 takes none.
 F power_norm_gradient(Gradient& g, double p, const F& y, const F& dy) {
   const F zero = equal_to(g, y, 0);
   const F share = g.op("abs", {g[0]}) / g.where(zero, 1.0, y);
-  const F flat = p > 0 && p < 1 ? equal_to(g, g[0], 0) : zero;
+  const F flat = p > 0 && p < 2 ? equal_to(g, g[0], 0) : zero;
   const F power = g.op("pow", {g.where(flat, 1.0, share), p - 1});
   return g.where(flat, 0.0, direction_of(g) * power * dy);
 }

@@ -425,6 +425,11 @@ def edges():
         row('mse_loss', F.mse_loss, [('f', a, [4, 3]), ('f', b, [4, 3])], {'reduction': 'none'})
         row('xlogy', torch.xlogy, [('tie', a, [4, 3]), ('pos', b, [3])])
         row('pow', torch.pow, [('pos', a, [4, 3]), ('unit', b, [3])])
+    for name in ('xlogy', 'special.xlog1py'):
+        for dtype in ('f64', 'f32', 'bf16'):
+            for shape in ([3], []):
+                row(name.split('.')[-1], getattr(torch.special, name.split('.')[-1]),
+                    [('f', dtype, shape), 0.7])
     for dtype in ('f32', 'bf16'):
         row('ldexp', torch.ldexp, [('f', dtype, [4, 3]), ('i3~', 'i64', [3])])
     row('clamp', torch.clamp, [('tie', 'f64', [5]), -1.0, 1.0])
