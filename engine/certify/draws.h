@@ -49,7 +49,7 @@ struct RuleDraw {
   PartRange part_range() const;
 };
 
-// Returns `reals` real draws, three draws of ties and one of each other kind that the call has;
+// Returns `reals` real draws, five draws of ties and one of each other kind that the call has;
 // more of each if its tensors have few elements. A draw on which one device fails is left out.
 // `computation_for` returns what is computed for an instance.
 using ComputationFor = std::function<Computation(const OpInstance&)>;
