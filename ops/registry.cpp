@@ -18,6 +18,7 @@ OpRegistry builtin_ops() {
   add_softmax_ops(ops);
   add_cumsum_ops(ops);
   add_cumulative_ops(ops);
+  add_product_grad_ops(ops);
   add_logcumsumexp(ops);
   add_linalg_ops(ops);
   add_fourier_ops(ops);

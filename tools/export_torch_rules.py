@@ -6,9 +6,11 @@
 
 For each call below and each placement of its inputs, the op runs on DTensors of a fake process group.
 A row holds the placements that DTensor kept without a redistribution of an input, and those of the
-results. Calls vary sizes that are not cut, empty dim lists, in-place forms and 2-D meshes, because wrong
-rules show only there. Needs torch; written for 2.15.
+results. A redistribution counts also if it needs no communication, as R -> S(0) does. Calls vary sizes
+that are not cut, empty dim lists, in-place forms and 2-D meshes, because wrong rules show only there. On
+2-D meshes the only partials are P(sum). Prints its progress to stderr. Needs torch; written for 2.15.
 """
+import contextlib
 import itertools
 import json
 import sys
@@ -63,6 +65,30 @@ def calls(torch):
     ]
 
 
+@contextlib.contextmanager
+def redistributions():
+    """Yields a list that grows by each input that DTensor places anew before it runs an op."""
+    from torch.distributed.tensor import _dispatch
+    from torch.utils import _pytree
+
+    original = _dispatch.OpDispatcher.redistribute_local_args
+    found = []
+
+    def counted(op_info, schema, *rest):
+        wanted = (tuple(_pytree.tree_leaves(schema.args_schema))
+                  if op_info.args_tree_spec is not None else schema.args_schema)
+        for given, placed in zip(op_info.flat_args_schema, wanted):
+            if type(given).__name__ == "DTensorSpec" and given != placed:
+                found.append((given, placed))
+        return original(op_info, schema, *rest)
+
+    _dispatch.OpDispatcher.redistribute_local_args = staticmethod(counted)
+    try:
+        yield found
+    finally:
+        _dispatch.OpDispatcher.redistribute_local_args = staticmethod(original)
+
+
 def main():
     import torch
     import torch.distributed as dist
@@ -75,7 +101,9 @@ def main():
             ranks *= size
         dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=ranks)
         mesh = init_device_mesh("cpu", tuple(sizes))
+        partials = ("sum", "avg", "max", "min") if len(sizes) == 1 else ("sum",)
         for op, attrs, entries, run in calls(torch):
+            print(f"{op} on a mesh {sizes}", file=sys.stderr)
             shapes, dtypes, is_index = [], [], False
             for entry in entries:
                 if entry == "i":
@@ -88,7 +116,7 @@ def main():
             for shape, dtype in zip(shapes, dtypes):
                 one = [Replicate()] + [Shard(d) for d in range(len(shape))]
                 if dtype == "f32":
-                    one += [Partial(o) for o in ("sum", "avg", "max", "min")]
+                    one += [Partial(o) for o in partials]
                 options.append(list(itertools.product(one, repeat=len(sizes))))
             for chosen in itertools.product(*options):
                 write_row(torch, DTensor, mesh, sizes, op, attrs, shapes, dtypes, chosen, run)
@@ -107,11 +135,11 @@ def write_row(torch, DTensor, mesh, sizes, op, attrs, shapes, dtypes, chosen, ru
             inputs.append(DTensor.from_local(local.contiguous(), mesh, placements, run_check=False,
                                              shape=whole.shape, stride=whole.stride()))
         from torch.distributed.tensor.debug import CommDebugMode
-        with CommDebugMode() as calls_made:
+        with CommDebugMode() as calls_made, redistributions() as placed_anew:
             result = run(*inputs)
     except Exception:  # a placement that DTensor refuses is no claim
         return
-    if calls_made.get_total_counts() > 0:
+    if placed_anew or calls_made.get_total_counts() > 0:
         return  # an input was redistributed first
     results = result if isinstance(result, (tuple, list)) else (result,)
     out = [[placement_text(p) for p in r.placements] for r in results]

@@ -15,6 +15,10 @@ namespace {
 constexpr double kAgreeShare = 0x1p-40;  // of the size of the terms, in f64
 constexpr double kDifferFactor = 1024;   // between agreement and difference
 constexpr double kMoved = 0x1p-44;       // relative movement of inputs
+constexpr int64_t kElements = 48;        // that the draws of a kind have together, or more
+constexpr int64_t kMostRepeats = 24;     // draws of one kind for small tensors
+constexpr int kLeastTies = 5;            // draws of ties: one of each pattern
+constexpr int kTriesOfFinite = 8;        // draws of reals until all results are finite
 
 // False for indices, masks and fills with a relation to other inputs (iota, ones, zeros).
 bool is_data(const OpInstance& instance, size_t input) {
@@ -29,23 +33,55 @@ bool is_float_data(const OpInstance& instance, size_t input) {
   return is_data(instance, input) && !is_integral(instance.inputs[input].dtype);
 }
 
+// Patterns of ties and of bools. With few numbers that are not 0, or few that are, the shards of a
+// tensor differ in what `any` and `all` give.
+enum class TiePattern : uint64_t { small_numbers, half_zeros, one_true, one_false, all_false };
+
+// Seeds of draws are multiples of kSeedStep apart; the next one has the next pattern. Draws of one
+// kind are kRepeatStep apart.
+constexpr uint64_t kSeedStep = 1000, kRepeatStep = 301 * kSeedStep;
+
+TiePattern pattern_of(uint64_t seed, size_t input) {
+  return static_cast<TiePattern>((seed / kSeedStep + input) % 5);
+}
+
+int64_t tied_number(TiePattern pattern, const Rng& rng, uint64_t i, uint64_t count) {
+  const bool chosen = i == rng.bits(~uint64_t{1}) % count;
+  switch (pattern) {
+    case TiePattern::small_numbers: return rng.integer(i, -1, 3);
+    case TiePattern::half_zeros: return rng.integer(i, 0, 2);
+    case TiePattern::one_true: return chosen ? 1 : 0;
+    case TiePattern::one_false: return chosen ? 0 : 1;
+    case TiePattern::all_false: return 0;
+  }
+  SP_UNREACHABLE("pattern {}", static_cast<uint64_t>(pattern));
+}
+
 // Number `i` of an integer draw. Distinct: a permutation of 21-bit numbers by an odd factor.
 int64_t drawn_integer(DrawKind kind, const Rng& rng, uint64_t i) {
   if (kind == DrawKind::words) return static_cast<int64_t>(rng.bits(i));
-  if (kind == DrawKind::ties) return rng.integer(i, -1, 3);
   constexpr uint64_t kCount = uint64_t{1} << 21;
   const uint64_t start = rng.bits(~uint64_t{0});
   const uint64_t mixed = (start + i * 0x9E3779B1u) % kCount;
   return static_cast<int64_t>(mixed) - static_cast<int64_t>(kCount / 2);
 }
 
-Tensor integer_tensor(DrawKind kind, const Dims& shape, uint64_t seed) {
+Tensor integer_tensor(DrawKind kind, TiePattern pattern, const Dims& shape, uint64_t seed) {
   Tensor tensor = Tensor::empty(DType::i64, shape);
   const Rng rng(seed, hash_text("integers"));
   std::byte* at = tensor.mutate();
-  for (int64_t i = 0, n = tensor.elements(); i < n; ++i)
-    store_i64(at + 8 * i, DType::i64, drawn_integer(kind, rng, static_cast<uint64_t>(i)));
+  for (int64_t i = 0, n = tensor.elements(); i < n; ++i) {
+    const auto place = static_cast<uint64_t>(i);
+    store_i64(at + 8 * i, DType::i64,
+              kind == DrawKind::ties ? tied_number(pattern, rng, place, static_cast<uint64_t>(n))
+                                     : drawn_integer(kind, rng, place));
+  }
   return tensor;
+}
+
+Tensor bool_tensor(TiePattern pattern, const Dims& shape, uint64_t seed) {
+  if (pattern == TiePattern::small_numbers) pattern = TiePattern::half_zeros;
+  return as_dtype(integer_tensor(DrawKind::ties, pattern, shape, seed), DType::boolean);
 }
 
 // Returns numbers inside the domain of a sample: "ints" become fractions of the same range.
@@ -72,12 +108,17 @@ void put_special(Tensor& tensor, uint64_t seed) {
       store_f64(at + 8 * i, DType::f64, kSpecial[rng.bits(static_cast<uint64_t>(n + i)) % 4]);
 }
 
-Tensor drawn_input(const OpInstance& instance, size_t input, DrawKind kind, uint64_t seed) {
+// `draw_seed` is that of all inputs.
+Tensor drawn_input(const OpInstance& instance, size_t input, DrawKind kind, uint64_t draw_seed) {
   const TensorMeta& meta = instance.inputs[input];
   const std::string& fill = instance.fills[input];
+  const uint64_t seed = draw_seed + 7 * input;
+  const TiePattern pattern = pattern_of(draw_seed, input);
+  if (fill == "bools" && meta.dtype == DType::boolean)
+    return bool_tensor(pattern, meta.shape, seed);
   if (!is_data(instance, input)) return filled_by(fill, meta.dtype, meta.shape, seed);
   if (meta.dtype == DType::i64 && is_integer_kind(kind))
-    return integer_tensor(kind, meta.shape, seed);
+    return integer_tensor(kind, pattern, meta.shape, seed);
   if (meta.dtype == DType::c128) return complex_tensor(meta.shape, seed);
   if (is_complex(meta.dtype)) {
     Tensor narrow = Tensor::empty(meta.dtype, meta.shape);
@@ -203,7 +244,7 @@ std::optional<RuleDraw> drawn(const DrawnCall& call, DrawKind kind, uint64_t see
   try {
     for (size_t i = 0; i < instance.inputs.size(); ++i) {
       if (instance.inputs[i].absent) continue;
-      draw.instance.tensors[i] = drawn_input(instance, i, kind, seed + 7 * i);
+      draw.instance.tensors[i] = drawn_input(instance, i, kind, seed);
       draw.largest_input = std::max(draw.largest_input, largest_of(draw.instance.tensors[i]));
     }
     draw.computation = call.computation;
@@ -219,6 +260,33 @@ std::optional<RuleDraw> drawn(const DrawnCall& call, DrawKind kind, uint64_t see
   for (const Tensor& output : draw.outputs) draw.largest_outputs.push_back(largest_of(output));
   if (!integers) measure_movement(call.program, draw);
   return draw;
+}
+
+bool is_finite(const Tensor& tensor) {
+  if (!is_floating(tensor.dtype)) return true;
+  const std::vector<double> numbers = values_of(tensor);
+  return std::all_of(numbers.begin(), numbers.end(), [](double x) { return std::isfinite(x); });
+}
+
+// Returns `drawn`. Draws of reals are tried again until all results are finite: after a division by
+// an integer 0, an infinity would hide or contradict everything.
+std::optional<RuleDraw> drawn_finite(const DrawnCall& call, DrawKind kind, uint64_t seed) {
+  std::optional<RuleDraw> first = drawn(call, kind, seed);
+  if (!first || (kind != DrawKind::real && kind != DrawKind::own)) return first;
+  std::optional<RuleDraw> draw = first;
+  for (uint64_t k = 1; k < kTriesOfFinite; ++k) {
+    if (draw && std::all_of(draw->outputs.begin(), draw->outputs.end(), is_finite)) return draw;
+    draw = drawn(call, kind, seed + 77 * k);
+  }
+  return first;
+}
+
+// Returns the number of draws of one kind: tensors of few elements have few numbers in a draw.
+int repeats_of(const OpInstance& instance) {
+  int64_t most = 1;
+  for (const TensorMeta& meta : instance.inputs)
+    if (!meta.absent) most = std::max(most, element_count(meta.shape));
+  return static_cast<int>(std::clamp<int64_t>(kElements / most, 1, kMostRepeats));
 }
 
 bool orders(const std::vector<Spec>& specs) {
@@ -266,10 +334,14 @@ double largest_of(const Tensor& tensor) {
 std::vector<RuleDraw> draws_of(const OpInstance& instance, const ComputationFor& computation_for,
                                int reals, uint64_t seed) {
   std::vector<RuleDraw> draws;
-  const auto add = [&](const std::optional<DrawnCall>& call, DrawKind kind, uint64_t number) {
+  const int repeats = repeats_of(instance);
+  const auto add = [&](const std::optional<DrawnCall>& call, DrawKind kind, int count,
+                       uint64_t number) {
     if (!call) return;
-    if (std::optional<RuleDraw> draw = drawn(*call, kind, seed + 1000 * number))
-      draws.push_back(std::move(*draw));
+    for (int k = 0; k < count; ++k)
+      if (std::optional<RuleDraw> draw = drawn_finite(
+              *call, kind, seed + kSeedStep * number + kRepeatStep * static_cast<uint64_t>(k)))
+        draws.push_back(std::move(*draw));
   };
   bool has_floats = false;
   for (size_t i = 0; i < instance.inputs.size(); ++i)
@@ -281,21 +353,24 @@ std::vector<RuleDraw> draws_of(const OpInstance& instance, const ComputationFor&
   if (!instance.keeps_fills) integers = in_integers(instance);
   if (integers) {
     const std::optional<DrawnCall> in_i64 = call_of(*integers, computation_for);
-    add(in_i64, DrawKind::ordered, 1);
-    add(in_i64, DrawKind::words, 2);
-    add(in_i64, DrawKind::ties, 3);
-    if (!draws.empty() && draws.back().kind == DrawKind::ties &&
-        !is_same_in_reals(draws.back(), call))
-      draws.clear();
+    add(in_i64, DrawKind::ordered, repeats, 1);
+    add(in_i64, DrawKind::words, repeats, 2);
+    add(in_i64, DrawKind::ties, std::max(repeats, kLeastTies), 3);
+    const bool differs = std::any_of(draws.begin(), draws.end(), [&](const RuleDraw& draw) {
+      return draw.kind == DrawKind::ties && !is_same_in_reals(draw, call);
+    });
+    if (differs) draws.clear();
   }
   if (!has_floats && !draws.empty()) return draws;
   if (!has_floats) call = call_of(wide, computation_for);
   if (!(wide.inputs == instance.inputs))
-    add(call_of(instance, computation_for), DrawKind::own, 200);
-  for (int i = 0; i < reals; ++i) add(call, DrawKind::real, 4 + static_cast<uint64_t>(i));
+    add(call_of(instance, computation_for), DrawKind::own, 1, 200);
+  if (!has_floats) reals = std::max(reals, kLeastTies);  // bools, which have the patterns of ties
+  for (int i = 0; i < reals; ++i) add(call, DrawKind::real, 1, 4 + static_cast<uint64_t>(i));
+  add(call, DrawKind::real, std::max(0, repeats - reals), 150);
   for (const TensorMeta& meta : wide.inputs) {
     if (meta.absent || meta.dtype != DType::f64 || instance.keeps_fills) continue;
-    add(call, DrawKind::special, 100);
+    add(call, DrawKind::special, repeats, 100);
     break;
   }
   return draws;
@@ -316,7 +391,7 @@ bool applies(const RuleDraw& draw, const std::vector<Spec>& inputs,
 Limits limits_of(const RuleDraw& draw, size_t output, double parts) {
   const Tensor& whole = draw.outputs[output];
   const double size = std::max({draw.largest_outputs[output], draw.largest_input, parts});
-  double unit = unit_roundoff(whole.dtype);
+  double unit = std::max(unit_roundoff(whole.dtype), draw.unit_inside);
   for (const TensorMeta& meta : draw.instance.inputs)
     if (!meta.absent) unit = std::max(unit, unit_roundoff(meta.dtype));
   if (unit > unit_roundoff(DType::f64)) return {16 * unit * size, 64 * unit * size};

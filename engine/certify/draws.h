@@ -43,12 +43,14 @@ struct RuleDraw {
   std::vector<double> movement;         // by output: how far it moves when inputs move by 2^-44
   std::vector<double> largest_outputs;  // absolute, finite
   double largest_input = 0;             // absolute, finite
+  double unit_inside = 0;               // unit roundoff of the least dtype that values are cast to
 
   PartRange part_range() const;
 };
 
-// Returns `reals` real draws and one of each other kind that the call has. A draw on which one
-// device fails is left out. `computation_for` returns what is computed for an instance.
+// Returns `reals` real draws, five draws of ties and one of each other kind that the call has;
+// more of each if its tensors have few elements. A draw on which one device fails is left out.
+// `computation_for` returns what is computed for an instance.
 using ComputationFor = std::function<Computation(const OpInstance&)>;
 std::vector<RuleDraw> draws_of(const OpInstance& instance, const ComputationFor& computation_for,
                                int reals, uint64_t seed);

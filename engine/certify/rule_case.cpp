@@ -123,8 +123,8 @@ class IndexFills {
   Computation call_;
 };
 
-// Sets the fills of integral inputs that state none. They are indices if there are floats, too, or
-// if the call takes no large integers.
+// Sets the fills of integral inputs that state none. They are indices if the call takes no large
+// integers; beside floats all of them are.
 void fill_integers(const RuleCase& rule, const OpRegistry& ops, std::vector<std::string>& fills) {
   std::vector<size_t> integers;
   bool has_floats = false;
@@ -135,14 +135,14 @@ void fill_integers(const RuleCase& rule, const OpRegistry& ops, std::vector<std:
   }
   for (const size_t i : integers) fills[i] = "ints";
   if (integers.empty()) return;
+  std::vector<std::string> large = fills;
+  for (const size_t i : integers) large[i] = "ints(4096, 8192)";
+  if (IndexFills(rule, ops, large).computes()) return;
   IndexFills choice(rule, ops, fills);
   if (has_floats) {
     choice.set(integers);
     return;
   }
-  std::vector<std::string> large = fills;
-  for (const size_t i : integers) large[i] = "ints(4096, 8192)";
-  if (IndexFills(rule, ops, large).computes()) return;
   if (integers.size() > 1 && integers[0] == 0 && choice.set({integers.begin() + 1, integers.end()}))
     return;
   choice.set(integers);
@@ -185,6 +185,17 @@ bool changes_sizes_only(const Attrs& local, const Attrs& written) {
   return true;
 }
 
+// Returns the unit roundoff of the least float that a line casts to by dtype=; 0 if no line does.
+// Example: the gradient of softmax(x, 1, dtype=f32) has digits of f32 in all draws.
+double unit_of_casts(const std::vector<std::string>& lines) {
+  double unit = 0;
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f8e4m3, DType::f8e5m2})
+    for (const std::string& line : lines)
+      if (line.find(fmt::format("dtype={}", name(dtype))) != line.npos)
+        unit = std::max(unit, unit_roundoff(dtype));
+  return unit;
+}
+
 // True for a fill that states the domain of an input.
 bool is_range(const std::string& fill) { return fill.starts_with("uniform("); }
 
@@ -209,6 +220,8 @@ class CaseCheck {
     }
     draws_ = draws_of(
         instance_, [&](const OpInstance&) { return computation; }, kCaseReals, kCaseSeed);
+    if (rule.kind == RuleKind::backward)
+      for (RuleDraw& draw : draws_) draw.unit_inside = unit_of_casts(rule.lines);
   }
   const std::vector<RuleDraw>& draws() const { return draws_; }
 
@@ -334,12 +347,9 @@ class CaseCheck {
     double largest_part = 0;
     for (size_t i = 0; i < in_.size(); ++i) {
       inputs.push_back(&cache_.slices(in_[i]));
-      largest_part =
-          std::max(largest_part, cache_.contents(draw, i, *inputs.back()).placed.largest_part);
-      // A gradient in floats is rounded as the parts of integers are.
-      if (rule_.kind == RuleKind::backward)
-        largest_part =
-            std::max(largest_part, cache_.contents(draw, i, *inputs.back()).placed.largest_integer);
+      // Results in floats are rounded as the parts of integers are, too.
+      const auto& placed = cache_.contents(draw, i, *inputs.back()).placed;
+      largest_part = std::max({largest_part, placed.largest_part, placed.largest_integer});
     }
     std::vector<Computation> local;
     std::vector<const Computation*> by_rank = {of_ranks_ ? of_ranks_ : draw.computation.get()};

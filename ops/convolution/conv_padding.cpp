@@ -48,8 +48,12 @@ void add_padding_forms(OpRecord& record, int spatial) {
   decompose_when(record, padding_is_a_word, [name = record.name, spatial](Formula& f) {
     return conv_with_padding(f, name, spatial);
   });
+  accept_one_entry(record, spatial + 1);
+}
+
+void accept_one_entry(OpRecord& record, int dims) {
   decompose_when(
-      record, [spatial](const OpCall& call) { return input_shape(call, 0).size() == spatial + 1; },
+      record, [dims](const OpCall& call) { return input_shape(call, 0).size() == dims; },
       [name = record.name](Formula& f) {
         const FormulaTerm batch = f.op("unsqueeze", {f[0]}, {{"dim", int64_t{0}}});
         const FormulaTerm made = f.op(name.c_str(), {batch, f[1], f[2]}, *f.call.attrs);

@@ -8,5 +8,7 @@ namespace shardproof {
 
 // Adds both forms to a convolution over `spatial` dims.
 void add_padding_forms(OpRecord& record, int spatial);
+// Accepts an input of one dim less, `dims`: one entry without a batch dim.
+void accept_one_entry(OpRecord& record, int dims);
 
 }  // namespace shardproof

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "shardproof/ops/convolution/conv_padding.h"
 #include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/gradient.h"
@@ -33,9 +34,12 @@ struct Windows {
 };
 
 // Returns `beyond` for one dim. The last window must begin within the input or the padding before
-// it, as in torch.
+// it, as in torch. A window larger than the padded input is allowed if it needs less than a stride
+// beyond it.
 int64_t reach_beyond(int64_t size, int64_t padding, int64_t reach, int64_t stride) {
   const int64_t padded_term = size + 2 * padding;
+  if (padded_term < reach)
+    return size > 0 && reach - padded_term < stride ? reach - padded_term : 0;
   int64_t last = (padded_term - reach + stride - 1) / stride * stride;
   if (last >= size + padding) last -= stride;
   return std::max<int64_t>(last + reach - padded_term, 0);
@@ -57,8 +61,7 @@ Windows windows_of(Formula& f, int spatial) {
                w.padding[i]);
     const int64_t reach = w.dilation[i] * (w.size[i] - 1) + 1;
     const int64_t extent = f[0].shape()[f[0].dims() - spatial + static_cast<int>(i)];
-    if (f.flag("ceil_mode") && extent + 2 * w.padding[i] >= reach)
-      w.beyond[i] = reach_beyond(extent, w.padding[i], reach, w.stride[i]);
+    if (f.flag("ceil_mode")) w.beyond[i] = reach_beyond(extent, w.padding[i], reach, w.stride[i]);
   }
   return w;
 }
@@ -179,6 +182,10 @@ void add_pools(OpRegistry& ops, int spatial) {
   averages.back().attrs.set("count_include_pad", false);
   for (std::vector<Sample>* samples : {&averages, &largest})
     samples->push_back(f32_sample({shape}, upwards));
+  // The window is larger than the input.
+  Attrs beyond{{"kernel_size", IntegerList{3}}, {"stride", IntegerList{2}}, {"ceil_mode", true}};
+  for (std::vector<Sample>* samples : {&averages, &largest})
+    samples->push_back(f32_sample({Dims::filled(spatial + 1, 2)}, beyond));
   largest.push_back(f32_sample({shape}, dilated));
   std::vector<Param> average = pool;
   average.insert(average.end(), {ceil, params::boolean("count_include_pad", true),
@@ -299,10 +306,18 @@ void add_transposed(OpRegistry& ops) {
   const std::vector<Param> all = {
       tensor("x"),        tensor("weight"),          optional_tensor("bias"), list("stride", 1),
       list("padding", 0), list("output_padding", 0), integer("groups", 1),    list("dilation", 1)};
-  ops.add(formula({"conv_transpose1d", "conv", "transposed convolution over one dim"}, all,
-                  [](Formula& f) { return conv_transpose(f, 1); }, {plain, strided, grouped}));
-  ops.add(formula({"conv_transpose2d", "conv", "transposed convolution over two dims"}, all,
-                  [](Formula& f) { return conv_transpose(f, 2); }, {flat, uneven}));
+  Sample alone = f32_sample({{2, 5}, {2, 3, 3}, {3}});  // no batch
+  const auto add = [&](int spatial, const char* name, const char* summary,
+                       const std::vector<Sample>& samples) {
+    OpRecord op = formula(
+        {name, "conv", summary}, all, [spatial](Formula& f) { return conv_transpose(f, spatial); },
+        samples);
+    accept_one_entry(op, spatial + 1);
+    ops.add(std::move(op));
+  };
+  add(1, "conv_transpose1d", "transposed convolution over one dim",
+      {plain, strided, grouped, alone});
+  add(2, "conv_transpose2d", "transposed convolution over two dims", {flat, uneven});
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ void add_argmax_ops(OpRegistry& ops);            // argmax, argmin
 void add_softmax_ops(OpRegistry& ops);           // softmax, log_softmax
 void add_cumsum_ops(OpRegistry& ops);            // cumsum
 void add_cumulative_ops(OpRegistry& ops);        // cumprod, cummax, cummin
+void add_product_grad_ops(OpRegistry& ops);      // prod_grad, cumprod_grad
 void add_logcumsumexp(OpRegistry& ops);          // logcumsumexp
 void add_linalg_ops(OpRegistry& ops);            // inverse, solve, cholesky, det
 void add_fourier_ops(OpRegistry& ops);           // fft, ifft

@@ -32,12 +32,12 @@ enum class Accepts { floats, all, all_in_f32 };
 
 void add_activation(OpRegistry& ops, Accepts accepts, const char* name, const char* summary,
                     std::vector<Param> more, std::function<FormulaTerm(Formula&)> body,
-                    const Attrs& attrs = {}) {
+                    const std::vector<Sample>& samples = samples_with({})) {
   std::vector<Param> all = {tensor("x")};
   all.insert(all.end(), more.begin(), more.end());
   OpRecord record = formula(
       {name, "activation", summary}, std::move(all),
-      [body = std::move(body)](Formula& f) { return FormulaTerms{body(f)}; }, samples_with(attrs));
+      [body = std::move(body)](Formula& f) { return FormulaTerms{body(f)}; }, samples);
   if (accepts == Accepts::floats) require_float_input(record);
   set_formula_gradient(record);
   if (accepts == Accepts::all_in_f32) compute_in_f32(record);
@@ -91,10 +91,15 @@ void add_exponentials(OpRegistry& ops) {
                                 scale = 1.0507009873554804934193349852946;
                    return (max_of(f[0], 0) + exp_minus_one(f, min_of(f[0], 0)) * alpha) * scale;
                  });
-  add_activation(ops, Accepts::floats, "logsigmoid", "log(sigmoid(x))", {}, [](Formula& f) {
-    const FormulaTerm below = f.op("exp", {f.op("abs", {f[0]}) * -1});
-    return min_of(f[0], 0) - f.op("log1p", {below});
-  });
+  std::vector<Sample> around_zero = samples_with({});
+  around_zero.push_back(sample_of({{{3}}, DType::f64, {"ints(-1, 1)"}}));
+  add_activation(
+      ops, Accepts::floats, "logsigmoid", "log(sigmoid(x))", {},
+      [](Formula& f) {
+        const FormulaTerm below = f.op("exp", {f.op("abs", {f[0]}) * -1});
+        return min_of(f[0], 0) - f.op("log1p", {below});
+      },
+      around_zero);
   add_activation(ops, Accepts::floats, "mish", "x * tanh(softplus(x))", {},
                  [](Formula& f) { return f[0] * f.op("tanh", {softplus_of(f, f[0])}); });
   add_activation(ops, Accepts::all, "softsign", "x / (1 + |x|)", {},

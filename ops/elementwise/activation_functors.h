@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <complex>
 
 #include "shardproof/ops/elementwise/float_math.h"
 #include "shardproof/ops/elementwise/tile_loops.h"
@@ -10,10 +11,13 @@
 namespace shardproof::functor {
 
 struct Sigmoid {
-  static constexpr unsigned kTypes = kFloats;
+  static constexpr unsigned kTypes = kFloats | kComplexes;
   template <typename C>
   static constexpr C apply(C x) {
-    return C{1} / (C{1} + exp_of(-x));
+    if constexpr (kIsComplexType<C>)
+      return C{1} / (C{1} + std::exp(-x));
+    else
+      return C{1} / (C{1} + exp_of(-x));
   }
 };
 struct Relu {
@@ -39,10 +43,13 @@ struct GeluTanh {
   }
 };
 struct Silu {
-  static constexpr unsigned kTypes = kFloats;
+  static constexpr unsigned kTypes = kFloats | kComplexes;
   template <typename C>
   static constexpr C apply(C x) {
-    return x / (C{1} + exp_of(-x));
+    if constexpr (kIsComplexType<C>)
+      return x / (C{1} + std::exp(-x));
+    else
+      return x / (C{1} + exp_of(-x));
   }
 };
 // Derivatives times dy: one pass instead of the eight of a formula.

@@ -14,14 +14,6 @@ using params::tensor;
 
 Param number(const char* name) { return params::optional(name, ParamKind::number); }
 
-// Casts an input to the float that the result has, if it has another dtype.
-FormulaTerm in_result_float(Formula& f, int i) {
-  const DType common = result_dtype(f.call);
-  const bool casts =
-      is_floating(common) && f[i].dtype() != common && !f.call.inputs[static_cast<size_t>(i)].weak;
-  return casts ? f.to(common, f[i]) : f[i];
-}
-
 Sample filled_sample(const std::vector<Dims>& shapes, Attrs attrs = {},
                      std::vector<std::string> fills = {}) {
   return sample_of({shapes, DType::f32, std::move(fills)}, std::move(attrs));
@@ -63,7 +55,7 @@ void add_clamps(OpRegistry& ops) {
 // Starts from the nearer end, so that weight 1 gives `end` exactly.
 FormulaTerms lerp(Formula& f) {
   const DType dtype = f[0].dtype();
-  if (dtype != f[1].dtype() || !is_floating(dtype))
+  if (dtype != f[1].dtype() || !(is_floating(dtype) || is_complex(dtype)))
     f.refuse("x and end must have one float dtype, found {} and {}; cast one", name(dtype),
              name(f[1].dtype()));
   const FormulaTerm weight = dtype == DType::f64 ? f.to(dtype, f[2]) : f[2];
@@ -109,8 +101,19 @@ void add_scaled_products(OpRegistry& ops) {
                   },
                   {sample_of({{{5, 3}, {3}}, DType::i32})}));
   ops.add(formula({"ldexp", "elementwise", "x * 2^y"}, {tensor("x"), tensor("y")},
-                  [](Formula& f) { return FormulaTerms{f[0] * f.op("exp2", {f[1]})}; },
-                  {filled_sample({{5, 3}, {3}})}));
+                  [](Formula& f) {
+                    // Powers by integers have the dtype of a float x.
+                    const bool converts = is_floating(f[0].dtype()) && !is_floating(f[1].dtype()) &&
+                                          !f.call.inputs[0].weak;
+                    const FormulaTerm power = converts ? f.to(f[0].dtype(), f[1]) : f[1];
+                    return FormulaTerms{f[0] * f.op("exp2", {power})};
+                  },
+                  {filled_sample({{5, 3}, {3}}), [] {
+                     Sample whole = filled_sample({{5, 3}, {3}}, {}, {"ints", "ints(-3, 3)"});
+                     whole.inputs[0].dtype = DType::f16;
+                     whole.inputs[1].dtype = DType::i64;
+                     return whole;
+                   }()}));
 }
 
 void add_logarithms(OpRegistry& ops) {
@@ -120,7 +123,7 @@ void add_logarithms(OpRegistry& ops) {
   add_with_gradient(ops, formula(
                              {"xlogy", "elementwise", "x * log(y), 0 where x is 0"}, pair,
                              [](Formula& f) {
-                               const FormulaTerm y = in_result_float(f, 1);
+                               const FormulaTerm y = in_result_dtype(f, 1);
                                const FormulaTerm product = f[0] * f.op("log", {y});
                                const FormulaTerm counts = f.op(
                                    "logical_or", {f.op("ne", {f[0], 0}), f.op("isnan", {f[1]})});

@@ -88,7 +88,7 @@ struct FloorDiv {
   }
 };
 struct Pow {
-  static constexpr unsigned kTypes = kReals;
+  static constexpr unsigned kTypes = kAllTypes;
   static constexpr int64_t whole_power(int64_t base, int64_t exponent) {
     if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 == 0 ? 1 : -1) : 0;
     uint64_t result = 1, factor = bits_of(base);
@@ -105,7 +105,15 @@ struct Pow {
     } else {
       if (b == C{2}) return a * a;
       if (b == C{1}) return a;
-      return static_cast<C>(std::pow(static_cast<double>(a), static_cast<double>(b)));
+      if constexpr (kIsComplexType<C>) {
+        if (b == C{0}) return C{1};
+        if (b == C{-1}) return C{1} / a;
+        // The logarithm of 0 has no angle; torch's power of it is 0 if the exponent is positive.
+        if (a == C{0} && b.real() > 0) return C{0};
+        return static_cast<C>(std::pow(C128(a), C128(b)));
+      } else {
+        return static_cast<C>(std::pow(static_cast<double>(a), static_cast<double>(b)));
+      }
     }
   }
 };

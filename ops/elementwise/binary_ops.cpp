@@ -117,8 +117,8 @@ const BinaryRow kBinaryRows[] = {
      BinaryAccepts::no_bool_reals, no_passes, "ints(1, 5)", kDivides},
     {"remainder", "%", "x - y * floor(x / y)", binary<functor::Remainder>, BinaryResult::same,
      BinaryAccepts::no_bool_reals, no_passes, "ints(1, 5)", kDivides},
-    {"pow", "**", "x to the y", binary<functor::Pow>, BinaryResult::same,
-     BinaryAccepts::no_bool_reals, no_passes, "ints(0, 4)", kPowers | kByLibrary},
+    {"pow", "**", "x to the y", binary<functor::Pow>, BinaryResult::same, BinaryAccepts::no_bool,
+     no_passes, "ints(0, 4)", kPowers | kByLibrary},
     {"maximum", "", "the larger, NaN if either is", binary<functor::Maximum>, BinaryResult::same,
      BinaryAccepts::reals, maximum_passes, ""},
     {"minimum", "", "the smaller, NaN if either is", binary<functor::Minimum>, BinaryResult::same,
@@ -233,6 +233,10 @@ std::vector<Sample> binary_samples(const BinaryRow& row) {
         row.result == BinaryResult::floating ? "ones" : "bools");
   if (row.accepts == BinaryAccepts::all)
     add(DType::c64, DType::c64, {{3, 4}, {3, 4}}, "ints", second);
+  if (row.traits & kPowers) {
+    add(DType::c64, DType::c64, {{3, 4}, {4}}, "uniform(0.5, 2)", "uniform(-1, 2)");
+    add(DType::c128, DType::f64, {{5}, {}}, "uniform(0.5, 2)", "uniform(-1, 2)");
+  }
   return samples;
 }
 
@@ -258,7 +262,7 @@ void check_numbers(const BinaryRow& row, const OpCall& call,
   if (row.result == BinaryResult::boolean && is_integral(common))
     for (const Number* number : numbers) refuse_beyond(row, call, number, common);
   const Number* second = numbers.at(1);
-  if (!second || !second->is_integer() || is_floating(common)) return;
+  if (!second || !second->is_integer() || is_floating(common) || is_complex(common)) return;
   if ((row.traits & kDivides) && wrapped(*second, common).integer() == 0)
     refuse(row.name, call, "an integer is divided by {}",
            second->integer() == 0

@@ -1,5 +1,5 @@
-// Exponentials and logarithms of f32 and f64, computed in double and rounded once; fraction and
-// sign bit of a number.
+// Exponentials and logarithms, computed in double and rounded once; fraction and sign bit of a
+// number.
 #pragma once
 
 #include "shardproof/ops/elementwise/trigonometric_functors.h"
@@ -9,25 +9,46 @@ namespace shardproof::functor {
 struct Expm1 : InDouble<Expm1> {
   template <typename D>
   static constexpr D of(D x) {
-    return std::expm1(x);
+    if constexpr (kIsComplexType<D>) {
+      // exp(a) cos(b) - 1, without the digits that 1 - cos(b) loses for a small b.
+      const double size = std::expm1(x.real()), half = std::sin(x.imag() / 2);
+      const double real = size * std::cos(x.imag()) - 2 * half * half;
+      return {real, (size + 1) * std::sin(x.imag())};
+    } else {
+      return std::expm1(x);
+    }
   }
 };
 struct Exp2 : InDouble<Exp2> {
   template <typename D>
   static constexpr D of(D x) {
-    return std::exp2(x);
+    if constexpr (kIsComplexType<D>)
+      return std::exp(x * M_LN2);
+    else
+      return std::exp2(x);
   }
 };
 struct Log1p : InDouble<Log1p> {
   template <typename D>
   static constexpr D of(D x) {
-    return std::log1p(x);
+    if constexpr (kIsComplexType<D>) {
+      // log |1 + x|; near 1 from |1 + x|^2 - 1, which is a (2 + a) + b^2.
+      const double a = x.real(), b = x.imag(), more = a * (2 + a) + b * b;
+      const double size = std::hypot(1 + a, b);
+      const bool near = more > -0.5 && more < 1;
+      return {near ? std::log1p(more) / 2 : std::log(size), std::atan2(b, 1 + a)};
+    } else {
+      return std::log1p(x);
+    }
   }
 };
 struct Log2 : InDouble<Log2> {
   template <typename D>
   static constexpr D of(D x) {
-    return std::log2(x);
+    if constexpr (kIsComplexType<D>)
+      return std::log(x) * (1 / M_LN2);
+    else
+      return std::log2(x);
   }
 };
 struct Log10 : InDouble<Log10> {
@@ -36,7 +57,7 @@ struct Log10 : InDouble<Log10> {
     return std::log10(x);
   }
 };
-struct Erfc : InDouble<Erfc> {
+struct Erfc : InDouble<Erfc, 0> {
   template <typename D>
   static constexpr D of(D x) {
     return std::erfc(x);

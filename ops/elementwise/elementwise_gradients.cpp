@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "shardproof/ops/core/type_promotion.h"
+
 namespace shardproof {
 namespace {
 
@@ -23,7 +25,16 @@ F abs_gradient(Gradient& g) {
 F gaussian(Gradient& g) { return g.op("exp", {-squared(g, g[0])}) * (2 / std::sqrt(M_PI)); }
 
 F gelu_gradient(Gradient& g) { return g.op("gelu_grad", {g.dy(), g[0]}, *g.call.attrs); }
-F silu_gradient(Gradient& g) { return g.op("silu_grad", {g.dy(), g[0]}); }
+F silu_gradient(Gradient& g) {
+  if (!is_complex(g[0].dtype())) return g.op("silu_grad", {g.dy(), g[0]});
+  const F s = g.op("sigmoid", {g[0]});
+  return times(g, s * (g[0] * (1 - s) + 1));
+}
+// The root of x^2 - 1 is that of (x - 1)(x + 1): its sign is that of the product of both roots.
+F acosh_gradient(Gradient& g) {
+  if (!is_complex(g[0].dtype())) return g.dy() * g.op("rsqrt", {squared(g, g[0]) - 1});
+  return times(g, g.op("rsqrt", {g[0] - 1}) * g.op("rsqrt", {g[0] + 1}));
+}
 
 constexpr auto kYes = Differentiable::yes;
 constexpr auto kZero = Differentiable::zero;
@@ -38,14 +49,14 @@ const std::vector<GradientRow>& unary_gradients() {
       {"exp", [](Gradient& g) { return times(g, g.y()); }},
       {"log", [](Gradient& g) { return over(g, g[0]); }},
       {"sqrt", [](Gradient& g) { return over(g, g.y() * 2); }, nullptr, kYes, nullptr, "x near 0"},
-      {"rsqrt", [](Gradient& g) { return g.dy() * (g.y() * squared(g, g.y())) * -0.5; }},
+      {"rsqrt", [](Gradient& g) { return times(g, g.y() * squared(g, g.y())) * -0.5; }},
       {"square", [](Gradient& g) { return times(g, g[0] * 2); }},
       {"reciprocal", [](Gradient& g) { return -times(g, squared(g, g.y())); }},
       {"sin", [](Gradient& g) { return times(g, g.op("cos", {g[0]})); }},
       {"cos", [](Gradient& g) { return -times(g, g.op("sin", {g[0]})); }},
       {"tanh", [](Gradient& g) { return times(g, 1 - squared(g, g.y())); }},
       {"erf", [](Gradient& g) { return g.dy() * gaussian(g); }},
-      {"sigmoid", [](Gradient& g) { return g.dy() * (g.y() * (1 - g.y())); }},
+      {"sigmoid", [](Gradient& g) { return times(g, g.y() * (1 - g.y())); }},
       {"relu",
        [](Gradient& g) {
          return g.where(g.op("le", {g.y(), 0}), 0.0, g.dy());
@@ -63,17 +74,17 @@ const std::vector<GradientRow>& unary_gradients() {
       {"sinh", [](Gradient& g) { return times(g, g.op("cosh", {g[0]})); }},
       {"cosh", [](Gradient& g) { return times(g, g.op("sinh", {g[0]})); }},
       {"tan", [](Gradient& g) { return times(g, squared(g, g.y()) + 1); }},
-      {"asin", [](Gradient& g) { return g.dy() * g.op("rsqrt", {1 - squared(g, g[0])}); }},
-      {"acos", [](Gradient& g) { return -(g.dy() * g.op("rsqrt", {1 - squared(g, g[0])})); }},
-      {"atan", [](Gradient& g) { return g.dy() / (squared(g, g[0]) + 1); }},
-      {"asinh", [](Gradient& g) { return g.dy() * g.op("rsqrt", {squared(g, g[0]) + 1}); }},
-      {"acosh", [](Gradient& g) { return g.dy() * g.op("rsqrt", {squared(g, g[0]) - 1}); }},
-      {"atanh", [](Gradient& g) { return g.dy() / (1 - squared(g, g[0])); }},
-      {"expm1", [](Gradient& g) { return g.dy() * (g.y() + 1); }},
-      {"exp2", [](Gradient& g) { return g.dy() * (g.y() * std::log(2.0)); }},
-      {"log1p", [](Gradient& g) { return g.dy() / (g[0] + 1); }},
-      {"log2", [](Gradient& g) { return g.dy() / (g[0] * std::log(2.0)); }},
-      {"log10", [](Gradient& g) { return g.dy() / (g[0] * std::log(10.0)); }},
+      {"asin", [](Gradient& g) { return times(g, g.op("rsqrt", {1 - squared(g, g[0])})); }},
+      {"acos", [](Gradient& g) { return -times(g, g.op("rsqrt", {1 - squared(g, g[0])})); }},
+      {"atan", [](Gradient& g) { return over(g, squared(g, g[0]) + 1); }},
+      {"asinh", [](Gradient& g) { return times(g, g.op("rsqrt", {squared(g, g[0]) + 1})); }},
+      {"acosh", acosh_gradient},
+      {"atanh", [](Gradient& g) { return over(g, 1 - squared(g, g[0])); }},
+      {"expm1", [](Gradient& g) { return times(g, g.y() + 1); }},
+      {"exp2", [](Gradient& g) { return times(g, g.y() * std::log(2.0)); }},
+      {"log1p", [](Gradient& g) { return over(g, g[0] + 1); }},
+      {"log2", [](Gradient& g) { return over(g, g[0] * std::log(2.0)); }},
+      {"log10", [](Gradient& g) { return over(g, g[0] * std::log(10.0)); }},
       {"erfc", [](Gradient& g) { return -(g.dy() * gaussian(g)); }},
       {"isnan", nullptr, nullptr, kNo},
       {"isinf", nullptr, nullptr, kNo},
@@ -100,17 +111,21 @@ F number_share(Gradient& g, int mine, int other, const char* wins) {
 // y x^(y - 1), and 0 for an exponent of 0 whatever x is.
 F pow_by_base(Gradient& g) {
   const F slope = g[1] * g.op("pow", {g[0], g[1] - 1});
-  return g.where(g.op("eq", {g[1], 0}), 0.0, g.dy() * slope);
+  return g.where(g.op("eq", {g[1], 0}), 0.0, times(g, slope));
 }
 // x^y log(x), and 0 for 0^y where y is not negative.
 F pow_by_exponent(Gradient& g) {
-  const F base = g.to_result_dtype(g[0]);
-  const F flat = g.op("logical_and", {g.op("eq", {base, 0}), g.op("ge", {g[1], 0})});
-  return g.where(flat, 0.0, g.dy() * (g.y() * g.op("log", {g.where(flat, 1.0, base)})));
+  const F base = in_result_dtype(g, 0);
+  const F exponent = is_complex(g[1].dtype()) ? g.op("real", {g[1]}) : g[1];
+  const F flat = g.op("logical_and", {g.op("eq", {base, 0}), g.op("ge", {exponent, 0})});
+  return g.where(flat, 0.0, times(g, g.y() * g.op("log", {g.where(flat, 1.0, base)})));
 }
 
+// 0 at the origin, as in torch.
 F over_square_norm(Gradient& g, const F& x) {
-  return g.dy() * (x / (squared(g, g[0]) + squared(g, g[1])));
+  const F a = g.to_result_dtype(g[0]), b = g.to_result_dtype(g[1]);  // bools have no square
+  const F norm = squared(g, a) + squared(g, b), origin = g.op("eq", {norm, 0});
+  return g.where(origin, 0.0, g.dy() * (x / g.where(origin, 1.0, norm)));
 }
 
 // The share of x: sigmoid(x - y), and one half if both are the same infinity.
@@ -179,6 +194,12 @@ const std::vector<GradientRow>& binary_gradients() {
 }
 
 }  // namespace
+
+FormulaTerm in_result_dtype(Formula& f, int i) {
+  const DType result = result_dtype(f.call);
+  const bool differs = f[i].dtype() != result || f.call.inputs[static_cast<size_t>(i)].weak;
+  return differs && (is_floating(result) || is_complex(result)) ? f.to(result, f[i]) : f[i];
+}
 
 void set_unary_gradient(OpRecord& record) { set_gradient(record, unary_gradients()); }
 void set_binary_gradient(OpRecord& record) { set_gradient(record, binary_gradients()); }

@@ -21,9 +21,9 @@ F inside(Gradient& g, const Operand& low, const Operand& high) {
 }
 double real(Gradient& g, const char* attribute) { return g.number(attribute).real(); }
 
-// A number as an edge passes dy to an x that equals it. A tensor as an edge shares dy with such an
-// x, half each, unless both edges are equal. If the low edge is above the high one, the high one
-// gets all of dy.
+// A number as an edge passes dy to an x inside it, not to one that equals it. A tensor as an edge
+// shares dy with such an x, half each, unless both edges are equal. If the low edge is above the
+// high one, the high one gets all of dy.
 class ClampGradient {
  public:
   ClampGradient(Gradient& g, int low, int high) : g_(g), low_(low), high_(high) {}
@@ -32,13 +32,13 @@ class ClampGradient {
     F x = g_.dy();
     for (const int edge : {low_, high_})
       if (shared(edge)) x = g_.where(ties(edge), x * 0.5, x);
-    if (has(low_)) x = g_.where(is(g_, "lt", g_[0], g_[low_]), 0.0, x);
-    return has(high_) ? g_.where(is(g_, "gt", g_[0], g_[high_]), 0.0, x) : x;
+    if (has(low_)) x = within(x, low_, "lt", "gt");
+    return has(high_) ? within(x, high_, "gt", "lt") : x;
   }
   F by_low() const {
     const F all = where_dy(g_, is(g_, "lt", g_[0], g_[low_]));
     const F some = g_.where(ties(low_), g_.dy() * 0.5, all);
-    return has(high_) ? g_.where(is(g_, "lt", g_[low_], g_[high_]), some, 0.0) : some;
+    return has(high_) ? g_.where(is(g_, "le", g_[low_], g_[high_]), some, 0.0) : some;
   }
   F by_high() const {
     const F all = where_dy(g_, is(g_, "gt", g_[0], g_[high_]));
@@ -47,6 +47,11 @@ class ClampGradient {
   }
 
  private:
+  // 0 beyond the edge; of a number also at it.
+  F within(const F& x, int edge, const char* beyond, const char* inside) const {
+    if (shared(edge)) return g_.where(is(g_, beyond, g_[0], g_[edge]), 0.0, x);
+    return g_.where(is(g_, inside, g_[0], g_[edge]), x, 0.0);
+  }
   bool has(int edge) const { return edge >= 0 && g_.has(edge); }
   bool shared(int edge) const {
     return has(edge) && !g_.call.inputs[static_cast<size_t>(edge)].weak;
@@ -67,8 +72,8 @@ F clamp_by_max(Gradient& g) { return ClampGradient(g, 1, 2).by_high(); }
 
 F xlogy_by_x(Gradient& g) {
   const F nothing = both(g, is(g, "eq", g[0], 0), is(g, "le", g[1], 0));
-  const F y = g.to_result_dtype(g[1]);
-  return g.where(nothing, 0.0, g.dy() * g.op("log", {g.where(nothing, 1.0, y)}));
+  const F y = g.where(nothing, 1.0, in_result_dtype(g, 1));
+  return g.where(nothing, 0.0, g.dy() * g.op("log", {y}));
 }
 // 0 log(y) is 0 for every y.
 F xlogy_by_y(Gradient& g) {
@@ -87,7 +92,7 @@ F logit_gradient(Gradient& g) {
 F sinc_gradient(Gradient& g) {
   const F zero = is(g, "eq", g[0], 0), x = g.where(zero, 1.0, g[0]), turned = x * M_PI;
   const F slope = (g.op("cos", {turned}) - g.op("sin", {turned}) / turned) / x;
-  return g.where(zero, 0.0, g.dy() * slope);
+  return g.where(zero, 0.0, g.dy() * g.conj(slope));
 }
 
 F hardswish_gradient(Gradient& g) {
@@ -133,6 +138,7 @@ const std::vector<GradientRow>& formula_gradients() {
        [](Gradient& g) {
          return zero_where(g, is(g, "le", g.op("abs", {g[0]}), g.number("lambd")));
        }},
+      {"logsigmoid", [](Gradient& g) { return g.dy() * g.op("sigmoid", {-g[0]}); }},
       {"elu", [](Gradient& g) { return elu_slope(g, real(g, "alpha"), 1, 1); }},
       {"celu", [](Gradient& g) { return elu_slope(g, 1, real(g, "alpha"), 1); }},
       {"selu", [](Gradient& g) { return elu_slope(g, kSeluAlpha, 1, kSeluScale); }},

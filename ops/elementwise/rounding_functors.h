@@ -75,11 +75,13 @@ struct IsNan {
   }
 };
 struct IsInf {
-  static constexpr unsigned kTypes = kReals;
+  static constexpr unsigned kTypes = kAllTypes;
   template <typename C>
   static constexpr bool apply(C x) {
     if constexpr (std::is_same_v<C, int64_t>)
       return false;
+    else if constexpr (kIsComplexType<C>)
+      return std::isinf(x.real()) || std::isinf(x.imag());
     else
       return std::abs(x) == std::numeric_limits<C>::infinity();
   }

@@ -153,6 +153,9 @@ std::vector<Sample> special_samples(const SpecialRow& row) {
   // The gamma function of an integer operand overflows f16.
   add(has_two(row) ? DType::f32 : DType::f16, {}, {2});
   if (!has_two(row)) samples.push_back({{}, {{DType::i64, {3, 2}}}, {"ints(1, 5)"}});
+  // The gradients of these are limits at 0.
+  for (const std::string_view name : {"i0", "i1", "bessel_j0", "bessel_j1"})
+    if (row.name == name) samples.push_back({{}, {{DType::f64, {3}}}, {"ints(-1, 1)"}});
   return samples;
 }
 
@@ -164,6 +167,8 @@ F no_derivative(Gradient& g) {
 F at_zero(Gradient& g, double limit, const F& slope) {
   return g.dy() * g.where(g.op("eq", {g[0], 0}), limit, slope);
 }
+// Returns x, 1 where it is 0, so that a gradient of this one divides by no 0.
+F away_from_zero(Gradient& g) { return g.where(g.op("eq", {g[0], 0}), 1.0, g[0]); }
 F bessel_pair(Gradient& g, const char* other) { return g.op(other, {g[0]}); }
 // x^(a - 1) exp(-x) / gamma(a).
 F gamma_density(Gradient& g) {
@@ -196,15 +201,20 @@ const std::vector<GradientRow>& special_gradients() {
       {"i0e",
        [](Gradient& g) { return g.dy() * (bessel_pair(g, "i1e") - g.op("sign", {g[0]}) * g.y()); },
        nullptr, Differentiable::yes, nullptr, "x == 0"},
-      {"i1", [](Gradient& g) { return at_zero(g, 0.5, bessel_pair(g, "i0") - g.y() / g[0]); }},
+      {"i1",
+       [](Gradient& g) {
+         return at_zero(g, 0.5, bessel_pair(g, "i0") - g.y() / away_from_zero(g));
+       }},
       {"i1e",
        [](Gradient& g) {
-         const F less = g.y() * (g.op("sign", {g[0]}) + 1 / g[0]);
+         const F less = g.y() * (g.op("sign", {g[0]}) + 1 / away_from_zero(g));
          return at_zero(g, 0.5, bessel_pair(g, "i0e") - less);
        }},
       {"bessel_j0", [](Gradient& g) { return -(g.dy() * bessel_pair(g, "bessel_j1")); }},
       {"bessel_j1",
-       [](Gradient& g) { return at_zero(g, 0.5, bessel_pair(g, "bessel_j0") - g.y() / g[0]); }},
+       [](Gradient& g) {
+         return at_zero(g, 0.5, bessel_pair(g, "bessel_j0") - g.y() / away_from_zero(g));
+       }},
       {"bessel_y0", [](Gradient& g) { return -(g.dy() * bessel_pair(g, "bessel_y1")); }},
       {"bessel_y1",
        [](Gradient& g) { return g.dy() * (bessel_pair(g, "bessel_y0") - g.y() / g[0]); }},
@@ -264,13 +274,13 @@ FormulaTerms mvlgamma(Formula& f) {
 }
 
 FormulaTerms xlog1py(Formula& f) {
-  const F y = f.to_result_dtype(f[1]);
+  const F y = in_result_dtype(f, 1);
   const F counts = f.op("logical_or", {f.op("ne", {f[0], 0}), f.op("isnan", {f[1]})});
   return {f.where(counts, f[0] * f.op("log1p", {y}), 0.0)};
 }
 F xlog1py_by_x(Gradient& g) {
   const F nothing = g.op("logical_and", {g.op("eq", {g[0], 0}), g.op("le", {g[1], -1})});
-  const F y = g.to_result_dtype(g[1]);
+  const F y = in_result_dtype(g, 1);
   return g.where(nothing, 0.0, g.dy() * g.op("log1p", {g.where(nothing, 0.0, y)}));
 }
 F xlog1py_by_y(Gradient& g) { return g.dy() * (g[0] / (g[1] + 1)); }

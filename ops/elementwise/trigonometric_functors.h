@@ -1,19 +1,23 @@
-// Trigonometric and hyperbolic functions and their inverses, of f32 and f64: computed in double and
-// rounded once.
+// Trigonometric and hyperbolic functions and their inverses: computed in double and rounded once.
+// Those of complex numbers have the branch cuts of std's.
 #pragma once
 
 #include <cmath>
+#include <complex>
 
 #include "shardproof/ops/elementwise/tile_loops.h"
 
 namespace shardproof::functor {
 
-template <typename F>
+template <typename F, unsigned kMore = kComplexes>
 struct InDouble {
-  static constexpr unsigned kTypes = kFloats;
+  static constexpr unsigned kTypes = kFloats | kMore;
   template <typename C>
   static constexpr C apply(C x) {
-    return static_cast<C>(F::of(static_cast<double>(x)));
+    if constexpr (kIsComplexType<C>)
+      return static_cast<C>(F::of(C128(x)));
+    else
+      return static_cast<C>(F::of(static_cast<double>(x)));
   }
 };
 

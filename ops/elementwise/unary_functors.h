@@ -57,21 +57,24 @@ struct Exp {
   }
 };
 struct Log {
-  static constexpr unsigned kTypes = kFloats;
+  static constexpr unsigned kTypes = kFloats | kComplexes;
   template <typename C>
   static constexpr C apply(C x) {
-    return log_of(x);
+    if constexpr (kIsComplexType<C>)
+      return std::log(x);
+    else
+      return log_of(x);
   }
 };
 struct Sqrt {
-  static constexpr unsigned kTypes = kFloats;
+  static constexpr unsigned kTypes = kFloats | kComplexes;
   template <typename C>
   static constexpr C apply(C x) {
     return std::sqrt(x);
   }
 };
 struct Rsqrt {
-  static constexpr unsigned kTypes = kFloats;
+  static constexpr unsigned kTypes = kFloats | kComplexes;
   template <typename C>
   static constexpr C apply(C x) {
     return C{1} / std::sqrt(x);
@@ -95,10 +98,13 @@ struct Reciprocal {
   }
 };
 struct Tanh {
-  static constexpr unsigned kTypes = kFloats;
+  static constexpr unsigned kTypes = kFloats | kComplexes;
   template <typename C>
   static constexpr C apply(C x) {
-    return tanh_of(x);
+    if constexpr (kIsComplexType<C>)
+      return static_cast<C>(std::tanh(C128(x)));
+    else
+      return tanh_of(x);
   }
 };
 struct Erf {

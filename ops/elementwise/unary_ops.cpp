@@ -184,7 +184,8 @@ Kernel prepare_unary(const UnaryRow& row, const OpCall& call, const std::vector<
   }
   const TypedLoop loop = row.loop(compute);
   ElementwisePlan plan{loop.run, loop.type, {loop.input}, {loop.output}};
-  plan.by_library = row.result == UnaryResult::floating && !(row.traits & kRoundsOnce);
+  const bool once = (row.traits & kRoundsOnce) && !is_complex(result);
+  plan.by_library = row.result == UnaryResult::floating && !once;
   return elementwise_kernel(plan);
 }
 
@@ -231,6 +232,10 @@ std::vector<Sample> unary_samples(const UnaryRow& row) {
   if (integers.run) add_sample(samples, DType::i32, {5, 2}, "ints");
   if (row.traits & kPassesBool) add_sample(samples, DType::boolean, {4, 2}, "bools");
   if (row.result == UnaryResult::floating) add_sample(samples, DType::i64, {3, 2}, "ints(1, 5)");
+  if (row.loop(DType::c64).run) {
+    add_sample(samples, DType::c64, {5, 3}, domain.empty() ? "uniform(-2, 2)" : domain);
+    add_sample(samples, DType::c128, {2, 1, 3}, domain.empty() ? "uniform(-2, 2)" : domain);
+  }
   return samples;
 }
 

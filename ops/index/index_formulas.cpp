@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/layout/copy_boxes.h"
 
@@ -32,6 +34,24 @@ FormulaTerm checked(Formula& f, const FormulaTerm& index, int64_t size) {
   return taken(f, places, 0, index);
 }
 
+// Selects at the 0-d indices and removes their dims: torch takes a 0-d tensor as a position. If all
+// indices are 0-d, it leaves the dims as they are, because joining them selects once.
+void take_positions(Formula& f, FormulaTerm& x, IntegerList& dims, FormulaTerms& indices) {
+  const bool only = std::all_of(indices.begin(), indices.end(),
+                                [](const FormulaTerm& index) { return index.dims() == 0; });
+  if (only) return;
+  for (size_t k = 0; k < dims.size();) {
+    if (indices[k].dims() > 0) {
+      ++k;
+      continue;
+    }
+    x = taken(f, x, dims[k], indices[k]);
+    dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(k));
+    indices.erase(indices.begin() + static_cast<std::ptrdiff_t>(k));
+    for (size_t later = k; later < dims.size(); ++later) --dims[later];
+  }
+}
+
 // Joins several indexed dims to one and selects at the joined index. The dims of the indices
 // replace those of x, or come first if those are not adjacent, as in torch.
 FormulaTerms index_at(Formula& f) {
@@ -43,22 +63,27 @@ FormulaTerms index_at(Formula& f) {
              f.call.inputs.size() - 1, dims.size());
   for (size_t k = 1; k < dims.size(); ++k)
     if (dims[k] <= dims[k - 1]) f.refuse("the dims must ascend, found {}", fmt::join(dims, ", "));
-  if (dims.size() == 1) return {taken(f, f[0], dims[0], f[1])};
-  const Dims& shape = f[0].shape();
+  FormulaTerm x = f[0];
+  FormulaTerms indices;
+  for (size_t k = 0; k < dims.size(); ++k) indices.push_back(f[static_cast<int>(k) + 1]);
+  take_positions(f, x, dims, indices);
+  if (dims.empty()) return {x};
+  if (dims.size() == 1) return {taken(f, x, dims[0], indices[0])};
+  const Dims shape = x.shape();
   bool apart = false;
   IntegerList order, joined;
   FormulaTerm place;
   for (size_t k = 0; k < dims.size(); ++k) {
     apart = apart || (k > 0 && dims[k] != dims[k - 1] + 1);
     const int64_t size = shape[static_cast<int>(dims[k])];
-    const FormulaTerm index = checked(f, f[static_cast<int>(k) + 1], size);
+    const FormulaTerm index = checked(f, indices[k], size);
     place = k == 0 ? index : place * size + index;
   }
   const int64_t at = apart ? 0 : dims[0];
   for (int64_t d = 0; d < shape.size(); ++d)
     if (std::find(dims.begin(), dims.end(), d) == dims.end()) order.push_back(d);
   order.insert(order.begin() + at, dims.begin(), dims.end());
-  const FormulaTerm near = apart ? f.op("permute", {f[0]}, {{"dims", order}}) : f[0];
+  const FormulaTerm near = apart ? f.op("permute", {x}, {{"dims", order}}) : x;
   const Attrs run{{"start_dim", at}, {"end_dim", at + static_cast<int64_t>(dims.size()) - 1}};
   return {taken(f, f.op("flatten", {near}, run), at, place)};
 }
@@ -81,7 +106,10 @@ void add_index_formulas(OpRegistry& ops) {
               {tensor("x"), params::tensors("indices"), params::integers("dims")}, index_at,
               {index_at_sample({5, 3}, {{4}}, {0}), index_at_sample({2, 5}, {{2, 3}}, {1}),
                index_at_sample({4, 3}, {{}}, {0}), index_at_sample({5, 4, 3}, {{2}, {2}}, {0, 1}),
-               index_at_sample({3, 2, 4}, {{3, 1}, {2}}, {0, 2})});
+               index_at_sample({3, 2, 4}, {{3, 1}, {2}}, {0, 2}),
+               index_at_sample({2, 1, 3}, {{}, {2}}, {0, 2}),
+               index_at_sample({3, 2, 2, 4}, {{2}, {}, {2}}, {0, 1, 3}),
+               index_at_sample({3, 4}, {{}, {}}, {0, 1})});
   at.infix = "[ids]";
   ops.add(std::move(at));
 }

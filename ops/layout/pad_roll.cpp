@@ -91,16 +91,20 @@ std::vector<Strategy> pad_strategies(const OpCall& call, const std::vector<Tenso
   return keep_dims(padding.before.size(), mixed, joint_partial_rules(ops, {0}));
 }
 
-// Returns, for each entry of a padded dim, the input entry that the mode repeats there.
+// Returns, for each entry of a padded dim, the input entry that the mode repeats there. 'circular'
+// first removes the entries that a negative padding removes, as torch does.
 std::vector<int64_t> sources(Formula& f, const std::string& mode, int64_t size, int64_t before,
                              int64_t after) {
-  const int64_t most = mode == "reflect" ? size - 1 : size;
+  const int64_t first = std::max<int64_t>(0, -before);
+  const int64_t rest =
+      size - first - std::max<int64_t>(0, -after);  // entries that 'circular' wraps
+  const int64_t most = mode == "reflect" ? size - 1 : mode == "circular" ? rest : size;
   if (size < 1 || (mode != "replicate" && std::max(before, after) > most))
     f.refuse("padding of {} and {} by '{}' needs more than {} entries", before, after, mode, size);
   std::vector<int64_t> index;
   for (int64_t i = -before; i < size + after; ++i) {
     if (mode == "replicate") index.push_back(std::clamp<int64_t>(i, 0, size - 1));
-    if (mode == "circular") index.push_back((i + size) % size);
+    if (mode == "circular") index.push_back(first + (i - first + 2 * rest) % rest);
     if (mode == "reflect") index.push_back(i < 0 ? -i : i >= size ? 2 * (size - 1) - i : i);
   }
   return index;
@@ -151,8 +155,10 @@ void add_pad(OpRegistry& ops) {
   pad.samples = [] {
     using L = std::vector<int64_t>;
     Attrs last{{"pad", L{1, 2}}, {"value", 0.0}}, both{{"pad", L{-1, 1, 0, 3}}, {"value", 1.5}};
+    Attrs wrapped{{"pad", L{-1, 2, 1, 0}}, {"mode", std::string("circular")}};
     return std::vector<Sample>{sample_of({{{5, 3}}}, last), sample_of({{{2, 3}}}, both),
-                               sample_of({{{4, 2}}, DType::bf16}, last)};
+                               sample_of({{{4, 2}}, DType::bf16}, last),
+                               sample_of({{{2, 3}}}, wrapped)};
   };
   take_modes(pad);
   ops.add(std::move(pad));

@@ -4,7 +4,9 @@
 #include <Eigen/Cholesky>
 #include <Eigen/LU>
 #include <algorithm>
+#include <span>
 
+#include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/item_kernel.h"
 #include "shardproof/ops/core/op_table.h"
@@ -141,7 +143,8 @@ std::vector<Sample> linalg_samples(const LinalgRow& row) {
   };
   if (row.kind == LinalgKind::solve)
     return {sample({{4, 1, 1}, {4, 1, 3}}, DType::f32), sample({{2, 2}, {2}}, DType::f64),
-            sample({{3, 2, 2}, {3, 2, 5}}, DType::f64)};
+            sample({{3, 2, 2}, {3, 2, 5}}, DType::f64), sample({{2, 1, 1}, {1, 3}}, DType::f64),
+            sample({{2, 2}, {3, 2, 1}}, DType::f64),    sample({{3, 2, 2}, {2}}, DType::f64)};
   if (row.kind == LinalgKind::cholesky) {
     std::vector<Sample> found = {sample({{5, 1, 1}}, DType::f32), sample({{1, 1}}, DType::f64)};
     // Only the lower triangle is read, and the gradient is that of both, as in torch.
@@ -171,6 +174,43 @@ GradientRule linalg_gradient(LinalgKind kind) {
   SP_UNREACHABLE("kind {}", static_cast<int>(kind));
 }
 
+// True if b is one row for each matrix, as torch decides: it has one dim, or the shape of a without
+// the last dim.
+bool solves_rows(const OpCall& call) {
+  const Dims &a = call.inputs[0].shape, &b = call.inputs[1].shape;
+  Dims rows = a;
+  if (!rows.empty()) rows.erase(rows.size() - 1);
+  return b.size() == 1 || b == rows;
+}
+Dims batch_dims(const Dims& shape, int of_matrix) {
+  const int count = std::max(0, shape.size() - of_matrix);
+  return Dims(std::span<const int64_t>(shape.begin(), static_cast<size_t>(count)));
+}
+
+// Repeats a and b to common batch dims, as torch does.
+void broadcast_batches(OpRecord& op) {
+  const auto batches = [](const OpCall& call) {
+    return std::pair{batch_dims(call.inputs[0].shape, 2),
+                     batch_dims(call.inputs[1].shape, solves_rows(call) ? 1 : 2)};
+  };
+  decompose_when(
+      op,
+      [batches](const OpCall& call) {
+        const auto [a, b] = batches(call);
+        return call.inputs[0].shape.size() >= 2 && !call.inputs[1].shape.empty() && a != b;
+      },
+      [batches](Formula& f) {
+        const auto [a, b] = batches(f.call);
+        const Dims batch = broadcast_shapes(a, b);
+        const auto repeated = [&](const FormulaTerm& x, const Dims& before) {
+          IntegerList size(batch.begin(), batch.end());
+          size.insert(size.end(), x.shape().begin() + before.size(), x.shape().end());
+          return f.op("expand", {x}, {{"size", size}});
+        };
+        return FormulaTerms{f.op("solve", {repeated(f[0], a), repeated(f[1], b)})};
+      });
+}
+
 const OpTable<LinalgRow> kLinalgTable = {"linalg",
                                          [](const LinalgRow& row) -> std::vector<Param> {
                                            if (row.kind == LinalgKind::solve)
@@ -183,6 +223,7 @@ const OpTable<LinalgRow> kLinalgTable = {"linalg",
                                          linalg_samples,
                                          [](const LinalgRow& row, OpRecord& op) {
                                            op.cost = linalg_cost;
+                                           if (row.kind == LinalgKind::solve) broadcast_batches(op);
                                            op.gradient = linalg_gradient(row.kind);
                                          }};
 

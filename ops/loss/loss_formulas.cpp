@@ -40,7 +40,8 @@ std::vector<Sample> pair_loss_samples(const Attrs& attrs, const char* first, con
 struct Fills {
   const char* input = "uniform(-2, 2)";
   const char* target = "uniform(-2, 2)";
-  DType labels = DType::f32;  // dtype of the target
+  DType labels = DType::f32;     // dtype of the target
+  const char* other_input = "";  // set: of one more sample
 };
 
 // Adds a loss of two tensors. Parameters have the order of torch: `more` before the reduction,
@@ -53,6 +54,10 @@ void add_pair_loss(OpRegistry& ops, const char* name, const char* summary, std::
   all.push_back(params::text("reduction", "mean"));
   all.insert(all.end(), last.begin(), last.end());
   std::vector<Sample> samples = pair_loss_samples({}, fills.input, fills.target);
+  if (*fills.other_input) {
+    samples.push_back(samples.front());
+    samples.back().fills[0] = fills.other_input;
+  }
   for (Sample& sample : samples) sample.inputs[1].dtype = fills.labels;
   ops.add(in_f32(formula(
       {name, "loss", summary}, std::move(all),
@@ -92,28 +97,61 @@ void add_distance_losses(OpRegistry& ops) {
                 {"uniform(-2, 2)", "ints(-1, 1)", DType::i64});
 }
 
+FormulaTerm times_weight(Formula& f, const FormulaTerm& loss) {
+  return f.has(2) ? loss * f[2] : loss;
+}
+
+FormulaTerm binary_entropy(Formula& f) {
+  const FormulaTerm yes = log_not_below(f, "log", f[0]);
+  const FormulaTerm no = log_not_below(f, "log1p", f[0] * -1);
+  return (f[1] * yes + (1 - f[1]) * no) * -1;
+}
+
+// By the input (x - target) / (x (1 - x)), with torch's least divisor, which is an f32: finite
+// where a logarithm is infinite.
+FormulaTerms binary_entropy_gradient(Gradient& g) {
+  const auto weighted = [&g](const FormulaTerm& x) { return times_weight(g, g.dy() * x); };
+  FormulaTerms found(g.call.inputs.size(), g.none());
+  if (g.wanted(0)) found[0] = weighted((g[0] - g[1]) / max_of((1 - g[0]) * g[0], double{1e-12F}));
+  if (g.wanted(1))
+    found[1] = weighted(log_not_below(g, "log1p", g[0] * -1) - log_not_below(g, "log", g[0]));
+  if (g.has(2) && g.wanted(2)) found[2] = g.dy() * binary_entropy(g);
+  return found;
+}
+
+// The sum and the mean are other ops, so that the gradient is that of each element's loss.
+void add_binary_cross_entropy(OpRegistry& ops) {
+  OpRecord entropy = with_gradient(
+      formula(
+          {"binary_cross_entropy", "loss",
+           "-(target log input + (1 - target) log(1 - input)), logarithms not below -100"},
+          {tensor("input"), tensor("target"), params::optional_tensor("weight"),
+           params::text("reduction", "mean")},
+          [](Formula& f) { return FormulaTerms{times_weight(f, binary_entropy(f))}; },
+          pair_loss_samples({}, "uniform(0.1, 0.9)", "uniform(0, 1)")),
+      gradient_together(binary_entropy_gradient));
+  decompose_when(
+      entropy, [](const OpCall& call) { return call.attrs->text("reduction") != "none"; },
+      [](Formula& f) {
+        const Attrs each{{"reduction", std::string("none")}};
+        return FormulaTerms{f.reduced(f.op("binary_cross_entropy", {f[0], f[1], f[2]}, each))};
+      });
+  ops.add(in_f32(std::move(entropy)));
+}
+
 void add_entropies(OpRegistry& ops) {
   const Param weight = params::optional_tensor("weight");
-  const auto weighted = [](Formula& f, const FormulaTerm& loss) {
-    return f.has(2) ? loss * f[2] : loss;
-  };
-  add_pair_loss(ops, "binary_cross_entropy",
-                "-(target log input + (1 - target) log(1 - input)), logarithms not below -100",
-                {weight},
-                [weighted](Formula& f) {
-                  const FormulaTerm yes = log_not_below(f, "log", f[0]);
-                  const FormulaTerm no = log_not_below(f, "log1p", f[0] * -1);
-                  return weighted(f, (f[1] * yes + (1 - f[1]) * no) * -1);
-                },
-                {"uniform(0.1, 0.9)", "uniform(0, 1)"});
+  add_binary_cross_entropy(ops);
+  Fills logits{"uniform(-2, 2)", "uniform(0, 1)"};
+  logits.other_input = "ints(-1, 1)";
   add_pair_loss(ops, "binary_cross_entropy_with_logits",
                 "binary_cross_entropy(sigmoid(input), target)", {weight},
-                [weighted](Formula& f) {
+                [](Formula& f) {
                   const FormulaTerm no = (1 - f[1]) * f[0], yes = f.op("logsigmoid", {f[0]});
-                  if (!f.has(3)) return weighted(f, no - yes);
-                  return weighted(f, no - ((f[3] - 1) * f[1] + 1) * yes);
+                  if (!f.has(3)) return times_weight(f, no - yes);
+                  return times_weight(f, no - ((f[3] - 1) * f[1] + 1) * yes);
                 },
-                {"uniform(-2, 2)", "uniform(0, 1)"}, {params::optional_tensor("pos_weight")});
+                logits, {params::optional_tensor("pos_weight")});
   add_pair_loss(
       ops, "poisson_nll_loss", "exp(input) - target * input, of the logarithm of a rate",
       {params::boolean("log_input", true), params::boolean("full", false),

@@ -1,8 +1,9 @@
 // Implements add_mse_loss() of ops/loss/loss.h: registers mse_loss, (input - target)^2 with its sum
 // or mean.
 
-#include "shardproof/ops/core/params.h"
+#include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/shape_errors.h"
+#include "shardproof/ops/core/type_promotion.h"
 #include "shardproof/ops/loss/loss.h"
 #include "shardproof/ops/loss/loss_gradients.h"
 #include "shardproof/ops/loss/loss_item.h"
@@ -51,6 +52,13 @@ std::vector<Strategy> mse_loss_strategies(const OpCall& call, const std::vector<
       in + "," + names + weight + "->" + (reduction == LossReduction::none ? names : ""), options);
 }
 
+// True if the input or the target is converted to the dtype of the other.
+bool has_two_dtypes(const OpCall& call) {
+  const TensorMeta &input = call.inputs[0], &target = call.inputs[1];
+  return !input.weak && !target.weak && input.dtype != target.dtype &&
+         is_floating(result_dtype(call));
+}
+
 }  // namespace
 
 void add_mse_loss(OpRegistry& ops) {
@@ -93,6 +101,11 @@ void add_mse_loss(OpRegistry& ops) {
                                sample({8, 2}, "mean", DType::bf16)};
   };
   add_loss_weight(mse);
+  decompose_when(mse, has_two_dtypes, [](Formula& f) {
+    const DType common = result_dtype(f.call);
+    return FormulaTerms{
+        f.op("mse_loss", {f.to(common, f[0]), f.to(common, f[1]), f[2]}, *f.call.attrs)};
+  });
   ops.add(std::move(mse));
 }
 

@@ -3,6 +3,7 @@
 
 #include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
+#include "shardproof/ops/core/type_promotion.h"
 #include "shardproof/ops/layout/copy_boxes.h"
 
 namespace shardproof {
@@ -127,6 +128,23 @@ FormulaTerms renorm(Formula& f) {
   return {scaled.dtype() == dtype ? scaled : f.to(dtype, scaled)};
 }
 
+// Repeats both inputs to one shape first, as torch does: the dim counts in that shape.
+FormulaTerms cosine_similarity(Formula& f) {
+  const Dims shape = broadcast_shape_of("cosine_similarity", f.call);
+  const auto repeated = [&](const FormulaTerm& x) {
+    if (x.shape() == shape) return x;
+    return f.op("expand", {x}, {{"size", IntegerList(shape.begin(), shape.end())}});
+  };
+  const FormulaTerm x = repeated(f[0]), y = repeated(f[1]);
+  const double eps = f.number("eps").real();
+  OpCall whole = f.call;
+  whole.inputs[0].shape = shape;
+  const int dim = dim_of("cosine_similarity", whole, f.integer("dim"));
+  const FormulaTerm dot = f.op("sum", {x * y}, {{"dim", IntegerList{dim}}});
+  return {dot / (max_of(norm_along(f, x, 2, dim, false), eps) *
+                 max_of(norm_along(f, y, 2, dim, false), eps))};
+}
+
 void add_norm_distances(OpRegistry& ops) {
   const Param p = params::number("p", 2.0);
   ops.add(formula({"normalize", "norm", "x / max(norm of x along dim, eps)"},
@@ -141,17 +159,11 @@ void add_norm_distances(OpRegistry& ops) {
       formula({"renorm", "norm", "x with the entries of dim scaled to a norm of maxnorm at most"},
               {tensor("x"), p, integer("dim"), params::required("maxnorm", ParamKind::number)},
               renorm, {f32_sample({{5, 3}}, {{"dim", int64_t{0}}, {"maxnorm", 1.0}})}));
-  ops.add(in_f32(
-      formula({"cosine_similarity", "norm", "x . y over the product of their norms"},
-              {tensor("x"), tensor("y"), integer("dim", 1), params::number("eps", 1e-8)},
-              [](Formula& f) {
-                const double eps = f.number("eps").real();
-                const int dim = f.dim();
-                const FormulaTerm dot = f.op("sum", {f[0] * f[1]}, {{"dim", IntegerList{dim}}});
-                return FormulaTerms{dot / (max_of(norm_along(f, f[0], 2, dim, false), eps) *
-                                           max_of(norm_along(f, f[1], 2, dim, false), eps))};
-              },
-              {f32_sample({{5, 3}, {5, 3}})})));
+  ops.add(in_f32(formula({"cosine_similarity", "norm", "x . y over the product of their norms"},
+                         {tensor("x"), tensor("y"), integer("dim", 1), params::number("eps", 1e-8)},
+                         cosine_similarity,
+                         {f32_sample({{5, 3}, {5, 3}}), f32_sample({{3, 1}, {2, 3, 4}}),
+                          f32_sample({{}, {4}}, {{"dim", int64_t{0}}})})));
   ops.add(formula({"dist", "norm", "p-norm of x - y"}, {tensor("x"), tensor("y"), p},
                   [](Formula& f) {
                     return FormulaTerms{f.op("norm", {f[0] - f[1]}, {{"p", f.number("p").real()}})};

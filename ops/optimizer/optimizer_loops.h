@@ -18,6 +18,10 @@ struct Numbers {
     for (size_t i = 0; i < 8; ++i) value[i] = static_cast<C>(call.numbers->real[i]);
   }
   constexpr C operator[](int i) const { return value[i]; }
+  // Returns 1 - number i, rounded once: 1 - 0.999 in f32 would lose three digits.
+  static constexpr C rest(const TileCall& call, int i) {
+    return static_cast<C>(1 - call.numbers->real[static_cast<size_t>(i)]);
+  }
   C value[8];
 };
 
@@ -49,7 +53,7 @@ struct MomentumLoop {
     const C* __restrict buffer = tile_input<C>(call, 2);
     C* __restrict out = tile_output<C>(call, 0);
     C* __restrict next = tile_output<C>(call, 1);
-    const C kept = C{1} - n[kDampening], nesterov = n[kNesterov];
+    const C kept = n.rest(call, kDampening), nesterov = n[kNesterov];
     for (int64_t i = 0; i < call.count; ++i) {
       const C gradient = g[i] + n[kSgdDecay] * w[i];
       const C speed = n[kMomentum] * buffer[i] + kept * gradient;
@@ -76,7 +80,9 @@ struct AdamLoop {
     C* __restrict out = tile_output<C>(call, 0);
     C* __restrict next_m = tile_output<C>(call, 1);
     C* __restrict next_v = tile_output<C>(call, 2);
-    const C size = n[kAdamLr] / n[kCorrection1], rest1 = C{1} - n[kBeta1], rest2 = C{1} - n[kBeta2];
+    const auto& exact = call.numbers->real;
+    const C size = static_cast<C>(exact[kAdamLr] / exact[kCorrection1]);
+    const C rest1 = n.rest(call, kBeta1), rest2 = n.rest(call, kBeta2);
     for (int64_t i = 0; i < call.count; ++i) {
       const C gradient = kDecoupled ? g[i] : g[i] + n[kDecay] * w[i];
       const C parameter = kDecoupled ? w[i] - n[kAdamLr] * n[kDecay] * w[i] : w[i];

@@ -209,8 +209,12 @@ std::vector<Sample> moment_samples(const MomentRow& row) {
   add(DType::f32, {4, 2}, "ints", {{"dim", List{-1}}, {"keepdim", true}});
   if (row.kind == MomentKind::var || row.kind == MomentKind::std)
     add(DType::f32, {5, 2}, "ints", {{"dim", List{0}}, {"correction", int64_t{0}}});
+  add(DType::c64, {5, 2}, "uniform(-1, 1)", {{"dim", List{0}}});
+  add(DType::c128, {2, 3}, "uniform(-1, 1)", {{"dim", List{1}}, {"keepdim", true}});
   if (row.kind == MomentKind::norm)
-    for (const double p : {0.0, 1.0, 3.0, params::kInfinity, -params::kInfinity})
+    add(DType::c64, {5, 2}, "uniform(-1, 1)", {{"dim", List{0}}, {"p", 3.0}});
+  if (row.kind == MomentKind::norm)
+    for (const double p : {0.0, 1.0, 3.0, -1.0, params::kInfinity, -params::kInfinity})
       add(DType::f32, {5, 2}, "ints", {{"dim", List{0}}, {"p", p}});
   return samples;
 }
@@ -267,6 +271,42 @@ int lower_moment(const MomentRow& row, const OpCall& call, LowerBuilder& b) {
   return row.kind == MomentKind::norm ? lower_norm(call, b) : lower_spread(row, call, b);
 }
 
+Attrs with_kept_dims(Attrs attrs) {
+  attrs.set("keepdim", true);
+  return attrs;
+}
+
+// Relative to the largest real part, so that exp() stays in range.
+FormulaTerm complex_logsumexp(Formula& f) {
+  const FormulaTerm real = f.op("real", {f[0]});
+  const auto finite = [&](const Attrs& over) {
+    const FormulaTerm most = f.op("amax", {real}, over);
+    return f.where(f.op("isinf", {most}), 0.0, most);
+  };
+  const FormulaTerm powers = f.op("exp", {f[0] - finite(with_kept_dims(f.over()))});
+  return f.op("log", {f.op("sum", {powers}, f.over())}) + finite(f.over());
+}
+
+// Adds the moments of complex numbers, as in torch: variances and norms are real.
+void take_complex(const MomentRow& row, OpRecord& op) {
+  decompose_when(
+      op, [](const OpCall& call) { return is_complex(call.inputs[0].dtype); },
+      [&row](Formula& f) {
+        const auto each = [&](const FormulaTerm& x) { return f.op(row.name, {x}, *f.call.attrs); };
+        const auto part = [&](const char* name) { return each(f.op(name, {f[0]})); };
+        switch (row.kind) {
+          case MomentKind::mean: return FormulaTerms{f.op("complex", {part("real"), part("imag")})};
+          case MomentKind::var: return FormulaTerms{part("real") + part("imag")};
+          case MomentKind::std:
+            return FormulaTerms{f.op("sqrt", {f.op("var", {f[0]}, *f.call.attrs)})};
+          case MomentKind::norm: return FormulaTerms{part("abs")};
+          case MomentKind::logsumexp: return FormulaTerms{complex_logsumexp(f)};
+        }
+        SP_UNREACHABLE("moment {}", static_cast<int>(row.kind));
+      });
+  op.decompositions.front().gradient = gradients({moment_gradient(row.kind)});
+}
+
 void complete_moment(const MomentRow& row, OpRecord& op) {
   if (row.kind == MomentKind::mean)
     op.rule.local_attrs = [](const OpCall& call, const std::vector<Spec>& in,
@@ -279,6 +319,7 @@ void complete_moment(const MomentRow& row, OpRecord& op) {
   op.gradient = gradients({moment_gradient(row.kind)});
   if (row.kind == MomentKind::norm) op = with_kinks(std::move(op), "x == 0");
   if (row.kind == MomentKind::norm) op.check = check_norm;
+  take_complex(row, op);
   if (row.kind == MomentKind::norm) take_frobenius(op);
   if (row.kind == MomentKind::norm || row.kind == MomentKind::mean) add_dtype_parameter(op);
   if (row.kind == MomentKind::var || row.kind == MomentKind::std) add_unbiased_parameter(op);

@@ -35,21 +35,24 @@ Operand degrees_of_freedom(Gradient& g) {
 Operand twice_over(const Operand& divisor) {
   return divisor.is_number ? Operand(2 / divisor.number.real()) : Operand(2 / divisor.term);
 }
+// Returns the sign of x, x / |x| if it is complex.
+F direction_of(Gradient& g) { return g.op(is_complex(g[0].dtype()) ? "sgn" : "sign", {g[0]}); }
 F equal_to(Gradient& g, const F& x, const Operand& y) { return g.op("eq", {x, y}); }
 
 // Elements whose size is the infinity norm share dy.
 F extreme_norm_gradient(Gradient& g, const F& y, const F& dy) {
-  const F hits = g.to(g[0].dtype(), equal_to(g, g.op("abs", {g[0]}), y));
-  return g.op("sign", {g[0]}) * hits * (dy / over_reduced(g, "sum", hits));
+  const F hits = g.to(y.dtype(), equal_to(g, g.op("abs", {g[0]}), y));
+  return direction_of(g) * hits * (dy / over_reduced(g, "sum", hits));
 }
 
-// dy sign(x) (|x| / norm)^(p - 1).
+// dy sign(x) (|x| / norm)^(p - 1). If p is negative, one element of 0 makes the norm 0 whatever the
+// others are, so all get 0. Below 2, the power of 0 has no derivative, so an x of 0 takes none.
 F power_norm_gradient(Gradient& g, double p, const F& y, const F& dy) {
   const F zero = equal_to(g, y, 0);
   const F share = g.op("abs", {g[0]}) / g.where(zero, 1.0, y);
-  const F flat = p < 1 ? equal_to(g, g[0], 0) : zero;
+  const F flat = p > 0 && p < 2 ? equal_to(g, g[0], 0) : zero;
   const F power = g.op("pow", {g.where(flat, 1.0, share), p - 1});
-  return g.where(flat, 0.0, g.op("sign", {g[0]}) * power * dy);
+  return g.where(flat, 0.0, direction_of(g) * power * dy);
 }
 
 }  // namespace
@@ -65,13 +68,13 @@ F with_reduced_dims(Gradient& g, const F& reduced) {
 
 F sum_gradient(Gradient& g) { return g.expanded(with_reduced_dims(g, g.dy())); }
 
-// Without a zero: y / x. The only zero gets the product of the others; with two zeros all get 0.
 F prod_gradient(Gradient& g) {
-  const F zero = equal_to(g, g[0], 0), others = g.where(zero, 1.0, g[0]);
-  const F zeros = over_reduced(g, "sum", zero), product = over_reduced(g, "prod", others);
-  const F alone = g.where(zero, equal_to(g, zeros, 1), equal_to(g, zeros, 0));
-  const F share = g.conj(product / others);
-  return g.where(alone, with_reduced_dims(g, g.dy()) * share, 0.0);
+  const DimMask mask = mask_of(g);
+  IntegerList dims;
+  for (size_t d = 0; d < mask.size(); ++d)
+    if (mask[d]) dims.push_back(static_cast<int64_t>(d));
+  if (dims.empty()) return g.dy();
+  return g.op("prod_grad", {with_reduced_dims(g, g.dy()), g[0]}, {{"dim", dims}});
 }
 
 F mean_gradient(Gradient& g) {
@@ -95,7 +98,7 @@ F norm_gradient(Gradient& g) {
   const double p = g.given("p") ? g.number("p").real() : 2;
   const F y = with_reduced_dims(g, g.y()), dy = with_reduced_dims(g, g.dy());
   if (p == 0) return g.none();
-  if (p == 1) return g.op("sign", {g[0]}) * dy;
+  if (p == 1) return direction_of(g) * dy;
   if (std::isinf(p)) return extreme_norm_gradient(g, y, dy);
   if (p != 2) return power_norm_gradient(g, p, y, dy);
   const F zero = equal_to(g, y, 0);
@@ -104,6 +107,7 @@ F norm_gradient(Gradient& g) {
 
 F logsumexp_gradient(Gradient& g) {
   const F y = with_reduced_dims(g, g.y());
+  if (is_complex(y.dtype())) return with_reduced_dims(g, g.dy()) * g.conj(g.op("exp", {g[0] - y}));
   const F finite = g.where(equal_to(g, y, -params::kInfinity), 0.0, y);
   return with_reduced_dims(g, g.dy()) * g.op("exp", {g[0] - finite});
 }

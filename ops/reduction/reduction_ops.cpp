@@ -134,6 +134,10 @@ std::vector<Sample> fold_samples(const FoldRow& row) {
   add(DType::i64, {3, 5}, ints, {{"dim", int64_t{1}}});
   add(DType::boolean, {4, 2}, "bools", {{"dim", std::vector<int64_t>{0}}});
   if (truth) add(DType::f32, {6}, "ints", {});
+  if (row.kind == FoldKind::product) {  // with zeros
+    add(DType::f64, {3, 4}, "ints(0, 3)", {{"dim", int64_t{0}}});
+    add(DType::f64, {2, 3}, "ints(0, 3)", {});
+  }
   if (row.values)
     for (Sample& sample : samples) sample.inputs.push_back(absent_input());
   return samples;
@@ -161,6 +165,23 @@ void give_indices(const FoldRow& row, OpRecord& op) {
       [larger = row.kind == FoldKind::max](Formula& f) {
         if (f.given("dim")) f.refuse("expects a dim or a second tensor, found both");
         return std::vector<FormulaTerm>{larger ? max_of(f[0], f[1]) : min_of(f[0], f[1])};
+      });
+}
+
+// Adds torch's all(x, dim=[]): it reduces no dim, and tests each element.
+void keep_without_dims(OpRecord& op) {
+  decompose_when(
+      op,
+      [](const OpCall& call) {
+        const auto dim = call.attrs->values().find("dim");
+        if (dim == call.attrs->values().end()) return false;
+        const auto* list = std::get_if<std::vector<int64_t>>(&dim->second);
+        return list && list->empty();
+      },
+      [](Formula& f) {
+        if (f[0].dtype() == DType::boolean) return FormulaTerms{f[0]};
+        const FormulaTerm truths = f.op("ne", {f[0], 0});
+        return FormulaTerms{f[0].dtype() == DType::u8 ? f.to(DType::u8, truths) : truths};
       });
 }
 
@@ -194,6 +215,7 @@ void complete_fold(const FoldRow& row, OpRecord& op) {
     };
   op.cost = fold_cost;
   if (row.values) give_indices(row, op);
+  if (is_truth(row.kind)) keep_without_dims(op);
   if (accumulates(row.kind)) add_dtype_parameter(op);
 }
 

@@ -9,7 +9,8 @@ namespace shardproof {
 
 enum class CumulativeKind { product, largest, smallest };
 
-// The dim lies inside [outer, size, inner]; items are the outer * inner lines.
+// The dim lies inside [outer, size, inner]; complex numbers have products only. Items are the outer
+// * inner lines.
 template <typename T>
 struct RunningItem {
   CumulativeKind kind;
@@ -23,9 +24,9 @@ struct RunningItem {
     int64_t best = 0;
     for (int64_t at = 0; at < size; ++at) {
       const T now = x[at * inner];
-      if (kind == CumulativeKind::product) {
+      if (kIsComplexType<T> || kind == CumulativeKind::product) {
         held = functor::Mul::apply(held, now);
-      } else {
+      } else if constexpr (!kIsComplexType<T>) {
         const bool beats = kind == CumulativeKind::largest ? now >= held : now <= held;
         if (at == 0 || beats || now != now) {
           held = now;

@@ -41,7 +41,8 @@ int cumulative_dim(const CumulativeRow& row, const OpCall& call) {
 std::vector<TensorMeta> infer_cumulative(const CumulativeRow& row, const OpCall& call) {
   const TensorMeta& x = input_meta(call, 0);
   cumulative_dim(row, call);
-  if (is_complex(x.dtype)) refuse(row.name, call, "not defined for {}", name(x.dtype));
+  if (is_complex(x.dtype) && row.kind != CumulativeKind::product)
+    refuse(row.name, call, "not defined for {}", name(x.dtype));
   const bool whole = is_integral(x.dtype) || x.dtype == DType::boolean;
   if (row.kind == CumulativeKind::product) return {{whole ? DType::i64 : x.dtype, x.shape}};
   return {{x.dtype, x.shape}, {DType::i64, x.shape}};
@@ -58,7 +59,11 @@ Kernel prepare_cumulative(const CumulativeRow& row, const OpCall& call,
     set_items(plan, RunningItem<decltype(zero)>{kind, line.size, line.inner},
               line.size == 0 ? 0 : line.outer * line.inner);
   };
-  if (compute == DType::i64)
+  if (compute == DType::c64)
+    set(C64{});
+  else if (compute == DType::c128)
+    set(C128{});
+  else if (compute == DType::i64)
     set(int64_t{0});
   else
     with_float(compute, set);
@@ -89,11 +94,15 @@ const OpTable<CumulativeRow> kCumulativeTable = {
     infer_cumulative,
     prepare_cumulative,
     cumulative_strategies,
-    [](const CumulativeRow&) -> std::vector<Sample> {
+    [](const CumulativeRow& row) {
       const Attrs rows{{"dim", int64_t{0}}}, last{{"dim", int64_t{-1}}};
-      return {sample_of({{{5, 3}}, DType::f32, {"uniform(-2, 2)"}}, rows),
-              sample_of({{{2, 6}}, DType::i32, {"ints(1, 4)"}}, last),
-              sample_of({{{4, 2}}, DType::bf16, {"uniform(0.5, 2)"}}, rows)};
+      std::vector<Sample> samples = {sample_of({{{5, 3}}, DType::f32, {"uniform(-2, 2)"}}, rows),
+                                     sample_of({{{2, 6}}, DType::i32, {"ints(1, 4)"}}, last),
+                                     sample_of({{{4, 2}}, DType::bf16, {"uniform(0.5, 2)"}}, rows)};
+      if (row.kind == CumulativeKind::product)
+        for (const DType dtype : {DType::f64, DType::c64})
+          samples.push_back(sample_of({{{2, 4}}, dtype, {"ints(-1, 1)"}}, last));
+      return samples;
     },
     complete_cumulative};
 

@@ -45,17 +45,7 @@ F logcumsumexp_gradient(Gradient& g) {
 
 F cumsum_gradient(Gradient& g) { return backwards(g, "cumsum", g.dy()); }
 
-// Before the first zero: the running sum of dy y from the end, over x. At the first zero: that sum
-// with the zero replaced by 1. After it: 0.
-F cumprod_gradient(Gradient& g) {
-  const F zero = g.op("eq", {g[0], 0}), seen = g.op("cumsum", {zero}, along(g));
-  const F first = g.op("logical_and", {zero, g.op("eq", {seen, 1})});
-  const F divisor = g.where(zero, 1.0, g[0]);
-  const F before = backwards(g, "cumsum", g.dy() * g.y()) / divisor;
-  const F without = g.op("cumprod", {g.where(first, 1.0, g[0])}, along(g));
-  const F at = backwards(g, "cumsum", g.dy() * without);
-  return g.where(first, at, g.where(g.op("eq", {seen, 0}), before, 0.0));
-}
+F cumprod_gradient(Gradient& g) { return g.op("cumprod_grad", {g.dy(), g[0]}, along(g)); }
 
 F cumulative_extreme_gradient(Gradient& g) { return scattered_to(g, g.dy(), g.y(1), g.dim()); }
 

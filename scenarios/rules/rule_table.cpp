@@ -117,9 +117,11 @@ Mesh read_mesh(const JsonReader& list) {
   return Mesh::make(std::move(axes));
 }
 
-// Torch's overloads with `out=`: aten.add.out, aten.sum.IntList_out, aten.sort.values.
+// Torch's overloads with `out=`: aten.add.out, aten.sum.IntList_out, aten.sort.values. aten.inverse
+// is an op without an overload.
 bool writes_to_out(const std::string& op) {
-  if (!op.starts_with("aten")) return false;
+  const size_t base = op.find('.');
+  if (!op.starts_with("aten") || op.find('.', base + 1) == std::string::npos) return false;
   for (const char* overload : {".out", "_out", ".out_mode", ".values", "_values", ".values_stable",
                                ".dim_max", ".dim_min", ".grad_input", ".inverse", ".L", ".result"})
     if (op.ends_with(overload)) return true;
@@ -263,6 +265,14 @@ void write_in_dtype_of_buffer(RuleCase& rule, const OpRegistry& ops) {
       fmt::format("{} = cast({}, {})", rule.results[0], rule.results[0], name(buffer.dtype)));
 }
 
+// An argument of embedding that changes its gradient alone.
+void refuse_scaled_gradient(const JsonReader& row) {
+  constexpr const char* kName = "scale_grad_by_freq";
+  if (!row.has("attrs") || !row.at("attrs").has(kName)) return;
+  const JsonReader flag = row.at("attrs").at(kName);
+  if (flag.flag()) flag.refuse("true has no counterpart here in a backward, only false");
+}
+
 // Returns nullopt for an op that is not known.
 std::optional<RuleRow> read_row(const JsonReader& row, const OpRegistry& ops) {
   row.check_keys(kRowKeys);
@@ -286,6 +296,7 @@ std::optional<RuleRow> read_row(const JsonReader& row, const OpRegistry& ops) {
       set_call(read, row, is_backward ? std::nullopt : std::optional(rule.out.size()), ops,
                is_inplace, written);
   if (!is_known) return std::nullopt;
+  if (is_backward) refuse_scaled_gradient(row);
   rule.kind = read_kind(row, rule.op, is_inplace);
   if (rule.kind == RuleKind::out) take_buffers(rule, row);
   if (rule.kind == RuleKind::inplace && !written.empty()) write_to_inputs(rule, written, ops);

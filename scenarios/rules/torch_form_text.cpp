@@ -195,6 +195,7 @@ std::string FormText::made_text(std::string_view name) {
     return reduction() == "'mean'" ? fmt::format(" / sum(ones(like={}))", needed("self")) : "";
   if (name == "per_weight")
     return reduction() == "'mean'" ? fmt::format(" / {}", needed("total_weight")) : "";
+  if (name == "of_reduction") return reduction() == "'none'" ? " * 0" : "";
   if (name == "times_weight") {
     const std::optional<std::string> weight = given("weight");
     return weight ? " * " + *weight : "";

@@ -411,7 +411,7 @@ const FormTable kLossForms = {
      {"self target weight?",
       "y0 = nll_loss({self}, {target}{, weight}, reduction={#reduction}{, ignore_index})\n"
       "y1 = nll_loss(full(like={self}, value=-1), {target}{, weight}, reduction='sum'"
-      "{, ignore_index})",
+      "{, ignore_index}){#of_reduction}",
       "output total_weight?"}},
     {"smooth_l1_loss",
      {"self target", "y0 = smooth_l1_loss({self}, {target}, reduction={#reduction}, beta={beta=1})",

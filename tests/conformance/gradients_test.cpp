@@ -35,8 +35,9 @@ Tensor tensor_from(const Json& numbers, DType dtype, const Dims& shape) {
   for (const Json& number : numbers) values.push_back(number_of(number));
   if (!is_complex(dtype)) return tensor_of(dtype, shape, values);
   Tensor tensor = Tensor::empty(dtype, shape);
-  auto* parts = reinterpret_cast<float*>(tensor.mutate());
-  for (size_t i = 0; i < values.size(); ++i) parts[i] = static_cast<float>(values[i]);
+  const DType part = dtype == DType::c64 ? DType::f32 : DType::f64;
+  convert(reinterpret_cast<const std::byte*>(values.data()), DType::f64, tensor.mutate(), part,
+          static_cast<int64_t>(values.size()));
   return tensor;
 }
 
@@ -65,12 +66,25 @@ Attrs attributes_of(const OpRecord& record, const Json& json) {
 
 // Half a unit of the ninth recorded digit in f64; some units in the last place in narrower dtypes.
 double room_of(DType dtype, double scale) {
-  return dtype == DType::f64 ? scale * 5.01e-9 : testing::room_in(dtype, scale);
+  const bool wide = dtype == DType::f64 || dtype == DType::c128;
+  return wide ? scale * 5.01e-9 : testing::room_in(dtype, scale);
 }
 
 Tensor zeros_of(const TensorMeta& meta) {
   return tensor_of(meta.dtype, meta.shape,
                    std::vector<double>(static_cast<size_t>(element_count(meta.shape)), 0));
+}
+
+// Compares the value of a result with torch's.
+void expect_result(const Json& row, size_t result, const Tensor& found, double largest) {
+  const Json& want = row["y"][result];
+  const std::string where = row["id"].get<std::string>() + " " + row["op"].get<std::string>() +
+                            " " + row["attrs"].dump() + ", result " + std::to_string(result);
+  ASSERT_EQ(to_string(found.shape), to_string(dims_of(want["shape"]))) << where;
+  const Tensor expected = tensor_from(want["v"], found.dtype, found.shape);
+  const double scale = std::max(largest, testing::largest_number(expected));
+  const double room = room_of(found.dtype, scale);
+  EXPECT_EQ(testing::difference(found, expected, [&](size_t) { return room; }), "") << where;
 }
 
 void run_row(const OpRegistry& ops, const Json& row) {
@@ -82,12 +96,13 @@ void run_row(const OpRegistry& ops, const Json& row) {
     const DType dtype = parse_dtype(input["dtype"].get<std::string>()).value();
     const Tensor x = tensor_from(input["v"], dtype, dims_of(input["shape"]));
     largest = std::max(largest, testing::largest_number(x));
-    inputs.push_back(tape.leaf(x));
+    inputs.push_back(tape.leaf(x, input.contains("number")));
   }
   const auto results = row["results"].get<size_t>();
   const std::vector<int> outputs =
       tape.run(record.name, attributes_of(record, row["attrs"]), inputs, results);
   ASSERT_GE(outputs.size(), results) << row["id"];
+  for (size_t o = 0; o < results; ++o) expect_result(row, o, tape.value(outputs[o]), largest);
   std::vector<std::pair<int, int>> cotangents;
   for (size_t o = 0; o < results; ++o) {
     if (row["dy"][o].is_null()) continue;

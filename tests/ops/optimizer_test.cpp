@@ -36,6 +36,26 @@ TEST(Optimizer, AdamAndAdamW_FollowTorch) {
   }
 }
 
+// In f32, 1 - 0.999 has three digits less than 0.001.
+TEST(Optimizer, AdamInF32_ScalesByRoundedRests) {
+  const auto one = [](double x) { return tensor_of(DType::f32, {1}, {x}); };
+  for (const char* name : {"adam", "adamw"}) {
+    const auto got = step(name, {one(1), one(0.3), one(0), one(0)}, {{"lr", 1.0}});
+    const auto g = static_cast<float>(0.3);
+    EXPECT_NEAR(values_of(got[1])[0], 0.1 * g, 0x1p-28);
+    EXPECT_NEAR(values_of(got[2])[0], 0.001 * g * g, 0x1p-36);
+  }
+}
+
+TEST(Optimizer, SgdWithoutMomentum_IgnoresDampening) {
+  const auto one = [](double x) { return tensor_of(DType::f64, {1}, {x}); };
+  for (const int64_t at : {1, 2}) {
+    const auto got = step("sgd_momentum", {one(1), one(0.5), one(7)},
+                          {{"lr", 1.0}, {"momentum", 0.0}, {"dampening", 0.9}, {"step", at}});
+    EXPECT_EQ(values_of(got[0])[0], 0.5);
+  }
+}
+
 // The step may be a tensor that the program counts.
 TEST(Optimizer, AdamWithStepTensor_IsAdamWithThatStep) {
   const OpRegistry ops = builtin_ops();

@@ -242,6 +242,8 @@ TEST(RuleTable, BadRowOfListsOrOfShapesByValues_IsAnError) {
        {"t.jsonl:2", "depends on values unless minlength"}},
       {R"row({"op": "aten.bernoulli", "inputs": [{"shape": [4]}], "mesh": [2], "in": [], "out": [["R"]]})row",
        {"t.jsonl:2", "/in", "expected placements of 1 tensors, found 0"}},
+      {R"row({"op": "aten.embedding", "kind": "backward", "attrs": {"scale_grad_by_freq": true}, "inputs": [{"shape": [4, 3]}, {"shape": [4], "dtype": "i64"}], "mesh": [2], "in": [["R"], ["R"], ["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2", "true has no counterpart here in a backward"}},
       {R"row({"op": "aten.igamma", "kind": "backward", "inputs": [{"shape": [4]}, {"shape": [4]}], "mesh": [2], "in": [["R"], ["R"], ["R"]], "out": [["R"], ["R"]]})row",
        {"t.jsonl:2", "no derivative by the first operand"}},
   };

@@ -4,7 +4,7 @@
 Usage: python3 make_gradients.py > gradients.jsonl   (needs torch)
 
 A row has the op and attributes by their names here, the inputs, the cotangents `dy` of the float
-results, and `grads`: the gradient of sum_o <y_o, dy_o> by each input, null for one without.
+results, `y`, and `grads`: the gradient of sum_o <y_o, dy_o> by each input, null for one without.
 Numbers are row-major; complex ones are pairs of real and imaginary part.
 """
 import itertools
@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 
 DTYPES = {'f32': torch.float32, 'f64': torch.float64, 'bf16': torch.bfloat16,
-          'c64': torch.complex64, 'i64': torch.int64, 'bool': torch.bool}
+          'c64': torch.complex64, 'c128': torch.complex128, 'i64': torch.int64, 'bool': torch.bool}
 COUNT = itertools.count()
 
 
@@ -31,6 +31,14 @@ def numbers(kind, count, seed):
             out.append(((37 * i + 11 * seed) % 23 + 1) / 4)
         elif kind == 'unit':
             out.append(f / 4)
+        elif kind == 'turn':
+            out.append(((37 * i + 11 * seed) % 22 - 10.5) / 4)
+        elif kind == 'small':
+            out.append(((37 * i + 11 * seed) % 22 - 10.5) / 4096)
+        elif kind == 'share':
+            out.append(((37 * i + 11 * seed) % 17) / 16)
+        elif kind == 'inside':
+            out.append(((37 * i + 11 * seed) % 15 + 1) / 16)
         elif kind == 'zeros':
             out.append(0.0)
         elif kind == 'b':
@@ -46,7 +54,7 @@ def make(kind, dtype, shape, seed):
     count = 1
     for size in shape:
         count *= size
-    if dtype == 'c64':
+    if dtype in ('c64', 'c128'):
         parts = numbers(kind, 2 * count, seed)
         values = [complex(parts[2 * i], parts[2 * i + 1]) for i in range(count)]
     else:
@@ -67,11 +75,18 @@ def flat(tensor):
 
 
 def row(op, fn, inputs, attrs=None):
-    """inputs: (kind, dtype, shape) each; kind 'f~' is one by which torch has no gradient."""
+    """inputs: (kind, dtype, shape) each; kind 'f~' is one by which torch has no gradient.
+
+    A number among them is a number of the program.
+    """
     attrs = attrs or {}
     tensors = []
     seed = next(COUNT) % 7
-    for k, (kind, dtype, shape) in enumerate(inputs):
+    for k, given in enumerate(inputs):
+        if not isinstance(given, tuple):
+            tensors.append(given)
+            continue
+        kind, dtype, shape = given
         x = make(kind.rstrip('~'), dtype, shape, k + seed)
         if not kind.endswith('~') and (x.is_floating_point() or x.is_complex()):
             x.requires_grad_(True)
@@ -86,22 +101,25 @@ def row(op, fn, inputs, attrs=None):
         dtype = {v: k for k, v in DTYPES.items()}[y.dtype]
         dy = make('f', dtype, list(y.shape), 7 + o)
         cotangents.append({'v': flat(dy)})
-    wrt = [x for x in tensors if x.requires_grad]
+    wrt = [x for x in tensors if torch.is_tensor(x) and x.requires_grad]
+    smooth = any(y.requires_grad for y in results)
     grads = iter(torch.autograd.grad([y for y in results if y.requires_grad],
                                      wrt,
                                      [make('f', {v: k for k, v in DTYPES.items()}[y.dtype],
                                            list(y.shape), 7 + o)
                                       for o, y in enumerate(results) if y.requires_grad],
-                                     allow_unused=True))
+                                     allow_unused=True) if smooth else [])
     out = []
     for x in tensors:
-        g = next(grads) if x.requires_grad else None
+        g = next(grads) if smooth and torch.is_tensor(x) and x.requires_grad else None
         out.append(None if g is None else {'v': flat(g)})
     print(json.dumps({
         'id': 'GR-%04d' % row.count, 'op': op, 'attrs': attrs, 'results': len(results),
-        'inputs': [{'dtype': d, 'shape': s, 'v': flat(x)}
-                   for x, (_, d, s) in zip(tensors, inputs)],
-        'dy': cotangents, 'grads': out}, separators=(',', ':')))
+        'inputs': [{'dtype': given[1], 'shape': given[2], 'v': flat(x)} if torch.is_tensor(x)
+                   else {'dtype': 'f64', 'shape': [], 'v': [x], 'number': True}
+                   for x, given in zip(tensors, inputs)],
+        'dy': cotangents, 'y': [{'shape': list(y.shape), 'v': flat(y)} for y in results],
+        'grads': out}, separators=(',', ':')))
     row.count += 1
 
 
@@ -351,6 +369,112 @@ def layers():
     row('solve', torch.linalg.solve, [('pos', 'f64', [3, 3]), ('f', 'f64', [3, 2])])
 
 
+def edges():
+    """Shapes and points at which an obvious formula gives another result."""
+    for shapes, dim in ((([2, 1], [2, 2]), 1), (([2, 2], [1, 2, 2]), -2), (([], [4]), 0),
+                        (([3, 1, 2], [4, 1]), 2)):
+        row('cosine_similarity', F.cosine_similarity, [('f', 'f64', s) for s in shapes],
+            {'dim': dim})
+    for p in (-0.5, -1.0, -2.0):
+        for kind in ('tie', 'zeros', 'pos'):
+            row('norm', lambda x, p, dim: torch.linalg.vector_norm(x, p, dim),
+                [(kind, 'f64', [4, 3])], {'p': p, 'dim': 0})
+    for reduction in ('mean', 'sum', 'none'):
+        for kind in ('b', 'share'):
+            for target in ('b~', 'share~'):
+                row('binary_cross_entropy', F.binary_cross_entropy,
+                    [(kind, 'f64', [4, 3]), (target, 'f64', [4, 3])], {'reduction': reduction})
+        row('binary_cross_entropy', F.binary_cross_entropy,
+            [('inside', 'f64', [4, 3]), ('share', 'f64', [4, 3])], {'reduction': reduction})
+        row('binary_cross_entropy_with_logits', F.binary_cross_entropy_with_logits,
+            [('tie', 'f64', [4, 3]), ('share', 'f64', [4, 3])], {'reduction': reduction})
+    for name in ('any', 'all'):
+        for kind, dtype in (('tie', 'f64'), ('i3', 'i64'), ('b', 'bool')):
+            for dim in ([], [0], [0, 1]):
+                for keepdim in (False, True):
+                    row(name, getattr(torch, name), [(kind, dtype, [4, 3])],
+                        {'dim': dim, 'keepdim': keepdim})
+    for pad in ([-1, 1], [1, -1], [-1, 2], [2, -1], [1, 2]):
+        for mode in ('circular', 'replicate', 'reflect'):
+            if mode == 'circular' or min(pad) > 0:
+                row('pad', F.pad, [('f', 'f64', [2, 4])], {'pad': pad, 'mode': mode})
+    for shape, where in (([2, 1, 3], {0: [], 2: [2]}), ([3, 2, 2, 4], {0: [2], 1: [], 3: [2]}),
+                         ([2, 2, 3, 2], {1: [], 3: [2, 1]}), ([2, 3], {0: [], 1: []})):
+        row('index_at', lambda x, *indices, dims: x[tuple(
+            indices[dims.index(d)] if d in dims else slice(None) for d in range(x.dim()))],
+            [('f', 'f64', shape)] + [('i2', 'i64', s) for s in where.values()],
+            {'dims': list(where)})
+    for kernel, stride in ((3, 2), (4, 3)):
+        for shape in ([2, 2], [1, 2, 2]):
+            row('max_pool1d', F.max_pool1d, [('f', 'f64', shape)],
+                {'kernel_size': kernel, 'stride': stride, 'ceil_mode': True})
+            row('avg_pool1d', F.avg_pool1d, [('f', 'f64', shape)],
+                {'kernel_size': kernel, 'stride': stride, 'ceil_mode': True})
+        row('max_pool2d', F.max_pool2d, [('f', 'f64', [2, 2, 3])],
+            {'kernel_size': kernel, 'stride': stride, 'ceil_mode': True})
+        row('avg_pool2d', F.avg_pool2d, [('f', 'f64', [2, 2, 3])],
+            {'kernel_size': kernel, 'stride': stride, 'ceil_mode': True, 'padding': 1})
+    row('conv_transpose1d', F.conv_transpose1d,
+        [('f', 'f64', [3, 4]), ('f', 'f64', [3, 2, 3])], {'stride': 2})
+    row('conv_transpose2d', F.conv_transpose2d,
+        [('f', 'f64', [3, 2, 4]), ('f', 'f64', [3, 2, 3, 1]), ('f', 'f64', [2])])
+    for a, b in (([2, 1, 1], [1, 3]), ([2, 2], [3, 2, 1]), ([3, 2, 2], [2]), ([3, 2, 2], [3, 2]),
+                 ([1, 2, 2], [3, 2, 2])):
+        row('solve', torch.linalg.solve, [('pos', 'f64', a), ('f', 'f64', b)])
+    for a, b in (('f32', 'f64'), ('f64', 'f32'), ('bf16', 'f32')):
+        row('mse_loss', F.mse_loss, [('f', a, [4, 3]), ('f', b, [4, 3])], {'reduction': 'none'})
+        row('xlogy', torch.xlogy, [('tie', a, [4, 3]), ('pos', b, [3])])
+        row('pow', torch.pow, [('pos', a, [4, 3]), ('unit', b, [3])])
+    for name in ('xlogy', 'special.xlog1py'):
+        for dtype in ('f64', 'f32', 'bf16'):
+            for shape in ([3], []):
+                row(name.split('.')[-1], getattr(torch.special, name.split('.')[-1]),
+                    [('f', dtype, shape), 0.7])
+    for dtype in ('f32', 'bf16'):
+        row('ldexp', torch.ldexp, [('f', dtype, [4, 3]), ('i3~', 'i64', [3])])
+    row('clamp', torch.clamp, [('tie', 'f64', [5]), -1.0, 1.0])
+    row('clamp', torch.clamp, [('tie', 'f64', [5]), 0.0, 0.0])
+    row('clamp_min', torch.clamp_min, [('tie', 'f64', [5]), 0.0])
+    row('clamp_max', torch.clamp_max, [('tie', 'f64', [5]), 0.0])
+    row('atan2', torch.atan2, [('pos', 'f64', [5]), ('b', 'bool', [5])])
+    for shape in ([6], [2, 1], []):
+        row('atan2', torch.atan2, [('tie', 'f64', shape), ('zeros', 'f64', [3, 2, 6])])
+    row('atan2', torch.atan2, [('pos', 'f64', [5]), ('i3', 'i64', [5])])
+
+
+def complex_numbers():
+    for dtype, shape in (('c128', [5, 3]), ('c64', [4])):
+        for name in ('log', 'log2', 'log10', 'log1p', 'expm1', 'exp2', 'sin', 'cos', 'tan', 'sinh',
+                     'cosh', 'tanh', 'asin', 'acos', 'atan', 'asinh', 'acosh', 'atanh', 'sqrt',
+                     'rsqrt', 'sigmoid', 'sinc', 'isinf', 'isnan', 'isfinite', 'sgn', 'angle'):
+            row(name, getattr(torch, name), [('turn', dtype, shape)])
+        for name in ('softsign', 'tanhshrink'):
+            row(name, getattr(F, name), [('turn', dtype, shape)])
+        row('log1p', torch.log1p, [('small', dtype, shape)])
+        row('expm1', torch.expm1, [('small', dtype, shape)])
+        for other in (dtype, 'f64' if dtype == 'c128' else 'f32'):
+            row('pow', torch.pow, [('turn', dtype, shape), ('unit', other, shape)])
+            row('pow', torch.pow, [('pos', other, shape), ('turn', dtype, shape)])
+        for exponent in (2.0, 3.0, 0.0, -1.0, 0.5):
+            row('pow', torch.pow, [('turn', dtype, shape), exponent])
+        row('lerp', torch.lerp, [('turn', dtype, shape)] * 3)
+        for attrs in ({'dim': 0}, {'dim': -1, 'keepdim': True}, {}):
+            row('mean', torch.mean, [('f', dtype, shape)], attrs)
+            for name in ('var', 'std'):
+                row(name, getattr(torch, name), [('f', dtype, shape)],
+                    {**attrs, 'correction': 0} if attrs else {})
+            for p in (0.0, 1.0, 2.0, 3.0, float('inf'), float('-inf')):
+                text = 'inf' if p == float('inf') else '-inf' if p == float('-inf') else p
+                row('norm', lambda x, p, dim=None, keepdim=False: torch.linalg.vector_norm(
+                    x, float(p), dim, keepdim), [('f', dtype, shape)], {'p': text, **attrs})
+            row('prod', torch.prod, [('f', dtype, shape)], attrs)
+            if attrs:
+                row('logsumexp', torch.logsumexp, [('f', dtype, shape)], attrs)
+        row('cumprod', torch.cumprod, [('f', dtype, shape)], {'dim': 0})
+        row('cumprod', torch.cumprod, [('tie', dtype, shape)], {'dim': -1})
+
+
 if __name__ == '__main__':
-    for part in (unary, binary, reductions, views, products, layers):
+    for part in (unary, binary, reductions, views, products, layers, edges,
+                 complex_numbers):
         part()
