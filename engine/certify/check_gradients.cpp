@@ -389,7 +389,7 @@ class GradientCheck {
     std::vector<RuleDraw> draws;
     for (uint64_t k = 1; k <= kMoreDraws; ++k)
       for (RuleDraw& draw : draws_of(
-               call, [&](const OpInstance&) { return computation; }, 0, options_.seed + 7919 * k))
+               call, [&](const OpInstance&) { return computation; }, {0}, options_.seed + 7919 * k))
         if (draw.kind == DrawKind::special) draws.push_back(std::move(draw));
     return draws.empty() || !search_candidates(draws, in, out).right.empty();
   }

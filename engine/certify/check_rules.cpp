@@ -166,7 +166,7 @@ class SampleCheck {
     const OpInstance own = instance_of(record, sample, options.seed);
     if (record.is_composite(own.call())) return;
     groups_ =
-        draws_by_dtypes(draws_of_op(own, options.is_short ? kShortReals : kReals, options.seed));
+        draws_by_dtypes(draws_of_op(own, {options.is_short ? kShortReals : kReals}, options.seed));
     for (size_t k = 0; k < groups_.size(); ++k) judged_.emplace_back(cache_);
   }
 
@@ -252,8 +252,9 @@ std::vector<Sample> samples_of_other_sizes(const OpRecord& record, const Sample&
   return SizeVariants(record, sample).list();
 }
 
-std::vector<RuleDraw> draws_of_op(const OpInstance& instance, int reals, uint64_t seed) {
-  return draws_of(instance, computation_of_op, reals, seed);
+std::vector<RuleDraw> draws_of_op(const OpInstance& instance, const DrawCounts& counts,
+                                  uint64_t seed) {
+  return draws_of(instance, computation_of_op, counts, seed);
 }
 
 OpRuleReport check_rule(const OpRecord& record, const OpRegistry& ops, const RuleOptions& options) {

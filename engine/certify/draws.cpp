@@ -15,9 +15,7 @@ namespace {
 constexpr double kAgreeShare = 0x1p-40;  // of the size of the terms, in f64
 constexpr double kDifferFactor = 1024;   // between agreement and difference
 constexpr double kMoved = 0x1p-44;       // relative movement of inputs
-constexpr int64_t kElements = 48;        // that the draws of a kind have together, or more
 constexpr int64_t kMostRepeats = 24;     // draws of one kind for small tensors
-constexpr int kLeastTies = 5;            // draws of ties: one of each pattern
 constexpr int kTriesOfFinite = 8;        // draws of reals until all results are finite
 
 // False for indices, masks and fills with a relation to other inputs (iota, ones, zeros).
@@ -282,11 +280,11 @@ std::optional<RuleDraw> drawn_finite(const DrawnCall& call, DrawKind kind, uint6
 }
 
 // Returns the number of draws of one kind: tensors of few elements have few numbers in a draw.
-int repeats_of(const OpInstance& instance) {
+int repeats_of(const OpInstance& instance, int64_t elements) {
   int64_t most = 1;
   for (const TensorMeta& meta : instance.inputs)
     if (!meta.absent) most = std::max(most, element_count(meta.shape));
-  return static_cast<int>(std::clamp<int64_t>(kElements / most, 1, kMostRepeats));
+  return static_cast<int>(std::clamp<int64_t>(elements / most, 1, kMostRepeats));
 }
 
 bool orders(const std::vector<Spec>& specs) {
@@ -332,9 +330,9 @@ double largest_of(const Tensor& tensor) {
 }
 
 std::vector<RuleDraw> draws_of(const OpInstance& instance, const ComputationFor& computation_for,
-                               int reals, uint64_t seed) {
+                               const DrawCounts& counts, uint64_t seed) {
   std::vector<RuleDraw> draws;
-  const int repeats = repeats_of(instance);
+  const int repeats = repeats_of(instance, counts.elements);
   const auto add = [&](const std::optional<DrawnCall>& call, DrawKind kind, int count,
                        uint64_t number) {
     if (!call) return;
@@ -355,7 +353,7 @@ std::vector<RuleDraw> draws_of(const OpInstance& instance, const ComputationFor&
     const std::optional<DrawnCall> in_i64 = call_of(*integers, computation_for);
     add(in_i64, DrawKind::ordered, repeats, 1);
     add(in_i64, DrawKind::words, repeats, 2);
-    add(in_i64, DrawKind::ties, std::max(repeats, kLeastTies), 3);
+    add(in_i64, DrawKind::ties, std::max(repeats, counts.ties), 10);
     const bool differs = std::any_of(draws.begin(), draws.end(), [&](const RuleDraw& draw) {
       return draw.kind == DrawKind::ties && !is_same_in_reals(draw, call);
     });
@@ -365,12 +363,13 @@ std::vector<RuleDraw> draws_of(const OpInstance& instance, const ComputationFor&
   if (!has_floats) call = call_of(wide, computation_for);
   if (!(wide.inputs == instance.inputs))
     add(call_of(instance, computation_for), DrawKind::own, 1, 200);
-  if (!has_floats) reals = std::max(reals, kLeastTies);  // bools, which have the patterns of ties
+  // Bools have the patterns of ties.
+  const int reals = has_floats ? counts.reals : std::max(counts.reals, counts.ties);
   for (int i = 0; i < reals; ++i) add(call, DrawKind::real, 1, 4 + static_cast<uint64_t>(i));
   add(call, DrawKind::real, std::max(0, repeats - reals), 150);
   for (const TensorMeta& meta : wide.inputs) {
     if (meta.absent || meta.dtype != DType::f64 || instance.keeps_fills) continue;
-    add(call, DrawKind::special, repeats, 100);
+    add(call, DrawKind::special, 1, 100);
     break;
   }
   return draws;

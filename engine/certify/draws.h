@@ -48,12 +48,20 @@ struct RuleDraw {
   PartRange part_range() const;
 };
 
-// Returns `reals` real draws, five draws of ties and one of each other kind that the call has;
-// more of each if its tensors have few elements. A draw on which one device fails is left out.
-// `computation_for` returns what is computed for an instance.
+// Numbers of draws. A wrong rule of one number often holds by chance, so draws of small tensors are
+// repeated until a kind has `elements` elements together. The registry's ops are judged on many
+// samples, where one draw of a kind is enough.
+struct DrawCounts {
+  int reals = 3;
+  int ties = 1;  // five have all patterns of zeros
+  int64_t elements = 1;
+};
+
+// Returns the draws of each kind that the call has, one of them special. A draw on which one device
+// fails is left out. `computation_for` returns what is computed for an instance.
 using ComputationFor = std::function<Computation(const OpInstance&)>;
 std::vector<RuleDraw> draws_of(const OpInstance& instance, const ComputationFor& computation_for,
-                               int reals, uint64_t seed);
+                               const DrawCounts& counts, uint64_t seed);
 
 // True if the placements are legal for the dtypes of the draw, and its kind applies to them.
 bool applies(const RuleDraw& draw, const std::vector<Spec>& inputs,

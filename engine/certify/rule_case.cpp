@@ -13,7 +13,7 @@
 namespace shardproof {
 namespace {
 
-constexpr int kCaseReals = 3;
+constexpr DrawCounts kCaseDraws{3, 5, 48};
 constexpr uint64_t kCaseSeed = 29;
 
 struct SingleOp {
@@ -215,11 +215,11 @@ class CaseCheck {
       if (!single_) throw_bad_input("{} is not one op with a rule of its own", rule.op);
       instance_.record = single_->record;
       instance_.attrs = single_->attrs;
-      draws_ = draws_of_op(instance_, kCaseReals, kCaseSeed);
+      draws_ = draws_of_op(instance_, kCaseDraws, kCaseSeed);
       return;
     }
     draws_ = draws_of(
-        instance_, [&](const OpInstance&) { return computation; }, kCaseReals, kCaseSeed);
+        instance_, [&](const OpInstance&) { return computation; }, kCaseDraws, kCaseSeed);
     if (rule.kind == RuleKind::backward)
       for (RuleDraw& draw : draws_) draw.unit_inside = unit_of_casts(rule.lines);
   }

@@ -24,7 +24,7 @@ std::set<std::string> right_rules(const std::string& op, size_t inputs) {
   const std::vector<Spec> placements = all_placements(sample.inputs[0], mesh, options);
   EXPECT_EQ(placements.size(), 11u);
   const CandidateResult found =
-      search_candidates(draws_of_op(instance, 2, 5),
+      search_candidates(draws_of_op(instance, {2}, 5),
                         std::vector<std::vector<Spec>>(inputs, placements), {placements});
   std::set<std::string> rules;
   for (const RightRule& rule : found.right) {
@@ -63,7 +63,7 @@ TEST(Candidates, OwnRules_AreAmongTheRightOnes) {
     const OpRecord& record = ops.at(op);
     const OpInstance instance = instance_of(record, record.samples().front(), 3);
     int64_t combinations = 0;
-    missing_rules(instance, draws_of_op(instance, 2, 5), combinations);
+    missing_rules(instance, draws_of_op(instance, {2}, 5), combinations);
     EXPECT_GT(combinations, 100) << op;
   }
 }
@@ -74,7 +74,7 @@ TEST(MissingRules, RuleWithoutOneStrategy_IsNamed) {
   const OpInstance whole = instance_of(record, {{}, {{DType::i64, {4, 6}}}, {}}, 3);
   int64_t combinations = 0;
   const auto count = [&](const OpInstance& instance) {
-    return missing_rules(instance, draws_of_op(instance, 2, 5), combinations).size();
+    return missing_rules(instance, draws_of_op(instance, {2}, 5), combinations).size();
   };
   const size_t before = count(whole);
   record.rule.strategies = [honest = record.rule.strategies](const OpCall& call,
