@@ -110,7 +110,7 @@ class Check {
   }
   void judge_backend();
   void judge_in_f64();
-  void judge_out_of_range(const F64Judge& judge);
+  void judge_out_of_range(const F64Judge& judge, const F64Judge::Options& options);
   // The error that ended the run in f64, or "".
   std::string run_in_f64(F64Judge& judge, const F64Judge::Options& options);
   std::string run_in_direction(int direction, MovementJudge& moving,
@@ -184,12 +184,12 @@ void Check::judge_in_f64() {
   }
   if (judge) {
     run_in_other_directions(*judge);
-    if (program_->ranks_move() && reason.empty()) judge_out_of_range(*judge);
     for (const JudgedValue& value : judge->found()) {
       if (value.judgement == Judgement::wrong) wrong_.push_back(value);
       if (value.judgement == Judgement::undecided)
         outcome_.undecided.push_back(undecided_in_f64(value));
     }
+    if (program_->ranks_move() && reason.empty()) judge_out_of_range(*judge, options);
   }
   if (reason.empty()) return;
   const auto has_judged = [&](const std::string& key) { return judge && judge->has_judged(key); };
@@ -207,8 +207,9 @@ void Check::judge_in_f64() {
 }
 
 // Judges values that differ in the own dtypes and are right in f64, where no float leaves its
-// range.
-void Check::judge_out_of_range(const F64Judge& judge) {
+// range. They are judged in f64 once more, with the whole numbers and bools of the own run.
+void Check::judge_out_of_range(const F64Judge& judge, const F64Judge::Options& options) {
+  if (recorded_ || !wrong_.empty()) return;
   std::set<std::string> settled;
   for (const JudgedValue& value : judge.found()) settled.insert(value.key);
   for (const auto& [key, torn] : own_.torn()) settled.insert(key);
@@ -216,10 +217,11 @@ void Check::judge_out_of_range(const F64Judge& judge) {
   for (const UnequalValue& value : own_.unequal())
     if (value.is_wrong() && !settled.contains(value.judged.key)) open.push_back(value.judged);
   if (open.empty()) return;
-  for (JudgedValue& value :
-       unmoved_differences(open, *program_->simulated(), lifted(), registries_)) {
+  const std::unique_ptr<JudgedProgram> simulated = program_->simulated();
+  std::set<std::string> suspects;
+  for (const JudgedValue& value : unmoved_differences(open, *simulated, lifted(), registries_)) {
     if (value.judgement == Judgement::wrong) {
-      wrong_in_own_.push_back(std::move(value));
+      suspects.insert(value.key);
       continue;
     }
     outcome_.undecided.push_back(undecided_in_f64(value));
@@ -227,6 +229,19 @@ void Check::judge_out_of_range(const F64Judge& judge) {
         "one device leaves the range of a dtype on the way to it and the ranks do not, so they "
         "differ in the program's dtypes and agree in f64; smaller inputs may decide it";
   }
+  if (suspects.empty()) return;
+  F64Judge again(options);
+  try {
+    run_to_record_integers(*simulated, recorded_.emplace());
+    lifted().run(again, {.integers = options.integers, .replaces = &*recorded_});
+    run_in_other_directions(again);
+  } catch (const Error&) {
+    return recorded_.reset();
+  }
+  for (const JudgedValue& value : again.found())
+    if (value.judgement == Judgement::wrong && suspects.contains(value.key))
+      wrong_.push_back(value);
+  if (wrong_.empty()) recorded_.reset();
 }
 
 // An index that is another number in f64 may end the run. Then a rank program runs once more with

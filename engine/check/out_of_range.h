@@ -19,8 +19,8 @@ namespace shardproof {
 //   - the ranks and one device hold finite numbers that differ;
 //   - both hold the same numbers in three runs that round in other directions and add in other
 //     orders.
-// They are wrong if the ranks leave the range too. Else they are not decided: ranks that compute
-// more precisely than one device need not leave it.
+// Their judgement is `wrong` if the ranks leave the range too, which another run must confirm. Else
+// they are not decided: ranks that compute more precisely than one device need not leave it.
 // `own` is the program on simulated ranks. Runs it five times, and `lifted` once.
 std::vector<JudgedValue> unmoved_differences(const std::vector<JudgedValue>& open,
                                              const JudgedProgram& own, const JudgedProgram& lifted,

@@ -24,7 +24,7 @@ const SpmdValue& spmd_value(const SpmdProgram& program, ValueId id) {
   return program.values[static_cast<size_t>(id)];
 }
 
-std::string text_of(const Instr& instr, const Collective& call) {
+std::string reduction_text(const Instr& instr, const Collective& call) {
   return fmt::format("line {} reduces over {} in {}", instr.origin.line, call.group.name(),
                      name(call.dtype));
 }
@@ -83,7 +83,7 @@ std::vector<NarrowStep> narrow_steps(const SpmdProgram& program,
         for (const CallItem& item : calls->items) {
           const Collective& call = item.collective;
           if (reduces(call.kind) && is_narrower(call.dtype, floor))
-            found.push_back({item.output, call.dtype, true, text_of(*step, call)});
+            found.push_back({item.output, call.dtype, true, reduction_text(*step, call)});
         }
       if (const auto* compute = std::get_if<Compute>(&step->action))
         for (const ValueId output : compute->outputs)
@@ -101,7 +101,7 @@ std::string narrow_sum(const SpmdProgram& program, const std::vector<ValueId>& t
     const Collective& call = item.collective;
     if (found.empty() && is_narrower(call.dtype, floor) &&
         kRoundingShare * lost < unit_roundoff(call.dtype))
-      found = text_of(instr, call);
+      found = reduction_text(instr, call);
   });
   return found;
 }

@@ -12,13 +12,13 @@
 namespace shardproof {
 namespace {
 
-constexpr size_t kMostSteps = 16;  // each is a run
+constexpr size_t kMostNarrowSteps = 16;  // each is a run
 
 // The parts of an output by part and rank, dense.
 using OutputParts = std::map<std::pair<size_t, int32_t>, Tensor>;
 
-OutputParts run(const RanksInF64& in_f64, const RankProgram& ranks, const std::string& name,
-                const Registries& registries) {
+OutputParts parts_of_run(const RanksInF64& in_f64, const RankProgram& ranks,
+                         const std::string& name, const Registries& registries) {
   std::map<ValueId, size_t> part_of;
   if (const auto found = ranks.names.find(name); found != ranks.names.end())
     for (size_t i = 0; i < found->second.size(); ++i) part_of.emplace(found->second[i].value, i);
@@ -77,13 +77,13 @@ std::string losing_step(const RanksInF64& in_f64, const std::vector<NarrowStep>&
     const auto is_same = [&](const auto& known) { return known.first.site == edit->site; };
     if (edit && std::none_of(edits.begin(), edits.end(), is_same)) edits.emplace_back(*edit, &step);
   }
-  if (edits.empty() || edits.size() > kMostSteps) return steps.front().text;
-  const OutputParts exact = run(in_f64, in_f64.ranks, name, registries);
+  if (edits.empty() || edits.size() > kMostNarrowSteps) return steps.front().text;
+  const OutputParts exact = parts_of_run(in_f64, in_f64.ranks, name, registries);
   std::vector<double> errors;
   for (const auto& [edit, step] : edits) {
     const std::optional<RankProgram> rounded = edited(in_f64.ranks, edit, name);
-    errors.push_back(rounded ? largest_difference(exact, run(in_f64, *rounded, name, registries))
-                             : 0);
+    errors.push_back(
+        rounded ? largest_difference(exact, parts_of_run(in_f64, *rounded, name, registries)) : 0);
   }
   const double most = *std::max_element(errors.begin(), errors.end());
   for (const bool is_call : {true, false})

@@ -223,7 +223,10 @@ void JudgedRanks::judge_all(std::vector<ComparedValue> values, Judge& judge,
     }
   }
   if (options.records == nullptr) return;
-  const std::vector<bool> wanted_integers = integers_from_floats(*truth_);
+  // Compared values are those of the ranks by now.
+  std::vector<bool> wanted_integers = integers_from_floats(*truth_);
+  for (size_t id = 0; id < wanted.size(); ++id)
+    wanted_integers[id] = wanted_integers[id] && !wanted[id];
   for (size_t id = 0; id < wanted_integers.size(); ++id)
     if (const Tensor* made =
             wanted_integers[id] ? reference.find(static_cast<ValueId>(id)) : nullptr)

@@ -9,15 +9,21 @@
 namespace shardproof {
 namespace {
 
+// True for an op that tells whether numbers have left the range of their dtype. In f64 they have
+// not, so such bools belong to the dtypes of a run.
+bool tells_range(const std::string& op) {
+  return op == "isinf" || op == "isnan" || op == "isfinite" || op == "isposinf" || op == "isneginf";
+}
+
 template <typename Values>
-void mark_outputs(const Values& values, const std::vector<ValueId>& inputs,
+void mark_outputs(const Values& values, const std::string& op, const std::vector<ValueId>& inputs,
                   const std::vector<ValueId>& outputs, std::vector<bool>& marked) {
   const bool reads_floats = std::any_of(inputs.begin(), inputs.end(), [&](ValueId id) {
     return id != kNoValue && is_floating(values[static_cast<size_t>(id)].dtype);
   });
   if (!reads_floats) return;
   for (const ValueId id : outputs)
-    if (id != kNoValue && is_integral(values[static_cast<size_t>(id)].dtype))
+    if (id != kNoValue && (is_integral(values[static_cast<size_t>(id)].dtype) || tells_range(op)))
       marked[static_cast<size_t>(id)] = true;
 }
 
@@ -28,14 +34,14 @@ std::vector<bool> integers_from_floats(const SpmdProgram& program) {
   for (const SpmdListing& listing : program.listings)
     for (const Instr& instr : listing.instrs)
       if (const auto* compute = std::get_if<Compute>(&instr.action))
-        mark_outputs(program.values, compute->inputs, compute->outputs, marked);
+        mark_outputs(program.values, compute->op.str(), compute->inputs, compute->outputs, marked);
   return marked;
 }
 
 std::vector<bool> integers_from_floats(const GlobalProgram& program) {
   std::vector<bool> marked(program.values.size(), false);
   for (const GlobalInstr& instr : program.instrs)
-    mark_outputs(program.values, instr.inputs, instr.outputs, marked);
+    mark_outputs(program.values, instr.op, instr.inputs, instr.outputs, marked);
   return marked;
 }
 

@@ -111,8 +111,7 @@ class ShuffleBound {
   // Returns the cheapest way on from a combination; one that is not known if each costs more than
   // the limit.
   const Choice& solve(uint64_t code, Int128 limit = kNoLimit);
-  // Returns the ways on that cost at most 7/4 of the cheapest and at most the limit, in ascending
-  // order of cost.
+  // Returns the ways on of at most 7/4 of the least cost and at most the limit, cheapest first.
   std::vector<Choice> options(uint64_t code, Int128 limit);
   Positions positions_of(uint64_t code) const;  // by active axis
   uint64_t code_of(const PlacementState& state);
@@ -124,8 +123,8 @@ class ShuffleBound {
   struct Place {
     PlacementStates::Digits digits;
     AxisCut cut;
-    CutAgreement to_spare,
-        to_goal;  // with any other cut, if the start has the place; with that of the goal
+    CutAgreement to_spare;  // with any other cut, if the start has the place
+    CutAgreement to_goal;   // with the cut of the goal
     // Size of the digits here that an axis needs; 1: none.
     std::array<int64_t, PlacementStates::kMaxShuffled> common{};
     uint8_t blocks = 0;  // other axes that need some of the digits
@@ -135,8 +134,7 @@ class ShuffleBound {
     uint8_t moved = 0, cut_before = 0, cut = 0;  // axes that move, or cut the tensor
     uint8_t goal = 0, blocked = 0;  // axes that move to their goal; that others block afterwards
     uint8_t on_way = 0;             // axes that are not at their goal or whole afterwards
-    uint8_t left_start = 0,
-            left_places = 0;  // dims that axes leave: in the start, for spare digits
+    uint8_t left_start = 0, left_places = 0;  // dims left: in the start, for spare digits
   };
   // The moves of some axes in one call, and what its price depends on.
   struct Call {
@@ -158,8 +156,7 @@ class ShuffleBound {
     // The position after it has stayed on spare digits: kSpare if it does not matter for how long.
     uint8_t stays_spare = kSpare;
     std::vector<Place> places;
-    // By position: the least that it sends until it is at its goal, and the other axes that it
-    // blocks.
+    // By position: the least that it sends until it is at its goal, and the axes that it blocks.
     std::vector<Int128> alone;
     std::vector<uint8_t> blocks;
     std::vector<Moves> moves;  // from each position

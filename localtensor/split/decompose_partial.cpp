@@ -40,6 +40,15 @@ int64_t draw_up_to(uint64_t bits, int64_t limit) {
   return 1 + static_cast<int64_t>(bits % static_cast<uint64_t>(limit));
 }
 
+// Returns the step of the parts of an average over n ranks that is not split again. Multiples of
+// the largest odd factor of n keep their value where a backend multiplies parts by 1 / n before it
+// adds them. Dtypes of few bits and integers have no room for that.
+int64_t odd_factor(DType dtype, int64_t n) {
+  if (!is_floating(dtype) || precision_bits(dtype) <= 4) return 1;
+  while (n % 2 == 0) n /= 2;
+  return n;
+}
+
 // Makes the parts of one element, in doubles or integers that hold them exactly.
 class Decomposer {
  public:
@@ -52,8 +61,10 @@ class Decomposer {
         seed_(seed),
         unit_(unit),
         shares_(shares),
-        step_(reduction.op == ReduceOp::avg && shares != count ? unit * count : unit),
-        wholes_(reduction.op == ReduceOp::avg && shares == count ? count : 1),
+        step_(reduction.op != ReduceOp::avg ? unit
+              : shares == count             ? odd_factor(dtype, count)
+                                            : unit * count),
+        wholes_(reduction.op == ReduceOp::avg && shares == count ? count / step_ : 1),
         exponent_(reduction.scalar) {}
 
   // Writes the element of part i to parts[i].
@@ -356,8 +367,7 @@ class Decomposer {
   int64_t unit_;     // the whole is a multiple of it
   int64_t shares_;   // number of parts that share the significand
   int64_t step_;     // parts are multiples of it; of averages that are split again, of n * unit
-  int64_t wholes_;   // the steps of the parts add up to that many wholes: n for an average whose
-                     // parts are not split again
+  int64_t wholes_;   // the steps of the parts add up to that many wholes
   double exponent_;  // of a norm
 };
 

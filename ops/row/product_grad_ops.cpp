@@ -111,8 +111,8 @@ FormulaTerms cumprod_grad_gradient(Gradient& g) {
   return found;
 }
 
-Sample product_sample(const std::vector<Dims>& shapes, DType dtype, AttrValue dim,
-                      const char* fill = "ints(-1, 1)") {
+Sample product_grad_sample(const std::vector<Dims>& shapes, DType dtype, AttrValue dim,
+                           const char* fill = "ints(-1, 1)") {
   return sample_of({shapes, dtype, {"uniform(-1, 1)", fill}}, {{"dim", std::move(dim)}});
 }
 
@@ -120,17 +120,17 @@ Sample product_sample(const std::vector<Dims>& shapes, DType dtype, AttrValue di
 
 void add_product_grad_ops(OpRegistry& ops) {
   OpRecord prod = with_gradient(
-      formula(
-          {"prod_grad", "reduction",
-           "dy times the product over dim of all other elements; dim stays in dy, of size 1"},
-          {params::tensor("dy"), params::tensor("x"), params::integers("dim")},
-          [](Formula& f) {
-            const IntegerList dims = integer_list(*f.call.attrs, "dim");
-            return prod_grad_along(f, dim_of("prod_grad", f.call, dims.at(0), 1));
-          },
-          {product_sample({{1, 3}, {5, 3}}, DType::f32, IntegerList{0}),
-           product_sample({{2, 1}, {2, 4}}, DType::f64, IntegerList{1}),
-           product_sample({{1, 2, 1}, {3, 2, 2}}, DType::f64, IntegerList{0, 2}, "ints(0, 3)")}),
+      formula({"prod_grad", "reduction",
+               "dy times the product over dim of all other elements; dim stays in dy, of size 1"},
+              {params::tensor("dy"), params::tensor("x"), params::integers("dim")},
+              [](Formula& f) {
+                const IntegerList dims = integer_list(*f.call.attrs, "dim");
+                return prod_grad_along(f, dim_of("prod_grad", f.call, dims.at(0), 1));
+              },
+              {product_grad_sample({{1, 3}, {5, 3}}, DType::f32, IntegerList{0}),
+               product_grad_sample({{2, 1}, {2, 4}}, DType::f64, IntegerList{1}),
+               product_grad_sample({{1, 2, 1}, {3, 2, 2}}, DType::f64, IntegerList{0, 2},
+                                   "ints(0, 3)")}),
       gradient_together(prod_grad_gradient));
   decompose_when(
       prod, [](const OpCall& call) { return integer_list(*call.attrs, "dim").size() > 1; },
@@ -139,8 +139,8 @@ void add_product_grad_ops(OpRegistry& ops) {
   OpRecord running = with_gradient(
       formula({"cumprod_grad", "reduction", "the gradient by x of cumprod(x, dim), given dy"},
               {params::tensor("dy"), params::tensor("x"), params::integer("dim")}, cumprod_grad,
-              {product_sample({{5, 3}, {5, 3}}, DType::f32, int64_t{0}),
-               product_sample({{2, 4}, {2, 4}}, DType::f64, int64_t{-1})}),
+              {product_grad_sample({{5, 3}, {5, 3}}, DType::f32, int64_t{0}),
+               product_grad_sample({{2, 4}, {2, 4}}, DType::f64, int64_t{-1})}),
       gradient_together(cumprod_grad_gradient));
   ops.add(in_f32(std::move(running)));
 }
