@@ -207,7 +207,8 @@ void Check::judge_in_f64() {
 }
 
 // Judges values that differ in the own dtypes and are right in f64, where no float leaves its
-// range. They are judged in f64 once more, with the whole numbers and bools of the own run.
+// range. They are judged in f64 once more, with the whole numbers and the flags of overflow of the
+// run in the own dtypes.
 void Check::judge_out_of_range(const F64Judge& judge, const F64Judge::Options& options) {
   if (recorded_ || !wrong_.empty()) return;
   std::set<std::string> settled;

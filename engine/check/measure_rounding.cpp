@@ -25,19 +25,17 @@
 #include "shardproof/localtensor/split/split.h"
 
 namespace shardproof {
-namespace {
 
-constexpr size_t kOtherDirections = 3;
-
-// Two honest runs may add in two orders. Narrow floats are always rounded to nearest, so only
-// another order changes their sums. Therefore each run in another direction has another order too.
 std::vector<ReductionSchedule> other_orders(const ReductionSchedule& own) {
   std::vector<ReductionSchedule> orders;
   for (const FoldOrder order :
        {FoldOrder::ring, FoldOrder::tree, FoldOrder::exact, FoldOrder::rank})
-    if (order != own.order && orders.size() < kOtherDirections) orders.push_back({order});
+    if (order != own.order && orders.size() < static_cast<size_t>(kOtherRoundings))
+      orders.push_back({order});
   return orders;
 }
+
+namespace {
 
 struct Samples {
   std::optional<ValuesById> reference;  // in f64

@@ -11,6 +11,11 @@
 
 namespace shardproof {
 
+// Returns three orders of addition over ranks other than `own`, one for each other direction of
+// rounding. Two honest runs may add in two orders. Narrow floats are always rounded to nearest, so
+// only another order changes their sums.
+std::vector<ReductionSchedule> other_orders(const ReductionSchedule& own);
+
 // Sets `measured` and `rounding` of values that a run of this job made.
 //
 // The job runs again on simulated ranks. One run with all floats in f64 is the reference. Four runs

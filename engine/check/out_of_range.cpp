@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "shardproof/engine/check/explaining_judge.h"
+#include "shardproof/engine/check/measure_rounding.h"
 #include "shardproof/engine/compare/elements.h"
 #include "shardproof/engine/compare/perturbation.h"
 #include "shardproof/localtensor/base/error.h"
@@ -70,15 +71,6 @@ std::vector<JudgedValue> out_of_range(std::vector<JudgedValue> open, const Judge
   return open;
 }
 
-std::vector<FoldOrder> other_orders_than(FoldOrder own) {
-  std::vector<FoldOrder> orders;
-  for (const FoldOrder order :
-       {FoldOrder::ring, FoldOrder::tree, FoldOrder::exact, FoldOrder::rank})
-    if (order != own && orders.size() < static_cast<size_t>(kOtherRoundings))
-      orders.push_back(order);
-  return orders;
-}
-
 // Removes the elements that are not finite, that do not differ, or that another run moves.
 void keep_unmoved(JudgedValue& value, const DifferenceJudge& first,
                   const std::vector<DifferenceJudge>& others) {
@@ -109,9 +101,9 @@ std::vector<JudgedValue> unmoved_differences(const std::vector<JudgedValue>& ope
   own.run(first, {});
   std::vector<DifferenceJudge> others;
   int direction = 0;
-  for (const FoldOrder order : other_orders_than(own.job().order.order)) {
+  for (const ReductionSchedule& order : other_orders(own.job().order)) {
     Job job = own.job();
-    job.order = {order};
+    job.order = order;
     const ScopedRoundingMode rounding(direction++);
     JudgedProgram::make(job, registries)->run(others.emplace_back(found), {});
   }
