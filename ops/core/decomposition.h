@@ -60,7 +60,7 @@ class Formula {
       : call(call), name_(name), builder_(builder) {}
 
   // Returns input i; its handle is kAbsent if the call leaves it out.
-  FormulaTerm operator[](int i) const { return {&builder_, builder_.input(i)}; }
+  FormulaTerm operator[](int i) const { return {&builder_, has(i) ? builder_.input(i) : kAbsent}; }
   bool has(int i) const { return present(call, i); }
   // Emit an op and return its first result (all results).
   FormulaTerm op(const char* name, const std::vector<Operand>& inputs, Attrs attrs = {}) const;
