@@ -4,6 +4,7 @@
 
 #include "shardproof/ops/core/decomposition.h"
 #include "shardproof/ops/core/families.h"
+#include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/core/type_promotion.h"
 #include "shardproof/ops/elementwise/elementwise_gradients.h"
 
@@ -24,12 +25,28 @@ void add_with_gradient(OpRegistry& ops, OpRecord record) {
   ops.add(std::move(record));
 }
 
+// True if the bounds are whole numbers, which a narrow integer may not hold: as in torch, they do
+// not wrap, so that min=-1 changes no u8.
+bool may_leave_dtype(const Formula& f) {
+  const DType dtype = f[0].dtype();
+  if (!is_integral(dtype) || dtype == DType::i64) return false;
+  for (int bound : {1, 2})
+    if (f.has(bound) && (!input_meta(f.call, bound).weak || !is_integral(f[bound].dtype())))
+      return false;
+  return true;
+}
+
+FormulaTerms clamped(Formula& f, bool has_min, bool has_max, int max_input) {
+  const bool widens = may_leave_dtype(f);
+  FormulaTerm x = widens ? f.to(DType::i64, f[0]) : f[0];
+  if (has_min) x = max_of(x, f[1]);
+  if (has_max) x = min_of(x, f[max_input]);
+  return {widens ? f.to(f[0].dtype(), x) : x};
+}
+
 FormulaTerms clamp(Formula& f) {
   if (!f.has(1) && !f.has(2)) f.refuse("needs min, max or both");
-  FormulaTerm x = f[0];
-  if (f.has(1)) x = max_of(x, f[1]);
-  if (f.has(2)) x = min_of(x, f[2]);
-  return {x};
+  return clamped(f, f.has(1), f.has(2), 2);
 }
 
 void add_clamps(OpRegistry& ops) {
@@ -44,11 +61,11 @@ void add_clamps(OpRegistry& ops) {
                    clamp, {both, low}));
   add_with_gradient(
       ops, formula({"clamp_min", "elementwise", "x, not below min"}, {tensor("x"), tensor("min")},
-                   [](Formula& f) { return FormulaTerms{max_of(f[0], f[1])}; },
+                   [](Formula& f) { return clamped(f, true, false, 1); },
                    {filled_sample({{5, 3}, {3}})}));
   add_with_gradient(
       ops, formula({"clamp_max", "elementwise", "x, not above max"}, {tensor("x"), tensor("max")},
-                   [](Formula& f) { return FormulaTerms{min_of(f[0], f[1])}; },
+                   [](Formula& f) { return clamped(f, false, true, 1); },
                    {filled_sample({{5, 3}, {5, 1}})}));
 }
 

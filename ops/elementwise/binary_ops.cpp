@@ -307,7 +307,7 @@ Kernel prepare_checked(const BinaryRow& row, const OpCall& call, const std::vect
 
 void complete_binary(const BinaryRow& row, OpRecord& op) {
   op.infix = row.infix;
-  op.wraps_numbers = true;
+  op.wraps_numbers = row.result != BinaryResult::floating;  // floats hold the number as it is
   if ((row.traits & (kDivides | kPowers | kNoBoolInput)) || row.result == BinaryResult::boolean)
     op.check = [&row](const OpCall& call, const std::vector<const Number*>& numbers) {
       check_numbers(row, call, numbers);

@@ -106,7 +106,7 @@ const UnaryRow kUnaryRows[] = {
      "uniform(0.1, 4)"},
     {"square", "x * x", unary<functor::Square>, UnaryResult::same, kProducts | kIntegerProducts},
     {"reciprocal", "1 / x", unary<functor::Reciprocal>, UnaryResult::floating, kNone,
-     "uniform(0.5, 2)", kRoundsOnce},
+     "uniform(-2, 2)", kRoundsOnce},
     {"sin", "sine", unary<functor::Sin>},
     {"cos", "cosine", unary<functor::Cos>},
     {"tanh", "hyperbolic tangent", unary<functor::Tanh>, UnaryResult::floating, kGrows},
