@@ -12,11 +12,13 @@
 namespace shardproof {
 namespace {
 
-constexpr double kAgreeShare = 0x1p-40;  // of the size of the terms, in f64
-constexpr double kDifferFactor = 1024;   // between agreement and difference
-constexpr double kMoved = 0x1p-44;       // relative movement of inputs
-constexpr int64_t kMostRepeats = 24;     // draws of one kind for small tensors
-constexpr int kTriesOfFinite = 8;        // draws of reals until all results are finite
+constexpr double kAgreeShare = 0x1p-40;    // of the size of the terms, in f64
+constexpr double kDifferFactor = 1024;     // between agreement and difference
+constexpr double kMoved = 0x1p-44;         // relative movement of inputs
+constexpr double kWholeDiffers = 0x1p-20;  // of the terms, in draws whose movement is not measured
+constexpr int64_t kMostRepeats = 24;       // draws of one kind for small tensors
+constexpr int64_t kMostOfSmallInput = 8;   // the same if only one of the inputs is small
+constexpr int kTriesOfFinite = 8;          // draws of reals until all results are finite
 
 // False for indices, masks and fills with a relation to other inputs (iota, ones, zeros).
 bool is_data(const OpInstance& instance, size_t input) {
@@ -33,14 +35,25 @@ bool is_float_data(const OpInstance& instance, size_t input) {
 
 // Patterns of ties and of bools. With few numbers that are not 0, or few that are, the shards of a
 // tensor differ in what `any` and `all` give.
-enum class TiePattern : uint64_t { small_numbers, half_zeros, one_true, one_false, all_false };
+enum class TiePattern : uint64_t {
+  small_numbers,
+  half_zeros,
+  one_true,
+  one_false,
+  all_false,
+  all_true
+};
 
 // Seeds of draws are multiples of kSeedStep apart; the next one has the next pattern. Draws of one
 // kind are kRepeatStep apart.
 constexpr uint64_t kSeedStep = 1000, kRepeatStep = 301 * kSeedStep;
 
+// Every second draw has small numbers, the others have the other patterns in turn.
 TiePattern pattern_of(uint64_t seed, size_t input) {
-  return static_cast<TiePattern>((seed / kSeedStep + input) % 5);
+  constexpr uint64_t kOthers = 5;
+  const uint64_t number = seed / kSeedStep + input;
+  return number % 2 == 0 ? TiePattern::small_numbers
+                         : static_cast<TiePattern>(1 + number / 2 % kOthers);
 }
 
 int64_t tied_number(TiePattern pattern, const Rng& rng, uint64_t i, uint64_t count) {
@@ -51,6 +64,7 @@ int64_t tied_number(TiePattern pattern, const Rng& rng, uint64_t i, uint64_t cou
     case TiePattern::one_true: return chosen ? 1 : 0;
     case TiePattern::one_false: return chosen ? 0 : 1;
     case TiePattern::all_false: return 0;
+    case TiePattern::all_true: return 1;
   }
   SP_UNREACHABLE("pattern {}", static_cast<uint64_t>(pattern));
 }
@@ -125,6 +139,8 @@ Tensor drawn_input(const OpInstance& instance, size_t input, DrawKind kind, uint
     return narrow;
   }
   if (!is_floating(meta.dtype)) return filled_by(fill, meta.dtype, meta.shape, seed);
+  if (kind == DrawKind::whole && meta.dtype == DType::f64)
+    return as_dtype(integer_tensor(DrawKind::ties, pattern, meta.shape, seed), meta.dtype);
   Tensor tensor = filled_by(real_fill(fill), meta.dtype, meta.shape, seed);
   if (kind == DrawKind::special && meta.dtype == DType::f64) put_special(tensor, seed);
   return tensor;
@@ -137,7 +153,7 @@ std::optional<OpInstance> in_integers(const OpInstance& instance) {
   bool any = false;
   for (size_t i = 0; i < made.inputs.size(); ++i) {
     if (!is_data(made, i)) continue;
-    if (is_complex(made.inputs[i].dtype)) return std::nullopt;
+    if (is_complex(made.inputs[i].dtype) || made.inputs[i].dtype == DType::u8) return std::nullopt;
     made.inputs[i].dtype = DType::i64;
     made.fills[i] = "ints";
     any = true;
@@ -256,7 +272,8 @@ std::optional<RuleDraw> drawn(const DrawnCall& call, DrawKind kind, uint64_t see
     if (integers && (is_floating(output.dtype) || is_complex(output.dtype))) return std::nullopt;
   draw.movement.assign(draw.outputs.size(), 0);
   for (const Tensor& output : draw.outputs) draw.largest_outputs.push_back(largest_of(output));
-  if (!integers) measure_movement(call.program, draw);
+  // A comparison with a whole number moves with its inputs, however little.
+  if (!integers && kind != DrawKind::whole) measure_movement(call.program, draw);
   return draw;
 }
 
@@ -281,10 +298,28 @@ std::optional<RuleDraw> drawn_finite(const DrawnCall& call, DrawKind kind, uint6
 
 // Returns the number of draws of one kind: tensors of few elements have few numbers in a draw.
 int repeats_of(const OpInstance& instance, int64_t elements) {
-  int64_t most = 1;
-  for (const TensorMeta& meta : instance.inputs)
-    if (!meta.absent) most = std::max(most, element_count(meta.shape));
-  return static_cast<int>(std::clamp<int64_t>(elements / most, 1, kMostRepeats));
+  int64_t most = 1, least = elements;
+  for (size_t i = 0; i < instance.inputs.size(); ++i) {
+    const TensorMeta& meta = instance.inputs[i];
+    if (meta.absent) continue;
+    most = std::max(most, element_count(meta.shape));
+    if (is_data(instance, i))
+      least = std::min(least, std::max<int64_t>(1, element_count(meta.shape)));
+  }
+  return static_cast<int>(std::max(std::clamp<int64_t>(elements / most, 1, kMostRepeats),
+                                   std::clamp<int64_t>(elements / least, 1, kMostOfSmallInput)));
+}
+
+// True if no float input has a domain of its own.
+bool takes_whole_numbers(const OpInstance& instance) {
+  if (instance.keeps_fills) return false;
+  bool any = false;
+  for (size_t i = 0; i < instance.inputs.size(); ++i) {
+    if (!is_float_data(instance, i)) continue;
+    if (!instance.fills[i].empty() && instance.fills[i] != "ints") return false;
+    any = any || !is_complex(instance.inputs[i].dtype);
+  }
+  return any;
 }
 
 bool orders(const std::vector<Spec>& specs) {
@@ -311,8 +346,13 @@ bool is_integer_kind(DrawKind kind) {
 }
 
 PartRange RuleDraw::part_range() const {
-  if (kind == DrawKind::words) return PartRange::words;
-  return kind == DrawKind::ordered || kind == DrawKind::ties ? PartRange::small : PartRange::real;
+  switch (kind) {
+    case DrawKind::words: return PartRange::words;
+    case DrawKind::ordered: return PartRange::small;
+    case DrawKind::ties: return PartRange::tied;
+    case DrawKind::whole: return PartRange::whole;
+    default: return PartRange::real;
+  }
 }
 
 double largest_of(const Tensor& tensor) {
@@ -367,6 +407,13 @@ std::vector<RuleDraw> draws_of(const OpInstance& instance, const ComputationFor&
   const int reals = has_floats ? counts.reals : std::max(counts.reals, counts.ties);
   for (int i = 0; i < reals; ++i) add(call, DrawKind::real, 1, 4 + static_cast<uint64_t>(i));
   add(call, DrawKind::real, std::max(0, repeats - reals), 150);
+  for (int i = 0; i < counts.ties && takes_whole_numbers(instance); ++i) {
+    add(call, DrawKind::whole, 1, 300 + static_cast<uint64_t>(i));
+    const auto is_infinite = [](const Tensor& output) { return !is_finite(output); };
+    if (!draws.empty() && draws.back().kind == DrawKind::whole &&
+        std::any_of(draws.back().outputs.begin(), draws.back().outputs.end(), is_infinite))
+      draws.pop_back();
+  }
   for (const TensorMeta& meta : wide.inputs) {
     if (meta.absent || meta.dtype != DType::f64 || instance.keeps_fills) continue;
     add(call, DrawKind::special, 1, 100);
@@ -395,6 +442,7 @@ Limits limits_of(const RuleDraw& draw, size_t output, double parts) {
     if (!meta.absent) unit = std::max(unit, unit_roundoff(meta.dtype));
   if (unit > unit_roundoff(DType::f64)) return {16 * unit * size, 64 * unit * size};
   const double agree = kAgreeShare * size;
+  if (draw.kind == DrawKind::whole) return {agree, kWholeDiffers * size};
   return {agree, kDifferFactor * std::max(agree, draw.movement[output])};
 }
 

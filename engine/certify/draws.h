@@ -7,17 +7,18 @@
 //   ordered   i64, distinct, 21 bits, both signs  all rules: order survives sums and products
 //   ties      i64 of -1..2                        all rules
 //   real      f64 or c128, by the sample's fills  all rules
+//   whole     f64, whole numbers with ties        all rules
 //   special   f64 with NaN, infinities and -0     rules whose inputs are not partial
 //   own       the dtypes of the call              all rules: some depend on the dtype
 //
 // Reasons: in words an addition wraps, so `add: P(max), R -> P(max)` would fail although it is
 // right. Positive numbers alone would pass the wrong `mul: P(max), R -> P(max)`. Integers alone
-// would pass `floor: P(sum) -> P(sum)`.
+// would pass `floor: P(sum) -> P(sum)`, and reals alone `norm(x, p=0): P(sum) -> R`.
 //
 // Integer kinds exist if the op gives integers for integers, those that it gives as floats for the
 // same floats: pow does not, for negative exponents. Indices ("ints(0, 5)") and masks keep their
 // fill in all kinds. Where a rule states the domain of floats ("uniform(0, 1)"), there are neither
-// integer nor special draws.
+// integer, whole nor special draws. Inputs of u8 are drawn in u8 alone: i64 has other laws (abs).
 #pragma once
 
 #include <functional>
@@ -31,7 +32,7 @@
 
 namespace shardproof {
 
-enum class DrawKind : uint8_t { words, ordered, ties, real, special, own };
+enum class DrawKind : uint8_t { words, ordered, ties, real, whole, special, own };
 bool is_integer_kind(DrawKind kind);  // words, ordered, ties
 
 struct RuleDraw {
@@ -53,7 +54,7 @@ struct RuleDraw {
 // samples, where one draw of a kind is enough.
 struct DrawCounts {
   int reals = 3;
-  int ties = 1;  // five have all patterns of zeros
+  int ties = 1;  // ten have all patterns of zeros
   int64_t elements = 1;
 };
 

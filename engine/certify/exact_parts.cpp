@@ -1,7 +1,9 @@
 // Implements exact_parts.h, one element at a time.
 #include "shardproof/engine/certify/exact_parts.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/rng.h"
@@ -10,53 +12,79 @@ namespace shardproof {
 namespace {
 
 constexpr int64_t kSmallLimit = int64_t{1} << 20;
+constexpr int64_t kTiedLimit = 4;  // of summands
+constexpr int64_t kTiedStep = 2;   // from the whole
+
+// Returns the largest size of a summand: 8 parts of this size stay in the dtype.
+int64_t largest_summand(DType dtype) {
+  const int64_t bytes = size_of(dtype);
+  return bytes == 1 ? 15 : bytes == 2 ? int64_t{1} << 11 : kSmallLimit;
+}
+
+// Return the largest and the least integer of a dtype.
+int64_t highest_of(DType dtype) {
+  if (dtype == DType::u8) return 255;
+  return std::numeric_limits<int64_t>::max() >> (64 - 8 * size_of(dtype));
+}
+int64_t lowest_of(DType dtype) { return dtype == DType::u8 ? 0 : -highest_of(dtype) - 1; }
 
 // Random numbers of one decomposition, in order.
 class PartDraw {
  public:
-  PartDraw(uint64_t seed, PartRange range) : rng_(seed, hash_text("parts")), range_(range) {}
+  PartDraw(uint64_t seed, PartRange range, DType dtype)
+      : range(range), rng_(seed, hash_text("parts")), limit_(largest_summand(dtype)) {}
   uint64_t word() { return rng_.bits(next_++); }
   int64_t below(int64_t limit) { return rng_.integer(next_++, 0, limit); }
   double unit() { return rng_.uniform(next_++); }
   double sign() { return below(2) == 0 ? -1.0 : 1.0; }
   // Returns a summand of a wrapping sum.
   uint64_t summand() {
-    if (range_ == PartRange::words) return word();
-    return static_cast<uint64_t>(rng_.integer(next_++, -kSmallLimit, kSmallLimit));
+    if (range == PartRange::words) return word();
+    const bool is_near = range != PartRange::small && below(2) == 0;
+    const int64_t limit = is_near ? kTiedLimit : limit_;
+    return static_cast<uint64_t>(rng_.integer(next_++, -limit, limit));
   }
+  // Returns the distance of a part from an extremum that another rank holds.
+  int64_t step() { return 1 + below(range == PartRange::small ? limit_ : kTiedStep); }
+
+  const PartRange range;
 
  private:
   Rng rng_;
-  PartRange range_;
+  int64_t limit_;
   uint64_t next_ = 0;
 };
 
 using Words = std::vector<uint64_t>;
 
-void sum_words(uint64_t total, PartDraw& draw, Words& parts) {
+void sum_words(uint64_t total, bool is_unsigned, PartDraw& draw, Words& parts) {
   for (size_t i = 0; i + 1 < parts.size(); ++i) {
-    parts[i] = draw.summand();
+    parts[i] = is_unsigned ? static_cast<uint64_t>(draw.below(static_cast<int64_t>(total) + 1))
+                           : draw.summand();
     total -= parts[i];
   }
   parts.back() = total;
 }
 
 // Signs: the only factors that keep the order of integers and always divide.
-void product_words(uint64_t whole, PartDraw& draw, Words& parts) {
-  for (size_t i = 1; i < parts.size(); ++i) {
-    const bool is_negative = i + 1 == parts.size() || draw.below(2) == 0;
+void product_words(uint64_t whole, bool is_unsigned, PartDraw& draw, Words& parts) {
+  const auto holder = static_cast<size_t>(draw.below(static_cast<int64_t>(parts.size())));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i == holder) continue;
+    const bool is_negative = !is_unsigned && draw.below(4) > 0;
     parts[i] = is_negative ? ~uint64_t{0} : 1;
     if (is_negative) whole = -whole;
   }
-  parts[0] = whole;
+  parts[holder] = whole;
 }
 
-void extreme_words(int64_t whole, bool is_max, PartDraw& draw, Words& parts) {
+void extreme_words(int64_t whole, bool is_max, DType dtype, PartDraw& draw, Words& parts) {
   const int64_t holder = draw.below(static_cast<int64_t>(parts.size()));
   for (size_t i = 0; i < parts.size(); ++i) {
-    const int64_t step = 1 + draw.below(kSmallLimit);
-    const auto other = static_cast<uint64_t>(is_max ? whole - step : whole + step);
-    parts[i] = static_cast<int64_t>(i) == holder ? static_cast<uint64_t>(whole) : other;
+    const int64_t step = draw.step();
+    const int64_t other = is_max ? std::max(lowest_of(dtype), whole - step)
+                                 : std::min(highest_of(dtype), whole + step);
+    parts[i] = static_cast<uint64_t>(static_cast<int64_t>(i) == holder ? whole : other);
   }
 }
 
@@ -83,15 +111,16 @@ void xor_words(uint64_t whole, uint64_t mask, PartDraw& draw, Words& parts) {
 void split_word(int64_t whole, DType dtype, const Reduction& reduction, int64_t divisor,
                 PartDraw& draw, Words& parts) {
   const auto word = static_cast<uint64_t>(whole);
-  const bool is_bool = dtype == DType::boolean;
+  const bool is_bool = dtype == DType::boolean, is_unsigned = dtype == DType::u8;
   const uint64_t mask = is_bool ? 1 : ~uint64_t{0};
   switch (reduction.op) {
-    case ReduceOp::sum: return sum_words(word * static_cast<uint64_t>(divisor), draw, parts);
-    case ReduceOp::prod: return product_words(word, draw, parts);
+    case ReduceOp::sum:
+      return sum_words(word * static_cast<uint64_t>(divisor), is_unsigned, draw, parts);
+    case ReduceOp::prod: return product_words(word, is_unsigned, draw, parts);
     case ReduceOp::min:
     case ReduceOp::max:
       if (is_bool) return bit_words(word, reduction.op == ReduceOp::min, mask, draw, parts);
-      return extreme_words(whole, reduction.op == ReduceOp::max, draw, parts);
+      return extreme_words(whole, reduction.op == ReduceOp::max, dtype, draw, parts);
     case ReduceOp::band:
     case ReduceOp::bor: return bit_words(word, reduction.op == ReduceOp::band, mask, draw, parts);
     case ReduceOp::bxor: return xor_words(word, mask, draw, parts);
@@ -102,12 +131,15 @@ void split_word(int64_t whole, DType dtype, const Reduction& reduction, int64_t 
 using Reals = std::vector<double>;
 
 double random_factor(PartDraw& draw) {
+  if (draw.range == PartRange::whole)
+    return draw.sign() * std::ldexp(1.0, static_cast<int>(draw.below(3)) - 1);
   return draw.sign() * (draw.below(2) == 0 ? 0.5 : 1.0) * (1 + draw.unit());
 }
 
 void split_real(double whole, const Reduction& reduction, double divisor, PartDraw& draw,
                 Reals& parts) {
   const auto count = static_cast<int64_t>(parts.size());
+  const bool in_whole_numbers = draw.range == PartRange::whole;
   const double size = std::max(1.0, std::isfinite(whole) ? std::fabs(whole) : 1.0);
   double rest = reduction.op == ReduceOp::sum ? whole * divisor : whole;
   double share = 1;
@@ -117,7 +149,9 @@ void split_real(double whole, const Reduction& reduction, double divisor, PartDr
     const bool last = i + 1 == count;
     switch (reduction.op) {
       case ReduceOp::sum:
-        part = last ? rest : size * draw.sign() * (0.25 + draw.unit());
+        part = last               ? rest
+               : in_whole_numbers ? static_cast<double>(draw.below(5) - 2)
+                                  : size * draw.sign() * (0.25 + draw.unit());
         rest -= part;
         break;
       case ReduceOp::prod:
@@ -126,7 +160,8 @@ void split_real(double whole, const Reduction& reduction, double divisor, PartDr
         break;
       case ReduceOp::min:
       case ReduceOp::max: {
-        const double step = size * (0.01 + draw.unit());
+        const double step =
+            in_whole_numbers ? static_cast<double>(draw.below(3)) : size * (0.01 + draw.unit());
         part = i == holder ? whole : reduction.op == ReduceOp::max ? whole - step : whole + step;
         break;
       }
@@ -170,7 +205,7 @@ std::vector<Tensor> exact_parts(const Tensor& whole, const Reduction& reduction,
                                                   : DType::f64;
   const int64_t bytes = size_of(dtype);
   const int64_t numbers = whole.elements() * (is_complex_dtype ? 2 : 1);
-  PartDraw draw(seed, range);
+  PartDraw draw(seed, range, dtype);
   Words words(static_cast<size_t>(count));
   Reals reals(static_cast<size_t>(count));
   std::vector<std::byte*> targets;

@@ -5,11 +5,14 @@
 //   reduction        parts of x, over n ranks
 //   sum              random numbers, the last is what remains (integers modulo 2^64)
 //   avg              the same with the sum n * x
-//   prod             floats: factors in +-[0.5, 2]; integers: signs
+//   prod             floats: factors in +-[0.5, 2]; integers: a drawn rank has +-x, the others +-1
 //   min, max         a drawn rank has x, the others a larger (smaller) number
 //   band, bor        each bit of x is right on a drawn rank; on the others it may be wrong
 //   bxor             random words, the last undoes them
 //   norm(p)          |x| by shares that add up to 1, with random signs
+//
+// Parts of integers narrower than 32 bits do not leave the dtype, so that their sum as floats is
+// the same. Those of unsigned ones are not negative.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +27,8 @@ namespace shardproof {
 enum class PartRange : uint8_t {
   words,  // random 64-bit words
   small,  // signed integers of 21 bits: order survives sums and products
+  tied,   // integers at most 4 from 0, or 2 from the whole; half of the summands are as in `small`
+  whole,  // floats that are whole numbers, or halves of them, near 0 or the whole; may be equal
   real,   // floats of the size of the whole
 };
 

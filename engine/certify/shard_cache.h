@@ -17,9 +17,8 @@ namespace shardproof {
 
 // One input of a draw on the ranks.
 struct PlacedInput {
-  std::vector<Tensor> parts;   // that reduce to the whole; one if the input is not partial
-  double largest_part = 0;     // absolute, of floats
-  double largest_integer = 0;  // absolute, of integers that are partial
+  std::vector<Tensor> parts;  // that reduce to the whole; one if the input is not partial
+  double largest_part = 0;    // absolute, of floats
 };
 
 // The dense local contents of all ranks: rank r has its own from r * stride on.

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/ops/core/type_promotion.h"
 
 namespace shardproof {
 namespace {
@@ -78,20 +79,6 @@ void run_group(const RuleDraw& draw, const ShardGroup& group, const LocalProgram
 
 }  // namespace
 
-namespace {
-
-double largest_integer_of(const Tensor& part) {
-  if (!is_integral(part.dtype)) return 0;
-  double largest = 0;
-  for (int64_t i = 0, n = part.elements(); i < n; ++i) {
-    const int64_t number = load_i64(part.data() + i * size_of(part.dtype), part.dtype);
-    largest = std::max(largest, std::fabs(static_cast<double>(number)));
-  }
-  return largest;
-}
-
-}  // namespace
-
 PlacedInput place_input(const RuleDraw& draw, size_t input, const Slices& slices) {
   const Tensor& whole = draw.instance.tensors[input];
   PlacedInput placed;
@@ -101,10 +88,8 @@ PlacedInput place_input(const RuleDraw& draw, size_t input, const Slices& slices
   }
   placed.parts = exact_parts(whole, slices.reduction, slices.parts(), slices.divisor,
                              draw.part_range(), draw.seed + 31 * input);
-  for (const Tensor& part : placed.parts) {
+  for (const Tensor& part : placed.parts)
     placed.largest_part = std::max(placed.largest_part, largest_of(part));
-    placed.largest_integer = std::max(placed.largest_integer, largest_integer_of(part));
-  }
   return placed;
 }
 
@@ -152,6 +137,22 @@ ShardResults run_on_shards(const RuleDraw& draw, const std::vector<const Computa
     results.trouble = error.message();
   }
   return results;
+}
+
+double ShardResults::largest(size_t output) const {
+  const RankResults& held = outputs[output];
+  const bool is_pair = is_complex(held.dtype);
+  if (!is_floating(held.dtype) && !is_pair) return 0;
+  const DType dtype = real_part(held.dtype);
+  double largest = 0;
+  for (size_t rank = 0; rank < held.data.size(); ++rank) {
+    const int64_t count = element_count(shapes[output][rank]) * (is_pair ? 2 : 1);
+    for (int64_t i = 0; i < count; ++i) {
+      const double size = std::fabs(load_f64(held.data[rank] + i * size_of(dtype), dtype));
+      if (std::isfinite(size)) largest = std::max(largest, size);
+    }
+  }
+  return largest;
 }
 
 ShardResults results_of(const std::vector<LocalTensor>& values, int ranks) {

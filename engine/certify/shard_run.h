@@ -24,6 +24,9 @@ struct ShardResults {
   std::vector<std::vector<Dims>> shapes;  // by output and rank
   std::vector<std::vector<std::byte>> storage;
   std::vector<Tensor> tensors;
+
+  // Returns the largest finite absolute value that a rank holds of an output; 0 for integers.
+  double largest(size_t output) const;
 };
 // Runs `by_rank` (one computation for all ranks, or one each) on the shards. Ranks of equal local
 // shapes and computation run in one kernel call. One computation for all must outlive the cache;
