@@ -238,6 +238,7 @@ RuleReport check_rows(const RuleTable& table, int threads, const OpRegistry& ops
   }
   for (const auto& [name, op] : counts) report.ops.push_back(op);
   report.unknown = table.unknown;
+  report.refused = table.refused;
   report.not_judged = unjudged_results(table);
   return report;
 }
@@ -302,7 +303,7 @@ Without --rules it judges the rules of all ops here, on samples of many sizes an
   --op NAME           rules of this op only (may be given several times)
   --rules FILE        rules of a table: JSON lines, see docs/check_ops.md
   --row JSON          one rule of a table, as reports print it
-  --skip-unknown      counts rows of unknown ops in a table, which are errors otherwise
+  --skip-unknown      counts rows of unknown ops and arguments in a table, which are errors otherwise
   --backward          judge the gradients of the ops, not their rules
   --missing           also list rules on an axis of 2 ranks that are right but not claimed
   --short             fewer meshes, no other sizes

@@ -86,6 +86,24 @@ std::string undecided_text(const std::vector<OpRuleCounts>& ops) {
   return out.empty() ? "" : "  undecided:\n" + out;
 }
 
+std::string refused_text(const std::vector<RefusedCalls>& list) {
+  std::string out;
+  for (const RefusedCalls& calls : list)
+    out += fmt::format("  not checked: {} row{} of {} (first: line {}): {}\n", calls.lines.size(),
+                       calls.lines.size() == 1 ? "" : "s", calls.op, calls.lines.front(),
+                       calls.reason);
+  return out;
+}
+
+std::string refused_json(const std::vector<RefusedCalls>& list) {
+  std::string out;
+  for (const RefusedCalls& calls : list)
+    out +=
+        fmt::format("{}{{\"op\": {}, \"reason\": {}, \"lines\": [{}]}}", out.empty() ? "" : ", ",
+                    quoted_json(calls.op), quoted_json(calls.reason), fmt::join(calls.lines, ", "));
+  return "[" + out + "]";
+}
+
 std::string not_judged_text(const std::vector<UnjudgedResults>& list) {
   std::string out;
   for (const UnjudgedResults& one : list)
@@ -188,8 +206,8 @@ std::string rule_report_text(const RuleReport& report) {
   if (unknown > 0)
     out += fmt::format("  not checked: {} rows of {} unknown ops ({}{})\n", unknown,
                        report.unknown.size(), names, names.size() < 60 ? "" : ", ..");
-  return out + undecided_text(report.ops) + not_judged_text(report.not_judged) +
-         missing_text(report.missing);
+  return out + refused_text(report.refused) + undecided_text(report.ops) +
+         not_judged_text(report.not_judged) + missing_text(report.missing);
 }
 
 std::string rule_report_json(const RuleReport& report, const std::string& version) {
@@ -223,8 +241,10 @@ std::string rule_report_json(const RuleReport& report, const std::string& versio
     out += fmt::format("{}{}: {}", first ? "" : ", ", quoted_json(op), count);
     first = false;
   }
-  return out + fmt::format("}},\n  \"not_judged\": {},\n  \"missing\": {}\n}}\n",
-                           not_judged_json(report.not_judged), missing_json(report.missing));
+  return out +
+         fmt::format("}},\n  \"refused\": {},\n  \"not_judged\": {},\n  \"missing\": {}\n}}\n",
+                     refused_json(report.refused), not_judged_json(report.not_judged),
+                     missing_json(report.missing));
 }
 
 std::string rule_report_junit(const RuleReport& report) {

@@ -8,6 +8,7 @@
 //   wrong[]                  op, line (of a table), rule (a row), smallest (a row), output,
 //                            position, ranks, parts, got, expected, trouble, repeat
 //   unknown                  rows by op that is not known here
+//   refused[]                op, reason, lines (of the table): calls without a counterpart here
 //   not_judged[]             op, results (torch's names), rows: results that rows leave out or that
 //                            have no counterpart here
 //   missing[]                op, call, rules (texts "S(0) R -> S(0)") that the op does not claim
@@ -47,10 +48,17 @@ struct UnjudgedResults {
   int64_t rows = 0;
 };
 
+// Rows of one op whose calls have no counterpart here, for one reason.
+struct RefusedCalls {
+  std::string op, reason;
+  std::vector<int> lines;  // of the table
+};
+
 struct RuleReport {
   std::vector<OpRuleCounts> ops;
   std::vector<WrongRule> wrong;
   std::map<std::string, int64_t> unknown;
+  std::vector<RefusedCalls> refused = {};
   std::vector<UnjudgedResults> not_judged = {};
   std::vector<MissingRules> missing;  // where they were asked for
   std::string table;                  // file; "": the registry

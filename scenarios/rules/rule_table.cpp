@@ -273,6 +273,11 @@ void refuse_scaled_gradient(const JsonReader& row) {
   if (flag.flag()) flag.refuse("true has no counterpart here in a backward, only false");
 }
 
+// Thrown for a call of a known op that cannot be made here.
+struct NoCounterpart {
+  Error error;
+};
+
 // Returns nullopt for an op that is not known.
 std::optional<RuleRow> read_row(const JsonReader& row, const OpRegistry& ops) {
   row.check_keys(kRowKeys);
@@ -292,11 +297,15 @@ std::optional<RuleRow> read_row(const JsonReader& row, const OpRegistry& ops) {
   bool is_inplace = false;
   std::vector<size_t> written;
   const bool is_backward = row.has("kind") && row.at("kind").text() == "backward";
-  const bool is_known =
-      set_call(read, row, is_backward ? std::nullopt : std::optional(rule.out.size()), ops,
-               is_inplace, written);
-  if (!is_known) return std::nullopt;
-  if (is_backward) refuse_scaled_gradient(row);
+  try {
+    const bool is_known =
+        set_call(read, row, is_backward ? std::nullopt : std::optional(rule.out.size()), ops,
+                 is_inplace, written);
+    if (!is_known) return std::nullopt;
+    if (is_backward) refuse_scaled_gradient(row);
+  } catch (const Error& error) {
+    throw NoCounterpart{error};
+  }
   rule.kind = read_kind(row, rule.op, is_inplace);
   if (rule.kind == RuleKind::out) take_buffers(rule, row);
   if (rule.kind == RuleKind::inplace && !written.empty()) write_to_inputs(rule, written, ops);
@@ -346,9 +355,77 @@ std::string placements_rows(const std::vector<std::vector<Placement>>& tensors) 
 
 }  // namespace
 
+namespace {
+
+// Returns the error of an op that is not known.
+std::string unknown_op_text(const std::string& op, const OpRegistry& ops) {
+  if (is_shaped_by_values(op))
+    return fmt::format(
+        "the shape of the result of {} depends on the values of its inputs, so its placements "
+        "cannot be judged; --skip-unknown judges the other rows",
+        op);
+  return fmt::format(
+      "unknown op {}{}; `shardproof list ops` lists those here, a row may give "
+      "\"call\": [\"y0 = ..\"] in place of attrs, and --skip-unknown judges the other rows",
+      op, nearest_torch_op(op, ops));
+}
+
+void add_refused(const std::string& op, const Error& error, int line, RuleTable& table) {
+  const auto same = std::find_if(
+      table.refused.begin(), table.refused.end(),
+      [&](const RefusedCalls& one) { return one.op == op && one.reason == error.message(); });
+  if (same != table.refused.end())
+    same->lines.push_back(line);
+  else
+    table.refused.push_back({op, error.message(), {line}});
+}
+
+// Throws the first error with its line. Later lines with errors are named in its message.
+[[noreturn]] void throw_first(const std::string& file,
+                              const std::vector<std::pair<int, Error>>& errors) {
+  constexpr size_t kShown = 8;
+  const auto& [line, first] = errors.front();
+  std::string text = first.where().path.empty() ? "" : first.where().path + ": ";
+  text += first.message();
+  std::vector<int> others;
+  for (size_t i = 1; i < errors.size(); ++i) others.push_back(errors[i].first);
+  if (!others.empty()) {
+    const size_t shown = std::min(kShown, others.size());
+    text += fmt::format("; {} more row{} with errors, in line{} {}{}", others.size(),
+                        others.size() == 1 ? "" : "s", others.size() == 1 ? "" : "s",
+                        fmt::join(others.begin(), others.begin() + static_cast<long>(shown), ", "),
+                        shown < others.size() ? ", .." : "");
+  }
+  throw Error(ErrorKind::bad_input, text, {fmt::format("{}:{}", file, line), "", 0, 0});
+}
+
+// Reads one row into the table. Throws Error.
+void read_into(RuleTable& table, const std::string& text, int line, const OpRegistry& ops,
+               UnknownOps unknown) {
+  const JsonTree tree = read_json(text);
+  const JsonReader row(tree, "");
+  try {
+    std::optional<RuleRow> read = read_row(row, ops);
+    if (read) {
+      read->line = line;
+      table.rows.push_back(std::move(*read));
+      return;
+    }
+    const std::string& op = row.at("op").text();
+    if (unknown == UnknownOps::refuse) throw_bad_input("{}", unknown_op_text(op, ops));
+    ++table.unknown[op];
+  } catch (const NoCounterpart& refused) {
+    if (unknown == UnknownOps::refuse) throw refused.error;
+    add_refused(row.at("op").text(), refused.error, line, table);
+  }
+}
+
+}  // namespace
+
 RuleTable read_rule_table(const std::string& file, const std::string& text, const OpRegistry& ops,
                           UnknownOps unknown) {
   RuleTable table;
+  std::vector<std::pair<int, Error>> errors;
   int line = 0;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
@@ -358,32 +435,12 @@ RuleTable read_rule_table(const std::string& file, const std::string& text, cons
     const size_t first = row_text.find_first_not_of(" \t\r");
     if (first == std::string::npos || row_text.compare(first, 2, "//") == 0) continue;
     try {
-      const JsonTree tree = read_json(row_text);
-      const JsonReader row(tree, "");
-      std::optional<RuleRow> read = read_row(row, ops);
-      if (read) {
-        read->line = line;
-        table.rows.push_back(std::move(*read));
-        continue;
-      }
-      const std::string& op = row.at("op").text();
-      if (unknown == UnknownOps::refuse && is_shaped_by_values(op))
-        throw_bad_input(
-            "the shape of the result of {} depends on the values of its inputs, so its placements "
-            "cannot be judged; --skip-unknown judges the other rows",
-            op);
-      if (unknown == UnknownOps::refuse)
-        throw_bad_input(
-            "unknown op {}{}; `shardproof list ops` lists those here, a row may give "
-            "\"call\": [\"y0 = ..\"] in place of attrs, and --skip-unknown judges the other rows",
-            op, nearest_torch_op(op, ops));
-      ++table.unknown[op];
+      read_into(table, row_text, line, ops, unknown);
     } catch (const Error& error) {
-      const std::string place = error.where().path.empty() ? "" : error.where().path + ": ";
-      throw Error(ErrorKind::bad_input, place + error.message(),
-                  {fmt::format("{}:{}", file, line), "", 0, 0});
+      errors.emplace_back(line, error);
     }
   }
+  if (!errors.empty()) throw_first(file, errors);
   return table;
 }
 

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "shardproof/engine/certify/rule_case.h"
+#include "shardproof/scenarios/rules/rule_report.h"
 
 namespace shardproof {
 
@@ -37,12 +38,14 @@ struct RuleRow {
 struct RuleTable {
   std::vector<RuleRow> rows;
   std::map<std::string, int64_t> unknown;  // rows by op that is not known here
+  std::vector<RefusedCalls> refused;
 };
 
 enum class UnknownOps { refuse, skip };
 
-// Throws Error(bad_input) with file and line for a row that is not legal, and for an unknown op
-// unless it is to be skipped.
+// Throws Error(bad_input) with file and line for the first row that is not legal, and with the
+// lines of the others. Unless they are to be skipped, rows of unknown ops and calls that have no
+// counterpart here are errors, too.
 RuleTable read_rule_table(const std::string& file, const std::string& text, const OpRegistry& ops,
                           UnknownOps unknown);
 // Returns the row of a text, for --row.
