@@ -186,12 +186,13 @@ std::string torch_placement_hint(const Expr& argument) {
   if (argument.kind == ExprKind::list && !argument.args.empty())
     return torch_placement_hint(argument.args.front());
   if (argument.kind == ExprKind::text) return "; write them without quotes";
-  if (argument.kind != ExprKind::call) return "";
+  const bool is_name = argument.kind == ExprKind::name;
+  if (!is_name && argument.kind != ExprKind::call) return "";
+  const std::string word = is_name ? to_string(argument) : argument.symbol;
   const std::string dim = argument.args.empty() ? "0" : to_string(argument.args.front());
-  if (argument.symbol == "Shard")
-    return fmt::format("; write AXIS:S({}), such as tp:S({})", dim, dim);
-  if (argument.symbol == "Replicate") return "; write AXIS:R, such as tp:R, or R for all axes";
-  if (argument.symbol == "Partial") return "; write AXIS:P(sum), such as tp:P(sum)";
+  if (word == "Shard") return fmt::format("; write AXIS:S({}), such as tp:S({})", dim, dim);
+  if (word == "Replicate") return "; write AXIS:R, such as tp:R, or R for all axes";
+  if (word == "Partial") return "; write AXIS:P(sum), such as tp:P(sum)";
   return "";
 }
 

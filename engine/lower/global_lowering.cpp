@@ -286,6 +286,8 @@ class GlobalLowering : public Lowering {
         instr.placements.insert(instr.placements.end(), arg.placements.begin(),
                                 arg.placements.end());
       } else if (instr.inputs.empty()) {
+        if (!instr.placements.empty())
+          fail(arg.place, "redistribute takes the tensor first, as in redistribute(x, tp:S(0))");
         instr.inputs.push_back(lower_value(arg));
       } else {
         fail(arg.place, fmt::format("expected placements such as tp:S(0), found {}{}",

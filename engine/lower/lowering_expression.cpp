@@ -22,6 +22,7 @@ bool is_axis_verb(const std::string& verb) { return verb == "size" || verb == "i
 std::string Lowering::nearest_name(const std::string& name) {
   if (const NameTable::Parts* gone = names_.find(name))
     return gone->empty() ? " here: it was freed" : " here: it is bound on other ranks";
+  if (name == "rank") return ": a global program is the same on all ranks";
   NearestName nearest(name);
   for (const auto& [known, parts] : names_.all()) nearest.offer(known);
   for (const std::string& known : number_names()) nearest.offer(known);

@@ -87,6 +87,8 @@ Group RankLowerer::axes_group(const std::vector<std::string>& names, const Sourc
     });
     if (names.size() > 1 && unknown == names.end())
       fail(place, fmt::format("expected axes of one mesh, found {}", fmt::join(names, ", ")));
+    if (unknown != names.end() && *unknown == "world")
+      fail(place, "no axis or group is named world; leave out group= for a call of all ranks");
     NearestName nearest(unknown == names.end() ? names.at(0) : *unknown);
     for (const auto& [key, mesh] : job_.meshes)
       for (const MeshAxis& axis : mesh.axes()) nearest.offer(axis.name);

@@ -202,8 +202,9 @@ Spec Partitioner::spec_like(const GlobalInstr& instr, const PlacedValue& value) 
     if (placement.is_partial()) {
       const ReduceOp op = placement.partial().reduction.op;
       if (instr.dual && op != ReduceOp::sum && op != ReduceOp::avg)
-        throw_bad_input("a gradient goes through `as` with P(sum) or P(avg), found {}",
-                        to_string(placement));
+        throw_bad_input("a gradient goes through `as` with P(sum) or P(avg), found {} on line {}",
+                        to_string(placement),
+                        global_->values[static_cast<size_t>(instr.like)].origin.line);
       placement = R();
     } else if (instr.dual && placement.is_replicate()) {
       placement = P(ReduceOp::sum);

@@ -229,6 +229,8 @@ std::vector<PlacementText> parse_placements(std::string_view text) {
       column = in.column();
       word = in.word();
     }
+    if (in.peek() == '=')
+      in.fail(fmt::format("expected ':' after an axis, found '='; write {}:S(0)", word));
     read_placement(in, entry, word, column);
     if (!in.done() && in.peek() != ' ' && in.peek() != '\t')
       in.fail(fmt::format("expected a space after a placement, found {}; write \"dp:S(0) tp:R\"",

@@ -138,6 +138,8 @@ std::string advice_without_dot(const Expr& before, std::string_view word, bool w
                        to_string(before));
   if (word == "dtype" || word == "ndim" || word == "device" || word == "data" || word == "grad")
     return "tensors have no attributes";
+  if (word == "backward")
+    return fmt::format("tensors have no methods: write g = grad({}, w)", to_string(before));
   return fmt::format("tensors have no methods: write {}({})", word, to_string(before));
 }
 

@@ -226,7 +226,9 @@ void read_place(const JsonReader& object, const LoadContext& context, Expect& ex
   condition("call", expect.call);
   if (expect.call) require_reachable(*expect.call, 1, object.at("call"));
   condition("peak", expect.peak, Unit::bytes);
+  if (expect.peak) require_reachable(*expect.peak, 0, object.at("peak"));
   condition("time", expect.time, Unit::time);
+  if (expect.time) require_reachable(*expect.time, 0, object.at("time"));
   if (expect.time && !context.timed)
     object.at("time").refuse("\"time\" needs a \"topology\" in the file, such as \"ideal\"");
   if (expect.time) expect.time_path = object.at("time").path();

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "shardproof/program/value/names.h"
+#include "shardproof/scenarios/load/scenario_keys.h"
 
 namespace shardproof {
 namespace {
@@ -78,7 +79,13 @@ void check_key(const std::string& key, const JsonReader& value, const JsonTree& 
   const std::string first = first_key(key);
   if (first == "version" || first == "sweep")
     value.refuse(fmt::format("a sweep cannot set \"{}\", which is the same for all cases", first));
-  if (key.starts_with("/")) return;
+  if (key.starts_with("/")) {
+    NearestName nearest(first);
+    for (const std::string_view known : root_keys()) nearest.offer(known);
+    if (std::find(root_keys().begin(), root_keys().end(), first) == root_keys().end())
+      value.refuse(fmt::format("a scenario file has no key \"{}\"{}", first, nearest.hint()));
+    return;
+  }
   if (std::find(kFileKeys.begin(), kFileKeys.end(), key) != kFileKeys.end())
     value.refuse(fmt::format("a sweep sets this key by its JSON pointer; write \"/{}\"", key));
   NearestName nearest(key);

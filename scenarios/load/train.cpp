@@ -61,6 +61,14 @@ int64_t read_count(const JsonReader& reader, const LoadContext& context) {
   return count;
 }
 
+// Reads the largest norm of gradients that are clipped.
+Number read_norm(const JsonReader& reader, const LoadContext& context) {
+  const Number norm = read_number(reader, context.scope());
+  if (!(norm.real() > 0))
+    reader.refuse(fmt::format("expected a norm above 0, found {}", to_string(norm)));
+  return norm;
+}
+
 void read_optimizer(const JsonReader& reader, Training& training) {
   const Expr call = reader.inside([&] { return parse_expression(reader.text()); });
   std::string name = call.kind == ExprKind::call ? call.symbol : "";
@@ -77,6 +85,7 @@ void read_optimizer(const JsonReader& reader, Training& training) {
     training.counts_steps = training.counts_steps || call.keys[i] == "dampening";
     if (call.keys[i].empty())
       reader.refuse("arguments of an optimizer have keys, as in sgd(lr=0.1)");
+    if (call.keys[i] == "step") reader.refuse("the training counts the steps; leave out step=");
     training.arguments += fmt::format(", {}={}", call.keys[i], to_string(call.args[i]));
   }
 }
@@ -108,7 +117,7 @@ Training read_training(const JsonReader& train, const LoadContext& context, cons
     if (std::find(training.params.begin(), training.params.end(), name) != training.params.end())
       train.at("fresh").refuse(fmt::format("{} is a parameter and cannot be drawn anew", name));
   if (train.has("accumulate")) training.accumulate = read_count(train.at("accumulate"), context);
-  if (train.has("clip")) training.clip = to_string(read_number(train.at("clip"), context.scope()));
+  if (train.has("clip")) training.clip = to_string(read_norm(train.at("clip"), context));
   return training;
 }
 
