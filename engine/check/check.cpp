@@ -85,8 +85,9 @@ class Check {
     options.matmul = job_.matmul;
     options.explains = is_real();
     options.measures_all = !job_.precision_limits.empty();
+    options.measures_f64 = program_->has_dtype(is_below_f64);
     options.compares_replicas = !program_->ranks_move();
-    options.keeps_integers = !program_->ranks_move() && program_->has_floats();
+    options.keeps_integers = !program_->ranks_move() && program_->has_dtype(is_float_or_complex);
     return options;
   }
   const JudgedProgram& lifted() {
@@ -100,7 +101,7 @@ class Check {
   // True if equal numbers may hide a small error. Inputs count too: a small term that is added to a
   // whole number may vanish in it.
   bool may_be_rounded() const {
-    return own_.may_be_rounded() || program_->has_narrow_floats() || inputs_use_last_bits_;
+    return own_.may_be_rounded() || program_->has_dtype(is_narrow_float) || inputs_use_last_bits_;
   }
   const RecordedIntegers* replacing() const { return recorded_ ? &*recorded_ : nullptr; }
   // True if other arithmetic than that of simulated ranks may have made the values.
@@ -189,6 +190,8 @@ void Check::judge_in_f64() {
       if (value.judgement == Judgement::undecided)
         outcome_.undecided.push_back(undecided_in_f64(value));
     }
+    if (!judge->unresolved_replicas().empty())
+      outcome_.notes.push_back(unresolved_note(judge->unresolved_replicas()));
     if (program_->ranks_move() && reason.empty()) judge_out_of_range(*judge, options);
   }
   if (reason.empty()) return;

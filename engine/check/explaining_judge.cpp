@@ -26,6 +26,32 @@ double share_of_difference(const Difference& difference) {
   return largest > 0 ? error / largest : error;
 }
 
+// Returns the result of a line with `as` if the value is the gradient of one of its inputs: each
+// rank computes it from its own shards, so it is wrong where the line is. kNoValue: it is not.
+ValueId differentiated_claim(const EvaluationPlan& plan, ValueId gradient) {
+  const std::vector<GlobalInstr>& instrs = plan.program().instrs;
+  const auto maker_of = [&](ValueId id) -> const GlobalInstr* {
+    return id == kNoValue || plan.maker(id) < 0 ? nullptr
+                                                : &instrs[static_cast<size_t>(plan.maker(id))];
+  };
+  const GlobalInstr* last = maker_of(gradient);
+  while (last != nullptr && last->kind == GlobalKind::redistribute && !last->dual)
+    last = maker_of(last->inputs.at(0));
+  if (last == nullptr || last->kind != GlobalKind::claim || !last->dual) return kNoValue;
+  std::vector<ValueId> open = last->inputs;
+  std::set<ValueId> seen(open.begin(), open.end());
+  while (!open.empty()) {
+    const GlobalInstr* const instr = maker_of(open.back());
+    open.pop_back();
+    if (instr == nullptr) continue;
+    if (instr->kind == GlobalKind::redistribute && instr->dual) return instr->like;
+    if (!instr->local) continue;
+    for (const ValueId input : instr->inputs)
+      if (seen.insert(input).second) open.push_back(input);
+  }
+  return kNoValue;
+}
+
 }  // namespace
 
 DifferenceJudge::DifferenceJudge(const std::vector<JudgedValue>& wrong) : wanted_(by_key(wrong)) {}
@@ -50,11 +76,17 @@ ExplainingJudge::ExplainingJudge(const std::vector<JudgedValue>& wrong,
 void ExplainingJudge::restart() {
   explained_.clear();
   source_.clear();
+  wrong_.clear();
 }
 
 int ExplainingJudge::source(ValueId id) const {
   const auto found = source_.find(id);
   return found == source_.end() ? kNone : found->second;
+}
+
+int ExplainingJudge::finding_of(ValueId id) const {
+  const auto found = wrong_.find(id);
+  return found == wrong_.end() ? kNone : found->second;
 }
 
 // Records that the results of the line come from the earliest wrong value that an input comes from.
@@ -120,9 +152,12 @@ Judgement ExplainingJudge::judge(const ComparedValue& value, ReferenceRun& refer
     return Judgement::right;
   }
   explained->consequence_of = source(value.global);
+  if (explained->consequence_of == kNone)
+    explained->consequence_of = finding_of(differentiated_claim(reference.plan(), value.global));
   const bool spreads = all || compare_replicas(value.value, value.spec).has_value();
   if (explained->consequence_of == kNone && spreads)
     source_[value.global] = static_cast<int>(explained_.size());
+  wrong_.emplace(value.global, static_cast<int>(explained_.size()));
   explained_.push_back(std::move(*explained));
   return Judgement::wrong;
 }

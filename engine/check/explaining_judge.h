@@ -72,7 +72,9 @@ class ExplainingJudge : public Judge {
   // By value of the reference: the wrong value that it is computed from; kNone: none.
   static constexpr int kNone = -1;
   std::map<ValueId, int> source_;
+  std::map<ValueId, int> wrong_;  // index in explained_
   int source(ValueId id) const;
+  int finding_of(ValueId id) const;
   bool has_known_cause(const std::string& key) const;
   void follow(const ReferenceRun& reference);
   std::set<std::string> add_cause(const ComparedValue& value, Finding& finding) const;

@@ -1,6 +1,7 @@
 // Implements list_findings.h: consequences are listed under their cause, and other passes of a line
 // under its first. add_precision() decides which values are imprecise: those with a ratio over
-// kPrecisionLimit or kLostShare, or outside the condition of the scenario.
+// kPrecisionLimit or kLostShare, or outside the condition of the scenario. Those with one cause are
+// one finding.
 #include "shardproof/engine/check/list_findings.h"
 
 #include <fmt/format.h>
@@ -117,6 +118,22 @@ std::string unmeasured_note(const UnmeasuredMovement& unmeasured) {
       unmeasured.values, fmt::join(directions, " and "), unmeasured.reason);
 }
 
+std::string unresolved_note(const std::vector<ComparedValue>& values) {
+  std::vector<std::string> names;
+  std::set<std::string> axes;
+  for (const ComparedValue& value : values) {
+    names.push_back(fmt::format("{} of line {}", shown_name(value.label), value.label.line));
+    for (int axis = 0; axis < value.spec.mesh().axis_count(); ++axis)
+      if (value.spec.mesh().axis_size(axis) > 1 && value.spec.placement(axis).is_replicate())
+        axes.insert(value.spec.mesh().axes()[static_cast<size_t>(axis)].name);
+  }
+  return fmt::format(
+      "{} should be the same on all ranks of {} and in f64 {} not, by less than the own dtype "
+      "resolves: check that what {} computed from is reduced there",
+      list_text(names), fmt::join(axes, " or "), names.size() == 1 ? "is" : "are",
+      names.size() == 1 ? "it is" : "they are");
+}
+
 std::string rounded_note(const JudgedValue& value, const std::string& backend) {
   return fmt::format(
       "{} of {} elements of {} differ from one device on {}, which roundings of the line's inputs "
@@ -178,8 +195,13 @@ bool is_another_pass(const Finding& a, const Finding& b) {
   return a.line == b.line && a.name == b.name && a.instance != b.instance;
 }
 
-void add_new(std::vector<std::string>& passes, const std::string& instance) {
-  if (std::find(passes.begin(), passes.end(), instance) == passes.end()) passes.push_back(instance);
+void add_new(std::vector<std::string>& texts, const std::string& text) {
+  if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
+}
+
+// Returns "i=1", or "(step=0, i=1)" in nested loops.
+std::string pass_text(const std::string& instance) {
+  return instance.find(',') == std::string::npos ? instance : fmt::format("({})", instance);
 }
 
 bool are_inside_one_line(const Finding& a, const Finding& b) {
@@ -199,16 +221,28 @@ void add_beside(ListedFinding& listed, Finding finding) {
 }
 
 // Returns "also wrong   line 8   g[0] on all ranks: expected 1, got 4; every element is 4 x what it
-// should be".
-std::string beside_text(const Finding& finding, int line) {
-  std::string text = "also wrong   ";
-  if (finding.line != line)
+// should be". `words`: "also wrong".
+std::string beside_text(const char* words, const Finding& finding, const Finding& first) {
+  std::string text = fmt::format("{}   ", words);
+  if (finding.line != first.line || finding.instance != first.instance)
     text += fmt::format("line {}{}   ", finding.line,
                         finding.instance.empty() ? "" : fmt::format(" ({})", finding.instance));
   text += finding.headline;
   for (const std::string& detail : finding.details)
     if (detail.starts_with("every ")) text += "; " + detail;
   return text;
+}
+
+// Lists values with the same cause under the first finding. `words`: "also wrong".
+void list_beside(Finding& finding, const char* words, const std::vector<Finding>& beside) {
+  constexpr size_t kShown = 6;
+  std::vector<std::string> more;
+  for (size_t i = 0; i < beside.size(); ++i)
+    if (i < kShown)
+      finding.details.push_back(beside_text(words, beside[i], finding));
+    else
+      more.push_back(shown_name(beside[i]));
+  list_under(finding, fmt::format("{}  ", words).c_str(), more);
 }
 
 // Writes the cause of `by` and the other values into the finding.
@@ -220,16 +254,9 @@ Finding finished(ListedFinding listed, const Finding& by) {
     finding.details.insert(finding.details.end(), causes_in(explained), explained.details.end());
     finding.fix = by.fix;
   }
-  constexpr size_t kShown = 6;
   std::stable_sort(listed.beside.begin(), listed.beside.end(),
                    [](const Finding& a, const Finding& b) { return a.line < b.line; });
-  std::vector<std::string> more;
-  for (size_t i = 0; i < listed.beside.size(); ++i)
-    if (i < kShown)
-      finding.details.push_back(beside_text(listed.beside[i], finding.line));
-    else
-      more.push_back(shown_name(listed.beside[i]));
-  list_under(finding, "also wrong  ", more);
+  list_beside(finding, "also wrong", listed.beside);
   list_under(
       finding,
       listed.beside.empty() ? "also wrong, computed from it:" : "also wrong, computed from them:",
@@ -251,7 +278,7 @@ std::vector<Finding> list_findings(std::vector<ExplainedValue> values) {
     const ExplainedValue& value = values[i];
     if (value.consequence_of >= 0) {
       place[i] = place[static_cast<size_t>(value.consequence_of)];
-      listed[place[i]].consequences.push_back(shown_name(value.finding));
+      add_new(listed[place[i]].consequences, shown_name(value.finding));
       continue;
     }
     const auto same = std::find_if(listed.begin(), listed.end(), [&](const ListedFinding& one) {
@@ -262,7 +289,7 @@ std::vector<Finding> list_findings(std::vector<ExplainedValue> values) {
     if (same == listed.end())
       listed.push_back({by[i], value.finding});
     else if (has_another_pass(*same, value.finding))
-      add_new(same->passes, value.finding.instance);
+      add_new(same->passes, pass_text(value.finding.instance));
     else if (are_inside_one_line(same->finding, value.finding))
       ++same->unnamed;
     else
@@ -282,6 +309,7 @@ void add_precision(const std::vector<MeasuredPrecision>& measured,
                    const std::set<std::string>& settled, const JudgedProgram& program,
                    Outcome& outcome) {
   const bool clean = outcome.findings.empty();
+  std::vector<ListedFinding> listed;
   for (MeasuredPrecision one : measured) {
     if (settled.contains(one.key)) continue;
     const PrecisionLimit* limit = limit_of(one.precision.name, program.job());
@@ -289,7 +317,19 @@ void add_precision(const std::vector<MeasuredPrecision>& measured,
     if (one.precision.ratio >= kPrecisionNote || is_lost(one) || !one.precision.cause.empty() ||
         limit != nullptr)
       outcome.precision.push_back(one.precision);
-    if (clean && is_over(one, limit)) outcome.findings.push_back(imprecise_finding(one, limit));
+    if (!clean || !is_over(one, limit)) continue;
+    Finding finding = imprecise_finding(one, limit);
+    const auto same = std::find_if(listed.begin(), listed.end(), [&](const ListedFinding& known) {
+      return !one.precision.cause.empty() && have_equal_causes(known.finding, finding);
+    });
+    if (same == listed.end())
+      listed.push_back({listed.size(), std::move(finding)});
+    else
+      same->beside.push_back(std::move(finding));
+  }
+  for (ListedFinding& one : listed) {
+    list_beside(one.finding, "also imprecise", one.beside);
+    outcome.findings.push_back(std::move(one.finding));
   }
 }
 

@@ -23,6 +23,9 @@ std::string unmeasured_note(const UnmeasuredMovement& unmeasured);
 // The note of integers that differ on this backend only by roundings of their line's inputs.
 std::string rounded_note(const JudgedValue& value, const std::string& backend);
 
+// The note of values whose replicas differ in f64 by less than their own dtypes resolve.
+std::string unresolved_note(const std::vector<ComparedValue>& values);
+
 // Returns one finding for each cause of wrong values that are not consequences of others. Values
 // that one confirmed cause explains are one finding: at the first of their lines, with the cause
 // that explains the most of them. So are results of one line with equal causes or none. If a line
@@ -31,8 +34,8 @@ std::string rounded_note(const JudgedValue& value, const std::string& backend);
 std::vector<Finding> list_findings(std::vector<ExplainedValue> values);
 
 // Adds values that are far less precise than one device: notes for all, and findings if the ratio
-// is over its limit and there is no other finding. `settled` holds the keys of values that are
-// wrong, whose precision has no meaning.
+// is over its limit and there is no other finding, one for each cause. `settled` holds the keys of
+// values that are wrong, whose precision has no meaning.
 void add_precision(const std::vector<MeasuredPrecision>& measured,
                    const std::set<std::string>& settled, const JudgedProgram& program,
                    Outcome& outcome);

@@ -511,4 +511,27 @@ std::vector<double> rounding_part_sizes(const LocalTensor& value, const Spec& sp
   return sizes;
 }
 
+bool are_apart(const std::vector<Deviation>& found, const std::vector<StoredCopy>& copies,
+               const Spec& spec, const Tensor& expected, double share) {
+  const double allowed = share * largest_element(expected);
+  if (std::all_of(found.begin(), found.end(),
+                  [&](const Deviation& one) { return 2 * one.distance <= allowed; }))
+    return false;
+  std::map<Dims, size_t> copies_at;  // of the shard that begins there
+  for (const StoredCopy& copy : copies) ++copies_at[spec.start(copy.ranks[0])];
+  std::map<int64_t, std::vector<double>> held;
+  std::map<int64_t, size_t> owners;
+  for (const Deviation& one : found) {
+    held[one.global].push_back(one.got);
+    owners[one.global] = copies_at[spec.start(copies[one.copy].ranks[0])];
+  }
+  const std::vector<double> right = values_of(expected);
+  for (auto& [global, values] : held) {
+    if (values.size() < owners[global]) values.push_back(right[static_cast<size_t>(global)]);
+    for (const double value : values)
+      if (!(distance(value, values[0]) <= allowed)) return true;
+  }
+  return false;
+}
+
 }  // namespace shardproof

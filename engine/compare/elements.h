@@ -136,4 +136,9 @@ std::vector<double> part_sizes(const LocalTensor& value, const Spec& spec);
 // element may round.
 std::vector<double> rounding_part_sizes(const LocalTensor& value, const Spec& spec);
 
+// True if copies of one element are apart by more than this share of the largest element. A copy
+// that is not among `found` holds the expected element.
+bool are_apart(const std::vector<Deviation>& found, const std::vector<StoredCopy>& copies,
+               const Spec& spec, const Tensor& expected, double share);
+
 }  // namespace shardproof

@@ -294,6 +294,15 @@ void F64Judge::add_input_movements(const ComparedValue& value, const ReferenceRu
   }
 }
 
+void F64Judge::find_unresolved_replicas(const ComparedValue& value, const Tensor& expected) {
+  if (!options_.ranks_move || !is_floating(expected.dtype)) return;
+  const std::vector<StoredCopy> copies = stored_copies(ready_, value.spec);
+  const std::vector<Deviation> found = deviations(copies, value.spec, expected, kAgreement);
+  if (!are_apart(found, copies, value.spec, expected, kAgreement)) return;
+  unresolved_.push_back(value);
+  unresolved_.back().value = unresolved_.back().reduced = {};
+}
+
 Judgement F64Judge::judge(const ComparedValue& value, ReferenceRun& reference) {
   judged_.insert(value.key);
   if (value.spec.has_partial()) (in_parts_[value.global] = value).reduced = {};
@@ -308,10 +317,16 @@ Judgement F64Judge::judge(const ComparedValue& value, ReferenceRun& reference) {
   if (elements.empty()) return Judgement::right;
   RoundingLoss loss = loss_of(value, reference);
   drop_within_loss(loss, expected, elements);
-  if (elements.empty()) return Judgement::right;
+  if (elements.empty()) {
+    find_unresolved_replicas(value, expected);
+    return Judgement::right;
+  }
   add_sensitivity(value, reference, loss);
   drop_within_loss(loss, expected, elements);
-  if (elements.empty()) return Judgement::right;
+  if (elements.empty()) {
+    find_unresolved_replicas(value, expected);
+    return Judgement::right;
+  }
   set_losses(value, loss, elements);
   add_movements(value, reference, elements);
   const double scale = std::max(largest_element(expected), largest_line_input(reference));

@@ -121,6 +121,10 @@ class F64Judge : public Judge {
   // Wrong and undecided values, in the order in which they were judged.
   const std::vector<JudgedValue>& found() const { return found_; }
   bool has_judged(const std::string& key) const { return judged_.contains(key); }
+  // Values of rank programs that are right because their own dtypes resolve no finer difference,
+  // and whose replicas are not the same in f64: such as weights that ranks update with their own
+  // gradients and a small learning rate.
+  const std::vector<ComparedValue>& unresolved_replicas() const { return unresolved_; }
 
  private:
   std::vector<OpenElement> opened(const ComparedValue& value, const Tensor& expected);
@@ -138,6 +142,7 @@ class F64Judge : public Judge {
                            std::vector<OpenElement>& open) const;
   std::map<ValueId, std::vector<double>> moved_sizes(const ReferenceRun& reference) const;
   std::vector<double> sizes_of_parts(ValueId id) const;
+  void find_unresolved_replicas(const ComparedValue& value, const Tensor& expected);
   Judgement decide(const OpenValue& value);
 
   Options options_;
@@ -151,6 +156,7 @@ class F64Judge : public Judge {
   std::map<ValueId, std::vector<double>> spread_;
   std::vector<double> spread_of_held_;  // of the value held last
   std::vector<JudgedValue> found_;
+  std::vector<ComparedValue> unresolved_;  // without their values
   std::set<std::string> judged_;
 };
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "shardproof/engine/compare/rank_outputs.h"
+#include "shardproof/engine/lower/place_check.h"
 #include "shardproof/engine/lower/rank_lowerer.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/sim/analysis/mismatch.h"
@@ -273,9 +274,10 @@ std::optional<Finding> RankOutputs::misfit(const JobOutput& output) const {
   finding.headline =
       fmt::format("{} {} no {}, which \"outputs\" places there as {}", ranks_text(missing),
                   missing.size() == 1 ? "has" : "have", output.name, placements_text(spec));
-  finding.fix =
-      fmt::format("bind {0} on {1}, or write \"{0}\": \"{2} on {3}\" in \"outputs\"", output.name,
-                  ranks_text(missing), placements_text(spec), to_string(present));
+  finding.fix = fmt::format("bind {} on {}", output.name, ranks_text(missing));
+  if (ranks_of_absent_shards(present, spec).empty() && !missing_part(present, spec))
+    finding.fix += fmt::format(", or write \"{}\": \"{} on {}\" in \"outputs\"", output.name,
+                               placements_text(spec), to_string(present));
   return finding;
 }
 

@@ -17,10 +17,13 @@
 namespace shardproof {
 namespace {
 
-std::string element_text_of(double value) {
+constexpr int kDigits = 9;      // of an f32
+constexpr int kAllDigits = 17;  // of an f64
+
+std::string element_text_of(double value, int digits = kDigits) {
   if (std::isnan(value)) return "nan";
   if (value == std::floor(value) && std::abs(value) < 1e15) return fmt::format("{:.0f}", value);
-  return fmt::format("{:.9g}", value);
+  return fmt::format("{:.{}g}", value, digits);
 }
 
 // A ratio of narrow floats has six digits.
@@ -49,10 +52,11 @@ bool is_wrong_everywhere(const Difference& difference, const Spec& spec) {
 }
 
 // Returns each value at the first wrong element with the ranks that hold it.
-std::vector<std::pair<std::string, std::vector<int32_t>>> got_values(const Difference& difference) {
+std::vector<std::pair<std::string, std::vector<int32_t>>> got_values(const Difference& difference,
+                                                                     int digits = kDigits) {
   std::vector<std::pair<std::string, std::vector<int32_t>>> values;
   for (const auto& [rank, got] : difference.got_by_rank) {
-    const std::string text = element_text_of(got);
+    const std::string text = element_text_of(got, digits);
     const auto known = std::find_if(values.begin(), values.end(),
                                     [&](const auto& entry) { return entry.first == text; });
     if (known != values.end())
@@ -64,9 +68,9 @@ std::vector<std::pair<std::string, std::vector<int32_t>>> got_values(const Diffe
 }
 
 // Returns one number if all owners hold the same, else the first few with their ranks.
-std::string got_text(const Difference& difference) {
-  const auto values = got_values(difference);
-  if (values.size() < 2) return element_text_of(difference.got);
+std::string got_text(const Difference& difference, int digits) {
+  const auto values = got_values(difference, digits);
+  if (values.size() < 2) return element_text_of(difference.got, digits);
   constexpr size_t kShown = 3;
   std::string text;
   for (size_t i = 0; i < std::min(values.size(), kShown); ++i) {
@@ -215,6 +219,18 @@ Shown shown_numbers(const Difference& difference, const Difference* own) {
   return {difference, !(own->truth.dtype == difference.truth.dtype)};
 }
 
+// Returns the digits that distinguish the expected number from those that ranks hold.
+int digits_of(const Difference& difference) {
+  const std::string expected = element_text_of(difference.expected);
+  const auto looks_right = [&](double got) {
+    return got != difference.expected && element_text_of(got) == expected;
+  };
+  const bool hides = looks_right(difference.got) ||
+                     std::any_of(difference.got_by_rank.begin(), difference.got_by_rank.end(),
+                                 [&](const auto& entry) { return looks_right(entry.second); });
+  return hides ? kAllDigits : kDigits;
+}
+
 std::string name_of_wrong_value(const WrongValue& wrong) {
   return wrong.label.name.empty() ? "a value inside the line" : wrong.label.name;
 }
@@ -274,8 +290,9 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
   const std::string shown = name_of_wrong_value(wrong);
   const Shown numbers = shown_numbers(difference, own);
   finding.element = shown_element(wrong, numbers.difference.first, expected.shape);
-  finding.expected = element_text_of(numbers.difference.expected);
-  finding.got = got_text(numbers.difference);
+  const int digits = digits_of(numbers.difference);
+  finding.expected = element_text_of(numbers.difference.expected, digits);
+  finding.got = got_text(numbers.difference, digits);
   finding.headline = fmt::format("{} on {}: expected {}, got {}", finding.element,
                                  owners_text(numbers.difference.first_owners, wrong.spec),
                                  finding.expected, finding.got);

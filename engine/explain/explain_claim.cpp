@@ -211,13 +211,31 @@ bool explain_own_size(const GlobalInstr& instr, const LineProgram& line, Finding
   return true;
 }
 
+// Adds the cause of a claim on a value as it is, without an op: the value lies otherwise.
+void explain_claim_alone(const WrongValue& wrong, const GlobalProgram& global,
+                         const Partitioned& parts, Finding& finding) {
+  const auto claim =
+      std::find_if(global.instrs.begin(), global.instrs.end(), [&](const GlobalInstr& instr) {
+        return instr.kind == GlobalKind::claim && instr.outputs.at(0) == wrong.global;
+      });
+  if (claim == global.instrs.end()) return;
+  const ValueId placed = parts.placed[static_cast<size_t>(claim->inputs.at(0))];
+  if (placed == kNoValue) return;
+  const SpmdValue& value = parts.program.values[static_cast<size_t>(placed)];
+  if (!value.spec || *value.spec == wrong.spec || value.name.empty()) return;
+  add_cause(finding, fmt::format("{} lies as {}, but `as` declares {}", value.name,
+                                 placements_text(*value.spec), declared_text(wrong, global)));
+  finding.fix = fmt::format("write redistribute({}, {}), which moves it", value.name,
+                            placements_text(wrong.spec));
+}
+
 }  // namespace
 
 void explain_claim(const WrongValue& wrong, const GlobalProgram& global, const Partitioned& parts,
                    const Job& job, const OpRegistry& ops, Finding& finding) {
   if (std::any_of(finding.details.begin(), finding.details.end(), states_cause)) return;
   std::optional<LineProgram> line = line_program(wrong, global, parts, job);
-  if (!line) return;
+  if (!line) return explain_claim_alone(wrong, global, parts, finding);
   try {
     for (const GlobalInstr& instr : line->chain) {
       line->program.instrs.push_back(instr);

@@ -24,6 +24,8 @@ struct ValueInfo {
   // Set if Job::keep names it, in order of first ranks: values of ranks that differ, assembled if
   // the spec is known; or, in addition to `value` if that is partial, the part of each rank.
   std::vector<RecordedShard> copies = {};
+  // The same of the ranks that a declared output ("R on 2-3") leaves out, as they hold it.
+  std::vector<RecordedShard> elsewhere = {};
 };
 
 // Calls of one kind on one group that each of some ranks has made. Names of groups: "tp", "dp+tp",

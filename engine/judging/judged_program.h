@@ -2,6 +2,7 @@
 // to f64. Judges can run its ranks and one device as often as they need. Internal to the engine.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -47,9 +48,8 @@ class JudgedProgram {
   virtual Outcome run(Judge& judge, const JudgedRun& options) const = 0;
   // Returns the reference program; null if there is none.
   virtual const EvaluationPlan* reference() const = 0;
-  // True if some value of the ranks or of the reference is narrower than f32.
-  virtual bool has_narrow_floats() const = 0;
-  virtual bool has_floats() const = 0;
+  // True if `matches` holds for the dtype of some value of the ranks or of the reference.
+  virtual bool has_dtype(const std::function<bool(DType)>& matches) const = 0;
   // True if the ranks must run in other rounding directions too, because they run other ops than
   // one device.
   virtual bool ranks_move() const = 0;

@@ -77,14 +77,9 @@ class JudgedGlobal : public JudgedProgram {
   }
   const EvaluationPlan* reference() const override { return &plan_; }
   bool ranks_move() const override { return false; }
-  bool has_narrow_floats() const override {
+  bool has_dtype(const std::function<bool(DType)>& matches) const override {
     return std::any_of(global_.values.begin(), global_.values.end(),
-                       [](const GlobalValue& value) { return is_narrow_float(value.dtype); });
-  }
-  bool has_floats() const override {
-    return std::any_of(global_.values.begin(), global_.values.end(), [](const GlobalValue& value) {
-      return is_floating(value.dtype) || is_complex(value.dtype);
-    });
+                       [&](const GlobalValue& value) { return matches(value.dtype); });
   }
 
   Outcome run(Judge& judge, const JudgedRun& options) const override;

@@ -10,8 +10,10 @@
 #include "shardproof/engine/compare/perturbation.h"
 #include "shardproof/engine/compare/rank_checks.h"
 #include "shardproof/engine/compare/rank_outputs.h"
+#include "shardproof/engine/compare/record_value.h"
 #include "shardproof/engine/compare/reduction_provenance.h"
 #include "shardproof/engine/execute/buffer_contents.h"
+#include "shardproof/engine/execute/call_lines.h"
 #include "shardproof/engine/execute/run_program.h"
 #include "shardproof/engine/explain/cause_lines.h"
 #include "shardproof/engine/explain/edit_ranks.h"
@@ -20,6 +22,7 @@
 #include "shardproof/engine/explain/range_cause.h"
 #include "shardproof/engine/judging/judged_program.h"
 #include "shardproof/engine/judging/observe_values.h"
+#include "shardproof/engine/lower/place_check.h"
 #include "shardproof/engine/races/check_slots.h"
 #include "shardproof/engine/races/compare_schedules.h"
 #include "shardproof/engine/reference/f64_job.h"
@@ -95,9 +98,11 @@ class JudgedRanks : public JudgedProgram {
   }
   const EvaluationPlan* reference() const override { return plan_ ? &*plan_ : nullptr; }
   bool ranks_move() const override { return true; }
-  bool has_narrow_floats() const override { return any_dtype(is_narrow_float); }
-  bool has_floats() const override {
-    return any_dtype([](DType dtype) { return is_floating(dtype) || is_complex(dtype); });
+  bool has_dtype(const std::function<bool(DType)>& matches) const override {
+    const auto has = [&](const auto& value) { return matches(value.dtype); };
+    const auto& values = ranks_->program.values;
+    return std::any_of(values.begin(), values.end(), has) ||
+           (truth_ && std::any_of(truth_->values.begin(), truth_->values.end(), has));
   }
 
   Outcome run(Judge& judge, const JudgedRun& options) const override;
@@ -109,13 +114,7 @@ class JudgedRanks : public JudgedProgram {
  private:
   std::string step_that_loses(const std::vector<NarrowStep>& steps, const std::string& key) const;
   std::vector<ValueId> parts_of(const std::string& key) const;
-  template <typename Predicate>
-  bool any_dtype(const Predicate& predicate) const {
-    const auto matches = [&](const auto& value) { return predicate(value.dtype); };
-    const auto& values = ranks_->program.values;
-    return std::any_of(values.begin(), values.end(), matches) ||
-           (truth_ && std::any_of(truth_->values.begin(), truth_->values.end(), matches));
-  }
+  LocalTensor parts_on(const std::string& name, const Lanes& on, const ProgramRun& run) const;
   LocalTensor value_of(const JobOutput& output, const ProgramRun& run) const;
   ValueLabel label_of(const JobOutput& output, const Lanes& ranks) const;
   std::vector<ComparedValue> outputs_of(const ProgramRun& run) const;
@@ -129,6 +128,8 @@ class JudgedRanks : public JudgedProgram {
   void correct_placements(const JobOutput& output, const ProgramRun& run, Finding& finding) const;
   bool correct_ranks(const JobOutput& output, Finding& finding) const;
   void add_races(const ProgramRun& run, Outcome& outcome) const;
+  void note_absent_shards(Outcome& outcome) const;
+  void add_first_divergence(Outcome& outcome) const;
   void add_infos(const ProgramRun& run, Outcome& outcome) const;
   void add_outputs(const ProgramRun& run, Outcome& outcome) const;
   std::vector<ValueId> watched_at_end() const;
@@ -142,17 +143,22 @@ class JudgedRanks : public JudgedProgram {
   std::map<std::string, Finding> misfits_;  // by output: its parts do not fit its spec
 };
 
-// Returns the value of an output; empty if a rank did not reach it, or if the dtypes of the parts
-// differ.
-LocalTensor JudgedRanks::value_of(const JobOutput& output, const ProgramRun& run) const {
-  const Lanes on = outputs_.owners(output);
-  const std::vector<Holder> held = holders(*ranks_, output.name, on);
+// Returns the parts of a name on these ranks; empty if their dtypes differ.
+LocalTensor JudgedRanks::parts_on(const std::string& name, const Lanes& on,
+                                  const ProgramRun& run) const {
+  const std::vector<Holder> held = holders(*ranks_, name, on);
   if (std::any_of(held.begin(), held.end(), [&](const Holder& holder) {
         return holder.meta.dtype != held.front().meta.dtype;
       }))
     return {};
-  LocalTensor value =
-      gather(ranks_->names.at(output.name), on, [&](ValueId id) { return run.value(id); });
+  return gather(ranks_->names.at(name), on, [&](ValueId id) { return run.value(id); });
+}
+
+// Returns the value of an output; empty if a rank did not reach it, or if the dtypes of the parts
+// differ.
+LocalTensor JudgedRanks::value_of(const JobOutput& output, const ProgramRun& run) const {
+  const Lanes on = outputs_.owners(output);
+  LocalTensor value = parts_on(output.name, on, run);
   return value.lanes().contains(on) ? value : LocalTensor();
 }
 
@@ -379,6 +385,36 @@ void JudgedRanks::add_races(const ProgramRun& run, Outcome& outcome) const {
   }
 }
 
+// Adds the earlier call at which ranks stand on different lines to a finding about calls that do
+// not match, or that a rank never makes. A fault may skip a call of the program.
+void JudgedRanks::add_first_divergence(Outcome& outcome) const {
+  if (!job_.faults.empty()) return;
+  for (Finding& finding : outcome.findings) {
+    if (finding.verdict != Verdict::mismatch && finding.verdict != Verdict::missing_rank) continue;
+    const std::string text =
+        first_call_on_other_lines(ranks_->program, finding.group, finding.call);
+    if (!text.empty()) finding.details.push_back("first divergence   " + text);
+  }
+}
+
+// Notes the outputs and checks on some ranks alone that leave out shards: no rank is compared with
+// one device there.
+void JudgedRanks::note_absent_shards(Outcome& outcome) const {
+  std::set<std::string> notes;
+  const auto add = [&](const std::string& name, const Lanes& on, const Spec& spec) {
+    const Lanes absent = on.empty() ? Lanes() : ranks_of_absent_shards(on, spec);
+    if (!absent.empty())
+      notes.insert(fmt::format("{} is compared on {} alone; no rank there has the shard of {}",
+                               name, ranks_text(on), ranks_text(absent)));
+  };
+  for (const JobOutput& output : job_.outputs)
+    if (!misfits_.contains(output.name)) add(output.name, output.on, outputs_.spec_of(output));
+  for (const RankCheck& check : ranks_->checks)
+    if (check.value != kNoValue)
+      add(check.name, check.on, *ranks_->program.values[static_cast<size_t>(check.value)].spec);
+  outcome.notes.insert(outcome.notes.end(), notes.begin(), notes.end());
+}
+
 // Compares the replicas of outputs, which is the only test without a truth.
 void JudgedRanks::compare_replicas_of_outputs(const ProgramRun& run, Outcome& outcome) const {
   for (const JobOutput& output : job_.outputs) {
@@ -431,6 +467,9 @@ void JudgedRanks::add_outputs(const ProgramRun& run, Outcome& outcome) const {
     info.copies.clear();
     info.value.reset();
     store_output(value, info.spec, info);
+    const LocalTensor elsewhere =
+        parts_on(output.name, Lanes::range(0, job_.world).minus(outputs_.owners(output)), run);
+    if (!elsewhere.empty() && has_all_contents(elsewhere)) info.elsewhere = stored_parts(elsewhere);
   }
 }
 
@@ -449,10 +488,7 @@ std::vector<ValueId> JudgedRanks::watched_at_end() const {
 // Causes are confirmed in f64 only. In the program's own dtypes rounding hides if an edit makes a
 // value right.
 std::optional<RankCase> JudgedRanks::rank_case(const RecordedIntegers* replaced) const {
-  const bool own_dtypes = any_dtype([](DType dtype) {
-    return (is_floating(dtype) || is_complex(dtype)) && dtype != DType::f64 && dtype != DType::c128;
-  });
-  if (own_dtypes || !truth_ || !job_.functions.empty()) return std::nullopt;
+  if (has_dtype(is_below_f64) || !truth_ || !job_.functions.empty()) return std::nullopt;
   return RankCase{job_, inputs_, *ranks_, *truth_, registries_, dtypes_, replaced};
 }
 
@@ -487,7 +523,7 @@ RangeCause JudgedRanks::range_cause_of(const std::string& key) const try {
 }
 
 std::string JudgedRanks::cause_of(const MeasuredPrecision& measured) const {
-  if (measured.nothing_left || !std::isfinite(measured.precision.error))
+  if (measured.nothing_left || is_lost(measured) || !std::isfinite(measured.precision.error))
     if (RangeCause cause = range_cause_of(measured.key); !cause.text.empty()) return cause.text;
   const std::vector<ValueId> targets = parts_of(measured.key);
   if (targets.empty()) return "";
@@ -540,11 +576,13 @@ Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {
   }
   Outcome outcome = std::move(run.outcome);
   const bool ended = !has_unfinished_ranks(outcome.findings);
+  if (options.reports && !ended) add_first_divergence(outcome);
   if (options.reports) add_infos(run, outcome);
   if (options.reports) add_races(run, outcome);
   if (ended) {
     if (options.reports) add_misfits(run, outcome);
     if (options.reports) add_outputs(run, outcome);
+    if (options.reports) note_absent_shards(outcome);
     if (!truth_ && options.reports) compare_replicas_of_outputs(run, outcome);
     if (truth_)
       for (ComparedValue& output : outputs_of(run)) values.push_back(std::move(output));

@@ -5,11 +5,12 @@
 //
 //   ratio = max|N - E| / max(max|R - E|, u max|E|, u T)
 //
-// u is the unit roundoff of the dtype, and T the size of the terms that the value is a sum of. For
-// a partial sum T is the size of its parts. T is measured for a line that reads partial sums, and
-// for a value of fewer than 16 elements, because its R may be exact by chance. It is then 2^45
-// times the change of E when the line's inputs change by 2^-45 of their sizes. T is measured only
-// if the ratio is large without it.
+// u is the unit roundoff of the dtype (for f64, which ranks may round to less: of the narrowest
+// dtype to which one device rounds on the line), and T the size of the terms that the value is a
+// sum of. For a partial sum T is the size of its parts. T is measured for a line that reads partial
+// sums, and for a value of fewer than 16 elements, because its R may be exact by chance. It is then
+// 2^45 times the change of E when the line's inputs change by 2^-45 of their sizes. T is measured
+// only if the ratio is large without it.
 //
 // Example: fp32 gradients that are reduced in bf16 have a ratio of some 50,000; honest sums over 64
 // ranks have one below 10.
@@ -26,6 +27,7 @@
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/explain/explain.h"
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/ops/core/type_promotion.h"
 
 namespace shardproof {
 namespace {
@@ -44,9 +46,9 @@ constexpr double kReachRoundings = 16;
 constexpr double kSmoothGrowth = 2 * kReachRoundings * kReachRoundings;
 constexpr int kReachDraws = 8;
 
-bool has_precision(DType dtype) {
-  return (is_floating(dtype) && dtype != DType::f64) || dtype == DType::c64;
-}
+// In f64 and c128 the exact value is rounded as well, so errors below this share of it mean
+// nothing.
+double least_error(DType dtype) { return is_below_f64(dtype) ? 0 : kAgreement; }
 
 // Returns the value with reduced partial axes. Sums of floats narrower than f32 are added in f64
 // and rounded once, others in their own dtype.
@@ -115,34 +117,11 @@ double largest_error(const Tensor& held, const Tensor& device, const Tensor& exa
 
 }  // namespace
 
-namespace {
+bool is_float_or_complex(DType dtype) { return is_floating(dtype) || is_complex(dtype); }
 
-// True if copies of one element are apart by more than this share of the largest element. A copy
-// that is not among `found` holds the expected element.
-bool are_apart(const std::vector<Deviation>& found, const std::vector<StoredCopy>& copies,
-               const Spec& spec, const Tensor& expected, double share) {
-  const double allowed = share * largest_element(expected);
-  if (std::all_of(found.begin(), found.end(),
-                  [&](const Deviation& one) { return 2 * one.distance <= allowed; }))
-    return false;
-  std::map<Dims, size_t> copies_at;  // of the shard that begins there
-  for (const StoredCopy& copy : copies) ++copies_at[spec.start(copy.ranks[0])];
-  std::map<int64_t, std::vector<double>> held;
-  std::map<int64_t, size_t> owners;
-  for (const Deviation& one : found) {
-    held[one.global].push_back(one.got);
-    owners[one.global] = copies_at[spec.start(copies[one.copy].ranks[0])];
-  }
-  const std::vector<double> right = values_of(expected);
-  for (auto& [global, values] : held) {
-    if (values.size() < owners[global]) values.push_back(right[static_cast<size_t>(global)]);
-    for (const double value : values)
-      if (!(distance(value, values[0]) <= allowed)) return true;
-  }
-  return false;
+bool is_below_f64(DType dtype) {
+  return is_float_or_complex(dtype) && dtype != DType::f64 && dtype != DType::c128;
 }
-
-}  // namespace
 
 bool is_lost(const MeasuredPrecision& measured) {
   return measured.precision.ratio >= least_loss(measured.narrowest) &&
@@ -170,6 +149,10 @@ bool is_nothing_but_rounding(ValueId id, const ReferenceRun& reference,
 }  // namespace
 
 void OwnDtypeJudge::restart() { *this = OwnDtypeJudge(options_); }
+
+bool OwnDtypeJudge::has_precision(DType dtype) const {
+  return is_below_f64(dtype) || (options_.measures_f64 && is_float_or_complex(dtype));
+}
 
 // Returns one rounding of a value. Products in TF32 keep 10 bits of the fraction of each factor,
 // and may truncate the rest.
@@ -251,7 +234,9 @@ Judgement OwnDtypeJudge::judge(const ComparedValue& value, ReferenceRun& referen
   if (!has_precision(dtype)) return Judgement::undecided;
   const Worst worst = worst_of(found, copies, expected);
   const double unit = unit_of(dtype) * largest_element(expected);
-  if (options_.measures_all || !(worst.distance <= (least_note(dtype) - 1) * unit))
+  const double ignored =
+      std::max((least_note(dtype) - 1) * unit, least_error(dtype) * largest_element(expected));
+  if (options_.measures_all || !(worst.distance <= ignored))
     measure(value, reference, expected, worst.held, worst.ranks);
   return Judgement::undecided;
 }
@@ -472,9 +457,9 @@ Tensor OwnDtypeJudge::exact_of(const ComparedValue& value, const ReferenceRun& r
 
 // Returns the narrowest float dtype that one device rounds to on a line, inputs included.
 DType OwnDtypeJudge::narrowest_of(ValueId id, const ReferenceRun& reference) {
-  DType narrowest = reference.plan().info(id).dtype;
+  DType narrowest = real_part(reference.plan().info(id).dtype);
   const auto look_at = [&](ValueId other) {
-    const DType dtype = reference.plan().info(other).dtype;
+    const DType dtype = real_part(reference.plan().info(other).dtype);
     if (is_floating(dtype) && !reference.plan().info(other).weak &&
         (!is_floating(narrowest) || precision_bits(dtype) < precision_bits(narrowest)))
       narrowest = dtype;
@@ -529,7 +514,9 @@ void OwnDtypeJudge::measure(const ComparedValue& value, const ReferenceRun& refe
   measured.narrowest = narrowest_of(value.global, reference);
   double error = largest_error(as_dtype(held, exact.dtype), device, exact);
   const double lost = largest_error(device, device, exact);
-  const double largest = largest_element(exact), unit = unit_of(expected.dtype);
+  const bool in_f64 = !is_below_f64(expected.dtype);
+  const double largest = largest_element(exact),
+               unit = unit_of(in_f64 ? measured.narrowest : expected.dtype);
   double base = std::max(lost, unit * largest);
   const double loss = least_loss(measured.narrowest);
   if (error >= loss * base)

@@ -43,6 +43,9 @@ inline constexpr double kOwnSpread = 64;
 // is 32 units of bf16 at most, and 4 of f16 are one of f8e4m3.
 inline constexpr double kNarrowNote = 4;
 
+bool is_float_or_complex(DType dtype);
+bool is_below_f64(DType dtype);  // a float or complex dtype other than f64 and c128
+
 // True if ranks lose half of the value and one device far less. One rounding to f8 is at most 1/16
 // of an element, so that a ratio of kPrecisionNote cannot be reached on its way.
 bool is_lost(const MeasuredPrecision& measured);
@@ -55,6 +58,7 @@ class OwnDtypeJudge : public Judge {
     std::function<const EvaluationPlan&()> lifted;
     std::map<ValueId, ComparedValue> inputs_in_parts;  // as F64Judge::Options
     bool measures_all = false;  // not only values that differ by more than a few units
+    bool measures_f64 = false;  // values of f64 and c128 too: the ranks may round to less
     // The precision with which a device may multiply.
     MatmulPrecision matmul = MatmulPrecision::highest;
     // Real ranks made the values: fills UnequalValue::finding and by_rounding.
@@ -99,6 +103,7 @@ class OwnDtypeJudge : public Judge {
   void add_torn(const ComparedValue& value, const std::vector<Deviation>& found,
                 const Tensor& expected);
   double unit_of(DType dtype) const;
+  bool has_precision(DType dtype) const;
   void measure(const ComparedValue& value, const ReferenceRun& reference, const Tensor& expected,
                const Tensor& held, const Lanes& ranks);
   std::vector<double> largest_changes(const ComparedValue& value, const ReferenceRun& reference,

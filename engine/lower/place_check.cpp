@@ -96,4 +96,20 @@ std::optional<int32_t> missing_part(const Lanes& on, const Spec& spec) {
   return std::nullopt;
 }
 
+Lanes ranks_of_absent_shards(const Lanes& on, const Spec& spec) {
+  std::vector<int> uncut;
+  for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
+    if (!spec.placement(axis).is_shard()) uncut.push_back(axis);
+  const Group same_shard = Group::of_axes(spec.mesh(), uncut);
+  std::vector<int32_t> absent;
+  for (int64_t sibling = 0; sibling < same_shard.count(); ++sibling) {
+    const std::vector<int32_t> members = same_shard.members(sibling);
+    const bool is_held = std::any_of(members.begin(), members.end(),
+                                     [&](int32_t rank) { return on.contains(rank); });
+    if (!is_held && element_count(spec.local_shape(members.front())) > 0)
+      absent.insert(absent.end(), members.begin(), members.end());
+  }
+  return Lanes::of(std::move(absent));
+}
+
 }  // namespace shardproof

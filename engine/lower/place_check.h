@@ -58,4 +58,8 @@ Spec spec_of_check(const WrittenCheck& check, const CheckPart& part, const Globa
 // present. The parts of that group cannot be reduced.
 std::optional<int32_t> missing_part(const Lanes& on, const Spec& spec);
 
+// Returns the ranks of the mesh whose shard, if it has elements, no rank of `on` holds. A value on
+// the ranks `on` is compared without these elements.
+Lanes ranks_of_absent_shards(const Lanes& on, const Spec& spec);
+
 }  // namespace shardproof

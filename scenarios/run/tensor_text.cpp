@@ -145,6 +145,8 @@ std::string place_text(const Spec& spec, int64_t rank) {
 
 // Returns a rank's own tensor: its part of the whole value, or what was stored for it.
 std::optional<Tensor> part_of_rank(const ValueInfo& info, int64_t rank) {
+  for (const RecordedShard& shard : info.elsewhere)
+    if (shard.lanes.contains(rank)) return shard.tensor;
   const bool whole = info.spec.has_value() && !info.spec->has_partial();
   for (const RecordedShard& copy : info.copies)
     if (copy.lanes.contains(rank)) {
@@ -194,7 +196,11 @@ std::string value_text(const PrintedName& printed, const Outcome& outcome) {
     const std::optional<Tensor> part = part_of_rank(info, printed.rank);
     const std::string who = fmt::format("{} on rank {}", printed.name, printed.rank);
     if (!part) return who + "   has no value: the run did not make it\n";
-    return head(who, *part, info.spec ? place_text(*info.spec, printed.rank) : "") +
+    const bool is_placed = info.spec && std::none_of(info.elsewhere.begin(), info.elsewhere.end(),
+                                                     [&](const RecordedShard& shard) {
+                                                       return shard.lanes.contains(printed.rank);
+                                                     });
+    return head(who, *part, is_placed ? place_text(*info.spec, printed.rank) : "") +
            tensor_text(*part);
   }
   if (info.value) return head(printed.name, *info.value, placed) + tensor_text(*info.value);

@@ -83,6 +83,14 @@ TEST_F(PrintValues, RankPrograms_PrintEachRanksTensor) {
   EXPECT_NE(other.out.find("rank 1 does not hold y; rank 3 does"), std::string::npos) << other.out;
 }
 
+TEST_F(PrintValues, OutputOnSomeRanks_PrintsWhatOthersHold) {
+  std::ofstream(path("some.json")) << R"json({"version": 1, "mesh": "pp=3",
+  "tensors": {"x": {"shape": [2], "fill": "iota"}}, "ranks": {"all": ["y = x + 1 + rank"]},
+  "truth": ["y = x + 3"], "outputs": {"y": "on pp=2"}})json";
+  EXPECT_EQ(values("run " + path("some.json") + " --print y@0,y@2"),
+            "y on rank 0   f32 [2]\n[1., 2.]\n\ny on rank 2   f32 [2]\n[3., 4.]\n\n");
+}
+
 #ifdef SHARDPROOF_WITH_MPI
 TEST_F(PrintValues, ValuesOfProcesses_AreThoseOfOneProcess) {
   const std::string words = "run " + scenario() + " --print y,y@3,p@1,x@2";
