@@ -14,6 +14,10 @@
 // target's placements may be reached on the source mesh, and the transfer sends nothing. Example:
 // P(sum) on 4 ranks to P(sum) on 4 others: a reduce_scatter, a transfer of quarters, and each rank
 // fills the rest with zeros.
+//
+// gather_then_slice, the naive plan, reduces each P that changes and gathers the axes of each dim
+// whose cuts change, the last cut first. Then it slices as the target states and joins consecutive
+// local steps.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -336,23 +340,102 @@ LimitedResult plan_on_mesh(const Spec& from, const Spec& to, const PlannerOption
   return plan_by_search(states, from, to, options, std::move(naive));
 }
 
-// Returns the smallest peak limit for which a plan is found: each plan is followed by one with a
-// smaller peak in as many pieces as help, until there is none.
+// Returns the smallest peak limit to which the steps of a plan can keep, each in as many pieces as
+// help.
+int64_t least_peak_of(const Plan& plan) {
+  int64_t least = 0;
+  for (size_t i = 0; i < plan.steps.size(); ++i)
+    least = std::max(least, least_peak_bytes(plan.steps[i]) + source_bytes_beside(plan, i));
+  return least;
+}
+
+// Returns the smallest peak limit for which a plan is found. Between two meshes, each plan is
+// followed by one with a smaller peak, until there is none.
 int64_t smallest_limit(const Spec& from, const Spec& to, PlannerOptions options) {
+  if (from.mesh() == to.mesh()) {
+    int64_t least = least_peak_of(gather_then_slice(from, to));
+    uint64_t searched = 0;
+    for (const auto axes : {PlacementStates::Axes::needed, PlacementStates::Axes::all}) {
+      PlacementStates states(from, to, axes);
+      if (states.active() == searched) continue;
+      searched = states.active();
+      states.prepare_moves(options.moves);
+      least = smallest_peak(states, from, options, least);
+    }
+    return least;
+  }
   options.at_most.reset();
   options.peak_limit.reset();
   while (true) {
     const LimitedResult result = plan_pair(from, to, options);
     if (!result.fits) return *options.peak_limit + 1;
-    int64_t least = 0;
-    for (size_t i = 0; i < result.plan.steps.size(); ++i)
-      least = std::max(
-          least, least_peak_bytes(result.plan.steps[i]) + source_bytes_beside(result.plan, i));
-    options.peak_limit = least - 1;
+    options.peak_limit = least_peak_of(result.plan) - 1;
   }
 }
 
+void add_step(Plan& plan, StepKind kind, int axis, Spec to) {
+  const Spec from = plan.steps.empty() ? plan.from : plan.steps.back().to;
+  const bool calls = from.mesh().axis_size(axis) > 1;
+  plan.steps.push_back({calls ? kind : StepKind::local, {axis}, from, std::move(to)});
+}
+
+// Returns, for each dim, true if its cuts differ; all axes of such a dim are gathered.
+std::vector<bool> changed_dims(const Spec& from, const Spec& to) {
+  std::vector<bool> changed;
+  for (int dim = 0; dim < from.shape().size(); ++dim) {
+    const std::vector<int> axes = from.axes_of_dim(dim);
+    bool differs = axes != to.axes_of_dim(dim);
+    for (int axis : axes) differs = differs || from.placement(axis) != to.placement(axis);
+    changed.push_back(differs);
+  }
+  return changed;
+}
+
+void join_local_steps(Plan& plan) {
+  std::vector<PlanStep> steps;
+  for (PlanStep& step : plan.steps) {
+    if (steps.empty() || step.kind != StepKind::local || steps.back().kind != StepKind::local) {
+      steps.push_back(std::move(step));
+      continue;
+    }
+    PlanStep& last = steps.back();
+    last.axes.insert(last.axes.end(), step.axes.begin(), step.axes.end());
+    std::sort(last.axes.begin(), last.axes.end());
+    last.axes.erase(std::unique(last.axes.begin(), last.axes.end()), last.axes.end());
+    last.to = std::move(step.to);
+  }
+  plan.steps = std::move(steps);
+}
+
 }  // namespace
+
+Plan gather_then_slice(const Spec& from, const Spec& to) {
+  SP_CHECK(from.mesh() == to.mesh(), "one mesh to gather on");
+  Plan plan{from, to, {}};
+  Spec at = from;
+  const std::vector<bool> changed = changed_dims(from, to);
+  for (int axis : from.partial_axes()) {
+    if (from.placement(axis) == to.placement(axis)) continue;
+    at = at.with_placement(axis, R());
+    add_step(plan, StepKind::all_reduce, axis, at);
+  }
+  std::vector<int> order = from.order();
+  std::reverse(order.begin(), order.end());
+  for (int axis : order) {
+    const Placement& placement = from.placement(axis);
+    if (!placement.is_shard() || !changed[static_cast<size_t>(placement.shard().dim)]) continue;
+    at = at.with_placement(axis, R());
+    add_step(plan, StepKind::all_gather, axis, at);
+  }
+  for (int axis : to.order()) {
+    if (at.placement(axis) == to.placement(axis)) continue;
+    at = at.with_placement(axis, to.placement(axis));
+    add_step(plan, StepKind::local, axis, at);
+  }
+  if (at != to) plan.steps.push_back({StepKind::local, {}, at, to});
+  join_local_steps(plan);
+  return plan;
+}
 
 std::string_view name(PlanMoves moves) { return moves == PlanMoves::all ? "all" : "collectives"; }
 
