@@ -130,28 +130,51 @@ Spec cut_along(Spec spec, const std::vector<int>& axes, int dim) {
   return spec;
 }
 
-// Returns the specs without partials from which a transfer may start: the partials reduced, and
-// reduced to parts along each dim.
-std::vector<Spec> reduced_sources(const Spec& from) {
-  std::vector<Spec> specs = {reduced(from)};
-  for (int dim = 0; from.has_partial() && dim < from.shape().size(); ++dim)
-    specs.push_back(cut_along(specs[0], from.partial_axes(), dim));
+// Appends the spec with these axes cutting each dim; without those that are in the list.
+void add_cuts(const Spec& spec, const std::vector<int>& axes, std::vector<Spec>& specs) {
+  for (int dim = 0; dim < spec.shape().size(); ++dim)
+    if (Spec cut = cut_along(spec, axes, dim);
+        std::find(specs.begin(), specs.end(), cut) == specs.end())
+      specs.push_back(std::move(cut));
+}
+
+// Returns the axes that do not cut.
+std::vector<int> whole_axes(const Spec& spec) {
+  std::vector<int> axes;
+  for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
+    if (!spec.placement(axis).is_shard()) axes.push_back(axis);
+  return axes;
+}
+
+// Returns the specs without partials at which a transfer of a pair with partials may start, or end:
+// the spec with its partials reduced; with the partials, or all axes that do not cut, cutting one
+// dim; whole; and with all axes cutting one dim.
+std::vector<Spec> transferable_specs(const Spec& spec) {
+  const Spec whole = Spec::replicated(spec.mesh(), spec.shape(), spec.dtype());
+  std::vector<Spec> specs = {reduced(spec)};
+  for (const std::vector<int>& axes : {spec.partial_axes(), whole_axes(spec)})
+    add_cuts(reduced(spec), axes, specs);
+  if (std::find(specs.begin(), specs.end(), whole) == specs.end()) specs.push_back(whole);
+  add_cuts(whole, whole_axes(whole), specs);
   return specs;
 }
 
-// Returns the specs without partials at which a transfer may end: ranks that hold replicas, or will
-// hold partials, get all of them or parts along one dim.
-std::vector<Spec> arriving_targets(const Spec& to) {
-  std::vector<Spec> specs = {reduced(to)};
-  std::vector<int> whole;
-  for (int axis = 0; axis < to.mesh().axis_count(); ++axis)
-    if (!to.placement(axis).is_shard()) whole.push_back(axis);
-  for (const std::vector<int>& axes : {to.partial_axes(), whole})
-    for (int dim = 0; dim < to.shape().size(); ++dim)
-      if (Spec cut = cut_along(specs[0], axes, dim);
-          std::find(specs.begin(), specs.end(), cut) == specs.end())
-        specs.push_back(std::move(cut));
-  return specs;
+// True if the meshes differ only in the names of their axes.
+bool are_alike(const Mesh& a, const Mesh& b) {
+  if (a.shape() != b.shape()) return false;
+  for (int64_t i = 0; i < a.size(); ++i) {
+    const Dims coordinate = unravel(i, a.shape());
+    if (a.rank_at(coordinate) != b.rank_at(coordinate)) return false;
+  }
+  return true;
+}
+
+// Appends the specs on a mesh that differs only in names, between which a transfer sends nothing.
+void add_alike(const std::vector<Spec>& others, const Mesh& mesh, std::vector<Spec>& specs) {
+  for (const Spec& other : others)
+    if (Spec spec(mesh, other.placements(), other.shape(), other.dtype(), other.order());
+        std::find(specs.begin(), specs.end(), spec) == specs.end())
+      specs.push_back(std::move(spec));
 }
 
 // Returns a plan: to the start of a transfer, the transfer, and on to the target.
@@ -172,14 +195,10 @@ LimitedResult plan_via_transfer(const LimitedResult& before, const LimitedResult
 // the target mesh under other names, and then sends nothing.
 std::optional<LimitedResult> plan_on_source_mesh(const Spec& from, const Spec& to,
                                                  const PlannerOptions& options) {
-  if (from.mesh().shape() != to.mesh().shape()) return std::nullopt;
+  if (!are_alike(from.mesh(), to.mesh())) return std::nullopt;
   const Spec renamed(from.mesh(), to.placements(), to.shape(), to.dtype(), to.order());
   for (int axis = 0; axis < from.mesh().axis_count(); ++axis)
     if (are_two_partials(from.placement(axis), to.placement(axis))) return std::nullopt;
-  for (int64_t i = 0; i < from.mesh().size(); ++i) {
-    const Dims coordinate = unravel(i, from.mesh().shape());
-    if (from.mesh().rank_at(coordinate) != to.mesh().rank_at(coordinate)) return std::nullopt;
-  }
   if (to.has_partial() && !has_same_partials(renamed, to)) return std::nullopt;
   LimitedResult there;
   there.plan = {to, to, {}};
@@ -195,12 +214,17 @@ LimitedResult plan_across_meshes(const Spec& from, const Spec& to, PlannerOption
     there.plan = {to, to, {}};
     return plan_via_transfer(kept, there, options);
   }
-  std::vector<LimitedResult> before, after;
-  for (const Spec& source : reduced_sources(from))
-    before.push_back(plan_pair(from, source, options));
   const bool partial = from.has_partial() || to.has_partial();
-  for (const Spec& target : partial ? arriving_targets(to) : std::vector<Spec>{to})
-    after.push_back(plan_pair(target, to, options));
+  std::vector<Spec> sources = {from}, targets = {to};
+  if (from.has_partial()) sources = transferable_specs(from);
+  if (partial) targets = transferable_specs(to);
+  if (from.has_partial() && are_alike(from.mesh(), to.mesh())) {
+    add_alike(targets, from.mesh(), sources);
+    add_alike(sources, to.mesh(), targets);
+  }
+  std::vector<LimitedResult> before, after;
+  for (const Spec& source : sources) before.push_back(plan_pair(from, source, options));
+  for (const Spec& target : targets) after.push_back(plan_pair(target, to, options));
   LimitedResult best = plan_via_transfer(before[0], after[0], options);
   const auto offer = [&](LimitedResult other) {
     other.states += best.states;
