@@ -3,6 +3,7 @@
 #include "shardproof/localtensor/plan/axis_agreement.h"
 
 #include <algorithm>
+#include <set>
 
 #include "shardproof/localtensor/base/dims.h"
 #include "shardproof/localtensor/placement/shard_cut.h"
@@ -117,6 +118,106 @@ class Sizes {
   std::vector<std::vector<int64_t>> seen_;  // other orders of sizes can give the same blocks
 };
 
+// Tries all cuts by two axes at their unknown ends. Of the axes whose unknown ends lie on another
+// dim, any coordinates may be required.
+class UnknownEnds {
+ public:
+  // `known`: the cuts at the known ends that lie on the dim. Axes of `along` also have their
+  // unknown ends there; those of `ranks` only these.
+  UnknownEnds(const std::vector<AxisCut>& known, const std::vector<int64_t>& sizes, int64_t most)
+      : known_(known), most_(std::min(most, known.front().extent)), sizes_(sizes) {
+    for (const AxisCut& cut : known_) known_pieces_.push_back(pieces_of(cut));
+  }
+  // Places the axes with these numbers of ranks; those with a known end come first.
+  int64_t largest(const std::vector<size_t>& along, const std::vector<int64_t>& others) {
+    placed_.assign(known_.size() + others.size(), {});
+    open_.clear();
+    for (const size_t i : along) open_.emplace_back(i, known_[i].ranks);
+    for (size_t i = 0; i < others.size(); ++i) open_.emplace_back(known_.size() + i, others[i]);
+    largest_ = 0;
+    seen_.clear();
+    extend({known_.front().extent}, 1, open_.size());
+    return largest_;
+  }
+
+ private:
+  void extend(const std::vector<int64_t>& blocks, int64_t first, size_t open) {
+    if (open == 0) {
+      largest_ = std::max(largest_, count());
+      return;
+    }
+    if (!seen_.emplace(blocks, ends_of_placed()).second) return;
+    for (const auto& [axis, ranks] : open_) {
+      if (!placed_[axis].empty() || first * ranks > 2 * most_ || overlaps(first, first * ranks))
+        continue;
+      placed_[axis] = pieces_of(blocks, ranks);
+      if (open == 1)
+        largest_ = std::max(largest_, count());
+      else
+        extend(cut_blocks(blocks, ranks), first * ranks, open - 1);
+      placed_[axis].clear();
+    }
+    for (const int64_t size : sizes_)
+      if (first * size <= most_) extend(cut_blocks(blocks, size), first * size, open);
+  }
+  bool overlaps(int64_t first, int64_t last) const {
+    return std::any_of(known_.begin(), known_.end(), [&](const AxisCut& cut) {
+      const int64_t start = product(cut.before);
+      return first < start * cut.ranks && start < last;
+    });
+  }
+  std::vector<size_t> ends_of_placed() const {
+    std::vector<size_t> ends;
+    for (const std::vector<CutPiece>& pieces : placed_) ends.push_back(pieces.size());
+    return ends;
+  }
+  // Returns the most elements with one coordinate on each axis that has one end here, and equal
+  // coordinates at both ends of the others.
+  int64_t count() {
+    std::vector<int64_t> cells(1, 0);
+    std::vector<size_t> at(known_.size() + placed_.size(), 0);
+    int64_t ranks = 1;
+    for (size_t i = 0; i < placed_.size(); ++i)
+      if (i >= known_.size() || placed_[i].empty())
+        ranks *= i < known_.size() ? known_[i].ranks : open_.back().second;
+    cells.assign(static_cast<size_t>(ranks), 0);
+    const int64_t extent = known_.front().extent;
+    for (int64_t start = 0; start < extent;) {
+      int64_t end = extent, cell = 0;
+      bool agrees = true;
+      for (size_t i = 0; i < placed_.size(); ++i) {
+        int64_t owner = -1;
+        if (i < known_.size()) owner = step(known_pieces_[i], at[i], start, end);
+        if (!placed_[i].empty()) {
+          const int64_t other = step(placed_[i], at[known_.size() + i], start, end);
+          if (owner >= 0) {
+            agrees = agrees && owner == other;
+            continue;
+          }
+          owner = other;
+        }
+        cell = cell * (i < known_.size() ? known_[i].ranks : open_.back().second) + owner;
+      }
+      if (agrees) cells[static_cast<size_t>(cell)] += end - start;
+      start = end;
+    }
+    return *std::max_element(cells.begin(), cells.end());
+  }
+  static int64_t step(const std::vector<CutPiece>& pieces, size_t& at, int64_t start,
+                      int64_t& end) {
+    while (pieces[at].end <= start) ++at;
+    end = std::min(end, pieces[at].end);
+    return pieces[at].owner;
+  }
+
+  const std::vector<AxisCut>& known_;
+  int64_t most_, largest_ = 0;
+  const std::vector<int64_t>& sizes_;
+  std::vector<std::vector<CutPiece>> known_pieces_, placed_;
+  std::vector<std::pair<size_t, int64_t>> open_;
+  std::set<std::pair<std::vector<int64_t>, std::vector<size_t>>> seen_;
+};
+
 }  // namespace
 
 CutAgreement agreement(const AxisCut& a, const AxisCut& b) {
@@ -144,6 +245,26 @@ CutAgreement largest_agreement(const AxisCut& cut, const std::vector<int64_t>& s
   const int64_t on_its_dim =
       Sizes(cut, sizes, std::min(most, cut.extent), gaps).largest(cut.extent);
   return {std::max(on_other_dims, on_its_dim), cut.extent};
+}
+
+CutAgreement largest_agreement_of_two(const AxisCut& a, const AxisCut& b,
+                                      const std::vector<int64_t>& sizes, int64_t most) {
+  if (a.dim == b.dim) {
+    const std::vector<AxisCut> known = {a, b};
+    UnknownEnds ends(known, sizes, most);
+    int64_t largest = joint_part(known).part;
+    for (const std::vector<size_t>& along : {std::vector<size_t>{0}, {1}, {0, 1}})
+      largest = std::max(largest, ends.largest(along, {}));
+    return {largest, a.extent};
+  }
+  const CutAgreement alone_a = largest_agreement(a, sizes, most, CutGaps::any);
+  const CutAgreement alone_b = largest_agreement(b, sizes, most, CutGaps::any);
+  const CutAgreement apart = {alone_a.part * alone_b.part, alone_a.whole * alone_b.whole};
+  const std::vector<AxisCut> at_a = {a}, at_b = {b};
+  const CutAgreement crossed =
+      std::min(CutAgreement{UnknownEnds(at_a, sizes, most).largest({}, {b.ranks}), a.extent},
+               CutAgreement{UnknownEnds(at_b, sizes, most).largest({}, {a.ranks}), b.extent});
+  return std::max(apart, crossed);
 }
 
 CutAgreement joint_part(const std::vector<AxisCut>& cuts) {

@@ -54,6 +54,10 @@ enum class CutGaps {
 // left out, since their all_to_all pads its pieces.
 CutAgreement largest_agreement(const AxisCut& cut, const std::vector<int64_t>& sizes, int64_t most,
                                CutGaps gaps);
+// Returns the largest fraction of elements on which two axes agree, if each has one known end and
+// any other cut at the other end. Cuts whose digits overlap are left out, as above.
+CutAgreement largest_agreement_of_two(const AxisCut& a, const AxisCut& b,
+                                      const std::vector<int64_t>& sizes, int64_t most);
 // Returns the largest fraction of a dim that one coordinate on each axis owns. Requires cuts of one
 // dim, by several axes or by one axis before and after a move.
 CutAgreement joint_part(const std::vector<AxisCut>& cuts);

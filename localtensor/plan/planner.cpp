@@ -14,6 +14,10 @@
 // target's placements may be reached on the source mesh, and the transfer sends nothing. Example:
 // P(sum) on 4 ranks to P(sum) on 4 others: a reduce_scatter, a transfer of quarters, and each rank
 // fills the rest with zeros.
+//
+// gather_then_slice, the naive plan, reduces each P that changes and gathers the axes of each dim
+// whose cuts change, the last cut first. Then it slices as the target states and joins consecutive
+// local steps.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -126,28 +130,51 @@ Spec cut_along(Spec spec, const std::vector<int>& axes, int dim) {
   return spec;
 }
 
-// Returns the specs without partials from which a transfer may start: the partials reduced, and
-// reduced to parts along each dim.
-std::vector<Spec> reduced_sources(const Spec& from) {
-  std::vector<Spec> specs = {reduced(from)};
-  for (int dim = 0; from.has_partial() && dim < from.shape().size(); ++dim)
-    specs.push_back(cut_along(specs[0], from.partial_axes(), dim));
+// Appends the spec with these axes cutting each dim; without those that are in the list.
+void add_cuts(const Spec& spec, const std::vector<int>& axes, std::vector<Spec>& specs) {
+  for (int dim = 0; dim < spec.shape().size(); ++dim)
+    if (Spec cut = cut_along(spec, axes, dim);
+        std::find(specs.begin(), specs.end(), cut) == specs.end())
+      specs.push_back(std::move(cut));
+}
+
+// Returns the axes that do not cut.
+std::vector<int> whole_axes(const Spec& spec) {
+  std::vector<int> axes;
+  for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
+    if (!spec.placement(axis).is_shard()) axes.push_back(axis);
+  return axes;
+}
+
+// Returns the specs without partials at which a transfer of a pair with partials may start, or end:
+// the spec with its partials reduced; with the partials, or all axes that do not cut, cutting one
+// dim; whole; and with all axes cutting one dim.
+std::vector<Spec> transferable_specs(const Spec& spec) {
+  const Spec whole = Spec::replicated(spec.mesh(), spec.shape(), spec.dtype());
+  std::vector<Spec> specs = {reduced(spec)};
+  for (const std::vector<int>& axes : {spec.partial_axes(), whole_axes(spec)})
+    add_cuts(reduced(spec), axes, specs);
+  if (std::find(specs.begin(), specs.end(), whole) == specs.end()) specs.push_back(whole);
+  add_cuts(whole, whole_axes(whole), specs);
   return specs;
 }
 
-// Returns the specs without partials at which a transfer may end: ranks that hold replicas, or will
-// hold partials, get all of them or parts along one dim.
-std::vector<Spec> arriving_targets(const Spec& to) {
-  std::vector<Spec> specs = {reduced(to)};
-  std::vector<int> whole;
-  for (int axis = 0; axis < to.mesh().axis_count(); ++axis)
-    if (!to.placement(axis).is_shard()) whole.push_back(axis);
-  for (const std::vector<int>& axes : {to.partial_axes(), whole})
-    for (int dim = 0; dim < to.shape().size(); ++dim)
-      if (Spec cut = cut_along(specs[0], axes, dim);
-          std::find(specs.begin(), specs.end(), cut) == specs.end())
-        specs.push_back(std::move(cut));
-  return specs;
+// True if the meshes differ only in the names of their axes.
+bool are_alike(const Mesh& a, const Mesh& b) {
+  if (a.shape() != b.shape()) return false;
+  for (int64_t i = 0; i < a.size(); ++i) {
+    const Dims coordinate = unravel(i, a.shape());
+    if (a.rank_at(coordinate) != b.rank_at(coordinate)) return false;
+  }
+  return true;
+}
+
+// Appends the specs on a mesh that differs only in names, between which a transfer sends nothing.
+void add_alike(const std::vector<Spec>& others, const Mesh& mesh, std::vector<Spec>& specs) {
+  for (const Spec& other : others)
+    if (Spec spec(mesh, other.placements(), other.shape(), other.dtype(), other.order());
+        std::find(specs.begin(), specs.end(), spec) == specs.end())
+      specs.push_back(std::move(spec));
 }
 
 // Returns a plan: to the start of a transfer, the transfer, and on to the target.
@@ -168,14 +195,10 @@ LimitedResult plan_via_transfer(const LimitedResult& before, const LimitedResult
 // the target mesh under other names, and then sends nothing.
 std::optional<LimitedResult> plan_on_source_mesh(const Spec& from, const Spec& to,
                                                  const PlannerOptions& options) {
-  if (from.mesh().shape() != to.mesh().shape()) return std::nullopt;
+  if (!are_alike(from.mesh(), to.mesh())) return std::nullopt;
   const Spec renamed(from.mesh(), to.placements(), to.shape(), to.dtype(), to.order());
   for (int axis = 0; axis < from.mesh().axis_count(); ++axis)
     if (are_two_partials(from.placement(axis), to.placement(axis))) return std::nullopt;
-  for (int64_t i = 0; i < from.mesh().size(); ++i) {
-    const Dims coordinate = unravel(i, from.mesh().shape());
-    if (from.mesh().rank_at(coordinate) != to.mesh().rank_at(coordinate)) return std::nullopt;
-  }
   if (to.has_partial() && !has_same_partials(renamed, to)) return std::nullopt;
   LimitedResult there;
   there.plan = {to, to, {}};
@@ -191,12 +214,17 @@ LimitedResult plan_across_meshes(const Spec& from, const Spec& to, PlannerOption
     there.plan = {to, to, {}};
     return plan_via_transfer(kept, there, options);
   }
-  std::vector<LimitedResult> before, after;
-  for (const Spec& source : reduced_sources(from))
-    before.push_back(plan_pair(from, source, options));
   const bool partial = from.has_partial() || to.has_partial();
-  for (const Spec& target : partial ? arriving_targets(to) : std::vector<Spec>{to})
-    after.push_back(plan_pair(target, to, options));
+  std::vector<Spec> sources = {from}, targets = {to};
+  if (from.has_partial()) sources = transferable_specs(from);
+  if (partial) targets = transferable_specs(to);
+  if (from.has_partial() && are_alike(from.mesh(), to.mesh())) {
+    add_alike(targets, from.mesh(), sources);
+    add_alike(sources, to.mesh(), targets);
+  }
+  std::vector<LimitedResult> before, after;
+  for (const Spec& source : sources) before.push_back(plan_pair(from, source, options));
+  for (const Spec& target : targets) after.push_back(plan_pair(target, to, options));
   LimitedResult best = plan_via_transfer(before[0], after[0], options);
   const auto offer = [&](LimitedResult other) {
     other.states += best.states;
@@ -336,23 +364,102 @@ LimitedResult plan_on_mesh(const Spec& from, const Spec& to, const PlannerOption
   return plan_by_search(states, from, to, options, std::move(naive));
 }
 
-// Returns the smallest peak limit for which a plan is found: each plan is followed by one with a
-// smaller peak in as many pieces as help, until there is none.
+// Returns the smallest peak limit to which the steps of a plan can keep, each in as many pieces as
+// help.
+int64_t least_peak_of(const Plan& plan) {
+  int64_t least = 0;
+  for (size_t i = 0; i < plan.steps.size(); ++i)
+    least = std::max(least, least_peak_bytes(plan.steps[i]) + source_bytes_beside(plan, i));
+  return least;
+}
+
+// Returns the smallest peak limit for which a plan is found. Between two meshes, each plan is
+// followed by one with a smaller peak, until there is none.
 int64_t smallest_limit(const Spec& from, const Spec& to, PlannerOptions options) {
+  if (from.mesh() == to.mesh()) {
+    int64_t least = least_peak_of(gather_then_slice(from, to));
+    uint64_t searched = 0;
+    for (const auto axes : {PlacementStates::Axes::needed, PlacementStates::Axes::all}) {
+      PlacementStates states(from, to, axes);
+      if (states.active() == searched) continue;
+      searched = states.active();
+      states.prepare_moves(options.moves);
+      least = smallest_peak(states, from, options, least);
+    }
+    return least;
+  }
   options.at_most.reset();
   options.peak_limit.reset();
   while (true) {
     const LimitedResult result = plan_pair(from, to, options);
     if (!result.fits) return *options.peak_limit + 1;
-    int64_t least = 0;
-    for (size_t i = 0; i < result.plan.steps.size(); ++i)
-      least = std::max(
-          least, least_peak_bytes(result.plan.steps[i]) + source_bytes_beside(result.plan, i));
-    options.peak_limit = least - 1;
+    options.peak_limit = least_peak_of(result.plan) - 1;
   }
 }
 
+void add_step(Plan& plan, StepKind kind, int axis, Spec to) {
+  const Spec from = plan.steps.empty() ? plan.from : plan.steps.back().to;
+  const bool calls = from.mesh().axis_size(axis) > 1;
+  plan.steps.push_back({calls ? kind : StepKind::local, {axis}, from, std::move(to)});
+}
+
+// Returns, for each dim, true if its cuts differ; all axes of such a dim are gathered.
+std::vector<bool> changed_dims(const Spec& from, const Spec& to) {
+  std::vector<bool> changed;
+  for (int dim = 0; dim < from.shape().size(); ++dim) {
+    const std::vector<int> axes = from.axes_of_dim(dim);
+    bool differs = axes != to.axes_of_dim(dim);
+    for (int axis : axes) differs = differs || from.placement(axis) != to.placement(axis);
+    changed.push_back(differs);
+  }
+  return changed;
+}
+
+void join_local_steps(Plan& plan) {
+  std::vector<PlanStep> steps;
+  for (PlanStep& step : plan.steps) {
+    if (steps.empty() || step.kind != StepKind::local || steps.back().kind != StepKind::local) {
+      steps.push_back(std::move(step));
+      continue;
+    }
+    PlanStep& last = steps.back();
+    last.axes.insert(last.axes.end(), step.axes.begin(), step.axes.end());
+    std::sort(last.axes.begin(), last.axes.end());
+    last.axes.erase(std::unique(last.axes.begin(), last.axes.end()), last.axes.end());
+    last.to = std::move(step.to);
+  }
+  plan.steps = std::move(steps);
+}
+
 }  // namespace
+
+Plan gather_then_slice(const Spec& from, const Spec& to) {
+  SP_CHECK(from.mesh() == to.mesh(), "one mesh to gather on");
+  Plan plan{from, to, {}};
+  Spec at = from;
+  const std::vector<bool> changed = changed_dims(from, to);
+  for (int axis : from.partial_axes()) {
+    if (from.placement(axis) == to.placement(axis)) continue;
+    at = at.with_placement(axis, R());
+    add_step(plan, StepKind::all_reduce, axis, at);
+  }
+  std::vector<int> order = from.order();
+  std::reverse(order.begin(), order.end());
+  for (int axis : order) {
+    const Placement& placement = from.placement(axis);
+    if (!placement.is_shard() || !changed[static_cast<size_t>(placement.shard().dim)]) continue;
+    at = at.with_placement(axis, R());
+    add_step(plan, StepKind::all_gather, axis, at);
+  }
+  for (int axis : to.order()) {
+    if (at.placement(axis) == to.placement(axis)) continue;
+    at = at.with_placement(axis, to.placement(axis));
+    add_step(plan, StepKind::local, axis, at);
+  }
+  if (at != to) plan.steps.push_back({StepKind::local, {}, at, to});
+  join_local_steps(plan);
+  return plan;
+}
 
 std::string_view name(PlanMoves moves) { return moves == PlanMoves::all ? "all" : "collectives"; }
 

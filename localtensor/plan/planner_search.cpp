@@ -11,7 +11,9 @@
 //      calls over a set of axes, if there is a bound for all of them.
 //   4. With a peak limit, a step that exceeds it runs in pieces (step_pieces.h), which cost a call
 //      each, or not at all. Lower bounds ignore this. Slices of the start are joined, since the
-//      source stays in memory besides their results.
+//      source stays in memory besides their results. If the limit is below what any last step
+//      holds (least_of_last_step), only steps from the start to the goal are tried. smallest_peak
+//      runs the same search with PeakModel, whose cost of a path is its largest peak.
 //   5. The search ends when no open path can cost less than the best one, after max_states, or when
 //      every open path costs more than at_most. If it ends early, a greedy path follows, each
 //      time the move with the least (cost + lower bound of the rest): the result is no worse.
@@ -47,6 +49,8 @@ namespace {
 class ByteModel {
  public:
   using Cost = ExactCost;
+  static constexpr bool kLimitsPeak = false;
+  static bool wins(const Cost& cost, const Cost& best) { return cost < best; }
   ByteModel(PlacementStates& states, const Spec& spec, PlanMoves moves)
       : states_(states),
         itemsize_(size_of(spec.dtype())),
@@ -192,6 +196,8 @@ class ByteModel {
 class PriceModel {
  public:
   using Cost = Price;
+  static constexpr bool kLimitsPeak = false;
+  static bool wins(const Cost& cost, const Cost& best) { return cost < best; }
   Cost limit(const Price& price) const { return price; }
   double difference(const Cost& a, const Cost& b) const { return a.primary - b.primary; }
   PriceModel(PlacementStates& states, const PriceFunction& price)
@@ -222,6 +228,75 @@ class PriceModel {
   const PriceFunction& price_;
 };
 
+// The most bytes that a rank holds during a path. Of paths with the same peak, the one that has the
+// least to pay until the goal comes first.
+struct PeakCost {
+  int64_t peak = 0;
+  ExactCost price;
+  bool operator==(const PeakCost&) const = default;
+  bool operator<(const PeakCost& o) const {
+    return peak != o.peak ? peak < o.peak : price < o.price;
+  }
+};
+PeakCost operator+(const PeakCost& a, const PeakCost& b) {
+  return {std::max(a.peak, b.peak), a.price + b.price};
+}
+
+// Finds the path with the least peak, if every step runs in as many pieces as help.
+class PeakModel {
+ public:
+  using Cost = PeakCost;
+  static constexpr bool kLimitsPeak = true;
+  PeakModel(PlacementStates& states, const Spec& spec, PlanMoves moves)
+      : states_(states),
+        itemsize_(size_of(spec.dtype())),
+        source_bytes_(spec.max_local_elements() * itemsize_),
+        last_(source_bytes_ + states.least_of_last_step() * itemsize_),
+        model_(states, spec, moves) {}
+  static bool wins(const Cost& cost, const Cost& best) { return cost.peak < best.peak; }
+  Cost limit(const Price& price) const { return {0, model_.limit(price)}; }
+  double difference(const Cost& a, const Cost& b) const {
+    return model_.difference(a.price, b.price);
+  }
+  Cost edge(const PlacementState& from, const PlacementMove& move) {
+    return {least_peak_bytes(states_.step_of(from, move)) + beside(from), {}};
+  }
+  Cost in_pieces(const Cost& cost, const PlanStep&) const { return cost; }
+  std::optional<Cost> bound_of_slow(const PlacementState& from, const PlacementMove& move) {
+    const int64_t elements = states_.elements(from) + states_.elements(move.to);
+    return Cost{elements * itemsize_ + beside(from), {}};
+  }
+  Cost least(const PlacementState& state) { return quick_least(state); }
+  Cost quick_least(const PlacementState& state) {
+    return {least_peak(state), model_.quick_least(state)};
+  }
+  bool has_late_bound() const { return true; }
+  Cost late_least(const PlacementState& state, const Cost&, const std::optional<Cost>&) {
+    return {least_peak(state), model_.late_least(state, {}, {})};
+  }
+  bool bounds_calls() const { return false; }
+  bool tries(const PlacementState& from, const PlacementMove& move) {
+    return model_.tries(from, move);
+  }
+  Cost least_over(const PlacementState&, StepKind, uint64_t, const Cost&,
+                  const std::optional<Cost>&) const {
+    return {};
+  }
+  std::vector<PlacementMove> first_path() { return model_.first_path(); }
+
+ private:
+  int64_t least_peak(const PlacementState& state) const {
+    return state == states_.start() || state == states_.goal() ? 0 : last_;
+  }
+  int64_t beside(const PlacementState& state) const {
+    return state == states_.start() ? 0 : source_bytes_;
+  }
+
+  PlacementStates& states_;
+  int64_t itemsize_, source_bytes_, last_;
+  ByteModel model_;
+};
+
 // The A* search; see the top of this file.
 template <typename Model>
 class Search {
@@ -230,10 +305,20 @@ class Search {
   Search(PlacementStates& states, const Spec& from, Model model, const PlannerOptions& options)
       : states_(states),
         source_bytes_(from.max_local_elements() * size_of(from.dtype())),
+        element_bytes_(size_of(from.dtype())),
         model_(std::move(model)),
         max_states_(options.max_states),
         peak_limit_(options.peak_limit) {
     if (options.at_most) limit_ = model_.limit(*options.at_most);
+    direct_ =
+        peak_limit_ && *peak_limit_ < source_bytes_ + states_.least_of_last_step() * element_bytes_;
+  }
+
+  // Returns the cost of the cheapest path, or `bound` if none costs less.
+  Cost least_below(const Cost& bound) {
+    bound_ = bound;
+    run();
+    return *bound_;
   }
 
   FoundPath run() {
@@ -244,7 +329,7 @@ class Search {
     follow_first_path();
     while (!open_.empty() && found.states < max_states_) {
       const Entry entry = open_.top();
-      if (bound_ && !(entry.total < *bound_)) break;
+      if (bound_ && !Model::wins(entry.total, *bound_)) break;
       open_.pop();
       if (entry.parent < 0 && entry.move >= 0) {
         expand_calls(entry);
@@ -266,7 +351,7 @@ class Search {
       expand(entry.node);
     }
     const bool ends_early =
-        !found.reached && !open_.empty() && (!bound_ || open_.top().total < *bound_);
+        !found.reached && !open_.empty() && (!bound_ || Model::wins(open_.top().total, *bound_));
     if (ends_early) walk_greedily();
     trace(found);
     found.gave_up = gave_up_;
@@ -363,7 +448,7 @@ class Search {
     states_.for_each_move(
         state,
         [&](const PlacementMove& move) {
-          if (peak_limit_ && move.kind == StepKind::local)
+          if ((peak_limit_ || Model::kLimitsPeak) && move.kind == StepKind::local)
             slice(at, state, move, chains);
           else
             reach(at, state, move);
@@ -398,7 +483,7 @@ class Search {
     const bool fits = within_limit(state, move, {}).has_value();
     if (fits) reach(at, state, move);
     const bool grows = states_.elements(state) < states_.elements(move.to);
-    if (!fits || grows || state == states_.start()) chains.push_back(move);
+    if (!fits || grows || Model::kLimitsPeak || state == states_.start()) chains.push_back(move);
   }
 
   // Joins local steps with further ones, as plan_of does.
@@ -455,6 +540,7 @@ class Search {
 
   // Adds the move to the queue, or to the paths.
   void reach(int at, const PlacementState& state, const PlacementMove& move) {
+    if (direct_ && !(move.to == states_.goal())) return;
     if (!model_.tries(state, move)) return;
     // Computing the cost of a step is slow, so paths that cannot win are dropped before.
     const Cost cost = nodes_[static_cast<size_t>(at)].cost;
@@ -462,10 +548,11 @@ class Search {
     const int to = number_of(move);
     const std::optional<Cost> slow = model_.bound_of_slow(state, move);
     if (!is_better(to, slow ? cost + *slow : cost)) return;
-    if (!slow) return arrive(at, to, move, model_.edge(state, move));
-    const Cost before = cost + nodes_[static_cast<size_t>(at)].least;
-    const Cost after = cost + *slow + nodes_[static_cast<size_t>(to)].least;
-    open_.push({std::max(before, after), to, at, static_cast<int>(moves_.size())});
+    const bool is_last = Model::kLimitsPeak && move.to == states_.goal();
+    if (!slow || is_last) return arrive(at, to, move, model_.edge(state, move));
+    Cost total = cost + *slow + nodes_[static_cast<size_t>(to)].least;
+    if (!Model::kLimitsPeak) total = std::max(total, cost + nodes_[static_cast<size_t>(at)].least);
+    open_.push({total, to, at, static_cast<int>(moves_.size())});
     moves_.push_back(move);
   }
 
@@ -482,8 +569,10 @@ class Search {
   std::optional<Cost> within_limit(const PlacementState& state, const PlacementMove& move,
                                    const Cost& edge) {
     if (!peak_limit_) return edge;
-    PlanStep step = states_.step_of(state, move);
     const int64_t beside = state == states_.start() ? 0 : source_bytes_;
+    const int64_t elements = states_.elements(state) + states_.elements(move.to);
+    if (*peak_limit_ < beside + elements * element_bytes_) return std::nullopt;
+    PlanStep step = states_.step_of(state, move);
     if (!cut_to_limit(step, *peak_limit_ - beside)) return std::nullopt;
     return step.pieces == 1 ? edge : model_.in_pieces(edge, step);
   }
@@ -507,7 +596,7 @@ class Search {
   }
 
   bool is_hopeless(const Cost& total) {
-    if (bound_ && !(total < *bound_)) return true;
+    if (bound_ && !Model::wins(total, *bound_)) return true;
     if (!limit_ || !(*limit_ < total)) return false;
     gave_up_ = true;
     return true;
@@ -529,6 +618,8 @@ class Search {
 
   PlacementStates& states_;
   int64_t source_bytes_;  // on the rank with the largest part
+  int64_t element_bytes_;
+  bool direct_ = false;  // true if no plan of two steps keeps to the peak limit
   Model model_;
   int64_t max_states_;
   std::optional<int64_t> peak_limit_;
@@ -548,6 +639,14 @@ bool has_lower_bounds(const PriceFunction& price) {
   using Function = Price (*)(const PlanStep&);
   const Function* function = price.target<Function>();
   return function != nullptr && *function == &price_without_topology;
+}
+
+int64_t smallest_peak(PlacementStates& states, const Spec& from, PlannerOptions options,
+                      int64_t at_most) {
+  options.peak_limit.reset();
+  options.at_most.reset();
+  Search search(states, from, PeakModel(states, from, options.moves), options);
+  return search.least_below({at_most, {}}).peak;
 }
 
 FoundPath search_path(PlacementStates& states, const Spec& from, const PlannerOptions& options) {

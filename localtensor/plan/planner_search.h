@@ -19,6 +19,11 @@ struct FoundPath {
 // one.
 FoundPath search_path(PlacementStates& states, const Spec& from, const PlannerOptions& options);
 
+// Returns the smallest peak limit that some path keeps to, with steps in as many pieces as help;
+// `at_most` if none below it is found.
+int64_t smallest_peak(PlacementStates& states, const Spec& from, PlannerOptions options,
+                      int64_t at_most);
+
 // True if the price is price_without_topology, which has lower bounds.
 bool has_lower_bounds(const PriceFunction& price);
 

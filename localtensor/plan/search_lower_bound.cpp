@@ -43,6 +43,8 @@ namespace shardproof {
 namespace {
 
 constexpr size_t kMaxPosition = 127;  // so that twice a position is a byte
+// Fewer axes than this are searched in less time than the agreements of pairs take.
+constexpr size_t kPairs = 5;
 constexpr uint64_t kNotKnown = std::numeric_limits<uint64_t>::max();
 
 // Returns the size of the digits that an axis needs and another one cuts now; 1 if there are none.
@@ -78,6 +80,12 @@ class Forest {
 
 }  // namespace
 
+// True if no layout has both digits: the first ones do not divide what comes before the others.
+bool digits_exclude(const PlacementStates::Digits& a, const PlacementStates::Digits& b) {
+  if (a.dim != b.dim || a.dim < 0) return false;
+  return std::max(a.first, b.first) % std::min(a.last, b.last) != 0;
+}
+
 bool digits_overlap(const PlacementStates::Digits& a, const PlacementStates::Digits& b) {
   return a.dim == b.dim && a.dim >= 0 && a.first < b.last && b.first < a.last;
 }
@@ -98,6 +106,7 @@ ShuffleBound::ShuffleBound(const PlacementStates& states, const ShuffleUnits& un
     parts_.push_back({units.whole / parts, units.part_bytes / parts});
   }
   in_dims_.resize(states.dims().size());
+  pairs_.resize(4 * axes_.size() * axes_.size());
   start_ = positions_of(code_of(states.start()));
   has_start_ = true;
   if (!one_prime_) add_moves_spare();
@@ -156,8 +165,13 @@ void ShuffleBound::add_position(size_t axis, uint8_t at, uint8_t blocks) {
   const size_t count = std::max(facts.alone.size(), at + size_t{1});
   facts.alone.resize(count, 0);
   facts.blocks.resize(count, 0);
+  facts.leaves.resize(count, 0);
+  facts.arrives.resize(count, 0);
   facts.blocks[at] = blocks;
-  if (is_on_its_way(at)) facts.alone[at] = least_alone(axis, at);
+  if (!is_on_its_way(at)) return;
+  facts.alone[at] = least_alone(axis, at);
+  facts.leaves[at] = least_leaving(axis, at);
+  facts.arrives[at] = least_arriving(axis, at);
 }
 
 void ShuffleBound::add_moves(size_t axis, uint8_t at) {
@@ -181,9 +195,12 @@ uint8_t ShuffleBound::position_of(size_t axis, const PlacementStates::Digits& di
   bool is_needed = false;
   for (size_t other = 0; other < axes_.size(); ++other) {
     place.common[other] = common_size(axes_[other].goal, digits);
-    if (!digits_overlap(axes_[other].goal, digits)) continue;
-    is_needed = true;
-    if (other != axis) place.blocks |= static_cast<uint8_t>(1u << other);
+    if (digits_overlap(axes_[other].goal, digits)) {
+      is_needed = true;
+      if (other != axis) place.pads |= static_cast<uint8_t>(1u << other);
+    }
+    if (other != axis && digits_exclude(axes_[other].goal, digits))
+      place.blocks |= static_cast<uint8_t>(1u << other);
   }
   if (one_prime_ && !is_needed) return kSpare;
   if (!one_prime_ && has_goal(axis))
@@ -199,8 +216,11 @@ uint8_t ShuffleBound::position_of(size_t axis, const PlacementStates::Digits& di
 inline ShuffleBound::Call ShuffleBound::Call::operator+(const Call& o) const {
   const auto all = std::bit_cast<uint64_t>(sets) | std::bit_cast<uint64_t>(o.sets);
   Call both = {to | o.to, next | o.next, moves | o.moves, std::bit_cast<Sets>(all)};
+  both.now = std::max(now, o.now);
   both.most = std::max(most, o.most);
-  both.gathered = gathered + o.gathered;
+  both.going = going * o.going;
+  both.gathered = gathered * o.gathered;
+  both.whole = whole * o.whole;
   return both;
 }
 
@@ -218,9 +238,12 @@ ShuffleBound::Call ShuffleBound::move_of(size_t axis, uint8_t at, uint8_t to) co
   call.sets.blocked = facts.blocks[to];
   if (is_on_its_way(to)) {
     call.sets.on_way = bit;
-    (has_goal(axis) ? call.most : call.gathered) = facts.alone[to];
+    (has_goal(axis) ? call.going : call.gathered) = facts.size;
+    if (has_goal(axis)) call.most = facts.alone[to];
   }
+  if (to == kGathered && !has_goal(axis)) call.whole = facts.size;
   if (to == at) return call;
+  call.now = least_moving(axis, at, to);
   call.moves = byte(2 * uint64_t{at} + (to == kGoal ? 1 : 0));
   call.sets.moved = bit;
   if (to == kGoal) call.sets.goal = bit;
@@ -246,7 +269,7 @@ ExactCost ShuffleBound::least(const PlacementState& state, Int128 limit) {
 
 ExactCost ShuffleBound::quick_least(const PlacementState& state) {
   const Positions at = positions_of(code_of(state));
-  return {least_rest(call_of(at, at)), 0};
+  return {least_rest_of_all(call_of(at, at)), 0};
 }
 
 // Returns the axes that other axes block: they stay first on some of the digits of their goals.
@@ -256,28 +279,15 @@ uint32_t ShuffleBound::blocked_axes(const Positions& at) const {
   return blocked;
 }
 
-// Returns the least that is sent if the axis leaves its place, or spare digits on its way, and all
-// axes cut the tensor.
-Int128 ShuffleBound::least_alone(size_t axis, uint8_t at) const {
-  const Int128 part = parts_.back().sent;
-  const int64_t n = axes_[axis].size;
-  if (!has_goal(axis)) return part * (n - 1);
-  if (one_prime_) return part / n * (n - 1);
-  CutAgreement most = from_spare(axis, at == kSpare ? at : uint8_t{kLongSpare});
-  if (at == start_[axis]) most = place(axis, at).to_spare;
-  if (at >= kPlace) most = std::max(most, place(axis, at).to_goal);
-  return part - most.of(part);
-}
-
 // Tries the positions to which an all_to_all over `axes` can bring them. An axis that moves from
 // spare digits to other spare digits, or leaves its goal, costs no less than one that stays.
 void ShuffleBound::try_moves(const Positions& from, const Call& call, size_t axis, uint64_t axes,
                              ExactCost& best) {
-  if (best.primary < call_ + least_rest(call)) return;
+  if (best.primary < call_ + call.now + least_rest(call)) return;
   if (axis == axes_.size()) {
     if (!is_tried(call)) return;
     const ExactCost price = price_of_call(StepKind::all_to_all, from, call);
-    if (best.primary < price.primary + least_rest(call)) return;
+    if (best.primary < price.primary + least_rest_of_all(call)) return;
     const Choice& rest = solve(call.next, best.primary - price.primary);
     if (rest.known) best = std::min(best, price + rest.cost);
     return;
@@ -456,7 +466,7 @@ const ShuffleBound::Choice& ShuffleBound::solve_call(uint64_t code, Int128 limit
 }
 
 void ShuffleBound::try_gathers(const Positions& from, const Call& call, size_t axis, Choice& best) {
-  if (best.cost.primary < call_ + least_rest(call)) return;
+  if (best.cost.primary < call_ + call.now + least_rest(call)) return;
   if (axis == axes_.size()) return offer(StepKind::all_gather, from, call, best);
   const Moves& ways = axes_[axis].moves[from[axis]];
   try_gathers(from, call + ways.stay, axis + 1, best);
@@ -465,7 +475,7 @@ void ShuffleBound::try_gathers(const Positions& from, const Call& call, size_t a
 
 void ShuffleBound::try_all_to_alls(const Positions& from, const Call& call, size_t axis,
                                    Choice& best) {
-  if (best.cost.primary < call_ + least_rest(call)) return;
+  if (best.cost.primary < call_ + call.now + least_rest(call)) return;
   if (axis == axes_.size()) {
     if ((call.sets.goal & call.sets.blocked) == 0 && is_tried(call))
       offer(StepKind::all_to_all, from, call, best);
@@ -481,7 +491,7 @@ void ShuffleBound::try_all_to_alls(const Positions& from, const Call& call, size
 void ShuffleBound::offer(StepKind kind, const Positions& from, const Call& call, Choice& best) {
   if (call.sets.moved == 0) return;
   const ExactCost price = price_of_call(kind, from, call);
-  if (best.cost.primary < price.primary + least_rest(call)) return;
+  if (best.cost.primary < price.primary + least_rest_of_all(call)) return;
   std::vector<Choice>* options = std::exchange(options_, nullptr);
   const Choice& way = solve(call.next, best.cost.primary - price.primary);
   options_ = options;
@@ -500,7 +510,8 @@ ExactCost ShuffleBound::price_of_call(StepKind kind, const Positions& from, cons
   if (kind == StepKind::all_gather)
     return {after.sent - before.sent + call_, before.bytes + 2 * after.bytes};
   Int128& price = prices_[call.moves];
-  if (price == 0) price = least_sent(from, positions_of(call.to), before.sent) + call_;
+  if (price == 0)
+    price = std::max(least_sent(from, positions_of(call.to), before.sent), call.now) + call_;
   return {price, 2 * (before.bytes + after.bytes)};
 }
 
@@ -622,6 +633,7 @@ CutAgreement ShuffleBound::spare_of(const Positions& from, size_t axis, int dim,
 
 // Returns the most of a part that ranks hold both before and after an all_to_all.
 Int128 ShuffleBound::most_common(const Positions& from, const Positions& to, Int128 part) {
+  const Int128 whole = part;
   int moved = 0;
   for (size_t i = 0; i < axes_.size(); ++i) moved += to[i] != from[i];
   std::vector<Tie> ties;
@@ -645,7 +657,32 @@ Int128 ShuffleBound::most_common(const Positions& from, const Positions& to, Int
   }
   std::sort(spare.begin(), spare.end());
   for (size_t i = 0; i < spare.size(); i += 2) part = spare[i].of(part);
+  for (size_t i = 0; axes_.size() >= kPairs && i < axes_.size(); ++i)
+    for (size_t j = i + 1; j < axes_.size(); ++j)
+      if (has_unknown_end(from, to, i) && has_unknown_end(from, to, j))
+        part = std::min(part, agreement_of_two(i, from[i], j, from[j]).of(whole));
   return part;
+}
+
+// True if one end of a move is a spare position, and the other one the start or the goal.
+bool ShuffleBound::has_unknown_end(const Positions& from, const Positions& to, size_t axis) const {
+  if (is_spare(from[axis])) return to[axis] == kGoal;
+  return from[axis] >= kPlace && from[axis] == start_[axis] && to[axis] != start_[axis] &&
+         to[axis] != kGoal;
+}
+
+// Returns the most on which two axes agree that leave the start, or reach the goal, and whose other
+// ends are spare positions.
+CutAgreement ShuffleBound::agreement_of_two(size_t a, uint8_t from_a, size_t b, uint8_t from_b) {
+  const bool starts_a = from_a >= kPlace, starts_b = from_b >= kPlace;
+  std::optional<CutAgreement>& known =
+      pairs_[(a * axes_.size() + b) * 4 + (starts_a ? 2U : 0U) + (starts_b ? 1U : 0U)];
+  if (!known)
+    known =
+        largest_agreement_of_two(starts_a ? place(a, from_a).cut : axes_[a].goal_cut,
+                                 starts_b ? place(b, from_b).cut : axes_[b].goal_cut,
+                                 states_.digit_sizes(), 2 * states_.members(states_.all_axes()));
+  return *known;
 }
 
 }  // namespace shardproof

@@ -50,19 +50,6 @@
 
 namespace shardproof {
 
-// A price in units in which every fraction that can occur is an integer.
-struct ExactCost {
-  Int128 primary = 0;
-  int64_t peak = 0;
-  bool operator==(const ExactCost&) const = default;
-  bool operator<(const ExactCost& o) const {
-    return primary != o.primary ? primary < o.primary : peak < o.peak;
-  }
-};
-inline ExactCost operator+(const ExactCost& a, const ExactCost& b) {
-  return {a.primary + b.primary, std::max(a.peak, b.peak)};
-}
-
 // The units of prices. `whole` is the tensor in bytes times the square of the world of the
 // active axes; it is divided by parts. `part_bytes` is the largest part of a rank if no active axis
 // cuts.
@@ -127,7 +114,8 @@ class ShuffleBound {
     CutAgreement to_goal;   // with the cut of the goal
     // Size of the digits here that an axis needs; 1: none.
     std::array<int64_t, PlacementStates::kMaxShuffled> common{};
-    uint8_t blocks = 0;  // other axes that need some of the digits
+    uint8_t blocks = 0;  // other axes that cannot cut their goals meanwhile
+    uint8_t pads = 0;    // those of them that need some of the digits
   };
   // Sets of axes or dims, one bit for each.
   struct Sets {
@@ -141,7 +129,10 @@ class ShuffleBound {
     uint64_t to = 0, next = 0;  // combination after it; the same, with kLongSpare
     uint64_t moves = 0;         // number of its price
     Sets sets;
-    Int128 most = 0, gathered = 0;        // the least that axes send later, with and without goals
+    Int128 now = 0, most = 0;  // the least that one of the axes sends in the call, and later
+    // Products of the sizes of axes on their way, with and without goals, and of those without that
+    // stay whole.
+    int64_t going = 1, gathered = 1, whole = 1;
     Call operator+(const Call& o) const;  // requires moves of other axes
   };
   struct Moves {
@@ -156,8 +147,9 @@ class ShuffleBound {
     // The position after it has stayed on spare digits: kSpare if it does not matter for how long.
     uint8_t stays_spare = kSpare;
     std::vector<Place> places;
-    // By position: the least that it sends until it is at its goal, and the axes that it blocks.
-    std::vector<Int128> alone;
+    // By position: the least that it sends until it is at its goal, by the call in which it leaves,
+    // and by the one in which it reaches its goal; and the axes that it blocks.
+    std::vector<Int128> alone, leaves, arrives;
     std::vector<uint8_t> blocks;
     std::vector<Moves> moves;  // from each position
   };
@@ -203,10 +195,10 @@ class ShuffleBound {
   bool is_tried(const Call& call) const {
     return one_prime_ || (call.sets.left_places & ~call.sets.left_start) == 0;
   }
-  // Returns the least price of what follows a call.
-  Int128 least_rest(const Call& call) const {
-    return call.sets.on_way == 0 ? 0 : call.most + call.gathered + call_;
-  }
+  // Return the least price of what follows a call, and that also counting axes that others block.
+  Int128 least_rest(const Call& call) const;
+  Int128 least_rest_of_all(const Call& call);
+  Int128 least_blocked(const Call& call, size_t i, size_t j);
   const Part& part_of(const Positions& at) const;
   uint32_t blocked_axes(const Positions& at) const;
   bool is_done(const Positions& at) const;
@@ -224,6 +216,9 @@ class ShuffleBound {
     return from[axis] >= kPlace && to[axis] == kGoal;
   }
   Int128 least_alone(size_t axis, uint8_t at) const;
+  Int128 least_moving(size_t axis, uint8_t at, uint8_t to) const;
+  Int128 least_leaving(size_t axis, uint8_t at) const;
+  Int128 least_arriving(size_t axis, uint8_t at) const;
   Int128 least_sent(const Positions& from, const Positions& to, Int128 part);
   Int128 least_padded(const Positions& from, const Positions& to, Int128 part);
   CutAgreement joint_of(const Positions& left, uint32_t reached);
@@ -231,6 +226,8 @@ class ShuffleBound {
   CutAgreement joint_at(const Positions& from, uint32_t axes, int dim);
   CutAgreement spare_of(const Positions& from, size_t axis, int dim, const std::vector<Tie>& ties);
   Int128 most_common(const Positions& from, const Positions& to, Int128 part);
+  bool has_unknown_end(const Positions& from, const Positions& to, size_t axis) const;
+  CutAgreement agreement_of_two(size_t a, uint8_t from_a, size_t b, uint8_t from_b);
 
   const PlacementStates& states_;
   Int128 call_;
@@ -244,7 +241,8 @@ class ShuffleBound {
   NumberTable<Bound> over_;                     // least_over by axes and combination
   NumberTable<Int128> prices_;                  // of all_to_alls by moves; 0: not known
   NumberTable<std::optional<CutAgreement>> joints_;
-  std::vector<Choice>* options_ = nullptr;  // receives what offer computes
+  std::vector<std::optional<CutAgreement>> pairs_;  // of two axes, and which ends are known
+  std::vector<Choice>* options_ = nullptr;          // receives what offer computes
 };
 
 }  // namespace shardproof

@@ -325,6 +325,12 @@ int64_t PlacementStates::elements(const PlacementState& state) const {
   return elements;
 }
 
+// Calls each(subset) for each subset that is not empty, the whole set first.
+template <typename Each>
+void PlacementStates::for_each_subset(uint64_t axes, Each each) const {
+  for (uint64_t subset = axes; subset != 0; subset = (subset - 1) & axes) each(subset);
+}
+
 int64_t PlacementStates::joint_elements(const PlacementState& state, uint64_t axes) {
   int64_t elements = 1;
   for (DimLayouts& dim : dims_)
@@ -470,12 +476,6 @@ bool PlacementStates::has_spec(const PlacementState& state) {
   return std::all_of(dims_.begin(), dims_.end(), [&](DimLayouts& dim) {
     return dim.has_spec(state.layouts[static_cast<size_t>(dim.dim())]);
   });
-}
-
-// Calls each(subset) for each subset that is not empty, the whole set first.
-template <typename Each>
-void PlacementStates::for_each_subset(uint64_t axes, Each each) const {
-  for (uint64_t subset = axes; subset != 0; subset = (subset - 1) & axes) each(subset);
 }
 
 bool PlacementStates::remove_axes(PlacementState& state, uint64_t axes) {

@@ -17,6 +17,7 @@
 #include <functional>
 #include <vector>
 
+#include "shardproof/localtensor/plan/axis_agreement.h"
 #include "shardproof/localtensor/plan/dim_layout.h"
 #include "shardproof/localtensor/plan/planner.h"
 
@@ -38,6 +39,19 @@ struct PlacementMove {
   uint64_t axes = 0;
   PlacementState to;
 };
+
+// A price in units in which every fraction that can occur is an integer.
+struct ExactCost {
+  Int128 primary = 0;
+  int64_t peak = 0;
+  bool operator==(const ExactCost&) const = default;
+  bool operator<(const ExactCost& o) const {
+    return primary != o.primary ? primary < o.primary : peak < o.peak;
+  }
+};
+inline ExactCost operator+(const ExactCost& a, const ExactCost& b) {
+  return {a.primary + b.primary, std::max(a.peak, b.peak)};
+}
 
 class PlacementStates {
  public:
@@ -86,6 +100,9 @@ class PlacementStates {
   int64_t members(uint64_t axes) const;  // product of the sizes of the axes
   int64_t elements(
       const PlacementState& state) const;  // elements of the rank with the largest part
+  // Returns the elements that a rank holds at least in the last step of a plan of two or more
+  // steps, besides the source.
+  int64_t least_of_last_step();
   // Returns the elements that a group over `axes` holds together, at most.
   int64_t joint_elements(const PlacementState& state, uint64_t axes);
   // True if an all_to_all sends pieces of equal size between all pairs of ranks.
@@ -168,6 +185,8 @@ class PlacementStates {
   void add_strided_candidates();
   template <typename Each>
   void for_each_subset(uint64_t axes, Each each) const;
+  template <typename Each>
+  void for_each_cut(const Dims& sides, uint64_t axes, const Each& each) const;
 
   const Spec &from_, &to_;
   std::vector<int64_t> sizes_;

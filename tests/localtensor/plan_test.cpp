@@ -213,6 +213,41 @@ TEST(Plan, PartialsAcrossMeshes_CostNoMoreThanWholeValues) {
       }
 }
 
+// No plan through any other placements on the two meshes takes fewer calls.
+TEST(Plan, PartialsAcrossMeshes_TakeTheFewestCalls) {
+  const Dims shape = {8, 6};
+  const Mesh first = Mesh::parse("dp=2, tp=2 on 0-3");
+  const std::vector<Placement> plain = {R(), S(0), S(1)};
+  const std::vector<Placement> choices = {R(), S(0), S(1), P(ReduceOp::sum), P(ReduceOp::avg)};
+  const std::vector<Spec> starts = all_specs(first, shape, DType::f32, plain);
+  for (const char* text : {"tp=4 on 0-3", "a=2, b=2 on 0-3", "a=2 on 4-5"}) {
+    const Mesh second = Mesh::parse(text);
+    const std::vector<Spec> ends = all_specs(second, shape, DType::f32, plain);
+    const std::vector<Spec> targets = all_specs(second, shape, DType::f32, choices);
+    for (const Spec& from : all_specs(first, shape, DType::f32, choices)) {
+      if (!from.has_partial()) continue;
+      std::vector<double> arrived(ends.size(), std::numeric_limits<double>::infinity());
+      for (const Spec& start : starts) {
+        const double before = plan_redistribution(from, start).price.primary;
+        for (size_t i = 0; i < ends.size(); ++i)
+          arrived[i] = std::min(
+              arrived[i],
+              before + price_without_topology({StepKind::transfer, {}, start, ends[i]}).primary);
+      }
+      for (size_t t = 0; t < targets.size(); t += kFewDraws ? 7 : 1) {
+        double best = std::numeric_limits<double>::infinity();
+        for (size_t i = 0; i < ends.size(); ++i)
+          best =
+              std::min(best, arrived[i] + plan_redistribution(ends[i], targets[t]).price.primary);
+        const PlannerResult result = plan_redistribution(from, targets[t]);
+        EXPECT_LT(result.price.primary, best + kBytesOfCall / 2)
+            << to_string(from) << " to " << to_string(targets[t]) << "\n"
+            << to_string(result.plan);
+      }
+    }
+  }
+}
+
 Fraction bytes_across(const char* from_mesh, const char* from, const char* to_mesh,
                       const char* to) {
   const Dims shape = {4096, 4096};

@@ -278,6 +278,25 @@ TEST(Planner, PeakLimit_IsKept) {
   EXPECT_GT(limited, 100);
 }
 
+// The smallest limit of four axes follows from the last step, without a search of all plans: the
+// source of 32 MiB, 4 MiB before and after, and two rows of 64 KiB.
+TEST(Planner, SmallestPeakLimit_FollowsFromTheLastStep) {
+  const Mesh mesh = Mesh::parse("a=2, b=2, c=2, d=2");
+  const Dims shape = {64, 64, 64, 64};
+  const Spec from = Spec::parse("a:S(1)", mesh, shape, DType::f32);
+  const Spec to = Spec::parse("a:S(2) b:S(2) c:S(0) d:S(1)", mesh, shape, DType::f32);
+  const int64_t smallest = (40 << 20) + (128 << 10);
+  PlannerOptions options;
+  options.moves = PlanMoves::collectives;
+  options.peak_limit = smallest;
+  EXPECT_EQ(peak_of(plan_redistribution(from, to, options).plan), smallest);
+  PlacementStates states(from, to, PlacementStates::Axes::needed);
+  states.prepare_moves(options.moves);
+  EXPECT_EQ(states.least_of_last_step() * 4, 8 << 20 | 128 << 10);
+  options.peak_limit = smallest - 1;
+  EXPECT_THROW(plan_redistribution(from, to, options), Error);
+}
+
 // If every axis moves, no detour is cheaper than the plan.
 TEST(Planner, TriangleInequality) {
   const Mesh mesh = Mesh::parse("a=2, b=2, c=2");
@@ -462,6 +481,68 @@ TEST(AxisAgreement, UnevenGaps_AreLeftByOthers) {
   const CutAgreement nested = largest_agreement(half, {2, 3}, 12, CutGaps::nested);
   EXPECT_EQ(Fraction(any.part, any.whole), Fraction(42, 64));
   EXPECT_EQ(Fraction(nested.part, nested.whole), Fraction(1, 2));
+}
+
+// Returns the coordinate that owns an index of the cut's dim.
+int64_t owner_of(const AxisCut& cut, int64_t index) {
+  int64_t length = cut.extent;
+  for (const int64_t size : cut.before) {
+    const int64_t piece = ceil_div(length, size), block = index / piece;
+    index -= block * piece;
+    length = std::min(piece, length - block * piece);
+  }
+  return index / ceil_div(length, cut.ranks);
+}
+
+bool overlap(const AxisCut& a, const AxisCut& b) {
+  int64_t first_a = 1, first_b = 1;
+  for (const int64_t size : a.before) first_a *= size;
+  for (const int64_t size : b.before) first_b *= size;
+  return a.dim == b.dim && first_a < first_b * b.ranks && first_b < first_a * a.ranks;
+}
+
+// Returns the elements of a [13, 10, 8] on which both axes agree.
+int64_t agreeing(const AxisCut& a, const AxisCut& to_a, const AxisCut& b, const AxisCut& to_b) {
+  int64_t agreeing = 0;
+  for (int64_t i = 0; i < 13 * 10 * 8; ++i) {
+    const Dims at = unravel(i, {13, 10, 8});
+    if (owner_of(a, at[a.dim]) == owner_of(to_a, at[to_a.dim]) &&
+        owner_of(b, at[b.dim]) == owner_of(to_b, at[to_b.dim]))
+      ++agreeing;
+  }
+  return agreeing;
+}
+
+// Wherever the other ends of two axes lie, no more elements agree.
+TEST(AxisAgreement, TwoAxes_AgreeOnNoMoreWhereverTheyGo) {
+  const Dims shape = {13, 10, 8};
+  const std::vector<std::pair<AxisCut, AxisCut>> pairs = {{{0, 13, 2, {}}, {0, 13, 3, {2}}},
+                                                          {{0, 13, 2, {}}, {1, 10, 3, {}}},
+                                                          {{0, 13, 2, {3}}, {1, 10, 3, {2}}},
+                                                          {{1, 10, 2, {}}, {2, 8, 2, {}}}};
+  int64_t compared = 0, reached = 0;
+  for (const auto& [a, b] : pairs) {
+    const CutAgreement most = largest_agreement_of_two(a, b, {2, 3}, 12);
+    std::vector<std::pair<AxisCut, AxisCut>> ends;
+    for (int dim = 0; dim < 3; ++dim)
+      for (const std::vector<int64_t>& before :
+           {std::vector<int64_t>{}, {2}, {3}, {2, 2}, {2, 3}, {3, 2}})
+        ends.emplace_back(AxisCut{dim, shape[dim], a.ranks, before},
+                          AxisCut{dim, shape[dim], b.ranks, before});
+    int64_t largest = 0;
+    for (const auto& [to_a, ignored] : ends)
+      for (const auto& [also_ignored, to_b] : ends) {
+        if (overlap(a, to_a) || overlap(a, to_b) || overlap(b, to_a) || overlap(b, to_b) ||
+            overlap(to_a, to_b))
+          continue;
+        ++compared;
+        largest = std::max(largest, agreeing(a, to_a, b, to_b));
+      }
+    EXPECT_LE(largest * most.whole, most.part * 13 * 10 * 8);
+    reached += 4 * largest * most.whole > 3 * most.part * 13 * 10 * 8 ? 1 : 0;
+  }
+  EXPECT_GT(compared, 200);
+  EXPECT_GT(reached, 1);  // the bound is close
 }
 
 // The joint part of an axis before and after a move is what it agrees on at one coordinate.
