@@ -118,7 +118,6 @@ std::vector<StoredCopy> stored_copies(const LocalTensor& value, const Spec& spec
                                [](const Placement& p) { return p.is_shard(); });
   for (const Block& block : value.blocks()) {
     if (block.tensor.buffer->slots.is_each()) {
-      copies.reserve(copies.size() + static_cast<size_t>(block.lanes.size()));
       for (int64_t i = 0; i < block.lanes.size(); ++i)
         copies.push_back({&block, block.slot(i), Lanes::one(block.lanes[i])});
       continue;
@@ -246,6 +245,12 @@ bool uses_last_bits(const Tensor& tensor) {
 
 std::vector<double> distances(const Tensor& a, const Tensor& b) {
   std::vector<double> all(static_cast<size_t>(a.elements()));
+  if (a.dtype == DType::f64) {
+    const auto *x = reinterpret_cast<const double*>(a.data()),
+               *y = reinterpret_cast<const double*>(b.data());
+    for (size_t i = 0; i < all.size(); ++i) all[i] = distance(x[i], y[i]);
+    return all;
+  }
   for (size_t i = 0; i < all.size(); ++i) all[i] = distance_at(a, b, static_cast<int64_t>(i));
   return all;
 }

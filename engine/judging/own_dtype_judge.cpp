@@ -127,18 +127,20 @@ bool are_apart(const std::vector<Deviation>& found, const std::vector<StoredCopy
     return false;
   std::map<Dims, size_t> copies_at;  // of the shard that begins there
   for (const StoredCopy& copy : copies) ++copies_at[spec.start(copy.ranks[0])];
-  std::map<int64_t, std::vector<double>> held;
-  std::map<int64_t, size_t> owners;
-  for (const Deviation& one : found) {
-    held[one.global].push_back(one.got);
-    owners[one.global] = copies_at[spec.start(copies[one.copy].ranks[0])];
-  }
+  std::vector<size_t> owners;  // by copy: copies of the same shard
+  for (const StoredCopy& copy : copies) owners.push_back(copies_at[spec.start(copy.ranks[0])]);
   const std::vector<double> right = values_of(expected);
-  for (auto& [global, values] : held) {
-    if (values.size() < owners[global]) values.push_back(right[static_cast<size_t>(global)]);
-    for (const double value : values)
-      if (!(distance(value, values[0]) <= allowed)) return true;
+  std::vector<const Deviation*> first(right.size(), nullptr);  // by element
+  std::vector<size_t> differing(right.size(), 0);
+  for (const Deviation& one : found) {
+    const auto at = static_cast<size_t>(one.global);
+    if (differing[at]++ == 0) first[at] = &one;
+    if (!(distance(one.got, first[at]->got) <= allowed)) return true;
   }
+  for (size_t at = 0; at < right.size(); ++at)
+    if (first[at] != nullptr && differing[at] < owners[first[at]->copy] &&
+        !(distance(right[at], first[at]->got) <= allowed))
+      return true;
   return false;
 }
 
