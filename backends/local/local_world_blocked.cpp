@@ -30,9 +30,9 @@ struct BlockedRanksSurvey {
   WaitGraph still;
   // Blocked calls by cohort and stream.
   std::map<std::pair<int32_t, StreamId>, std::vector<int32_t>> heads;
-  std::vector<const SubmittedCall*> blocked_calls;  // by blocked call; null: a wait for a ticket
-  std::vector<int32_t> owner;                       // cohort of each rank; -1: none
-  std::map<std::pair<std::string, int64_t>, int32_t> known;  // group and call -> awaiting
+  std::vector<const SubmittedCall*> blocked_calls;     // by blocked call; null: a wait for a ticket
+  std::vector<int32_t> owner;                          // cohort of each rank; -1: none
+  std::map<const CollectiveInstance*, int32_t> known;  // collective -> awaiting
   std::set<int32_t> wrong;  // ranks of a wrong call that some members have not issued yet
   std::optional<PlannedCalls> planned;  // computed on first use
 
@@ -168,8 +168,8 @@ struct BlockedRanksSurvey {
     if (need.explained) return;
     const bool collective = !is_point_to_point(submitted->terms->collective.kind);
     if (collective) {
-      const auto [at, fresh] = known.emplace(std::pair(need.group, need.call),
-                                             static_cast<int32_t>(still.awaiting.size()));
+      const auto [at, fresh] =
+          known.emplace(need.instance, static_cast<int32_t>(still.awaiting.size()));
       still.blocked[index].awaiting = at->second;
       if (!fresh) return;
     }
@@ -178,8 +178,8 @@ struct BlockedRanksSurvey {
     awaiting.group = need.group;
     awaiting.call = need.call;
     awaiting.what = need.what;
-    awaiting.ranks = need.ranks;
-    for (int32_t rank : need.ranks) trace(awaiting, rank, *submitted);
+    awaiting.ranks = world.matcher_.absent_ranks(*submitted, need);
+    for (int32_t rank : awaiting.ranks) trace(awaiting, rank, *submitted);
     keep_left_out(awaiting, *submitted);
     std::sort(awaiting.holders.begin(), awaiting.holders.end());
     awaiting.holders.erase(std::unique(awaiting.holders.begin(), awaiting.holders.end()),

@@ -57,7 +57,7 @@ WorldReport LocalWorld::close() {
   WorldReport report;
   matcher_.find_open_mismatches();
   sort_findings(matcher_.findings());
-  for (Finding& finding : matcher_.findings()) merge_finding(report.findings, std::move(finding));
+  report.findings = merged_findings(std::move(matcher_.findings()));
   for (Finding& finding : diagnose_deadlock()) report.findings.push_back(std::move(finding));
   sort_findings(report.findings);
   report_times(report);

@@ -39,36 +39,37 @@ Difference difference_of(const ComparedValue& value, const Tensor& truth,
   difference.truth = truth.contiguous() ? truth : contiguous_copy(truth);
   const LocalTensor ready = reduced_over_partials(value.value, value.spec, truth.dtype);
   const std::vector<StoredCopy> copies = stored_copies(ready, value.spec);
-  std::map<int64_t, Deviation> farthest;
-  std::vector<Deviation> found = deviations(copies, value.spec, difference.truth, 0);
-  for (const Deviation& one : found) {
-    Deviation& known = farthest.emplace(one.global, one).first->second;
-    if (one.distance > known.distance) known = one;
-  }
-  std::erase_if(found, [&](const Deviation& one) {
-    return !std::binary_search(wrong.begin(), wrong.end(), one.global);
-  });
+  const std::vector<Deviation> found = deviations(copies, value.spec, difference.truth, 0);
   difference.first = wrong.front();
   difference.elements = std::ssize(wrong);
   difference.got_all = values_of(difference.truth);
   difference.expected = difference.got_all[static_cast<size_t>(difference.first)];
-  for (const auto& [index, one] : farthest)
-    difference.got_all[static_cast<size_t>(index)] = one.got;
+  std::vector<double> farthest(difference.got_all.size(), 0);
+  for (const Deviation& one : found) {
+    const auto at = static_cast<size_t>(one.global);
+    if (!(one.distance > farthest[at])) continue;
+    farthest[at] = one.distance;
+    difference.got_all[at] = one.got;
+  }
   difference.got = difference.got_all[static_cast<size_t>(difference.first)];
-  std::set<int32_t> ranks;
+  std::vector<bool> is_wrong(farthest.size(), false);
+  for (const int64_t element : wrong) is_wrong[static_cast<size_t>(element)] = true;
+  std::vector<bool> differs(copies.size(), false);
   std::map<int32_t, double> owners;
   for (const Deviation& one : found) {
-    if (kAlike * one.distance < farthest.at(one.global).distance) continue;
+    const auto at = static_cast<size_t>(one.global);
+    if (!is_wrong[at] || kAlike * one.distance < farthest[at]) continue;
+    differs[one.copy] = true;
+    if (one.global != difference.first) continue;
     const Lanes& readers = copies[one.copy].ranks;
-    for (int64_t i = 0; i < readers.size(); ++i) {
-      const int32_t rank = readers[i];
-      ranks.insert(rank);
-      if (one.global == difference.first) owners.emplace(rank, one.got);
-    }
+    for (int64_t i = 0; i < readers.size(); ++i) owners.emplace(readers[i], one.got);
   }
-  difference.ranks = Lanes::of({ranks.begin(), ranks.end()});
+  std::vector<int32_t> ranks, first_owners;
+  for (size_t copy = 0; copy < copies.size(); ++copy)
+    for (int64_t i = 0; differs[copy] && i < copies[copy].ranks.size(); ++i)
+      ranks.push_back(copies[copy].ranks[i]);
+  difference.ranks = Lanes::of(std::move(ranks));
   difference.got_by_rank.assign(owners.begin(), owners.end());
-  std::vector<int32_t> first_owners;
   for (const auto& [rank, got] : owners) first_owners.push_back(rank);
   difference.first_owners = Lanes::of(std::move(first_owners));
   return difference;
@@ -273,12 +274,17 @@ std::optional<double> multiple_of(const std::vector<double>& elements, const Dim
   }
   std::vector<double> units(elements.size());
   size_t at_largest = 0;
+  Dims index = Dims::filled(shape.size(), 0);
+  int64_t at = 0;
   for (size_t i = 0; i < elements.size(); ++i) {
-    const Dims index = unravel(static_cast<int64_t>(i), shape);
-    int64_t at = 0;
-    for (int d = 0; d < index.size(); ++d) at += index[d] * strides[d];
     units[i] = values[static_cast<size_t>(at)];
     if (std::fabs(units[i]) > std::fabs(units[at_largest])) at_largest = i;
+    for (int d = shape.size() - 1; d >= 0; --d) {
+      at += strides[d];
+      if (++index[d] < shape[d]) break;
+      at -= strides[d] * shape[d];
+      index[d] = 0;
+    }
   }
   if (elements.empty() || units[at_largest] == 0) return std::nullopt;
   // The rounding of both sides is far below this share of the largest element.

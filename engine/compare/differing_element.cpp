@@ -72,7 +72,7 @@ struct ElementPosition {
 
 std::optional<ElementPosition> first_difference(const std::vector<ReplicaPair>& pairs,
                                                 const Spec& spec, DenseBlocks& dense,
-                                                std::set<int64_t>& elements) {
+                                                std::vector<bool>& differs) {
   std::optional<ElementPosition> first;
   std::set<std::tuple<const Block*, int64_t, const Block*, int64_t>> seen;
   for (const ReplicaPair& pair : pairs) {
@@ -88,7 +88,7 @@ std::optional<ElementPosition> first_difference(const std::vector<ReplicaPair>& 
     const auto visit = [&](int64_t local, int64_t global) {
       const int64_t at = local * size_of(dtype);
       if (same_element(data_a + at, data_b + at, dtype)) return;
-      elements.insert(global);
+      differs[static_cast<size_t>(global)] = true;
       if (!first || global < first->global) first = ElementPosition{global, local, rank};
     };
     for_each_element(local_indices(spec, rank), contiguous_strides(spec.shape()), visit);
@@ -126,10 +126,10 @@ std::vector<std::pair<std::string, Lanes>> held_at(const ElementPosition& place,
 std::optional<DifferingElement> find_differing_element(const std::vector<ReplicaPair>& pairs,
                                                        const LocalTensor& value, const Spec& spec) {
   DenseBlocks dense;
-  std::set<int64_t> elements;
-  const std::optional<ElementPosition> first = first_difference(pairs, spec, dense, elements);
+  std::vector<bool> differs(static_cast<size_t>(element_count(spec.shape())), false);
+  const std::optional<ElementPosition> first = first_difference(pairs, spec, dense, differs);
   if (!first) return std::nullopt;
-  return DifferingElement{first->global, static_cast<int64_t>(elements.size()),
+  return DifferingElement{first->global, std::count(differs.begin(), differs.end(), true),
                           held_at(*first, value, spec, dense)};
 }
 

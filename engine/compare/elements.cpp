@@ -118,7 +118,6 @@ std::vector<StoredCopy> stored_copies(const LocalTensor& value, const Spec& spec
                                [](const Placement& p) { return p.is_shard(); });
   for (const Block& block : value.blocks()) {
     if (block.tensor.buffer->slots.is_each()) {
-      copies.reserve(copies.size() + static_cast<size_t>(block.lanes.size()));
       for (int64_t i = 0; i < block.lanes.size(); ++i)
         copies.push_back({&block, block.slot(i), Lanes::one(block.lanes[i])});
       continue;
@@ -246,6 +245,12 @@ bool uses_last_bits(const Tensor& tensor) {
 
 std::vector<double> distances(const Tensor& a, const Tensor& b) {
   std::vector<double> all(static_cast<size_t>(a.elements()));
+  if (a.dtype == DType::f64) {
+    const auto *x = reinterpret_cast<const double*>(a.data()),
+               *y = reinterpret_cast<const double*>(b.data());
+    for (size_t i = 0; i < all.size(); ++i) all[i] = distance(x[i], y[i]);
+    return all;
+  }
   for (size_t i = 0; i < all.size(); ++i) all[i] = distance_at(a, b, static_cast<int64_t>(i));
   return all;
 }
@@ -519,18 +524,20 @@ bool are_apart(const std::vector<Deviation>& found, const std::vector<StoredCopy
     return false;
   std::map<Dims, size_t> copies_at;  // of the shard that begins there
   for (const StoredCopy& copy : copies) ++copies_at[spec.start(copy.ranks[0])];
-  std::map<int64_t, std::vector<double>> held;
-  std::map<int64_t, size_t> owners;
-  for (const Deviation& one : found) {
-    held[one.global].push_back(one.got);
-    owners[one.global] = copies_at[spec.start(copies[one.copy].ranks[0])];
-  }
+  std::vector<size_t> owners;  // by copy: copies of the same shard
+  for (const StoredCopy& copy : copies) owners.push_back(copies_at[spec.start(copy.ranks[0])]);
   const std::vector<double> right = values_of(expected);
-  for (auto& [global, values] : held) {
-    if (values.size() < owners[global]) values.push_back(right[static_cast<size_t>(global)]);
-    for (const double value : values)
-      if (!(distance(value, values[0]) <= allowed)) return true;
+  std::vector<const Deviation*> first(right.size(), nullptr);  // by element
+  std::vector<size_t> differing(right.size(), 0);
+  for (const Deviation& one : found) {
+    const auto at = static_cast<size_t>(one.global);
+    if (differing[at]++ == 0) first[at] = &one;
+    if (!(distance(one.got, first[at]->got) <= allowed)) return true;
   }
+  for (size_t at = 0; at < right.size(); ++at)
+    if (first[at] != nullptr && differing[at] < owners[first[at]->copy] &&
+        !(distance(right[at], first[at]->got) <= allowed))
+      return true;
   return false;
 }
 

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <optional>
 
 #include "shardproof/engine/compare/elements.h"
 #include "shardproof/engine/compare/perturbation.h"
@@ -34,30 +36,42 @@ LocalTensor reduced_as(const ComparedValue& value, DType dtype) {
   return reduced_over_partials(value.value, value.spec, dtype);
 }
 
-// Returns the offsets of one rank's shard at some elements, by global index.
-std::map<int64_t, Offset> offsets_of(const LocalTensor& value, const Spec& spec, int32_t rank,
-                                     const std::vector<int64_t>& wanted, const Tensor& expected) {
-  std::map<int64_t, Offset> offsets;
-  const Block* block = value.find(rank);
-  if (block == nullptr || !(block->tensor.shape == spec.local_shape(rank))) return offsets;
-  const Tensor dense = block->tensor.contiguous() ? block->tensor : contiguous_copy(block->tensor);
-  const std::byte* data = dense.data(block->slot(block->lanes.index_of(rank)));
+// Returns the offset of each open element in the shard of its rank; nullopt if the shard lacks it.
+std::vector<std::optional<Offset>> offsets_of(const LocalTensor& value, const Spec& spec,
+                                              const std::vector<OpenElement>& open,
+                                              const Tensor& expected) {
+  std::vector<std::optional<Offset>> offsets(open.size());
+  std::vector<size_t> order(open.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto earlier = [&](size_t a, size_t b) {
+    return std::pair(open[a].rank, open[a].deviation.global) <
+           std::pair(open[b].rank, open[b].deviation.global);
+  };
+  if (!std::is_sorted(order.begin(), order.end(), earlier))
+    std::sort(order.begin(), order.end(), earlier);
+  std::map<const Block*, Tensor> dense_blocks;
+  ShardRuns runs(spec);
   const int64_t size = size_of(expected.dtype);
-  ShardRuns(spec, rank).for_each([&](int64_t local, int64_t global, int64_t length) {
-    const auto first = std::lower_bound(wanted.begin(), wanted.end(), global);
-    for (auto at = first; at != wanted.end() && *at < global + length; ++at)
-      offsets[*at] = offset_of(data + (local + *at - global) * size, expected.data() + *at * size,
-                               expected.dtype);
-  });
+  const auto element = [&](auto at) { return open[*at].deviation.global; };
+  for (auto first = order.begin(), end = first; first != order.end(); first = end) {
+    const int32_t rank = open[*first].rank;
+    end = std::find_if(first, order.end(), [&](size_t at) { return open[at].rank != rank; });
+    const Block* const block = value.find(rank);
+    if (block == nullptr || !(block->tensor.shape == spec.local_shape(rank))) continue;
+    const auto [entry, fresh] = dense_blocks.try_emplace(block);
+    if (fresh) entry->second = dense(block->tensor);
+    const std::byte* data = entry->second.data(block->slot(block->lanes.index_of(rank)));
+    runs.move_to(rank);
+    runs.for_each([&](int64_t local, int64_t global, int64_t length) {
+      auto at = std::lower_bound(first, end, global, [&](size_t one, int64_t wanted) {
+        return open[one].deviation.global < wanted;
+      });
+      for (; at != end && element(at) < global + length; ++at)
+        offsets[*at] = offset_of(data + (local + element(at) - global) * size,
+                                 expected.data() + element(at) * size, expected.dtype);
+    });
+  }
   return offsets;
-}
-
-std::vector<int64_t> elements_of_rank(const std::vector<OpenElement>& open, int32_t rank) {
-  std::vector<int64_t> elements;
-  for (const OpenElement& one : open)
-    if (one.rank == rank) elements.push_back(one.deviation.global);
-  std::sort(elements.begin(), elements.end());
-  return elements;
 }
 
 // Returns the distances for spread_. Copies that lie farther apart than rounding explains do not
@@ -74,12 +88,6 @@ std::vector<double> spread_around(const Tensor& whole, const LocalTensor& ready,
     at = std::max(at, one.distance);
   }
   return spread;
-}
-
-std::set<int32_t> ranks_of(const std::vector<OpenElement>& open) {
-  std::set<int32_t> ranks;
-  for (const OpenElement& one : open) ranks.insert(one.rank);
-  return ranks;
 }
 
 }  // namespace
@@ -118,12 +126,8 @@ std::vector<OpenElement> F64Judge::opened(const ComparedValue& value, const Tens
     open.push_back({copies[one.copy].ranks[0], one, {}, 0, 0});
   if (open.empty()) return open;
   drop_within_parts(value, open);
-  for (const int32_t rank : ranks_of(open)) {
-    const std::map<int64_t, Offset> offsets =
-        offsets_of(ready_, value.spec, rank, elements_of_rank(open, rank), expected);
-    for (OpenElement& one : open)
-      if (one.rank == rank) one.offset = offsets.at(one.deviation.global);
-  }
+  const std::vector<std::optional<Offset>> offsets = offsets_of(ready_, value.spec, open, expected);
+  for (size_t i = 0; i < open.size(); ++i) open[i].offset = offsets[i].value();
   return open;
 }
 
@@ -352,18 +356,38 @@ JudgedValue judged_as(Judgement judgement, const OpenValue& value) {
   return judged;
 }
 
-// An element may be open on several copies; elements come in the order of copies.
-void add_element(const OpenElement& one, JudgedValue& to) {
-  const auto at = std::lower_bound(to.elements.begin(), to.elements.end(), one.deviation.global);
-  const auto place = at - to.elements.begin();
-  if (at == to.elements.end() || *at != one.deviation.global) {
-    to.elements.insert(at, one.deviation.global);
-    to.losses.insert(to.losses.begin() + place, one.loss);
+// Collects the elements of a judged value. An element may be open on several copies; elements come
+// in the order of copies.
+class JudgedElements {
+ public:
+  explicit JudgedElements(JudgedValue value) : value_(std::move(value)) {}
+
+  bool empty() const { return added_.empty(); }
+  void add(const OpenElement& one) {
+    added_.emplace_back(one.deviation.global, one.loss);
+    several_ = several_ || added_.back().first != added_.front().first;
+    if (several_ && one.deviation.distance <= value_.distance) return;
+    value_.distance = one.deviation.distance;
+    value_.movement = one.movement;
   }
-  if (to.elements.size() > 1 && one.deviation.distance <= to.distance) return;
-  to.distance = one.deviation.distance;
-  to.movement = one.movement;
-}
+  // Returns the value with each element once, with the loss on its first copy.
+  JudgedValue take() {
+    const auto earlier = [](const auto& a, const auto& b) { return a.first < b.first; };
+    if (!std::is_sorted(added_.begin(), added_.end(), earlier))
+      std::stable_sort(added_.begin(), added_.end(), earlier);
+    for (const auto& [element, loss] : added_) {
+      if (!value_.elements.empty() && value_.elements.back() == element) continue;
+      value_.elements.push_back(element);
+      value_.losses.push_back(loss);
+    }
+    return std::move(value_);
+  }
+
+ private:
+  JudgedValue value_;
+  std::vector<std::pair<int64_t, double>> added_;
+  bool several_ = false;  // elements, not copies of one
+};
 
 }  // namespace
 
@@ -372,19 +396,18 @@ Judgement F64Judge::decide(const OpenValue& value) {
   const bool rounds = is_floating(dtype) || is_complex(dtype);
   const bool equal_in_own =
       options_.equal_in_own != nullptr && options_.equal_in_own->contains(value.about.key);
-  JudgedValue wrong = judged_as(Judgement::wrong, value), undecided = wrong;
-  undecided.judgement = Judgement::undecided;
+  JudgedElements wrong(judged_as(Judgement::wrong, value));
+  JudgedElements undecided(judged_as(Judgement::undecided, value));
   for (const OpenElement& one : value.elements) {
     const double reach = kSpreadFactor * one.movement;
     if (one.movement == 0 || (rounds && one.deviation.distance > reach))
-      add_element(one, wrong);
+      wrong.add(one);
     else if (!equal_in_own && !(rounds && reach <= std::max(kNegligible * value.scale, value.loss)))
-      add_element(one, undecided);
+      undecided.add(one);
   }
-  JudgedValue& told = wrong.elements.empty() ? undecided : wrong;
-  if (told.elements.empty()) return Judgement::right;
-  found_.push_back(told);
-  return told.judgement;
+  if (wrong.empty() && undecided.empty()) return Judgement::right;
+  found_.push_back(wrong.empty() ? undecided.take() : wrong.take());
+  return found_.back().judgement;
 }
 
 namespace {
@@ -430,16 +453,11 @@ Judgement MovementJudge::judge(const ComparedValue& value, ReferenceRun& referen
   const Tensor expected = dense(reference.value(value.global));
   const LocalTensor ready = reduced_as(value, expected.dtype);
   std::vector<OpenElement>& elements = found->second.elements;
-  for (const int32_t rank : ranks_of(elements)) {
-    const std::map<int64_t, Offset> offsets =
-        offsets_of(ready, value.spec, rank, elements_of_rank(elements, rank), expected);
-    for (OpenElement& one : elements) {
-      if (one.rank != rank) continue;
-      const auto offset = offsets.find(one.deviation.global);
-      const double movement =
-          offset == offsets.end() ? kInfinity : distance(offset->second, one.offset);
-      one.movement = std::max(one.movement, movement);
-    }
+  const std::vector<std::optional<Offset>> offsets =
+      offsets_of(ready, value.spec, elements, expected);
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const double movement = offsets[i] ? distance(*offsets[i], elements[i].offset) : kInfinity;
+    elements[i].movement = std::max(elements[i].movement, movement);
   }
   return Judgement::right;
 }

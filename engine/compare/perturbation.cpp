@@ -59,10 +59,11 @@ Tensor moved(const Tensor& tensor, const std::vector<double>& sizes, int directi
   const size_t parts = tensor.dtype == DType::c128 ? 2 : 1;
   auto* values = reinterpret_cast<double*>(result.mutate());
   const Changes changes(direction, input);
+  const double moved_share = std::ldexp(1.0, -kMovedBits);
   for (size_t i = 0; i < sizes.size() * parts; ++i) {
     const double size = sizes[i / parts];
     if (!std::isfinite(values[i]) || !std::isfinite(size)) continue;
-    values[i] += size * std::ldexp(changes.at(i), -kMovedBits);
+    values[i] += size * (changes.at(i) * moved_share);
   }
   return result;
 }

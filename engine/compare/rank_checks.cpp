@@ -66,6 +66,7 @@ RankChecks::RankChecks(const Job& job, const RankProgram& ranks, Complete comple
     : complete_(std::move(complete)) {
   for (const RankCheck& check : ranks.checks) enter(series_of(job, check), check, ranks);
   states_.resize(values_.size(), State::open);
+  collected_.resize(values_.size());
   for (Series& series : series_) {
     series.uneven = unevenness(series.owners, series.times);
     if (series.uneven.empty()) continue;
@@ -106,11 +107,15 @@ void RankChecks::add(ValueId id, const LocalTensor& part) {
     const Lanes here = part.lanes().intersect(route.lanes);
     if (here.empty() || states_[route.value] != State::open) continue;
     const LocalTensor own = part.restrict_to(here);
-    value.parts = value.parts.empty() ? own : value.parts.merged_with(own);
-    if (!value.parts.lanes().contains(value.owners)) continue;
+    CollectedParts& parts = collected_[route.value];
+    parts.add(own);
+    if (parts.most_lanes() < value.owners.size() || !parts.whole().lanes().contains(value.owners))
+      continue;
     states_[route.value] = State::complete;
+    value.parts = parts.whole();
     complete_(value);
     value.parts = {};
+    parts = {};
   }
 }
 
@@ -120,7 +125,7 @@ std::vector<UndecidedValue> RankChecks::undecided(const GlobalProgram& truth) co
     if (!series.uneven.empty()) all.push_back(undecided_value(*series.first, series.uneven, truth));
     for (const size_t at : series.values) {
       if (states_[at] != State::open) continue;
-      const Lanes missing = values_[at].owners.minus(values_[at].parts.lanes());
+      const Lanes missing = values_[at].owners.minus(collected_[at].whole().lanes());
       all.push_back(undecided_value(
           *values_[at].entries.front().first,
           fmt::format("the run ended before {} came to the check; correct what ended it",

@@ -17,7 +17,7 @@
 #include "shardproof/engine/compare/judge.h"
 #include "shardproof/engine/job/job.h"
 #include "shardproof/engine/lower/rank_lowering.h"
-#include "shardproof/localtensor/tensor/local_tensor.h"
+#include "shardproof/localtensor/tensor/collected_parts.h"
 #include "shardproof/program/ir/global_program.h"
 
 namespace shardproof {
@@ -70,7 +70,8 @@ class RankChecks {
   std::vector<Series> series_;          // in the order of their first checks
   std::map<std::string, size_t> keys_;  // of series_
   std::vector<CheckedValue> values_;
-  std::vector<State> states_;  // of values_
+  std::vector<State> states_;              // of values_
+  std::vector<CollectedParts> collected_;  // of values_, until they are complete
   std::map<ValueId, std::vector<Route>> routes_;
 };
 

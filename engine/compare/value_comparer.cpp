@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/localtensor/split/split.h"
 
@@ -34,6 +36,15 @@ bool reduces_partials(const CallItem& item, const SpmdValue& from, const SpmdVal
 }
 
 }  // namespace
+
+bool hold_all(const CollectedParts& parts, const LocalShapes& shapes) {
+  int64_t wanted = 0;
+  for (const LocalShape& shape : shapes) wanted += shape.lanes.size();
+  if (parts.most_lanes() < wanted) return false;
+  const Lanes have = parts.whole().lanes();
+  return std::all_of(shapes.begin(), shapes.end(),
+                     [&](const LocalShape& shape) { return have.contains(shape.lanes); });
+}
 
 ValueComparer::ValueComparer(const SpmdProgram& program, const std::vector<std::string>& lines,
                              Options options, ReferenceRun& reference, Judge& judge)
@@ -63,22 +74,17 @@ void ValueComparer::find_reductions() {
 
 bool ValueComparer::is_complete(ValueId id) const {
   const auto found = parts_.find(id);
-  if (found == parts_.end()) return false;
-  const Lanes have = found->second.lanes();
-  for (const LocalShape& shape : program_.values[static_cast<size_t>(id)].shapes)
-    if (!have.contains(shape.lanes)) return false;
-  return true;
+  return found != parts_.end() &&
+         hold_all(found->second, program_.values[static_cast<size_t>(id)].shapes);
 }
 
 void ValueComparer::made(ValueId id, const LocalTensor& value) {
   if (!wants(id)) return;
   // Independent of later writes into the buffers.
-  LocalTensor copy = fork(value, value.lanes());
-  LocalTensor& parts = parts_[id];
-  parts = parts.empty() ? std::move(copy) : parts.merged_with(copy);
+  parts_[id].add(fork(value, value.lanes()));
   replace_integers(id, value);
   if (!is_complete(id)) return;
-  if (options_.kept.contains(id)) kept_[id] = parts;
+  if (options_.kept.contains(id)) kept_[id] = parts_[id].whole();
   if (place_.contains(id))
     judge_ready();
   else
@@ -115,12 +121,12 @@ void ValueComparer::judge_one(ValueId id) {
   const size_t line = static_cast<size_t>(info.origin.line - 1);
   const bool has_line = info.origin.line > 0 && line < lines_.size();
   ComparedValue value{
-      info.global, fmt::format("{}", info.global), *info.spec, parts_.at(id),
+      info.global, fmt::format("{}", info.global), *info.spec, parts_.at(id).whole(),
       ValueLabel{info.bound.empty() ? gradient_name(info.global) : info.bound.str(),
                  info.origin.line, has_line ? lines_[line] : "", info.origin.instance}};
   if (const auto result = reduced_as_.find(id);
       result != reduced_as_.end() && is_complete(result->second))
-    value.reduced = parts_.at(result->second);
+    value.reduced = parts_.at(result->second).whole();
   judge_.judge(value, reference_);
   judge_.was_held(reference_.hold(info.global, judge_.held(value, reference_)));
   parts_.erase(id);

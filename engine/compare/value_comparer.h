@@ -8,9 +8,13 @@
 #include <vector>
 
 #include "shardproof/engine/compare/judge.h"
+#include "shardproof/localtensor/tensor/collected_parts.h"
 #include "shardproof/program/ir/spmd_program.h"
 
 namespace shardproof {
+
+// True if the parts hold all lanes of these shapes.
+bool hold_all(const CollectedParts& parts, const LocalShapes& shapes);
 
 class ValueComparer {
  public:
@@ -55,7 +59,8 @@ class ValueComparer {
   // next.
   std::map<ValueId, ValueId> reduced_as_;
   size_t next_ = 0;  // of options_.compared, to be judged
-  std::map<ValueId, LocalTensor> parts_, kept_;
+  std::map<ValueId, CollectedParts> parts_;
+  std::map<ValueId, LocalTensor> kept_;
 };
 
 }  // namespace shardproof

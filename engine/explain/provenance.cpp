@@ -117,8 +117,9 @@ bool is_over_axis(const Group& group, const Mesh& mesh, int axis, const Lanes& l
   for (int64_t i = 0; i < lanes.size(); ++i) {
     const int64_t of = own.sibling_of(lanes[i]), in = group.sibling_of(lanes[i]);
     if (of < 0 || in < 0) return false;
-    if (sibling.emplace(of, in).first->second != in) return false;
-    for (int64_t k = 0; k < own.size(); ++k)
+    const auto [known, fresh] = sibling.emplace(of, in);
+    if (known->second != in) return false;
+    for (int64_t k = 0; fresh && k < own.size(); ++k)
       if (group.sibling_of(own.member(of, k)) != in) return false;
   }
   return true;
@@ -171,23 +172,27 @@ AxisState Provenance::input_state(const SpmdValue& value, int axis) const {
 // True if the lanes consist of whole groups of the axis.
 bool Provenance::is_covered(const Lanes& lanes, int axis) const {
   const Group& group = groups_[static_cast<size_t>(axis)];
+  std::map<int64_t, int64_t> members;  // by sibling
   for (int64_t i = 0; i < lanes.size(); ++i) {
     const int64_t sibling = group.sibling_of(lanes[i]);
     if (sibling < 0) return false;
-    for (int64_t k = 0; k < group.size(); ++k)
-      if (!lanes.contains(group.member(sibling, k))) return false;
+    ++members[sibling];
   }
-  return true;
+  return std::all_of(members.begin(), members.end(),
+                     [&](const auto& entry) { return entry.second == group.size(); });
 }
 
 // True if a group of the axis has ranks of `lanes` in more than one class, or outside the mesh.
 bool Provenance::splits(const std::vector<Lanes>& classes, const Lanes& lanes, int axis) const {
   const Group& group = groups_[static_cast<size_t>(axis)];
+  std::map<int32_t, size_t> class_of;  // by rank
+  for (size_t at = 0; at < classes.size(); ++at)
+    for (int64_t i = 0; i < classes[at].size(); ++i) class_of.emplace(classes[at][i], at);
   std::map<int64_t, size_t> known;
   for (int64_t i = 0; i < lanes.size(); ++i) {
     const int64_t sibling = group.sibling_of(lanes[i]);
-    size_t at = 0;
-    while (at < classes.size() && !classes[at].contains(lanes[i])) ++at;
+    const auto found = class_of.find(lanes[i]);
+    const size_t at = found == class_of.end() ? classes.size() : found->second;
     if (sibling < 0 || known.emplace(sibling, at).first->second != at) return true;
   }
   return false;

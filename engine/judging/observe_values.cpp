@@ -9,6 +9,7 @@
 #include "shardproof/engine/compare/compare.h"
 #include "shardproof/engine/compare/record_value.h"
 #include "shardproof/engine/compare/reduction_provenance.h"
+#include "shardproof/engine/compare/value_comparer.h"
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/judging/judged_program.h"
 #include "shardproof/engine/partition/partition.h"
@@ -41,13 +42,10 @@ class ValueProbe {
   void made(ValueId id, const LocalTensor& value) {
     const SpmdValue& info = program_.values[static_cast<size_t>(id)];
     if (!info.spec || !ids_.contains(info.name)) return;
-    LocalTensor copy = fork(value, value.lanes());  // later writes do not change it
-    LocalTensor& parts = parts_[id];
-    parts = parts.empty() ? std::move(copy) : parts.merged_with(copy);
-    const Lanes have = parts.lanes();
-    for (const LocalShape& shape : info.shapes)
-      if (!have.contains(shape.lanes)) return;
-    values_.insert_or_assign(info.name, record_value(info, info.spec, parts));
+    CollectedParts& parts = parts_[id];
+    parts.add(fork(value, value.lanes()));  // later writes do not change it
+    if (!hold_all(parts, info.shapes)) return;
+    values_.insert_or_assign(info.name, record_value(info, info.spec, parts.whole()));
     parts_.erase(id);
   }
   ValuesById take() { return std::move(values_); }
@@ -55,7 +53,7 @@ class ValueProbe {
  private:
   const SpmdProgram& program_;
   const std::set<std::string>& ids_;
-  std::map<ValueId, LocalTensor> parts_;
+  std::map<ValueId, CollectedParts> parts_;
   ValuesById values_;
 };
 

@@ -46,21 +46,20 @@ std::vector<bool> integers_from_floats(const GlobalProgram& program) {
 }
 
 void record_integers(ValueId id, const LocalTensor& made, RecordedIntegers& recorded) {
-  LocalTensor copy = fork(made, made.lanes());
-  LocalTensor& known = recorded.of_ranks[id];
-  known = known.empty() ? std::move(copy) : known.merged_with(copy);
+  recorded.of_ranks[id].add(fork(made, made.lanes()));
 }
 
 void replace_integers(ValueId id, const LocalTensor& made, const RecordedIntegers& recorded) {
   const auto own = recorded.of_ranks.find(id);
   if (own == recorded.of_ranks.end()) return;
-  const Lanes known = own->second.lanes();
+  const LocalTensor& known = own->second.whole();
   std::vector<Block> blocks;
   for (const Block& block : made.blocks())
-    if (owns_buffer(block) && known.contains(block.lanes)) blocks.push_back(block);
+    if (owns_buffer(block) && known.restrict_to(block.lanes).lanes() == block.lanes)
+      blocks.push_back(block);
   if (blocks.empty()) return;
   LocalTensor target(std::move(blocks));
-  adopt(target, own->second.restrict_to(target.lanes()));
+  adopt(target, known.restrict_to(target.lanes()));
 }
 
 }  // namespace shardproof

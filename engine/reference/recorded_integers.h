@@ -7,16 +7,15 @@
 #include <map>
 #include <vector>
 
-#include "shardproof/localtensor/tensor/local_tensor.h"
+#include "shardproof/localtensor/tensor/collected_parts.h"
 #include "shardproof/program/ir/global_program.h"
 #include "shardproof/program/ir/spmd_program.h"
 
 namespace shardproof {
 
 struct RecordedIntegers {
-  std::map<ValueId, LocalTensor>
-      of_ranks;                        // by value of the rank program, on the ranks that made it
-  std::map<ValueId, Tensor> of_truth;  // by value of the truth
+  std::map<ValueId, CollectedParts> of_ranks;  // by value of the rank program
+  std::map<ValueId, Tensor> of_truth;          // by value of the truth
 };
 
 // Returns, by value, if an op computes this whole number from floats, or a bool that tells whether

@@ -168,8 +168,10 @@ std::vector<size_t> shortest_cycle(const WaitGraph& s, const std::vector<size_t>
   });
   std::map<size_t, size_t> came_from;
   std::set<size_t> members(calls.begin(), calls.end());
+  std::set<int32_t> followed;  // calls of one collective await the same
   std::vector<size_t> queue{start};
   for (size_t head = 0; head < queue.size(); ++head) {
+    if (!followed.insert(s.blocked[queue[head]].awaiting).second) continue;
     const WaitEdge* awaiting = awaiting_of(s, s.blocked[queue[head]]);
     for (int32_t holder : awaiting->holders) {
       const size_t next = static_cast<size_t>(holder);
@@ -275,9 +277,20 @@ bool lacks_calls(const WaitGraph& s, int32_t rank) {
   return s.gone.at(rank) == kEnded || s.gone.at(rank) == kLeavesOut;
 }
 
+// The blocked calls of each rank that has any, ascending.
+using CallsByRank = std::map<int32_t, std::vector<size_t>>;
+
+CallsByRank calls_by_rank(const WaitGraph& s) {
+  CallsByRank calls_of;
+  for (size_t call = 0; call < s.blocked.size(); ++call)
+    for (int64_t i = 0; i < s.blocked[call].ranks.size(); ++i)
+      calls_of[s.blocked[call].ranks[i]].push_back(call);
+  return calls_of;
+}
+
 // True if, in addition, a call of the rank is blocked.
-bool is_stuck(const WaitGraph& s, int32_t rank, const Lanes& blocked) {
-  return lacks_calls(s, rank) && blocked.contains(rank);
+bool is_stuck(const WaitGraph& s, int32_t rank, const CallsByRank& calls_of) {
+  return lacks_calls(s, rank) && calls_of.contains(rank);
 }
 
 // Makes ranks of cycles that leave out an awaited call missing there; they no longer hold that
@@ -287,6 +300,7 @@ WaitGraph without_left_out(WaitGraph s) {
   for (const std::vector<size_t>& cycle : cycles) {
     for (const size_t call : cycle) {
       WaitEdge& awaiting = s.awaiting[static_cast<size_t>(s.blocked[call].awaiting)];
+      if (awaiting.left_out.empty()) continue;
       std::vector<size_t> holding;
       for (const int32_t holder : awaiting.holders)
         if (std::binary_search(cycle.begin(), cycle.end(), static_cast<size_t>(holder)))
@@ -308,20 +322,16 @@ WaitGraph without_left_out(WaitGraph s) {
 }
 
 // Returns the graph in which each call is held by the ranks that it misses, if all of them wait.
-WaitGraph lacking_of(const WaitGraph& s) {
+WaitGraph lacking_of(const WaitGraph& s, const CallsByRank& calls_of) {
   WaitGraph lacking = s;
-  const Lanes blocked = all_blocked(s);
-  std::map<int32_t, std::vector<int32_t>> calls_of;
-  for (size_t call = 0; call < s.blocked.size(); ++call)
-    for (int64_t i = 0; i < s.blocked[call].ranks.size(); ++i)
-      calls_of[s.blocked[call].ranks[i]].push_back(static_cast<int32_t>(call));
   for (WaitEdge& awaiting : lacking.awaiting) {
     awaiting.holders.clear();
     if (!std::all_of(awaiting.missing.begin(), awaiting.missing.end(),
-                     [&](int32_t rank) { return is_stuck(s, rank, blocked); }))
+                     [&](int32_t rank) { return is_stuck(s, rank, calls_of); }))
       continue;
-    for (int32_t rank : awaiting.missing)
-      awaiting.holders.insert(awaiting.holders.end(), calls_of[rank].begin(), calls_of[rank].end());
+    for (const int32_t rank : awaiting.missing)
+      for (const size_t call : calls_of.at(rank))
+        awaiting.holders.push_back(static_cast<int32_t>(call));
   }
   return lacking;
 }
@@ -474,27 +484,28 @@ std::vector<bool> explained_by_cycles(const WaitGraph& s, const WaitGraph& lacki
 }
 
 // Describes what a missing rank does instead.
-std::string absence_text(const WaitGraph& s, int32_t rank, bool several, const Lanes& blocked) {
+std::string absence_text(const WaitGraph& s, int32_t rank, bool several,
+                         const CallsByRank& calls_of) {
   const std::string& reason = s.gone.at(rank);
-  if (!is_stuck(s, rank, blocked)) return several ? plural(reason) : reason;
-  std::vector<size_t> calls;
-  for (size_t i = 0; i < s.blocked.size(); ++i)
-    if (s.blocked[i].ranks.contains(rank)) calls.push_back(i);
-  const Blocked& call = earliest(s, calls);
+  if (!is_stuck(s, rank, calls_of)) return several ? plural(reason) : reason;
+  const Blocked& call = earliest(s, calls_of.at(rank));
   const std::string place = line_text(call.line, call.instance);
   return fmt::format("{} no such call and {} at {}{}{}", several ? "make" : "makes",
                      several ? "wait" : "waits", place, place.empty() ? "" : ", ", call.text);
 }
 
-std::optional<Finding> find_missing(const WaitGraph& s, const WaitGraph& lacking) {
+std::optional<Finding> find_missing(const WaitGraph& s, const WaitGraph& lacking,
+                                    const CallsByRank& calls_of) {
   std::vector<size_t> waiters;
   std::vector<int32_t> missing;
+  std::set<int32_t> counted;  // calls of one collective await the same
   const std::vector<bool> explained = explained_by_cycles(s, lacking);
   for (size_t i = 0; i < s.blocked.size(); ++i) {
     const WaitEdge* awaiting = awaiting_of(s, s.blocked[i]);
     if (awaiting == nullptr || awaiting->missing.empty() || explained[i]) continue;
     waiters.push_back(i);
-    missing.insert(missing.end(), awaiting->missing.begin(), awaiting->missing.end());
+    if (counted.insert(s.blocked[i].awaiting).second)
+      missing.insert(missing.end(), awaiting->missing.begin(), awaiting->missing.end());
   }
   if (waiters.empty()) return std::nullopt;
   const Blocked& first = earliest(s, waiters);
@@ -504,14 +515,13 @@ std::optional<Finding> find_missing(const WaitGraph& s, const WaitGraph& lacking
   finding.headline = missing_text(s, finding, waiters, awaiting);
   finding.details = rows_of(s, waiters);
   std::map<std::string, std::vector<int32_t>> by_reason;
-  const Lanes blocked = all_blocked(s);
   for (int64_t i = 0; i < finding.ranks.size(); ++i) {
     const int32_t rank = finding.ranks[i];
-    by_reason[absence_text(s, rank, false, blocked)].push_back(rank);
+    by_reason[absence_text(s, rank, false, calls_of)].push_back(rank);
   }
   for (const auto& [reason, ranks] : by_reason)
     finding.details.push_back(ranks_text(Lanes::of(ranks)) + "  " +
-                              absence_text(s, ranks[0], ranks.size() > 1, blocked));
+                              absence_text(s, ranks[0], ranks.size() > 1, calls_of));
   if (const Lanes others = ranks_of(s, calls_waiting_for(s, waiters))
                                .minus(ranks_of(s, waiters))
                                .minus(finding.ranks);
@@ -527,10 +537,11 @@ std::optional<Finding> find_missing(const WaitGraph& s, const WaitGraph& lacking
 std::vector<Finding> diagnose_deadlock(const WaitGraph& known) {
   std::vector<Finding> findings;
   const WaitGraph wait_graph = without_left_out(known);
-  const WaitGraph lacking = lacking_of(wait_graph);
+  const CallsByRank calls_of = calls_by_rank(wait_graph);
+  const WaitGraph lacking = lacking_of(wait_graph, calls_of);
   if (std::optional<Finding> cycles = find_cycles(wait_graph, lacking))
     findings.push_back(std::move(*cycles));
-  if (std::optional<Finding> missing = find_missing(wait_graph, lacking))
+  if (std::optional<Finding> missing = find_missing(wait_graph, lacking, calls_of))
     findings.push_back(std::move(*missing));
   return findings;
 }

@@ -4,6 +4,9 @@
 // outside an agreeing majority are the ranks of the finding. Example: ranks 0-2 call all_reduce
 // with 8 elements, rank 3 with 4: two classes, the majority is 0-2, the finding is about rank 3.
 #include <algorithm>
+#include <bit>
+#include <map>
+#include <tuple>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/sim/analysis/mismatch.h"
@@ -17,20 +20,31 @@ struct CallClass {
   std::vector<int32_t> ranks;
 };
 
+// Equal for two calls that fit each other (fits), ordered: all members of a large group may differ.
+using FitKey = std::tuple<CollectiveKind, DType, int64_t, ReduceOp, uint64_t, int64_t>;
+
+FitKey fit_key(const Collective& call) {
+  if (call.kind == CollectiveKind::barrier) return {call.kind, DType::f32, 0, ReduceOp::sum, 0, 0};
+  const Reduction reduction = reduces(call.kind) ? call.reduction : Reduction();
+  return {call.kind,
+          call.dtype,
+          has_counts(call.kind) ? 0 : call.count,
+          reduction.op,
+          std::bit_cast<uint64_t>(reduction.scalar + 0.0),  // -0 is 0
+          has_root(call.kind) ? call.root : 0};
+}
+
 std::vector<CallClass> call_classes(const CollectiveInstance& instance) {
+  using ClassKey = std::tuple<FitKey, int, std::string_view, std::string_view>;
   std::vector<CallClass> classes;
+  std::map<ClassKey, size_t> place_of;
   for (const Arrival& arrival : instance.arrivals) {
     const CallTerms& call = *arrival.submitted->terms;
-    const auto same = std::find_if(classes.begin(), classes.end(), [&](const CallClass& c) {
-      const CallSite &known = c.call->site, &site = call.site;
-      return known.line == site.line && known.text == site.text &&
-             known.instance == site.instance && fits(c.call->collective, call.collective);
-    });
-    if (same == classes.end()) {
-      classes.push_back({&call, {arrival.rank()}});
-    } else {
-      same->ranks.push_back(arrival.rank());
-    }
+    const CallSite& site = call.site;
+    const auto [place, fresh] = place_of.emplace(
+        ClassKey(fit_key(call.collective), site.line, site.text, site.instance), classes.size());
+    if (fresh) classes.push_back({&call, {}});
+    classes[place->second].ranks.push_back(arrival.rank());
   }
   for (CallClass& c : classes) std::sort(c.ranks.begin(), c.ranks.end());
   std::sort(classes.begin(), classes.end(), [](const CallClass& a, const CallClass& b) {
@@ -42,21 +56,15 @@ std::vector<CallClass> call_classes(const CollectiveInstance& instance) {
 
 // Returns the ranks outside the majority; all ranks if there is no majority.
 std::vector<int32_t> differing_ranks(const std::vector<CallClass>& classes, size_t members) {
-  for (const CallClass& candidate : classes) {
-    size_t agreeing = 0;
-    std::vector<int32_t> others;
-    for (const CallClass& c : classes) {
-      if (fits(c.call->collective, candidate.call->collective)) {
-        agreeing += c.ranks.size();
-      } else {
-        others.insert(others.end(), c.ranks.begin(), c.ranks.end());
-      }
-    }
-    if (2 * agreeing > members) return others;
-  }
-  std::vector<int32_t> all;
-  for (const CallClass& c : classes) all.insert(all.end(), c.ranks.begin(), c.ranks.end());
-  return all;
+  std::map<FitKey, size_t> agreeing;
+  for (const CallClass& c : classes) agreeing[fit_key(c.call->collective)] += c.ranks.size();
+  std::vector<int32_t> differing;
+  const auto majority = std::find_if(agreeing.begin(), agreeing.end(),
+                                     [&](const auto& entry) { return 2 * entry.second > members; });
+  for (const CallClass& c : classes)
+    if (majority == agreeing.end() || fit_key(c.call->collective) != majority->first)
+      differing.insert(differing.end(), c.ranks.begin(), c.ranks.end());
+  return differing;
 }
 
 std::string amount_text(const Collective& collective) {

@@ -42,7 +42,7 @@ std::string ranks_text(const Lanes& ranks);
 // Pads columns to equal width, with two blanks between; the last column is not padded.
 std::vector<std::string> aligned(std::vector<std::vector<std::string>> rows);
 
-// Adds a finding, or joins it with one that differs only in its sibling groups.
-void merge_finding(std::vector<Finding>& findings, Finding finding);
+// Joins findings that differ only in their sibling groups; each is at the place of its first part.
+std::vector<Finding> merged_findings(std::vector<Finding> findings);
 
 }  // namespace shardproof

@@ -14,13 +14,20 @@ namespace {
 
 using History = std::vector<const Record*>;
 
-History calls_of(const std::vector<Record>& records, int32_t rank) {
-  History history;
-  for (const Record& record : records)
-    if (!record.group.empty() && record.ranks.contains(rank)) history.push_back(&record);
-  std::sort(history.begin(), history.end(),
-            [](const Record* a, const Record* b) { return a->sequence < b->sequence; });
-  return history;
+// Returns the calls of some ranks, by lane of `ranks`, each in order of issue. One pass over the
+// records, because all members of a large group may differ.
+std::vector<History> calls_of(const std::vector<Record>& records, const Lanes& ranks) {
+  std::vector<History> histories(static_cast<size_t>(ranks.size()));
+  for (const Record& record : records) {
+    if (record.group.empty()) continue;
+    const Lanes here = record.ranks.intersect(ranks);
+    for (int64_t i = 0; i < here.size(); ++i)
+      histories[static_cast<size_t>(ranks.index_of(here[i]))].push_back(&record);
+  }
+  for (History& history : histories)
+    std::sort(history.begin(), history.end(),
+              [](const Record* a, const Record* b) { return a->sequence < b->sequence; });
+  return histories;
 }
 
 History::const_iterator find_call(const History& history, const InstanceOfRecords& instance) {
@@ -30,10 +37,8 @@ History::const_iterator find_call(const History& history, const InstanceOfRecord
   });
 }
 
-// Returns the calls of a rank up to its call number `call` on the group.
-History history_of(const std::vector<Record>& records, int32_t rank,
-                   const InstanceOfRecords& instance) {
-  History history = calls_of(records, rank);
+// Returns the calls up to the one with number `call` on the group.
+History until_call(History history, const InstanceOfRecords& instance) {
   const auto here = find_call(history, instance);
   if (here == history.end()) return {};
   history.erase(here + 1, history.end());
@@ -99,12 +104,13 @@ int32_t typical_rank_of(const InstanceOfRecords& instance) {
 bool differ_in_order(const std::vector<Record>& records, const InstanceOfRecords& instance) {
   constexpr size_t kLongest = 1000;  // longer histories: comparing all pairs would take too long
   const int32_t typical_rank = typical_rank_of(instance);
-  const History typical = calls_of(records, typical_rank);
+  const History typical = std::move(calls_of(records, Lanes::one(typical_rank))[0]);
   const auto there = find_call(typical, instance);
   if (there == typical.end() || typical.size() > kLongest) return false;
   const auto same = [](const Record* a, const Record* b) { return equal_calls(*a, *b); };
+  const std::vector<History> histories = calls_of(records, instance.odd);
   for (int64_t i = 0; i < instance.odd.size(); ++i) {
-    const History odd = calls_of(records, instance.odd[i]);
+    const History& odd = histories[static_cast<size_t>(i)];
     const auto here = find_call(odd, instance);
     if (instance.odd[i] != typical_rank && here != odd.end() && !equal_calls(**here, **there) &&
         std::is_permutation(odd.begin(), odd.end(), typical.begin(), typical.end(), same))
@@ -116,11 +122,13 @@ bool differ_in_order(const std::vector<Record>& records, const InstanceOfRecords
 std::string first_divergence(const std::vector<Record>& records,
                              const InstanceOfRecords& instance) {
   const int32_t typical_rank = typical_rank_of(instance);
-  const History typical = history_of(records, typical_rank, instance);
+  const History typical =
+      until_call(std::move(calls_of(records, Lanes::one(typical_rank))[0]), instance);
+  std::vector<History> histories = calls_of(records, instance.odd);
   for (int64_t i = 0; i < instance.odd.size(); ++i) {
     const int32_t rank = instance.odd[i];
     if (rank == typical_rank) continue;
-    const History odd = history_of(records, rank, instance);
+    const History odd = until_call(std::move(histories[static_cast<size_t>(i)]), instance);
     if (odd.empty() || typical.empty()) continue;
     size_t at = 0;
     while (at < odd.size() && at < typical.size() && equal_calls(*odd[at], *typical[at])) ++at;

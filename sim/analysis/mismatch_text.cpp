@@ -1,5 +1,8 @@
 // Implements the texts of mismatch.h.
 #include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/sim/analysis/mismatch.h"
@@ -63,24 +66,40 @@ std::string place_text(const Finding& known, const Finding& finding) {
 
 }  // namespace
 
-void merge_finding(std::vector<Finding>& findings, Finding finding) {
-  const auto group_name = [](const Finding& f) { return f.group.substr(0, f.group.find(' ')); };
-  for (Finding& known : findings) {
-    if (known.verdict != finding.verdict || known.line != finding.line ||
-        known.call != finding.call || known.instance != finding.instance ||
-        group_name(known) != group_name(finding)) {
+std::vector<Finding> merged_findings(std::vector<Finding> findings) {
+  using Subject = std::tuple<Verdict, int, int64_t, std::string, std::string>;
+  struct Joined {
+    Finding finding;
+    std::vector<int32_t> ranks;
+  };
+  std::vector<Joined> joined;
+  std::map<Subject, size_t> place_of;
+  for (Finding& finding : findings) {
+    const std::string group_name = finding.group.substr(0, finding.group.find(' '));
+    const auto [place, fresh] = place_of.emplace(
+        Subject(finding.verdict, finding.line, finding.call, finding.instance, group_name),
+        joined.size());
+    if (fresh) joined.emplace_back();
+    Joined& known = joined[place->second];
+    for (int64_t i = 0; i < finding.ranks.size(); ++i) known.ranks.push_back(finding.ranks[i]);
+    if (fresh) {
+      known.finding = std::move(finding);
       continue;
     }
-    known.ranks = known.ranks.unite(finding.ranks);
     const bool member = finding.verdict == Verdict::not_a_member;
-    std::string more =
-        member ? finding.details.front() : "the same in " + place_text(known, finding);
+    std::string more = member ? std::move(finding.details.front())
+                              : "the same in " + place_text(known.finding, finding);
     constexpr size_t kShown = 16;
-    const bool listed = std::count(known.details.begin(), known.details.end(), more) > 0;
-    if (!listed && known.details.size() < kShown) known.details.push_back(std::move(more));
-    return;
+    std::vector<std::string>& details = known.finding.details;
+    const bool listed = std::count(details.begin(), details.end(), more) > 0;
+    if (!listed && details.size() < kShown) details.push_back(std::move(more));
   }
-  findings.push_back(std::move(finding));
+  std::vector<Finding> merged;
+  for (Joined& known : joined) {
+    known.finding.ranks = Lanes::of(std::move(known.ranks));
+    merged.push_back(std::move(known.finding));
+  }
+  return merged;
 }
 
 }  // namespace shardproof

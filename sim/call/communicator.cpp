@@ -121,19 +121,20 @@ int32_t Communicator::unpaired_lane(int32_t from, int32_t to,
   return -1;
 }
 
-std::string Communicator::text(int64_t sibling) const {
-  return group_.name() + " " + member_list(group_.members(sibling));
-}
+std::string Communicator::text(int64_t sibling) const { return sibling_text(group_, sibling); }
 
-std::string member_list(const std::vector<int32_t>& members) {
-  constexpr size_t kShown = 16;
-  std::string out = "[";
-  for (size_t i = 0; i < members.size(); ++i) {
-    if (members.size() > kShown && i + 1 < members.size() && i >= kShown - 2) {
+// Every blocked call and every wrong message names its group, so only the members that are shown
+// are computed.
+std::string sibling_text(const Group& group, int64_t sibling) {
+  constexpr int64_t kShown = 16;
+  const int64_t members = group.size();
+  std::string out = group.name() + " [";
+  for (int64_t i = 0; i < members; ++i) {
+    if (members > kShown && i + 1 < members && i >= kShown - 2) {
       out += " ...";
-      i = members.size() - 1;
+      i = members - 1;
     }
-    out += fmt::format("{}{}", out.size() > 1 ? " " : "", members[i]);
+    out += fmt::format("{}{}", i > 0 ? " " : "", group.member(sibling, i));
   }
   return out + "]";
 }

@@ -100,7 +100,7 @@ class Communicator {
   int32_t free_unpaired_ = -1;
 };
 
-// Returns the members as a list, "[4 5 6 7]"; beyond 16 the middle is left out.
-std::string member_list(const std::vector<int32_t>& members);
+// Returns the text of one sibling, "tp [4 5 6 7]"; beyond 16 members the middle is left out.
+std::string sibling_text(const Group& group, int64_t sibling);
 
 }  // namespace shardproof

@@ -20,6 +20,7 @@ Communicator& CallMatcher::find_comm(const Group& group) {
 
 const Communicator& CallMatcher::comm_of(const SubmittedCall& submitted) const {
   const Group& group = submitted.terms->collective.group;
+  if (last_ != nullptr && last_->group().is_copy_of(group)) return *last_;
   return *comms_.at({group.key(), group.name()});
 }
 

@@ -61,20 +61,24 @@ class CallMatcher {
   // ended(); one that is found wrong ends as failed, as does one that was failed before.
   void start(Submission& submission);
   std::vector<Submission*>& ended() { return ended_; }
-  // Findings in order of discovery, one for each sibling group (merge_finding joins them).
+  // Findings in order of discovery, one for each sibling group (merged_findings joins them).
   std::vector<Finding>& findings() { return findings_; }
   // Reports mismatches of collectives that not all members have reached.
   void find_open_mismatches();
 
-  // The ranks that a started call still waits for.
+  // The needs of a started call.
   struct Awaited {
-    std::string group;           // "tp [4 5 6 7]"
-    int64_t call = 0;            // number in the group
-    std::vector<int32_t> ranks;  // ranks that have not joined, ascending
-    std::string_view what;       // "to receive", "to send", "to signal"; empty for collectives
-    bool explained = false;      // a mismatch of its collective is or will be reported
+    std::string group;       // "tp [4 5 6 7]"
+    int64_t call = 0;        // number in the group
+    std::string_view what;   // "to receive", "to send", "to signal"; empty for collectives
+    bool explained = false;  // a mismatch of its collective is or will be reported
+    // The collective, which all calls of it have in common; null for messages and signals.
+    const CollectiveInstance* instance = nullptr;
+    int32_t peer = -1;  // the other end of a message or signal; -1: nothing is awaited
   };
   Awaited awaited(const SubmittedCall& submitted) const;
+  // Returns the ranks that have not joined, ascending. Linear in the members of the group.
+  std::vector<int32_t> absent_ranks(const SubmittedCall& submitted, const Awaited& need) const;
   // True if `waiting` waits for `submitted`, which `rank` has issued and which has not started.
   bool answers(const SubmittedCall& submitted, int32_t rank, const SubmittedCall& waiting) const;
 

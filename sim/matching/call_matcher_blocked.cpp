@@ -42,7 +42,7 @@ CallMatcher::Awaited CallMatcher::awaited(const SubmittedCall& submitted) const 
     if (instance == nullptr) return need;
     need.group = comm.text(instance->sibling);
     need.call = instance->number;
-    need.ranks = absent_members(comm, *instance);
+    need.instance = instance;
     need.explained = instance->differs;
     return need;
   }
@@ -55,13 +55,19 @@ CallMatcher::Awaited CallMatcher::awaited(const SubmittedCall& submitted) const 
       need.call = submitted.number[i];
     }
     need.group = comm.text(comm.member_place(self).sibling);
-    need.ranks = {peer};
+    need.peer = peer;
     need.what = kind == CollectiveKind::wait_signal ? "to signal"
                 : sends                             ? "to receive"
                                                     : "to send";
     return need;
   }
   return need;
+}
+
+std::vector<int32_t> CallMatcher::absent_ranks(const SubmittedCall& submitted,
+                                               const Awaited& need) const {
+  if (need.instance != nullptr) return absent_members(comm_of(submitted), *need.instance);
+  return need.peer < 0 ? std::vector<int32_t>() : std::vector<int32_t>{need.peer};
 }
 
 bool CallMatcher::answers(const SubmittedCall& submitted, int32_t rank,

@@ -1,4 +1,5 @@
-// Tests local_tensor.h: blocks, restriction, merging, and the joining of their copies.
+// Tests local_tensor.h and collected_parts.h: blocks, restriction, merging, and the joining of
+// their copies.
 #include "shardproof/localtensor/tensor/local_tensor.h"
 
 #include <gtest/gtest.h>
@@ -6,6 +7,7 @@
 #include <map>
 
 #include "shardproof/localtensor/base/rng.h"
+#include "shardproof/localtensor/tensor/collected_parts.h"
 
 namespace shardproof::local_tensor_test {
 namespace {
@@ -122,6 +124,59 @@ TEST(LocalTensor, RestrictAndMerge_ShareContents_AndOfRankCopies) {
 
 // Returns the smallest set of copies from which every lane reads the same as before, numbered in
 // the order of the lanes.
+TEST(LocalTensor, ManyBlocks_AreOneValueByRank) {
+  constexpr int32_t kRanks = 60;
+  Dice dice(1);
+  const Tensor shared = dice.tensor(Lanes::range(0, kRanks));
+  std::vector<Block> blocks;
+  std::map<int64_t, Values> expected;
+  // Single ranks in descending order; every third one views one buffer.
+  for (int32_t rank = kRanks - 1; rank >= 0; --rank) {
+    const Lanes lanes = Lanes::one(rank);
+    blocks.push_back({lanes, rank % 3 == 0 ? shared : dice.tensor(lanes)});
+    expected.merge(by_rank(LocalTensor(blocks.back())));
+  }
+  const LocalTensor value(std::move(blocks));
+  EXPECT_EQ(value.blocks().size(), 41u);
+  EXPECT_EQ(value.lanes(), Lanes::range(0, kRanks));
+  EXPECT_EQ(by_rank(value), expected);
+  for (int32_t rank = 0; rank < kRanks; ++rank) {
+    ASSERT_NE(value.find(rank), nullptr) << rank;
+    EXPECT_TRUE(value.find(rank)->lanes.contains(rank)) << rank;
+  }
+  EXPECT_EQ(value.find(kRanks), nullptr);
+}
+
+TEST(LocalTensorDeathTest, ARankInTwoOfManyBlocks_IsABug) {
+  Dice dice(2);
+  std::vector<Block> blocks;
+  for (int32_t rank = 0; rank < 20; ++rank)
+    blocks.push_back({Lanes::one(rank), dice.tensor(Lanes::one(rank))});
+  blocks.push_back({Lanes::one(7), dice.tensor(Lanes::one(7))});
+  EXPECT_EXIT(LocalTensor(std::move(blocks)), testing::ExitedWithCode(3), "two blocks of a value");
+}
+
+TEST(CollectedParts, Whole_IsWhatMergingEachPartGives) {
+  for (uint64_t trial = 0; trial < 200; ++trial) {
+    Dice dice(trial);
+    CollectedParts parts;
+    LocalTensor merged;
+    for (int64_t added = 0, n = dice(0, 40); added < n; ++added) {
+      const Lanes lanes = dice.some(Lanes::range(dice(0, 12), 12));
+      const LocalTensor part = lanes.empty() ? LocalTensor() : LocalTensor(dice.tensor(lanes));
+      parts.add(part);
+      merged = merged.merged_with(part);
+      ASSERT_GE(parts.most_lanes(), merged.lanes().size());
+      if (dice(0, 5) == 0) {
+        ASSERT_EQ(by_rank(parts.whole()), by_rank(merged));
+        ASSERT_EQ(parts.most_lanes(), merged.lanes().size());
+      }
+    }
+    EXPECT_EQ(by_rank(parts.whole()), by_rank(merged));
+    EXPECT_EQ(parts.whole().lanes(), merged.lanes());
+  }
+}
+
 TEST(JoinSlots, AnyBlocks_GiveTheCoarsestRefinementInLaneOrder) {
   for (uint64_t trial = 0; trial < 20'000; ++trial) {
     Dice dice(trial);

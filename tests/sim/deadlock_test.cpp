@@ -296,5 +296,37 @@ TEST(WaitGraph, LongCycle_IsFound) {
   EXPECT_EQ(findings[0].ranks.size(), 30000);
 }
 
+// Calls of one collective share what they await: the time is linear in calls, not in calls times
+// members. Even ranks wait in one collective, odd ranks in another one, which they reach first.
+TEST(WaitGraph, TwoCollectivesOfManyRanks_AreDiagnosed) {
+  constexpr int32_t kRanks = 40000;
+  WaitGraph still;
+  still.world = kRanks;
+  still.awaiting.resize(2);
+  std::vector<int32_t> odd, all;
+  for (int32_t rank = 0; rank < kRanks; ++rank) {
+    Blocked call;
+    call.ranks = Lanes::one(rank);
+    call.line = rank % 2 + 1;
+    call.awaiting = rank % 2;
+    still.blocked.push_back(call);
+    WaitEdge& other = still.awaiting[static_cast<size_t>(1 - rank % 2)];
+    other.ranks.push_back(rank);
+    other.holders.push_back(rank);
+    if (rank % 2 == 1) odd.push_back(rank);
+    all.push_back(rank);
+  }
+  const std::vector<Finding> cycle = diagnose_deadlock(still);
+  ASSERT_EQ(cycle.size(), 1u);
+  EXPECT_EQ(cycle[0].verdict, Verdict::deadlock);
+  EXPECT_EQ(cycle[0].ranks, Lanes::of(all));
+  still.awaiting[0].left_out = odd;
+  const std::vector<Finding> missing = diagnose_deadlock(still);
+  ASSERT_EQ(missing.size(), 1u);
+  EXPECT_EQ(missing[0].verdict, Verdict::missing_rank);
+  EXPECT_EQ(missing[0].ranks, Lanes::of(odd));
+  EXPECT_EQ(missing[0].line, 1);
+}
+
 }  // namespace
 }  // namespace shardproof::deadlock_test

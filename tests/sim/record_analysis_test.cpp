@@ -78,6 +78,17 @@ TEST(FirstDivergence, ReorderedCalls_AreDistinguished) {
             "rank 1 made  y(group=tp)  first (line 10), rank 0 after it");
 }
 
+// Without a majority all members differ: one pass over the records serves all of them.
+TEST(FirstDivergence, ManyRanksDiffer_TheFirstIsNamed) {
+  constexpr int64_t kRanks = 20000;
+  std::vector<std::vector<std::string>> kinds(static_cast<size_t>(kRanks), {"b", "x"});
+  kinds.back() = {"x"};
+  const std::vector<Record> records = histories(kinds);
+  const InstanceOfRecords all{Lanes::range(0, kRanks), Lanes::range(0, kRanks), "tp", 1};
+  EXPECT_EQ(first_divergence(records, all), "rank 19999 skipped  b(group=dp)  before it (line 10)");
+  EXPECT_FALSE(differ_in_order(records, all));
+}
+
 TEST(FirstDivergence, OnlyTheCallDiffers_GivesNoText) {
   EXPECT_EQ(divergence({{"x", "x"}, {"x", "y"}}, 2), "");
   EXPECT_EQ(divergence({{"x"}, {"y"}}, 1), "");

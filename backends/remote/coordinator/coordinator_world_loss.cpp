@@ -171,8 +171,7 @@ void CoordinatorWorld::describe_waiting(const MatchedCall& event, const std::set
   const Lanes lost = blocks_.of(loss_->process);
   const Group& group = event.collective.group;
   WaitEdge awaiting;
-  awaiting.group =
-      group.name() + " " + member_list(group.members(group.sibling_of(event.parts[0].rank)));
+  awaiting.group = sibling_text(group, group.sibling_of(event.parts[0].rank));
   awaiting.call = event.call;
   std::vector<Blocked> waiting;
   for (const MatchedCallPart& part : event.parts) {
@@ -256,8 +255,7 @@ std::optional<CallOfLoss> call_in(const MatchedCall* event, const Lanes& ranks) 
 
 std::string group_text(const MatchedCall& event) {
   const Group& group = event.collective.group;
-  return group.name() + " " +
-         member_list(group.members(group.sibling_of(event.parts.front().rank)));
+  return sibling_text(group, group.sibling_of(event.parts.front().rank));
 }
 
 // Renames the finding after the call that the lost process was in: survivors may wait in later
