@@ -1,6 +1,7 @@
 // Finds causes of wrong outputs of rank programs. Candidates follow from provenance (provenance.h),
 // from the calls and numbers on the way to the output, and from its declared placements. An edit of
-// the program tries each candidate (confirm_cause.h).
+// the program tries each candidate (confirm_cause.h), in one listing and in all that have the same
+// line (same_lines.h).
 //
 // | candidate                         | edit                                   |
 // |---|---|
@@ -8,8 +9,13 @@
 // | never reduced over an axis        | an all_reduce after a value            |
 // | a call over the wrong group       | the group of the call                  |
 // | copies are added up               | the axes of the copies leave the group |
-// | sum for mean, mean for sum        | the reduction of the call              |
-// | a part declared as another one    | the value times the size of the axis   |
+// | another reduction                 | the reduction of the call              |
+// | a part declared as another one    | the declared placement                 |
+// | each stage's own value            | an all_reduce in all listings          |
+// | a number for the size of an axis  | size(axis) in the text                 |
+// | the input of a call is read       | its result in the text                 |
+// | statistics of each shard          | an all_reduce after each               |
+// | enter(..) is missing              | enter(x) in the text                   |
 // | a factor too many                 | the factor becomes 1                   |
 // | a term that each rank adds        | the term is divided by the ranks       |
 // | a factor is missing               | a value is divided by it               |

@@ -40,17 +40,25 @@ void visit_expressions(std::vector<Statement>& statements,
   });
 }
 
-void visit_expressions(Job& job, const std::function<void(int, Expr&)>& visit) {
-  int number = 0;
+void visit_expressions(Job& job, const std::function<void(const TextPlace&, Expr&)>& visit) {
+  TextPlace place;
   change_listings(job, [&](std::vector<Statement>& statements) {
-    visit_expressions(statements, [&](Expr& expr) { visit(number++, expr); });
+    visit_expressions(statements, [&](Expr& expr) {
+      visit(place, expr);
+      ++place.number;
+    });
+    ++place.listing;
   });
 }
 
-void visit_statements(Job& job, const std::function<void(int, Statement&)>& visit) {
-  int number = 0;
+void visit_statements(Job& job, const std::function<void(const TextPlace&, Statement&)>& visit) {
+  TextPlace place;
   change_listings(job, [&](std::vector<Statement>& statements) {
-    visit_all(statements, [&](Statement& statement) { visit(number++, statement); });
+    visit_all(statements, [&](Statement& statement) {
+      visit(place, statement);
+      ++place.number;
+    });
+    ++place.listing;
   });
 }
 
@@ -58,8 +66,8 @@ void visit_statements(Job& job, const std::function<void(int, Statement&)>& visi
 ChangeOfJob change_of(std::set<int> numbers, std::function<void(Expr&)> change) {
   return [numbers = std::move(numbers), change = std::move(change)](const Job& job) {
     Job result = job;
-    visit_expressions(result, [&](int number, Expr& expr) {
-      if (numbers.contains(number)) change(expr);
+    visit_expressions(result, [&](const TextPlace& place, Expr& expr) {
+      if (numbers.contains(place.number)) change(expr);
     });
     return result;
   };

@@ -16,10 +16,16 @@ inline constexpr size_t kMostChanges = 12;  // of one kind; each costs a lowerin
 // Calls visit(expression) for the expressions of statements, arguments before their call.
 void visit_expressions(std::vector<Statement>& statements, const std::function<void(Expr&)>& visit);
 
-// Call visit(number, ..) for the expressions or statements of all listings. A statement comes
+// An expression or a statement of the listings.
+struct TextPlace {
+  int number = 0;  // in the order of the text
+  size_t listing = 0;
+};
+
+// Call visit(place, ..) for the expressions or statements of all listings. A statement comes
 // before those of its body. Changes that `visit` makes are stored in the job.
-void visit_expressions(Job& job, const std::function<void(int, Expr&)>& visit);
-void visit_statements(Job& job, const std::function<void(int, Statement&)>& visit);
+void visit_expressions(Job& job, const std::function<void(const TextPlace&, Expr&)>& visit);
+void visit_statements(Job& job, const std::function<void(const TextPlace&, Statement&)>& visit);
 
 using ChangeOfJob = std::function<Job(const Job&)>;
 // Returns a change of the expressions of these numbers.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "shardproof/engine/causes/same_lines.h"
 #include "shardproof/engine/execute/run_program.h"
 #include "shardproof/engine/judging/judged_program.h"
 #include "shardproof/engine/lower/global_lowering.h"
@@ -26,22 +27,35 @@ constexpr int64_t kMostMoved = 1 << 18;  // largest number of input elements tha
 // Measures the distance of each value from one device.
 class DistanceJudge : public Judge {
  public:
+  DistanceJudge(std::string key, std::optional<std::pair<int, Placement>> declared)
+      : key_(std::move(key)), declared_(std::move(declared)) {}
   void restart() override { found_.clear(); }
   Judgement judge(const ComparedValue& value, ReferenceRun& reference) override {
     const Tensor& held = reference.value(value.global);
     const Tensor expected = held.contiguous() ? held : contiguous_copy(held);
-    const LocalTensor ready = reduced_over_partials(value.value, value.spec, expected.dtype);
+    const Spec spec = spec_of(value);
+    const LocalTensor ready = reduced_over_partials(value.value, spec, expected.dtype);
     double farthest = 0;
-    for (const Deviation& one :
-         deviations(stored_copies(ready, value.spec), value.spec, expected, 0))
+    for (const Deviation& one : deviations(stored_copies(ready, spec), spec, expected, 0))
       farthest = std::max(farthest, one.distance);
     const double largest = largest_element(expected);
     found_[value.key] = largest > 0 ? farthest / largest : farthest;
     return Judgement::right;
   }
+  Tensor held(const ComparedValue& value, const ReferenceRun& reference) override {
+    ComparedValue declared = value;
+    declared.spec = spec_of(value);
+    return Judge::held(declared, reference);
+  }
   std::map<std::string, double> take() { return std::move(found_); }
 
  private:
+  Spec spec_of(const ComparedValue& value) const {
+    if (!declared_ || value.key != key_) return value.spec;
+    return value.spec.with_placement(declared_->first, declared_->second);
+  }
+  const std::string key_;
+  const std::optional<std::pair<int, Placement>> declared_;  // an axis of the value of this key
   std::map<std::string, double> found_;
 };
 
@@ -175,7 +189,7 @@ RankCase Confirmation::with_moved_inputs() const {
 std::map<std::string, double> Confirmation::distances(const RankCase& about,
                                                       const RankProgram& ranks) {
   ++runs_;
-  DistanceJudge judge;
+  DistanceJudge judge(key_, declared_);
   const std::unique_ptr<JudgedProgram> program = make_judged_ranks(
       about.job, about.inputs, std::make_shared<RankProgram>(ranks), about.truth, about.registries);
   if (has_unfinished_ranks(program->run(judge, {.replaces = about.integers}).findings)) return {};
@@ -243,10 +257,34 @@ bool Confirmation::confirms(const Edit& edit, const std::vector<int>& axes) {
   return holds([&](const RankCase& about) { return edited_in(about, edit); }, axes);
 }
 
+bool Confirmation::confirms_in_listings(Edit& edit, const std::vector<int>& axes) {
+  const bool alone = confirms(edit, axes);
+  const std::vector<Site> others = sites_in_other_listings(about_.ranks.program, edit.site);
+  if (others.empty()) return alone;
+  std::set<std::string> made_right = made_right_;
+  Edit all = edit;
+  all.also.insert(all.also.end(), others.begin(), others.end());
+  if (confirms(all, axes) && (!alone || made_right_.size() > made_right.size())) {
+    edit = std::move(all);
+    return true;
+  }
+  made_right_ = std::move(made_right);
+  return alone;
+}
+
 bool Confirmation::confirms_without_gradients(const Edit& edit, const std::vector<int>& axes) {
   others_may_be_worse_ = true;
   const bool found = confirms(edit, axes);
   others_may_be_worse_ = false;
+  return found;
+}
+
+bool Confirmation::confirms_placement(int axis, const Placement& placement) {
+  vary();  // without the other placement
+  declared_.emplace(axis, placement);
+  const bool found =
+      holds([](const RankCase& about) { return std::optional(about.ranks); }, {axis});
+  declared_.reset();
   return found;
 }
 

@@ -52,11 +52,16 @@ class Confirmation {
   // value is as wrong where one of them has one rank, or if it is right where another axis has one
   // rank and the edit makes it wrong there.
   bool confirms(const Edit& edit, const std::vector<int>& axes = {});
+  // Tests the same. If it also holds with the same instructions of other listings (same_lines.h),
+  // and makes more values right, they are added to the edit.
+  bool confirms_in_listings(Edit& edit, const std::vector<int>& axes = {});
   // Tests the same, but lets wrong values become more wrong: gradients that were taken of the
   // unedited line.
   bool confirms_without_gradients(const Edit& edit, const std::vector<int>& axes);
   // Tests the same of a change of the listings. False if the changed job is an error.
   bool confirms_job(const ChangeOfJob& change, const std::vector<int>& axes = {});
+  // Tests the same of another declared placement of the value over an axis.
+  bool confirms_placement(int axis, const Placement& placement);
   // False if whole numbers replace those of the ranks: they belong to the values of one lowering.
   bool can_change_job() const {
     return about_.integers == nullptr || about_.integers->of_ranks.empty();
@@ -64,6 +69,9 @@ class Confirmation {
   // Tests an edit that follows a `let`, with another number in the job's `let` of this name. The
   // unedited program must be wrong with that number too.
   bool confirms_resized(const std::string& let, int64_t number, const Edit& edit);
+  // True if the changed program is right with one rank along each axis in turn, where its shards
+  // allow that. False if they do not for one of `axes`.
+  bool is_right_on_other_meshes(const ChangeOfJob& change, const std::vector<int>& axes);
   // Returns the keys of the wrong values that the last confirmed change makes right, with all
   // inputs.
   const std::set<std::string>& made_right() const { return made_right_; }
@@ -102,6 +110,8 @@ class Confirmation {
   std::vector<LocalTensor> moved_inputs_;
   bool is_varied_ = false;  // vary() has run
   bool others_may_be_worse_ = false;
+  std::optional<std::pair<int, Placement>>
+      declared_;  // of the value over an axis, in place of its own
   std::vector<std::unique_ptr<VariedCase>> varied_;
   std::set<std::string> made_right_;
   int runs_ = 0, most_runs_ = 0;

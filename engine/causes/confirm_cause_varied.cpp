@@ -18,16 +18,32 @@ namespace {
 constexpr double kStillRight = 0x1p-20;  // of the largest element, as kRight of confirm_cause.cpp
 constexpr double kAsWrong = 0x1p-20;     // share by which equal distances may differ
 
+// Returns the ranks of `smaller`, which has one rank along an axis, for ranks of `mesh`; nullopt if
+// these are not whole groups of the axis.
+std::optional<Lanes> without_axis(const Lanes& ranks, const Mesh& mesh, const Mesh& smaller,
+                                  int axis) {
+  std::vector<int32_t> found;
+  for (int64_t i = 0; i < ranks.size(); ++i) {
+    const std::optional<Dims> place = mesh.coordinate_of(ranks[i]);
+    if (!place) return std::nullopt;
+    Dims other = *place;
+    for (other[axis] = 0; other[axis] < mesh.axis_size(axis); ++other[axis])
+      if (!ranks.contains(mesh.rank_at(other))) return std::nullopt;
+    other[axis] = 0;
+    found.push_back(smaller.rank_at(other));
+  }
+  return Lanes::of(std::move(found));
+}
+
 // Returns the job with one rank along an axis. Throws Error(bad_input) if its shards do not allow
 // it.
 std::optional<Job> without_axis(const Job& job, int axis) {
-  if (job.meshes.size() != 1 || job.ranks.size() != 1 || !job.groups.empty() || !job.faults.empty())
+  if (job.meshes.size() != 1 || !job.functions.empty() || !job.groups.empty() ||
+      !job.faults.empty())
     return std::nullopt;
   const Mesh& mesh = job.meshes[0].second;
   const Lanes all = Lanes::range(0, job.world);
-  if (mesh.is_mapped() || mesh.is_sliced() || !(mesh.ranks() == all) ||
-      !(job.ranks[0].lanes == all))
-    return std::nullopt;
+  if (mesh.is_mapped() || mesh.is_sliced() || !(mesh.ranks() == all)) return std::nullopt;
   std::vector<std::pair<std::string, int64_t>> axes;
   for (int i = 0; i < mesh.axis_count(); ++i)
     axes.emplace_back(mesh.axes()[static_cast<size_t>(i)].name, i == axis ? 1 : mesh.axis_size(i));
@@ -35,17 +51,20 @@ std::optional<Job> without_axis(const Job& job, int axis) {
   const Mesh smaller = Mesh::make(std::move(axes));
   result.meshes[0].second = smaller;
   result.world = smaller.size();
-  result.ranks[0].lanes = smaller.ranks();
+  const auto shrink = [&](Lanes& ranks) {
+    const std::optional<Lanes> fewer = without_axis(ranks, mesh, smaller, axis);
+    if (fewer) ranks = *fewer;
+    return fewer.has_value();
+  };
+  for (JobListing& one : result.ranks)
+    if (!shrink(one.lanes)) return std::nullopt;
   for (JobInput& input : result.inputs) {
-    if (!(input.on == all) || !(input.spec.mesh() == mesh)) return std::nullopt;
+    if (!(input.spec.mesh() == mesh) || !shrink(input.on)) return std::nullopt;
     input.spec = Spec(smaller, input.spec.placements(), input.spec.shape(), input.spec.dtype(),
                       input.spec.order());
-    input.on = smaller.ranks();
   }
-  for (JobOutput& output : result.outputs) {
-    if (!output.on.empty() && !(output.on == all)) return std::nullopt;
-    output.on = smaller.ranks();
-  }
+  for (JobOutput& output : result.outputs)
+    if (!shrink(output.on)) return std::nullopt;
   return result;
 }
 
@@ -230,6 +249,33 @@ bool Confirmation::refutes(const VariedCase& varied, const Change& change,
   } catch (const Error&) {
     return false;
   }
+}
+
+bool Confirmation::is_right_on_other_meshes(const ChangeOfJob& change,
+                                            const std::vector<int>& axes) {
+  const Mesh& mesh = about_.job.meshes[0].second;
+  std::set<int> untested(axes.begin(), axes.end());
+  for (int axis = 0; axis < mesh.axis_count(); ++axis) {
+    if (mesh.axis_size(axis) == 1) continue;
+    if (is_spent()) return false;
+    try {
+      const std::optional<Job> job = without_axis(about_.job, axis);
+      if (!job) continue;
+      const Job changed = change(*job);
+      const std::vector<LocalTensor> inputs = split_inputs(changed);
+      const RankProgram ranks = lower_lifted_ranks(changed, about_);
+      const GlobalProgram truth = lower_lifted_truth(changed, about_);
+      const RankCase smaller{changed, inputs, ranks, truth, about_.registries, about_.dtypes};
+      const std::map<std::string, double> found = distances(smaller, ranks);
+      const auto own = found.find(key_);
+      if (own == found.end()) continue;
+      if (!(own->second <= kStillRight)) return false;
+      untested.erase(axis);
+    } catch (const Error&) {
+      // The program does not allow this size, so it shows nothing.
+    }
+  }
+  return untested.empty();
 }
 
 std::optional<bool> Confirmation::is_right_without(int axis) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "shardproof/engine/causes/change_listings.h"
 #include "shardproof/localtensor/base/error.h"
@@ -20,14 +21,7 @@ const char* call_verb(CollectiveKind kind) {
 
 }  // namespace
 
-std::string joined_words(const std::vector<std::string>& words, const char* last) {
-  std::string text;
-  for (size_t i = 0; i < words.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == words.size() ? fmt::format(" {} ", last) : ", ") + words[i];
-  return text;
-}
-
-std::string Explaining::shown(ValueId id, int line) const {
+std::string Explaining::shown(ValueId id, const std::string& line) const {
   if (const std::optional<double> number = number_of(about_.ranks, id))
     return fmt::format("{}", *number);
   std::set<ValueId> wanted{id}, named;
@@ -51,7 +45,7 @@ std::string Explaining::shown(ValueId id, int line) const {
   const bool own =
       !info(id).bound.empty() || std::find(inputs.begin(), inputs.end(), id) != inputs.end();
   if (own) return info(id).bound.empty() ? info(id).name : info(id).bound.str();
-  return fmt::format("the value that line {} computes from {}", line, joined_words(names, "and"));
+  return fmt::format("the value that {} computes from {}", line, joined_words(names, "and"));
 }
 
 // Returns "x, which is cut over dp"; "" if no input of the program is the origin.
@@ -84,9 +78,12 @@ bool Explaining::never_reduced(Combining by) {
   for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
     if (mesh_.axis_size(axis) == 1) continue;
     const AxisState state = state_of(way_, provenance_, axis);
+    const bool is_known =
+        !state.sources.empty() || (by == Combining::reductions && is_received(state, axis));
     const bool differs =
-        is_same_over_target(axis) && state.kind != AxisKind::replicated && !state.sources.empty();
-    if (differs || is_part_of_shard(axis, by)) loose.push_back(axis);
+        is_same_over_target(axis) && state.kind != AxisKind::replicated && is_known;
+    if (differs || is_part_of_shard(axis, by) || is_part_of_message(axis, by))
+      loose.push_back(axis);
   }
   if (loose.empty()) return false;
   if (never_reduced_over(loose)) return true;
@@ -94,6 +91,14 @@ bool Explaining::never_reduced(Combining by) {
     for (const int axis : loose)
       if (never_reduced_over({axis})) return true;
   return false;
+}
+
+// True if nothing is known of a value because other listings send what it is computed from.
+bool Explaining::is_received(const AxisState& state, int axis) const {
+  const std::vector<int> between = axes_between_listings();
+  const bool is_open = state.kind == AxisKind::unknown || state.kind == AxisKind::varying;
+  return is_open && depends_on_senders() && !between.empty() &&
+         std::count(between.begin(), between.end(), axis) == 0;
 }
 
 // True if the target is cut over the axis, and partial sums on the way to it are never combined.
@@ -108,11 +113,23 @@ bool Explaining::is_part_of_shard(int axis, Combining by) const {
   return false;
 }
 
-// Returns partial sums first, then named values, in program order.
+// True if partial sums of another listing, which the target is computed from, are never combined.
+bool Explaining::is_part_of_message(int axis, Combining by) const {
+  for (size_t i = 0; i < way_.steps.size(); ++i) {
+    const ValueId id = made_by(*way_.steps[i].instr, 0);
+    if (!way_.listings.contains(way_.steps[i].listing) && id != kNoValue &&
+        provenance_.state(id, axis).kind == AxisKind::partial && !is_combined_later(i, axis, by))
+      return true;
+  }
+  return false;
+}
+
+// Returns values of the target's listings first, of these partial sums, then named values, in
+// program order.
 std::vector<std::pair<const Step*, size_t>> Explaining::places_to_reduce(
     const std::vector<int>& axes) const {
   struct Place {
-    bool varies, unnamed;
+    bool foreign, varies, unnamed;  // foreign: of a listing that sends
     const Step* step;
     size_t slot;
   };
@@ -128,11 +145,12 @@ std::vector<std::pair<const Step*, size_t>> Explaining::places_to_reduce(
                is_over_axis(Group::of_axes(mesh_, {axis}), mesh_, axis, step.instr->lanes);
         partial = partial && state.kind == AxisKind::partial;
       }
-      if (fits) places.push_back({!partial, info(id).bound.empty(), &step, slot});
+      const bool foreign = !way_.listings.contains(step.listing);
+      if (fits) places.push_back({foreign, !partial, info(id).bound.empty(), &step, slot});
     }
   }
   std::stable_sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
-    return std::pair(a.varies, a.unnamed) < std::pair(b.varies, b.unnamed);
+    return std::tuple(a.varies, a.foreign, a.unnamed) < std::tuple(b.varies, b.foreign, b.unnamed);
   });
   constexpr size_t kMost = 12;
   std::vector<std::pair<const Step*, size_t>> result;
@@ -215,9 +233,10 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
       const bool is_extremum = op == ReduceOp::max || op == ReduceOp::min;
       if (!is_extremum && !is_float(id)) continue;
       Edit edit{Edit::Kind::reduce, step->site, slot, Group::of_axes(mesh_, axes), {op, 0}, 1};
-      const bool is_right = confirmation_.confirms(edit, axes);
+      const bool is_right = confirmation_.confirms_in_listings(edit, axes);
       if (!is_right && !is_right_with_gradients(edit, axes, *step, slot)) continue;
-      std::string name = shown(id, step->site.line);
+      const std::string line = text_of(edit);
+      std::string name = shown(id, line);
       const std::string over = axes_text(axes);
       ConfirmedCause cause;
       std::vector<std::string> origins;
@@ -226,36 +245,35 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
           origins.push_back(text);
       const bool is_end = name == target();
       if (const std::string text = expression_at(about_, *step, slot); !text.empty())
-        name = fmt::format("{} of line {}", text, step->site.line);
+        name = fmt::format("{} of {}", text, line);
       const std::string what =
           origins.empty() ? fmt::format("is each rank's own part over {}", over)
                           : fmt::format("is computed from {}", joined_words(origins, "and"));
       const std::string missing =
           has_call_after(*step, axes)
               ? fmt::format("it is not reduced over {} {}", over,
-                            is_end ? fmt::format("after line {}", step->site.line)
+                            is_end ? fmt::format("after {}", line)
                                    : fmt::format("on the way to {}", target()))
-              : fmt::format(
-                    "no call over {} {}", over,
-                    is_end ? fmt::format("follows line {}", step->site.line)
-                           : fmt::format("lies between line {} and {}", step->site.line, target()));
+              : fmt::format("no call over {} {}", over,
+                            is_end ? fmt::format("follows {}", line)
+                                   : fmt::format("lies between {} and {}", line, target()));
       cause.text = fmt::format("{} {}; {}", name, what, missing);
       if (is_made_by_grad(about_.ranks, *step) && info(id).bound.empty()) {
         const std::string from = joined_words(origins, "and");
-        if (auto whole = reduced_grad(step->site.line, op, axes, from)) {
+        if (auto whole = reduced_grad(*step, op, axes, from)) {
           settle(*whole);
           return true;
         }
         // The call may belong behind grad, where the gradient gets a name.
-        if (!inside) inside = inside_grad(step->site.line, op, axes, from);
+        if (!inside) inside = inside_grad(*step, op, axes, from);
         continue;
       }
       cause.made_right = confirmation_.made_right();
-      ReductionFix fix =
-          reduction_fix({about_, *step, slot, op, group_text(axes)}, value_.label, confirmation_);
+      ReductionFix fix = reduction_fix({about_, *step, slot, op, group_text(axes), edit.also},
+                                       value_.label, confirmation_);
       cause.fix = std::move(fix.text);
       if (!fix.made_right.empty()) cause.made_right = std::move(fix.made_right);
-      if (is_sent_after(*step, id))
+      if (way_.listings.contains(step->listing) && is_sent_after(*step, id))
         cause.fix = fmt::format(
             "reduce {} over {} in place of sending it, or combine it with what "
             "each rank receives",
@@ -265,6 +283,10 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
         for (const int axis : axes) as = as.with_placement(axis, P(op));
         cause.fix += fmt::format(", or declare it as {}", placements_text(as));
       }
+      if (is_end && is_made_by_grad(about_.ranks, *step))
+        if (const auto enter =
+                right_enter(about_, provenance_, EnteredNames::inputs, confirmation_))
+          cause.fix += ", or " + enter->fix;
       settle(cause);
       return true;
     }
@@ -274,13 +296,14 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
 }
 
 // Returns the cause that a gradient in an expression is not reduced.
-std::optional<ConfirmedCause> Explaining::reduced_grad(int line, ReduceOp op,
+std::optional<ConfirmedCause> Explaining::reduced_grad(const Step& step, ReduceOp op,
                                                        const std::vector<int>& axes,
                                                        const std::string& origins) {
-  auto of_result = right_reduction_of_grad(about_, line, op, group_text(axes), confirmation_);
+  auto of_result = right_reduction_of_grad(about_, {step.listing, step.site.line}, op,
+                                           group_text(axes), confirmation_);
   if (!of_result) return std::nullopt;
   return ConfirmedCause{
-      fmt::format("the gradient of line {} is {}{}; no call over {} follows it", line,
+      fmt::format("the gradient of {} is {}{}; no call over {} follows it", line_of(step),
                   origins.empty() ? "each rank's own part" : "computed from ", origins,
                   axes_text(axes)),
       of_result->fix,
@@ -289,17 +312,17 @@ std::optional<ConfirmedCause> Explaining::reduced_grad(int line, ReduceOp op,
 }
 
 // Returns the cause that a value which grad computes is not reduced.
-ConfirmedCause Explaining::inside_grad(int line, ReduceOp op, const std::vector<int>& axes,
+ConfirmedCause Explaining::inside_grad(const Step& step, ReduceOp op, const std::vector<int>& axes,
                                        const std::string& origins) const {
   const std::string over = axes_text(axes);
-  return {
-      fmt::format("grad on line {} takes a value {}{}, for the whole; no call over {} makes it "
-                  "whole",
-                  line, origins.empty() ? "of each rank" : "that it computes from ", origins, over),
-      fmt::format("write the loss with that value reduced over {} ({})", over,
-                  shardproof::name(op)),
-      {},
-      confirmation_.made_right()};
+  return {fmt::format("grad on {} takes a value {}{}, for the whole; no call over {} makes it "
+                      "whole",
+                      line_of(step), origins.empty() ? "of each rank" : "that it computes from ",
+                      origins, over),
+          fmt::format("write the loss with that value reduced over {} ({})", over,
+                      shardproof::name(op)),
+          {},
+          confirmation_.made_right()};
 }
 
 // --- calls over other axes than those over which their input varies
@@ -333,14 +356,13 @@ bool Explaining::goes_over_cut_axes(const Step& step, const CallItem& item,
   const std::string why =
       fmt::format("cut over {}: those ranks hold other elements", axes_text(cut));
   if (is_backward_of_call(step)) return settle_group_of_backward(step, item, others, why);
-  const Edit edit{Edit::Kind::regroup,       step.site, 0, Group::of_axes(mesh_, others),
-                  item.collective.reduction, 1};
-  if (!confirmation_.confirms(edit, cut)) return false;
-  settle({fmt::format("line {} reduces over {}, but its input is {}", step.site.line,
+  Edit edit{Edit::Kind::regroup,       step.site, 0, Group::of_axes(mesh_, others),
+            item.collective.reduction, 1};
+  if (!confirmation_.confirms_in_listings(edit, cut)) return false;
+  settle({fmt::format("{} over {}, but its input is {}", lines_with_verb(text_of(edit), "reduces"),
                       item.collective.group.name(), why),
-          others.empty()
-              ? fmt::format("remove the all_reduce on line {}", step.site.line)
-              : fmt::format("group={} on line {}", group_text(others, item), step.site.line),
+          others.empty() ? fmt::format("remove the all_reduce on {}", text_of(edit))
+                         : fmt::format("group={} on {}", group_text(others, item), text_of(edit)),
           {}});
   return true;
 }
@@ -400,35 +422,27 @@ bool Explaining::settle_group(const Step& step, const CallItem& item, const std:
                                          : "computed from " + origin;
   if (is_backward_of_call(step)) return settle_group_of_backward(step, item, axes, why);
   Edit edit{Edit::Kind::regroup, step.site, 0, group, item.collective.reduction, 1};
-  std::set<int> lines{step.site.line};
-  if (!confirmation_.confirms(edit)) {
+  if (!confirmation_.confirms_in_listings(edit)) {
     for (const Step& other : way_.steps) {
       const CallItem* call = collective_of(other);
       if (call == nullptr || other.listing != step.listing || other.site == step.site ||
           !(call->collective.group == item.collective.group))
         continue;
       edit.also.push_back(other.site);
-      lines.insert(other.site.line);
     }
     if (edit.also.empty() || !confirmation_.confirms(edit))
       return is_differentiated(step) && settle_group_of_backward(step, item, axes, why);
   }
   const std::string& over = item.collective.group.name();
-  const int line = step.site.line;
-  if (lines.size() == 1) {
-    settle({fmt::format("line {} {} over {}, but its input is {}", line,
-                        call_verb(item.collective.kind), over, why),
-            fmt::format("group={} on line {}", group_text(axes, item), line),
-            {}});
-  } else {
-    std::vector<std::string> numbers;
-    for (const int one : lines) numbers.push_back(std::to_string(one));
-    const std::string all = joined_words(numbers, "and");
-    settle({fmt::format("the calls of lines {} go over {}, but the input of line {} is {}", all,
-                        over, line, why),
-            fmt::format("group={} on lines {}", group_text(axes, item), all),
-            {}});
-  }
+  const std::string lines = text_of(edit);
+  const bool several = std::any_of(edit.also.begin(), edit.also.end(),
+                                   [&](const Site& site) { return site.listing == step.listing; });
+  settle({several ? fmt::format("the calls of {} go over {}, but the input of {} is {}", lines,
+                                over, line_of(step), why)
+                  : fmt::format("{} over {}, but its input is {}",
+                                lines_with_verb(lines, call_verb(item.collective.kind)), over, why),
+          fmt::format("group={} on {}", group_text(axes, item), lines),
+          {}});
   return true;
 }
 

@@ -11,14 +11,12 @@
 
 #include "shardproof/engine/causes/confirm_cause.h"
 #include "shardproof/engine/causes/local_for_whole.h"
+#include "shardproof/engine/causes/same_lines.h"
 #include "shardproof/engine/causes/source_changes.h"
 #include "shardproof/engine/explain/cause_lines.h"
 #include "shardproof/engine/explain/way_to_value.h"
 
 namespace shardproof {
-
-// Returns "a, b and c".
-std::string joined_words(const std::vector<std::string>& words, const char* last);
 
 struct ConfirmedCause {
   std::string text, fix;
@@ -43,11 +41,12 @@ class Explaining {
     const SuspectedWay on{about_, value_, provenance_, way_, confirmation_};
     changes_ = right_backward_words(about_, target(), confirmation_);
     if (!changes_.empty()) return counted_too_often();
-    return adopt(find_local_extremum(on)) || wrong_group() ||
+    return adopt(find_local_extremum(on)) || missing_enter() || wrong_group() ||
            never_reduced(Combining::reductions_and_gathers) || adopt(find_uneven_average(on)) ||
-           declared_otherwise() || counted_or_scaled(on) || never_reduced(Combining::reductions) ||
+           differs_between_listings() || declared_otherwise() || wrong_argument() ||
+           counted_or_scaled(on) || never_reduced(Combining::reductions) ||
            (!depends_on_senders() && adopt(find_loop_sum(on))) || scaled_loss() ||
-           missing_factor() || adopt(find_op_on_shards(on));
+           missing_factor() || adopt(find_local_statistics(on)) || adopt(find_op_on_shards(on));
   }
   // True if run() has divided and multiplied the value by the size of each axis.
   bool has_tested_factors() const;
@@ -84,8 +83,14 @@ class Explaining {
     return size;
   }
   bool is_same_over_target(int axis) const { return value_.spec.placement(axis).is_replicate(); }
+  std::string line_of(const Step& step) const {
+    return line_text(about_.ranks.program, {step.listing, step.site.line});
+  }
+  std::string text_of(const Edit& edit) const {
+    return lines_text(about_.ranks.program, lines_of(edit));
+  }
   // Returns the author's name, or the names of the values that it is computed from.
-  std::string shown(ValueId id, int line) const;
+  std::string shown(ValueId id, const std::string& line) const;
   std::string origin_text(const AxisState& state, int axis) const;
   void settle(const ConfirmedCause& cause) {
     lines.push_back(kCauseLabel + cause.text);
@@ -109,10 +114,13 @@ class Explaining {
   // a loss with a factor. Of these, the cause that explains most wrong values.
   bool counted_or_scaled(const SuspectedWay& on);
   bool is_part_of_shard(int axis, Combining by) const;
+  bool is_part_of_message(int axis, Combining by) const;
+  bool is_received(const AxisState& state, int axis) const;
   bool never_reduced_over(const std::vector<int>& axes);
-  std::optional<ConfirmedCause> reduced_grad(int line, ReduceOp op, const std::vector<int>& axes,
+  std::optional<ConfirmedCause> reduced_grad(const Step& step, ReduceOp op,
+                                             const std::vector<int>& axes,
                                              const std::string& origins);
-  ConfirmedCause inside_grad(int line, ReduceOp op, const std::vector<int>& axes,
+  ConfirmedCause inside_grad(const Step& step, ReduceOp op, const std::vector<int>& axes,
                              const std::string& origins) const;
   std::vector<std::pair<const Step*, size_t>> places_to_reduce(const std::vector<int>& axes) const;
   bool has_call_after(const Step& step, const std::vector<int>& axes) const;
@@ -128,11 +136,22 @@ class Explaining {
                     int varying);
   bool settle_group_of_backward(const Step& step, const CallItem& item,
                                 const std::vector<int>& axes, const std::string& why);
+  std::vector<int> axes_between_listings() const;
+  std::vector<Site> sites_over_axis(const Step& step, int axis) const;
+  bool differs_between_listings();
+  std::set<ValueId> joined_over(int axis) const;
+  bool reduced_over_listings(int axis);
+  bool regrouped_over_listings(int axis);
+  bool wrong_argument();
+  bool missing_enter();
   bool scaled_loss();
   bool declared_otherwise();
   bool counted_too_often();
   bool is_made_by_grad_on_way() const;
   std::optional<ConfirmedCause> applied_twice(const std::vector<ConfirmedCause>& found) const;
+  // True if an edit of this kind at a step, or of another listing's same line, was found.
+  bool is_found(const std::vector<ConfirmedCause>& found, Edit::Kind kind, const Step& step) const;
+  std::string terms_of(const Edit& edit) const;
   void copies_added_up(std::vector<ConfirmedCause>& found);
   void other_reductions(std::vector<ConfirmedCause>& found);
   void superfluous_factors(std::vector<ConfirmedCause>& found);

@@ -16,7 +16,8 @@ std::string number_text(double value) {
 }
 
 // Returns a term as a fix names it: its name, its text, or "the term of line 3".
-std::string term_text(const RankCase& about, const WayToValue& way, ValueId id, int line) {
+std::string term_text(const RankCase& about, const WayToValue& way, ValueId id,
+                      const std::string& line) {
   const SpmdValue& value = about.ranks.program.values[static_cast<size_t>(id)];
   if (!value.bound.empty()) return value.bound.str();
   if (const std::optional<double> number = number_of(about.ranks, id)) return number_text(*number);
@@ -24,7 +25,7 @@ std::string term_text(const RankCase& about, const WayToValue& way, ValueId id, 
     for (size_t slot = 0; made_by(*step.instr, slot) != kNoValue; ++slot)
       if (made_by(*step.instr, slot) == id)
         if (const std::string text = expression_at(about, step, slot); !text.empty()) return text;
-  return fmt::format("the term of line {}", line);
+  return fmt::format("the term of {}", line);
 }
 
 std::set<std::string> made_right_by_each(const std::vector<ConfirmedCause>& found) {
@@ -57,19 +58,33 @@ bool Explaining::is_backward_of_call(const Step& step) const {
   return column > text.size() || !std::string_view(text).substr(column - 1).starts_with(call);
 }
 
+bool Explaining::is_found(const std::vector<ConfirmedCause>& found, Edit::Kind kind,
+                          const Step& step) const {
+  return std::any_of(found.begin(), found.end(), [&](const ConfirmedCause& one) {
+    return one.edit.kind == kind &&
+           std::count(one.edit.also.begin(), one.edit.also.end(), step.site) > 0;
+  });
+}
+
 void Explaining::copies_added_up(std::vector<ConfirmedCause>& found) {
   for (const Step& step : way_.steps) {
     const CallItem* item = reduction_of(step);
-    if (item == nullptr || item->collective.reduction.op != ReduceOp::sum) continue;
+    if (item == nullptr || item->collective.reduction.op != ReduceOp::sum ||
+        is_found(found, Edit::Kind::regroup, step) ||
+        is_found(found, Edit::Kind::change_op, step) ||
+        is_found(found, Edit::Kind::scale_output, step))
+      continue;
     if (is_backward_of_call(step) || is_differentiated(step)) continue;
     const auto have = axes_of(item->collective.group, mesh_, step.instr->lanes);
     if (!have) continue;
     std::vector<int> copies, others;
-    for (const int axis : *have)
-      (provenance_.state_read(step.listing, step.index, 0, axis).kind == AxisKind::replicated
-           ? copies
-           : others)
-          .push_back(axis);
+    const std::vector<int> between = axes_between_listings();
+    for (const int axis : *have) {
+      const AxisState& state = provenance_.state_read(step.listing, step.index, 0, axis);
+      const bool is_copied = state.kind == AxisKind::replicated &&
+                             std::count(between.begin(), between.end(), axis) == 0;
+      (is_copied ? copies : others).push_back(axis);
+    }
     if (copies.empty()) continue;
     Edit edit{Edit::Kind::change_op, step.site, 0, {}, {ReduceOp::avg, 0}, 1};
     const bool keeps_shape = item->collective.kind != CollectiveKind::reduce_scatter;
@@ -78,66 +93,82 @@ void Explaining::copies_added_up(std::vector<ConfirmedCause>& found) {
               item->collective.reduction, 1};
     else if (!others.empty())
       edit = {Edit::Kind::scale_output, step.site, 0, {}, {}, 1.0 / size_of_axes(copies)};
-    if (!confirmation_.confirms(edit, copies)) continue;
-    const std::string over = axes_text(copies);
-    const std::string name = shown(item->input, step.site.line);
+    if (!confirmation_.confirms_in_listings(edit, copies)) continue;
+    const std::string over = axes_text(copies), lines = text_of(edit);
+    const std::string name = shown(item->input, lines);
     found.push_back(
-        {fmt::format(
-             "{} is the same on all ranks of {}, and line {} sums it over {}: it counts {} times",
-             name, over, step.site.line, item->collective.group.name(), size_of_axes(copies)),
-         others.empty()
-             ? fmt::format("remove the sum over {} on line {}, or take avg", over, step.site.line)
-         : keeps_shape
-             ? fmt::format("group={} on line {}", group_text(others, *item), step.site.line)
-             : fmt::format("divide by {} after line {}", size_of_axes(copies), step.site.line),
+        {fmt::format("{} is the same on all ranks of {}, and {} it over {}: it counts {} times",
+                     name, over, lines_with_verb(lines, "sums"), item->collective.group.name(),
+                     size_of_axes(copies)),
+         others.empty() ? fmt::format("remove the sum over {} on {}, or take avg", over, lines)
+         : keeps_shape  ? fmt::format("group={} on {}", group_text(others, *item), lines)
+                        : fmt::format("divide by {} after {}", size_of_axes(copies), lines),
          edit, confirmation_.made_right()});
   }
 }
 
+namespace {
+
+// Returns the reductions that an author may have meant in place of one.
+std::vector<ReduceOp> others_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum: return {ReduceOp::avg, ReduceOp::max, ReduceOp::min};
+    case ReduceOp::avg: return {ReduceOp::sum, ReduceOp::max, ReduceOp::min};
+    case ReduceOp::max: return {ReduceOp::sum, ReduceOp::min, ReduceOp::avg};
+    case ReduceOp::min: return {ReduceOp::sum, ReduceOp::max, ReduceOp::avg};
+    default: return {};
+  }
+}
+
+}  // namespace
+
 void Explaining::other_reductions(std::vector<ConfirmedCause>& found) {
   for (const Step& step : way_.steps) {
     const CallItem* item = reduction_of(step);
-    if (item == nullptr || is_backward_of_call(step) || is_differentiated(step)) continue;
+    if (item == nullptr || is_backward_of_call(step) || is_differentiated(step) ||
+        is_found(found, Edit::Kind::change_op, step))
+      continue;
     const ReduceOp op = item->collective.reduction.op;
-    const bool is_extremum = op == ReduceOp::max || op == ReduceOp::min;
-    if (op != ReduceOp::sum && op != ReduceOp::avg && !is_extremum) continue;
-    const ReduceOp other = op == ReduceOp::sum ? ReduceOp::avg : ReduceOp::sum;
-    const Edit edit{Edit::Kind::change_op, step.site, 0, {}, {other, 0}, 1};
     const auto axes = axes_of(item->collective.group, mesh_, step.instr->lanes);
-    if (!confirmation_.confirms(edit, axes.value_or(std::vector<int>()))) continue;
-    found.push_back(
-        {fmt::format("line {} takes the {} over {}, and {} is right with the {}", step.site.line,
-                     reduction_word(op), item->collective.group.name(), target(),
-                     reduction_word(other)),
-         fmt::format("{} in place of {} on line {}", name(other), name(op), step.site.line), edit,
-         confirmation_.made_right()});
+    for (const ReduceOp other : others_of(op)) {
+      Edit edit{Edit::Kind::change_op, step.site, 0, {}, {other, 0}, 1};
+      if (!confirmation_.confirms_in_listings(edit, axes.value_or(std::vector<int>()))) continue;
+      found.push_back({fmt::format("{} the {} over {}, and {} is right with the {}",
+                                   lines_with_verb(text_of(edit), "takes"), reduction_word(op),
+                                   item->collective.group.name(), target(), reduction_word(other)),
+                       fmt::format("{} in place of {} on {}", name(other), name(op), text_of(edit)),
+                       edit, confirmation_.made_right()});
+      break;
+    }
   }
 }
 
 void Explaining::superfluous_factors(std::vector<ConfirmedCause>& found) {
   for (const Step& step : way_.steps) {
     const auto* compute = std::get_if<Compute>(&step.instr->action);
-    if (compute == nullptr || (compute->op != "mul" && compute->op != "div")) continue;
+    if (compute == nullptr || (compute->op != "mul" && compute->op != "div") ||
+        is_found(found, Edit::Kind::drop_factor, step))
+      continue;
     for (size_t slot = compute->op == "div" ? 1 : 0; slot < compute->inputs.size(); ++slot) {
       const std::optional<double> number = number_of(about_.ranks, compute->inputs[slot]);
       if (is_made_by_grad(about_.ranks, step)) continue;  // the author wrote no factor there
       if (!number || std::abs(*number) == 1 || *number == 0) continue;
       Edit edit{Edit::Kind::drop_factor, step.site, slot, {}, {}, *number};
       if (compute->op == "div") edit.factor = 1 / *number;
-      if (!confirmation_.confirms(edit)) continue;
+      if (!confirmation_.confirms_in_listings(edit)) continue;
       std::set<std::string> made_right = confirmation_.made_right();
       // The edit leaves gradients that were taken of this line as they are.
-      const auto right =
-          is_right_without_factor(about_, step.site.line, provenance_, confirmation_);
+      const auto right = is_right_without_factor(about_, {step.listing, step.site.line},
+                                                 provenance_, confirmation_);
       if (right == false) continue;
       if (right) made_right = confirmation_.made_right();
       const char* verb = compute->op == "div" ? "divides" : "multiplies";
       found.push_back(
-          {fmt::format("line {} {} by {}, and {} is right without this factor", step.site.line,
-                       verb, number_text(*number), target()),
-           fmt::format("remove the factor {} on line {}",
+          {fmt::format("{} by {}, and {} is right without this factor",
+                       lines_with_verb(text_of(edit), verb), number_text(*number), target()),
+           fmt::format("remove the factor {} on {}",
                        compute->op == "div" ? "1 / " + number_text(*number) : number_text(*number),
-                       step.site.line),
+                       text_of(edit)),
            edit, std::move(made_right)});
     }
   }
@@ -171,11 +202,27 @@ bool Explaining::is_called_later(size_t from, int axis,
   return false;
 }
 
+// Returns the names of the terms that an edit scales, "b0 or b1" in several listings.
+std::string Explaining::terms_of(const Edit& edit) const {
+  std::vector<std::string> names;
+  for (const Step& step : way_.steps) {
+    const bool is_here =
+        step.site == edit.site || std::count(edit.also.begin(), edit.also.end(), step.site) > 0;
+    const auto* compute = std::get_if<Compute>(&step.instr->action);
+    if (!is_here || compute == nullptr || edit.slot >= compute->inputs.size()) continue;
+    const std::string name = shown(compute->inputs[edit.slot], line_of(step));
+    if (std::count(names.begin(), names.end(), name) == 0) names.push_back(name);
+  }
+  return joined_words(names, "or");
+}
+
 void Explaining::terms_of_each_rank(std::vector<ConfirmedCause>& found) {
   for (size_t i = 0; i < way_.steps.size(); ++i) {
     const Step& step = way_.steps[i];
     const auto* compute = std::get_if<Compute>(&step.instr->action);
-    if (compute == nullptr || (compute->op != "add" && compute->op != "sub")) continue;
+    if (compute == nullptr || (compute->op != "add" && compute->op != "sub") ||
+        is_found(found, Edit::Kind::scale_input, step))
+      continue;
     for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
       if (mesh_.axis_size(axis) == 1 || !is_summed_later(i, axis)) continue;
       for (size_t slot = 0; slot < 2; ++slot) {
@@ -188,20 +235,19 @@ void Explaining::terms_of_each_rank(std::vector<ConfirmedCause>& found) {
             other == AxisKind::cut)
           continue;
         const int64_t size = mesh_.axis_size(axis);
-        const Edit edit{Edit::Kind::scale_input,      step.site, slot, {}, {},
-                        1 / static_cast<double>(size)};
-        if (!confirmation_.confirms(edit, {axis})) continue;
+        Edit edit{Edit::Kind::scale_input, step.site, slot, {}, {}, 1 / static_cast<double>(size)};
+        if (!confirmation_.confirms_in_listings(edit, {axis})) continue;
         const std::string& over = mesh_.axes()[static_cast<size_t>(axis)].name;
         const ValueId id = compute->inputs[slot];
         const bool named = !info(id).bound.empty();
         found.push_back(
             {fmt::format("{}{} is the same on all {} ranks of {}, and each adds it before a sum "
                          "over {}: it counts {} times",
-                         shown(id, step.site.line),
-                         named ? fmt::format(", added on line {},", step.site.line) : "", size,
-                         over, over, size),
+                         named ? terms_of(edit) : shown(id, line_of(step)),
+                         named ? fmt::format(", added on {},", text_of(edit)) : "", size, over,
+                         over, size),
              fmt::format("add {} after the sum, or on one rank of {}",
-                         term_text(about_, way_, id, step.site.line), over),
+                         named ? terms_of(edit) : term_text(about_, way_, id, line_of(step)), over),
              edit, confirmation_.made_right()});
       }
     }
@@ -223,20 +269,19 @@ std::optional<ConfirmedCause> Explaining::applied_twice(
   };
   const double first = share_of(found[0].edit), second = share_of(found[1].edit);
   if (first == 0 || std::abs(first - second) > 1e-12 * std::abs(first)) return std::nullopt;
-  const int one = std::min(found[0].edit.site.line, found[1].edit.site.line);
-  const int other = std::max(found[0].edit.site.line, found[1].edit.site.line);
+  std::set<ListedLine> lines = lines_of(found[0].edit);
+  lines.merge(lines_of(found[1].edit));
   const bool divides = std::abs(first) < 1;
-  const std::string text =
-      fmt::format("the value is {} by {} twice, on line{} {}", divides ? "divided" : "multiplied",
-                  number_text(divides ? 1 / first : first), one == other ? "" : "s",
-                  one == other ? std::to_string(one) : fmt::format("{} and {}", one, other));
+  const std::string text = fmt::format(
+      "the value is {} by {} twice, on {}", divides ? "divided" : "multiplied",
+      number_text(divides ? 1 / first : first), lines_text(about_.ranks.program, lines));
   return ConfirmedCause{fmt::format("{}; {} is right with either of the two alone", text, target()),
                         fmt::format("{}, or {}", found[0].fix, found[1].fix),
                         {},
                         made_right_by_each(found)};
 }
 
-// Parts of a sum that are declared as parts of an average, or the other way round.
+// Parts of a sum that are declared as parts of an average, or of another reduction.
 bool Explaining::declared_otherwise() {
   for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
     const Placement& declared = value_.spec.placement(axis);
@@ -245,22 +290,18 @@ bool Explaining::declared_otherwise() {
       continue;
     const ReduceOp claimed = declared.partial().reduction.op;
     const ReduceOp held = state.placement.partial().reduction.op;
-    const bool to_sum = claimed == ReduceOp::avg && held == ReduceOp::sum;
-    if (!to_sum && !(claimed == ReduceOp::sum && held == ReduceOp::avg)) continue;
-    const auto last = std::find_if(way_.steps.rbegin(), way_.steps.rend(), [&](const Step& step) {
-      return std::count(way_.ends.begin(), way_.ends.end(), made_by(*step.instr, 0)) > 0;
-    });
-    if (last == way_.steps.rend()) continue;
-    const auto size = static_cast<double>(mesh_.axis_size(axis));
-    const Edit edit{Edit::Kind::scale_output, last->site, 0, {}, {}, to_sum ? size : 1 / size};
-    if (!confirmation_.confirms(edit, {axis})) continue;
-    settle(
-        {fmt::format("{} is computed from {}: it is a part of {} over {}, not of {}", target(),
-                     origin_text(state, axis), to_sum ? "a sum" : "an average",
-                     mesh_.axes()[static_cast<size_t>(axis)].name, to_sum ? "an average" : "a sum"),
-         fmt::format("declare it as {}",
-                     placements_text(value_.spec.with_placement(axis, P(held)))),
-         {}});
+    if (claimed == held || !confirmation_.confirms_placement(axis, P(held))) continue;
+    const auto words = [](ReduceOp op) {
+      return fmt::format("{} {}", op == ReduceOp::avg ? "an" : "a", reduction_word(op));
+    };
+    const std::string origin = origin_text(state, axis);
+    settle({fmt::format("{} is {}{}a part of {} over {}, not of {}", target(),
+                        origin.empty() ? "" : "computed from " + origin,
+                        origin.empty() ? "" : ": it is ", words(held),
+                        mesh_.axes()[static_cast<size_t>(axis)].name, words(claimed)),
+            fmt::format("declare it as {}",
+                        placements_text(value_.spec.with_placement(axis, P(held)))),
+            {}});
     return true;
   }
   return false;
@@ -286,7 +327,8 @@ bool Explaining::counted_too_often() {
     // The same change of the text and of the lowered line: the text also changes gradients.
     const auto same = std::find_if(found.begin(), found.end(), [&](const ConfirmedCause& one) {
       return one.fix == change.fix ||
-             (one.edit.site.line == change.line && one.edit.kind == Edit::Kind::drop_factor);
+             (one.edit.kind == Edit::Kind::drop_factor &&
+              change.lines.contains({one.edit.site.listing, one.edit.site.line}));
     });
     if (same == found.end())
       found.push_back({change.text, change.fix, {}, change.made_right});

@@ -35,6 +35,24 @@ std::vector<std::pair<std::string, std::string>> Explaining::lets_followed(Edit 
   return follows;
 }
 
+// Tests numbers and names in the text.
+bool Explaining::wrong_argument() {
+  std::optional<SourceCause> cause = right_size_for_number(about_, target(), ratio_, confirmation_);
+  if (!cause) cause = right_result_of_call(about_, target(), confirmation_);
+  if (!cause) return false;
+  settle({cause->text, cause->fix, {}, cause->made_right});
+  return true;
+}
+
+bool Explaining::missing_enter() {
+  if (!is_made_by_grad_on_way()) return false;
+  const std::optional<SourceCause> cause =
+      right_enter(about_, provenance_, EnteredNames::computed, confirmation_);
+  if (!cause) return false;
+  settle({cause->text, cause->fix, {}, cause->made_right});
+  return true;
+}
+
 // True if the value is computed from what other lines send: messages, or calls of several listings.
 // An edit of this side then shows how wrong the other one is, and not where.
 bool Explaining::depends_on_senders() const {
@@ -71,7 +89,7 @@ bool Explaining::follows_axis(const Edit& edit, const std::string& what, const s
   }
   settle({fmt::format("{}: {} is the size of {}, and with {} = 1 it is right", what, size,
                       follows[0], follows[0]),
-          fmt::format("{} by size({}) on line {}", fix, follows[0], edit.site.line),
+          fmt::format("{} by size({}) on {}", fix, follows[0], text_of(edit)),
           {}});
   return true;
 }
@@ -79,8 +97,8 @@ bool Explaining::follows_axis(const Edit& edit, const std::string& what, const s
 bool Explaining::is_missing(const Step& step, ValueId id, int64_t size, bool times) {
   const double factor = times ? 1 / static_cast<double>(size) : static_cast<double>(size);
   const Edit edit{Edit::Kind::scale_output, step.site, 0, {}, {}, factor};
-  const std::string what = fmt::format("{} of line {} is {}{} times what it should be",
-                                       info(id).bound, step.site.line, times ? "" : "1 / ", size);
+  const std::string what = fmt::format("{} of {} is {}{} times what it should be", info(id).bound,
+                                       line_of(step), times ? "" : "1 / ", size);
   const std::string fix = fmt::format("{} {}", times ? "divide" : "multiply", info(id).bound);
   std::vector<std::string> names;
   if (confirmation_.confirms(edit)) {
@@ -88,7 +106,7 @@ bool Explaining::is_missing(const Step& step, ValueId id, int64_t size, bool tim
     if (follows.size() == 1) {
       const auto& [let, text] = follows.front();
       settle({fmt::format("{}: {} is {}, and {}", what, size, let, text),
-              fmt::format("{} by {} on line {}", fix, let, step.site.line),
+              fmt::format("{} by {} on {}", fix, let, line_of(step)),
               {}});
       return true;
     }

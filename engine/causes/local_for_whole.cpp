@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "shardproof/engine/causes/same_lines.h"
 #include "shardproof/engine/causes/source_changes.h"
 #include "shardproof/engine/explain/cause_lines.h"
 #include "shardproof/localtensor/base/error.h"
@@ -25,6 +26,14 @@ std::string shown(const SuspectedWay& on, ValueId id) {
   if (!value.bound.empty()) return value.bound;
   if (std::find(inputs.begin(), inputs.end(), id) != inputs.end()) return value.name;
   return "a value of that line";
+}
+
+std::string line_of(const SuspectedWay& on, const Step& step) {
+  return line_text(on.about.ranks.program, {step.listing, step.site.line});
+}
+
+std::string lines_of_edit(const SuspectedWay& on, const Edit& edit) {
+  return lines_text(on.about.ranks.program, lines_of(edit));
 }
 
 std::string axis_name(const SuspectedWay& on, int axis) {
@@ -112,15 +121,20 @@ std::optional<Suspicion> uneven_average_on(const SuspectedWay& on, const Step& s
     if (!shares) continue;
     Edit edit{Edit::Kind::scale_output, maker->first->site, maker->second, {}, {}, 1};
     edit.factors = shares->weights;
-    if (!on.confirmation.confirms(edit)) continue;
-    const int line = step.site.line;
+    if (!on.confirmation.confirms_in_listings(edit)) continue;
+    Edit call = edit;
+    call.site = step.site;
+    call.also = edit.also.empty() ? std::vector<Site>()
+                                  : sites_in_other_listings(on.about.ranks.program, step.site);
+    const std::string line = lines_of_edit(on, call);
     return Suspicion{
         true,
-        fmt::format("line {} gives each rank of {} the same weight in the average, but the sizes "
-                    "of dim {} of {} are {}",
-                    line, axis_name(on, axis), shares->dim, shown(on, source), sizes_text(*shares)),
+        fmt::format("{} each rank of {} the same weight in the average, but the sizes of dim {} of "
+                    "{} are {}",
+                    lines_with_verb(line, "gives"), axis_name(on, axis), shares->dim,
+                    shown(on, source), sizes_text(*shares)),
         fmt::format("sum over {} and divide by the count of all ranks ({} along dim {}), or weight "
-                    "each rank by its share before line {}",
+                    "each rank by its share before {}",
                     axis_name(on, axis), shares->total, shares->dim, line),
         on.confirmation.made_right()};
   }
@@ -252,17 +266,18 @@ std::optional<Suspicion> indices_without_offset(const SuspectedWay& on, const St
     const std::optional<Dims> place = mesh.coordinate_of(rank);
     edit.factors.push_back(place ? static_cast<double>((*place)[axis] * size) : 0);
   }
-  if (!on.confirmation.confirms(edit, {axis})) return std::nullopt;
+  if (!on.confirmation.confirms_in_listings(edit, {axis})) return std::nullopt;
   const std::string over = axis_name(on, axis), first = fmt::format("index({}) * {}", over, size);
   const std::string text = expression_at(on.about, step, *slot);
   const std::string name = info(on, made).bound.empty() ? text : info(on, made).bound.str();
   return Suspicion{
       true,
-      fmt::format("line {} counts the indices{} from 0 on each rank, but {} is cut along dim {} "
-                  "over {}: those of a rank begin at {}",
-                  step.site.line, name.empty() ? "" : " " + name, shown(on, input), dim, over,
-                  first),
-      fmt::format("add {} to {} on line {}", first, name.empty() ? "them" : name, step.site.line),
+      fmt::format("{} the indices{} from 0 on each rank, but {} is cut along dim {} over {}: those "
+                  "of a rank begin at {}",
+                  lines_with_verb(lines_of_edit(on, edit), "counts"),
+                  name.empty() ? "" : " " + name, shown(on, input), dim, over, first),
+      fmt::format("add {} to {} on {}", first, name.empty() ? "them" : name,
+                  lines_of_edit(on, edit)),
       on.confirmation.made_right()};
 }
 
@@ -379,24 +394,24 @@ std::optional<Suspicion> find_local_part(const SuspectedWay& on, bool sums) {
   for (const LocalPart& part : local_parts(on, sums)) {
     if (++candidates > kMostParts) return std::nullopt;
     const Group group = Group::of_axes(on.provenance.mesh(), part.axes);
-    const Edit edit{Edit::Kind::reduce, part.step->site, 0, group, {part.op, 0}, 1};
-    if (!on.confirmation.confirms(edit, part.axes)) continue;
+    Edit edit{Edit::Kind::reduce, part.step->site, 0, group, {part.op, 0}, 1};
+    if (!on.confirmation.confirms_in_listings(edit, part.axes)) continue;
     std::set<std::string> made_right = on.confirmation.made_right();
     const std::string over = group_argument(on.provenance.mesh(), part.axes);
     const std::string name = info(on, part.id).bound.str();
     const std::string text = expression_at(on.about, *part.step, 0);
-    ReductionFix fix =
-        reduction_fix({on.about, *part.step, 0, part.op, over}, on.value.label, on.confirmation);
+    ReductionFix fix = reduction_fix({on.about, *part.step, 0, part.op, over, edit.also},
+                                     on.value.label, on.confirmation);
     if (!fix.made_right.empty()) made_right = std::move(fix.made_right);
     std::vector<std::string> names;
     for (const int axis : part.axes) names.push_back(axis_name(on, axis));
     return Suspicion{
         true,
-        fmt::format("{} of line {} is the {} of each rank's own part; no call takes it over {}",
+        fmt::format("{} of {} is the {} of each rank's own part; no call takes it over {}",
                     part.named     ? name
                     : text.empty() ? "a value"
                                    : text,
-                    part.step->site.line, reduction_word(part.op), fmt::join(names, " and ")),
+                    lines_of_edit(on, edit), reduction_word(part.op), fmt::join(names, " and ")),
         fix.text, made_right};
   }
   return std::nullopt;
@@ -410,6 +425,43 @@ std::optional<Suspicion> find_local_extremum(const SuspectedWay& on) {
 
 std::optional<Suspicion> find_local_sum(const SuspectedWay& on) {
   return find_local_part(on, true);
+}
+
+std::optional<Suspicion> find_local_statistics(const SuspectedWay& on) {
+  constexpr size_t kMostStatistics = 6;
+  const Mesh& mesh = on.provenance.mesh();
+  for (int axis = 0; axis < mesh.axis_count(); ++axis)
+    for (const auto& [word, op] : {std::pair("mean", ReduceOp::avg), {"sum", ReduceOp::sum}}) {
+      std::vector<const Step*> steps;
+      for (const Step& step : on.way.steps) {
+        const auto* compute = std::get_if<Compute>(&step.instr->action);
+        if (compute != nullptr && compute->op == word && !is_made_by_grad(on.about.ranks, step) &&
+            mesh.axis_size(axis) > 1 && (steps.empty() || steps[0]->listing == step.listing) &&
+            on.provenance.state(compute->outputs[0], axis).kind != AxisKind::replicated)
+          steps.push_back(&step);
+      }
+      if (steps.size() < 2 || steps.size() > kMostStatistics) continue;
+      Edit edit{Edit::Kind::reduce, steps[0]->site, 0, Group::of_axes(mesh, {axis}), {op, 0}, 1};
+      for (size_t i = 1; i < steps.size(); ++i) edit.also.push_back(steps[i]->site);
+      if (!on.confirmation.confirms(edit, {axis})) continue;
+      std::set<std::string> made_right = on.confirmation.made_right();
+      std::vector<std::string> names, fixes;
+      for (const Step* step : steps) {
+        const std::string text = expression_at(on.about, *step, 0);
+        names.push_back(text.empty() ? shown(on, made_by(*step->instr, 0)) : text);
+        fixes.push_back(reduction_fix({on.about, *step, 0, op, group_argument(mesh, {axis}), {}},
+                                      on.value.label, on.confirmation)
+                            .text);
+      }
+      return Suspicion{
+          true,
+          fmt::format(
+              "{} of {} are each the {} of each rank's own part; no call takes them over {}",
+              joined_words(names, "and"), lines_of_edit(on, edit), reduction_word(op),
+              axis_name(on, axis)),
+          fmt::format("{}", fmt::join(fixes, ", and ")), std::move(made_right)};
+    }
+  return std::nullopt;
 }
 
 std::optional<Suspicion> find_uneven_average(const SuspectedWay& on) {
@@ -444,10 +496,10 @@ std::optional<Suspicion> find_loop_sum(const SuspectedWay& on) {
         if (follows_a_let(on, edit, loop.passes)) return std::nullopt;
         return Suspicion{
             false,
-            fmt::format("line {} adds up {} in each pass of the loop on line {}, and the sum is {} "
+            fmt::format("{} adds up {} in each pass of the loop on line {}, and the sum is {} "
                         "times what it should be: {} passes{}; divide by their number",
-                        line, shown(on, compute->inputs[slot]), loop.line, loop.passes, loop.passes,
-                        same_numbers(on, loop.passes)),
+                        line_of(on, *step), shown(on, compute->inputs[slot]), loop.line,
+                        loop.passes, loop.passes, same_numbers(on, loop.passes)),
             "", on.confirmation.made_right()};
       }
   }
@@ -484,13 +536,13 @@ std::optional<Suspicion> find_op_on_shards(const SuspectedWay& on) {
       const std::string input = shown(on, compute->inputs[*cut]);
       return Suspicion{
           is_right.has_value(),
-          fmt::format("line {} computes {} of each rank's own part of {}, which is cut along dim "
-                      "{} over {}; {} of the whole needs more than its shards",
-                      step.site.line, compute->op, input, dim, axis_name(on, axis), compute->op),
-          !is_right
-              ? std::string()
-              : fmt::format("gather {} over {} before line {}, or combine what the ranks compute",
-                            input, axis_name(on, axis), step.site.line),
+          fmt::format(
+              "{} computes {} of each rank's own part of {}, which is cut along dim {} over "
+              "{}; {} of the whole needs more than its shards",
+              line_of(on, step), compute->op, input, dim, axis_name(on, axis), compute->op),
+          !is_right ? std::string()
+                    : fmt::format("gather {} over {} before {}, or combine what the ranks compute",
+                                  input, axis_name(on, axis), line_of(on, step)),
           is_right ? on.confirmation.made_right() : std::set<std::string>()};
     }
   }

@@ -31,6 +31,9 @@ struct Suspicion {
 std::optional<Suspicion> find_local_extremum(const SuspectedWay& suspected);
 // A sum of each shard of which an op needs the whole, as in a division by a count: a cause.
 std::optional<Suspicion> find_local_sum(const SuspectedWay& suspected);
+// Means or sums of each shard of which only all together, reduced over ranks, make the value right,
+// such as mean and variance of a batch: a cause.
+std::optional<Suspicion> find_local_statistics(const SuspectedWay& suspected);
 // An average over ranks whose shards have different sizes: a cause.
 std::optional<Suspicion> find_uneven_average(const SuspectedWay& suspected);
 // A value that the passes of a loop add up and that is as many times too large: a hint. Returns

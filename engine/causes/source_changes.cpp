@@ -9,6 +9,7 @@
 #include <set>
 
 #include "shardproof/engine/causes/change_listings.h"
+#include "shardproof/engine/causes/same_lines.h"
 #include "shardproof/engine/lower/rank_lowerer.h"
 
 namespace shardproof {
@@ -21,20 +22,22 @@ std::optional<CollectiveKind> kind_of(const std::string& verb) {
 
 // A call with a word that could be another one.
 struct WordedCall {
-  int number = 0, line = 0;
+  int number = 0;
+  ListedLine line;
   std::string verb, word, other;
 };
 
 std::vector<WordedCall> worded_calls(const Job& job) {
   std::vector<WordedCall> calls;
   Job copy = job;
-  visit_expressions(copy, [&](int number, Expr& call) {
+  visit_expressions(copy, [&](const TextPlace& place, Expr& call) {
     Expr* const word = call.kind == ExprKind::call ? argument_of(call, "backward") : nullptr;
     const std::optional<CollectiveKind> kind = word ? kind_of(call.symbol) : std::nullopt;
     if (!kind || calls.size() >= kMostChanges) return;
     for (const std::string& other : backward_words(*kind))
       if (to_string(*word) != other)
-        calls.push_back({number, call.place.line, call.symbol, to_string(*word), other});
+        calls.push_back(
+            {place.number, {place.listing, call.place.line}, call.symbol, to_string(*word), other});
   });
   return calls;
 }
@@ -56,28 +59,29 @@ class ForwardChanges {
 
   std::vector<SourceCause> run() {
     Job copy = about_.job;
-    visit_expressions(copy, [&](int number, Expr& expr) {
-      if (expr.kind == ExprKind::call) reduction(number, expr);
+    visit_expressions(copy, [&](const TextPlace& place, Expr& expr) {
+      if (expr.kind == ExprKind::call) reduction(place, expr);
       if (expr.kind != ExprKind::binary) return;
-      if (expr.symbol == "*") factor(number, expr, 0);
-      if (expr.symbol == "*" || expr.symbol == "/") factor(number, expr, 1);
+      if (expr.symbol == "*") factor(place, expr, 0);
+      if (expr.symbol == "*" || expr.symbol == "/") factor(place, expr, 1);
       if (expr.symbol == "+" || expr.symbol == "-")
-        for (size_t slot = 0; slot < 2; ++slot) term(number, expr, slot);
+        for (size_t slot = 0; slot < 2; ++slot) term(place, expr, slot);
     });
     return std::move(found_);
   }
 
   // True if the value is right without one of the factors that a line writes; nullopt if it writes
   // none.
-  std::optional<bool> is_right_without_factor(int line) {
+  std::optional<bool> is_right_without_factor(const ListedLine& line) {
     Job copy = about_.job;
     bool any = false;
-    visit_expressions(copy, [&](int number, Expr& expr) {
-      if (expr.kind != ExprKind::binary || expr.place.line != line || !found_.empty()) return;
+    visit_expressions(copy, [&](const TextPlace& place, Expr& expr) {
+      const bool here = place.listing == line.listing && expr.place.line == line.line;
+      if (expr.kind != ExprKind::binary || !here || !found_.empty()) return;
       for (size_t slot = expr.symbol == "*" ? 0 : 1; slot < 2; ++slot) {
         if ((expr.symbol != "*" && expr.symbol != "/") || !is_factor(expr, slot)) continue;
         any = true;
-        factor(number, expr, slot);
+        factor(place, expr, slot);
       }
     });
     return any ? std::optional(!found_.empty()) : std::nullopt;
@@ -94,11 +98,18 @@ class ForwardChanges {
            std::all_of(expr.args.begin(), expr.args.end(),
                        [&](const Expr& one) { return is_number(one); });
   }
-  void add(int line, std::string text, std::string fix) {
-    found_.push_back({std::move(text), std::move(fix), line, confirmation_.made_right()});
+  void add(const RightChange& right, std::string text, std::string fix) {
+    found_.push_back({std::move(text), std::move(fix), right.lines, right.made_right});
+  }
+  std::string text_of(const RightChange& right) const {
+    return lines_text(about_.ranks.program, right.lines);
+  }
+  RightChange find_right(const TextPlace& place, const std::function<void(Expr&)>& change,
+                         const std::vector<int>& axes = {}) {
+    return right_change(about_, place.number, change, axes, confirmation_);
   }
 
-  void reduction(int number, Expr& call) {
+  void reduction(const TextPlace& place, Expr& call) {
     const std::optional<CollectiveKind> kind = kind_of(call.symbol);
     if (!kind || !reduces(*kind) || argument_of(call, "backward") == nullptr) return;
     const Expr* word = argument_of(call, "op");
@@ -110,61 +121,64 @@ class ForwardChanges {
       Expr* written = argument_of(one, "op");
       (written != nullptr ? written : &one.args[1])->name.texts = {other};
     };
-    if (confirmation_.confirms_job(change_of({number}, change)))
-      add(call.place.line,
-          fmt::format("the {} of line {} takes the {}, and {} is right with the {}", call.symbol,
-                      call.place.line, now == "sum" ? "sum" : "average", target_,
+    const RightChange right = find_right(place, change);
+    if (!right.lines.empty())
+      add(right,
+          fmt::format("the {} of {} takes the {}, and {} is right with the {}", call.symbol,
+                      text_of(right), now == "sum" ? "sum" : "average", target_,
                       now == "sum" ? "average" : "sum"),
-          fmt::format("{} in place of {} on line {}", other, now, call.place.line));
+          fmt::format("{} in place of {} on {}", other, now, text_of(right)));
   }
 
+  // Among numbers, only a size is a factor of its own: `0.1 * size(dp) * g`.
   bool is_factor(const Expr& product, size_t slot) const {
-    const std::string text = to_string(product.args[slot]);
-    return is_number(product.args[slot]) && !is_number(product.args[1 - slot]) && text != "1" &&
-           text != "0";
+    const Expr &one = product.args[slot], &other = product.args[1 - slot];
+    const std::string text = to_string(one);
+    const bool is_size = one.kind == ExprKind::call && other.kind != ExprKind::call;
+    return is_number(one) && (is_size || !is_number(other)) && text != "1" && text != "0";
   }
 
-  void factor(int number, const Expr& product, size_t slot) {
+  void factor(const TextPlace& place, const Expr& product, size_t slot) {
     const std::string text = to_string(product.args[slot]);
     if (!is_factor(product, slot) || ++factors_ > kMostChanges) return;
     const auto change = [slot](Expr& one) { one = Expr(one.args[1 - slot]); };
-    const int line = product.place.line;
-    if (confirmation_.confirms_job(change_of({number}, change)))
-      add(line,
-          fmt::format("line {} {} by {}, and {} is right without this factor", line,
-                      product.symbol == "/" ? "divides" : "multiplies", text, target_),
-          fmt::format("remove the factor {}{} on line {}", product.symbol == "/" ? "1 / " : "",
-                      text, line));
+    const RightChange right = find_right(place, change);
+    const char* verb = product.symbol == "/" ? "divides" : "multiplies";
+    if (!right.lines.empty())
+      add(right,
+          fmt::format("{} by {}, and {} is right without this factor",
+                      lines_with_verb(text_of(right), verb), text, target_),
+          fmt::format("remove the factor {}{} on {}", product.symbol == "/" ? "1 / " : "", text,
+                      text_of(right)));
   }
 
   // True if ranks of the axis hold the same term, and add it to what differs between them.
-  bool is_term_of_each_rank(int line, const std::string& name, int axis) const {
+  bool is_term_of_each_rank(const ListedLine& line, const std::string& name, int axis) const {
     const SpmdProgram& program = about_.ranks.program;
-    for (size_t l = 0; l < program.listings.size(); ++l) {
-      const Instrs& instrs = program.listings[l].instrs;
-      for (size_t i = 0; i < instrs.size(); ++i) {
-        const auto* compute = std::get_if<Compute>(&instrs[i].action);
-        if (compute == nullptr || instrs[i].origin.line != line || compute->inputs.size() != 2 ||
-            (compute->op != "add" && compute->op != "sub"))
-          continue;
-        for (size_t slot = 0; slot < 2; ++slot) {
-          const SpmdValue& value = program.values[static_cast<size_t>(compute->inputs[slot])];
-          const std::string known = value.bound.empty() ? value.name : value.bound.str();
-          if (known == name &&
-              provenance_.state_read(l, i, slot, axis).kind == AxisKind::replicated &&
-              may_be_part(provenance_.state_read(l, i, 1 - slot, axis).kind))
-            return true;
-        }
+    const Instrs& instrs = program.listings[line.listing].instrs;
+    for (size_t i = 0; i < instrs.size(); ++i) {
+      const auto* compute = std::get_if<Compute>(&instrs[i].action);
+      if (compute == nullptr || instrs[i].origin.line != line.line || compute->inputs.size() != 2 ||
+          (compute->op != "add" && compute->op != "sub"))
+        continue;
+      const auto state = [&](size_t slot) {
+        return provenance_.state_read(line.listing, i, slot, axis).kind;
+      };
+      for (size_t slot = 0; slot < 2; ++slot) {
+        const SpmdValue& value = program.values[static_cast<size_t>(compute->inputs[slot])];
+        const std::string known = value.bound.empty() ? value.name : value.bound.str();
+        if (known == name && state(slot) == AxisKind::replicated && may_be_part(state(1 - slot)))
+          return true;
       }
     }
     return false;
   }
 
-  void term(int number, const Expr& sum, size_t slot) {
+  void term(const TextPlace& place, const Expr& sum, size_t slot) {
     const Expr& written = sum.args[slot];
     if (written.kind != ExprKind::name || is_number(written)) return;
     const std::string text = to_string(written);
-    const int line = sum.place.line;
+    const ListedLine line{place.listing, sum.place.line};
     const Mesh& mesh = provenance_.mesh();
     for (int axis = 0; axis < mesh.axis_count(); ++axis) {
       const int64_t size = mesh.axis_size(axis);
@@ -172,12 +186,13 @@ class ForwardChanges {
       const auto change = [slot, size](Expr& one) {
         one.args[slot] = scaled_expression(one.args[slot], "/", Number(size));
       };
-      if (!confirmation_.confirms_job(change_of({number}, change), {axis})) continue;
+      const RightChange right = find_right(place, change, {axis});
+      if (right.lines.empty()) continue;
       const std::string& over = mesh.axes()[static_cast<size_t>(axis)].name;
-      add(line,
-          fmt::format("{0}, added on line {1}, is the same on all {2} ranks of {3}, and each adds "
+      add(right,
+          fmt::format("{0}, added on {1}, is the same on all {2} ranks of {3}, and each adds "
                       "it before a sum over {3}: it counts {2} times",
-                      text, line, size, over),
+                      text, text_of(right), size, over),
           fmt::format("add {} after the sum, or on one rank of {}", text, over));
     }
   }
@@ -197,19 +212,20 @@ std::vector<SourceCause> right_backward_words(const RankCase& about, const std::
   std::vector<SourceCause> found;
   if (!calls_grad(about.job)) return found;
   const std::vector<WordedCall> calls = worded_calls(about.job);
-  const auto add = [&](const std::string& lines, bool several, const WordedCall& call) {
+  const auto add = [&](const std::set<ListedLine>& lines, bool several, const WordedCall& call) {
+    const std::string text = lines_text(about.ranks.program, lines);
     found.push_back(
         {fmt::format("the {} of {} {} backward={}, and {} is right with backward={}", call.verb,
-                     lines, several ? "have" : "has", call.word, target, call.other),
-         fmt::format("backward={} on {}", call.other, lines), call.line,
-         confirmation.made_right()});
+                     text, several ? "have" : "has", call.word, target, call.other),
+         fmt::format("backward={} on {}", call.other, text), lines, confirmation.made_right()});
   };
   for (const WordedCall& call : calls)
     if (confirmation.confirms_job(with_word({call.number}, call.other)))
-      add(fmt::format("line {}", call.line), false, call);
+      add({call.line}, false, call);
   std::set<std::pair<std::string, std::string>> tried;
   for (const WordedCall& call : calls) {
-    std::set<int> numbers, lines;
+    std::set<int> numbers;
+    std::set<ListedLine> lines;
     for (const WordedCall& other : calls)
       if (other.verb == call.verb && other.word == call.word && other.other == call.other) {
         numbers.insert(other.number);
@@ -217,9 +233,7 @@ std::vector<SourceCause> right_backward_words(const RankCase& about, const std::
       }
     if (!found.empty() || numbers.size() < 2 || !tried.emplace(call.verb, call.other).second)
       continue;
-    if (confirmation.confirms_job(with_word(numbers, call.other)))
-      add(fmt::format("line{} {}", lines.size() == 1 ? "" : "s", fmt::join(lines, ", ")), true,
-          call);
+    if (confirmation.confirms_job(with_word(numbers, call.other))) add(lines, true, call);
   }
   return found;
 }
@@ -231,7 +245,7 @@ std::vector<SourceCause> right_forward_changes(const RankCase& about, const std:
   return ForwardChanges(about, target, provenance, confirmation).run();
 }
 
-std::optional<bool> is_right_without_factor(const RankCase& about, int line,
+std::optional<bool> is_right_without_factor(const RankCase& about, const ListedLine& line,
                                             const Provenance& provenance,
                                             Confirmation& confirmation) {
   if (!calls_grad(about.job) || !confirmation.can_change_job()) return std::nullopt;
@@ -248,12 +262,13 @@ std::optional<SourceCause> right_backward_group(const RankCase& about, const Gro
                                                 const std::vector<int>& axes,
                                                 Confirmation& confirmation) {
   struct GroupedCall {
-    int number, line;
+    int number;
+    ListedLine line;
     std::string verb;
   };
   std::vector<GroupedCall> calls;
   Job copy = about.job;
-  visit_expressions(copy, [&](int number, Expr& call) {
+  visit_expressions(copy, [&](const TextPlace& place, Expr& call) {
     if (call.kind != ExprKind::call || calls.size() >= kMostChanges) return;
     Expr* const group = argument_of(call, "group");
     const bool has_backward = call.symbol == "enter" || argument_of(call, "backward") != nullptr;
@@ -264,7 +279,7 @@ std::optional<SourceCause> right_backward_group(const RankCase& about, const Gro
     else
       words.push_back(to_string(*group));
     if (fmt::format("{}", fmt::join(words, "+")) == wrong.name())
-      calls.push_back({number, call.place.line, call.symbol});
+      calls.push_back({place.number, {place.listing, call.place.line}, call.symbol});
   });
   const std::string over = group_argument(about.job.meshes[0].second, axes);
   const auto confirms = [&](std::set<int> numbers) {
@@ -276,21 +291,23 @@ std::optional<SourceCause> right_backward_group(const RankCase& about, const Gro
     }));
   };
   for (const GroupedCall& call : calls)
-    if (confirms({call.number}))
-      return SourceCause{
-          fmt::format("the {} of line {} is over {}", call.verb, call.line, wrong.name()),
-          fmt::format("group={} on line {}", over, call.line), call.line,
-          confirmation.made_right()};
-  std::set<int> numbers, lines;
+    if (confirms({call.number})) {
+      const std::string line = line_text(about.ranks.program, call.line);
+      return SourceCause{fmt::format("the {} of {} is over {}", call.verb, line, wrong.name()),
+                         fmt::format("group={} on {}", over, line),
+                         {call.line},
+                         confirmation.made_right()};
+    }
+  std::set<int> numbers;
+  std::set<ListedLine> lines;
   for (const GroupedCall& call : calls) {
     numbers.insert(call.number);
     lines.insert(call.line);
   }
   if (numbers.size() < 2 || !confirms(numbers)) return std::nullopt;
-  return SourceCause{
-      fmt::format("the calls of lines {} are over {}", fmt::join(lines, ", "), wrong.name()),
-      fmt::format("group={} on lines {}", over, fmt::join(lines, ", ")), *lines.begin(),
-      confirmation.made_right()};
+  const std::string text = lines_text(about.ranks.program, lines);
+  return SourceCause{fmt::format("the calls of {} are over {}", text, wrong.name()),
+                     fmt::format("group={} on {}", over, text), lines, confirmation.made_right()};
 }
 
 }  // namespace shardproof

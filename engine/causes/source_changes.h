@@ -10,6 +10,9 @@
 // | a factor less           | `loss = size(cp) * mean(..)`                                     |
 // | a term of each rank     | `y = reduce_scatter(h @ w + b, sum, ..)`                         |
 // | the group of a call     | `xe = enter(x, group=dp)`, whose backward must sum over tp       |
+// | enter(..) of a name     | `h = relu(a @ w1)`, w1 cut over tp and a the same on its ranks    |
+// | the result of a call    | `v = h * h` after `g = all_reduce(h, sum, group=dp)`             |
+// | a size for a number     | `g / 2` where dp has 4 ranks                                    |
 // | a factor of the loss    | `loss = mean(..)` of each rank's rows, whose gradients add up    |
 #pragma once
 
@@ -19,13 +22,14 @@
 #include <vector>
 
 #include "shardproof/engine/causes/confirm_cause.h"
+#include "shardproof/engine/explain/line_text.h"
 #include "shardproof/engine/explain/way_to_value.h"
 
 namespace shardproof {
 
 struct SourceCause {
   std::string text, fix;
-  int line = 0;
+  std::set<ListedLine> lines;
   std::set<std::string> made_right = {};  // keys of the wrong values that the change makes right
 };
 
@@ -40,7 +44,7 @@ std::vector<SourceCause> right_forward_changes(const RankCase& about, const std:
 
 // True if the value is right without a factor that the line writes, its gradients taken again.
 // nullopt if the line writes no factor, or no gradient is taken.
-std::optional<bool> is_right_without_factor(const RankCase& about, int line,
+std::optional<bool> is_right_without_factor(const RankCase& about, const ListedLine& line,
                                             const Provenance& provenance,
                                             Confirmation& confirmation);
 
@@ -49,6 +53,13 @@ std::optional<bool> is_right_without_factor(const RankCase& about, int line,
 std::optional<SourceCause> right_backward_group(const RankCase& about, const Group& wrong,
                                                 const std::vector<int>& axes,
                                                 Confirmation& confirmation);
+// Returns a factor of the text in place of which the size of an axis or a `let` is right: the
+// number 2 where dp has 4 ranks. It is right with one rank along that axis, too. `ratio`: that of
+// the value to what it should be, if it is one number.
+std::optional<SourceCause> right_size_for_number(const RankCase& about, const std::string& target,
+                                                 std::optional<double> ratio,
+                                                 Confirmation& confirmation);
+
 // Returns the number by which a loss must be divided or multiplied, before or inside grad(..): the
 // size of an axis, or of all axes over which the loss is a mean of each rank's own part.
 // A ratio of the value to what it should be is tried too.
@@ -56,10 +67,24 @@ std::optional<SourceCause> right_loss_scale(const RankCase& about, const Provena
                                             std::optional<double> ratio,
                                             Confirmation& confirmation);
 
+// Returns a line that should read the result of a call where it reads the input: "h" after "g =
+// all_reduce(h, ..)".
+std::optional<SourceCause> right_result_of_call(const RankCase& about, const std::string& target,
+                                                Confirmation& confirmation);
+
+// The names whose gradient a missing enter(..) would add up: tensors of the file, or values that
+// lines compute.
+enum class EnteredNames : uint8_t { inputs, computed };
+// Returns the name that needs an enter(..) where a line reads it; nullopt if none makes the value
+// right, or if the text has no enter(..) and no call with backward=: then the author reduces
+// gradients after grad.
+std::optional<SourceCause> right_enter(const RankCase& about, const Provenance& provenance,
+                                       EnteredNames which, Confirmation& confirmation);
+
 // Returns an all_reduce of the only call grad(..) of a line; nullopt if it does not make the value
 // right.
-std::optional<SourceCause> right_reduction_of_grad(const RankCase& about, int line, ReduceOp op,
-                                                   const std::string& group,
+std::optional<SourceCause> right_reduction_of_grad(const RankCase& about, const ListedLine& line,
+                                                   ReduceOp op, const std::string& group,
                                                    Confirmation& confirmation);
 
 // Returns the text of the expression that an instruction of an op computes, such as "sum(s * s)";
@@ -74,7 +99,8 @@ struct AddedReduction {
   const Step& step;
   size_t slot;
   ReduceOp op;
-  std::string group;  // the text of group=
+  std::string group;            // the text of group=
+  std::vector<Site> also = {};  // the same in other listings
 };
 struct ReductionFix {
   std::string text;

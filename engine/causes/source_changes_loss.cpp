@@ -14,6 +14,7 @@ namespace {
 // A loss and where it is made and differentiated.
 struct LossPlace {
   std::string name;
+  size_t listing = 0;
   int grad = 0, grad_line = 0;   // number of the call grad(..) among the expressions
   int statement = -1, line = 0;  // number of the assignment among the statements; -1: none
 };
@@ -21,19 +22,19 @@ struct LossPlace {
 std::vector<LossPlace> losses_of(const Job& job) {
   std::vector<LossPlace> losses;
   Job copy = job;
-  visit_expressions(copy, [&](int number, Expr& call) {
+  visit_expressions(copy, [&](const TextPlace& place, Expr& call) {
     if (call.kind != ExprKind::call || call.symbol != "grad" || call.args.empty()) return;
     const Expr& loss = call.args[0];
     if (loss.kind != ExprKind::name || !loss.name.plain()) return;
     if (losses.size() < kMostChanges)
-      losses.push_back({loss.name.texts[0], number, call.place.line, -1, 0});
+      losses.push_back({loss.name.texts[0], place.listing, place.number, call.place.line, -1, 0});
   });
-  visit_statements(copy, [&](int number, Statement& statement) {
+  visit_statements(copy, [&](const TextPlace& place, Statement& statement) {
     if (statement.kind != StatementKind::assign || statement.targets.size() != 1) return;
     for (LossPlace& loss : losses)
       if (statement.targets[0].plain() && statement.targets[0].texts[0] == loss.name &&
-          statement.place.line < loss.grad_line) {
-        loss.statement = number;
+          place.listing == loss.listing && statement.place.line < loss.grad_line) {
+        loss.statement = place.number;
         loss.line = statement.place.line;
       }
   });
@@ -52,7 +53,7 @@ class LossScale {
 
   std::optional<SourceCause> find() {
     for (const LossPlace& loss : losses_of(about_.job)) {
-      const std::vector<int> means = axes_of_means(loss.line);
+      const std::vector<int> means = axes_of_means({loss.listing, loss.line});
       if (!means.empty())
         if (auto cause = divided_mean(loss, means)) return cause;
       if (auto cause = followed_axis(loss)) return cause;
@@ -64,22 +65,37 @@ class LossScale {
  private:
   std::string axis_name(int axis) const { return mesh_.axes()[static_cast<size_t>(axis)].name; }
 
+  // True if a call takes an average over the axis: gradients need not add up over it.
+  bool has_average(int axis) const {
+    for (const SpmdListing& listing : about_.ranks.program.listings)
+      for (const Instr& instr : listing.instrs)
+        if (const auto* call = std::get_if<Communicate>(&instr.action))
+          for (const CallItem& item : call->items)
+            if (item.collective.reduction.op == ReduceOp::avg && reduces(item.collective.kind) &&
+                is_over_axis(item.collective.group, mesh_, axis, item.lanes))
+              return true;
+    return false;
+  }
+
   // Returns the axes over which a value of the line is the mean of each rank's own part.
-  std::vector<int> axes_of_means(int line) const {
+  std::vector<int> axes_of_means(const ListedLine& line) const {
     std::set<int> axes;
-    const SpmdProgram& program = about_.ranks.program;
-    for (size_t l = 0; l < program.listings.size(); ++l) {
-      const Instrs& instrs = program.listings[l].instrs;
-      for (size_t i = 0; i < instrs.size(); ++i) {
-        const auto* compute = std::get_if<Compute>(&instrs[i].action);
-        if (compute == nullptr || instrs[i].origin.line != line || compute->op != "mean") continue;
-        for (int axis = 0; axis < mesh_.axis_count(); ++axis)
-          if (provenance_.state_read(l, i, 0, axis).kind == AxisKind::cut &&
-              provenance_.state(compute->outputs.at(0), axis).kind == AxisKind::varying)
-            axes.insert(axis);
-      }
+    const Instrs& instrs = about_.ranks.program.listings[line.listing].instrs;
+    for (size_t i = 0; i < instrs.size(); ++i) {
+      const auto* compute = std::get_if<Compute>(&instrs[i].action);
+      if (compute == nullptr || instrs[i].origin.line != line.line || compute->op != "mean")
+        continue;
+      for (int axis = 0; axis < mesh_.axis_count(); ++axis)
+        if (!has_average(axis) &&
+            provenance_.state_read(line.listing, i, 0, axis).kind == AxisKind::cut &&
+            provenance_.state(compute->outputs.at(0), axis).kind == AxisKind::varying)
+          axes.insert(axis);
     }
     return {axes.begin(), axes.end()};
+  }
+
+  std::string line_of(const LossPlace& loss) const {
+    return line_text(about_.ranks.program, {loss.listing, loss.line});
   }
 
   ChangeOfJob changed_loss(const LossPlace& loss, const char* symbol, const Number& size,
@@ -90,21 +106,24 @@ class LossScale {
       });
     return [number = loss.statement, symbol, size](const Job& job) {
       Job result = job;
-      visit_statements(result, [&](int at, Statement& statement) {
-        if (at == number) statement.value = scaled_expression(*statement.value, symbol, size);
+      visit_statements(result, [&](const TextPlace& at, Statement& statement) {
+        if (at.number == number)
+          statement.value = scaled_expression(*statement.value, symbol, size);
       });
       return result;
     };
   }
 
+  std::set<ListedLine> lines_of(const LossPlace& loss) const { return {{loss.listing, loss.line}}; }
+
   // Returns "divide l by size(dp) on line 6".
   std::string fix_of(const LossPlace& loss, bool divides, const std::string& sizes,
                      bool inside_grad) const {
     if (inside_grad)
-      return fmt::format("grad({} {} {}, ..) on line {}", loss.name, divides ? "/" : "*", sizes,
-                         loss.grad_line);
-    return fmt::format("{} {} by {} on line {}", divides ? "divide" : "multiply", loss.name, sizes,
-                       loss.line);
+      return fmt::format("grad({} {} {}, ..) on {}", loss.name, divides ? "/" : "*", sizes,
+                         line_text(about_.ranks.program, {loss.listing, loss.grad_line}));
+    return fmt::format("{} {} by {} on {}", divides ? "divide" : "multiply", loss.name, sizes,
+                       line_of(loss));
   }
 
   std::optional<SourceCause> divided_mean(const LossPlace& loss, const std::vector<int>& axes) {
@@ -123,11 +142,10 @@ class LossScale {
       const std::string by =
           sizes.size() == 1 ? sizes[0] : fmt::format("({})", fmt::join(sizes, " * "));
       return SourceCause{
-          fmt::format(
-              "{} of line {} is the mean of each rank's own part over {}, and gradients add "
-              "it up over {}: it counts {} times",
-              loss.name, loss.line, over, over, size),
-          fix_of(loss, true, by, inside), loss.line, confirmation_.made_right()};
+          fmt::format("{} of {} is the mean of each rank's own part over {}, and gradients add "
+                      "it up over {}: it counts {} times",
+                      loss.name, line_of(loss), over, over, size),
+          fix_of(loss, true, by, inside), lines_of(loss), confirmation_.made_right()};
     }
     return std::nullopt;
   }
@@ -148,10 +166,10 @@ class LossScale {
           if (found) return std::nullopt;
           const std::string name = axis_name(axis), by = fmt::format("size({})", name);
           found = SourceCause{
-              fmt::format("{} of line {} is {}{} times what grad needs: {} is the size of {}, and "
+              fmt::format("{} of {} is {}{} times what grad needs: {} is the size of {}, and "
                           "with {} = 1 it is right",
-                          loss.name, loss.line, divides ? "" : "1 / ", size, size, name, name),
-              fix_of(loss, divides, by, inside), loss.line, confirmation_.made_right()};
+                          loss.name, line_of(loss), divides ? "" : "1 / ", size, size, name, name),
+              fix_of(loss, divides, by, inside), lines_of(loss), confirmation_.made_right()};
         }
         if (found) return found;
       }
@@ -160,8 +178,8 @@ class LossScale {
 
   // Tests the ratio of the value as a factor of the loss. Other inputs must have the same one.
   std::optional<SourceCause> constant_factor(const LossPlace& loss) {
-    if (!ratio_ || !(std::fabs(*ratio_) > 0) || std::fabs(*ratio_ - 1) < 1e-6) return std::nullopt;
-    const bool divides = std::fabs(*ratio_) > 1;
+    if (!ratio_ || !(*ratio_ > 0) || std::fabs(*ratio_ - 1) < 1e-6) return std::nullopt;
+    const bool divides = *ratio_ > 1;
     const double wanted = divides ? *ratio_ : 1 / *ratio_, whole = std::round(wanted);
     if (std::fabs(wanted - whole) > 1e-5 * std::fabs(wanted)) return std::nullopt;
     for (const bool inside : {false, true}) {
@@ -170,9 +188,10 @@ class LossScale {
       if (!confirmation_.confirms_job(changed_loss(loss, divides ? "/" : "*", size, inside)))
         continue;
       const std::string by = fmt::format("{:.0f}", whole);
-      return SourceCause{fmt::format("{} of line {} is {}{} times what grad needs", loss.name,
-                                     loss.line, divides ? "" : "1 / ", by),
-                         fix_of(loss, divides, by, inside), loss.line, confirmation_.made_right()};
+      return SourceCause{fmt::format("{} of {} is {}{} times what grad needs", loss.name,
+                                     line_of(loss), divides ? "" : "1 / ", by),
+                         fix_of(loss, divides, by, inside), lines_of(loss),
+                         confirmation_.made_right()};
     }
     return std::nullopt;
   }

@@ -41,24 +41,28 @@ std::string expression_of(const RankCase& about, const Site& site, const std::st
   return count == texts.size() && before < count ? texts[before] : "";
 }
 
-std::optional<SourceCause> right_reduction_of_grad(const RankCase& about, int line, ReduceOp op,
-                                                   const std::string& group,
+std::optional<SourceCause> right_reduction_of_grad(const RankCase& about, const ListedLine& line,
+                                                   ReduceOp op, const std::string& group,
                                                    Confirmation& confirmation) {
   std::set<int> numbers;
   std::string text;
   Job copy = about.job;
-  visit_expressions(copy, [&](int number, Expr& call) {
-    if (call.kind != ExprKind::call || call.symbol != "grad" || call.place.line != line) return;
-    numbers.insert(number);
+  visit_expressions(copy, [&](const TextPlace& place, Expr& call) {
+    if (call.kind != ExprKind::call || call.symbol != "grad" || call.place.line != line.line ||
+        place.listing != line.listing)
+      return;
+    numbers.insert(place.number);
     text = to_string(call);
   });
   if (numbers.size() != 1) return std::nullopt;
   const std::string call = fmt::format("{}, group={}", name(op), group);
   const auto change = [&](Expr& grad) { grad = reduced_expression(std::move(grad), call); };
   if (!confirmation.confirms_job(change_of(numbers, change))) return std::nullopt;
-  return SourceCause{
-      "", fmt::format("all_reduce({}, {}) in place of {} on line {}", text, call, text, line), line,
-      confirmation.made_right()};
+  return SourceCause{"",
+                     fmt::format("all_reduce({}, {}) in place of {} on {}", text, call, text,
+                                 line_text(about.ranks.program, line)),
+                     {line},
+                     confirmation.made_right()};
 }
 
 std::string expression_at(const RankCase& about, const Step& step, size_t slot) {
@@ -76,13 +80,33 @@ struct WrittenReduction {
   size_t listing = 0;
   int line = 0;
   std::string name, expression, arguments;  // arguments: "sum, group=dp"
+  std::vector<Site> also = {};              // the same in other listings
 };
 
-std::string fix_by(const WrittenReduction& one) {
-  if (!one.name.empty())
-    return fmt::format("add all_reduce({}, {}) after line {}", one.name, one.arguments, one.line);
-  return fmt::format("all_reduce({0}, {1}) in place of {0} on line {2}", one.expression,
-                     one.arguments, one.line);
+// Returns the lines of the reduction, with those of other listings that have the same text, and the
+// other ones.
+std::pair<std::set<ListedLine>, std::set<ListedLine>> lines_by_text(const WrittenReduction& one,
+                                                                    const SpmdProgram& program) {
+  const auto text = [&](size_t listing, int line) {
+    return program.listings[listing].lines.at(static_cast<size_t>(line) - 1);
+  };
+  std::set<ListedLine> same{{one.listing, one.line}}, others;
+  for (const Site& site : one.also)
+    (text(site.listing, site.line) == text(one.listing, one.line) ? same : others)
+        .insert({site.listing, site.line});
+  return {same, others};
+}
+
+std::string fix_by(const WrittenReduction& one, const RankCase& about) {
+  const SpmdProgram& program = about.ranks.program;
+  const auto [same, others] = lines_by_text(one, program);
+  const std::string line = lines_text(program, same);
+  std::string text = one.name.empty() ? fmt::format("all_reduce({0}, {1}) in place of {0} on {2}",
+                                                    one.expression, one.arguments, line)
+                                      : fmt::format("add all_reduce({}, {}) after {}", one.name,
+                                                    one.arguments, line);
+  if (!others.empty()) text += ", and the same on " + lines_text(program, others);
+  return text;
 }
 
 // Inserts a statement after the first one of a line, or after the `group:` block around it. True if
@@ -141,12 +165,16 @@ ReductionFix reduction_fix(const AddedReduction& added, const ValueLabel& target
   const RankCase& about = added.about;
   const ValueId made = made_by(*added.step.instr, added.slot);
   const std::string arguments = fmt::format("{}, group={}", name(added.op), added.group);
-  const WrittenReduction here{added.step.listing, added.step.site.line,
+  const WrittenReduction here{added.step.listing,
+                              added.step.site.line,
                               about.ranks.program.values[static_cast<size_t>(made)].bound.str(),
-                              expression_at(about, added.step, added.slot), arguments};
+                              expression_at(about, added.step, added.slot),
+                              arguments,
+                              added.also};
   if (here.name.empty() && here.expression.empty())
-    return {fmt::format("all_reduce(.., {}) of that value inside line {}", arguments, here.line)};
-  if (!calls_grad(about.job)) return {fix_by(here)};
+    return {fmt::format("all_reduce(.., {}) of that value inside {}", arguments,
+                        line_text(about.ranks.program, {here.listing, here.line}))};
+  if (!calls_grad(about.job) || !added.also.empty()) return {fix_by(here, about)};
   const bool refused = is_refused(here, about);
   std::vector<WrittenReduction> written;
   if (refused)
@@ -163,10 +191,10 @@ ReductionFix reduction_fix(const AddedReduction& added, const ValueLabel& target
   for (const WrittenReduction& one : written)
     if (confirmation.confirms_job(with_reduction(one)) &&
         (!best || confirmation.made_right().size() > best->made_right.size()))
-      best = {fix_by(one), confirmation.made_right()};
+      best = {fix_by(one, about), confirmation.made_right()};
   if (best) return *best;
-  return {refused ? fmt::format("{}, in a value that grad does not take", fix_by(here))
-                  : fix_by(here)};
+  return {refused ? fmt::format("{}, in a value that grad does not take", fix_by(here, about))
+                  : fix_by(here, about)};
 }
 
 }  // namespace shardproof

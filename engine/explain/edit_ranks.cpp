@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 namespace shardproof {
 
@@ -87,11 +88,11 @@ namespace {
 
 class Editing {
  public:
-  Editing(RankProgram& ranks, const Edit& edit, const std::string& target)
-      : ranks_(ranks), edit_(edit), target_(target) {}
+  Editing(RankProgram& ranks, const Edit& edit, size_t listing, const std::string& target)
+      : ranks_(ranks), edit_(edit), listing_(listing), target_(target) {}
 
   bool run() {
-    const std::vector<Site> sites = sites_of(ranks_.program, edit_.site.listing);
+    const std::vector<Site> sites = sites_of(ranks_.program, listing_);
     Instrs instrs = std::move(listing().instrs);
     listing().instrs.clear();
     find_last_writers(instrs, sites);
@@ -108,7 +109,7 @@ class Editing {
   }
 
  private:
-  SpmdListing& listing() { return ranks_.program.listings[edit_.site.listing]; }
+  SpmdListing& listing() { return ranks_.program.listings[listing_]; }
   SpmdValue& value(ValueId id) { return ranks_.program.values[static_cast<size_t>(id)]; }
   bool is_edited(const Site& site) const {
     return site == edit_.site ||
@@ -124,7 +125,7 @@ class Editing {
     if (!makes_new()) return;
     std::map<ValueId, size_t> last;
     for (size_t i = 0; i < instrs.size(); ++i)
-      if (sites[i] == edit_.site)
+      if (is_edited(sites[i]))
         if (const ValueId id = made_by(instrs[i], edit_.slot); id != kNoValue) last.emplace(id, i);
     for (size_t i = 0; i < instrs.size(); ++i)
       for (const ValueId id : effects_of(instrs[i]).writes)
@@ -388,6 +389,7 @@ class Editing {
 
   RankProgram& ranks_;
   const Edit& edit_;
+  const size_t listing_;
   const std::string& target_;
   std::multimap<size_t, ValueId> made_here_;  // by instruction: values to replace from there on
   std::map<ValueId, ValueId> instead_;
@@ -399,7 +401,10 @@ class Editing {
 std::optional<RankProgram> edited(const RankProgram& ranks, const Edit& edit,
                                   const std::string& target) {
   RankProgram result = ranks;
-  if (!Editing(result, edit, target).run()) return std::nullopt;
+  std::set<size_t> listings{edit.site.listing};
+  for (const Site& site : edit.also) listings.insert(site.listing);
+  for (const size_t listing : listings)
+    if (!Editing(result, edit, listing, target).run()) return std::nullopt;
   return result;
 }
 

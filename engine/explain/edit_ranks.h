@@ -44,7 +44,7 @@ struct Edit {
   DType dtype = DType::f64;  // of round_output
   // By rank: of scale_output in place of `factor`, if not empty; of shift_output the terms.
   std::vector<double> factors = {};
-  std::vector<Site> also = {};                        // regroup: further collectives of the listing
+  std::vector<Site> also = {};                        // further sites, in other listings too
   std::vector<std::pair<size_t, int>> gathered = {};  // on_whole: input slots with their cut dims
   Dims whole = {};                                    // on_whole: shape of the only result
   SharedText slice = {};                              // on_whole: the op that means x[a:b]

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "shardproof/engine/explain/line_text.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/number_text.h"
 #include "shardproof/localtensor/collective/reduction_order.h"
@@ -24,8 +25,8 @@ const SpmdValue& spmd_value(const SpmdProgram& program, ValueId id) {
   return program.values[static_cast<size_t>(id)];
 }
 
-std::string reduction_text(const Instr& instr, const Collective& call) {
-  return fmt::format("line {} reduces over {} in {}", instr.origin.line, call.group.name(),
+std::string reduction_text(const SpmdProgram& program, const Instr& instr, const Collective& call) {
+  return fmt::format("{} reduces over {} in {}", line_text(program, instr), call.group.name(),
                      name(call.dtype));
 }
 
@@ -83,13 +84,14 @@ std::vector<NarrowStep> narrow_steps(const SpmdProgram& program,
         for (const CallItem& item : calls->items) {
           const Collective& call = item.collective;
           if (reduces(call.kind) && is_narrower(call.dtype, floor))
-            found.push_back({item.output, call.dtype, true, reduction_text(*step, call)});
+            found.push_back({item.output, call.dtype, true, reduction_text(program, *step, call)});
         }
       if (const auto* compute = std::get_if<Compute>(&step->action))
         for (const ValueId output : compute->outputs)
           if (const DType dtype = spmd_value(program, output).dtype; is_narrower(dtype, floor))
-            found.push_back({output, dtype, false,
-                             fmt::format("line {} rounds to {}", step->origin.line, name(dtype))});
+            found.push_back(
+                {output, dtype, false,
+                 fmt::format("{} rounds to {}", line_text(program, *step), name(dtype))});
     }
   return found;
 }
@@ -101,7 +103,7 @@ std::string narrow_sum(const SpmdProgram& program, const std::vector<ValueId>& t
     const Collective& call = item.collective;
     if (found.empty() && is_narrower(call.dtype, floor) &&
         kRoundingShare * lost < unit_roundoff(call.dtype))
-      found = reduction_text(instr, call);
+      found = reduction_text(program, instr, call);
   });
   return found;
 }
@@ -117,9 +119,9 @@ std::string long_sum(const SpmdProgram& program, const std::vector<ValueId>& tar
     if (size <= most || !rounds_after_each(call) || roundings * unit_roundoff(call.dtype) < error)
       return;
     most = size;
-    found =
-        fmt::format("line {} adds {} values over {} in {} and rounds after each", instr.origin.line,
-                    grouped_number(size), call.group.name(), name(call.dtype));
+    found = fmt::format("{} adds {} values over {} in {} and rounds after each",
+                        line_text(program, instr), grouped_number(size), call.group.name(),
+                        name(call.dtype));
   });
   return found;
 }

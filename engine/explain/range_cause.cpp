@@ -19,6 +19,7 @@
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/execute/run_program.h"
 #include "shardproof/engine/explain/explain_precision.h"
+#include "shardproof/engine/explain/line_text.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/number_text.h"
 
@@ -98,20 +99,19 @@ std::string overflow_text(const Made& made, const SpmdProgram& program, const La
                           double largest) {
   const SpmdValue& value = program.values[static_cast<size_t>(made.id)];
   const double limit = max_finite(value.dtype);
+  const std::string line = line_text(program, *made.instr);
   const std::string on =
       fmt::format("on rank{} {}", ranks.size() == 1 ? "" : "s", to_string(ranks));
   const std::string past = fmt::format("passes {}, the largest {},", limit, name(value.dtype));
   if (const auto* call = std::get_if<Communicate>(&made.instr->action))
     for (const CallItem& item : call->items)
       if (item.output == made.id && reduces(item.collective.kind))
-        return fmt::format("line {}: the {} over {} {} {}", made.instr->origin.line,
-                           name(item.collective.reduction.op), item.collective.group.name(), past,
-                           on);
+        return fmt::format("{}: the {} over {} {} {}", line, name(item.collective.reduction.op),
+                           item.collective.group.name(), past, on);
   const std::string what = value.bound.empty() ? "a value inside it" : value.bound;
-  if (largest > limit)
-    return fmt::format("line {}: {} {} {}", made.instr->origin.line, what, past, on);
-  return fmt::format("line {}: {} is not finite in {} {}, but finite in f64",
-                     made.instr->origin.line, what, name(value.dtype), on);
+  if (largest > limit) return fmt::format("{}: {} {} {}", line, what, past, on);
+  return fmt::format("{}: {} is not finite in {} {}, but finite in f64", line, what,
+                     name(value.dtype), on);
 }
 
 std::string empty_text(const Made& made, const SpmdProgram& program, double largest) {
@@ -119,10 +119,10 @@ std::string empty_text(const Made& made, const SpmdProgram& program, double larg
   const double smallest = std::ldexp(1, smallest_exponent(value.dtype));
   if (largest > smallest) return "";
   return fmt::format(
-      "all of it is rounded to 0: line {} rounds to {}, whose smallest number is {}, and its "
-      "largest "
-      "input is {}",
-      made.instr->origin.line, name(value.dtype), rough_number(smallest), rough_number(largest));
+      "all of it is rounded to 0: {} rounds to {}, whose smallest number is {}, and its "
+      "largest input is {}",
+      line_text(program, *made.instr), name(value.dtype), rough_number(smallest),
+      rough_number(largest));
 }
 
 // Two numbers of f64 that ranks compute in different orders, as a share of the largest one.

@@ -1,4 +1,5 @@
-// Implements way_to_value.h: walks each listing backwards from the parts of the value.
+// Implements way_to_value.h: walks each listing backwards from the parts of the value, and from
+// what it sends to ranks whose listing needs it.
 #include "shardproof/engine/explain/way_to_value.h"
 
 #include <algorithm>
@@ -69,37 +70,140 @@ ValueId written_in_place(const Instr& instr) {
 
 }  // namespace
 
+namespace {
+
+// Returns the steps of a listing to the values that are needed, in program order. Adds the values
+// that these steps read.
+std::vector<Step> steps_in(const SpmdProgram& program, size_t listing, std::set<ValueId>& needed) {
+  const Instrs& instrs = program.listings[listing].instrs;
+  const std::vector<Site> sites = sites_of(program, listing);
+  const std::map<ValueId, ValueId> memory = shared_memory(program.listings[listing]);
+  const auto memory_of = [&](ValueId id) {
+    const auto known = memory.find(id);
+    return known == memory.end() ? id : known->second;
+  };
+  std::vector<Step> steps;
+  for (size_t i = instrs.size(); i-- > 0;) {
+    const std::vector<ValueId> writes = writes_of(instrs[i]);
+    const ValueId in_place = written_in_place(instrs[i]);
+    const auto is_needed = [&](ValueId id) { return needed.contains(id); };
+    const bool through_another_name = in_place != kNoValue && !is_needed(in_place) &&
+                                      std::any_of(needed.begin(), needed.end(), [&](ValueId id) {
+                                        return memory_of(id) == memory_of(in_place);
+                                      });
+    if (!through_another_name && std::none_of(writes.begin(), writes.end(), is_needed)) continue;
+    for (const ValueId id : reads_of(instrs[i])) needed.insert(id);
+    steps.push_back({listing, i, sites[i], &instrs[i]});
+  }
+  std::reverse(steps.begin(), steps.end());
+  return steps;
+}
+
+using Edges = std::set<std::pair<int32_t, int32_t>>;  // sender and receiver
+
+Edges edges_of(const CallItem& message) {
+  const Group& group = message.collective.group;
+  const bool sends = message.collective.kind == CollectiveKind::send;
+  Edges edges;
+  for (int64_t i = 0; i < message.lanes.size(); ++i) {
+    const int32_t own = message.lanes[i];
+    const auto at = static_cast<size_t>(i);
+    const int64_t peer = at < message.peers.size() ? message.peers[at] : message.collective.peer;
+    const int64_t sibling = group.sibling_of(own);
+    if (sibling < 0 || peer < 0 || peer >= group.size()) continue;
+    const int32_t other = group.member(sibling, peer);
+    edges.insert(sends ? std::pair(own, other) : std::pair(other, own));
+  }
+  return edges;
+}
+
+// The value that ranks of a listing bring to a call.
+struct BroughtInput {
+  size_t listing = 0;
+  const CallItem* item = nullptr;
+  Edges edges;  // of a send
+};
+
+// Returns the inputs of all calls that may join listings; none if there is one listing.
+std::vector<BroughtInput> inputs_of_calls(const SpmdProgram& program) {
+  std::vector<BroughtInput> brought;
+  for (size_t l = 0; l < program.listings.size() && program.listings.size() > 1; ++l)
+    for (const Instr& instr : program.listings[l].instrs)
+      if (const auto* call = std::get_if<Communicate>(&instr.action))
+        for (const CallItem& item : call->items) {
+          const bool sends = item.collective.kind == CollectiveKind::send;
+          if (item.input != kNoValue)
+            brought.push_back({l, &item, sends ? edges_of(item) : Edges()});
+        }
+  return brought;
+}
+
+// True if the result of a call may hold what other ranks bring.
+bool may_hold(const CallItem& call, const BroughtInput& brought, const Edges& received) {
+  const Collective &own = call.collective, &theirs = brought.item->collective;
+  if (own.kind == CollectiveKind::recv)
+    return std::any_of(brought.edges.begin(), brought.edges.end(),
+                       [&](const auto& edge) { return received.contains(edge); });
+  if (own.kind != theirs.kind || is_point_to_point(own.kind) || !(own.group == theirs.group))
+    return false;
+  std::set<int64_t> siblings;
+  for (int64_t i = 0; i < call.lanes.size(); ++i)
+    siblings.insert(own.group.sibling_of(call.lanes[i]));
+  for (int64_t i = 0; i < brought.item->lanes.size(); ++i)
+    if (siblings.contains(own.group.sibling_of(brought.item->lanes[i]))) return true;
+  return false;
+}
+
+// Adds the values that other listings bring to the calls of these steps. Returns the listings that
+// have new ones.
+std::set<size_t> need_inputs_of_others(const std::vector<BroughtInput>& brought,
+                                       const std::vector<Step>& steps,
+                                       std::vector<std::set<ValueId>>& needed) {
+  std::set<size_t> changed;
+  for (const Step& step : steps) {
+    const auto* call = std::get_if<Communicate>(&step.instr->action);
+    if (call == nullptr) continue;
+    for (const CallItem& item : call->items) {
+      const bool receives = item.collective.kind == CollectiveKind::recv;
+      const Edges received = receives ? edges_of(item) : Edges();
+      for (const BroughtInput& one : brought)
+        if (one.listing != step.listing && !needed[one.listing].contains(one.item->input) &&
+            may_hold(item, one, received)) {
+          needed[one.listing].insert(one.item->input);
+          changed.insert(one.listing);
+        }
+    }
+  }
+  return changed;
+}
+
+}  // namespace
+
 WayToValue way_to(const RankProgram& ranks, const ComparedValue& value) {
   WayToValue way;
   std::vector<std::set<ValueId>> needed = ends_of(ranks, value);
+  const std::vector<BroughtInput> brought = inputs_of_calls(ranks.program);
+  std::vector<std::vector<Step>> steps(needed.size());
+  std::vector<size_t> order;  // of the listings: what they send comes before what they receive
+  std::set<size_t> open;
   for (size_t l = 0; l < needed.size(); ++l) {
     way.ends.insert(way.ends.end(), needed[l].begin(), needed[l].end());
-    const Instrs& instrs = ranks.program.listings[l].instrs;
-    const std::vector<Site> sites = sites_of(ranks.program, l);
-    const std::map<ValueId, ValueId> memory = shared_memory(ranks.program.listings[l]);
-    const auto memory_of = [&](ValueId id) {
-      const auto known = memory.find(id);
-      return known == memory.end() ? id : known->second;
-    };
-    std::vector<Step> steps;
-    for (size_t i = instrs.size(); i-- > 0;) {
-      const std::vector<ValueId> writes = writes_of(instrs[i]);
-      const ValueId in_place = written_in_place(instrs[i]);
-      const auto is_needed = [&](ValueId id) { return needed[l].contains(id); };
-      const bool through_another_name =
-          in_place != kNoValue && !is_needed(in_place) &&
-          std::any_of(needed[l].begin(), needed[l].end(),
-                      [&](ValueId id) { return memory_of(id) == memory_of(in_place); });
-      if (!through_another_name && std::none_of(writes.begin(), writes.end(), is_needed)) continue;
-      for (const ValueId id : reads_of(instrs[i])) needed[l].insert(id);
-      steps.push_back({l, i, sites[i], &instrs[i]});
-    }
-    std::reverse(steps.begin(), steps.end());
-    for (const Step& step : steps)
+    if (!needed[l].empty()) open.insert(l);
+  }
+  way.listings = open;
+  for (auto end = open.rbegin(); end != open.rend(); ++end) order.push_back(*end);
+  while (!open.empty()) {
+    const size_t l = *open.begin();
+    open.erase(open.begin());
+    if (std::count(order.begin(), order.end(), l) == 0) order.push_back(l);
+    steps[l] = steps_in(ranks.program, l, needed[l]);
+    open.merge(need_inputs_of_others(brought, steps[l], needed));
+  }
+  for (auto l = order.rbegin(); l != order.rend(); ++l)
+    for (const Step& step : steps[*l])
       if (std::none_of(way.steps.begin(), way.steps.end(),
                        [&](const Step& known) { return known.site == step.site; }))
         way.steps.push_back(step);
-  }
   return way;
 }
 

@@ -2,13 +2,16 @@
 // Candidates of causes are made from them.
 #pragma once
 
+#include <set>
+
 #include "shardproof/engine/compare/judge.h"
 #include "shardproof/engine/explain/edit_ranks.h"
 #include "shardproof/engine/explain/provenance.h"
 
 namespace shardproof {
 
-// An instruction on the way, in the first pass of its line.
+// An instruction on the way, in the first pass of its line. Steps of a listing are in program
+// order; those of listings that send come before those of listings that receive.
 struct Step {
   size_t listing = 0, index = 0;  // of the instruction
   Site site;
@@ -16,11 +19,12 @@ struct Step {
 };
 
 struct WayToValue {
-  std::vector<ValueId> ends;  // the parts of the value
+  std::vector<ValueId> ends;       // the parts of the value
+  std::set<size_t> listings = {};  // that make them
   std::vector<Step> steps;
 };
-// Returns the way to an output or to the value of a check. The way ends at values that other ranks
-// send.
+// Returns the way to an output or to the value of a check. It goes on in the listings of other
+// ranks with the inputs of calls that join them, and ends at messages between ranks of one listing.
 WayToValue way_to(const RankProgram& ranks, const ComparedValue& value);
 
 // Returns the state of the value over an axis: that of its parts if they agree, else unknown.

@@ -43,9 +43,30 @@ void insert_after(Lines& lines, size_t after, const std::string& text) {
   lines.insert(lines.begin() + static_cast<long>(after), indented);
 }
 
+// Puts a text in place of a name or a number in lines. False if a line has none.
+bool replace_words(Lines& lines, const std::string& numbers, const std::string& from,
+                   const std::string& to) {
+  const std::string quoted = std::regex_replace(from, std::regex(R"([()*])"), R"(\$&)");
+  const std::regex word(R"((^|[^\w(]|\())" + quoted + R"((?!\w))");
+  for (const size_t at : numbers_in(numbers)) {
+    std::string& line = lines.at(at - 1);
+    const size_t value = line.find('=') + 1;
+    const std::string before = line.substr(value);
+    const std::string after = std::regex_replace(before, word, "$1" + to);
+    if (after == before) return false;
+    line = line.substr(0, value) + after;
+  }
+  return true;
+}
+
 // Changes the lines as a fix says. nullopt: the fix leaves a choice, or its text does not fit the
 // line.
 std::optional<Lines> with_fix(Lines lines, const std::string& whole) {
+  if (const size_t next = whole.rfind(", and "); next != std::string::npos) {
+    // The later lines first, so that the numbers of the others hold.
+    const std::optional<Lines> later = with_fix(std::move(lines), whole.substr(next + 6));
+    return later ? with_fix(*later, whole.substr(0, next)) : std::nullopt;
+  }
   const std::string fix = whole.substr(0, whole.find(", or "));
   std::smatch part;
   if (std::regex_match(fix, part,
@@ -68,11 +89,15 @@ std::optional<Lines> with_fix(Lines lines, const std::string& whole) {
     }
     return lines;
   }
-  if (std::regex_match(fix, part, std::regex(R"((sum|avg) in place of (sum|avg) on line (\d+))")))
+  const std::regex reduction(R"((sum|avg|max|min) in place of (sum|avg|max|min) on line (\d+))");
+  if (std::regex_match(fix, part, reduction))
     return replace_once(lines.at(std::stoul(part[3]) - 1), fmt::format(", {},", part[2].str()),
                         fmt::format(", {},", part[1].str()))
                ? std::optional(lines)
                : std::nullopt;
+  const std::regex word(R"((enter\(.*\)|\(?size\(.*\)|\w+) in place of (.*) on lines? (.*))");
+  if (std::regex_match(fix, part, word))
+    return replace_words(lines, part[3], part[2], part[1]) ? std::optional(lines) : std::nullopt;
   if (std::regex_match(fix, part, std::regex(R"(backward=(\w+) on lines? (.*))"))) {
     for (const size_t line : numbers_in(part[2]))
       lines.at(line - 1) = std::regex_replace(lines[line - 1], std::regex(R"(backward=\w+)"),
@@ -134,10 +159,15 @@ class Corpus {
     const std::string start = "declare it as ";
     const bool declares =
         finding.fix.starts_with(start) && finding.fix.find(',') == std::string::npos;
+    if (!declares) return false;
+    const std::string placements = finding.fix.substr(start.size());
     for (JobOutput& output : job.outputs)
-      if (declares && output.name == finding.name)
-        output.placements = finding.fix.substr(start.size());
-    return declares;
+      if (output.name == finding.name) output.placements = placements;
+    const std::regex check(R"(check\((\w+), ')" + finding.name + R"(', .*\)$)");
+    for (std::string& line : job.ranks[0].listing.lines)
+      line = std::regex_replace(line, check,
+                                fmt::format("check($1, '{}', {})", finding.name, placements));
+    return true;
   }
 
   void check_case(const Scenario& scenario) {

@@ -1,0 +1,128 @@
+// Implements same_lines.h. The signature of a line is the list of what the instructions of its
+// first pass do, without the names of values.
+#include "shardproof/engine/causes/same_lines.h"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <map>
+#include <optional>
+
+namespace shardproof {
+namespace {
+
+std::string signature_of(const Instr& instr) {
+  if (const auto* compute = std::get_if<Compute>(&instr.action)) return compute->op.str();
+  if (const auto* number = std::get_if<NumberValue>(&instr.action))
+    return fmt::format("{}{}", fmt::join(number->values, " "), fmt::join(number->integers, " "));
+  const auto* call = std::get_if<Communicate>(&instr.action);
+  if (call == nullptr) return "";
+  std::string text;
+  for (const CallItem& item : call->items)
+    text += fmt::format("{} {} {},", name(item.collective.kind), name(item.collective.reduction.op),
+                        item.collective.group.name());
+  return text;
+}
+
+// Returns the signatures of the lines of a listing.
+std::map<int, std::string> signatures_of(const SpmdProgram& program, size_t listing) {
+  std::map<int, std::string> lines;
+  std::map<int, int> next;  // ordinal of the next instruction of the first pass
+  const std::vector<Site> sites = sites_of(program, listing);
+  const Instrs& instrs = program.listings[listing].instrs;
+  for (size_t i = 0; i < instrs.size(); ++i)
+    if (sites[i].ordinal == next[sites[i].line]) {
+      ++next[sites[i].line];
+      lines[sites[i].line] += signature_of(instrs[i]) + ";";
+    }
+  return lines;
+}
+
+// Returns the lines of a listing with a text.
+std::vector<int> lines_with(const SpmdListing& listing, const std::string& text) {
+  std::vector<int> lines;
+  for (size_t i = 0; i < listing.lines.size(); ++i)
+    if (listing.lines[i] == text) lines.push_back(static_cast<int>(i) + 1);
+  return lines;
+}
+
+std::vector<int> lines_with(const std::map<int, std::string>& signatures, const std::string& text) {
+  std::vector<int> lines;
+  for (const auto& [line, signature] : signatures)
+    if (signature == text) lines.push_back(line);
+  return lines;
+}
+
+std::optional<int> same_line(const SpmdProgram& program, const Site& site, size_t other) {
+  const SpmdListing &own = program.listings[site.listing], &in = program.listings[other];
+  if (site.line < 1 || static_cast<size_t>(site.line) > own.lines.size()) return std::nullopt;
+  const std::string& text = own.lines[static_cast<size_t>(site.line) - 1];
+  const std::vector<int> here = lines_with(own, text), there = lines_with(in, text);
+  const auto before = std::find(here.begin(), here.end(), site.line) - here.begin();
+  if (static_cast<size_t>(before) < there.size()) return there[static_cast<size_t>(before)];
+  const std::map<int, std::string> signatures = signatures_of(program, site.listing);
+  const auto signature = signatures.find(site.line);
+  if (signature == signatures.end() || lines_with(signatures, signature->second).size() != 1)
+    return std::nullopt;
+  const std::vector<int> alike = lines_with(signatures_of(program, other), signature->second);
+  return alike.size() == 1 ? std::optional(alike[0]) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<Site> sites_in_other_listings(const SpmdProgram& program, const Site& site) {
+  std::vector<Site> found;
+  for (size_t other = 0; other < program.listings.size(); ++other)
+    if (other != site.listing)
+      if (const std::optional<int> line = same_line(program, site, other))
+        found.push_back({other, *line, site.ordinal});
+  return found;
+}
+
+namespace {
+
+// Returns the places of all expressions, with their lines.
+std::vector<std::pair<TextPlace, ListedLine>> places_of(const Job& job) {
+  std::vector<std::pair<TextPlace, ListedLine>> places;
+  Job copy = job;
+  visit_expressions(copy, [&](const TextPlace& place, Expr& expr) {
+    places.push_back({place, {place.listing, expr.place.line}});
+  });
+  return places;
+}
+
+}  // namespace
+
+RightChange right_change(const RankCase& about, int number,
+                         const std::function<void(Expr&)>& change, const std::vector<int>& axes,
+                         Confirmation& confirmation) {
+  const auto places = places_of(about.job);
+  const ListedLine own = places.at(static_cast<size_t>(number)).second;
+  RightChange right;
+  if (confirmation.confirms_job(change_of({number}, change), axes))
+    right = {{number}, {own}, confirmation.made_right()};
+  std::map<ListedLine, std::vector<int>> numbers;  // of the expressions of a line
+  for (const auto& [place, line] : places) numbers[line].push_back(place.number);
+  const auto index = static_cast<size_t>(
+      std::find(numbers[own].begin(), numbers[own].end(), number) - numbers[own].begin());
+  std::set<int> all{number};
+  std::set<ListedLine> lines{own};
+  for (const Site& site :
+       sites_in_other_listings(about.ranks.program, {own.listing, own.line, 0})) {
+    const ListedLine other{site.listing, site.line};
+    if (numbers[other].size() != numbers[own].size()) continue;
+    all.insert(numbers[other][index]);
+    lines.insert(other);
+  }
+  if (all.size() > 1 && confirmation.confirms_job(change_of(all, change), axes) &&
+      confirmation.made_right().size() > right.made_right.size())
+    right = {std::move(all), std::move(lines), confirmation.made_right()};
+  return right;
+}
+
+std::set<ListedLine> lines_of(const Edit& edit) {
+  std::set<ListedLine> lines{{edit.site.listing, edit.site.line}};
+  for (const Site& site : edit.also) lines.insert({site.listing, site.line});
+  return lines;
+}
+
+}  // namespace shardproof

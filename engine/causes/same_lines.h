@@ -1,0 +1,33 @@
+// Finds the lines of other listings that do what a line does. The stages of a pipeline have a
+// listing each, and a bug in one of them is often in all.
+#pragma once
+
+#include <vector>
+
+#include "shardproof/engine/causes/confirm_cause.h"
+#include "shardproof/engine/explain/edit_ranks.h"
+#include "shardproof/engine/explain/line_text.h"
+
+namespace shardproof {
+
+// Returns the same instruction of other listings, at most one site a listing. It is in a line with
+// the same text, as many of these before it; if there is none, in the only line that has the same
+// ops, numbers and calls: "n = sqrt(sum(g1 * g1))" for "n = sqrt(sum(g0 * g0))".
+std::vector<Site> sites_in_other_listings(const SpmdProgram& program, const Site& site);
+
+// Returns the lines of an edit with all its sites.
+std::set<ListedLine> lines_of(const Edit& edit);
+
+// A change of expressions that makes the wrong value right.
+struct RightChange {
+  std::set<int> numbers;
+  std::set<ListedLine> lines;  // none: no change does
+  std::set<std::string> made_right = {};
+};
+// Tests a change of one expression of the text, and the same in other listings: in the same line
+// (above), the expression at the same place. Returns the one that makes more values right.
+RightChange right_change(const RankCase& about, int number,
+                         const std::function<void(Expr&)>& change, const std::vector<int>& axes,
+                         Confirmation& confirmation);
+
+}  // namespace shardproof
