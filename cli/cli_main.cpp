@@ -41,10 +41,18 @@ int dispatch(const CommandArguments& words, const Registries& registries) {
                   nearest.best().empty() ? "; shardproof help lists them" : nearest.hint());
 }
 
+// Returns the command as a shell reads it again.
 std::string joined(const CommandArguments& words) {
   std::string out = "shardproof";
-  for (const std::string& word : words)
-    out += word.find(' ') == std::string::npos ? " " + word : " \"" + word + "\"";
+  for (std::string word : words) {
+    if (!word.empty() && word.find_first_of(" \"'$`\\*?;&|<>(){}[]#~!\n") == std::string::npos) {
+      out += " " + word;
+      continue;
+    }
+    for (size_t at = 0; (at = word.find('\'', at)) != std::string::npos; at += 4)
+      word.replace(at, 1, "'\\''");
+    out += " '" + word + "'";
+  }
   return out;
 }
 

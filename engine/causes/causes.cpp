@@ -41,13 +41,12 @@ void drop_ratio_hint(const RankCase& about, const ComparedValue& value, bool is_
     });
 }
 
-// Returns the keys of the wrong values that the lines explain; nullopt if none were added to the
-// finding.
-std::optional<std::set<std::string>> explain_case(const RankCase& about, const ComparedValue& value,
-                                                  Finding& finding) {
+// Returns nullopt if no lines were added to the finding.
+std::optional<ExplainedKeys> explain_case(const RankCase& about, const ComparedValue& value,
+                                          Finding& finding) {
   // For long programs, only the instructions before the value run again.
   constexpr int kRunsWanted = 24;
-  const bool is_long = kRunsWanted * work_of(about.ranks) > kMostWork;
+  const bool is_long = kRunsWanted * work_of(about) > kMostWork;
   const RankProgram part =
       is_long ? up_to(about.ranks, way_to(about.ranks, value).ends) : RankProgram();
   const RankCase shorter{about.job,     about.inputs,     is_long ? part : about.ranks,
@@ -61,7 +60,11 @@ std::optional<std::set<std::string>> explain_case(const RankCase& about, const C
   remove_causes(finding);
   finding.details.insert(finding.details.end(), explaining.lines.begin(), explaining.lines.end());
   finding.fix = explaining.fix;
-  return explaining.made_right;
+  ExplainedKeys keys{explaining.made_right, {}};
+  if (!keys.made_right.empty()) keys.left_wrong = explaining.wrong_values();
+  std::erase_if(keys.left_wrong,
+                [&](const std::string& key) { return keys.made_right.contains(key); });
+  return keys;
 }
 
 // Returns the job with merged listings. Recorded whole numbers belong to the values of one
@@ -91,12 +94,12 @@ std::string never_bound(const RankCase& about, const ComparedValue& value, const
 
 }  // namespace
 
-std::set<std::string> explain_by_provenance(const RankCase& about, const ComparedValue& value,
-                                            Finding& finding) {
+ExplainedKeys explain_by_provenance(const RankCase& about, const ComparedValue& value,
+                                    Finding& finding) {
   if (std::string cause = never_bound(about, value, finding); !cause.empty()) {
     remove_causes(finding);
     finding.details.push_back(std::move(cause));
-    return {value.key};
+    return {{value.key}, {}};
   }
   try {
     const std::optional<Job> merged = merged_job(about);

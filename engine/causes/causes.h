@@ -36,11 +36,15 @@
 
 namespace shardproof {
 
+// Keys of wrong values: those that the confirmed cause, or each change of the hint, makes right,
+// and the others. Both are empty if no run has confirmed one.
+struct ExplainedKeys {
+  std::set<std::string> made_right, left_wrong;
+};
+
 // Replaces the causes of a finding about `value` by confirmed ones: "cause   ..." and a fix, or
-// "hint    ...". A cause that no run confirms becomes a hint without a fix. Returns the keys of all
-// wrong values that the confirmed cause, or each change of the hint, makes right; empty if no run
-// has confirmed one.
-std::set<std::string> explain_by_provenance(const RankCase& about, const ComparedValue& value,
-                                            Finding& finding);
+// "hint    ...". A cause that no run confirms becomes a hint without a fix.
+ExplainedKeys explain_by_provenance(const RankCase& about, const ComparedValue& value,
+                                    Finding& finding);
 
 }  // namespace shardproof

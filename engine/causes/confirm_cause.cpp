@@ -107,13 +107,17 @@ GlobalProgram lower_lifted_truth(const Job& job, const RankCase& about) {
   return truth;
 }
 
-double work_of(const RankProgram& ranks) {
+double work_of(const RankCase& about) {
+  constexpr double kPassesOfInput = 4;
+  const SpmdProgram& program = about.ranks.program;
   double work = 0;
-  for (const SpmdListing& listing : ranks.program.listings)
+  for (const JobInput& input : about.job.inputs)
+    work += kPassesOfInput * static_cast<double>(element_count(input.spec.shape()));
+  for (const SpmdListing& listing : program.listings)
     for (const Instr& instr : listing.instrs) {
       work += 200;
       for (const ValueId id : effects_of(instr).writes)
-        for (const LocalShape& shape : ranks.program.values[static_cast<size_t>(id)].shapes)
+        for (const LocalShape& shape : program.values[static_cast<size_t>(id)].shapes)
           work += static_cast<double>(shape.lanes.size()) *
                   (1 + static_cast<double>(element_count(shape.shape)));
     }
@@ -162,7 +166,7 @@ Confirmation::Confirmation(const RankCase& about, const ComparedValue& value)
       target_(value.label.name),
       beside_(made_beside(about, value.label.name)) {
   most_runs_ = static_cast<int>(
-      std::min(static_cast<double>(kMostRuns), kMostWork / std::max(work_of(about.ranks), 1.0)));
+      std::min(static_cast<double>(kMostRuns), kMostWork / std::max(work_of(about), 1.0)));
   if (most_runs_ < 4) {
     most_runs_ = 0;
     return;
@@ -288,9 +292,11 @@ bool Confirmation::confirms_placement(int axis, const Placement& placement) {
   return found;
 }
 
-size_t Confirmation::wrong_values() const {
-  return static_cast<size_t>(std::count_if(
-      before_.begin(), before_.end(), [](const auto& entry) { return !(entry.second <= kExact); }));
+std::set<std::string> Confirmation::wrong_values() const {
+  std::set<std::string> keys;
+  for (const auto& [key, distance] : before_)
+    if (!(distance <= kExact)) keys.insert(key);
+  return keys;
 }
 
 bool Confirmation::confirms_job(const ChangeOfJob& change, const std::vector<int>& axes) {

@@ -21,8 +21,9 @@ namespace shardproof {
 RankProgram lower_lifted_ranks(const Job& job, const RankCase& about);
 GlobalProgram lower_lifted_truth(const Job& job, const RankCase& about);
 
-// Returns the number of elements that a run makes on all ranks, as an estimate of its cost.
-double work_of(const RankProgram& ranks);
+// Returns the number of elements that a run makes on all ranks, and those of the inputs, which are
+// drawn, cut and compared again, as an estimate of its cost.
+double work_of(const RankCase& about);
 inline constexpr double kMostWork = 6e7;  // of all runs for one finding
 inline constexpr int kMostRuns = 96;
 
@@ -79,8 +80,8 @@ class Confirmation {
   std::optional<bool> is_right_without(int axis);
   // True if the value is wrong with other inputs too.
   bool is_varied();
-  // Returns the number of values that are wrong before any change.
-  size_t wrong_values() const;
+  // Returns the keys of the values that are wrong before any change.
+  std::set<std::string> wrong_values() const;
   // True if no more runs may be made.
   bool is_spent() const { return runs_ >= most_runs_; }
   int runs() const { return runs_; }

@@ -367,6 +367,40 @@ bool Explaining::goes_over_cut_axes(const Step& step, const CallItem& item,
   return true;
 }
 
+// True if a later call on the way reduces the result of this one over the axis, as it is or with a
+// factor.
+bool Explaining::is_reduced_next(const Step& step, const CallItem& item, int axis) const {
+  constexpr int kMostSteps = 16;
+  const Instrs& instrs = about_.ranks.program.listings[step.listing].instrs;
+  const auto before = [&](ValueId id, size_t end) {
+    for (size_t i = end; i-- > step.index + 1;) {
+      const std::vector<ValueId> made = effects_of(instrs[i]).writes;
+      if (std::count(made.begin(), made.end(), id) == 0) continue;
+      const auto* compute = std::get_if<Compute>(&instrs[i].action);
+      if (compute == nullptr) break;
+      ValueId only = kNoValue;
+      for (const ValueId input : compute->inputs) {
+        if (input == kNoValue || number_of(about_.ranks, input)) continue;
+        if (only != kNoValue) return kNoValue;
+        only = input;
+      }
+      return only;
+    }
+    return kNoValue;
+  };
+  for (const Step& later : way_.steps) {
+    const CallItem* const next = reduction_of(later);
+    if (next == nullptr || later.listing != step.listing || later.index <= step.index ||
+        !is_over_axis(next->collective.group, mesh_, axis, next->lanes))
+      continue;
+    ValueId id = next->input;
+    for (int i = 0; i < kMostSteps && id != kNoValue && id != item.output; ++i)
+      id = before(id, later.index);
+    if (id == item.output && id != kNoValue) return true;
+  }
+  return false;
+}
+
 // An all_reduce of an input that varies over axes which the group leaves out.
 bool Explaining::leaves_out_axes(const Step& step, const CallItem& item,
                                  const std::vector<int>& have) {
@@ -378,7 +412,7 @@ bool Explaining::leaves_out_axes(const Step& step, const CallItem& item,
                         (is_same_over_target(axis) || state.kind == AxisKind::partial);
     // A part of a sum over shards that a reduce_scatter made has no input as its source.
     const bool is_known = !state.sources.empty() || state.kind == AxisKind::partial;
-    if (!had && varies && is_known) missing.push_back(axis);
+    if (!had && varies && is_known && !is_reduced_next(step, item, axis)) missing.push_back(axis);
     if (varies && (had || is_known)) right.push_back(axis);
     if (varies && state.kind == AxisKind::partial) parts.push_back(axis);
   }
@@ -472,7 +506,7 @@ bool Explaining::scaled_loss() {
 
 bool Explaining::counted_or_scaled(const SuspectedWay& on) {
   const bool is_counted = counted_too_often();
-  if (is_counted && made_right.size() >= confirmation_.wrong_values()) return true;
+  if (is_counted && made_right.size() >= confirmation_.wrong_values().size()) return true;
   const auto explains_more = [&](const std::set<std::string>& keys) {
     return keys.size() > (is_counted ? made_right.size() : 0);
   };

@@ -50,6 +50,8 @@ class Explaining {
   }
   // True if run() has divided and multiplied the value by the size of each axis.
   bool has_tested_factors() const;
+  // Returns the keys of the values that are wrong without any change.
+  std::set<std::string> wrong_values() const { return confirmation_.wrong_values(); }
   std::vector<std::string> lines;  // "cause   ..." or "hint    ..."
   std::string fix;
   // Keys of the wrong values that the cause, or each change of the hint, explains too.
@@ -130,6 +132,7 @@ class Explaining {
                                size_t slot);
   bool wrong_group();
   bool goes_over_cut_axes(const Step& step, const CallItem& item, const std::vector<int>& have);
+  bool is_reduced_next(const Step& step, const CallItem& item, int axis) const;
   bool leaves_out_axes(const Step& step, const CallItem& item, const std::vector<int>& have);
   bool goes_over_other_axes(const Step& step, const CallItem& item, const std::vector<int>& have);
   bool settle_group(const Step& step, const CallItem& item, const std::vector<int>& axes,

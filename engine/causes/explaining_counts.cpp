@@ -276,7 +276,9 @@ std::optional<ConfirmedCause> Explaining::applied_twice(
       "the value is {} by {} twice, on {}", divides ? "divided" : "multiplied",
       number_text(divides ? 1 / first : first), lines_text(about_.ranks.program, lines));
   return ConfirmedCause{fmt::format("{}; {} is right with either of the two alone", text, target()),
-                        fmt::format("{}, or {}", found[0].fix, found[1].fix),
+                        found[0].fix == found[1].fix
+                            ? fmt::format("{}, the first or the second", found[0].fix)
+                            : fmt::format("{}, or {}", found[0].fix, found[1].fix),
                         {},
                         made_right_by_each(found)};
 }

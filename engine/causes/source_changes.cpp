@@ -152,6 +152,25 @@ class ForwardChanges {
                       text_of(right)));
   }
 
+  // True if the first call that adds up what is computed from an instruction's results is over the
+  // axis.
+  bool is_first_summed_over(size_t listing, size_t index, int axis) const {
+    const Instrs& instrs = about_.ranks.program.listings[listing].instrs;
+    const std::vector<ValueId> made = effects_of(instrs[index]).writes;
+    std::set<ValueId> reached(made.begin(), made.end());
+    for (size_t i = index + 1; i < instrs.size(); ++i) {
+      if (const auto* call = std::get_if<Communicate>(&instrs[i].action))
+        for (const CallItem& item : call->items)
+          if (reached.contains(item.input) && reduces(item.collective.kind))
+            return is_over_axis(item.collective.group, provenance_.mesh(), axis, item.lanes);
+      const Effects effects = effects_of(instrs[i]);
+      if (std::any_of(effects.reads.begin(), effects.reads.end(),
+                      [&](ValueId id) { return reached.contains(id); }))
+        reached.insert(effects.writes.begin(), effects.writes.end());
+    }
+    return false;
+  }
+
   // True if ranks of the axis hold the same term, and add it to what differs between them.
   bool is_term_of_each_rank(const ListedLine& line, const std::string& name, int axis) const {
     const SpmdProgram& program = about_.ranks.program;
@@ -167,7 +186,8 @@ class ForwardChanges {
       for (size_t slot = 0; slot < 2; ++slot) {
         const SpmdValue& value = program.values[static_cast<size_t>(compute->inputs[slot])];
         const std::string known = value.bound.empty() ? value.name : value.bound.str();
-        if (known == name && state(slot) == AxisKind::replicated && may_be_part(state(1 - slot)))
+        if (known == name && state(slot) == AxisKind::replicated && may_be_part(state(1 - slot)) &&
+            is_first_summed_over(line.listing, i, axis))
           return true;
       }
     }

@@ -52,6 +52,14 @@ ValueId differentiated_claim(const EvaluationPlan& plan, ValueId gradient) {
   return kNoValue;
 }
 
+// Returns the lines of the program by which a value is computed from compared ones.
+std::set<int> reference_lines(const ReferenceRun& reference) {
+  std::set<int> lines;
+  for (const int index : reference.line())
+    lines.insert(reference.plan().program().instrs[static_cast<size_t>(index)].origin.line);
+  return lines;
+}
+
 }  // namespace
 
 DifferenceJudge::DifferenceJudge(const std::vector<JudgedValue>& wrong) : wanted_(by_key(wrong)) {}
@@ -108,10 +116,7 @@ bool ExplainingJudge::has_known_cause(const std::string& key) const {
                      [&](const ExplainedValue& one) { return one.made_right.contains(key); });
 }
 
-// Adds the cause of a wrong value. Returns the keys of all wrong values that a confirmed cause
-// explains.
-std::set<std::string> ExplainingJudge::add_cause(const ComparedValue& value,
-                                                 Finding& finding) const {
+ExplainedKeys ExplainingJudge::add_cause(const ComparedValue& value, Finding& finding) const {
   if (const std::optional<RankCase> about = program_.rank_case(options_.replaced))
     return explain_by_provenance(*about, value, finding);
   program_.explain(value, finding);
@@ -134,10 +139,30 @@ std::optional<ExplainedValue> ExplainingJudge::explain(const ComparedValue& valu
   explained.key = value.key;
   explained.finding =
       explain_difference({label, value.spec, value.global}, difference, own, reference);
+  explained.consequence_of = consequence_of(value, reference);
+  explained.lines = reference_lines(reference);
   // A consequence is listed under its cause and needs no cause of its own.
-  if (source(value.global) == kNone && !has_known_cause(value.key))
-    explained.made_right = add_cause(value, explained.finding);
+  if (explained.consequence_of == kNone && !has_known_cause(value.key)) {
+    ExplainedKeys keys = add_cause(value, explained.finding);
+    explained.made_right = std::move(keys.made_right);
+    explained.left_wrong = std::move(keys.left_wrong);
+  }
   return explained;
+}
+
+// Returns the wrong value that this one follows from. A value that is wrong although the cause of
+// the other is mended, and whose own lines are others, is wrong by itself: it is computed from what
+// the ranks hold.
+int ExplainingJudge::consequence_of(const ComparedValue& value,
+                                    const ReferenceRun& reference) const {
+  const int from = source(value.global);
+  if (from == kNone) return finding_of(differentiated_claim(reference.plan(), value.global));
+  const ExplainedValue& other = explained_[static_cast<size_t>(from)];
+  if (!other.left_wrong.contains(value.key)) return from;
+  const std::set<int> own = reference_lines(reference);
+  const bool shares_line =
+      std::any_of(own.begin(), own.end(), [&](int line) { return other.lines.contains(line); });
+  return shares_line ? from : kNone;
 }
 
 Judgement ExplainingJudge::judge(const ComparedValue& value, ReferenceRun& reference) {
@@ -151,9 +176,6 @@ Judgement ExplainingJudge::judge(const ComparedValue& value, ReferenceRun& refer
     if (!all) source_.erase(value.global);
     return Judgement::right;
   }
-  explained->consequence_of = source(value.global);
-  if (explained->consequence_of == kNone)
-    explained->consequence_of = finding_of(differentiated_claim(reference.plan(), value.global));
   const bool spreads = all || compare_replicas(value.value, value.spec).has_value();
   if (explained->consequence_of == kNone && spreads)
     source_[value.global] = static_cast<int>(explained_.size());

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "shardproof/engine/causes/causes.h"
 #include "shardproof/engine/compare/f64_judge.h"
 #include "shardproof/engine/judging/judged_program.h"
 
@@ -29,6 +30,9 @@ struct ExplainedValue {
   // Keys of the wrong values that the confirmed cause explains, this one among them. Empty if no
   // cause is confirmed, and for a value that the cause of an earlier one explains.
   std::set<std::string> made_right = {};
+  // Keys of wrong values that the confirmed cause does not explain.
+  std::set<std::string> left_wrong = {};
+  std::set<int> lines = {};  // of the reference, from the values before it that are compared
 };
 
 // Collects the differences of some values by key, in a run in the program's own dtypes. Findings
@@ -77,7 +81,8 @@ class ExplainingJudge : public Judge {
   int finding_of(ValueId id) const;
   bool has_known_cause(const std::string& key) const;
   void follow(const ReferenceRun& reference);
-  std::set<std::string> add_cause(const ComparedValue& value, Finding& finding) const;
+  ExplainedKeys add_cause(const ComparedValue& value, Finding& finding) const;
+  int consequence_of(const ComparedValue& value, const ReferenceRun& reference) const;
   std::optional<ExplainedValue> explain(const ComparedValue& value, const JudgedValue& judged,
                                         const Tensor& truth, const ReferenceRun& reference) const;
 };

@@ -27,7 +27,7 @@ std::string place_text(const Instr& instr, const CallItem& item) {
 int64_t sibling_with_text(const Group& group, const std::string& text) {
   if (!text.starts_with(group.name() + " ")) return -1;
   for (int64_t sibling = 0; sibling < group.count(); ++sibling)
-    if (group.name() + " " + member_list(group.members(sibling)) == text) return sibling;
+    if (sibling_text(group, sibling) == text) return sibling;
   return -1;
 }
 

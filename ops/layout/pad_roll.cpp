@@ -297,10 +297,16 @@ Repeat repeat_of(const OpCall& call) {
   if (repeats.size() > kMaxDims)
     refuse("repeat", call, "the result would have more than {} dims", kMaxDims);
   while (repeat.shape.size() < static_cast<int>(repeats.size())) repeat.shape.insert(0, 1);
+  constexpr double kMostCopies = 1 << 22;
+  double copies = 1;
   for (int64_t times : repeats) {
     if (times < 0) refuse("repeat", call, "repeats must not be negative, found {}", times);
     repeat.times.push_back(times);
+    copies *= static_cast<double>(times);
   }
+  if (copies > kMostCopies)
+    refuse("repeat", call, "expected at most {:.0f} copies of the input, found {:.0f}", kMostCopies,
+           copies);
   return repeat;
 }
 

@@ -117,6 +117,13 @@ Training read_training(const JsonReader& train, const LoadContext& context, cons
     if (std::find(training.params.begin(), training.params.end(), name) != training.params.end())
       train.at("fresh").refuse(fmt::format("{} is a parameter and cannot be drawn anew", name));
   if (train.has("accumulate")) training.accumulate = read_count(train.at("accumulate"), context);
+  constexpr double kMostParts = 100'000;  // each expands to the lines of the program
+  const double parts = static_cast<double>(training.steps) *
+                       static_cast<double>(std::max<int64_t>(training.accumulate, 1));
+  if (parts > kMostParts)
+    train.at("steps").refuse(
+        fmt::format("expected at most {:.0f} steps, parts of \"accumulate\" included, found {:.0f}",
+                    kMostParts, parts));
   if (train.has("clip")) training.clip = to_string(read_norm(train.at("clip"), context));
   return training;
 }

@@ -2,6 +2,7 @@
 #include "shardproof/scenarios/rules/rule_table.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "shardproof/engine/certify/computation.h"
 #include "shardproof/localtensor/base/error.h"
@@ -165,8 +166,11 @@ class NamedCall {
     attrs_->members();
   }
   // Returns nullopt for an op that is not known; otherwise throws as torch_call().
-  std::optional<TorchCall> with_results(std::optional<size_t> count) const {
+  std::optional<TorchCall> with_results(std::optional<size_t> count) const try {
     return torch_call(rule_.op, attrs_ ? &*attrs_ : nullptr, rule_.inputs, count, ops_);
+  } catch (const std::out_of_range&) {
+    throw_bad_input("{}: a list among its arguments has fewer entries than the input has dims",
+                    rule_.op);
   }
   // Returns the number of results by trying. Nullopt if the call is illegal with any number.
   std::optional<size_t> count_results() const {
@@ -204,6 +208,17 @@ void add_random_numbers(RuleCase& rule, const JsonReader& row) {
   rule.in.insert(rule.in.begin() + static_cast<std::ptrdiff_t>(inputs), std::move(placements));
 }
 
+// Throws Error(bad_input) if a result has more elements than an input may have.
+void check_result_sizes(const LocalProgram& program) {
+  for (const TensorMeta& output : program.outputs()) {
+    double elements = 1;
+    for (const int64_t size : output.shape) elements *= static_cast<double>(size);
+    if (elements > static_cast<double>(kMostRuleElements))
+      throw_bad_input("a result of shape {} has more than {} elements, the most of a tensor",
+                      to_string(output.shape), kMostRuleElements);
+  }
+}
+
 // Sets lines and results of the row. `placed` is the number of results that it places, nullopt for
 // a backward. Returns false for an op that is not known.
 bool set_call(RuleRow& read, const JsonReader& row, std::optional<size_t> placed,
@@ -222,7 +237,7 @@ bool set_call(RuleRow& read, const JsonReader& row, std::optional<size_t> placed
   written = call->written;
   if (call->reads_random_numbers) add_random_numbers(rule, row);
   try {
-    Computation::of_lines(ops, call->lines, call->results).compile(rule.inputs);
+    check_result_sizes(Computation::of_lines(ops, call->lines, call->results).compile(rule.inputs));
   } catch (const Error&) {
     const std::optional<size_t> count = named.count_results();
     if (!count || count == placed) throw;

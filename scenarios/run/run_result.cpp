@@ -16,9 +16,9 @@ std::string_view CaseResult::status_text() const {
   return beyond ? "refused" : "bad input";
 }
 
-// The line of a finding is taken from the listing that its details quote, else from that of its
-// first rank. The line of a missing rank, for example, is in the listing of the rank that waits for
-// it.
+// The line of a finding is taken from the listing of its first rank if its details quote that line,
+// else from the first listing that they quote, else from that of its first rank. The line of a
+// missing rank, for example, is in the listing of the rank that waits for it.
 const JobListing* PhaseResult::listing_of(const Finding& finding) const {
   if (finding.line <= 0) return nullptr;
   const auto at = static_cast<size_t>(finding.line) - 1;
@@ -30,14 +30,16 @@ const JobListing* PhaseResult::listing_of(const Finding& finding) const {
                          return text.find(line.substr(start)) != std::string::npos;
                        });
   };
-  const JobListing* own = nullptr;
+  const JobListing *own = nullptr, *first_quoted = nullptr;
   for (const JobListing& listing : listings) {
     if (at >= listing.listing.lines.size()) continue;
-    if (quoted(listing.listing.lines[at])) return &listing;
+    const bool is_quoted = quoted(listing.listing.lines[at]);
     const bool holds = finding.ranks.empty() || listing.lanes.contains(finding.ranks[0]);
+    if (is_quoted && holds) return &listing;
+    if (is_quoted && first_quoted == nullptr) first_quoted = &listing;
     if (holds && own == nullptr) own = &listing;
   }
-  return own;
+  return first_quoted != nullptr ? first_quoted : own;
 }
 
 std::string PhaseResult::line_text(const Finding& finding) const {
