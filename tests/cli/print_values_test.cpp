@@ -88,7 +88,7 @@ TEST_F(PrintValues, OutputOnSomeRanks_PrintsWhatOthersHold) {
   "tensors": {"x": {"shape": [2], "fill": "iota"}}, "ranks": {"all": ["y = x + 1 + rank"]},
   "truth": ["y = x + 3"], "outputs": {"y": "on pp=2"}})json";
   EXPECT_EQ(values("run " + path("some.json") + " --print y@0,y@2"),
-            "y on rank 0   f32 [2]\n[1., 2.]\n\ny on rank 2   f32 [2]\n[3., 4.]\n\n");
+            "y on rank 0   f32 [2]\n[1., 2.]\n\ny on rank 2   f32 [2]\n[3., 4.]\n");
 }
 
 #ifdef SHARDPROOF_WITH_MPI

@@ -333,7 +333,7 @@ TEST(Load, Sweeps_AreChecked) {
   for (int i = 0; i < 101; ++i) many += (i ? "," : "") + std::to_string(i);
   many += "]";
   expect_refused({
-      {sweep("{\"n\": " + many + ", \"/m\": " + many + "}"),
+      {sweep("{\"n\": " + many + ", \"/about\": " + many + "}"),
        "/sweep: expected at most 10000 cases"},
       {sweep("{\"explicit\": [true]}"),
        "a sweep sets this key by its JSON pointer; write \"/explicit\""},
