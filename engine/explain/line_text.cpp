@@ -46,11 +46,12 @@ std::string lines_text(const SpmdProgram& program, const std::set<ListedLine>& l
       if (same.lines == program.listings.at(listing).lines)
         ranks[line] = ranks[line].unite(same.lanes);
   std::vector<std::pair<Lanes, std::vector<std::string>>> groups;
-  for (const auto& [line, lanes] : ranks) {
+  for (const auto& entry : ranks) {
+    const Lanes& lanes = entry.second;
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const auto& known) { return known.first == lanes; });
     if (group == groups.end()) group = groups.insert(group, {lanes, {}});
-    group->second.push_back(std::to_string(line));
+    group->second.push_back(std::to_string(entry.first));
   }
   std::vector<std::string> texts;
   for (const auto& [lanes, numbers] : groups)
