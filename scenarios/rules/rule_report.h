@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "shardproof/engine/certify/rule_case.h"
+#include "shardproof/scenarios/rules/rule_table.h"
 
 namespace shardproof {
 
@@ -46,12 +47,6 @@ struct UnjudgedResults {
   std::string op;
   std::vector<std::string> results;
   int64_t rows = 0;
-};
-
-// Rows of one op whose calls have no counterpart here, for one reason.
-struct RefusedCalls {
-  std::string op, reason;
-  std::vector<int> lines;  // of the table
 };
 
 struct RuleReport {

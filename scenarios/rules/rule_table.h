@@ -24,7 +24,6 @@
 #include <vector>
 
 #include "shardproof/engine/certify/rule_case.h"
-#include "shardproof/scenarios/rules/rule_report.h"
 
 namespace shardproof {
 
@@ -33,6 +32,12 @@ struct RuleRow {
   RuleCase rule;
   // Results that torch has and the row leaves out, or that have no counterpart here.
   std::vector<std::string> unjudged = {};
+};
+
+// Rows of one op whose calls have no counterpart here, for one reason.
+struct RefusedCalls {
+  std::string op, reason;
+  std::vector<int> lines;  // of the table
 };
 
 struct RuleTable {
