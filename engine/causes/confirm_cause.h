@@ -111,8 +111,8 @@ class Confirmation {
   std::vector<LocalTensor> moved_inputs_;
   bool is_varied_ = false;  // vary() has run
   bool others_may_be_worse_ = false;
-  std::optional<std::pair<int, Placement>>
-      declared_;  // of the value over an axis, in place of its own
+  // The placement of the value over an axis, in place of its own.
+  std::optional<std::pair<int, Placement>> declared_;
   std::vector<std::unique_ptr<VariedCase>> varied_;
   std::set<std::string> made_right_;
   int runs_ = 0, most_runs_ = 0;

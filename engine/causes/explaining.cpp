@@ -367,27 +367,29 @@ bool Explaining::goes_over_cut_axes(const Step& step, const CallItem& item,
   return true;
 }
 
+// Returns the one tensor from which an instruction between two others computes a value, with or
+// without numbers; kNoValue if there are several, or if a call makes it.
+ValueId Explaining::only_input_between(const Instrs& instrs, size_t first, size_t last,
+                                       ValueId id) const {
+  for (size_t i = last; i-- > first + 1;) {
+    const std::vector<ValueId> made = effects_of(instrs[i]).writes;
+    if (std::count(made.begin(), made.end(), id) == 0) continue;
+    const auto* compute = std::get_if<Compute>(&instrs[i].action);
+    if (compute == nullptr) return kNoValue;
+    std::vector<ValueId> tensors = compute->inputs;
+    std::erase_if(tensors, [&](ValueId input) {
+      return input == kNoValue || number_of(about_.ranks, input).has_value();
+    });
+    return tensors.size() == 1 ? tensors[0] : kNoValue;
+  }
+  return kNoValue;
+}
+
 // True if a later call on the way reduces the result of this one over the axis, as it is or with a
 // factor.
 bool Explaining::is_reduced_next(const Step& step, const CallItem& item, int axis) const {
   constexpr int kMostSteps = 16;
   const Instrs& instrs = about_.ranks.program.listings[step.listing].instrs;
-  const auto before = [&](ValueId id, size_t end) {
-    for (size_t i = end; i-- > step.index + 1;) {
-      const std::vector<ValueId> made = effects_of(instrs[i]).writes;
-      if (std::count(made.begin(), made.end(), id) == 0) continue;
-      const auto* compute = std::get_if<Compute>(&instrs[i].action);
-      if (compute == nullptr) break;
-      ValueId only = kNoValue;
-      for (const ValueId input : compute->inputs) {
-        if (input == kNoValue || number_of(about_.ranks, input)) continue;
-        if (only != kNoValue) return kNoValue;
-        only = input;
-      }
-      return only;
-    }
-    return kNoValue;
-  };
   for (const Step& later : way_.steps) {
     const CallItem* const next = reduction_of(later);
     if (next == nullptr || later.listing != step.listing || later.index <= step.index ||
@@ -395,7 +397,7 @@ bool Explaining::is_reduced_next(const Step& step, const CallItem& item, int axi
       continue;
     ValueId id = next->input;
     for (int i = 0; i < kMostSteps && id != kNoValue && id != item.output; ++i)
-      id = before(id, later.index);
+      id = only_input_between(instrs, step.index, later.index, id);
     if (id == item.output && id != kNoValue) return true;
   }
   return false;

@@ -128,10 +128,10 @@ std::string unresolved_note(const std::vector<ComparedValue>& values) {
         axes.insert(value.spec.mesh().axes()[static_cast<size_t>(axis)].name);
   }
   return fmt::format(
-      "{} should be the same on all ranks of {} and in f64 {} not, by less than the own dtype "
+      "{} should be the same on all ranks of {} and in f64 {} not, by less than {} dtype "
       "resolves: check that what {} computed from is reduced there",
       list_text(names), fmt::join(axes, " or "), names.size() == 1 ? "is" : "are",
-      names.size() == 1 ? "it is" : "they are");
+      names.size() == 1 ? "its" : "their", names.size() == 1 ? "it is" : "they are");
 }
 
 std::string rounded_note(const JudgedValue& value, const std::string& backend) {

@@ -63,7 +63,7 @@ class PlacesOfCalls {
   std::map<int32_t, Places> by_rank_;
 };
 
-// Returns "rank 1 makes that of line 13, ranks 0 2 3 that of line 11".
+// Returns "rank 1 makes the call of line 13, ranks 0 2 3 that of line 11".
 std::string places_text(const std::map<std::string, std::vector<int32_t>>& ranks_at) {
   std::vector<std::pair<std::string, std::vector<int32_t>>> groups(ranks_at.begin(),
                                                                    ranks_at.end());
@@ -72,8 +72,9 @@ std::string places_text(const std::map<std::string, std::vector<int32_t>>& ranks
   std::string text;
   for (const auto& [place, ranks] : groups) {
     const char* const makes = ranks.size() == 1 ? " makes" : " make";
-    text += fmt::format("{}{}{} that of {}", text.empty() ? "" : ", ", ranks_text(Lanes::of(ranks)),
-                        text.empty() ? makes : "", place);
+    text += text.empty()
+                ? fmt::format("{}{} the call of {}", ranks_text(Lanes::of(ranks)), makes, place)
+                : fmt::format(", {} that of {}", ranks_text(Lanes::of(ranks)), place);
   }
   return text;
 }

@@ -10,9 +10,9 @@
 
 namespace shardproof {
 
-// Returns "call 1 of this group: rank 1 makes that of line 13, ranks 0 2 3 that of line 11"; "" if
-// there is none before call number `before`, or if the members run different listings. `group`: as
-// in Finding::group, "dp [0 1 2 3]". O(calls of the group's members).
+// Returns "call 1 of this group: rank 1 makes the call of line 13, ranks 0 2 3 that of line 11", or
+// "" if there is none before call number `before`, or if the members run different listings.
+// `group`: as in Finding::group, "dp [0 1 2 3]". O(calls of the group's members).
 std::string first_call_on_other_lines(const SpmdProgram& program, const std::string& group,
                                       int64_t before);
 
