@@ -226,6 +226,16 @@ std::string FormText::made_text(std::string_view name) {
     return filled(has_stride ? "{, kernel_size}{, stride}{, padding}{, dilation}{, ceil_mode}"
                              : "{, kernel_size}{, padding}{, dilation}{, ceil_mode}");
   }
+  if (constexpr std::string_view kLeading = "sum_leading:"; name.starts_with(kLeading)) {
+    // An empty list of dims would sum over all.
+    const auto normalized = static_cast<int64_t>(integers_of("normalized_shape").size());
+    std::vector<std::string> dims;
+    for (int64_t d = 0; d < inputs_.at(0).shape.size() - normalized; ++d)
+      dims.push_back(fmt::format("{}", d));
+    const std::string_view x = name.substr(kLeading.size());
+    return dims.empty() ? std::string(x) + " * 1"
+                        : fmt::format("sum({}, dim={})", x, joined_list(dims));
+  }
   if (name == "plus_bias") return given("bias") ? filled(" + {bias}") : "";
   if (name.ends_with("dims") || name.ends_with("channels") || name == "output_size")
     return made_dims_text(name);
@@ -249,13 +259,8 @@ std::string FormText::made_dims_text(std::string_view name) {
   }
   std::vector<std::string> dims;
   const int64_t count = inputs_.at(0).shape.size();
-  if (name == "leading_dims") {
-    const auto normalized = static_cast<int64_t>(integers_of("normalized_shape").size());
-    for (int64_t d = 0; d < count - normalized; ++d) dims.push_back(fmt::format("{}", d));
-  } else {
-    for (int64_t d = 0; d < count; ++d)
-      if (d != 1) dims.push_back(fmt::format("{}", d));
-  }
+  for (int64_t d = 0; d < count; ++d)
+    if (d != 1) dims.push_back(fmt::format("{}", d));
   return joined_list(dims);
 }
 
@@ -279,13 +284,7 @@ std::string FormText::made_index_text(std::string_view name) {
     entries = words_of(names);
   }
   if (name == "index") return joined_list(entries);
-  const auto first = std::find_if(entries.begin(), entries.end(),
-                                  [](const std::string& entry) { return entry != ":"; });
-  if (first == entries.end() || first + 1 != entries.end())
-    refuse("several tensors of indices have no counterpart here; a row may give \"call\"");
-  return fmt::format("{}({}, {}, {}, {})",
-                     given("accumulate").value_or("false") == "true" ? "index_add" : "index_copy",
-                     needed("self"), first - entries.begin(), *first, needed("values"));
+  return put_at(entries);
 }
 
 std::string FormText::made_view_text(std::string_view name) {
@@ -303,7 +302,7 @@ std::string FormText::made_view_text(std::string_view name) {
                                                : "full(like={self}, value={value})");
   if (name == "new_shape") {
     const std::string dtype = given("dtype") ? "{dtype}" : "{#dtype_of_self}";
-    return fmt::format("[{}], dtype={}", fmt::join(result_sizes("size"), ", "), filled(dtype));
+    return fmt::format("[{}], dtype={}", join_text(result_sizes("size"), ", "), filled(dtype));
   }
   if (name == "slice") {
     std::string text = "[";

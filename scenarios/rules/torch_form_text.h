@@ -78,8 +78,11 @@ class FormText {
   std::string pool_indices(int spatial);
   std::string pool_backward(int spatial);
   std::string pseudo_inverse();
+  std::string places_in_order();
+  std::string put_at(const std::vector<std::string>& entries);
   std::string scatter_reduce();
   std::string section_sizes();
+  std::string solved_triangle();
   std::string strided_positions();
   std::string tensordot();
   std::string transposed_convolution_3d(const std::string& target);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/join_text.h"
 #include "shardproof/scenarios/rules/torch_form_text.h"
 
 namespace shardproof {
@@ -37,6 +38,14 @@ std::optional<std::string> FormText::made_composite_text(std::string_view name) 
   if (name == "fft") return fourier(given("forward").value_or("true") == "true");
   if (name == "fft_c2r") return fourier_of_half();
   if (name == "isin") return membership();
+  if (name == "result_sizes") return join_text(result_sizes("input_sizes"), ", ");
+  if (name == "solve_triangle") return solved_triangle();
+  if (name == "searchsorted") return places_in_order();
+  if (constexpr std::string_view kOrdered = "ordered:"; name.starts_with(kOrdered)) {
+    const std::string tensor(name.substr(kOrdered.size()));  // bools have no order here
+    return meta_of(tensor).dtype == DType::boolean ? "cast(" + needed(tensor) + ", i32)"
+                                                   : needed(tensor);
+  }
   if (name == "mode") return most_frequent();
   if (name.starts_with("info:")) {  // 0 for each matrix
     const std::string matrices = needed(std::string(name.substr(5)));
@@ -81,6 +90,33 @@ std::string FormText::triangle(std::string_view name) {
                              : positions_.contains("input2") ? "{input2}"
                                                              : "{self}";
   return filled(fmt::format("{}({})", is_upper ? "triu" : "tril", tensor));
+}
+
+// X with a X = b, or X a = b: the transposed one of t(a) with t(b).
+std::string FormText::solved_triangle() {
+  const bool is_old = !form_.results.empty();  // triangular_solve(b, a)
+  const std::string a = is_old ? "A" : "self", b = is_old ? "self" : "B";
+  std::string triangle_text = triangle("triangle");
+  if (given("unitriangular").value_or("false") == "true") {
+    const Dims& shape = sizes_of(a);
+    if (shape.size() < 2) refuse("expected matrices");
+    triangle_text =
+        fmt::format("({0} - {0} * eye({1}) + eye({1}))", triangle_text, shape[shape.size() - 1]);
+  }
+  if (given("transpose").value_or("false") == "true")
+    triangle_text = fmt::format("t({})", triangle_text);
+  if (given("left").value_or("true") == "true")
+    return filled("y0 = solve(" + triangle_text + ", {" + b + "})");
+  return filled("y0 = t(solve(t(" + triangle_text + "), t({" + b + "})))");
+}
+
+std::string FormText::places_in_order() {
+  const std::optional<std::string> sorter = given("sorter"), side = given("side");
+  std::string sequence = needed("sorted_sequence");
+  if (sorter) sequence = fmt::format("take_along_dim({}, {}, -1)", sequence, *sorter);
+  const std::string right =
+      side ? (*side == "'right'" ? "true" : "false") : given("right").value_or("false");
+  return filled("y0 = bucketize({self}, " + sequence + ", right=" + right + "{, out_int32})");
 }
 
 std::string FormText::bincount() {
@@ -413,7 +449,49 @@ std::string FormText::section_sizes() {
     if (count < 1) refuse("expected a number of sections, or indices");
     for (int64_t i = 0; i < count; ++i) sizes.push_back(size / count + (i < size % count ? 1 : 0));
   }
-  return fmt::format("[{}]", fmt::join(sizes, ", "));
+  return fmt::format("[{}]", join_text(sizes, ", "));
+}
+
+// Joins the dims that have an index: p are the positions in them, and v the values of all places.
+std::string FormText::put_at(const std::vector<std::string>& entries) {
+  const auto is_index = [](const std::string& entry) { return entry != ":"; };
+  const auto first = std::find_if(entries.begin(), entries.end(), is_index);
+  const auto last = std::find_if_not(first, entries.end(), is_index);
+  if (first == entries.end() || std::any_of(last, entries.end(), is_index))
+    refuse("indices of dims that are not next to each other have no counterpart here");
+  const auto lead = first - entries.begin(), count = last - first;
+  const auto meta_of_text = [&](const std::string& x) -> const TensorMeta& {
+    return inputs_.at(std::stoul(x.substr(1)));
+  };
+  const Dims& shape = sizes_of("self");
+  if (lead + count > shape.size()) refuse("expected no more indices than dims");
+  if (meta_of_text(*first).dtype == DType::boolean) {
+    if (lead != 0 || count != 1 || element_count(meta_of("values").shape) != 1)
+      refuse("a mask has a counterpart here only with one value");
+    std::string mask = *first;
+    for (int64_t d = meta_of_text(mask).shape.size(); d < shape.size(); ++d)
+      mask = unsqueezed(mask, -1);
+    const std::string value = fmt::format("sum({})", needed("values"));
+    return given("accumulate").value_or("false") == "true"
+               ? filled("where(" + mask + ", {self} + " + value + ", {self})")
+               : filled("where(" + mask + ", " + value + ", {self})");
+  }
+  std::string place;
+  int64_t places = 0;
+  for (auto entry = first; entry != last; ++entry) {
+    const int64_t size = shape[static_cast<int>(entry - entries.begin())];
+    const std::string counted = fmt::format("where({0} < 0, {0} + {1}, {0})", *entry, size);
+    place = place.empty() ? counted : fmt::format("({}) * {} + {}", place, size, counted);
+    places = std::max<int64_t>(places, meta_of_text(*entry).shape.size());
+  }
+  std::string values = filled(fmt::format(
+      "where(zeros(like={{self}}[{}]) == 0, {{values}}, {{values}})", join_text(entries, ", ")));
+  values = places == 0 ? unsqueezed(values, lead)
+                       : fmt::format("flatten({}, {}, {})", values, lead, lead + places - 1);
+  return filled(
+      fmt::format("reshape_as({}(flatten({{self}}, {}, {}), {}, flatten({}), {}), {{self}})",
+                  given("accumulate").value_or("false") == "true" ? "index_add" : "index_copy",
+                  lead, lead + count - 1, lead, place, values));
 }
 
 }  // namespace shardproof

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/join_text.h"
 #include "shardproof/scenarios/rules/torch_form_text.h"
 
 namespace shardproof {
@@ -41,8 +42,8 @@ std::string linear_lines(const Upsampling& up, int64_t dims, std::string_view dt
           ? fmt::format("cast(arange(0, {}), f64) * {:.17g}", up.to, up.ratio)
           : fmt::format("clamp_min((cast(arange(0, {}), f64) + 0.5) * {:.17g} - 0.5, 0)", up.to,
                         up.ratio);
-  std::string weight = fmt::format("cast(p - cast(i, f64), {})", dtype);
-  for (int64_t d = up.dim + 1; d < dims; ++d) weight = unsqueezed(weight, -1);
+  const std::string weight =
+      unsqueezed_last(fmt::format("cast(p - cast(i, f64), {})", dtype), dims - up.dim - 1);
   return fmt::format(
       "p = {}\n"
       "i = clamp_max(cast(floor(p), i64), {})\n"
@@ -277,13 +278,13 @@ std::string FormText::unpool(int spatial) {
                   "i = flatten({{indices}}, -{0})\n"
                   "z = sum(zeros(like=h), dim=-1, keepdim=true) + arange(0, {1}) * 0\n"
                   "y0 = unflatten(scatter_along_dim(z, -1, i, h), -1, [{2}])",
-                  spatial, count, fmt::join(sizes, ", ")));
+                  spatial, count, join_text(sizes, ", ")));
 }
 
 // While training, n is normalized by the statistics of the batch, which depend on the input.
 std::string FormText::batch_norm_backward() {
   const int64_t more = meta_of("input").shape.size() - 2;
-  const bool trains = needed("train") == "true";
+  const bool trains = filled("{train|update}") == "true";
   given("eps");
   const auto channel = [&](const std::string& key) { return unsqueezed_last(needed(key), more); };
   const std::string mean = channel(trains ? "save_mean" : "running_mean");

@@ -20,6 +20,39 @@ const FormTable kBackwardForms = {
       "h = adaptive_avg_pool3d({self}, {#output_size})\ny0 = grad(h, [{self}], "
       "with={grad_output})",
       ""}},
+    {"_cdist_backward",
+     {"grad x1 x2 cdist?", "h = cdist({x1}, {x2}, p={p=2})\ny0 = grad(h, [{x1}], with={grad})",
+      ""}},
+    {"_prelu_kernel_backward",
+     {"grad_output self weight",
+      "y0 = where({self} > 0, {grad_output}, {weight} * {grad_output})\n"
+      "y1 = where({self} > 0, 0, {self} * {grad_output})",
+      "grad_input grad_weight"}},
+    {"_scaled_dot_product_flash_attention_for_cpu_backward",
+     {"grad_out query key value out logsumexp",
+      "y0, y1, y2 = sdpa_grad({grad_out}, {query}, {key}, {value}, {out}, {logsumexp}, "
+      "causal={is_causal=false}{, scale}){=dropout_p:0}{=attn_mask:null}",
+      "grad_query grad_key grad_value"}},
+    {"avg_pool3d_backward",
+     {"grad_output self",
+      "h = avg_pool3d({self}{#window}{, count_include_pad}{, divisor_override})\n"
+      "y0 = grad(h, [{self}], with={grad_output})",
+      ""}},
+    {"batch_norm_backward",
+     {"grad_out input weight running_mean? running_var? save_mean? save_invstd? reserve?",
+      "{#batch_norm_backward}{~output_mask}", "grad_input grad_weight? grad_bias?"}},
+    {"diagonal_backward",
+     {"grad_output",
+      "z = zeros([{#result_sizes}]) + sum({grad_output}) * 0\n"
+      "h = diagonal(z, {offset=0}, {dim1=0}, {dim2=1})\n"
+      "y0 = grad(h, [z], with={grad_output})",
+      ""}},
+    {"unfold_backward",
+     {"grad_in",
+      "z = zeros([{#result_sizes}]) + sum({grad_in}) * 0\n"
+      "h = unfold(z, {dim}, {size}, {step})\n"
+      "y0 = grad(h, [z], with={grad_in})",
+      ""}},
     {"adaptive_max_pool2d_backward", {"grad_output self indices", "{#pool_backward:2}", ""}},
     {"adaptive_max_pool3d_backward", {"grad_output self indices", "{#pool_backward:3}", ""}},
     {"max_pool2d_with_indices_backward",
@@ -75,7 +108,8 @@ const FormTable kBackwardForms = {
       "g = {grad_out}{#times_weight}\n"
       "n = {input} * {rstd}\n"
       "y0 = (g - n * mean(g * n, dim={#normalized_dims}, keepdim=true)) * {rstd}\n"
-      "y1 = sum({grad_out} * n, dim={#leading_dims}){~output_mask}",
+      "s = {grad_out} * n\n"
+      "y1 = {#sum_leading:s}{~output_mask}",
       "grad_input grad_weight?"}},
     {"_softmax_backward_data",
      {"grad_output output",
@@ -146,8 +180,10 @@ const FormTable kBackwardForms = {
       "n = ({input} - {mean}) * {rstd}\n"
       "y0 = (g - mean(g, dim={#normalized_dims}, keepdim=true) - n * mean(g * n, "
       "dim={#normalized_dims}, keepdim=true)) * {rstd}\n"
-      "y1 = sum({grad_out} * n, dim={#leading_dims})\n"
-      "y2 = sum({grad_out}, dim={#leading_dims}){~output_mask}",
+      "s = {grad_out} * n\n"
+      "y1 = {#sum_leading:s}\n"
+      "t = {grad_out}\n"
+      "y2 = {#sum_leading:t}{~output_mask}",
       "grad_input grad_weight? grad_bias?"}},
     {"nll_loss_backward",
      {"grad_output self target weight? total_weight",
