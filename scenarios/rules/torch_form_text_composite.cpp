@@ -128,11 +128,12 @@ std::string FormText::bincount() {
                             given("weights").value_or(ones), size));
 }
 
-// The range is that of the values if min and max are equal.
+// The range is that of the values if min and max are equal, and wider if all values are equal.
 std::string FormText::histogram_range() {
   const std::string low = given("min").value_or("0"), high = given("max").value_or("0");
   if (std::strtod(low.c_str(), nullptr) == std::strtod(high.c_str(), nullptr))
-    return "low = amin(h)\nhigh = amax(h)";
+    return "l = amin(h)\nr = amax(h)\nlow = where(l == r, l - 1, l)\nhigh = where(l == r, r + 1, "
+           "r)";
   return fmt::format("low = {}\nhigh = {}", low, high);
 }
 
