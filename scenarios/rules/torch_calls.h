@@ -14,10 +14,15 @@ namespace shardproof {
 struct TorchCall {
   std::vector<std::string> lines, results;
   std::vector<std::string> unjudged;  // torch's names of the results that `results` lacks
-  bool is_inplace = false;            // torch's name ends in "_", and the op writes numbers
+  // The places of `results` in a row's `out`, if output_mask leaves others out; empty: in order.
+  std::vector<size_t> placed;
+  bool is_inplace = false;  // torch's name ends in "_", and the op writes numbers
   // True if the lines read an input after those of the row: random numbers, which belong to the
   // positions of the first tensor whatever its placement is. Each element has one in 0 .. 1.
   bool reads_random_numbers = false;
+  // True if the lines depend on the sizes of the inputs (upsampling by a factor), or on an argument
+  // with those of the result (new_zeros).
+  bool depends_on_sizes = false, states_result = false;
   // The inputs that the results replace, if an op in place has lists of tensors.
   std::vector<size_t> written;
 };
@@ -27,10 +32,12 @@ struct TorchCall {
 // null; it may give a number in the place of a tensor. Results are bound to y0, y1, ..; `results`
 // is the number that a row places, nullopt for a backward, which needs the first. Returns nullopt
 // for an op that neither has. Throws Error(bad_input) for an argument that the op does not have or
-// that has no text in the language, and for a wrong number of tensors or results.
+// that has no text in the language, and for a wrong number of tensors or results. `result`, if it
+// is given, has the sizes that replace those of the result among the arguments.
 std::optional<TorchCall> torch_call(const std::string& op, const JsonReader* attrs,
                                     const std::vector<TensorMeta>& inputs,
-                                    std::optional<size_t> results, const OpRegistry& ops);
+                                    std::optional<size_t> results, const OpRegistry& ops,
+                                    const Dims* result = nullptr);
 
 // True for an op of torch whose result has a shape that depends on values: "aten.masked_select".
 bool is_shaped_by_values(const std::string& op);
