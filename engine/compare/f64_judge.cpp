@@ -175,8 +175,9 @@ namespace {
 Tensor moved_by(double share, const Tensor& tensor, int direction, ValueId id) {
   std::vector<double> sizes(static_cast<size_t>(tensor.elements()));
   const Tensor input = dense(tensor);
+  const double scale = std::ldexp(share, kMovedBits);
   for (size_t i = 0; i < sizes.size(); ++i)
-    sizes[i] = std::ldexp(share, kMovedBits) * magnitude_at(input, static_cast<int64_t>(i));
+    sizes[i] = scale * magnitude_at(input, static_cast<int64_t>(i));
   return moved(input, sizes, direction, id);
 }
 

@@ -107,9 +107,12 @@ CallSite Executor::Frame::site(const Instr& instr) const {
 }
 
 StreamId Executor::Frame::stream_of(const Instr& instr) {
-  if (const StreamId* known_id = find_stream(instr.stream)) return *known_id;
-  const StreamId id = context.stream(instr.stream.str());
-  streams.emplace_back(instr.stream.str(), id);
+  const std::string& name = instr.stream.str();
+  if (last_stream.first == &name) return last_stream.second;
+  const StreamId* known_id = find_stream(name);
+  const StreamId id = known_id != nullptr ? *known_id : context.stream(name);
+  if (known_id == nullptr) streams.emplace_back(name, id);
+  last_stream = {&name, id};
   return id;
 }
 

@@ -57,7 +57,9 @@ struct Executor::Frame {
   std::map<std::string, Ticket> events;
   std::map<StreamId, Ticket> waits;  // the last ticket of the stream when a wait was issued on it
   std::vector<std::pair<std::string, StreamId>> streams;  // used so far
-  std::list<CallState> calls;                             // under way
+  // The stream of the last instruction, by the text that instructions of one stream share.
+  std::pair<const std::string*, StreamId> last_stream{nullptr, kMainStream};
+  std::list<CallState> calls;  // under way
   std::list<PendingOp> ops;
   std::vector<PendingOp*> idle_ops;  // entries of `ops` that have run and can be used again
   size_t pc = 0;
