@@ -322,7 +322,10 @@ Judgement F64Judge::judge(const ComparedValue& value, ReferenceRun& reference) {
   if (elements.empty()) return Judgement::right;
   RoundingLoss loss = loss_of(value, reference);
   drop_within_loss(loss, expected, elements);
-  if (!elements.empty()) {
+  // No loss of an element explains, or hides in the own dtypes, a distance of more than this.
+  const double farthest = std::max(kLossShare, kUnitsShown) * loss.most;
+  if (std::any_of(elements.begin(), elements.end(),
+                  [&](const OpenElement& one) { return !(one.deviation.distance > farthest); })) {
     add_sensitivity(value, reference, loss);
     drop_within_loss(loss, expected, elements);
   }

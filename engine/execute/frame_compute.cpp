@@ -48,7 +48,8 @@ std::vector<TensorMeta> metas_of(const Compute& compute, const SpmdProgram& prog
 
 // Returns the block of a value that holds all these lanes; null if they lie in several blocks.
 const Block* whole_block(const LocalTensor& value, const Lanes& lanes) {
-  const Block* const first = value.find(lanes[0]);
+  const std::vector<Block>& blocks = value.blocks();
+  const Block* const first = blocks.size() == 1 ? &blocks[0] : value.find(lanes[0]);
   return first != nullptr && first->lanes.contains(lanes) ? first : nullptr;
 }
 
