@@ -28,6 +28,15 @@ const Pattern kPipeline{"pipeline", "pp",
                         R"json("for m in range({}):", "  h = x * (m + 1)", "  if rank > 0:",
      "    h = recv(like=x, from=rank - 1)", "  h = h + 1", "  if rank < world - 1:",
      "    send(h, to=rank + 1)")json"};
+// Each rank sends a shape of its own, so that the call is another one on each rank.
+const Pattern kOwnShape{
+    "own shapes", "dp",
+    R"json("for k in range({}):", "  group:", "    send(x * ones([rank % 509 + 1]), to=next)",
+     "    y = recv(shape=[(rank + world - 1) % world % 509 + 1], from=prev)")json"};
+// Each rank puts into a slot of its own.
+const Pattern kOwnSlot{"own slots", "dp",
+                       R"json("for k in range({}):", "  put(x, to=next, slot=rank)",
+     "  wait_signal(from=prev, slot=(rank + world - 1) % world)")json"};
 const Pattern kUnrolled{"unrolled instructions", "dp",
                         R"json("for k in range({}):", "  x = x + w")json"};
 
@@ -74,5 +83,9 @@ int main() {
   print_pattern(kDissemination, 131072, 17, {8, 2000});
   print_pattern(kRing, 4096, 10, {0.5, 200});
   print_pattern(kPipeline, 4096, 4, {0.5, 200});
+  for (const int64_t ranks : {1024, 4096, 16384}) {
+    print_pattern(kOwnShape, ranks, 4, {0.1e-3 * static_cast<double>(ranks), 500});
+    print_pattern(kOwnSlot, ranks, 4, {0.1e-3 * static_cast<double>(ranks), 500});
+  }
   print_pattern(kUnrolled, 4, 10'000, {0.03, 10});
 }

@@ -34,6 +34,7 @@ uint64_t combined_hash(uint64_t hash, int64_t part) {
 int64_t hash_of(std::string_view text) {
   return static_cast<int64_t>(std::hash<std::string_view>()(text));
 }
+int64_t hash_of(double number) { return static_cast<int64_t>(std::hash<double>()(number)); }
 
 // A view of a CallKind, for look-up without a copy. For work, `collective` is null.
 struct CallKindView {
@@ -46,7 +47,8 @@ struct CallKindView {
     uint64_t h = combined_hash(0, hash_of(work));
     if (collective == nullptr) return h;
     for (const int64_t part : {static_cast<int64_t>(collective->kind), collective->count,
-                               static_cast<int64_t>(collective->dtype), peer})
+                               static_cast<int64_t>(collective->dtype), peer, collective->root,
+                               hash_of(collective->reduction.scalar)})
       h = combined_hash(h, part);
     return h;
   }
@@ -85,6 +87,7 @@ struct CallShape {
 // The kinds and shapes of a run. Their addresses are stable.
 class CallShapes {
  public:
+  // Returns the shape of a call that other cohorts make too: those of single ranks.
   const CallShape* intern(const CallKindView& view, const CallSite& site) {
     const CallKind* const kind = intern(view);
     // Ranks in step make the same call one after the other.
@@ -96,6 +99,13 @@ class CallShapes {
       if (at->second.is(kind, site)) return last_ = &at->second;
     CallShape fresh{kind, site.line, std::string(site.instance)};
     return last_ = &shapes_.emplace(hash, std::move(fresh))->second;
+  }
+  // Returns the shape of a call of a whole cohort.
+  const CallShape* add(const CallKindView& view, const CallSite& site) {
+    const CallKind* const kind = intern(view);
+    if (last_ != nullptr && last_->is(kind, site)) return last_;
+    return last_ =
+               &of_cohorts_.emplace_back(CallShape{kind, site.line, std::string(site.instance)});
   }
 
  private:
@@ -110,6 +120,7 @@ class CallShapes {
   // Never iterated: unordered.
   std::unordered_multimap<uint64_t, CallKind> kinds_;
   std::unordered_multimap<uint64_t, CallShape> shapes_;
+  PooledDeque<CallShape> of_cohorts_;
   const CallKind* last_kind_ = nullptr;
   const CallShape* last_ = nullptr;
 };
@@ -202,8 +213,8 @@ class Recorder {
     if (entries_.size() == max_records_) entries_.pop_front();
     entries_.push_back(std::move(entry));
   }
-  const CallShape* intern(const CallKindView& kind, const CallSite& site) {
-    return shapes_->intern(kind, site);
+  const CallShape* shape_of(const CallKindView& kind, const CallSite& site, const Lanes& cohort) {
+    return cohort.size() == 1 ? shapes_->intern(kind, site) : shapes_->add(kind, site);
   }
   MessageNumbers& messages() { return messages_; }
   // Returns everything that was recorded. Nothing is recorded after it.
@@ -549,7 +560,7 @@ class RecordingContext : public ForwardingContext {
     entry.context = &inner();
     entry.cohort = &lanes_;
     entry.rank = lanes_[0];
-    entry.shape = recorder_.intern(kind, site);
+    entry.shape = recorder_.shape_of(kind, site, lanes_);
     entry.stream = stream;
     if (lanes_.size() == 1) {
       entry.sequence = lanes.empty() ? 0 : sequence_.next_of_one();

@@ -382,6 +382,7 @@ void Check::add_findings() {
   }
   const auto at = std::find_if(outcome_.findings.begin(), outcome_.findings.end(), unwritten);
   outcome_.findings.insert(at, findings.begin(), findings.end());
+  own_.measure_open_values(settled);
   add_precision(own_.precision(), settled, *program_, outcome_);
   const auto tells_why = [&](const std::string& note) {
     return note.find(own_.unmeasured()) != std::string::npos;

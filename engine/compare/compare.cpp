@@ -77,8 +77,6 @@ Difference difference_of(const ComparedValue& value, const Tensor& truth,
 
 namespace {
 
-constexpr double kUnitsShown = 8;  // units of rounding below which a difference is not shown
-
 double apart(double a, double b) {
   return (std::isnan(a) && std::isnan(b)) || a == b ? 0 : std::fabs(a - b);
 }

@@ -31,6 +31,8 @@ inline constexpr double kLossShare = 0.125;    // of one device's rounding loss
 // Largest loss in units of the largest element. A line that loses more (a running sum that no
 // longer grows) still resolves such a difference.
 inline constexpr double kMostUnits = 2;
+// A run in the own dtypes does not show a difference of fewer units or losses (contradicts_f64).
+inline constexpr double kUnitsShown = 8;
 inline constexpr double kSpreadFactor = 64;  // movements that two honest runs may lie apart
 // Units by which inputs move: fewer may leave an input as it is.
 inline constexpr double kInputUnits = 4;

@@ -41,7 +41,7 @@ class PlacesOfCalls {
           if (!item.step && !is_point_to_point(item.collective.kind)) add(instr, item);
   }
   const std::map<int32_t, Places>& by_rank() const { return by_rank_; }
-  const std::vector<int32_t>& members() const { return members_; }
+  const Lanes& members() const { return members_; }
 
  private:
   void add(const Instr& instr, const CallItem& item) {
@@ -49,17 +49,16 @@ class PlacesOfCalls {
     if (known_.empty() || !known_.back().is_copy_of(group)) {
       if (sibling_with_text(group, text_) < 0) return;
       known_.push_back(group);
-      members_ = group.members(sibling_with_text(group, text_));
+      members_ = Lanes::of(group.members(sibling_with_text(group, text_)));
     }
-    const Lanes on = item.lanes.intersect(instr.lanes);
+    const Lanes on = item.lanes.intersect(instr.lanes).intersect(members_);
     const std::string place = place_text(instr, item);
-    for (const int32_t rank : members_)
-      if (on.contains(rank)) by_rank_[rank].push_back(place);
+    for (int64_t i = 0; i < on.size(); ++i) by_rank_[on[i]].push_back(place);
   }
 
   std::string text_;
   std::vector<Group> known_;
-  std::vector<int32_t> members_;
+  Lanes members_;
   std::map<int32_t, Places> by_rank_;
 };
 
@@ -86,16 +85,14 @@ std::string first_call_on_other_lines(const SpmdProgram& program, const std::str
   for (const SpmdListing& listing : program.listings) {
     const PlacesOfCalls places(listing, group);
     if (places.by_rank().empty()) continue;
-    const std::vector<int32_t>& members = places.members();
-    if (!std::all_of(members.begin(), members.end(),
-                     [&](int32_t rank) { return listing.lanes.contains(rank); }))
-      return "";
+    const Lanes& members = places.members();
+    if (!listing.lanes.contains(members)) return "";
     for (int64_t call = 0; call + 1 < before; ++call) {
       std::map<std::string, std::vector<int32_t>> ranks_at;
-      for (const int32_t rank : members) {
-        const auto own = places.by_rank().find(rank);
+      for (int64_t i = 0; i < members.size(); ++i) {
+        const auto own = places.by_rank().find(members[i]);
         if (own == places.by_rank().end() || call >= std::ssize(own->second)) return "";
-        ranks_at[own->second[static_cast<size_t>(call)]].push_back(rank);
+        ranks_at[own->second[static_cast<size_t>(call)]].push_back(members[i]);
       }
       if (ranks_at.size() > 1)
         return fmt::format("call {} of this group: {}", call + 1, places_text(ranks_at));

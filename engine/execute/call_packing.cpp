@@ -146,6 +146,7 @@ Call context_call(const CallItem& item, const LocalTensor& input, const Lanes& o
   call.lanes = on;
   call.collective = collective_of_piece(item, piece);
   const bool exchanges = item.step && item.step->kind == StepKind::exchange;
+  if (item.peers.empty() && item.send_counts.empty() && !exchanges) return call;
   for (int64_t i = 0; i < on.size(); ++i) {
     const size_t lane = static_cast<size_t>(item.lanes.index_of(on[i]));
     if (!item.peers.empty()) call.peers.push_back(item.peers[lane]);

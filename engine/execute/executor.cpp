@@ -20,7 +20,7 @@ namespace shardproof {
 
 Executor::Executor(const SpmdProgram& program, const OpRegistry& ops, World& world,
                    ExecutorOptions options)
-    : shared_(new Shared{program, ops, world, std::move(options), {}, {}, {}, {}, {}}) {}
+    : shared_(new Shared{program, ops, world, std::move(options), {}, {}, {}, {}, {}, {}}) {}
 
 Executor::~Executor() = default;
 

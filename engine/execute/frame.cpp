@@ -107,9 +107,12 @@ CallSite Executor::Frame::site(const Instr& instr) const {
 }
 
 StreamId Executor::Frame::stream_of(const Instr& instr) {
-  if (const StreamId* known_id = find_stream(instr.stream)) return *known_id;
-  const StreamId id = context.stream(instr.stream.str());
-  streams.emplace_back(instr.stream.str(), id);
+  const std::string& name = instr.stream.str();
+  if (last_stream.first == &name) return last_stream.second;
+  const StreamId* known_id = find_stream(name);
+  const StreamId id = known_id != nullptr ? *known_id : context.stream(name);
+  if (known_id == nullptr) streams.emplace_back(name, id);
+  last_stream = {&name, id};
   return id;
 }
 
@@ -149,12 +152,20 @@ void Executor::Frame::allocate(const LocalTensor& value, ValueId id, StreamId st
 }
 
 LocalTensor Executor::Frame::make_value(ValueId id, const Lanes& on, StreamId stream) {
-  std::vector<Block> blocks;
-  for (const LocalShape& shape : info(id).shapes) {
-    const Lanes here = shape.lanes.intersect(on);
-    if (!here.empty()) blocks.push_back(block_without_contents(info(id).dtype, shape.shape, here));
+  const DType dtype = info(id).dtype;
+  const LocalShapes& shapes = info(id).shapes;
+  const LocalShape* const first = shapes.find(on[0]);
+  LocalTensor value;
+  if (first != nullptr && first->lanes.contains(on)) {
+    value = LocalTensor(block_without_contents(dtype, first->shape, on));
+  } else {
+    std::vector<Block> blocks;
+    for (const LocalShape& shape : shapes) {
+      const Lanes here = shape.lanes.intersect(on);
+      if (!here.empty()) blocks.push_back(block_without_contents(dtype, shape.shape, here));
+    }
+    if (!blocks.empty()) value = LocalTensor(std::move(blocks));
   }
-  LocalTensor value = blocks.empty() ? LocalTensor() : LocalTensor(std::move(blocks));
   allocate(value, id, stream);
   return value;
 }
@@ -183,6 +194,8 @@ void Executor::Frame::made(ValueId id, const LocalTensor& value) {
 // an allocation would depend on the schedule.
 bool Executor::Frame::is_viewed(const Buffer* buffer, ValueId but, const Lanes& on) const {
   return viewers.another_views(buffer, but, [&](ValueId viewer) {
+    const Block* const first = on.empty() ? nullptr : at(viewer).find(on[0]);
+    if (first != nullptr && first->tensor.buffer.get() == buffer) return true;
     const std::vector<Block>& blocks = at(viewer).blocks();
     return std::any_of(blocks.begin(), blocks.end(), [&](const Block& block) {
       return block.tensor.buffer.get() == buffer && !block.lanes.intersect(on).empty();
@@ -244,14 +257,14 @@ void Executor::Frame::issue_number(const Instr& instr, const NumberValue& number
 void Executor::Frame::issue_merge(const Instr& instr, const Merge& merge, const Lanes& on) {
   std::vector<Block> blocks;
   Ticket ticket = kDone;
-  for (const auto& [lanes_of_part, id] : merge.parts) {
-    const Lanes here = lanes_of_part.intersect(on);
-    if (here.empty() || at(id).empty()) continue;
-    const LocalTensor part = at(id).restrict_to(here);
-    for (const Block& block : part.blocks()) blocks.push_back(block);
+  for_each_part(merge.parts, on, [&](const std::pair<Lanes, ValueId>& part, const Lanes& here) {
+    const ValueId id = part.second;
+    if (at(id).empty()) return;
+    const LocalTensor value = at(id).restrict_to(here);
+    for (const Block& block : value.blocks()) blocks.push_back(block);
     if (unmetered.contains(id)) unmetered.insert(merge.output);
     ticket = std::max(ticket, tickets[static_cast<size_t>(id)]);
-  }
+  });
   if (blocks.empty()) return;
   LocalTensor merged(std::move(blocks));
   if (shared.options.made)

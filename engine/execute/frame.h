@@ -9,9 +9,11 @@
 #include <list>
 #include <map>
 #include <set>
+#include <unordered_map>
 
 #include "shardproof/engine/execute/buffer_viewers.h"
 #include "shardproof/engine/execute/executor.h"
+#include "shardproof/engine/execute/parts_by_rank.h"
 #include "shardproof/engine/execute/pending_op.h"
 #include "shardproof/engine/execute/run_kernel.h"
 
@@ -28,6 +30,7 @@ struct Executor::Shared {
   std::vector<Error> errors;
   KernelViews views;
   std::set<std::string> host_ops;
+  std::unordered_map<const void*, PartsByRank> parts;  // by the address of the list of parts
 };
 
 // Calls under way. The execution context points into this struct until the ticket is done.
@@ -54,7 +57,9 @@ struct Executor::Frame {
   std::map<std::string, Ticket> events;
   std::map<StreamId, Ticket> waits;  // the last ticket of the stream when a wait was issued on it
   std::vector<std::pair<std::string, StreamId>> streams;  // used so far
-  std::list<CallState> calls;                             // under way
+  // The stream of the last instruction, by the text that instructions of one stream share.
+  std::pair<const std::string*, StreamId> last_stream{nullptr, kMainStream};
+  std::list<CallState> calls;  // under way
   std::list<PendingOp> ops;
   std::vector<PendingOp*> idle_ops;  // entries of `ops` that have run and can be used again
   size_t pc = 0;
@@ -92,6 +97,23 @@ struct Executor::Frame {
   void issue_wait(const Instr& instr, const Wait& wait);
   // Returns a ticket that is done when all that was issued on the stream is done, waits included.
   Ticket issued_on(StreamId stream, const Instr& instr);
+  // Calls visit(part, lanes) for each part of an instruction that has some of the lanes `on`.
+  template <class Part, class Visit>
+  void for_each_part(const std::vector<Part>& parts, const Lanes& on, Visit visit) {
+    constexpr size_t kFew = 8;
+    if (on.size() > 1 || parts.size() <= kFew) {
+      for (const Part& part : parts) {
+        const Lanes& lanes = lanes_of_part(part);
+        const Lanes here = lanes == on ? on : lanes.intersect(on);
+        if (!here.empty()) visit(part, here);
+      }
+      return;
+    }
+    PartsByRank& known = shared.parts[&parts];
+    if (known.empty()) known = PartsByRank(parts);
+    for (const PartsByRank::Entry& entry : known.of(on[0]))
+      visit(parts[static_cast<size_t>(entry.part)], on);
+  }
   void release(ValueId id, const Lanes& on);
   void replace(ValueId id, LocalTensor value);
   // True if a value other than `but` has a block in the buffer on some of these lanes.
@@ -136,8 +158,10 @@ struct Executor::Frame {
   void allocate_copy(const LocalTensor& flat, StreamId stream, CallState& state);
   // Ends the use of the flat buffers: work that unpacks them has been issued.
   void release_flats(const CallState& state);
-  void finish_item(const Instr& instr, const CallItem& item, const Lanes& on,
-                   const LocalTensor& flat, ValueId output);
+  // Issues the work that unpacks a flat output. Returns the part of the result that it makes, with
+  // the ticket of the work; empty for a call in place.
+  std::pair<LocalTensor, Ticket> finish_item(const Instr& instr, const CallItem& item,
+                                             const Lanes& on, const LocalTensor& flat);
 };
 
 }  // namespace shardproof

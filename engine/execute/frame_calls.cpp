@@ -7,6 +7,7 @@
 // Calls of a step in pieces are made by frame_pieces.cpp, those of a transfer between meshes by
 // frame_transfer.cpp.
 #include <algorithm>
+#include <iterator>
 
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/execute/call_packing.h"
@@ -100,9 +101,10 @@ void Executor::Frame::release_flats(const CallState& state) {
   discard(state.outputs);
 }
 
-void Executor::Frame::finish_item(const Instr& instr, const CallItem& item, const Lanes& on,
-                                  const LocalTensor& flat, ValueId output) {
-  const StreamId stream = stream_of(instr);
+std::pair<LocalTensor, Ticket> Executor::Frame::finish_item(const Instr& instr,
+                                                            const CallItem& item, const Lanes& on,
+                                                            const LocalTensor& flat) {
+  const ValueId output = item.output;
   if (item.in_place) {
     // The work holds the target itself: the value may be released before the call ends.
     LocalTensor target = at(output);
@@ -112,41 +114,47 @@ void Executor::Frame::finish_item(const Instr& instr, const CallItem& item, cons
                                    made(output, target);
                                  });
     wrote(output, ticket);
-    return;
+    return {};
   }
-  LocalTensor result = make_value(output, on, stream);
-  if (result.empty()) return;
+  LocalTensor result = make_value(output, on, stream_of(instr));
+  if (result.empty()) return {};
   const Ticket ticket = launch(instr, on, "unpack", used_by({&flat, &result}),
                                [this, flat, result, &item, output]() mutable {
                                  adopt(result, unpack_item(item, flat, result));
                                  made(output, result);
                                });
-  set_value(output, std::move(result), ticket);
+  return {std::move(result), ticket};
 }
 
+// Calls of different ranks may make parts of one value, as many as there are ranks. So a value is
+// set once, from all its parts.
 void Executor::Frame::issue_calls(const Instr& instr, const Communicate& communicate,
                                   const Lanes& on) {
-  for (const CallItem& item : communicate.items)
-    if (item.step && item.step->kind == StepKind::transfer)
-      return issue_transfer(instr, item, item.lanes.intersect(on));
-    else if (item.step && item.step->pieces > 1)
+  struct IssuedCall {
+    const CallItem* item = nullptr;
+    Lanes lanes;
+    const LocalTensor* flat = nullptr;  // output
+  };
+  std::vector<IssuedCall> issued;
+  for_each_part(communicate.items, on, [&](const CallItem& item, const Lanes& here) {
+    issued.push_back({&item, here, nullptr});
+  });
+  for (const IssuedCall& call : issued)
+    if (call.item->step && call.item->step->kind == StepKind::transfer)
+      return issue_transfer(instr, *call.item, call.lanes);
+    else if (call.item->step && call.item->step->pieces > 1)
       return issue_pieces(instr, communicate, on);
   const StreamId stream = stream_of(instr);
   CallState& state = calls.emplace_back();
-  std::vector<std::pair<const CallItem*, Lanes>> issued;
-  std::vector<const LocalTensor*> flats;
-  for (const CallItem& item : communicate.items) {
-    const Lanes here = item.lanes == on ? on : item.lanes.intersect(on);
-    if (here.empty()) continue;
-    prepare_item(instr, item, here, state);
-    issued.emplace_back(&item, here);
-    flats.push_back(state.calls.back().output);
+  for (IssuedCall& call : issued) {
+    prepare_item(instr, *call.item, call.lanes, state);
+    call.flat = state.calls.back().output;
     if (!is_no_call(state.calls.back())) continue;
     Call lone = std::move(state.calls.back());
     state.calls.pop_back();
     if (lone.output)
-      launch(instr, here, "copy", used_by({lone.input, lone.output}),
-             [c = item.collective, in = *lone.input, out = *lone.output]() mutable {
+      launch(instr, call.lanes, "copy", used_by({lone.input, lone.output}),
+             [c = call.item->collective, in = *lone.input, out = *lone.output]() mutable {
                adopt(out, result_alone(c, in));
              });
   }
@@ -156,12 +164,24 @@ void Executor::Frame::issue_calls(const Instr& instr, const Communicate& communi
     if (context.state() != CohortState::running) return;
   }
   const Ticket submitted = state.ticket;
-  for (size_t i = 0; i < issued.size(); ++i) {
-    const CallItem& item = *issued[i].first;
-    if (item.output == kNoValue) continue;
-    if (flats[i]) finish_item(instr, item, issued[i].second, *flats[i], item.output);
-    stamp(item.output, submitted);
+  std::map<ValueId, std::pair<std::vector<Block>, Ticket>> values;
+  for (const IssuedCall& call : issued) {
+    const ValueId output = call.item->output;
+    if (output == kNoValue) continue;
+    if (call.flat) {
+      auto [part, ticket] = finish_item(instr, *call.item, call.lanes, *call.flat);
+      if (issued.size() == 1 && !part.empty()) {
+        set_value(output, std::move(part), ticket);
+      } else if (!part.empty()) {
+        auto& [blocks, last] = values[output];
+        std::move(part.blocks().begin(), part.blocks().end(), std::back_inserter(blocks));
+        last = std::max(last, ticket);
+      }
+    }
+    stamp(output, submitted);
   }
+  for (auto& [id, made_of] : values)
+    set_value(id, LocalTensor(std::move(made_of.first)), made_of.second);
   release_flats(state);
   if (context.poll(submitted) == TicketState::done) calls.pop_back();
 }

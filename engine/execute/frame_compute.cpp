@@ -48,9 +48,9 @@ std::vector<TensorMeta> metas_of(const Compute& compute, const SpmdProgram& prog
 
 // Returns the block of a value that holds all these lanes; null if they lie in several blocks.
 const Block* whole_block(const LocalTensor& value, const Lanes& lanes) {
-  for (const Block& block : value.blocks())
-    if (block.lanes.contains(lanes)) return &block;
-  return nullptr;
+  const std::vector<Block>& blocks = value.blocks();
+  const Block* const first = blocks.size() == 1 ? &blocks[0] : value.find(lanes[0]);
+  return first != nullptr && first->lanes.contains(lanes) ? first : nullptr;
 }
 
 }  // namespace
@@ -200,11 +200,9 @@ void Executor::Frame::add_parts(PendingOp& op, KnownOp& known, const LaneAttrs& 
 
 void Executor::Frame::issue_compute(const Instr& instr, const Compute& compute, const Lanes& on) {
   PendingOp& op = new_op(instr);
-  for (const LaneAttrs& entry : compute.attrs) {
-    const Lanes here = entry.lanes == on ? on : entry.lanes.intersect(on);
-    if (!here.empty())
-      add_parts(op, shared.known.of(compute.op, entry.attrs, shared.ops), entry, here);
-  }
+  for_each_part(compute.attrs, on, [&](const LaneAttrs& entry, const Lanes& here) {
+    add_parts(op, shared.known.of(compute.op, entry.attrs, shared.ops), entry, here);
+  });
   OpCost cost;
   for (const PendingOp::Part& part : op.parts) {
     cost.flops = std::max(cost.flops, part.prepared->cost.flops);

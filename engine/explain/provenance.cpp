@@ -41,7 +41,7 @@ Dims shape_of_rank(const SpmdValue& value, int32_t rank) {
 // refer to (a slice up to the end).
 OpCall whole_call(const Compute& compute, const LaneAttrs& entry,
                   const std::vector<int32_t>& members, int32_t rank,
-                  const std::vector<Placement>& given, const std::vector<SpmdValue>& values) {
+                  const std::vector<Placement>& given, const SpmdValues& values) {
   OpCall call{&entry.attrs, {}};
   for (size_t i = 0; i < compute.inputs.size(); ++i) {
     TensorMeta& meta = call.inputs.emplace_back();
@@ -61,7 +61,7 @@ OpCall whole_call(const Compute& compute, const LaneAttrs& entry,
   return call;
 }
 
-bool has_even_inputs(const Compute& compute, const std::vector<SpmdValue>& values) {
+bool has_even_inputs(const Compute& compute, const SpmdValues& values) {
   return std::all_of(compute.inputs.begin(), compute.inputs.end(), [&](ValueId id) {
     return id == kNoValue || values[static_cast<size_t>(id)].shapes.size() <= 1;
   });

@@ -255,40 +255,63 @@ Tensor OwnDtypeJudge::held(const ComparedValue& value, const ReferenceRun& refer
 
 namespace {
 
+constexpr int64_t kMostOpenElements = 1 << 24;  // that open values may hold
+
 std::vector<double> magnitudes(const Tensor& tensor) {
   std::vector<double> all(static_cast<size_t>(tensor.elements()));
   for (size_t i = 0; i < all.size(); ++i) all[i] = magnitude_at(tensor, static_cast<int64_t>(i));
   return all;
 }
 
-}  // namespace
-
 // Returns the size of each element of a line's input, or of its parts.
-std::vector<double> OwnDtypeJudge::sizes_of_input(ValueId id, const Tensor& input) const {
-  const auto parts = in_parts_.find(id);
-  if (parts != in_parts_.end()) return part_sizes(parts->second.value, parts->second.spec);
+std::vector<double> sizes_of_input(ValueId id, const Tensor& input,
+                                   const std::map<ValueId, ComparedValue>& in_parts) {
+  const auto parts = in_parts.find(id);
+  if (parts != in_parts.end()) return part_sizes(parts->second.value, parts->second.spec);
   return magnitudes(dense(input));
 }
 
-double OwnDtypeJudge::size_of_terms(const ComparedValue& value, const ReferenceRun& reference,
-                                    bool moves) const {
+double largest_part(const ComparedValue& value) {
   double size = 0;
   if (value.spec.has_partial())
     for (const double own : part_sizes(value.value, value.spec))
       if (std::isfinite(own)) size = std::max(size, own);
-  // The largest loss over many elements is not small by chance.
-  moves = moves || element_count(value.spec.shape()) < kFewElements;
-  std::map<ValueId, std::vector<double>> sizes;
-  for (const ValueId id : reference.line_inputs()) {
-    moves = moves || in_parts_.contains(id);
-    sizes.emplace(id, sizes_of_input(id, *reference.find(id)));
+  return size;
+}
+
+}  // namespace
+
+// A value on the way to its precision, with its line as it was when the value was judged.
+struct OwnDtypeJudge::OpenValue {
+  MeasuredPrecision measured;
+  ReferenceRun line;
+  ValuesInParts in_parts;      // inputs of the line
+  Tensor held, device, exact;  // in f64
+  double error = 0;            // of the ranks
+  double largest_part = 0;
+  size_t place = 0;  // in the values that were measured at once
+  JudgedLine judged_line() const { return {measured.global, line, in_parts}; }
+  // Returns the elements that it holds beside the inputs of the program.
+  int64_t elements() const {
+    int64_t all = 3 * exact.elements();
+    for (const ValueId id : line.line_inputs())
+      if (line.plan().maker(id) >= 0) all += line.find(id)->elements();
+    return all;
   }
-  if (!moves) return size;
+};
+
+// Returns the size of the terms that a line adds: what its result moves by, if the inputs move by a
+// share of their sizes, in that share.
+double OwnDtypeJudge::moved_terms(const JudgedLine& line) const {
+  double size = 0;
+  std::map<ValueId, std::vector<double>> sizes;
+  for (const ValueId id : line.reference.line_inputs())
+    sizes.emplace(id, sizes_of_input(id, *line.reference.find(id), line.in_parts));
   const EvaluationPlan& lifted = options_.lifted();
-  const Tensor still = dense(reference.again(value.global, lifted));
+  const Tensor still = dense(line.reference.again(line.value, lifted));
   for (int direction = 0; direction < kOtherRoundings; ++direction) {
     const Tensor other =
-        dense(reference.again(value.global, lifted, [&](ValueId id, const Tensor& tensor) {
+        dense(line.reference.again(line.value, lifted, [&](ValueId id, const Tensor& tensor) {
           return moved(tensor, sizes.at(id), direction, id);
         }));
     for (const double movement : distances(other, still))
@@ -297,24 +320,29 @@ double OwnDtypeJudge::size_of_terms(const ComparedValue& value, const ReferenceR
   return size;
 }
 
+double OwnDtypeJudge::size_of_terms(const OpenValue& open) const {
+  // The largest loss over many elements is not small by chance.
+  if (open.exact.elements() >= kFewElements && open.in_parts.empty()) return open.largest_part;
+  return std::max(open.largest_part, moved_terms(open.judged_line()));
+}
+
 // Returns the size of the terms; 0 if the line has no form in f64, or leaves a table there.
 double OwnDtypeJudge::size_of_terms_or_none(const ComparedValue& value,
                                             const ReferenceRun& reference) const try {
-  return size_of_terms(value, reference, true);
+  return std::max(largest_part(value), moved_terms({value.global, reference, in_parts_}));
 } catch (const Error&) {
   return 0;
 }
 
 // Returns for each element the largest finite change by which one of `changes` of the line's inputs
 // moves its result in f64.
-std::vector<double> OwnDtypeJudge::largest_changes(const ComparedValue& value,
-                                                   const ReferenceRun& reference,
+std::vector<double> OwnDtypeJudge::largest_changes(const JudgedLine& line,
                                                    const std::vector<InputChange>& changes) const {
   const EvaluationPlan& lifted = options_.lifted();
-  const Tensor still = dense(reference.again(value.global, lifted));
+  const Tensor still = dense(line.reference.again(line.value, lifted));
   std::vector<double> largest(static_cast<size_t>(still.elements()), 0);
   for (const InputChange& change : changes) {
-    const Tensor other = dense(reference.again(value.global, lifted, change));
+    const Tensor other = dense(line.reference.again(line.value, lifted, change));
     for (size_t i = 0; i < largest.size(); ++i) {
       const double movement = distance_at(other, still, static_cast<int64_t>(i));
       if (std::isfinite(movement)) largest[i] = std::max(largest[i], movement);
@@ -323,22 +351,22 @@ std::vector<double> OwnDtypeJudge::largest_changes(const ComparedValue& value,
   return largest;
 }
 
+namespace {
+
 // Returns changes of a line's inputs by a share of their sizes. A sum of parts changes by a share
 // of the parts, because the ranks round each of them.
-std::vector<InputChange> OwnDtypeJudge::drawn_changes(
-    std::function<double(ValueId)> share_of) const {
+std::vector<InputChange> drawn_changes(const std::map<ValueId, ComparedValue>& in_parts,
+                                       std::function<double(ValueId)> share_of) {
   std::vector<InputChange> draws;
   for (int draw = 0; draw < kReachDraws; ++draw)
-    draws.push_back([this, share_of, draw](ValueId id, const Tensor& tensor) {
+    draws.push_back([&in_parts, share_of, draw](ValueId id, const Tensor& tensor) {
       const double share = std::ldexp(share_of(id), kMovedBits);
-      std::vector<double> sizes = sizes_of_input(id, tensor);
+      std::vector<double> sizes = sizes_of_input(id, tensor, in_parts);
       for (double& size : sizes) size *= share;
       return moved(tensor, sizes, draw, id);
     });
   return draws;
 }
-
-namespace {
 
 bool is_float(const EvaluationPlan& plan, ValueId id) {
   if (id == kNoValue || plan.info(id).weak) return false;
@@ -378,12 +406,11 @@ double widest_rounding(const ReferenceRun& reference) {
 // Returns the largest change of each element when the inputs of its line change by so many
 // roundings. They are those of the value's dtype if the inputs are narrower, such as bf16 gradients
 // added in f32.
-std::vector<double> OwnDtypeJudge::changes_by(double roundings, const ComparedValue& value,
-                                              const ReferenceRun& reference) const {
-  const EvaluationPlan& plan = reference.plan();
-  const double own = unit_roundoff(plan.info(value.global).dtype);
-  return largest_changes(value, reference, drawn_changes([&plan, own, roundings](ValueId id) {
-                           return roundings * std::min(unit_roundoff(plan.info(id).dtype), own);
+std::vector<double> OwnDtypeJudge::changes_by(double roundings, const JudgedLine& line) const {
+  const EvaluationPlan& plan = line.reference.plan();
+  const double own = unit_roundoff(plan.info(line.value).dtype);
+  return largest_changes(line, drawn_changes(line.in_parts, [&plan, own, roundings](ValueId input) {
+                           return roundings * std::min(unit_roundoff(plan.info(input).dtype), own);
                          }));
 }
 
@@ -391,18 +418,18 @@ std::vector<double> OwnDtypeJudge::changes_by(double roundings, const ComparedVa
 // its line change by some roundings of the narrowest float on the line, beside the same change with
 // all indices, rounded numbers and comparisons of the line as they were.
 // Example: y = one_hot(argmax(z)) * z, with z in f16 and y in f32. Another argmax changes y by z.
-std::vector<double> OwnDtypeJudge::changes_by_steps(const ComparedValue& value,
-                                                    const ReferenceRun& reference) const {
+std::vector<double> OwnDtypeJudge::changes_by_steps(const JudgedLine& line) const {
+  const auto& [id, reference, in_parts] = line;
   const EvaluationPlan& lifted = options_.lifted();
   std::map<ValueId, Tensor> still;
-  for (const ValueId id : steps_of(reference)) still.emplace(id, reference.again(id, lifted));
+  for (const ValueId step : steps_of(reference)) still.emplace(step, reference.again(step, lifted));
   if (still.empty()) return {};
   const double share = kReachRoundings * widest_rounding(reference);
-  std::vector<double> largest(
-      static_cast<size_t>(element_count(reference.plan().info(value.global).shape)), 0);
-  for (const InputChange& change : drawn_changes([share](ValueId) { return share; })) {
-    const Tensor free = dense(reference.again(value.global, lifted, change));
-    const Tensor fixed = dense(reference.again(value.global, lifted, change, still));
+  std::vector<double> largest(static_cast<size_t>(element_count(reference.plan().info(id).shape)),
+                              0);
+  for (const InputChange& change : drawn_changes(in_parts, [share](ValueId) { return share; })) {
+    const Tensor free = dense(reference.again(id, lifted, change));
+    const Tensor fixed = dense(reference.again(id, lifted, change, still));
     for (size_t i = 0; i < largest.size(); ++i) {
       const double step = distance_at(free, fixed, static_cast<int64_t>(i));
       if (std::isfinite(step)) largest[i] = std::max(largest[i], step);
@@ -415,11 +442,10 @@ std::vector<double> OwnDtypeJudge::changes_by_steps(const ComparedValue& value,
 // whole one may step to the next if the inputs change by some roundings. Where one rounding of the
 // inputs already predicts the change by many, the line is smooth: a variance moves by their square
 // at most. Then only one rounding excuses an error.
-std::vector<double> OwnDtypeJudge::reach_of(const ComparedValue& value,
-                                            const ReferenceRun& reference) const {
-  std::vector<double> reach = changes_by(kReachRoundings, value, reference);
-  const std::vector<double> by_one = changes_by(1, value, reference);
-  const std::vector<double> by_steps = changes_by_steps(value, reference);
+std::vector<double> OwnDtypeJudge::reach_of(const JudgedLine& line) const {
+  std::vector<double> reach = changes_by(kReachRoundings, line);
+  const std::vector<double> by_one = changes_by(1, line);
+  const std::vector<double> by_steps = changes_by_steps(line);
   for (size_t i = 0; i < reach.size(); ++i) {
     if (reach[i] <= kSmoothGrowth * by_one[i]) reach[i] = by_one[i];
     if (!by_steps.empty()) reach[i] = std::max(reach[i], by_steps[i]);
@@ -437,7 +463,7 @@ std::vector<double> OwnDtypeJudge::changes_by_rounding(const ComparedValue& valu
   for (const ValueId id : reference.line_inputs()) {
     const DType dtype = reference.plan().info(id).dtype;
     if (!is_floating(dtype) && !is_complex(dtype)) continue;
-    std::vector<double> sizes = sizes_of_input(id, *reference.find(id));
+    std::vector<double> sizes = sizes_of_input(id, *reference.find(id), in_parts_);
     for (double& size : sizes) {
       size *= kReachRoundings * unit_roundoff(dtype);
       if (std::isfinite(size)) step = std::max(step, size);
@@ -455,7 +481,7 @@ std::vector<double> OwnDtypeJudge::changes_by_rounding(const ComparedValue& valu
     if (step > 0)
       changes.push_back(
           [step, shift](ValueId, const Tensor& tensor) { return on_grid(tensor, step, shift); });
-  return largest_changes(value, reference, changes);
+  return largest_changes({value.global, reference, in_parts_}, changes);
 }
 
 // Returns the result of the line in f64. An input that is a partial sum is the sum of its parts
@@ -555,8 +581,13 @@ void OwnDtypeJudge::measure_integers(const ComparedValue& value,
 void OwnDtypeJudge::measure(const ComparedValue& value, const ReferenceRun& reference,
                             const Tensor& expected, const Tensor& held, const Lanes& ranks) try {
   const Tensor exact = exact_of(value, reference);
-  const Tensor device = as_dtype(expected, exact.dtype);
-  MeasuredPrecision measured;
+  OpenValue open{{},
+                 reference.line_alone(),
+                 {},
+                 as_dtype(held, exact.dtype),
+                 as_dtype(expected, exact.dtype),
+                 exact};
+  MeasuredPrecision& measured = open.measured;
   measured.key = value.key;
   measured.global = value.global;
   measured.dtype = expected.dtype;
@@ -564,31 +595,68 @@ void OwnDtypeJudge::measure(const ComparedValue& value, const ReferenceRun& refe
   measured.ranks = ranks;
   measured.nothing_left = largest_element(held) == 0;
   measured.narrowest = narrowest_of(value.global, reference);
-  double error = largest_error(as_dtype(held, exact.dtype), device, exact);
-  const double lost = largest_error(device, device, exact);
-  const bool in_f64 = !is_below_f64(expected.dtype);
-  const double largest = largest_element(exact),
-               unit = unit_of(in_f64 ? measured.narrowest : expected.dtype);
-  double base = std::max(lost, unit * largest);
-  const double loss = least_loss(measured.narrowest);
+  measured.precision.name = value.label.name;
+  measured.precision.line = value.label.line;
+  measured.precision.instance = value.label.instance;
+  for (const ValueId id : open.line.line_inputs())
+    if (const auto parts = in_parts_.find(id); parts != in_parts_.end())
+      open.in_parts.insert(*parts);
+  open.error = largest_error(open.held, open.device, exact);
+  open.largest_part = largest_part(value);
+  open.place = precision_.size();
+  const bool is_far = open.error >= least_loss(measured.narrowest) * least_base(open);
+  if (!is_far || open_elements_ + open.elements() > kMostOpenElements)
+    return finish(open, precision_);
+  open_elements_ += open.elements();
+  open_.push_back(std::make_shared<OpenValue>(std::move(open)));
+} catch (const Error& error) {
+  unmeasured_ = error.message();
+}
+
+// Returns the error that counts as one, without the size of terms.
+double OwnDtypeJudge::least_base(const OpenValue& open) const {
+  const MeasuredPrecision& measured = open.measured;
+  const double unit = unit_of(is_below_f64(measured.dtype) ? measured.dtype : measured.narrowest);
+  return std::max(largest_error(open.device, open.device, open.exact),
+                  unit * largest_element(open.exact));
+}
+
+void OwnDtypeJudge::finish(const OpenValue& open, std::vector<MeasuredPrecision>& into) try {
+  MeasuredPrecision measured = open.measured;
+  const ReferenceRun& line = open.line;
+  const double largest = largest_element(open.exact), loss = least_loss(measured.narrowest),
+               unit = unit_of(is_below_f64(measured.dtype) ? measured.dtype : measured.narrowest);
+  double error = open.error, base = least_base(open);
   if (error >= loss * base)
-    error = largest_error(as_dtype(held, exact.dtype), device, exact, reach_of(value, reference));
-  if (error >= std::min(loss, least_note(expected.dtype)) * base && std::isfinite(error))
-    base = std::max(base, unit * size_of_terms(value, reference, false));
+    error = largest_error(open.held, open.device, open.exact, reach_of(open.judged_line()));
+  if (error >= std::min(loss, least_note(measured.dtype)) * base && std::isfinite(error))
+    base = std::max(base, unit * size_of_terms(open));
   if (error >= loss * base && std::isfinite(error) &&
-      is_nothing_but_rounding(value.global, reference, options_.lifted(), exact))
-    base = std::max(base, unit_of(measured.narrowest) * largest_line_input(reference));
+      is_nothing_but_rounding(measured.global, line, options_.lifted(), open.exact))
+    base = std::max(base, unit_of(measured.narrowest) * largest_line_input(line));
   ValuePrecision& told = measured.precision;
-  told.name = value.label.name;
-  told.line = value.label.line;
-  told.instance = value.label.instance;
+  const double lost = largest_error(open.device, open.device, open.exact);
   told.ratio = error == 0 ? 0 : base == 0 ? kInfinity : error / base;
   told.error = largest > 0 ? error / largest : error;
   told.device_error = largest > 0 ? lost / largest : lost;
-  if (told.ratio >= least_note(expected.dtype) || is_lost(measured) || options_.measures_all)
-    precision_.push_back(std::move(measured));
+  if (told.ratio >= least_note(measured.dtype) || is_lost(measured) || options_.measures_all)
+    into.push_back(std::move(measured));
 } catch (const Error& error) {
   unmeasured_ = error.message();
+}
+
+void OwnDtypeJudge::measure_open_values(const std::set<std::string>& settled) {
+  std::vector<MeasuredPrecision> all;
+  auto next = precision_.begin();
+  for (const std::shared_ptr<const OpenValue>& open : std::exchange(open_, {})) {
+    const auto place = precision_.begin() + static_cast<std::ptrdiff_t>(open->place);
+    all.insert(all.end(), next, place);
+    next = place;
+    if (!settled.contains(open->measured.key)) finish(*open, all);
+  }
+  all.insert(all.end(), next, precision_.end());
+  precision_ = std::move(all);
+  open_elements_ = 0;
 }
 
 }  // namespace shardproof

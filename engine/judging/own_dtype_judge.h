@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -89,6 +90,10 @@ class OwnDtypeJudge : public Judge {
   // Returns the values of rank programs whose replicas are more than kOwnSpread units apart, by
   // key. The difference may depend on a rounding.
   const std::vector<std::pair<std::string, Finding>>& torn() const { return torn_; }
+  // Measures the values that were left open, except those that are known to be wrong (`settled`, by
+  // key): a value that is far off takes many runs of its line.
+  void measure_open_values(const std::set<std::string>& settled);
+  // Requires that no value is open.
   const std::vector<MeasuredPrecision>& precision() const { return precision_; }
   // Returns the reason why the precision of some values could not be measured; "" if all were.
   const std::string& unmeasured() const { return unmeasured_; }
@@ -109,20 +114,26 @@ class OwnDtypeJudge : public Judge {
   void measure_integers(const ComparedValue& value, const std::vector<Deviation>& found,
                         const std::vector<StoredCopy>& copies, const Tensor& expected,
                         const ReferenceRun& reference);
-  std::vector<double> largest_changes(const ComparedValue& value, const ReferenceRun& reference,
+  struct OpenValue;
+  using ValuesInParts = std::map<ValueId, ComparedValue>;
+  // The line that makes a value, which can run again.
+  struct JudgedLine {
+    ValueId value;
+    const ReferenceRun& reference;
+    const ValuesInParts& in_parts;
+  };
+  double least_base(const OpenValue& open) const;
+  void finish(const OpenValue& open, std::vector<MeasuredPrecision>& into);
+  std::vector<double> largest_changes(const JudgedLine& line,
                                       const std::vector<InputChange>& changes) const;
-  std::vector<double> changes_by(double roundings, const ComparedValue& value,
-                                 const ReferenceRun& reference) const;
-  std::vector<double> changes_by_steps(const ComparedValue& value,
-                                       const ReferenceRun& reference) const;
-  std::vector<double> reach_of(const ComparedValue& value, const ReferenceRun& reference) const;
+  std::vector<double> changes_by(double roundings, const JudgedLine& line) const;
+  std::vector<double> changes_by_steps(const JudgedLine& line) const;
+  std::vector<double> reach_of(const JudgedLine& line) const;
   Tensor exact_of(const ComparedValue& value, const ReferenceRun& reference) const;
   static DType narrowest_of(ValueId id, const ReferenceRun& reference);
-  // `moves`: also for values of many elements.
-  double size_of_terms(const ComparedValue& value, const ReferenceRun& reference, bool moves) const;
+  double moved_terms(const JudgedLine& line) const;
+  double size_of_terms(const OpenValue& open) const;
   double size_of_terms_or_none(const ComparedValue& value, const ReferenceRun& reference) const;
-  std::vector<double> sizes_of_input(ValueId id, const Tensor& input) const;
-  std::vector<InputChange> drawn_changes(std::function<double(ValueId)> share_of) const;
   std::vector<double> changes_by_rounding(const ComparedValue& value,
                                           const ReferenceRun& reference) const;
 
@@ -133,11 +144,13 @@ class OwnDtypeJudge : public Judge {
   int64_t compared_ = 0;
   std::set<std::string> equal_;
   std::map<ValueId, Tensor> integers_;
-  std::map<ValueId, ComparedValue> in_parts_;  // inputs and held values placed as partial sums
+  ValuesInParts in_parts_;  // inputs and held values placed as partial sums
   std::vector<UnequalValue> unequal_;
   std::optional<Finding> replicas_;
   std::vector<std::pair<std::string, Finding>> torn_;
   std::vector<MeasuredPrecision> precision_;
+  std::vector<std::shared_ptr<const OpenValue>> open_;
+  int64_t open_elements_ = 0;  // that open_ holds
   std::string unmeasured_;
 };
 

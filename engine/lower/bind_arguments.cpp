@@ -92,14 +92,20 @@ void LaneClasses::refine(const PerRankNumber& number) {
   classes_ = std::move(finer);
 }
 
-void LaneClasses::refine(const std::vector<LocalShape>& shapes) {
+void LaneClasses::refine(const LocalShapes& shapes) {
   if (shapes.size() == 1 && classes_.size() == 1 && shapes[0].lanes.contains(classes_[0])) return;
   std::vector<Lanes> finer;
-  for (const Lanes& lanes : classes_)
+  for (const Lanes& lanes : classes_) {
+    const LocalShape* const first = shapes.find(lanes[0]);
+    if (first != nullptr && first->lanes.contains(lanes)) {
+      finer.push_back(lanes);
+      continue;
+    }
     for (const LocalShape& shape : shapes) {
       Lanes cut = lanes.intersect(shape.lanes);
       if (!cut.empty()) finer.push_back(std::move(cut));
     }
+  }
   std::sort(finer.begin(), finer.end(), [](const Lanes& a, const Lanes& b) { return a[0] < b[0]; });
   classes_ = std::move(finer);
 }

@@ -14,7 +14,7 @@ class LaneClasses {
   // Splits each class where the number differs, in order of the first rank.
   void refine(const PerRankNumber& number);
   // Splits each class where the shape differs. Lanes without a shape are dropped.
-  void refine(const std::vector<LocalShape>& shapes);
+  void refine(const LocalShapes& shapes);
   const std::vector<Lanes>& lanes() const { return classes_; }
 
  private:

@@ -134,7 +134,8 @@ class RankLowerer : public Lowering {
   Group axes_group(const std::vector<std::string>& names, const SourceLocation& place,
                    ValueId value);
   std::optional<PerRankNumber> factor_of(const Expr* expr);  // factor of premul_sum(factor)
-  Reduction reduction_of(const Expr* expr, const SourceLocation& place, int64_t rank);
+  Reduction reduction_of(const Expr* expr, const SourceLocation& place,
+                         const std::optional<PerRankNumber>& factor, int64_t rank);
   // Returns the index in the group of each lane's peer: a number, `next` or `prev`.
   PerRankNumber peer_of(const Expr* expr, const Group& group, const char* what,
                         const SourceLocation& place);
@@ -192,8 +193,7 @@ class RankLowerer : public Lowering {
   // Return shapes as those of an input if they are equal.
   LocalShapes shared_shape(const std::vector<ValueId>& inputs, const Lanes& lanes,
                            const Dims& shape) const;
-  LocalShapes shared_shapes(const std::vector<ValueId>& inputs,
-                            std::vector<LocalShape> shapes) const;
+  LocalShapes shared_shapes(const std::vector<ValueId>& inputs, LocalShapes shapes) const;
   ValueId add_value(DType dtype, LocalShapes shapes, Category category);
   Instr& add(Action action);
   void add_calls(std::vector<CallItem> items);  // submitted together, or added to an open group

@@ -123,7 +123,8 @@ std::optional<PerRankNumber> RankLowerer::factor_of(const Expr* expr) {
   return lane_number(expr->args[0]);
 }
 
-Reduction RankLowerer::reduction_of(const Expr* expr, const SourceLocation& place, int64_t rank) {
+Reduction RankLowerer::reduction_of(const Expr* expr, const SourceLocation& place,
+                                    const std::optional<PerRankNumber>& factor, int64_t rank) {
   if (!expr) fail(place, fmt::format("expected a reduction ({}), found none", kReductions));
   if (expr->kind == ExprKind::name) {
     const std::string word = name_of(expr->name);
@@ -138,8 +139,7 @@ Reduction RankLowerer::reduction_of(const Expr* expr, const SourceLocation& plac
     if (hint.empty()) hint = fmt::format("; the reductions are {}", kReductions);
     fail(expr->place, fmt::format("unknown reduction {}{}", word, hint));
   }
-  if (const std::optional<PerRankNumber> factor = factor_of(expr))
-    return {ReduceOp::premul_sum, factor->on(rank).real()};
+  if (factor) return {ReduceOp::premul_sum, factor->on(rank).real()};
   fail(expr->place, fmt::format("expected a reduction, found {}{}", to_string(*expr),
                                 expr->kind == ExprKind::text ? "; write it without quotes" : ""));
 }

@@ -260,7 +260,7 @@ std::vector<ValueId> RankLowerer::collective(const Expr& call, CollectiveKind ki
   const CollectiveNumbers numbers = numbers_of(call, kind, args);
   const auto pointer = [](const std::optional<PerRankNumber>& n) { return n ? &*n : nullptr; };
   std::vector<CallItem> items;
-  std::vector<LocalShape> shapes;
+  ShapesByLanes shapes;
   for (const Lanes& lanes :
        classes_of({input}, {pointer(numbers.dim), pointer(numbers.split), pointer(numbers.concat),
                             pointer(numbers.root), pointer(numbers.factor)})) {
@@ -271,7 +271,8 @@ std::vector<ValueId> RankLowerer::collective(const Expr& call, CollectiveKind ki
     Collective& c = item.collective;
     c.kind = kind;
     c.group = group;
-    if (reducing) c.reduction = reduction_of(args.next_argument(1, "op"), call.place, lanes[0]);
+    if (reducing)
+      c.reduction = reduction_of(args.next_argument(1, "op"), call.place, numbers.factor, lanes[0]);
     if (numbers.root) c.root = numbers.root->on(lanes[0]).integer();
     if (numbers.root && (c.root < 0 || c.root >= group.size()))
       fail(args.next_argument(9, "root")->place,
@@ -280,14 +281,14 @@ std::vector<ValueId> RankLowerer::collective(const Expr& call, CollectiveKind ki
     if (input != kNoValue) {
       const Dims result = place_input(item, numbers, args);
       const Lanes given = lanes_with_result(c, lanes);
-      if (!given.empty()) shapes.push_back({given, result});
+      if (!given.empty()) shapes.add(given, result);
     }
     items.push_back(std::move(item));
   }
   std::vector<ValueId> outputs;
   if (input != kNoValue) {
     const ValueId output =
-        in_place ? input : add_value(value(input).dtype, shapes, Category::communication);
+        in_place ? input : add_value(value(input).dtype, shapes.shapes(), Category::communication);
     for (CallItem& item : items) item.output = output;
     outputs.push_back(output);
     if (in_place) wrote(input);
@@ -339,8 +340,6 @@ std::vector<ValueId> RankLowerer::exchange_v(const Expr& call) {
   }
   std::vector<LocalShape> shapes;
   for (auto& [shape, ranks] : by_shape) shapes.push_back({Lanes::of(std::move(ranks)), shape});
-  std::sort(shapes.begin(), shapes.end(),
-            [](const LocalShape& a, const LocalShape& b) { return a.lanes[0] < b.lanes[0]; });
   item.output = add_value(value(input).dtype, std::move(shapes), Category::communication);
   const ValueId output = item.output;
   std::vector<CallItem> items;

@@ -185,8 +185,7 @@ std::vector<Lanes> RankLowerer::equal_shapes(const std::vector<ValueId>& values)
 }
 
 Dims RankLowerer::shape_on(ValueId id, int64_t rank) const {
-  for (const LocalShape& shape : value(id).shapes)
-    if (shape.lanes.contains(rank)) return shape.shape;
+  if (const LocalShape* shape = value(id).shapes.find(rank)) return shape->shape;
   throw_bad_input("{} has no value on rank {}: reduce and gather return a result on the root only",
                   value(id).name, rank);
 }
@@ -194,15 +193,12 @@ Dims RankLowerer::shape_on(ValueId id, int64_t rank) const {
 // Ranks other than the root have no result of reduce and gather.
 void RankLowerer::refine_by(LaneClasses& classes, ValueId id, const Lanes& lanes) const {
   const LocalShapes& shapes = value(id).shapes;
-  if (has_one_shape(id, lanes)) return classes.refine(shapes.list());
-  Lanes held;
-  for (const LocalShape& shape : shapes)
-    held = held.empty() ? shape.lanes : held.unite(shape.lanes);
-  if (const Lanes missing = lanes.minus(held); !missing.empty())
+  if (has_one_shape(id, lanes)) return classes.refine(shapes);
+  if (const Lanes missing = lanes.minus(shapes.lanes()); !missing.empty())
     throw_bad_input(
         "{} has no value on rank {}: reduce and gather return a result on the root only",
         value(id).name, missing[0]);
-  classes.refine(shapes.list());
+  classes.refine(shapes);
 }
 
 std::vector<Lanes> RankLowerer::classes_of(const std::vector<ValueId>& values,
@@ -278,10 +274,10 @@ LocalShapes RankLowerer::shared_shape(const std::vector<ValueId>& inputs, const 
 }
 
 LocalShapes RankLowerer::shared_shapes(const std::vector<ValueId>& inputs,
-                                       std::vector<LocalShape> shapes) const {
+                                       LocalShapes shapes) const {
   for (const ValueId id : inputs)
-    if (id != kNoValue && value(id).shapes.list() == shapes) return value(id).shapes;
-  return LocalShapes(std::move(shapes));
+    if (id != kNoValue && value(id).shapes == shapes) return value(id).shapes;
+  return shapes;
 }
 
 // Returns what an op makes of the shapes that the inputs have on the rank.
@@ -311,7 +307,7 @@ std::vector<RankLowerer::Output> RankLowerer::infer_outputs(const OpRecord& op,
       results.push_back({output.dtype, shared_shape(inputs, first, output.shape)});
     return results;
   }
-  std::vector<std::vector<LocalShape>> shapes;
+  std::vector<ShapesByLanes> shapes;
   for (const LaneAttrs& entry : attrs) {
     LaneClasses classes(entry.lanes);
     for (ValueId id : inputs)
@@ -322,20 +318,11 @@ std::vector<RankLowerer::Output> RankLowerer::infer_outputs(const OpRecord& op,
         shapes.resize(outputs.size());
         for (const TensorMeta& output : outputs) results.push_back({output.dtype, {}});
       }
-      for (size_t k = 0; k < outputs.size(); ++k) {
-        std::vector<LocalShape>& known = shapes[k];
-        const auto same = std::find_if(known.begin(), known.end(), [&](const LocalShape& s) {
-          return s.shape == outputs[k].shape;
-        });
-        if (same == known.end())
-          known.push_back({lanes, outputs[k].shape});
-        else
-          same->lanes = same->lanes.unite(lanes);
-      }
+      for (size_t k = 0; k < outputs.size(); ++k) shapes[k].add(lanes, outputs[k].shape);
     }
   }
   for (size_t k = 0; k < shapes.size(); ++k)
-    results[k].shapes = shared_shapes(inputs, std::move(shapes[k]));
+    results[k].shapes = shared_shapes(inputs, shapes[k].shapes());
   return results;
 }
 
@@ -552,14 +539,12 @@ std::optional<PerRankNumber> RankLowerer::shape_number(const Expr& call) {
 
 namespace {
 
-std::vector<LocalShape> input_shapes(const JobInput& input) {
+LocalShapes input_shapes(const JobInput& input) {
   std::vector<LocalShape> shapes;
   std::map<Dims, std::vector<int32_t>> by_shape;
   for (int64_t i = 0; i < input.on.size(); ++i)
     by_shape[input.spec.local_shape(input.on[i])].push_back(input.on[i]);
   for (auto& [shape, ranks] : by_shape) shapes.push_back({Lanes::of(std::move(ranks)), shape});
-  std::sort(shapes.begin(), shapes.end(),
-            [](const LocalShape& a, const LocalShape& b) { return a.lanes[0] < b.lanes[0]; });
   return shapes;
 }
 
@@ -592,7 +577,6 @@ RankProgram lower_ranks(const Job& job, const OpRegistry& ops) {
     }
   }
   free_after_last_use(result.program, result.recomputed);
-  release_temporaries(result.program);
   apply_keep_lifetimes(result.program);
   return result;
 }

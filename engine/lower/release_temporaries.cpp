@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
+#include <utility>
 
 namespace shardproof {
 
@@ -63,15 +65,47 @@ bool has_late_use(const Instrs& instrs, const LastUses& last) {
   return false;
 }
 
+// Returns the instructions of a listing with each Free after the last use of its value; nullopt if
+// they are in this order already.
+std::optional<Instrs> with_later_frees(Instrs& before, const LastUses& last,
+                                       const std::set<ValueId>& recomputed) {
+  std::map<size_t, std::vector<Instr>> later;
+  for (const ValueId id : recomputed)
+    if (const size_t used = last.of(id); used != LastUses::kNever) {
+      Instr& free = later[used].emplace_back(before[used]);
+      free.releases.clear();
+      free.action = Free{id};
+    }
+  if (later.empty() && !has_late_use(before, last)) return std::nullopt;
+  Instrs instrs;
+  for (size_t i = 0; i < before.size(); ++i) {
+    Instr& instr = before[i];
+    const Free* free = std::get_if<Free>(&instr.action);
+    const bool again = free != nullptr && recomputed.contains(free->value);
+    if (again) continue;
+    if (free != nullptr && last.is_behind(free->value, i))
+      later[last.of(free->value)].push_back(std::move(instr));
+    else
+      instrs.push_back(std::move(instr));
+    if (const auto due = later.find(i); due != later.end())
+      for (Instr& moved : due->second) instrs.push_back(std::move(moved));
+  }
+  return instrs;
+}
+
+void add_releases(const SpmdProgram& program, const LastUses& last, SpmdListing& listing) {
+  for (const ValueId id : last.used())
+    if (program.values[static_cast<size_t>(id)].bound.empty())
+      listing.instrs[last.of(id)].releases.push_back(id);
+}
+
 }  // namespace
 
 void release_temporaries(SpmdProgram& program) {
   LastUses last(program);
   for (SpmdListing& listing : program.listings) {
     last.read(listing);
-    for (const ValueId id : last.used())
-      if (program.values[static_cast<size_t>(id)].bound.empty())
-        listing.instrs[last.of(id)].releases.push_back(id);
+    add_releases(program, last, listing);
   }
 }
 
@@ -79,28 +113,11 @@ void free_after_last_use(SpmdProgram& program, const std::set<ValueId>& recomput
   LastUses last(program);
   for (SpmdListing& listing : program.listings) {
     last.read(listing);
-    std::map<size_t, std::vector<Instr>> later;
-    for (const ValueId id : recomputed)
-      if (const size_t used = last.of(id); used != LastUses::kNever) {
-        Instr& free = later[used].emplace_back(listing.instrs[used]);
-        free.releases.clear();
-        free.action = Free{id};
-      }
-    if (later.empty() && !has_late_use(listing.instrs, last)) continue;
-    Instrs instrs;
-    for (size_t i = 0; i < listing.instrs.size(); ++i) {
-      Instr& instr = listing.instrs[i];
-      const Free* free = std::get_if<Free>(&instr.action);
-      const bool again = free != nullptr && recomputed.contains(free->value);
-      if (again) continue;
-      if (free != nullptr && last.is_behind(free->value, i))
-        later[last.of(free->value)].push_back(std::move(instr));
-      else
-        instrs.push_back(std::move(instr));
-      if (const auto due = later.find(i); due != later.end())
-        for (Instr& moved : due->second) instrs.push_back(std::move(moved));
+    if (std::optional<Instrs> moved = with_later_frees(listing.instrs, last, recomputed)) {
+      listing.instrs = *std::move(moved);
+      last.read(listing);
     }
-    listing.instrs = std::move(instrs);
+    add_releases(program, last, listing);
   }
 }
 

@@ -12,8 +12,8 @@ namespace shardproof {
 void release_temporaries(SpmdProgram& program);
 
 // Moves each Free after the last instruction that uses the value. A gradient reads values whose
-// names were bound again since. Adds a Free after the last use of each value of `recomputed`.
-// O(instructions).
+// names were bound again since. Adds a Free after the last use of each value of `recomputed`. Then
+// releases temporaries.
 void free_after_last_use(SpmdProgram& program, const std::set<ValueId>& recomputed);
 
 }  // namespace shardproof

@@ -646,14 +646,11 @@ Finding ScheduleComparison::finding_of(const std::vector<Finding>& fifo,
 }  // namespace
 
 bool depends_on_schedule(const SpmdProgram& program) {
-  for (const SpmdListing& listing : program.listings) {
-    std::set<std::string> streams;
-    for (const Instr& instr : listing.instrs) {
-      if (std::holds_alternative<SlotRead>(instr.action)) return true;
-      streams.insert(instr.stream);
-    }
-    if (streams.size() > 1) return true;
-  }
+  for (const SpmdListing& listing : program.listings)
+    for (const Instr& instr : listing.instrs)
+      if (std::holds_alternative<SlotRead>(instr.action) ||
+          !(instr.stream == listing.instrs.front().stream))
+        return true;
   return false;
 }
 

@@ -19,8 +19,8 @@ void widen(Value& value) {
   if (!value.weak) value.dtype = wider(value.dtype);
 }
 
-template <typename Value>
-std::vector<DType> value_dtypes(const std::vector<ValueId>& ids, const std::vector<Value>& values) {
+template <typename Values>
+std::vector<DType> value_dtypes(const std::vector<ValueId>& ids, const Values& values) {
   std::vector<DType> dtypes;
   for (const ValueId id : ids) dtypes.push_back(values[static_cast<size_t>(id)].dtype);
   return dtypes;
@@ -163,8 +163,7 @@ class SpmdWidening {
   }
 
   // Returns the call with the shapes of the first of these ranks.
-  static OpCall call_of(const Compute& compute, const LaneAttrs& entry,
-                        const std::vector<SpmdValue>& values) {
+  static OpCall call_of(const Compute& compute, const LaneAttrs& entry, const SpmdValues& values) {
     OpCall call{&entry.attrs, {}};
     for (const ValueId id : compute.inputs) {
       TensorMeta& meta = call.inputs.emplace_back();
@@ -255,7 +254,7 @@ class SpmdWidening {
 
   SpmdProgram& program_;
   const OpRegistry& ops_;
-  const std::vector<SpmdValue> written_;
+  const SpmdValues written_;
   Instrs* into_ = nullptr;
 };
 

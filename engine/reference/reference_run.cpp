@@ -163,22 +163,21 @@ ReferenceRun::ReferenceRun(const EvaluationPlan& plan, std::vector<Tensor> input
                            const std::vector<bool>& wanted, bool keeps_all)
     : plan_(plan),
       keeps_all_(keeps_all),
-      entries_(plan.program().values.size()),
-      uses_(entries_.size(), 0),
+      uses_(plan.program().values.size(), 0),
       open_results_(plan.program().instrs.size(), 0),
       wanted_(wanted),
-      held_(entries_.size(), false),
-      closed_(entries_.size(), false) {
+      held_(uses_.size(), false),
+      closed_(uses_.size(), false) {
   const GlobalProgram& program = plan.program();
   SP_CHECK(inputs.size() == program.inputs.size(), "{} inputs for {}", inputs.size(),
            program.inputs.size());
-  wanted_.resize(entries_.size(), false);
-  for (size_t i = 0; i < inputs.size(); ++i) entry(program.inputs[i]) = std::move(inputs[i]);
+  wanted_.resize(uses_.size(), false);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    entries_.insert_or_assign(program.inputs[i], std::move(inputs[i]));
   std::vector<ValueId> targets;
   for (size_t id = 0; id < wanted_.size(); ++id)
     if (wanted_[id]) targets.push_back(static_cast<ValueId>(id));
-  const std::vector<int> needed =
-      plan.needed(targets, [&](ValueId id) { return entry(id).has_value(); });
+  const std::vector<int> needed = plan.needed(targets, [&](ValueId id) { return has(id); });
   for (const int instr : needed)
     for (const ValueId id : program.instrs[static_cast<size_t>(instr)].inputs)
       if (id != kNoValue) ++uses_[static_cast<size_t>(id)];
@@ -192,8 +191,8 @@ bool ReferenceRun::is_needed(ValueId id) const {
 }
 
 const Tensor* ReferenceRun::find(ValueId id) const {
-  const std::optional<Tensor>& known = entries_[static_cast<size_t>(id)];
-  return known ? &*known : plan_.number(id);
+  const auto known = entries_.find(id);
+  return known != entries_.end() ? &known->second : plan_.number(id);
 }
 
 const Tensor& ReferenceRun::value(ValueId id) {
@@ -219,7 +218,7 @@ void ReferenceRun::compute_line(ValueId id) {
     return held_[static_cast<size_t>(other)] || plan_.maker(other) < 0;
   });
   line_inputs_.clear();
-  std::vector<bool> made(entries_.size(), false);
+  std::vector<bool> made(held_.size(), false);
   for (const int instr : line_) {
     const GlobalInstr& action = plan_.program().instrs[static_cast<size_t>(instr)];
     for (const ValueId input : action.inputs)
@@ -237,13 +236,13 @@ void ReferenceRun::compute_line(ValueId id) {
 void ReferenceRun::run(int instr) {
   const std::vector<ValueId>& outputs = plan_.program().instrs[static_cast<size_t>(instr)].outputs;
   const auto is_missing = [&](ValueId id) {
-    return !entry(id) && !held_[static_cast<size_t>(id)] && (keeps_all_ || is_needed(id));
+    return !has(id) && !held_[static_cast<size_t>(id)] && (keeps_all_ || is_needed(id));
   };
   if (std::none_of(outputs.begin(), outputs.end(), is_missing)) return;
   plan_.run(
       instr, [&](ValueId id) { return find(id); },
       [&](ValueId id, Tensor value) {
-        if (is_missing(id)) entry(id) = std::move(value);
+        if (is_missing(id)) entries_.emplace(id, std::move(value));
       });
 }
 
@@ -274,7 +273,7 @@ void ReferenceRun::close(ValueId id) {
 
 // Frees a value that nothing will read.
 void ReferenceRun::free(ValueId id) {
-  if (!keeps_all_ && !is_needed(id)) entry(id).reset();
+  if (!keeps_all_ && !is_needed(id)) entries_.erase(id);
 }
 
 std::optional<ValueId> ReferenceRun::copied_by(ValueId id) const {
@@ -292,25 +291,33 @@ std::optional<ValueId> ReferenceRun::copied_by(ValueId id) const {
   if (source == kNoValue || held_[static_cast<size_t>(source)] || plan_.maker(source) < 0)
     return std::nullopt;
   if (instr.kind != GlobalKind::op) return source;
-  const std::optional<Tensor>&from = entries_[static_cast<size_t>(source)],
-        &to = entries_[static_cast<size_t>(id)];
-  if (!from || !to || from->dtype != to->dtype || !bit_equal(*from, 0, *to, 0)) return std::nullopt;
+  if (!has(source) || !has(id)) return std::nullopt;
+  const Tensor &from = entries_.at(source), &to = entries_.at(id);
+  if (from.dtype != to.dtype || !bit_equal(from, 0, to, 0)) return std::nullopt;
   return is_identity(plan_, source, id) ? std::optional<ValueId>(source) : std::nullopt;
 }
 
 std::vector<ValueId> ReferenceRun::hold(ValueId id, const Tensor& value) {
   std::vector<ValueId> held{id};
   // A source without a value is read by nothing any more.
-  for (std::optional<ValueId> source = copied_by(id); source && entry(*source);
+  for (std::optional<ValueId> source = copied_by(id); source && has(*source);
        source = copied_by(*source))
     held.push_back(*source);
   for (const ValueId one : held) {
-    entry(one) = value;
+    entries_.insert_or_assign(one, value);
     held_[static_cast<size_t>(one)] = true;
     to_close_.push_back(one);
   }
   wanted_[static_cast<size_t>(id)] = false;
   return held;
+}
+
+ReferenceRun ReferenceRun::line_alone() const {
+  ReferenceRun alone(plan_);
+  for (const ValueId input : line_inputs_) alone.entries_.emplace(input, *find(input));
+  alone.line_ = line_;
+  alone.line_inputs_ = line_inputs_;
+  return alone;
 }
 
 Tensor ReferenceRun::again(ValueId id, const EvaluationPlan& plan, const InputChange& change,

@@ -16,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "shardproof/ops/core/op.h"
@@ -87,9 +88,14 @@ class ReferenceRun {
   Tensor again(ValueId id, const EvaluationPlan& plan, const InputChange& change = {},
                const std::map<ValueId, Tensor>& fixed = {}) const;
 
+  // Returns the line of the last value() with its inputs, for again(), find() of its inputs, line()
+  // and line_inputs(). It stays as it is when the run continues.
+  ReferenceRun line_alone() const;
+
   const EvaluationPlan& plan() const { return plan_; }
 
  private:
+  explicit ReferenceRun(const EvaluationPlan& plan) : plan_(plan) {}
   void compute_line(ValueId id);
   bool is_needed(ValueId id) const;
   void run(int instr);
@@ -97,11 +103,11 @@ class ReferenceRun {
   void close(ValueId id);
   void free(ValueId id);
   std::optional<ValueId> copied_by(ValueId id) const;
-  std::optional<Tensor>& entry(ValueId id) { return entries_[static_cast<size_t>(id)]; }
+  bool has(ValueId id) const { return entries_.contains(id); }
 
   const EvaluationPlan& plan_;
-  bool keeps_all_;
-  std::vector<std::optional<Tensor>> entries_;
+  bool keeps_all_ = false;
+  std::unordered_map<ValueId, Tensor> entries_;  // looked up only
   // A value is open until it is held, or nothing will read it. An instruction is open, and may
   // belong to further lines, while a result of it is open.
   std::vector<int> uses_;          // by value: open instructions that read it

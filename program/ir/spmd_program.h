@@ -13,46 +13,18 @@
 //   y = all_reduce(_1, sum, group=tp)
 #pragma once
 
+#include <deque>
 #include <string>
 #include <vector>
 
 #include "shardproof/localtensor/placement/spec.h"
 #include "shardproof/program/ir/global_program.h"
 #include "shardproof/program/ir/instruction.h"
+#include "shardproof/program/ir/local_shapes.h"
 
 namespace shardproof {
 
 enum class Category { parameters, gradients, optimizer, activations, communication };
-
-struct LocalShape {
-  Lanes lanes;
-  Dims shape;
-  bool operator==(const LocalShape&) const = default;
-};
-
-// The local shapes of a value on disjoint lanes; a list that copies share.
-class LocalShapes {
- public:
-  LocalShapes() = default;
-  LocalShapes(std::vector<LocalShape> shapes) : shapes_(std::move(shapes)) {}
-  LocalShapes(std::initializer_list<LocalShape> shapes)
-      : LocalShapes(std::vector<LocalShape>(shapes)) {}
-  const std::vector<LocalShape>& list() const {
-    static const std::vector<LocalShape> none;
-    return shapes_ ? *shapes_ : none;
-  }
-  operator const std::vector<LocalShape>&() const { return list(); }
-  auto begin() const { return list().begin(); }
-  auto end() const { return list().end(); }
-  size_t size() const { return list().size(); }
-  bool empty() const { return list().empty(); }
-  const LocalShape& operator[](size_t i) const { return list()[i]; }
-  const LocalShape& at(size_t i) const { return list().at(i); }
-  bool operator==(const LocalShapes&) const = default;
-
- private:
-  Shared<std::vector<LocalShape>> shapes_;
-};
 
 struct SpmdValue {
   std::string name;  // unique in the program: "h", "h.1", "_3"
@@ -66,6 +38,9 @@ struct SpmdValue {
   Origin origin;
 };
 
+// Grows without moving its elements.
+using SpmdValues = std::deque<SpmdValue>;
+
 struct SpmdListing {
   Lanes lanes;
   std::vector<std::string> lines;  // source text
@@ -74,7 +49,7 @@ struct SpmdListing {
 
 struct SpmdProgram {
   int64_t world = 0;
-  std::vector<SpmdValue> values;
+  SpmdValues values;
   std::vector<ValueId> inputs;  // tensors of the scenario, filled before the first instruction
   std::vector<SpmdListing> listings;  // disjoint lanes
 };

@@ -198,7 +198,7 @@ class Comparison : public Judge {
 
 // The values that equal one of the global program, in program order.
 std::vector<ValueId> values_to_compare(const Partitioned& parts, const EvaluationPlan& plan) {
-  const std::vector<SpmdValue>& values = parts.program.values;
+  const SpmdValues& values = parts.program.values;
   const std::vector<ValueId>& inputs = parts.program.inputs;
   std::vector<ValueId> ids;
   for (size_t i = 0; i < values.size(); ++i)
