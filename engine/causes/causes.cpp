@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "shardproof/engine/causes/explaining.h"
 #include "shardproof/engine/causes/merge_listings.h"
+#include "shardproof/engine/execute/call_lines.h"
 #include "shardproof/engine/explain/cause_lines.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/sim/analysis/mismatch.h"
+#include "shardproof/sim/call/communicator.h"
 
 namespace shardproof {
 namespace {
@@ -43,7 +46,7 @@ void drop_ratio_hint(const RankCase& about, const ComparedValue& value, bool is_
 
 // Returns nullopt if no lines were added to the finding.
 std::optional<ExplainedKeys> explain_case(const RankCase& about, const ComparedValue& value,
-                                          Finding& finding) {
+                                          Finding& finding, bool is_long_search) {
   // For long programs, only the instructions before the value run again.
   constexpr int kRunsWanted = 24;
   const bool is_long = kRunsWanted * work_of(about) > kMostWork;
@@ -53,7 +56,8 @@ std::optional<ExplainedKeys> explain_case(const RankCase& about, const ComparedV
                          about.truth,   about.registries, about.dtypes,
                          about.integers};
   Explaining explaining(shorter, value, finding.ratio);
-  if (!explaining.run()) {
+  if (!explaining.run(is_long_search ? Explaining::Search::long_search
+                                     : Explaining::Search::short_search)) {
     drop_ratio_hint(shorter, value, explaining.has_tested_factors(), finding);
     return std::nullopt;
   }
@@ -92,10 +96,29 @@ std::string never_bound(const RankCase& about, const ComparedValue& value, const
                      kCauseLabel, value.key, ranks_text(unbound), line, ranks_text(bound));
 }
 
+// Returns the first call that members of a group make on different lines; "" if there is none.
+std::string calls_on_other_lines(const SpmdProgram& program) {
+  std::set<std::string> groups;
+  for (const SpmdListing& listing : program.listings)
+    for (const Instr& instr : listing.instrs) {
+      const auto* call = std::get_if<Communicate>(&instr.action);
+      if (call == nullptr) continue;
+      for (const CallItem& item : call->items)
+        for (int64_t sibling = 0; sibling < item.collective.group.count(); ++sibling)
+          groups.insert(sibling_text(item.collective.group, sibling));
+    }
+  for (const std::string& group : groups) {
+    std::string found =
+        first_call_on_other_lines(program, group, std::numeric_limits<int64_t>::max());
+    if (!found.empty()) return fmt::format("{} ({})", found, group);
+  }
+  return "";
+}
+
 }  // namespace
 
 ExplainedKeys explain_by_provenance(const RankCase& about, const ComparedValue& value,
-                                    Finding& finding) {
+                                    Finding& finding, bool is_long) {
   if (std::string cause = never_bound(about, value, finding); !cause.empty()) {
     remove_causes(finding);
     finding.details.push_back(std::move(cause));
@@ -108,17 +131,19 @@ ExplainedKeys explain_by_provenance(const RankCase& about, const ComparedValue& 
       separate_grouped_calls(ranks.program);
       const RankCase one{about.job,        about.inputs, ranks,         about.truth,
                          about.registries, about.dtypes, about.integers};
-      if (auto explained = explain_case(one, value, finding)) return *std::move(explained);
+      if (auto explained = explain_case(one, value, finding, is_long)) return *std::move(explained);
     } else {
       const RankProgram ranks = lower_lifted_ranks(*merged, about);
       const RankCase one{*merged,          about.inputs, ranks,         about.truth,
                          about.registries, about.dtypes, about.integers};
-      if (auto explained = explain_case(one, value, finding)) return *std::move(explained);
+      if (auto explained = explain_case(one, value, finding, is_long)) return *std::move(explained);
     }
   } catch (const Error&) {
     // The program does not run a second time as it did the first, so no cause is confirmed.
   }
   causes_to_hints(finding);
+  if (const std::string calls = calls_on_other_lines(about.ranks.program); !calls.empty())
+    finding.details.push_back(kHintLabel + calls);
   return {};
 }
 

@@ -6,6 +6,7 @@
 // | candidate                         | edit                                   |
 // |---|---|
 // | the word of backward=             | another word (source_changes.h)        |
+// | a line almost equal to the truth  | the text of the truth                  |
 // | never reduced over an axis        | an all_reduce after a value            |
 // | a call over the wrong group       | the group of the call                  |
 // | copies are added up               | the axes of the copies leave the group |
@@ -23,6 +24,9 @@
 // | an average over uneven shards     | each rank's part by the share it has   |
 // | indices from 0 on each rank       | plus the first index of the rank       |
 // | an op along a dim that is cut     | the op on the gathered input           |
+// | sums of each rank, then averages  | reduced sums, then sums                |
+// | two lines in the wrong order      | the other order                        |
+// | a small mistake of the text       | the text (small_changes.h)             |
 //
 // A sum over the passes of a loop that is as many times too large is a hint alone
 // (local_for_whole.h).
@@ -43,8 +47,9 @@ struct ExplainedKeys {
 };
 
 // Replaces the causes of a finding about `value` by confirmed ones: "cause   ..." and a fix, or
-// "hint    ...". A cause that no run confirms becomes a hint without a fix.
+// "hint    ...". A cause that no run confirms becomes a hint without a fix. `is_long`: a change of
+// the text is searched for, if no other cause is found.
 ExplainedKeys explain_by_provenance(const RankCase& about, const ComparedValue& value,
-                                    Finding& finding);
+                                    Finding& finding, bool is_long);
 
 }  // namespace shardproof

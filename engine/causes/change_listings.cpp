@@ -37,6 +37,7 @@ void visit_expressions(std::vector<Statement>& statements,
                        const std::function<void(Expr&)>& visit) {
   visit_all(statements, [&](Statement& statement) {
     if (statement.value) visit_expression(*statement.value, visit);
+    for (Expr& bound : statement.range) visit_expression(bound, visit);
   });
 }
 
@@ -69,6 +70,33 @@ ChangeOfJob change_of(std::set<int> numbers, std::function<void(Expr&)> change) 
     visit_expressions(result, [&](const TextPlace& place, Expr& expr) {
       if (numbers.contains(place.number)) change(expr);
     });
+    return result;
+  };
+}
+
+namespace {
+
+void swap_lines(std::vector<Statement>& statements, int first, int second) {
+  for (size_t i = 0; i < statements.size(); ++i) {
+    if (i + 1 < statements.size() && statements[i].place.line == first &&
+        statements[i + 1].place.line == second) {
+      std::swap(statements[i], statements[i + 1]);
+      return;
+    }
+    swap_lines(statements[i].body, first, second);
+    swap_lines(statements[i].otherwise, first, second);
+  }
+}
+
+}  // namespace
+
+ChangeOfJob with_swapped_lines(size_t listing, int first, int second) {
+  return [=](const Job& job) {
+    Job result = job;
+    Listing& changed = result.ranks.at(listing).listing;
+    std::vector<Statement> statements = changed.statements;
+    swap_lines(statements, first, second);
+    changed.statements = Statements(std::move(statements));
     return result;
   };
 }

@@ -13,7 +13,8 @@ namespace shardproof {
 
 inline constexpr size_t kMostChanges = 12;  // of one kind; each costs a lowering and a run
 
-// Calls visit(expression) for the expressions of statements, arguments before their call.
+// Calls visit(expression) for the expressions of statements and the bounds of their loops,
+// arguments before their call.
 void visit_expressions(std::vector<Statement>& statements, const std::function<void(Expr&)>& visit);
 
 // An expression or a statement of the listings.
@@ -30,6 +31,9 @@ void visit_statements(Job& job, const std::function<void(const TextPlace&, State
 using ChangeOfJob = std::function<Job(const Job&)>;
 // Returns a change of the expressions of these numbers.
 ChangeOfJob change_of(std::set<int> numbers, std::function<void(Expr&)> change);
+
+// Returns a change that exchanges two statements that stand one after the other in a block.
+ChangeOfJob with_swapped_lines(size_t listing, int first, int second);
 
 // Returns the argument of a key; null if the call has none.
 Expr* argument_of(Expr& call, const std::string& key);

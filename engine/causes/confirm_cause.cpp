@@ -39,7 +39,7 @@ class DistanceJudge : public Judge {
     for (const Deviation& one : deviations(stored_copies(ready, spec), spec, expected, 0))
       farthest = std::max(farthest, one.distance);
     const double largest = largest_element(expected);
-    found_[value.key] = largest > 0 ? farthest / largest : farthest;
+    found_[value.key] = {largest > 0 ? farthest / largest : farthest, farthest};
     return Judgement::right;
   }
   Tensor held(const ComparedValue& value, const ReferenceRun& reference) override {
@@ -47,7 +47,7 @@ class DistanceJudge : public Judge {
     declared.spec = spec_of(value);
     return Judge::held(declared, reference);
   }
-  std::map<std::string, double> take() { return std::move(found_); }
+  Distances take() { return std::move(found_); }
 
  private:
   Spec spec_of(const ComparedValue& value) const {
@@ -56,7 +56,7 @@ class DistanceJudge : public Judge {
   }
   const std::string key_;
   const std::optional<std::pair<int, Placement>> declared_;  // an axis of the value of this key
-  std::map<std::string, double> found_;
+  Distances found_;
 };
 
 // Returns a number in (0.5, 1.5) for each element, the same on every platform.
@@ -182,7 +182,11 @@ Confirmation::Confirmation(const RankCase& about, const ComparedValue& value)
     moved_.reset();
   }
   // If the error does not show with other numbers, they are not used.
-  if (moved_ && !(before_moved_[key_] > kRight)) moved_.reset();
+  if (moved_ && !(before_moved_[key_].share > kRight)) moved_.reset();
+}
+
+void Confirmation::allow_more_runs(int runs) {
+  most_runs_ = std::min(runs_ + runs, static_cast<int>(kMostWork / std::max(work_of(about_), 1.0)));
 }
 
 RankCase Confirmation::with_moved_inputs() const {
@@ -190,8 +194,7 @@ RankCase Confirmation::with_moved_inputs() const {
           about_.registries, about_.dtypes, about_.integers};
 }
 
-std::map<std::string, double> Confirmation::distances(const RankCase& about,
-                                                      const RankProgram& ranks) {
+Distances Confirmation::distances(const RankCase& about, const RankProgram& ranks) {
   ++runs_;
   DistanceJudge judge(key_, declared_);
   const std::unique_ptr<JudgedProgram> program = make_judged_ranks(
@@ -200,24 +203,27 @@ std::map<std::string, double> Confirmation::distances(const RankCase& about,
   return judge.take();
 }
 
-std::optional<std::set<std::string>> Confirmation::improved(
-    const RankCase& about, const std::map<std::string, double>& before, const Change& change) {
+std::optional<std::set<std::string>> Confirmation::improved(const RankCase& about,
+                                                            const Distances& before,
+                                                            const Change& change) {
   const auto wrong = before.find(key_);
-  if (wrong == before.end() || !(wrong->second > 0)) return std::nullopt;
+  if (wrong == before.end() || !(wrong->second.share > 0)) return std::nullopt;
   try {
     const std::optional<RankProgram> changed = change(about);
     if (!changed) return std::nullopt;
-    const std::map<std::string, double> after = distances(about, *changed);
+    const Distances after = distances(about, *changed);
     if (after.size() < before.size()) return std::nullopt;
     std::set<std::string> made_right;
-    for (const auto& [key, distance] : after) {
+    for (const auto& [key, now] : after) {
       const auto known = before.find(key);
-      const double old = known == before.end() ? 0 : known->second;
+      const Distance old = known == before.end() ? Distance() : known->second;
       const bool must_be_right = key == key_ || beside_.contains(key);
-      if (old > kExact && distance <= std::min(kRight, old / kCloser))
+      const bool is_worse = now.share > std::max(kRight, kFarther * old.share) &&
+                            now.absolute > kFarther * old.absolute;
+      if (old.share > kExact && now.share <= std::min(kRight, old.share / kCloser))
         made_right.insert(key);
-      else if ((must_be_right && old > kExact) || (old <= kRight && distance > kRight) ||
-               (!others_may_be_worse_ && distance > std::max(kRight, kFarther * old)))
+      else if ((must_be_right && old.share > kExact) ||
+               (old.share <= kRight && now.share > kRight) || (!others_may_be_worse_ && is_worse))
         return std::nullopt;
     }
     return made_right.contains(key_) ? std::optional(made_right) : std::nullopt;
@@ -234,7 +240,7 @@ bool Confirmation::holds(const Change& change, const std::vector<int>& axes) {
     const auto moved = improved(with_moved_inputs(), before_moved_, change);
     if (!moved) return false;
     std::erase_if(*made_right, [&](const std::string& key) {
-      return before_moved_[key] > kRight && !moved->contains(key);
+      return before_moved_[key].share > kRight && !moved->contains(key);
     });
   }
   vary();
@@ -295,7 +301,7 @@ bool Confirmation::confirms_placement(int axis, const Placement& placement) {
 std::set<std::string> Confirmation::wrong_values() const {
   std::set<std::string> keys;
   for (const auto& [key, distance] : before_)
-    if (!(distance <= kExact)) keys.insert(key);
+    if (!(distance.share <= kExact)) keys.insert(key);
   return keys;
 }
 
@@ -317,7 +323,7 @@ bool Confirmation::confirms_resized(const std::string& let, int64_t number, cons
     const RankProgram ranks = lower_lifted_ranks(job, about_);
     const GlobalProgram truth = lower_lifted_truth(job, about_);
     const RankCase resized{job, about_.inputs, ranks, truth, about_.registries, about_.dtypes};
-    const std::map<std::string, double> before = distances(resized, ranks);
+    const Distances before = distances(resized, ranks);
     const Change change = [&](const RankCase& one) { return edited_in(one, edit); };
     return improved(resized, before, change).has_value();
   } catch (const Error&) {

@@ -31,6 +31,13 @@ inline constexpr int kMostRuns = 96;
 // listings are returned whole, because their calls would no longer match.
 RankProgram up_to(const RankProgram& ranks, const std::vector<ValueId>& ends);
 
+// The distance of a value on the ranks from one device.
+struct Distance {
+  double share = 0;  // of the largest element
+  double absolute = 0;
+};
+using Distances = std::map<std::string, Distance>;  // by key
+
 // The same case with an axis of one rank, or with its whole numbers in another order.
 struct VariedCase {
   int axis = -1;  // -1: other whole numbers
@@ -38,7 +45,7 @@ struct VariedCase {
   std::vector<LocalTensor> inputs;
   RankProgram ranks;
   GlobalProgram truth;
-  std::map<std::string, double> before;  // as Confirmation::distances
+  Distances before;
 };
 
 class Confirmation {
@@ -85,19 +92,19 @@ class Confirmation {
   // True if no more runs may be made.
   bool is_spent() const { return runs_ >= most_runs_; }
   int runs() const { return runs_; }
+  // Adds runs to those that may be made, as far as the cost of a run allows.
+  void allow_more_runs(int runs);
 
  private:
   using Change = std::function<std::optional<RankProgram>(const RankCase&)>;
-  // Returns by key the distance of the ranks from one device, as a share of the largest element.
-  std::map<std::string, double> distances(const RankCase& about, const RankProgram& ranks);
+  Distances distances(const RankCase& about, const RankProgram& ranks);
   RankCase with_moved_inputs() const;
   RankCase case_of(const VariedCase& varied) const;
   std::optional<RankProgram> edited_in(const RankCase& about, const Edit& edit) const;
   bool holds(const Change& change, const std::vector<int>& axes);
   // Returns the keys of the wrong values that the change makes right; nullopt if `value` is not one
   // of them, or if the change makes a right value wrong.
-  std::optional<std::set<std::string>> improved(const RankCase& about,
-                                                const std::map<std::string, double>& before,
+  std::optional<std::set<std::string>> improved(const RankCase& about, const Distances& before,
                                                 const Change& change);
   bool refutes(const VariedCase& varied, const Change& change, const std::vector<int>& axes);
   void vary();
@@ -106,7 +113,7 @@ class Confirmation {
   const RankCase& about_;
   std::string key_, target_;
   std::set<std::string> beside_;  // keys of other results of the same op, which must be right too
-  std::map<std::string, double> before_, before_moved_;
+  Distances before_, before_moved_;
   std::optional<Job> moved_;  // with other inputs
   std::vector<LocalTensor> moved_inputs_;
   bool is_varied_ = false;  // vary() has run

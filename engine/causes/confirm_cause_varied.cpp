@@ -126,11 +126,12 @@ bool has_other_constants(const std::set<double>& ranks, const GlobalProgram& tru
 bool is_made_for_its_mesh(const RankCase& own, const RankProgram& varied,
                           const GlobalProgram& truth, int64_t size) {
   const std::set<double> before = factors_of(own.ranks.program), after = factors_of(varied.program);
+  const std::set<double> of_truth = factors_of(truth);
   for (const double factor : before)
-    if (may_be_size(factor) && after.contains(factor)) return true;
+    if (may_be_size(factor) && after.contains(factor) && !of_truth.contains(factor)) return true;
   if (has_other_constants(before, own.truth)) return true;
   const auto share = static_cast<double>(size);
-  return factors_of(own.truth).contains(share) && factors_of(truth).contains(share);
+  return factors_of(own.truth).contains(share) && of_truth.contains(share);
 }
 
 enum class IntegerOrder { ascending, shuffled };
@@ -224,10 +225,11 @@ void Confirmation::vary_integers(int order) {
     varied->before = distances(case_of(*varied), varied->ranks);
     for (const auto& [key, distance] : before_) {
       const auto now = varied->before.find(key);
-      if (now == varied->before.end() || (distance <= kStillRight && !(now->second <= kStillRight)))
+      if (now == varied->before.end() ||
+          (distance.share <= kStillRight && !(now->second.share <= kStillRight)))
         return;
     }
-    if (varied->before[key_] > kStillRight) varied_.push_back(std::move(varied));
+    if (varied->before[key_].share > kStillRight) varied_.push_back(std::move(varied));
   } catch (const Error&) {
     // A number is out of range at its new place.
   }
@@ -235,7 +237,7 @@ void Confirmation::vary_integers(int order) {
 
 bool Confirmation::refutes(const VariedCase& varied, const Change& change,
                            const std::vector<int>& axes) {
-  const double before = varied.before.at(key_), base = before_.at(key_);
+  const double before = varied.before.at(key_).share, base = before_.at(key_).share;
   if (varied.axis < 0) return !improved(case_of(varied), varied.before, change);
   const bool is_own = std::find(axes.begin(), axes.end(), varied.axis) != axes.end();
   if (is_own) return std::fabs(before - base) <= kAsWrong * base;
@@ -243,9 +245,9 @@ bool Confirmation::refutes(const VariedCase& varied, const Change& change,
   try {
     const std::optional<RankProgram> changed = change(case_of(varied));
     if (!changed) return false;
-    const std::map<std::string, double> after = distances(case_of(varied), *changed);
+    const Distances after = distances(case_of(varied), *changed);
     const auto found = after.find(key_);
-    return found != after.end() && found->second > kStillRight;
+    return found != after.end() && found->second.share > kStillRight;
   } catch (const Error&) {
     return false;
   }
@@ -266,10 +268,10 @@ bool Confirmation::is_right_on_other_meshes(const ChangeOfJob& change,
       const RankProgram ranks = lower_lifted_ranks(changed, about_);
       const GlobalProgram truth = lower_lifted_truth(changed, about_);
       const RankCase smaller{changed, inputs, ranks, truth, about_.registries, about_.dtypes};
-      const std::map<std::string, double> found = distances(smaller, ranks);
+      const Distances found = distances(smaller, ranks);
       const auto own = found.find(key_);
       if (own == found.end()) continue;
-      if (!(own->second <= kStillRight)) return false;
+      if (!(own->second.share <= kStillRight)) return false;
       untested.erase(axis);
     } catch (const Error&) {
       // The program does not allow this size, so it shows nothing.
@@ -281,7 +283,7 @@ bool Confirmation::is_right_on_other_meshes(const ChangeOfJob& change,
 std::optional<bool> Confirmation::is_right_without(int axis) {
   vary();
   for (const std::unique_ptr<VariedCase>& varied : varied_)
-    if (varied->axis == axis) return varied->before.at(key_) <= kStillRight;
+    if (varied->axis == axis) return varied->before.at(key_).share <= kStillRight;
   return std::nullopt;
 }
 

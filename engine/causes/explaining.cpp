@@ -456,7 +456,9 @@ bool Explaining::settle_group(const Step& step, const CallItem& item, const std:
       origin_text(provenance_.state_read(step.listing, step.index, 0, varying), varying);
   const std::string why = origin.empty() ? "each rank's own part over " + axes_text({varying})
                                          : "computed from " + origin;
-  if (is_backward_of_call(step)) return settle_group_of_backward(step, item, axes, why);
+  // An edit would change the call and not its backward.
+  if (is_backward_of_call(step) || is_differentiated(step))
+    return settle_group_of_backward(step, item, axes, why);
   Edit edit{Edit::Kind::regroup, step.site, 0, group, item.collective.reduction, 1};
   if (!confirmation_.confirms_in_listings(edit)) {
     for (const Step& other : way_.steps) {
@@ -466,8 +468,7 @@ bool Explaining::settle_group(const Step& step, const CallItem& item, const std:
         continue;
       edit.also.push_back(other.site);
     }
-    if (edit.also.empty() || !confirmation_.confirms(edit))
-      return is_differentiated(step) && settle_group_of_backward(step, item, axes, why);
+    if (edit.also.empty() || !confirmation_.confirms(edit)) return false;
   }
   const std::string& over = item.collective.group.name();
   const std::string lines = text_of(edit);

@@ -11,6 +11,7 @@
 
 #include "shardproof/engine/causes/confirm_cause.h"
 #include "shardproof/engine/causes/local_for_whole.h"
+#include "shardproof/engine/causes/rank_text.h"
 #include "shardproof/engine/causes/same_lines.h"
 #include "shardproof/engine/causes/source_changes.h"
 #include "shardproof/engine/explain/cause_lines.h"
@@ -22,6 +23,7 @@ struct ConfirmedCause {
   std::string text, fix;
   Edit edit;
   std::set<std::string> made_right = {};  // keys of the wrong values that the edit makes right
+  bool is_known = false;                  // provenance shows it, too
 };
 
 class Explaining {
@@ -36,17 +38,30 @@ class Explaining {
         way_(way_to(about.ranks, value)),
         confirmation_(about, value) {}
 
-  // True if a cause or a hint was found.
-  bool run() {
-    const SuspectedWay on{about_, value_, provenance_, way_, confirmation_};
+  // The search for a change of the text that makes the value right takes many runs.
+  enum class Search : uint8_t { short_search, long_search };
+  // True if a cause or a hint was found. The first cause is stated, else the first hint.
+  bool run(Search search) {
+    Found hint;
+    const auto finds_cause = [&](bool found) {
+      if (found && !fix.empty()) return true;
+      if (found && hint.lines.empty()) hint = {lines, made_right};
+      lines.clear();
+      made_right.clear();
+      return false;
+    };
     changes_ = right_backward_words(about_, target(), confirmation_);
-    if (!changes_.empty()) return counted_too_often();
-    return adopt(find_local_extremum(on)) || missing_enter() || wrong_group() ||
-           never_reduced(Combining::reductions_and_gathers) || adopt(find_uneven_average(on)) ||
-           differs_between_listings() || declared_otherwise() || wrong_argument() ||
-           counted_or_scaled(on) || never_reduced(Combining::reductions) ||
-           (!depends_on_senders() && adopt(find_loop_sum(on))) || scaled_loss() ||
-           missing_factor() || adopt(find_local_statistics(on)) || adopt(find_op_on_shards(on));
+    // If several changes make the value right, further ones answer nothing.
+    const auto is_open = [&] { return hint.lines.size() < 2; };
+    const SuspectedWay on{about_, value_, provenance_, way_, confirmation_};
+    if (changes_.empty() && finds_cause(shown_by_provenance(on))) return true;
+    if (changes_.empty() && finds_cause(differs_from_truth(Likeness::alike))) return true;
+    confirmation_.allow_more_runs(kMostRuns);
+    if (is_open() && finds_cause(shown_by_numbers(on))) return true;
+    if (search == Search::long_search && is_open() && finds_cause(has_small_mistake())) return true;
+    lines = std::move(hint.lines);
+    made_right = std::move(hint.made_right);
+    return !lines.empty();
   }
   // True if run() has divided and multiplied the value by the size of each axis.
   bool has_tested_factors() const;
@@ -58,6 +73,37 @@ class Explaining {
   std::set<std::string> made_right;
 
  private:
+  struct Found {
+    std::vector<std::string> lines = {};
+    std::set<std::string> made_right = {};
+  };
+  // The causes in the table of causes.h: those that placements suggest, and those that fit numbers
+  // alone.
+  bool shown_by_provenance(const SuspectedWay& on) {
+    return adopt(find_local_extremum(on)) || missing_enter() || wrong_group() ||
+           never_reduced(Combining::reductions_and_gathers) || adopt(find_uneven_average(on)) ||
+           differs_between_listings() || declared_otherwise() || wrong_argument() ||
+           copies_explain_all();
+  }
+  bool shown_by_numbers(const SuspectedWay& on) {
+    if (!changes_.empty()) return another_word();
+    return counted_or_scaled(on) || never_reduced(Combining::reductions) ||
+           (!depends_on_senders() && adopt(find_loop_sum(on))) || scaled_loss() ||
+           missing_factor() || adopt(find_local_statistics(on)) || adopt(find_op_on_shards(on));
+  }
+  // Lines of the ranks and of the truth that are almost equal, and others that have equal parts.
+  enum class Likeness : uint8_t { alike, similar };
+  bool differs_from_truth(Likeness likeness);
+  bool has_small_mistake();
+  void add_reduced(const NumberedText& text, std::vector<TextChange>& changes) const;
+  bool may_be_size_of_axis(double factor) const;
+  bool averages_local_sums();
+  bool averages_local_means(const NumberedText& text, const TextStatement& one, const Expr& part);
+  std::vector<std::string> whole_of_part(const Expr& part, const std::string& group) const;
+  bool lines_are_swapped();
+  bool one_of(const std::vector<TextChange>& changes);
+  ConfirmedCause cause_of(const TextChange& change, const RightChange& right) const;
+  ConfirmedCause cause_of_shown(const TextChange& change, const RightChange& right) const;
   const SpmdValue& info(ValueId id) const {
     return about_.ranks.program.values[static_cast<size_t>(id)];
   }
@@ -147,7 +193,9 @@ class Explaining {
   bool reduced_over_listings(int axis);
   bool regrouped_over_listings(int axis);
   bool wrong_argument();
+  bool copies_explain_all();
   bool missing_enter();
+  bool another_word();
   bool scaled_loss();
   bool declared_otherwise();
   bool counted_too_often();
@@ -165,11 +213,14 @@ class Explaining {
   bool depends_on_senders() const;
   bool missing_factor();
   bool is_missing(const Step& step, ValueId id, int64_t size, bool times);
+  bool is_right_with_statement(const Step& step, int64_t size, bool times);
   bool follows_axis(const Edit& edit, const std::string& what, const std::string& fix,
                     std::vector<std::string>& names);
   std::vector<std::pair<std::string, std::string>> lets_followed(Edit edit, int64_t size,
                                                                  bool times);
   bool is_summed_later(size_t from, int axis) const;
+  bool is_first_summed_over(size_t from, int axis) const;
+  bool is_part_of(const Step& step, int axis, ReduceOp op) const;
   bool is_called_later(size_t from, int axis,
                        const std::function<bool(const Collective&)>& fits) const;
   bool is_combined_later(size_t from, int axis, Combining by) const;

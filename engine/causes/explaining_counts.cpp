@@ -107,6 +107,16 @@ void Explaining::copies_added_up(std::vector<ConfirmedCause>& found) {
   }
 }
 
+// True if one sum of copies explains all wrong values.
+bool Explaining::copies_explain_all() {
+  std::vector<ConfirmedCause> copies;
+  copies_added_up(copies);
+  if (copies.size() != 1 || copies[0].made_right.size() < confirmation_.wrong_values().size())
+    return false;
+  settle(copies[0]);
+  return true;
+}
+
 namespace {
 
 // Returns the reductions that an author may have meant in place of one.
@@ -121,6 +131,12 @@ std::vector<ReduceOp> others_of(ReduceOp op) {
 }
 
 }  // namespace
+
+// True if the input of a step is known to be a part of a reduction over the axis.
+bool Explaining::is_part_of(const Step& step, int axis, ReduceOp op) const {
+  const AxisState& state = provenance_.state_read(step.listing, step.index, 0, axis);
+  return state.kind == AxisKind::partial && state.placement.partial().reduction.op == op;
+}
 
 void Explaining::other_reductions(std::vector<ConfirmedCause>& found) {
   for (const Step& step : way_.steps) {
@@ -138,6 +154,7 @@ void Explaining::other_reductions(std::vector<ConfirmedCause>& found) {
                                    item->collective.group.name(), target(), reduction_word(other)),
                        fmt::format("{} in place of {} on {}", name(other), name(op), text_of(edit)),
                        edit, confirmation_.made_right()});
+      found.back().is_known = axes && axes->size() == 1 && is_part_of(step, (*axes)[0], other);
       break;
     }
   }
@@ -179,6 +196,22 @@ bool Explaining::is_summed_later(size_t from, int axis) const {
          is_called_later(from, axis, [](const Collective& call) {
            return reduces(call.kind) && call.reduction.op == ReduceOp::sum;
          });
+}
+
+// True if the first call that adds up what is computed from a step is over the axis, or none does.
+bool Explaining::is_first_summed_over(size_t from, int axis) const {
+  const std::vector<ValueId> made = effects_of(*way_.steps[from].instr).writes;
+  std::set<ValueId> reached(made.begin(), made.end());
+  for (size_t i = from + 1; i < way_.steps.size(); ++i) {
+    const CallItem* const item = reduction_of(way_.steps[i]);
+    if (item != nullptr && reached.contains(item->input))
+      return is_over_axis(item->collective.group, mesh_, axis, item->lanes);
+    const Effects effects = effects_of(*way_.steps[i].instr);
+    if (std::any_of(effects.reads.begin(), effects.reads.end(),
+                    [&](ValueId id) { return reached.contains(id); }))
+      reached.insert(effects.writes.begin(), effects.writes.end());
+  }
+  return true;
 }
 
 bool Explaining::is_combined_later(size_t from, int axis, Combining by) const {
@@ -224,7 +257,8 @@ void Explaining::terms_of_each_rank(std::vector<ConfirmedCause>& found) {
         is_found(found, Edit::Kind::scale_input, step))
       continue;
     for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
-      if (mesh_.axis_size(axis) == 1 || !is_summed_later(i, axis)) continue;
+      if (mesh_.axis_size(axis) == 1 || !is_summed_later(i, axis) || !is_first_summed_over(i, axis))
+        continue;
       for (size_t slot = 0; slot < 2; ++slot) {
         const auto read = [&](size_t s) {
           return provenance_.state_read(step.listing, step.index, s, axis).kind;
@@ -320,6 +354,9 @@ bool Explaining::counted_too_often() {
   if (copies.empty()) other_reductions(others);
   superfluous_factors(factors);
   terms_of_each_rank(terms);
+  // Parts of a sum that are averaged, beside parts of a sum that are added up.
+  if (std::any_of(others.begin(), others.end(), [](const auto& one) { return one.is_known; }))
+    std::erase_if(others, [](const ConfirmedCause& one) { return !one.is_known; });
   std::vector<ConfirmedCause> found = std::move(copies);
   for (std::vector<ConfirmedCause>* more : {&others, &factors, &terms})
     found.insert(found.end(), more->begin(), more->end());

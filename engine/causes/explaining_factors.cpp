@@ -3,6 +3,7 @@
 #include <cmath>
 #include <set>
 
+#include "shardproof/engine/causes/change_listings.h"
 #include "shardproof/engine/causes/explaining.h"
 #include "shardproof/localtensor/base/error.h"
 
@@ -53,6 +54,23 @@ bool Explaining::missing_enter() {
   return true;
 }
 
+// True if another word of backward= makes the value right, or a change of the same effect. An
+// enter(..) where the result is read has that of backward=all_reduce.
+bool Explaining::another_word() {
+  const bool is_found = counted_too_often();
+  const bool sums = is_found && fix.starts_with("backward=all_reduce ");
+  if (!sums) return is_found;
+  const std::set<std::string> by_word = made_right;
+  const std::optional<SourceCause> enter =
+      right_enter(about_, provenance_, EnteredNames::computed, confirmation_);
+  if (enter && enter->made_right.size() >= by_word.size()) {
+    const std::string word = fix;
+    lines.clear();
+    settle({enter->text, fmt::format("{}, or {}", enter->fix, word), {}, enter->made_right});
+  }
+  return true;
+}
+
 // True if the value is computed from what other lines send: messages, or calls of several listings.
 // An edit of this side then shows how wrong the other one is, and not where.
 bool Explaining::depends_on_senders() const {
@@ -94,12 +112,30 @@ bool Explaining::follows_axis(const Edit& edit, const std::string& what, const s
   return true;
 }
 
+// True if the value is right with the factor in the statement that binds the name: gradients that
+// are taken of it change too. True if no statement of the line binds this name alone.
+bool Explaining::is_right_with_statement(const Step& step, int64_t size, bool times) {
+  const NumberedText text(about_.job);
+  for (const TextStatement& one : text.statements()) {
+    const Statement& line = *one.statement;
+    if (one.listing != step.listing || line.place.line != step.site.line ||
+        line.kind != StatementKind::assign || line.targets.size() != 1 || !line.targets[0].plain())
+      continue;
+    const auto put = [&](Expr& expr) {
+      expr = scaled_expression(expr, times ? "/" : "*", Number(size));
+    };
+    return confirmation_.confirms_job(change_of({text.number_of(*one.whole[0])}, put));
+  }
+  return true;
+}
+
 bool Explaining::is_missing(const Step& step, ValueId id, int64_t size, bool times) {
   const double factor = times ? 1 / static_cast<double>(size) : static_cast<double>(size);
   const Edit edit{Edit::Kind::scale_output, step.site, 0, {}, {}, factor};
   const std::string what = fmt::format("{} of {} is {}{} times what it should be", info(id).bound,
                                        line_of(step), times ? "" : "1 / ", size);
   const std::string fix = fmt::format("{} {}", times ? "divide" : "multiply", info(id).bound);
+  if (calls_grad(about_.job) && !is_right_with_statement(step, size, times)) return false;
   std::vector<std::string> names;
   if (confirmation_.confirms(edit)) {
     const auto follows = lets_followed(edit, size, times);
@@ -132,11 +168,15 @@ bool Explaining::missing_factor() {
   std::set<int64_t> tried;
   for (const auto& [name, size] : sizes()) {
     if (!tried.insert(size).second) continue;
-    for (const Step& step : way_.steps) {
-      const ValueId id = made_by(*step.instr, 0);
-      if (id == kNoValue || info(id).bound.empty() || !is_float(id)) continue;
-      if (is_missing(step, id, size, true) || is_missing(step, id, size, false)) return true;
-    }
+    // Lines of the value's own listings first: an edit of what is sent to them has the same effect.
+    for (const bool own : {true, false})
+      for (const Step& step : way_.steps) {
+        const ValueId id = made_by(*step.instr, 0);
+        if (id == kNoValue || info(id).bound.empty() || !is_float(id) ||
+            way_.listings.contains(step.listing) != own)
+          continue;
+        if (is_missing(step, id, size, true) || is_missing(step, id, size, false)) return true;
+      }
   }
   return false;
 }

@@ -427,6 +427,15 @@ std::optional<Suspicion> find_local_sum(const SuspectedWay& on) {
   return find_local_part(on, true);
 }
 
+// True if a call on the way reduces a value over the axis.
+bool is_reduced(const SuspectedWay& on, ValueId id, int axis) {
+  return std::any_of(on.way.steps.begin(), on.way.steps.end(), [&](const Step& step) {
+    const CallItem* const item = reduction_of(step);
+    return item != nullptr && item->input == id &&
+           is_over_axis(item->collective.group, on.provenance.mesh(), axis, item->lanes);
+  });
+}
+
 std::optional<Suspicion> find_local_statistics(const SuspectedWay& on) {
   constexpr size_t kMostStatistics = 6;
   const Mesh& mesh = on.provenance.mesh();
@@ -437,10 +446,11 @@ std::optional<Suspicion> find_local_statistics(const SuspectedWay& on) {
         const auto* compute = std::get_if<Compute>(&step.instr->action);
         if (compute != nullptr && compute->op == word && !is_made_by_grad(on.about.ranks, step) &&
             mesh.axis_size(axis) > 1 && (steps.empty() || steps[0]->listing == step.listing) &&
-            on.provenance.state(compute->outputs[0], axis).kind != AxisKind::replicated)
+            on.provenance.state(compute->outputs[0], axis).kind != AxisKind::replicated &&
+            !is_reduced(on, compute->outputs[0], axis))
           steps.push_back(&step);
       }
-      if (steps.size() < 2 || steps.size() > kMostStatistics) continue;
+      if (steps.empty() || steps.size() > kMostStatistics) continue;
       Edit edit{Edit::Kind::reduce, steps[0]->site, 0, Group::of_axes(mesh, {axis}), {op, 0}, 1};
       for (size_t i = 1; i < steps.size(); ++i) edit.also.push_back(steps[i]->site);
       if (!on.confirmation.confirms(edit, {axis})) continue;
@@ -455,10 +465,10 @@ std::optional<Suspicion> find_local_statistics(const SuspectedWay& on) {
       }
       return Suspicion{
           true,
-          fmt::format(
-              "{} of {} are each the {} of each rank's own part; no call takes them over {}",
-              joined_words(names, "and"), lines_of_edit(on, edit), reduction_word(op),
-              axis_name(on, axis)),
+          fmt::format("{} of {} {} the {} of each rank's own part; no call takes {} over {}",
+                      joined_words(names, "and"), lines_of_edit(on, edit),
+                      steps.size() == 1 ? "is" : "are each", reduction_word(op),
+                      steps.size() == 1 ? "it" : "them", axis_name(on, axis)),
           fmt::format("{}", fmt::join(fixes, ", and ")), std::move(made_right)};
     }
   return std::nullopt;

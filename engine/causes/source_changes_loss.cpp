@@ -23,7 +23,9 @@ std::vector<LossPlace> losses_of(const Job& job) {
   std::vector<LossPlace> losses;
   Job copy = job;
   visit_expressions(copy, [&](const TextPlace& place, Expr& call) {
-    if (call.kind != ExprKind::call || call.symbol != "grad" || call.args.empty()) return;
+    if (call.kind != ExprKind::call || call.symbol != "grad" || call.args.empty() ||
+        argument_of(call, "with") != nullptr)
+      return;
     const Expr& loss = call.args[0];
     if (loss.kind != ExprKind::name || !loss.name.plain()) return;
     if (losses.size() < kMostChanges)

@@ -117,8 +117,14 @@ bool ExplainingJudge::has_known_cause(const std::string& key) const {
 }
 
 ExplainedKeys ExplainingJudge::add_cause(const ComparedValue& value, Finding& finding) const {
+  // Values that are wrong for one reason would each be searched in vain.
+  constexpr int kMostLongSearches = 2;
+  const auto unexplained =
+      std::count_if(explained_.begin(), explained_.end(), [](const ExplainedValue& one) {
+        return one.made_right.empty() && one.consequence_of == kNone;
+      });
   if (const std::optional<RankCase> about = program_.rank_case(options_.replaced))
-    return explain_by_provenance(*about, value, finding);
+    return explain_by_provenance(*about, value, finding, unexplained < kMostLongSearches);
   program_.explain(value, finding);
   return {};
 }
@@ -146,8 +152,22 @@ std::optional<ExplainedValue> ExplainingJudge::explain(const ComparedValue& valu
     ExplainedKeys keys = add_cause(value, explained.finding);
     explained.made_right = std::move(keys.made_right);
     explained.left_wrong = std::move(keys.left_wrong);
+    explained.beside = value_beside(explained);
   }
   return explained;
+}
+
+int ExplainingJudge::value_beside(const ExplainedValue& one) const {
+  if (options_.consequences != Consequences::of_all_values || !one.made_right.empty()) return kNone;
+  for (size_t i = 0; i < explained_.size(); ++i) {
+    const ExplainedValue& other = explained_[i];
+    const bool is_open =
+        other.made_right.empty() && other.consequence_of == kNone && other.beside == kNone;
+    if (is_open && std::any_of(one.lines.begin(), one.lines.end(),
+                               [&](int line) { return other.lines.contains(line); }))
+      return static_cast<int>(i);
+  }
+  return kNone;
 }
 
 // Returns the wrong value that this one follows from. A value that is wrong although the cause of

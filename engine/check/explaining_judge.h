@@ -26,7 +26,10 @@ enum class Consequences : uint8_t {
 struct ExplainedValue {
   Finding finding;
   int consequence_of = -1;  // index of the value that it is a consequence of; -1: of none
-  std::string key = {};     // as ComparedValue::key
+  // Index of an earlier value without a known cause. Both are computed by one line of the truth
+  // that is not compared, so one error may make both wrong. -1: none.
+  int beside = -1;
+  std::string key = {};  // as ComparedValue::key
   // Keys of the wrong values that the confirmed cause explains, this one among them. Empty if no
   // cause is confirmed, and for a value that the cause of an earlier one explains.
   std::set<std::string> made_right = {};
@@ -83,6 +86,7 @@ class ExplainingJudge : public Judge {
   void follow(const ReferenceRun& reference);
   ExplainedKeys add_cause(const ComparedValue& value, Finding& finding) const;
   int consequence_of(const ComparedValue& value, const ReferenceRun& reference) const;
+  int value_beside(const ExplainedValue& one) const;
   std::optional<ExplainedValue> explain(const ComparedValue& value, const JudgedValue& judged,
                                         const Tensor& truth, const ReferenceRun& reference) const;
 };

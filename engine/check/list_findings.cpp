@@ -173,6 +173,10 @@ std::vector<size_t> explaining_values(const std::vector<ExplainedValue>& values)
         by[i] = j;
     }
     if (by[i] != i || !values[i].made_right.empty()) continue;
+    if (values[i].beside >= 0) {
+      by[i] = by[static_cast<size_t>(values[i].beside)];
+      continue;
+    }
     for (size_t j = 0; j < i; ++j)
       if (by[j] == j && values[j].consequence_of < 0 &&
           are_results_of_one_line(values[j].finding, values[i].finding)) {

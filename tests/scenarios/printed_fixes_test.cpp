@@ -98,6 +98,9 @@ std::optional<Lines> with_fix(Lines lines, const std::string& whole) {
   const std::regex word(R"((enter\(.*\)|\(?size\(.*\)|\w+) in place of (.*) on lines? (.*))");
   if (std::regex_match(fix, part, word))
     return replace_words(lines, part[3], part[2], part[1]) ? std::optional(lines) : std::nullopt;
+  if (std::regex_match(fix, part, std::regex(R"((.*) in place of (.*) on line (\d+))")))
+    return replace_once(lines.at(std::stoul(part[3]) - 1), part[2], part[1]) ? std::optional(lines)
+                                                                             : std::nullopt;
   if (std::regex_match(fix, part, std::regex(R"(backward=(\w+) on lines? (.*))"))) {
     for (const size_t line : numbers_in(part[2]))
       lines.at(line - 1) = std::regex_replace(lines[line - 1], std::regex(R"(backward=\w+)"),

@@ -1,0 +1,443 @@
+// Implements explaining.h: changes of the text that no table of causes names, towards the truth
+// (truth_changes.h) or the reverse of common mistakes (small_changes.h).
+#include <fmt/format.h>
+#include <cmath>
+
+#include "shardproof/engine/causes/explaining.h"
+#include "shardproof/engine/causes/small_changes.h"
+#include "shardproof/engine/causes/truth_changes.h"
+#include "shardproof/localtensor/collective/collective.h"
+
+namespace shardproof {
+namespace {
+
+constexpr double kAlike = 0.5;  // TextChange::unlike of changes that are tried first
+
+// Returns the lines of the listings up to the last one on the way to the value. Other listings may
+// receive a value that is not on the way.
+std::set<ListedLine> lines_before(const SpmdProgram& program, const WayToValue& way) {
+  std::map<size_t, int> last;
+  for (const Step& step : way.steps)
+    last[step.listing] = std::max(last[step.listing], step.site.line);
+  std::set<ListedLine> lines;
+  for (const auto& [listing, end] : last) {
+    const bool sends = program.listings.size() > 1;
+    const int lines_there = static_cast<int>(program.listings[listing].lines.size());
+    for (int line = 1; line <= (sends ? lines_there : end); ++line) lines.insert({listing, line});
+  }
+  return lines;
+}
+
+bool is_leaf(const Expr& expr) {
+  return expr.kind == ExprKind::name || expr.kind == ExprKind::number;
+}
+
+}  // namespace
+
+namespace {
+
+bool is_number_text(const Expr& expr) {
+  bool all = true;
+  visit_parts(expr, [&](const Expr& part) {
+    const bool is_size = part.kind == ExprKind::call && part.symbol == "size";
+    const bool is_name = part.kind == ExprKind::name;
+    all = all &&
+          (part.kind == ExprKind::number || part.kind == ExprKind::binary || is_size || is_name);
+  });
+  return all && (expr.kind == ExprKind::number || expr.kind == ExprKind::call);
+}
+
+// Returns the factor that a change takes from a product or a quotient; null if it does not.
+const Expr* dropped_factor(const TextChange& change) {
+  const Expr& was = change.was;
+  if (was.kind != ExprKind::binary || (was.symbol != "*" && was.symbol != "/")) return nullptr;
+  for (size_t slot = was.symbol == "*" ? 0 : 1; slot < 2; ++slot)
+    if (is_number_text(was.args[slot]) && to_string(was.args[1 - slot]) == to_string(change.to))
+      return &was.args[slot];
+  return nullptr;
+}
+
+// Returns by how many times a change scales what it changes; nullopt if it does something else.
+std::optional<double> scale_of_change(const TextChange& change) {
+  const auto number = [](const Expr& expr) {
+    const bool is_real =
+        expr.kind == ExprKind::number && (expr.number.is_integer() || expr.number.is_double());
+    return is_real ? std::optional(expr.number.real()) : std::nullopt;
+  };
+  const auto old = number(change.was), now = number(change.to);
+  if (old && now && *old != 0) return *now / *old;
+  const auto factor_of = [&](const Expr& product, const Expr& other) -> std::optional<double> {
+    if (product.kind != ExprKind::binary || (product.symbol != "*" && product.symbol != "/"))
+      return std::nullopt;
+    for (size_t slot = product.symbol == "*" ? 0 : 1; slot < 2; ++slot)
+      if (to_string(product.args[1 - slot]) == to_string(other)) return number(product.args[slot]);
+    return std::nullopt;
+  };
+  const auto more = factor_of(change.to, change.was), less = factor_of(change.was, change.to);
+  return more ? more : less;
+}
+
+}  // namespace
+
+// True if the size of an axis is a number, or its inverse.
+bool Explaining::may_be_size_of_axis(double factor) const {
+  return std::any_of(mesh_.axes().begin(), mesh_.axes().end(), [&](const MeshAxis& axis) {
+    const auto size = static_cast<double>(axis.size);
+    return axis.size > 1 &&
+           (std::fabs(factor - size) < 1e-9 || std::fabs(factor * size - 1) < 1e-9);
+  });
+}
+
+// Returns the cause that a change makes the value right on these lines.
+ConfirmedCause Explaining::cause_of(const TextChange& change, const RightChange& right) const {
+  constexpr size_t kMostShown = 60;
+  const NumberedText text(about_.job);
+  // A name or a number is shown in the expression around it.
+  if (const Expr* parent = is_leaf(change.was) ? text.parent_of(change.number) : nullptr;
+      parent != nullptr && to_string(*parent).size() <= kMostShown) {
+    TextChange around = change;
+    around.was = around.to = *parent;
+    const std::vector<const Expr*> parts = children_of(*parent);
+    for (size_t i = 0; i < parts.size(); ++i)
+      if (text.number_of(*parts[i]) == change.number) *children_of(around.to)[i] = change.to;
+    around.number = text.number_of(*parent);
+    return cause_of_shown(around, right);
+  }
+  return cause_of_shown(change, right);
+}
+
+ConfirmedCause Explaining::cause_of_shown(const TextChange& change,
+                                          const RightChange& right) const {
+  const std::string where = lines_text(about_.ranks.program, right.lines);
+  const std::string from = to_string(change.was), to = to_string(change.to);
+  ConfirmedCause cause;
+  cause.made_right = right.made_right;
+  if (change.to.kind == ExprKind::number && change.to.number.is_bool()) {
+    const bool holds = change.to.number.truth();
+    cause.text = fmt::format("{} holds on some ranks alone on {}, and {} is right if it {} holds",
+                             from, where, target(), holds ? "always" : "never");
+    cause.fix = holds ? fmt::format("remove the condition {} on {}", from, where)
+                      : fmt::format("remove the branch of {} on {}", from, where);
+    return cause;
+  }
+  if (const Expr* factor = dropped_factor(change)) {
+    const bool divides = change.was.symbol == "/";
+    cause.text = fmt::format("{} by {}, and {} is right without this factor",
+                             lines_with_verb(where, divides ? "divides" : "multiplies"),
+                             to_string(*factor), target());
+    cause.fix = fmt::format("remove the factor {}{} on {}", divides ? "1 / " : "",
+                            to_string(*factor), where);
+    return cause;
+  }
+  cause.text = fmt::format(
+      "{} {}, and {} is right with {}{}",
+      lines_with_verb(where, is_leaf(change.to) ? "reads" : "computes"), from, target(), to,
+      change.truth_line > 0 ? fmt::format(", as on line {} of the truth", change.truth_line) : "");
+  cause.fix = fmt::format("{} in place of {} on {}", to, from, where);
+  return cause;
+}
+
+// Tries changes in their order. Further ones on other lines that make as many values right leave
+// open which line is wrong.
+bool Explaining::one_of(const std::vector<TextChange>& changes) {
+  constexpr size_t kMoreTries = 12;
+  const NumberedText text(about_.job);
+  std::vector<std::pair<RightChange, ConfirmedCause>> found;
+  size_t tries = 0;
+  for (const TextChange& change : changes) {
+    if (confirmation_.is_spent() || (!found.empty() && ++tries > kMoreTries)) break;
+    const auto put = [&](Expr& expr) {
+      const SourceLocation place = expr.place;
+      expr = change.to;
+      expr.place = place;
+    };
+    RightChange right = right_change(about_, change.number, put, {}, confirmation_);
+    if (right.lines.empty()) continue;
+    // A number may be off by as much as a sum that should be an average.
+    if (const std::optional<double> scale = scale_of_change(change);
+        scale && may_be_size_of_axis(*scale) && change.truth_line > 0) {
+      std::vector<ConfirmedCause> reductions;
+      copies_added_up(reductions);
+      if (reductions.empty()) other_reductions(reductions);
+      const Expr* const parent = text.parent_of(change.number);
+      const bool divides = parent != nullptr && parent->symbol == "/" &&
+                           text.number_of(parent->args[1]) == change.number;
+      // A rank may divide by the count of its own part, and the table has dropped factors.
+      if (!reductions.empty() && (divides || dropped_factor(change) != nullptr)) return false;
+      for (ConfirmedCause& one : reductions) {
+        RightChange other{{}, lines_of(one.edit), one.made_right};
+        found.emplace_back(std::move(other), std::move(one));
+      }
+    }
+    const bool is_known = std::any_of(found.begin(), found.end(), [&](const auto& one) {
+      return one.first.lines == right.lines;
+    });
+    if (!is_known) found.emplace_back(right, cause_of(change, right));
+    if (change.truth_line == 0) break;
+  }
+  size_t most = 0;
+  for (const auto& [right, cause] : found) most = std::max(most, right.made_right.size());
+  std::erase_if(found, [&](const auto& one) { return one.first.made_right.size() < most; });
+  if (found.empty()) return false;
+  if (found.size() == 1) {
+    settle(found[0].second);
+    return true;
+  }
+  lines.push_back(
+      fmt::format("{}any one of these changes alone makes {} right:", kHintLabel, target()));
+  for (const auto& [right, cause] : found) {
+    if (lines.size() < 4) lines.push_back("        " + cause.fix);
+    made_right.insert(right.made_right.begin(), right.made_right.end());
+  }
+  return true;
+}
+
+bool Explaining::differs_from_truth(Likeness likeness) {
+  constexpr size_t kMostTries = 48;
+  constexpr int kMostRunsOfTruth = 24;
+  if (!confirmation_.can_change_job()) return false;
+  const NumberedText text(about_.job);
+  std::vector<TextChange> changes = changes_towards_truth(text, about_.job);
+  std::erase_if(changes, [&](const TextChange& one) {
+    return (one.unlike <= kAlike) != (likeness == Likeness::alike);
+  });
+  if (changes.size() > kMostTries) changes.resize(kMostTries);
+  add_reduced(text, changes);
+  confirmation_.allow_more_runs(kMostRunsOfTruth);
+  return one_of(changes);
+}
+
+// Adds the same with an all_reduce around a sum or mean that the ranks do not compute.
+void Explaining::add_reduced(const NumberedText& text, std::vector<TextChange>& changes) const {
+  const auto is_line = [&](const TextChange& change) {
+    return std::any_of(
+        text.statements().begin(), text.statements().end(),
+        [&](const TextStatement& one) { return text.number_of(*one.whole[0]) == change.number; });
+  };
+  constexpr size_t kMostReduced = 16;
+  std::vector<TextChange> reduced;
+  for (size_t i = 0; i < std::min(kMostReduced, changes.size()); ++i) {
+    const TextChange& change = changes[i];
+    const bool sums = change.to.kind == ExprKind::call &&
+                      (change.to.symbol == "sum" || change.to.symbol == "mean");
+    if (!sums || !is_line(change) ||
+        to_string(change.was).find(change.to.symbol + "(") != std::string::npos)
+      continue;
+    std::vector<int> all;
+    for (int axis = 0; axis < mesh_.axis_count(); ++axis)
+      if (mesh_.axis_size(axis) > 1) all.push_back(axis);
+    std::vector<std::vector<int>> groups{all};
+    for (const int axis : all)
+      if (all.size() > 1) groups.push_back({axis});
+    for (const std::vector<int>& axes : groups) {
+      TextChange whole = change;
+      whole.to = reduced_expression(
+          change.to,
+          fmt::format("{}, group={}", change.to.symbol == "sum" ? "sum" : "avg", group_text(axes)));
+      reduced.push_back(std::move(whole));
+    }
+  }
+  changes.insert(changes.begin(), reduced.begin(), reduced.end());
+}
+
+bool Explaining::has_small_mistake() {
+  constexpr int kMostRunsOfTexts = 224;
+  constexpr size_t kMostOwnLines = 24;
+  if (!confirmation_.can_change_job()) return false;
+  confirmation_.allow_more_runs(kMostOwnLines);
+  if (averages_local_sums() || lines_are_swapped() || differs_from_truth(Likeness::similar))
+    return true;
+  confirmation_.allow_more_runs(kMostRunsOfTexts);
+  const NumberedText text(about_.job);
+  std::vector<TextChange> changes = changes_towards_own_lines(text, about_.job);
+  if (changes.size() > kMostOwnLines) changes.resize(kMostOwnLines);
+  for (TextChange& change : small_changes(text, about_, lines_before(about_.ranks.program, way_)))
+    changes.push_back(std::move(change));
+  return one_of(changes);
+}
+
+namespace {
+
+using NumberedChanges = std::map<int, std::function<void(Expr&)>>;  // by number of the expression
+
+ChangeOfJob change_of_all(NumberedChanges changes) {
+  return [changes = std::move(changes)](const Job& job) {
+    Job result = job;
+    visit_expressions(result, [&](const TextPlace& place, Expr& expr) {
+      if (const auto found = changes.find(place.number); found != changes.end())
+        found->second(expr);
+    });
+    return result;
+  };
+}
+
+// The words avg of calls over one group.
+struct Averages {
+  NumberedChanges to_sums = {};
+  std::set<ListedLine> lines = {};
+};
+
+// Returns them by the text of group=.
+std::map<std::string, Averages> averages_in(const Job& job) {
+  std::map<std::string, Averages> found;
+  const NumberedText text(job);
+  for (const TextStatement& one : text.statements())
+    visit_parts(*one.whole[0], [&](const Expr& call) {
+      if (call.kind != ExprKind::call || !parse_collective_kind(call.symbol)) return;
+      const Expr *word = nullptr, *group = nullptr;
+      for (size_t i = 0; i < call.args.size(); ++i) {
+        if (to_string(call.args[i]) == "avg") word = &call.args[i];
+        if (call.keys[i] == "group") group = &call.args[i];
+      }
+      if (word == nullptr || group == nullptr) return;
+      Averages& averages = found[to_string(*group)];
+      averages.lines.insert({one.listing, one.statement->place.line});
+      averages.to_sums.emplace(text.number_of(*word), [](Expr& expr) {
+        const SourceLocation place = expr.place;
+        expr = parse_expression("sum");
+        expr.place = place;
+      });
+    });
+  return found;
+}
+
+}  // namespace
+
+// Tries sums of each rank's own part that each rank divides by, before an average over ranks. The
+// sums must be reduced, and the averages become sums. Example: the mean of the tokens of a rank
+// that count, where ranks have different numbers of them.
+bool Explaining::averages_local_sums() {
+  constexpr int kMostTries = 24;
+  int tries = 0;
+  const NumberedText text(about_.job);
+  for (const TextStatement& one : text.statements()) {
+    std::vector<const Expr*> means;
+    visit_parts(*one.whole[0], [&](const Expr& part) {
+      if (part.kind == ExprKind::call && part.symbol == "mean") means.push_back(&part);
+    });
+    for (const Expr* mean : means)
+      if (++tries <= kMostTries / 2 && averages_local_means(text, one, *mean)) return true;
+  }
+  for (const auto& [group, averages] : averages_in(about_.job))
+    for (const TextStatement& one : text.statements()) {
+      if (one.statement->kind != StatementKind::assign) continue;
+      std::vector<const Expr*> parts;
+      visit_parts(*one.whole[0], [&](const Expr& part) {
+        const bool is_sum = part.kind == ExprKind::call && part.symbol == "sum";
+        if (is_sum || (part.kind == ExprKind::call && part.symbol == "mean"))
+          parts.push_back(&part);
+      });
+      for (const Expr* part : parts)
+        for (const std::string& reduced : whole_of_part(*part, group)) {
+          if (++tries > kMostTries || confirmation_.is_spent()) return false;
+          NumberedChanges changes = averages.to_sums;
+          changes[text.number_of(*part)] = [&](Expr& expr) {
+            const SourceLocation place = expr.place;
+            expr = parse_expression(reduced);
+            expr.place = place;
+          };
+          if (!confirmation_.confirms_job(change_of_all(changes))) continue;
+          const std::string own =
+              lines_text(about_.ranks.program, {{one.listing, one.statement->place.line}});
+          const std::string lines = lines_text(about_.ranks.program, averages.lines);
+          settle(
+              {fmt::format("{} of {} is each rank's own, and {} over {}, as if all ranks had the "
+                           "same",
+                           to_string(*part), own, lines_with_verb(lines, "averages"), group),
+               fmt::format("{} in place of {} on {}, and sum in place of avg on {}", reduced,
+                           to_string(*part), own, lines),
+               {}});
+          return true;
+        }
+    }
+  return false;
+}
+
+// True if the mean of all ranks, whose parts have different sizes, is right in place of that of
+// each rank's own part.
+bool Explaining::averages_local_means(const NumberedText& text, const TextStatement& one,
+                                      const Expr& part) {
+  for (const MeshAxis& axis : mesh_.axes())
+    for (const std::string& weighted : whole_of_part(part, axis.name)) {
+      const std::string whole = fmt::format("all_reduce({}, sum, group={})", weighted, axis.name);
+      const auto put = [&](Expr& expr) {
+        const SourceLocation place = expr.place;
+        expr = parse_expression(whole);
+        expr.place = place;
+      };
+      if (!confirmation_.confirms_job(change_of({text.number_of(part)}, put))) continue;
+      const std::string line =
+          lines_text(about_.ranks.program, {{one.listing, one.statement->place.line}});
+      settle({fmt::format("{} of {} is each rank's own; no call takes it over {}", to_string(part),
+                          line, axis.name),
+              fmt::format("{} in place of {} on {}", whole, to_string(part), line),
+              {}});
+      return true;
+    }
+  return false;
+}
+
+// Returns the texts by which a sum or mean of each rank's own part becomes that of all ranks.
+std::vector<std::string> Explaining::whole_of_part(const Expr& part,
+                                                   const std::string& group) const {
+  const std::string text = to_string(part);
+  if (part.symbol == "sum") return {fmt::format("all_reduce({}, sum, group={})", text, group)};
+  std::vector<std::string> texts;
+  for (const JobInput& input : about_.job.inputs)
+    for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
+      if (!(input.spec.mesh() == mesh_) || mesh_.axes()[static_cast<size_t>(axis)].name != group ||
+          !input.spec.placement(axis).is_shard())
+        continue;
+      const int dim = input.spec.placement(axis).shard().dim;
+      const std::string weight =
+          fmt::format("{} * (dim({}, {}) / {})", text, input.name, dim, input.spec.shape()[dim]);
+      if (std::count(texts.begin(), texts.end(), weight) == 0) texts.push_back(weight);
+    }
+  return texts;
+}
+
+bool Explaining::lines_are_swapped() {
+  constexpr int kMostTries = 16;
+  int tries = 0;
+  const NumberedText text(about_.job);
+  const auto reads = [](const Expr& expr, const NameTemplate& name) {
+    bool found = false;
+    visit_parts(expr, [&](const Expr& part) {
+      found = found || (part.kind == ExprKind::name && part.name.texts == name.texts);
+    });
+    return found;
+  };
+  for (size_t i = 0; i + 1 < text.statements().size(); ++i) {
+    const TextStatement &a = text.statements()[i], &b = text.statements()[i + 1];
+    const bool are_assigned =
+        a.statement->kind == StatementKind::assign && b.statement->kind == StatementKind::assign;
+    if (!are_assigned || a.listing != b.listing || a.loops != b.loops) continue;
+    if (!reads(*b.whole[0], a.statement->targets[0]) &&
+        !reads(*a.whole[0], b.statement->targets[0]))
+      continue;
+    if (++tries > kMostTries) return false;
+    // A value of the first line that no line after the second one reads must be an output.
+    const std::string bound = to_string(a.statement->targets[0]);
+    const bool is_output =
+        std::any_of(about_.job.outputs.begin(), about_.job.outputs.end(),
+                    [&](const JobOutput& output) { return output.name == bound; });
+    bool is_read = is_output;
+    for (size_t k = i + 2; k < text.statements().size(); ++k)
+      is_read = is_read || (text.statements()[k].listing == a.listing &&
+                            reads(*text.statements()[k].whole[0], a.statement->targets[0]));
+    if (!is_read) continue;
+    const int first = a.statement->place.line, second = b.statement->place.line;
+    if (!confirmation_.confirms_job(with_swapped_lines(a.listing, first, second))) continue;
+    const auto line = [&](int number) {
+      return line_text(about_.ranks.program, {a.listing, number});
+    };
+    settle({fmt::format("{} comes before {}, and {} is right in the other order", line(first),
+                        line(second), target()),
+            fmt::format("{} before {}", line(second), line(first)),
+            {}});
+    return true;
+  }
+  return false;
+}
+
+}  // namespace shardproof

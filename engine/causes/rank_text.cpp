@@ -1,0 +1,60 @@
+// Implements rank_text.h.
+#include "shardproof/engine/causes/rank_text.h"
+
+namespace shardproof {
+
+namespace {
+
+template <typename Node>
+std::vector<Node*> parts_of(Node& expr) {
+  std::vector<Node*> parts;
+  for (auto& argument : expr.args) parts.push_back(&argument);
+  for (auto& item : expr.items)
+    for (auto* part : {&item.at, &item.low, &item.high, &item.step})
+      for (auto& one : *part) parts.push_back(&one);
+  return parts;
+}
+
+}  // namespace
+
+std::vector<Expr*> children_of(Expr& expr) { return parts_of(expr); }
+std::vector<const Expr*> children_of(const Expr& expr) { return parts_of(expr); }
+
+NumberedText::NumberedText(const Job& job) : copy_(job) {
+  visit_expressions(
+      copy_, [&](const TextPlace& place, Expr& expr) { numbers_.emplace(&expr, place.number); });
+  for (size_t listing = 0; listing < copy_.ranks.size(); ++listing) {
+    std::vector<std::string> loops, bound;
+    add(copy_.ranks[listing].listing.statements, listing, loops, bound);
+  }
+}
+
+const Expr* NumberedText::parent_of(int number) const {
+  const Expr* parent = nullptr;
+  for (const TextStatement& one : statements_)
+    for (const Expr* whole : one.whole)
+      visit_parts(*whole, [&](const Expr& part) {
+        for (const Expr* child : children_of(part))
+          if (number_of(*child) == number) parent = &part;
+      });
+  return parent;
+}
+
+void NumberedText::add(const std::vector<Statement>& statements, size_t listing,
+                       std::vector<std::string>& loops, std::vector<std::string>& bound) {
+  for (const Statement& one : statements) {
+    TextStatement text{&one, listing, {}, loops, bound};
+    if (one.value) text.whole.push_back(&*one.value);
+    for (const Expr& limit : one.range) text.whole.push_back(&limit);
+    if (!text.whole.empty()) statements_.push_back(std::move(text));
+    const bool is_loop = one.kind == StatementKind::for_range;
+    if (is_loop) loops.push_back(to_string(one.targets.at(0)));
+    if (one.kind == StatementKind::assign)
+      for (const NameTemplate& name : one.targets) bound.push_back(to_string(name));
+    add(one.body, listing, loops, bound);
+    add(one.otherwise, listing, loops, bound);
+    if (is_loop) loops.pop_back();
+  }
+}
+
+}  // namespace shardproof

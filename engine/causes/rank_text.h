@@ -1,0 +1,61 @@
+// NumberedText: the expressions and statements of a job's rank programs, with the numbers by which
+// change_of (change_listings.h) changes them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "shardproof/engine/causes/change_listings.h"
+
+namespace shardproof {
+
+// A statement with expressions: an assignment, a call, the condition of an `if`, or the bounds of a
+// loop.
+struct TextStatement {
+  const Statement* statement = nullptr;
+  size_t listing = 0;
+  std::vector<const Expr*> whole = {};   // the value, or the bounds
+  std::vector<std::string> loops = {};   // variables of the loops around it
+  std::vector<std::string> before = {};  // names that the listing has bound before it
+};
+
+class NumberedText {
+ public:
+  explicit NumberedText(const Job& job);
+  const std::vector<TextStatement>& statements() const { return statements_; }
+  // Requires an expression of one of the statements.
+  int number_of(const Expr& expr) const { return numbers_.at(&expr); }
+  // Returns the expression of which that of a number is a part; null if it is a whole one.
+  const Expr* parent_of(int number) const;
+
+ private:
+  void add(const std::vector<Statement>& statements, size_t listing,
+           std::vector<std::string>& loops, std::vector<std::string>& bound);
+  Job copy_;  // owns the expressions
+  std::map<const Expr*, int> numbers_;
+  std::vector<TextStatement> statements_;
+};
+
+// Returns the expressions that an expression is made of: arguments, then the parts of its index.
+std::vector<const Expr*> children_of(const Expr& expr);
+std::vector<Expr*> children_of(Expr& expr);
+
+// Calls visit(expr) for an expression and all that it is made of, arguments first.
+template <typename Visit>
+void visit_parts(const Expr& expr, const Visit& visit) {
+  for (const Expr* child : children_of(expr)) visit_parts(*child, visit);
+  visit(expr);
+}
+
+// A change of one expression of the text.
+struct TextChange {
+  int number = 0;
+  Expr was, to;
+  // Line of the truth that has the same text, and the distance of the changed line from it (0:
+  // equal). 0 and 1 for other changes.
+  size_t truth_line = 0;
+  double unlike = 1;
+};
+
+}  // namespace shardproof

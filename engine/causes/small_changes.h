@@ -1,0 +1,34 @@
+// Small changes of the text of rank programs, each the reverse of a common mistake.
+//
+// | change                                 | example                                      |
+// |---|---|
+// | a condition that always or never holds | true for rank == 0                           |
+// | the pass of a loop                     | x[i] for x[0], h{i} for h0                   |
+// | the sum of all passes                  | g + d for d, in "g = d"                      |
+// | the part of each rank                  | x[index(dp) * 2:index(dp) * 2 + 2] for x[0:2] |
+// | the first index of each rank           | arange(4) + index(dp) * 4 for arange(4)      |
+// | another rank, axis or neighbour        | index(tp) for index(dp), prev for next       |
+// | enter(..) around a value               | enter(r, group=tp) for r                     |
+// | another comparison, sign or order      | < for <=, + for -, f(a, b) for f(b, a)       |
+// | a name that no line reads              | z / l for z                                  |
+// | an operand or a function too many      | z for z + b                                  |
+// | a function of the truth                | relu(h) for h                                |
+// | a number beside                        | 3 for 2                                      |
+// | another name of equal shape            | g1 for g2                                    |
+// | a call more or less, or another one    | all_reduce(g, sum, group=dp) for g           |
+#pragma once
+
+#include <set>
+#include <vector>
+
+#include "shardproof/engine/causes/rank_text.h"
+#include "shardproof/engine/explain/line_text.h"
+#include "shardproof/engine/judging/rank_case.h"
+
+namespace shardproof {
+
+// Returns the changes of the given lines, at most 64 of a kind, in the order of the table.
+std::vector<TextChange> small_changes(const NumberedText& ranks, const RankCase& about,
+                                      const std::set<ListedLine>& lines);
+
+}  // namespace shardproof

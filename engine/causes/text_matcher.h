@@ -1,0 +1,69 @@
+// TextMatcher: tree edit distances of expressions, and the changes that make one like the other.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shardproof/engine/causes/rank_text.h"
+
+namespace shardproof {
+
+// Returns the expression without calls that move or add up its value, and without "* 1".
+const Expr& without_calls(const Expr& expr);
+
+// The nodes of two expressions are compared one by one. An op in place of another one costs 1, so
+// does an op that one of them has around the other, and a part that only one of them has costs its
+// number of nodes. A name costs little in place of another name, and one that only one of the texts
+// has in place of what it may stand for.
+class TextMatcher {
+ public:
+  // `shared`: the names that both texts have.
+  explicit TextMatcher(std::set<std::string> shared) : shared_(std::move(shared)) {}
+  // The step that makes an expression of the ranks like the other one.
+  enum class Step : uint8_t {
+    equal,
+    children,
+    symbol,
+    name,
+    inlined,
+    replaced,
+    wrapped,
+    unwrapped
+  };
+  struct Match {
+    double cost = 0;
+    Step step = Step::equal;
+    size_t child = 0;  // of wrapped and unwrapped
+  };
+  const Match& match(const Expr& ranks, const Expr& other);
+  // Returns the same for whole lines or parts: a name does not stand for all of it.
+  Match match_whole(const Expr& ranks, const Expr& other);
+  int size(const Expr& expr);
+
+  struct Replacement {
+    const Expr* at = nullptr;  // an expression of the ranks
+    Expr by;
+  };
+  // Returns the changes that together make the ranks' expression like the other, each alone, and
+  // last all together if they are several. Names in what is put in become those of the ranks that
+  // stand in their place. All together come without and with the names of the other text.
+  std::vector<Replacement> replacements(const Expr& ranks, const Expr& other);
+
+ private:
+  double cost_of_children(const Expr& r, const Expr& o);
+  Match compute(const Expr& r, const Expr& o, bool is_whole);
+  void learn_names(const Expr& ranks, const Expr& other, const Match& found);
+  void add(const Expr& ranks, const Expr& other, const Match& found, std::vector<Replacement>& to);
+  Expr made_like(const Expr& ranks, const Expr& other, const Match& found, bool takes_names);
+  Expr in_own_names(Expr expr) const;
+  Expr around(const Expr& other, size_t child, const Expr& inner) const;
+  const std::set<std::string> shared_;
+  std::map<std::pair<const Expr*, const Expr*>, Match> matches_;
+  std::map<const Expr*, int> sizes_;
+  std::map<std::string, std::string> names_;  // of the ranks, by those of the other text
+};
+
+}  // namespace shardproof

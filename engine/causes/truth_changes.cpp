@@ -1,0 +1,244 @@
+// Implements truth_changes.h: compares each part of the ranks' lines with each part of the others
+// (text_matcher.h).
+#include "shardproof/engine/causes/truth_changes.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+
+#include "shardproof/engine/causes/text_matcher.h"
+
+namespace shardproof {
+namespace {
+
+constexpr double kMostCost = 6;
+constexpr size_t kMostPairs = 1 << 20;
+
+// A line that the ranks' lines are compared with.
+struct OtherLine {
+  const Statement* statement = nullptr;
+  std::vector<const Expr*> parts;
+};
+
+void add_line(const Statement& statement, std::vector<OtherLine>& to) {
+  if (!statement.value) return;
+  OtherLine& line = to.emplace_back();
+  line.statement = &statement;
+  visit_parts(*statement.value, [&](const Expr& part) { line.parts.push_back(&part); });
+}
+
+void add_lines(const std::vector<Statement>& statements, std::vector<OtherLine>& to) {
+  for (const Statement& one : statements) {
+    add_line(one, to);
+    add_lines(one.body, to);
+    add_lines(one.otherwise, to);
+  }
+}
+
+std::string bound_name(const Statement& statement) {
+  return statement.kind == StatementKind::assign ? to_string(statement.targets.at(0)) : "";
+}
+
+struct Likeness {
+  double score = 0;  // less is more alike
+  const Expr *ranks = nullptr, *other = nullptr;
+  const TextStatement* own = nullptr;
+  size_t line = 0;
+};
+
+// Returns pairs of parts that are alike and not equal, for a statement of the ranks. None if a line
+// that binds the same name is equal.
+std::vector<Likeness> alike_parts(TextMatcher& matcher, const TextStatement& one,
+                                  const std::vector<OtherLine>& lines, bool is_truth) {
+  constexpr int kLeast = 3;          // nodes
+  constexpr double kMostAround = 3;  // of what one line has around the other
+  std::vector<Likeness> alike;
+  const std::string target = bound_name(*one.statement);
+  std::vector<const Expr*> own;
+  for (const Expr* whole : one.whole)
+    visit_parts(*whole, [&](const Expr& part) { own.push_back(&part); });
+  for (const OtherLine& line : lines) {
+    if (line.statement == one.statement) continue;
+    const bool same_target = !target.empty() && bound_name(*line.statement) == target &&
+                             line.statement->targets.size() == one.statement->targets.size();
+    if (same_target && matcher.match_whole(*one.whole[0], *line.statement->value).cost == 0)
+      return {};
+    for (const Expr* ranks : own)
+      for (const Expr* part : line.parts) {
+        if (ranks != one.whole[0] && &without_calls(*ranks) != ranks) continue;
+        const bool is_line = ranks == one.whole[0];
+        const bool is_twin = is_line && part == &*line.statement->value && same_target;
+        const int own_size = matcher.size(without_calls(*ranks));
+        const int other_size = matcher.size(without_calls(*part));
+        const int least = std::min(own_size, other_size), most = std::max(own_size, other_size);
+        const bool are_lines = is_line && part == &*line.statement->value && !is_truth;
+        if (least < kLeast && !is_twin && !are_lines) continue;
+        const TextMatcher::Match found = matcher.match_whole(*ranks, *part);
+        if (found.cost == 0) continue;
+        const bool is_around =
+            found.step == TextMatcher::Step::wrapped && found.cost < most - least + 1;
+        if (!is_twin && !is_around && (found.cost < 1 || found.cost > kMostCost)) continue;
+        if (!is_twin && !is_around && found.cost > 0.75 * most) continue;
+        if (least < kLeast && !is_twin && found.cost > kMostAround) continue;
+        const double bonus = is_twin ? 0.25 : is_line ? 0.75 : 1;
+        const double cost = is_around ? std::min(found.cost, kMostAround) : found.cost;
+        alike.push_back({bonus * cost / (is_twin ? most : least), ranks, part, &one,
+                         static_cast<size_t>(line.statement->place.line)});
+      }
+  }
+  return alike;
+}
+
+bool reads(const Expr& expr, const std::string& name) {
+  bool found = false;
+  visit_parts(expr, [&](const Expr& part) {
+    found = found || (part.kind == ExprKind::name && to_string(part) == name);
+  });
+  return found;
+}
+
+// True if a change takes from a line of a loop what its earlier passes have added up.
+bool drops_sum(const Expr& from, const Expr& to, const TextStatement& at) {
+  const std::string target = bound_name(*at.statement);
+  return !at.loops.empty() && reads(from, target) && !reads(to, target);
+}
+
+// Names that the ranks compute a name from, directly or not.
+using Origins = std::map<std::string, std::set<std::string>>;
+
+Origins origins_of(const NumberedText& ranks) {
+  Origins origins;
+  for (const TextStatement& one : ranks.statements()) {
+    std::set<std::string> from;
+    for (const Expr* whole : one.whole)
+      visit_parts(*whole, [&](const Expr& part) {
+        if (part.kind != ExprKind::name) return;
+        from.insert(to_string(part));
+        const auto known = origins.find(to_string(part));
+        if (known != origins.end()) from.insert(known->second.begin(), known->second.end());
+      });
+    for (const NameTemplate& name : one.statement->targets)
+      origins[to_string(name)].insert(from.begin(), from.end());
+  }
+  return origins;
+}
+
+// True if a change reads what a name is computed from in place of the name: it goes around the
+// lines between, of which one may be wrong.
+bool goes_around(const Expr& from, const Expr& to, const Origins& origins) {
+  bool around = false;
+  visit_parts(from, [&](const Expr& part) {
+    const auto known = origins.find(to_string(part));
+    if (part.kind != ExprKind::name || known == origins.end() || reads(to, known->first)) return;
+    visit_parts(to, [&](const Expr& other) {
+      const std::string name = to_string(other);
+      around = around ||
+               (other.kind == ExprKind::name && !reads(from, name) && known->second.contains(name));
+    });
+  });
+  return around;
+}
+
+// True if a change takes a cast away.
+bool drops_cast(const Expr& from, const Expr& to) {
+  return from.kind == ExprKind::call && from.symbol == "cast" && !from.args.empty() &&
+         to_string(from.args[0]) == to_string(to);
+}
+
+// True if the ranks have all names of an expression where a statement stands.
+bool has_names(const Expr& expr, const TextStatement& at, const std::set<std::string>& known) {
+  bool has_all = true;
+  visit_parts(expr, [&](const Expr& part) {
+    if (part.kind != ExprKind::name) return;
+    const std::string name = to_string(part);
+    has_all = has_all &&
+              (known.contains(name) || std::count(at.before.begin(), at.before.end(), name) > 0 ||
+               std::count(at.loops.begin(), at.loops.end(), name) > 0 ||
+               name.find('{') != std::string::npos);
+  });
+  return has_all;
+}
+
+void add_names(const std::vector<OtherLine>& lines, std::set<std::string>& names) {
+  for (const OtherLine& line : lines)
+    for (const Expr* part : line.parts)
+      if (part->kind == ExprKind::name) names.insert(to_string(*part));
+}
+
+// Returns the names that the lines of the ranks read, or bind, and other lines read.
+std::set<std::string> shared_names(const NumberedText& ranks, const std::vector<OtherLine>& lines) {
+  std::set<std::string> own, others, shared;
+  std::vector<OtherLine> of_ranks;
+  for (const TextStatement& one : ranks.statements()) {
+    add_line(*one.statement, of_ranks);
+    for (const NameTemplate& name : one.statement->targets) own.insert(to_string(name));
+  }
+  add_names(of_ranks, own);
+  add_names(lines, others);
+  for (const OtherLine& line : lines)
+    for (const NameTemplate& name : line.statement->targets) others.insert(to_string(name));
+  std::set_intersection(own.begin(), own.end(), others.begin(), others.end(),
+                        std::inserter(shared, shared.end()));
+  return shared;
+}
+
+// Returns the names that lines may read anywhere.
+std::set<std::string> names_of(const Job& job) {
+  std::set<std::string> names{"rank", "world", "next", "prev"};
+  for (const JobInput& input : job.inputs) names.insert(input.name);
+  for (const auto& [name, number] : job.numbers) names.insert(name);
+  for (const auto& [key, mesh] : job.meshes)
+    for (const MeshAxis& axis : mesh.axes()) names.insert(axis.name);
+  for (const char* word : {"sum", "avg", "max", "min", "prod", "identity"}) names.insert(word);
+  for (const char* word : {"all_gather", "all_reduce", "reduce_scatter", "slice", "all_to_all"})
+    names.insert(word);
+  for (const DType dtype :
+       {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32})
+    names.insert(std::string(name(dtype)));
+  return names;
+}
+
+std::vector<TextChange> changes_towards(const NumberedText& ranks, const Job& job,
+                                        const std::vector<OtherLine>& lines, bool is_truth) {
+  TextMatcher matcher(shared_names(ranks, lines));
+  std::vector<Likeness> alike;
+  for (const TextStatement& one : ranks.statements()) {
+    const StatementKind kind = one.statement->kind;
+    if (kind == StatementKind::if_else || kind == StatementKind::for_range) continue;
+    if (alike.size() > kMostPairs) return {};
+    for (Likeness& pair : alike_parts(matcher, one, lines, is_truth)) alike.push_back(pair);
+  }
+  std::stable_sort(alike.begin(), alike.end(),
+                   [](const Likeness& a, const Likeness& b) { return a.score < b.score; });
+  const std::set<std::string> names = names_of(job);
+  const Origins origins = origins_of(ranks);
+  std::vector<TextChange> changes;
+  std::set<std::pair<int, std::string>> known;
+  for (const Likeness& pair : alike)
+    for (const TextMatcher::Replacement& one : matcher.replacements(*pair.ranks, *pair.other)) {
+      const int number = ranks.number_of(*one.at);
+      if (has_names(one.by, *pair.own, names) && !drops_sum(*one.at, one.by, *pair.own) &&
+          !drops_cast(*one.at, one.by) && !goes_around(*one.at, one.by, origins) &&
+          known.emplace(number, to_string(one.by)).second)
+        changes.push_back({number, *one.at, one.by, is_truth ? pair.line : 0, pair.score});
+    }
+  return changes;
+}
+
+}  // namespace
+
+std::vector<TextChange> changes_towards_truth(const NumberedText& ranks, const Job& job) {
+  if (!job.truth) return {};
+  std::vector<OtherLine> lines;
+  add_lines(job.truth->statements, lines);
+  return changes_towards(ranks, job, lines, true);
+}
+
+std::vector<TextChange> changes_towards_own_lines(const NumberedText& ranks, const Job& job) {
+  std::vector<OtherLine> lines;
+  for (const TextStatement& one : ranks.statements()) add_line(*one.statement, lines);
+  return changes_towards(ranks, job, lines, false);
+}
+
+}  // namespace shardproof
