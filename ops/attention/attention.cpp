@@ -3,9 +3,10 @@
 // head h / (heads / kv heads). With `causal` a query attends to keys up to its own global index. A
 // second result, lse, is the logarithm of the sum of a row's exponentials (torch: logsumexp).
 //
-// The kernel computes a row of scores, subtracts its maximum, exponentiates and sums it in the
-// order of the keys, all in f32 (f64 for f64). A row's bits depend only on its query and on the
-// keys and values that it attends to. A call with a mask decomposes into matmul and softmax.
+// The kernel computes a row of scores, subtracts its maximum, exponentiates the row and sums it in
+// the order of the keys. It computes in f32 (f64 for f64). A row's bits depend only on its query
+// and on the keys and values that it attends to. A call with a mask decomposes into matmul and
+// softmax.
 #include "shardproof/ops/attention/attention.h"
 
 #include <algorithm>
@@ -102,12 +103,12 @@ OpCost sdpa_cost(const OpCall& call, const std::vector<TensorMeta>& outputs) {
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
-// A statement with two names asks for lse, too.
+// A statement with two names also returns lse.
 bool returns_lse(const OpCall& call) { return has_lse(call) || call.wanted == 2; }
 
-// Decomposes a call with a mask: true or 0 lets a query attend to a key, false masks it, a number
-// is added to the score. A query that attends to no key gives zeros. NaN in a hidden key or value
-// gives NaN, as in torch, where it is multiplied by a weight of 0.
+// Decomposes a call with a mask. For true or 0 a query attends to the key; for false it does not. A
+// number is added to the score. A query that attends to no key gives zeros. NaN in a hidden key or
+// value gives NaN, as in torch, where it is multiplied by a weight of 0.
 std::vector<FormulaTerm> masked(Formula& f) {
   infer_sdpa(f.call);
   const Attention a = sdpa_of(f.call);
