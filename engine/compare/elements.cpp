@@ -52,8 +52,8 @@ void add_float_deviations(const std::byte* from, const std::byte* to, int64_t le
   }
 }
 
-// The call that reduces all partials of a value. Redistributions make the same one, so that one
-// device takes the bits that the ranks get.
+// The call that reduces all partials of a value. Redistributions make the same call, so the
+// reference gets the bits of the ranks.
 struct PartialReduction {
   Reduction reduction;
   int64_t divisor = 1;  // of the result, if sum and avg axes are added together
