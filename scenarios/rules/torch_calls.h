@@ -15,8 +15,8 @@ struct TorchCall {
   std::vector<std::string> lines, results;
   std::vector<std::string> unjudged;  // torch's names of the results that `results` lacks
   bool is_inplace = false;            // torch's name ends in "_", and the op writes numbers
-  // True if the lines read an input after those of the row: random numbers, which belong to the
-  // positions of the first tensor whatever its placement is. Each element has one in 0 .. 1.
+  // True if the lines read an input after those of the row: random numbers, one for each position
+  // of the first tensor, independent of its placement. Each element has one in 0 .. 1.
   bool reads_random_numbers = false;
   // The inputs that the results replace, if an op in place has lists of tensors.
   std::vector<size_t> written;
@@ -26,8 +26,8 @@ struct TorchCall {
 // over the tensors x0, x1, .. `attrs` is an object with torch's names of arguments or ours, or
 // null; it may give a number in the place of a tensor. Results are bound to y0, y1, ..; `results`
 // is the number that a row places, nullopt for a backward, which needs the first. Returns nullopt
-// for an op that neither has. Throws Error(bad_input) for an argument that the op does not have or
-// that has no text in the language, and for a wrong number of tensors or results.
+// for an op that is in neither. Throws Error(bad_input) for an argument that the op does not have
+// or that has no text in the language. Also throws for a wrong number of tensors or results.
 std::optional<TorchCall> torch_call(const std::string& op, const JsonReader* attrs,
                                     const std::vector<TensorMeta>& inputs,
                                     std::optional<size_t> results, const OpRegistry& ops);
