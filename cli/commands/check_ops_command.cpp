@@ -163,7 +163,7 @@ std::vector<MissingRules> missing_of(const OpRecord& record, uint64_t seed) {
                                to_string(instance.inputs[i].shape));
     int64_t combinations = 0;
     for (const MissingRule& rule :
-         missing_rules(instance, draws_of_op(instance, {2, 5, 48}, seed), combinations)) {
+         missing_rules(instance, draws_of_op(instance, {2, 5, 5, 48}, seed), combinations)) {
       std::string text;
       for (const Placement& placement : rule.inputs) text += to_string(placement) + " ";
       const std::string output = rule.output == 0 ? "" : fmt::format("result {} ", rule.output);

@@ -118,6 +118,15 @@ Computation Computation::of_lines(const OpRegistry& ops, const std::vector<std::
   return computation;
 }
 
+Computation Computation::of_sizes(const OpRegistry& ops, LinesBySizes lines,
+                                  std::vector<std::string> outputs) {
+  Computation computation;
+  computation.ops_ = &ops;
+  computation.lines_by_sizes_ = std::move(lines);
+  computation.output_names_ = std::move(outputs);
+  return computation;
+}
+
 LocalProgram Computation::compile(const std::vector<TensorMeta>& inputs) const {
   LocalProgram program;
   for (const TensorMeta& meta : inputs) program.add_value(meta);
@@ -139,9 +148,13 @@ void Computation::compile_lines(LocalProgram& program,
                                 const std::vector<TensorMeta>& inputs) const {
   GlobalContext context;
   context.ops = ops_;
-  for (size_t i = 0; i < inputs.size(); ++i)
+  std::vector<Dims> sizes;
+  for (size_t i = 0; i < inputs.size(); ++i) {
     context.inputs.emplace_back(fmt::format("x{}", i), inputs[i]);
-  const GlobalProgram lowered = lower_global(listing_, context, "/program");
+    sizes.push_back(inputs[i].shape);
+  }
+  const GlobalProgram lowered = lower_global(
+      lines_by_sizes_ ? parse_listing(lines_by_sizes_(sizes)) : listing_, context, "/program");
   std::vector<int> number_of(lowered.values.size(), -1);
   for (size_t i = 0; i < lowered.inputs.size(); ++i)
     number_of[static_cast<size_t>(lowered.inputs[i])] = static_cast<int>(i);

@@ -3,6 +3,7 @@
 // result runs on many lanes side by side.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,9 @@ class LocalProgram {
   std::vector<TensorMeta> outputs_;
 };
 
+// Returns the lines of a call for inputs of these sizes.
+using LinesBySizes = std::function<std::vector<std::string>(const std::vector<Dims>& inputs)>;
+
 class Computation {
  public:
   // Requires a call that no decomposition applies to.
@@ -44,6 +48,9 @@ class Computation {
   // Lines over the tensors x0, x1, .. that bind the names `outputs`. Throws Error(bad_input) with
   // line and column if the text does not parse.
   static Computation of_lines(const OpRegistry& ops, const std::vector<std::string>& lines,
+                              std::vector<std::string> outputs);
+  // The same for lines that depend on the sizes of the inputs. Throws in compile() instead.
+  static Computation of_sizes(const OpRegistry& ops, LinesBySizes lines,
                               std::vector<std::string> outputs);
 
   // Throws Error(bad_input) if the shapes or dtypes do not fit.
@@ -63,6 +70,7 @@ class Computation {
   Attrs attrs_;
   const OpRegistry* ops_ = nullptr;
   Listing listing_;
+  LinesBySizes lines_by_sizes_;  // null: the listing
   std::vector<std::string> output_names_;
 };
 

@@ -18,6 +18,7 @@ constexpr double kMoved = 0x1p-44;         // relative movement of inputs
 constexpr double kWholeDiffers = 0x1p-20;  // of the terms, in draws whose movement is not measured
 constexpr int64_t kMostRepeats = 24;       // draws of one kind for small tensors
 constexpr int64_t kMostOfSmallInput = 8;   // the same if only one of the inputs is small
+constexpr int64_t kTiedElements = 4096;    // of the draws of ties for small tensors
 constexpr int kTriesOfFinite = 8;          // draws of reals until all results are finite
 
 // False for indices, masks and fills with a relation to other inputs (iota, ones, zeros).
@@ -41,19 +42,40 @@ enum class TiePattern : uint64_t {
   one_true,
   one_false,
   all_false,
-  all_true
+  all_true,
+  few_true,
+  few_false
 };
+constexpr int64_t kFewOf = 8;           // elements, of which few_true has one
+constexpr uint64_t kOtherPatterns = 7;  // than small_numbers
 
 // Seeds of draws are multiples of kSeedStep apart; the next one has the next pattern. Draws of one
-// kind are kRepeatStep apart.
-constexpr uint64_t kSeedStep = 1000, kRepeatStep = 301 * kSeedStep;
+// kind are kRepeatSteps steps apart, which is no multiple of the number of patterns.
+constexpr uint64_t kSeedStep = 1000, kRepeatSteps = 303, kRepeatStep = kRepeatSteps * kSeedStep;
 
-// Every second draw has small numbers, the others have the other patterns in turn.
+// The number of the draw whose reals are larger than those of others.
+constexpr uint64_t kWideNumber = 160;
+bool is_wide_draw(uint64_t draw_seed) {
+  return draw_seed / kSeedStep % kRepeatSteps == kWideNumber;
+}
+
+// Every second draw has small numbers, the others have the other patterns in turn. Inputs after the
+// first have random ones.
 TiePattern pattern_of(uint64_t seed, size_t input) {
-  constexpr uint64_t kOthers = 5;
-  const uint64_t number = seed / kSeedStep + input;
+  uint64_t number = seed / kSeedStep;
+  if (input > 0) number = Rng(seed, hash_text("pattern")).bits(input) % (2 * kOtherPatterns);
   return number % 2 == 0 ? TiePattern::small_numbers
-                         : static_cast<TiePattern>(1 + number / 2 % kOthers);
+                         : static_cast<TiePattern>(1 + number / 2 % kOtherPatterns);
+}
+
+// Returns a landmark of the call or a number 1 from it, for a quarter of the elements; else
+// `number`.
+double at_landmark(const std::vector<double>& landmarks, const Rng& rng, uint64_t i,
+                   double number) {
+  const uint64_t place = (uint64_t{1} << 32) + 3 * i;
+  if (landmarks.empty() || rng.integer(place, 0, 4) != 0) return number;
+  const int64_t which = rng.integer(place + 1, 0, static_cast<int64_t>(landmarks.size()));
+  return landmarks[static_cast<size_t>(which)] + static_cast<double>(rng.integer(place + 2, -1, 2));
 }
 
 int64_t tied_number(TiePattern pattern, const Rng& rng, uint64_t i, uint64_t count) {
@@ -65,6 +87,8 @@ int64_t tied_number(TiePattern pattern, const Rng& rng, uint64_t i, uint64_t cou
     case TiePattern::one_false: return chosen ? 0 : 1;
     case TiePattern::all_false: return 0;
     case TiePattern::all_true: return 1;
+    case TiePattern::few_true: return rng.integer(i, 0, kFewOf) == 0 ? 1 : 0;
+    case TiePattern::few_false: return rng.integer(i, 0, kFewOf) == 0 ? 0 : 1;
   }
   SP_UNREACHABLE("pattern {}", static_cast<uint64_t>(pattern));
 }
@@ -78,27 +102,49 @@ int64_t drawn_integer(DrawKind kind, const Rng& rng, uint64_t i) {
   return static_cast<int64_t>(mixed) - static_cast<int64_t>(kCount / 2);
 }
 
-Tensor integer_tensor(DrawKind kind, TiePattern pattern, const Dims& shape, uint64_t seed) {
+// Returns numbers of -1..2 and landmarks, or those of another pattern.
+Tensor tied_tensor(TiePattern pattern, const std::vector<double>& landmarks, DType dtype,
+                   const Dims& shape, uint64_t seed) {
+  const Rng rng(seed, hash_text("integers"));
+  std::vector<double> numbers(static_cast<size_t>(element_count(shape)));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    numbers[i] = static_cast<double>(tied_number(pattern, rng, i, numbers.size()));
+    if (pattern == TiePattern::small_numbers)
+      numbers[i] = at_landmark(landmarks, rng, i, numbers[i]);
+  }
+  return tensor_of(dtype, shape, numbers);
+}
+
+Tensor integer_tensor(DrawKind kind, const Dims& shape, uint64_t seed) {
   Tensor tensor = Tensor::empty(DType::i64, shape);
   const Rng rng(seed, hash_text("integers"));
   std::byte* at = tensor.mutate();
-  for (int64_t i = 0, n = tensor.elements(); i < n; ++i) {
-    const auto place = static_cast<uint64_t>(i);
-    store_i64(at + 8 * i, DType::i64,
-              kind == DrawKind::ties ? tied_number(pattern, rng, place, static_cast<uint64_t>(n))
-                                     : drawn_integer(kind, rng, place));
-  }
+  for (int64_t i = 0, n = tensor.elements(); i < n; ++i)
+    store_i64(at + 8 * i, DType::i64, drawn_integer(kind, rng, static_cast<uint64_t>(i)));
   return tensor;
+}
+
+// Returns the landmarks for a dtype. Sums and products of those of small integers do not wrap.
+std::vector<double> landmarks_in(DType dtype, const std::vector<double>& landmarks) {
+  const double high = is_integral(dtype) && size_of(dtype) == 1 ? 10 : 1 << 20;
+  const double low = dtype == DType::u8 ? 1 : -high;
+  std::vector<double> held;
+  for (const double x : landmarks)
+    if (x >= low && x <= high && (is_floating(dtype) || x == std::floor(x))) held.push_back(x);
+  return held;
 }
 
 Tensor bool_tensor(TiePattern pattern, const Dims& shape, uint64_t seed) {
   if (pattern == TiePattern::small_numbers) pattern = TiePattern::half_zeros;
-  return as_dtype(integer_tensor(DrawKind::ties, pattern, shape, seed), DType::boolean);
+  return tied_tensor(pattern, {}, DType::boolean, shape, seed);
 }
 
+bool has_no_domain(const std::string& fill) { return fill == "ints" || fill.empty(); }
+
 // Returns numbers inside the domain of a sample: "ints" become fractions of the same range.
-std::string real_fill(const std::string& fill) {
-  return fill == "ints" || fill.empty() ? "uniform(-4, 4)" : fill;
+std::string real_fill(const std::string& fill, bool wide) {
+  if (!has_no_domain(fill)) return fill;
+  return wide ? "uniform(-64, 64)" : "uniform(-4, 4)";
 }
 
 Tensor complex_tensor(const Dims& shape, uint64_t seed) {
@@ -120,6 +166,14 @@ void put_special(Tensor& tensor, uint64_t seed) {
       store_f64(at + 8 * i, DType::f64, kSpecial[rng.bits(static_cast<uint64_t>(n + i)) % 4]);
 }
 
+Tensor with_landmarks(const Tensor& tensor, const std::vector<double>& landmarks, uint64_t seed) {
+  const Rng rng(seed, hash_text("integers"));
+  std::vector<double> numbers = values_of(tensor);
+  for (size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = at_landmark(landmarks, rng, i, numbers[i]);
+  return tensor_of(tensor.dtype, tensor.shape, numbers);
+}
+
 // `draw_seed` is that of all inputs.
 Tensor drawn_input(const OpInstance& instance, size_t input, DrawKind kind, uint64_t draw_seed) {
   const TensorMeta& meta = instance.inputs[input];
@@ -129,8 +183,11 @@ Tensor drawn_input(const OpInstance& instance, size_t input, DrawKind kind, uint
   if (fill == "bools" && meta.dtype == DType::boolean)
     return bool_tensor(pattern, meta.shape, seed);
   if (!is_data(instance, input)) return filled_by(fill, meta.dtype, meta.shape, seed);
+  const std::vector<double> landmarks = landmarks_in(meta.dtype, instance.landmarks);
+  if (kind == DrawKind::ties && meta.dtype == DType::i64)
+    return tied_tensor(pattern, landmarks, meta.dtype, meta.shape, seed);
   if (meta.dtype == DType::i64 && is_integer_kind(kind))
-    return integer_tensor(kind, pattern, meta.shape, seed);
+    return integer_tensor(kind, meta.shape, seed);
   if (meta.dtype == DType::c128) return complex_tensor(meta.shape, seed);
   if (is_complex(meta.dtype)) {
     Tensor narrow = Tensor::empty(meta.dtype, meta.shape);
@@ -138,10 +195,16 @@ Tensor drawn_input(const OpInstance& instance, size_t input, DrawKind kind, uint
             narrow.elements());
     return narrow;
   }
-  if (!is_floating(meta.dtype)) return filled_by(fill, meta.dtype, meta.shape, seed);
-  if (kind == DrawKind::whole && meta.dtype == DType::f64)
-    return as_dtype(integer_tensor(DrawKind::ties, pattern, meta.shape, seed), meta.dtype);
-  Tensor tensor = filled_by(real_fill(fill), meta.dtype, meta.shape, seed);
+  if (!is_floating(meta.dtype)) {
+    // Half of the draws have other patterns, without negative numbers.
+    if (pattern != TiePattern::small_numbers && kind == DrawKind::real)
+      return tied_tensor(pattern, {}, meta.dtype, meta.shape, seed);
+    const Tensor tensor = filled_by(fill, meta.dtype, meta.shape, seed);
+    return landmarks.empty() ? tensor : with_landmarks(tensor, landmarks, seed);
+  }
+  if (kind == DrawKind::whole && meta.dtype == DType::f64 && has_no_domain(fill))
+    return tied_tensor(pattern, landmarks, meta.dtype, meta.shape, seed);
+  Tensor tensor = filled_by(real_fill(fill, is_wide_draw(draw_seed)), meta.dtype, meta.shape, seed);
   if (kind == DrawKind::special && meta.dtype == DType::f64) put_special(tensor, seed);
   return tensor;
 }
@@ -283,6 +346,10 @@ bool is_finite(const Tensor& tensor) {
   return std::all_of(numbers.begin(), numbers.end(), [](double x) { return std::isfinite(x); });
 }
 
+bool has_finite_results(const RuleDraw& draw) {
+  return std::all_of(draw.outputs.begin(), draw.outputs.end(), is_finite);
+}
+
 // Returns `drawn`. Draws of reals are tried again until all results are finite: after a division by
 // an integer 0, an infinity would hide or contradict everything.
 std::optional<RuleDraw> drawn_finite(const DrawnCall& call, DrawKind kind, uint64_t seed) {
@@ -290,36 +357,44 @@ std::optional<RuleDraw> drawn_finite(const DrawnCall& call, DrawKind kind, uint6
   if (!first || (kind != DrawKind::real && kind != DrawKind::own)) return first;
   std::optional<RuleDraw> draw = first;
   for (uint64_t k = 1; k < kTriesOfFinite; ++k) {
-    if (draw && std::all_of(draw->outputs.begin(), draw->outputs.end(), is_finite)) return draw;
+    if (draw && has_finite_results(*draw)) return draw;
     draw = drawn(call, kind, seed + 77 * k);
   }
   return first;
 }
 
+int64_t most_elements(const OpInstance& instance) {
+  int64_t most = 1;
+  for (const TensorMeta& meta : instance.inputs)
+    if (!meta.absent) most = std::max(most, element_count(meta.shape));
+  return most;
+}
+
+int ties_of(const OpInstance& instance, const DrawCounts& counts) {
+  return static_cast<int>(
+      std::clamp<int64_t>(kTiedElements / most_elements(instance), counts.ties, counts.most_ties));
+}
+
 // Returns the number of draws of one kind: tensors of few elements have few numbers in a draw.
 int repeats_of(const OpInstance& instance, int64_t elements) {
-  int64_t most = 1, least = elements;
+  int64_t most = most_elements(instance), least = elements;
   for (size_t i = 0; i < instance.inputs.size(); ++i) {
     const TensorMeta& meta = instance.inputs[i];
-    if (meta.absent) continue;
-    most = std::max(most, element_count(meta.shape));
-    if (is_data(instance, i))
+    if (!meta.absent && is_data(instance, i))
       least = std::min(least, std::max<int64_t>(1, element_count(meta.shape)));
   }
   return static_cast<int>(std::max(std::clamp<int64_t>(elements / most, 1, kMostRepeats),
                                    std::clamp<int64_t>(elements / least, 1, kMostOfSmallInput)));
 }
 
-// True if no float input has a domain of its own.
+// True if a float input has no domain of its own.
 bool takes_whole_numbers(const OpInstance& instance) {
   if (instance.keeps_fills) return false;
-  bool any = false;
-  for (size_t i = 0; i < instance.inputs.size(); ++i) {
-    if (!is_float_data(instance, i)) continue;
-    if (!instance.fills[i].empty() && instance.fills[i] != "ints") return false;
-    any = any || !is_complex(instance.inputs[i].dtype);
-  }
-  return any;
+  for (size_t i = 0; i < instance.inputs.size(); ++i)
+    if (is_float_data(instance, i) && has_no_domain(instance.fills[i]) &&
+        !is_complex(instance.inputs[i].dtype))
+      return true;
+  return false;
 }
 
 bool orders(const std::vector<Spec>& specs) {
@@ -373,6 +448,7 @@ std::vector<RuleDraw> draws_of(const OpInstance& instance, const ComputationFor&
                                const DrawCounts& counts, uint64_t seed) {
   std::vector<RuleDraw> draws;
   const int repeats = repeats_of(instance, counts.elements);
+  const int ties = ties_of(instance, counts);
   const auto add = [&](const std::optional<DrawnCall>& call, DrawKind kind, int count,
                        uint64_t number) {
     if (!call) return;
@@ -393,7 +469,7 @@ std::vector<RuleDraw> draws_of(const OpInstance& instance, const ComputationFor&
     const std::optional<DrawnCall> in_i64 = call_of(*integers, computation_for);
     add(in_i64, DrawKind::ordered, repeats, 1);
     add(in_i64, DrawKind::words, repeats, 2);
-    add(in_i64, DrawKind::ties, std::max(repeats, counts.ties), 10);
+    add(in_i64, DrawKind::ties, std::max(repeats, ties), 10);
     const bool differs = std::any_of(draws.begin(), draws.end(), [&](const RuleDraw& draw) {
       return draw.kind == DrawKind::ties && !is_same_in_reals(draw, call);
     });
@@ -404,14 +480,20 @@ std::vector<RuleDraw> draws_of(const OpInstance& instance, const ComputationFor&
   if (!(wide.inputs == instance.inputs))
     add(call_of(instance, computation_for), DrawKind::own, 1, 200);
   // Bools have the patterns of ties.
-  const int reals = has_floats ? counts.reals : std::max(counts.reals, counts.ties);
+  const int reals = has_floats ? counts.reals : std::max(counts.reals, ties);
   for (int i = 0; i < reals; ++i) add(call, DrawKind::real, 1, 4 + static_cast<uint64_t>(i));
   add(call, DrawKind::real, std::max(0, repeats - reals), 150);
-  for (int i = 0; i < counts.ties && takes_whole_numbers(instance); ++i) {
+  if (counts.most_ties > 1 && !instance.keeps_fills) {
+    add(call, DrawKind::real, 1, kWideNumber);
+    if (!draws.empty() && is_wide_draw(draws.back().seed) && !has_finite_results(draws.back()))
+      draws.pop_back();
+  }
+  // Beside draws with finite results, those with an infinity are left out, as drawn_finite() does.
+  const bool is_infinite_call = std::none_of(draws.begin(), draws.end(), has_finite_results);
+  for (int i = 0; i < ties && takes_whole_numbers(instance); ++i) {
     add(call, DrawKind::whole, 1, 300 + static_cast<uint64_t>(i));
-    const auto is_infinite = [](const Tensor& output) { return !is_finite(output); };
-    if (!draws.empty() && draws.back().kind == DrawKind::whole &&
-        std::any_of(draws.back().outputs.begin(), draws.back().outputs.end(), is_infinite))
+    if (!draws.empty() && draws.back().kind == DrawKind::whole && !is_infinite_call &&
+        !has_finite_results(draws.back()))
       draws.pop_back();
   }
   for (const TensorMeta& meta : wide.inputs) {

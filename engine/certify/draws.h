@@ -54,7 +54,8 @@ struct RuleDraw {
 // samples, where one draw of a kind is enough.
 struct DrawCounts {
   int reals = 3;
-  int ties = 1;  // ten have all patterns of zeros
+  int ties = 1;       // ten have all patterns of zeros
+  int most_ties = 1;  // of small tensors; more than one also adds reals of -64..64
   int64_t elements = 1;
 };
 

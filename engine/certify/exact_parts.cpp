@@ -14,6 +14,8 @@ namespace {
 constexpr int64_t kSmallLimit = int64_t{1} << 20;
 constexpr int64_t kTiedLimit = 4;  // of summands
 constexpr int64_t kTiedStep = 2;   // from the whole
+constexpr int64_t kMostFactor = 3;
+constexpr uint64_t kLowBits = 7;
 
 // Returns the largest size of a summand: 8 parts of this size stay in the dtype.
 int64_t largest_summand(DType dtype) {
@@ -40,9 +42,15 @@ class PartDraw {
   // Returns a summand of a wrapping sum.
   uint64_t summand() {
     if (range == PartRange::words) return word();
-    const bool is_near = range != PartRange::small && below(2) == 0;
+    const bool is_near = range == PartRange::real || (range == PartRange::tied && below(2) == 0);
     const int64_t limit = is_near ? kTiedLimit : limit_;
     return static_cast<uint64_t>(rng_.integer(next_++, -limit, limit));
+  }
+  // Returns random bits, of which the low ones and all others together are drawn where numbers are
+  // near 0: such numbers have parts near 0.
+  uint64_t bits() {
+    if (range == PartRange::words || range == PartRange::small) return word();
+    return (word() & kLowBits) | (below(2) == 0 ? ~kLowBits : 0);
   }
   // Returns the distance of a part from an extremum that another rank holds.
   int64_t step() { return 1 + below(range == PartRange::small ? limit_ : kTiedStep); }
@@ -66,16 +74,23 @@ void sum_words(uint64_t total, bool is_unsigned, PartDraw& draw, Words& parts) {
   parts.back() = total;
 }
 
-// Signs: the only factors that keep the order of integers and always divide.
+// Signs, and divisors of the whole unless it is a word: others do not divide.
 void product_words(uint64_t whole, bool is_unsigned, PartDraw& draw, Words& parts) {
   const auto holder = static_cast<size_t>(draw.below(static_cast<int64_t>(parts.size())));
+  auto rest = static_cast<int64_t>(whole);
   for (size_t i = 0; i < parts.size(); ++i) {
     if (i == holder) continue;
-    const bool is_negative = !is_unsigned && draw.below(4) > 0;
-    parts[i] = is_negative ? ~uint64_t{0} : 1;
-    if (is_negative) whole = -whole;
+    int64_t factor = draw.range == PartRange::words ? 1 : draw.below(1 + kMostFactor);
+    if (factor == 0 && whole != 0) factor = 1;
+    if (factor != 0 && rest % factor != 0) factor = 1;
+    if (factor != 0) rest /= factor;
+    if (!is_unsigned && draw.below(4) > 0) {
+      factor = -factor;
+      rest = static_cast<int64_t>(-static_cast<uint64_t>(rest));
+    }
+    parts[i] = static_cast<uint64_t>(factor);
   }
-  parts[holder] = whole;
+  parts[holder] = static_cast<uint64_t>(rest);
 }
 
 void extreme_words(int64_t whole, bool is_max, DType dtype, PartDraw& draw, Words& parts) {
@@ -94,7 +109,7 @@ void bit_words(uint64_t whole, bool is_and, uint64_t mask, PartDraw& draw, Words
   uint64_t rest = present;
   for (size_t i = 0; i < parts.size(); ++i) {
     const uint64_t shown =
-        i + 1 == parts.size() ? rest | (draw.word() & present) : draw.word() & present;
+        i + 1 == parts.size() ? rest | (draw.bits() & present) : draw.bits() & present;
     rest &= ~shown;
     parts[i] = is_and ? (~shown & mask) | (whole & ~mask) : shown;
   }
@@ -102,7 +117,7 @@ void bit_words(uint64_t whole, bool is_and, uint64_t mask, PartDraw& draw, Words
 
 void xor_words(uint64_t whole, uint64_t mask, PartDraw& draw, Words& parts) {
   for (size_t i = 0; i + 1 < parts.size(); ++i) {
-    parts[i] = draw.word() & mask;
+    parts[i] = draw.bits() & mask;
     whole ^= parts[i];
   }
   parts.back() = whole;

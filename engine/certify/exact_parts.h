@@ -5,7 +5,8 @@
 //   reduction        parts of x, over n ranks
 //   sum              random numbers, the last is what remains (integers modulo 2^64)
 //   avg              the same with the sum n * x
-//   prod             floats: factors in +-[0.5, 2]; integers: a drawn rank has +-x, the others +-1
+//   prod             floats: factors in +-[0.5, 2]; integers: divisors of x up to 3 with signs, and
+//                    zeros if x is 0; of words a drawn rank has +-x, the others +-1
 //   min, max         a drawn rank has x, the others a larger (smaller) number
 //   band, bor        each bit of x is right on a drawn rank; on the others it may be wrong
 //   bxor             random words, the last undoes them

@@ -19,6 +19,8 @@ struct OpInstance {
   std::vector<std::string> fills;  // one per input
   // The fills state the domain of the floats: they hold in all draws (draws.h).
   bool keeps_fills = false;
+  // Numbers among the arguments, at which a call may bend or jump: x > 3.
+  std::vector<double> landmarks;
 
   OpCall call() const { return {&attrs, inputs}; }
   std::vector<const Tensor*> pointers() const;

@@ -3,6 +3,8 @@
 #include "shardproof/engine/certify/rule_case.h"
 
 #include <algorithm>
+#include <cctype>
+#include <cstdlib>
 #include <map>
 #include <optional>
 
@@ -13,7 +15,7 @@
 namespace shardproof {
 namespace {
 
-constexpr DrawCounts kCaseDraws{3, 10, 48};
+constexpr DrawCounts kCaseDraws{3, 10, 96, 48};
 constexpr uint64_t kCaseSeed = 29;
 
 struct SingleOp {
@@ -66,7 +68,7 @@ std::string fill_by_samples(const RuleCase& rule, size_t input, const OpRegistry
 class IndexFills {
  public:
   IndexFills(const RuleCase& rule, const OpRegistry& ops, std::vector<std::string>& fills)
-      : rule_(rule), fills_(fills), call_(Computation::of_lines(ops, rule.lines, rule.results)) {}
+      : rule_(rule), fills_(fills), call_(computation_of(rule, ops)) {}
 
   // Sets the fills of these inputs. Returns false, and changes nothing, if one has no legal index.
   bool set(const std::vector<size_t>& indices) {
@@ -196,18 +198,50 @@ double unit_of_casts(const std::vector<std::string>& lines) {
   return unit;
 }
 
+// Returns the lines of a backward with 1/n of the cotangent, which is input `cotangent`.
+std::vector<std::string> with_share_of_cotangent(std::vector<std::string> lines, size_t cotangent,
+                                                 int64_t n) {
+  lines.insert(lines.begin(), fmt::format("dy = x{} / {}", cotangent, n));
+  std::string& last = lines.back();
+  last = fmt::format("{}with=dy)", last.substr(0, last.rfind("with=")));
+  return lines;
+}
+
+// Returns the different numbers in lines of the language: 3 and -2.5 of "clamp(x0, -2.5, 3)".
+std::vector<double> numbers_in(const std::vector<std::string>& lines) {
+  std::vector<double> numbers;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  for (const std::string& line : lines)
+    for (size_t at = 0; at < line.size();) {
+      const char before = at == 0 ? ' ' : line[at - 1];
+      const bool is_word = before == '_' || std::isalnum(static_cast<unsigned char>(before)) != 0;
+      if (!is_digit(line[at]) || is_word) {
+        ++at;
+        continue;
+      }
+      char* end = nullptr;
+      double number = std::strtod(line.c_str() + at, &end);
+      if (before == '-') number = -number;
+      if (std::find(numbers.begin(), numbers.end(), number) == numbers.end())
+        numbers.push_back(number);
+      at = static_cast<size_t>(end - line.c_str());
+    }
+  return numbers;
+}
+
 // True for a fill that states the domain of an input.
 bool is_range(const std::string& fill) { return fill.starts_with("uniform("); }
 
 class CaseCheck {
  public:
   CaseCheck(const RuleCase& rule, const OpRegistry& ops) : rule_(rule), ops_(ops) {
-    const Computation computation = Computation::of_lines(ops, rule.lines, rule.results);
+    const Computation computation = computation_of(rule, ops);
     outputs_ = computation.compile(rule.inputs).outputs();
     single_ = single_op(rule, ops);
     instance_.inputs = rule.inputs;
     instance_.tensors.resize(rule.inputs.size());
     instance_.fills = fills_of(rule, ops);
+    instance_.landmarks = numbers_in(rule.lines);
     for (size_t i = 0; i < rule.fills.size(); ++i)
       instance_.keeps_fills =
           instance_.keeps_fills || (is_floating(rule.inputs[i].dtype) && is_range(rule.fills[i]));
@@ -257,7 +291,7 @@ class CaseCheck {
     for (const RuleDraw& draw : draws_) {
       if (!applies(draw, in_, out_) || multiplies_special(draw)) continue;
       ClaimAnswer one = answer_on(draw, false);
-      if (one.kind != ClaimAnswer::Kind::holds && single_ && single_->record->rule.local_attrs) {
+      if (one.kind != ClaimAnswer::Kind::holds && has_local_sizes()) {
         const ClaimAnswer local = answer_on(draw, true);
         if (local.kind == ClaimAnswer::Kind::holds) one = local;
       }
@@ -275,13 +309,19 @@ class CaseCheck {
  private:
   // False if a result has other placements than the buffer that it is written to.
   bool fits_buffers(ClaimAnswer& answer) const {
-    const std::vector<Spec> buffers = specs_of(mesh_, outputs_, rule_.buffers, "out buffers");
-    for (size_t i = 0; i < buffers.size(); ++i) {
-      if (buffers[i].placements() == out_[i].placements()) continue;
+    for (size_t i = 0; i < out_.size(); ++i) {
       answer.kind = ClaimAnswer::Kind::wrong;
-      answer.trouble = "an out= form keeps the placement of its buffer, " + to_string(buffers[i]);
-      return false;
+      try {
+        const Spec buffer(mesh_, rule_.buffers[i], outputs_[i].shape, outputs_[i].dtype);
+        answer.trouble = "an out= form keeps the placement of its buffer, " + to_string(buffer);
+        if (buffer.placements() != out_[i].placements()) return false;
+      } catch (const Error& error) {  // no tensor has such a placement
+        answer.trouble = fmt::format("the buffer of {}: {}", rule_.results[i], error.message());
+        return false;
+      }
     }
+    answer.kind = ClaimAnswer::Kind::undecided;
+    answer.trouble.clear();
     return true;
   }
   // True if parts of a gradient may multiply an infinity by 0 where the whole does not.
@@ -289,6 +329,12 @@ class CaseCheck {
     return rule_.kind == RuleKind::backward && draw.kind == DrawKind::special &&
            std::any_of(out_.begin(), out_.end(),
                        [](const Spec& spec) { return spec.has_partial(); });
+  }
+
+  // True if sizes among the arguments may become those of a rank's result.
+  bool has_local_sizes() const {
+    if (rule_.by_sizes) return rule_.by_sizes->states_result;
+    return single_ && single_->record->rule.local_attrs;
   }
 
   // True for one op that draws random numbers: an element's number depends on its position in the
@@ -326,17 +372,26 @@ class CaseCheck {
     if (n == 1) return nullptr;
     const auto [found, added] = of_shares_.try_emplace(n);
     if (!added) return &found->second;
-    std::vector<std::string> lines = rule_.lines;
-    lines.insert(lines.begin(), fmt::format("dy = x{} / {}", rule_.inputs.size() - 1, n));
-    std::string& last = lines.back();
-    last = fmt::format("{}with=dy)", last.substr(0, last.rfind("with=")));
-    found->second = Computation::of_lines(ops_, lines, rule_.results);
+    const auto lines = [rule = rule_, n](const std::vector<Dims>& sizes) {
+      return with_share_of_cotangent(lines_for(rule, sizes), rule.inputs.size() - 1, n);
+    };
+    found->second = Computation::of_sizes(ops_, lines, rule_.results);
     return &found->second;
   }
 
   // Throws Error if the rule has no local attributes for these placements.
   std::vector<Computation> local_computations() const {
     std::vector<Computation> by_rank;
+    if (rule_.by_sizes) {
+      for (int64_t rank = 0; rank < mesh_.size(); ++rank)
+        by_rank.push_back(Computation::of_sizes(
+            ops_,
+            [rule = rule_, result = out_[0].local_shape(rank)](const std::vector<Dims>& sizes) {
+              return lines_for(rule, sizes, &result);
+            },
+            rule_.results));
+      return by_rank;
+    }
     const OpCall call{&single_->attrs, rule_.inputs};
     for (int64_t rank = 0; rank < mesh_.size(); ++rank) {
       Attrs local = single_->record->rule.local_attrs(call, in_, out_, rank);
@@ -417,9 +472,35 @@ std::vector<std::string> fills_of(const RuleCase& rule, const OpRegistry& ops) {
   return fills;
 }
 
+std::vector<std::string> lines_for(const RuleCase& rule, const std::vector<Dims>& inputs,
+                                   const Dims* result) {
+  if (!rule.by_sizes) return rule.lines;
+  std::vector<std::string> lines = rule.by_sizes->lines(inputs, result);
+  for (size_t i = rule.by_sizes->count; i < rule.lines.size(); ++i) lines.push_back(rule.lines[i]);
+  return lines;
+}
+
+void update_lines(RuleCase& rule) {
+  if (!rule.by_sizes) return;
+  std::vector<Dims> sizes;
+  for (const TensorMeta& meta : rule.inputs) sizes.push_back(meta.shape);
+  const size_t added = rule.lines.size() - rule.by_sizes->count;
+  std::vector<std::string> lines = lines_for(rule, sizes);
+  CallBySizes call = *rule.by_sizes;
+  call.count = lines.size() - added;
+  rule.lines = std::move(lines);
+  rule.by_sizes = std::make_shared<const CallBySizes>(std::move(call));
+}
+
+Computation computation_of(const RuleCase& rule, const OpRegistry& ops) {
+  if (!rule.by_sizes) return Computation::of_lines(ops, rule.lines, rule.results);
+  return Computation::of_sizes(
+      ops, [rule](const std::vector<Dims>& inputs) { return lines_for(rule, inputs); },
+      rule.results);
+}
+
 void check_legal(const RuleCase& rule, const OpRegistry& ops) {
-  const LocalProgram program =
-      Computation::of_lines(ops, rule.lines, rule.results).compile(rule.inputs);
+  const LocalProgram program = computation_of(rule, ops).compile(rule.inputs);
   specs_of(rule.mesh, rule.inputs, rule.in, "in");
   if (why_unreducible(program.outputs(), rule.out).empty())
     specs_of(rule.mesh, program.outputs(), rule.out, "out");
@@ -446,8 +527,7 @@ bool has_gradient(const TensorMeta& meta) {
 }
 
 void make_backward(RuleCase& rule, const OpRegistry& ops) {
-  const std::vector<TensorMeta> results =
-      Computation::of_lines(ops, rule.lines, rule.results).compile(rule.inputs).outputs();
+  const std::vector<TensorMeta> results = computation_of(rule, ops).compile(rule.inputs).outputs();
   if (results.size() != 1) throw_bad_input("a backward needs a call of one result");
   std::string inputs, gradients;
   std::vector<std::string> names;

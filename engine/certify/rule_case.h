@@ -3,6 +3,8 @@
 // and so is a wrong claim of the registry's own rules.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,9 +19,22 @@ enum class RuleKind : uint8_t {
   out,       // each result replaces the contents of a tensor in `buffers` (torch: out=)
 };
 
+// A call whose lines depend on the sizes of its tensors, such as upsampling by a factor: each rank
+// has the lines of its shards.
+struct CallBySizes {
+  // Returns the lines for the inputs of one rank. `result` has the sizes of its result where they
+  // are an argument (new_zeros), which DTensor changes to local ones; null: those of the row.
+  std::function<std::vector<std::string>(const std::vector<Dims>& inputs, const Dims* result)>
+      lines;
+  std::string attrs;           // of the row, JSON
+  bool states_result = false;  // true: `lines` reads `result`
+  size_t count = 0;            // the first lines of the case are these; others follow
+};
+
 struct RuleCase {
   std::string op;                  // the name in the table
   std::vector<std::string> lines;  // of a global program, over x0, x1, ..; bind `results`
+  std::shared_ptr<const CallBySizes> by_sizes;  // null if the lines do not depend on sizes
   std::vector<std::string> results;
   std::vector<TensorMeta> inputs;
   std::vector<std::string> fills;  // by input; "": that of the op's samples
@@ -34,6 +49,15 @@ struct RuleCase {
   // of the cotangent. 1 elsewhere.
   int64_t averaged_over = 1;
 };
+
+// Returns the lines of the case for inputs of these sizes and, if it is given, a first result of
+// these sizes.
+std::vector<std::string> lines_for(const RuleCase& rule, const std::vector<Dims>& inputs,
+                                   const Dims* result = nullptr);
+// Sets `lines` to those of the sizes that the inputs have now.
+void update_lines(RuleCase& rule);
+// Returns what each rank computes. Refers to `ops`.
+Computation computation_of(const RuleCase& rule, const OpRegistry& ops);
 
 // True for the inputs that a backward gives gradients of: floats and complex numbers.
 bool has_gradient(const TensorMeta& meta);

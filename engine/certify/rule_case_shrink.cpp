@@ -74,8 +74,10 @@ std::vector<RuleCase> simpler_sizes(const RuleCase& rule) {
   return list;
 }
 
-bool is_wrong(const RuleCase& rule, const OpRegistry& ops) {
+// Updates the lines to the sizes of the case.
+bool is_wrong(RuleCase& rule, const OpRegistry& ops) {
   try {
+    update_lines(rule);
     const ClaimAnswer answer = check_case(rule, ops);
     // A smaller case must be wrong in its values, not because a call is no longer legal.
     return answer.kind == ClaimAnswer::Kind::wrong && answer.trouble.empty();

@@ -113,6 +113,7 @@ class Check {
   void judge_backend();
   void judge_in_f64();
   void judge_out_of_range(const F64Judge& judge, const F64Judge::Options& options);
+  void drop_equal_in_rounded_numbers(const F64Judge::Options& options);
   // The error that ended the run in f64, or "".
   std::string run_in_f64(F64Judge& judge, const F64Judge::Options& options);
   std::string run_in_direction(int direction, MovementJudge& moving,
@@ -193,6 +194,7 @@ void Check::judge_in_f64() {
     }
     if (!judge->unresolved_replicas().empty())
       outcome_.notes.push_back(unresolved_note(judge->unresolved_replicas()));
+    if (reason.empty()) drop_equal_in_rounded_numbers(options);
     if (program_->ranks_move() && reason.empty()) judge_out_of_range(*judge, options);
   }
   if (reason.empty()) return;
@@ -208,6 +210,27 @@ void Check::judge_in_f64() {
         "values that were not computed in f64 are judged in their own dtypes, where rounding may "
         "hide small errors; inputs of whole numbers hide fewer: {}",
         reason));
+}
+
+// Drops wrong values that are right with the numbers of the text rounded to f32. A program of f32
+// cannot tell 0.33333334 from a third.
+void Check::drop_equal_in_rounded_numbers(const F64Judge::Options& options) {
+  if (wrong_.empty()) return;
+  const std::unique_ptr<JudgedProgram> rounded = program_->lifted_with_rounded_numbers();
+  if (rounded == nullptr) return;
+  F64Judge again(options);
+  try {
+    rounded->run(again, {.integers = options.integers, .replaces = replacing()});
+  } catch (const Error&) {
+    return;
+  }
+  std::set<std::string> wrong;
+  for (const JudgedValue& value : again.found()) wrong.insert(value.key);
+  for (const auto& [key, open] : again.open()) wrong.insert(key);
+  std::erase_if(wrong_, [&](const JudgedValue& value) {
+    return is_below_f64(program_->reference()->info(value.global).dtype) &&
+           again.has_judged(value.key) && !wrong.contains(value.key);
+  });
 }
 
 // Judges values that differ in the own dtypes and are right in f64, where no float leaves its

@@ -72,7 +72,7 @@ Finding imprecise_finding(const MeasuredPrecision& measured, const PrecisionLimi
   finding.instance = precision.instance;
   finding.ranks = measured.ranks;
   finding.headline = precision_text(precision);
-  if (std::isfinite(precision.error))
+  if (std::isfinite(precision.error) && precision.unequal == 0)
     finding.headline += fmt::format(" (limit {})", limit_text(precision, limit));
   if (!precision.cause.empty()) finding.details.push_back(kCauseLabel + precision.cause);
   return finding;

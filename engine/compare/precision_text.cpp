@@ -11,6 +11,10 @@ namespace shardproof {
 
 std::string precision_text(const ValuePrecision& precision) {
   const std::string name = precision.name.empty() ? "a value inside the line" : precision.name;
+  if (precision.unequal > 0)
+    return fmt::format(
+        "{}: {} of {} elements differ by up to {}, because the ranks round and one device does not",
+        name, precision.unequal, precision.of, rough_number(precision.difference));
   if (!std::isfinite(precision.error))
     return name + ": not finite on a rank where one device holds a number";
   const double explained = precision.ratio * precision.device_error;

@@ -102,7 +102,8 @@ class Editing {
       if (is_edited(sites[i]) && !change(instr)) return false;
       listing().instrs.push_back(std::move(instr));
       const auto [first, last] = made_here_.equal_range(i);
-      for (auto at = first; at != last; ++at) replace_later(at->second, listing().instrs.back());
+      for (auto at = first; at != last; ++at)
+        if (!is_released(at->second)) replace_later(at->second, listing().instrs.back());
     }
     redirect_names();
     return changed_;
@@ -114,6 +115,11 @@ class Editing {
   bool is_edited(const Site& site) const {
     return site == edit_.site ||
            std::find(edit_.also.begin(), edit_.also.end(), site) != edit_.also.end();
+  }
+  // True if the last instruction releases the value, so that nothing reads it later.
+  bool is_released(ValueId id) {
+    const std::vector<ValueId>& released = listing().instrs.back().releases;
+    return std::find(released.begin(), released.end(), id) != released.end();
   }
   bool makes_new() const {
     return edit_.kind == Edit::Kind::reduce || edit_.kind == Edit::Kind::scale_output ||

@@ -42,6 +42,9 @@ class JudgedProgram {
   // Its dtypes are the program's own, or all floats are f64.
   virtual std::unique_ptr<JudgedProgram> simulated() const = 0;
   virtual std::unique_ptr<JudgedProgram> lifted() const = 0;
+  // Returns the lifted program with the numbers of its text rounded to f32; null if all are numbers
+  // of f32.
+  virtual std::unique_ptr<JudgedProgram> lifted_with_rounded_numbers() const = 0;
 
   // Runs ranks and reference and passes each compared value to the judge. Throws Error(bad_input)
   // for errors that the run finds (an index out of range).

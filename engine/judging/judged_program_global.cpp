@@ -14,6 +14,7 @@
 #include "shardproof/engine/partition/partition.h"
 #include "shardproof/engine/reference/f64_job.h"
 #include "shardproof/engine/reference/f64_program.h"
+#include "shardproof/engine/reference/round_numbers.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
 
@@ -63,17 +64,13 @@ class JudgedGlobal : public JudgedProgram {
   std::unique_ptr<JudgedProgram> simulated() const override {
     return make_judged_global(on_simulated_ranks(job_), inputs_, global_, registries_);
   }
-  std::unique_ptr<JudgedProgram> lifted() const override {
+  std::unique_ptr<JudgedProgram> lifted() const override { return lifted_from(global_, parts_); }
+  std::unique_ptr<JudgedProgram> lifted_with_rounded_numbers() const override {
     GlobalProgram program = global_;
-    widen_floats(program, registries_.ops);
-    Job job = with_wider_floats(job_);
-    // A partition of the program in f64 may choose other placements, because it weighs bytes.
     Partitioned parts = parts_;
-    widen_floats(parts.program, registries_.ops);
-    parts.placed.resize(program.values.size(), kNoValue);
-    std::vector<LocalTensor> inputs = lifted_inputs(job);
-    return std::make_unique<JudgedGlobal>(std::move(job), std::move(inputs), std::move(program),
-                                          std::move(parts), registries_);
+    const bool changed = round_numbers(program);
+    if (!round_numbers(parts.program) && !changed) return nullptr;
+    return lifted_from(std::move(program), std::move(parts));
   }
   const EvaluationPlan* reference() const override { return &plan_; }
   bool ranks_move() const override { return false; }
@@ -91,6 +88,16 @@ class JudgedGlobal : public JudgedProgram {
   }
 
  private:
+  // A partition of the program in f64 may choose other placements, because it weighs bytes.
+  std::unique_ptr<JudgedProgram> lifted_from(GlobalProgram program, Partitioned parts) const {
+    widen_floats(program, registries_.ops);
+    widen_floats(parts.program, registries_.ops);
+    parts.placed.resize(program.values.size(), kNoValue);
+    Job job = with_wider_floats(job_);
+    std::vector<LocalTensor> inputs = lifted_inputs(job);
+    return std::make_unique<JudgedGlobal>(std::move(job), std::move(inputs), std::move(program),
+                                          std::move(parts), registries_);
+  }
   std::vector<ValueId> compared_values() const;
   std::set<ValueId> kept_values() const;
   std::set<ValueId> named_values() const;

@@ -27,6 +27,7 @@
 #include "shardproof/engine/races/compare_schedules.h"
 #include "shardproof/engine/reference/f64_job.h"
 #include "shardproof/engine/reference/f64_program.h"
+#include "shardproof/engine/reference/round_numbers.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/sim/analysis/mismatch.h"
 
@@ -87,16 +88,14 @@ class JudgedRanks : public JudgedProgram {
     return make_judged_ranks(on_simulated_ranks(job_), inputs_, ranks_, truth_, registries_);
   }
   std::unique_ptr<JudgedProgram> lifted() const override {
+    return lifted_from(std::make_shared<RankProgram>(*ranks_), truth_);
+  }
+  std::unique_ptr<JudgedProgram> lifted_with_rounded_numbers() const override {
     auto ranks = std::make_shared<RankProgram>(*ranks_);
     std::optional<GlobalProgram> truth = truth_;
-    widen_floats(ranks->program, registries_.ops);
-    if (truth) widen_floats(*truth, registries_.ops);
-    Job job = with_wider_floats(job_);
-    std::vector<LocalTensor> inputs = lifted_inputs(job);
-    auto lifted = std::make_unique<JudgedRanks>(std::move(job), std::move(inputs), std::move(ranks),
-                                                std::move(truth), registries_);
-    lifted->dtypes_ = dtypes_;
-    return lifted;
+    const bool changed = round_numbers(ranks->program);
+    if (!(truth && round_numbers(*truth)) && !changed) return nullptr;
+    return lifted_from(std::move(ranks), std::move(truth));
   }
   const EvaluationPlan* reference() const override { return plan_ ? &*plan_ : nullptr; }
   bool ranks_move() const override { return true; }
@@ -114,6 +113,17 @@ class JudgedRanks : public JudgedProgram {
   RangeCause range_cause_of(const std::string& key) const override;
 
  private:
+  std::unique_ptr<JudgedProgram> lifted_from(std::shared_ptr<RankProgram> ranks,
+                                             std::optional<GlobalProgram> truth) const {
+    widen_floats(ranks->program, registries_.ops);
+    if (truth) widen_floats(*truth, registries_.ops);
+    Job job = with_wider_floats(job_);
+    std::vector<LocalTensor> inputs = lifted_inputs(job);
+    auto lifted = std::make_unique<JudgedRanks>(std::move(job), std::move(inputs), std::move(ranks),
+                                                std::move(truth), registries_);
+    lifted->dtypes_ = dtypes_;
+    return lifted;
+  }
   std::string step_that_loses(const std::vector<NarrowStep>& steps, const std::string& key) const;
   std::vector<ValueId> parts_of(const std::string& key) const;
   LocalTensor parts_on(const std::string& name, const Lanes& on, const ProgramRun& run) const;

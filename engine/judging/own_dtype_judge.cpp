@@ -168,17 +168,23 @@ void OwnDtypeJudge::add_unequal(const ComparedValue& value, const std::vector<De
   unequal.judged.key = value.key;
   unequal.judged.label = value.label;
   unequal.judged.of = expected.elements();
-  const double allowed = kOwnSpread * unit_of(expected.dtype) * largest_element(expected);
+  const double units = kOwnSpread * unit_of(expected.dtype);
+  const double largest = largest_element(expected);
   // Another order of reduction on real ranks may turn an overflow of one device back into a number.
   const auto is_judged = [&](int64_t element) {
     return !options_.explains || std::isfinite(magnitude_at(expected, element));
   };
-  for (const Deviation& one : found)
-    if (!(one.distance <= allowed) && is_judged(one.global))
-      unequal.judged.elements.push_back(one.global);
   std::vector<int64_t>& elements = unequal.judged.elements;
-  std::sort(elements.begin(), elements.end());
-  elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
+  const auto list_beyond = [&](double allowed) {
+    elements.clear();
+    for (const Deviation& one : found)
+      if (!(one.distance <= allowed) && is_judged(one.global)) elements.push_back(one.global);
+    std::sort(elements.begin(), elements.end());
+    elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
+  };
+  list_beyond(units * largest);
+  if (options_.explains && unequal.is_wrong() && is_float_or_complex(expected.dtype))
+    list_beyond(units * std::max(largest, size_of_terms_or_none(value, reference)));
   if (options_.explains && unequal.is_wrong()) separate_rounded(value, found, reference, unequal);
   if (options_.explains && unequal.is_wrong())
     unequal.finding =
@@ -233,6 +239,7 @@ Judgement OwnDtypeJudge::judge(const ComparedValue& value, ReferenceRun& referen
   }
   all_equal_ = false;
   add_unequal(value, found, expected, reference);
+  if (!rounds) measure_integers(value, found, copies, expected, reference);
   if (!has_precision(dtype)) return Judgement::undecided;
   const Worst worst = worst_of(found, copies, expected);
   const double unit = unit_of(dtype) * largest_element(expected);
@@ -258,25 +265,25 @@ std::vector<double> magnitudes(const Tensor& tensor) {
 
 }  // namespace
 
-// Returns the size of each element, or of its parts.
-std::vector<double> OwnDtypeJudge::sizes_of_input(ValueId id, const ReferenceRun& reference) const {
+// Returns the size of each element of a line's input, or of its parts.
+std::vector<double> OwnDtypeJudge::sizes_of_input(ValueId id, const Tensor& input) const {
   const auto parts = in_parts_.find(id);
   if (parts != in_parts_.end()) return part_sizes(parts->second.value, parts->second.spec);
-  return magnitudes(dense(*reference.find(id)));
+  return magnitudes(dense(input));
 }
 
-double OwnDtypeJudge::size_of_terms(const ComparedValue& value,
-                                    const ReferenceRun& reference) const {
+double OwnDtypeJudge::size_of_terms(const ComparedValue& value, const ReferenceRun& reference,
+                                    bool moves) const {
   double size = 0;
   if (value.spec.has_partial())
     for (const double own : part_sizes(value.value, value.spec))
       if (std::isfinite(own)) size = std::max(size, own);
   // The largest loss over many elements is not small by chance.
-  bool moves = element_count(value.spec.shape()) < kFewElements;
+  moves = moves || element_count(value.spec.shape()) < kFewElements;
   std::map<ValueId, std::vector<double>> sizes;
   for (const ValueId id : reference.line_inputs()) {
     moves = moves || in_parts_.contains(id);
-    sizes.emplace(id, sizes_of_input(id, reference));
+    sizes.emplace(id, sizes_of_input(id, *reference.find(id)));
   }
   if (!moves) return size;
   const EvaluationPlan& lifted = options_.lifted();
@@ -290,6 +297,14 @@ double OwnDtypeJudge::size_of_terms(const ComparedValue& value,
       if (std::isfinite(movement)) size = std::max(size, std::ldexp(movement, kMovedBits));
   }
   return size;
+}
+
+// Returns the size of the terms; 0 if the line has no form in f64, or leaves a table there.
+double OwnDtypeJudge::size_of_terms_or_none(const ComparedValue& value,
+                                            const ReferenceRun& reference) const try {
+  return size_of_terms(value, reference, true);
+} catch (const Error&) {
+  return 0;
 }
 
 // Returns for each element the largest finite change by which one of `changes` of the line's inputs
@@ -310,20 +325,22 @@ std::vector<double> OwnDtypeJudge::largest_changes(const ComparedValue& value,
   return largest;
 }
 
-namespace {
-
-// Returns changes of a line's inputs by a share of their sizes.
-std::vector<InputChange> drawn_changes(std::function<double(ValueId)> share_of) {
+// Returns changes of a line's inputs by a share of their sizes. A sum of parts changes by a share
+// of the parts, because the ranks round each of them.
+std::vector<InputChange> OwnDtypeJudge::drawn_changes(
+    std::function<double(ValueId)> share_of) const {
   std::vector<InputChange> draws;
   for (int draw = 0; draw < kReachDraws; ++draw)
-    draws.push_back([share_of, draw](ValueId id, const Tensor& tensor) {
+    draws.push_back([this, share_of, draw](ValueId id, const Tensor& tensor) {
       const double share = std::ldexp(share_of(id), kMovedBits);
-      std::vector<double> sizes = magnitudes(dense(tensor));
+      std::vector<double> sizes = sizes_of_input(id, tensor);
       for (double& size : sizes) size *= share;
       return moved(tensor, sizes, draw, id);
     });
   return draws;
 }
+
+namespace {
 
 bool is_float(const EvaluationPlan& plan, ValueId id) {
   if (id == kNoValue || plan.info(id).weak) return false;
@@ -422,7 +439,7 @@ std::vector<double> OwnDtypeJudge::changes_by_rounding(const ComparedValue& valu
   for (const ValueId id : reference.line_inputs()) {
     const DType dtype = reference.plan().info(id).dtype;
     if (!is_floating(dtype) && !is_complex(dtype)) continue;
-    std::vector<double> sizes = sizes_of_input(id, reference);
+    std::vector<double> sizes = sizes_of_input(id, *reference.find(id));
     for (double& size : sizes) {
       size *= kReachRoundings * unit_roundoff(dtype);
       if (std::isfinite(size)) step = std::max(step, size);
@@ -502,6 +519,41 @@ void OwnDtypeJudge::separate_rounded(const ComparedValue& value,
   }
 }
 
+// Measures an integer or a bool that one device computes without floats, such as token ids, counts
+// and comparisons. Elements that a few roundings of float inputs change do not count.
+void OwnDtypeJudge::measure_integers(const ComparedValue& value,
+                                     const std::vector<Deviation>& found,
+                                     const std::vector<StoredCopy>& copies, const Tensor& expected,
+                                     const ReferenceRun& reference) try {
+  if (widest_rounding(reference) > 0) return;
+  const std::vector<double> changes = changes_by_rounding(value, reference);
+  std::vector<Deviation> lost;
+  for (const Deviation& one : found)
+    if (changes[static_cast<size_t>(one.global)] == 0) lost.push_back(one);
+  if (lost.empty()) return;
+  const Worst worst = worst_of(lost, copies, expected);
+  MeasuredPrecision measured;
+  measured.key = value.key;
+  measured.global = value.global;
+  measured.dtype = expected.dtype;
+  measured.spec = value.spec;
+  measured.ranks = worst.ranks;
+  ValuePrecision& told = measured.precision;
+  told.name = value.label.name;
+  told.line = value.label.line;
+  told.instance = value.label.instance;
+  told.ratio = kInfinity;
+  told.error = worst.distance / std::max(1.0, largest_element(expected));
+  std::set<int64_t> elements;
+  for (const Deviation& one : lost) elements.insert(one.global);
+  told.unequal = static_cast<int64_t>(elements.size());
+  told.of = expected.elements();
+  told.difference = worst.distance;
+  precision_.push_back(std::move(measured));
+} catch (const Error& error) {
+  unmeasured_ = error.message();
+}
+
 void OwnDtypeJudge::measure(const ComparedValue& value, const ReferenceRun& reference,
                             const Tensor& expected, const Tensor& held, const Lanes& ranks) try {
   const Tensor exact = exact_of(value, reference);
@@ -524,7 +576,7 @@ void OwnDtypeJudge::measure(const ComparedValue& value, const ReferenceRun& refe
   if (error >= loss * base)
     error = largest_error(as_dtype(held, exact.dtype), device, exact, reach_of(value, reference));
   if (error >= std::min(loss, least_note(expected.dtype)) * base && std::isfinite(error))
-    base = std::max(base, unit * size_of_terms(value, reference));
+    base = std::max(base, unit * size_of_terms(value, reference, false));
   if (error >= loss * base && std::isfinite(error) &&
       is_nothing_but_rounding(value.global, reference, options_.lifted(), exact))
     base = std::max(base, unit_of(measured.narrowest) * largest_line_input(reference));

@@ -109,6 +109,9 @@ class OwnDtypeJudge : public Judge {
   bool has_precision(DType dtype) const;
   void measure(const ComparedValue& value, const ReferenceRun& reference, const Tensor& expected,
                const Tensor& held, const Lanes& ranks);
+  void measure_integers(const ComparedValue& value, const std::vector<Deviation>& found,
+                        const std::vector<StoredCopy>& copies, const Tensor& expected,
+                        const ReferenceRun& reference);
   std::vector<double> largest_changes(const ComparedValue& value, const ReferenceRun& reference,
                                       const std::vector<InputChange>& changes) const;
   std::vector<double> changes_by(double roundings, const ComparedValue& value,
@@ -118,8 +121,11 @@ class OwnDtypeJudge : public Judge {
   std::vector<double> reach_of(const ComparedValue& value, const ReferenceRun& reference) const;
   Tensor exact_of(const ComparedValue& value, const ReferenceRun& reference) const;
   static DType narrowest_of(ValueId id, const ReferenceRun& reference);
-  double size_of_terms(const ComparedValue& value, const ReferenceRun& reference) const;
-  std::vector<double> sizes_of_input(ValueId id, const ReferenceRun& reference) const;
+  // `moves`: also for values of many elements.
+  double size_of_terms(const ComparedValue& value, const ReferenceRun& reference, bool moves) const;
+  double size_of_terms_or_none(const ComparedValue& value, const ReferenceRun& reference) const;
+  std::vector<double> sizes_of_input(ValueId id, const Tensor& input) const;
+  std::vector<InputChange> drawn_changes(std::function<double(ValueId)> share_of) const;
   std::vector<double> changes_by_rounding(const ComparedValue& value,
                                           const ReferenceRun& reference) const;
 

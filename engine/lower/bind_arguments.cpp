@@ -104,6 +104,27 @@ void LaneClasses::refine(const std::vector<LocalShape>& shapes) {
   classes_ = std::move(finer);
 }
 
+namespace {
+
+// Binds torch's `betas=(0.9, 0.999)` to beta1 and beta2. Returns false for other arguments.
+bool bind_betas(const OpRecord& op, const std::string& key, const Expr& pair,
+                std::vector<BoundArgument>& bound) {
+  const auto is_beta = [](const Param& param) { return param.name == "beta1"; };
+  if (key != "betas" || std::none_of(op.params.begin(), op.params.end(), is_beta)) return false;
+  if (pair.kind != ExprKind::list || pair.args.size() != 2)
+    throw_bad_input("betas of {} are two numbers, as in betas=(0.9, 0.999)", op.name);
+  for (const size_t i : {0, 1}) {
+    const Param& param = *param_named(op, i == 0 ? "beta1" : "beta2");
+    BoundArgument& argument = bound[param_index(op, param)];
+    if (!argument.given.empty())
+      throw_bad_input("argument {} of {} is given twice", param.name, op.name);
+    argument.given.push_back(&pair.args[i]);
+  }
+  return true;
+}
+
+}  // namespace
+
 std::vector<BoundArgument> bind_arguments(const OpRecord& op, const Expr& call,
                                           const std::function<bool(const Expr&)>& is_number) {
   std::vector<BoundArgument> bound(op.params.size());
@@ -111,6 +132,7 @@ std::vector<BoundArgument> bind_arguments(const OpRecord& op, const Expr& call,
   size_t next = 0;
   for (size_t i = 0; i < call.args.size(); ++i) {
     const Expr& arg = call.args[i];
+    if (bind_betas(op, call.keys[i], arg, bound)) continue;
     while (call.keys[i].empty() && next < op.params.size() &&
            leaves_place(op.params[next], call, arg, is_number))
       ++next;

@@ -378,6 +378,9 @@ int64_t least_peak_of(const Plan& plan) {
 // followed by one with a smaller peak, until there is none.
 int64_t smallest_limit(const Spec& from, const Spec& to, PlannerOptions options) {
   if (from.mesh() == to.mesh()) {
+    const PlacementStates needed(from, to, PlacementStates::Axes::needed);
+    if (!needed.has_active_partials() && missing_elements(from, to) == 0)
+      return (from.max_local_elements() + to.max_local_elements()) * size_of(from.dtype());
     int64_t least = least_peak_of(gather_then_slice(from, to));
     uint64_t searched = 0;
     for (const auto axes : {PlacementStates::Axes::needed, PlacementStates::Axes::all}) {

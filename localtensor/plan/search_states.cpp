@@ -12,7 +12,9 @@
 //   reduce_moves     all_reduce over any set of partial axes, or reduce_scatter to any layout
 //   gather_moves     all_gather: takes any set of axes out
 //   all_to_all_moves takes any set of axes out and places them elsewhere
-//   exchange_moves   exchange: goes to the goal, except partials that the goal makes
+//   exchange_moves   exchange: goes to the goal, except partials that the goal makes; local if
+//   every
+//                    rank has what it needs there
 //   local_moves      slices by one axis that is R, or makes it partial
 //
 // One axis may be placed at every legal place of an open dim (place_anywhere). Several axes at once
@@ -591,7 +593,10 @@ void PlacementStates::exchange_moves(const PlacementState& state, const Visit& v
   });
   for (const PlacementState& target : targets) {
     const uint64_t axes = exchange_group(state, target);
-    if (axes != 0 && can_exchange(from_.mesh(), list_of_axes(axes)))
+    if (axes == 0) continue;
+    if (missing(state, target) == Fraction(0))
+      visit({StepKind::local, moving_axes(state, target), target});
+    else if (can_exchange(from_.mesh(), list_of_axes(axes)))
       visit({StepKind::exchange, axes, target});
   }
 }

@@ -124,16 +124,16 @@ std::vector<FormulaTerm> masked(Formula& f) {
   const FormulaTerm keys = f.op("t", {grouped(widened(kKey))});
   FormulaTerm scores = f.op("matmul", {widened(kQuery), keys}) * a.scale;
   const bool chooses = f[kMask].dtype() == DType::boolean;
-  FormulaTerm sees = chooses ? f[kMask] : f.op("ne", {f[kMask], kHidden});
+  FormulaTerm attends = chooses ? f[kMask] : f.op("ne", {f[kMask], kHidden});
   // Added, not chosen by `where`, so that NaN stays.
   scores = scores + (chooses ? f.where(f[kMask], 0.0, kHidden) : widened(kMask));
   if (a.causal) {
     const FormulaTerm past = f.op("causal_mask", {f[kQuery], f[kKey]});
     scores = f.where(past, scores, kHidden);
-    sees = f.op("logical_and", {sees, past});
+    attends = f.op("logical_and", {attends, past});
   }
   // A query that attends to no key has weights 0, and NaN where a score is NaN; its lse is -inf.
-  const FormulaTerm any = f.op("any", {sees}, {{"dim", IntegerList{-1}}, {"keepdim", true}});
+  const FormulaTerm any = f.op("any", {attends}, {{"dim", IntegerList{-1}}, {"keepdim", true}});
   const FormulaTerm none = f.where(f.op("isnan", {scores}), scores, 0.0);
   const FormulaTerm seen = f.where(any, scores, 0.0);
   const FormulaTerm shares = f.op("softmax", {seen}, {{"dim", int64_t{-1}}});
@@ -141,7 +141,7 @@ std::vector<FormulaTerm> masked(Formula& f) {
   std::vector<FormulaTerm> results{dtype == wide ? out : f.to(dtype, out)};
   if (!returns_lse(f.call)) return results;
   const IntegerList last{-1};
-  const FormulaTerm all = f.op("any", {sees}, {{"dim", last}, {"keepdim", false}});
+  const FormulaTerm all = f.op("any", {attends}, {{"dim", last}, {"keepdim", false}});
   results.push_back(f.where(all, f.op("logsumexp", {seen}, {{"dim", last}, {"keepdim", false}}),
                             f.op("sum", {none}, {{"dim", last}, {"keepdim", false}}) + kHidden));
   return results;

@@ -26,9 +26,8 @@ std::vector<Sample> samples_with(const Attrs& attrs) {
           sample_of({{{4}}, DType::bf16, {"uniform(-4, 4)"}}, attrs)};
 }
 
-// Dtypes that a program may give.
-// `all_in_f32`: as `all`, with narrow floats computed in f32.
-enum class Accepts { floats, all, all_in_f32 };
+// Dtypes that a program may give. `.._in_f32`: narrow floats are computed in f32 and rounded once.
+enum class Accepts { floats, floats_in_f32, all, all_in_f32 };
 
 void add_activation(OpRegistry& ops, Accepts accepts, const char* name, const char* summary,
                     std::vector<Param> more, std::function<FormulaTerm(Formula&)> body,
@@ -38,9 +37,9 @@ void add_activation(OpRegistry& ops, Accepts accepts, const char* name, const ch
   OpRecord record = formula(
       {name, "activation", summary}, std::move(all),
       [body = std::move(body)](Formula& f) { return FormulaTerms{body(f)}; }, samples);
-  if (accepts == Accepts::floats) require_float_input(record);
+  if (accepts == Accepts::floats || accepts == Accepts::floats_in_f32) require_float_input(record);
   set_formula_gradient(record);
-  if (accepts == Accepts::all_in_f32) compute_in_f32(record);
+  if (accepts == Accepts::all_in_f32 || accepts == Accepts::floats_in_f32) compute_in_f32(record);
   ops.add(std::move(record));
 }
 
@@ -53,11 +52,11 @@ void add_bends(OpRegistry& ops) {
                        clamped_term(f[0], f.number("min_val"), f.number("max_val"));
                    return kept.dtype() == f[0].dtype() ? kept : f.to(f[0].dtype(), kept);
                  });
-  add_activation(ops, Accepts::floats, "hardsigmoid", "relu6(x + 3) / 6", {},
+  add_activation(ops, Accepts::floats_in_f32, "hardsigmoid", "relu6(x + 3) / 6", {},
                  [](Formula& f) { return clamped_term(f[0] + 3, 0, 6) / 6; });
-  add_activation(ops, Accepts::floats, "hardswish", "x * relu6(x + 3) / 6", {}, [](Formula& f) {
-    return f[0] * (clamped_term(f[0] + 3, 0, 6) / 6);
-  });  // 6 x could overflow
+  add_activation(
+      ops, Accepts::floats_in_f32, "hardswish", "x * relu6(x + 3) / 6", {},
+      [](Formula& f) { return f[0] * (clamped_term(f[0] + 3, 0, 6) / 6); });  // 6 x could overflow
   add_activation(ops, Accepts::floats, "leaky_relu", "x, below 0 negative_slope * x",
                  {params::number("negative_slope", 0.01)}, [](Formula& f) {
                    const double slope = f.number("negative_slope").real();
@@ -72,20 +71,20 @@ void add_bends(OpRegistry& ops) {
 }
 
 void add_exponentials(OpRegistry& ops) {
-  add_activation(ops, Accepts::floats, "elu", "x, below 0 alpha * (exp(x) - 1)",
+  add_activation(ops, Accepts::floats_in_f32, "elu", "x, below 0 alpha * (exp(x) - 1)",
                  {params::number("alpha", 1.0)}, [](Formula& f) {
                    const double alpha = f.number("alpha").real();
                    const FormulaTerm below = exp_minus_one(f, min_of(f[0], 0)) * alpha;
                    if (alpha > 0 && alpha <= 1) return max_of(f[0], below);
                    return max_of(f[0], 0) + below;
                  });
-  add_activation(ops, Accepts::floats, "celu", "x, below 0 alpha * (exp(x / alpha) - 1)",
+  add_activation(ops, Accepts::floats_in_f32, "celu", "x, below 0 alpha * (exp(x / alpha) - 1)",
                  {params::number("alpha", 1.0)}, [](Formula& f) {
                    const double alpha = f.number("alpha").real();
                    const FormulaTerm below = exp_minus_one(f, min_of(f[0], 0) / alpha) * alpha;
                    return alpha > 0 ? max_of(f[0], below) : max_of(f[0], 0) + below;
                  });
-  add_activation(ops, Accepts::floats, "selu",
+  add_activation(ops, Accepts::floats_in_f32, "selu",
                  "elu with the two constants that keep mean and variance", {}, [](Formula& f) {
                    const double alpha = 1.6732632423543772848170429916717,
                                 scale = 1.0507009873554804934193349852946;
@@ -94,13 +93,13 @@ void add_exponentials(OpRegistry& ops) {
   std::vector<Sample> around_zero = samples_with({});
   around_zero.push_back(sample_of({{{3}}, DType::f64, {"ints(-1, 1)"}}));
   add_activation(
-      ops, Accepts::floats, "logsigmoid", "log(sigmoid(x))", {},
+      ops, Accepts::floats_in_f32, "logsigmoid", "log(sigmoid(x))", {},
       [](Formula& f) {
         const FormulaTerm below = f.op("exp", {f.op("abs", {f[0]}) * -1});
         return min_of(f[0], 0) - f.op("log1p", {below});
       },
       around_zero);
-  add_activation(ops, Accepts::floats, "mish", "x * tanh(softplus(x))", {},
+  add_activation(ops, Accepts::floats_in_f32, "mish", "x * tanh(softplus(x))", {},
                  [](Formula& f) { return f[0] * f.op("tanh", {softplus_of(f, f[0])}); });
   add_activation(ops, Accepts::all, "softsign", "x / (1 + |x|)", {},
                  [](Formula& f) { return f[0] / (f.op("abs", {f[0]}) + 1); });
@@ -109,7 +108,7 @@ void add_exponentials(OpRegistry& ops) {
 }
 
 void add_gates(OpRegistry& ops) {
-  ops.add(formula(
+  ops.add(in_f32(formula(
       {"glu", "activation", "first half of dim times the sigmoid of the second"},
       {tensor("x"), params::integer("dim", -1)},
       [](Formula& f) {
@@ -121,7 +120,7 @@ void add_gates(OpRegistry& ops) {
             "split", {f[0]}, {{"sizes", std::vector<int64_t>{half, half}}, {"dim", int64_t{dim}}});
         return FormulaTerms{halves.at(0) * f.op("sigmoid", {halves.at(1)})};
       },
-      {sample_of({{{5, 6}}, DType::f32, {"uniform(-4, 4)"}})}));
+      {sample_of({{{5, 6}}, DType::f32, {"uniform(-4, 4)"}})})));
   ops.add(with_kinks(
       formula({"prelu", "activation",
                "x, below 0 weight * x; weight has one number, or one per entry of dim 1"},

@@ -58,7 +58,8 @@ void take_alpha(OpRecord& op) {
   decompose_when(
       op, [](const OpCall& call) { return call.attrs->has("alpha"); },
       [name = op.name](Formula& f) {
-        const FormulaTerm more = f.to_result_dtype(f[1]) * f.number("alpha");
+        FormulaTerm more = f.to_result_dtype(f[1]) * f.number("alpha");
+        if (result_dtype(f.call) == DType::boolean) more = f.to(DType::boolean, more);
         return std::vector<FormulaTerm>{combine(name.c_str(), f[0], more)};
       });
   compute_in_f32(op, [](const OpCall& call) { return call.attrs->has("alpha"); });
@@ -77,6 +78,28 @@ void take_rounding_mode(OpRecord& op) {
         // For integers, x minus its remainder divides exactly, so floordiv truncates.
         return std::vector<FormulaTerm>{
             combine("floordiv", f[0] - f.op("fmod", {f[0], f[1]}), f[1])};
+      });
+}
+
+// Rounds a number to the dtype of a narrow float before the op, as torch's kernels do: the quotient
+// of a remainder jumps where the divisor moves a little.
+void round_numbers(OpRecord& op) {
+  const auto is_number = [](const OpCall& call, size_t i) {
+    return call.inputs[i].weak && is_floating(call.inputs[i].dtype);
+  };
+  decompose_when(
+      op,
+      [is_number](const OpCall& call) {
+        const DType dtype = result_dtype(call);
+        return is_floating(dtype) && dtype != compute_dtype(dtype) &&
+               (is_number(call, 0) || is_number(call, 1));
+      },
+      [name = op.name, is_number](Formula& f) {
+        const DType dtype = result_dtype(f.call);
+        const auto rounded = [&](int i) {
+          return is_number(f.call, static_cast<size_t>(i)) ? f.to(dtype, f[i]) : f[i];
+        };
+        return FormulaTerms{f.op(name.c_str(), {rounded(0), rounded(1)})};
       });
 }
 
@@ -116,7 +139,7 @@ const BinaryRow kBinaryRows[] = {
     {"floordiv", "//", "floor(x / y)", binary<functor::FloorDiv>, BinaryResult::same,
      BinaryAccepts::no_bool_reals, no_passes, "ints(1, 5)", kDivides},
     {"remainder", "%", "x - y * floor(x / y)", binary<functor::Remainder>, BinaryResult::same,
-     BinaryAccepts::no_bool_reals, no_passes, "ints(1, 5)", kDivides},
+     BinaryAccepts::no_bool_reals, no_passes, "ints(1, 5)", kDivides, round_numbers},
     {"pow", "**", "x to the y", binary<functor::Pow>, BinaryResult::same, BinaryAccepts::no_bool,
      no_passes, "ints(0, 4)", kPowers | kByLibrary},
     {"maximum", "", "the larger, NaN if either is", binary<functor::Maximum>, BinaryResult::same,
@@ -128,7 +151,7 @@ const BinaryRow kBinaryRows[] = {
     {"fmin", "", "the smaller, NaN only if both are", binary<functor::Fmin>, BinaryResult::same,
      BinaryAccepts::reals, no_passes, ""},
     {"fmod", "", "x - y * trunc(x / y)", binary<functor::Fmod>, BinaryResult::same,
-     BinaryAccepts::no_bool_reals, no_passes, "ints(1, 5)", kDivides},
+     BinaryAccepts::no_bool_reals, no_passes, "ints(1, 5)", kDivides, round_numbers},
     {"copysign", "", "x with the sign of y", binary<functor::CopySign>, BinaryResult::floating,
      BinaryAccepts::reals, no_passes, ""},
     {"atan2", "", "angle of the point (y, x)", binary<functor::Atan2>, BinaryResult::floating,

@@ -75,11 +75,8 @@ F xlogy_by_x(Gradient& g) {
   const F y = g.where(nothing, 1.0, in_result_dtype(g, 1));
   return g.where(nothing, 0.0, g.dy() * g.op("log", {y}));
 }
-// 0 log(y) is 0 for every y.
-F xlogy_by_y(Gradient& g) {
-  const F nothing = both(g, is(g, "eq", g[0], 0), is(g, "eq", g[1], 0));
-  return g.dy() * (g[0] / g.where(nothing, 1.0, g[1]));
-}
+// NaN where both are 0, as in torch.
+F xlogy_by_y(Gradient& g) { return g.dy() * (g[0] / g[1]); }
 
 F logit_gradient(Gradient& g) {
   const F slope = g.dy() / (g[0] * (1 - g[0]));

@@ -312,6 +312,7 @@ void add_scatter(OpRegistry& ops) {
                                sample(copy, {5, 4}, {5, 2}, true),
                                sample(add, {3, 4}, {3, 6}, true)};
   };
+  accept_scalar_input(scatter);
   ops.add(std::move(scatter));
 }
 

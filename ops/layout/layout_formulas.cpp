@@ -432,16 +432,21 @@ void add_writes(OpRegistry& ops) {
     return made;
   };
   const Attrs columns{{"dim", int64_t{1}}};
-  ops.add(formula({"index_copy", "index", "x with the entries of src at the indices of a dim"},
-                  {tensor("x"), integer("dim"), tensor("index"), tensor("src")},
-                  [](Formula& f) { return written(f, "none"); },
-                  {sample({{3, 5}, {2}, {3, 2}}, columns)}));
-  ops.add(formula({"index_add", "index", "x with alpha * src added at the indices of a dim"},
-                  {tensor("x"), integer("dim"), tensor("index"), tensor("src"),
-                   params::optional("alpha", ParamKind::number)},
-                  [](Formula& f) { return written(f, "add"); },
-                  {sample({{3, 5}, {2}, {3, 2}}, columns),
-                   sample({{4, 3}, {3}, {3, 3}}, {{"dim", int64_t{0}}, {"alpha", int64_t{2}}})}));
+  OpRecord copy = formula(
+      {"index_copy", "index", "x with the entries of src at the indices of a dim"},
+      {tensor("x"), integer("dim"), tensor("index"), tensor("src")},
+      [](Formula& f) { return written(f, "none"); }, {sample({{3, 5}, {2}, {3, 2}}, columns)});
+  OpRecord add =
+      formula({"index_add", "index", "x with alpha * src added at the indices of a dim"},
+              {tensor("x"), integer("dim"), tensor("index"), tensor("src"),
+               params::optional("alpha", ParamKind::number)},
+              [](Formula& f) { return written(f, "add"); },
+              {sample({{3, 5}, {2}, {3, 2}}, columns),
+               sample({{4, 3}, {3}, {3, 3}}, {{"dim", int64_t{0}}, {"alpha", int64_t{2}}})});
+  for (OpRecord* record : {&copy, &add}) {
+    accept_scalar_input(*record);
+    ops.add(std::move(*record));
+  }
   OpRecord fill = formula({"index_fill", "index", "x with a value at the indices of a dim"},
                           {tensor("x"), integer("dim"), tensor("index"), tensor("value")},
                           index_fill, {sample({{3, 5}, {2}, {}}, {{"dim", int64_t{-1}}})});

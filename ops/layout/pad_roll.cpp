@@ -204,6 +204,7 @@ void add_flip(OpRegistry& ops) {
     Attrs rows{{"dims", std::vector<int64_t>{0}}}, all{{"dims", std::vector<int64_t>{0, -1}}};
     return std::vector<Sample>{sample_of({{{5, 3}}}, rows), sample_of({{{2, 3}}}, all)};
   };
+  accept_scalar_input(flip);
   ops.add(std::move(flip));
 }
 
@@ -280,6 +281,7 @@ void add_roll(OpRegistry& ops) {
     Attrs dims{{"shifts", std::vector<int64_t>{1, -1}}, {"dims", std::vector<int64_t>{0, 1}}};
     return std::vector<Sample>{sample_of({{{5, 3}}}, flat), sample_of({{{2, 3, 4}}}, dims)};
   };
+  accept_scalar_input(roll);
   ops.add(std::move(roll));
 }
 

@@ -4,6 +4,7 @@
 #include <Eigen/Cholesky>
 #include <Eigen/LU>
 #include <algorithm>
+#include <complex>
 #include <span>
 
 #include "shardproof/ops/core/decomposition.h"
@@ -12,12 +13,14 @@
 #include "shardproof/ops/core/op_table.h"
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
+#include "shardproof/ops/core/type_promotion.h"
 #include "shardproof/ops/linalg/linalg_gradients.h"
 
 namespace shardproof {
 namespace {
 
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+template <class Number>
+using Matrix = Eigen::Matrix<Number, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 enum class LinalgKind { inverse, solve, cholesky, det };
 struct LinalgRow {
   const char* name;
@@ -50,8 +53,8 @@ Batch batch_of(const OpCall& call) {
 std::vector<TensorMeta> infer_linalg(const LinalgRow& row, const OpCall& call) {
   const Dims& a = input_shape(call, 0);
   const DType dtype = input_meta(call, 0).dtype;
-  if (dtype != DType::f32 && dtype != DType::f64)
-    refuse(row.name, call, "expected f32 or f64, found {}", name(dtype));
+  if (real_part(dtype) != DType::f32 && real_part(dtype) != DType::f64)
+    refuse(row.name, call, "expected f32, f64, c64 or c128, found {}", name(dtype));
   if (a.size() < 2 || a[a.size() - 1] != a[a.size() - 2])
     refuse(row.name, call, "the last two dims must be square matrices");
   if (row.kind == LinalgKind::inverse || row.kind == LinalgKind::cholesky) return {{dtype, a}};
@@ -69,26 +72,30 @@ std::vector<TensorMeta> infer_linalg(const LinalgRow& row, const OpCall& call) {
   return {{dtype, b}};
 }
 
-Matrix matrix_at(const double* values, int64_t index, int64_t rows, int64_t columns) {
-  return Eigen::Map<const Matrix>(values + index * rows * columns, rows, columns);
+template <class Number>
+Matrix<Number> matrix_at(const Number* values, int64_t index, int64_t rows, int64_t columns) {
+  return Eigen::Map<const Matrix<Number>>(values + index * rows * columns, rows, columns);
 }
 
-Eigen::PartialPivLU<Matrix> eliminated(const LinalgRow& row, const Matrix& a) {
-  Eigen::PartialPivLU<Matrix> lu(a);
+template <class Number>
+Eigen::PartialPivLU<Matrix<Number>> eliminated(const LinalgRow& row, const Matrix<Number>& a) {
+  Eigen::PartialPivLU<Matrix<Number>> lu(a);
   if (row.kind != LinalgKind::det)
     for (int64_t i = 0; i < a.rows(); ++i)
-      if (lu.matrixLU()(i, i) == 0)
+      if (lu.matrixLU()(i, i) == Number(0))
         throw_bad_input("{}: a matrix is singular (pivot {} is 0)", row.name, i);
   return lu;
 }
 
-Matrix linalg_result(const LinalgRow& row, const Matrix& a, const Matrix& b) {
+template <class Number>
+Matrix<Number> linalg_result(const LinalgRow& row, const Matrix<Number>& a,
+                             const Matrix<Number>& b) {
   switch (row.kind) {
     case LinalgKind::inverse: return eliminated(row, a).inverse();
     case LinalgKind::solve: return eliminated(row, a).solve(b);
-    case LinalgKind::det: return Matrix::Constant(1, 1, eliminated(row, a).determinant());
+    case LinalgKind::det: return Matrix<Number>::Constant(1, 1, eliminated(row, a).determinant());
     case LinalgKind::cholesky: {
-      const Eigen::LLT<Matrix> factor(a);
+      const Eigen::LLT<Matrix<Number>> factor(a);
       if (factor.info() != Eigen::Success)
         throw_bad_input("cholesky: a matrix is not positive definite");
       return factor.matrixL();
@@ -97,25 +104,32 @@ Matrix linalg_result(const LinalgRow& row, const Matrix& a, const Matrix& b) {
   SP_UNREACHABLE("kind {}", static_cast<int>(row.kind));
 }
 
+template <class Number>
 void run_linalg_lane(const LinalgRow& row, const Batch& batch, const LaneCall& lane) {
   const int64_t n = batch.n;
-  double* out = lane.out<double>(0);
+  Number* out = lane.out<Number>(0);
   for (int64_t m = 0; m < batch.matrices; ++m) {
-    Matrix b;
-    if (row.kind == LinalgKind::solve) b = matrix_at(lane.in<double>(1), m, n, batch.columns);
+    Matrix<Number> b;
+    if (row.kind == LinalgKind::solve) b = matrix_at(lane.in<Number>(1), m, n, batch.columns);
     // Eigen rejects empty matrices; the determinant of one is 1. A shard of b may have no columns.
-    Matrix made = row.kind == LinalgKind::det ? Matrix::Ones(1, 1) : Matrix(0, 0);
+    Matrix<Number> made(0, 0);
+    if (row.kind == LinalgKind::det) made = Matrix<Number>::Ones(1, 1);
     if (n > 0 && (row.kind != LinalgKind::solve || batch.columns > 0))
-      made = linalg_result(row, matrix_at(lane.in<double>(0), m, n, n), b);
+      made = linalg_result(row, matrix_at(lane.in<Number>(0), m, n, n), b);
     out = std::copy(made.data(), made.data() + made.size(), out);
   }
 }
 
 Kernel prepare_linalg(const LinalgRow& row, const OpCall& call,
                       const std::vector<TensorMeta>& outputs) {
-  LanePlan plan{std::vector<DType>(call.inputs.size(), DType::f64), {DType::f64}, 0, {}};
-  plan.body = [&row, batch = batch_of(call)](const LaneCall& lane) {
-    run_linalg_lane(row, batch, lane);
+  const bool is_pair = is_complex(call.inputs[0].dtype);
+  const DType wide = is_pair ? DType::c128 : DType::f64;
+  LanePlan plan{std::vector<DType>(call.inputs.size(), wide), {wide}, 0, {}};
+  plan.body = [&row, is_pair, batch = batch_of(call)](const LaneCall& lane) {
+    if (is_pair)
+      run_linalg_lane<std::complex<double>>(row, batch, lane);
+    else
+      run_linalg_lane<double>(row, batch, lane);
   };
   return lane_kernel(plan, call, outputs);
 }
@@ -144,7 +158,8 @@ std::vector<Sample> linalg_samples(const LinalgRow& row) {
   if (row.kind == LinalgKind::solve)
     return {sample({{4, 1, 1}, {4, 1, 3}}, DType::f32), sample({{2, 2}, {2}}, DType::f64),
             sample({{3, 2, 2}, {3, 2, 5}}, DType::f64), sample({{2, 1, 1}, {1, 3}}, DType::f64),
-            sample({{2, 2}, {3, 2, 1}}, DType::f64),    sample({{3, 2, 2}, {2}}, DType::f64)};
+            sample({{2, 2}, {3, 2, 1}}, DType::f64),    sample({{3, 2, 2}, {2}}, DType::f64),
+            sample({{3, 2, 2}, {3, 2, 1}}, DType::c128)};
   if (row.kind == LinalgKind::cholesky) {
     std::vector<Sample> found = {sample({{5, 1, 1}}, DType::f32), sample({{1, 1}}, DType::f64)};
     // Only the lower triangle is read, and the gradient is that of both, as in torch.
@@ -152,7 +167,7 @@ std::vector<Sample> linalg_samples(const LinalgRow& row) {
     return found;
   }
   return {sample({{5, 2, 2}}, DType::f64), sample({{4, 1, 1}}, DType::f32),
-          sample({{3, 3}}, DType::f64)};
+          sample({{3, 3}}, DType::f64), sample({{3, 2, 2}}, DType::c64)};
 }
 
 OpCost linalg_cost(const OpCall& call, const std::vector<TensorMeta>& outputs) {

@@ -9,6 +9,7 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/rng.h"
+#include "shardproof/ops/core/type_promotion.h"
 
 namespace shardproof {
 namespace {
@@ -76,7 +77,20 @@ void check_integer(int64_t value, DType dtype) {
                     range.high);
 }
 
+// Refuses a finite number that the dtype would hold as an infinity or NaN.
+void check_float(double value, DType dtype) {
+  const DType part = is_complex(dtype) ? real_part(dtype) : dtype;
+  if (holds_integers_only(dtype) || !std::isfinite(value)) return;
+  std::array<std::byte, 8> held{};
+  store_f64(held.data(), part, value);
+  if (!std::isfinite(load_f64(held.data(), part)))
+    throw_bad_input("{} does not fit {}, whose largest number is {}", value, name(dtype),
+                    max_finite(part));
+}
+
 void check_real_fill(const Fill& fill, DType dtype, const char* usage) {
+  check_float(fill.a, dtype);
+  if (fill.kind == FillKind::uniform) check_float(fill.b, dtype);
   if (!holds_integers_only(dtype)) return;
   if (fill.kind == FillKind::uniform || fill.kind == FillKind::normal)
     throw_bad_input("{} needs a floating dtype, found {}", usage, name(dtype));
@@ -166,6 +180,7 @@ Fill parse_fill(const std::string& text, DType dtype, const NumberScope& scope) 
 void check_element(const Number& value, DType dtype) {
   if (value.is_text() || value.is_list())
     throw_bad_input("expected a number, found {}", to_string(value));
+  if (value.is_integer() || value.is_double()) check_float(value.real(), dtype);
   if (value.is_integer()) return check_integer(value.integer(), dtype);
   if (value.is_double() && holds_integers_only(dtype)) {
     if (value.real() != std::floor(value.real()) || std::abs(value.real()) > 9e15)

@@ -61,15 +61,45 @@ Placement read_placement(const JsonReader& value) {
   value.expected(kExpected);
 }
 
-std::vector<std::vector<Placement>> read_placements(const JsonReader& list, size_t axes) {
+// Thrown for a call of a known op that cannot be made here.
+struct NoCounterpart {
+  Error error;
+};
+
+bool adds(const Reduction& reduction) {
+  return reduction.op == ReduceOp::sum || reduction.op == ReduceOp::avg;
+}
+
+// Tensors here have one reduction. DTensor may state several, whose order nothing states.
+void require_one_reduction(const JsonReader& row, const std::vector<Placement>& by_axis) {
+  const Reduction* seen = nullptr;
+  for (const Placement& p : by_axis) {
+    if (!p.is_partial()) continue;
+    const Reduction& reduction = p.partial().reduction;
+    if (seen && *seen != reduction && !(adds(*seen) && adds(reduction)))
+      throw NoCounterpart{
+          Error(ErrorKind::bad_input,
+                fmt::format("P({}) and P({}) of one tensor have no counterpart here, only equal "
+                            "reductions, or sum and avg",
+                            to_string(*seen), to_string(reduction)),
+                {"", row.path(), 0, 0})};
+    seen = &reduction;
+  }
+}
+
+// A result may be null, if output_mask leaves it out: it has no placements.
+std::vector<std::vector<Placement>> read_placements(const JsonReader& list, size_t axes,
+                                                    bool may_be_null) {
   std::vector<std::vector<Placement>> tensors;
   for (const JsonReader& tensor : list.items("a list of tensors")) {
     tensors.emplace_back();
+    if (may_be_null && tensor.kind() == JsonKind::null) continue;
     for (const JsonReader& axis : tensor.items("a list with one placement for each axis"))
       tensors.back().push_back(read_placement(axis));
     if (tensors.back().size() != axes)
       tensor.refuse(fmt::format("expected {} placements, one for each axis of the mesh, found {}",
                                 axes, tensors.back().size()));
+    require_one_reduction(tensor, tensors.back());
   }
   return tensors;
 }
@@ -172,6 +202,23 @@ class NamedCall {
     throw_bad_input("{}: a list among its arguments has fewer entries than the input has dims",
                     rule_.op);
   }
+  // Returns the lines of the call for any sizes. Requires a call that is known. Refers to the
+  // registry alone.
+  CallBySizes by_sizes(const TorchCall& call) const {
+    CallBySizes made;
+    made.attrs = attrs_ ? to_string(attrs_->tree()) : "{}";
+    made.states_result = call.states_result;
+    made.count = call.lines.size();
+    made.lines = [op = rule_.op, tree = attrs_ ? attrs_->tree() : read_json("{}"),
+                  metas = rule_.inputs, results = call.results.size(),
+                  &ops = ops_](const std::vector<Dims>& sizes, const Dims* result) {
+      std::vector<TensorMeta> local = metas;
+      for (size_t i = 0; i < local.size(); ++i) local[i].shape = sizes[i];
+      const JsonReader attrs(tree, "/attrs");
+      return torch_call(op, &attrs, local, results, ops, result)->lines;
+    };
+    return made;
+  }
   // Returns the number of results by trying. Nullopt if the call is illegal with any number.
   std::optional<size_t> count_results() const {
     for (size_t count = 1; count <= kMostResults; ++count) {
@@ -247,8 +294,15 @@ bool set_call(RuleRow& read, const JsonReader& row, std::optional<size_t> placed
     call = named.with_results(count);  // a backward is that of the first result
     call->results.resize(1);
   }
+  if (!call->placed.empty()) {
+    std::vector<std::vector<Placement>> placed_results;
+    for (const size_t i : call->placed) placed_results.push_back(rule.out.at(i));
+    rule.out = std::move(placed_results);
+  }
   rule.lines = call->lines;
   rule.results = call->results;
+  if (call->depends_on_sizes)
+    rule.by_sizes = std::make_shared<const CallBySizes>(named.by_sizes(*call));
   read.unjudged = call->unjudged;
   return true;
 }
@@ -256,8 +310,7 @@ bool set_call(RuleRow& read, const JsonReader& row, std::optional<size_t> placed
 // Turns an op in place on lists into one whose results are written to these inputs.
 void write_to_inputs(RuleCase& rule, const std::vector<size_t>& written, const OpRegistry& ops) {
   rule.kind = RuleKind::out;
-  const LocalProgram program =
-      Computation::of_lines(ops, rule.lines, rule.results).compile(rule.inputs);
+  const LocalProgram program = computation_of(rule, ops).compile(rule.inputs);
   for (size_t i = 0; i < written.size(); ++i) {
     rule.buffers.push_back(rule.in.at(written[i]));
     const DType dtype = rule.inputs[written[i]].dtype;
@@ -269,8 +322,7 @@ void write_to_inputs(RuleCase& rule, const std::vector<size_t>& written, const O
 
 // Writes the result of an op in place in the dtype of its buffer, as torch does.
 void write_in_dtype_of_buffer(RuleCase& rule, const OpRegistry& ops) {
-  const TensorMeta result =
-      Computation::of_lines(ops, rule.lines, rule.results).compile(rule.inputs).outputs().at(0);
+  const TensorMeta result = computation_of(rule, ops).compile(rule.inputs).outputs().at(0);
   const TensorMeta& buffer = rule.inputs.at(0);
   if (!(result.shape == buffer.shape))
     throw_bad_input("an in-place op writes a result of shape {} to a buffer of shape {}",
@@ -288,11 +340,6 @@ void refuse_scaled_gradient(const JsonReader& row) {
   if (flag.flag()) flag.refuse("true has no counterpart here in a backward, only false");
 }
 
-// Thrown for a call of a known op that cannot be made here.
-struct NoCounterpart {
-  Error error;
-};
-
 // Returns nullopt for an op that is not known.
 std::optional<RuleRow> read_row(const JsonReader& row, const OpRegistry& ops) {
   row.check_keys(kRowKeys);
@@ -306,8 +353,8 @@ std::optional<RuleRow> read_row(const JsonReader& row, const OpRegistry& ops) {
   if (rule.inputs.empty()) row.at("inputs").refuse("expected at least one tensor");
   rule.mesh = read_mesh(row.at("mesh"));
   const auto axes = static_cast<size_t>(rule.mesh.axis_count());
-  rule.in = read_placements(row.at("in"), axes);
-  rule.out = read_placements(row.at("out"), axes);
+  rule.in = read_placements(row.at("in"), axes, false);
+  rule.out = read_placements(row.at("out"), axes, true);
   if (rule.out.empty()) row.at("out").refuse("expected placements of one result at least");
   bool is_inplace = false;
   std::vector<size_t> written;
@@ -321,6 +368,8 @@ std::optional<RuleRow> read_row(const JsonReader& row, const OpRegistry& ops) {
   } catch (const Error& error) {
     throw NoCounterpart{error};
   }
+  for (const std::vector<Placement>& by_axis : rule.out)
+    if (by_axis.empty()) row.at("out").refuse("expected placements of a result, found null");
   rule.kind = read_kind(row, rule.op, is_inplace);
   if (rule.kind == RuleKind::out) take_buffers(rule, row);
   if (rule.kind == RuleKind::inplace && !written.empty()) write_to_inputs(rule, written, ops);
@@ -482,11 +531,15 @@ std::string rule_row_text(const RuleCase& rule) {
   in.insert(in.end(), rule.buffers.begin(), rule.buffers.end());
   const std::string average =
       rule.averaged_over == 1 ? "" : fmt::format(", \"average\": {}", rule.averaged_over);
+  const std::string call = rule.by_sizes
+                               ? "\"attrs\": " + rule.by_sizes->attrs
+                               : "\"call\": " + list_text(lines, [](const std::string& line) {
+                                   return quoted_json(line);
+                                 });
   return fmt::format(
-      "{{\"op\": {}, \"call\": {}, \"inputs\": [{}], \"mesh\": {}, \"in\": {}, \"out\": {}{}{}{}}}",
-      quoted_json(rule.op), list_text(lines, [](const std::string& l) { return quoted_json(l); }),
-      inputs, to_string(rule.mesh.shape()), placements_rows(in), placements_rows(rule.out), kind,
-      average, rule.by_own_rule ? ", \"local\": \"rule\"" : "");
+      "{{\"op\": {}, {}, \"inputs\": [{}], \"mesh\": {}, \"in\": {}, \"out\": {}{}{}{}}}",
+      quoted_json(rule.op), call, inputs, to_string(rule.mesh.shape()), placements_rows(in),
+      placements_rows(rule.out), kind, average, rule.by_own_rule ? ", \"local\": \"rule\"" : "");
 }
 
 }  // namespace shardproof

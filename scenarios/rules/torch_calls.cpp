@@ -143,8 +143,30 @@ struct FormResults {
   size_t required = 0, judged = 0;
 };
 
-void set_results(TorchCall& call, const TorchForm& form, const std::string& op,
-                 std::optional<size_t> count) {
+// Sets the results that a mask of the arguments chooses. A row places all results or those alone.
+// Returns false if there is no mask, or all results are chosen.
+bool set_masked_results(TorchCall& call, const FormResults& results, const JsonReader* attrs,
+                        const std::string& op, std::optional<size_t> count) {
+  if (!attrs || !attrs->has("output_mask")) return false;
+  std::vector<size_t> chosen;
+  const std::vector<JsonReader> mask = attrs->at("output_mask").items("a list of booleans");
+  if (mask.size() != results.names.size())
+    attrs->at("output_mask").refuse(fmt::format("expected {} booleans", results.names.size()));
+  for (size_t i = 0; i < mask.size(); ++i)
+    if (mask[i].flag()) chosen.push_back(i);
+  if (chosen.size() == mask.size()) return false;
+  if (chosen.empty()) attrs->at("output_mask").refuse("expected one true at least");
+  if (count && *count != chosen.size() && *count != mask.size())
+    throw_bad_input("/out: expected placements of {} results of {}, those of output_mask, found {}",
+                    chosen.size(), op, *count);
+  if (count == mask.size()) call.placed = chosen;
+  for (const size_t i : chosen) call.results.push_back(fmt::format("y{}", i));
+  if (!count) call.results.resize(1);
+  return true;
+}
+
+void set_results(TorchCall& call, const TorchForm& form, const JsonReader* attrs,
+                 const std::string& op, std::optional<size_t> count) {
   if (form.results == "*") {
     call.results = {"y0"};
     if (count) call.results.clear();
@@ -152,6 +174,7 @@ void set_results(TorchCall& call, const TorchForm& form, const std::string& op,
     return;
   }
   const FormResults results(form.results);
+  if (set_masked_results(call, results, attrs, op, count)) return;
   const size_t most = std::max<size_t>(results.names.size(), 1);
   if (count && (*count < results.required || *count > most))
     throw_bad_input("/out: expected placements of {} of {}, found {}", results.count_text(), op,
@@ -180,6 +203,9 @@ std::string renumbered(const std::string& text, const ListCall& call,
     const std::string word = text.substr(at, end - at);
     const bool is_numbered =
         word.size() > 1 && word.find_first_not_of("0123456789", 1) == std::string::npos;
+    if (is_numbered && word[0] == 'x' && std::stoul(word.substr(1)) >= call.inputs.size())
+      throw_bad_input("{}: {} among the arguments is none of the {} tensors of a list's entry",
+                      call.op, word, call.inputs.size());
     if (is_numbered && word[0] == 'x')
       out += fmt::format("x{}", call.inputs.at(std::stoul(word.substr(1))));
     else if (is_numbered && word[0] == 'y')
@@ -234,7 +260,8 @@ DType rule_dtype(const std::string& text) {
 
 std::optional<TorchCall> torch_call(const std::string& op, const JsonReader* attrs,
                                     const std::vector<TensorMeta>& inputs,
-                                    std::optional<size_t> results, const OpRegistry& ops) {
+                                    std::optional<size_t> results, const OpRegistry& ops,
+                                    const Dims* result) {
   const TorchName name(op);
   TorchCall call;
   const std::optional<ListCalls> lists =
@@ -244,10 +271,13 @@ std::optional<TorchCall> torch_call(const std::string& op, const JsonReader* att
   if (lists) return call;
   std::string text;
   if (const std::optional<TorchForm> form = form_of(name, ops)) {
-    set_results(call, *form, op, results);
+    set_results(call, *form, attrs, op, results);
     FormText lines(*form, op, attrs, inputs, results.value_or(1));
+    if (result) lines.set_result(*result);
     text = lines.lines();
     call.reads_random_numbers = lines.reads_random_numbers();
+    call.depends_on_sizes = lines.depends_on_sizes();
+    call.states_result = lines.states_result();
   } else {
     const OpRecord* record = record_of(name, ops);
     if (!record) return std::nullopt;

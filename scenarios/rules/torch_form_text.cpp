@@ -212,7 +212,6 @@ std::string FormText::made_text(std::string_view name) {
         "where({self} > 0, {self} * {scale=1}, expm1(clamp_max({self}, 0) * {input_scale=1}) * "
         "{alpha=1} * {scale=1})");
   }
-  if (name == "convolution") return convolution();
   if (name == "cholesky")
     return filled(given("upper").value_or("false") == "true"
                       ? "h = cholesky({self})\ny0 = conj(t(h))"
@@ -227,9 +226,21 @@ std::string FormText::made_text(std::string_view name) {
     return filled(has_stride ? "{, kernel_size}{, stride}{, padding}{, dilation}{, ceil_mode}"
                              : "{, kernel_size}{, padding}{, dilation}{, ceil_mode}");
   }
+  if (constexpr std::string_view kLeading = "sum_leading:"; name.starts_with(kLeading)) {
+    // An empty list of dims would sum over all.
+    const auto normalized = static_cast<int64_t>(integers_of("normalized_shape").size());
+    std::vector<std::string> dims;
+    for (int64_t d = 0; d < inputs_.at(0).shape.size() - normalized; ++d)
+      dims.push_back(fmt::format("{}", d));
+    const std::string_view x = name.substr(kLeading.size());
+    return dims.empty() ? std::string(x) + " * 1"
+                        : fmt::format("sum({}, dim={})", x, joined_list(dims));
+  }
+  if (name == "plus_bias") return given("bias") ? filled(" + {bias}") : "";
   if (name.ends_with("dims") || name.ends_with("channels") || name == "output_size")
     return made_dims_text(name);
   if (const std::optional<std::string> made = made_composite_text(name)) return *made;
+  if (const std::optional<std::string> made = made_network_text(name)) return *made;
   if (name == "index" || name == "index_put" || name == "scatter" || name == "masked_fill")
     return made_index_text(name);
   return made_view_text(name);
@@ -238,18 +249,18 @@ std::string FormText::made_text(std::string_view name) {
 std::string FormText::made_dims_text(std::string_view name) {
   if (name == "normalized_dims") return last_dims(integers_of("normalized_shape").size());
   if (name == "output_size") {
-    const Dims& shape = inputs_.at(0).shape;
-    return fmt::format("[{}, {}]", shape[shape.size() - 2], shape[shape.size() - 1]);
+    const Dims& shape = sizes_of("grad_output");
+    std::vector<std::string> sizes;
+    for (int d = shape.size() - 2; d < shape.size(); ++d)
+      sizes.push_back(fmt::format("{}", shape[d]));
+    if (op_.find("3d") != std::string::npos)
+      sizes.insert(sizes.begin(), fmt::format("{}", shape[shape.size() - 3]));
+    return joined_list(sizes);
   }
   std::vector<std::string> dims;
   const int64_t count = inputs_.at(0).shape.size();
-  if (name == "leading_dims") {
-    const auto normalized = static_cast<int64_t>(integers_of("normalized_shape").size());
-    for (int64_t d = 0; d < count - normalized; ++d) dims.push_back(fmt::format("{}", d));
-  } else {
-    for (int64_t d = 0; d < count; ++d)
-      if (d != 1) dims.push_back(fmt::format("{}", d));
-  }
+  for (int64_t d = 0; d < count; ++d)
+    if (d != 1) dims.push_back(fmt::format("{}", d));
   return joined_list(dims);
 }
 
@@ -273,13 +284,7 @@ std::string FormText::made_index_text(std::string_view name) {
     entries = words_of(names);
   }
   if (name == "index") return joined_list(entries);
-  const auto first = std::find_if(entries.begin(), entries.end(),
-                                  [](const std::string& entry) { return entry != ":"; });
-  if (first == entries.end() || first + 1 != entries.end())
-    refuse("several tensors of indices have no counterpart here; a row may give \"call\"");
-  return fmt::format("{}({}, {}, {}, {})",
-                     given("accumulate").value_or("false") == "true" ? "index_add" : "index_copy",
-                     needed("self"), first - entries.begin(), *first, needed("values"));
+  return put_at(entries);
 }
 
 std::string FormText::made_view_text(std::string_view name) {
@@ -296,10 +301,8 @@ std::string FormText::made_view_text(std::string_view name) {
     return filled(positions_.contains("value") ? "zeros(like={self}) + {value}"
                                                : "full(like={self}, value={value})");
   if (name == "new_shape") {
-    const std::vector<int64_t> size = integers_of("size");
-    const Dims& shape = meta_of("self").shape;
-    return std::equal(size.begin(), size.end(), shape.begin(), shape.end()) ? filled("like={self}")
-                                                                            : filled("{size}");
+    const std::string dtype = given("dtype") ? "{dtype}" : "{#dtype_of_self}";
+    return fmt::format("[{}], dtype={}", join_text(result_sizes("size"), ", "), filled(dtype));
   }
   if (name == "slice") {
     std::string text = "[";
@@ -309,14 +312,14 @@ std::string FormText::made_view_text(std::string_view name) {
     return text + (step && *step != "1" ? ":" + *step : "") + "]";
   }
   if (name == "select_range") {
-    const Dims& shape = meta_of("self").shape;
+    const Dims& shape = sizes_of("self");
     const int64_t dim = dim_of("dim", shape.size()), given_index = integer_of("index", 0);
     const int64_t index =
         given_index < 0 ? given_index + shape[static_cast<int>(dim)] : given_index;
     return fmt::format("start={}, end={}", index, index + 1);
   }
   // slice_pad, select_pad: from the part of a tensor to the whole.
-  const std::vector<int64_t> sizes = integers_of("input_sizes");
+  const std::vector<int64_t> sizes = result_sizes("input_sizes");
   const auto dims = static_cast<int64_t>(sizes.size());
   const int64_t dim = dim_of("dim", dims), size = sizes[static_cast<size_t>(dim)];
   const auto bounded = [size](int64_t at) {
@@ -341,17 +344,6 @@ std::string FormText::reduction() {
   static const char* const kNames[] = {"'none'", "'mean'", "'sum'"};
   const std::string text = given("reduction").value_or("1");
   return text.size() == 1 && text[0] >= '0' && text[0] <= '2' ? kNames[text[0] - '0'] : text;
-}
-
-std::string FormText::convolution() {
-  const bool is_transposed = given("transposed").value_or("false") == "true";
-  const int dims = meta_of("input").shape.size() - 2;
-  given("output_padding");
-  return fmt::format("conv{}{}d", is_transposed ? "_transpose" : "", dims) +
-         filled(is_transposed
-                    ? "({input}, {weight}{, bias}{, stride}{, padding}{, dilation}{, groups}"
-                      "{, output_padding})"
-                    : "({input}, {weight}{, bias}{, stride}{, padding}{, dilation}{, groups})");
 }
 
 void FormText::check_arguments() const {
@@ -410,6 +402,17 @@ const TensorMeta& FormText::meta_of(const std::string& tensor) const {
   const auto found = positions_.find(tensor);
   if (found == positions_.end()) refuse(fmt::format("expected the tensor {}", tensor));
   return inputs_[found->second];
+}
+
+const Dims& FormText::sizes_of(const std::string& tensor) {
+  depends_on_sizes_ = true;
+  return meta_of(tensor).shape;
+}
+
+std::vector<int64_t> FormText::result_sizes(const std::string& key) {
+  depends_on_sizes_ = states_result_ = true;
+  const std::vector<int64_t> sizes = integers_of(key);
+  return result_ ? std::vector<int64_t>(result_->begin(), result_->end()) : sizes;
 }
 
 void FormText::refuse(const std::string& message) const { throw_bad_input("{}: {}", op_, message); }

@@ -1,7 +1,4 @@
 // Implements torch_forms.h: the tables.
-//
-// A backward that torch has as an op of its own is the gradient of the call where that needs no
-// value of the forward pass: h = conv2d(..), then grad(h, [..], with=grad_output).
 #include "shardproof/scenarios/rules/torch_forms.h"
 
 #include <algorithm>
@@ -13,8 +10,6 @@ namespace {
 
 constexpr std::string_view kSame = "y0 = flip({self}, [])";  // copies, of any dtype
 constexpr std::string_view kView = "y0 = view({self}, {size|shape}){~stride}";
-
-using FormTable = std::map<std::string_view, TorchForm>;
 
 const FormTable kViewForms = {
     {"_lazy_clone", {"self", kSame, ""}},
@@ -70,6 +65,7 @@ const FormTable kViewForms = {
     {"flipud", {"self", "y0 = flip({self}, [0])", ""}},
     {"msort", {"self", "y0, h = sort({self}, dim=0)", ""}},
     {"ravel", {"self", "y0 = flatten({self})", ""}},
+    {"tensor_split", {"self", "{ys} = split({self}, {#section_sizes}, {dim=0})", "*"}},
     {"split_with_sizes", {"self", "{ys} = split({self}, {split_sizes|sizes}, {dim=0})", "*"}},
     {"stack", {"tensors*", "y0 = stack([{tensors}], dim={dim=0})", ""}},
     {"swapaxes", {"self", "y0 = transpose({self}, {axis0}, {axis1})", ""}},
@@ -86,10 +82,10 @@ const FormTable kConstantForms = {
     {"empty_like", {"self", "y0 = zeros(like={self}{, dtype})", ""}},
     {"fill", {"self value", "y0 = {#fill}", ""}},
     {"full_like", {"self", "y0 = full(like={self}, value={fill_value|value}{, dtype})", ""}},
-    {"new_empty", {"self", "y0 = zeros({#new_shape}{, dtype})", ""}},
-    {"new_full", {"self", "y0 = full({#new_shape}, value={fill_value}{, dtype})", ""}},
-    {"new_ones", {"self", "y0 = ones({#new_shape}{, dtype})", ""}},
-    {"new_zeros", {"self", "y0 = zeros({#new_shape}{, dtype})", ""}},
+    {"new_empty", {"self", "y0 = zeros({#new_shape})", ""}},
+    {"new_full", {"self", "y0 = full({#new_shape}, value={fill_value})", ""}},
+    {"new_ones", {"self", "y0 = ones({#new_shape})", ""}},
+    {"new_zeros", {"self", "y0 = zeros({#new_shape})", ""}},
     {"ones_like", {"self", "y0 = ones(like={self}{, dtype})", ""}},
     {"zero", {"self", "y0 = zeros(like={self})", ""}},
     {"zeros_like", {"self", "y0 = zeros(like={self}{, dtype})", ""}},
@@ -107,7 +103,7 @@ const FormTable kConstantForms = {
     {"geometric",
      {"self", "y0 = ceil(log1p(-1 * {#random}) / log1p(zeros(like={self}) - {p}))", ""}},
     {"log_normal", {"self", "y0 = exp({mean=1} + {std=2} * {#random})", ""}},
-    {"new_empty_strided", {"self", "y0 = zeros({#new_shape}{, dtype}){~stride}", ""}},
+    {"new_empty_strided", {"self", "y0 = zeros({#new_shape}){~stride}", ""}},
     {"normal", {"self", "y0 = normal(like={self}, mean={mean=0}, std={std=1})", ""}},
     {"rand_like", {"self", "y0 = uniform(like={self}{, dtype})", ""}},
     {"randint_like", {"self", "y0 = randint(like={self}, low={low=0}, high={high}{, dtype})", ""}},
@@ -142,8 +138,7 @@ const FormTable kArithmeticForms = {
     {"linalg_slogdet", {"A", "h = det({A})\ny0 = sgn(h)\ny1 = log(abs(h))", "sign logabsdet"}},
     {"_linalg_slogdet",
      {"A", "h = det({A})\ny0 = sgn(h)\ny1 = log(abs(h))", "sign logabsdet LU! pivots!"}},
-    {"linalg_solve_triangular",
-     {"self B", "y0 = solve({#triangle}, {B}){=left:true}{=unitriangular:false}", ""}},
+    {"linalg_solve_triangular", {"self B", "{#solve_triangle}", ""}},
     {"frexp",
      {"self",
       "h = logical_and({self} != 0, isfinite({self}))\n"
@@ -169,19 +164,10 @@ const FormTable kArithmeticForms = {
       "n = sum(cast(logical_not(isnan({self})), i64))\n"
       "y0 = sum(take_along_dim(h, unsqueeze(clamp_min((n - 1) // 2, 0), 0), 0))",
       ""}},
-    {"mode",
-     {"self",
-      "h = unsqueeze({self}, {#reduced_dim}) == unsqueeze({self}, {#reduced_dim} + 1)\n"
-      "n = sum(cast(h, i64), dim={#reduced_dim})\n"
-      "h = n == amax(n, {#reduced_dim}, keepdim=true)\n"
-      "y0 = amin(where(h, {self}, amax({self}, {#reduced_dim}, keepdim=true)), "
-      "{#reduced_dim}{, keepdim})",
-      "values indices!"}},
+    {"mode", {"self", "{#mode}", "values indices?"}},
     {"special_spherical_bessel_j0", {"x", "y0 = sinc({x} / 3.141592653589793)", ""}},
     {"tensordot", {"self other", "{#tensordot}", ""}},
-    {"triangular_solve",
-     {"self A", "y0 = solve({#triangle}, {self}){=transpose:false}{=unitriangular:false}",
-      "solution cloned_coefficient!"}},
+    {"triangular_solve", {"self A", "{#solve_triangle}", "solution cloned_coefficient!"}},
     {"floor_divide", {"self other", "y0 = {self} // {other}", ""}},
     {"ger", {"self vec2", "y0 = outer({self}, {vec2})", ""}},
     // Steps of one parameter of a list (torch_lists.cpp); lr and others have the names of our ops.
@@ -210,6 +196,18 @@ const FormTable kArithmeticForms = {
      {"x a b scalars", "y0 = {x} + select({scalars}, 0, {index}) * {a} / {b}", ""}},
     {"addcmul_of_scalars",
      {"x a b scalars", "y0 = {x} + select({scalars}, 0, {index}) * {a} * {b}", ""}},
+    {"_scaled_mm",
+     {"self mat2 scale_a scale_b bias? scale_result?",
+      "y0 = {self} @ {mat2} * {scale_a} * {scale_b}{#plus_bias}{~scale_result}{~out_dtype}"
+      "{~use_fast_accum}",
+      ""}},
+    {"cumulative_trapezoid", {"y x?", "{#trapezoid}", ""}},
+    {"trapezoid", {"y x?", "{#trapezoid}", ""}},
+    {"equal", {"self other", "y0 = all({self} == {other})", ""}},
+    {"linalg__powsum", {"self", "y0 = sum(abs({self}) ** {ord=2}{, dim}{, keepdim}{, dtype})", ""}},
+    {"linalg_matrix_exp", {"self", "{#matrix_exp}", ""}},
+    {"linalg_pinv",
+     {"self atol? rtol?", "{#pseudo_inverse}{~atol}{~rtol}{~rcond}{=hermitian:false}", ""}},
     {"cross",
      {"self other",
       "y0 = roll({self}, -1, {dim=-1}) * roll({other}, -2, {dim=-1}) - "
@@ -220,10 +218,10 @@ const FormTable kArithmeticForms = {
     {"linalg_norm", {"self", "y0 = vector_norm({self}, {ord=2}{, dim}{, keepdim}{, dtype})", ""}},
     {"masked_fill", {"self mask value", "y0 = {#masked_fill}", ""}},
     {"max.dim",
-     {"self", "y0 = amax({self}, {dim}{, keepdim})\ny1 = argmax({self}, {dim}{, keepdim})",
+     {"self", "y0 = amax({self}, {dim}{, keepdim})\ny1 = argmax({#ordered:self}, {dim}{, keepdim})",
       "values indices"}},
     {"min.dim",
-     {"self", "y0 = amin({self}, {dim}{, keepdim})\ny1 = argmin({self}, {dim}{, keepdim})",
+     {"self", "y0 = amin({self}, {dim}{, keepdim})\ny1 = argmin({#ordered:self}, {dim}{, keepdim})",
       "values indices"}},
     {"mm", {"self mat2", "y0 = {self} @ {mat2}", ""}},
     {"mv", {"self vec", "y0 = {self} @ {vec}", ""}},
@@ -237,10 +235,10 @@ const FormTable kArithmeticForms = {
      {"A B", "y0 = solve({A}, {B}){=left:true}{~check_errors}", "result LU! pivots! info!"}},
     {"linalg_solve", {"A B", "y0 = solve({A}, {B}){=left:true}", ""}},
     {"linalg_inv", {"A", "y0 = inverse({A})", ""}},
-    {"linalg_inv_ex", {"A", "y0 = inverse({A}){~check_errors}", "inverse info!"}},
+    {"linalg_inv_ex", {"A", "y0 = inverse({A}){#info:A}{~check_errors}", "inverse info?"}},
     {"cholesky", {"self", "{#cholesky}", ""}},
     {"linalg_cholesky", {"self", "{#cholesky}", ""}},
-    {"linalg_cholesky_ex", {"self", "{#cholesky}{~check_errors}", "L info!"}},
+    {"linalg_cholesky_ex", {"self", "{#cholesky}{#info:self}{~check_errors}", "L info?"}},
     {"linalg_matmul", {"self other", "y0 = {self} @ {other}", ""}},
 };
 
@@ -259,7 +257,8 @@ const FormTable kIndexForms = {
      {"self index source", "y0 = index_add({self}, {dim}, {index}, {source}{, alpha})", ""}},
     {"_index_put_impl", {"self indices* values", "y0 = {#index_put}{~unsafe}", ""}},
     {"index_put", {"self indices* values", "y0 = {#index_put}", ""}},
-    {"index_select", {"self index", "y0 = index_select({self}, {dim}, indices={index})", ""}},
+    {"index_select",
+     {"self index", "y0 = index_select({self}, {dim}, indices=flatten({index}))", ""}},
     {"masked_scatter",
      {"self mask source",
       "m = logical_and({mask}, zeros(like={self}) == 0)\n"
@@ -274,14 +273,12 @@ const FormTable kIndexForms = {
      {"self index src? value?", "y0 = scatter_along_dim({self}, {dim}, {index}, {#scatter})", ""}},
     {"scatter_add",
      {"self index src", "y0 = scatter_along_dim({self}, {dim}, {index}, {src}, reduce='add')", ""}},
-    {"scatter_reduce",
-     {"self index src",
-      "y0 = scatter_along_dim({self}, {dim}, {index}, {src}, reduce='add')"
-      "{=reduce:'sum'}{=include_self:true}",
-      ""}},
-    {"searchsorted",
-     {"sorted_sequence self", "y0 = bucketize({self}, {sorted_sequence}{, right}{, out_int32})",
-      ""}},
+    {"diagonal_scatter", {"self src", "{#diagonal_scatter}", ""}},
+    {"index_reduce", {"self index source", "{#scatter_reduce}", ""}},
+    {"isin", {"elements test_elements?", "{#isin}{~assume_unique}", ""}},
+    {"isin.Scalar_Tensor", {"test_elements", "{#isin}{~assume_unique}", ""}},
+    {"scatter_reduce", {"self index src", "{#scatter_reduce}", ""}},
+    {"searchsorted", {"sorted_sequence self sorter?", "{#searchsorted}", ""}},
     {"take_along_dim", {"self indices", "y0 = take_along_dim({self}, {indices}{, dim})", ""}},
 };
 
@@ -331,11 +328,19 @@ const FormTable kNetworkForms = {
      {"self", "y0 = adaptive_max_pool2d({self}, {output_size})", "output indices!"}},
     {"adaptive_max_pool3d",
      {"self", "y0 = adaptive_max_pool3d({self}, {output_size})", "output indices!"}},
-    {"convolution", {"input weight bias?", "y0 = {#convolution}", ""}},
-    {"max_pool1d_with_indices", {"self", "y0 = max_pool1d({self}{#window})", "output indices!"}},
-    {"max_pool2d_with_indices", {"self", "y0 = max_pool2d({self}{#window})", "output indices!"}},
-    {"max_pool3d_with_indices", {"self", "y0 = max_pool3d({self}{#window})", "output indices!"}},
-    {"log_sigmoid_forward", {"self", "y0 = logsigmoid({self})", "output buffer!"}},
+    {"convolution", {"input weight bias?", "{#convolution:y0}", ""}},
+    {"conv3d", {"input weight bias?", "{#convolution:y0}", ""}},
+    {"conv_transpose3d", {"input weight bias?", "{#convolution:y0}", ""}},
+    {"max_pool1d_with_indices",
+     {"self", "y0 = max_pool1d({self}{#window}){#pool_indices:1}", "output indices?"}},
+    {"max_pool2d_with_indices",
+     {"self", "y0 = max_pool2d({self}{#window}){#pool_indices:2}", "output indices?"}},
+    {"max_pool3d_with_indices",
+     {"self", "y0 = max_pool3d({self}{#window}){#pool_indices:3}", "output indices?"}},
+    {"max_unpool2d", {"self indices", "{#unpool:2}", ""}},
+    {"max_unpool3d", {"self indices", "{#unpool:3}{~stride}{~padding}", ""}},
+    {"log_sigmoid_forward",
+     {"self", "y0 = logsigmoid({self})\ny1 = exp(-1 * abs({self}))", "output buffer?"}},
     {"batch_norm",
      {"input weight? bias? running_mean? running_var?",
       "y0 = batch_norm({input}{, running_mean}{, running_var}{, weight}{, bias}{, training}"
@@ -344,16 +349,31 @@ const FormTable kNetworkForms = {
     {"native_batch_norm",
      {"input weight? bias? running_mean? running_var?",
       "y0 = batch_norm({input}{, running_mean}{, running_var}{, weight}{, bias}{, training}"
-      "{, momentum}{, eps})",
-      "output save_mean! save_invstd!"}},
+      "{, momentum}{, eps}){#batch_stats}",
+      "output save_mean? save_invstd?"}},
+    {"_batch_norm_with_update",
+     {"input weight? bias? running_mean running_var",
+      "y0 = batch_norm({input}, {running_mean}, {running_var}{, weight}{, bias}, training=true"
+      "{, momentum}{, eps}){#stats_of_batch}",
+      "output save_mean? save_invstd? reserve!"}},
     {"_native_batch_norm_legit_no_training",
      {"input weight? bias? running_mean running_var",
       "y0 = batch_norm({input}, {running_mean}, {running_var}{, weight}{, bias}{, momentum}"
       "{, eps})",
       "output save_mean! save_invstd!"}},
     {"_fft_c2c", {"self", "{#fft}", ""}},
+    {"_fft_c2r", {"self", "{#fft_c2r}", ""}},
     {"_fft_r2c", {"self", "{#fft}", ""}},
+    {"_upsample_bicubic2d_aa", {"input", "{#upsample}", ""}},
+    {"_upsample_bicubic2d_aa_backward", {"grad_output", "{#upsample}", ""}},
+    {"_upsample_bilinear2d_aa", {"input", "{#upsample}", ""}},
+    {"_upsample_bilinear2d_aa_backward", {"grad_output", "{#upsample}", ""}},
     {"_upsample_nearest_exact1d", {"input", "{#upsample}", ""}},
+    {"_upsample_nearest_exact1d_backward", {"grad_output", "{#upsample}", ""}},
+    {"_upsample_nearest_exact2d_backward", {"grad_output", "{#upsample}", ""}},
+    {"_upsample_nearest_exact3d_backward", {"grad_output", "{#upsample}", ""}},
+    {"upsample_bicubic2d", {"input", "{#upsample}", ""}},
+    {"upsample_bicubic2d_backward", {"grad_output", "{#upsample}", ""}},
     {"_upsample_nearest_exact2d", {"input", "{#upsample}", ""}},
     {"_upsample_nearest_exact3d", {"input", "{#upsample}", ""}},
     {"col2im",
@@ -418,136 +438,6 @@ const FormTable kLossForms = {
       ""}},
 };
 
-// Torch has the cotangent of the result as the first input.
-const FormTable kBackwardForms = {
-    {"_adaptive_avg_pool2d_backward",
-     {"grad_output self",
-      "h = adaptive_avg_pool2d({self}, {#output_size})\ny0 = grad(h, [{self}], "
-      "with={grad_output})",
-      ""}},
-    {"_log_softmax_backward_data",
-     {"grad_output output",
-      "y0 = {grad_output} - exp({output}) * sum({grad_output}, dim={dim}, keepdim=true)"
-      "{~input_dtype}",
-      ""}},
-    {"_scaled_dot_product_flash_attention_backward",
-     {"grad_out query key value out logsumexp cum_seq_q? cum_seq_k? philox_seed? "
-      "philox_offset?",
-      "y0, y1, y2 = sdpa_grad({grad_out}, {query}, {key}, {value}, {out}, {logsumexp}, "
-      "causal={is_causal=false}{, scale}){=dropout_p:0}{~max_q}{~max_k}",
-      "grad_query grad_key grad_value"}},
-    {"_scaled_dot_product_efficient_attention_backward",
-     {"grad_out_ query key value attn_bias? out logsumexp philox_seed? philox_offset?",
-      "y0, y1, y2 = sdpa_grad({grad_out_}, {query}, {key}, {value}, {out}, {logsumexp}, "
-      "causal={is_causal=false}{, scale}){=dropout_p:0}{=attn_bias:null}{~grad_input_mask}",
-      "grad_query grad_key grad_value grad_attn_bias!"}},
-    {"_fused_rms_norm_backward",
-     {"grad_out input rstd weight?",
-      "g = {grad_out}{#times_weight}\n"
-      "n = {input} * {rstd}\n"
-      "y0 = (g - n * mean(g * n, dim={#normalized_dims}, keepdim=true)) * {rstd}\n"
-      "y1 = sum({grad_out} * n, dim={#leading_dims}){=output_mask:[true, true]}",
-      "grad_input grad_weight?"}},
-    {"_softmax_backward_data",
-     {"grad_output output",
-      "y0 = {output} * ({grad_output} - sum({grad_output} * {output}, dim={dim}, "
-      "keepdim=true)){~input_dtype}",
-      ""}},
-    {"avg_pool2d_backward",
-     {"grad_output self",
-      "h = avg_pool2d({self}{#window}{, count_include_pad}{, divisor_override})\n"
-      "y0 = grad(h, [{self}], with={grad_output})",
-      ""}},
-    {"binary_cross_entropy_backward",
-     {"grad_output self target weight?",
-      "y0 = {grad_output} * ({self} - {target}) / ({self} * (1 - {self})){#times_weight}"
-      "{#per_element}",
-      ""}},
-    {"convolution_backward",
-     {"grad_output input weight",
-      "h = {#convolution}\n"
-      "y0, y1 = grad(h, [{input}, {weight}], with={grad_output})\n"
-      "y2 = sum({grad_output}, dim={#all_but_channels}){~bias_sizes}"
-      "{=output_mask:[true, true, true]}",
-      "grad_input grad_weight grad_bias?"}},
-    {"elu_backward",
-     {"grad_output self_or_result",
-      "y0 = where({self_or_result} > 0, {grad_output} * {scale=1}, {grad_output} * "
-      "exp(clamp_max({self_or_result}, 0) * {input_scale=1}) * {alpha=1} * {scale=1} * "
-      "{input_scale=1}){=is_result:false}",
-      ""}},
-    {"gelu_backward",
-     {"grad_output self", "y0 = gelu_grad({grad_output}, {self}{, approximate})", ""}},
-    {"glu_backward",
-     {"grad_output self", "h = glu({self}, {dim})\ny0 = grad(h, [{self}], with={grad_output})",
-      ""}},
-    {"hardshrink_backward",
-     {"grad_out self", "y0 = where(abs({self}) > {lambd=0.5}, {grad_out}, {grad_out} * 0)", ""}},
-    {"hardsigmoid_backward",
-     {"grad_output self", "y0 = where(abs({self}) < 3, {grad_output} / 6, {grad_output} * 0)", ""}},
-    {"hardswish_backward",
-     {"grad_output self", "h = hardswish({self})\ny0 = grad(h, [{self}], with={grad_output})", ""}},
-    {"hardtanh_backward",
-     {"grad_output self",
-      "y0 = where(logical_and({self} > {min_val}, {self} < {max_val}), {grad_output}, "
-      "{grad_output} * 0)",
-      ""}},
-    {"huber_loss_backward",
-     {"grad_output self target",
-      "y0 = {grad_output} * clamp({self} - {target}, -1 * {delta=1}, {delta=1}){#per_element}",
-      ""}},
-    {"l1_loss_backward",
-     {"grad_output self target", "y0 = {grad_output} * sign({self} - {target}){#per_element}", ""}},
-    {"leaky_relu_backward",
-     {"grad_output self",
-      "y0 = where({self} > 0, {grad_output}, {grad_output} * {negative_slope=0.01})"
-      "{=self_is_result:false}",
-      ""}},
-    {"log_sigmoid_backward",
-     {"grad_output self buffer?", "y0 = {grad_output} * sigmoid(-1 * {self})", ""}},
-    {"logit_backward",
-     {"grad_output self", "h = logit({self}{, eps})\ny0 = grad(h, [{self}], with={grad_output})",
-      ""}},
-    {"mish_backward",
-     {"grad_output self", "h = mish({self})\ny0 = grad(h, [{self}], with={grad_output})", ""}},
-    {"mse_loss_backward",
-     {"grad_output self target", "y0 = {grad_output} * 2 * ({self} - {target}){#per_element}", ""}},
-    {"native_layer_norm_backward",
-     {"grad_out input mean rstd weight? bias?",
-      "g = {grad_out}{#times_weight}\n"
-      "n = ({input} - {mean}) * {rstd}\n"
-      "y0 = (g - mean(g, dim={#normalized_dims}, keepdim=true) - n * mean(g * n, "
-      "dim={#normalized_dims}, keepdim=true)) * {rstd}\n"
-      "y1 = sum({grad_out} * n, dim={#leading_dims})\n"
-      "y2 = sum({grad_out}, dim={#leading_dims}){=output_mask:[true, true, true]}",
-      "grad_input grad_weight? grad_bias?"}},
-    {"nll_loss_backward",
-     {"grad_output self target weight? total_weight",
-      "d = {grad_output}{#per_weight}\n"
-      "h = nll_loss({self}, {target}{, weight}, reduction={#no_mean}{, ignore_index})\n"
-      "y0 = grad(h, [{self}], with=d)",
-      ""}},
-    {"sigmoid_backward",
-     {"grad_output output", "y0 = {grad_output} * {output} * (1 - {output})", ""}},
-    {"silu_backward", {"grad_output self", "y0 = silu_grad({grad_output}, {self})", ""}},
-    {"smooth_l1_loss_backward",
-     {"grad_output self target",
-      "y0 = {grad_output} * clamp(({self} - {target}) / {beta=1}, -1, 1){#per_element}", ""}},
-    {"soft_margin_loss_backward",
-     {"grad_output self target",
-      "y0 = {grad_output} * {target} * -1 * sigmoid({target} * {self} * -1){#per_element}", ""}},
-    {"softshrink_backward",
-     {"grad_output self", "y0 = where(abs({self}) > {lambd=0.5}, {grad_output}, {grad_output} * 0)",
-      ""}},
-    {"softplus_backward",
-     {"grad_output self",
-      "h = softplus({self}{, beta}{, threshold})\ny0 = grad(h, [{self}], with={grad_output})", ""}},
-    {"tanh_backward", {"grad_output output", "y0 = {grad_output} * (1 - {output} * {output})", ""}},
-    {"threshold_backward",
-     {"grad_output self", "y0 = where({self} > {threshold=0}, {grad_output}, {grad_output} * 0)",
-      ""}},
-};
-
 const std::map<std::string_view, std::string_view> kTorchAliases = {
     {"__and__", "bitwise_and"},
     {"_unsafe_index", "index"},
@@ -596,6 +486,10 @@ const std::map<std::string_view, std::string_view> kTorchAliases = {
     {"nll_loss2d_backward", "nll_loss_backward"},
     {"not_equal", "ne"},
     {"row_stack", "vstack"},
+    {"matrix_exp", "linalg_matrix_exp"},
+    {"pinverse", "linalg_pinv"},
+    {"slogdet", "linalg_slogdet"},
+    {"trapz", "trapezoid"},
     {"special_expit", "sigmoid"},
     {"special_gammainc", "igamma"},
     {"special_gammaincc", "igammac"},
@@ -612,9 +506,9 @@ const std::map<std::string_view, std::string_view> kTorchAliases = {
     {"unsafe_split_with_sizes", "split_with_sizes"},
 };
 
-constexpr std::array kFormTables = {&kViewForms,    &kConstantForms, &kArithmeticForms,
-                                    &kIndexForms,   &kNetworkForms,  &kLossForms,
-                                    &kBackwardForms};
+const FormTable* const kFormTables[] = {&kViewForms,      &kConstantForms, &kArithmeticForms,
+                                        &kIndexForms,     &kNetworkForms,  &kLossForms,
+                                        &backward_forms()};
 
 // The shapes of their results depend on the values of their inputs.
 constexpr std::array<std::string_view, 7> kShapedByValues = {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string_view>
 
@@ -23,6 +24,10 @@ namespace shardproof {
 struct TorchForm {
   std::string_view tensors, text, results;
 };
+
+// Entries by the name after "aten.".
+using FormTable = std::map<std::string_view, TorchForm>;
+const FormTable& backward_forms();
 
 // Returns nullopt for a name without an entry. Names are those after "aten.": "gather", "max.dim".
 std::optional<TorchForm> torch_form(std::string_view name);

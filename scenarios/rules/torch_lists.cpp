@@ -17,15 +17,15 @@ const std::map<std::string_view, std::string_view> kScalarNames = {
     {"clamp_max", "max"}, {"addcmul", "value"}, {"addcdiv", "value"}, {"lerp", "weight"}};
 
 // Ops of one tensor that have another name for lists.
-const std::map<std::string_view, std::string_view> kSingleNames = {{"norm", "linalg_vector_norm"},
-                                                                   {"max", "amax"}};
+const std::map<std::string_view, std::string_view> kSingleNames = {
+    {"norm", "linalg_vector_norm"}, {"powsum", "linalg__powsum"}, {"max", "amax"}};
 
 bool is_known_single(std::string_view op) {
   static const std::string_view kOps[] = {
-      "abs",  "acos",  "asin",  "atan",       "ceil",   "cos",   "cosh",    "erf",   "erfc",
-      "exp",  "expm1", "floor", "frac",       "lgamma", "log",   "log10",   "log1p", "log2",
-      "max",  "neg",   "norm",  "reciprocal", "round",  "rsqrt", "sigmoid", "sign",  "sin",
-      "sinh", "sqrt",  "tan",   "tanh",       "trunc",  "zero"};
+      "abs", "acos",  "asin",  "atan",   "ceil",       "cos",   "cosh",  "erf",     "erfc",
+      "exp", "expm1", "floor", "frac",   "lgamma",     "log",   "log10", "log1p",   "log2",
+      "max", "neg",   "norm",  "powsum", "reciprocal", "round", "rsqrt", "sigmoid", "sign",
+      "sin", "sinh",  "sqrt",  "tan",    "tanh",       "trunc", "zero"};
   return std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
 }
 

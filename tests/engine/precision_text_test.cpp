@@ -35,5 +35,15 @@ TEST(PrecisionText, InfiniteError_IsInWords) {
             "a value inside the line: not finite on a rank where one device holds a number");
 }
 
+TEST(PrecisionText, Integers_AreCounted) {
+  ValuePrecision precision = precision_of(INFINITY, 0.01, 0);
+  precision.unequal = 3;
+  precision.of = 8;
+  precision.difference = 2;
+  EXPECT_EQ(
+      precision_text(precision),
+      "g: 3 of 8 elements differ by up to 2, because the ranks round and one device does not");
+}
+
 }  // namespace
 }  // namespace shardproof::precision_text_test

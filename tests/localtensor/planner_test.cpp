@@ -278,6 +278,37 @@ TEST(Planner, PeakLimit_IsKept) {
   EXPECT_GT(limited, 100);
 }
 
+// Both cuts give rank 0 the only element: source and target are all that a rank ever holds.
+TEST(Planner, SmallestPeakLimit_WithoutData_IsSourceAndTarget) {
+  const Mesh mesh = Mesh::parse("a=6");
+  const Spec from = Spec::parse("a:S(0, split=2)", mesh, {1}, DType::f32);
+  const Spec to = Spec::parse("a:S(0)", mesh, {1}, DType::f32);
+  for (const PlanMoves moves : {PlanMoves::all, PlanMoves::collectives}) {
+    PlannerOptions options;
+    options.moves = moves;
+    options.peak_limit = 8;
+    EXPECT_EQ(peak_of(plan_redistribution(from, to, options).plan), 8);
+    options.peak_limit = 7;
+    try {
+      plan_redistribution(from, to, options);
+      ADD_FAILURE() << "a plan within 7 B";
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find("that works is 8 B"), std::string::npos) << error.message();
+    }
+  }
+}
+
+// After the reduction every rank has what it needs, though the cuts have other names.
+TEST(Planner, StepAfterReduction_WithoutData_IsLocal) {
+  const Mesh mesh = Mesh::parse("a=2, c=2");
+  const Spec from = Spec::parse("a:S(0) c:P(sum)", mesh, {1, 1}, DType::f32);
+  const Spec to = Spec::parse("a:S(1) c:S(0)", mesh, {1, 1}, DType::f32);
+  const Plan plan = plan_redistribution(from, to).plan;
+  ASSERT_EQ(plan.steps.size(), 2U);
+  EXPECT_EQ(plan.steps[0].kind, StepKind::reduce_scatter);
+  EXPECT_EQ(plan.steps[1].kind, StepKind::local);
+}
+
 // The smallest limit of four axes follows from the last step, without a search of all plans. It is
 // the source of 32 MiB, 4 MiB before and after, and two rows of 64 KiB.
 TEST(Planner, SmallestPeakLimit_FollowsFromTheLastStep) {

@@ -86,11 +86,11 @@ TEST(RuleTable, ResultsWithoutCounterpart_AreListedAsNotJudged) {
   };
   EXPECT_EQ(unjudged(R"row([["S(0)"]])row"), (std::vector<std::string>{"mean", "rstd"}));
   EXPECT_EQ(unjudged(R"row([["S(0)"], ["S(0)"], ["S(0)"]])row"), std::vector<std::string>{});
-  const RuleRow pooled = read_rule_row(
-      R"row({"op": "aten.max_pool2d_with_indices", "attrs": {"kernel_size": [2, 2]}, )row"
-      R"row("inputs": [{"shape": [4, 2, 4, 4]}], "mesh": [2], "in": [["S(0)"]], )row"
-      R"row("out": [["S(0)"], ["S(0)"]]})row",
-      ops);
+  const RuleRow pooled =
+      read_rule_row(R"row({"op": "aten.adaptive_max_pool2d", "attrs": {"output_size": [2, 2]}, )row"
+                    R"row("inputs": [{"shape": [4, 2, 4, 4]}], "mesh": [2], "in": [["S(0)"]], )row"
+                    R"row("out": [["S(0)"], ["S(0)"]]})row",
+                    ops);
   EXPECT_EQ(pooled.unjudged, std::vector<std::string>{"indices"});
   EXPECT_EQ(check_case(pooled.rule, ops).kind, ClaimAnswer::Kind::holds);
   RuleReport report;
@@ -246,6 +246,12 @@ TEST(RuleTable, BadRowOfListsOrOfShapesByValues_IsAnError) {
        {"t.jsonl:2", "true has no counterpart here in a backward"}},
       {R"row({"op": "aten.igamma", "kind": "backward", "inputs": [{"shape": [4]}, {"shape": [4]}], "mesh": [2], "in": [["R"], ["R"], ["R"]], "out": [["R"], ["R"]]})row",
        {"t.jsonl:2", "no derivative by the first operand"}},
+      {R"row({"op": "aten._foreach_maximum.Scalar", "attrs": {"scalar": "x1"}, "inputs": [{"shape": [4]}, {"shape": [1]}], "mesh": [2], "in": [["R"], ["R"]], "out": [["R"], ["R"]], "kind": "out"})row",
+       {"t.jsonl:2", "x1 among the arguments is none of the 1 tensors"}},
+      {R"row({"op": "aten.neg", "inputs": [{"shape": [4]}], "mesh": [2], "in": [["R"]], "out": [null]})row",
+       {"t.jsonl:2", "/out", "expected placements of a result, found null"}},
+      {R"row({"op": "aten.neg.out", "inputs": [{"shape": [4]}], "mesh": [2, 2], "in": [["R", "R"], ["P(max)", "P(sum)"]], "out": [["R", "R"]]})row",
+       {"t.jsonl:2", "/in/1", "P(max) and P(sum) of one tensor have no counterpart here"}},
   };
   for (const auto& one : kCases) {
     const std::string message = error_of(one.row);
@@ -268,6 +274,46 @@ TEST(RuleReport, UndecidedRules_AreListedWithTheirReasons) {
   report.ops.erase(report.ops.begin());
   EXPECT_EQ(rule_report_text(report).find("undecided:"), std::string::npos);
   EXPECT_EQ(rule_report_json(report, "1").find("undecided_because"), std::string::npos);
+}
+
+TEST(RuleTable, RowsThatNoTensorCanHave_AreSkippedOrWrong_AndOthersAreJudged) {
+  const OpRegistry ops = builtin_ops();
+  const RuleTable table = read_rule_table(
+      "t.jsonl",
+      R"row({"op": "aten.neg", "inputs": [{"shape": [4]}], "mesh": [2, 2], "in": [["P(max)", "P(sum)"]], "out": [["R", "R"]]})row"
+      "\n"
+      R"row({"op": "aten.neg.out", "inputs": [{"shape": [4], "dtype": "c64"}], "mesh": [2], "in": [["R"], ["P(max)"]], "out": [["R"]]})row"
+      "\n"
+      R"row({"op": "aten.neg.out", "inputs": [{"shape": [4]}], "mesh": [2], "in": [["R"], ["S(-1)"]], "out": [["S(0)"]]})row",
+      ops, UnknownOps::skip);
+  ASSERT_EQ(table.refused.size(), 1u);
+  EXPECT_EQ(table.refused[0].lines, std::vector<int>{1});
+  ASSERT_EQ(table.rows.size(), 2u);
+  const ClaimAnswer wrong = check_case(table.rows[0].rule, ops);
+  EXPECT_EQ(wrong.kind, ClaimAnswer::Kind::wrong);
+  EXPECT_EQ(wrong.trouble, "the buffer of y0: max cannot reduce c64");
+  EXPECT_NE(check_case(table.rows[1].rule, ops).trouble,
+            "an out= form keeps the placement of its buffer, f32[4] S(0) on a=2");
+}
+
+// Each rank has the lines of its own sizes, also in the case that `repeat` prints.
+TEST(RuleTable, CallWhoseLinesDependOnSizes_ShrinksAndItsTextRepeatsIt) {
+  const OpRegistry ops = builtin_ops();
+  const RuleRow row = read_rule_row(
+      R"row({"op": "aten.upsample_nearest1d.vec", "attrs": {"output_size": null, )row"
+      R"row("scale_factors": [2.0]}, "inputs": [{"shape": [2, 3, 4]}], "mesh": [2], )row"
+      R"row("in": [["S(2)"]], "out": [["S(1)"]]})row",
+      ops);
+  ASSERT_TRUE(row.rule.by_sizes);
+  EXPECT_NE(lines_for(row.rule, {{2, 3, 2}}), row.rule.lines);
+  const RuleCase smallest = smallest_wrong_case(row.rule, ops);
+  EXPECT_LT(element_count(smallest.inputs[0].shape), 24);
+  const std::string text = rule_row_text(smallest);
+  EXPECT_NE(text.find(R"("attrs": {"output_size": null, "scale_factors": [2)"), std::string::npos)
+      << text;
+  const RuleRow again = read_rule_row(text, ops);
+  EXPECT_EQ(again.rule.lines, smallest.lines);
+  EXPECT_EQ(check_case(again.rule, ops).kind, ClaimAnswer::Kind::wrong);
 }
 
 TEST(RuleTable, UnknownOp_IsCounted) {

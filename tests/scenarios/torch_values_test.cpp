@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
 
 #include "shardproof/engine/certify/computation.h"
@@ -14,6 +15,11 @@ namespace shardproof::torch_values_test {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+double number_of(const JsonReader& value) {
+  return value.kind() == JsonKind::integer ? static_cast<double>(value.integer())
+                                           : value.tree().real;
+}
 
 struct Given {
   Dims shape;
@@ -71,6 +77,70 @@ void expect_values(const std::vector<TorchValue>& table) {
 }
 
 const DType kInt = DType::i64, kBool = DType::boolean;
+
+// Returns the numbers of a list; complex numbers are pairs.
+Tensor recorded_tensor(const JsonReader& given) {
+  const DType dtype = rule_dtype(given.at("dtype").text());
+  Dims shape;
+  for (const JsonReader& size : given.at("shape").items()) shape.push_back(size.integer());
+  Tensor tensor = Tensor::empty(dtype, shape);
+  const bool is_pair = is_complex(dtype);
+  const DType number = is_pair ? DType::f64 : dtype;
+  int64_t at = 0;
+  for (const JsonReader& value : given.at("values").items()) {
+    std::byte* const place = tensor.mutate() + at++ * size_of(number);
+    if (is_floating(number))
+      store_f64(place, number, number_of(value));
+    else
+      store_i64(place, number, value.integer());
+  }
+  return tensor;
+}
+
+std::vector<double> numbers_of_result(const Tensor& result) {
+  if (!is_complex(result.dtype)) return values_of(result);
+  std::vector<double> numbers;
+  for (int64_t i = 0; i < 2 * result.elements(); ++i)
+    numbers.push_back(load_f64(result.data() + 8 * i, DType::f64));
+  return numbers;
+}
+
+void expect_recorded(const JsonReader& call) {
+  static const OpRegistry ops = builtin_ops();
+  const std::string& op = call.at("op").text();
+  std::vector<TensorMeta> metas;
+  std::vector<Tensor> inputs;
+  for (const JsonReader& input : call.at("inputs").items()) {
+    inputs.push_back(recorded_tensor(input));
+    metas.push_back({inputs.back().dtype, inputs.back().shape});
+  }
+  const std::vector<JsonReader> expected = call.at("results").items();
+  const JsonReader attrs = call.at("attrs");
+  const std::optional<TorchCall> made = torch_call(op, &attrs, metas, expected.size(), ops);
+  ASSERT_TRUE(made) << op;
+  const std::vector<Tensor> found =
+      Computation::of_lines(ops, made->lines, made->results).run_whole(metas, inputs);
+  for (size_t r = 0; r < found.size(); ++r) {
+    const std::vector<double> got = numbers_of_result(found[r]);
+    const std::vector<JsonReader> want = expected[r].items();
+    ASSERT_EQ(got.size(), want.size()) << op << " result " << r;
+    for (size_t i = 0; i < got.size(); ++i)
+      EXPECT_NEAR(got[i], number_of(want[i]), 1e-5 * (1 + std::fabs(got[i])))
+          << op << " " << to_string(attrs.tree()) << " result " << r << " element " << i;
+  }
+}
+
+TEST(TorchValues, RecordedCalls_GiveTheValuesOfTorch) {
+  std::ifstream file(SHARDPROOF_SOURCE_DIR "/tests/scenarios/rules/recorded_values.jsonl");
+  int calls = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("//")) continue;
+    const JsonTree tree = read_json(line);
+    expect_recorded(JsonReader(tree, ""));
+    ++calls;
+  }
+  EXPECT_GE(calls, 60);
+}
 
 TEST(TorchValues, CountsAndOrder) {
   expect_values({
