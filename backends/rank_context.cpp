@@ -90,27 +90,27 @@ Call& CallGroup::add(const Collective& collective, int line) {
 void CallGroup::bring(const Tensor& x) {
   Ends& ends = ends_[used_ - 1];
   view_flat(x, rank_->own_, ends.input);
-  ends.brings = true;
+  ends.has_input = true;
 }
 
 void CallGroup::get(const Tensor& answer) {
   Ends& ends = ends_[used_ - 1];
   view_flat(answer, rank_->own_, ends.output);
-  ends.gets = true;
+  ends.has_output = true;
 }
 
 std::span<Call> CallGroup::calls() {
   for (size_t i = 0; i < used_; ++i) {
-    calls_[i].input = ends_[i].brings ? &ends_[i].input : nullptr;
-    calls_[i].output = ends_[i].gets ? &ends_[i].output : nullptr;
+    calls_[i].input = ends_[i].has_input ? &ends_[i].input : nullptr;
+    calls_[i].output = ends_[i].has_output ? &ends_[i].output : nullptr;
   }
   return std::span(calls_).first(used_);
 }
 
 void CallGroup::clear() {
   for (Ends& ends : std::span(ends_).first(used_)) {
-    if (std::exchange(ends.brings, false)) ends.input.blocks().front().tensor.buffer.reset();
-    if (std::exchange(ends.gets, false)) ends.output.blocks().front().tensor.buffer.reset();
+    if (std::exchange(ends.has_input, false)) ends.input.blocks().front().tensor.buffer.reset();
+    if (std::exchange(ends.has_output, false)) ends.output.blocks().front().tensor.buffer.reset();
   }
   used_ = 0;
 }
@@ -156,7 +156,7 @@ Tensor CallGroup::recv(DType dtype, const Dims& shape, int64_t from, const Group
   return answer;
 }
 
-// The execution context copies what it needs, so the group is reused while the rank waits.
+// The execution context copies the data that it needs, so the group is reused while the rank waits.
 void RankContext::submit(const std::function<void(CallGroup&)>& fill) {
   if (stopped_) {
     CallGroup unused(*this);
@@ -266,8 +266,8 @@ class FiberRank : public RankContext {
 
   // Prefetches the stored function of the rank that submits next: its stack is not in the cache.
   void approach() const {
-    const auto* asked = reinterpret_cast<const std::byte*>(issue_);
-    for (int line = 0; line < 8; ++line) __builtin_prefetch(asked + 64 * line);
+    const auto* function = reinterpret_cast<const std::byte*>(issue_);
+    for (int line = 0; line < 8; ++line) __builtin_prefetch(function + 64 * line);
   }
   void issue() {
     waiting_ = true;

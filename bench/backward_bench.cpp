@@ -1,5 +1,5 @@
-// Measures what the gradient of an op costs compared with the op: one op forward, and the same with
-// grad, as a program of one rank and as one of four ranks that share the rows.
+// Measures the cost of an op's gradient compared with the op: one op forward, and the same with
+// grad. Both run as a program of one rank and as one of four ranks that share the rows.
 //
 //   backward_bench [op]
 //

@@ -1,5 +1,5 @@
-// Measures the local backend alone, with and without virtual time: the cost of a launch, of a call
-// of whole groups, and of a call of cohorts of one, beyond the work itself.
+// Measures the local backend alone, with and without virtual time. It times a launch, a call of
+// whole groups, and a call of cohorts of one, beyond the work itself.
 #include <deque>
 
 #include "shardproof/backends/local/local_backend.h"

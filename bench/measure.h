@@ -1,5 +1,5 @@
 // Functions that the benchmarks share: processor time, medians of interleaved repetitions, and a
-// table of results, each with its ratio to a baseline of the same run.
+// table of results. Each result has its ratio to a baseline of the same run.
 #pragma once
 
 #include <fmt/format.h>

@@ -66,8 +66,8 @@ PLATFORM = """<?xml version='1.0'?><!DOCTYPE platform SYSTEM 'https://simgrid.or
 <platform version='4.1'><cluster id='c' prefix='h' suffix='' radical='0-{last}' speed='1Gf' bw='50GBps'
  lat='5us'/></platform>
 """
-# At its fastest: nothing is timed on the host, the program has no globals to keep apart, and stacks are
-# as large as ours.
+# The fastest options: nothing is timed on the host, globals of ranks are not separated, and stacks
+# have the size of shardproof's.
 SMPI_OPTIONS = ["--log=root.thres:critical", "--cfg=smpi/simulate-computation:no",
                 "--cfg=smpi/privatization:no", "--cfg=contexts/stack-size:128"]
 

@@ -1,6 +1,6 @@
-// Redistribution plans: a library call for each pair of specs of a 4-D tensor, without and with the
-// exchange, and for a pair that was planned before. The worst pair of each row is printed next to
-// the median. The baseline is gather then slice, which needs no search.
+// Times redistribution plans: a library call for each pair of specs of a 4-D tensor, without and
+// with the exchange. One row repeats a pair that was planned before. The worst pair of each row is
+// printed next to the median. The baseline is gather then slice, which needs no search.
 #include <random>
 
 #include "shardproof/bench/measure.h"

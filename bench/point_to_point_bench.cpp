@@ -1,6 +1,6 @@
-// Sends and receives of many ranks, and unrolled instructions: the whole process `shardproof run
-// file.json`, from its start to its end, its time and its peak memory. The baseline of each row is
-// the same file with one round, so that a row shows what a round costs.
+// Measures sends and receives of many ranks, and unrolled instructions. It reports time and peak
+// memory of a whole process `shardproof run file.json`. The baseline of each row is the same file
+// with one round, so that a row shows what a round costs.
 #include <fstream>
 
 #include "shardproof/bench/measure.h"

@@ -6,8 +6,8 @@
 
 namespace shardproof {
 
-// Runs the command of argv[1] and returns the exit code: 0 as expected, 1 an unexpected finding or
-// an expectation that is not met, 2 bad input or a refused operation, 3 a bug of shardproof. Prints
+// Runs the command of argv[1] and returns the exit code. 0: as expected; 1: an unexpected finding
+// or an unmet expectation; 2: bad input or a refused operation; 3: a bug of shardproof. Prints
 // errors to standard error.
 int cli_main(int argc, const char* const* argv, const Registries& registries);
 

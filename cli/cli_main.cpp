@@ -66,7 +66,7 @@ const std::vector<Command>& commands() {
       {"validate", "read scenarios and check them without a run", validate_command, validate_help},
       {"show", "print the programs, plans and bytes of a scenario", show_command, show_help},
       {"plan", "explain one redistribution step by step", plan_command, plan_help},
-      {"explain", "print the placements that an op takes and gives, and what they cost",
+      {"explain", "print the placements of an op, and the communication of all others",
        explain_command, explain_help},
       {"bench", "measure a collective as nccl-tests does, and predict its time", bench_command,
        bench_help},

@@ -42,7 +42,7 @@ if(SHARDPROOF_MPI)
 endif()
 
 # Returns the compute capability of this machine's first GPU (90 for 9.0), or `otherwise` if the
-# machine has none or nvcc does not know it.
+# machine has none or nvcc does not support it.
 function(shardproof_capability_of_gpu out otherwise)
   set(${out} ${otherwise} PARENT_SCOPE)
   find_program(SHARDPROOF_NVIDIA_SMI nvidia-smi)

@@ -16,8 +16,8 @@ foreach(language IN ITEMS CXX CUDA)
   endif()
 endforeach()
 
-# Headers that nearly every source includes are precompiled, except if a compiler cache is found: a
-# precompiled header differs in each build folder, so that the cache would find nothing.
+# Headers that nearly every source includes are precompiled, except if a compiler cache is found. A
+# precompiled header differs in each build folder, so the cache would have no hits.
 set(precompile ON)
 if(SHARDPROOF_CCACHE)
   set(precompile OFF)

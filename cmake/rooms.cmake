@@ -97,8 +97,8 @@ function(shardproof_compile_room target room)
 endfunction()
 
 # Compiles sources of a room at -O1: they run once a program, and a higher level costs compile time.
-# In a unity build they join the other sources of their room at its level, because CMake compiles a
-# source with options of its own alone.
+# In a unity build they are compiled with the other sources of their room, at its level: CMake
+# compiles a source with its own options separately.
 function(shardproof_run_once)
   if(NOT (SHARDPROOF_UNITY OR SHARDPROOF_UNITY_ALL))
     set_source_files_properties(${ARGN} PROPERTIES

@@ -3,8 +3,8 @@
 
 namespace shardproof {
 
-// True in the presets asan and clang (CMake's option SHARDPROOF_FEW_DRAWS): laws draw fewer inputs
-// there, since sanitizers slow a program down thirty times and ./dev test has made all draws.
+// True in the presets asan and clang (CMake's option SHARDPROOF_FEW_DRAWS). Laws draw fewer inputs
+// there: sanitizers slow a program down thirty times, and ./dev test makes all draws.
 #if defined(SHARDPROOF_FEW_DRAWS)
 inline constexpr bool kFewDraws = true;
 #else

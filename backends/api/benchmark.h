@@ -11,7 +11,7 @@ namespace shardproof {
 enum class Placing : uint8_t { apart, in_place };
 // reference: one more, untimed call is compared with `reference`.
 enum class Checking : uint8_t { none, reference };
-// False for an in-place send: its output would overwrite what has still to be sent.
+// False for an in-place send: its output would overwrite elements that are not sent yet.
 bool can_be_checked(CollectiveKind kind, Placing placing);
 
 struct CollectiveBenchmark {

@@ -59,7 +59,7 @@ class ExecutionContext {
   // clock. A simulation gives virtual time. Real processes give measured time: the host's clock for
   // work of the host, device events for work of a device.
   virtual std::optional<TicketTimes> times(Ticket) { return std::nullopt; }
-  // For bodies of Work: reads what was last put into a slot of each lane's window, or zeros.
+  // For bodies of Work: reads the bytes last put into a slot of each lane's window, or zeros.
   virtual void read_slot(int64_t, LocalTensor&) {}
   // Returns the device of this cohort's kernels and tensors; null: the host.
   virtual std::shared_ptr<Device> device() { return nullptr; }
@@ -84,8 +84,8 @@ class World {
   virtual ~World() = default;
   // Opens the context of a cohort. Cohorts are disjoint. Valid as long as the world.
   virtual ExecutionContext& open(const Lanes& cohort) = 0;
-  // Runs what can run. Returns false if nothing could: a cohort that still waits then is blocked
-  // forever.
+  // Runs all items that can run. Returns false if nothing could: a cohort that still waits then is
+  // blocked forever.
   virtual bool progress() = 0;
   // Returns the ranks for which a ticket has ended since the last call, ascending. Nullopt if the
   // world has not kept them: the caller then polls every rank.
@@ -93,7 +93,7 @@ class World {
   // Ends the world. Calls that are still blocked become findings. Tickets may still be polled.
   virtual WorldReport close() = 0;
   virtual WorldProcesses* processes() { return nullptr; }  // null: all hosts run in this process
-  // Returns what the ranks here have done, with measured times; empty without a recorder.
+  // Returns the records of the ranks here, with measured times; empty without a recorder.
   virtual std::vector<Record> measured_records() const { return {}; }
   // Returns faults that did not happen although their ranks have ended: "hang(rank=3, call=9): rank
   // 3 makes 4 calls".

@@ -1,6 +1,6 @@
-// LazyRecords: the flight record of a run, made when it is first read. Calls of many ranks whose
-// peers differ are one record a rank, and most runs read none of them: totals of calls come from
-// what the recorder holds. Copies share the recorder's contents; not thread-safe.
+// LazyRecords: the flight record of a run, made when it is first read. If peers differ by rank, a
+// call of many ranks is one record a rank, and most runs read no record. Totals of calls are
+// computed from the recorder's own state. Copies share the recorder's contents; not thread-safe.
 #pragma once
 
 #include <memory>

@@ -53,7 +53,7 @@ class CallGroup {
   // The tensors of a call, each as one block, and whether it has them.
   struct Ends {
     LocalTensor input, output;
-    bool brings = false, gets = false;
+    bool has_input = false, has_output = false;
   };
   void bring(const Tensor& x);
   void get(const Tensor& answer);
@@ -93,7 +93,7 @@ class RankContext {
       : rank_(rank), own_(Lanes::one(rank)), world_(world), context_(execution) {}
   // Runs `issue` on the thread's own stack and suspends the fiber until its ticket is no longer
   // pending. Returns false if the rank is stopped. Throws what `issue` throws. Fiber stacks are
-  // many and not in the cache, so code that runs forevery call uses the thread's stack.
+  // many and not in the cache, so code that runs for every call uses the thread's stack.
   virtual bool wait_for(const std::function<Ticket()>& issue) = 0;
   // Returns a group that is reused for calls on the thread's own stack.
   virtual CallGroup& reusable_group() = 0;

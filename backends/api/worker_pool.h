@@ -69,10 +69,10 @@ class WorldProcesses {
   virtual void read(Reader reader) = 0;
   // Returns the combined result of all processes. Every process calls it once, before World::close.
   virtual HostResult conclude(HostResult own) = 0;
-  // Repeats what the hosts of a world with WorldOptions::repeats have done, in the order in which
-  // each process has carried it out; the coordinator orders nothing. Every process calls it between
-  // conclude() and World::close(). Returns the results of all processes; in a worker its own. If a
-  // process is lost, returns nothing, and World::close() reports it.
+  // Repeats the work and the calls of a world with WorldOptions::repeats. Each process repeats its
+  // own in the order in which it carried them out; the coordinator does not take part. Every
+  // process calls it between conclude() and World::close(). Returns the results of all processes;
+  // in a worker its own. If a process is lost, returns nothing, and World::close() reports it.
   virtual std::vector<BenchmarkResult> repeat(const Repetitions& repetitions) = 0;
 };
 

@@ -169,9 +169,9 @@ BenchmarkTensors exact_tensors(const CollectiveBenchmark& repetition, const Lane
   return tensors;
 }
 
-int64_t count_wrong(const Collective& c, const LocalTensor& answers) {
+int64_t count_wrong(const Collective& c, const LocalTensor& results) {
   int64_t wrong = 0;
-  for (const Block& block : answers.blocks()) {
+  for (const Block& block : results.blocks()) {
     // Shared outputs are stored once and checked once.
     const bool equal = block.tensor.buffer->slots.is_shared();
     for (int64_t i = 0; i < (equal ? 1 : block.lanes.size()); ++i)

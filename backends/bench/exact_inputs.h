@@ -16,6 +16,6 @@ BenchmarkTensors exact_tensors(const CollectiveBenchmark& repetition, const Lane
 void write_exact_inputs(const Collective& collective, int64_t member, int64_t from, int64_t count,
                         std::byte* to);
 // Returns the number of output elements that differ from those of `reference`.
-int64_t count_wrong(const Collective& collective, const LocalTensor& answers);
+int64_t count_wrong(const Collective& collective, const LocalTensor& results);
 
 }  // namespace shardproof

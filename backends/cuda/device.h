@@ -1,5 +1,5 @@
-// Device: one GPU as memory, streams and events. Streams are small numbers and are made on first
-// use; operations go to the current stream. Events are numbers counted from 1.
+// Device: one GPU as memory, streams and events. Streams are numbered from 0 and are made on first
+// use. Operations go to the current stream. Events are numbers counted from 1.
 //
 // Not thread-safe: every thread that runs a case opens its own Device. Owns its streams and events.
 // Functions throw Error(unsupported) if CUDA reports a failure, Error(limit) if memory runs out.
@@ -61,12 +61,12 @@ class Device final : public DeviceMemory {
   // Returns freed memory to the driver so that libraries such as NCCL can allocate it. Waits for
   // all streams first.
   void trim_memory_pool();
-  // Sets a function that is called again and again, with the time waited so far, while the host
-  // waits for a stream; `behind` is called after the wait. The wait may depend on other processes.
-  using Look = std::function<void(std::chrono::nanoseconds)>;
-  void while_waiting(Look look, std::function<void()> behind = {}) {
-    look_ = std::move(look);
-    behind_waiting_ = std::move(behind);
+  // Sets a function that is called repeatedly, with the time waited so far, while the host waits
+  // for a stream. `after` is called after the wait. The wait may depend on other processes.
+  using DuringWait = std::function<void(std::chrono::nanoseconds)>;
+  void call_while_waiting(DuringWait during, std::function<void()> after = {}) {
+    during_wait_ = std::move(during);
+    after_wait_ = std::move(after);
   }
 
   std::byte* allocate(int64_t bytes) override;
@@ -93,7 +93,7 @@ class Device final : public DeviceMemory {
   };
   void check(int status, std::string_view doing) const;
   OneStream& stream_numbered(int stream);
-  void* ask();  // returns the handle of the current stream and counts an operation
+  void* begin_operation();  // returns the handle of the current stream and counts an operation
   std::byte* allocate_in(void* stream, int64_t bytes);
   void* upload_stream();
   std::byte* allocate_for_upload(int64_t bytes);
@@ -116,8 +116,8 @@ class Device final : public DeviceMemory {
   void* upload_stream_ = nullptr;
   DeviceGraph* recording_ = nullptr;  // records the work of all streams; null: streams run it
   void *join_event_ = nullptr, *finish_event_ = nullptr;
-  Look look_;
-  std::function<void()> behind_waiting_;
+  DuringWait during_wait_;
+  std::function<void()> after_wait_;
   std::map<int64_t, Event> events_;
   std::vector<void*> idle_events_;
   int64_t last_event_ = 0, launches_ = 0, host_copies_ = 0;

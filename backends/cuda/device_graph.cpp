@@ -41,7 +41,7 @@ void DeviceGraph::begin() {
   Device& device = first();
   fork_event_ = device.new_event();
   device.use(kGraphStream);
-  void* const origin = device.ask();
+  void* const origin = device.begin_operation();
   device.check(device.api_.begin_capture(origin), "beginning a graph");
   is_open_ = true;
   device.check(device.api_.record_event(fork_event_, origin), "recording an event");
@@ -60,7 +60,7 @@ void DeviceGraph::include(const Device& device, void* stream) {
 void DeviceGraph::join_streams() {
   Device& device = first();
   device.use(kGraphStream);
-  void* const origin = device.ask();
+  void* const origin = device.begin_operation();
   for (const std::shared_ptr<Device>& each : devices_)
     for (const auto& [number, stream] : each->streams_) {
       if (stream.handle == origin) continue;
@@ -81,7 +81,7 @@ void DeviceGraph::end() {
   }
   Device& device = first();
   is_open_ = false;
-  device.check(device.api_.end_capture(device.ask(), &graph_), "ending a graph");
+  device.check(device.api_.end_capture(device.begin_operation(), &graph_), "ending a graph");
 }
 
 // Ends a recording that has failed. CUDA drops it, and the streams run their work again.
@@ -111,7 +111,7 @@ DeviceGraph::Launched DeviceGraph::launch() {
   device.use(kGraphStream);
   Launched launched;
   launched.begin = device.record();
-  device.check(device.api_.launch_graph(graph_, device.ask()), "launching a graph");
+  device.check(device.api_.launch_graph(graph_, device.begin_operation()), "launching a graph");
   launched.end = device.record();
   device.use(current);
   return launched;

@@ -1,6 +1,6 @@
 // DeviceGraph: a CUDA graph. It records work in several streams of one or more devices once, and
-// launches all of it again and again. A launch costs the host a few microseconds, however much work
-// the graph holds.
+// launches all of it repeatedly. A launch costs the host a few microseconds, however much work the
+// graph holds.
 //
 // Memory: addresses in a graph are fixed. An allocation during the recording happens at once.
 // Memory that is released during the recording stays allocated as long as the graph lives. Only

@@ -11,7 +11,8 @@ constexpr int kOutOfMemory = 2;  // cudaErrorMemoryAllocation
 }  // namespace
 
 std::byte* Device::allocate(int64_t bytes) {
-  return recording_ != nullptr ? recording_->allocate(*this, bytes) : allocate_in(ask(), bytes);
+  return recording_ != nullptr ? recording_->allocate(*this, bytes)
+                               : allocate_in(begin_operation(), bytes);
 }
 
 int Device::try_to_allocate(void** memory, int64_t bytes, void* stream) {
@@ -82,12 +83,12 @@ std::byte* Device::upload(const std::byte* host, int64_t bytes) {
   return memory;
 }
 
-// A copy of pageable memory blocks the host. If the host must look around while it waits, the
-// stream is finished first. Any stream may read the contents next.
+// A copy of pageable memory blocks the host. If a function runs while the host waits
+// (call_while_waiting), the stream is finished first. Any stream may read the contents next.
 void Device::copy_with_host(void* to, const void* from, int64_t bytes, CudaCopy way) {
   ++host_copies_;
-  void* const stream = ask();
-  if (look_ || recording_ != nullptr) finish(stream);
+  void* const stream = begin_operation();
+  if (during_wait_ || recording_ != nullptr) finish(stream);
   check(api_.copy(to, from, static_cast<size_t>(bytes), way, stream),
         way == CudaCopy::to_device ? "copying to it" : "copying from it");
   finish(stream);
@@ -102,16 +103,16 @@ void Device::to_host(std::byte* host, const std::byte* device, int64_t bytes) {
 }
 
 void Device::copy(std::byte* to, const std::byte* from, int64_t bytes) {
-  check(api_.copy(to, from, static_cast<size_t>(bytes), CudaCopy::on_device, ask()),
+  check(api_.copy(to, from, static_cast<size_t>(bytes), CudaCopy::on_device, begin_operation()),
         "copying on it");
 }
 
 void Device::copy(const MatrixCopy& rows) {
-  check(api_.copy_rows(rows, ask()), "copying rows on it");
+  check(api_.copy_rows(rows, begin_operation()), "copying rows on it");
 }
 
 void Device::clear(std::byte* to, int64_t bytes) {
-  check(api_.clear(to, static_cast<size_t>(bytes), ask()), "clearing memory on it");
+  check(api_.clear(to, static_cast<size_t>(bytes), begin_operation()), "clearing memory on it");
 }
 
 }  // namespace shardproof

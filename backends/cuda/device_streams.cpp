@@ -66,13 +66,13 @@ void Device::use(int stream) {
   current_ = stream;
 }
 
-void* Device::ask() {
+void* Device::begin_operation() {
   select();
   ++current_stream_->operations_enqueued;
   return current_stream_->handle;
 }
 
-void* Device::native_stream() { return ask(); }
+void* Device::native_stream() { return begin_operation(); }
 int64_t Device::operations_enqueued() const { return current_stream_->operations_enqueued; }
 
 void Device::check_launch() {
@@ -107,7 +107,7 @@ int64_t Device::record() {
 }
 
 void Device::wait(int64_t number) {
-  check(api_.wait_event(ask(), event(number).handle), "waiting for an event");
+  check(api_.wait_event(begin_operation(), event(number).handle), "waiting for an event");
 }
 
 bool Device::event_completed(int64_t number) {
@@ -177,7 +177,7 @@ void Device::trim_memory_pool() {
 void Device::finish(void* stream) {
   if (recording_ != nullptr && stream != upload_stream_)
     throw Error(ErrorKind::unsupported, "a graph cannot wait for the host");
-  if (!look_ || recording_ != nullptr)
+  if (!during_wait_ || recording_ != nullptr)
     return check(api_.synchronize_stream(stream), "the work of a stream");
   if (finish_event_ == nullptr) finish_event_ = new_event();
   check(api_.record_event(finish_event_, stream), "recording an event");
@@ -188,9 +188,9 @@ void Device::finish(void* stream) {
     return event_completed;
   };
   if (has_reached()) return;
-  do look_(std::chrono::steady_clock::now() - began);
+  do during_wait_(std::chrono::steady_clock::now() - began);
   while (!has_reached());
-  if (behind_waiting_) behind_waiting_();
+  if (after_wait_) after_wait_();
 }
 
 void Device::wait_for_stream(void* stream, int other) {
@@ -200,7 +200,7 @@ void Device::wait_for_stream(void* stream, int other) {
 
 void Device::follow(std::span<const int> streams) {
   for (const int other : streams)
-    if (other != current_) wait_for_stream(ask(), other);
+    if (other != current_) wait_for_stream(begin_operation(), other);
 }
 
 }  // namespace shardproof

@@ -2,8 +2,8 @@
 //
 // At each call the context counts the calls of its ranks and looks for faults that are due. Faults
 // hang and die stop the host, delay lets time pass, slow scales work. Fault skip replaces the call
-// by work that fills its output. Fault corrupt changes one element of the input, or of what a
-// receive got.
+// by work that fills its output. Fault corrupt changes one element of the input, or of a received
+// tensor.
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -169,7 +169,7 @@ class FaultyContext : public ForwardingContext {
                        brought == 1 ? "" : "s");
   }
 
-  // Returns the elements that a rank brings to a call; for a receive, the elements that arrive.
+  // Returns the input elements of a rank in a call; for a receive, the elements that arrive.
   static int64_t elements_of(const Call& call, int32_t rank) {
     const bool arrives = call.collective.kind == CollectiveKind::recv;
     const LocalTensor* tensor = arrives ? call.output : call.input;

@@ -1,9 +1,10 @@
 // Implements flight_recorder.h.
 //
-// Each call or named work becomes an Entry when it is issued. Entries share a CallShape: what equal
-// calls of many ranks have in common. Shapes share a CallKind: what the passes of a loop have in
-// common. When the world closes, each entry's state and times are read from its context. Entries of
-// single ranks that are equal in everything are merged into one record.
+// Each call or named work becomes an Entry when it is issued. Entries share a CallShape: the fields
+// that equal calls of many ranks have in common. Shapes share a CallKind: the fields that the
+// passes of a loop have in common. When the world closes, each entry's state and times are read
+// from its context. Entries of single ranks that are equal in everything are merged into one
+// record.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -90,7 +91,7 @@ class CallShapes {
   // Returns the shape of a call that other cohorts make too: those of single ranks.
   const CallShape* intern(const CallKindView& view, const CallSite& site) {
     const CallKind* const kind = intern(view);
-    // Ranks in step make the same call one after the other.
+    // Ranks at the same line make the same call one after the other.
     if (last_ != nullptr && last_->is(kind, site)) return last_;
     const uint64_t hash = combined_hash(combined_hash(reinterpret_cast<uintptr_t>(kind), site.line),
                                         hash_of(site.instance));
@@ -426,7 +427,7 @@ class Recording : public RecordSource {
 };
 
 void Recording::add_singles(std::vector<Record>& records) {
-  // Ranks in step issued them in this order.
+  // Ranks at the same line issued them in this order.
   if (!std::is_sorted(singles_.begin(), singles_.end()))
     std::sort(singles_.begin(), singles_.end());
   for (size_t first = 0, next = 0; first < singles_.size(); first = next) {

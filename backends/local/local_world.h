@@ -42,7 +42,7 @@ class LocalContext : public ExecutionContext {
  private:
   friend class LocalWorld;
   friend struct BlockedRanksSurvey;
-  bool goes_on() const { return state_ == CohortState::running; }
+  bool is_running() const { return state_ == CohortState::running; }
   Stream& at(StreamId stream) {
     return stream == kMainStream ? main_ : *others_[static_cast<size_t>(stream - 1)];
   }
@@ -102,8 +102,8 @@ class LocalWorld : public World {
   const std::shared_ptr<const CallTerms>& share(CallTerms&& terms) {
     return terms_.share(std::move(terms));
   }
-  // Prefetches what the next calls of the ranks after this one read: ranks in step call one after
-  // the other.
+  // Prefetches the data of the calls that the next ranks make: ranks at the same line call one
+  // after the other.
   void prefetch_next_calls(int32_t index);
   // Marks a stream as having an item that may run.
   void list(TicketTable::Place place);

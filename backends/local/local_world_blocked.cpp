@@ -3,10 +3,9 @@
 //
 // 1. collect: each stream that is held by a call or a wait gives an entry in `blocked`.
 // 2. connect: for each blocked call, the call matcher names the ranks that have not joined it. For
-//    each
-//    of them, trace finds the reason. If the rank has queued the call behind another one, there is
-//    an edge to what holds that stream. If its host waits for a stream, there is an edge to that
-//    stream. Otherwise the rank never joins the call: it is missing.
+//    each of them, trace finds the reason. If the rank has queued the call behind another one,
+//    there is an edge to the call or wait that holds that stream. If its host waits for a stream,
+//    there is an edge to that stream. Otherwise the rank never joins the call: it is missing.
 // 3. diagnose_deadlock (sim/analysis/deadlock.h) finds cycles and missing ranks in the graph.
 //
 // Example: rank 0 waits in send to 1, rank 1 in send to 0, each with its receive queued behind.
@@ -74,7 +73,7 @@ struct BlockedRanksSurvey {
       if (!lives(context)) continue;
       for (StreamId id = 0; id < context.stream_count(); ++id) {
         const Stream& stream = context.at(id);
-        if (stream.stuck()) continue;  // a finding about its failed call exists
+        if (stream.has_failed()) continue;  // a finding about its failed call exists
         if (stream.submission != nullptr) {
           for (const SubmittedCall& submitted : stream.submission->calls)
             if (submitted.open > 0) add_call(context, id, submitted);
@@ -92,7 +91,7 @@ struct BlockedRanksSurvey {
         Submission* const* submission = std::get_if<Submission*>(&item.what);
         if (submission == nullptr) continue;
         for (const SubmittedCall& submitted : (*submission)->calls)
-          if (world.matcher_.answers(submitted, rank, waiting)) return id;
+          if (world.matcher_.is_awaited(submitted, rank, waiting)) return id;
       }
     return -1;
   }

@@ -1,5 +1,5 @@
-// Implements the end of local_world.h: runs what can still run, collects findings, times and
-// memory.
+// Implements the end of local_world.h: runs the items that can still run, and collects findings,
+// times and memory.
 #include <algorithm>
 #include <tuple>
 
@@ -39,7 +39,7 @@ void LocalWorld::report_memory(WorldReport& report) {
 
 namespace {
 
-// Sorts by what findings are about, so that their order does not depend on the schedule.
+// Sorts findings by their contents, so that their order does not depend on the schedule.
 void sort_findings(std::vector<Finding>& findings) {
   const auto key = [](const Finding& f) {
     return std::tuple<Verdict, int, int32_t, int64_t, const std::string&, const std::string&>(

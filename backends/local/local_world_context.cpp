@@ -88,7 +88,7 @@ void LocalContext::push(StreamId stream, Ticket ticket,
 
 Ticket LocalContext::launch(Work work) {
   Stream& stream = at(work.stream);
-  if (runs_at_issue(stream) && goes_on()) {
+  if (runs_at_issue(stream) && is_running()) {
     if (work.body) work.body();
     if (!world_.timed()) return kDone;
     observe_host_waits();
@@ -96,7 +96,7 @@ Ticket LocalContext::launch(Work work) {
     pass_work(stream, work, host_time_, ticket);
     return ticket;
   }
-  if (!goes_on()) return refuse();
+  if (!is_running()) return refuse();
   observe_host_waits();
   const StreamId id = work.stream;
   const Ticket ticket = open_ticket(id);
@@ -120,7 +120,7 @@ void LocalContext::pass_work(Stream& stream, const Work& work, const LaneTimes& 
 }
 
 void LocalContext::order(StreamId id, Ticket ticket) {
-  if (ticket == kDone || !goes_on()) return;
+  if (ticket == kDone || !is_running()) return;
   Stream& stream = at(id);
   observe_host_waits();
   if (stream.idle() && world_.tickets().state(ticket) == TicketState::done) {
@@ -168,7 +168,7 @@ std::optional<Ticket> LocalContext::complete_if_whole_group(Call& call, StreamId
 }
 
 Ticket LocalContext::submit(std::span<Call> calls, StreamId id) {
-  if (!goes_on()) return refuse();
+  if (!is_running()) return refuse();
   if (lanes_.size() == 1) world_.prefetch_next_calls(index_);
   observe_host_waits();
   Stream& stream = at(id);
@@ -232,7 +232,7 @@ void LocalContext::start_submission(Submission& submission) {
 
 bool LocalContext::is_stuck() const {
   for (StreamId id = 0; id < stream_count(); ++id)
-    if (at(id).stuck()) return true;
+    if (at(id).has_failed()) return true;
   return false;
 }
 

@@ -14,7 +14,8 @@
 namespace shardproof {
 namespace {
 
-// Bytes that a call of one lane reads. Times lie behind the rest; a world with a clock reads them.
+// Bytes that a call of one lane reads. Times are stored after the other members; a world with a
+// clock reads them.
 constexpr size_t kOneLaneCallBytes = sizeof(SubmittedCall) - 2 * sizeof(LocalTensor);
 constexpr size_t context_bytes(bool timed) { return timed ? 320 : 192; }
 constexpr size_t stream_bytes(bool timed) { return timed ? 88 : 48; }
@@ -40,8 +41,8 @@ Submission& LocalWorld::new_submission() {
   if (free_submissions_.empty()) return submissions_.emplace_back();
   Submission& submission = *free_submissions_.back();
   free_submissions_.pop_back();
-  // Submissions of thousands of ranks leave the cache between two calls. Those that the ranks after
-  // this one will take are fetched ahead.
+  // Submissions of thousands of ranks leave the cache between two calls. The submissions that the
+  // next ranks will use are prefetched.
   const size_t left = free_submissions_.size();
   if (left >= 8) prefetch(free_submissions_[left - 8], submission_bytes(timed()));
   if (left >= 4) prefetch(free_submissions_[left - 4]->calls.data(), kOneLaneCallBytes);

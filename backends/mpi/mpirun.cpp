@@ -76,7 +76,7 @@ class MpirunStarter : public Starter {
 
   void drain() override { read_output(pipe_, output_, options_.passes_on ? stderr : nullptr); }
 
-  // Ends mpirun first, which cleans up if it can; then kills what is left.
+  // Ends mpirun first, which cleans up if it can; then kills the processes that are left.
   void stop() override {
     if (child_ <= 0) return;
     ProcessReaper endings;

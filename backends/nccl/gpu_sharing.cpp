@@ -64,7 +64,7 @@ Environment nccl_environment(const WorkerPoolOptions& options, GpuSharing sharin
   // decide. NCCL treats an empty variable as not set.
   add_settings(out, "NCCL_COMM_BLOCKING=");
   // NCCL assumes that GPUs of one process can access each other's memory; memory of their pools is
-  // not accessible. With blocking launches, a thread would wait for the kernel of one GPU. That
+  // not accessible. With blocking launches, a thread would wait for the kernel of one GPU. The
   // kernel waits for one that the thread launches next on another GPU.
   if (options.gpus_per_process > 1)
     add_settings(out, "NCCL_P2P_DIRECT_DISABLE=1 CUDA_LAUNCH_BLOCKING=0");

@@ -12,7 +12,7 @@ namespace shardproof {
 class NcclGroup {
  public:
   explicit NcclGroup(const NcclApi& api) : NcclGroup(api, api.group_end) {}
-  // Ends by another function than ncclGroupEnd.
+  // The group ends by `end` in place of ncclGroupEnd.
   NcclGroup(const NcclApi& api, std::function<int()> end) : end_(std::move(end)) {
     api.group_start();
   }

@@ -32,15 +32,15 @@ bool is_refusal(int code) { return code == nccl::kInvalidArgument || code == ncc
 
 std::string nccl_name(const NcclApi& api) { return "NCCL " + nccl_version_text(api.version); }
 
-// Calls `ask` for each of these ranks, in one group if there are several.
-template <typename Ask>
-int NcclSession::ask_each(const std::vector<int>& ranks, Ask ask) {
+// Calls `call` for each of these ranks, in one group if there are several.
+template <typename Call>
+int NcclSession::call_each(const std::vector<int>& ranks, Call call) {
   std::optional<NcclGroup> group;
   if (ranks.size() > 1) group.emplace(api_);
   int code = nccl::kSuccess;
   for (size_t i = 0; i < ranks.size(); ++i) {
     select(ranks[i]);
-    const int next = ask(i);
+    const int next = call(i);
     if (code == nccl::kSuccess || code == nccl::kInProgress) code = next;
   }
   const int end = group ? group->end() : code;
@@ -59,7 +59,7 @@ NcclSession::NcclSession(const NcclApi& api, const NcclId& id, NcclRanks ranks, 
       select_(std::move(select)),
       worlds_(static_cast<size_t>(ranks.here), nullptr) {
   NcclConfig config = config_of(kNonBlocking);
-  await(nullptr, ask_each(ranks_here(), [&](size_t i) {
+  await(nullptr, call_each(ranks_here(), [&](size_t i) {
           return api_.comm_init(&worlds_[i], ranks_.all, id, ranks_.first + static_cast<int>(i),
                                 &config);
         }));
@@ -162,7 +162,7 @@ void NcclSession::form(const std::vector<std::vector<int>>& teams) {
   NcclConfig config = config_of(kNonBlocking);
   std::vector<NcclComm> comms(worlds_.size(), nullptr);
   const std::vector<int> here = ranks_here();
-  const int code = ask_each(here, [&](size_t i) {
+  const int code = call_each(here, [&](size_t i) {
     return api_.comm_split(world(here[i]), color_of(teams, here[i]), here[i], &comms[i], &config);
   });
   if (!all_come_ready(worlds_, code)) return;
@@ -191,7 +191,7 @@ std::vector<NcclComm> NcclSession::make_blocking_communicators(const std::vector
     if (rank >= ranks_.first && rank < ranks_.first + ranks_.here) here.push_back(rank);
   NcclConfig config = config_of(kBlocking);
   std::vector<NcclComm> comms(here.size(), nullptr);
-  const int code = ask_each(here, [&](size_t i) {
+  const int code = call_each(here, [&](size_t i) {
     return api_.comm_split(team(ranks, here[i]), 0, here[i], &comms[i], &config);
   });
   std::vector<NcclComm> parents;

@@ -85,8 +85,8 @@ class NcclSession {
   using Clock = std::chrono::steady_clock;
   using Team =
       std::pair<std::vector<int>, int>;  // ranks of the team, and the rank that owns this one
-  template <typename Ask>
-  int ask_each(const std::vector<int>& ranks, Ask ask);
+  template <typename Call>
+  int call_each(const std::vector<int>& ranks, Call call);
   std::vector<int> ranks_here() const;
   int color_of(const std::vector<std::vector<int>>& teams, int rank) const;
   std::vector<std::vector<NcclComm>> by_end() const;

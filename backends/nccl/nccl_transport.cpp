@@ -2,8 +2,8 @@
 //
 // First, start() issues all exchanges in the streams of their GPUs as one NCCL group and records an
 // event after each. Then launched() polls the communicators until NCCL has put everything into the
-// streams, and done() polls the events. Contents on the host are copied to the device before, and
-// back after.
+// streams, and done() polls the events. Contents on the host are copied to the device before the
+// exchange, and back after it.
 #include <sched.h>
 
 #include <fmt/format.h>
@@ -92,7 +92,7 @@ class StagingMemory {
   std::byte* start_ = nullptr;
 };
 
-// One of this process's GPUs, with memory for what a barrier moves.
+// One of this process's GPUs, with memory for the number that a barrier moves.
 struct OwnGpu {
   std::shared_ptr<Device> device;
   StagingMemory scratch;
@@ -151,7 +151,7 @@ class NcclTransport : public Transport {
   void launch(std::span<const Exchange> exchanges) override;
   void repeat(bool on) override { repeats_ = on; }
   bool done() override;
-  bool goes_on() override;
+  bool can_complete() override;
   std::optional<DeviceSpan> span() const override { return span_; }
   std::optional<double> estimate(std::span<const Exchange> parts) override;
 
@@ -353,9 +353,9 @@ int NcclTransport::issue(const StartedExchange& it) {
   return window_->issue(it.exchange);
 }
 
-// The exchanges of a group may be in several streams: NCCL starts them when all streams have
-// reached them, and blocks all streams until they have ended. It spreads grouped collectives over
-// its channels one by one, so that equal ones can add in different orders.
+// The exchanges of a group may be in several streams. NCCL starts them when all these streams have
+// reached them, and blocks the streams until the exchanges have ended. It spreads grouped
+// collectives over its channels one by one, so that equal ones can add in different orders.
 int NcclTransport::issue_all() {
   bool grouped = false;
   for (StartedExchange& it : under_way_) {
@@ -383,7 +383,7 @@ bool NcclTransport::note_state(NcclSession::State state) {
 }
 
 // Polls all communicators, at most once a millisecond.
-bool NcclTransport::goes_on() {
+bool NcclTransport::can_complete() {
   const Clock::time_point now = Clock::now();
   if (lost_ || now < next_look_) return !lost_;
   next_look_ = now + kSessionPollInterval;
@@ -459,7 +459,7 @@ void NcclTransport::forget_events() {
   ended_.clear();
 }
 
-// Returns memory before NCCL allocates: NCCL cannot use what the pools keep.
+// Returns memory before NCCL allocates: NCCL cannot use memory that the pools keep.
 void NcclTransport::synchronize() {
   for (const OwnGpu& own : gpus_) own.device->trim_memory_pool();
 }

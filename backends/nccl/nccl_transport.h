@@ -1,10 +1,10 @@
 // The transport over NCCL. Its endpoints are GPUs, one or several in each process, and are the
 // ranks of NCCL.
 //
-// If every GPU holds one member of a group, a collective of the program is one of NCCL on device
-// memory, with NCCL's order and roundings. If a GPU holds several, NCCL joins their partial
-// results. Contents on the host are staged through the device. Exchanges that start together, on
-// all GPUs of a process, are one NCCL group.
+// If every GPU holds one member of a group, a collective of the program is one NCCL collective on
+// device memory. Its order of additions and its roundings are NCCL's. If a GPU holds several, NCCL
+// joins their partial results. Contents on the host are staged through the device. Exchanges that
+// start together, on all GPUs of a process, are one NCCL group.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,8 @@
 
 namespace shardproof {
 
-// Opens what a process needs. Both throw Error(unsupported) with the reason.
+// Opens NCCL, the devices and the communicator of a process. Both throw Error(unsupported) with the
+// reason.
 struct NcclHardware {
   std::function<NcclApi()> open_nccl;
   std::function<std::shared_ptr<Device>(int own)> open_device;  // index among this process's GPUs

@@ -19,8 +19,8 @@ bool nccl_reduces(const Reduction& reduction, DType dtype);
 // True if one of the algorithms to which NCCL is set for `order` can make the reduction with
 // exactly the bits of that order.
 bool has_algorithm(const ReductionSchedule& order, const Reduction& reduction, DType dtype);
-// False if this version of NCCL leaves elements unwritten where a communicator has one rank: before
-// 2.29.7, oneRankReduce (onerank.cu) leaves out the last ones of scaled sums.
+// False if this version of NCCL leaves elements unwritten where a communicator has one rank. Before
+// 2.29.7, oneRankReduce (onerank.cu) omits the last elements of scaled sums.
 bool writes_single_rank(const Reduction& reduction, int version);
 // Returns NCCL's operator; kOps: one that must be created for the scalar.
 int nccl_op(const Reduction& reduction, FoldPart part);

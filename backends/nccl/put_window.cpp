@@ -105,7 +105,7 @@ void PutWindow::await(int code) {
   error_ = comm_ == nullptr ? kPeerLost : session_.await_put_communicator(code);
 }
 
-// Waits for what the current stream holds. Returns false if a peer is lost.
+// Waits for the work in the current stream. Returns false if a peer is lost.
 bool PutWindow::ends(NcclComm comm, int code) {
   NcclSession::State state = session_.poll_communicators({comm}, code);
   while (state == NcclSession::State::under_way) {

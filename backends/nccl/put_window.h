@@ -1,6 +1,6 @@
 // PutWindow: memory of the same size in all processes, into which other processes put without the
 // receiver's help, over a communicator of its own. The first half receives puts; the second half
-// holds what is being sent, because NCCL puts only from a window. Either all processes have one or
+// holds contents to be sent, because NCCL puts only from a window. Either all processes have one or
 // none: after each step of opening they exchange their errors. Internal to the nccl backend.
 #pragma once
 

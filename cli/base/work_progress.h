@@ -1,6 +1,6 @@
 // WorkProgress: shows how much of a long command is done. On a terminal it redraws one line of
-// standard error; elsewhere it writes a line every 10 seconds, so that a log shows that the command
-// makes progress. A command of less than 10 seconds writes nothing there.
+// standard error. Elsewhere it writes a line every 10 seconds, so that a log shows progress. A
+// command of less than 10 seconds writes nothing there.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,6 @@
-// shardproof bench: measures one collective at several sizes. Steps: read the options, start the
-// worker processes, measure each size out of place and in place, print each row when it is
-// measured, write the JSON report.
+// shardproof bench: measures one collective at several sizes. Steps: read the options and start the
+// worker processes; measure each size out of place and in place, and print its row at once; write
+// the JSON report.
 #include <algorithm>
 
 #include "shardproof/backends/api/worker_pool.h"

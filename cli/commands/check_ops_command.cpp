@@ -1,5 +1,5 @@
 // shardproof check-ops: judges sharding rules by brute force, those of the registry or those of a
-// table. Steps: read the options, list the work, judge it on several threads, shrink what is wrong,
+// table. Steps: read the options, list the work, judge it on several threads, shrink wrong rules,
 // print the table and write the reports.
 #include <algorithm>
 #include <atomic>

@@ -1,5 +1,5 @@
-// Implements communication_text.h. Ranks that make the same calls are counted once: the sets of
-// ranks of all calls are cut into classes, and one rank of each class is counted.
+// Implements communication_text.h. The sets of ranks of all calls are cut into classes, whose ranks
+// make the same calls. The calls of one rank of each class are counted.
 #include "shardproof/cli/commands/communication_text.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ namespace {
 struct Traffic {
   std::map<std::string, Fraction> bytes;  // that it sends, by group
   std::map<std::string, int64_t> calls;   // by kind and group
-  Duration time;                          // of all its calls after each other
+  Duration time;                          // of all its calls, one after the other
   bool operator==(const Traffic&) const = default;
 };
 
@@ -242,11 +242,11 @@ std::string traffic_text(const Traffic& traffic, const CostModel* machine) {
   for (const auto& [group, bytes] : traffic.bytes)
     out += fmt::format("  a rank sends {} over {}\n", bytes_text(bytes), group);
   if (machine != nullptr)
-    out += fmt::format("  all calls after each other take {}\n", rounded_text(traffic.time));
+    out += fmt::format("  all calls, one after the other, take {}\n", rounded_text(traffic.time));
   return out;
 }
 
-// Steps that read the same are listed once, with their number.
+// Steps with equal texts are listed once, with their number.
 std::string plans_text(const SpmdProgram& program, const CostModel* machine) {
   std::vector<std::pair<std::string, int>> texts;
   const auto add = [&](const PlanStep& step, const Origin& origin) {

@@ -46,8 +46,8 @@ std::set<std::string> backends_of(const Recording& recording) {
                   fmt::join(a, ", "), fmt::join(b, ", "));
 }
 
-// Returns which backend of A is compared with which of B: the given pair; else, in one record, the
-// first one with each other one; else the only backend of each; else equal ones.
+// Returns the pairs of backends of A and B to compare. With --backend it is the given pair; in one
+// record the first backend with each other one; else the only backend of each, or equal ones.
 std::vector<std::pair<std::string, std::string>> pair_backends(const po::variables_map& given,
                                                                const Recording& a,
                                                                const Recording& b) {

@@ -1,5 +1,5 @@
 // shardproof completion: prints the completion file of a shell, and `shardproof help man` the man
-// page. Both are made from the table of commands and their help texts, so they know every option.
+// page. Both are made from the table of commands and their help texts, so they list every option.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// shardproof explain: prints which placements an op takes and gives, and what the others cost. It
-// partitions one line on a small mesh of one axis for every choice of placements of its tensors.
+// shardproof explain: prints the placements of inputs and results under which an op runs without
+// communication, and the cost of all others. It partitions one line on a small mesh of one axis for
+// every choice of placements of its tensors.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -279,8 +280,9 @@ int explain_command(const CommandArguments& words, const Registries& registries)
 std::string explain_help() {
   return R"text(shardproof explain OP [--mesh tp=4]
 
-Prints which placements an op takes and gives on one mesh axis, and which calls and bytes all others
-need, for a small example. Rows with communication place one tensor, or all tensors alike.
+Prints, for a small example on one mesh axis, the placements of inputs and results under which an
+op needs no communication, and the calls and bytes of all other placements. Rows with communication
+place one tensor, or all tensors alike.
 
   --mesh AXIS=SIZE   the axis (default tp=4)
 )text";

@@ -206,7 +206,7 @@ cheapest sequence of changes of one axis (Dijkstra), and by gather then slice.
   --peak SIZE        the most that a rank may hold of the tensor during a step, source, target and
                      packed copies together: "40 KiB"; steps run in pieces where that is cheaper
                      than another plan; without any plan, prints the smallest size that works
-  --use-replicas     may also cut over axes that are R before and after, for a while
+  --use-replicas     may also cut over axes that are R before and after, and gather later
   --svg FILE         draw which ranks own what before the plan and after each step
   --topology TEXT    ideal, flat(latency='5 us', bandwidth='50 GB/s') or a .json file: prints times
                      and chooses the fastest plan (default: least bytes + 64 KiB a call)

@@ -1,6 +1,6 @@
 // Implements plan_matrix.h.
 //
-// The simpler ways change one axis in each step:
+// The simpler algorithms change one axis in each step:
 //   greedy             the algorithm of PyTorch's DTensor (greedy_plan below)
 //   Dijkstra           the cheapest sequence of such steps, over all orders of cuts
 //   gather then slice  gather_then_slice of planner.h
@@ -40,9 +40,10 @@ bool agree_before(const Spec& a, const Spec& b, int axis, int dim) {
   return true;
 }
 
-// Returns the plan of PyTorch's DTensorRedistributePlanner.generate_greedy_transform_infos: from
+// Returns the plan of PyTorch's DTensorRedistributePlanner.generate_greedy_transform_infos. From
 // the last axis to the first, each axis takes its target, or R if the cuts of its dim before it do
-// not agree yet; then, from the first axis to the last, what is left.
+// not agree yet. Then the axes that still differ take their targets, from the first axis to the
+// last.
 Plan greedy_plan(const Spec& from, const Spec& to) {
   Plan plan{from, to, {}};
   Spec at = from;
@@ -163,7 +164,7 @@ std::string plan_matrix(const Mesh& mesh, const Dims& shape, DType dtype,
   const std::vector<Spec> specs = plain_specs(mesh, shape, dtype);
   size_t width = 4;
   for (const Spec& spec : specs) width = std::max(width, placements_text(spec).size());
-  std::string out = fmt::format("{}{} on {}: what a rank sends, and the calls\n\n", name(dtype),
+  std::string out = fmt::format("{}{} on {}: bytes that a rank sends, and calls\n\n", name(dtype),
                                 to_string(shape), to_string(mesh));
   const auto line = [&](const std::string& from, const std::string& to, const auto& cells) {
     out += fmt::format("  {:<{}}  {:<{}}", from, width, to, width);

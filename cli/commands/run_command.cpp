@@ -1,6 +1,6 @@
-// shardproof run: runs scenarios and reports the results. Steps: read the options, load all files,
-// lower each program once to find the files that cannot run, start worker processes, run all cases
-// of the others, write record and reports.
+// shardproof run: runs scenarios and reports the results. Steps: read the options and load all
+// files; lower each program once to find the files that cannot run; start worker processes; run all
+// cases of the other files; write record and reports.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -133,7 +133,7 @@ class RunArtifacts {
   RunArtifacts(const po::variables_map& given, RunOptions& options)
       : tables_(options.backends.size() > 1),
         times_(given.count("iters") > 0 || given["cuda-graph"].as<bool>()) {
-    if (!options.sees) return;
+    if (!options.records_values) return;
     options.environment = read_environment(options);
     if (!given.count("record")) return;
     path_ = given["record"].as<std::string>();
@@ -254,7 +254,7 @@ RunResult run_all(const RunInput& input, const RunOptions& options, const Regist
   ProgressLine line;
   RunObserver watch;
   if (prints) watch.progress = [&](const Progress& progress) { line.show(progress); };
-  if (options.sees)
+  if (options.records_values)
     watch.done = [&](CaseResult& one) { artifacts.add(one, input.scenarios.size()); };
   const bool stopped = options.fail_fast && input.scenarios.size() < input.files.size();
   if (!input.scenarios.empty() && !stopped)

@@ -1,5 +1,5 @@
 // Options --json, --junit, --sarif, --html and --machine: each names a file, or with "-" standard
-// output, which then holds that report and nothing for people.
+// output, which then holds that report and no other text.
 #pragma once
 
 #include <boost/program_options.hpp>

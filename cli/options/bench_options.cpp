@@ -158,7 +158,8 @@ std::vector<int64_t> read_sizes(const po::variables_map& given) {
 }
 
 void check_bytes(const po::variables_map& given, const Collective& c) {
-  const int64_t asked = read_max_bytes(given), most = asked > 0 ? asked : default_max_bytes();
+  const int64_t given_bytes = read_max_bytes(given),
+                most = given_bytes > 0 ? given_bytes : default_max_bytes();
   // A rank has an input, an output and as much in transit.
   const double bytes =
       3.0 * static_cast<double>(size_in_bytes(c)) * static_cast<double>(c.group.size());

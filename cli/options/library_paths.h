@@ -6,9 +6,9 @@
 
 namespace shardproof {
 
-// Returns the library folders of NVIDIA's Python packages, such as NCCL and cuBLASLt, in this
-// order: each python3 on the PATH and its link targets, the active virtual or conda environment,
-// ~/.local, /usr/local, /usr.
+// Returns the library folders of NVIDIA's Python packages, such as NCCL and cuBLASLt. Order: each
+// python3 on the PATH and its link targets, the active virtual or conda environment, ~/.local,
+// /usr/local, /usr.
 std::vector<std::string> library_folders();
 
 }  // namespace shardproof

@@ -5,8 +5,8 @@
 
 namespace shardproof {
 
-// Returns host, system, CPU, cores, version of shardproof, environment variables of MPI, NCCL, CUDA
-// and OpenMP, and the version of MPI if the run has processes. Unknown facts are omitted.
+// Returns host, system, CPU, cores, version of shardproof, and environment variables of MPI, NCCL,
+// CUDA and OpenMP. If the run has processes, the version of MPI follows. Unknown facts are omitted.
 Environment read_environment(const RunOptions& options);
 
 }  // namespace shardproof

@@ -175,12 +175,12 @@ RunOptions read_run_options(const po::variables_map& given, const Registries& re
 }
 
 void read_watching(const po::variables_map& given, size_t files, RunOptions& options) {
-  const bool asked =
+  const bool compares_times =
       given.count("iters") + given.count("warmup") > 0 || given["cuda-graph"].as<bool>();
-  options.sees =
-      given.count("record") > 0 || (files == 1 && (asked || options.backends.size() > 1));
+  options.records_values =
+      given.count("record") > 0 || (files == 1 && (compares_times || options.backends.size() > 1));
   if (given.count("compare")) options.compared = read_compared(given["compare"].as<std::string>());
-  if (options.sees || asked) options.timing.iterations = 1;
+  if (options.records_values || compares_times) options.timing.iterations = 1;
   if (given.count("warmup")) options.timing.warmup = read_repetitions(given, "warmup", 0);
   if (given.count("iters")) options.timing.iterations = read_repetitions(given, "iters", 1);
   options.timing.as_graph = given["cuda-graph"].as<bool>();

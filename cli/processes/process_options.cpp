@@ -1,5 +1,5 @@
-// Implements process_options.h. Steps of attach_processes: read the options of processes, replace
-// each chosen backend by one with these processes, refuse options that no backend uses, wait for
+// Implements process_options.h. Steps of attach_processes: read the options of processes; replace
+// each chosen backend by one with these processes; refuse options that no backend uses; wait for
 // processes that another program started.
 #include "shardproof/cli/processes/process_options.h"
 
@@ -28,7 +28,7 @@ constexpr int kDefaultProcesses = 8;
 constexpr int kMaxProcesses = 4096;
 
 // Removes the variables of a launcher (mpirun, srun) from the environment. An mpirun that this
-// process starts would take them for its own. Does nothing if no launcher started this process, so
+// process starts would read them as its own. Does nothing if no launcher started this process, so
 // that variables that a user sets for MPI stay.
 void remove_launcher_variables() {
   constexpr const char* kLauncherVariables[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE",

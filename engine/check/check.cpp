@@ -41,7 +41,7 @@ void run_to_record_integers(const JudgedProgram& program, RecordedIntegers& reco
 }
 
 // True if the values of the ranks are arbitrary: they depend on a race, or on a slot that was read
-// with another size than was put.
+// with a size other than the put's.
 bool depend_on_race(const std::vector<Finding>& findings) {
   return std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
     return finding.verdict == Verdict::race ||
@@ -73,7 +73,7 @@ class Check {
       if (!own_.all_equal() || may_be_rounded()) judge_in_f64();
       add_findings();
     }
-    if (job_.sees) measure_rounding(job_, registries_, outcome_.seen);
+    if (job_.records_values) measure_rounding(job_, registries_, outcome_.recorded);
     return std::move(outcome_);
   }
 
@@ -107,7 +107,8 @@ class Check {
   // True if other arithmetic than that of simulated ranks may have made the values.
   bool is_real() const { return job_.backend != "local" || job_.device != nullptr; }
   Consequences consequences() const {
-    return program_->ranks_move() ? Consequences::of_all_values : Consequences::of_torn_values;
+    return program_->ranks_move() ? Consequences::of_all_values
+                                  : Consequences::of_differing_replicas;
   }
   void judge_backend();
   void judge_in_f64();
@@ -124,19 +125,19 @@ class Check {
 
   const Job& job_;
   const Registries& registries_;
-  const bool inputs_use_last_bits_;  // read before the inputs are cut, which reads them again
+  const bool inputs_use_last_bits_;  // computed before the inputs are split
   std::unique_ptr<JudgedProgram> program_, lifted_;
   OwnDtypeJudge own_;
   Outcome outcome_;
-  std::optional<RecordedIntegers> recorded_;  // where the run in f64 takes them
+  std::optional<RecordedIntegers> recorded_;  // set if the run in f64 uses them
   // Wrong values, found in f64 or, if that run failed, in the program's own dtypes.
   std::vector<JudgedValue> wrong_, wrong_in_own_;
   std::vector<const UnequalValue*> wrong_on_backend_;
 };
 
 // Reports values of a real backend that are far off while those of simulated ranks are not. Then a
-// library, a driver or a device is at fault, not the program. Integers that roundings explain are
-// a note.
+// library, a driver or a device is at fault, not the program. Wrong integers that roundings explain
+// are reported as a note.
 void Check::judge_backend() {
   const auto is_suspect = [](const UnequalValue& value) {
     return value.finding.has_value() || !value.by_rounding.elements.empty();
@@ -179,7 +180,7 @@ void Check::judge_in_f64() {
       judge.emplace(options);
       reason = run_in_f64(*judge, options);
     } catch (const Error& error) {
-      reason = error.message();  // an op that insists on a dtype
+      reason = error.message();  // an op that requires another dtype
     } catch (const std::bad_alloc&) {
       reason = "there is too little memory for all floats in f64";
     }
@@ -239,7 +240,7 @@ void Check::judge_out_of_range(const F64Judge& judge, const F64Judge::Options& o
   if (recorded_ || !wrong_.empty()) return;
   std::set<std::string> settled;
   for (const JudgedValue& value : judge.found()) settled.insert(value.key);
-  for (const auto& [key, torn] : own_.torn()) settled.insert(key);
+  for (const auto& [key, finding] : own_.differing_replicas()) settled.insert(key);
   std::vector<JudgedValue> open;
   for (const UnequalValue& value : own_.unequal())
     if (value.is_wrong() && !settled.contains(value.judged.key)) open.push_back(value.judged);
@@ -372,11 +373,11 @@ void Check::add_findings() {
   // Replicas that are equal in f64 may differ because ranks left the range of a dtype. It is a
   // matter of precision if they add in different orders, but not if they read different shards.
   // Other differences that only the own dtypes show depend on roundings.
-  for (const auto& [key, torn] : own_.torn()) {
+  for (const auto& [key, finding] : own_.differing_replicas()) {
     if (!findings.empty() || settled.contains(key)) continue;
     const RangeCause cause = program_->range_cause_of(key);
     if (cause.text.empty()) continue;
-    findings.push_back(torn);
+    findings.push_back(finding);
     if (!cause.of_shards) findings.back().verdict = Verdict::imprecise;
     findings.back().details.push_back(kCauseLabel + cause.text);
   }

@@ -26,8 +26,9 @@ double share_of_difference(const Difference& difference) {
   return largest > 0 ? error / largest : error;
 }
 
-// Returns the result of a line with `as` if the value is the gradient of one of its inputs: each
-// rank computes it from its own shards, so it is wrong where the line is. kNoValue: it is not.
+// Returns the result of a line with `as` if the value is the gradient of one of its inputs. Each
+// rank computes that gradient from its own shards, so a wrong line makes it wrong too. kNoValue: it
+// is not.
 ValueId differentiated_claim(const EvaluationPlan& plan, ValueId gradient) {
   const std::vector<GlobalInstr>& instrs = plan.program().instrs;
   const auto maker_of = [&](ValueId id) -> const GlobalInstr* {
@@ -170,9 +171,8 @@ int ExplainingJudge::value_beside(const ExplainedValue& one) const {
   return kNone;
 }
 
-// Returns the wrong value that this one follows from. A value that is wrong although the cause of
-// the other is mended, and whose own lines are others, is wrong by itself: it is computed from what
-// the ranks hold.
+// Returns the wrong value that this one follows from. A value is wrong by itself if it stays wrong
+// when the cause of the other value is corrected, and its lines are different ones.
 int ExplainingJudge::consequence_of(const ComparedValue& value,
                                     const ReferenceRun& reference) const {
   const int from = source(value.global);

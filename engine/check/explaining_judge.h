@@ -15,10 +15,9 @@ namespace shardproof {
 
 // The wrong values that count as consequences of an earlier one that they are computed from.
 enum class Consequences : uint8_t {
-  // For global programs, whose lines are each judged on their own inputs: consequences of torn
-  // values.
-  // The replicas of a torn value differ, so no single value can be the reference of later lines.
-  of_torn_values,
+  // For global programs, whose lines are each judged on their own inputs: consequences of values
+  // whose replicas differ. No single copy of such a value can be the reference of later lines.
+  of_differing_replicas,
   // For rank programs, whose outputs are many lines apart: all.
   of_all_values,
 };

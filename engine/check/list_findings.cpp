@@ -114,7 +114,7 @@ std::string unmeasured_note(const UnmeasuredMovement& unmeasured) {
   for (const int direction : unmeasured.directions) directions.push_back(rounding_text(direction));
   return fmt::format(
       "the movement of {} is not measured with rounding {}: {}; other "
-      "inputs may reach it",
+      "inputs may allow it",
       unmeasured.values, fmt::join(directions, " and "), unmeasured.reason);
 }
 
@@ -127,11 +127,13 @@ std::string unresolved_note(const std::vector<ComparedValue>& values) {
       if (value.spec.mesh().axis_size(axis) > 1 && value.spec.placement(axis).is_replicate())
         axes.insert(value.spec.mesh().axes()[static_cast<size_t>(axis)].name);
   }
+  const bool one = names.size() == 1;
   return fmt::format(
-      "{} should be the same on all ranks of {} and in f64 {} not, by less than {} dtype "
-      "resolves: check that what {} computed from is reduced there",
-      list_text(names), fmt::join(axes, " or "), names.size() == 1 ? "is" : "are",
-      names.size() == 1 ? "its" : "their", names.size() == 1 ? "it is" : "they are");
+      "{} should be equal on all ranks of {}; in f64 {} by less than {} dtype resolves: check that "
+      "the inputs of {} are reduced there",
+      list_text(names), fmt::join(axes, " or "),
+      one ? "its replicas differ" : "their replicas differ", one ? "its" : "their",
+      one ? "it" : "them");
 }
 
 std::string rounded_note(const JudgedValue& value, const std::string& backend) {
@@ -160,8 +162,8 @@ bool are_results_of_one_line(const Finding& a, const Finding& b) {
          a.name != b.name && a.verdict == b.verdict && have_equal_causes(a, b);
 }
 
-// Returns, for each value that is no consequence, the index of the value whose cause explains it:
-// of all causes that make it right, the one that makes the most values right.
+// Returns, for each value that is no consequence, the index of the value whose cause explains it.
+// If several causes make it right, the one that makes the most values right counts.
 std::vector<size_t> explaining_values(const std::vector<ExplainedValue>& values) {
   std::vector<size_t> by(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
@@ -218,7 +220,7 @@ bool has_another_pass(const ListedFinding& listed, const Finding& finding) {
          std::any_of(listed.beside.begin(), listed.beside.end(), is_other);
 }
 
-// Adds a value to the finding with its cause. The value of the earliest line leads.
+// Adds a value to the finding with its cause. The finding is about the value of the earliest line.
 void add_beside(ListedFinding& listed, Finding finding) {
   if (finding.line < listed.finding.line) std::swap(finding, listed.finding);
   listed.beside.push_back(std::move(finding));

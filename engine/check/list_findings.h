@@ -33,9 +33,9 @@ std::string unresolved_note(const std::vector<ComparedValue>& values);
 // a name are listed under the first of their line. Requires `values` in the order of the program.
 std::vector<Finding> list_findings(std::vector<ExplainedValue> values);
 
-// Adds values that are far less precise than one device: notes for all, and findings if the ratio
-// is over its limit and there is no other finding, one for each cause. `settled` holds the keys of
-// values that are wrong, whose precision has no meaning.
+// Adds values that are far less precise than one device: a note for each. If a ratio is above its
+// limit and there is no other finding, it adds one finding for each cause. `settled` holds the keys
+// of values that are wrong, whose precision has no meaning.
 void add_precision(const std::vector<MeasuredPrecision>& measured,
                    const std::set<std::string>& settled, const JudgedProgram& program,
                    Outcome& outcome);

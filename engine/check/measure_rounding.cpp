@@ -1,7 +1,7 @@
 // Implements measure_rounding.h.
 //
 // 1. Runs of the job are samples.
-// 2. Each sample is brought into the layout of the given value, one tensor for each of its parts.
+// 2. Each sample is converted to the layout of the given value, one tensor for each of its parts.
 //    Ranks may be grouped differently, and replicas that agree in one run may differ in another.
 // 3. Elements are compared one by one.
 //

@@ -1,9 +1,9 @@
 // Judges outputs of rank programs that f64 cannot judge, because one device leaves the range of a
-// dtype on the way: a found-inf flag is set in f16 and never in f64, so the run in f64 takes the
+// dtype on the way. A found-inf flag is set in f16 and never in f64, so the run in f64 takes the
 // other branch.
 //
-// Example: `bad = any(isinf(g * 2))` with g of 60,000 in f16, and `scale = where(bad, scale / 2,
-// scale)` on one device, but `scale * 2` on the ranks. In f64 both are `scale`.
+// Example: `bad = any(isinf(g * 2))` with g of 60,000 in f16. One device then computes `scale =
+// where(bad, scale / 2, scale)`, the ranks `scale * 2`. In f64 both are `scale`.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,7 @@
 
 namespace shardproof {
 
-// Returns those of `open`, values that differ in the own dtypes and are right in f64, that rounding
+// `open` are values that differ in the own dtypes and are right in f64. Returns those that rounding
 // does not explain, with the elements for which these conditions hold:
 //   - on the way to the value, one device leaves the range of a dtype that f64 does not leave;
 //   - the ranks and one device hold finite numbers that differ;

@@ -1,12 +1,12 @@
 // Implements compare.h.
 //
-// difference_of: list the deviations of all stored copies, keep the farthest for each element, and
-// collect the ranks whose copy is off by at least a 64th of it.
-// find_matching_spec: try R on each partial axis, then P(sum) and P(avg) on each replicated axis,
-// then on all of them together; accept the only spec that makes the value right. Example: y is
-// declared dp:R on dp=2, ranks 0 and 1 hold 3 and 4, and the truth is 7. With dp:P(sum) the value
-// is 3 + 4 = 7, so find_matching_spec is dp:P(sum): the sum over dp is missing. constant_ratio:
-// take the ratio of the largest expected element and test it on all others.
+// difference_of: list the deviations of all stored copies, select the largest of each element, and
+// collect the ranks whose copy is off by at least a 64th of it. find_matching_spec: try R on each
+// partial axis, then P(sum) and P(avg) on each replicated axis, then on all of them together.
+// Accept a spec if no other one makes the value right. Example: y is declared dp:R on dp=2, ranks 0
+// and 1 hold 3 and 4, and the truth is 7. With dp:P(sum) the value is 3 + 4 = 7, so
+// find_matching_spec is dp:P(sum): the sum over dp is missing. constant_ratio: take the ratio of
+// the largest expected element and test it on all others.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -99,7 +99,7 @@ struct Element {
   double own_expected, own_got, expected, got;
   double own_distance() const { return apart(own_got, own_expected); }
   double distance() const { return apart(got, expected); }
-  // Returns how far the own dtypes changed the element, on the side that they changed less.
+  // Returns the change from f64 to the own dtypes: the smaller one of both sides.
   double changed() const { return std::min(apart(own_expected, expected), apart(own_got, got)); }
 };
 
@@ -112,13 +112,13 @@ bool contradicts_f64(const Difference& own, const Difference& in_f64, const Judg
   const std::vector<double> own_truth = values_of(own.truth), truth = values_of(in_f64.truth);
   size_t shown = 0, not_shown = 0;
   double farthest = 0, farthest_shown = 0;
-  bool torn = false, agrees = true;  // not finite in f64 only; equal in the own dtypes
+  bool f64_not_finite = false, agrees = true;  // not finite in f64 only; equal in the own dtypes
   for (size_t k = 0; k < judged.elements.size(); ++k) {
     const auto i = static_cast<size_t>(judged.elements[k]);
     const Element e{own_truth[i], own.got_all[i], truth[i], in_f64.got_all[i]};
     if (!std::isfinite(e.own_got) || !std::isfinite(e.own_expected)) continue;
     if (!std::isfinite(e.got) && std::isfinite(e.expected)) {
-      torn = true;
+      f64_not_finite = true;
       agrees = agrees &&
                e.own_distance() <= kUnitsShown * unit_roundoff(dtype) * std::fabs(e.own_expected);
     }
@@ -130,7 +130,7 @@ bool contradicts_f64(const Difference& own, const Difference& in_f64, const Judg
     farthest = std::max(farthest, e.distance());
     farthest_shown = std::max(farthest_shown, e.own_distance());
   }
-  if (shown + not_shown == 0) return torn && agrees;
+  if (shown + not_shown == 0) return f64_not_finite && agrees;
   return not_shown > shown && farthest_shown < farthest / 2;
 }
 

@@ -33,15 +33,15 @@ struct Difference {
 Difference difference_of(const ComparedValue& value, const Tensor& truth,
                          const std::vector<int64_t>& wrong);
 
-// True if the run in the program's own dtypes contradicts a difference that the run in f64 shows:
-// these dtypes are fine enough to show it, and ranks and one device agree in them. A program may
-// mean something else in f64: it uses the largest number of a dtype, an intended overflow, or a sum
-// that rounds on purpose. The own dtypes show nothing if ranks and one device are both farther from
-// their values in f64 than the difference (a running sum that no longer grows). Reads only the
-// elements that were judged wrong.
+// True if the run in the program's own dtypes contradicts a difference that the run in f64 shows.
+// These dtypes are fine enough to show it, but ranks and one device agree in them. A program may
+// compute something else in f64: it may use the largest number of a dtype, an intended overflow, or
+// a sum that rounds on purpose. The own dtypes show nothing if ranks and one device are both
+// farther from their f64 values than the difference. Example: a running sum that no longer grows.
+// Reads only the elements that were judged wrong.
 bool contradicts_f64(const Difference& own, const Difference& in_f64, const JudgedValue& judged);
 
-// Returns the only other spec under which the ranks' tensors are right: copies may be parts of a
+// Returns the only other spec under which the ranks' tensors are right. Copies may be parts of a
 // sum or an average, or partials may be reduced already. Returns nullopt if there is none, or more
 // than one. Two right values may differ by `share` of the largest element.
 std::optional<Spec> find_matching_spec(const LocalTensor& value, const Spec& declared,

@@ -52,8 +52,8 @@ void add_float_deviations(const std::byte* from, const std::byte* to, int64_t le
   }
 }
 
-// The call that reduces all partials of a value. Redistributions make the same one, so that one
-// device takes the bits that the ranks get.
+// The call that reduces all partials of a value. Redistributions make the same call, so the
+// reference gets the bits of the ranks.
 struct PartialReduction {
   Reduction reduction;
   int64_t divisor = 1;  // of the result, if sum and avg axes are added together
@@ -315,8 +315,8 @@ void for_each_differing_run(const std::vector<StoredCopy>& copies, const Spec& s
   const std::byte* right = expected.data();
   std::map<const Block*, Tensor> of_views;
   ShardRuns runs(spec);
-  bool goes_on = true;
-  for (size_t c = 0; c < copies.size() && goes_on; ++c) {
+  bool continues = true;
+  for (size_t c = 0; c < copies.size() && continues; ++c) {
     const Block& block = *copies[c].block;
     const Tensor* tensor = &block.tensor;
     if (!tensor->contiguous())
@@ -325,8 +325,8 @@ void for_each_differing_run(const std::vector<StoredCopy>& copies, const Spec& s
     runs.move_to(copies[c].ranks[0]);
     runs.for_each([&](int64_t local, int64_t global, int64_t length) {
       const std::byte *from = a + local * size, *to = right + global * size;
-      if (!goes_on || are_equal_bytes(from, to, length * size)) return;
-      goes_on = visit(c, from, to, local, global, length);
+      if (!continues || are_equal_bytes(from, to, length * size)) return;
+      continues = visit(c, from, to, local, global, length);
     });
   }
 }

@@ -125,13 +125,13 @@ LocalTensor reduced_over_partials(const LocalTensor& value, const Spec& spec, DT
 Tensor whole_value(const LocalTensor& value, const Spec& spec, const Tensor* base = nullptr);
 // Returns the same for a value whose partial axes are reduced already.
 Tensor assembled(const LocalTensor& reduced, const Spec& spec, const Tensor* base = nullptr);
-// Returns, for some elements of the whole value (ascending) or for all, the sum of the absolute
-// values of their parts, weighted as in the reduction. If a partial axis has another reduction than
-// sum or avg, returns the absolute values of the reduced elements.
+// Returns the sum of the absolute values of an element's parts, weighted as in the reduction: for
+// some elements of the whole value (ascending), or for all. If a partial axis has another reduction
+// than sum or avg, returns the absolute values of the reduced elements.
 std::vector<double> part_sizes(const LocalTensor& value, const Spec& spec,
                                const std::vector<int64_t>& elements);
 std::vector<double> part_sizes(const LocalTensor& value, const Spec& spec);
-// Returns the same for all elements whose reduction may round, and 0 for the others: the parts of
+// Returns the same for all elements whose reduction may round, and 0 for the others. Parts that are
 // whole numbers add exactly in any order, and a minimum or maximum is one of its parts. Empty if no
 // element may round.
 std::vector<double> rounding_part_sizes(const LocalTensor& value, const Spec& spec);

@@ -244,8 +244,8 @@ void F64Judge::set_losses(const ComparedValue& value, const RoundingLoss& loss,
   }
 }
 
-// Returns, for `moved`, the sizes of the line's inputs that the ranks need not hold as the
-// reference does: partial sums, and values whose copies on the ranks differ by rounding.
+// Returns, for `moved`, the sizes of the line's inputs that may differ from the reference on the
+// ranks. These are partial sums, and values whose copies on the ranks differ by rounding.
 std::map<ValueId, std::vector<double>> F64Judge::moved_sizes(const ReferenceRun& reference) const {
   std::map<ValueId, std::vector<double>> sizes;
   for (const ValueId id : reference.line_inputs()) {
@@ -281,15 +281,16 @@ void F64Judge::add_movements(const ComparedValue& value, const ReferenceRun& ref
       if (std::isfinite(movement)) farthest = std::max(farthest, movement);
     largest = std::max(largest, largest_element(*other));
   }
-  // An element that no direction moved could have moved as others did.
+  // On a line of rounding alone, an element may stay unmoved by chance, so it gets the largest
+  // movement.
   if (is_noise(largest, farthest, largest_line_input(reference)))
     for (OpenElement& one : open) one.movement = std::max(one.movement, farthest);
 }
 
 // One device may add without any rounding by chance, where ranks that add in another order round.
 // So the movement of an element that would be wrong includes changes of the line's inputs. They add
-// at most one rounding of the line's largest value, because a change of an input that the line
-// rounds to a whole number may be large.
+// at most one rounding of the line's largest value. If the line rounds to a whole number, a small
+// change of an input may change the result by a whole one.
 void F64Judge::add_input_movements(const ComparedValue& value, const ReferenceRun& reference,
                                    double scale, std::vector<OpenElement>& open) const {
   const auto is_wrong = [](const OpenElement& one) {

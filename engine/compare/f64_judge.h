@@ -37,8 +37,8 @@ inline constexpr double kSpreadFactor = 64;  // movements that two honest runs m
 // Units by which inputs move: fewer may leave an input as it is.
 inline constexpr double kInputUnits = 4;
 inline constexpr double kNegligible = 0x1p-20;  // of the line's largest value
-// A line that is nothing but rounding, such as a sum of probabilities minus 1: its values are below
-// this share of its inputs, and other roundings change them by this share of themselves.
+// A line is nothing but rounding (a sum of probabilities minus 1) if its values are below
+// kNoiseLevel of its inputs, and other roundings change them by kNoiseShare of themselves.
 inline constexpr double kNoiseLevel = 0x1p-40, kNoiseShare = 0.25;
 
 // Returns the largest absolute value of all inputs of the line; 0 if it has none.
@@ -124,8 +124,8 @@ class F64Judge : public Judge {
   const std::vector<JudgedValue>& found() const { return found_; }
   bool has_judged(const std::string& key) const { return judged_.contains(key); }
   // Values of rank programs that are right because their own dtypes resolve no finer difference,
-  // and whose replicas are not the same in f64: such as weights that ranks update with their own
-  // gradients and a small learning rate.
+  // and whose replicas differ in f64. Example: weights that ranks update with their own gradients
+  // and a small learning rate.
   const std::vector<ComparedValue>& unresolved_replicas() const { return unresolved_; }
 
  private:

@@ -1,6 +1,6 @@
-// Judge: decides about one value of the ranks at a time. Every run of the ranks (in the program's
-// own dtypes, in f64, in other rounding directions) passes its values to a judge in the order of
-// the reference program. Then the ranks' value becomes the reference of later lines.
+// Judge: decides about one value of the ranks at a time. Every run of the ranks passes its values
+// to a judge, in the order of the reference program. Runs are in the program's own dtypes, in f64,
+// and in other rounding directions. Then the ranks' value becomes the reference of later lines.
 //
 // A judge decides if a value is the same mathematics. After all runs, check/list_findings.h decides
 // which values are `imprecise`.

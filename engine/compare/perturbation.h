@@ -37,8 +37,8 @@ inline constexpr int kMovedBits = 45;
 
 // Returns `tensor` (f64 or c128) with each finite number changed by +-1/2 to 1 times 2^-kMovedBits
 // of its size. `direction` and `input` select other signs, so that inputs of equal size do not
-// cancel; an element never has one sign in all directions, so that one of them crosses an edge of a
-// whole number. Returns tensors of other dtypes unchanged.
+// cancel. No element has one sign in all directions, so that a number near a step of floor or round
+// crosses it in one of them. Returns tensors of other dtypes unchanged.
 Tensor moved(const Tensor& tensor, const std::vector<double>& sizes, int direction, int64_t input);
 
 // Returns `tensor` (f64 or c128) with each finite number replaced by the next lower of the numbers

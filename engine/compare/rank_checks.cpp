@@ -1,6 +1,6 @@
 // Implements rank_checks.h. The constructor visits the checks once and counts how often each rank
-// reaches a series. The count before a check is the number of the value that the rank's copy
-// belongs to. If the ranks of one check are at different numbers, its copy is cut.
+// reaches a series. A rank's count before a check is the number of the value of which its copy is a
+// part. If the ranks of one check are at different numbers, its copy is cut.
 //
 // Example: rank 0 reaches 'w' in passes 0 and 1 of its loop, rank 1 in passes 1 and 2.
 //   value 0   pass 0 of rank 0, pass 1 of rank 1
@@ -128,7 +128,7 @@ std::vector<UndecidedValue> RankChecks::undecided(const GlobalProgram& truth) co
       const Lanes missing = values_[at].owners.minus(collected_[at].whole().lanes());
       all.push_back(undecided_value(
           *values_[at].entries.front().first,
-          fmt::format("the run ended before {} came to the check; correct what ended it",
+          fmt::format("the run ended before {} reached the check; correct the error that ended it",
                       ranks_text(missing)),
           truth));
     }

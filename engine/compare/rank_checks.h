@@ -38,7 +38,7 @@ class RankChecks {
   RankChecks(const Job& job, const RankProgram& ranks, Complete complete);
 
   // True if the value is a copy that some check has made.
-  bool wants(ValueId id) const { return routes_.contains(id); }
+  bool compares(ValueId id) const { return routes_.contains(id); }
   // Adds a part; ignores values that no check has made. Parts of a value are dropped after
   // `complete` has returned.
   void add(ValueId id, const LocalTensor& part);

@@ -1,5 +1,5 @@
 // RankOutputs: the declared outputs of rank programs. It finds the spec of each output and the
-// ranks that must hold it, and reports values whose shapes or dtypes do not fit their entry.
+// ranks that must hold it. It reports values whose shapes or dtypes do not fit their entry.
 #pragma once
 
 #include <functional>
@@ -27,8 +27,8 @@ struct RankOutputs {
   // Returns the finding of an output whose shapes, dtype or ranks do not fit its spec. Its fix
   // states the dim of a call, or the placements, that fit.
   std::optional<Finding> misfit(const JobOutput& output) const;
-  // Returns plain placements that fit the shapes of all parts and that `accepts` takes, those with
-  // the fewest axes changed; nullopt if there are none.
+  // Returns plain placements that fit the shapes of all parts and for which `accepts` is true,
+  // those with the fewest axes changed. nullopt if there are none.
   std::optional<Spec> fitting_spec(const JobOutput& output,
                                    const std::function<bool(const Spec&)>& accepts) const;
   // Returns the fix of an output whose values are right as placed by `fits`: that declaration, or

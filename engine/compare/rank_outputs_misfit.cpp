@@ -150,7 +150,7 @@ std::string RankOutputs::fix_by_placements(const JobOutput& output, const Spec& 
 }
 
 std::string RankOutputs::claim_text(const JobOutput& output, const Spec& fits) const {
-  return fmt::format("write \"{0}\": \"{1}\" in \"outputs\", or bring {0} to {2}", output.name,
+  return fmt::format("write \"{0}\": \"{1}\" in \"outputs\", or change {0} to {2}", output.name,
                      placements_text(fits), placements_text(spec_of(output)));
 }
 

@@ -5,7 +5,7 @@
 // digest of the whole value.
 //
 // A value with an author's name is stored whole if its spec is known, all ranks hold it and
-// replicas agree; otherwise each stored copy is stored once.
+// replicas agree. Otherwise each distinct copy is stored once.
 #include "shardproof/engine/compare/record_value.h"
 
 #include <algorithm>
@@ -119,26 +119,26 @@ std::vector<RecordedShard> stored_parts(const LocalTensor& value) {
 
 RecordedValue record_value(const SpmdValue& info, const std::optional<Spec>& spec,
                            const LocalTensor& value) {
-  RecordedValue seen;
-  seen.id = info.name;
-  seen.bound = info.bound;
-  seen.line = info.origin.line;
-  seen.instance = info.origin.instance;
-  seen.dtype = info.dtype;
-  seen.lanes = value.lanes();
-  seen.spec = spec;
+  RecordedValue recorded;
+  recorded.id = info.name;
+  recorded.bound = info.bound;
+  recorded.line = info.origin.line;
+  recorded.instance = info.origin.instance;
+  recorded.dtype = info.dtype;
+  recorded.lanes = value.lanes();
+  recorded.spec = spec;
   fill_unwritten(value);
-  Digests digests(seen.spec);
+  Digests digests(recorded.spec);
   for (const Block& block : value.blocks()) digests.add(block);
-  seen.digests = digests.take();
-  if (seen.bound.empty()) return seen;
-  seen.whole =
+  recorded.digests = digests.take();
+  if (recorded.bound.empty()) return recorded;
+  recorded.whole =
       spec && value.lanes().contains(spec->mesh().ranks()) && !compare_replicas(value, *spec);
-  if (seen.whole)
-    seen.parts.push_back({value.lanes(), recorded_whole(value, *spec)});
+  if (recorded.whole)
+    recorded.parts.push_back({value.lanes(), recorded_whole(value, *spec)});
   else
-    seen.parts = stored_parts(value);
-  return seen;
+    recorded.parts = stored_parts(value);
+  return recorded;
 }
 
 }  // namespace shardproof

@@ -2,12 +2,12 @@
 //
 // Values that may lie in one buffer (views, merges) are joined in a union-find, and a mark belongs
 // to the whole set. Marks spread from reductions through instructions until a pass over all
-// listings finds nothing new: a message carries a mark from one listing into another one that was
-// visited before.
+// listings finds nothing new. Several passes are needed: a message may carry a mark into a listing
+// that was visited before.
 //
-// Example: ranks 0-1 run `s = all_reduce(x, sum, group=tp)` with 3 ranks in tp and `send(s, to=2)`;
-// rank 2 runs `r = recv(like=x, from=0)` and `y = r + 1`. Pass 1 marks s and notes that a message
-// carries a sum; pass 2 marks r and y.
+// Example: ranks 0-1 run `s = all_reduce(x, sum, group=tp)` with 3 ranks in tp, then `send(s,
+// to=2)`. Rank 2 runs `r = recv(like=x, from=0)` and `y = r + 1`. Pass 1 marks s and notes that a
+// message carries a sum; pass 2 marks r and y.
 #include "shardproof/engine/compare/reduction_provenance.h"
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 namespace shardproof {
 namespace {
 
-// True if a reduction of floats depends on the order of ranks. The sum of two numbers does not. An
-// average over two ranks may add halves, so it does.
+// True if a reduction of floats depends on the order of ranks. The sum of two numbers does not
+// depend on it. An average over two ranks may add halves, so it depends on the order.
 bool order_matters(const Collective& c) {
   if (!reduces(c.kind) || is_integral(c.dtype) || c.dtype == DType::boolean) return false;
   switch (c.reduction.op) {
@@ -31,9 +31,9 @@ bool order_matters(const Collective& c) {
 }
 
 // Sets of values that may lie in one buffer (union-find).
-class Kin {
+class SharedBuffers {
  public:
-  Kin(const SpmdProgram& program, const OpRegistry& ops) : heads_(program.values.size()) {
+  SharedBuffers(const SpmdProgram& program, const OpRegistry& ops) : heads_(program.values.size()) {
     std::iota(heads_.begin(), heads_.end(), ValueId{0});
     for (const SpmdListing& listing : program.listings)
       for (const Instr& instr : listing.instrs) {
@@ -59,11 +59,11 @@ class Kin {
 class Marks {
  public:
   Marks(const SpmdProgram& program, const OpRegistry& ops)
-      : kin_(program, ops), marked_(program.values.size(), false) {
+      : buffers_(program, ops), marked_(program.values.size(), false) {
     while (fresh_) {
       fresh_ = false;
       for (const SpmdListing& listing : program.listings)
-        for (const Instr& instr : listing.instrs) look_at(instr);
+        for (const Instr& instr : listing.instrs) mark_written(instr);
     }
   }
   std::vector<bool> take() {
@@ -74,7 +74,7 @@ class Marks {
 
  private:
   bool is_added(ValueId id) {
-    return id != kNoValue && marked_[static_cast<size_t>(kin_.head(id))];
+    return id != kNoValue && marked_[static_cast<size_t>(buffers_.head(id))];
   }
   bool is_made_of_sums(const Instr& instr, const Effects& effects) {
     bool from = std::any_of(effects.reads.begin(), effects.reads.end(),
@@ -90,16 +90,16 @@ class Marks {
     }
     return from || (sent_ && std::holds_alternative<SlotRead>(instr.action));
   }
-  void look_at(const Instr& instr) {
+  void mark_written(const Instr& instr) {
     const Effects effects = effects_of(instr);
     if (!is_made_of_sums(instr, effects)) return;
     for (const ValueId id : effects.writes) {
       if (is_added(id)) continue;
-      marked_[static_cast<size_t>(kin_.head(id))] = fresh_ = true;
+      marked_[static_cast<size_t>(buffers_.head(id))] = fresh_ = true;
     }
   }
 
-  Kin kin_;
+  SharedBuffers buffers_;
   std::vector<bool> marked_;  // by head of the set
   bool sent_ = false;         // a message carries a sum
   bool fresh_ = true;         // the last pass found something new
@@ -112,7 +112,7 @@ std::vector<bool> values_reduced_over_ranks(const SpmdProgram& program, const Op
 }
 
 std::vector<bool> values_written(const SpmdProgram& program, const OpRegistry& ops) {
-  Kin kin(program, ops);
+  SharedBuffers buffers(program, ops);
   std::vector<bool> heads(program.values.size()), written(program.values.size());
   for (const SpmdListing& listing : program.listings)
     for (const Instr& instr : listing.instrs) {
@@ -120,7 +120,7 @@ std::vector<bool> values_written(const SpmdProgram& program, const OpRegistry& o
       if (compute && compute->into == kNoValue && ops.at(compute->op.str()).view) continue;
       if (std::holds_alternative<Merge>(instr.action)) continue;
       const auto mark = [&](ValueId id) {
-        if (id != kNoValue) heads[static_cast<size_t>(kin.head(id))] = true;
+        if (id != kNoValue) heads[static_cast<size_t>(buffers.head(id))] = true;
       };
       if (compute != nullptr) {
         for (const ValueId id : compute->outputs) mark(id);
@@ -130,17 +130,17 @@ std::vector<bool> values_written(const SpmdProgram& program, const OpRegistry& o
       for (const ValueId id : effects_of(instr).writes) mark(id);
     }
   for (size_t id = 0; id < written.size(); ++id)
-    written[id] = heads[static_cast<size_t>(kin.head(static_cast<ValueId>(id)))];
+    written[id] = heads[static_cast<size_t>(buffers.head(static_cast<ValueId>(id)))];
   return written;
 }
 
 std::vector<bool> written_through_others(const SpmdProgram& program, const OpRegistry& ops) {
-  Kin kin(program, ops);
+  SharedBuffers buffers(program, ops);
   std::vector<bool> heads(program.values.size()), written(program.values.size());
-  std::vector<int> kin_of(program.values.size(), 0);
+  std::vector<int> count_of(program.values.size(), 0);
   for (size_t id = 0; id < written.size(); ++id)
-    ++kin_of[static_cast<size_t>(kin.head(static_cast<ValueId>(id)))];
-  const auto mark = [&](ValueId id) { heads[static_cast<size_t>(kin.head(id))] = true; };
+    ++count_of[static_cast<size_t>(buffers.head(static_cast<ValueId>(id)))];
+  const auto mark = [&](ValueId id) { heads[static_cast<size_t>(buffers.head(id))] = true; };
   for (const SpmdListing& listing : program.listings)
     for (const Instr& instr : listing.instrs) {
       if (const auto* compute = std::get_if<Compute>(&instr.action))
@@ -150,8 +150,8 @@ std::vector<bool> written_through_others(const SpmdProgram& program, const OpReg
           if (item.in_place && item.output != kNoValue) mark(item.output);
     }
   for (size_t id = 0; id < written.size(); ++id) {
-    const auto head = static_cast<size_t>(kin.head(static_cast<ValueId>(id)));
-    written[id] = heads[head] && kin_of[head] > 1;
+    const auto head = static_cast<size_t>(buffers.head(static_cast<ValueId>(id)));
+    written[id] = heads[head] && count_of[head] > 1;
   }
   return written;
 }

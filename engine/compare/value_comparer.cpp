@@ -1,10 +1,11 @@
 // Implements value_comparer.h. A value is complete when every rank that its shapes name has made
-// it. Ranks make the values of a listing in order, so the next value to be judged is nearly always
-// the one that has just become complete. A value whose turn has not come is stored in parts_.
+// it. Ranks make the values of a listing in order. So the next value to be judged is nearly always
+// the one that has just become complete. A complete value that must wait for earlier ones is stored
+// in parts_.
 //
-// Example of reduced_as_: after `y = h @ w as tp:P(sum)` and `z = redistribute(y, tp:R)` the
-// all_reduce of z adds the parts of y as the judge of y would. So y is judged when z is complete,
-// with the sum that z holds.
+// Example of reduced_as_: the program has `y = h @ w as tp:P(sum)` and `z = redistribute(y, tp:R)`.
+// The all_reduce of z adds the parts of y, as the judge would for y. So y is judged when z is
+// complete, with the sum that z holds.
 #include "shardproof/engine/compare/value_comparer.h"
 
 #include <fmt/format.h>
@@ -37,7 +38,7 @@ bool reduces_partials(const CallItem& item, const SpmdValue& from, const SpmdVal
 
 }  // namespace
 
-bool hold_all(const CollectedParts& parts, const LocalShapes& shapes) {
+bool cover_all(const CollectedParts& parts, const LocalShapes& shapes) {
   int64_t wanted = 0;
   for (const LocalShape& shape : shapes) wanted += shape.lanes.size();
   if (parts.most_lanes() < wanted) return false;
@@ -75,11 +76,11 @@ void ValueComparer::find_reductions() {
 bool ValueComparer::is_complete(ValueId id) const {
   const auto found = parts_.find(id);
   return found != parts_.end() &&
-         hold_all(found->second, program_.values[static_cast<size_t>(id)].shapes);
+         cover_all(found->second, program_.values[static_cast<size_t>(id)].shapes);
 }
 
 void ValueComparer::made(ValueId id, const LocalTensor& value) {
-  if (!wants(id)) return;
+  if (!compares(id)) return;
   // Independent of later writes into the buffers.
   parts_[id].add(fork(value, value.lanes()));
   replace_integers(id, value);

@@ -14,7 +14,7 @@
 namespace shardproof {
 
 // True if the parts hold all lanes of these shapes.
-bool hold_all(const CollectedParts& parts, const LocalShapes& shapes);
+bool cover_all(const CollectedParts& parts, const LocalShapes& shapes);
 
 class ValueComparer {
  public:
@@ -32,7 +32,7 @@ class ValueComparer {
   ValueComparer(const SpmdProgram& program, const std::vector<std::string>& lines, Options options,
                 ReferenceRun& reference, Judge& judge);
 
-  bool wants(ValueId id) const { return place_.contains(id) || options_.kept.contains(id); }
+  bool compares(ValueId id) const { return place_.contains(id) || options_.kept.contains(id); }
   // Adds the part of a value that some ranks have made. A later line may write it in place.
   void made(ValueId id, const LocalTensor& value);
   // Called after the last value. Judges complete values that came after one that never was

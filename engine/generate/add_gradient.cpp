@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMostValues = 4;  // that are tried
 
-// The state of a gradient is not what the fuzzer looks for: a name that a line binds is not an
+// True if a line binds the name. Gradients by such a name are not drawn: after the line it is no
 // input.
 bool is_bound_again(const ProgramText& text, const std::string& name) {
   for (const std::string& line : text.one_device()) {
@@ -51,8 +51,8 @@ std::vector<std::string> bound_floats(const ProgramText& text, const OpRegistry&
   return names;
 }
 
-// True if the last line multiplies parts of a cotangent by a value that is not finite. Inside
-// `as dp:R` one rank has the cotangent and the others have zeros: 0 * inf is NaN, so the parts do
+// True if the last line multiplies parts of a cotangent by a value that is not finite. Inside `as
+// dp:R` one rank has the cotangent and the other ranks have zeros. 0 * inf is NaN, so the parts do
 // not add up to the gradient of one device.
 bool has_unsafe_gradient(const ProgramText& text, const OpRegistry& ops) {
   const auto last = static_cast<int>(text.program.size());

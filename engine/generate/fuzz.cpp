@@ -12,7 +12,7 @@
 #include "shardproof/engine/generate/add_gradient.h"
 #include "shardproof/engine/generate/forms/draw.h"
 #include "shardproof/engine/generate/forms/one_device.h"
-#include "shardproof/engine/generate/gradient_trouble.h"
+#include "shardproof/engine/generate/numerical_gradient.h"
 #include "shardproof/engine/generate/random_program.h"
 #include "shardproof/engine/generate/registry_program.h"
 #include "shardproof/engine/generate/run_on_ranks.h"
@@ -61,8 +61,8 @@ std::string text_trouble(const Job& job, const OpRegistry& ops) {
     if (value.buffer && !same_value(value, got[static_cast<size_t>(found->second)]))
       return fmt::format("{} differs at the end of the printed form", name);
   }
-  // The printed form names temporaries too, and gives a name that is bound again another one. So
-  // its values must hold the named ones in their order.
+  // The printed form names temporaries too, and renames a name that is bound again. So its values
+  // must hold the named ones in their order.
   std::vector<ValueId> after;
   for (const GlobalInstr& instr : again.instrs)
     after.insert(after.end(), instr.outputs.begin(), instr.outputs.end());
@@ -126,7 +126,7 @@ FuzzTrial try_program(const ProgramText& text, uint64_t seed, const Registries& 
       trial.oracle = "value";
       return trial;
     }
-    trial.message = gradient_trouble(text, seed, registries.ops);
+    trial.message = numerical_gradient_error(text, seed, registries.ops);
     if (!trial.message.empty()) {
       trial.oracle = "gradient";
       return trial;

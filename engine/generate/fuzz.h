@@ -51,8 +51,8 @@ struct FuzzTrial {
 // gradients.
 ProgramText fuzz_program(uint64_t seed, const OpRegistry& ops);
 FuzzTrial try_program(const ProgramText& text, uint64_t seed, const Registries& registries);
-// Returns a program that fails as `failed` with fewer lines and tensors, axes of size 1 and more
-// replicated tensors, as far as that still fails.
+// Returns a smaller program that fails like `failed`. It has fewer lines and tensors, more axes of
+// size 1 and more replicated tensors.
 ProgramText smallest_failing(const ProgramText& text, const FuzzTrial& failed, uint64_t seed,
                              const Registries& registries);
 

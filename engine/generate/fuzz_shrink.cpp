@@ -1,8 +1,8 @@
-// Implements smallest_failing of fuzz.h by delta debugging (Zeller and Hildebrandt, 2002): removes
-// runs of lines, from half of them down to one; then tensors that no line reads; then it replicates
-// tensors and gives axes the size 1. Outputs and whole steps are removed from rank programs, and
-// gradients are tried of values before the last. A change is kept if the same oracle still fails;
-// an error must stay the same except its place and its numbers.
+// Implements smallest_failing of fuzz.h by delta debugging (Zeller and Hildebrandt, 2002). It
+// removes runs of lines, from half of them down to one, then tensors that no line reads. Last it
+// replicates tensors and gives axes the size 1. Outputs and whole steps are removed from rank
+// programs, and gradients of values before the last are tried. A change is kept if the same oracle
+// still fails; an error must stay the same except its place and its numbers.
 #include <algorithm>
 #include <cctype>
 
@@ -14,8 +14,8 @@ namespace {
 
 constexpr int kMostTrials = 300;
 
-// Returns the letters of a message after its place: "/program line 2, column 3: dim 0 .." and
-// "/program line 1, column 9: dim 1 .." are the same error.
+// Returns the letters of a message, without its place and its numbers. "/program line 2, column 3:
+// dim 0 .." and "/program line 1, column 9: dim 1 .." are the same error.
 std::string kind_of_error(const std::string& message) {
   const size_t place = message.find(": ");
   std::string kind;
@@ -75,7 +75,7 @@ class ProgramShrinker {
     }
   }
 
-  // Tries the outputs in their order, because what follows a value can be removed then.
+  // Tries the outputs in their order, because the lines after a value can then be removed.
   void differentiate_earlier() {
     const ProgramText text = best_;
     for (const auto& [name, placements] : text.outputs) {

@@ -1,4 +1,4 @@
-// Implements judging_counts.h. Threads take seeds in order and store the result of each; the
+// Implements judging_counts.h. Threads draw seeds in order and store the result of each. The
 // results are then added in order of seeds, so the counts do not depend on the number of threads.
 // Planting continues with further seeds until enough programs had a suitable line.
 #include "shardproof/engine/generate/judging_counts.h"

@@ -59,8 +59,8 @@ struct JudgingCounts {
   HonestCounts honest;
   std::vector<PlantedCounts> planted;    // one for each dtype: f32, f64, bf16, or the given one
   std::vector<JudgingFailure> failures;  // in order of seeds
-  // True if there is no false finding, no error is missed or found elsewhere, twins are clean, and
-  // the share of undecided values is below kMostUndecided.
+  // True if there is no false finding, no error is missed or found elsewhere, and twins are clean.
+  // The share of undecided values must be below kMostUndecided.
   bool is_good() const;
 };
 

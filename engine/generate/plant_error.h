@@ -9,8 +9,8 @@
 // add planted_d to an output; the truth and the twin do not.
 //
 // Example: tp=4, y is tp:R, its largest element is 2 and the size 1e-3. The error is (n - 1) * d
-// with n = 4, so d is 1e-3 * 2 / 3. With planted_e as tp:R each rank adds 4 * d, which is right; as
-// tp:S(0) it adds d, which is off by 3 * d = 2e-3.
+// with n = 4, so d is 1e-3 * 2 / 3. With planted_e as tp:R each rank adds 4 * d, which is right. As
+// tp:S(0) each adds d, which is off by 3 * d = 2e-3.
 //
 // The size is a share of the line's largest element and is measured. The line runs on one device;
 // planted_d is scaled by its largest element and rounded up in the program's dtype. The returned
@@ -18,9 +18,9 @@
 // planted on these lines:
 // - lines that are not finite or only zeros;
 // - lines on which one device loses 4 times the error or more to rounding; in f64, lines where the
-//   error is within 64 roundings of the line, because no wider dtype tells them apart;
-// - in f32 and f64, lines where the ranks hold the bits of one device all the same (12 ranks that
-//   each add less than half a unit).
+//   error is within 64 roundings of the line, because no wider dtype resolves them;
+// - in f32 and f64, lines where the ranks still hold the bits of one device (12 ranks that each add
+//   less than half a unit).
 #pragma once
 
 #include <optional>

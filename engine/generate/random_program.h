@@ -9,7 +9,7 @@
 // Global programs have 3 to 200 lines on 1 to 3 axes and 2 to 12 ranks, with inputs of any
 // placement. Their lines are ops of all families, loops, `redistribute`, and correct claims with
 // `as`. Rank programs consist of steps whose collectives compute what the truth computes on one
-// device; if they end with gradients, each collective between states its backward.
+// device. If a program ends with gradients, each collective before them states its backward.
 #pragma once
 
 #include <optional>

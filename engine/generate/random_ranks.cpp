@@ -1,5 +1,5 @@
-// Implements random_ranks.h: draws a mesh and some input tensors, adds steps until the truth has
-// the drawn number of lines, declares outputs, and adds gradients if they are wanted.
+// Implements random_ranks.h: draws a mesh and some input tensors; adds steps until the truth has
+// the drawn number of lines; declares outputs; adds gradients if requested.
 #include "shardproof/engine/generate/random_ranks.h"
 
 #include "shardproof/engine/generate/rank_forms.h"

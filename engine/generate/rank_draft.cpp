@@ -81,7 +81,7 @@ std::string RankDraft::summed_for_parts(const std::string& x, const std::string&
 }
 
 bool RankDraft::add(RankStep step) {
-  if (has_gradients_ && !step.has_backward) stop_behind(step);
+  if (has_gradients_ && !step.has_backward) stop_after(step);
   if (step.truth.empty() || !truth_.add(draw_, step.truth)) return false;
   ranks_.insert(ranks_.end(), step.ranks.begin(), step.ranks.end());
   for (const auto& [name, placements] : step.results) {
@@ -93,7 +93,7 @@ bool RankDraft::add(RankStep step) {
   return true;
 }
 
-void RankDraft::stop_behind(RankStep& step) {
+void RankDraft::stop_after(RankStep& step) {
   for (auto& [name, placements] : step.results) {
     const std::string stopped = fresh();
     for (Lines* lines : {&step.truth, &step.ranks})

@@ -3,11 +3,12 @@
 // accepted; the ranks' lines are correct by construction.
 //
 // If the program ends with gradients, collectives state their backward, and the gradient of a value
-// is placed as the value: each rank holds its shard over an axis that cuts the value, and all of it
-// over any other axis. So `sum(y)` of the ranks' y is differentiated as the truth's sum(y) is.
+// is placed as the value. Over an axis that cuts the value each rank holds its shard of the
+// gradient; over any other axis it holds the whole. So `sum(y)` of the ranks' y is differentiated
+// as the truth's sum(y) is.
 //
 // Example: x is R and w is tp:S(1). Each rank reads the whole x for its columns of x @ w, so its
-// gradient by x is a part of a sum; enter(x, group=tp) adds the parts.
+// gradient by x is a part of a sum. enter(x, group=tp) adds the parts.
 #pragma once
 
 #include <functional>
@@ -34,7 +35,7 @@ struct RankValue {
 };
 
 // Lines that make one or more values. An error can be planted on a line of the ranks that begins
-// with "name = " if it makes an output without a check of its own.
+// with "name = " if the line makes an output that has no check.
 struct RankStep {
   Lines truth, ranks;
   std::vector<std::pair<std::string, std::vector<Placement>>> results;
@@ -55,14 +56,14 @@ class RankDraft {
   bool has_gradients() const { return has_gradients_; }
   // Returns ", backward=word" if the program ends with gradients; else "".
   std::string backward(const std::string& word) const;
-  // Returns the text of a value that the ranks read for results with these placements: the name, or
-  // `enter` over the axes that cut the results and not the value.
+  // Returns the text of a value that the ranks read for results with these placements. It is the
+  // name, or `enter` over the axes that cut the results and not the value.
   std::string entered(const RankValue& value, const std::vector<Placement>& results) const;
   // The same for a tensor that no other step reads. Its gradient may also be left in parts, which
   // the end of the program adds.
   std::string entered_tensor(const std::string& name, const std::vector<Placement>& results);
-  // Returns an all_reduce by sum over "tp" or "[dp, tp]" whose result each rank reads for its part
-  // of what follows: its backward adds the gradients of the ranks.
+  // Returns an all_reduce by sum over "tp" or "[dp, tp]". Each rank reads its result for a part of
+  // the next values, so its backward adds the gradients of the ranks.
   std::string summed_for_parts(const std::string& x, const std::string& group);
 
   // Adds a step. Returns false and changes nothing if the truth's lines are not accepted.
@@ -109,7 +110,7 @@ class RankDraft {
   std::string add(const Dims& shape, DType dtype, const std::vector<Placement>& placements,
                   Conditioning elements);
   std::string axes_to_add(const RankValue& value, const std::vector<Placement>& results) const;
-  void stop_behind(RankStep& step);
+  void stop_after(RankStep& step);
   void add_check(const RankValue& value);
   void add_site(RandomProgram& program, const RankValue& value) const;
 

@@ -1,5 +1,5 @@
-// Implements a table of rank_forms.h: training loops over rows that an axis cuts, with gradients
-// reduced in each step and the weights as outputs; and layers in a loop.
+// Implements a table of rank_forms.h: layers in a loop, and training loops over rows that an axis
+// cuts. A training loop reduces gradients in each step, and its outputs are the weights.
 #include "shardproof/engine/generate/rank_forms.h"
 
 #include <fmt/format.h>

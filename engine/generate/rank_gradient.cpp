@@ -1,12 +1,12 @@
 // Implements rank_gradient.h. The same sum is differentiated in both listings, because the gradient
-// of a value lies as the value does (rank_draft.h).
+// of a value is placed as the value (rank_draft.h).
 #include "shardproof/engine/generate/rank_gradient.h"
 
 #include "shardproof/engine/generate/add_gradient.h"
 #include "shardproof/engine/generate/forms/draw_placements.h"
 #include "shardproof/engine/generate/forms/gradient_line.h"
 #include "shardproof/engine/generate/forms/one_device.h"
-#include "shardproof/engine/generate/gradient_trouble.h"
+#include "shardproof/engine/generate/numerical_gradient.h"
 
 namespace shardproof {
 namespace {

@@ -16,7 +16,8 @@ std::string add_weighted_result(RankDraft& draft);
 //   gw = all_reduce(pw, sum, group=dp)
 //
 // to the ranks. Requires a finished program. Returns false if z depends on none of the drawn
-// tensors, or, mostly, if it depends on a value that stops gradients: differences do not check it.
+// tensors. Mostly returns false if z depends on a value that stops gradients, because differences
+// do not check it.
 bool add_rank_gradient(ProgramText& text, RankDraft& draft, const std::string& z,
                        const OpRegistry& ops);
 

@@ -1,6 +1,6 @@
-// Programs over all ops of a registry: each line calls an op on one of its samples, with inputs of
-// random placements on a random mesh. Generated programs of random_program.h use the ops that its
-// forms name; these use every op, composite ones and those of the user included.
+// Programs over all ops of a registry: each line calls an op on one of its samples. The mesh and
+// the placements of the inputs are random. Generated programs of random_program.h use the ops that
+// its forms name; these use every op, composite ones and those of the user included.
 #pragma once
 
 #include "shardproof/engine/generate/forms/program_text.h"

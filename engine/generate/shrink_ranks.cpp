@@ -4,7 +4,7 @@
 //
 //   v2 = all_gather(t1, dim=0, group=tp, backward=slice)      v3 = v2 * t2
 //
-// both lines go, and with them v3.
+// both lines are removed. The second binds v3, so v3 is removed too.
 #include "shardproof/engine/generate/shrink_ranks.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Smaller rank programs for fuzz.h: a step is removed from the ranks and from the truth together,
-// because a line that one of both lacks would be a failure of its own.
+// Makes rank programs smaller, for fuzz.h. A step is removed from the ranks and from the truth
+// together: if only one of them lacked the line, the program would fail for another reason.
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@ namespace shardproof {
 // Returns the names that the lines bind, from the last, and then the tensors, from the last.
 std::vector<std::string> names_of_ranks(const ProgramText& text);
 
-// Returns the program without the blocks that name a value or what they bind, in both listings;
-// without outputs that are not bound then, and without tensors that no line reads. If a line
-// computes several gradients, only those by a removed tensor are removed.
+// Returns the program without the blocks of both listings that name a value or a name that these
+// blocks bind. Outputs that no line binds then, and tensors that no line reads, are removed too. If
+// a line computes several gradients, only those by a removed tensor are removed.
 ProgramText without_value(const ProgramText& text, const std::string& name);
 
 // Returns the program with gradients of sum(name), in both listings; the same without gradients.

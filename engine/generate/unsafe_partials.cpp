@@ -1,5 +1,5 @@
-// Implements unsafe_partials.h: partitions the program, runs one device in its own dtypes and in
-// f64, and tests the inputs of each op that has a P input or output.
+// Implements unsafe_partials.h: partitions the program, and runs one device in its own dtypes and
+// in f64. Then it tests the inputs of each op that has a P input or output.
 #include "shardproof/engine/generate/unsafe_partials.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ class UnsafeLines {
       if (value.spec && value.spec->has_partial()) partial_lines_.insert(value.origin.line);
   }
 
-  void look_at(const GlobalInstr& instr) {
+  void add_if_unsafe(const GlobalInstr& instr) {
     if (instr.kind != GlobalKind::op) return;
     std::vector<std::string> partials;
     bool has_partial = is_inside_claim(instr) && partial_lines_.contains(instr.origin.line);
@@ -105,7 +105,7 @@ std::vector<UnsafeLine> find_unsafe_partials(const ProgramText& text, const OpRe
   const GlobalProgram program = lower_one_device(job, ops);
   const Partitioned parts = partition(program, job, ops);
   UnsafeLines lines(program, parts, finite_values(job, program, ops));
-  for (const GlobalInstr& instr : program.instrs) lines.look_at(instr);
+  for (const GlobalInstr& instr : program.instrs) lines.add_if_unsafe(instr);
   return lines.take();
 }
 

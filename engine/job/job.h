@@ -56,8 +56,7 @@ struct JobOutput {
 // The grouping of ranks into cohorts. Values, records and verdicts do not depend on it; the tests
 // of cohort_policy_test.cpp state this law.
 enum class CohortPolicy {
-  coarse_first,  // one cohort a listing; again with cohorts of one when that blocks or finds
-                 // anything
+  coarse_first,  // one cohort a listing; again with cohorts of one if that blocks or has a finding
   one_by_one,    // cohorts of one from the start
 };
 
@@ -112,7 +111,7 @@ struct Job {
   uint64_t seed = 0;
   std::vector<std::string> keep;  // names whose global values the outcome stores
   CompareScope compared = CompareScope::lines;
-  bool sees = false;  // the outcome stores the compared values and the program
+  bool records_values = false;  // the outcome stores the compared values and the program
   Timing timing;
   std::vector<PrecisionLimit> precision_limits;
 };

@@ -22,9 +22,9 @@ struct ValueInfo {
   std::optional<Spec> spec;     // none: not known
   std::optional<Tensor> value;  // assembled; set if Job::keep names it and replicas agree
   // Set if Job::keep names it, in order of first ranks: values of ranks that differ, assembled if
-  // the spec is known; or, in addition to `value` if that is partial, the part of each rank.
+  // the spec is known. If `value` is partial, these are the part of each rank.
   std::vector<RecordedShard> copies = {};
-  // The same of the ranks that a declared output ("R on 2-3") leaves out, as they hold it.
+  // The tensors of the ranks that a declared output ("R on 2-3") omits.
   std::vector<RecordedShard> elsewhere = {};
 };
 
@@ -55,7 +55,7 @@ struct ValuePrecision {
   int line = 0;
   std::string instance;
   // The ranks' error divided by the largest of three: device_error, one unit of the value, one unit
-  // of the terms that it is a sum of.
+  // of its terms.
   double ratio = 0;
   double error = 0, device_error = 0;
   // For integers and bools: the elements that differ from one device, which rounds nothing there,
@@ -71,8 +71,9 @@ struct Outcome {
   std::vector<CallCount> calls;  // sorted by kind, group, lanes
   std::map<std::string, ValueInfo> values;
   int64_t values_compared = 0;
-  // Filled if Job::sees: the compared values in program order, and the printed rank program.
-  std::vector<RecordedValue> seen;
+  // Filled if Job::records_values: the compared values in program order, and the printed rank
+  // program.
+  std::vector<RecordedValue> recorded;
   std::vector<std::string> program;
   std::vector<std::vector<Record>> timed;  // calls and works of each counted repetition
   // Ops that ran on the host although the ranks had a device, sorted by name.
@@ -81,8 +82,8 @@ struct Outcome {
   // calls".
   std::vector<std::string> unfired_faults;
   std::vector<UndecidedValue> undecided;  // in program order
-  // Values with a ratio of kPrecisionNote or more, those of narrow dtypes that the ranks reduce in
-  // a narrower one, and all that Job::precision_limits names; in program order.
+  // In program order: values with a ratio of kPrecisionNote or more, values of narrow dtypes that
+  // the ranks reduce in a narrower one, and all that Job::precision_limits names.
   std::vector<ValuePrecision> precision;
   // Limits of the judgement, for every report: "lines from 7 on are judged in their own dtypes:
   // ...".
@@ -91,8 +92,8 @@ struct Outcome {
 
 inline constexpr double kPrecisionNote = 32;     // a ratio that every report mentions
 inline constexpr double kPrecisionLimit = 1024;  // a greater ratio is the verdict `imprecise`
-// So is a noted ratio with an error of this share of the largest element: in bf16 and f8 even the
-// loss of the whole value is a ratio below kPrecisionLimit.
+// A noted ratio with an error of this share of the largest element is a finding too. In bf16 and f8
+// even the loss of the whole value is a ratio below kPrecisionLimit.
 inline constexpr double kLostShare = 0.5;
 
 // True if a finding states that some listing did not end: a deadlock or a rank that stopped.

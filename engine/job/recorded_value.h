@@ -22,7 +22,7 @@ struct RecordedShard {
   std::vector<double> rounding = {};
 };
 
-// A digest of the shard that each of these ranks holds: the sum over its elements of a hash of
+// A digest of the shard that each of these ranks holds. It is the sum over elements of a hash of
 // global index and bits, modulo 2^64. So the digests of disjoint shards add up.
 struct ShardDigest {
   Lanes lanes;

@@ -38,8 +38,8 @@ class JudgedProgram {
   static std::unique_ptr<JudgedProgram> make(const Job& job, const Registries& registries,
                                              std::shared_ptr<const RankProgram> lowered = nullptr);
   virtual ~JudgedProgram() = default;
-  // Return the same program on simulated ranks of this process, without times and stored values, in
-  // the program's own dtypes or with all floats lifted to f64.
+  // Return the same program on simulated ranks of this process, without times and stored values.
+  // Its dtypes are the program's own, or all floats are f64.
   virtual std::unique_ptr<JudgedProgram> simulated() const = 0;
   virtual std::unique_ptr<JudgedProgram> lifted() const = 0;
   // Returns the lifted program with the numbers of its text rounded to f32; null if all are numbers
@@ -109,8 +109,8 @@ std::string line_text(const std::vector<std::string>& lines, int line);
 std::vector<NarrowStep> steps_that_matter(const MeasuredPrecision& measured,
                                           const SpmdProgram& program,
                                           const std::vector<ValueId>& targets);
-// Returns the cause of an imprecise value from the text of its step, such as "it is f32, but line 2
-// reduces over dp in bf16". If `step` is "", a sum over ranks may be the cause; "" if none is.
+// Returns the cause of an imprecise value from the text of its step. Example: "it is f32, but line
+// 2 reduces over dp in bf16". If `step` is "", a sum over ranks may be the cause; "" if none is.
 std::string precision_cause(const MeasuredPrecision& measured, const SpmdProgram& program,
                             const std::vector<ValueId>& targets, std::string step);
 bool is_narrow_float(DType dtype);

@@ -27,27 +27,27 @@ class RecordingJudge : public Judge {
   RecordingJudge(Judge& judge, const Partitioned& parts, const OpRegistry& ops)
       : judge_(judge), parts_(parts), added_(values_reduced_over_ranks(parts.program, ops)) {}
   void restart() override {
-    seen_.clear();
+    values_.clear();
     judge_.restart();
   }
   Judgement judge(const ComparedValue& value, ReferenceRun& reference) override {
     const ValueId id = parts_.placed[static_cast<size_t>(value.global)];
-    RecordedValue& seen = seen_[id] =
+    RecordedValue& recorded = values_[id] =
         record_value(parts_.program.values[static_cast<size_t>(id)], value.spec, value.value);
-    seen.added = added_[static_cast<size_t>(id)];
+    recorded.added = added_[static_cast<size_t>(id)];
     return judge_.judge(value, reference);
   }
   Tensor held(const ComparedValue& value, const ReferenceRun& reference) override {
     return judge_.held(value, reference);
   }
   void was_held(const std::vector<ValueId>& ids) override { judge_.was_held(ids); }
-  const std::map<ValueId, RecordedValue>& seen() const { return seen_; }
+  const std::map<ValueId, RecordedValue>& values() const { return values_; }
 
  private:
   Judge& judge_;
   const Partitioned& parts_;
   std::vector<bool> added_;
-  std::map<ValueId, RecordedValue> seen_;
+  std::map<ValueId, RecordedValue> values_;
 };
 
 class JudgedGlobal : public JudgedProgram {
@@ -176,21 +176,21 @@ Outcome JudgedGlobal::run(Judge& judge, const JudgedRun& options) const {
   for (const ValueId id : comparing.compared)
     wanted[static_cast<size_t>(parts_.program.values[static_cast<size_t>(id)].global)] = true;
   std::optional<RecordingJudge> recording;
-  if (options.reports && job_.sees) recording.emplace(judge, parts_, registries_.ops);
-  Judge& asked = recording ? *recording : judge;
+  if (options.reports && job_.records_values) recording.emplace(judge, parts_, registries_.ops);
+  Judge& target = recording ? *recording : judge;
   std::optional<ReferenceRun> reference;
   std::optional<ValueComparer> comparer;
   // Made again for each attempt of the run.
   const auto probe = [&]() -> ProbeFunction {
-    asked.restart();
+    target.restart();
     comparer.reset();
     reference.emplace(plan_, reference_inputs(), wanted, options.keeps_all);
-    comparer.emplace(parts_.program, global_.lines, comparing, *reference, asked);
+    comparer.emplace(parts_.program, global_.lines, comparing, *reference, target);
     return [&](ValueId id, const LocalTensor& value) { comparer->made(id, value); };
   };
   Outcome outcome;
   try {
-    const ValueFilter watched{[&](ValueId id) { return comparer->wants(id); }, {}};
+    const ValueFilter watched{[&](ValueId id) { return comparer->compares(id); }, {}};
     outcome = run_program(parts_.program, job_, registries_, watched, probe, &inputs_).outcome;
     comparer->finish();
   } catch (const Error& error) {
@@ -200,8 +200,8 @@ Outcome JudgedGlobal::run(Judge& judge, const JudgedRun& options) const {
   for (const Finding& finding : parts_.unwritten) outcome.findings.push_back(finding);
   add_values(*comparer, outcome);
   if (recording)
-    for (const auto& [id, seen] : recording->seen()) outcome.seen.push_back(seen);
-  if (job_.sees) outcome.program = to_lines(parts_.program);
+    for (const auto& [id, value] : recording->values()) outcome.recorded.push_back(value);
+  if (job_.records_values) outcome.program = to_lines(parts_.program);
   return outcome;
 }
 

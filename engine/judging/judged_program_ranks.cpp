@@ -34,7 +34,8 @@
 namespace shardproof {
 namespace {
 
-// Returns the spec of a name if it is certain. It is not if a sum may have been reduced in place.
+// Returns the spec of a name if it is certain. It is uncertain if a sum may have been reduced in
+// place.
 std::optional<Spec> known_spec(const SpmdProgram& program, const std::vector<NamedPart>& parts,
                                const std::vector<bool>& written) {
   if (parts.size() != 1) return std::nullopt;
@@ -52,7 +53,8 @@ bool reduces_in_order(const SpmdProgram& program, const ReductionSchedule& order
   return true;
 }
 
-// Returns the program with collectives that reduce in an order; the same one if they do.
+// Returns the program with all collectives reducing in this order; the program itself if they
+// already do.
 std::shared_ptr<const RankProgram> in_order(std::shared_ptr<const RankProgram> program,
                                             const ReductionSchedule& order) {
   if (reduces_in_order(program->program, order)) return program;
@@ -254,8 +256,9 @@ bool JudgedRanks::probes_all(const JudgedRun& options) const {
   return options.records != nullptr || options.replaces != nullptr || !rounds_to_nearest();
 }
 
-// Returns a probe that records or replaces the whole numbers that ranks compute from floats, and
-// restores overflows if the run rounds in another direction; null if the run does nothing of this.
+// Returns a probe that records or replaces the whole numbers that ranks compute from floats. If the
+// run rounds in another direction, the probe also restores overflows. Null if the run needs none of
+// this.
 ProbeFunction JudgedRanks::probe_of_all(const JudgedRun& options) const {
   if (!probes_all(options)) return {};
   if (options.records != nullptr) options.records->of_ranks.clear();
@@ -330,8 +333,8 @@ bool JudgedRanks::correct_ranks(const JobOutput& output, Finding& finding) const
 }
 
 // Reports outputs whose parts do not fit their entries. An output that the truth computes from such
-// an output is not judged. Shapes are reported after the run: a rank that makes another call than
-// the others ends with another shape, and the finding should name the call.
+// an output is not judged. Shapes are reported after the run. A rank that makes a different call
+// ends with a different shape, and the finding should name the call.
 void JudgedRanks::add_misfits(const ProgramRun& run, Outcome& outcome) const {
   std::map<std::string, std::vector<std::string>> behind;
   for (const JobOutput& output : job_.outputs) {
@@ -395,8 +398,8 @@ void JudgedRanks::add_races(const ProgramRun& run, Outcome& outcome) const {
   }
 }
 
-// Adds the earlier call at which ranks stand on different lines to a finding about calls that do
-// not match, or that a rank never makes. A fault may skip a call of the program.
+// Adds, to a finding about calls that do not match or that a rank never makes, the earlier call at
+// which ranks are on different lines. A fault may skip a call of the program.
 void JudgedRanks::add_first_divergence(Outcome& outcome) const {
   if (!job_.faults.empty()) return;
   for (Finding& finding : outcome.findings) {
@@ -485,7 +488,7 @@ void JudgedRanks::add_outputs(const ProgramRun& run, Outcome& outcome) const {
 
 std::vector<ValueId> JudgedRanks::watched_at_end() const {
   std::set<std::string> names(job_.keep.begin(), job_.keep.end());
-  if (job_.sees)
+  if (job_.records_values)
     for (const auto& [name, parts] : ranks_->names) names.insert(name);
   for (const JobOutput& output : job_.outputs) names.insert(output.name);
   std::vector<ValueId> ids;
@@ -571,11 +574,11 @@ Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {
                    [&](const CheckedValue& value) { values.push_back(checked(value)); });
     return [&, of_all](ValueId id, const LocalTensor& value) {
       if (of_all) of_all(id, value);
-      if (checks->wants(id)) checks->add(id, value);
+      if (checks->compares(id)) checks->add(id, value);
     };
   };
   const bool all = probes_all(options);
-  const ValueFilter watched{[&](ValueId id) { return all || (checks && checks->wants(id)); },
+  const ValueFilter watched{[&](ValueId id) { return all || (checks && checks->compares(id)); },
                             watched_at_end()};
   ProgramRun run;
   try {
@@ -601,8 +604,8 @@ Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {
   if (checks && options.reports && ended)
     for (UndecidedValue& value : checks->undecided(*truth_))
       outcome.undecided.push_back(std::move(value));
-  if (options.reports && job_.sees) {
-    outcome.seen = values_at_end(outputs_, run, registries_.ops);
+  if (options.reports && job_.records_values) {
+    outcome.recorded = values_at_end(outputs_, run, registries_.ops);
     outcome.program = to_lines(ranks_->program);
   }
   return outcome;

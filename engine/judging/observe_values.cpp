@@ -44,7 +44,7 @@ class ValueProbe {
     if (!info.spec || !ids_.contains(info.name)) return;
     CollectedParts& parts = parts_[id];
     parts.add(fork(value, value.lanes()));  // later writes do not change it
-    if (!hold_all(parts, info.shapes)) return;
+    if (!cover_all(parts, info.shapes)) return;
     values_.insert_or_assign(info.name, record_value(info, info.spec, parts.whole()));
     parts_.erase(id);
   }

@@ -1,16 +1,16 @@
 // Implements own_dtype_judge.h.
 //
-// Precision of a value: E is the result of the line in f64 from the inputs that the ranks hold, R
-// the result of one device in the program's own dtypes, N the value of the ranks.
+// Precision of a value: E is the result of the line in f64 from the inputs that the ranks hold. R
+// is the result of one device in the program's own dtypes, N the value of the ranks.
 //
 //   ratio = max|N - E| / max(max|R - E|, u max|E|, u T)
 //
-// u is the unit roundoff of the dtype (for f64, which ranks may round to less: of the narrowest
-// dtype to which one device rounds on the line), and T the size of the terms that the value is a
-// sum of. For a partial sum T is the size of its parts. T is measured for a line that reads partial
-// sums, and for a value of fewer than 16 elements, because its R may be exact by chance. It is then
-// 2^45 times the change of E when the line's inputs change by 2^-45 of their sizes. T is measured
-// only if the ratio is large without it.
+// u is the unit roundoff of the dtype. For f64 it is that of the narrowest dtype to which one
+// device rounds on the line, because ranks may round to less. T is the size of the value's terms.
+// For a partial sum T is the size of its parts. T is measured for a line that reads partial sums.
+// It is also measured for a value of fewer than 16 elements, because R may be exact by chance. It
+// is then 2^45 times the change of E when the line's inputs change by 2^-45 of their sizes. T is
+// measured only if the ratio is large without it.
 //
 // Example: fp32 gradients that are reduced in bf16 have a ratio of some 50,000; honest sums over 64
 // ranks have one below 10.
@@ -37,7 +37,7 @@ namespace {
 double least_note(DType dtype) {
   return is_floating(dtype) && size_of(dtype) < 4 ? kNarrowNote : kPrecisionNote;
 }
-// Returns the ratio from which on a lost value is a finding.
+// Returns the least ratio with which a lost value is a finding.
 double least_loss(DType narrowest) {
   return size_of(narrowest) == 1 ? kNarrowNote : kPrecisionNote;
 }
@@ -65,8 +65,8 @@ LocalTensor comparable(const ComparedValue& value, DType dtype) {
   return LocalTensor(std::move(blocks));
 }
 
-// `expected` with each element replaced by the copy that is farthest off, and the ranks that hold
-// an element at least half as far off as the farthest one.
+// `expected` with each element replaced by the copy with the largest error, and the ranks that hold
+// an element with at least half of the largest error of all.
 struct Worst {
   Tensor held;
   double distance = 0;
@@ -192,20 +192,22 @@ void OwnDtypeJudge::add_unequal(const ComparedValue& value, const std::vector<De
                             value.spec, value.global},
                            difference_of(value, expected, elements), nullptr, reference);
   unequal_.push_back(std::move(unequal));
-  if (!options_.compares_replicas) add_torn(value, found, expected);
+  if (!options_.compares_replicas) add_differing_replicas(value, found, expected);
   if (replicas_ || !options_.compares_replicas) return;
   if (const std::optional<ReplicaDifference> apart = compare_replicas(value.value, value.spec))
     replicas_ = explain_replicas({value.label, value.spec, value.global}, *apart);
 }
 
-void OwnDtypeJudge::add_torn(const ComparedValue& value, const std::vector<Deviation>& found,
-                             const Tensor& expected) {
+void OwnDtypeJudge::add_differing_replicas(const ComparedValue& value,
+                                           const std::vector<Deviation>& found,
+                                           const Tensor& expected) {
   if (!are_apart(found, stored_copies(ready_, value.spec), value.spec, expected,
                  kOwnSpread * unit_of(expected.dtype)))
     return;
   const std::optional<ReplicaDifference> apart = compare_replicas(ready_, value.spec);
   if (!apart) return;
-  torn_.emplace_back(value.key, explain_replicas({value.label, value.spec, value.global}, *apart));
+  differing_replicas_.emplace_back(
+      value.key, explain_replicas({value.label, value.spec, value.global}, *apart));
 }
 
 Judgement OwnDtypeJudge::judge(const ComparedValue& value, ReferenceRun& reference) {
@@ -414,9 +416,9 @@ std::vector<double> OwnDtypeJudge::changes_by(double roundings, const JudgedLine
                          }));
 }
 
-// Returns the largest change of each element that only a step causes: the change when the inputs of
-// its line change by some roundings of the narrowest float on the line, beside the same change with
-// all indices, rounded numbers and comparisons of the line as they were.
+// Returns the largest change of each element that only a step causes. The inputs of its line change
+// by some roundings of the narrowest float on the line: once freely, once with all indices, rounded
+// numbers and comparisons of the line unchanged. The result is the difference of both changes.
 // Example: y = one_hot(argmax(z)) * z, with z in f16 and y in f32. Another argmax changes y by z.
 std::vector<double> OwnDtypeJudge::changes_by_steps(const JudgedLine& line) const {
   const auto& [id, reference, in_parts] = line;
@@ -439,9 +441,9 @@ std::vector<double> OwnDtypeJudge::changes_by_steps(const JudgedLine& line) cons
 }
 
 // Returns the error of each element that is not a loss of precision. A number that is rounded to a
-// whole one may step to the next if the inputs change by some roundings. Where one rounding of the
-// inputs already predicts the change by many, the line is smooth: a variance moves by their square
-// at most. Then only one rounding excuses an error.
+// whole one may step to the next if the inputs change by some roundings. If one rounding of the
+// inputs already predicts the change by many, the line is smooth: a variance changes by their
+// square at most. Then only one rounding excuses an error.
 std::vector<double> OwnDtypeJudge::reach_of(const JudgedLine& line) const {
   std::vector<double> reach = changes_by(kReachRoundings, line);
   const std::vector<double> by_one = changes_by(1, line);
@@ -485,8 +487,8 @@ std::vector<double> OwnDtypeJudge::changes_by_rounding(const ComparedValue& valu
 }
 
 // Returns the result of the line in f64. An input that is a partial sum is the sum of its parts
-// before any rounding to its dtype, because a cast to a wider dtype keeps what the reference has
-// rounded.
+// before any rounding to its dtype. A cast to a wider dtype would preserve bits that the reference
+// has rounded.
 Tensor OwnDtypeJudge::exact_of(const ComparedValue& value, const ReferenceRun& reference) const {
   return dense(
       reference.again(value.global, options_.lifted(), [&](ValueId id, const Tensor& tensor) {
@@ -501,22 +503,22 @@ Tensor OwnDtypeJudge::exact_of(const ComparedValue& value, const ReferenceRun& r
 // Returns the narrowest float dtype that one device rounds to on a line, inputs included.
 DType OwnDtypeJudge::narrowest_of(ValueId id, const ReferenceRun& reference) {
   DType narrowest = real_part(reference.plan().info(id).dtype);
-  const auto look_at = [&](ValueId other) {
+  const auto include_dtype = [&](ValueId other) {
     const DType dtype = real_part(reference.plan().info(other).dtype);
     if (is_floating(dtype) && !reference.plan().info(other).weak &&
         (!is_floating(narrowest) || precision_bits(dtype) < precision_bits(narrowest)))
       narrowest = dtype;
   };
-  for (const ValueId input : reference.line_inputs()) look_at(input);
+  for (const ValueId input : reference.line_inputs()) include_dtype(input);
   for (const int index : reference.line())
     for (const ValueId output :
          reference.plan().program().instrs[static_cast<size_t>(index)].outputs)
-      look_at(output);
+      include_dtype(output);
   return narrowest;
 }
 
 // A library may add the parts of a sum in one order for a comparison and in another for its other
-// side. Then the integer tells nothing about the library.
+// side. Then the integer does not show an error of the library.
 void OwnDtypeJudge::separate_rounded(const ComparedValue& value,
                                      const std::vector<Deviation>& found,
                                      const ReferenceRun& reference, UnequalValue& unequal) const {

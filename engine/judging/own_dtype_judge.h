@@ -16,7 +16,7 @@
 
 namespace shardproof {
 
-// Precision of one value, with what is needed to find it again.
+// Precision of one value, with the keys that find the value again.
 struct MeasuredPrecision {
   std::string key;
   ValueId global = kNoValue;
@@ -40,15 +40,16 @@ struct UnequalValue {
 // loss of one device.
 inline constexpr double kOwnSpread = 64;
 
-// A ratio that is noted if the ranks reduce the value in a narrower dtype: one rounding to f8e5m2
-// is 32 units of bf16 at most, and 4 of f16 are one of f8e4m3.
+// A ratio that is noted if the ranks reduce the value in a narrower dtype. One rounding to f8e5m2
+// is at most 32 units of bf16.
 inline constexpr double kNarrowNote = 4;
 
 bool is_float_or_complex(DType dtype);
 bool is_below_f64(DType dtype);  // a float or complex dtype other than f64 and c128
 
 // True if ranks lose half of the value and one device far less. One rounding to f8 is at most 1/16
-// of an element, so that a ratio of kPrecisionNote cannot be reached on its way.
+// of an element, so a value that passes f8 cannot reach a ratio of kPrecisionNote; for it the least
+// ratio is smaller.
 bool is_lost(const MeasuredPrecision& measured);
 
 class OwnDtypeJudge : public Judge {
@@ -89,7 +90,9 @@ class OwnDtypeJudge : public Judge {
   const std::optional<Finding>& replicas() const { return replicas_; }
   // Returns the values of rank programs whose replicas are more than kOwnSpread units apart, by
   // key. The difference may depend on a rounding.
-  const std::vector<std::pair<std::string, Finding>>& torn() const { return torn_; }
+  const std::vector<std::pair<std::string, Finding>>& differing_replicas() const {
+    return differing_replicas_;
+  }
   // Measures the values that were left open, except those that are known to be wrong (`settled`, by
   // key): a value that is far off takes many runs of its line.
   void measure_open_values(const std::set<std::string>& settled);
@@ -105,8 +108,8 @@ class OwnDtypeJudge : public Judge {
   // Moves integers that rounding of the line's inputs changes from `judged` to `by_rounding`.
   void separate_rounded(const ComparedValue& value, const std::vector<Deviation>& found,
                         const ReferenceRun& reference, UnequalValue& unequal) const;
-  void add_torn(const ComparedValue& value, const std::vector<Deviation>& found,
-                const Tensor& expected);
+  void add_differing_replicas(const ComparedValue& value, const std::vector<Deviation>& found,
+                              const Tensor& expected);
   double unit_of(DType dtype) const;
   bool has_precision(DType dtype) const;
   void measure(const ComparedValue& value, const ReferenceRun& reference, const Tensor& expected,
@@ -147,7 +150,7 @@ class OwnDtypeJudge : public Judge {
   ValuesInParts in_parts_;  // inputs and held values placed as partial sums
   std::vector<UnequalValue> unequal_;
   std::optional<Finding> replicas_;
-  std::vector<std::pair<std::string, Finding>> torn_;
+  std::vector<std::pair<std::string, Finding>> differing_replicas_;
   std::vector<MeasuredPrecision> precision_;
   std::vector<std::shared_ptr<const OpenValue>> open_;
   int64_t open_elements_ = 0;  // that open_ holds

@@ -1,9 +1,9 @@
 // Implements bind_arguments.h.
 //
 // Example: reshape(x, 2, 3) with the parameters x (tensor) and shape (integers). The first argument
-// fills x; `shape` is the last parameter and takes the rest, so it gets 2 and 3. In
-// einsum(x, y, equation='ij,jk->ik') the parameter `equation` comes first, but it is given by key,
-// so x and y skip its position and fill the parameter of tensors.
+// fills x; `shape` is the last parameter and takes the rest, so it gets 2 and 3. In einsum(x, y,
+// equation='ij,jk->ik') the parameter `equation` is first, but it is given by key. So x and y skip
+// its position and fill the parameter of tensors.
 #include "shardproof/engine/lower/bind_arguments.h"
 
 #include <algorithm>

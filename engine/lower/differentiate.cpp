@@ -19,9 +19,8 @@ Lanes lanes_of_parts(const std::vector<std::pair<Lanes, ValueId>>& parts) {
 
 }  // namespace
 
-// Handles are indices into `values_`. Inputs and results of the forward call come first; they are
-// read where an op uses them, because a formula that reads only their dtype and shape needs no
-// value.
+// Handles are indices into `values_`. Inputs and results of the forward call come first. They are
+// read only where an op uses them: a formula that reads only their dtype and shape needs no value.
 class Lowering::Differentiator::Builder : public GradientBuilder {
  public:
   Builder(Differentiator& owner, const TapeEntry& entry) : owner_(owner), entry_(entry) {
@@ -46,9 +45,9 @@ class Lowering::Differentiator::Builder : public GradientBuilder {
     const VersionId version = entry_.inputs[static_cast<size_t>(i)];
     return version != kNoVersion && owner_.carries_.contains(version);
   }
-  bool knows_sizes() const override { return owner_.lowering_.knows_sizes(); }
+  bool has_known_sizes() const override { return owner_.lowering_.has_known_sizes(); }
   void depend_on_sizes() override {
-    if (knows_sizes()) return;
+    if (has_known_sizes()) return;
     const std::string& op = entry_.op->name;
     owner_.lowering_.fail(
         owner_.place_,
@@ -411,7 +410,7 @@ void Lowering::Differentiator::through_write(const TapeEntry& entry) {
   }
 }
 
-// All ranks of the call take part in its backward; ranks without a cotangent bring zeros.
+// All ranks of the call take part in its backward; ranks without a cotangent contribute zeros.
 void Lowering::Differentiator::through_call(const TapeEntry& entry) {
   const VersionId result = entry.outputs[0];
   if (cotangents_[result].empty()) return;

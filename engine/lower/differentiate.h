@@ -7,12 +7,13 @@
 // 3. Remove instructions that no gradient needs.
 //
 // A redistribution moves the gradient to the placements of its input (TapeKind::move). At `as`
-// (TapeKind::claim) the gradient of the result gets the dual placements, each rank differentiates
-// its own shards, and the gradient of an input gets the dual placements of that input. The dual of
-// R is P(sum), and that of P(sum) is R.
+// (TapeKind::claim) the gradient of the result gets the dual placements, and each rank
+// differentiates its own shards. The gradient of an input gets the dual placements of that input.
+// The dual of R is P(sum), and that of P(sum) is R.
 //
 // Example: z = x * y + x, grad(z, x). The entries are add(t, x) -> z and mul(x, y) -> t. The
-// gradient by z is 1; add gives 1 to t and 1 to x; mul gives 1 * y to x, and x has 1 + y.
+// gradient by z is 1. add contributes 1 to t and 1 to x; mul contributes 1 * y to x. The gradient
+// by x is 1 + y.
 //
 // A gradient may exist on some lanes only, so cotangents are kept as parts with lanes. A formula is
 // emitted for each class of lanes with equal shapes, attributes and cotangents.

@@ -1,6 +1,6 @@
-// Implements global_lowering.h: the functions that lowering.h leaves open, for one lane. Each op
-// becomes one instruction with inferred shapes; redistribute and `as` become instructions of their
-// own; verbs of rank programs are refused.
+// Implements global_lowering.h: the virtual functions of lowering.h, for one lane. Each op becomes
+// one instruction with inferred shapes; redistribute and `as` become instructions of their own;
+// verbs of rank programs are refused.
 #include "shardproof/engine/lower/global_lowering.h"
 
 #include <algorithm>
@@ -146,7 +146,7 @@ class GlobalLowering : public Lowering {
     fail(place_, "a global program cannot write in place; only rank programs can");
   }
 
-  bool knows_sizes() const override { return !claiming_; }
+  bool has_known_sizes() const override { return !claiming_; }
   void begin_claim(const Statement&) override { claiming_ = true; }
   ValueId end_claim(ValueId value, const Statement& statement) override {
     claiming_ = false;

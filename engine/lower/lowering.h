@@ -89,10 +89,10 @@ class Lowering {
   virtual std::vector<Lanes> equal_dtypes(const Statement&) { return {}; }
 
   // False inside `as`, where sizes differ by rank.
-  virtual bool knows_sizes() const { return true; }
+  virtual bool has_known_sizes() const { return true; }
 
-  // Gradients (lowering_grad.cpp). The first four differ only in global programs.
-  // Brings the sum of all gradients by a value to the placements of the value.
+  // Gradients (lowering_grad.cpp). The first four differ only in global programs. Redistributes the
+  // sum of all gradients by a value to the placements of the value.
   virtual ValueId place_gradient(ValueId gradient, ValueId) { return gradient; }
   // Return a gradient by the result (an input) of `as` as the shards of each rank (as a global
   // value).

@@ -1,10 +1,10 @@
 // Implements the composite ops of lowering.h: Lowering::emit writes the decomposition of an op in
-// place of the op. The decomposition depends on attributes and shapes, so it is made for each class
+// place of the op. The decomposition depends on attributes and shapes. So it is made for each class
 // of lanes with equal ones, and the results of the classes are merged.
 //
 // Example: on ranks 0-3, x has 4 rows on ranks 0-2 and 3 rows on rank 3. A composite op that
-// divides by the number of rows is expanded twice, for ranks 0-2 with `/ 4` and for rank 3 with `/
-// 3`; a Merge joins both results.
+// divides by the number of rows is expanded twice: with `/ 4` for ranks 0-2, and with `/ 3` for
+// rank 3. A Merge joins both results.
 #include <algorithm>
 #include <deque>
 
@@ -37,7 +37,7 @@ class Lowering::Expander : public OpBuilder {
   }
   const TensorMeta& meta(int value) override { return metas_[static_cast<size_t>(value)]; }
   void depend_on_sizes() override {
-    if (!lowering_.knows_sizes())
+    if (!lowering_.has_known_sizes())
       throw_bad_input(
           "{} depends on the sizes of its inputs, which differ by rank inside `as`; compute it on "
           "a "

@@ -1,6 +1,6 @@
 // Implements the expressions of lowering.h. An expression without tensors is evaluated, for each
 // lane where it differs; any other becomes instructions. In `x * (rank + 1)` on ranks 0-1 the right
-// side is the number 1 on rank 0 and 2 on rank 1; it becomes one 0-d value, and `*` one op.
+// operand is the number 1 on rank 0 and 2 on rank 1. It becomes one 0-d value, and `*` one op.
 #include "shardproof/engine/lower/bind_arguments.h"
 #include "shardproof/engine/lower/lowering.h"
 #include "shardproof/localtensor/base/error.h"
@@ -87,7 +87,7 @@ bool Lowering::is_number(const Expr& expr) {
 
 bool Lowering::differs_by_rank(const Expr& expr) {
   bool differs = false;
-  const auto ask = [&](const std::string& name) {
+  const auto note_name = [&](const std::string& name) {
     if (rank_dependent(name)) differs = true;
     const NameTable::Parts* found = names_.find(name);
     if (found == nullptr) return;
@@ -104,7 +104,7 @@ bool Lowering::differs_by_rank(const Expr& expr) {
   visit_names(expr, [&](const NameTemplate& name) {
     if (differs) return;
     try {
-      ask(name_of(name));
+      note_name(name_of(name));
     } catch (const Error&) {
       // No rank can fill the holes of the name. Evaluation reports it, unless it skips the name, as
       // in `i > 0 and n{i - 1}`.

@@ -22,7 +22,7 @@ TapeEntry Lowering::tape_entry(TapeKind kind) const {
   TapeEntry entry;
   entry.kind = kind;
   entry.lanes = lanes_;
-  entry.local = !knows_sizes();
+  entry.local = !has_known_sizes();
   entry.origin = origin();
   return entry;
 }
@@ -105,7 +105,7 @@ ValueId Lowering::copy_of(ValueId value) {
 
 namespace {
 
-// The builder of one sum_to: input 0 has the shape and dtype to return to.
+// The builder of one sum_to: input 0 has the target shape and dtype.
 template <typename Emit, typename Meta>
 class SumBuilder : public GradientBuilder {
  public:
@@ -216,7 +216,7 @@ std::set<ValueId> Lowering::read_recomputed(const std::vector<const Expr*>& writ
 std::vector<ValueId> Lowering::lower_grad(const Expr& call, size_t wanted) {
   SP_CHECK(tape_, "a listing that calls grad has no tape");
   if (wanted == 0) fail(call.place, "the result of grad is dropped; bind it to a name");
-  if (!knows_sizes()) fail(call.place, "grad cannot stand before `as`; bind its result first");
+  if (!has_known_sizes()) fail(call.place, "grad cannot stand before `as`; bind its result first");
   const WrittenGrad written = read_grad(call);
   const auto tensor = [&](const Expr& expr) {
     if (is_number(expr))

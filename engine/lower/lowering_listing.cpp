@@ -6,8 +6,8 @@
 // Example: `for i in range(index(pp)):` on a mesh pp=3 has the ranges 0..-1, 0..0 and 0..1 (empty
 // on rank 0). The passes are i=0 for ranks 1-2 and i=1 for rank 2.
 //
-// bind() removes the current lanes from the old parts of a name (name_table.h), adds the new part,
-// and frees each value that no name has any more.
+// bind() removes the current lanes from the old parts of a name (name_table.h) and adds the new
+// part. It frees each value that no name has any more.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -159,8 +159,8 @@ void Lowering::walk_if(const Statement& statement) {
   lanes_ = all;
 }
 
-// Returns the value that a line binds. If it existed before the line, which made values from number
-// `first` on, the line is `y = x`, and its value is another one of the same contents.
+// Returns the value that a line binds. The line made the values from number `first` on. If the
+// value existed before, the line is `y = x`, and an alias of the value is returned.
 ValueId Lowering::value_of_line(ValueId result, size_t first) {
   const bool existed = static_cast<size_t>(result) < first;
   return existed && !meta_of(result).weak ? emit_alias(result) : result;

@@ -1,5 +1,6 @@
 // NameTable: the bindings of names while a listing is lowered. A name has disjoint parts, one for
-// each set of lanes that bound it: a value or a number, with the line that last bound or wrote it.
+// each set of lanes that bound it. A part is a value or a number, with the line that last bound or
+// wrote it.
 #pragma once
 
 #include <map>
@@ -35,7 +36,7 @@ class NameTable {
   void add(const std::string& name, Part part);
   // Removes the bindings of a name on these lanes and returns the values that it had there.
   Values remove(const std::string& name, const Lanes& lanes);
-  // Forgets a name without parts, as if it had never been bound.
+  // Removes a name without parts, as if it had never been bound.
   void erase_if_unbound(const std::string& name);
 
   // Returns the lanes on which some name has the value.

@@ -1,5 +1,5 @@
 // Placement of check(x, 'name', placements): finds the mesh, the ranks, and the part of the truth's
-// value that a value of a rank program is compared with. Internal to the engine.
+// value with which x is compared. Internal to the engine.
 #pragma once
 
 #include <optional>
@@ -50,8 +50,9 @@ struct CheckPart {
 std::vector<CheckPart> parts_of_check(const WrittenCheck& check, const Job& job,
                                       const Lanes& lanes);
 
-// Returns the truth's shape and dtype, placed. Throws Error with line and column: an unbound name,
-// placements that do not fit the shape, a partial sum of which some ranks have no part.
+// Returns the truth's shape and dtype, placed. Throws Error with line and column for an unbound
+// name, for placements that do not fit the shape, and for a partial sum of which some ranks have no
+// part.
 Spec spec_of_check(const WrittenCheck& check, const CheckPart& part, const GlobalProgram& truth);
 
 // Returns a rank that is missing in `on` while other ranks of its group of partial axes are

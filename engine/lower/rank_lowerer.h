@@ -1,11 +1,11 @@
-// RankLowerer: the lowering of one listing of rank programs. It implements what Lowering leaves
-// open: emission of instructions with lanes and streams, collectives, streams, events, groups and
-// checks. Internal to the engine.
+// RankLowerer: the lowering of one listing of rank programs. It implements the virtual functions of
+// Lowering: emission of instructions with lanes and streams, collectives, streams, events, groups
+// and checks. Internal to the engine.
 //
 // rank_lowering.cpp emits instructions, rank_lowerer_calls.cpp collectives and messages,
 // rank_lowerer_arguments.cpp groups, peers, slots and waits, rank_lowerer_check.cpp checks,
 // rank_lowerer_shards.cpp steps of redistributions and ops on shards of stated tensors,
-// rank_lowerer_grad.cpp what grad needs: writes in place, and the backward of calls.
+// rank_lowerer_grad.cpp writes in place on the tape, and the backward of calls.
 #pragma once
 
 #include <set>
@@ -166,7 +166,7 @@ class RankLowerer : public Lowering {
   // Emits the call `back` as the gradient of `kind`, whose own gradient is `kind`.
   Adjoint adjoint_pair(CollectiveKind kind, CollectiveKind back);
   ValueId exchange_back(const std::vector<CallItem>& items, ValueId input);
-  ValueId my_chunk(const std::vector<CallItem>& items, ValueId input);
+  ValueId own_chunk(const std::vector<CallItem>& items, ValueId input);
   ValueId at_root(const std::vector<CallItem>& items, ValueId input);
   ValueId scaled(const std::vector<CallItem>& items, ValueId input);
   ValueId for_holders(const std::vector<CallItem>& items, ValueId gradient, ValueId output);

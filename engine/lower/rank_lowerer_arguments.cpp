@@ -1,9 +1,9 @@
-// Implements the arguments of rank_lowerer.h (groups, reductions, peers) and the verbs that
-// move no tensor between ranks at once: one-sided calls, slots, waits, free and keep.
+// Implements the arguments of rank_lowerer.h (groups, reductions, peers), and verbs that are no
+// collective: one-sided calls, slots, waits, free and keep.
 //
 // Several meshes may have an axis of one name, as in two pipeline stages that each have an axis tp.
-// Then the group is taken from the mesh of the value, else from the mesh of the ranks that call;
-// lanes_by_mesh() splits a call of ranks of both.
+// Then the group is on the mesh of the value, else on the mesh of the calling ranks.
+// lanes_by_mesh() splits a call of ranks of both meshes.
 //
 // `to=next` in a group of ranks 4, 5, 6 is index 1 for rank 4, 2 for rank 5, 0 for rank 6.
 #include <fmt/format.h>

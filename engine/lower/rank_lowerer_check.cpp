@@ -3,7 +3,7 @@
 // 1. read the arguments: x, the truth's name with its holes filled in, placements, `on`;
 // 2. choose the mesh, and place the truth's shape and dtype on it (place_check.h);
 // 3. compare shape and dtype with those of the ranks' tensors;
-// 4. emit a Snapshot of x and the RankCheck that states what it is compared with.
+// 4. emit a Snapshot of x and the RankCheck that names the value with which it is compared.
 //
 // Ranks outside the mesh or not selected by `on` skip the check.
 #include "shardproof/engine/lower/bind_arguments.h"

@@ -1,5 +1,5 @@
-// Implements what grad needs of rank_lowerer.h: writes in place on the tape, dead instructions, and
-// gradients with memory of their own.
+// Implements the part of rank_lowerer.h for grad: writes in place on the tape, dead instructions,
+// and gradients with memory of their own.
 //
 // A write into x[1:3] makes a new version of the value that owns the memory, x, and of each value
 // that shares it. Example: v = x[0]; x[1:3] = y gives the entries
@@ -58,7 +58,7 @@ void RankLowerer::record_write_on(TapeEntry write, ValueId target, std::vector<V
   std::vector<VersionId> inputs{tape_->present(owner)};
   for (const ValueId source : sources) inputs.push_back(tape_->present(source));
   tape_->record_new_version(std::move(write), inputs, owner);
-  // A view is made after the value that it shows, so the order of ids is that of the views.
+  // A view has a higher id than its base, so in the order of ids each base is before its views.
   for (const auto& [id, maker] : shared) {
     TapeEntry view = tape_->entry(static_cast<int>(maker));
     std::vector<VersionId> shown;
@@ -183,7 +183,7 @@ RankLowerer::Backward RankLowerer::backward_of(const Arguments& args,
     if (kind == CollectiveKind::all_to_all_v) return exchange_back(items, dy);
     if (kind == CollectiveKind::all_to_all) return adjoint_pair(kind, kind)(items, dy);
     if (kind == CollectiveKind::broadcast) return at_root(items, dy);
-    if (word == "slice") return my_chunk(items, dy);
+    if (word == "slice") return own_chunk(items, dy);
     return adjoint_pair(kind, CollectiveKind::reduce_scatter)(items, dy);
   };
 }
@@ -273,7 +273,7 @@ ValueId RankLowerer::exchange_back(const std::vector<CallItem>& items, ValueId i
   return output;
 }
 
-ValueId RankLowerer::my_chunk(const std::vector<CallItem>& items, ValueId input) {
+ValueId RankLowerer::own_chunk(const std::vector<CallItem>& items, ValueId input) {
   std::vector<LaneAttrs> attrs;
   for (const CallItem& like : items) {
     const Lanes lanes = lanes_.intersect(like.lanes);
@@ -305,7 +305,7 @@ ValueId RankLowerer::my_chunk(const std::vector<CallItem>& items, ValueId input)
   record_call("slice", input, chunk, [this, items](ValueId dy) {
     return call_like(items, CollectiveKind::all_gather, dy,
                      [this](const std::vector<CallItem>& calls, ValueId by_dy) {
-                       return my_chunk(calls, by_dy);
+                       return own_chunk(calls, by_dy);
                      });
   });
   return chunk;

@@ -1,9 +1,10 @@
 // Implements the argument shards= of rank_lowerer.h: steps of redistributions, and ops whose result
 // depends on which elements of a whole tensor the ranks hold (program/ir/step_text.h).
 //
-// A step is refused unless each rank finds, in its own part or in those of its group, all elements
-// that it owns after the step. Example: S(0) of [8] over 2 ranks is an all_gather to R; to
-// S(0, sizes=[6, 2]) it is an all_to_all, because an all_gather would leave elements behind.
+// A step is refused unless the parts of a rank's group together hold all elements that the rank
+// owns after the step. Example: S(0) of [8] over 2 ranks becomes R by an all_gather. It becomes
+// S(0, sizes=[6, 2]) by an all_to_all, because an all_gather would move elements that no rank
+// needs.
 #include <algorithm>
 #include <map>
 
@@ -59,8 +60,8 @@ std::optional<int32_t> incomplete_rank(const PlanStep& step, const Group& group)
   return std::nullopt;
 }
 
-// Returns what forbids the partial placements of a step, or "".
-std::string trouble_of_partials(const PlanStep& step) {
+// Returns the reason against the partial placements of a step, or "".
+std::string error_of_partials(const PlanStep& step) {
   const bool ends = step.kind == StepKind::all_reduce || step.kind == StepKind::reduce_scatter;
   for (int axis = 0; axis < step.from.mesh().axis_count(); ++axis) {
     const Placement &from = step.from.placement(axis), &to = step.to.placement(axis);
@@ -234,8 +235,8 @@ std::vector<ValueId> RankLowerer::local_step(const Expr& call) {
       tensor_argument(args.next_argument(0, "x"), call.place, call.symbol.c_str());
   const PlanStep step = read_step(args, StepKind::local, input);
   require_shard(input, step.from, "the input");
-  if (const std::string trouble = trouble_of_partials(step); !trouble.empty())
-    fail(call.place, fmt::format("{}: {}; a partial value ends by a call", call.symbol, trouble));
+  if (const std::string error = error_of_partials(step); !error.empty())
+    fail(call.place, fmt::format("{}: {}; a partial value ends by a call", call.symbol, error));
   if (local_verb(step) != call.symbol)
     fail(call.place,
          fmt::format("expected {} for these placements, found {}", local_verb(step), call.symbol));
@@ -275,8 +276,8 @@ std::vector<ValueId> RankLowerer::call_step(const Expr& call, StepKind kind) {
   PlanStep step = read_step(args, kind, input);
   if (step.axes.empty()) fail(call.place, fmt::format("{} with shards= needs group=", call.symbol));
   require_shard(input, step.from, "the input");
-  if (const std::string trouble = trouble_of_partials(step); !trouble.empty())
-    fail(call.place, fmt::format("{}: {}", call.symbol, trouble));
+  if (const std::string error = error_of_partials(step); !error.empty())
+    fail(call.place, fmt::format("{}: {}", call.symbol, error));
   const Group group = Group::of_axes(step.from.mesh(), step.axes);
   if (const std::optional<int32_t> lacking = incomplete_rank(step, group))
     fail(call.place, fmt::format("{}: the group of rank {} does not hold all elements of {}",

@@ -1,11 +1,11 @@
 // Implements rank_lowering.h and the emission of rank_lowerer.h.
 //
-// For each listing: names are bound to the inputs that its ranks hold; the statements are lowered
-// (lowering.h); each emitted instruction gets the current lanes and the current stream.
+// For each listing: names are bound to the inputs that its ranks hold, then the statements are
+// lowered (lowering.h). Each emitted instruction gets the current lanes and the current stream.
 //
 // Shapes: each value has a list of (lanes, shape). An op is inferred once for each class of lanes
-// with equal shapes and attributes. Example: x has [4, 8] on ranks 0-2 and [3, 8] on rank 3;
-// y = sum(x, dim=1) is inferred twice and has [4] on ranks 0-2 and [3] on rank 3.
+// with equal shapes and attributes. Example: x has [4, 8] on ranks 0-2 and [3, 8] on rank 3. y =
+// sum(x, dim=1) is inferred twice: [4] on ranks 0-2 and [3] on rank 3.
 //
 // `group:` collects the calls of its body; they are submitted together at its end. Other work of
 // the body runs before them, so a line that uses their results is refused. Example:
@@ -280,7 +280,7 @@ LocalShapes RankLowerer::shared_shapes(const std::vector<ValueId>& inputs,
   return shapes;
 }
 
-// Returns what an op makes of the shapes that the inputs have on the rank.
+// Returns the result shapes of an op for the shapes of its inputs on the rank.
 std::vector<TensorMeta> RankLowerer::infer_on(const OpRecord& op, const Attrs& attrs,
                                               const std::vector<ValueId>& inputs, int64_t rank) {
   OpCall call{&attrs, {}};

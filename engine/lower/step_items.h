@@ -1,5 +1,5 @@
 // Makes the calls of a plan's step: one item for each set of lanes whose groups pad to the same
-// count, as the calls of a rank program have one item for each local shape.
+// count.
 #pragma once
 
 #include "shardproof/program/ir/spmd_program.h"

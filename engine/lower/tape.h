@@ -1,11 +1,12 @@
-// Tape: what a listing has computed so far, as the entries that `grad` walks backward. Filled while
-// a listing is lowered, before composite ops are decomposed, and only if the listing calls `grad`.
+// Tape: the ops that a listing has applied so far, as entries that `grad` walks backward. Filled
+// while a listing is lowered, before composite ops are decomposed, and only if the listing calls
+// `grad`.
 //
 // An entry reads and makes *versions* of values. A value has one version until a rank program
-// writes it in place; each write makes a new version of the value and of all that shares its
+// writes it in place. Each write makes a new version of the value and of all values that share its
 // memory.
 //
-// Example: y = x * x; x[0] = 3; z = x + y has the entries mul(x.0, x.0) -> y.0, write(x.0, 3) ->
+// Example: y = x * x; x[0] = 3; z = x + y. The entries are mul(x.0, x.0) -> y.0, write(x.0, 3) ->
 // x.1, add(x.1, y.0) -> z.0. The gradient of mul needs x.0, which the write has replaced, so
 // grad(z, ..) is an error that states both lines.
 #pragma once

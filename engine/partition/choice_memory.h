@@ -1,9 +1,9 @@
 // ChoiceMemory: the placements that ops of a partitioning took, so that a line like an earlier one
-// is not compared again. A model of equal layers has few different ones. Internal to the engine.
+// is not compared again. A model of equal layers has few different lines. Internal to the engine.
 //
-// A choice follows from the op, its attributes, the metas and placements of its inputs, the inputs
-// that are one value, the numbers among them (parts of a sum may not be divided by 0), and the
-// placements wanted for its results.
+// A choice depends on the op, its attributes, the metas and placements of its inputs, and the
+// placements wanted for its results. It also depends on which inputs are one value, and on inputs
+// that are numbers (parts of a sum may not be divided by 0).
 #pragma once
 
 #include <map>

@@ -39,7 +39,8 @@ class ConstantPlacer {
   bool is_constant(ValueId id) {
     return id != kNoValue && mesh_of(id) == kNoMesh && !given_.values[static_cast<size_t>(id)].weak;
   }
-  // Returns all values that an instruction reads, with that whose placements it takes.
+  // Returns all values that an instruction reads, including a value of which it only uses the
+  // placements.
   static std::vector<ValueId> read_by(const GlobalInstr& instr) {
     std::vector<ValueId> values = instr.inputs;
     if (instr.like != kNoValue) values.push_back(instr.like);

@@ -1,6 +1,7 @@
-// Meshes of constants. A constant is a value that no tensor of the scenario and no redistribution
-// to a mesh enters: zeros, arange, the masks of decompositions, the seed of a gradient. It has no
-// mesh of its own; it is computed on the mesh of each instruction that reads it.
+// Meshes of constants. A constant is a value that depends on no tensor of the scenario and on no
+// redistribution to a mesh. Examples: zeros, arange, the masks of decompositions, the seed of a
+// gradient. It has no mesh of its own; it is computed on the mesh of each instruction that reads
+// it.
 //
 // A constant lies on the mesh of its first reader. Each further mesh gets a copy without a name. A
 // constant that nothing reads is on the first mesh. A constant that `as` or redistribute places is

@@ -9,12 +9,12 @@
 //    An axis of one rank has one strategy, since its placements cut and add up nothing: that which
 //    moves the fewest inputs, or "everything R" if it is not legal.
 // 2. For each combination, compose() joins the picks into one spec per tensor. It refuses what is
-//    not legal together: partials of two kinds, cuts that the kernel does not take.
+//    not legal together: partials of two kinds, cuts that the kernel does not accept.
 // 3. A rule that cannot be written axis by axis (reshape) judges whole specs: the inputs as they
 //    are, or with some axes replicated (joint_choices).
 //
-// Example: y = x @ w on a mesh dp=2, tp=4, x of shape [16, 8] as dp:S(0) tp:R, w of shape [8, 32]
-// as dp:R tp:S(1). The rule of matmul has these strategies for an axis (x, w -> y):
+// Example: y = x @ w on a mesh dp=2, tp=4. x of shape [16, 8] is dp:S(0) tp:R, w of shape [8, 32]
+// is dp:R tp:S(1). The rule of matmul has these strategies for an axis (x, w -> y):
 //
 //   S(0), R    -> S(0)      rows of x
 //   R,    S(1) -> S(1)      columns of w
@@ -122,7 +122,7 @@ bool equal_locals(const Spec& spec, int axis) {
 }
 
 // Sets the forms that the ranks execute under one pick per axis. Returns false if an input is cut
-// in a way that its strategy does not take.
+// in a way that its strategy does not accept.
 bool set_forms(PartitionedCall& choice, const std::vector<const Strategy*>& picks,
                const OpRecord& op) {
   bool lowers = false;
@@ -176,7 +176,7 @@ std::optional<std::vector<Spec>> with_whole_axes(const OpCall& call,
   return specs;
 }
 
-// All tensors get the same cut on an axis: its split, sizes and order come from the first input
+// All tensors get the same cut on an axis. Its split, sizes and order are those of the first input
 // that already cuts the dim of the strategy on that axis.
 std::optional<PartitionedCall> compose(const OpCall& call, const std::vector<TensorMeta>& outputs,
                                        const std::vector<PlacedValue>& inputs, const Mesh& mesh,

@@ -1,6 +1,6 @@
-// The legal ways to partition one op: for each axis of the mesh a strategy of the op's rule, joined
-// to one spec for each input and output. The choices depend only on the op and its inputs; prices
-// and emission are the Partitioner's. Internal to the engine.
+// The legal ways to partition one op. Each has a strategy of the op's rule for each axis of the
+// mesh, combined to one spec for each input and output. The choices depend only on the op and its
+// inputs; prices and emission are the Partitioner's. Internal to the engine.
 #pragma once
 
 #include <functional>

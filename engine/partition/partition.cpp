@@ -240,7 +240,7 @@ Spec Partitioner::claimed_spec(const GlobalInstr& instr, const PlacedValue& valu
       result_.program.values[static_cast<size_t>(value.id)].shapes;
   const Dims& shape = value.meta.shape;
   const Spec plain = Spec::parse(text, mesh, shape, value.meta.dtype);
-  if (!odd_shard(plain, actual)) return plain;
+  if (!misfit_shard(plain, actual)) return plain;
   std::vector<int> open;
   for (int axis = 0; axis < mesh.axis_count(); ++axis)
     if (std::none_of(instr.placements.begin(), instr.placements.end(), [&](const auto& entry) {
@@ -248,7 +248,7 @@ Spec Partitioner::claimed_spec(const GlobalInstr& instr, const PlacedValue& valu
         }))
       open.push_back(axis);
   if (const std::optional<Spec> found = spec_by_shapes(plain, open, actual)) return *found;
-  const LocalShape odd = *odd_shard(plain, actual);
+  const LocalShape odd = *misfit_shard(plain, actual);
   throw_bad_input("the shard has shape {} on rank {}, but {} as \"{}\" has shape {} there",
                   to_string(odd.shape), odd.lanes[0], to_string(shape), text,
                   to_string(plain.local_shape(odd.lanes[0])));
@@ -263,7 +263,7 @@ void Partitioner::run_claim(const GlobalInstr& instr) {
   const Spec spec = instr.like != kNoValue ? spec_like(instr, value) : claimed_spec(instr, value);
   const std::vector<LocalShape>& actual =
       result_.program.values[static_cast<size_t>(value.id)].shapes;
-  if (const std::optional<LocalShape> odd = odd_shard(spec, actual))
+  if (const std::optional<LocalShape> odd = misfit_shard(spec, actual))
     throw_bad_input("the shard has shape {} on rank {}, where that of {} has shape {}{}",
                     to_string(odd->shape), odd->lanes[0],
                     values_[static_cast<size_t>(instr.like)].name,

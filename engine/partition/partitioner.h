@@ -67,16 +67,17 @@ class Partitioner {
                          const std::vector<TensorMeta>& outputs,
                          const std::vector<PlacedValue>& inputs, const Mesh& mesh,
                          const Targets& targets);
-  // Returns a primary price that no plans of the inputs and to the targets are below.
+  // Returns a lower bound of the primary price of the plans of the inputs and of the plans to the
+  // targets.
   double least_primary(const PartitionedCall& choice, const std::vector<PlacedValue>& inputs,
                        const Targets& targets) const;
-  // Returns the price of bringing the inputs to a choice; nullopt if it is more than `at_most`.
-  // Stores in `changed` how many inputs move.
+  // Returns the price of redistributing the inputs for a choice; nullopt if it is more than
+  // `at_most`. Stores in `changed` how many inputs move.
   std::optional<Price> price_of_inputs(const PartitionedCall& choice,
                                        const std::vector<PlacedValue>& inputs,
                                        const std::optional<Price>& at_most, int& changed);
-  // Adds the price of bringing the results of a choice to their targets; false if it is more than
-  // `at_most`.
+  // Adds the price of redistributing the results of a choice to their targets; false if it is more
+  // than `at_most`.
   bool add_price_of_targets(const PartitionedCall& choice, const Targets& targets,
                             const std::optional<Price>& at_most, Price& price, int& changed);
   // Returns the price of an op that is lowered to other ops.

@@ -1,7 +1,7 @@
 // Implements the choice of placements of partitioner.h.
 //
 // 1. List the legal choices (op_choices.h).
-// 2. The price of a choice is the price of the plans that bring its inputs there: the bytes that
+// 2. The price of a choice is the price of the plans that redistribute its inputs: the bytes that
 //    they send, then their calls; with a topology, their time. An op that is lowered to other ops
 //    is emitted on trial, priced and rolled back.
 // 3. The choice with the fewest bytes and calls wins; among equal ones that which moves the fewest

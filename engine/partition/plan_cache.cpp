@@ -10,8 +10,8 @@
 namespace shardproof {
 namespace {
 
-// Returns bytes that a rank sends at least, on average. It gets the elements that it misses, even
-// if it held the sum of all parts; and of n parts that are added up, n - 1 are sent once.
+// Returns bytes that a rank sends at least, on average. It receives the elements that it misses,
+// even if it held the sum of all parts. Of n parts that are added up, n - 1 are sent once.
 double least_bytes(const Spec& from, const Spec& to) {
   if (!(from.mesh() == to.mesh())) return 0;
   int64_t parts = 1;

@@ -28,8 +28,8 @@ class PlanCache {
   // Returns the cheapest plan, or null if its price is more than `at_most`.
   const PricedPlan* plan_within(const Spec& from, const Spec& to,
                                 const std::optional<Price>& at_most);
-  // Returns a primary price that no plan is below. Takes far less time than a plan: a search over
-  // placements has thousands of pairs that cost more than the best choice so far.
+  // Returns a lower bound of the primary price of all plans. Takes far less time than a plan: a
+  // search over placements has thousands of pairs that cost more than the best choice so far.
   double least_primary(const Spec& from, const Spec& to) const;
   // Returns the cheapest plan that keeps to a peak limit of its own. It is not stored.
   Plan plan_with_limit(const Spec& from, const Spec& to, int64_t peak_limit) const;

@@ -3,7 +3,7 @@
 // 1. An op counts positions if a strategy of its rule that cuts an input needs the index of the
 //    shard.
 // 2. If the inputs that state the positions have placements, the others get those that a strategy
-//    has beside them, or those that their shapes on the ranks show.
+//    has beside them, or those that follow from their shapes on the ranks.
 // 3. The results get the placements of the strategy that has all inputs with their placements.
 //
 // Example: q is [8, 4] as cp:S(0) on cp=2. In the gradient of `rope(q) * 2 as cp:S(0)` the op
@@ -131,7 +131,7 @@ void place_others(const OpRecord& op, const OpCall& call, const std::vector<Tens
     if (axes)
       for (const AxisPlacements& axis : *axes) placements.push_back(axis.inputs[i]);
     if (axes) inputs[i].spec = spec_over_axes(mesh, *axes, placements, inputs[i].meta);
-    if (!inputs[i].spec || odd_shard(*inputs[i].spec, held[i]))
+    if (!inputs[i].spec || misfit_shard(*inputs[i].spec, held[i]))
       inputs[i].spec = spec_by_shapes(
           Spec::replicated(mesh, inputs[i].meta.shape, inputs[i].meta.dtype), all, held[i]);
   }
@@ -155,8 +155,8 @@ std::vector<Spec> specs_of_results(const OpRecord& op, const OpCall& call,
 }
 
 // Returns the placements to try on an axis that a claim does not name. They are R, each dim by the
-// chunk rule, and each dim with the sizes that the first ranks along the axis hold, if these add
-// up.
+// chunk rule, and each dim with the sizes on the first ranks along the axis, if these sizes add up
+// to the dim.
 std::vector<Placement> open_placements(const Mesh& mesh, int axis, const Dims& shape,
                                        const std::vector<LocalShape>& actual) {
   std::vector<Placement> out{R()};
@@ -189,7 +189,7 @@ bool mixes_sizes(const std::vector<Placement>& placements) {
 
 }  // namespace
 
-std::optional<LocalShape> odd_shard(const Spec& spec, const std::vector<LocalShape>& actual) {
+std::optional<LocalShape> misfit_shard(const Spec& spec, const std::vector<LocalShape>& actual) {
   for (const LocalShape& part : actual)
     for (int64_t i = 0; i < part.lanes.size(); ++i)
       if (!(spec.local_shape(part.lanes[i]) == part.shape))
@@ -215,7 +215,7 @@ std::optional<Spec> spec_by_shapes(const Spec& plain, const std::vector<int>& op
     }
     if (mixes_sizes(placements)) continue;
     Spec candidate(mesh, placements, plain.shape(), plain.dtype(), plain.order());
-    if (!odd_shard(candidate, actual)) return candidate;
+    if (!misfit_shard(candidate, actual)) return candidate;
   }
   return std::nullopt;
 }

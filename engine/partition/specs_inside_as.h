@@ -14,16 +14,16 @@
 namespace shardproof {
 
 // Returns a rank and its shape if its shard has another shape than the spec gives it.
-std::optional<LocalShape> odd_shard(const Spec& spec, const std::vector<LocalShape>& actual);
+std::optional<LocalShape> misfit_shard(const Spec& spec, const std::vector<LocalShape>& actual);
 
-// Returns the first spec that gives the ranks these shapes, whose placements differ from those of
-// `plain` only on the axes `open`; nullopt if there is none, or if shapes do not determine it.
+// Returns the first spec that gives the ranks these shapes. Its placements differ from those of
+// `plain` only on the axes `open`. nullopt if there is none, or if shapes do not determine it.
 std::optional<Spec> spec_by_shapes(const Spec& plain, const std::vector<int>& open,
                                    const std::vector<LocalShape>& actual);
 
 // Returns the specs for the kernel of one op inside `as`; nullopt if it counts from 0. `held` are
-// the shapes of each input on the ranks. The specs of the results are left out if no strategy of
-// the rule has the inputs with their placements.
+// the shapes of each input on the ranks. The specs of the results are omitted if no strategy of the
+// rule has the inputs with their placements.
 std::optional<ShardSpecs> specs_inside_as(const OpRecord& op, const Attrs& attrs,
                                           std::vector<PlacedValue> inputs,
                                           const std::vector<LocalShapes>& held, const Mesh& mesh);

@@ -83,7 +83,7 @@ class SlotCheck {
     std::map<std::string, SharedKnown> events;
     SharedKnown host;
     Known waited;  // signals that any stream has waited for or will wait for
-    // By slot: how many puts of each source the last read knew.
+    // By slot: the number of puts of each source that had landed at the last read.
     std::map<int64_t, std::map<int32_t, size_t>> read;
   };
 
@@ -183,7 +183,7 @@ void SlotCheck::walk(const SpmdListing& listing, int32_t rank) {
   }
 }
 
-// Returns the puts of a source into a slot that have landed for a stream with this knowledge.
+// Returns the puts of a source into a slot that have landed for a stream with these counts.
 std::vector<const Signal*> SlotCheck::landed(const Known& known, int32_t source, int32_t rank,
                                              int64_t slot) const {
   const auto found = signals_.find({source, rank});

@@ -147,7 +147,7 @@ struct Candidate {
   const Instr* other = nullptr;  // an instruction of another stream without an order to this one
   bool other_is_later = false;   // in the listing
   ValueId shared = kNoValue;     // the value that both access
-  // The send or put of another rank that is disturbed in place of the candidate; empty: none.
+  // The send or put of another rank that has the race in place of the candidate; empty: none.
   std::vector<Candidate> sender = {};
 };
 
@@ -302,9 +302,9 @@ ScheduledRun ScheduleComparison::run_under(ScheduleKind kind) const {
 }
 
 // Returns the values that a reduce or gather writes, with the ranks on which a probe shows other
-// contents. On ranks other than the root it shows what a later call has written to the buffer. It
-// may come before all groups of the call have ended. A difference there is found in the values that
-// are computed from it.
+// contents. On ranks other than the root it shows what a later call has written to the buffer. That
+// call may run before all groups of the candidate's call have ended. A difference there is found in
+// the values that are computed from it.
 std::set<std::pair<ValueId, int32_t>> not_comparable(const SpmdListing& listing) {
   std::set<std::pair<ValueId, int32_t>> found;
   for (const Instr& instr : listing.instrs) {
@@ -377,8 +377,8 @@ std::map<ValueId, ValueId> ScheduleComparison::owners_of_memory(const SpmdListin
   return owners;
 }
 
-// Finds an access of another stream to the memory that the candidate reads or writes, without an
-// order between both, and one of them a write. The latest access before the candidate comes first.
+// Finds an access of another stream to the memory that the candidate reads or writes. One of both
+// is a write, and neither waits for the other. The latest access before the candidate comes first.
 void ScheduleComparison::add_cause(Candidate& candidate, const CopiesOfViews& copies) const {
   const SpmdListing& listing = *candidate.listing;
   const int32_t rank = candidate.ranks.front();
@@ -439,7 +439,8 @@ std::optional<Candidate> ScheduleComparison::first_difference(const ScheduledRun
   return first;
 }
 
-// Returns what the candidate's first rank holds under a schedule; empty if it made no such value.
+// Returns the contents on the candidate's first rank under a schedule; empty if it made no such
+// value.
 LocalTensor ScheduleComparison::contents_under(ScheduleKind kind,
                                                const Candidate& candidate) const {
   const int32_t rank = candidate.ranks.front();
@@ -503,8 +504,8 @@ std::vector<Sending> ScheduleComparison::sent_to(int32_t rank) const {
   return sent;
 }
 
-// Returns the send or put to the candidate's rank that another stream of its rank disturbs; none if
-// the candidate reads neither a message nor a slot.
+// Returns the send or put to the candidate's rank whose contents another stream of the sender
+// overwrites. None if the candidate reads neither a message nor a slot.
 std::vector<Candidate> ScheduleComparison::disturbed_sender(const Candidate& candidate,
                                                             const CopiesOfViews& copies) const {
   const auto* const read = std::get_if<SlotRead>(&candidate.instr->action);
@@ -549,7 +550,7 @@ std::string ScheduleComparison::place_text(const SpmdListing& listing, const Ori
   return all ? line : fmt::format("{} of rank {}", line, rank);
 }
 
-// Explains a slot that a put disturbs. The put that the reader waited for has landed
+// Explains a slot that a put overwrites. The put that the reader waited for has landed
 // (check_slots.h), so it is a later one, or the put of another rank. `reads` is the place of the
 // reader.
 void ScheduleComparison::explain_puts(const std::vector<Sending>& puts, const std::string& reads,

@@ -16,8 +16,8 @@
 
 namespace shardproof {
 
-// True if the order of work on some rank depends on the schedule: it uses several streams, or other
-// ranks put into a slot that it reads.
+// True if the order of work on some rank depends on the schedule. Such a rank uses several streams,
+// or reads a slot into which other ranks put.
 bool depends_on_schedule(const SpmdProgram& program);
 
 struct ScheduleResult {
@@ -26,10 +26,10 @@ struct ScheduleResult {
 };
 
 // Runs the program on simulated ranks under these schedules. The result is the finding `race` if a
-// value or a finding differs. If two streams access one value without an order, its line is that of
-// the later access and its name is that value; else both are those of the first differing value.
-// `inputs` are the ranks' parts of the job's inputs. Throws Error(bad_input) if the run under fifo
-// does.
+// value or a finding differs. If two streams access one value without an order, the finding has the
+// line of the later access and the name of that value. Else it has those of the first differing
+// value. `inputs` are the ranks' parts of the job's inputs. Throws Error(bad_input) if the run
+// under fifo does.
 ScheduleResult compare_schedules(const SpmdProgram& program, const Job& job,
                                  const std::vector<LocalTensor>& inputs,
                                  const Registries& registries);

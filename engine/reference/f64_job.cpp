@@ -13,7 +13,7 @@ Job on_simulated_ranks(const Job& job) {
   simulated.cost = nullptr;
   simulated.order = {};
   simulated.keep.clear();
-  simulated.sees = false;
+  simulated.records_values = false;
   simulated.compared = CompareScope::lines;
   simulated.timing = {};
   simulated.precision_limits.clear();

@@ -18,8 +18,8 @@ struct OwnDtypes {
   std::vector<DType> inputs;
 };
 OwnDtypes dtypes_of(const Job& job);
-// Returns the job as its listings are lowered: a line cast(x, f32) meets the dtypes that its author
-// meant. The contents of the inputs are not converted, so the job does not run.
+// Returns the job as its listings are lowered: a line cast(x, f32) reads the dtypes of the author's
+// program. The contents of the inputs are not converted, so the job does not run.
 Job to_lower(const Job& job, const OwnDtypes& dtypes);
 
 }  // namespace shardproof

@@ -1,6 +1,6 @@
 // Changes all floats of a lowered program to f64: the dtype of every value, and every dtype that a
-// line names, such as `cast(x, bf16)` and `recv(dtype=f32)`. Choices that ops made by their dtypes
-// at lowering stay as written.
+// line names. Examples: `cast(x, bf16)` and `recv(dtype=f32)`. Choices that ops made by their
+// dtypes at lowering stay as written.
 #pragma once
 
 #include "shardproof/ops/core/op.h"

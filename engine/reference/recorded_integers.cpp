@@ -9,7 +9,7 @@
 namespace shardproof {
 namespace {
 
-// True for an op that tells whether numbers have left the range of their dtype. In f64 they have
+// True for an op that tests whether numbers have left the range of their dtype. In f64 they have
 // not, so such bools belong to the dtypes of a run.
 bool tells_range(const std::string& op) {
   return op == "isinf" || op == "isnan" || op == "isfinite" || op == "isposinf" || op == "isneginf";

@@ -1,7 +1,7 @@
 // RecordedIntegers: whole numbers that rank programs and their truth compute from floats in the
-// program's own dtypes, and flags of overflow. If the run with all floats in f64 fails, or does not
-// see an overflow that decides a branch, it is made again with these numbers. Example: an index
-// that is 256 in bf16 and 257 in f64 is 256 in the second run. Internal to the engine.
+// program's own dtypes, and flags of overflow. The run with all floats in f64 may fail, or may not
+// have an overflow that decides a branch. Then it is made again with these numbers. Example: an
+// index that is 256 in bf16 and 257 in f64 is 256 in the second run. Internal to the engine.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ struct RecordedIntegers {
   std::map<ValueId, Tensor> of_truth;          // by value of the truth
 };
 
-// Returns, by value, if an op computes this whole number from floats, or a bool that tells whether
+// Returns, by value, if an op computes this whole number from floats, or a bool that states whether
 // they are infinite or NaN. The result is the same for a program and its form with all floats in
 // f64.
 std::vector<bool> integers_from_floats(const SpmdProgram& program);

@@ -299,7 +299,7 @@ std::optional<ValueId> ReferenceRun::copied_by(ValueId id) const {
 
 std::vector<ValueId> ReferenceRun::hold(ValueId id, const Tensor& value) {
   std::vector<ValueId> held{id};
-  // A source without a value is read by nothing any more.
+  // Nothing reads a source without a value any more.
   for (std::optional<ValueId> source = copied_by(id); source && has(*source);
        source = copied_by(*source))
     held.push_back(*source);

@@ -4,11 +4,11 @@
 // ranks' value in its place (`hold`), and later lines are computed from it. So errors do not
 // accumulate, and only a line that is wrong by itself differs. A value is freed after its last use.
 //
-// A *line* consists of the instructions between held values and one wanted value: one instruction
-// of a global program, or all instructions between two outputs of a rank program. Lines may share
-// instructions: with z = x - y, a = z * 2 and c = z * 3, and the outputs a and c, the subtraction
-// belongs to both lines, but runs once. The inputs of a line stay until the next line is computed,
-// so that the same line can be computed again in other arithmetic (`again`).
+// A *line* consists of the instructions between held values and one wanted value. In a global
+// program it is one instruction, in rank programs all instructions between two outputs. Lines may
+// share instructions. Example: z = x - y, a = z * 2 and c = z * 3, with outputs a and c. The
+// subtraction belongs to both lines, but runs once. The inputs of a line stay until the next line
+// is computed, so that the same line can be computed again in other arithmetic (`again`).
 //
 // Not thread-safe; the program and the registry must outlive it.
 #pragma once

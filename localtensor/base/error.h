@@ -34,8 +34,8 @@ struct Where {
   bool operator==(const Where&) const = default;
 };
 
-// Returns the text of a place: "mlp.json: /program line 2, column 11", or with a place in the file
-// "mlp.json:9:16: /program/1, line 2 of the program, column 11"; empty if no part is known.
+// Returns the text of a place: "mlp.json: /program line 2, column 11". With a place in the file:
+// "mlp.json:9:16: /program/1, line 2 of the program, column 11". Empty if no part is known.
 std::string to_string(const Where& where);
 
 class Error : public std::runtime_error {

@@ -1,6 +1,6 @@
 // Lanes: a set of global ranks in ascending order, cheap to copy. A cohort runs one instruction for
 // such a set at once; the rank at position i of the set is "lane i". A contiguous set is stored as
-// a range; copies of any other set share one sorted list, so that no list of O(world) is stored
+// a range. Copies of any other set share one sorted list, so that no list of O(world) is stored
 // twice.
 #pragma once
 

@@ -1,5 +1,5 @@
-// PairTable: a hash table from pairs of ranks to small values. For what a run holds for each pair
-// of ranks that exchange messages.
+// PairTable: a hash table from pairs of ranks to small values. Holds the state of each pair of
+// ranks that exchange messages.
 //
 // The first probe of (from, to) is a hash of to - from, plus from. Pairs of equal distance, such as
 // those of a ring or a halo, therefore lie side by side. A call of many ranks reads memory in

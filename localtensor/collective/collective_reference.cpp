@@ -308,10 +308,10 @@ void check_counts(const Collective& call, const Outputs& outputs, const Sources&
                   const Siblings& siblings) {
   for (int64_t u = 0; u < siblings.unique(); ++u)
     for (int64_t i = 0; i < siblings.members(); ++i) {
-      const int64_t brought = sources.elements[static_cast<size_t>(siblings.tuple(u)[i])];
+      const int64_t given = sources.elements[static_cast<size_t>(siblings.tuple(u)[i])];
       const int64_t wanted = outputs.in_count(i);
-      SP_CHECK(brought == wanted || wanted == 0, "{}: member {} brings {} elements, not {}",
-               to_string(call), i, brought, wanted);
+      SP_CHECK(given == wanted || wanted == 0, "{}: member {} has {} elements, expected {}",
+               to_string(call), i, given, wanted);
     }
 }
 
@@ -322,11 +322,10 @@ LocalTensor exchange(const Collective& call, const Sources& sources, const Sibli
   std::vector<int64_t> row_of(siblings.ranks().size());
   for (size_t i = 0; i < row_of.size(); ++i) {
     row_of[i] = sources.lanes.index_of(siblings.ranks()[i]);
-    const int64_t brought =
+    const int64_t given =
         sources.elements[static_cast<size_t>(sources.source(siblings.ranks()[i]))];
-    SP_CHECK(brought == exchange.in_count(row_of[i]),
-             "rank {} has {} elements, its counts state {}", siblings.ranks()[i], brought,
-             exchange.in_count(row_of[i]));
+    SP_CHECK(given == exchange.in_count(row_of[i]), "rank {} has {} elements, its counts state {}",
+             siblings.ranks()[i], given, exchange.in_count(row_of[i]));
     by_count[exchange.out_count(row_of[i])].rank_and_output.emplace_back(siblings.ranks()[i],
                                                                          static_cast<int64_t>(i));
   }
@@ -380,10 +379,10 @@ LocalTensor same_on_one_group(const Collective& call, const Outputs& outputs,
   for (int64_t i = 0; i < n; ++i) {
     const int32_t source = sources.source(members[static_cast<size_t>(i)]);
     SP_CHECK(source >= 0, "rank {} is missing from its group", members[static_cast<size_t>(i)]);
-    const int64_t brought = sources.elements[static_cast<size_t>(source)];
+    const int64_t given = sources.elements[static_cast<size_t>(source)];
     const int64_t wanted = outputs.in_count(i);
-    SP_CHECK(brought == wanted || wanted == 0, "{}: member {} brings {} elements, not {}",
-             to_string(call), i, brought, wanted);
+    SP_CHECK(given == wanted || wanted == 0, "{}: member {} has {} elements, expected {}",
+             to_string(call), i, given, wanted);
     inputs.push_back(sources.data[static_cast<size_t>(source)]);
   }
   Tensor out = Tensor::empty(call.dtype, {outputs.out_count(0)}, sources.lanes, Slots::shared(n));
@@ -435,7 +434,7 @@ LocalTensor reference(const Collective& call,
     const std::span<const std::byte> input = inputs[static_cast<size_t>(i)];
     const int64_t wanted = outputs.in_count(i) * outputs.bytes();
     SP_CHECK(static_cast<int64_t>(input.size()) == wanted || wanted == 0,
-             "{}: member {} brings {} bytes, not {}", to_string(call), i, input.size(), wanted);
+             "{}: member {} has {} bytes, expected {}", to_string(call), i, input.size(), wanted);
     data.push_back(input.data());
   }
   const Lanes members = outputs.receivers();

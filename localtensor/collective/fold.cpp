@@ -6,8 +6,8 @@
 //   3. fold_tile adds four members a pass, so that accumulators are loaded and stored once for
 //      four.
 //
-// Rounding: Small keeps accumulators as f32 and rounds them to the storage type after every step;
-// SmallWide (order f32) rounds once at the end; Plain computes in the storage type.
+// Rounding: Small stores accumulators as f32 and rounds them to the storage type after every step.
+// SmallWide (order f32) rounds once at the end. Plain computes in the storage type.
 //
 // Example in bf16 (8 bits): 256 + 1 + 1. Small: 256 + 1 = 257 rounds to 256 (tie to even), twice,
 // so the result is 256. SmallWide: 258, which bf16 holds.
@@ -27,7 +27,7 @@ namespace {
 
 constexpr int64_t kTileBytes = 16384;  // accumulators; with an input tile they fit the first cache
 
-// Type policies: how a storage type is computed with. With kNarrow, values are rounded to the
+// Type policies: the arithmetic of each storage type. With kNarrow, values are rounded to the
 // storage type after each step.
 template <typename T>
 struct Plain {

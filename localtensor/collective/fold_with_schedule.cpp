@@ -144,8 +144,8 @@ class Adder {
   }
 
  private:
-  // Minimum and maximum as in fminf, __hmin and their PTX: of a NaN and a number, the number is the
-  // result, and -0 is less than +0.
+  // Minimum and maximum as in fminf, __hmin and their PTX. For a NaN and a number the result is the
+  // number, and -0 is less than +0.
   void choose(const std::byte* own, int64_t count, std::byte* sum) const {
     const int64_t size = size_of(dtype_);
     const bool integral = is_integral(dtype_), least = op_.op == ReduceOp::min;

@@ -9,9 +9,9 @@
 //      arrival; 0 means none (only the rank's own elements).
 //   2. add_steps walks the resulting tree from distance 0 and writes it as steps for a stack.
 //
-// Example, 4 members: distances 3 and 1 send their own elements; 2 adds what comes from 3; 0 adds
-// what comes from 2, then what comes from 1. The block of member 0 (distance s is member (0 - s)
-// mod 4): push 1, own 2, own 0, push 3, merge, which is ((x1 + x2) + x0) + x3.
+// Example, 4 members: distances 3 and 1 send their own elements. 2 adds those of 3; 0 adds those of
+// 2, then those of 1. The block of member 0, for which distance s is member (0 - s) mod 4: push 1,
+// own 2, own 0, push 3, merge. The result is ((x1 + x2) + x0) + x3.
 #include <bit>
 #include <map>
 

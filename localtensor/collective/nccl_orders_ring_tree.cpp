@@ -116,8 +116,8 @@ std::vector<FoldStep> ring_to(int64_t last, int64_t n) {
 }
 
 // Appends the steps of the subtree of a node. The members of a node are a chain. Its head has the
-// second child node as a further child; the first child node is on the member after the head, if
-// there is one (balanced tree: NCCL's connectTrees).
+// second child node as a further child. The first child node is a child of the member after the
+// head, if there is one (balanced tree: NCCL's connectTrees).
 void add_node(const std::vector<TreeNode>& tree, int64_t node, int64_t per_node,
               std::vector<FoldStep>& steps) {
   const int64_t head = node * per_node;

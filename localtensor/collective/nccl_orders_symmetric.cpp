@@ -7,7 +7,7 @@
 //   protocol LL      every member folds all elements in group order.
 //
 // Example: all_reduce of 8,292 f32 over 4 members, one thread block. 16-byte loads: a tile is 4
-// packs x 32 lanes x 16 bytes = 512 elements; 16 tiles cover 8,192 elements, tile t folded from
+// packs x 32 lanes x 16 bytes = 512 elements. 16 tiles cover 8,192 elements; tile t is folded from
 // member t % 4 on. The remaining 100 elements do not fill all warps with 4-byte loads. They are
 // tiles of 32, 32, 32 and 4 elements, for members 0 to 3.
 #include <algorithm>

@@ -18,13 +18,13 @@
 // one call a group, consecutive members on each node, and buffers aligned to 16 bytes.
 //
 // A scaled input (premul_sum; avg of floats, scaled by 1/n) is multiplied when it is added, with
-// one rounding for both; the first input of all is a rounded product. So does the code that nvcc
-// generates for sm_90 and newer. On older GPUs, and for the protocol LL128, bf16 and other types
-// are also rounded in between.
+// one rounding for both. The very first input is a rounded product. Code that nvcc generates for
+// sm_90 and newer rounds in this way. On older GPUs, and for the protocol LL128, bf16 and other
+// types are also rounded in between.
 //
-// A call that NCCL has no such algorithm for uses the ring: tree is for all_reduce only; pat is for
-// reduce_scatter without scaling; symmetric is for sum and avg of all_reduce and reduce_scatter on
-// floats up to f32. Two runs with nvls are compared by their measured rounding.
+// A call for which NCCL does not have the algorithm uses the ring. tree is for all_reduce only; pat
+// is for reduce_scatter without scaling. symmetric is for sum and avg of all_reduce and
+// reduce_scatter on floats up to f32. Two runs with nvls are compared by their measured rounding.
 #pragma once
 
 #include <vector>

@@ -38,8 +38,8 @@ int positive(std::string_view key, std::string_view text) {
   return value;
 }
 
-// Minor versions N of NCCL 2.N: the first whose channel assignment is known, the first that weighs
-// LL, and the first that assigns channels as all newer ones do.
+// Minor versions N of NCCL 2.N: the first whose channel assignment is known, the first that weights
+// LL, and the first with the channel assignment of all newer ones.
 constexpr int kFirstKnown = 23, kWeighsLl = 26, kNewest = 29;
 
 // Returns the first minor version that uses the order in the environment of nccl_environment.
@@ -52,7 +52,7 @@ int first_with(FoldOrder order) {
     case FoldOrder::nvls: return 24;
     case FoldOrder::pat: return 26;
     case FoldOrder::symmetric: return 29;
-    default: SP_UNREACHABLE("order {} is none of NCCL's", static_cast<int>(order));
+    default: SP_UNREACHABLE("order {} is not one of NCCL's orders", static_cast<int>(order));
   }
 }
 

@@ -70,8 +70,8 @@ bool is_floating(DType dtype);                            // f64 .. f8e5m2
 bool is_integral(DType dtype);                            // i64 .. u8, not bool
 bool is_complex(DType dtype);
 bool is_signed(DType dtype);
-// Returns the bits of the significand with the hidden one (f32: 24); for integers the number of
-// value bits (i32: 31); for complex types that of one part; for bool 1.
+// Returns the bits of the significand with the hidden one (f32: 24). Integers: the number of value
+// bits (i32: 31); complex types: that of one part; bool: 1.
 int precision_bits(DType dtype);
 // Returns the largest finite value (integers: the largest value), exact except for i64 (2^63).
 double max_finite(DType dtype);

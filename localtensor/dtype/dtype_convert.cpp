@@ -1,8 +1,8 @@
 // Implements the conversions of dtype.h over packed elements. Each storage type has one compute
 // type that holds it exactly (f32, f64 or i64). A pair of types is a load loop into a tile of the
-// compute type and a store loop out of it: 14 + 3 x 14 loops instead of 14 x 14. A loop is skipped
-// if its storage type is the compute type. Complex pairs that use the imaginary part have loops of
-// their own.
+// compute type and a store loop out of it. That makes 14 + 3 x 14 loops instead of 14 x 14. A loop
+// is skipped if its storage type is the compute type. Complex pairs that use the imaginary part
+// have loops of their own.
 #include <cstring>
 #include <type_traits>
 

@@ -1,7 +1,7 @@
 // MeshData: the data that copies of a Mesh share, and the arithmetic of one axis.
 //
-// A position of the root mesh is a number in mixed radix, and each mode of an axis is one digit of
-// it: (position / stride) % size. Example: on "a=2, b=3, c=4" (strides 12, 4, 1) the axis flattened
+// A position of the root mesh is a number in mixed radix. Each mode of an axis is one digit of it:
+// (position / stride) % size. Example: on "a=2, b=3, c=4" (strides 12, 4, 1) the axis flattened
 // from a and c has the modes 2:12 and 4:1. Position 18 = 1*12 + 1*4 + 2 has the digits 1 and 2
 // there. Its index on that axis is 1 * 4 + 2 = 6.
 #pragma once

@@ -3,7 +3,7 @@
 // A group over axes has two lists of modes (digits of the mesh's positions, see mesh_data.h): those
 // of its members and those of its siblings. Member i of sibling s is at the position offset +
 // position_at(siblings, s) + position_at(members, i). Example: the groups of axes {tp} of "dp=2,
-// tp=4" have the members 4:1 and the siblings 2:4 (size:stride); member 2 of sibling 1 is rank 4 +
+// tp=4" have the members 4:1 and the siblings 2:4 (size:stride). Member 2 of sibling 1 is rank 4 +
 // 2 = 6.
 //
 // On a sliced mesh the siblings are all digits of the root that the members do not use
@@ -136,8 +136,8 @@ void Group::Data::number_siblings() {
     place[static_cast<size_t>(order[i])] = static_cast<int32_t>(i);
 }
 
-// The key is "first rank/members/siblings" in modes wherever modes describe the group, so that
-// equal groups of different meshes have one key; else a hash of all ranks.
+// If modes describe the group, the key is "first rank/members/siblings" in modes, so that equal
+// groups of different meshes have one key. Else it is a hash of all ranks.
 void Group::Data::set_key() {
   if (list.empty() && !mesh.is_mapped()) {
     const int64_t base = mesh.rank_of_position(mesh.offset());

@@ -15,8 +15,8 @@ struct Segment {  // [from, from + length) of the source goes to [to, to + lengt
 };
 using Segments = std::vector<Segment>;
 
-// Returns the segments from global indices to dense local positions: runs [2, 4) [6, 8) give
-// 2 -> 0 and 6 -> 2, each of length 2. scatter_segments returns the inverse.
+// Returns the segments from global indices to dense local positions. Example: runs [2, 4) [6, 8)
+// give 2 -> 0 and 6 -> 2, each of length 2. scatter_segments returns the inverse.
 Segments gather_segments(const Runs& owned);
 Segments scatter_segments(const Runs& owned);
 // Returns the indices in both lists; `from` and `to` are local positions in the first and second.

@@ -35,8 +35,8 @@ bool cuts_any(const CutList& cuts, uint64_t mask) {
 
 constexpr int64_t kMaxPairs = 256;  // more pairs get an upper bound instead
 
-// Iterates over pairs of a sender and a receiver: coordinates of the sender on the axes of its
-// cuts, and of the receiver on the axes that move (those of `mask`).
+// Iterates over pairs of a sender and a receiver. A pair has coordinates of the sender on the axes
+// of its cuts, and of the receiver on the axes that move (those of `mask`).
 class PairPlaces {
  public:
   PairPlaces(const CutList& before, const CutList& after, uint64_t mask) {
@@ -82,7 +82,7 @@ class PairPlaces {
   std::vector<size_t> sender_, receiver_;
 };
 
-// Returns what one coordinate gets of the indices in `runs`.
+// Returns the indices of `runs` at one coordinate.
 Runs cut_runs(const Runs& runs, const DimCut& cut, int64_t index) {
   Runs left;
   for_each_stretch(cut.shard, length(runs), cut.ranks, index, [&](int64_t start, int64_t count) {

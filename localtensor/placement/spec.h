@@ -3,7 +3,7 @@
 // is computed on demand; nothing takes O(world) memory.
 //
 // Cutting: axes are applied in `order`. Each S axis cuts the indices of its dim that the axes
-// before it have left, in their local order; a strided cut concatenates its parts, so local order
+// before it have left, in their local order. A strided cut concatenates its parts, so local order
 // is always ascending. A rank's part of a dim is a list of runs of global indices; its part of the
 // tensor is the product over dims. A P axis leaves the whole shape to each rank.
 //

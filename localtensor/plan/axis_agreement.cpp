@@ -118,8 +118,8 @@ class Sizes {
   std::vector<std::vector<int64_t>> seen_;  // other orders of sizes can give the same blocks
 };
 
-// Tries all cuts by two axes at their unknown ends. Of the axes whose unknown ends lie on another
-// dim, any coordinates may be required.
+// Tries all cuts by two axes at their unknown ends. Axes whose unknown ends are on another dim may
+// have any coordinates.
 class UnknownEnds {
  public:
   // `known`: the cuts at the known ends that lie on the dim. Axes of `along` also have their

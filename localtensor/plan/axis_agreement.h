@@ -1,13 +1,14 @@
 // CutAgreement: the fraction of a tensor's elements to which an axis gives one coordinate before
-// and after a move. Ranks own these elements on both sides, so an all_to_all over axes of which one
-// agrees on a fraction f sends at least 1 - f of each part. Internal to the planner.
+// and after a move. Ranks own these elements before and after. So an all_to_all over axes of which
+// one agrees on a fraction f sends at least 1 - f of each part. Internal to the planner.
 //
-// An axis cuts its dim into pieces: the sizes before it in the layout cut blocks by the chunk rule,
-// and the axis cuts each block. On dims whose cuts are even and digits of one number f is 1 / n for
-// n ranks. Else it can be larger, above all if an axis moves along its dim.
+// An axis cuts its dim into pieces: the sizes before it in the layout cut the dim into blocks by
+// the chunk rule, and the axis cuts each block. On dims whose cuts are even and digits of one
+// number f is 1 / n for n ranks. Else it can be larger, above all if an axis moves along its dim.
 //
-// Example: dim of 48, an axis of 3 ranks moves from S(0, split=4) to S(0). Its pieces of 4 elements
-// are 0 1 2 0 1 2 0 1 2 0 1 2, then 0 0 0 0 1 1 1 1 2 2 2 2. They agree on 6 of 12: f = 1/2.
+// Example: dim of 48, an axis of 3 ranks moves from S(0, split=4) to S(0). The coordinates of its
+// 12 pieces of 4 elements are 012012012012 before and 000011112222 after. Both agree on 6 of 12: f
+// = 1/2.
 #pragma once
 
 #include <cstdint>
@@ -49,9 +50,9 @@ enum class CutGaps {
   any,     // also uneven ones that other axes left behind
 };
 
-// Returns the largest agreement of a cut with any other one: by another dim, or by its dim after
-// any of the sizes, in any order, whose product is at most `most`. Cuts whose digits overlap are
-// left out, since their all_to_all pads its pieces.
+// Returns the largest agreement of a cut with any other cut. Other cuts are of another dim, or of
+// the same dim after any of the sizes, in any order, with a product of at most `most`. Cuts whose
+// digits overlap are left out, since their all_to_all pads its pieces.
 CutAgreement largest_agreement(const AxisCut& cut, const std::vector<int64_t>& sizes, int64_t most,
                                CutGaps gaps);
 // Returns the largest fraction of elements on which two axes agree, if each has one known end and

@@ -10,7 +10,7 @@
 // drops gaps at the end.
 //
 // Example: dim of 8, digits gap4 tp2 (tp 0 has 0 2 4 6). The cut dp:S(0, split=2) over 2 ranks
-// applies to the local 4 elements: one factor of 2 stays a gap, the other becomes the dp digit:
+// applies to the local 4 elements. One factor of 2 stays a gap, the other becomes the dp digit:
 // gap2 dp2 tp2. cuts_of is the inverse: each axis digit is a Shard whose split is the product of
 // the gaps before it.
 #include "shardproof/localtensor/plan/dim_layout.h"

@@ -1,4 +1,5 @@
-// DimLayouts: how one dim lies over the ranks, in a form in which steps are edits of a short list.
+// DimLayouts: the layouts of one dim over the ranks, in a form in which steps are edits of a short
+// list.
 //
 // A layout is a list of digits of the dim's index, most significant first. An axis digit cuts: the
 // coordinate on the axis selects the part. A gap does not cut: the rank has the parts of all values
@@ -59,8 +60,9 @@ class DimLayouts {
   // Returns the layouts in which `axis` cuts further, without data from other ranks: all results
   // with without(result, axis) == layout that are candidates.
   const std::vector<int>& with(int layout, int axis);
-  // Returns the layout in which `axis` also cuts the digits [first, first * size); -1 if other axes
-  // cut some of them, or digits cannot describe it. Requires an axis that does not cut.
+  // Returns the layout in which `axis` also cuts the digits [first, first * size). Returns -1 if
+  // other axes cut some of them, or if digits cannot describe the layout. Requires an axis that
+  // does not cut.
   int with_place(int layout, int axis, int64_t first);
   void add_gap(int64_t size);  // lets `with` try gaps of this size
   void offer(int layout);      // lets `with` return this layout

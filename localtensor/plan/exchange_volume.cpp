@@ -1,7 +1,7 @@
 // Implements exchange_volume.h.
 //
-// A rank's part is a product over dims, so the elements that it holds before and after are the
-// product of the lengths that the dims have in common. DimOverlap tabulates these lengths by the
+// A rank's part is a product over dims. So the number of elements that it holds both before and
+// after is the product of the common lengths of all dims. DimOverlap tabulates these lengths by the
 // coordinates of the axes that cut a dim. Dims that share axes are one component: the products are
 // summed over the coordinates of its axes. Averages of components multiply.
 //
@@ -22,8 +22,8 @@ int64_t part_count(const CutList& cuts) {
   return parts;
 }
 
-// The number of indices of one dim that a rank holds both before and after the move, for each
-// coordinate of the axes that cut the dim.
+// The number of indices of one dim that a rank holds both before and after the move. There is one
+// for each coordinate of the axes that cut the dim.
 class DimOverlap {
  public:
   explicit DimOverlap(const DimMove& move) : before_(add_axes(*move.before)) {

@@ -7,8 +7,8 @@
 namespace shardproof {
 
 // True if both meshes have the same ranks, each rank holds the same part before and after, and its
-// partials belong to the same sum: the same ranks by the same reduction. Takes time in proportion
-// to the ranks.
+// partials belong to the same sum. Sums are the same if the same ranks add by the same reduction.
+// Takes time in proportion to the ranks.
 bool has_same_partials(const Spec& from, const Spec& to);
 
 }  // namespace shardproof

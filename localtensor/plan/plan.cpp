@@ -6,8 +6,8 @@
 //      receiver itself if it holds the part, else the replica that has the least to send so far;
 //      equal ones take turns by receiver.
 //
-// Example: dim of 4, S(0) on "a=2 on 0-1" to R on "b=2 on 2-3": ranks 0 and 1 each send 2 elements
-// to ranks 2 and 3, four messages.
+// Example: dim of 4, S(0) on "a=2 on 0-1" to R on "b=2 on 2-3". Ranks 0 and 1 each send 2 elements
+// to ranks 2 and 3: four messages.
 #include "shardproof/localtensor/plan/plan.h"
 
 #include <fmt/format.h>
@@ -404,7 +404,7 @@ std::vector<TransferPiece> transfer_pieces(const PlanStep& step, int64_t piece_n
 
 Tensor pack_piece(const PlanStep& step, const TransferPiece& piece, const LocalTensor& input) {
   const Block* block = input.find(piece.from_rank);
-  SP_CHECK(block != nullptr, "rank {} has nothing to send", piece.from_rank);
+  SP_CHECK(block != nullptr, "rank {} has no input tensor", piece.from_rank);
   const std::vector<Runs> mine =
       owned_box(step.from, *step.from.mesh().coordinate_of(piece.from_rank));
   Tensor flat = Tensor::empty(step.from.dtype(), {piece.elements}, Lanes::one(piece.from_rank),
@@ -439,7 +439,7 @@ void unpack_piece(const PlanStep& step, const TransferPiece& piece, const Tensor
                  owned_box(step.to, *step.to.mesh().coordinate_of(piece.to_rank)));
     return;
   }
-  SP_UNREACHABLE("rank {} has nowhere to put what it gets", piece.to_rank);
+  SP_UNREACHABLE("rank {} has no output tensor", piece.to_rank);
 }
 
 }  // namespace shardproof

@@ -59,10 +59,10 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-// Returns the bytes that count in the price of a step: what a rank of its source mesh sends without
-// padding, on average over all of them. Exception: in an all_to_all whose messages would differ on
-// even shards too (such as a permutation of shards), each message counts as the largest one, to
-// which all are padded.
+// Returns the bytes that count in the price of a step: the bytes that a rank of its source mesh
+// sends without padding, as an average over these ranks. Exception: an all_to_all whose messages
+// would differ on even shards too, such as a permutation of shards. There each message counts as
+// the largest one, to which all are padded.
 Fraction priced_bytes(const PlanStep& step);
 
 // Bytes that each of these ranks sends.
@@ -71,8 +71,8 @@ struct SentBytes {
   Fraction bytes;
   bool operator==(const SentBytes&) const = default;
 };
-// Returns what the ranks of the step's source mesh send, with the padding of each group; by first
-// rank. A local step sends 0.
+// Returns the bytes that the ranks of the step's source mesh send, with the padding of each group;
+// by first rank. A local step sends 0.
 std::vector<SentBytes> bytes_sent(const PlanStep& step);
 // Returns the average over all these ranks.
 Fraction average_of(const std::vector<SentBytes>& sent);
@@ -117,8 +117,8 @@ std::string to_string(const Plan& plan);
 // Returns the inverse of to_string. Throws Error(bad_input) with the line.
 Plan parse_plan(std::string_view text, const Spec& from, const Spec& to);
 
-// True if an exchange over these axes may be planned: each rank counts what it sends to each member
-// of its group, and the whole mesh at most 2^20 such counts.
+// True if an exchange over these axes may be planned. The limit is 2^20 counts on the whole mesh;
+// each rank has one for each member of its group.
 bool can_exchange(const Mesh& mesh, const std::vector<int>& axes);
 // An execution context runs a step so: pack locally, call, unpack locally. Packing pads uneven
 // shards to equal counts inside each group, as NCCL requires; unpacking drops the padding.
@@ -140,15 +140,15 @@ LocalTensor pack(const PlanStep& step, const LocalTensor& input, int64_t piece =
 // Returns the output of the step's calls by reference collectives; `packed` if it makes none.
 LocalTensor reference(const PlanStep& step, const LocalTensor& packed, int64_t piece = 0);
 // Returns the result of the step from the output of its call, or of its first piece: other elements
-// are undefined then. A view if no element has to move. Of a local step, only unpack is called.
+// are undefined then. A view if no element has to move. For a local step, only unpack is called.
 // Requires no transfer.
 LocalTensor unpack(const PlanStep& step, const LocalTensor& received);
 // Writes the elements of another piece into the result.
 void unpack_more(const PlanStep& step, int64_t piece, const LocalTensor& received,
                  LocalTensor& result);
 
-// One message of a transfer. Each rank gets every element that it owns once: from itself if it has
-// it, else from one of the ranks that hold it; these take turns.
+// One message of a transfer. Each rank receives every element that it owns once. The source is the
+// rank itself if it has the element, else one of the ranks that hold it, in turn.
 struct TransferPiece {
   int32_t from_rank = 0, to_rank = 0;  // equal: a local copy
   std::vector<Runs> runs;              // global indices, per dim

@@ -13,7 +13,7 @@
 // of dim 0 are gathered in place. A step in pieces packs a part of each message, and unpack writes
 // it to its place in the result (step_pieces.h).
 //
-// Example: dim of 5 over 2 ranks, S(0) to R. Parts of 3 and 2 are padded to 3; the all_gather
+// Example: dim of 5 over 2 ranks, S(0) to R. Parts of 3 and 2 are padded to 3. The all_gather
 // returns 6 elements, and unpack copies 3 from position 0 and 2 from position 3.
 #include <algorithm>
 #include <cstring>
@@ -263,16 +263,16 @@ class PieceWriter {
   std::optional<PaddedCounts> counts_;  // of a call that gathers
 };
 
-// Returns the result as the call has left it, if it lies there: even parts of dim 0 that were
-// gathered, or a reduced part without padding.
+// Returns the output of the call if it is the result: even parts of dim 0 that were gathered, or a
+// reduced part without padding.
 std::optional<LocalTensor> unpack_view(const PlanStep& step, const LocalTensor& received) {
   if (!unpacks_a_view(step)) return std::nullopt;
   return reshaped(received, step.to.local_shape_at(Dims::filled(step.to.mesh().axis_count(), 0)));
 }
 
 // The axes that become partial, and the ranks that keep the value. For min, max, band, bor and avg
-// every rank of an R axis keeps it; for others only the first, and the rest hold the identity. An S
-// axis becomes P by filling the missing indices with the identity.
+// every rank of an R axis keeps it. For other reductions only the first rank does, and the others
+// hold the identity. An S axis becomes P by filling the missing indices with the identity.
 struct NewPartials {
   std::vector<int> axes, first_keeps;
   bool fills = false;

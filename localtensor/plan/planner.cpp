@@ -146,9 +146,10 @@ std::vector<int> whole_axes(const Spec& spec) {
   return axes;
 }
 
-// Returns the specs without partials at which a transfer of a pair with partials may start, or end:
-// the spec with its partials reduced; with the partials, or all axes that do not cut, cutting one
-// dim; whole; and with all axes cutting one dim.
+// Returns the specs without partials at which a transfer of a pair with partials may start or end.
+// These are: the spec with its partials reduced; the same with the partial axes, or all axes that
+// do not cut, cutting one dim; the whole tensor on each rank; and the whole tensor with all axes
+// cutting one dim.
 std::vector<Spec> transferable_specs(const Spec& spec) {
   const Spec whole = Spec::replicated(spec.mesh(), spec.shape(), spec.dtype());
   std::vector<Spec> specs = {reduced(spec)};
@@ -191,8 +192,8 @@ LimitedResult plan_via_transfer(const LimitedResult& before, const LimitedResult
   return result;
 }
 
-// Returns a plan that goes to the target's placements on the source mesh, if its axes are those of
-// the target mesh under other names, and then sends nothing.
+// Returns a plan that reaches the target's placements on the source mesh; the transfer after it
+// sends nothing. Requires that both meshes differ only in the names of their axes.
 std::optional<LimitedResult> plan_on_source_mesh(const Spec& from, const Spec& to,
                                                  const PlannerOptions& options) {
   if (!are_alike(from.mesh(), to.mesh())) return std::nullopt;

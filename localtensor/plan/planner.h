@@ -4,9 +4,9 @@
 // operator); across meshes it uses one transfer. The cost of a step is a parameter.
 //
 // Only axes that have to move take part. An axis stays as it is if both specs give it the same
-// placement and its ranks own the same before and after. It stays even if slicing it for a while
-// would save bytes, unless `use_replicas` is set or no other plan keeps to the peak limit without
-// pieces. A plan therefore makes no call over an axis that the user did not write.
+// placement and its ranks own the same before and after. It stays even if a temporary slice over it
+// would save bytes. Exceptions: `use_replicas` is set, or no other plan keeps to the peak limit
+// without pieces. A plan therefore makes no call over an axis that the user did not write.
 //
 // Example: "dp=2, tp=2", f32[8, 8], from "dp:S(0) tp:S(0)" to "dp:S(0) tp:S(1)". Only tp moves. The
 // plan is one all_to_all over tp, 32 bytes a rank; the naive plan (gather_then_slice) sends 192.
@@ -34,8 +34,7 @@ struct PlannerOptions {
   // The most bytes of the tensor that a rank may hold at a time (peak_of). Steps that exceed it run
   // in pieces where that is cheaper than another plan.
   std::optional<int64_t> peak_limit;
-  // True: a plan may also cut over axes that stay as they are, such as R in both specs, for a
-  // while.
+  // True: a plan may also cut temporarily over axes that stay as they are, such as R in both specs.
   bool use_replicas = false;
   // Ignores plans that cost more; the search ends as soon as no other plan can exist.
   std::optional<Price> at_most;
@@ -53,8 +52,8 @@ struct PlannerResult {
 };
 
 // Returns the cheapest plan found. Throws Error(bad_input) if no plan exists: shapes or dtypes
-// differ, or one axis has different partial reductions in the two specs; or if each plan exceeds
-// the peak limit, with the smallest limit that works.
+// differ, or one axis has different partial reductions in the two specs. Also throws if each plan
+// exceeds the peak limit; the message has the smallest limit that works.
 PlannerResult plan_redistribution(const Spec& from, const Spec& to,
                                   const PlannerOptions& options = {});
 // Returns the naive plan that others are compared with: every axis that changes becomes R, then is

@@ -18,8 +18,8 @@
 //      every open path costs more than at_most. If it ends early, a greedy path follows, each
 //      time the move with the least (cost + lower bound of the rest): the result is no worse.
 //
-// With price_without_topology, ByteModel computes costs only from layouts, in integers: bytes are
-// counted in fractions 1 / (world^2 * frozen parts), so that equal prices are equal.
+// With price_without_topology, ByteModel computes costs only from layouts, in integers. The unit is
+// a byte / (world^2 * frozen parts), so equal prices are equal integers.
 //
 // Lower bound by example ("dp=2, tp=2", f32[8, 8], "dp:S(0) tp:S(0)" to "dp:S(0) tp:S(1)"): along
 // tp the ranks share 128 bytes. A rank ends with one half of the columns, and begins with one half
@@ -27,7 +27,7 @@
 // all_to_all sends just that, and the search settles two states: the start and the goal.
 //
 // Lower bound with partials: m ranks hold partials of an element, and h ranks hold it in the goal.
-// At least m - 1 messages add it up and h bring it there, one less if a rank has both.
+// At least m - 1 messages add it up and h messages deliver it, one less if a rank is in both sets.
 #include "shardproof/localtensor/plan/planner_search.h"
 
 #include <algorithm>
@@ -155,8 +155,8 @@ class ByteModel {
     return !shuffle_ || move.kind != StepKind::all_to_all ||
            shuffle_->tries(from, move.to, move.axes);
   }
-  // Returns a lower bound of the cost from `state` to the goal if the next step is this call; with
-  // `cost` and `best` as in late_least.
+  // Returns a lower bound of the cost from `state` to the goal if the next step is this call.
+  // `cost` and `best` are those of late_least.
   Cost least_over(const PlacementState& state, StepKind kind, uint64_t axes, const Cost& cost,
                   const std::optional<Cost>& best) {
     return shuffle_ ? shuffle_->least_over(state, kind, axes, room(cost, best)) : Cost{};
@@ -175,7 +175,8 @@ class ByteModel {
   static Int128 room(const Cost& cost, const std::optional<Cost>& best) {
     return best ? best->primary - cost.primary : ShuffleBound::kNoLimit;
   }
-  // True if both states cut digits of one number: axes then agree on 1 / n of their elements.
+  // True if both states are even and all digits are digits of one number. Then an axis of n ranks
+  // agrees on 1 / n of its elements.
   bool nests(const PlacementState& from, const PlacementState& to) const {
     return one_prime_ && states_.is_even(from) && states_.is_even(to);
   }
@@ -228,8 +229,8 @@ class PriceModel {
   const PriceFunction& price_;
 };
 
-// The most bytes that a rank holds during a path. Of paths with the same peak, the one that has the
-// least to pay until the goal comes first.
+// The most bytes that a rank holds during a path. Paths with the same peak are ordered by their
+// lower bound of the price.
 struct PeakCost {
   int64_t peak = 0;
   ExactCost price;

@@ -1,9 +1,9 @@
 // Implements search_bound_path.h. The bound names, for each step, the axes that move and their
 // positions. An axis that moves to spare digits gets the first digits of a dim that no axis needs,
-// uses now, or uses before the step; even digits win, then the shortest gap. If a step cannot be
-// made in this way, or costs more than the bound counts, the search tries other continuations, the
-// cheapest ones first (ShuffleBound::options). It is a depth-first search that leaves out ways that
-// cannot lead to a cheaper path. Digits then need not be even.
+// uses now, or uses before the step. Even digits are preferred, then the shortest gap. A step may
+// be impossible in this way, or may cost more than the bound counts. Then the search tries other
+// continuations, the cheapest first (ShuffleBound::options). It is a depth-first search that prunes
+// continuations that cannot lead to a cheaper path. Digits then need not be even.
 //
 // Example: "a=2, b=2, c=2", f32[64, 64], a:S(0) b:S(1) to a:S(1) b:S(0). Both move to spare digits,
 // then to their goals. The digits before 2 are needed on both dims, so a moves to S(0, split=2), b
@@ -40,8 +40,8 @@ class BoundPath {
   }
 
  private:
-  // Continues from a state with the moves that the bound counts; if others may be cheaper, also
-  // with all others that can lead to a cheaper path.
+  // Continues from a state with the moves that the bound counts. Unless `cheapest`, it also
+  // continues with all other moves that can lead to a cheaper path.
   void extend(const PlacementState& from, uint64_t code, Int128 price, bool cheapest) {
     const size_t count = moves_.size();
     const std::vector<ShuffleBound::Choice> choices =

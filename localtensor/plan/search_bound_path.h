@@ -12,10 +12,10 @@ namespace shardproof {
 // Returns the price of a move, in units of the bound.
 using MovePrice = std::function<Int128(const PlacementState&, const PlacementMove&)>;
 
-// Returns the moves that the bound of the start counts, with digits for the axes that move to
-// spare ones.
-// If their price exceeds the bound, or the dims have too few digits, or no Spec describes a state,
-// returns the cheapest of up to 4^axes other paths. Empty if none is found. The moves are legal.
+// Returns the moves that the bound of the start counts, with digits for the axes that move to spare
+// ones. Their price may exceed the bound, the dims may have too few digits, or a state may have no
+// Spec. Then returns the cheapest of up to 4^axes other paths. Empty if none is found. The moves
+// are legal.
 std::vector<PlacementMove> path_at_bound(PlacementStates& states, ShuffleBound& bound,
                                          const MovePrice& price);
 

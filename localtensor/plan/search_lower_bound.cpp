@@ -1,35 +1,36 @@
 // Implements search_lower_bound.h: a recursion over the positions of all axes, with a memory.
 //
 // A combination of positions is a number with one byte an axis. The positions of a state follow
-// from its layouts dim by dim; what each layout adds to the number is cached.
+// from its layouts dim by dim; the part of each layout in the number is cached.
 //
-// Price of an all_to_all of several axes (least_sent). The elements on which an axis agrees are a
-// condition that ties an index of the dim it leaves to one of the dim it goes to: an edge between
-// two dims. The indices of different dims are independent. If an edge leads to a dim that no edge
-// before it touches, it holds for at most the largest part of one coordinate there, whatever holds
-// already. So the fractions of edges that form no cycle multiply; other edges are left out. Axes
-// between the same two dims are one edge, with the largest part of one coordinate on each of them.
-// A move along a dim is an edge to a node of its own, since a dim can have only one of them.
+// Price of an all_to_all of several axes (least_sent). The elements on which an axis agrees are
+// given by an equation of two indices: one of the dim that the axis leaves, one of the dim that it
+// moves to. This is an edge between two dims. The indices of different dims are independent. If an
+// edge leads to a dim that no earlier edge touches, it holds for at most the share of the largest
+// part there. This does not depend on the earlier edges. So the fractions of edges that form no
+// cycle multiply; other edges are left out. Axes between the same two dims are one edge, with the
+// largest part of one coordinate on each of them. A move along a dim is an edge to a node of its
+// own, since a dim can have only one of them.
 //
 // If one end of an edge is a spare position, its dim is not known:
 //   - If it is a dim of another tree, the edge counts on its known dim.
-//   - If it is a dim of the same tree, the edge closes a cycle through an edge at its known dim,
-//   and
-//     both count there together.
+//   - If it is a dim of the same tree, the edge closes a cycle through an edge at its known dim.
+//     Both count there together.
 //   - If it is the known dim, the edge is a move along it.
-// The largest of these fractions is sure (spare_of). Of each tree one such edge counts. Several can
-// close a cycle through their trees, which leaves out one of them, the one with the larger
-// fraction. In the worst case this happens to every second one, by size (most_common).
+// The largest of these fractions holds in each case (spare_of). In each tree one such edge counts.
+// Several can close a cycle through their trees, which leaves out one of them, the one with the
+// larger fraction. In the worst case this happens to every second one, by size (most_common).
 //
-// Example: a moves from dim 0 to 1, b from 0 to 2, c from 1 to 2. The edges of a and b form a tree,
-// that of c closes a cycle: the call sends at least 1 - 1/2 * 1/2 of a part, for axes of 2 ranks.
-// Another: a moves from dim 0 to 1, c from spare digits to dim 1. If c leaves dim 0, both edges tie
-// the same dims; the elements of dim 1 with one coordinate of a and one of c are 1/4. Else 1/2 *
-// 1/2.
+// Example: a moves from dim 0 to 1, b from 0 to 2, c from 1 to 2. The edges of a and b form a tree;
+// the edge of c closes a cycle. For axes of 2 ranks the call sends at least 1 - 1/2 * 1/2 of a
+// part. Another: a moves from dim 0 to 1, c from spare digits to dim 1. If c leaves dim 0, both
+// edges join the same dims: 1/4 of the elements of dim 1 have one coordinate of a and one of c. If
+// c comes from another dim, the share is 1/2 * 1/2.
 //
 // If axes move to goal digits that others leave in the same call, all pieces are as long as the
-// largest one (least_padded). On a dim with such digits the largest piece is at least the largest
-// part with one coordinate before and after on each axis, divided among the other axes.
+// largest one (least_padded). On a dim with such digits, take the largest part with one coordinate
+// before and after on each axis. Divided among the other axes, it is a lower bound of the largest
+// piece.
 #include "shardproof/localtensor/plan/search_lower_bound.h"
 
 #include <algorithm>
@@ -80,7 +81,8 @@ class Forest {
 
 }  // namespace
 
-// True if no layout has both digits: the first ones do not divide what comes before the others.
+// True if no layout has both digits: the first ones do not divide the product of the sizes before
+// the others.
 bool digits_exclude(const PlacementStates::Digits& a, const PlacementStates::Digits& b) {
   if (a.dim != b.dim || a.dim < 0) return false;
   return std::max(a.first, b.first) % std::min(a.last, b.last) != 0;
@@ -129,8 +131,8 @@ AxisCut ShuffleBound::cut_of(const DimLayouts& dim, int layout, int axis,
 }
 
 // Computes the agreements of moves that leave the start to spare digits, or move to the goal from
-// them. An axis that has just moved to spare digits cuts after even gaps, or after the one that it
-// left; when others leave their digits later, uneven gaps can stand before it.
+// them. An axis that has just moved to spare digits cuts after even gaps, or after the gap that it
+// left. If other axes leave their digits later, uneven gaps can stand before it.
 void ShuffleBound::add_moves_spare() {
   const std::vector<int64_t> sizes = states_.digit_sizes();
   const int64_t most = 2 * states_.members(states_.all_axes());
@@ -272,14 +274,15 @@ ExactCost ShuffleBound::quick_least(const PlacementState& state) {
   return {least_rest_of_all(call_of(at, at)), 0};
 }
 
-// Returns the axes that other axes block: they stay first on some of the digits of their goals.
+// Returns the axes that other axes block: the other axes stay, for now, on some digits of their
+// goals.
 uint32_t ShuffleBound::blocked_axes(const Positions& at) const {
   uint32_t blocked = 0;
   for (size_t i = 0; i < axes_.size(); ++i) blocked |= axes_[i].blocks[at[i]];
   return blocked;
 }
 
-// Tries the positions to which an all_to_all over `axes` can bring them. An axis that moves from
+// Tries the positions to which an all_to_all over `axes` can move them. An axis that moves from
 // spare digits to other spare digits, or leaves its goal, costs no less than one that stays.
 void ShuffleBound::try_moves(const Positions& from, const Call& call, size_t axis, uint64_t axes,
                              ExactCost& best) {
@@ -515,7 +518,7 @@ ExactCost ShuffleBound::price_of_call(StepKind kind, const Positions& from, cons
   return {price, 2 * (before.bytes + after.bytes)};
 }
 
-// Returns the least that an all_to_all sends; see the top of this file.
+// Returns the least amount that an all_to_all sends; see the top of this file.
 Int128 ShuffleBound::least_sent(const Positions& from, const Positions& to, Int128 part) {
   if (!one_prime_) {
     const Int128 padded = least_padded(from, to, part);
@@ -566,8 +569,8 @@ Int128 ShuffleBound::least_padded(const Positions& from, const Positions& to, In
   return sent;
 }
 
-// Returns the largest fraction of a dim with one coordinate on each axis that leaves a place there
-// (0: it leaves none), and on each that reaches its goal there.
+// Returns the largest fraction of a dim with one coordinate on each axis that leaves a place there,
+// and on each that reaches its goal there. `left` is 0 for an axis that leaves none.
 CutAgreement ShuffleBound::joint_of(const Positions& left, uint32_t reached) {
   uint64_t number = 0;
   for (size_t i = 0; i < axes_.size(); ++i)
@@ -616,8 +619,8 @@ CutAgreement ShuffleBound::joint_at(const Positions& from, uint32_t axes, int di
   return joint_of(left, reached);
 }
 
-// Returns the most on which an axis agrees that leaves the dim to a spare position, or reaches it
-// from one, relative to what the ties at the dim agree on.
+// The axis leaves the dim to a spare position, or reaches it from one. Returns its largest
+// agreement, relative to the agreement of the edges at the dim.
 CutAgreement ShuffleBound::spare_of(const Positions& from, size_t axis, int dim,
                                     const std::vector<Tie>& ties) {
   CutAgreement most =

@@ -14,21 +14,21 @@
 // one leaves them in the same all_to_all, the pieces of that call are longer by the size of the
 // digits that both use.
 //
-// The bound is admissible under the conditions of PlacementStates::is_shuffle: the sizes of the
+// The bound is admissible under the conditions of PlacementStates::is_shuffle. The sizes of the
 // active axes are powers of one prime, and the layouts of start and goal are even. All digits are
-// then digits of one number. An axis whose digits are even before or after an all_to_all owns 1 / n
-// of its elements on both sides, so n ranks send at least (n - 1) / n of their part; other axes in
-// the group do not change this. A move between two uneven positions sends less, but the relaxed
-// problem needs none: both are spare. Hence each legal step is one of these calls or none, at the
-// same price or less. A place whose digits no axis needs counts as spare.
-// Under the weaker conditions of is_chunked, digits need not be those of one number. An axis can
-// then agree on more than 1 / n (axis_agreement.h), above all if it moves along its dim. An
-// all_to_all sends at least what the axes do not agree on; search_lower_bound.cpp has how the
-// agreements of several axes multiply. Spare digits are those after sizes that layouts can
-// have, up to twice the ranks of the mesh. If a call pads its pieces since digits overlap, it sends
-// at least (n - 1) / n of a part, and more if the overlap is known.
-// A call is cheaper if more axes cut the tensor and fewer take part. Hence these restrictions do
-// not raise the least price:
+// then digits of one number. Take an axis of n ranks whose digits are even before or after an
+// all_to_all. Its ranks own 1 / n of their elements before and after, so they send at least (n - 1)
+// / n of their part. Other axes in the group do not change this. A move between two uneven
+// positions sends less, but the relaxed problem needs none: both are spare. Hence each legal step
+// is one of these calls or none, at the same price or less. A place whose digits no axis needs
+// counts as spare. Under the weaker conditions of is_chunked, digits need not be those of one
+// number. An axis can then agree on more than 1 / n (axis_agreement.h), above all if it moves along
+// its dim. An all_to_all sends at least the elements on which the axes do not agree.
+// search_lower_bound.cpp states how the agreements of several axes multiply. Spare digits are those
+// after sizes that layouts can have, up to twice the ranks of the mesh. A call that pads its pieces
+// because digits overlap sends at least (n - 1) / n of a part; more if the overlap is known. A call
+// is cheaper if more axes cut the tensor and fewer take part. Hence these restrictions do not raise
+// the least price:
 //   - an axis at its goal stays: it blocks no other
 //   - an axis that can be sliced to its goal is sliced at once
 //   - an axis gathered from spare digits, or from a place that no other axis needs, is not sliced
@@ -36,10 +36,10 @@
 // Without cycles the least price follows from a recursion over the combinations of positions that
 // the state can reach. A plan that costs no more than the bound of the start is optimal.
 //
-// Example, axes a and b of 2 ranks that change places. Both in one all_to_all: n = 4, and the
-// pieces are 4 times as long as those of an all_to_all without common digits: 3 times the part. a
-// to spare digits, b to its goal, a to its goal: 1/2 each, and 3 calls. a and b to spare digits,
-// then to their goals: 3/4 each, and 2 calls; the bound is this price.
+// Example, axes a and b of 2 ranks that change places. Both in one all_to_all: n = 4, and pieces
+// are 4 times as long as in an all_to_all without common digits. It sends 3 times the part. a to
+// spare digits, b to its goal, a to its goal: 1/2 each, and 3 calls. a and b to spare digits, then
+// to their goals: 3/4 each, and 2 calls; the bound is this price.
 #pragma once
 
 #include <limits>
@@ -58,7 +58,7 @@ struct ShuffleUnits {
   int64_t part_bytes = 0;
 };
 
-// True if the axis of `a` and the axis of `b` cut some digit of one dim both.
+// True if the axes of `a` and `b` both cut some digit of one dim.
 bool digits_overlap(const PlacementStates::Digits& a, const PlacementStates::Digits& b);
 
 class ShuffleBound {
@@ -69,36 +69,37 @@ class ShuffleBound {
   // Returns the bound of a state. If it exceeds the limit, returns some number above the limit and
   // takes less time. Results are cached.
   ExactCost least(const PlacementState& state, Int128 limit = kNoLimit);
-  // Returns a bound that takes less time: one call, in which the axis that must send most moves to
-  // its goal, and the all_gathers of axes that the goal does not cut.
+  // Returns a bound that takes less time. It counts one call, in which the axis that must send most
+  // moves to its goal, and the all_gathers of axes that the goal does not cut.
   ExactCost quick_least(const PlacementState& state);
 
   // Returns a lower bound of the price to the goal if the next step is an all_gather or all_to_all
-  // over the axes; with a limit as in least.
+  // over the axes. `limit` is that of least.
   ExactCost least_over(const PlacementState& state, StepKind kind, uint64_t axes,
                        Int128 limit = kNoLimit);
   // Returns a lower bound of the price of an all_to_all over the axes between two states.
   ExactCost least_call(const PlacementState& from, const PlacementState& to, uint64_t axes);
-  // False for an all_to_all that the bound leaves out under the conditions of is_chunked: an axis
+  // False for an all_to_all that the bound omits under the conditions of is_chunked. In it an axis
   // moves from one place to another, neither is in the start or the goal, and no axis leaves the
-  // start on the same dim. It could have gone to the second place before.
+  // start on the same dim. The axis could have moved to the second place earlier.
   bool tries(const PlacementState& from, const PlacementState& to, uint64_t axes);
 
   // Gathered: whole again. Long spare: since before the last call. From kPlace on: places of an
   // axis that states cut, by number.
   enum Position : uint8_t { kWhole, kSpare, kLongSpare, kGathered, kGoal, kPlace };
   using Positions = std::array<uint8_t, PlacementStates::kMaxShuffled>;
-  // The cheapest way on from a combination of positions: slices, then a call.
+  // The cheapest continuation of a combination of positions: slices, then a call.
   struct Choice {
     ExactCost cost;
     bool known = false;               // false: the cost is at least this
     StepKind kind = StepKind::local;  // local: no call follows
     uint64_t sliced = 0, next = 0;    // combinations after the slices, and after the call
   };
-  // Returns the cheapest way on from a combination; one that is not known if each costs more than
-  // the limit.
+  // Returns the cheapest continuation of a combination. If each costs more than the limit, `known`
+  // is false.
   const Choice& solve(uint64_t code, Int128 limit = kNoLimit);
-  // Returns the ways on of at most 7/4 of the least cost and at most the limit, cheapest first.
+  // Returns the continuations of at most 7/4 of the least cost and at most the limit, cheapest
+  // first.
   std::vector<Choice> options(uint64_t code, Int128 limit);
   Positions positions_of(uint64_t code) const;  // by active axis
   uint64_t code_of(const PlacementState& state);
@@ -124,7 +125,7 @@ class ShuffleBound {
     uint8_t on_way = 0;             // axes that are not at their goal or whole afterwards
     uint8_t left_start = 0, left_places = 0;  // dims left: in the start, for spare digits
   };
-  // The moves of some axes in one call, and what its price depends on.
+  // The moves of some axes in one call, and the data that determine its price.
   struct Call {
     uint64_t to = 0, next = 0;  // combination after it; the same, with kLongSpare
     uint64_t moves = 0;         // number of its price
@@ -147,8 +148,8 @@ class ShuffleBound {
     // The position after it has stayed on spare digits: kSpare if it does not matter for how long.
     uint8_t stays_spare = kSpare;
     std::vector<Place> places;
-    // By position: the least that it sends until it is at its goal, by the call in which it leaves,
-    // and by the one in which it reaches its goal; and the axes that it blocks.
+    // By position: the least that it sends until it is at its goal, in the call in which it leaves,
+    // and in the call in which it reaches its goal. `blocks`: the axes that it blocks.
     std::vector<Int128> alone, leaves, arrives;
     std::vector<uint8_t> blocks;
     std::vector<Moves> moves;  // from each position
@@ -195,7 +196,8 @@ class ShuffleBound {
   bool is_tried(const Call& call) const {
     return one_prime_ || (call.sets.left_places & ~call.sets.left_start) == 0;
   }
-  // Return the least price of what follows a call, and that also counting axes that others block.
+  // Return the least price of the calls after a call. The second also counts axes that others
+  // block.
   Int128 least_rest(const Call& call) const;
   Int128 least_rest_of_all(const Call& call);
   Int128 least_blocked(const Call& call, size_t i, size_t j);
@@ -236,13 +238,13 @@ class ShuffleBound {
   std::vector<Axis> axes_;
   bool has_start_ = false;  // true from when start_ is known
   Positions start_{};
-  std::vector<std::vector<uint64_t>> in_dims_;  // by dim and layout: what it adds to the number
+  std::vector<std::vector<uint64_t>> in_dims_;  // by dim and layout: its part of the number
   NumberTable<Choice> ways_, calls_;            // by number; a call follows no slices
   NumberTable<Bound> over_;                     // least_over by axes and combination
   NumberTable<Int128> prices_;                  // of all_to_alls by moves; 0: not known
   NumberTable<std::optional<CutAgreement>> joints_;
   std::vector<std::optional<CutAgreement>> pairs_;  // of two axes, and which ends are known
-  std::vector<Choice>* options_ = nullptr;          // receives what offer computes
+  std::vector<Choice>* options_ = nullptr;          // receives the choices that offer computes
 };
 
 }  // namespace shardproof

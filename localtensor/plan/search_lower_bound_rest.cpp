@@ -1,4 +1,4 @@
-// Implements what search_lower_bound.h counts for the calls that follow a call. The recursion
+// Implements the part of search_lower_bound.h that bounds the calls after a call. The recursion
 // leaves out a call if its price and this bound exceed the best one, so closer bounds save time and
 // change no price.
 //
@@ -6,13 +6,13 @@
 //                      all_gather of the axes that the goal does not cut. Both have their own call.
 //   least_rest_of_all  also two calls if an axis blocks another one
 //
-// Axes that are gathered multiply what the others send. If axes of m and n ranks are gathered, the
-// calls send at least m * n - 1 parts together, in whatever order. An axis without a goal that is
-// whole stays so, and all later parts are longer by its size.
+// Axes that are gathered multiply the parts that the others send. If axes of m and n ranks are
+// gathered, the calls send at least m * n - 1 parts together, in whatever order. An axis without a
+// goal that is whole stays so, and all later parts are longer by its size.
 //
-// Example: a is at digits that b needs; both have 2 ranks. Either a leaves in one call and b moves
-// in another, 1/2 each; or both move at once, padded to 3/4 * 2; or both are gathered, 3 parts. So
-// at least 1 part and two calls, or 3/2 parts and one call.
+// Example: a is at digits that b needs; both have 2 ranks. There are three ways: a leaves in one
+// call and b moves in another, 1/2 each; both move at once, padded to 3/4 * 2; or both are
+// gathered, 3 parts. So at least 1 part and two calls, or 3/2 parts and one call.
 #include <algorithm>
 #include <bit>
 
@@ -55,9 +55,9 @@ Int128 ShuffleBound::least_rest(const Call& call) const {
   return std::min(sent + call_, part * (call.gathered * call.going - 1) + call_);
 }
 
-// Returns the least price of what follows if axis `j` stays on digits that axis `i` needs. Either j
-// leaves in a call before i moves, or both move in one all_to_all, which pads its pieces, or i, j
-// or both are gathered.
+// Returns the least price of the later calls if axis `j` stays on digits that axis `i` needs. There
+// are three cases: j leaves in a call before i moves; both move in one all_to_all, which pads its
+// pieces; or i, j or both are gathered.
 Int128 ShuffleBound::least_blocked(const Call& call, size_t i, size_t j) {
   const auto at = static_cast<uint8_t>(call.next >> (8 * j));
   const Int128 part = parts_.back().sent;

@@ -12,13 +12,14 @@
 //   reduce_moves     all_reduce over any set of partial axes, or reduce_scatter to any layout
 //   gather_moves     all_gather: takes any set of axes out
 //   all_to_all_moves takes any set of axes out and places them elsewhere
-//   exchange_moves   exchange: goes to the goal, except partials that the goal makes; local if every
+//   exchange_moves   exchange: goes to the goal, except partials that the goal makes; local if
+//   every
 //                    rank has what it needs there
 //   local_moves      slices by one axis that is R, or makes it partial
 //
 // One axis may be placed at every legal place of an open dim (place_anywhere). Several axes at once
-// may be placed anywhere if at most two axes are active, else only as one of the candidates: the
-// number of states would explode otherwise.
+// may be placed anywhere if at most two axes are active. Else they are placed only as one of the
+// candidates, because the number of states would grow exponentially.
 #include "shardproof/localtensor/plan/search_states.h"
 
 #include <algorithm>
@@ -33,8 +34,8 @@ namespace shardproof {
 namespace {
 
 constexpr int kMaxAnywhere = 2;  // active axes that may be placed anywhere together
-// Above this number of ranks along the active axes, dims that both specs cut evenly are not cut
-// unevenly on the way: such detours save little, and their prices take long to compute.
+// Above this number of ranks along the active axes, intermediate states do not cut a dim unevenly
+// if both specs cut it evenly. Such detours save little, and their prices take long to compute.
 constexpr int64_t kMaxRanksUneven = 64;
 // Most ranks for which the pieces of all cuts are compared.
 constexpr int64_t kMaxRanksChunked = 128;
@@ -101,7 +102,8 @@ void PlacementStates::prepare_moves(PlanMoves moves) {
 }
 
 // Finds the smallest set of axes whose ranks together, at each coordinate of the other axes, own
-// the same in both states: all axes that may have to move, without those that need not.
+// the same in both states. It starts from all axes that differ and removes those that need not
+// move.
 uint64_t PlacementStates::find_active(const PlacementState& from, const PlacementState& to) {
   uint64_t needed = from.partial ^ to.partial;
   for (const DimLayouts& dim : dims_) {
@@ -186,7 +188,7 @@ void PlacementStates::collect_dims() {
   }
   // A cut of a dim that neither spec cuts can save bytes on the way. This happens if axes change
   // places on one dim, or one partial turns into another. The longest such dim is tried; with
-  // partials on few axes, all dims are, since uneven dims differ in what they save.
+  // partials on few axes, all dims are, since uneven dims save different amounts.
   int spare = -1;
   for (const DimLayouts& dim : dims_) {
     const bool used =
@@ -577,7 +579,7 @@ void PlacementStates::all_to_all_moves(const PlacementState& state, uint64_t axe
   }
 }
 
-// Goes to the goal. An axis that the goal makes partial is left out, or keeps a cut: partials are
+// Goes to the goal. An axis that the goal makes partial is omitted, or keeps a cut. Partials are
 // made from cuts without communication, and cuts make the exchange smaller.
 void PlacementStates::exchange_moves(const PlacementState& state, const Visit& visit) {
   if (ending(state) != 0) return;

@@ -114,8 +114,8 @@ class PlacementStates {
   // means that this is not known.
   int64_t goal_parts() const { return members(cut_axes(goal_) & active_ & ~to_partial_); }
   int64_t common_parts(const PlacementState& state) const;
-  // At most 1 / agreeing_parts() of the elements have a rank that holds them both in `state` and in
-  // the goal; partials of an element count as the element. 0: not known.
+  // At most 1 / agreeing_parts() of the elements are held by one rank both in `state` and in the
+  // goal. Partials of an element count as the element. 0: not known.
   int64_t agreeing_parts(const PlacementState& state) const {
     return agreement(state, goal_).parts;
   }
@@ -124,7 +124,7 @@ class PlacementStates {
   uint64_t ending(const PlacementState& state) const {
     return state.partial & active_ & ~to_partial_;
   }
-  // Returns the number of parts that the axes cut that do not take part.
+  // Returns the number of parts that the inactive axes cut.
   int64_t frozen_parts() const { return members(cut_axes(goal_) & ~active_); }
   bool is_even(const PlacementState& state) const;  // true if all parts are equal
   bool has_spec(const PlacementState& state);       // true if a Spec can describe the state
@@ -136,14 +136,14 @@ class PlacementStates {
     bool operator==(const Digits&) const = default;
   };
   Digits digits_of(const PlacementState& state, int axis) const;
-  // True if all layouts that matter are digits of one number: there are no partials, the sizes of
-  // the active axes are powers of one prime, and start and goal cut dims evenly. The parts must
-  // also be divisible by the longest size over the prime; then uneven cuts on the way lie within
-  // the digits of start and goal. False for more than kMaxShuffled active axes.
+  // True if all relevant layouts are digits of one number. There are no partials, the sizes of the
+  // active axes are powers of one prime, and start and goal cut dims evenly. The parts must also be
+  // divisible by the longest size over the prime. Then uneven cuts of intermediate states lie
+  // within the digits of start and goal. False for more than kMaxShuffled active axes.
   static constexpr int kMaxShuffled = 6;
   bool is_shuffle() const;
   // True if start and goal follow the chunk rule on all dims that active axes cut, without partials
-  // and for few axes and ranks; dims may be uneven, and sizes need not be powers of one prime.
+  // and for few axes and ranks. Dims may be uneven, and sizes need not be powers of one prime.
   bool is_chunked() const;
   const std::vector<DimLayouts>& dims() const { return dims_; }
   DimLayouts& dim(int number) { return dims_[static_cast<size_t>(number)]; }

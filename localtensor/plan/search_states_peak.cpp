@@ -11,8 +11,8 @@
 
 namespace shardproof {
 
-// Calls each(sides, ranks) for the least sides of a box with these sides that all axes of a subset
-// of `axes` cut, for each way to distribute them over the dims; `ranks` are those on each dim.
+// Calls each(sides, ranks) for each way to distribute the axes over the dims of a box. `ranks` is
+// the number of ranks that cut each dim, `sides` the largest sides of a part.
 template <typename Each>
 void PlacementStates::for_each_cut(const Dims& sides, uint64_t axes, const Each& each) const {
   Dims ranks = Dims::filled(sides.size(), 1);
@@ -32,9 +32,10 @@ void PlacementStates::for_each_cut(const Dims& sides, uint64_t axes, const Each&
   place(axes);
 }
 
-// The last step starts from a cut of what the goal owns (all_gather), or of the whole tensor, with
-// all axes that are cut at the goal (all_to_all), or with any (exchange, reductions), or from the
-// goal without the cut of an axis (slice). Messages have a row at least (step_pieces.h).
+// An all_gather, as the last step, starts from a cut of what the goal owns. An all_to_all starts
+// from a cut of the whole tensor by all axes that are cut at the goal; an exchange or a reduction
+// from one by any axes. A slice starts from the goal without the cut of an axis. Messages have a
+// row at least (step_pieces.h).
 int64_t PlacementStates::least_of_last_step() {
   if (to_partial_ != 0 || dims_.empty()) return 0;
   const uint64_t cut = cut_axes(goal_) & active_, open = active_ & ~cut;

@@ -1,9 +1,9 @@
 // Implements step_pieces.h, and most_pieces, peak_bytes and peak_of of plan.h.
 //
-// A rank packs a copy of what it sends, unless the call can read it in place, and receives a copy,
-// unless that is the result. In k pieces, a message with sides of l >= s, .. packs ceil(l / k) * s
-// *
-// .. elements. So the peak falls with k until k is the longest side. Bisection finds the least k.
+// A rank packs a copy of what it sends, unless the call can read it in place. It receives into a
+// copy, unless that is the result. In k pieces, a message with sides of l >= s, .. packs ceil(l /
+// k) * s * .. elements. So the peak falls with k until k is the longest side. Bisection finds the
+// least k.
 #include "shardproof/localtensor/plan/step_pieces.h"
 
 #include <map>

@@ -1,7 +1,7 @@
 // Pieces of a step. A step may be run as several calls (PlanStep::pieces), so that less is packed
-// at a time. Each call moves a part of every message; a message is the box that a rank sends to
-// another one, or that a rank gives to a reduction. A box is cut along its longest side, the first
-// of equal ones.
+// at a time. Each call moves a part of every message. A message is the box that a rank sends to
+// another rank, or contributes to a reduction. A box is cut along its longest side, the first of
+// equal ones.
 //
 // Example: an all_gather of [6, 2] from S(0) on 2 ranks, in 2 pieces. The parts of 3 rows are cut
 // into 1 and 2 rows. The first call moves rows 0 and 3, the second rows 1, 2, 4 and 5. Both pack 2

@@ -26,7 +26,7 @@ enum class Verdict : uint8_t {
   unwritten_redistribution,
   out_of_memory,
   bad_checkpoint,
-  imprecise,        // right, but far less precise than one device; any other verdict counts more
+  imprecise,        // right, but far less precise than one device; any other verdict has priority
   backends_differ,  // two backends of one run find different verdicts
   bad_input,
 };

@@ -9,7 +9,7 @@
 // Averages are sums of n values. Those of integers differ from the value by parts of a sum of 0.
 //
 // If the value has few bits, prefix sums are multiples of its lowest set bit, and the sizes of all
-// parts together are within the significand: no sum rounds, in whatever order. Otherwise they are
+// parts together are within the significand. So no sum rounds, in any order. Otherwise they are
 // multiples of a coarser grid, and at most twice the value: then a left fold does not round. Its
 // last step is the exact difference of two numbers of which one is at most twice the other
 // (Sterbenz 1974).
@@ -170,7 +170,7 @@ class Decomposer {
     const auto steps = static_cast<int64_t>(total);
     int64_t limit = limit_for(steps, most);
     if (is_exact) {
-      // With limit L the sizes of n parts add up to 2 (n - 1) L + |total| at most, and all parts
+      // With limit L the sizes of n parts add up to 2 (n - 1) L + |total| at most. So all parts
       // together fit the significand. Without room, each part fits.
       constexpr int64_t kLeast = 4;
       const int64_t room = 2 * most - std::abs(steps);

@@ -269,8 +269,8 @@ bool lies_as_cut(const std::vector<std::vector<Segments>>& copies, const Tensor&
   return true;
 }
 
-// Returns the dim that one axis cuts into equal parts, one after the other, each of which is the
-// stored copy of its number; -1 for other cuts.
+// Returns the dim that one axis cuts into equal parts, in order, where part i is stored copy i; -1
+// for other cuts.
 int evenly_cut_dim(const Spec& spec, const Piece& piece) {
   const std::vector<int> axes = spec.shard_axes();
   if (axes.size() != 1 || spec.has_partial()) return -1;
@@ -352,8 +352,8 @@ Tensor assemble_where(const LocalTensor& locals, const Spec& spec, const AxisNum
                     size_of(spec.dtype()));
     }
   }
-  SP_CHECK(covered == out.elements(), "{} of {} elements of {} are there", covered, out.elements(),
-           to_string(spec));
+  SP_CHECK(covered == out.elements(), "only {} of {} elements of {} are covered", covered,
+           out.elements(), to_string(spec));
   return out;
 }
 

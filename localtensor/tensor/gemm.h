@@ -1,5 +1,5 @@
-// Gemm: interface to a library of matrix products on a device, such as cuBLAS. As in cuBLAS,
-// matrices are column-major. result = alpha * a * b + bias, where each row has one bias.
+// Gemm: interface to a library of matrix products on a device, such as cuBLAS. Matrices are
+// column-major, as in cuBLAS. result = alpha * a * b + bias, where each row has one bias.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ struct GemmCall {
   bool leaves_sums = false;    // the result has the type `compute` and is not rounded
   double alpha = 1;
   // `rows` dense elements; null: no bias. `multiply` refuses a bias whose address is not a multiple
-  // of kBiasAlignment: kernels may read that many bytes at once and do not check the address.
+  // of kBiasAlignment. Kernels may read that many bytes at once and do not check the address.
   const std::byte* bias = nullptr;
 };
 

@@ -1,7 +1,8 @@
-// LocalTensor: one value on many ranks at once, as blocks of lanes. Ranks of equal local shape lie
-// in one block, unless a masked write made a new value for some of them: then a block has fewer
-// lanes than its buffer. Invariants: lanes of different blocks are disjoint; blocks are in order of
-// their first rank; all blocks have the same dtype; no two blocks are the same view of one buffer.
+// LocalTensor: one value on many ranks at once, as blocks of lanes. Ranks of equal local shape are
+// in one block, unless a masked write made a new value for some of them. Then a block has fewer
+// lanes than its buffer. Invariants: lanes of different blocks are disjoint, and blocks are in
+// order of their first rank. All blocks have the same dtype, and no two are the same view of one
+// buffer.
 //
 // Example: 4 ranks hold f32[5] cut by the chunk rule, 2, 2, 1 and 0 elements. There are three
 // blocks: lanes 0-1 of shape [2], lane 2 of shape [1], lane 3 of shape [0].

@@ -65,7 +65,7 @@ LaneMap lane_map(const Lanes& lanes, const Block& block) {
   return map;
 }
 
-// Numbers pairs (a, b) by first occurrence: in a plain array for small ranges of a and b, else in a
+// Numbers pairs (a, b) by first occurrence. Uses a plain array for small ranges of a and b, else a
 // hash table with open addressing.
 class PairNumbers {
  public:

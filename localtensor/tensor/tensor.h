@@ -7,7 +7,7 @@
 //           and written in place. It holds `slots.count()` stored copies; lane i reads copy
 //           slots[i]. Lanes with equal data share one copy: stored, computed and compared once.
 //   Tensor  A view of one Buffer: dtype, local shape, strides and offset (in elements, within a
-//           copy). Copies of a Tensor alias: a write through one view is seen by all views.
+//           copy). Copies of a Tensor alias: a write through one view changes all views.
 //
 // Example: 4 lanes, f32[2], lanes 0 and 1 hold (1, 2), lanes 2 and 3 hold (3, 4). The slots are the
 // table 0 0 1 1, bytes_per_lane is 8, and the contents are 16 bytes: 1 2 3 4.

@@ -85,7 +85,8 @@ std::byte* Bytes::Storage::to_host() {
   if (!mirror->host_behind && mirror->host.size() == 0) mirror->host = uninitialized(size);
   std::byte* host = mirror->host_behind ? behind() : mirror->host.mutate();
   if (mirror->host_valid) return host;
-  SP_CHECK(!mirror->sides.empty(), "contents of {} bytes are nowhere", size);
+  SP_CHECK(!mirror->sides.empty(), "contents of {} bytes are neither on the host nor on a device",
+           size);
   const DeviceSide& side = *mirror->sides.front();
   side.memory->to_host(host, side.contents, size);
   mirror->host_valid = true;

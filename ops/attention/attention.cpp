@@ -3,9 +3,10 @@
 // head h / (heads / kv heads). With `causal` a query attends to keys up to its own global index. A
 // second result, lse, is the logarithm of the sum of a row's exponentials (torch: logsumexp).
 //
-// The kernel computes a row of scores, subtracts its maximum, exponentiates and sums it in the
-// order of the keys, all in f32 (f64 for f64). A row's bits depend only on its query and on the
-// keys and values that it attends to. A call with a mask decomposes into matmul and softmax.
+// The kernel computes a row of scores, subtracts its maximum, exponentiates the row and sums it in
+// the order of the keys. It computes in f32 (f64 for f64). A row's bits depend only on its query
+// and on the keys and values that it attends to. A call with a mask decomposes into matmul and
+// softmax.
 #include "shardproof/ops/attention/attention.h"
 
 #include <algorithm>
@@ -102,12 +103,12 @@ OpCost sdpa_cost(const OpCall& call, const std::vector<TensorMeta>& outputs) {
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
-// A statement with two names asks for lse, too.
+// A statement with two names also returns lse.
 bool returns_lse(const OpCall& call) { return has_lse(call) || call.wanted == 2; }
 
-// Decomposes a call with a mask: true or 0 lets a query attend to a key, false masks it, a number
-// is added to the score. A query that attends to no key gives zeros. NaN in a hidden key or value
-// gives NaN, as in torch, where it is multiplied by a weight of 0.
+// Decomposes a call with a mask. For true or 0 a query attends to the key; for false it does not. A
+// number is added to the score. A query that attends to no key gives zeros. NaN in a hidden key or
+// value gives NaN, as in torch, where it is multiplied by a weight of 0.
 std::vector<FormulaTerm> masked(Formula& f) {
   infer_sdpa(f.call);
   const Attention a = sdpa_of(f.call);
@@ -123,16 +124,16 @@ std::vector<FormulaTerm> masked(Formula& f) {
   const FormulaTerm keys = f.op("t", {grouped(widened(kKey))});
   FormulaTerm scores = f.op("matmul", {widened(kQuery), keys}) * a.scale;
   const bool chooses = f[kMask].dtype() == DType::boolean;
-  FormulaTerm sees = chooses ? f[kMask] : f.op("ne", {f[kMask], kHidden});
+  FormulaTerm attends = chooses ? f[kMask] : f.op("ne", {f[kMask], kHidden});
   // Added, not chosen by `where`, so that NaN stays.
   scores = scores + (chooses ? f.where(f[kMask], 0.0, kHidden) : widened(kMask));
   if (a.causal) {
     const FormulaTerm past = f.op("causal_mask", {f[kQuery], f[kKey]});
     scores = f.where(past, scores, kHidden);
-    sees = f.op("logical_and", {sees, past});
+    attends = f.op("logical_and", {attends, past});
   }
   // A query that attends to no key has weights 0, and NaN where a score is NaN; its lse is -inf.
-  const FormulaTerm any = f.op("any", {sees}, {{"dim", IntegerList{-1}}, {"keepdim", true}});
+  const FormulaTerm any = f.op("any", {attends}, {{"dim", IntegerList{-1}}, {"keepdim", true}});
   const FormulaTerm none = f.where(f.op("isnan", {scores}), scores, 0.0);
   const FormulaTerm seen = f.where(any, scores, 0.0);
   const FormulaTerm shares = f.op("softmax", {seen}, {{"dim", int64_t{-1}}});
@@ -140,7 +141,7 @@ std::vector<FormulaTerm> masked(Formula& f) {
   std::vector<FormulaTerm> results{dtype == wide ? out : f.to(dtype, out)};
   if (!returns_lse(f.call)) return results;
   const IntegerList last{-1};
-  const FormulaTerm all = f.op("any", {sees}, {{"dim", last}, {"keepdim", false}});
+  const FormulaTerm all = f.op("any", {attends}, {{"dim", last}, {"keepdim", false}});
   results.push_back(f.where(all, f.op("logsumexp", {seen}, {{"dim", last}, {"keepdim", false}}),
                             f.op("sum", {none}, {{"dim", last}, {"keepdim", false}}) + kHidden));
   return results;

@@ -18,8 +18,8 @@ Dims log_sum_shape(const OpCall& call, int query);
 // Returns the multiplications and additions of one product of queries with keys for each dim.
 double attention_pairs(const Attention& a);
 
-// A cut of the batch, the heads or the queries on one axis: the placement of all tensors that have
-// a row for each query, and that of keys and values.
+// A cut of the batch, the heads or the queries on one axis. `rows` places all tensors that have a
+// row for each query, `keys` the keys and values.
 struct AttentionCut {
   Placement rows, keys;
   LocalExecution form = LocalExecution::same_op;

@@ -2,8 +2,9 @@
 // values run in the micro kernel. A block holds the scores of all its keys, so scratch memory grows
 // with the number of keys, not with its product with the queries.
 //
-// The numbers of a row of o, lse and dq depend only on its query and on the keys and values that it
-// sees, not on the block that it lies in. Those of dk and dv are sums over the blocks of the unit.
+// The numbers of a row of o, lse and dq depend only on its query, and on the keys and values to
+// which the query attends. They do not depend on the row's block. Those of dk and dv are sums over
+// the blocks of the unit.
 #pragma once
 
 #include "shardproof/ops/attention/attention_item.h"
@@ -42,7 +43,7 @@ class AttentionBlocks {
   // times a number that is not finite is NaN.
   Block block(int64_t unit, int64_t first_row, bool may_skip, const LaneCall& lane) const;
   static bool is_finite(const T* x, int64_t count);
-  // Replaces the scores of a row by exp(score - largest), and by 0 after the seen ones.
+  // Replaces the scores of a row by exp(score - largest), and the masked ones after them by 0.
   static void exponentiate(T* row, int64_t seen, int64_t keys, T largest);
   void scale_scores(T* row, int64_t seen) const;
 

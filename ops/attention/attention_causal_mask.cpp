@@ -72,7 +72,7 @@ OpRecord causal_mask_record() {
   OpRecord op;
   op.name = kMaskOp;
   op.family = "attention";
-  op.summary = "true where a query of a causal sdpa sees a key, [queries, keys]";
+  op.summary = "true where a query of a causal sdpa attends to a key, [queries, keys]";
   op.params = {params::tensor("query"), params::tensor("key"), params::optional_tensor("value")};
   op.infer = infer_causal_mask;
   op.prepare = [](const OpCall&, const std::vector<TensorMeta>&) { return prepare_causal_mask(); };

@@ -1,10 +1,10 @@
 // Registers dq, dk, dv = sdpa_grad(dy, q, k, v, y, lse, dlse): the gradients of sdpa in one pass
-// over its scores, which are computed again block by block (Dao, FlashAttention-2, arXiv
+// over its scores. Scores are computed again block by block (Dao, FlashAttention-2, arXiv
 // 2307.08691; torch: _scaled_dot_product_flash_attention_backward). Memory grows with the number of
 // keys, not with its product with the queries. ops/attention/attention_item.h has the formulas.
 //
-// y, lse and dlse may be left out. Without lse and y the kernel finds the sums of a row from all
-// its keys; with both, each rank may have some of the keys. Results have the compute dtype, since
+// y, lse and dlse may be left out. Without lse and y the kernel computes the sums of a row from all
+// its keys. With both, each rank may have some of the keys. Results have the compute dtype, since
 // ranks that share the queries or keys add theirs up.
 #include <algorithm>
 
@@ -85,8 +85,8 @@ struct GradPlacements {
 };
 
 // Ranks that share keys and values add up dk and dv, those that share queries dq. All results are
-// linear in dy and dlse together, and without dlse in v and y together: a cut of the dim of v gives
-// parts of dP and D.
+// linear in dy and dlse together; without dlse they are linear in v and y together. So a cut of the
+// dim of v gives parts of dP and D.
 std::vector<Strategy> sdpa_grad_strategies(const OpCall& call, int64_t axis_size) {
   const Attention a = attention_of(call, kGradQuery);
   const int dims = input_shape(call, kGradQuery).size();

@@ -1,6 +1,6 @@
-// Implements attention_gradients.h. The gradient of sdpa is sdpa_grad. That of dq, dk, dv =
-// sdpa_grad(u, q, k, v, y, lse, t) by its inputs, with cotangents a, b, c of its results and
-// scores S, weights P, E = u v^T, r = t - D and M = scale (a k^T + q b^T), is
+// Implements attention_gradients.h. The gradient of sdpa is sdpa_grad. Gradients of dq, dk, dv =
+// sdpa_grad(u, q, k, v, y, lse, t) by its inputs follow. a, b, c are the cotangents of its results,
+// S the scores, P the weights; E = u v^T, r = t - D and M = scale (a k^T + q b^T).
 //
 //   by P: u c^T + M (E + r), by E: M P, by r: R = sum(M P) of each row
 //   u: P c + (M P) v - R y; v: (M P)^T u; y: -R u; t: R
@@ -69,7 +69,7 @@ class AttentionGradGradient {
     if (!groups_) return x;
     // Inside `as` the number of heads differs by rank; that of a group does not.
     IntegerList sizes{a_.kv_heads, a_.heads / a_.kv_heads};
-    if (!g_.knows_sizes()) sizes[a_.kv_heads == 1 ? 1 : 0] = -1;
+    if (!g_.has_known_sizes()) sizes[a_.kv_heads == 1 ? 1 : 0] = -1;
     return g_.op("unflatten", {x}, {{"dim", head_dim}, {"sizes", sizes}});
   }
   // Returns an input that has a row for each query, in the compute dtype.
@@ -95,8 +95,9 @@ class AttentionGradGradient {
   F scores() const {
     const F all = product(q_, queries('d'), k_, keys('d'), queries('t')) * a_.scale;
     if (!a_.causal) return all;
-    const F past = g_.op("causal_mask", {g_[GradInputs::kQuery], g_[GradInputs::kKey],
-                                         g_.knows_sizes() ? g_.none() : g_[GradInputs::kValue]});
+    const F past =
+        g_.op("causal_mask", {g_[GradInputs::kQuery], g_[GradInputs::kKey],
+                              g_.has_known_sizes() ? g_.none() : g_[GradInputs::kValue]});
     return g_.where(past, all, -params::kInfinity);
   }
   void find_forward() {
@@ -166,11 +167,11 @@ class AttentionGradGradient {
 
 }  // namespace
 
-// Inside `as` the results have no placement, from which a causal sdpa_grad would know its queries.
-// It then finds the sums of its rows itself.
+// Inside `as` the results have no placement, from which a causal sdpa_grad reads the positions of
+// its queries. It then computes the sums of its rows itself.
 FormulaTerms sdpa_gradient(Gradient& g) {
   const bool has_lse = g.given("return_lse") && g.flag("return_lse");
-  const bool reads_results = has_lse && g.knows_sizes();
+  const bool reads_results = has_lse && g.has_known_sizes();
   Attrs attrs{{"causal", g.flag("causal")}};
   if (g.given("scale")) attrs.set("scale", g.call.attrs->number("scale"));
   return g.ops("sdpa_grad",

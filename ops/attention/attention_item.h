@@ -8,7 +8,7 @@
 
 namespace shardproof {
 
-// Query heads that share a kv head are neighbours: a unit is a kv head of one batch, and its rows
+// Query heads that share a kv head are neighbours. A unit is a kv head of one batch, and its rows
 // are the queries of all its heads. Rows of all units in order are the items.
 struct Attention {
   int64_t batch = 1, heads = 1, kv_heads = 1, queries = 0, keys = 0, dim = 0, value_dim = 0;
@@ -24,7 +24,7 @@ struct Attention {
   // Returns the unit of an item.
   constexpr int64_t kv_of(int64_t item) const { return item / rows(); }
   // Returns the number of keys that the query with global index `place` attends to. It attends to
-  // no key behind itself, so these are the first ones.
+  // no later key, so these are the first ones.
   constexpr int64_t seen_from(int64_t place) const {
     const int64_t seen = place + 1 - first_key;
     return !causal || seen > keys ? keys : seen < 0 ? 0 : seen;
@@ -32,7 +32,7 @@ struct Attention {
   constexpr int64_t seen_by(int64_t item) const { return seen_from(first_query + item % queries); }
 };
 
-// Items are batch x heads x queries. The scores hold all keys; unseen keys have weight 0.
+// Items are batch x heads x queries. The scores hold all keys; hidden keys have weight 0.
 template <typename T>
 struct AttentionItem {
   static constexpr int kQuery = 0, kKey = 1, kValue = 2;
@@ -90,7 +90,7 @@ struct AttentionGradItem {
     return fold_run(T{0}, Products{lane.in<T>(kGradient) + first, lane.in<T>(kResult) + first},
                     a.value_dim, Plus());
   }
-  // Returns what is added to the slopes dP of a row: dlse - D.
+  // Returns the number that is added to the slopes dP of a row: dlse - D.
   constexpr T shift(int64_t item, T delta, const LaneCall& lane) const {
     return lane.inputs[kLogSumGradient] ? lane.in<T>(kLogSumGradient)[item] - delta : -delta;
   }

@@ -161,7 +161,7 @@ void add_rope_ops(OpRegistry& ops) {
     Attrs attrs = *g.call.attrs;
     attrs.set("inverse", !g.flag("inverse"));
     const FormulaTerm like = g.has(kLike) ? g[kLike] : g[0];
-    return g.op("rope", {g.dy(), g.has(1) ? g[1] : g.none(), g.knows_sizes() ? g.none() : like},
+    return g.op("rope", {g.dy(), g.has(1) ? g[1] : g.none(), g.has_known_sizes() ? g.none() : like},
                 std::move(attrs));
   }});
   rope.rule.indexed_inputs = {kLike};

@@ -3,7 +3,7 @@
 // products.
 //
 // The order of additions is that of ops/contraction/micro_gemm.h: an element of the product is the
-// sum of its terms in ascending order, from zero on, and depends on its own row and column only.
+// sum of its terms in ascending order, starting at zero. It depends on its own row and column only.
 #pragma once
 
 #include "shardproof/ops/contraction/micro_gemm.h"

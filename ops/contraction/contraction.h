@@ -22,8 +22,8 @@ namespace shardproof {
 
 struct ContractionLetter {
   int64_t size = 1;
-  // Dims of a and of b that the letter steps through: two dims of one operand give a diagonal; none
-  // means that all steps read the same elements.
+  // Dims of a and of b over which the letter iterates. Two dims of one operand give a diagonal;
+  // without a dim all steps read the same elements.
   std::vector<int> a, b;
   int result = -1;  // dim of the result; -1: the letter is summed
 };

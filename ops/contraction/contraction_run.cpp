@@ -1,9 +1,9 @@
 // Implements ops/contraction/contraction_run.h. Steps of a run:
 //
 //   1. fill_tables() stores the offset of every step of each role's letters.
-//   2. For each chunk of lanes, bring_in() converts the operands, join() groups instances, and
-//   multiply() runs them: rows and columns are packed into panels, which micro_gemm multiplies tile
-//   by tile. Columns that few rows read, and short sums (multiply_thin()), are not packed.
+//   2. For each chunk of lanes, convert_operand() converts the operands, join() groups instances,
+//   and multiply() runs them: rows and columns are packed into panels, which micro_gemm multiplies
+//   tile by tile. Columns that few rows read, and short sums (multiply_thin()), are not packed.
 //   3. finish_chunk() adds the bias and converts the result.
 #include <algorithm>
 #include <complex>
@@ -100,8 +100,8 @@ void ContractionRun<T>::fill_tables() {
 
 // Converts an operand of these lanes; converts one copy if all lanes read the same.
 template <typename T>
-void ContractionRun<T>::bring_in(const Contraction::Operand& operand, const LaneView& view,
-                                 int64_t first, int64_t count) {
+void ContractionRun<T>::convert_operand(const Contraction::Operand& operand, const LaneView& view,
+                                        int64_t first, int64_t count) {
   if (!operand.converts) return;
   if (view.lane_stride == 0) {
     if (first > 0) return;
@@ -397,8 +397,8 @@ void ContractionRun<T>::finish_chunk(int64_t first, int64_t count) {
 template <typename T>
 void ContractionRun<T>::run_chunk(int64_t first, int64_t count) {
   chunk_first_ = first;
-  bring_in(plan_.a_, *call_.a, first, count);
-  bring_in(plan_.b_, *call_.b, first, count);
+  convert_operand(plan_.a_, *call_.a, first, count);
+  convert_operand(plan_.b_, *call_.b, first, count);
   result_base_ = plan_.result_.converts ? buffer(plan_.result_.buffer)
                                         : reinterpret_cast<T*>(call_.result->at(first));
   int64_t instance = first * plan_.batch_.count, end = (first + count) * plan_.batch_.count;

@@ -1,9 +1,8 @@
 // One run of a Contraction in compute type T. Private to the two sources of
 // ops/contraction/contraction.h.
 //
-// Every (lane, batch) pair is an instance: one plain product. Neighbouring instances that read the
-// same left operand are joined side by side (their columns), those that read the same right operand
-// are stacked (their rows).
+// Every (lane, batch) pair is an instance: one plain product. Neighbouring instances with one left
+// operand are joined by columns; those with one right operand are joined by rows.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +15,9 @@ namespace shardproof {
 inline constexpr int kPackedPanels = 8;
 inline constexpr int64_t kPackedDepth = 64;  // terms transposed at once, to stay in cache
 inline constexpr int64_t kRowsAhead = 8;     // rows of a matrix that are fetched ahead
-// Neighbouring columns are not packed if their terms lie at most kUnpackedStep bytes apart, since
-// terms at a distance of 4 KiB would share one set of a cache. Each tile of rows reads them again:
-// if there are several tiles, all rows together span at most kUnpackedSpan bytes of the matrix.
+// Neighbouring columns are not packed if their terms are at most kUnpackedStep bytes apart. Terms
+// at a distance of 4 KiB would share one set of a cache. Each tile of rows reads them again: if
+// there are several tiles, all rows together span at most kUnpackedSpan bytes of the matrix.
 inline constexpr int64_t kUnpackedStep = 2048, kUnpackedSpan = int64_t{8} << 20;
 // Sums of at most kThinDepth terms need no packing if rows have at least kThinColumns elements.
 inline constexpr int64_t kThinDepth = 8, kThinColumns = 16;
@@ -61,8 +60,8 @@ class ContractionRun {
 
   void fill_tables();
   void fill(const Contraction::Loops& loops, const Dims& strides_a, const Dims& strides_b);
-  void bring_in(const Contraction::Operand& operand, const LaneView& view, int64_t first,
-                int64_t count);
+  void convert_operand(const Contraction::Operand& operand, const LaneView& view, int64_t first,
+                       int64_t count);
   void run_chunk(int64_t first, int64_t count);
   void finish_chunk(int64_t first, int64_t count);
   void add_bias(int64_t lane, T* result);

@@ -46,9 +46,9 @@ void read_output(const OpCall& call, Equation& equation, const std::string& text
   }
 }
 
-// Replaces '...' by unused letters: those of the inputs are aligned from the last dim, and the
-// output gets those of the input that has most. If the equation has no output, these
-// letters come first in it.
+// Replaces '...' by unused letters. Those of the inputs are aligned from the last dim; the output
+// gets those of the input with the most dims. If the equation has no output, these letters come
+// first in it.
 std::string without_ellipsis(const OpCall& call, std::string text) {
   if (text.find("...") == std::string::npos) return text;
   std::erase(text, ' ');

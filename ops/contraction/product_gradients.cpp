@@ -3,9 +3,9 @@
 // Example: the weight of x @ w with x [b, s, k] has the gradient einsum('abk,abn->kn', x, dy).
 //
 // The gradient of an operand of an einsum is an einsum of dy with the other operands. A letter that
-// occurs twice in the operand (a diagonal) is multiplied by an identity matrix, and a letter that
-// only the operand has is repeated: 'iik->i' has the gradient einsum('i,iz->iz', dy, eye), repeated
-// along k.
+// occurs twice in the operand (a diagonal) is multiplied by an identity matrix. A letter that only
+// the operand has is repeated. Example: 'iik->i' has the gradient einsum('i,iz->iz', dy, eye),
+// repeated along k.
 #include "shardproof/ops/contraction/product_gradients.h"
 
 #include "shardproof/localtensor/base/error.h"
@@ -122,12 +122,12 @@ class OperandGradient {
       term_[d] = fresh;
     }
   }
-  // True if the operand may be longer than its gradient so far: it has a letter that the others
-  // lack, or in which they all have size 1. dy has the full size of its letters.
+  // True if the operand may be longer than its gradient so far: it has a letter that the other
+  // operands lack, or in which they all have size 1. dy has the full size of its letters.
   bool is_repeated(const std::string& known) const {
     if (known.size() < term_.size()) return true;
     return std::any_of(term_.begin(), term_.end(), [&](char letter) {
-      return !has_letter(output_, letter) && !(g_.knows_sizes() && is_cut(letter));
+      return !has_letter(output_, letter) && !(g_.has_known_sizes() && is_cut(letter));
     });
   }
   // True if another operand has more or fewer than one element along the letter.
@@ -148,7 +148,7 @@ class OperandGradient {
   // Repeats x along the dims in which the operand is longer. Dims in which x is longer keep their
   // size, and the wrapper of a gradient sums over them.
   FormulaTerm repeated(const FormulaTerm& x) const {
-    if (!g_.knows_sizes()) return x + g_.op("zeros", {operand_});
+    if (!g_.has_known_sizes()) return x + g_.op("zeros", {operand_});
     IntegerList sizes;
     for (int d = 0; d < x.dims(); ++d)
       sizes.push_back(x.shape()[d] == 1 ? operand_.shape()[d] : x.shape()[d]);

@@ -1,7 +1,7 @@
 // Registers conv1d and conv2d (cross-correlation, as in torch): input [N, C, L..], weight [O, C /
 // groups, K..], bias [O].
 //
-// The padded input, seen through strided windows, is one operand of a contraction. The summed index
+// The padded input, viewed as strided windows, is one operand of a contraction. The summed index
 // runs over channels, then over the window, in ascending order. A convolution over a sharded
 // spatial dim lowers to a batch of windows (halo_windows, ops/convolution/halo.cpp).
 #include <algorithm>
@@ -195,8 +195,9 @@ Reading reading_of(const ConvWindow& window, const OpCall& call, int spatial, in
   return reading;
 }
 
-// Lowers a convolution over a sharded spatial dim: ranks share the edge entries that others read,
-// each rank builds its window, and the windows are convolved as a batch.
+// Lowers a convolution over a sharded spatial dim. Ranks exchange the edge entries that their
+// neighbours read (halo exchange), each rank builds its window, and the windows are convolved as a
+// batch.
 int lower_conv(const Conv& conv, const OpCall& call, const std::vector<Spec>& inputs,
                LowerBuilder& b) {
   int axis = -1;
@@ -240,7 +241,7 @@ int lower_conv(const Conv& conv, const OpCall& call, const std::vector<Spec>& in
   value = b.op("permute", {{"dims", order}}, {value});
   value = b.op("flatten", {{"start_dim", int64_t{dim}}, {"end_dim", int64_t{dim + 1}}}, {value});
   if (b.meta(value).shape[dim] == window.out[dim]) return value;
-  // Removes what the last ranks computed after the end.
+  // Removes the outputs after the end, which the last ranks computed.
   std::vector<int64_t> stop(window.out.begin(), window.out.begin() + dim + 1);
   return b.op("slice", {{"start", std::vector<int64_t>(stop.size(), 0)}, {"stop", stop}}, {value});
 }

@@ -6,8 +6,8 @@
 // Inside `as`, where sizes differ by rank, conv_windows and conv_windows_grad make the windows and
 // add them up; elsewhere index_select and index_sum do.
 //
-// Letters: n batch, g group, c and o input and output channels of a group, l and m the outputs
-// along the spatial dims, p and q the window.
+// Letters: n batch, g group, c and o input and output channels of a group; l and m the outputs
+// along the spatial dims; p and q the window.
 #include "shardproof/ops/convolution/conv_gradients.h"
 
 namespace shardproof {
@@ -31,7 +31,7 @@ class ConvGradient {
   F by_input() const {
     const F made =
         einsum(dy_, "ngo" + places_, split(g_.conj(g_[1]), 0), "goc" + window_, "ngc" + cells_);
-    if (!g_.knows_sizes()) return g_.op("conv_windows_grad", {made, g_[0], g_[1]}, attrs());
+    if (!g_.has_known_sizes()) return g_.op("conv_windows_grad", {made, g_[0], g_[1]}, attrs());
     F x = g_.op("flatten", {made}, {{"start_dim", int64_t{1}}, {"end_dim", int64_t{2}}});
     for (int i = 0; i < spatial_; ++i) {
       const int64_t dim = 2 + i;
@@ -63,7 +63,8 @@ class ConvGradient {
   }
   // Splits the channels of a dim into [groups, channels of a group].
   F split(const F& x, int64_t dim) const {
-    const int64_t of_group = g_.knows_sizes() ? x.shape()[static_cast<int>(dim)] / n_.groups : -1;
+    const int64_t of_group =
+        g_.has_known_sizes() ? x.shape()[static_cast<int>(dim)] / n_.groups : -1;
     return g_.op("unflatten", {x}, {{"dim", dim}, {"sizes", IntegerList{n_.groups, of_group}}});
   }
   Attrs attrs() const {
@@ -95,7 +96,7 @@ class ConvGradient {
     return any ? g_.op("pad", {x}, {{"pad", pad}, {"value", 0.0}}) : x;
   }
   F windows() const {
-    if (!g_.knows_sizes()) return g_.op("conv_windows", {g_.conj(g_[0]), g_[1]}, attrs());
+    if (!g_.has_known_sizes()) return g_.op("conv_windows", {g_.conj(g_[0]), g_[1]}, attrs());
     F x = padded(g_.conj(g_[0]), 1);
     for (int i = spatial_; i-- > 0;) {
       const int64_t dim = 2 + i;

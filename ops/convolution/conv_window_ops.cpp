@@ -1,7 +1,7 @@
 // Registers conv_windows and conv_windows_grad: the windows that a convolution reads, and the sum
 // of windows where they overlap. The gradients of convolutions use them where sizes are not known
-// before the ranks run (inside `as`); of the weight, and of x of the second, only the shape is
-// read. If sizes are known, conv_gradients.h emits index_select and index_sum.
+// before the ranks run (inside `as`). Only the shape is read of the weight, and of x in the second
+// op. If sizes are known, conv_gradients.h emits index_select and index_sum.
 //
 // Windows have the shape [N, groups, C / groups, L', K, ..]: for each spatial dim the places of the
 // window, then its entries.

@@ -119,9 +119,9 @@ OpRecord formula(const OpDescription& text, std::vector<Param> params, FormulaBo
 // `body`, all others stay as they were. The one added last is thus tested first; the earlier ones
 // are applied to calls of the same name that it emits.
 void decompose_when(OpRecord& record, std::function<bool(const OpCall&)> when, FormulaBody body);
-// Computes calls whose result is a float narrower than f32 in f32, as torch's kernels do: casts
-// their floats, emits the op again and casts its results. For formulas that lose digits if each
-// step is rounded. `when`: the calls concerned; null: all.
+// Computes calls whose result is a float narrower than f32 in f32, as torch's kernels do. It casts
+// their floats, emits the op again and casts its results. Used for formulas that lose digits if
+// each step is rounded. `when`: the calls concerned; null: all.
 void compute_in_f32(OpRecord& record, std::function<bool(const OpCall&)> when = nullptr);
 // Returns a record after compute_in_f32.
 OpRecord in_f32(OpRecord record);

@@ -1,6 +1,6 @@
 // The families of ops, one function each: builtin_ops() calls them all (ops/registry.cpp). A
-// family's source is the only place that names its ops, except for composite ops, which name what
-// they emit.
+// family's source is the only place that names its ops, except for composite ops, which name the
+// ops that they emit.
 #pragma once
 
 #include "shardproof/ops/core/op.h"

@@ -12,7 +12,7 @@ FormulaTerm Gradient::dy(int o) const {
 
 FormulaTerm Gradient::expanded(const FormulaTerm& x, int i) const {
   const FormulaTerm like = (*this)[i];
-  if (!builder_.knows_sizes()) return x + op("zeros", {like});
+  if (!builder_.has_known_sizes()) return x + op("zeros", {like});
   const Dims& shape = like.shape();
   if (x.shape() == shape) return x;
   return op("expand", {x}, {{"size", std::vector<int64_t>(shape.begin(), shape.end())}});
@@ -35,7 +35,7 @@ int sum_to(GradientBuilder& builder, int value, int input) {
       if (wanted[d] != given[d + more]) repeated.push_back(d);
     if (!repeated.empty())
       value = builder.op("sum", {{"dim", repeated}, {"keepdim", true}}, {value});
-    SP_CHECK(!builder.knows_sizes() || builder.meta(value).shape == wanted,
+    SP_CHECK(!builder.has_known_sizes() || builder.meta(value).shape == wanted,
              "a gradient of shape {} belongs to a value of shape {}", to_string(given),
              to_string(wanted));
   }

@@ -26,7 +26,7 @@ class Gradient : public Formula {
   FormulaTerm dy(int o = 0) const;
   bool has_dy(int o) const { return builder_.cotangent(o) != kAbsent; }
   bool wanted(int i) const { return builder_.wanted(i); }
-  bool knows_sizes() const { return builder_.knows_sizes(); }
+  bool has_known_sizes() const { return builder_.has_known_sizes(); }
   FormulaTerm none() const { return {&builder_, kAbsent}; }
   // Repeats a term to the shape of input i.
   FormulaTerm expanded(const FormulaTerm& x, int i = 0) const;
@@ -61,8 +61,8 @@ struct GradientRow {
   FormulaTerm (*by_third)(Gradient&) = nullptr;
   const char* kinks = "";  // named in the samples
 };
-// Set `differentiable` and the gradient from the row of this op, if there is one: that of calls
-// with a kernel, or that of a composite op.
+// Set `differentiable` and the gradient from the row of this op, if there is one. The first sets
+// the gradient of calls with a kernel, the second that of a composite op.
 void set_gradient(OpRecord& record, const std::vector<GradientRow>& rows);
 void set_decomposition_gradient(OpRecord& record, const std::vector<GradientRow>& rows);
 // Returns a composite op that has this gradient in place of that of its decomposition.

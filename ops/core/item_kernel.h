@@ -19,7 +19,7 @@ struct LaneCall {
   std::byte* scratch = nullptr;
   // Set for items that run on a device: an item that finds bad data writes its number here. The
   // host then runs the body, which throws the Error.
-  int64_t* trouble = nullptr;
+  int64_t* error_flag = nullptr;
 
   template <typename T>
   constexpr const T* in(int i) const {

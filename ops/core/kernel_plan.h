@@ -1,5 +1,5 @@
-// KernelPlan: what a kernel computes, as plain data of its family, from which a device kernel is
-// made (ops/cuda/device_kernels.h). A plan names no op: all ops of a family share its struct.
+// KernelPlan: the computation of a kernel as plain data of its family, from which a device kernel
+// is made (ops/cuda/device_kernels.h). A plan names no op: all ops of a family share its struct.
 //
 // The list of families is closed. A new family of kernels adds its plan here.
 #pragma once

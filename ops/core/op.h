@@ -5,7 +5,7 @@
 //   kernel            prepare runs once for (attrs, dtypes, shapes); the kernel runs for many lanes
 //   rule              legal placements, and what each rank runs under them
 //   cost and samples  cost (flops, bytes), samples for the law tests
-//   gradient          written as other ops, which bring their kernels and rules
+//   gradient          a formula of other ops, with their kernels and rules
 //
 // An op becomes other ops at two times; both write through an OpBuilder:
 //
@@ -19,8 +19,8 @@
 //
 // A formula has one decomposition without a condition, so it needs no infer, kernel or rule. Other
 // ops decompose some calls and run all others. Example: softmax(x, dim, dtype) first casts x (the
-// condition added last); the softmax that this emits unsqueezes a 0-d x; the softmax that this
-// emits has a kernel.
+// condition added last) and emits a softmax, which unsqueezes a 0-d x. The next softmax has a
+// kernel.
 #pragma once
 
 #include <functional>
@@ -110,12 +110,12 @@ struct OpRecord {
   // Returns the metas of all outputs. Throws Error(bad_input) that names op, shapes and dtypes. The
   // engine also calls it for shards.
   std::function<std::vector<TensorMeta>(const OpCall&)> infer;
-  // Throws Error(bad_input) for calls that a program may not contain although `infer` accepts them
-  // for shards: a maximum of no elements, an integer divided by 0. `numbers[i]` is the number that
-  // input i is in the program, or null. Default: accepts all.
+  // Throws Error(bad_input) for calls that a program may not contain, although `infer` accepts them
+  // for shards. Examples: a maximum of no elements, an integer divided by 0. `numbers[i]` is the
+  // number that input i is in the program, or null. Default: accepts all.
   std::function<void(const OpCall&, const std::vector<const Number*>& numbers)> check;
-  // True if a whole number of the program that is combined with integer tensors wraps to their
-  // dtype before the op runs, as in torch: -1 with u8 is 255.
+  // True if a whole number of the program wraps to the dtype of the integer tensors of the call, as
+  // in torch: -1 with u8 is 255.
   bool wraps_numbers = false;
   // Returns the kernel for this call; `outputs` is what `infer` returned.
   std::function<Kernel(const OpCall&, const std::vector<TensorMeta>& outputs)> prepare;
@@ -134,11 +134,11 @@ struct OpRecord {
   Differentiable differentiable = Differentiable::yes;
   // The gradient of calls that are not composite; ops/core/gradient.h builds it from formulas.
   GradientRule gradient;
-  // Returns the gradient of this call as a whole; null if the gradient is that of the ops it is
-  // composed of, or if there is none.
+  // Returns the gradient of this call as a whole. Null if the gradient is that of the ops of its
+  // decomposition, or if there is none.
   const GradientRule* gradient_of(const OpCall& call) const;
-  // Emits the decomposition that applies and returns the handles of its results. SP_CHECK: one
-  // does.
+  // Emits the decomposition that applies and returns the handles of its results. SP_CHECK: a
+  // decomposition applies.
   std::vector<int> expand(const OpCall& call, OpBuilder& builder) const;
   // Sets the attribute of each parameter that was left out to its fallback.
   void fill_fallbacks(Attrs& attrs) const;

@@ -28,8 +28,8 @@ class OpBuilder {
   virtual std::vector<int> ops(const std::string& name, Attrs attrs, std::vector<int> inputs) = 0;
   virtual int number(Number value) = 0;  // returns a weak 0-d tensor
   virtual const TensorMeta& meta(int value) = 0;
-  // States that what is emitted depends on the sizes of a value, not only on its dtype and number
-  // of dims. The engine may otherwise reuse a decomposition for other sizes.
+  // States that the emitted ops depend on the sizes of a value, not only on its dtype and number of
+  // dims. The engine may otherwise reuse a decomposition for other sizes.
   virtual void depend_on_sizes() {}
   int op(const std::string& name, Attrs attrs, std::vector<int> inputs) {
     return ops(name, std::move(attrs), std::move(inputs)).front();
@@ -54,7 +54,7 @@ class GradientBuilder : public OpBuilder {
   virtual int cotangent(int o) = 0;
   virtual bool wanted(int i) = 0;  // false: nothing reads the gradient by input i
   // False inside `as`, where the sizes of shards differ by rank: a formula may use dims, no sizes.
-  virtual bool knows_sizes() const { return true; }
+  virtual bool has_known_sizes() const { return true; }
 };
 
 }  // namespace shardproof

@@ -1,5 +1,5 @@
-// Implements ops/core/sharding_rule.h. Factor notation is split into terms; each letter gives the
-// strategy that shards its dim in every term, and P in the outputs that lack it.
+// Implements ops/core/sharding_rule.h. Factor notation is split into terms. Each letter gives the
+// strategy that shards its dim in every term; outputs without the letter are P.
 #include "shardproof/ops/core/sharding_rule.h"
 
 #include <algorithm>

@@ -34,7 +34,7 @@ struct OpCall {
   const Attrs* attrs = nullptr;
   std::vector<TensorMeta> inputs;
   size_t wanted = 1;  // number of results that the statement binds
-  // The number that input i is in the program, for rules that depend on its sign; null or left out:
+  // The number that input i is in the program, for rules that depend on its sign. Null or absent:
   // none, or not known.
   std::vector<const Number*> numbers = {};
 };
@@ -49,8 +49,8 @@ enum class LocalExecution {
   lower_to_ops,       // Rule::lower replaces the op by other ops and redistributions
 };
 
-// Layouts of a shard that a strategy accepts: any layout (strided, uneven, explicit); one
-// contiguous run per rank; equal local sizes; or cuts by chunks that one axis makes.
+// Layouts of a shard that a strategy accepts: any (strided, uneven, explicit); one contiguous run
+// per rank; equal local sizes; or the chunk rule on one axis.
 enum class ShardLayout { any, contiguous, even, chunks };
 
 // Placements of all tensors on one axis. Shard entries name dims only; the partitioner gives all
@@ -86,13 +86,13 @@ struct Rule {
   // if others need no placement. Inside `as` the others are placed as the strategies have them in
   // addition to these. Empty: all inputs must have placements, or the op counts from 0.
   std::vector<int> indexed_inputs;
-  // Form `attrs`: returns the attributes that `rank` runs with.
+  // Form `local_attrs`: returns the attributes that `rank` runs with.
   std::function<Attrs(const OpCall&, const std::vector<Spec>& inputs,
                       const std::vector<Spec>& outputs, int64_t rank)>
       local_attrs;
-  // Form `lower`: emits the replacement for inputs placed as `inputs` and returns the handles of
-  // the outputs. Throws Error to reject a sharding by other axes; the partitioner then drops this
-  // strategy.
+  // Form `lower_to_ops`: emits the replacement for inputs placed as `inputs` and returns the
+  // handles of the outputs. Throws Error to reject a sharding by other axes; the partitioner then
+  // drops this strategy.
   std::function<std::vector<int>(const OpCall&, const std::vector<Spec>& inputs, LowerBuilder&)>
       lower;
 };

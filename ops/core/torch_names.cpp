@@ -1,5 +1,5 @@
-// Implements the hints of ops/core/torch_names.h: tables of torch's names for ops and dtypes, and
-// what to write here.
+// Implements the hints of ops/core/torch_names.h: tables of torch's names for ops and dtypes, with
+// the text to write here.
 #include <array>
 #include <utility>
 

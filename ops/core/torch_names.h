@@ -1,6 +1,6 @@
-// Names that PyTorch, NumPy and NCCL give to things with another name here. Names of ops and dtypes
-// appear in hints only, because each has one name in a program. Arguments may be given by their
-// torch names.
+// Names of PyTorch, NumPy and NCCL for ops, dtypes and arguments that have another name here. Names
+// of ops and dtypes appear in hints only, because each has one name in a program. Arguments may be
+// given by their torch names.
 #pragma once
 
 #include <string>

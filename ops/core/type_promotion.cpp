@@ -1,5 +1,5 @@
 // Implements ops/core/type_promotion.h. Three categories of inputs (with dims, 0-d, numbers) are
-// promoted each for itself and then combined from the lowest to the highest.
+// promoted separately, then combined from the lowest to the highest.
 #include "shardproof/ops/core/type_promotion.h"
 
 #include <optional>

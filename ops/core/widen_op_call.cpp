@@ -1,6 +1,6 @@
 // Implements ops/core/widen_op_call.h. wide_result() tries in this order: no change, a dtype
-// parameter, casting inputs that are not floats, casting numbers; it casts the outputs if none of
-// these fits.
+// parameter, casting inputs that are not floats, casting numbers. If none of these fits, it casts
+// the outputs.
 #include "shardproof/ops/core/widen_op_call.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// The gradient of attention on a device, for a block of rows of all units at once, in the host's
-// order: scores, weights, slopes, then the products, which are added to those of other blocks.
+// The gradient of attention on a device, for a block of rows of all units at once. In the host's
+// order it computes scores, weights, slopes, then the products, which are added to those of other
+// blocks.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// Attention on a device, for some queries with all their keys at once, in the host's order: scores,
-// their maximum, weights, their sum, the weighted sum of values. One launch each.
+// Attention on a device, for some queries with all their keys at once. In the host's order it
+// computes scores, their maximum, weights, their sum, and the weighted sum of values. One launch
+// each.
 #pragma once
 
 #include <algorithm>

@@ -1,8 +1,8 @@
-// The body of an elementwise kernel. A thread finds its element of each operand, loads it as the
-// compute type, runs the host kernel's loop for this one element, and stores the results. Loops
-// with equal numbers of operands share one kernel and select the loop by a number. Most code of a
-// kernel finds, loads and stores elements; one kernel for each of some 150 loops would take minutes
-// to compile.
+// The body of an elementwise kernel. A thread computes the place of its element in each operand and
+// loads it as the compute type. It runs the host kernel's loop for this one element, and stores the
+// results. Loops with equal numbers of operands share one kernel and select the loop by a number.
+// Most code of a kernel finds, loads and stores elements; one kernel for each of some 150 loops
+// would take minutes to compile.
 #pragma once
 
 #include "shardproof/ops/core/load_store_element.h"

@@ -104,15 +104,16 @@ class ItemRun {
   void run_checked(const Item& item, int64_t items, Operands operands, int64_t lane) const {
     if (items == 0) return;
     const DeviceScratch<int64_t> flag(call_, 1);
-    operands.trouble = flag.get();
-    launch(call_.stream, 1, ClearBody{operands.trouble});
+    operands.error_flag = flag.get();
+    launch(call_.stream, 1, ClearBody{operands.error_flag});
     launch_items(call_, item, items, operands);
-    int64_t trouble = 0;
-    call_.memory->to_host(reinterpret_cast<std::byte*>(&trouble),
-                          reinterpret_cast<const std::byte*>(flag.get()), sizeof(trouble));
-    if (trouble != 0) complain(operands.inputs, lane);
+    int64_t error_flag = 0;
+    call_.memory->to_host(reinterpret_cast<std::byte*>(&error_flag),
+                          reinterpret_cast<const std::byte*>(flag.get()), sizeof(error_flag));
+    if (error_flag != 0) throw_host_error(operands.inputs, lane);
   }
-  void complain(const std::array<const std::byte*, Operands::kMost>& inputs, int64_t lane) const {
+  void throw_host_error(const std::array<const std::byte*, Operands::kMost>& inputs,
+                        int64_t lane) const {
     std::array<std::vector<std::byte>, Operands::kMost> contents;
     std::array<const std::byte*, Operands::kMost> on_host{};
     for (size_t i = 0; i < inputs_.size(); ++i) {

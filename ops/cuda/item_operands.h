@@ -14,14 +14,14 @@ struct Operands {
   std::array<const std::byte*, kMost> inputs;
   std::array<std::byte*, kMost> outputs;
   std::byte* scratch;
-  int64_t* trouble;
+  int64_t* error_flag;
 
   constexpr LaneCall lane() const {
     LaneCall lane;
     lane.inputs = inputs.data();
     lane.outputs = outputs.data();
     lane.scratch = scratch;
-    lane.trouble = trouble;
+    lane.error_flag = error_flag;
     return lane;
   }
 };

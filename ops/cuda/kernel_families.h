@@ -1,6 +1,6 @@
-// The families of device kernels. Every source of this folder is compiled for a target: by nvcc for
-// CudaTarget, and by the host's compiler for HostTarget, which tests run without a GPU. One program
-// may contain both.
+// The families of device kernels. Every source of this folder is compiled for two targets: by nvcc
+// for CudaTarget, and by the host's compiler for HostTarget. Tests run HostTarget without a GPU.
+// One program may contain both.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// Device kernels of layer_norm_grad and rms_norm_grad: many threads share a long row, in the host's
-// order; each column of the gradient by the weight has a thread.
+// Device kernels of layer_norm_grad and rms_norm_grad. Many threads share a long row, in the host's
+// order. Each column of the gradient by the weight has a thread.
 #pragma once
 
 #include "shardproof/ops/cuda/device_scratch.h"

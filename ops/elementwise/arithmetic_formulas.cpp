@@ -25,8 +25,8 @@ void add_with_gradient(OpRegistry& ops, OpRecord record) {
   ops.add(std::move(record));
 }
 
-// True if the bounds are whole numbers, which a narrow integer may not hold: as in torch, they do
-// not wrap, so that min=-1 changes no u8.
+// True if the bounds are whole numbers, which a narrow integer may not hold. As in torch they do
+// not wrap, so min=-1 changes no u8.
 bool may_leave_dtype(const Formula& f) {
   const DType dtype = f[0].dtype();
   if (!is_integral(dtype) || dtype == DType::i64) return false;

@@ -263,8 +263,8 @@ std::vector<Sample> binary_samples(const BinaryRow& row) {
   return samples;
 }
 
-// Rejects a comparison with a number that the dtype of the tensor does not hold, as torch does; a
-// negative one wraps if the dtype is unsigned.
+// Rejects a comparison with a number that the dtype of the tensor does not hold, as torch does. A
+// negative number wraps if the dtype is unsigned.
 void refuse_beyond(const BinaryRow& row, const OpCall& call, const Number* number, DType dtype) {
   if (!number || !number->is_integer() || dtype == DType::i64) return;
   const auto most = static_cast<int64_t>(max_finite(dtype));

@@ -1,5 +1,5 @@
-// Implements ops/elementwise/broadcast_iteration.h: dims of size 1 are dropped, and a dim is merged
-// into the one before it if every operand steps over both as over one.
+// Implements ops/elementwise/broadcast_iteration.h. Dims of size 1 are dropped. A dim is merged
+// into the one before it if the strides of every operand allow it.
 #include "shardproof/ops/elementwise/broadcast_iteration.h"
 
 namespace shardproof {

@@ -134,7 +134,7 @@ F in_dtype_of(Gradient& g, const F& x) { return g.to(g[0].dtype(), x); }
 F times_i(Gradient& g, const F& x) {
   return g.op("complex", {-g.op("imag", {x}), g.op("real", {x})});
 }
-// The angle turns by a step across x, divided by |x|. That of a real number is constant.
+// The angle turns by a step across x, divided by |x|. The angle of a real number is constant.
 F angle_gradient(Gradient& g) {
   if (!is_complex(g[0].dtype())) return g.none();
   const F size = g.op("abs", {g[0]}), zero = g.op("eq", {size, 0});

@@ -131,7 +131,7 @@ F over_square_norm(Gradient& g, const F& x) {
 // The share of x: sigmoid(x - y), and one half if both are the same infinity.
 F logaddexp_share(Gradient& g, int x, int y, double scale) {
   const F apart = (g[x] - g[y]) * scale;
-  const F equal = g.op("isnan", {apart});  // of NaN too, which dy then holds
+  const F equal = g.op("isnan", {apart});  // also true for a NaN operand; dy is NaN then
   return g.dy() * g.op("sigmoid", {g.where(equal, 0.0, apart)});
 }
 

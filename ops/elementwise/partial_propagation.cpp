@@ -34,8 +34,8 @@ std::optional<double> factor_of(const OpCall& call, size_t input) {
   return std::isfinite(factor) && factor != 0 ? std::optional<double>(factor) : std::nullopt;
 }
 
-// Adds the rules of a product or quotient whose other operand is a number: a positive factor keeps
-// the order of the parts, a negative one turns it.
+// Adds the rules of a product or quotient whose other operand is a number. A positive factor
+// preserves the order of the parts, a negative factor reverses it.
 void add_scaled_extremes(const OpCall& call, size_t scaled, size_t by,
                          std::vector<PartialPropagation>& passes) {
   const std::optional<double> factor = factor_of(call, by);

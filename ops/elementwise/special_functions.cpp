@@ -40,7 +40,8 @@ bool is_whole(double x) { return x == std::floor(x); }
 constexpr double kLeastQ = -0x1p23;
 
 // Returns 1 + s (m - 1) / (8x) + (m - 1)(m - 9) / (2! (8x)^2) + .. with m = 4 order^2 and s = sign:
-// the series of a modified Bessel function at a large x, of the first kind for -1, else the second.
+// the series of a modified Bessel function at a large x. It is of the first kind for s = -1, else
+// of the second.
 double bessel_series(double order, double x, double sign) {
   const double m = 4 * order * order;
   double term = 1, sum = 1;

@@ -1,4 +1,4 @@
-// Special functions of f64 numbers that the C library does not have. All pass NaN on, and have
+// Special functions of f64 numbers that the C library does not have. All return NaN for NaN, and
 // torch's values at poles and outside of their domains.
 //
 //   function      pole or edge            outside of the domain

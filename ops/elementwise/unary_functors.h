@@ -1,4 +1,4 @@
-// Functors of one operand, templates on the compute type. All pass NaN on, as in torch.
+// Functors of one operand, templates on the compute type. All return NaN for NaN, as in torch.
 #pragma once
 
 #include <cmath>

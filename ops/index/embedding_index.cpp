@@ -2,7 +2,7 @@
 // error in the user's data: the kernel throws Error(bad_input) that names it, and never reads
 // outside the tensor.
 //
-// On a sharded dim a rank gives the rows that it owns and zeros for the others, so the ranks'
+// On a sharded dim a rank returns the rows that it owns, and zeros for other rows. So the ranks'
 // results sum to the whole exactly.
 #include <cstring>
 

@@ -1,5 +1,5 @@
 // Items of ops that read or write by an index; each moves or writes one element. An item whose
-// index is out of range sets LaneCall::trouble.
+// index is out of range sets LaneCall::error_flag.
 #pragma once
 
 #include "shardproof/ops/core/item_kernel.h"
@@ -22,7 +22,7 @@ struct TakeRowsItem {
     const int64_t slice = item / row, named = lane.in<int64_t>(index)[slice % count];
     const int64_t found = from_end && named < 0 ? named + size : named;
     if (found < 0 || found >= size) {
-      *lane.trouble = 1;
+      *lane.error_flag = 1;
       return;
     }
     const int64_t from = (slice / count * held + found - start) * row + item % row;
@@ -43,7 +43,7 @@ struct TakeAlongItem {
   constexpr void operator()(int64_t item, const LaneCall& lane) const {
     const int64_t value = lane.in<int64_t>(1)[item];
     if (value < 0 || value >= size) {
-      *lane.trouble = 1;
+      *lane.error_flag = 1;
       return;
     }
     int64_t at = (value - start) * strides[dim], rest = item;
@@ -63,7 +63,7 @@ struct OneHotItem {
 
   constexpr void operator()(int64_t item, const LaneCall& lane) const {
     const int64_t label = lane.in<int64_t>(0)[item / classes];
-    if (label < 0 || label >= classes) *lane.trouble = 1;
+    if (label < 0 || label >= classes) *lane.error_flag = 1;
     lane.out<int64_t>(0)[item] = item % classes == label ? 1 : 0;
   }
 };

@@ -3,9 +3,9 @@
 //
 //   x = [1 2 3], indices = [2 0 2], size = 4 gives [2 0 4 0]
 //
-// In x, the dims of `indices` replace the dim `dim` of the result. If the ranks share the entries,
-// their results add up to the whole; if they share the result, each adds the entries of its own
-// part.
+// In x, the dims of `indices` replace the dim `dim` of the result. If each rank has some of the
+// entries, their results add up to the whole. If each rank has a part of the result, it adds the
+// entries of that part.
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/gradient.h"
 #include "shardproof/ops/core/item_kernel.h"

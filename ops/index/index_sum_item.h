@@ -27,7 +27,7 @@ struct SumRowsItem {
       const int64_t named = lane.in<int64_t>(1)[i], found = row_of(named);
       if (skips(named)) continue;
       if (found < 0 || found >= size) {
-        *lane.trouble = 1;
+        *lane.error_flag = 1;
         return;
       }
       if (found >= start && found < start + held) add(to[(found - start) * row], from[i * row]);

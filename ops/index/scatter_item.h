@@ -40,7 +40,7 @@ struct ScatterAlongItem {
     for (int64_t k = 0; k < index_shape[dim]; ++k) {
       const int64_t index = lane.in<int64_t>(1)[at_index + k * index_strides[dim]];
       if (index < 0 || index >= shape[dim]) {
-        *lane.trouble = 1;
+        *lane.error_flag = 1;
         return;
       }
       if (has_source) source = lane.inputs[2] + (at_source + k * source_strides[dim]) * bytes;

@@ -88,7 +88,7 @@ FormulaTerm permute_gradient(Gradient& g) {
 }
 
 FormulaTerm squeeze_gradient(Gradient& g) {
-  if (!g.knows_sizes()) return g.op("reshape_as", {g.dy(), g[0]});
+  if (!g.has_known_sizes()) return g.op("reshape_as", {g.dy(), g[0]});
   const Dims &from = g[0].shape(), &to = g.dy().shape();
   std::vector<bool> named(static_cast<size_t>(from.size()), !g.given("dim"));
   if (g.given("dim"))
@@ -111,12 +111,12 @@ FormulaTerm unsqueeze_gradient(Gradient& g) {
 FormulaTerm expand_gradient(Gradient& g) { return g.dy(); }
 
 FormulaTerm reshape_gradient(Gradient& g) {
-  if (!g.knows_sizes()) return g.op("reshape_as", {g.dy(), g[0]});
+  if (!g.has_known_sizes()) return g.op("reshape_as", {g.dy(), g[0]});
   return with_shape(g, g.dy(), list_of_sizes(g[0].shape()));
 }
 
 FormulaTerm slice_gradient(Gradient& g) {
-  if (!g.knows_sizes()) return g.op("slice_grad", {g.dy(), g[0]}, *g.call.attrs);
+  if (!g.has_known_sizes()) return g.op("slice_grad", {g.dy(), g[0]}, *g.call.attrs);
   const Dims& shape = g[0].shape();
   const std::vector<SlicedDim> ranges = slice_ranges(*g.call.attrs, shape);
   FormulaTerm x = g.dy();
@@ -136,7 +136,7 @@ FormulaTerm slice_gradient(Gradient& g) {
 }
 
 FormulaTerm select_gradient(Gradient& g) {
-  if (!g.knows_sizes()) {
+  if (!g.has_known_sizes()) {
     const auto dim = static_cast<size_t>(g.dim());
     const int64_t index = g.integer("index");
     IntegerList start(dim + 1, 0), stop(dim + 1, kWholeDim);
@@ -179,7 +179,7 @@ FormulaTerm repeat_gradient(Gradient& g) {
   const IntegerList repeats = integer_list(*g.call.attrs, "repeats");
   const SplitRepeats split = split_of_repeats(repeats, g[0].dims());
   if (split.summed.empty()) return g.dy();
-  if (!g.knows_sizes())
+  if (!g.has_known_sizes())
     return g.op("sum", {g.op("split_repeats", {g.dy(), g[0]}, *g.call.attrs)},
                 {{"dim", split.summed}});
   IntegerList sizes;
@@ -190,7 +190,7 @@ FormulaTerm repeat_gradient(Gradient& g) {
 
 FormulaTerms cat_gradient(Gradient& g) {
   const int dim = g.dim();
-  if (!g.knows_sizes()) {
+  if (!g.has_known_sizes()) {
     std::vector<FormulaTerm> tensors = {g.dy()};
     for (size_t i = 0; i < g.call.inputs.size(); ++i) tensors.push_back(g[static_cast<int>(i)]);
     return g.ops("cat_grad", {tensors.begin(), tensors.end()}, {{"dim", int64_t{dim}}});

@@ -91,8 +91,8 @@ std::vector<Strategy> pad_strategies(const OpCall& call, const std::vector<Tenso
   return keep_dims(padding.before.size(), mixed, joint_partial_rules(ops, {0}));
 }
 
-// Returns, for each entry of a padded dim, the input entry that the mode repeats there. 'circular'
-// first removes the entries that a negative padding removes, as torch does.
+// Returns, for each entry of a padded dim, the input entry that the mode repeats there. Like torch,
+// 'circular' first removes the entries of a negative padding.
 std::vector<int64_t> sources(Formula& f, const std::string& mode, int64_t size, int64_t before,
                              int64_t after) {
   const int64_t first = std::max<int64_t>(0, -before);

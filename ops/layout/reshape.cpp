@@ -36,9 +36,9 @@ Dims resolved(std::string_view name, const OpCall& call, const std::vector<int64
   }
   bool fits = open < 0 ? known == elements : known > 0 && elements % known == 0;
   if (!fits) {
-    Dims asked;
-    for (int64_t size : sizes) asked.push_back(size);
-    refuse(name, call, "{} elements do not fill the shape {}", elements, to_string(asked));
+    Dims requested;
+    for (int64_t size : sizes) requested.push_back(size);
+    refuse(name, call, "{} elements do not fill the shape {}", elements, to_string(requested));
   }
   if (open >= 0) shape[open] = elements / known;
   return shape;
@@ -134,8 +134,8 @@ OpRecord reshape_record(std::string name, std::string summary, std::vector<Param
   return record;
 }
 
-// Rejects specs under which a rank without elements would infer another local shape than that of
-// the result's shard: flatten and unflatten infer their sizes from the local input.
+// Rejects specs under which a rank without elements would infer a local shape other than that of
+// the result's shard. flatten and unflatten infer their sizes from the local input.
 void require_local_shapes(OpRecord& record, const ShapeFunction& shape) {
   record.rule.joint = [joint = record.rule.joint, local = record.rule.local_attrs, shape](
                           const OpCall& call, const std::vector<TensorMeta>& outputs,

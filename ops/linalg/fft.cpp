@@ -95,8 +95,8 @@ Kernel prepare_fft(const FftRow& row, const OpCall& call, const std::vector<Tens
   return lane_kernel(plan, call, outputs);
 }
 
-// Adds `n`: the first n entries, or all entries followed by zeros.
-void take_length(OpRecord& op) {
+// Adds the parameter `n`: the op takes the first n entries, or all entries followed by zeros.
+void add_length_parameter(OpRecord& op) {
   decompose_when(
       op, [](const OpCall& call) { return call.attrs->has("n"); },
       [name = op.name](Formula& f) {
@@ -140,7 +140,7 @@ void complete_fft(const FftRow& row, OpRecord& op) {
   };
   op.gradient =
       gradients({[inverse = row.inverse](Gradient& g) { return fft_gradient(g, inverse); }});
-  take_length(op);
+  add_length_parameter(op);
 }
 
 const OpTable<FftRow> kFftTable = {

@@ -107,8 +107,8 @@ FormulaTerm binary_entropy(Formula& f) {
   return (f[1] * yes + (1 - f[1]) * no) * -1;
 }
 
-// By the input (x - target) / (x (1 - x)), with torch's least divisor, which is an f32: finite
-// where a logarithm is infinite.
+// The gradient by the input is (x - target) / (x (1 - x)), with torch's least divisor, which is an
+// f32. It is finite where a logarithm is infinite.
 FormulaTerms binary_entropy_gradient(Gradient& g) {
   const auto weighted = [&g](const FormulaTerm& x) { return times_weight(g, g.dy() * x); };
   FormulaTerms found(g.call.inputs.size(), g.none());

@@ -1,6 +1,6 @@
-// Registers the gradients of losses by class: cross_entropy_grad(dy, x, target), which is dy, one
-// number per row, times the derivative of the row's cross entropy by the logits x, and
-// nll_loss_grad(dy, target). They make one pass over the result and no table of hits.
+// Registers the gradients of losses by class: cross_entropy_grad(dy, x, target) and
+// nll_loss_grad(dy, target). dy has one number per row. The first is dy times the derivative of the
+// row's cross entropy by the logits x. They make one pass over the result and no table of hits.
 //
 // The softmax needs log(sum(exp(x))) of whole rows. If classes are sharded, cross_entropy_grad
 // lowers: ranks reduce the largest logit and the sum of exponentials, and call the op again with
@@ -140,8 +140,8 @@ std::vector<int> lower_loss_grad(const OpCall& call, LowerBuilder& build) {
   return build.ops(kLossGrad, *call.attrs, {build.input(kDy), x, build.input(kTarget), log_sum});
 }
 
-// By dy: the derivative without it. By x, with chances p: dy p v, less p sum(dy p v), which flows
-// into lse where that is an input.
+// By dy: the derivative without it. Gradient by x, with probabilities p: dy p v - p sum(dy p v). If
+// lse is an input, the second term is part of its gradient.
 FormulaTerms loss_grad_gradient(Gradient& g) {
   using F = FormulaTerm;
   const int dim = class_dim(g.call);
@@ -160,7 +160,7 @@ FormulaTerms loss_grad_gradient(Gradient& g) {
     // Inside `as` the op finds its classes by the placement of x, which a wider copy would not
     // have.
     const F slope = g.op(kLossGrad,
-                         {g.op("ones", {widened(g[kDy])}), g.knows_sizes() ? x : g[kLogits],
+                         {g.op("ones", {widened(g[kDy])}), g.has_known_sizes() ? x : g[kLogits],
                           g[kTarget], has_sum ? widened(g[kLogSum]) : g.none()},
                          *g.call.attrs);
     found[kDy] = over_classes(v * widened(slope), false);
@@ -286,7 +286,7 @@ OpRecord nll_loss_grad_record() {
     const std::string first = rows.substr(0, 1), rest = rows.empty() ? "" : rows.substr(1);
     return factor_strategies(rows + "," + rows + "->" + first + "1" + rest, options);
   };
-  // By dy: the sum over classes of the result for dy = 1 times the cotangent.
+  // Gradient by dy: the sum over classes of the result for dy = 1, times the cotangent.
   op.gradient = gradients(
       {[](Gradient& g) {
          const FormulaTerm hits = g.op(kLabelGrad, {g.op("ones", {g[0]}), g[1]}, *g.call.attrs);

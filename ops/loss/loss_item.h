@@ -53,7 +53,7 @@ struct LossItem {
   constexpr void finish_row(int64_t r, T whole, T total, const LaneCall& lane) const {
     const int64_t label = lane.in<int64_t>(kLossLabels)[r];
     if (counts(r, lane) && (label < 0 || label >= loss.classes)) {
-      *lane.trouble = 1;
+      *lane.error_flag = 1;
       return;
     }
     T value = 0, share = 0;

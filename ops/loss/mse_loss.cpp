@@ -77,7 +77,7 @@ void add_mse_loss(OpRegistry& ops) {
   const auto by_input = [](Gradient& g) {
     const bool mean = parse_loss_reduction("mse_loss", g.call) == LossReduction::mean;
     // Inside `as` each rank counts the elements of its own shard.
-    if (mean && !g.knows_sizes() && !g.call.attrs->has("count"))
+    if (mean && !g.has_known_sizes() && !g.call.attrs->has("count"))
       return mse_gradient(g, 1) /
              g.op("sum", {g.op("ones", {g[0]}, {{"dtype", compute_dtype(g[0].dtype())}})});
     return mse_gradient(g, mean ? divisor(g.call) : 1);

@@ -1,8 +1,8 @@
-// Registers layer_norm and rms_norm over the last dims: y = (x - mean) / sqrt(mean of squares +
-// eps) * weight + bias; rms_norm has no mean and no bias.
+// Registers layer_norm and rms_norm over the last dims. layer_norm: y = (x - mean) / sqrt(mean of
+// squares + eps) * weight + bias. rms_norm has no mean and no bias.
 //
-// If a normalized dim is sharded, the op lowers: sums and sums of squares of the shards are reduced
-// in f32 (f64 for f64), the rest is elementwise.
+// If a normalized dim is sharded, the op lowers. Sums and sums of squares of the shards are reduced
+// in f32 (f64 for f64); the other ops are elementwise.
 #include "shardproof/ops/norm/layer_norm.h"
 
 #include <algorithm>

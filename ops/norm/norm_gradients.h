@@ -10,8 +10,8 @@ namespace shardproof {
 
 const char* norm_grad_name(Norm norm);  // layer_norm_grad, rms_norm_grad
 
-// The terms of a call norm(x) with the gradient dy, in the compute dtype: normal = (x - mean) scale
-// and scale = 1 / sqrt(variance + eps).
+// The terms of a call norm(x) with the gradient dy, in the compute dtype. normal = (x - mean)
+// scale, scale = 1 / sqrt(variance + eps).
 struct NormalTerms {
   FormulaTerm normal, scale;
 };

@@ -1,6 +1,7 @@
-// Registers the optimizer steps sgd, sgd_momentum, adam, adamw as pure ops: new parameter and state
-// from the old ones and the gradient, by the formulas of torch.optim. They are elementwise, so
-// parameters, gradients and state may have any placements that are the same for all of them.
+// Registers the optimizer steps sgd, sgd_momentum, adam, adamw as pure ops. They compute the new
+// parameter and state from the old ones and the gradient, by the formulas of torch.optim. They are
+// elementwise, so parameters, gradients and state may have any placements that are the same for all
+// of them.
 #include <cmath>
 
 #include "shardproof/ops/core/decomposition.h"

@@ -197,9 +197,9 @@ OpRecord place_record(const char* op_name, const char* summary, bool start) {
   };
   op.rule.strategies = [op_name](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     std::vector<Strategy> strategies;
-    const int asked = dim_of(op_name, call, call.attrs->integer("dim"));
+    const int requested = dim_of(op_name, call, call.attrs->integer("dim"));
     for (int d = 0; d < call.inputs[0].shape.size(); ++d)
-      if (d != asked)
+      if (d != requested)
         strategies.push_back({{S(d)}, {R()}, LocalExecution::needs_shard_index, ShardLayout::any});
     for (const ReduceOp reduce : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max, ReduceOp::min})
       strategies.push_back(

@@ -189,8 +189,8 @@ const OpTable<DrawRow> kDrawTable = {
       op.differentiable = Differentiable::no;
     }};
 
-// The input whose place states which elements of the whole dropout's input has, so that a gradient
-// inside `as` drops those that the forward call dropped.
+// Number of the input whose placement states which elements of the whole this rank has. With it a
+// gradient inside `as` drops the elements that the forward call dropped.
 constexpr int kDropoutLike = 1;
 
 struct DropoutPlan {
@@ -269,7 +269,7 @@ OpRecord dropout_record() {
   };
   op.gradient = gradients({[](Gradient& g) {
     const FormulaTerm like = g.has(kDropoutLike) ? g[kDropoutLike] : g[0];
-    return g.op("dropout", {g.dy(), g.knows_sizes() ? g.none() : like}, *g.call.attrs);
+    return g.op("dropout", {g.dy(), g.has_known_sizes() ? g.none() : like}, *g.call.attrs);
   }});
   op.rule.indexed_inputs = {kDropoutLike};
   op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {

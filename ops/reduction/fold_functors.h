@@ -26,7 +26,7 @@ struct ProductFold : functor::Mul {
 template <bool kLargest>
 struct ExtremeFold {
   static constexpr unsigned kTypes = kReals;
-  // NaN beats every number and is beaten by none, so it stays once met.
+  // NaN wins against every number, so the result is NaN if any element is.
   template <typename T>
   static constexpr T apply(T a, T b) {
     const bool beats = kLargest ? b > a : b < a;

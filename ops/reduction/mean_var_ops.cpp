@@ -92,7 +92,7 @@ std::vector<Strategy> mean_strategies(const OpCall& call, const DimMask& mask) {
 }
 
 // Returns the attributes of a local mean. Each rank's sum is divided so that the reduction over all
-// axes gives the mean: by the global count, less what averaging axes divide by.
+// axes gives the mean: by the global count over the sizes of the axes that average.
 Attrs mean_attrs(const OpCall& call, const std::vector<Spec>& inputs,
                  const std::vector<Spec>& outputs) {
   OpCall global = call;

@@ -22,7 +22,7 @@ F over_reduced(Gradient& g, const char* op, const F& x) {
 // Returns the number of elements of the input that one element of the result depends on. Inside
 // `as` it differs by rank, so each rank counts its own.
 Operand gradient_count(Gradient& g) {
-  if (g.knows_sizes()) return static_cast<double>(reduced_count(g[0].shape(), mask_of(g)));
+  if (g.has_known_sizes()) return static_cast<double>(reduced_count(g[0].shape(), mask_of(g)));
   return over_reduced(g, "sum", g.op("ones", {g[0]}, {{"dtype", DType::f32}}));
 }
 // Returns the divisor of a variance: that number less the correction, at least 0.

@@ -20,8 +20,8 @@ FormulaTerm logsumexp_gradient(Gradient& g);
 FormulaTerm split_among_equal(Gradient& g);
 // Gives dy to the elements of input 0 at `indices` along `dim`, which may occur several times.
 FormulaTerm scattered_to(Gradient& g, const FormulaTerm& dy, const FormulaTerm& indices, int dim);
-// max, min: with one dim, dy goes to the element that the index names; `argument` (argmax, argmin)
-// finds it unless the call has it as its second result. Otherwise split_among_equal().
+// max, min: with one dim, dy is added at the element that the index names. The index is the second
+// result of the call, else `argument` (argmax, argmin) computes it. Otherwise split_among_equal().
 FormulaTerm extreme_gradient(Gradient& g, const char* argument);
 
 }  // namespace shardproof

@@ -1,6 +1,6 @@
-// One pass of a reduction over its elements. A state defines what it folds once, for the host's
-// loops and for a device's: `in_pass(pass, use)` calls use(target, step, term). Terms of the
-// elements, term(x, index), are combined into the target by step.
+// One pass of a reduction over its elements. A state defines its fold once, for the host's loops
+// and for a device's: `in_pass(pass, use)` calls use(target, step, term). Terms of the elements,
+// term(x, index), are combined into the target by step.
 #pragma once
 
 #include <type_traits>

@@ -1,6 +1,6 @@
 // Registers prod_grad(dy, x, dim) and cumprod_grad(dy, x, dim): the gradients of prod and cumprod
-// by x. Both divide by x where it is not 0, and count the zeros. Their own gradients do not divide:
-// a zero hides how the products depend on it. They multiply all pairs,
+// by x. Both divide by x where it is not 0, and count the zeros. Their own gradients do not divide,
+// because a factor of 0 cannot be divided out. They multiply all pairs,
 //
 //   m[k, j] = 1 if j == k, else x[j]
 //

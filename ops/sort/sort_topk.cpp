@@ -2,8 +2,9 @@
 // order; NaN is larger than every number.
 //
 // Over a sharded dim, topk lowers to two ops, so that each rank sends only k candidates.
-// topk_segments gives the k best of each segment with their indices in the dim. topk_merge gives
-// the best of these; of two equal candidates the one with the smaller index wins.
+// topk_segments gives the first k elements in order of each segment, with their indices in the dim.
+// topk_merge gives the first k of these; of two equal candidates the one with the smaller index is
+// first.
 #include <algorithm>
 #include <limits>
 
@@ -203,7 +204,8 @@ void add_segments(OpRegistry& ops) {
   OpRecord segments;
   segments.name = "topk_segments";
   segments.family = "index";
-  segments.summary = "the k best of each segment (start, length, ..) of a dim, and their indices";
+  segments.summary =
+      "the first k in order of each segment (start, length, ..) of a dim, and their indices";
   segments.params = {params::tensor("input"),      params::integer("k"),
                      params::integer("dim"),       params::boolean("largest", true),
                      params::integers("segments"), params::integer("from", 0)};
@@ -263,7 +265,8 @@ void add_merge(OpRegistry& ops) {
   OpRecord merge;
   merge.name = "topk_merge";
   merge.family = "index";
-  merge.summary = "the k best of candidates with indices; of equal ones the smaller index first";
+  merge.summary =
+      "the first k in order of candidates with indices; of equal ones the smaller index first";
   merge.params = {params::tensor("input"), params::tensor("indices"), params::integer("k"),
                   params::integer("dim"), params::boolean("largest", true)};
   merge.infer = [](const OpCall& call) {

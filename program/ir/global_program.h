@@ -37,8 +37,8 @@ struct GlobalValue {
   bool weak = false;  // true for a number: it does not raise the dtype of the other operand
   Number number;      // valid if weak
   Origin origin = {};
-  // The input of the program whose name the result of an op is bound to: a state, such as `w` in
-  // `w = w - g`. The partitioner redistributes it to the placements of that input. kNoValue: none.
+  // The input of the program to whose name the result of an op is bound: a state, such as `w` in `w
+  // = w - g`. The partitioner redistributes it to the placements of that input. kNoValue: none.
   ValueId state_of = kNoValue;
   bool operator==(const GlobalValue&) const = default;
 };

@@ -17,9 +17,9 @@ struct GlobalTextOptions {
   std::set<std::string> reserved;              // names that no value gets: axes, meshes, numbers
 };
 
-// Returns the lines, which end with "w = w_1" for names that were bound again. A line of its own
-// redistributes a state (`w` in `w = w - g`) to the placements of its input, because no value has
-// the name of the input again.
+// Returns the lines, which end with "w = w_1" for names that were bound again. A separate line
+// redistributes a state (`w` in `w = w - g`) to the placements of its input, because the name of
+// the new value differs from that of the input.
 std::vector<ListingLine> global_text(const GlobalProgram& program,
                                      const GlobalTextOptions& options);
 

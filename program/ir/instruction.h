@@ -110,8 +110,7 @@ using Action = std::variant<Compute, NumberValue, Communicate, Reshuffle, Merge,
 
 const SharedText& main_stream();  // "main"
 
-// A loop of 10,000 passes makes as many instructions, so they share what they have in common:
-// texts, attributes, specs.
+// A loop of 10,000 passes makes as many instructions, so they share texts, attributes and specs.
 struct Instr {
   Lanes lanes;
   SharedText stream = main_stream();

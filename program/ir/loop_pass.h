@@ -19,15 +19,16 @@ struct LinePiece {
 };
 std::vector<LinePiece> pieces_of(std::string_view text);
 
-// Returns the text that equals texts[k] if the loop variable is first + k: "slot=0" and "slot=1"
-// become "slot=i", and "'h_1'" and "'h_2'" become "'h_{i + 1}'". Returns nullopt if there is none.
+// Returns the text that equals texts[k] if the loop variable is first + k. Examples: "slot=0" and
+// "slot=1" become "slot=i"; "'h_1'" and "'h_2'" become "'h_{i + 1}'". Returns nullopt if there is
+// none.
 std::optional<std::string> text_in_loop(const std::vector<std::string>& texts,
                                         const std::string& variable, int64_t first);
 // Returns such a text for names: "h1" and "h2" become "h{i + 1}".
 std::optional<std::string> name_in_loop(const std::vector<std::string>& names,
                                         const std::string& variable, int64_t first);
 
-// A value that a pass reads from the pass before it: `made` is its result in the first pass,
+// A value that a pass reads from the pass before it. `made` is its result in the first pass,
 // `first` the value that the first pass reads.
 struct LoopState {
   ValueId made = kNoValue, first = kNoValue, id = kNoValue;

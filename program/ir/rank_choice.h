@@ -1,5 +1,5 @@
-// Text of what differs by rank: numbers that each rank has its own of, and conditions that some
-// ranks meet. Axes are used where they say it, else numbers of ranks.
+// Texts that differ by rank: numbers with one value for each rank, and conditions that hold on some
+// ranks. They use axes if axes determine the text, else numbers of ranks.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ namespace shardproof {
 std::string choice_text(const Lanes& lanes, const std::vector<std::string>& texts,
                         const NamedMeshes& meshes);
 
-// Returns a condition that, of the ranks `all`, those of `some` meet: "index(tp) == 1",
-// "rank >= 4", "rank == 0 or rank == 5".
+// Returns a condition that holds, among the ranks `all`, exactly on those of `some`: "index(tp) ==
+// 1", "rank >= 4", "rank == 0 or rank == 5".
 std::string condition_text(const Lanes& some, const Lanes& all, const NamedMeshes& meshes);
 
 }  // namespace shardproof

@@ -1,7 +1,7 @@
 // Statements of the rank language that one instruction is written as. Internal to program/ir.
 //
-// An instruction becomes several statements if its ranks do not all write the same: "y = reshape(x,
-// shape=[2, 8])" on ranks 0-2 and "y = reshape(x, shape=[1, 8])" on rank 3.
+// An instruction becomes several statements if its ranks need different texts. Example: "y =
+// reshape(x, shape=[2, 8])" on ranks 0-2 and "y = reshape(x, shape=[1, 8])" on rank 3.
 #pragma once
 
 #include <map>

@@ -34,8 +34,8 @@ std::set<std::string> reserved_names(const SpmdListing& listing, const RankTextO
   return names;
 }
 
-// Returns the parts of a listing's ranks that no instruction joins: those of each mesh, if the
-// ranks of every instruction are made of such parts.
+// Returns disjoint sets of a listing's ranks such that each instruction runs on whole sets: the
+// ranks of each mesh. If some instruction does not, returns all ranks as one set.
 std::vector<Lanes> parts_of(const SpmdListing& listing, const NamedMeshes& meshes) {
   std::vector<Lanes> parts{listing.lanes};
   for (const auto& [key, mesh] : meshes) {

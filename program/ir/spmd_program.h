@@ -1,11 +1,11 @@
-// SpmdProgram: what each rank does, as data.
+// SpmdProgram: the program of each rank, as data.
 //
 // A listing is a straight line of instructions for a set of ranks. Loops are expanded and
 // conditions become lane masks, so that one listing serves all ranks that run it. The program of a
 // rank is the instructions whose `lanes` contain it, in order.
 //
 // Every value has its origin and, if known, the spec under which it equals a global value. The host
-// issues instructions in order and waits only at instructions that say so; an instruction runs on
+// issues instructions in order and waits only at instructions that state it. An instruction runs on
 // `stream` of its ranks.
 //
 // Example: "y = redistribute(h @ w2, tp:R)" with w2 as tp:S(0) becomes, for all ranks,

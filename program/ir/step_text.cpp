@@ -45,8 +45,8 @@ struct Siblings {
   size_t self = 0;
 };
 
-// True if the members' parts of a dim, one after another, are what a rank owns after the step, and
-// all are equally long.
+// True if the members' parts of a dim, one after another, equal the part that a rank owns after the
+// step, and all have one length.
 bool joins(const Spec& from, const Spec& to, const Siblings& group, int dim) {
   Runs joined;
   const int64_t size = length(from.owned(group.members[0], dim));
@@ -58,7 +58,7 @@ bool joins(const Spec& from, const Spec& to, const Siblings& group, int dim) {
   return joined == to.owned(group.members[group.self], dim);
 }
 
-// True if a rank owns after the step its part of equal parts of what it owned before.
+// True if the part that a rank owns after the step is its share of equal pieces of its part before.
 bool cuts(const Spec& from, const Spec& to, const Siblings& group, int dim) {
   const int32_t rank = group.members[group.self];
   const Runs whole = from.owned(rank, dim);

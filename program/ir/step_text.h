@@ -25,8 +25,8 @@ namespace shardproof {
 struct PlainDims {
   int dim = 0, concat = 0;
 };
-// Returns the dims with which the plain call gives each rank the result of the step; nullopt if the
-// plain call gives another result, or if the language cannot write its reduction.
+// Returns the dims with which the plain call gives each rank the result of the step. nullopt if the
+// plain call gives another result, or if the language has no text for its reduction.
 std::optional<PlainDims> plain_dims(const PlanStep& step);
 
 // Returns "slice_local", "zero_fill" or "relabel", the verb of a local step.

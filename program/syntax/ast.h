@@ -113,7 +113,8 @@ struct Listing {
 // what was found. Throws Error(limit) for nesting deeper than 64; recursion is never deeper than
 // that.
 Listing parse_listing(const std::vector<std::string>& lines);
-// Returns the tree of one expression (shapes, let, expect). Where::column counts in `text`.
+// Returns the tree of one expression (shapes, let, expect). Columns (Where::column) count in
+// `text`.
 Expr parse_expression(const std::string& text);
 
 // Return text that parses to an equal tree, except for positions.

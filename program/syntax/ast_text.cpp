@@ -35,15 +35,15 @@ bool prints_a_sign(const Number& number) {
   return number.is_double() && std::signbit(number.real());
 }
 
-int expr_strength(const Expr& expr) {
+int expr_precedence(const Expr& expr) {
   if (expr.kind == ExprKind::unary) return expr.symbol == "not" ? detail::kNot : detail::kUnary;
   if (expr.kind == ExprKind::number) return prints_a_sign(expr.number) ? detail::kUnary : 10;
   if (expr.kind != ExprKind::binary) return detail::kPostfix;
-  return expr.symbol == "**" ? detail::kPower : detail::binary_strength(expr.symbol);
+  return expr.symbol == "**" ? detail::kPower : detail::binary_precedence(expr.symbol);
 }
 
 void ExprPrinter::print(const Expr& expr, int weakest) {
-  const bool weak = expr_strength(expr) < weakest;
+  const bool weak = expr_precedence(expr) < weakest;
   if (weak) out_ += '(';
   print_bare(expr);
   if (weak) out_ += ')';
@@ -88,14 +88,14 @@ void ExprPrinter::print_list(const std::vector<Expr>& exprs) {
 }
 
 void ExprPrinter::print_binary(const Expr& expr) {
-  const int strength = expr_strength(expr);
-  SP_CHECK(strength > 0 && expr.args.size() == 2, "no binary operator: {}", expr.symbol);
-  int left = strength, right = strength + 1;
-  if (strength == detail::kPower) {
+  const int precedence = expr_precedence(expr);
+  SP_CHECK(precedence > 0 && expr.args.size() == 2, "no binary operator: {}", expr.symbol);
+  int left = precedence, right = precedence + 1;
+  if (precedence == detail::kPower) {
     left = detail::kPostfix;
     right = detail::kUnary;
-  } else if (strength == detail::kComparison) {
-    left = strength + 1;
+  } else if (precedence == detail::kComparison) {
+    left = precedence + 1;
   }
   print(expr.args[0], left);
   fmt::format_to(std::back_inserter(out_), " {} ", expr.symbol);
@@ -130,7 +130,7 @@ void ExprPrinter::print_bare(const Expr& expr) {
     case ExprKind::unary:
       out_ += expr.symbol;
       if (expr.symbol == "not") out_ += ' ';
-      print(expr.args[0], expr_strength(expr));
+      print(expr.args[0], expr_precedence(expr));
       return;
     case ExprKind::binary: print_binary(expr); return;
     case ExprKind::call: print_call(expr); return;

@@ -26,7 +26,7 @@ Number evaluate(const Expr& expr, const NumberScope& scope);
 // is not a name: h{i - 1} with i = 0.
 std::string fill_name(const NameTemplate& name, const NumberScope& scope);
 // Calls `visit` for every name in the expression, also for names in the braces of names and texts.
-// For questions such as: does it depend on `rank`?
+// Callers test with it, for example, if an expression depends on `rank`.
 void visit_names(const Expr& expr, const std::function<void(const NameTemplate&)>& visit);
 
 }  // namespace shardproof

@@ -10,8 +10,8 @@
 //   call     := name "(" [ argument { "," argument } ] ")"
 //   argument := [ key "=" ] ( placements | binary )
 //
-// Operators combine by their strength (precedence.h); comparisons do not chain.
-// An argument is placements if it begins with R, S, P, "on" or "axis:"; parse_placements reads it.
+// Operators combine by precedence (precedence.h); comparisons do not chain. An argument is
+// placements if it begins with R, S, P, "on" or "axis:"; parse_placements reads it.
 #include <fmt/format.h>
 #include <utility>
 
@@ -88,7 +88,7 @@ std::string_view dtype_for(std::string_view word) {
   return "";
 }
 
-// A call of torch.distributed, and what a line of this language writes in its place.
+// A call of torch.distributed, and the text of this language in its place.
 struct TorchCall {
   std::string_view word, result, call;
 };
@@ -118,7 +118,7 @@ std::string advice_without_prefix(std::string_view word, bool whole_line) {
   return fmt::format("{}{}(..)", whole_line ? "y = " : "", word);
 }
 
-// Returns what to write in place of a word of Python after a dot.
+// Returns the text to write in place of a word of Python after a dot.
 std::string advice_without_dot(const Expr& before, std::string_view word, bool whole_line) {
   const std::string_view dtype = dtype_for(word);
   if (is_reduce_op(before))
@@ -143,9 +143,9 @@ std::string advice_without_dot(const Expr& before, std::string_view word, bool w
   return fmt::format("tensors have no methods: write {}({})", word, to_string(before));
 }
 
-int strength_of(const Token& token) {
+int precedence_of(const Token& token) {
   const bool word = token.kind == TokenKind::name;
-  return word || token.kind == TokenKind::symbol ? binary_strength(token.text) : 0;
+  return word || token.kind == TokenKind::symbol ? binary_precedence(token.text) : 0;
 }
 
 }  // namespace
@@ -221,16 +221,16 @@ ExpressionParser::Tree ExpressionParser::binary(int weakest) {
   bool compared = false;
   for (;;) {
     const Token& next = lexer_.peek();
-    const int strength = strength_of(next);
-    if (strength == 0 || strength < weakest) return left;
-    if (compared && strength == kComparison)
+    const int precedence = precedence_of(next);
+    if (precedence == 0 || precedence < weakest) return left;
+    if (compared && precedence == kComparison)
       fail(next.place,
            fmt::format("expected \"and\" between two comparisons, found {}; write a < b "
                        "and b < c",
                        describe(next)));
-    compared = strength == kComparison;
+    compared = precedence == kComparison;
     const Token symbol = lexer_.consume();
-    Tree right = binary(strength + 1);
+    Tree right = binary(precedence + 1);
     left = joined(start, symbol, std::move(left), std::move(right));
   }
 }

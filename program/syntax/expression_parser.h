@@ -57,7 +57,7 @@ class ExpressionParser {
   std::vector<IndexItem> items(int& height);
   NameTemplate name_template(int& height);
   void braces(NameTemplate& name, int& height);
-  // Consumes the words after a dot and returns what to write in place of them.
+  // Consumes the words after a dot and returns the text to write in place of them.
   std::string advice_behind_dot(const Expr& before, bool whole_line);
   bool placements_follow();
   static std::vector<PlacementText> parsed_placements(const RawText& raw);

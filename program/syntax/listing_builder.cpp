@@ -120,7 +120,7 @@ Term unary(const std::string& symbol, const Term& operand) {
 }
 
 Term binary(const Term& left, const std::string& symbol, const Term& right) {
-  if (detail::binary_strength(symbol) == 0 && symbol != "**")
+  if (detail::binary_precedence(symbol) == 0 && symbol != "**")
     throw_bad_input("expected an operator between two operands, found \"{}\"", symbol);
   Expr expr = made(ExprKind::binary);
   expr.symbol = symbol;

@@ -37,7 +37,8 @@ class Attrs {
   bool operator==(const Attrs& other) const {
     return values_ == other.values_ || values() == other.values();
   }
-  // Equal for copies of one another, which are equal; for look-up by identity.
+  // Returns a pointer that is the same for all copies of one object; equal pointers imply equal
+  // contents. Used for look-up by identity.
   const void* identity() const { return values_.get(); }
 
  private:

@@ -1,6 +1,6 @@
-// Quantity: a number with a unit, for sizes, times and rates in scenario files: "80 GB", "16 MiB",
-// "25 us", "50 GB/s", "400 Gb/s", "50 GFLOP/s". KB is 1000 bytes, KiB 1024. Bytes and picoseconds
-// are whole and exact: 0.5 B is refused.
+// Quantity: a number with a unit, for sizes, times and rates in scenario files. Examples: "80 GB",
+// "16 MiB", "25 us", "50 GB/s", "400 Gb/s", "50 GFLOP/s". KB is 1000 bytes, KiB 1024. Bytes and
+// picoseconds are whole and exact: 0.5 B is refused.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Shared and SharedText: immutable values that copies share. For what many values and instructions
-// of a program have in common, such as the pass of a loop: a copy takes a pointer, not the text.
+// Shared and SharedText: immutable values that copies share. It holds data that many values and
+// instructions of a program share, such as the pass of a loop. A copy is a pointer, not the text.
 // Safe to copy on several threads.
 #pragma once
 

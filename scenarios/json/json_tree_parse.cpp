@@ -165,7 +165,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     }
     return byte;
   }
-  // For the usual slips, by the character at the error and the one before it.
+  // Returns a hint for common mistakes, by the character at the error and the one before it.
   std::string_view hint(size_t at) const {
     if (text_.find_first_not_of(" \t\r\n") == std::string_view::npos)
       return "; the file is empty: shardproof new mlp prints a scenario to start from";

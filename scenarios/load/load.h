@@ -58,8 +58,8 @@ struct FoundScenarios {
 };
 // Returns the file `path`, or the scenarios below the folder `path`, or for "-" standard input,
 // which is read here. A *.json file below a folder is a scenario if it has the key "version" or one
-// of mesh, program, ranks, phases and model, and was not written by shardproof. Throws Error(io) if
-// there is no such file, or no scenario in the folder.
+// of mesh, program, ranks, phases and model. Files that shardproof wrote are no scenarios. Throws
+// Error(io) if there is no such file, or no scenario in the folder.
 FoundScenarios find_scenarios(const std::string& path);
 // Returns the contents of a file. Throws Error(io) with the name `file`.
 std::string read_file(const std::string& path, const std::string& file);

@@ -1,5 +1,5 @@
 // Implements choose_cases of scenario.h. Values of settings may hold spaces and "=", so the text is
-// not split: settings are removed from its front, one after the other, until nothing is left.
+// not split. Settings are removed from its front, one after the other, until nothing is left.
 
 #include "shardproof/scenarios/model/scenario.h"
 

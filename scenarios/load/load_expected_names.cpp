@@ -1,6 +1,6 @@
-// Implements check_expected_names and check_limited_values of load_context.h. Names of an
-// `expect` are looked up among inputs, outputs and the names that listings bind; a name with holes
-// (h{i}) matches every name that it can be filled to.
+// Implements check_expected_names and check_limited_values of load_context.h. Names of an `expect`
+// are looked up among inputs, outputs and the names that listings bind. A name with holes (h{i})
+// matches every name that has this form.
 #include <algorithm>
 
 #include "shardproof/engine/check/check.h"

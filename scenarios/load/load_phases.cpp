@@ -41,7 +41,7 @@ class Section {
   std::optional<JsonReader> phase_;
 };
 
-// Returns "dp=2, tp=4" for {"dp": 2, "tp": 4} or [2, 4], as init_device_mesh takes them; else "".
+// Returns "dp=2, tp=4" for {"dp": 2, "tp": 4} or [2, 4], as init_device_mesh accepts them; else "".
 std::string mesh_of_sizes(const JsonReader& reader) {
   std::string text;
   const JsonTree& tree = reader.tree();

@@ -41,7 +41,7 @@ int64_t stored_bytes(const Spec& spec) {
   return bytes;
 }
 
-// Refuses placements as PyTorch takes them, ["Shard(0)", "Replicate()"] or {"dp": "Shard(0)"}, and
+// Refuses placements in PyTorch's form, ["Shard(0)", "Replicate()"] or {"dp": "Shard(0)"}, and
 // states the text to write.
 void refuse_placement_list(const JsonReader& reader, const Mesh& mesh) {
   const JsonTree& tree = reader.tree();

@@ -1,6 +1,6 @@
 // Implements sweep.h. Steps: an object of lists is expanded to its product, the first key varying
-// slowest; a list gives one case each; names are made from the settings. Example: {"mesh": ["tp=2",
-// "tp=3"], "n": [7]} gives the cases "mesh=tp=2 n=7" and "mesh=tp=3 n=7".
+// slowest. A list gives one case for each entry. Names are made from the settings. Example:
+// {"mesh": ["tp=2", "tp=3"], "n": [7]} gives the cases "mesh=tp=2 n=7" and "mesh=tp=3 n=7".
 #include "shardproof/scenarios/load/sweep.h"
 
 #include <fmt/format.h>

@@ -12,7 +12,7 @@ struct SweepSetting {
   std::string key;  // of the sweep: "mesh", "tokens", "/train/steps"
   JsonTree value;
   std::string path;            // JSON path of the value: "/sweep/mesh/1"
-  std::string target() const;  // JSON path of what it sets: "/let/tokens"
+  std::string target() const;  // JSON path of the value that it sets: "/let/tokens"
 };
 struct SweepCase {
   std::string name;                 // "mesh=tp=3 tokens=7"

@@ -128,8 +128,8 @@ Training read_training(const JsonReader& train, const LoadContext& context, cons
   return training;
 }
 
-// The added lines by place: before the loop over steps, in each step before the parts, in each part
-// before and after the program, and in each step after the parts.
+// The added lines by place, in the order of the program: before the loop over steps; first in each
+// step; first and last in each part; last in each step.
 struct TrainingLines {
   std::vector<std::string> once, step_first, part_first, part_last, step_last;
 };
@@ -242,8 +242,8 @@ void refuse_taken_names(const JsonReader& train, const Listing& listing, const J
       train.refuse(fmt::format("{} is a name of the training; choose another one", name));
 }
 
-// Adds x_1, x_2, ... for each tensor that is drawn again in each step. The name decides what is
-// drawn.
+// Adds x_1, x_2, ... for each tensor that is drawn again in each step. The name determines the
+// numbers drawn.
 void add_fresh(const JsonReader& train, const Training& training, Phase& phase) {
   const int64_t parts = training.steps * std::max<int64_t>(training.accumulate, 1);
   for (const std::string& name : training.fresh) {

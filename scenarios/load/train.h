@@ -20,8 +20,8 @@
 //     grad_w = grad_w * grad_scale
 //     w, m_w, v_w = adam(w, grad_w, m_w, v_w, step=step + 1, lr=0.1)
 //
-// Parameters on several meshes are clipped by one norm, that of the first one's mesh: sums of
-// squares move there, and grad_scale moves to the mesh of each parameter.
+// Parameters on several meshes are clipped by one norm, computed on the mesh of the first. Sums of
+// squares move to this mesh, and grad_scale moves to the mesh of each parameter.
 //
 // The added lines are stored after those of the program, so that its lines keep their numbers.
 #pragma once

@@ -1,5 +1,5 @@
-// Fill: the values of a tensor in a scenario. A random value depends on the seed, the name of the
-// tensor and the index of the global element only, so sharding never changes a value.
+// Fill: the values of a tensor in a scenario. A random value depends only on the seed, the name of
+// the tensor and the index of the global element. So sharding never changes a value.
 #pragma once
 
 #include <cstdint>

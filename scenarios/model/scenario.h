@@ -38,12 +38,12 @@ struct Case {
   // The Error of a case that expects bad input and was refused while it was read.
   std::optional<Error> refused;
   Expect refusal;  // the expectation of such a case
-  // Settings of the sweep: JSON pointer of what is set, and of the setting in the file.
+  // Settings of the sweep: JSON pointer of the value that is set, and of the setting in the file.
   std::vector<std::pair<std::string, std::string>> settings;
 };
 
 // Returns the cases that `text` chooses: the one with this name, or else all whose name has each of
-// the settings in `text`, in any order; spaces mean nothing. "n=1" chooses "mesh=tp=2 n=1".
+// the settings in `text`, in any order. Spaces are ignored. "n=1" chooses "mesh=tp=2 n=1".
 std::vector<size_t> choose_cases(const std::vector<Case>& cases, const std::string& text);
 
 struct Scenario {

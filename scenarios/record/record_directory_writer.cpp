@@ -1,5 +1,5 @@
 // Implements RecordFolder of record_directory.h, whose header lists the files and keys. Steps:
-// create and claim the folder; for each run write its files and remember their sizes; finish writes
+// create and claim the folder; for each run write its files and store their sizes. finish() writes
 // the manifest, which makes the folder a record.
 #include "shardproof/scenarios/record/record_directory.h"
 

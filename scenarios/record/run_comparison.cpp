@@ -97,7 +97,7 @@ bool is_graph(const std::vector<Record>& records) {
 
 struct Times {
   TimeSource source = TimeSource::none;
-  bool knows_work = true, as_graph = false;
+  bool has_work_times = true, as_graph = false;
   std::vector<LineTime> lines;
   std::map<int32_t, StepTime> steps;
 };
@@ -105,7 +105,7 @@ struct Times {
 Times times_of(const RecordedRun& run, TimeSource source) {
   Times times;
   times.source = source;
-  times.knows_work = source != TimeSource::predicted || run.prices_work;
+  times.has_work_times = source != TimeSource::predicted || run.prices_work;
   std::vector<std::vector<LineTime>> lines;
   std::map<int32_t, std::array<std::vector<Duration>, 4>> steps;
   for (const std::vector<Record>& records : timed_records(run, source)) {
@@ -207,7 +207,7 @@ RunSide side_of(const RecordedRun& run, const Times& times) {
   side.repetitions = run.measured.size();
   side.steps = times.steps;
   side.as_graph = times.as_graph;
-  side.knows_work = times.knows_work;
+  side.has_work_times = times.has_work_times;
   return side;
 }
 

@@ -32,7 +32,7 @@ enum class Cause : uint8_t {
   none,
   reduction_order,  // floats were added over ranks in another order
   precision,        // matrix products of one run have fewer bits
-  unknown,          // the rounding does not decide between order and bug
+  unknown,          // the rounding cannot distinguish reduction_order from bug
   bug,
 };
 std::string_view name(ValueMatch match);
@@ -87,7 +87,7 @@ struct RunSide {
   std::map<int32_t, StepTime> steps;  // per rank
   // False: the times of work, and so of the step, are not predicted. Those in `steps` and in lines
   // of work mean nothing.
-  bool knows_work = true;
+  bool has_work_times = true;
 };
 
 struct RunComparison {

@@ -3,8 +3,8 @@
 // of its measured rounding. Then visit again and collect all elements of that class, their ranks
 // and the precision that explains them; derive the cause. If only digests were recorded, compare
 // those. Example: f32 elements 308.654694 and 308.654724 are 3.0e-5 apart. With a measured rounding
-// of 3.2e-5 the factor is 0.97, which is within kWithinRounding = 8: the value is within rounding,
-// and its cause is the reduction order if both runs added in different orders.
+// of 3.2e-5 the factor is 0.97, below kWithinRounding = 8. So the value is within rounding. If the
+// runs added in different orders, its cause is the reduction order.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -10,11 +10,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // If the times of work are not known, those of calls are left.
-Json rank_times(const LineTime& line, bool knows_work) {
+Json rank_times(const LineTime& line, bool has_work_times) {
   Json out = Json::object();
   for (const auto& [rank, own] : line.ranks) {
     Json one;
-    if (knows_work || line.is_call()) one["time"] = to_string(own.time);
+    if (has_work_times || line.is_call()) one["time"] = to_string(own.time);
     one["count"] = own.count;
     if (line.is_call()) {
       one["bytes"] = static_cast<int64_t>(own.bytes);
@@ -69,8 +69,8 @@ Json compared_line_json(const LineComparison& line, const RunComparison& compari
   out["times"] = Json::array();
   for (const TimePair& pair : line.times)
     out["times"].push_back({{"call", pair.call},
-                            {"a", rank_times(pair.a, comparison.a.knows_work)},
-                            {"b", rank_times(pair.b, comparison.b.knows_work)}});
+                            {"a", rank_times(pair.a, comparison.a.has_work_times)},
+                            {"b", rank_times(pair.b, comparison.b.has_work_times)}});
   return out;
 }
 
@@ -84,7 +84,7 @@ Json run_side_json(const RunSide& side) {
   out["repeat"] = side.head.repeat;
   out["times"] = name(side.source);
   if (side.source == TimeSource::measured) out["repetitions"] = side.repetitions;
-  if (side.steps.empty() || !side.knows_work) return out;
+  if (side.steps.empty() || !side.has_work_times) return out;
   const StepTime whole = slowest(side.steps);
   out["step"] = to_string(whole.step);
   if (side.as_graph) {

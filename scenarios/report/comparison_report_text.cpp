@@ -1,5 +1,6 @@
-// Implements comparison_text of comparison_report.h. The table has a row for each line and call;
-// below it are at most three differences, then the step times, differing verdicts and the counts.
+// Implements comparison_text of comparison_report.h. The table has a row for each line and call,
+// followed by at most three differences. Below it are the step times, differing verdicts and the
+// counts.
 #include "shardproof/scenarios/report/comparison_report.h"
 
 #include <algorithm>
@@ -188,10 +189,10 @@ std::string head_of(const RunSide& side, const RunSide& other, const char* label
 std::string steps_text(const RunComparison& comparison) {
   if (comparison.a.steps.empty() && comparison.b.steps.empty()) return "";
   const StepTime a = slowest(comparison.a.steps), b = slowest(comparison.b.steps);
-  const bool known = comparison.a.knows_work && comparison.b.knows_work;
+  const bool known = comparison.a.has_work_times && comparison.b.has_work_times;
   const auto cell = [](const RunSide& side, Duration time) {
     if (side.steps.empty()) return std::string();
-    return side.knows_work ? rounded_text(time) : kUnknown;
+    return side.has_work_times ? rounded_text(time) : kUnknown;
   };
   const auto row = [&](const char* what, Duration own, Duration other) {
     ComparisonCells cells;
@@ -266,7 +267,7 @@ std::string comparison_text(const RunComparison& comparison, const TextStyle& st
   if (timed) head.busbw = "busGB/s";
   if (has_estimates(comparison)) head.expected = "estimate";
   out += "\n" + row_text(head);
-  const KnownWork known{comparison.a.knows_work, comparison.b.knows_work};
+  const KnownWork known{comparison.a.has_work_times, comparison.b.has_work_times};
   for (const ListingComparison& listing : comparison.listings) {
     if (comparison.listings.size() > 1) out += fmt::format("  {}\n", ranks_text(listing.lanes, 80));
     for (const LineComparison& line : listing.lines) out += line_text(line, known, style);

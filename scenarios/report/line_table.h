@@ -1,4 +1,4 @@
-// The lines of a program with what each does: placements and local shapes of its value, calls and
+// The lines of a program: placements and local shapes of the value that a line binds, its calls and
 // bytes. Made from the lowered program, without a run.
 #pragma once
 

@@ -24,7 +24,7 @@ std::string owners_picture(const std::string& title, const Spec& spec, bool stan
 std::string plan_picture(const Plan& plan, const Spec& from);
 
 // The wait-for graph of a deadlock or of a missing rank: an arrow from each rank to the one that it
-// waits for; the arrows of cycles are red.
+// waits for. The arrows of cycles are red.
 std::string wait_graph_picture(const Finding& finding);
 
 // One row for each rank and stream, one bar for each call and work.

@@ -21,8 +21,8 @@ std::vector<Problem> problems_of(const RunResult& result);
 
 // Returns the cause of a finding as one text; empty if none is known.
 std::string cause_of(const Finding& finding);
-// Returns the verdict and headline of a case in one line: "wrong values: q[0] on all ranks: ...",
-// or its first error, or its first unmet expectation.
+// Returns the verdict and headline of a case in one line: "wrong values: q[0] on all ranks: ...".
+// Without a finding, returns its first error, or its first unmet expectation.
 std::string headline_text(const CaseResult& result);
 
 }  // namespace shardproof

@@ -12,8 +12,8 @@ namespace shardproof {
 // is 0"
 std::vector<std::string> undecided_lines(const Outcome& outcome);
 
-// Returns values with a ratio of kPrecisionNote or more or a cause that are not findings, then
-// limits of the judgement: "note   line 6   g: error 3.1e-3 ...: 52,000 times   cause   fp32
+// Returns values that are not findings and have a ratio of kPrecisionNote or more, or a cause; then
+// limits of the judgement. Example: "note line 6 g: error 3.1e-3 ...: 52,000 times cause fp32
 // gradients are reduced in bf16".
 std::vector<std::string> note_lines(const Outcome& outcome);
 

@@ -1,6 +1,7 @@
-// Reports of a run as text, JSON, JUnit XML and SARIF, and annotations of GitHub. The files contain
-// no time of day, no absolute path and, without --junit-times, no duration of the run, so that two
-// equal runs write equal bytes. docs/report.md and schemas/report.json describe the JSON report.
+// Reports of a run as text, JSON, JUnit XML and SARIF, and annotations of GitHub. Two equal runs
+// write equal bytes: the files contain no time of day and no absolute path. Without --junit-times
+// they contain no duration of the run either. docs/report.md and schemas/report.json describe the
+// JSON report.
 #pragma once
 
 #include <string>
@@ -13,7 +14,7 @@ struct TextStyle {
   bool color = false;
   bool table = true;    // true: begin with the table of groups, as for a folder
   double seconds = -1;  // duration of the run; below 0: not shown
-  bool quiet = false;   // true: only what is not as expected
+  bool quiet = false;   // true: only files and cases that are not as expected
   bool here = false;    // true: the command that repeats names the path that was opened
 };
 // Returns the whole report.

@@ -1,6 +1,6 @@
-// Implements text_report and case_text of report.h. A report has these parts: for a folder the
-// table of groups; the cases that are not as expected, or for a single file its findings; a rule;
-// notes of backends, ops on the host, remarks; the summary.
+// Implements text_report and case_text of report.h. Parts of a report: (1) for a folder the table
+// of groups; (2) the cases that are not as expected, or for a single file its findings; (3) a
+// horizontal line; (4) notes of backends, ops on the host, remarks; (5) the summary.
 #include "shardproof/scenarios/report/report.h"
 
 #include <fmt/format.h>
@@ -127,8 +127,8 @@ bool worth_telling(const CaseResult& result) {
          result.expected == Verdict::clean || misses_verdict(result);
 }
 
-// Returns the verdict in the first line of a case: the headline of the leading finding if it begins
-// with the name of the verdict, else that name.
+// Returns the verdict in the first line of a case. It is the headline of the leading finding if
+// that begins with the name of the verdict, else the name.
 std::string headline_of(const CaseResult& result) {
   if (result.status == CaseStatus::refused) return std::string(result.status_text());
   const Finding* finding = worth_telling(result) ? result.leading() : nullptr;

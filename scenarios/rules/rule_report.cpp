@@ -123,7 +123,7 @@ std::string not_judged_json(const std::vector<UnjudgedResults>& list) {
   return "[" + join_text(items, ", ") + "]";
 }
 
-// Returns what the text says of the wrong rules that it does not show.
+// Returns the text about the wrong rules that are not shown.
 std::string more_wrong_text(const RuleReport& report) {
   std::vector<int> lines;
   for (size_t i = kShownWrong; i < report.wrong.size(); ++i)

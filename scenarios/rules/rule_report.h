@@ -55,7 +55,7 @@ struct RuleReport {
   std::map<std::string, int64_t> unknown;
   std::vector<RefusedCalls> refused = {};
   std::vector<UnjudgedResults> not_judged = {};
-  std::vector<MissingRules> missing;  // where they were asked for
+  std::vector<MissingRules> missing;  // if they were requested
   std::string table;                  // file; "": the registry
 };
 

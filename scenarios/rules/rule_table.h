@@ -14,8 +14,8 @@
 //            has 1/n of the cotangent                                             no
 //
 // `in` of a backward has the inputs, then one cotangent for each result; `out` has the gradients of
-// the inputs. `in` of an `out` row has the inputs, then for each result the tensor that it is
-// written to (torch: `out=`; names such as aten.add.out mean this kind). Blank lines and comments
+// the inputs. `in` of an `out` row has the inputs, then for each result the tensor to which it is
+// written. torch: `out=`; names such as aten.add.out mean this kind. Blank lines and comments
 // (`//`) are skipped.
 #pragma once
 

@@ -38,7 +38,7 @@ class RecordCall {
         if (param.name == name) return &param;
     return nullptr;
   }
-  // Returns what `attrs` gives in place of a tensor; null if it gives nothing.
+  // Returns the value that `attrs` gives in place of a tensor; null if it gives none.
   std::optional<JsonReader> given(const Param& tensor) const {
     if (attrs_)
       for (const auto& [key, value] : attrs_->members())

@@ -17,8 +17,8 @@ struct TorchCall {
   // The places of `results` in a row's `out`, if output_mask leaves others out; empty: in order.
   std::vector<size_t> placed;
   bool is_inplace = false;  // torch's name ends in "_", and the op writes numbers
-  // True if the lines read an input after those of the row: random numbers, which belong to the
-  // positions of the first tensor whatever its placement is. Each element has one in 0 .. 1.
+  // True if the lines read an input after those of the row: random numbers, one for each position
+  // of the first tensor, independent of its placement. Each element has one in 0 .. 1.
   bool reads_random_numbers = false;
   // True if the lines depend on the sizes of the inputs (upsampling by a factor), or on an argument
   // with those of the result (new_zeros).
@@ -31,9 +31,9 @@ struct TorchCall {
 // over the tensors x0, x1, .. `attrs` is an object with torch's names of arguments or ours, or
 // null; it may give a number in the place of a tensor. Results are bound to y0, y1, ..; `results`
 // is the number that a row places, nullopt for a backward, which needs the first. Returns nullopt
-// for an op that neither has. Throws Error(bad_input) for an argument that the op does not have or
-// that has no text in the language, and for a wrong number of tensors or results. `result`, if it
-// is given, has the sizes that replace those of the result among the arguments.
+// for an op that is in neither. Throws Error(bad_input) for an argument that the op does not have
+// or that has no text in the language. Also throws for a wrong number of tensors or results.
+// `result`, if it is given, has the sizes that replace those of the result among the arguments.
 std::optional<TorchCall> torch_call(const std::string& op, const JsonReader* attrs,
                                     const std::vector<TensorMeta>& inputs,
                                     std::optional<size_t> results, const OpRegistry& ops,

@@ -18,8 +18,8 @@ struct Accepted {
 // Returns the text of a file in which `collectives` and `bytes` of each `expect` are as measured.
 // All other bytes, comments included, stay unchanged. A value that the run met is not changed.
 // Nothing is written for cases with findings, with another unmet expectation, or that expect a
-// finding, nor for an `expect` that several cases share with different counts. `results` are the
-// cases of the scenario on one backend, which all ran.
+// finding. If several cases share an `expect`, it is written only if their counts are equal.
+// `results` are the cases of the scenario on one backend, which all ran.
 Accepted accept_counts(const Scenario& scenario, const std::vector<CaseResult>& results);
 
 // Removes from a case the unmet expectations about calls and bytes.

@@ -1,6 +1,6 @@
-// Implements check_expectations.h. Steps: compare the verdicts; if they are equal, the place of the
-// leading finding; then numbers of calls and bytes by rank, local shapes, placements, elements of
-// values, time and memory. Each check adds entries {what, expected, got}.
+// Implements check_expectations.h. Steps: compare the verdicts; if they are equal, compare the
+// place of the leading finding. Then compare numbers of calls and bytes by rank, local shapes,
+// placements, elements of values, time and memory. Each check adds entries {what, expected, got}.
 #include "shardproof/scenarios/run/check_expectations.h"
 
 #include <algorithm>

@@ -20,8 +20,8 @@ std::string recorded_tensor_text(const JobInput& input) {
   return text + fmt::format("{}{:016x}", kContents, hash_text(contents));
 }
 
-// Returns what differs between two lists of tensor texts. The hash of contents is compared only if
-// both have one.
+// Returns the differences between two lists of tensor texts. The hash of contents is compared only
+// if both have one.
 std::optional<std::string> other_tensors(const std::vector<std::string>& a,
                                          const std::vector<std::string>& b) {
   if (a.size() != b.size()) return "tensors";
@@ -48,7 +48,7 @@ RecordedRun make_recorded_run(const Job& job, PhaseResult& phase) {
     run.source.push_back({listing.lanes, listing.listing.lines});
   for (const JobInput& input : job.inputs) run.tensors.push_back(recorded_tensor_text(input));
   run.program = std::move(outcome.program);
-  run.values = std::move(outcome.seen);
+  run.values = std::move(outcome.recorded);
   run.flight = outcome.world.records;
   run.timed = outcome.world.timed;
   run.prices_work = !outcome.world.unpriced_work;

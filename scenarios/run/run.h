@@ -32,9 +32,9 @@ struct RunOptions {
   std::string program = "shardproof";  // first word of that command
   CompareScope compared = CompareScope::lines;
   Timing timing;
-  bool draws = false;       // true: results keep the records of simulated times, for the timeline
-  bool sees = false;        // true: results contain a RecordedRun for each phase
-  Environment environment;  // facts about this machine, for recorded runs
+  bool draws = false;  // true: results keep the records of simulated times, for the timeline
+  bool records_values = false;  // true: results contain a RecordedRun for each phase
+  Environment environment;      // facts about this machine, for recorded runs
 };
 
 enum class CaseStatus {
@@ -68,7 +68,8 @@ struct CaseResult {
   double seconds = 0;      // duration of the case
   CaseStatus status = CaseStatus::as_expected;
   std::vector<PhaseResult> phases;
-  std::vector<RecordedRun> runs;  // if RunOptions::sees: one for each phase, or one with the error
+  std::vector<RecordedRun>
+      runs;  // if RunOptions::records_values: one for each phase, or one with the error
   std::optional<Error> error;
   std::vector<Error> more_errors;  // of the same file, after `error`
   std::vector<ExpectationFailure>
@@ -77,8 +78,8 @@ struct CaseResult {
   std::string repeat_here;  // the same command with the path that was opened
 
   Verdict expected = Verdict::clean;  // verdict of the first phase that is not expected clean
-  // Returns the leading finding of the first phase where it is not `imprecise`, else of the first
-  // phase with a finding; null if there is none.
+  // Returns the leading finding of the first phase in which it is not `imprecise`, else of the
+  // first phase with a finding. Null if there is none.
   const Finding* leading() const;
   Verdict verdict() const;  // verdict of leading(), or bad_input if the case was refused
   int64_t values_compared() const;

@@ -1,6 +1,6 @@
 // Implements program_errors of run.h. Lowering stops at the first error of a program. To find
 // others, this file blanks the line of the error and all lines that depend on it, and lowers again.
-// Example: if line 1 binds `h` and is wrong, and line 2 is "y = h @ w", both are blanked; line 3,
+// Example: line 1 binds `h` and is wrong, and line 2 is "y = h @ w". Both are blanked. Line 3,
 // which reads neither h nor y, is lowered.
 #include <set>
 
@@ -37,7 +37,7 @@ class DependentLines {
  public:
   explicit DependentLines(Listing& listing) : listing_(listing) {}
 
-  // Returns false if names with holes hide what depends on the line.
+  // Returns false if names with holes hide which lines depend on the line.
   bool blank(size_t line) {
     for (const LineBlock& block : blocks_of(listing_.lines)) {
       if (block.end <= line) continue;
@@ -78,7 +78,8 @@ Listing* find_listing(Job& job, const std::string& path) {
   return nullptr;
 }
 
-// Removes the line of an error and what depends on it. Returns false if that is not possible.
+// Removes the line of an error and the lines that depend on it. Returns false if that is not
+// possible.
 bool remove_line(Job& job, const Where& where) {
   Listing* const listing = find_listing(job, where.path);
   if (listing == nullptr || where.line < 1 ||

@@ -1,7 +1,7 @@
 // Implements refused_file, run_scenarios and run_scenarios_as_worker of run.h. Steps of a run: list
-// one task for each chosen case and backend; worker threads take tasks and store results at their
-// place; then compare the backends of each case. With a backend of worker processes one thread runs
-// all cases, and every process runs the same case at the same time.
+// one task for each chosen case and backend. Worker threads run tasks and store results at their
+// place. Then the backends of each case are compared. With a backend of worker processes one thread
+// runs all cases, and every process runs the same case at the same time.
 #include "shardproof/scenarios/run/run.h"
 
 #include <fmt/format.h>
@@ -77,7 +77,7 @@ Job job_of(const Phase& phase, const std::string& backend, const RunOptions& opt
   job.matmul = options.matmul;
   if (options.moves) job.moves = *options.moves;
   job.compared = options.compared;
-  job.sees = options.sees;
+  job.records_values = options.records_values;
   job.timing = options.timing;
   for (const std::string& text : options.print) job.keep.push_back(parse_printed_name(text).name);
   return job;
@@ -145,7 +145,7 @@ void run_phase(const Phase& phase, const std::string& backend, const RunOptions&
   if (job.program)
     result.listings.push_back({Lanes::range(0, job.world), *job.program, phase.program_path});
   for (JobListing& listing : job.ranks) result.listings.push_back(std::move(listing));
-  if (options.sees) into.runs.push_back(make_recorded_run(job, result));
+  if (options.records_values) into.runs.push_back(make_recorded_run(job, result));
   // Records and values are large and no report reads them.
   if (!options.draws || !result.outcome.world.timed) result.outcome.world.records.clear();
   result.outcome.world.measured.clear();
@@ -341,8 +341,8 @@ std::string outcome_text(const CaseResult& result) {
   return findings_text(all);
 }
 
-// Adds an unmet expectation if values of two backends differ without a cause such as the reduction
-// order, although each backend found its own values right.
+// Adds an unmet expectation if each backend's values are right, but values of two backends differ
+// without a cause such as the reduction order.
 void add_unexplained_differences(const CaseResult& first, CaseResult& other) {
   for (size_t i = 0; i < std::min(first.runs.size(), other.runs.size()); ++i) {
     const RunComparison comparison = compare_runs(first.runs[i], other.runs[i]);
@@ -403,9 +403,10 @@ void compare_backends(RunResult& result, size_t backends) {
       }
 }
 
-size_t thread_count(int asked, size_t tasks) {
+size_t thread_count(int requested, size_t tasks) {
   const size_t cores = std::max(1U, std::thread::hardware_concurrency());
-  return std::min(asked > 0 ? static_cast<size_t>(asked) : cores, std::max<size_t>(tasks, 1));
+  return std::min(requested > 0 ? static_cast<size_t>(requested) : cores,
+                  std::max<size_t>(tasks, 1));
 }
 
 // Runs all cases on several threads. The first exception ends the run and is rethrown.
@@ -448,7 +449,7 @@ class TaskRun {
         const CaseTask& task = tasks_[i];
         const Scenario& scenario = scenarios_[task.scenario];
         CaseResult one = run_task(tasks_, i, scenario, options_, registries_);
-        if (options_.sees) label_runs(one, scenario, task, options_, registries_);
+        if (options_.records_values) label_runs(one, scenario, task, options_, registries_);
         lock.lock();
         end(task, std::move(one));
         lock.unlock();

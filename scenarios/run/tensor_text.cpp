@@ -143,7 +143,7 @@ std::string place_text(const Spec& spec, int64_t rank) {
   return text.empty() ? "" : text + " of " + to_string(spec.shape());
 }
 
-// Returns a rank's own tensor: its part of the whole value, or what was stored for it.
+// Returns a rank's own tensor: its part of the whole value, or the tensor that was stored for it.
 std::optional<Tensor> part_of_rank(const ValueInfo& info, int64_t rank) {
   for (const RecordedShard& shard : info.elsewhere)
     if (shard.lanes.contains(rank)) return shard.tensor;

@@ -1,5 +1,5 @@
 // Text of tensors as numpy and torch print them: nested brackets, aligned elements. Large tensors
-// are abbreviated and state what is left out.
+// are abbreviated and state how many elements are omitted.
 //
 //   [[ 1,  2, -3],
 //    [40,  5,  6]]
@@ -13,8 +13,8 @@
 namespace shardproof {
 
 // Returns the text of a one-device tensor, which ends with a line break. If it has more than 1,000
-// elements, the first and last three of each dim are printed, and a last line states how many
-// elements are left out.
+// elements, the first and last three of each dim are printed. A last line states how many elements
+// are omitted.
 std::string tensor_text(const Tensor& tensor);
 
 // The value that `run --print` names: y, or y@3 for the part of rank 3.

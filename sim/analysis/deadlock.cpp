@@ -27,8 +27,8 @@ constexpr std::string_view kEnded = "has ended", kLeavesOut = "leaves the call o
 constexpr std::string_view kToSignal = "to signal";  // value of WaitEdge::what
 
 // Strongly connected components by Tarjan's algorithm without recursion (R. Tarjan, "Depth-first
-// search and linear graph algorithms", 1972). Nodes 0..n-1 are the blocked calls, nodes from n on
-// are what they await. Edges lead from one kind to the other, so a component of two or more nodes
+// search and linear graph algorithms", 1972). Nodes 0..n-1 are the blocked calls; nodes from n on
+// are their wait edges. Edges lead from one kind to the other, so a component of two or more nodes
 // has a cycle. This includes a call that waits for itself.
 class Components {
  public:
@@ -111,7 +111,7 @@ const WaitEdge* awaiting_of(const WaitGraph& s, const Blocked& blocked) {
   return blocked.awaiting < 0 ? nullptr : &s.awaiting[static_cast<size_t>(blocked.awaiting)];
 }
 
-// True if the call only waits for what another stream of its rank does. Such a wait has no line.
+// True if the call only waits for work of another stream of its rank. Such a wait has no line.
 bool is_stream_wait(const WaitGraph& s, size_t call) {
   const WaitEdge* const awaiting = awaiting_of(s, s.blocked[call]);
   return awaiting != nullptr && awaiting->ranks.empty();
@@ -483,7 +483,7 @@ std::vector<bool> explained_by_cycles(const WaitGraph& s, const WaitGraph& lacki
   return explained;
 }
 
-// Describes what a missing rank does instead.
+// Returns why a rank is missing: how it ended, or the call in which it waits instead.
 std::string absence_text(const WaitGraph& s, int32_t rank, bool several,
                          const CallsByRank& calls_of) {
   const std::string& reason = s.gone.at(rank);

@@ -1,7 +1,7 @@
 // Deadlock diagnosis: explains by a wait-for graph why no rank can continue. A pure function.
 //
-// The graph: each blocked call (Blocked) points to what it awaits (WaitEdge), which points to the
-// calls that keep the missing ranks from coming (holders). Two causes are distinguished.
+// The graph: each blocked call (Blocked) points to its wait edges (WaitEdge). An edge points to the
+// blocked calls of the ranks that it awaits (holders). Two causes are distinguished.
 //
 // `deadlock`: ranks wait for each other in a cycle. Its ranks are those in cycles, its line is the
 // earliest of their calls. A cycle consists of calls that were issued and cannot start, or of ranks
@@ -41,8 +41,8 @@ struct WaitEdge {
   int64_t call = 0;              // number in the group
   std::string what;              // "to receive" for a message or signal; else empty
   std::vector<int32_t> ranks;    // ranks that have not joined the call
-  std::vector<int32_t> holders;  // indices of blocked calls that keep them from coming
-  std::vector<int32_t> missing;  // those of `ranks` that never come
+  std::vector<int32_t> holders;  // indices of the blocked calls in which they wait
+  std::vector<int32_t> missing;  // those of `ranks` that never join
   // Those of `ranks` that wait elsewhere and make fewer such calls in their whole program.
   std::vector<int32_t> left_out;
 };

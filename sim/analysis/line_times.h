@@ -43,15 +43,15 @@ std::vector<LineTime> median_of(const std::vector<std::vector<LineTime>>& repeti
 // Returns the median; the lower of the two in the middle. Zero for no times.
 Duration median_of(std::vector<Duration> times);
 
-// The time of a step on one rank, from the first start to the last end. Without works and calls
-// side by side, `step` is the sum of the rank's works, of the least times of its calls over ranks,
-// of `waiting` and of `outside`.
+// The time of a step on one rank, from the first start to the last end. If no work or call overlaps
+// another, `step` is the sum of the rank's works, the least times of its calls over ranks,
+// `waiting` and `outside`.
 struct StepTime {
   Duration step;
   Duration exposed;  // time in which the rank only communicated
   // Time of its calls beyond that of the rank that waited least in the calls of the same line.
   Duration waiting;
-  Duration outside;  // time in which none of its works and calls ran: what the tool adds
+  Duration outside;  // time in which none of its works and calls ran: overhead of the tool
   bool operator==(const StepTime&) const = default;
 };
 std::map<int32_t, StepTime> step_times(const std::vector<Record>& records);

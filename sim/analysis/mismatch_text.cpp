@@ -56,7 +56,8 @@ std::vector<std::string> aligned(std::vector<std::vector<std::string>> rows) {
 
 namespace {
 
-// Returns the group; for the group of the known finding, what the headline states after it.
+// Returns the group. If it is the group of the known finding, returns the text of the headline
+// after the group.
 std::string place_text(const Finding& known, const Finding& finding) {
   const std::string group = "group " + finding.group;
   if (known.group != finding.group) return group;

@@ -54,7 +54,7 @@ class Communicator {
   const Group& group() const { return group_; }
   const Lanes& lanes() const { return lanes_; }  // all members of all siblings
   MemberPlace member_place(int64_t rank) const;
-  // True if `lanes` are all members of some siblings. Remembers the last lanes for which this was
+  // True if `lanes` are all members of some siblings. Caches the last lanes for which this was
   // true.
   bool covers_whole_groups(const Lanes& lanes);
 

@@ -1,6 +1,6 @@
-// Schedule: the order in which the simulator runs what may run. Results depend on it only if the
-// program has a race. Schedule fifo runs items at issue; the others run them when no host can go
-// on.
+// Schedule: the order in which the simulator runs the items that may run. Results depend on it only
+// if the program has a race. Schedule fifo runs items at issue; the others run them when no host
+// can go on.
 //
 //   seeded        streams at random
 //   adversarial   the stream whose next item was issued last

@@ -1,5 +1,5 @@
-// The bytes that one rank sends in a call with a root: the root of a reduce or gather sends
-// nothing, and in a scatter only the root sends.
+// The bytes that one rank sends in a call with a root. The root of a reduce or gather sends
+// nothing; in a scatter only the root sends.
 #pragma once
 
 #include "shardproof/localtensor/collective/collective.h"

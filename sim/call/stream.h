@@ -35,7 +35,7 @@ struct Stream {
 
   bool idle() const { return submission == nullptr && head_ == items_.size(); }
   bool has_items() const { return head_ != items_.size(); }
-  bool stuck() const { return submission != nullptr && submission->failed; }
+  bool has_failed() const { return submission != nullptr && submission->failed; }
   StreamItem& front() { return items_[head_]; }
   void push(StreamItem item) { items_.push_back(std::move(item)); }
   void pop() {

@@ -19,8 +19,8 @@ struct CallBuffer {
   int64_t offset_bytes = 0, bytes = 0;
 };
 
-// Members in order of use: the end of a call of one lane reads the first two cache lines only, and
-// no call of one lane reads the last.
+// Members are in order of use. The end of a call of one lane reads the first two cache lines only,
+// and no call of one lane reads the last line.
 struct SubmittedCall {
   Submission* submission = nullptr;
   int32_t open = 0;        // lanes that have not ended
@@ -38,7 +38,7 @@ struct SubmittedCall {
   }
 };
 
-// One cache line holds what a call reads in a world without a clock.
+// One cache line holds the members that a call reads in a world without a clock.
 struct alignas(64) Submission {
   int32_t cohort = 0;
   StreamId stream = 0;

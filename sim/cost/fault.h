@@ -6,7 +6,7 @@
 // | die(rank=3, call=5)                | the host ends at the call                                |
 // | skip(rank=3, call=5)               | no call; the output is the input, or zeros               |
 // | delay(rank=3, call=5, by='2 ms')   | the host issues the call later                           |
-// | corrupt(rank=3, call=5, element=0) | one element of the input changes; recv: of what arrives  |
+// | corrupt(rank=3, call=5, element=0) | one element of the input changes; recv: of the result   |
 // | slow(rank=5, by=1.5)               | every kernel takes `by` times as long                    |
 //
 // `call` counts the collectives, sends and receives of the rank from 1, over all groups; groups of

@@ -60,7 +60,7 @@ class SlabStackAllocator {
  public:
   explicit SlabStackAllocator(FiberStacks& slabs) : slabs_(&slabs) {}
   void deallocate(boost::context::stack_context& stack) noexcept {
-    slabs_->give_back(static_cast<std::byte*>(stack.sp) - stack.size);
+    slabs_->release(static_cast<std::byte*>(stack.sp) - stack.size);
   }
 
  private:
@@ -109,7 +109,8 @@ class worker_context<shardproof::FiberBody> final : public context {
       fss_data_.clear();
       --state_.alive;
       state_.idle.push_back(this);
-      // The scheduler resumes it with nothing; a release passes the context to return to.
+      // If the scheduler resumes this worker, `back` is empty. If the worker is released, `back` is
+      // the context to return to.
       if (boost::context::fiber back = state_.order->pick_next()->suspend_with_cc()) return back;
     }
   }

@@ -20,7 +20,7 @@ class FiberStacks {
   // Returns the lowest usable byte of a stack. Throws Error(limit) if the system has no more
   // memory.
   std::byte* allocate_stack();
-  void give_back(std::byte* stack) { free_.push_back(stack); }
+  void release(std::byte* stack) { free_.push_back(stack); }
 
  private:
   void map_slab();

@@ -1,6 +1,6 @@
 // Implements call_matcher.h: communicators, numbers, whole groups, start and end of submissions.
 // call_matcher_collective.cpp matches collectives, call_matcher_point_to_point.cpp messages and
-// one-sided calls, call_matcher_blocked.cpp answers what blocked calls wait for.
+// one-sided calls, call_matcher_blocked.cpp finds the ranks for which blocked calls wait.
 #include "shardproof/sim/matching/call_matcher.h"
 
 #include <algorithm>
@@ -145,7 +145,7 @@ void CallMatcher::start(Submission& submission) {
   // Starts all calls even if one is found wrong: findings must not depend on which came first.
   for (SubmittedCall& submitted : submission.calls) {
     if (submitted.open == 0) {
-      end_party(submitted);
+      end_call(submitted);
     } else {
       begin(submitted);
     }
@@ -168,7 +168,7 @@ void CallMatcher::begin(SubmittedCall& submitted) {
   }
 }
 
-void CallMatcher::end_party(SubmittedCall& submitted) {
+void CallMatcher::end_call(SubmittedCall& submitted) {
   release_views(submitted);
   Submission& submission = *submitted.submission;
   if (--submission.open != 0 || submission.ended) return;
@@ -185,7 +185,7 @@ void CallMatcher::end_part(SubmittedCall& submitted, int64_t lane, Duration end)
     Duration& time = submission.end.at(at, lanes);
     time = std::max(time, end);
   }
-  if (--submitted.open == 0) end_party(submitted);
+  if (--submitted.open == 0) end_call(submitted);
 }
 
 void CallMatcher::fail(SubmittedCall& submitted) {

@@ -57,8 +57,8 @@ class CallMatcher {
   bool drop_non_members(Call& call);
   // Numbers each lane's call. Call it in order of issue.
   void number(SubmittedCall& submitted);
-  // Starts all calls of a submission together, at flight.start. Submissions that have ended are in
-  // ended(); one that is found wrong ends as failed, as does one that was failed before.
+  // Starts all calls of a submission together, at submission.start. Submissions that have ended are
+  // in ended(); one that is found wrong ends as failed, as does one that was failed before.
   void start(Submission& submission);
   std::vector<Submission*>& ended() { return ended_; }
   // Findings in order of discovery, one for each sibling group (merged_findings joins them).
@@ -80,9 +80,9 @@ class CallMatcher {
   // Returns the ranks that have not joined, ascending. Linear in the members of the group.
   std::vector<int32_t> absent_ranks(const SubmittedCall& submitted, const Awaited& need) const;
   // True if `waiting` waits for `submitted`, which `rank` has issued and which has not started.
-  bool answers(const SubmittedCall& submitted, int32_t rank, const SubmittedCall& waiting) const;
+  bool is_awaited(const SubmittedCall& submitted, int32_t rank, const SubmittedCall& waiting) const;
 
-  // Returns what was last put into a slot of a rank's window; null if nothing was.
+  // Returns the bytes last put into a slot of a rank's window; null if there are none.
   const Bytes* window(int64_t rank, int64_t slot) const;
 
  private:
@@ -112,7 +112,7 @@ class CallMatcher {
   void act_one_sided(Communicator& comm, SubmittedCall& submitted);
   void store(const SubmittedCall& submitted, int64_t self, int64_t target);
   void settle(Signals& signals);
-  void end_party(SubmittedCall& submitted);
+  void end_call(SubmittedCall& submitted);
   void end_part(SubmittedCall& submitted, int64_t lane, Duration end);
   void fail(SubmittedCall& submitted);
   Duration arrival(const SubmittedCall& submitted, int64_t lane) const;

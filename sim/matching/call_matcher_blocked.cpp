@@ -70,8 +70,8 @@ std::vector<int32_t> CallMatcher::absent_ranks(const SubmittedCall& submitted,
   return need.peer < 0 ? std::vector<int32_t>() : std::vector<int32_t>{need.peer};
 }
 
-bool CallMatcher::answers(const SubmittedCall& submitted, int32_t rank,
-                          const SubmittedCall& waiting) const {
+bool CallMatcher::is_awaited(const SubmittedCall& submitted, int32_t rank,
+                             const SubmittedCall& waiting) const {
   const int64_t lane = lane_in(submitted, rank);
   if (lane < 0) return false;
   const Communicator& comm = comm_of(submitted);

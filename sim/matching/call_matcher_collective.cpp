@@ -18,8 +18,8 @@
 namespace shardproof {
 namespace {
 
-// Calls of thousands of ranks do not fit into the cache. Loops over arrivals prefetch what later
-// arrivals need: first a call, then the buffers that it names.
+// Calls of thousands of ranks do not fit into the cache. Loops over arrivals prefetch the data of
+// later arrivals: first a call, then the buffers that it names.
 constexpr size_t kCallsAhead = 20, kBuffersAhead = 12, kContentsAhead = 6;
 constexpr size_t kHotBytes = 128;  // of a call
 
@@ -60,9 +60,9 @@ std::optional<std::vector<std::span<const std::byte>>> brought_by_members(
 }
 
 // Writes a member's part of a result whose lanes are the members.
-void deliver_part(const LocalTensor& answer, const Arrival& arrival) {
-  if (answer.empty()) return;
-  const Block& block = answer.blocks().front();
+void deliver_part(const LocalTensor& result, const Arrival& arrival) {
+  if (result.empty()) return;
+  const Block& block = result.blocks().front();
   const int64_t lane = block.lanes.index_of(arrival.member);
   if (lane < 0) return;
   const Buffer& buffer = *block.tensor.buffer;
@@ -98,20 +98,20 @@ CollectiveInstance sorted_by_member(CollectiveInstance instance) {
 void exchange_uneven(const CollectiveInstance& instance) {
   const std::vector<const Arrival*> members = by_member(instance);
   const int64_t size = size_of(members.front()->submitted->terms->collective.dtype);
-  std::vector<std::vector<std::byte>> answers(members.size());
+  std::vector<std::vector<std::byte>> received(members.size());
   for (const Arrival* sender : members) {
     const std::byte* data = input_data(*sender->submitted, sender->rank());
     const std::span<const int64_t> counts = send_counts(*sender);
     for (size_t to = 0; to < members.size(); ++to) {
       const int64_t bytes = counts[to] * size;
       if (bytes == 0) continue;
-      answers[to].insert(answers[to].end(), data, data + bytes);
+      received[to].insert(received[to].end(), data, data + bytes);
       data += bytes;
     }
   }
   for (size_t to = 0; to < members.size(); ++to)
-    deliver(*members[to]->submitted, members[to]->rank(), answers[to].data(),
-            static_cast<int64_t>(answers[to].size()));
+    deliver(*members[to]->submitted, members[to]->rank(), received[to].data(),
+            static_cast<int64_t>(received[to].size()));
 }
 
 }  // namespace
@@ -131,7 +131,7 @@ bool CallMatcher::join_whole(Communicator& comm, SubmittedCall& submitted) {
     submitted.submission->end.raise_to(through);
   }
   submitted.open = 0;
-  end_party(submitted);
+  end_call(submitted);
   return true;
 }
 
@@ -181,14 +181,14 @@ void CallMatcher::complete(Communicator& comm, CollectiveInstance& open) {
   if (observer_ != nullptr) observer_->on_collective(instance);
   const bool uneven = has_counts(collective.kind);
   if (uneven && brought_by_members(instance)) exchange_uneven(instance);
-  const LocalTensor answer = uneven ? LocalTensor() : result_of(instance);
+  const LocalTensor result = uneven ? LocalTensor() : result_of(instance);
   Duration end = instance.latest;
   if (cost_) end += price(instance);
   // One pass over the members, which may be many: each one's memory is touched once.
   for (size_t i = 0; i < instance.arrivals.size(); ++i) {
     const Arrival& arrival = instance.arrivals[i];
     prefetch_outputs(instance.arrivals, i, cost_ != nullptr);
-    deliver_part(answer, arrival);
+    deliver_part(result, arrival);
     end_part(*arrival.submitted, arrival.lane, end);
   }
 }

@@ -1,9 +1,9 @@
 // Implements messages and one-sided calls of call_matcher.h.
 //
-// A send and a receive match by their number in the channel between two ranks. Of calls that are
-// issued together, a rank sends one after another and receives one after another. A message ends
-// when all of its sender's are sent and all of its receiver's are received. A put or signal ends at
-// once and leaves a signal; a wait takes as many signals as it needs, the earliest first.
+// A send and a receive match by their number in the channel between two ranks. If calls are issued
+// together, a rank sends one after another and receives one after another. A message ends when all
+// of its sender's are sent and all of its receiver's are received. A put or signal ends at once and
+// leaves a signal; a wait takes as many signals as it needs, the earliest first.
 #include <algorithm>
 #include <optional>
 

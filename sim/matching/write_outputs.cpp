@@ -62,7 +62,7 @@ void separate_lanes(SubmittedCall& submitted) {
   }
 }
 
-void copy_lanes(const LocalTensor& answer, Block& target) {
+void copy_lanes(const LocalTensor& result, Block& target) {
   Buffer& buffer = *target.tensor.buffer;
   const int64_t bytes = bytes_in(target.tensor);
   if (empty_of_contents(buffer)) {
@@ -73,10 +73,10 @@ void copy_lanes(const LocalTensor& answer, Block& target) {
   }
   for (int64_t i = 0; i < target.lanes.size(); ++i) {
     const int64_t rank = target.lanes[i];
-    SP_CHECK(flat_bytes(answer, rank) == bytes, "rank {} receives {} bytes into {}", rank,
-             flat_bytes(answer, rank), bytes);
+    SP_CHECK(flat_bytes(result, rank) == bytes, "rank {} receives {} bytes into {}", rank,
+             flat_bytes(result, rank), bytes);
     if (bytes == 0) continue;
-    std::memcpy(target.tensor.mutate(target.slot(i)), flat_data(answer, rank),
+    std::memcpy(target.tensor.mutate(target.slot(i)), flat_data(result, rank),
                 static_cast<size_t>(bytes));
   }
 }
@@ -142,16 +142,16 @@ bool has_contents_everywhere(const LocalTensor& tensor) {
   return true;
 }
 
-void deliver(const LocalTensor& answer, LocalTensor& output) {
+void deliver(const LocalTensor& result, LocalTensor& output) {
   for (Block& target : output.blocks()) {
-    const Block* source = answer.find(target.lanes[0]);
-    SP_CHECK(source != nullptr, "no answer for rank {}", target.lanes[0]);
+    const Block* source = result.find(target.lanes[0]);
+    SP_CHECK(source != nullptr, "no result for rank {}", target.lanes[0]);
     if (is_whole_buffer(target) && is_whole_buffer(*source) && source->lanes == target.lanes &&
         bytes_in(source->tensor) == bytes_in(target.tensor)) {
       target.tensor.buffer->slots = source->tensor.buffer->slots;
       target.tensor.buffer->bytes = source->tensor.buffer->bytes;
     } else {
-      copy_lanes(answer, target);
+      copy_lanes(result, target);
     }
   }
 }

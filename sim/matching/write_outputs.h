@@ -10,7 +10,7 @@
 
 namespace shardproof {
 
-// copy_views copies the lanes of a call and the views that it names by pointer, at issue;
+// copy_views copies, at issue, the lanes of a call and the views that it names by pointer.
 // release_views releases the views, so that a call that has ended holds no memory.
 void copy_views(SubmittedCall& submitted, const Call& call);
 void release_views(SubmittedCall& submitted);
@@ -27,8 +27,8 @@ std::optional<std::span<const std::byte>> input_of(const SubmittedCall& submitte
 bool has_input_contents(const SubmittedCall& submitted);
 bool has_contents_everywhere(const LocalTensor& tensor);
 
-// Writes all lanes of `output`. Requires that `answer` has each of its ranks, with equal sizes.
-void deliver(const LocalTensor& answer, LocalTensor& output);
+// Writes all lanes of `output`. Requires that `result` has each of its ranks, with equal sizes.
+void deliver(const LocalTensor& result, LocalTensor& output);
 // Writes one lane of a call's output; does nothing if it has none. `whole`, if not null, holds
 // exactly these bytes and may be shared.
 void deliver(SubmittedCall& submitted, int64_t rank, const std::byte* data, int64_t bytes,
@@ -36,7 +36,7 @@ void deliver(SubmittedCall& submitted, int64_t rank, const std::byte* data, int6
 // The same for contents that may lie on a device: they stay there if the buffer can share them.
 void deliver(SubmittedCall& submitted, int64_t rank, const Bytes& whole);
 
-// Writes what was last put into each lane's window, followed by zeros. `window` returns a rank's
+// Writes the bytes last put into each lane's window, followed by zeros. `window` returns a rank's
 // bytes; null if nothing was put.
 void deliver_windows(const std::function<const Bytes*(int64_t rank)>& window, LocalTensor& output);
 

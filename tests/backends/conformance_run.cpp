@@ -57,14 +57,14 @@ std::vector<double> ConformanceRun::values(const std::string& name, int64_t rank
 namespace {
 
 // Polls all tickets, as a waiting host does: on some backends only polling makes ends visible.
-void look_at_tickets(ConformanceRun& run) {
+void poll_tickets(ConformanceRun& run) {
   for (Host& host : run.hosts)
     for (Ticket ticket : host.tickets) host.context.poll(ticket);
 }
 
 void run_until_still(ConformanceRun& run) {
   for (bool moved = true; moved;) {
-    look_at_tickets(run);
+    poll_tickets(run);
     moved = run.world->progress();
   }
 }

@@ -47,7 +47,7 @@ class Streams {
     size_t started = 0, ended = 0;  // groups at the call matcher
     int64_t open = 0;               // messages of the last started group that are not matched
     size_t carried_out = 0;         // groups that its worker has carried out
-    int64_t left = 0;               // messages of the next one that it has not
+    int64_t left = 0;               // messages of its next group that it has not carried out
   };
   Rank& at(int rank) { return ranks_[static_cast<size_t>(rank)]; }
   const std::vector<Calls>& of(int rank) const { return program_[static_cast<size_t>(rank)]; }
@@ -86,7 +86,7 @@ class Streams {
     for (auto events = groups_.remove_whole(); !events.empty(); events = groups_.remove_whole())
       carry_out(events);
   }
-  // Requires that all of it comes next on the streams of its ranks.
+  // Requires that all events are the next ones on the streams of their ranks.
   void carry_out(const PendingGroups::Together& events) {
     ++orders_;
     std::map<int, int64_t> done;

@@ -124,8 +124,8 @@ struct RepeatedRank {
   }
 };
 
-// The coordinator and each worker call it. Returns an error text; in the coordinator that of no
-// repetition.
+// The coordinator and each worker call it. Returns an error text. The coordinator has no ranks to
+// check.
 std::string repeat_in_place(Backend& backend, Repetitions::Pace pace) {
   WorldOptions options;
   options.ranks = kRepeatedRanks;

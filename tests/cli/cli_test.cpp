@@ -95,7 +95,7 @@ TEST_F(Cli, ErrorOfATopology_HasItsPlace) {
   expect_refused(with("machine.json"), "machine.json:2:16: /bandwidth, column 1: expected a bandw");
 }
 
-// The others run, and all reports are whole.
+// The other files run, and all reports are complete.
 TEST_F(Cli, BadFile_DoesNotStopTheOthers) {
   write("a.json", kClean);
   write("b.json", kHang);
@@ -114,7 +114,7 @@ TEST_F(Cli, BadFile_DoesNotStopTheOthers) {
   EXPECT_NE(read(json).find("\"status\": \"as expected\""), std::string::npos);
   EXPECT_NE(read(junit).find("tests=\"3\" failures=\"1\" errors=\"1\""), std::string::npos);
   EXPECT_NE(read(junit).find("<error message=\"unknown key"), std::string::npos);
-  // Neither does a file that is missing.
+  // A missing file does not stop the others either.
   const Ran missing = tool("run " + path("none.json") + " " + path("a.json"));
   EXPECT_EQ(missing.code, 2);
   EXPECT_NE(missing.out.find("none.json: no such file or folder"), std::string::npos)

@@ -120,7 +120,7 @@ TEST_F(Join, RendezvousFile_IsUsedAndRemoved) {
   expect_clean(played(exec, meet));
   EXPECT_FALSE(fs::exists(path("meet")));
   folder_.write("meet", "something of somebody");
-  expect_refused(played(exec, meet), "another file than a rendezvous of shardproof");
+  expect_refused(played(exec, meet), "not a rendezvous file of shardproof");
   EXPECT_EQ(read_whole(path("meet")), "something of somebody");
   expect_refused(played(exec, "--rendezvous file:/dev/null/meet"), "/dev/null/meet: cannot be");
 }

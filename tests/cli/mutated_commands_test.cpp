@@ -1,5 +1,5 @@
 // Runs mutated command lines of every command. Each must end with exit code 0, 1 or 2, within 10
-// seconds of processor time and 2 GB of memory, and a refusal must have a message.
+// seconds of processor time and 2 GB of memory. A refusal must have a message.
 //
 // The test runs a share. All 500 run by
 //
@@ -127,7 +127,7 @@ void mutate(Words& words, Draw& draw) {
   }
 }
 
-// A terminal is watched forever, and a folder outside is none of the test's.
+// Returns false for --watch, which never ends, and for paths outside of the folder of the test.
 bool may_run(const Words& words) {
   for (const std::string& word : words)
     if (word.starts_with("--wat") || word.find("..") != std::string::npos ||

@@ -49,7 +49,7 @@ TEST_F(RecordRun, Digests_DoNotDependOnProcesses) {
   }
 }
 
-// Every work and call of every rank once in each repetition, taking time.
+// A record has each work and call of each rank once in each repetition, with a positive time.
 TEST_F(RecordRun, TimesOfRealRanks_ArePositive) {
   for (const char* processes : {"1", "3", "8"}) {
     fs::remove_all(path("a"));

@@ -200,7 +200,7 @@ ScenarioFolder::ScenarioFolder()
   fs::create_directories(path_);
 }
 
-// A helper process removes the temporary files of a killed run half a second later, so a listed
+// A helper process removes the temporary files of a killed run half a second later. So a listed
 // file may be gone when it is read.
 ScenarioFolder::~ScenarioFolder() {
   const auto limit = Clock::now() + kPatience;
@@ -249,8 +249,8 @@ void fail_one_worker(const WorkerFailure& failure, int seed) {
   EXPECT_EQ(run.code(), 1) << "seed " << seed << "\n" << run.text();
   EXPECT_NE(run.text().find("missing rank"), std::string::npos) << run.text();
   EXPECT_NE(run.text().find(failure.word), std::string::npos) << run.text();
-  // All calls come from one program line. The missing call is the one in which the process was last
-  // seen, or the next one if it was last seen between calls.
+  // All calls come from one program line. The missing call is the one in which the process last
+  // reported progress. If that was between calls, it is the next one.
   const std::string text = run.text();
   const auto number_behind = [&](const std::string& words, size_t from) {
     const size_t at = text.find(words, from);

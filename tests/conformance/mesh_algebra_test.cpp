@@ -46,7 +46,7 @@ class Program {
       else if (op == "concat")
         made = concatenate(step);
       else {
-        ask(of(step), step);
+        record_groups(of(step), step);
         continue;
       }
       mesh_ = made;
@@ -139,7 +139,7 @@ class Program {
     return Mesh::concatenate(parts);
   }
 
-  void ask(Mesh mesh, const Json& step) {
+  void record_groups(Mesh mesh, const Json& step) {
     int axis = 0;
     const std::string key = step["op"] == "all_submeshes" ? "name" : "axis";
     if (step[key].is_null() && mesh.axis_count() > 1) throw_bad_input("which axis?");

@@ -215,7 +215,7 @@ void run_claim(const std::string& op, const std::string& line, const std::vector
                           mesh.ranks(), inputs[k], Category::activations});
   const testing::GlobalRun run = testing::run_lines(job);
   ++tally.claims;
-  EXPECT_EQ(run.trouble, "") << line << " with " << claim;
+  EXPECT_EQ(run.error, "") << line << " with " << claim;
   bool same = run.output_specs.size() == to.size();
   for (size_t k = 0; same && k < to.size(); ++k)
     same = run.output_specs[k].placement(0) == placement_of(to[k]);

@@ -1,5 +1,5 @@
 // Compares values of ops with recorded results of PyTorch. Each forward row that the scenario
-// language can express runs on one device, where it must be within a few units of the recorded
+// language can express runs on one device. The result must be within a few units of the recorded
 // value, which has seven digits. It also runs partitioned, over the recorded and many other
 // placements, where it must agree with the value of one device (run_global.h). The same holds for
 // its variants: rows of other dtypes, sizes and dims.
@@ -165,8 +165,7 @@ void run_placed(const Row& row, const Placing& placing, Totals& totals) {
   ++totals.placings;
   try {
     const GlobalRun ran = run(row, placing);
-    if (!ran.trouble.empty())
-      totals.failures.push_back(text_of(row, placing) + "\n    " + ran.trouble);
+    if (!ran.error.empty()) totals.failures.push_back(text_of(row, placing) + "\n    " + ran.error);
   } catch (const Error& error) {
     if (mixes_partials(error)) {
       ++totals.skipped["placements with mixed partials, which a Spec cannot hold"];

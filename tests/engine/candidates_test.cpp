@@ -1,5 +1,5 @@
-// Tests the exhaustive search for right rules: it finds exactly the rules that are right, and the
-// draws refute those that hold for some numbers only.
+// Tests the exhaustive search for right rules. It finds exactly the rules that are right; the draws
+// refute those that hold for some numbers only.
 #include <gtest/gtest.h>
 
 #include <set>

@@ -19,7 +19,7 @@ struct Change {
   const char* what;
   // Returns the line with the error; nullopt if the line does not allow it.
   std::optional<std::string> (*apply)(const std::string& line);
-  const char* mesh = "";  // of the changed programs; "": any
+  const char* mesh = "";  // mesh of the changed programs; "": any mesh
 };
 
 std::optional<std::string> replaced(const std::string& line, const std::string& from,

@@ -61,32 +61,32 @@ TEST_P(GradientLaws, EveryOp_FormulaAndDualLawHold) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, GradientLaws, ::testing::Range(0, kFewDraws ? 2 : kParts));
 
-using Spoil = std::function<FormulaTerm(Gradient&, const FormulaTerm&)>;
+using Mutate = std::function<FormulaTerm(Gradient&, const FormulaTerm&)>;
 
-// Returns the report of an op of which the gradient by its first float input is spoiled.
-GradientReport report_of_spoiled(const std::string& name, const Spoil& spoil,
+// Returns the report of an op of which the gradient by its first float input is mutated.
+GradientReport report_of_mutated(const std::string& name, const Mutate& mutate,
                                  const RuleOptions& options = short_form()) {
   const OpRegistry honest = builtin_ops();
   OpRegistry ops;
-  const OpRecord* spoiled = nullptr;
+  const OpRecord* mutated = nullptr;
   for (const OpRecord* record : honest.all()) {
     OpRecord copy = *record;
     if (copy.name == name)
-      copy.gradient = [rule = record->gradient, spoil](const OpCall& call,
-                                                       GradientBuilder& builder) {
+      copy.gradient = [rule = record->gradient, mutate](const OpCall& call,
+                                                        GradientBuilder& builder) {
         std::vector<int> handles = rule(call, builder);
         Gradient gradient(call, builder);
         for (int& handle : handles) {
           if (handle == kAbsent) continue;
-          handle = spoil(gradient, {&builder, handle}).handle;
+          handle = mutate(gradient, {&builder, handle}).handle;
           break;
         }
         return handles;
       };
     ops.add(std::move(copy));
   }
-  spoiled = &ops.at(name);
-  return check_gradient(*spoiled, ops, options);
+  mutated = &ops.at(name);
+  return check_gradient(*mutated, ops, options);
 }
 
 FormulaTerm as_it_is(Gradient&, const FormulaTerm& x) { return x; }
@@ -105,15 +105,15 @@ FormulaTerm twice_for_one(Gradient& g, const FormulaTerm& x) {
 
 struct Planted {
   const char* op;
-  FormulaTerm (*spoil)(Gradient&, const FormulaTerm&);
+  FormulaTerm (*mutate)(Gradient&, const FormulaTerm&);
 };
 
 class PlantedGradients : public ::testing::TestWithParam<Planted> {};
 
 TEST_P(PlantedGradients, WrongGradient_IsFound) {
   const Planted planted = GetParam();
-  EXPECT_TRUE(report_of_spoiled(planted.op, as_it_is).wrong.empty()) << planted.op;
-  EXPECT_FALSE(report_of_spoiled(planted.op, planted.spoil).wrong.empty()) << planted.op;
+  EXPECT_TRUE(report_of_mutated(planted.op, as_it_is).wrong.empty()) << planted.op;
+  EXPECT_FALSE(report_of_mutated(planted.op, planted.mutate).wrong.empty()) << planted.op;
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -125,15 +125,15 @@ INSTANTIATE_TEST_SUITE_P(
                       Planted{"tanh", off_by_a_thousandth}, Planted{"tanh", not_a_number},
                       Planted{"logsumexp", shifted}, Planted{"cummax", twice}));
 
-// Gradients that are wrong for one size only, which the samples of other sizes reach if their
-// numbers fit these sizes: indices below 1, and positive definite matrices.
+// Gradients that are wrong for one size only. The samples of other sizes find them if their numbers
+// fit these sizes: indices below 1, and positive definite matrices.
 class PlantedAtOneSize : public ::testing::TestWithParam<Planted> {};
 
 TEST_P(PlantedAtOneSize, WrongGradient_IsFound) {
   if (kFewDraws) GTEST_SKIP() << "all sizes take long under sanitizers";
   const Planted planted = GetParam();
-  EXPECT_TRUE(report_of_spoiled(planted.op, as_it_is, {}).wrong.empty()) << planted.op;
-  EXPECT_FALSE(report_of_spoiled(planted.op, planted.spoil, {}).wrong.empty()) << planted.op;
+  EXPECT_TRUE(report_of_mutated(planted.op, as_it_is, {}).wrong.empty()) << planted.op;
+  EXPECT_FALSE(report_of_mutated(planted.op, planted.mutate, {}).wrong.empty()) << planted.op;
 }
 
 INSTANTIATE_TEST_SUITE_P(Six, PlantedAtOneSize,
@@ -215,18 +215,18 @@ TEST(GradientLaws, OwnGradientOfADecomposition_IsJudged) {
 
 TEST(GradientLaws, FiniteGradientOfAResultThatIsNotFinite_IsUndecidedWithAReason) {
   const auto zero = [](Gradient& g, const FormulaTerm&) { return g.op("zeros", {g[0]}); };
-  const GradientReport honest = report_of_spoiled("var", as_it_is, {}),
-                       spoiled =
-                           report_of_spoiled("var",
+  const GradientReport honest = report_of_mutated("var", as_it_is, {}),
+                       mutated =
+                           report_of_mutated("var",
                                              [&](Gradient&g, const FormulaTerm&x) {
                                                return g[0].shape() == Dims{1} ? zero(g, x) : x;
                                              },
                                              {});
   EXPECT_EQ(honest.undecided, 0);
-  EXPECT_GT(spoiled.undecided, 0);
-  ASSERT_EQ(spoiled.reasons.size(), 1u);
-  EXPECT_EQ(spoiled.reasons.begin()->first, "the result is not finite, but its gradient is");
-  EXPECT_EQ(spoiled.reasons.begin()->second, spoiled.undecided);
+  EXPECT_GT(mutated.undecided, 0);
+  ASSERT_EQ(mutated.reasons.size(), 1u);
+  EXPECT_EQ(mutated.reasons.begin()->first, "the result is not finite, but its gradient is");
+  EXPECT_EQ(mutated.reasons.begin()->second, mutated.undecided);
 }
 
 // Right on one device for rows of one size; on shards each rank must divide by its own count.

@@ -191,7 +191,7 @@ std::string line_of(const Step& step) {
   return "";
 }
 
-// Writes a random program of several streams that is right and has no race: a stream waits for each
+// Writes a random program of several streams that is right and has no race. A stream waits for each
 // value of another stream that it reads. Then it changes the lines of some ranks.
 class RandomStreams {
  public:

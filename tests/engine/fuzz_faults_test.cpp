@@ -13,7 +13,7 @@
 namespace shardproof::testing::fuzz_faults_test {
 namespace {
 
-using Spoil = void (*)(OpRecord&);
+using Mutate = void (*)(OpRecord&);
 
 // The op passes sums of parts, which is right only for linear ops.
 void pass_sums(OpRecord& op) {
@@ -38,9 +38,10 @@ void double_gradient(OpRecord& op) {
 struct Fault {
   const char* op;
   const char* what;
-  Spoil spoil;
-  const char* oracle;  // that finds it
-  uint64_t seed;       // of the first program; from 1 on it takes up to 603 programs
+  Mutate mutate;
+  const char* oracle;  // the oracle that finds the fault
+  uint64_t seed;       // of the first program; from seed 1 on up to 603 programs run before the
+                       // finding
 };
 void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.op << " " << fault.what; }
 
@@ -51,7 +52,7 @@ TEST_P(FuzzedFaults, PlantedInAnOp_AreFound) {
   Registries registries{{}, builtin_registries().backends};
   for (const OpRecord* record : builtin_registries().ops.all()) {
     OpRecord copy = *record;
-    if (copy.name == fault.op) fault.spoil(copy);
+    if (copy.name == fault.op) fault.mutate(copy);
     registries.ops.add(std::move(copy));
   }
   FuzzOptions options;
@@ -151,15 +152,15 @@ bool leave_out_sum(std::string& line) {
 
 struct WrongBackward {
   const char* name;
-  bool (*spoil)(std::string& line);  // false: the line has nothing to spoil
-  uint64_t seed;                     // of the first program; from 1 on it takes up to 438 programs
+  bool (*mutate)(std::string& line);  // false: the line has no place for the fault
+  uint64_t seed;  // of the first program; from seed 1 on up to 438 programs run before the finding
 };
 void PrintTo(const WrongBackward& fault, std::ostream* out) { *out << fault.name; }
 
-// Spoils the last line that can be spoilt; false if there is none.
-bool spoil_ranks(ProgramText& text, const WrongBackward& fault) {
+// Mutates the last line that can be mutated; false if there is none.
+bool mutate_ranks(ProgramText& text, const WrongBackward& fault) {
   for (size_t i = text.ranks.size(); i-- > 0;)
-    if (fault.spoil(text.ranks[i])) return true;
+    if (fault.mutate(text.ranks[i])) return true;
   return false;
 }
 
@@ -173,7 +174,7 @@ TEST_P(FuzzedBackwards, WrittenInALineOfRanks_AreFound) {
   for (uint64_t seed = fault.seed; seed < fault.seed + kPrograms; ++seed) {
     const ProgramText honest = fuzz_program(seed, registries.ops);
     ProgramText text = honest;
-    if (text.is_global() || !spoil_ranks(text, fault)) continue;
+    if (text.is_global() || !mutate_ranks(text, fault)) continue;
     const FuzzTrial trial = try_program(text, seed, registries);
     if (trial.oracle.empty()) continue;  // no gradient goes through the line
     if (trial.oracle == "error") {       // grad refuses a name that is cut off from the loss

@@ -1,8 +1,8 @@
 // Tests the law of gradients inside `as`: the gradient is that of what the ranks compute forward.
 // Along a random direction it agrees with a difference of two runs on ranks, for every
-// differentiable op under each strategy of its rule. An op that counts positions counts those of
-// the whole where its inputs have names, and from 0 on each rank where they have none; its gradient
-// must count in the same way.
+// differentiable op under each strategy of its rule. If its inputs have names, an op that counts
+// positions counts those of the whole; else it counts from 0 on each rank. Its gradient must count
+// in the same way.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -134,9 +134,10 @@ class InsideAs {
   std::vector<std::string> lines_;
 };
 
-// Returns the strategies of the rule, and cuts of one dim of one input that no strategy need take,
-// each with all claims for the result. Claims that do not fit the shards are refused later. A
-// result that is claimed R must not differ by rank, so it is claimed where no input is cut.
+// Returns the strategies of the rule, and cuts of one dim of one input that need not be in a
+// strategy. Each has all claims for the result. Claims that do not fit the shards are refused
+// later. A result that is claimed R must not differ by rank, so it is claimed where no input is
+// cut.
 std::vector<Strategy> placements_of(const OpInstance& instance,
                                     const std::vector<TensorMeta>& outputs) {
   std::vector<Strategy> all;

@@ -82,7 +82,7 @@ class MixedDTypes : public ::testing::TestWithParam<std::string> {
       for (const Spec& spec : specs) about += "\n  in  " + to_string(spec);
       ASSERT_EQ(cut.has_value(), whole.has_value()) << about;
       if (!whole) continue;
-      ASSERT_EQ(cut->trouble, "") << about;
+      ASSERT_EQ(cut->error, "") << about;
       ++runs_;
     }
   }

@@ -50,11 +50,11 @@ TEST(MixedHosts, RoundingOfAListing_BesideFunctions_IsMeasured) {
                     got[static_cast<size_t>(me.rank())] =
                         values_of(me.all_reduce(number(0.3 * double(me.rank()))))[0];
                   });
-  job.sees = true;
+  job.records_values = true;
   const Outcome outcome = check(job, builtin_registries());
   EXPECT_TRUE(outcome.findings.empty());
   int64_t moved = 0;
-  for (const RecordedValue& value : outcome.seen) {
+  for (const RecordedValue& value : outcome.recorded) {
     EXPECT_TRUE(value.measured) << value.id;
     for (const RecordedShard& part : value.parts)
       for (const double rounding : part.rounding) {

@@ -1,5 +1,6 @@
 // Tests the law of partition: for every op, every sample and any placements of its inputs, the
-// ranks compute what one device computes, in the sample's dtypes and with all floats in f64.
+// ranks compute what one device computes. It is tested in the sample's dtypes and with all floats
+// in f64.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -161,8 +162,8 @@ class PartitionLaw : public ::testing::TestWithParam<std::string> {
       for (const std::string& form : ran.forms) ++count_.forms[form];
       count_.without_calls += ran.calls.empty();
       count_.compared += ran.values_compared;
-      if (!ran.trouble.empty())
-        failures_.push_back(text_of(record, instance, inputs) + "\n    " + ran.trouble);
+      if (!ran.error.empty())
+        failures_.push_back(text_of(record, instance, inputs) + "\n    " + ran.error);
     } catch (const Error& error) {
       failures_.push_back(text_of(record, instance, inputs) + "\n    refused: " + error.message());
     }
@@ -224,13 +225,13 @@ TEST(WrongClaim, ComparedWithOneDevice_IsFound) {
     Job job = job_of("tp=2", {line});
     add_input(job, "x", Dims{4, 6}, "tp:S(1)");
     add_input(job, "w", Dims{6, 5}, "tp:S(0)");
-    EXPECT_NE(run_lines(job).trouble, "") << line;
+    EXPECT_NE(run_lines(job).error, "") << line;
   }
   for (const char* line : {"y0 = sum(x, dim=1) as tp:P(sum)", "y0 = (x @ w) as tp:P(sum)"}) {
     Job job = job_of("tp=2", {line});
     add_input(job, "x", Dims{4, 6}, "tp:S(1)");
     add_input(job, "w", Dims{6, 5}, "tp:S(0)");
-    EXPECT_EQ(run_lines(job).trouble, "") << line;
+    EXPECT_EQ(run_lines(job).error, "") << line;
   }
 }
 
@@ -297,8 +298,8 @@ TEST(SameInputTwice, Redistribution_IsMadeOnce) {
   }
 }
 
-// An axis of one rank changes neither calls nor bytes, and is not searched: a gradient whose
-// choices on two axes are many is partitioned on three more.
+// An axis of one rank changes neither calls nor bytes, and is not searched. A gradient with many
+// choices on two axes is partitioned on three more axes.
 TEST(AxesOfOneRank, Program_MakesTheSameCalls) {
   const auto calls_on = [](const std::string& mesh, const std::string& x, const std::string& w) {
     Job job = job_of(mesh, {"y = conv2d(x, w)", "loss = sum(tanh(y))",

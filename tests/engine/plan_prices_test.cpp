@@ -67,8 +67,8 @@ TEST(PlanPrices, RandomPairs_RunAsPredicted) {
   }
 }
 
-// The pieces of this all_to_all are a rank's whole part or nothing, so each is padded to the part:
-// three messages of 16 MiB take 3 x (5 + 335.5) us. An exchange sends only the parts.
+// The pieces of this all_to_all are a rank's whole part or nothing, so each is padded to the part.
+// Three messages of 16 MiB take 3 x (5 + 335.5) us. An exchange sends only the parts.
 TEST(PlanPrices, PaddedAllToAll_CountsItsPadding) {
   const Mesh mesh = Mesh::parse("a=2, b=2");
   const Dims shape = {4096, 4096};

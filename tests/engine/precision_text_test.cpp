@@ -40,8 +40,9 @@ TEST(PrecisionText, Integers_AreCounted) {
   precision.unequal = 3;
   precision.of = 8;
   precision.difference = 2;
-  EXPECT_EQ(precision_text(precision),
-            "g: 3 of 8 elements differ by up to 2, because the ranks round and one device does not");
+  EXPECT_EQ(
+      precision_text(precision),
+      "g: 3 of 8 elements differ by up to 2, because the ranks round and one device does not");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Tests lines check(x, 'name', placements) of rank programs: the checks they become, that they do
-// not change a run, the values they leave undecided, and the refusal of bad ones.
+// Tests lines check(x, 'name', placements) of rank programs: their lowering, the values that they
+// leave undecided, and the refusal of bad ones. A check must not change a run.
 #include <gtest/gtest.h>
 
 #include "shardproof/engine/check/check.h"
@@ -206,7 +206,7 @@ TEST(RankChecks, OfARankThatDies_AreUndecided) {
   const Outcome outcome = check(job, builtin_registries());
   ASSERT_EQ(outcome.undecided.size(), 1u);
   EXPECT_EQ(outcome.undecided[0].reason,
-            "the run ended before ranks 0-3 came to the check; correct what ended it");
+            "the run ended before ranks 0-3 reached the check; correct the error that ended it");
 }
 
 struct Bad {

@@ -1,5 +1,5 @@
-// Implements run_global.h: builds the GlobalProgram, partitions and executes it, and compares each
-// value with one device that computes the line from the values of the ranks.
+// Implements run_global.h: builds the GlobalProgram, partitions and executes it. Then it compares
+// each value with one device that computes the line from the values of the ranks.
 #include "shardproof/tests/engine/run_global.h"
 
 #include <algorithm>
@@ -139,24 +139,24 @@ class Comparison : public Judge {
 
   void restart() override {
     parts_.clear();
-    trouble_.clear();
+    error_.clear();
     compared_ = 0;
   }
   Judgement judge(const ComparedValue& value, ReferenceRun& reference) override {
     ++compared_;
     const Tensor want = reference.value(value.global);
     const double largest_part = largest_number(value.value);
-    std::string trouble = difference(assemble(value.value, value.spec), want,
-                                     room_for(value, want, largest_part, reference));
+    std::string error = difference(assemble(value.value, value.spec), want,
+                                   room_for(value, want, largest_part, reference));
     if (value.spec.has_partial()) parts_[value.global] = {value.spec.dtype(), largest_part};
-    if (compare_replicas(value.value, value.spec)) trouble = "replicas differ";
-    if (!trouble.empty() && trouble_.empty())
-      trouble_ = fmt::format("{} {}: {}", value.label.name, to_string(value.spec), trouble);
-    return trouble.empty() ? Judgement::right : Judgement::wrong;
+    if (compare_replicas(value.value, value.spec)) error = "replicas differ";
+    if (!error.empty() && error_.empty())
+      error_ = fmt::format("{} {}: {}", value.label.name, to_string(value.spec), error);
+    return error.empty() ? Judgement::right : Judgement::wrong;
   }
 
   int64_t compared() const { return compared_; }
-  const std::string& trouble() const { return trouble_; }
+  const std::string& error() const { return error_; }
 
  private:
   struct Parts {
@@ -192,7 +192,7 @@ class Comparison : public Judge {
 
   const OneOp& one_;
   std::map<ValueId, Parts> parts_;  // of values placed as partial sums
-  std::string trouble_;
+  std::string error_;
   int64_t compared_ = 0;
 };
 
@@ -238,8 +238,8 @@ void add_output(const OneOp& one, ValueId global, const SpmdValue& value, const 
   run.output_specs.push_back(*value.spec);
   run.outputs.push_back(assemble(kept, *value.spec));
   const DType wanted = one.program.values[static_cast<size_t>(global)].dtype;
-  if (run.trouble.empty() && run.outputs.back().dtype != wanted)
-    run.trouble =
+  if (run.error.empty() && run.outputs.back().dtype != wanted)
+    run.error =
         fmt::format("an output is {}, not {}", name(run.outputs.back().dtype), name(wanted));
 }
 
@@ -266,22 +266,22 @@ GlobalRun run_as_written(const OneOp& one, const std::string& op) {
     comparer.emplace(parts.program, one.program.lines, options, *reference, comparison);
     return [&](ValueId id, const LocalTensor& value) { comparer->made(id, value); };
   };
-  const ValueFilter watched{[&](ValueId id) { return comparer->wants(id); }, {}};
+  const ValueFilter watched{[&](ValueId id) { return comparer->compares(id); }, {}};
   const ProgramRun ran = run_program(parts.program, one.job, all, watched, probe);
   comparer->finish();
   GlobalRun run;
   run.calls = ran.outcome.calls;
   note_forms(parts.program, one, op, run);
   run.values_compared = comparison.compared();
-  run.trouble =
-      ran.outcome.findings.empty() ? comparison.trouble() : to_string(ran.outcome.findings[0]);
+  run.error =
+      ran.outcome.findings.empty() ? comparison.error() : to_string(ran.outcome.findings[0]);
   for (const ValueId global : one.outputs) {
     const ValueId id = parts.placed[static_cast<size_t>(global)];
     const LocalTensor kept = id == kNoValue ? LocalTensor() : comparer->kept(id);
     if (!kept.empty())
       add_output(one, global, parts.program.values[static_cast<size_t>(id)], kept, run);
-    else if (run.trouble.empty())
-      run.trouble = "an output was never made";
+    else if (run.error.empty())
+      run.error = "an output was never made";
   }
   return run;
 }
@@ -295,12 +295,12 @@ bool has_narrow_floats(const GlobalProgram& program) {
 
 GlobalRun run_all(const OneOp& one, const std::string& op) {
   GlobalRun run = run_as_written(one, op);
-  if (!run.trouble.empty() || !has_narrow_floats(one.program)) return run;
+  if (!run.error.empty() || !has_narrow_floats(one.program)) return run;
   OneOp wide = one;
   widen_floats(wide.program, builtin_registries().ops);
   wide.job = with_wider_floats(one.job);
-  if (const GlobalRun in_f64 = run_as_written(wide, op); !in_f64.trouble.empty())
-    run.trouble = "in f64: " + in_f64.trouble;
+  if (const GlobalRun in_f64 = run_as_written(wide, op); !in_f64.error.empty())
+    run.error = "in f64: " + in_f64.error;
   return run;
 }
 

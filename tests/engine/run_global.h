@@ -25,7 +25,7 @@ struct GlobalInput {
 };
 
 struct GlobalRun {
-  std::string trouble;  // empty: every value agrees with that of one device, in both runs
+  std::string error;  // empty: every value agrees with that of one device, in both runs
   // The forms in which the op ran: "same", "attrs", "shard", "lower" (other ops ran in its place).
   std::vector<std::string> forms;
   std::vector<CallCount> calls;

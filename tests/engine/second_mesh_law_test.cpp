@@ -1,6 +1,6 @@
-// Tests the law of constants on several meshes: for every op and every sample, the op and its
-// gradient on the second mesh of a job give the bits and the placements that they give on the
-// first. Constants of decompositions, lowerings and gradients have no tensor that states a mesh.
+// Tests the law of constants on several meshes, for every op and every sample. The op and its
+// gradient give the same bits and placements on the second mesh of a job as on the first. Constants
+// of decompositions, lowerings and gradients have no tensor that states a mesh.
 #include <gtest/gtest.h>
 
 #include <random>

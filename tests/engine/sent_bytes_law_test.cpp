@@ -1,5 +1,5 @@
-// Tests the law of sent bytes: a redistribution sends, on each rank, the bytes of the rank program
-// that `show` prints for it, and the bytes that its plan states; and it takes the same time.
+// Tests the law of sent bytes. On each rank, a redistribution sends as many bytes as the rank
+// program that `show` prints for it, and as its plan states. It also takes the same time.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -166,7 +166,7 @@ TEST(SentBytes, RedistributionAndShownRankProgram_SendTheSame) {
   EXPECT_GT(covered.exchanges, kFewDraws ? 1 : 10);
 }
 
-// A group pads to its own largest shard: parts of [2, 2] send 16 B, those of [1, 2] send 8 B, and
+// A group pads to its own largest shard. Parts of [2, 2] send 16 B; parts of [1, 2] send 8 B and
 // take less time. Parts of 2, 2, 1 and 0 rows are padded to 2 rows: 3 x 2 rows of 32 B.
 TEST(SentBytes, UnevenShards_ArePaddedInsideTheirGroupAlone) {
   const Mesh mesh = Mesh::parse("a=2, b=2");

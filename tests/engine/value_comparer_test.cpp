@@ -30,8 +30,8 @@ class PartialJudge : public Judge {
   int partials = 0, reduced = 0;
 };
 
-// Returns a job on "dp=2, tp=4" with x of [8, 12] and w of [12, 6], whose numbers are thirds: sums
-// of them depend on the order.
+// Returns a job on "dp=2, tp=4" with x of [8, 12] and w of [12, 6]. Their numbers are thirds, so
+// sums of them depend on the order.
 Job thirds_job(const std::vector<std::string>& lines, DType dtype) {
   Job job = job_of("dp=2, tp=4", lines);
   add_input(job, "x", Dims{8, 12}, "dp:S(0) tp:S(1)", dtype);

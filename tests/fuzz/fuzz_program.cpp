@@ -1,6 +1,6 @@
-// Any text is refused with an Error or parsed to a tree that prints, parses back to itself and
-// evaluates to a number or an Error. The input is a listing, and each of its lines is an expression
-// and a condition as well.
+// Any text is refused with an Error or parsed to a tree. The tree prints, parses back to itself,
+// and evaluates to a number or an Error. The input is a listing, and each of its lines is an
+// expression and a condition as well.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

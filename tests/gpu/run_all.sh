@@ -45,7 +45,8 @@ die() {
 }
 left() { echo $((LIMIT - $(date +%s) + began)); }
 
-# step NAME SECONDS COMMAND...: runs the command for at most so long, and not into the time of later steps.
+# step NAME SECONDS COMMAND...: runs the command for at most SECONDS, and leaves `kept` seconds of
+# LIMIT to later steps.
 step() {
   name=$1
   seconds=$2

@@ -35,7 +35,7 @@ class RunAll : public testing::Test {
       fs::permissions(path, fs::perms::owner_all);
     }
   }
-  // Runs it from a folder of its own, where the results go.
+  // Runs the script in a folder of its own, which receives the results.
   Ran run() const {
     fs::create_directories(root_ / "own");
     return shell("cd '" + (root_ / "own").string() + "' && ../checkout/tests/gpu/run_all.sh out");

@@ -1,5 +1,5 @@
-// Implements exhaustive_planner.h: lists all specs (add_nodes) and all steps (add_edges), then runs
-// Dijkstra's algorithm backwards from a goal, once for each set of axes that may take part.
+// Implements exhaustive_planner.h: lists all specs (add_nodes) and all steps (add_edges). Then it
+// runs Dijkstra's algorithm backwards from a goal, once for each set of axes that may take part.
 #include "shardproof/tests/localtensor/exhaustive_planner.h"
 
 #include <algorithm>

@@ -35,8 +35,8 @@ class ExhaustivePlanner {
 
   // The specs that hold different elements, each once.
   const std::vector<Spec>& specs() const { return specs_; }
-  // Returns, for each spec, the price of the cheapest plan to specs()[goal] in which only axes of
-  // the smallest sets take part that have to move. kNoPlan: there is none.
+  // Returns, for each spec, the price of the cheapest plan to specs()[goal] that moves only the
+  // smallest set of axes that have to move. kNoPlan: there is none.
   std::vector<int64_t> prices_to(size_t goal);
   static constexpr int64_t kNoPlan = INT64_MAX / 4;
   int64_t unit() const { return ranks_ * ranks_; }
@@ -80,7 +80,8 @@ class ExhaustivePlanner {
   std::vector<Spec> specs_, enlarged_;
   std::vector<Node> nodes_;
   std::vector<std::vector<int64_t>> groups_;  // by set of axes and rank: first rank of its group
-  std::vector<std::vector<int>> together_;    // by set of axes and node: number of what groups hold
+  std::vector<std::vector<int>> together_;    // by set of axes and node: number of the elements
+                                              // that groups hold
   std::vector<std::vector<std::vector<Edge>>> edges_;  // by set of axes and target
 };
 

@@ -2,7 +2,7 @@
 //
 // Pairs without partials: the prices are equal on every tensor. Pairs with partials: equal on
 // tensors whose dims all cuts divide. On uneven dims and strided cuts of few elements, the planner
-// does not try every cut on the way; the pairs that then cost more are counted and printed.
+// does not try every intermediate cut. The pairs that then cost more are counted and printed.
 //
 // By default a share of the pairs is drawn. With SHARDPROOF_ALL_PAIRS=1 every pair of the small
 // meshes and 100,000 pairs of the others are compared; this takes several minutes on one core.
@@ -82,7 +82,7 @@ int64_t pairs_to_compare(int64_t all, bool every_pair) {
 
 struct Comparison {
   int64_t pairs = 0, dearer = 0;
-  int64_t most = 0;  // the most that a plan costs more
+  int64_t most = 0;  // the largest difference between the prices of two plans
 };
 
 // Compares the plans of one goal.

@@ -309,8 +309,8 @@ TEST(Planner, StepAfterReduction_WithoutData_IsLocal) {
   EXPECT_EQ(plan.steps[1].kind, StepKind::local);
 }
 
-// The smallest limit of four axes follows from the last step, without a search of all plans: the
-// source of 32 MiB, 4 MiB before and after, and two rows of 64 KiB.
+// The smallest limit of four axes follows from the last step, without a search of all plans. It is
+// the source of 32 MiB, 4 MiB before and after, and two rows of 64 KiB.
 TEST(Planner, SmallestPeakLimit_FollowsFromTheLastStep) {
   const Mesh mesh = Mesh::parse("a=2, b=2, c=2, d=2");
   const Dims shape = {64, 64, 64, 64};
@@ -410,8 +410,8 @@ TEST(Planner, LowerBounds_ChangeNoPrice) {
   }
 }
 
-// The same without exchange. Both searches have the same moves; the bounded one may find a plan
-// that moves several axes to layouts that no step of the other one tries.
+// The same without exchange. Both searches have the same moves. The bounded search may find a plan
+// that moves several axes to layouts that no step of the other search tries.
 TEST(Planner, LowerBoundsOfShuffles_RaiseNoPrice) {
   PlannerOptions options, plain;
   options.moves = plain.moves = PlanMoves::collectives;
@@ -544,7 +544,7 @@ int64_t agreeing(const AxisCut& a, const AxisCut& to_a, const AxisCut& b, const 
   return agreeing;
 }
 
-// Wherever the other ends of two axes lie, no more elements agree.
+// Two axes agree on at most this number of elements, for all positions of their other ends.
 TEST(AxisAgreement, TwoAxes_AgreeOnNoMoreWhereverTheyGo) {
   const Dims shape = {13, 10, 8};
   const std::vector<std::pair<AxisCut, AxisCut>> pairs = {{{0, 13, 2, {}}, {0, 13, 3, {2}}},
@@ -576,7 +576,8 @@ TEST(AxisAgreement, TwoAxes_AgreeOnNoMoreWhereverTheyGo) {
   EXPECT_GT(reached, 1);  // the bound is close
 }
 
-// The joint part of an axis before and after a move is what it agrees on at one coordinate.
+// The joint part of an axis before and after a move is the part of elements that one coordinate
+// owns at both times.
 TEST(AxisAgreement, JointPart_IsTheLargestOfAllCoordinates) {
   const AxisCut a = {0, 7, 2, {}}, b = {0, 7, 3, {2}};
   const CutAgreement alone = joint_part({a}), both = joint_part({a, b});

@@ -262,8 +262,8 @@ TEST(ReductionOrder, PatOfEightMembers_AddsAlongItsTree) {
   EXPECT_GT(unlike_the_ring, 50);
 }
 
-// Tiles of 2 KiB, then of 512 bytes, as long as they fill a block of every member; then one warp of
-// elements for each member in turn.
+// Tiles of 2 KiB, then of 512 bytes, as long as they fill a block of every member. Then each member
+// in turn has one warp of elements.
 TEST(ReductionOrder, Symmetric_AddsFromTheOwnerOn) {
   const int64_t count = 20000;
   const Collective call = all_reduce(4, DType::f32, count, "symmetric");

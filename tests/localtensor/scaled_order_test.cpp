@@ -72,7 +72,7 @@ TEST(ScaledOrder, ProductsAreRoundedWithTheSum) {
 }
 
 // Root 0 has the child 2, which has the child 1. Each node multiplies its own elements and adds
-// them to the result of its first child with one rounding; a second child is added after that.
+// them to the result of its first child, with one rounding for both. Then it adds the second child.
 TEST(ScaledOrder, TreeNode_ScalesItsOwnIntoItsFirstChild) {
   for (const DType dtype : kFused) {
     const Reduction reduction{ReduceOp::premul_sum, narrow(dtype, 0.1)};

@@ -141,8 +141,8 @@ TEST(Split, AveragesOverManyAxesStayExact) {
     }
 }
 
-// An op that is not linear differs on the parts: they vary in sign where the value has all bits of
-// its dtype, too, and a left fold of them is the value.
+// An op that is not linear gives other results on the parts. Parts vary in sign, even if the value
+// has all bits of its dtype. A left fold of the parts is the value.
 TEST(Split, PartsOfLongNumbersVaryInSign) {
   std::vector<double> values;
   for (int i = 1; i <= 60; ++i) values.push_back((i % 3 == 0 ? -1 : 1) * (1 + std::sin(i) / 2));
@@ -167,8 +167,8 @@ TEST(Split, PartsOfLongNumbersVaryInSign) {
       }
 }
 
-// A bug on one rank alone shows: each rank has parts above 0, parts below 0, and parts that are not
-// the value, in averages of integers and of few bits too.
+// A bug on one rank is visible: each rank has parts above 0, parts below 0, and parts that are not
+// the value. This also holds for averages of integers and of values with few bits.
 TEST(Split, EveryRankHasPartsOfBothSigns) {
   for (int64_t n : {2, 3, 4, 5})
     for (DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16, DType::f8e4m3,

@@ -26,8 +26,8 @@ int64_t own_bytes(const LocalTensor& value, const LocalTensor& other, int32_t ra
   return tensor.elements() * size_of(tensor.dtype);
 }
 
-// Runs a plan, and stores the most bytes that a rank holds at a time: source, target, and the input
-// and output of the call under way.
+// Runs a plan, and stores the most bytes that a rank holds at a time. These are source, target, and
+// the input and output of the current call.
 struct MeasuredReplay {
   LocalTensor source, value;  // the source is held until the plan ends
   int64_t peak = 0, calls = 0;

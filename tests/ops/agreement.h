@@ -4,7 +4,7 @@
 //   in f64      all floats in f64 (`in_f64` of op_instance.h): differences below 2^-40 of a term
 //   own dtype   differences of a few units in the last place of the terms' size
 //
-// In f64 a rounding is 2^-53 of the rounded value, and two orders of some thousand additions differ
+// In f64 a rounding is 2^-53 of the rounded value. So two orders of some thousand additions differ
 // by less than 2^-40 of their largest term. A wrong rule leaves a part out, counts it twice or
 // reads another shard; its error is a large share of a term. A run in narrower floats then only
 // shows that no dtype is lost. A value that is not finite agrees with the same value only.
@@ -29,8 +29,8 @@ std::vector<double> numbers_of(const Tensor& value);
 double largest_number(const Tensor& value);
 double largest_number(const LocalTensor& value);
 
-// Returns how far results of `dtype` may differ if their terms have the size `size`: a share of it
-// in f64 and c128, some units in its last place in other floats, 0 for integers and bool.
+// Returns the tolerance for results of `dtype` whose terms have the size `size`. In f64 and c128 it
+// is a share of `size`, in other floats some units in its last place, for integers and bool 0.
 double room_in(DType dtype, double size, double units = kUnits);
 // Returns the same for one op that computes in its compute dtype and rounds its result to `dtype`
 // once.

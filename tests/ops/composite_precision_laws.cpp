@@ -1,7 +1,7 @@
-// The law of composite ops in narrow floats: the error of a result is at most four times that of
-// the same op computed in f32 and rounded once to the dtype of the result. The truth is the op in
-// f64. Every op with a decomposition is tested on its samples in every narrow float, and on inputs
-// far from 0, where differences lose digits.
+// The law of composite ops in narrow floats. The error of a result is at most four times that of
+// the same op computed in f32 and rounded once. The truth is the op in f64. Every op with a
+// decomposition is tested on its samples in every narrow float, and on inputs far from 0, where
+// differences lose digits.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,6 +1,6 @@
-// A tape that runs ops at once on one device and differentiates what it ran: the reference for
-// OpRecord::gradient, with nothing of the engine in it. It records a composite call as a whole if
-// the call has a gradient of its own, otherwise the ops of its decomposition.
+// A tape that runs ops eagerly on one device and differentiates them. It is the reference for
+// OpRecord::gradient and uses no code of the engine. It records a composite call as a whole if the
+// call has a gradient of its own, otherwise the ops of its decomposition.
 //
 //   EagerTape tape(ops);
 //   const int x = tape.leaf(tensor), y = tape.run("sum", {}, {x}).front();

@@ -26,8 +26,8 @@ Tensor run_op(const std::string& name, const std::vector<Tensor>& inputs, Attrs 
   return OpCase(name, inputs, std::move(attrs)).run();
 }
 
-// The accuracy of an op: units in the last place of its compute dtype, for the result or, if that
-// is a small difference, for the operand.
+// The accuracy of an op in units in the last place of its compute dtype. Units are those of the
+// result, or those of the operand if the result is a small difference.
 struct Precision {
   double units = 0;  // 0: the result is rounded once, to its dtype
   bool of_operand = false;
@@ -297,8 +297,8 @@ TEST(Where, TwoDtypes_ArePromoted) {
   EXPECT_EQ(values_of(got), (std::vector<double>{5, 6, 0.5, 0.5, 5, 6}));
 }
 
-// A transposed view, a broadcast row and a long inner dim give what dense copies give, for every
-// pair of storage types that makes the kernel stage its operands.
+// A transposed view, a broadcast row and a long inner dim give the results of dense copies. Tested
+// for every pair of storage types for which the kernel stages its operands.
 TEST(Engine, StridedOperands_EqualDenseOnes) {
   for (const DType a : {DType::f32, DType::bf16, DType::i32, DType::c64})
     for (const DType b : {DType::f32, DType::f16}) {

@@ -1,5 +1,5 @@
-// Tests reductions, scans and softmax against plain loops in double; torch's rules for dims,
-// dtypes, ties and NaN; and cases in which PyTorch's sharded results are wrong.
+// Tests reductions, scans and softmax against plain loops in double, and torch's rules for dims,
+// dtypes, ties and NaN. Some cases are those in which PyTorch's sharded results are wrong.
 #include <gtest/gtest.h>
 
 #include <cmath>

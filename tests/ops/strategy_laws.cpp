@@ -1,6 +1,6 @@
-// The law of rules for all ops, in the short form of engine/certify/check_rules.h: the parts that
-// ranks compute from their shards make up what one device computes. Rules that are made wrong on
-// purpose must fail.
+// The law of rules for all ops, with few draws (engine/certify/check_rules.h): the parts that ranks
+// compute from their shards form the result of one device. Rules that are made wrong on purpose
+// must fail.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -82,16 +82,16 @@ std::vector<std::string> op_names() {
 INSTANTIATE_TEST_SUITE_P(AllOps, StrategyLaws, ::testing::ValuesIn(op_names()),
                          [](const auto& info) { return info.param; });
 
-// Returns the number of failures of an op whose strategies `spoil` has changed, on one sample.
+// Returns the number of failures of an op whose strategies `mutate` has changed, on one sample.
 size_t failures_of(const std::string& name, const Sample& sample,
-                   const std::function<void(Strategy&)>& spoil) {
+                   const std::function<void(Strategy&)>& mutate) {
   const OpRegistry ops = builtin_ops();
   OpRecord record = ops.at(name);
-  record.rule.strategies = [honest = record.rule.strategies, spoil](
+  record.rule.strategies = [honest = record.rule.strategies, mutate](
                                const OpCall& call, const std::vector<TensorMeta>& outputs,
                                int64_t axis_size) {
     std::vector<Strategy> strategies = honest(call, outputs, axis_size);
-    for (Strategy& strategy : strategies) spoil(strategy);
+    for (Strategy& strategy : strategies) mutate(strategy);
     return strategies;
   };
   record.samples = [sample] { return std::vector<Sample>{sample}; };

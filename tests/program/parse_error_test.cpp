@@ -323,7 +323,7 @@ TEST(ParseLimits, HostileLinesOfAMillionTokens_EndInTime) {
       "y = " + repeated("\xc3\xa9", million),
   };
   for (const std::string& line : lines) {
-    const std::clock_t start = std::clock();  // of this process: other processes do not count
+    const std::clock_t start = std::clock();  // the processor time of this process alone
     refusal({line});
     EXPECT_LT((std::clock() - start) / CLOCKS_PER_SEC, 10) << line.substr(0, 20);
   }

@@ -1,5 +1,5 @@
-// Tests the backward of calls of rank programs by the adjoint law <A x, y> = <x, A^T y>, on groups
-// of 1 to 8 ranks. The sixteen rows are those of spmd_types (docs/design.md of
+// Tests the backward of calls of rank programs on groups of 1 to 8 ranks, by the adjoint law <A x,
+// y> = <x, A^T y>. The sixteen rows are those of spmd_types (docs/design.md of
 // meta-pytorch/spmd_types): R replicated with a partial gradient, I invariant, V varying, P
 // partial. Values are small whole numbers in f64, so the law holds to the bit.
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Tests `values` of an expectation: they are compared with the whole value if placements are known,
+// Tests `values` of an expectation. They are compared with the whole value if placements are known,
 // else with the value of every rank that holds the name.
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -26,7 +26,7 @@ struct Steps {
   std::string name;
   std::vector<std::string> tensors, lines;
   std::string truth, placements;  // of y
-  std::string right, wrong;       // what a bug writes in place of what
+  std::string right, wrong;       // a bug writes `wrong` in place of `right`
 };
 
 std::string tensor(const std::string& name, const std::vector<int64_t>& shape,

@@ -1,4 +1,4 @@
-// Checks the structure of HTML reports and pictures without a browser: every element is closed,
+// Checks the structure of HTML reports and pictures without a browser. Every element is closed,
 // every id is unique, nothing is loaded from elsewhere, and each part exists.
 #include <gtest/gtest.h>
 

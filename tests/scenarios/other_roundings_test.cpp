@@ -40,7 +40,7 @@ Outcome outcome_of(const std::string& index, const std::string& line, const std:
       .outcome;
 }
 
-// The columns of x minus their means add up to 0 apart from rounding: so does the truth, exactly.
+// The columns of x minus their means add up to 0 apart from rounding; the truth is exactly 0.
 Outcome signs_of_noise(const std::string& index) {
   return outcome_of(index, "sign(all_reduce(sum(x - m, dim=0), sum, group=tp))",
                     "0 * sum(x, dim=0)");
@@ -72,11 +72,11 @@ TEST(DirectionThatCannotBeRun, IsReportedWithItsValues) {
       signs_of_noise(kComparisons.high).notes,
       std::vector<std::string>{"the movement of y is not measured with rounding up: "
                                "embedding: index 8 is out of range for 8 rows; other inputs may "
-                               "reach it"});
+                               "allow it"});
   EXPECT_EQ(signs_of_noise(kComparisons.low).notes,
             std::vector<std::string>{
                 "the movement of y is not measured with rounding down and toward zero: "
-                "embedding: index -1 is out of range for 8 rows; other inputs may reach it"});
+                "embedding: index -1 is out of range for 8 rows; other inputs may allow it"});
 }
 
 }  // namespace

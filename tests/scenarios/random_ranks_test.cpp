@@ -1,6 +1,6 @@
-// Random rank programs. For whole numbers this test computes the final values of each rank by
-// itself, element by element, and writes them to the file as the truth. For other numbers there is
-// no truth; two orders of addition are compared by their measured rounding.
+// Random rank programs. For whole numbers the test itself computes the final values of each rank,
+// element by element. It writes them to the file as the truth. For other numbers there is no truth;
+// two orders of addition are compared by their measured rounding.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -358,7 +358,7 @@ TEST(RandomRanks, Values_EqualTheMeaningOfTheCalls) {
 
 RecordedRun run_in_order(const std::string& text, const char* order, const Registries& registries) {
   RunOptions options;
-  options.sees = true;
+  options.records_values = true;
   options.order = parse_reduction_schedule(order);
   const RunResult result =
       run_scenarios({load_text(text, "random.json")}, {""}, options, registries);
@@ -396,7 +396,7 @@ TEST(RandomRanks, OtherAdditionOrder_WithoutTruth_IsNotABug) {
     std::string wrong = text;
     wrong.replace(wrong.find("+ rank"), 6, dtype[0] == 'b' ? "+ rank * 1.5" : "+ rank * 1.01");
     RecordedRun other = run_in_order(wrong, "ring", registries);
-    other.source = exact.source;  // the wrong one passes for it
+    other.source = exact.source;  // compare_runs() compares only runs of one program
     other.program = exact.program;
     found += compare_runs(exact, other).count(Cause::bug) > 0 ? 1 : 0;
   }
@@ -405,7 +405,7 @@ TEST(RandomRanks, OtherAdditionOrder_WithoutTruth_IsNotABug) {
   EXPECT_GT(found, kFewDraws ? 12 : 100);
 }
 
-// Changes the largest element of a value by this share. Returns false if it has no element.
+// Changes the largest element of a value by a share of itself. Returns false if it has no element.
 bool plant(RecordedValue& value, double share) {
   for (RecordedShard& part : value.parts) {
     const std::vector<double> numbers = values_of(part.tensor);

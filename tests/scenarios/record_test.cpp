@@ -266,7 +266,7 @@ TEST_F(Record, ExceptionWhileRecording_EndsTheRun) {
         "program": ["y = x * 2"], "sweep": {"n": [1, 2, 3, 4, 5, 6]}})json",
       "f.json");
   RunOptions options;
-  options.sees = true;
+  options.records_values = true;
   options.jobs = 3;
   for (int last = 1; last <= 6; ++last) {
     RecordFolder folder(path_, "test");

@@ -20,7 +20,7 @@ inline const Registries& registries() {
 inline std::vector<RecordedRun> runs_of(const Scenario& scenario,
                                         const std::string& order = "rank") {
   RunOptions options;
-  options.sees = true;
+  options.records_values = true;
   options.order = parse_reduction_schedule(order);
   const RunResult result = run_scenarios({scenario}, {""}, options, registries());
   std::vector<RecordedRun> runs;

@@ -263,7 +263,7 @@ TEST(WholeFile, Link_IsFollowed) {
   int64_t files = 0;
   for (const auto& entry : fs::recursive_directory_iterator(folder))
     files += entry.is_symlink() ? 0 : 1;
-  EXPECT_EQ(files, 2);  // only `there` and what is in it
+  EXPECT_EQ(files, 2);  // the folder `there` and its file
   fs::remove_all(folder);
 }
 

@@ -1,5 +1,5 @@
-// Tests the programs that `show` prints: each parses back, and the rank program runs to the same
-// values on every rank, to the bit, with the same findings.
+// Tests the programs that `show` prints. Each parses back, and the rank program gives the same bits
+// on every rank, with the same findings.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // Compares values of torch's ops, as rule tables call them, with those of torch's documentation and
-// with values computed by hand: a wrong call would be wrong in the same way on each rank.
+// with values computed by hand. Brute force over ranks would not find a wrong call, because all
+// ranks would make it.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -40,7 +40,7 @@ RunResult run_on(const std::vector<std::string>& backends, const std::string& ex
   return run_scenarios({load_text(text, "f.json")}, {""}, options, registries);
 }
 
-// A killed process gives a missing rank, which must not meet an expected one.
+// A killed process gives a missing rank, which must not satisfy an expected missing rank.
 TEST(TwoBackends, LostProcess_DoesNotMeetAnExpectedMissingRank) {
   const Scenario scenario = load_text(R"json({"version": 1, "mesh": "dp=2",
       "tensors": {"x": {"shape": [4]}}, "ranks": {"0": ["y = all_reduce(x, sum)"], "1": ["y = x + 1"]},
@@ -101,7 +101,7 @@ TEST(TwoBackends, UnexplainedDifference_IsUnexpected) {
   registries.backends.push_back(std::make_shared<Corrupt>());
   RunOptions options;
   options.backends = {"local", "corrupt"};
-  options.sees = true;
+  options.records_values = true;
   const Scenario scenario = load_text(R"json({"version": 1, "mesh": "dp=2",
     "tensors": {"x": {"shape": [4]}}, "ranks": {"all": ["y = broadcast(x, root=0)"]}})json",
                                       "f.json");

@@ -146,8 +146,8 @@ Matrix reach_of(const Matrix& edges) {
 
 Matrix no_edges(size_t n) { return Matrix(n, std::vector<char>(n, 0)); }
 
-// The expected ranks of deadlocks and the missing ones, by brute force, if the call of rank i waits
-// for rank j (`waits`), which leaves that call out (`out`).
+// The expected ranks of deadlocks and the missing ranks, by brute force. `waits`: the call of rank
+// i waits for rank j; `out`: rank j never makes that call.
 struct Expected {
   Lanes circles, missing;
 };
@@ -238,7 +238,7 @@ TEST(WaitGraph, TwoRanks_LeaveOutOneCallOrNone) {
   EXPECT_EQ(diagnose_deadlock(still).at(0).verdict, Verdict::deadlock);
 }
 
-// A call left out is no cause outside of a cycle: rank 1 waits for one that has ended.
+// A call that was left out is no cause outside of a cycle: rank 1 waits for a rank that has ended.
 TEST(WaitGraph, CallLeftOutOutsideACycle_IsNotNamed) {
   WaitGraph still = still_of({{1}, {2}, {}});
   still.awaiting[0].left_out = {1};

@@ -8,6 +8,11 @@
 namespace shardproof::tidy {
 namespace {
 
+const std::vector<Exemption> kRows = {
+    {"docs-line", "bench/results/"},
+    {"docs-line", "tests/conformance/"},
+};
+
 std::string room_of(const std::string& path) {
   std::size_t slash = path.find('/');
   return room_position(path.substr(0, slash)) >= 0 || path.starts_with("tests/") ||
@@ -26,6 +31,8 @@ bool covers(const Exemption& row, const Violation& violation) {
 }
 
 }  // namespace
+
+const std::vector<Exemption>& tree_exemptions() { return kRows; }
 
 bool is_exempt(const Violation& violation, const std::vector<Exemption>& exemptions) {
   return std::any_of(exemptions.begin(), exemptions.end(),
@@ -63,7 +70,7 @@ std::string count_text(const Violations& all, const std::vector<Exemption>& exem
                             [&](const Violation& violation) { return covers(row, violation); });
     if (used) continue;
     text += "no violation of " + std::string(row.rule) + " is left below " +
-            std::string(row.prefix) + ": delete its row in tests/tidy/not_yet_rewritten.cpp\n";
+            std::string(row.prefix) + ": delete its row in tests/tidy/exemptions.cpp\n";
   }
   return text;
 }

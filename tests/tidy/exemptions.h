@@ -1,7 +1,6 @@
-// Parts of the tree that do not follow a rule yet, and the count of violations a rule and room.
+// Parts of the tree in which a rule does not hold, and the count of violations a rule and room.
 //
-// A row names a rule and a path prefix. When the part is rewritten its row is deleted; then the
-// rule holds there for good. `tidy --count` names rows that no longer exempt anything.
+// A row names a rule and a path prefix. `tidy --count` names rows that no longer exempt anything.
 #pragma once
 
 #include <string>
@@ -17,7 +16,7 @@ struct Exemption {
   std::string_view prefix;
 };
 
-const std::vector<Exemption>& not_yet_rewritten();
+const std::vector<Exemption>& tree_exemptions();
 
 bool is_exempt(const Violation& violation, const std::vector<Exemption>& exemptions);
 

@@ -1,5 +1,5 @@
 // Implements check_folder_order and check_folder_sizes. The table below lists the sub-folders of
-// each room in include order: a file includes files of its own sub-folder and of those to the left.
+// each room in include order. A file includes files of its own sub-folder and of those to the left.
 // "." is the folder of the room itself.
 #include <algorithm>
 #include <map>

@@ -1,5 +1,5 @@
-// Implements check_includes: the order of rooms, the rooms that a room must not include although
-// they are to its left, and the rooms that may include each library.
+// Implements check_includes: the order of rooms, and the rooms that may include each library. Some
+// rooms must not be included by a room although they are to its left.
 #include <algorithm>
 #include <array>
 #include <regex>

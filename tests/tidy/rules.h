@@ -1,8 +1,8 @@
 // The tidy rules. Each checks one file or the whole tree and returns its violations.
 //
-// check_tree runs all of them except check_format and writes the rule's name into each violation.
-// A message states what is wrong and what to write. exemptions.h lists the parts of the tree that
-// do not follow a rule yet.
+// check_tree runs all of them except check_format and writes the rule's name into each violation. A
+// message states what is wrong and what to write. exemptions.h lists the parts of the tree in which
+// a rule does not hold.
 #pragma once
 
 #include <filesystem>
@@ -62,7 +62,7 @@ Violations check_type_names(const std::vector<Source>& tree);
 Violations check_room_type_names(const std::vector<Source>& tree);
 
 // Rejects a function or constant in an anonymous namespace whose name another source or a header of
-// its room declares, whatever the parameters: the sources may compile as one.
+// its room declares, even with other parameters. The sources may compile as one (unity build).
 Violations check_helper_names(const std::vector<Source>& tree);
 
 // Runs clang-format 14 on the tree below `root`. If it is not installed, writes the reason to

@@ -1,7 +1,7 @@
 // The namespaces that enclose each line of a source, for the rules about equal names.
 //
-// The sources are formatted: a namespace opens and closes on a line of its own, and the line that
-// closes it carries a comment that names it.
+// The sources are formatted: a namespace opens and closes on a line of its own, and a comment on
+// the closing line names it.
 #pragma once
 
 #include <string>

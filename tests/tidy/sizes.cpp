@@ -1,5 +1,5 @@
-// Implements check_sizes. A function's length runs from its head to its closing brace; braces are
-// classified by the text before them, which works because clang-format formats the sources.
+// Implements check_sizes. A function's length is counted from its head to its closing brace. Braces
+// are classified by the text before them, which works because clang-format formats the sources.
 #include <algorithm>
 #include <cctype>
 #include <regex>

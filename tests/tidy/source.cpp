@@ -1,5 +1,5 @@
-// Implements source.h. One scanner finds comments and literals; it reads C++20 literal forms (raw
-// strings, digit separators), so that a quote inside a number or a raw string opens nothing.
+// Implements source.h. One scanner finds comments and literals. It reads C++20 literal forms (raw
+// strings, digit separators), so that a quote inside a number or a raw string opens no literal.
 #include "shardproof/tests/tidy/source.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // A source file as the tidy rules read it, and the violation that a rule reports.
 //
 // Every rule takes one `Source` or the whole tree and returns `Violations`. The files are read
-// once. `code` equals `text` with comments and the contents of literals replaced by blanks, byte
-// for byte at the same position, so that no rule mistakes a word in a comment for code.
+// once. `code` equals `text` with comments and the contents of literals replaced by blanks, each
+// byte at the same position. So no rule mistakes a word in a comment for code.
 #pragma once
 
 #include <cstddef>

@@ -428,7 +428,7 @@ TEST(Exemptions, HoldForOneRuleBelowAPrefix) {
             "habits                       0           1      1\n"
             "sizes                        1           1      2\n"
             "no violation of habits is left below ops/: delete its row in "
-            "tests/tidy/not_yet_rewritten.cpp\n");
+            "tests/tidy/exemptions.cpp\n");
 }
 
 // A small tree on disk with violations, to test load_tree and check_format.

@@ -1,6 +1,6 @@
-// Coordinator: the process of a run that executes no ranks. It starts the workers and receives what
-// their hosts announce. It matches their calls on a local world without contents (CoordinatorWorld)
-// and sends each worker the calls that it may carry out.
+// Coordinator: the process of a run that executes no ranks. It starts the workers and receives the
+// actions of their hosts. It matches their calls on a local world without contents
+// (CoordinatorWorld) and sends each worker the calls that it may carry out.
 //
 // Invariant: all workers receive their commands in one global order, so no exchange waits for a
 // later one. Example: commands A (workers 0, 1), B (1, 2), C (0, 2). Worker 0 receives A, C and

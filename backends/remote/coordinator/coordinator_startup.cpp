@@ -1,9 +1,9 @@
 // Implements coordinator.h: startup, cases, messages, and detection of lost workers.
 // coordinator_shutdown.cpp holds the shutdown.
 //
-// Startup: (1) start the processes; (2) accept two connections from each, of its monitor and of its
-// worker, which sends hello with its number and the terms of the run; (3) check that the terms are
-// those of process 0; (4) send every worker the transport's invitation; (5) wait until each has
+// Startup: (1) Start the processes. (2) Accept two connections from each: of its monitor, and of
+// its worker, which sends hello with its number and the terms of the run. (3) Check that the terms
+// are those of process 0. (4) Send every worker the transport's invitation. (5) Wait until each has
 // joined. Any failure ends all processes and throws.
 #include <poll.h>
 

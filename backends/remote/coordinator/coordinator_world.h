@@ -1,10 +1,10 @@
-// CoordinatorWorld: the world in the coordinator. It runs no hosts; it repeats what the hosts of
-// all workers announce on a local world without contents. The call matcher, clock and memory meter
+// CoordinatorWorld: the world in the coordinator. It runs no hosts. It repeats the actions of the
+// hosts of all workers on a local world without contents. The call matcher, clock and memory meter
 // of that world give the same verdicts as a simulation. Internal to backends/remote.
 //
-// State: workers and their phases (hosts_), matched calls on their way to workers (events_,
-// groups_, under_way), places of puts in windows (pending_puts_), a lost worker (loss_). One
-// thread. Its sources: coordinator_world.cpp (life of the world), coordinator_world_receive.cpp
+// State: hosts_ holds the workers and their phases; events_, groups_ and under_way the matched
+// calls that are sent to workers; pending_puts_ the places of puts in windows; loss_ a lost worker.
+// One thread. Its sources: coordinator_world.cpp (life of the world), coordinator_world_receive.cpp
 // (messages of workers), coordinator_world_schedule.cpp (commands to workers),
 // coordinator_world_communicators.cpp (communicators, windows), coordinator_world_loss.cpp
 // (findings about a lost worker).

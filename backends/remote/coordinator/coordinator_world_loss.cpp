@@ -1,12 +1,12 @@
-// Implements the part of coordinator_world.h that finds a lost worker and explains what its loss
-// means.
+// Implements the part of coordinator_world.h that finds a lost worker and reports the calls that
+// wait for it.
 //
 // 1. watch() looks for a lost worker, an unexplained transport error, or an exchange that does not
 //    end within the timeout.
-// 2. run_survivors() lets the other workers run on until they are silent, so that it is known
-//    which ranks wait for the lost ones.
+// 2. run_survivors() lets the other workers run on until they are silent. Then the ranks that wait
+//    for lost ranks are known.
 // 3. findings_of_loss() names the missing ranks of each call that survivors wait in. It adds how
-//    the process ended, where it was last seen (ProgressPage), and its last output.
+//    the process ended, its last reported progress (ProgressPage), and its last output.
 #include <sys/statvfs.h>
 
 #include <algorithm>

@@ -28,7 +28,7 @@ class PendingGroups {
 
   // Registers a submission with `parts` shares (lanes of calls). Call it in the order of issue.
   void issue(const ExecutionContext* context, StreamId stream, Ticket ticket, int64_t parts);
-  // Records that what is issued on `stream` from now on waits for another stream of that context.
+  // Records that later items of `stream` wait for another stream of that context.
   void wait(const ExecutionContext* context, StreamId stream);
   // Adds a matched call. Call it in the order of the call matcher.
   void add(std::shared_ptr<const MatchedCall> event);

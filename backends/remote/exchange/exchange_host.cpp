@@ -371,26 +371,26 @@ class CollectivePacker {
 
   void answer_pairs() {
     if (mine() == 1 && in_order_) return hand_out(m_.in);
-    std::vector<Bytes> answers;
+    std::vector<Bytes> results;
     std::vector<std::vector<int64_t>> starts;
     for (const CallShare& part : m_.parts) {
       std::vector<int64_t>& start = starts.emplace_back(1, 0);
       for (int64_t from = 0; from < n_; ++from)
         start.push_back(start.back() + received(from, part));
-      answers.push_back(Bytes::uninitialized(start.back() * size_));
+      results.push_back(Bytes::uninitialized(start.back() * size_));
     }
     const std::byte* from = m_.in.data();
     for (const std::vector<int64_t>& members : m_.held)
       for (int64_t member : members)
         for (size_t i = 0; i < m_.parts.size(); ++i) {
           const int64_t bytes = received(member, m_.parts[i]) * size_;
-          std::byte* to = answers[i].mutate() + starts[i][static_cast<size_t>(member)] * size_;
+          std::byte* to = results[i].mutate() + starts[i][static_cast<size_t>(member)] * size_;
           if (bytes != 0) std::memcpy(to, from, static_cast<size_t>(bytes));
           from += bytes;
         }
     for (size_t i = 0; i < m_.parts.size(); ++i)
-      deliver(*m_.parts[i].submitted, m_.parts[i].rank(), answers[i].data(), answers[i].size(),
-              &answers[i]);
+      deliver(*m_.parts[i].submitted, m_.parts[i].rank(), results[i].data(), results[i].size(),
+              &results[i]);
   }
 
   ExchangeOperation& m_;

@@ -58,8 +58,9 @@ struct Exchange {
   int stream = 0;      // stream of the device of `self` in which the exchange runs
   int64_t number = 0;  // the same on both ends of a send and its receive
   int64_t offset = 0;
-  // Issued outside a group of the library, also if others start with it: sums of sibling groups
-  // must add in one order, and NCCL adds grouped calls in several.
+  // True: issued outside a group call of the library (ncclGroupStart), even if other exchanges
+  // start at the same time. Sums of sibling groups must add in one order, and NCCL may add grouped
+  // calls in different orders.
   bool alone = false;
 };
 
@@ -122,7 +123,7 @@ class Transport {
     }
   }
   // False if launched exchanges are known never to complete.
-  virtual bool goes_on() { return true; }
+  virtual bool can_complete() { return true; }
 
   // Returns the time of the exchanges that were done last, by the device's clock; of several
   // devices the longest. Nullopt without such a clock.

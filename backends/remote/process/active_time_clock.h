@@ -16,14 +16,14 @@ class ActiveTimeClock {
 
   // Returns the active time. Requires a call at least every 200 ms: a longer gap counts as 200 ms.
   Clock::time_point now(Clock::time_point machine = Clock::now()) {
-    attended_ += std::min<Clock::duration>(machine - asked_, kMoment);
-    asked_ = machine;
-    return attended_;
+    active_ += std::min<Clock::duration>(machine - last_call_, kLongestGap);
+    last_call_ = machine;
+    return active_;
   }
 
  private:
-  static constexpr std::chrono::milliseconds kMoment{200};
-  Clock::time_point asked_ = Clock::now(), attended_ = asked_;
+  static constexpr std::chrono::milliseconds kLongestGap{200};
+  Clock::time_point last_call_ = Clock::now(), active_ = last_call_;
 };
 
 }  // namespace shardproof

@@ -1,5 +1,5 @@
-// Child processes: starts them, reads what they print, and ends them with all that they started.
-// Internal to backends/remote and to backends of real processes. POSIX; not thread-safe.
+// Child processes: starts them, reads their output, and ends them with all processes that they
+// started. Internal to backends/remote and to backends of real processes. POSIX; not thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -32,8 +32,8 @@ Child start_child(const std::vector<std::string>& words, const Environment& more
 bool has_ended(pid_t child, int* status);
 // Returns the state letter of /proc/PID/stat: T is stopped, Z and X have ended; '\0' if unknown.
 char process_state(pid_t process);
-// Appends what is in the pipe `output` to `text` without waiting, and writes it to `also` if that
-// is not null. Shortens `text` to its last 16 KiB when it grows beyond twice that.
+// Appends the contents of the pipe `output` to `text` without waiting. Also writes them to `also`
+// if that is not null. Shortens `text` to its last 16 KiB when it grows beyond twice that.
 void read_output(int output, std::string& text, std::FILE* also = nullptr);
 // Returns the first non-empty lines of `output`, about 240 characters, joined by spaces; "nothing"
 // if there are none.

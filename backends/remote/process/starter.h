@@ -1,5 +1,5 @@
 // Starter: starts and ends the processes of a run, as far as this program does that itself. The
-// implementations are the spawner (process_spawner.h) and the one that runs mpirun (mpi/detail).
+// implementations are the spawner (process_spawner.h) and the one that runs mpirun (mpi/mpirun.h).
 //
 // Threading: one thread, the coordinator's. The coordinator owns its starter.
 #pragma once

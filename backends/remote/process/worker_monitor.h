@@ -1,5 +1,5 @@
 // Worker monitor: a process that only watches one worker, its child, and reports to the coordinator
-// how that stopped or ended. Only a parent learns which signal ended a process.
+// how the worker stopped or ended. Only a parent can read which signal ended a process (waitpid).
 #pragma once
 
 #include <chrono>

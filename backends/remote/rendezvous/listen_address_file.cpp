@@ -54,7 +54,7 @@ std::string published_at(const std::string& path) {
   text.resize(static_cast<size_t>(n > 0 ? n : 0));
   if (text.starts_with(kFileHead) && text.ends_with("\n"))
     return text.substr(std::strlen(kFileHead), text.size() - std::strlen(kFileHead) - 1);
-  throw Error(ErrorKind::bad_input, "another file than a rendezvous of shardproof; name a new file",
+  throw Error(ErrorKind::bad_input, "not a rendezvous file of shardproof; name a new file",
               {path, "", 0, 0});
 }
 

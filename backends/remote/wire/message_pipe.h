@@ -1,6 +1,6 @@
 // MessagePipe: sends messages between two processes over a stream socket. It collects small
-// messages until flush(), so that they travel together. Sending never waits for the receiver: it
-// keeps what does not fit into the socket.
+// messages until flush(), so that they travel together. Sending never waits for the receiver: bytes
+// that do not fit into the socket are buffered.
 //
 // Frame on the socket:
 //
@@ -31,7 +31,7 @@ class MessagePipe {
   MessagePipe& operator=(const MessagePipe&) = delete;
 
   void send(const WireWriter& message);  // copies it; writes to the socket from 64 KiB on
-  void flush();                          // writes as much as the socket takes
+  void flush();                          // writes as much as the socket accepts
   // Returns the next message if one has arrived; nullopt otherwise, also if the other end is
   // closed. Throws Error(io) if the size of a frame is too large.
   std::optional<std::string> receive();

@@ -1,4 +1,4 @@
-// Messages between the coordinator and the workers of a run, and the encoding of what they carry. A
+// Messages between the coordinator and the workers of a run, and the encoding of their fields. A
 // message is a number, its kind (WorkerMessage or CoordinatorCommand), followed by the fields
 // below. wire.h defines the form of numbers, reals, texts and bytes; "n x" is a count n followed by
 // n items.
@@ -68,7 +68,7 @@ enum class WorkerMessage : uint8_t {
   close,        // ended; the worker waits for the report
   case_done,    // error text; empty: none
   repeated,     // repeated: the repetitions of this world have ended
-  window,       // text that states how puts travel from now on
+  window,       // text that states how later puts move their contents
   state,        // by the monitor: process, state (empty: it runs), begun, done, line (ProgressPage)
   heartbeat,    // HeartbeatActivity, begun, done, line (ProgressPage): the process lives
   transport_error,  // error text of the transport; exchanges of this worker no longer complete

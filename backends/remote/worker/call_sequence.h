@@ -1,9 +1,9 @@
-// CallSequence: what one process has carried out in a world, as steps that it can repeat without
-// the coordinator. Internal to backends/remote.
+// CallSequence: the work and commands that one process has carried out in a world, as steps that it
+// can repeat without the coordinator. Internal to backends/remote.
 //
 // A step is a work or a command, in the order in which the process has carried them out. All
-// processes have carried out the commands in one order, so the sequences of all processes can run
-// side by side: no exchange waits for a later one.
+// processes have carried out the commands in one order. So the sequences of all processes can run
+// at the same time: no exchange waits for a later one.
 //
 // Contents of buffers: a provided buffer has contents before the first step; if the sequence
 // overwrites them, restore() copies them back. Every other buffer gets its contents from a step.
@@ -30,7 +30,7 @@ class CallSequence {
     bool is_command = false;
     int line = 0;                             // of the work; 0: none
     std::vector<Ticket> tickets;              // this step is part of their time
-    std::vector<std::function<void()>> here;  // what needs no other process, in order
+    std::vector<std::function<void()>> here;  // steps that need no other process, in order
     std::vector<ExchangeOperation> moving;    // exchanges that start together, after `here`
     Buffers dropped;                          // buffers whose contents end with this step
   };
@@ -65,7 +65,7 @@ class CallSequence {
     const std::byte* from = nullptr;
     int64_t bytes = 0;
   };
-  // Returns the copies that do what restore() does, as long as the memory of the buffers lives.
+  // Returns the copies that restore() makes. They are valid as long as the memory of the buffers.
   // Requires that restore() was called last. Leaves out contents on the host.
   std::vector<InputCopy> copies_to_restore() const;
   // Returns a hash of each buffer that has contents after the last step, in a fixed order.

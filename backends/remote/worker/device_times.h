@@ -28,7 +28,7 @@ class DeviceTimes {
   void start(std::shared_ptr<Device> device, Duration now);
   // Runs `body` and measures it, unless it launches no kernel.
   void watch(Ticket ticket, const std::function<void()>& body);
-  // Measures what is put into the current stream between the two calls. `begin` returns the event
+  // Measures the work put into the current stream between the two calls. `begin` returns the event
   // that `end` takes. Several spans of one ticket merge into one from first to last.
   int64_t begin() { return device_->record(); }
   void end(Ticket ticket, int64_t begun);
@@ -40,7 +40,7 @@ class DeviceTimes {
   TicketTimes of(Ticket ticket, const TicketTimes& host);
   // Returns the predicted seconds of the ticket; nullopt if it has none.
   std::optional<double> expected(Ticket ticket) const;
-  // Forgets what was measured so far, but no prediction: the tickets are measured again.
+  // Drops the measured times, but no prediction: the tickets are measured again.
   void forget_measured() { times_.clear(); }
 
  private:

@@ -1,5 +1,5 @@
-// DeviceWorkQueue: what a worker has put into the streams of its devices and which of it has ended.
-// Internal to backends/remote.
+// DeviceWorkQueue: the work that a worker has put into the streams of its devices, and how much of
+// it has ended. Internal to backends/remote.
 //
 // Each stream of each cohort of the program has a stream of its own on the cohort's device. An
 // event is recorded after the work of each ticket: the ticket ends when the device has reached it.
@@ -37,7 +37,7 @@ class DeviceWorkQueue {
   // Makes the stream of `place` the current one of its device. Returns its number; 0 without
   // devices.
   int enter(Place place);
-  // Makes the stream of the first place wait for what the streams of all places hold so far.
+  // Makes the stream of the first place wait for all work so far in the streams of all places.
   // Requires that all of them are of one device.
   void join(const std::vector<Place>& places);
   // Records an event: the ticket ends when all that the stream holds so far has ended. Requires
@@ -55,7 +55,8 @@ class DeviceWorkQueue {
   bool has_ended(Ticket ticket, Place place) const;
   bool all_ended() const;
 
-  // Ends the launch phase of a command: it ends with what these streams hold so far.
+  // Ends the launch phase of a command. The command ends when all work so far in these streams has
+  // ended.
   void end_command(const std::vector<Place>& places);
   // Number of commands whose launch phase has ended.
   int64_t commands_launched() const { return launched_; }

@@ -1,6 +1,6 @@
 // WorkerLink: the connection of a worker to its coordinator. A worker is one of the processes that
-// run the hosts of ranks. Its contexts keep streams and move contents. It announces what its hosts
-// do, and carries out the commands of the coordinator one after another.
+// run the hosts of ranks. Its contexts keep streams and move contents. It reports the actions of
+// its hosts to the coordinator, and carries out the coordinator's commands one after another.
 //
 // Lives over all worlds of a run. A thread of its own sends a heartbeat every 250 ms and ends the
 // process at once if the coordinator has exited. All functions belong to the thread that made the
@@ -30,7 +30,7 @@ class WorkerLink : public WorkerPool {
 
   MessagePipe& pipe() { return *pipe_; }
   ProgressPage& progress() { return progress_ == nullptr ? own_progress_ : *progress_; }
-  // Sets what this process does: computing, or waiting. Beats carry it to the coordinator.
+  // Sets the activity of this process: computing, or waiting. Beats carry it to the coordinator.
   void set_activity(HeartbeatActivity activity) {
     activity_.store(activity, std::memory_order_relaxed);
   }

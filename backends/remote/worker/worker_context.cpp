@@ -1,4 +1,4 @@
-// Implements worker_context.h. Each function announces to the coordinator what the host does,
+// Implements worker_context.h. Each function reports the action of the host to the coordinator,
 // unless it concerns only this worker and no clock runs.
 #include "shardproof/backends/cuda/device.h"
 #include "shardproof/backends/remote/worker/worker_world.h"
@@ -50,7 +50,7 @@ void WorkerContext::push(StreamId stream, Ticket ticket,
 
 // Work that runs at once needs no announcement, unless a clock runs.
 Ticket WorkerContext::launch(Work work) {
-  if (!goes_on()) return refuse();
+  if (!is_running()) return refuse();
   if (world_.recording_) world_.sequence_->issue(work.buffers);
   world_.link_.progress().line.store(work.site.line, std::memory_order_relaxed);
   const StreamId stream = work.stream;
@@ -78,7 +78,7 @@ Ticket WorkerContext::launch(Work work) {
 }
 
 void WorkerContext::order(StreamId stream, Ticket ticket) {
-  if (ticket == kDone || !goes_on()) return;
+  if (ticket == kDone || !is_running()) return;
   const bool launched = world_.tickets_.state(ticket) == TicketState::done;
   if (!launched || world_.timed_) {
     WireWriter message = announcement(WorkerMessage::order);
@@ -140,14 +140,14 @@ void WorkerContext::queue_calls(Submission& submission, std::span<Call> calls) {
 Ticket WorkerContext::submit(std::span<Call> calls, StreamId stream) {
   if (!calls.empty())
     world_.link_.progress().line.store(calls.front().site.line, std::memory_order_relaxed);
-  const Ticket ticket = goes_on() ? open_ticket(stream) : refuse();
+  const Ticket ticket = is_running() ? open_ticket(stream) : refuse();
   WireWriter message = announcement(WorkerMessage::submit);
   message.add(int64_t{stream});
   message.add(ticket);
   message.add(static_cast<int64_t>(calls.size()));
   for (const Call& call : calls) write_call(message, world_.dictionary_, call);
   world_.announce(message);
-  if (!goes_on()) return ticket;
+  if (!is_running()) return ticket;
   auto submission = std::make_unique<Submission>();
   submission->cohort = index_;
   submission->lanes = &lanes_;

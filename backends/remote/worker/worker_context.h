@@ -1,6 +1,5 @@
-// WorkerContext: the execution context of one cohort in a worker. It keeps the cohort's streams,
-// runs local work, and announces to the coordinator what the host does. Internal to
-// backends/remote.
+// WorkerContext: the execution context of one cohort in a worker. It has the cohort's streams, runs
+// local work, and reports the actions of the host to the coordinator. Internal to backends/remote.
 //
 // One thread. WorkerWorld owns it and shares its private state as a friend.
 #pragma once
@@ -37,7 +36,7 @@ class WorkerContext : public ExecutionContext {
 
  private:
   friend class WorkerWorld;
-  bool goes_on() const { return state_ == CohortState::running; }
+  bool is_running() const { return state_ == CohortState::running; }
   Stream& at(StreamId stream) { return streams_[static_cast<size_t>(stream)]; }
   bool runs_at_issue(Stream& stream) const;
   WireWriter announcement(WorkerMessage kind) const;

@@ -1,7 +1,7 @@
 // Implements worker_world.h: life of the world, streams, commands, the device, and the end.
 //
 // progress() repeats until something has happened: execute commands that arrived, poll the exchange
-// and the devices, report what has ended, and wait. The wait is short when an exchange has just
+// and the devices, report ended commands, and wait. The wait is short when an exchange has just
 // begun, and grows with the time in which nothing moved.
 #include <thread>
 #include <utility>
@@ -75,15 +75,15 @@ WorkerWorld::WorkerWorld(WorkerLink& link, const WorldOptions& options)
     const std::shared_ptr<Device> device =
         launched_.assign_device(i, landed_puts_at(endpoint).cohort);
     if (device != nullptr)
-      device->while_waiting([this](auto waited) { wait_on_device(waited); },
-                            [this] { link_.set_activity(*std::exchange(before_wait_, {})); });
+      device->call_while_waiting([this](auto waited) { wait_on_device(waited); },
+                                 [this] { link_.set_activity(*std::exchange(before_wait_, {})); });
     if (measures_) device_times_[i].start(device, now());
   }
   link_.set_activity(HeartbeatActivity::computes);
 }
 
 WorkerWorld::~WorkerWorld() {
-  for (const std::shared_ptr<Device>& device : launched_.devices()) device->while_waiting({});
+  for (const std::shared_ptr<Device>& device : launched_.devices()) device->call_while_waiting({});
 }
 
 Lanes WorkerWorld::here() const { return blocks_.of(link_.transport().self()); }
@@ -328,7 +328,7 @@ bool WorkerWorld::carry_out(std::string_view message) {
     default: run_part_command(kind, in);
   }
   if (!moving_.empty()) {
-    ask_for_estimates();
+    request_estimates();
     start_moving();
     return true;  // finish_moving() ends the command
   }
@@ -376,7 +376,7 @@ void WorkerWorld::pump_now_and_then() {
   if (++submitted_ % kSubmitsPerPump != 0) return;
   link_.pipe().flush();
   pump(kNoWait);
-  look_at_device();
+  poll_device();
   link_.set_activity(HeartbeatActivity::computes);
 }
 
@@ -407,7 +407,7 @@ void WorkerWorld::wait_for_command(Clock::time_point quiet_since) {
 bool WorkerWorld::progress() {
   const Clock::time_point began = Clock::now();
   bool idle = false;
-  while (!pump(kNoWait) && !look_at_device()) {
+  while (!pump(kNoWait) && !poll_device()) {
     if (at_rest() && !std::exchange(idle, true)) report_progress(WorkerMessage::idle);
     if (!at_rest() && reported_ended_ != commands_ended()) {
       report_progress(WorkerMessage::at);
@@ -420,11 +420,11 @@ bool WorkerWorld::progress() {
   return !std::exchange(still_, false);
 }
 
-// Carries out commands, and reports what has ended, until the condition holds.
+// Carries out commands, and reports those that have ended, until the condition holds.
 void WorkerWorld::wait_until(const std::function<bool()>& condition) {
   Clock::time_point moved = Clock::now();
   while (!condition()) {
-    if (pump(kNoWait) || look_at_device()) {
+    if (pump(kNoWait) || poll_device()) {
       moved = Clock::now();
       continue;
     }
@@ -445,8 +445,8 @@ TicketState WorkerWorld::state_of(Ticket ticket) const {
 // The streams of aborted communicators run on with undefined contents, so their events mean
 // nothing. Reports progress during long device work, so that the worker does not seem lost in the
 // next call.
-bool WorkerWorld::look_at_device() {
-  if (launched_.all_ended() || !link_.transport().goes_on()) return false;
+bool WorkerWorld::poll_device() {
+  if (launched_.all_ended() || !link_.transport().can_complete()) return false;
   const bool moved = launched_.poll();
   link_.progress().done.store(launched_.commands_ended(), std::memory_order_relaxed);
   if (moved && Clock::now() > reported_at_ + kProgressInterval) report_progress(WorkerMessage::at);
@@ -459,10 +459,10 @@ bool WorkerWorld::look_at_device() {
 void WorkerWorld::wait_on_device(std::chrono::nanoseconds waited) {
   if (!before_wait_) before_wait_ = link_.activity();
   link_.set_activity(HeartbeatActivity::waits);
-  look_at_device();
+  poll_device();
   if (reported_ended_ != commands_ended()) report_progress(WorkerMessage::at);
   link_.pipe().flush();
-  while (!link_.transport().goes_on()) link_.receive(kCommandWait);
+  while (!link_.transport().can_complete()) link_.receive(kCommandWait);
   waited < kSpinTime ? std::this_thread::yield() : std::this_thread::sleep_for(pause_after(waited));
 }
 

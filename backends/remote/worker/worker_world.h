@@ -71,7 +71,7 @@ class WorkerWorld : public World, public WorldProcesses {
   DeviceTimes& times_at(int endpoint);
   // On a device, a ticket ends later than its launch: when the device has reached its event.
   TicketState state_of(Ticket ticket) const;
-  bool look_at_device();
+  bool poll_device();
   bool at_rest() const { return moving_.empty() && launched_.all_ended(); }
   void wait_on_device(std::chrono::nanoseconds waited);
   static Place place_of(const CallShare& part);
@@ -99,7 +99,7 @@ class WorkerWorld : public World, public WorldProcesses {
   void write_result(ExchangeOperation& moved);
   // Runs a part of a command that needs no other process, now and in each repetition.
   void run_here(std::function<void()> part);
-  void ask_for_estimates();
+  void request_estimates();
   void wait_until(const std::function<bool()>& condition);
   void wait_for_command(Clock::time_point quiet_since);
   void report_progress(WorkerMessage kind);
@@ -147,7 +147,7 @@ class WorkerWorld : public World, public WorldProcesses {
   Exchange exchange_of_all();
   static double seconds_between(const std::vector<DeviceMark>& first,
                                 const std::vector<DeviceMark>& last);
-  static bool have_been_reached(const std::vector<DeviceMark>& marks);
+  static bool are_reached(const std::vector<DeviceMark>& marks);
   std::vector<DeviceMark> mark_devices();
   int64_t commands_ended() const;
   std::optional<TicketTimes> repeated_times(Ticket ticket) const;

@@ -228,7 +228,7 @@ void WorkerWorld::start_moving() {
 
 // Each collective of a group is estimated by itself: for a group NCCL returns the time of its last
 // call only. Messages have no estimate.
-void WorkerWorld::ask_for_estimates() {
+void WorkerWorld::request_estimates() {
   if (!measures_) return;
   for (size_t first = 0, next = 0; first < moving_.size(); first = next) {
     std::vector<Exchange> parts;
@@ -236,9 +236,9 @@ void WorkerWorld::ask_for_estimates() {
            moving_[next].collective_index == moving_[first].collective_index;
          ++next)
       parts.push_back(moving_[next].exchange);
-    const bool asked = !moving_[first].message && parts.front().side == Side::device;
+    const bool estimates = !moving_[first].message && parts.front().side == Side::device;
     const std::optional<double> expected =
-        asked ? link_.transport().estimate(parts) : std::optional<double>();
+        estimates ? link_.transport().estimate(parts) : std::optional<double>();
     for (size_t i = first; i < next; ++i)
       if (const ExchangeOperation& own = moving_[i]; !own.parts.empty())
         times_at(own.exchange.self)

@@ -81,7 +81,7 @@ bool WorkerWorld::agree_to_capture(bool own) {
   return any.front() == 0;
 }
 
-// Launches the steps without events of their own: what is captured has no time.
+// Launches the steps without events of their own: captured work has no time.
 void WorkerWorld::capture_iteration() {
   for (CallSequence::Step& step : sequence_->steps()) {
     for (const std::function<void()>& part : step.here) part();

@@ -125,7 +125,7 @@ void WorkerWorld::repeat_once() {
 void WorkerWorld::await_idle() {
   while (!at_rest()) {
     link_.set_activity(HeartbeatActivity::waits);
-    look_at_device();
+    poll_device();
   }
 }
 
@@ -264,7 +264,7 @@ double WorkerWorld::seconds_between(const std::vector<DeviceMark>& first,
 }
 
 // Returns whether a device has reached its mark, and drops the marks.
-bool WorkerWorld::have_been_reached(const std::vector<DeviceMark>& marks) {
+bool WorkerWorld::are_reached(const std::vector<DeviceMark>& marks) {
   bool any = false;
   for (const DeviceMark& mark : marks) {
     any = any || mark.device->event_completed(mark.event);
@@ -273,9 +273,9 @@ bool WorkerWorld::have_been_reached(const std::vector<DeviceMark>& marks) {
   return any;
 }
 
-// Makes the calls on the same memory again and again, as nccl-tests does, after one that is not
-// timed and may make communicators. If the devices have reached the end of the iteration before
-// when the last one is launched, the time holds launches.
+// Repeats the calls on the same memory, as nccl-tests does. A first call, which may make
+// communicators, is not timed. If the devices have ended all earlier iterations when the last one
+// is launched, the time includes launches.
 BenchmarkResult WorkerWorld::time_launches(CallSequence::Step& step, int iterations) {
   std::vector<Exchange> exchanges;
   for (ExchangeOperation& moving : step.moving) {
@@ -296,7 +296,7 @@ BenchmarkResult WorkerWorld::time_launches(CallSequence::Step& step, int iterati
   begin_command();
   link_.transport().launch(exchanges);
   BenchmarkResult result;
-  const bool was_idle = have_been_reached(before_last) || iterations == 1;
+  const bool was_idle = are_reached(before_last) || iterations == 1;
   result.clock = was_idle ? TimedBy::device_and_launch : TimedBy::device;
   const std::vector<DeviceMark> last = mark_devices();
   end_command(write_results(step.moving));
@@ -306,8 +306,7 @@ BenchmarkResult WorkerWorld::time_launches(CallSequence::Step& step, int iterati
   return result;
 }
 
-// If the device has reached the end of one iteration before the next is launched, the time holds
-// launches.
+// If the device has ended an iteration before the next one is launched, the time includes launches.
 BenchmarkResult WorkerWorld::time_together(const Repetitions& repetitions) {
   for (int i = 0; i < repetitions.warmup; ++i) repeat_once();
   restore_and_meet();
@@ -323,9 +322,9 @@ BenchmarkResult WorkerWorld::time_together(const Repetitions& repetitions) {
     sequence_->drop_results();
     repeat_once();
     if (!on_device) continue;
-    was_idle = have_been_reached(last) || was_idle;
+    was_idle = are_reached(last) || was_idle;
     last = mark_devices();
-    look_at_device();
+    poll_device();
   }
   await_idle();
   double seconds = std::chrono::duration<double>(Clock::now() - start).count();

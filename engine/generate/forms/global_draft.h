@@ -29,8 +29,8 @@ class GlobalDraft {
   // Adds a tensor and draws its elements. Requires placements that name every axis.
   void add_tensor(Draw& draw, TensorText tensor, Conditioning elements);
   // Appends lines that bind new names or bind names again. Returns false and changes nothing if the
-  // lines are not legal, fail on their data, or make values that are too large (in elements, or in
-  // size for the conditioning).
+  // lines are not legal or fail on their data. Also returns false if values have too many elements,
+  // or are too large for the conditioning.
   bool add(Draw& draw, const std::vector<std::string>& lines);
   // Sets the placements of the value that `name` has now.
   void set_placements(const std::string& name, const std::string& placements);

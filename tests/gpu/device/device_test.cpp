@@ -212,7 +212,7 @@ TEST(Device, WaitForStream_CallsLook) {
     EXPECT_GE(waited, longest);
     longest = waited;
   };
-  device->while_waiting(look, [&] { ++ends; });
+  device->call_while_waiting(look, [&] { ++ends; });
   FakeGpu::enqueue_when(
       device->native_stream(), [&looks] { return looks > 3; }, [] { return true; });
   device->synchronize();
@@ -224,14 +224,14 @@ TEST(Device, WaitForStream_CallsLook) {
 }
 
 // A copy of pageable memory may block until its stream reaches it.
-TEST(Device, Copy_CallsLookBefore) {
+TEST(Device, Copy_CallsFunctionBefore) {
   const FakeGpu fake_gpu;
   const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
   Bytes bytes = Bytes::on_device(device, kSize);
   std::byte* const memory = bytes.device_mutate(device);
   std::vector<std::byte> host(kSize);
   int looks = 0;
-  device->while_waiting([&looks](std::chrono::nanoseconds) { ++looks; });
+  device->call_while_waiting([&looks](std::chrono::nanoseconds) { ++looks; });
   const auto gate = [&] {
     looks = 0;
     FakeGpu::enqueue_when(
@@ -264,7 +264,7 @@ TEST(Device, Events_AreReachedInOrder_AndHaveTimes) {
   EXPECT_GT(device->record(), after);
 }
 
-// On a slow machine: the resolution of a float falls with the time since the start.
+// Imitates a slow machine: the resolution of a float falls with the time since the start.
 TEST(Device, Times_AfterLongRun_StayExact) {
   constexpr float kSlower = 1000;
   const FakeGpu fake_gpu;

@@ -43,7 +43,8 @@ class FakeGpu {
   static void enqueue(void* stream, Work work);
   // The same with a condition that touches no memory, which is cheaper to poll.
   static void enqueue_when(void* stream, Work until, Work work);
-  // If the stream is recorded into a graph, adds what queues work again and returns true.
+  // If the stream is recorded into a graph, adds `again`, which queues work again, and returns
+  // true.
   static bool records(void* stream, std::function<void()> again);
   // Return the ordinal of the device of a stream, and of the device that this thread has selected
   // on the same machine.

@@ -1,5 +1,5 @@
 // Implements the graphs of machine.h. A recorded item is a function that queues its work again, on
-// the stream that it was recorded on; a launch calls all of them in order. So the work in a graph
+// the stream on which it was recorded. A launch calls all of them in order. So the work in a graph
 // runs as late, and in as many orders, as other work.
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/gpu/fake_gpu/machine.h"

@@ -53,10 +53,11 @@ class Arena {
 };
 
 struct FakeGpuStream;
-// A CUDA graph: what its streams were given while it was recorded.
+// A CUDA graph: the work that its streams received while it was recorded.
 struct FakeGpuGraph {
   FakeGpuStream* origin = nullptr;                           // its capture began there
-  std::vector<std::pair<int, std::function<void()>>> items;  // device, and what queues it again
+  std::vector<std::pair<int, std::function<void()>>> items;  // device, and a function that queues
+                                                             // the work again
   std::map<FakeGpuStream*, size_t> last_item;                // of each stream
   std::map<FakeGpuStream*, size_t> joined;  // item of a stream that the first stream waits for
 };
@@ -70,7 +71,7 @@ struct FakeGpuEvent {
   int device = 0;
   FakeGpuStream* stream = nullptr;      // stream of the last record
   double time = 0;                      // last time reached, in milliseconds
-  FakeGpuGraph* recorded_by = nullptr;  // the last record is an item of it; null: of none
+  FakeGpuGraph* recorded_by = nullptr;  // the graph that has the last record as an item
   size_t item = 0;
   FakeGpuEvent* in_graph = nullptr;  // event of the graph in its place
 };
@@ -87,7 +88,7 @@ struct FakeGpuStream {
   int device = 0, number = 0;  // `number` in order of creation
   std::deque<FakeGpuWork> queue;
   bool running = false;
-  FakeGpuGraph* recorded_by = nullptr;  // null: it runs what it is given
+  FakeGpuGraph* recorded_by = nullptr;  // null: it runs its work
 };
 
 inline FakeGpuStream& stream_of(void* stream) { return *static_cast<FakeGpuStream*>(stream); }
@@ -99,9 +100,10 @@ struct FakeGpu::Machine {
   bool advance(FakeGpuStream& stream, int64_t most);
   // Runs until the stream is empty. Ends the program if nothing can move: it would hang.
   void drain(FakeGpuStream& stream);
-  // Called by polls for a stream: by chance it advances, or what it waits for does.
+  // Called by polls for a stream: by chance advances it, or a stream for which it waits.
   void advance_by_chance(FakeGpuStream* stream);
-  // If the stream is recorded, adds what queues an item again to the graph and returns true.
+  // If the stream is recorded, adds `again`, which queues an item again, to the graph and returns
+  // true.
   bool record(FakeGpuStream& stream, std::function<void()> again);
   void write_trace(const FakeGpuStream& stream, const std::string& operation);
   Arena& arena_of(const FakeGpuStream& stream) {

@@ -104,8 +104,8 @@ TEST(DeviceKernels, LowPrecisionProducts_AreUsed) {
   EXPECT_NE(failure.find("f32"), std::string::npos) << "TF32 is within the units of f32";
 }
 
-std::string trouble_of(const OpRecord& op, const Kernel& kernel, const std::vector<Tensor>& inputs,
-                       const std::shared_ptr<Device>& device) {
+std::string error_of(const OpRecord& op, const Kernel& kernel, const std::vector<Tensor>& inputs,
+                     const std::shared_ptr<Device>& device) {
   const std::vector<TensorMeta> outputs =
       op.infer({nullptr, {{inputs[0].dtype, inputs[0].shape}, {inputs[1].dtype, inputs[1].shape}}});
   std::vector<LaneView> views;
@@ -135,7 +135,7 @@ std::string trouble_of(const OpRecord& op, const Kernel& kernel, const std::vect
   } catch (const Error& error) {
     return error.message();
   }
-  return "no trouble";
+  return "no error";
 }
 
 TEST(DeviceKernels, DataErrors_HaveHostTexts) {
@@ -150,9 +150,9 @@ TEST(DeviceKernels, DataErrors_HaveHostTexts) {
     const OpCall call{nullptr, metas};
     const Kernel host = op.prepare(call, op.infer(call));
     const Kernel on_device = fake_kernels().find(host, metas, op.infer(call));
-    const std::string expected = trouble_of(op, host, inputs, nullptr);
-    EXPECT_EQ(expected == "no trouble", last == 2);
-    EXPECT_EQ(trouble_of(op, on_device, inputs, device), expected);
+    const std::string expected = error_of(op, host, inputs, nullptr);
+    EXPECT_EQ(expected == "no error", last == 2);
+    EXPECT_EQ(error_of(op, on_device, inputs, device), expected);
   }
 }
 

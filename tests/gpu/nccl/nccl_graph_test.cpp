@@ -1,5 +1,5 @@
-// Tests of `run --backend nccl --cuda-graph` on fake GPUs: a graph gives the bits of the same calls
-// without it, and the report states why there is none.
+// Tests `run --backend nccl --cuda-graph` on fake GPUs. A graph gives the bits of the same calls
+// without it. If there is no graph, the report states why.
 #include <gtest/gtest.h>
 
 #include "shardproof/tests/cli/running_workers.h"

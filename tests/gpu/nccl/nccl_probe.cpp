@@ -35,7 +35,8 @@ struct Options {
   std::string order = "ring";
   std::string library;
   // For times: this many exchanges are timed together, as nccl-tests and `bench` do, because
-  // waiting for each would time the launch of the next. A quarter more run before.
+  // waiting for each would time the launch of the next. Before the timed ones, a quarter of their
+  // number runs untimed.
   int64_t most_bytes = int64_t{1} << 26;
   int repetitions = 20, in_a_row = 10;
   int rank = -1;  // set in a child

@@ -80,8 +80,8 @@ TEST(NcclTimes, Bench_SingleRank_CountsNoWrongElements) {
   }
 }
 
-// NCCL before 2.29.7 leaves elements of a scaled sum unwritten if the communicator has one rank:
-// the host computes it, so there are no device times.
+// NCCL before 2.29.7 leaves elements of a scaled sum unwritten if the communicator has one rank.
+// The host computes such a sum, so there are no device times.
 TEST(NcclTimes, AverageOfSingleRank_IsMadeByNewerNcclOnly) {
   const auto on_device = [](const std::string& nccl, const std::string& op) {
     const Ran ran = fake_gpu("bench --backend nccl --processes 1 -b 60 -e 60 -o " + op,

@@ -21,7 +21,7 @@ T fused(T a, T b, T c) {
   return result;
 }
 
-// A number wins over NaN, and -0 is less than 0.
+// If one operand is NaN, the result is the other; -0 is less than 0.
 template <typename T>
 T lesser(T a, T b) {
   if (a != a) return b;

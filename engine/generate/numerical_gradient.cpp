@@ -1,6 +1,6 @@
-// Implements gradient_trouble.h. The inputs are moved a little first, because generated tensors of
-// whole numbers lie on kinks: zeros and equal elements.
-#include "shardproof/engine/generate/gradient_trouble.h"
+// Implements numerical_gradient.h. The inputs are moved a little first, because generated tensors
+// of whole numbers lie on kinks: zeros and equal elements.
+#include "shardproof/engine/generate/numerical_gradient.h"
 
 #include <algorithm>
 #include <cmath>
@@ -25,7 +25,7 @@ constexpr double kRounding = 0x1p-40;       // of the terms of the sum, over the
 constexpr double kInputRounding = 0x1p-50;  // of the gradient, over the step
 constexpr double kTiny = 1e-6;              // smallest scale of an input
 constexpr double kWrong = 64;               // errors of the difference that make a gradient wrong
-constexpr double kSeen = 1e-3;              // of the gradient: smaller errors are not seen
+constexpr double kSeen = 1e-3;              // of the gradient: smaller errors are not detected
 constexpr double kStepShare = 0.25;
 constexpr double kJitter = 0x1p-6, kLift = 0x1p-10;  // of an element; of the largest element
 
@@ -126,8 +126,8 @@ class DifferenceCheck {
     });
   }
 
-  // Returns a step that changes the terms of the sum by no more than their size: frac(x * 1e9) runs
-  // through all its values within kStep.
+  // Returns a step that changes the terms of the sum by no more than their size. Example: frac(x *
+  // 1e9) takes all its values within kStep.
   static double step_for(double gradient, const Tensor& value) {
     double sizes = 0;
     for (int64_t i = 0; i < value.elements(); ++i) sizes += std::fabs(number_at(value, i));
@@ -135,8 +135,8 @@ class DifferenceCheck {
     return sizes > 0 && std::isfinite(change) && change > sizes ? kStep * sizes / change : kStep;
   }
 
-  // True if an input of round, floor or the like moves by a good part of a step: from far away
-  // their steps look like a line.
+  // True if an input of round, floor or a similar op moves by a large part of a step. Over many
+  // steps these ops look like a straight line.
   bool passes_steps(const std::vector<Tensor>& low, const std::vector<Tensor>& high) const {
     const auto moves = [&](ValueId id) {
       if (id == kNoValue || low[static_cast<size_t>(id)].dtype != DType::f64) return false;
@@ -205,7 +205,8 @@ bool depends_on_stop(const GlobalProgram& program, ValueId value) {
   return false;
 }
 
-std::string gradient_trouble(const ProgramText& text, uint64_t seed, const OpRegistry& ops) {
+std::string numerical_gradient_error(const ProgramText& text, uint64_t seed,
+                                     const OpRegistry& ops) {
   const std::optional<GradientLine> line = last_line(text);
   if (!line) return "";
   Draw draw(seed, "points of a gradient");
