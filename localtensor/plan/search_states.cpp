@@ -13,8 +13,7 @@
 //   gather_moves     all_gather: takes any set of axes out
 //   all_to_all_moves takes any set of axes out and places them elsewhere
 //   exchange_moves   exchange: goes to the goal, except partials that the goal makes; local if
-//   every
-//                    rank has what it needs there
+//                    every rank has what it needs there
 //   local_moves      slices by one axis that is R, or makes it partial
 //
 // One axis may be placed at every legal place of an open dim (place_anywhere). Several axes at once
