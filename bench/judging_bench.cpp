@@ -126,6 +126,7 @@ class Case {
     in_f64.own = prepared_->reference();
     F64Judge judge(in_f64);
     lifted_->run(judge, {});
+    judge.settle();
     SP_CHECK(judge.found().empty(), "{} is wrong", judge.found().front().label.name);
   }
   void run_judged() const {

@@ -295,7 +295,7 @@ std::string Check::run_in_direction(int direction, MovementJudge& moving,
                                     const RecordedIntegers* replaced) {
   try {
     const ScopedRoundingMode rounding(direction);
-    const Outcome outcome = lifted().run(moving, {.replaces = replaced});
+    const Outcome outcome = lifted().run(moving, {.integers = integers(), .replaces = replaced});
     return has_unfinished_ranks(outcome.findings) ? "the ranks reach a deadlock" : "";
   } catch (const Error& error) {
     return error.message();

@@ -354,7 +354,16 @@ Judgement F64Judge::judge(const ComparedValue& value, ReferenceRun& reference) {
     add_input_movements(value, reference, scale, elements);
   OpenValue open{value, std::move(elements), expected.elements(), scale, loss.largest};
   open.about.value = {};
-  if (!options_.ranks_move) return decide(open);
+  // The ranks round as well. A global program runs in other directions only if a value is wrong
+  // without that.
+  if (!options_.ranks_move) {
+    std::optional<JudgedValue> decided = decision(open);
+    if (!decided) return Judgement::right;
+    if (decided->judgement != Judgement::wrong) {
+      found_.push_back(std::move(*decided));
+      return Judgement::undecided;
+    }
+  }
   open.place = open_.size();
   open_.insert_or_assign(value.key, std::move(open));
   return Judgement::undecided;
@@ -407,7 +416,8 @@ class JudgedElements {
 
 }  // namespace
 
-Judgement F64Judge::decide(const OpenValue& value) {
+// Returns nothing for a value that is right.
+std::optional<JudgedValue> F64Judge::decision(const OpenValue& value) const {
   const DType dtype = value.about.spec.dtype();
   const bool rounds = is_floating(dtype) || is_complex(dtype);
   const bool equal_in_own =
@@ -421,9 +431,8 @@ Judgement F64Judge::decide(const OpenValue& value) {
     else if (!equal_in_own && !(rounds && reach <= std::max(kNegligible * value.scale, value.loss)))
       undecided.add(one);
   }
-  if (wrong.empty() && undecided.empty()) return Judgement::right;
-  found_.push_back(wrong.empty() ? undecided.take() : wrong.take());
-  return found_.back().judgement;
+  if (wrong.empty() && undecided.empty()) return std::nullopt;
+  return wrong.empty() ? undecided.take() : wrong.take();
 }
 
 namespace {
@@ -439,7 +448,9 @@ std::vector<const OpenValue*> in_judged_order(const std::map<std::string, OpenVa
 }  // namespace
 
 void F64Judge::settle() {
-  for (const OpenValue* value : in_judged_order(open_)) decide(*value);
+  for (const OpenValue* value : in_judged_order(open_))
+    if (std::optional<JudgedValue> decided = decision(*value))
+      found_.push_back(std::move(*decided));
   open_.clear();
 }
 

@@ -14,10 +14,12 @@
 //      if 64 movements are below 2^-20 of the line's values or below its own rounding loss; else it
 //      is not decided.
 // In rank programs other ops run than on one device, so step 3 waits for runs of the ranks in the
-// other rounding directions too (MovementJudge, settle).
+// other rounding directions too (MovementJudge, settle). So does a value of a global program that
+// would be wrong without them.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -104,7 +106,7 @@ class F64Judge : public Judge {
     const std::map<ValueId, Tensor>* integers = nullptr;
     // Keys of values that were equal to one device in every bit in the program's own dtypes.
     const std::set<std::string>* equal_in_own = nullptr;
-    // Step 3 waits for settle().
+    // Step 3 of all values waits for settle(), not only that of wrong ones.
     bool ranks_move = false;
     std::map<ValueId, ComparedValue> inputs_in_parts;  // inputs placed as partial sums
   };
@@ -145,7 +147,7 @@ class F64Judge : public Judge {
   std::map<ValueId, std::vector<double>> moved_sizes(const ReferenceRun& reference) const;
   std::vector<double> sizes_of_parts(ValueId id) const;
   void find_unresolved_replicas(const ComparedValue& value, const Tensor& expected);
-  Judgement decide(const OpenValue& value);
+  std::optional<JudgedValue> decision(const OpenValue& value) const;
 
   Options options_;
   LocalTensor ready_;       // the value judged last, partial axes reduced

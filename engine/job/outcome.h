@@ -58,11 +58,11 @@ struct ValuePrecision {
   // of its terms.
   double ratio = 0;
   double error = 0, device_error = 0;
+  std::string cause;  // one sentence, or empty
   // For integers and bools: the elements that differ from one device, which rounds nothing there,
   // of how many, and the largest difference. 0 for floats.
   int64_t unequal = 0, of = 0;
   double difference = 0;
-  std::string cause;  // one sentence, or empty
 };
 
 struct Outcome {
