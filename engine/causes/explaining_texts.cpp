@@ -28,6 +28,16 @@ std::set<ListedLine> lines_before(const SpmdProgram& program, const WayToValue& 
   return lines;
 }
 
+int64_t calls_in(const Expr& expr) {
+  int64_t calls = 0;
+  visit_parts(expr, [&](const Expr& part) {
+    calls += part.kind == ExprKind::call && parse_collective_kind(part.symbol) ? 1 : 0;
+  });
+  return calls;
+}
+
+bool removes_call(const TextChange& change) { return calls_in(change.to) < calls_in(change.was); }
+
 bool is_leaf(const Expr& expr) {
   return expr.kind == ExprKind::name || expr.kind == ExprKind::number;
 }
@@ -153,6 +163,9 @@ bool Explaining::one_of(const std::vector<TextChange>& changes) {
     };
     RightChange right = right_change(about_, change.number, put, {}, confirmation_);
     if (right.lines.empty()) continue;
+    // Without a call, the next one of its group stands in its place. That explains the call's own
+    // value only if it is right, too.
+    if (removes_call(change) && right.made_right != wrong_values()) continue;
     // A number may be off by as much as a sum that should be an average.
     if (const std::optional<double> scale = scale_of_change(change);
         scale && may_be_size_of_axis(*scale) && change.truth_line > 0) {

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "shardproof/engine/causes/change_listings.h"
+#include "shardproof/engine/causes/rank_text.h"
 #include "shardproof/engine/causes/same_lines.h"
 #include "shardproof/engine/causes/source_changes.h"
 
@@ -25,9 +26,35 @@ bool writes_backwards(const Job& job) {
   return any;
 }
 
-// Returns the axes over which all ranks differentiate the same value. Over other axes each rank has
-// its part of the loss, and the author adds gradients up after grad.
-std::vector<int> axes_of_whole_losses(const RankCase& about, const Provenance& provenance) {
+// The axes and the values that the author enters somewhere.
+struct WrittenEntries {
+  std::set<std::string> axes = {}, values = {};
+};
+
+WrittenEntries written_entries(const Job& job) {
+  WrittenEntries written;
+  Job copy = job;
+  visit_expressions(copy, [&](const TextPlace&, Expr& call) {
+    const Expr* const group = call.kind == ExprKind::call && call.symbol == "enter"
+                                  ? argument_of(call, "group")
+                                  : nullptr;
+    if (group == nullptr) return;
+    const auto add_names = [](const Expr& expr, std::set<std::string>& names) {
+      visit_parts(expr, [&](const Expr& part) {
+        if (part.kind == ExprKind::name && part.name.plain()) names.insert(part.name.texts[0]);
+      });
+    };
+    add_names(*group, written.axes);
+    add_names(call.args[0], written.values);
+  });
+  return written;
+}
+
+// Returns the axes over which all ranks differentiate the same value, and those that the author
+// enters. Over other axes each rank has its part of the loss, and the author adds gradients up
+// after grad.
+std::vector<int> axes_of_whole_losses(const RankCase& about, const Provenance& provenance,
+                                      const std::set<std::string>& entered) {
   std::set<std::pair<size_t, std::string>> names;  // of losses, or of the gradients by them
   Job copy = about.job;
   visit_expressions(copy, [&](const TextPlace& place, Expr& call) {
@@ -41,6 +68,10 @@ std::vector<int> axes_of_whole_losses(const RankCase& about, const Provenance& p
   std::vector<int> axes;
   for (int axis = 0; axis < provenance.mesh().axis_count(); ++axis) {
     bool any = false, all = true;
+    if (entered.contains(provenance.mesh().axes()[static_cast<size_t>(axis)].name)) {
+      axes.push_back(axis);
+      continue;
+    }
     for (size_t l = 0; l < program.listings.size(); ++l)
       for (const Instr& instr : program.listings[l].instrs)
         for (const ValueId id : effects_of(instr).writes) {
@@ -61,32 +92,63 @@ struct EntryOfName {
   std::set<ListedLine> lines = {};
 };
 
+// The named values that each value without a name is computed from, in one listing.
+class NamedSources {
+ public:
+  explicit NamedSources(const SpmdProgram& program) : program_(program) {}
+  std::set<ValueId> of(ValueId id) const {
+    const auto found = sources_.find(id);
+    return found == sources_.end() ? std::set<ValueId>{id} : found->second;
+  }
+  void add(const Compute& compute) {
+    std::set<ValueId> all;
+    for (const ValueId input : compute.inputs)
+      if (input != kNoValue) all.merge(of(input));
+    for (const ValueId output : compute.outputs)
+      if (output != kNoValue && program_.values[static_cast<size_t>(output)].bound.empty())
+        sources_[output] = all;
+  }
+
+ private:
+  const SpmdProgram& program_;
+  std::map<ValueId, std::set<ValueId>> sources_;
+};
+
 std::vector<EntryOfName> entries_of(const RankCase& about, const Provenance& provenance,
                                     EnteredNames which) {
   const SpmdProgram& program = about.ranks.program;
-  const std::vector<int> axes = axes_of_whole_losses(about, provenance);
+  const WrittenEntries written = written_entries(about.job);
+  const std::vector<int> axes = axes_of_whole_losses(about, provenance, written.axes);
   std::map<std::pair<std::string, int>, EntryOfName> found;
-  for (size_t l = 0; l < program.listings.size(); ++l)
+  const auto add = [&](ValueId id, int axis, const ListedLine& line) {
+    const SpmdValue& value = program.values[static_cast<size_t>(id)];
+    const bool is_input = std::count(program.inputs.begin(), program.inputs.end(), id) > 0;
+    const std::string name = value.bound.empty() ? value.name : value.bound.str();
+    // An input that another line enters is an activation, not a weight.
+    const bool is_weight = is_input && !written.values.contains(name);
+    if (value.weak || is_weight != (which == EnteredNames::inputs)) return;
+    found.emplace(std::pair(name, axis), EntryOfName{name, axis}).first->second.lines.insert(line);
+  };
+  for (size_t l = 0; l < program.listings.size(); ++l) {
+    NamedSources sources(program);
     for (size_t i = 0; i < program.listings[l].instrs.size(); ++i) {
       const Instr& instr = program.listings[l].instrs[i];
       const auto* compute = std::get_if<Compute>(&instr.action);
       const Step step{l, i, {l, instr.origin.line, 0}, &instr};
       if (compute == nullptr || compute->outputs.empty() || is_made_by_grad(about.ranks, step))
         continue;
-      for (size_t slot = 0; slot < compute->inputs.size(); ++slot) {
-        const ValueId id = compute->inputs[slot];
-        if (id == kNoValue || program.values[static_cast<size_t>(id)].weak) continue;
-        const SpmdValue& value = program.values[static_cast<size_t>(id)];
-        const bool is_input = std::count(program.inputs.begin(), program.inputs.end(), id) > 0;
-        const std::string name = value.bound.empty() ? value.name : value.bound.str();
-        if (is_input != (which == EnteredNames::inputs)) continue;
-        for (const int axis : axes)
-          if (provenance.state_read(l, i, slot, axis).kind == AxisKind::replicated &&
-              provenance.state(compute->outputs[0], axis).kind != AxisKind::replicated)
-            found.emplace(std::pair(name, axis), EntryOfName{name, axis})
-                .first->second.lines.insert({l, instr.origin.line});
-      }
+      for (size_t slot = 0; slot < compute->inputs.size(); ++slot)
+        for (const int axis : axes) {
+          const ValueId id = compute->inputs[slot];
+          if (id == kNoValue ||
+              provenance.state_read(l, i, slot, axis).kind != AxisKind::replicated ||
+              provenance.state(compute->outputs[0], axis).kind == AxisKind::replicated)
+            continue;
+          for (const ValueId source : sources.of(id)) add(source, axis, {l, instr.origin.line});
+        }
+      sources.add(*compute);
     }
+  }
   std::vector<EntryOfName> entries;
   for (auto& [key, entry] : found) entries.push_back(std::move(entry));
   return entries;

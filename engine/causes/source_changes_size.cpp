@@ -103,7 +103,9 @@ std::optional<SourceCause> right_size_for_number(const RankCase& about, const st
       const double change = factor.divides ? factor.value / size.size : size.size / factor.value;
       std::vector<int> axes = size.axes;
       axes.insert(axes.end(), factor.axes.begin(), factor.axes.end());
-      if (axes.empty() || change == 1 || (ratio && std::fabs(change * *ratio - 1) > 1e-5)) continue;
+      const bool is_one = factor.axes.empty() && factor.value == 1;  // no author means a size by it
+      if (axes.empty() || is_one || change == 1 || (ratio && std::fabs(change * *ratio - 1) > 1e-5))
+        continue;
       if (++tried > kMostChanges) return std::nullopt;
       const auto put_size = [&](Expr& product) {
         const SourceLocation place = product.args[factor.slot].place;
