@@ -11,7 +11,7 @@
 namespace shardproof {
 namespace {
 
-constexpr double kOtherName = 0.25;
+constexpr double kOtherNameCost = 0.25;
 constexpr double kInlined = 0.5;  // a name in place of an expression
 
 bool is_one(const Expr& expr) {
@@ -85,7 +85,7 @@ TextMatcher::Match TextMatcher::compute(const Expr& r, const Expr& o, bool is_wh
   };
   const auto a = children_of(r), b = children_of(o);
   const bool is_name = r.kind == ExprKind::name, to_name = o.kind == ExprKind::name;
-  if (is_name && to_name) offer(to_string(r) == to_string(o) ? 0 : kOtherName, Step::name);
+  if (is_name && to_name) offer(to_string(r) == to_string(o) ? 0 : kOtherNameCost, Step::name);
   const bool stands_for = (is_name && size(o) > 1 && !shared_.contains(to_string(r))) ||
                           (to_name && size(r) > 1 && !shared_.contains(to_string(o)));
   if (stands_for && !is_whole) offer(kInlined, Step::inlined);
