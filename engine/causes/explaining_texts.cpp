@@ -42,10 +42,6 @@ bool is_leaf(const Expr& expr) {
   return expr.kind == ExprKind::name || expr.kind == ExprKind::number;
 }
 
-}  // namespace
-
-namespace {
-
 bool is_number_text(const Expr& expr) {
   bool all = true;
   visit_parts(expr, [&](const Expr& part) {
@@ -163,8 +159,8 @@ bool Explaining::one_of(const std::vector<TextChange>& changes) {
     };
     RightChange right = right_change(about_, change.number, put, {}, confirmation_);
     if (right.lines.empty()) continue;
-    // Without a call, the next one of its group stands in its place. That explains the call's own
-    // value only if it is right, too.
+    // Without a call, the next one of its group matches the other members' call. That may make its
+    // result right by chance, so the change must make all wrong values right.
     if (removes_call(change) && right.made_right != wrong_values()) continue;
     // A number may be off by as much as a sum that should be an average.
     if (const std::optional<double> scale = scale_of_change(change);

@@ -53,8 +53,8 @@ WrittenEntries written_entries(const Job& job) {
 // Returns the axes over which all ranks differentiate the same value, and those that the author
 // enters. Over other axes each rank has its part of the loss, and the author adds gradients up
 // after grad.
-std::vector<int> axes_of_whole_losses(const RankCase& about, const Provenance& provenance,
-                                      const std::set<std::string>& entered) {
+std::vector<int> axes_to_enter(const RankCase& about, const Provenance& provenance,
+                               const std::set<std::string>& entered) {
   std::set<std::pair<size_t, std::string>> names;  // of losses, or of the gradients by them
   Job copy = about.job;
   visit_expressions(copy, [&](const TextPlace& place, Expr& call) {
@@ -67,11 +67,8 @@ std::vector<int> axes_of_whole_losses(const RankCase& about, const Provenance& p
   const SpmdProgram& program = about.ranks.program;
   std::vector<int> axes;
   for (int axis = 0; axis < provenance.mesh().axis_count(); ++axis) {
+    const MeshAxis& of_mesh = provenance.mesh().axes()[static_cast<size_t>(axis)];
     bool any = false, all = true;
-    if (entered.contains(provenance.mesh().axes()[static_cast<size_t>(axis)].name)) {
-      axes.push_back(axis);
-      continue;
-    }
     for (size_t l = 0; l < program.listings.size(); ++l)
       for (const Instr& instr : program.listings[l].instrs)
         for (const ValueId id : effects_of(instr).writes) {
@@ -79,7 +76,7 @@ std::vector<int> axes_of_whole_losses(const RankCase& about, const Provenance& p
           any = true;
           all = all && provenance.state(id, axis).kind == AxisKind::replicated;
         }
-    if (any && all) axes.push_back(axis);
+    if ((any && all) || entered.contains(of_mesh.name)) axes.push_back(axis);
   }
   return axes;
 }
@@ -118,7 +115,7 @@ std::vector<EntryOfName> entries_of(const RankCase& about, const Provenance& pro
                                     EnteredNames which) {
   const SpmdProgram& program = about.ranks.program;
   const WrittenEntries written = written_entries(about.job);
-  const std::vector<int> axes = axes_of_whole_losses(about, provenance, written.axes);
+  const std::vector<int> axes = axes_to_enter(about, provenance, written.axes);
   std::map<std::pair<std::string, int>, EntryOfName> found;
   const auto add = [&](ValueId id, int axis, const ListedLine& line) {
     const SpmdValue& value = program.values[static_cast<size_t>(id)];

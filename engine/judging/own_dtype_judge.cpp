@@ -273,6 +273,20 @@ std::vector<double> sizes_of_input(ValueId id, const Tensor& input,
   return magnitudes(dense(input));
 }
 
+// Returns the entry of a value without its precision.
+MeasuredPrecision unmeasured_value(const ComparedValue& value, DType dtype, const Lanes& ranks) {
+  MeasuredPrecision measured;
+  measured.key = value.key;
+  measured.global = value.global;
+  measured.dtype = dtype;
+  measured.spec = value.spec;
+  measured.ranks = ranks;
+  measured.precision.name = value.label.name;
+  measured.precision.line = value.label.line;
+  measured.precision.instance = value.label.instance;
+  return measured;
+}
+
 double largest_part(const ComparedValue& value) {
   double size = 0;
   if (value.spec.has_partial())
@@ -558,16 +572,8 @@ void OwnDtypeJudge::measure_integers(const ComparedValue& value,
     if (changes[static_cast<size_t>(one.global)] == 0) lost.push_back(one);
   if (lost.empty()) return;
   const Worst worst = worst_of(lost, copies, expected);
-  MeasuredPrecision measured;
-  measured.key = value.key;
-  measured.global = value.global;
-  measured.dtype = expected.dtype;
-  measured.spec = value.spec;
-  measured.ranks = worst.ranks;
+  MeasuredPrecision measured = unmeasured_value(value, expected.dtype, worst.ranks);
   ValuePrecision& told = measured.precision;
-  told.name = value.label.name;
-  told.line = value.label.line;
-  told.instance = value.label.instance;
   told.ratio = kInfinity;
   told.error = worst.distance / std::max(1.0, largest_element(expected));
   std::set<int64_t> elements;
@@ -590,16 +596,9 @@ void OwnDtypeJudge::measure(const ComparedValue& value, const ReferenceRun& refe
                  as_dtype(expected, exact.dtype),
                  exact};
   MeasuredPrecision& measured = open.measured;
-  measured.key = value.key;
-  measured.global = value.global;
-  measured.dtype = expected.dtype;
-  measured.spec = value.spec;
-  measured.ranks = ranks;
+  measured = unmeasured_value(value, expected.dtype, ranks);
   measured.nothing_left = largest_element(held) == 0;
   measured.narrowest = narrowest_of(value.global, reference);
-  measured.precision.name = value.label.name;
-  measured.precision.line = value.label.line;
-  measured.precision.instance = value.label.instance;
   for (const ValueId id : open.line.line_inputs())
     if (const auto parts = in_parts_.find(id); parts != in_parts_.end())
       open.in_parts.insert(*parts);
