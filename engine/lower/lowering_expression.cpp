@@ -9,10 +9,6 @@
 namespace shardproof {
 namespace {
 
-bool is_number_verb(const std::string& verb) {
-  return verb == "min" || verb == "max" || verb == "ceil";
-}
-
 bool is_shape_verb(const std::string& verb) { return verb == "dim" || verb == "start"; }
 
 bool is_axis_verb(const std::string& verb) { return verb == "size" || verb == "index"; }
@@ -74,7 +70,7 @@ bool Lowering::is_number(const Expr& expr) {
     case ExprKind::call: {
       if (is_axis_verb(expr.symbol)) return true;
       if (is_shape_verb(expr.symbol) && shape_number(expr)) return true;
-      if (!is_number_verb(expr.symbol)) return false;
+      if (!is_number_function(expr.symbol)) return false;
       for (const Expr& arg : expr.args)
         if (!is_number(arg)) return false;
       return true;

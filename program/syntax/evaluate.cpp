@@ -122,15 +122,15 @@ Number Evaluator::binary(const Expr& expr) const {
 
 Number Evaluator::call(const Expr& expr) const {
   const bool extremes = expr.symbol == "min" || expr.symbol == "max";
-  const bool own = extremes || expr.symbol == "ceil";
+  const bool own = is_number_function(expr.symbol);
   for (size_t i = 0; i < expr.keys.size(); ++i)
     if (own && !expr.keys[i].empty())
       throw_bad_input("expected no keys in {}, found \"{}\"", expr.symbol, expr.keys[i]);
   if (extremes) return extreme(expr);
   if (!own) return scope_function(expr);
   if (expr.args.size() != 1)
-    throw_bad_input("expected one number in ceil, found {}", expr.args.size());
-  return detail::ceiling(number(expr.args[0]));
+    throw_bad_input("expected one number in {}, found {}", expr.symbol, expr.args.size());
+  return detail::apply_function(expr.symbol, number(expr.args[0]));
 }
 
 Number Evaluator::extreme(const Expr& expr) const {
@@ -191,6 +191,10 @@ Number Evaluator::transposed(const Expr& expr) const {
 }
 
 }  // namespace
+
+bool is_number_function(std::string_view verb) {
+  return verb == "min" || verb == "max" || detail::is_function(verb);
+}
 
 Number evaluate(const Expr& expr, const NumberScope& scope) {
   return Evaluator(scope).number(expr);

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <string_view>
 
 #include "shardproof/program/syntax/ast.h"
 
@@ -18,7 +19,10 @@ struct NumberScope {
       function;
 };
 
-// Returns the value of an expression. Built in: operators, min, max, ceil, lists, list[i], list.T.
+// True for the functions that every scope has: min, max, abs, ceil, exp, floor, log, sqrt.
+bool is_number_function(std::string_view verb);
+// Returns the value of an expression. Built in: operators, the functions above, lists, list[i],
+// list.T.
 // Throws Error(bad_input) for an unknown name or function, overflow, division by zero, or an
 // operand of a wrong kind. The error has the place of the innermost expression.
 Number evaluate(const Expr& expr, const NumberScope& scope);

@@ -110,6 +110,17 @@ bool equal_lists(const Number::List& a, const Number::List& b) {
   return true;
 }
 
+using FunctionOfReal = double (*)(double);
+
+FunctionOfReal find_function(std::string_view name) {
+  static constexpr std::pair<std::string_view, FunctionOfReal> kFunctions[] = {
+      {"abs", std::fabs},    {"ceil", std::ceil}, {"exp", std::exp},
+      {"floor", std::floor}, {"log", std::log},   {"sqrt", std::sqrt}};
+  for (const auto& [known, function] : kFunctions)
+    if (known == name) return function;
+  return nullptr;
+}
+
 }  // namespace
 
 std::partial_ordering compare(const Number& a, const Number& b) {
@@ -158,10 +169,20 @@ Number negated(const Number& a) {
   return -a.integer();
 }
 
-Number ceiling(const Number& a) {
+bool is_function(std::string_view name) { return find_function(name) != nullptr; }
+
+Number apply_function(std::string_view name, const Number& a) {
+  const FunctionOfReal function = find_function(name);
   require_number(a);
-  if (a.is_integer()) return a;
-  return Number(std::ceil(a.real())).integer();
+  const bool rounds = name == "ceil" || name == "floor";
+  if (a.is_integer() && rounds) return a;
+  if (a.is_integer() && name == "abs") return a.integer() < 0 ? negated(a) : a;
+  const double result = function(a.real());
+  if (rounds) return Number(result).integer();
+  if (std::isfinite(a.real()) && !std::isfinite(result))
+    throw_bad_input("{}({}) is not a {} number", name, to_string(a),
+                    std::isnan(result) ? "real" : "finite");
+  return result;
 }
 
 }  // namespace shardproof::detail
