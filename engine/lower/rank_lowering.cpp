@@ -318,6 +318,10 @@ std::vector<RankLowerer::Output> RankLowerer::infer_outputs(const OpRecord& op,
         shapes.resize(outputs.size());
         for (const TensorMeta& output : outputs) results.push_back({output.dtype, {}});
       }
+      if (outputs.size() != shapes.size())
+        fail(place_, fmt::format("{} gives {} values on rank {} and {} on rank {}; write a listing "
+                                 "for each of these ranks, or sizes that give equally many",
+                                 op.name, shapes.size(), first[0], outputs.size(), lanes[0]));
       for (size_t k = 0; k < outputs.size(); ++k) shapes[k].add(lanes, outputs[k].shape);
     }
   }

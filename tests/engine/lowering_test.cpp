@@ -176,6 +176,7 @@ TEST(LoweringErrors, BadRankProgram_IsRefusedAtItsPosition) {
        8,
        {"uses the result of a call of the same group"}},
       {{"if rank == 0: y = x * 2", "if rank == 1: z = y + 1"}, 2, 19, {"bound on other ranks"}},
+      {{"a, b = split(x, 1 + rank % 2)"}, 1, 8, {"split gives", "on rank 0 and", "on rank 1"}},
       {{"keep(x, com)"}, 1, 9, {"com is not a stream"}},
       {{"h{rank} = x"}, 1, 1, {"h0 on rank 0 and h1 on rank 1"}},
       {{"y = all_reduce(n, sum, group=[dp, dq])"}, 1, 30, {"dq"}},
