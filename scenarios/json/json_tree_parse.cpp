@@ -49,6 +49,9 @@ size_t character_length(std::string_view text, size_t at) {
 void check_utf8(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const size_t length = character_length(text, at);
+    const bool marks_utf16 =
+        at == 0 && (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"));
+    if (marks_utf16) refuse(text, at, "expected UTF-8, found UTF-16; save the file as UTF-8");
     if (length == 0)
       refuse(
           text, at,

@@ -40,7 +40,8 @@ enum class FileKind { scenario, own, other };
 constexpr std::array<std::string_view, 6> kScenarioKeys = {"version", "mesh",   "program",
                                                            "ranks",   "phases", "model"};
 
-// A malformed file is taken for a scenario if it is empty or its text has a key of scenarios.
+// A malformed file is taken for a scenario if it is empty, its text has a key of scenarios, or it
+// has a zero byte, as a text in UTF-16 has.
 FileKind kind_of_text(const std::string& text) {
   try {
     const JsonTree tree = read_json(text);
@@ -52,6 +53,7 @@ FileKind kind_of_text(const std::string& text) {
   } catch (const Error&) {
     const bool scenario =
         text.find_first_not_of(" \t\r\n") == std::string::npos ||
+        text.find('\0') != std::string::npos ||
         std::any_of(kScenarioKeys.begin(), kScenarioKeys.end(), [&](std::string_view key) {
           return text.find(fmt::format("\"{}\"", key)) != std::string::npos;
         });
