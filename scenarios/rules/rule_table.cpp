@@ -421,13 +421,17 @@ std::string placements_rows(const std::vector<std::vector<Placement>>& tensors) 
 
 namespace {
 
+std::string shaped_by_values_text(const std::string& op) {
+  return fmt::format(
+      "the shape of the result of {} depends on the values of its inputs, so its placements cannot "
+      "be judged",
+      op);
+}
+
 // Returns the error of an op that is not known.
 std::string unknown_op_text(const std::string& op, const OpRegistry& ops) {
   if (is_shaped_by_values(op))
-    return fmt::format(
-        "the shape of the result of {} depends on the values of its inputs, so its placements "
-        "cannot be judged; --skip-unknown judges the other rows",
-        op);
+    return fmt::format("{}; --skip-unknown judges the other rows", shaped_by_values_text(op));
   return fmt::format(
       "unknown op {}{}; `shardproof list ops` lists those here, a row may give "
       "\"call\": [\"y0 = ..\"] in place of attrs, and --skip-unknown judges the other rows",
@@ -477,7 +481,10 @@ void read_into(RuleTable& table, const std::string& text, int line, const OpRegi
     }
     const std::string& op = row.at("op").text();
     if (unknown == UnknownOps::refuse) throw_bad_input("{}", unknown_op_text(op, ops));
-    ++table.unknown[op];
+    if (is_shaped_by_values(op))
+      add_refused(op, Error(ErrorKind::bad_input, shaped_by_values_text(op)), line, table);
+    else
+      ++table.unknown[op];
   } catch (const NoCounterpart& refused) {
     if (unknown == UnknownOps::refuse) throw refused.error;
     add_refused(row.at("op").text(), refused.error, line, table);

@@ -325,5 +325,15 @@ TEST(RuleTable, UnknownOp_IsCounted) {
   EXPECT_EQ(table.unknown.at("aten.nothing"), 1);
 }
 
+TEST(RuleTable, OpShapedByValues_IsSkippedWithItsReason) {
+  const RuleTable table = read_rule_table(
+      "t.jsonl",
+      R"row({"op": "aten.masked_select", "inputs": [{"shape": [4]}, {"shape": [4], "dtype": "bool"}], "mesh": [2], "in": [["R"], ["R"]], "out": [["R"]]})row",
+      builtin_ops(), UnknownOps::skip);
+  EXPECT_TRUE(table.unknown.empty());
+  ASSERT_EQ(table.refused.size(), 1u);
+  EXPECT_NE(table.refused[0].reason.find("depends on the values"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace shardproof::rule_table_test
