@@ -80,11 +80,18 @@ auto of_option(const char* option, Action action) {
   }
 }
 
-// Returns the line that compares the plan with gather and slice. Empty between two meshes, where
-// every piece is sent directly to its target.
+// Returns the line about a plan between two meshes. Without partials each piece is sent directly to
+// its target. With them, the search covers reductions before and after one transfer.
+std::string transfer_remark(const PlannerResult& result, const Spec& from, const Spec& to) {
+  if (!from.has_partial() && !to.has_partial())
+    return "  each rank receives each element that it lacks once; optimal\n";
+  return fmt::format("  best of {} states with one transfer; not proved optimal\n", result.states);
+}
+
+// Returns the line that compares the plan with gather and slice, and states if it is optimal.
 std::string comparison(const PlannerResult& result, const Spec& from, const Spec& to,
                        bool has_times) {
-  if (!(from.mesh() == to.mesh())) return "";
+  if (!(from.mesh() == to.mesh())) return transfer_remark(result, from, to);
   Fraction naive(0);
   bool differs = false;
   for (const PlanStep& step : gather_then_slice(from, to).steps) {

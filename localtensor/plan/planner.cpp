@@ -278,6 +278,19 @@ std::optional<Plan> plan_one_call(PlacementStates& states, const Spec& from, con
   return plan;
 }
 
+// Returns by how much an exchange may cost less than a plan found without it, because the mesh has
+// too many ranks for one (can_exchange); 0 if it was tried.
+double gap_to_exchange(PlacementStates& states, const Spec& from, const Spec& to,
+                       const PlannerOptions& options, const Price& found) {
+  if (options.moves != PlanMoves::all || states.has_active_partials()) return 0;
+  const uint64_t group = states.exchange_group(states.sliced_start(), states.goal());
+  if (group == 0 || can_exchange(from.mesh(), list_of_axes(group))) return 0;
+  if (!has_lower_bounds(options.price)) return found.primary;
+  const double least = missing_elements(from, to).to_double() * size_of(from.dtype()) +
+                       static_cast<double>(kBytesOfCall);
+  return std::max(found.primary - least, 0.0);
+}
+
 LimitedResult plan_by_search(PlacementStates& states, const Spec& from, const Spec& to,
                              PlannerOptions options, Plan naive) {
   LimitedResult result;
@@ -362,7 +375,9 @@ LimitedResult plan_on_mesh(const Spec& from, const Spec& to, const PlannerOption
       return result;
     }
   }
-  return plan_by_search(states, from, to, options, std::move(naive));
+  result = plan_by_search(states, from, to, options, std::move(naive));
+  result.gap = std::max(result.gap, gap_to_exchange(states, from, to, options, result.price));
+  return result;
 }
 
 // Returns the smallest peak limit to which the steps of a plan can keep, each in as many pieces as

@@ -156,6 +156,12 @@ TEST_F(Cli, FolderScan_TakesScenariosOnly) {
   EXPECT_EQ(ran.code, 0) << ran.out;
   EXPECT_NE(ran.out.find("skipped s/data.json"), std::string::npos) << ran.out;
   const std::string first = read(path("s/r.json"));
+  const std::string utf16 = write("s/utf16.json", std::string("\xff\xfe{\0}\0", 6));
+  ran = tool("run " + path("s"));
+  EXPECT_EQ(ran.code, 2) << ran.out;
+  EXPECT_NE(ran.out.find("utf16.json:1:1: /: expected UTF-8, found UTF-16"), std::string::npos)
+      << ran.out;
+  fs::remove(utf16);
   ran = tool(run);
   EXPECT_EQ(ran.code, 0) << ran.out;
   EXPECT_EQ(read(path("s/r.json")), first);
@@ -465,6 +471,14 @@ TEST_F(Cli, ApprovedTexts) {
   expect_approved("cli/plan_two_meshes",
                   tool("plan 8,8 f32 --mesh 'tp=4 on 0-3' --to-mesh 'tp=2, x=2 on 4-7' "
                        "--from 'tp:S(0)' --to 'tp:S(1)'")
+                      .out);
+  expect_approved("cli/plan_without_exchange",
+                  tool("plan 4096,4096 bf16 --mesh dp=256,tp=16 --from 'dp:S(0) tp:S(1)' "
+                       "--to 'dp:S(1) tp:S(0)'")
+                      .out);
+  expect_approved("cli/plan_two_meshes_partial",
+                  tool("plan 8,8 f32 --mesh 'tp=4 on 0-3' --to-mesh 'tp=2, x=2 on 4-7' "
+                       "--from 'tp:P(sum)' --to 'tp:S(1)'")
                       .out);
   expect_approved("cli/show_global",
                   tool("show scenarios/corpus/layers/mlp_sequence_parallel.json").out);
