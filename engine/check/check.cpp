@@ -112,14 +112,16 @@ class Check {
   }
   void judge_backend();
   void judge_in_f64();
-  void judge_out_of_range(const F64Judge& judge, const F64Judge::Options& options);
-  void drop_equal_in_rounded_numbers(const F64Judge::Options& options);
+  void judge_out_of_range();
+  void add_undecided_out_of_range(const JudgedValue& value);
+  void drop_equal_in_rounded_numbers();
   // The error that ended the run in f64, or "".
-  std::string run_in_f64(F64Judge& judge, const F64Judge::Options& options);
+  std::string run_in_f64(F64Judge& judge);
   std::string run_in_direction(int direction, MovementJudge& moving,
                                const RecordedIntegers* replaced);
   void run_in_other_directions(F64Judge& judge);
   void add_findings();
+  std::vector<ExplainedValue> explain_wrong();
   std::vector<ExplainedValue> explain(const std::vector<JudgedValue>& wrong);
   std::vector<ExplainedValue> explain_in_own_dtypes(const std::vector<JudgedValue>& wrong);
 
@@ -129,6 +131,9 @@ class Check {
   std::unique_ptr<JudgedProgram> program_, lifted_;
   OwnDtypeJudge own_;
   Outcome outcome_;
+  F64Judge::Options f64_options_;
+  std::set<std::string> found_in_f64_;        // keys of values that this run does not call right
+  bool reached_all_in_f64_ = false;           // that run reached all values
   std::optional<RecordedIntegers> recorded_;  // set if the run in f64 uses them
   // Wrong values, found in f64 or, if that run failed, in the program's own dtypes.
   std::vector<JudgedValue> wrong_, wrong_in_own_;
@@ -165,20 +170,19 @@ void Check::judge_backend() {
 }
 
 void Check::judge_in_f64() {
-  F64Judge::Options options;
-  options.own = program_->reference();
-  options.integers = integers();
-  options.equal_in_own = &own_.equal();
-  options.ranks_move = program_->ranks_move();
+  f64_options_.own = program_->reference();
+  f64_options_.integers = integers();
+  f64_options_.equal_in_own = &own_.equal();
+  f64_options_.ranks_move = program_->ranks_move();
   std::string reason;
   std::optional<F64Judge> judge;
   if (!job_.functions.empty()) {
     reason = "ranks that run C++ functions choose their own dtypes";
   } else {
     try {
-      options.inputs_in_parts = lifted().inputs_in_parts();
-      judge.emplace(options);
-      reason = run_in_f64(*judge, options);
+      f64_options_.inputs_in_parts = lifted().inputs_in_parts();
+      judge.emplace(f64_options_);
+      reason = run_in_f64(*judge);
     } catch (const Error& error) {
       reason = error.message();  // an op that requires another dtype
     } catch (const std::bad_alloc&) {
@@ -188,15 +192,16 @@ void Check::judge_in_f64() {
   if (judge) {
     run_in_other_directions(*judge);
     for (const JudgedValue& value : judge->found()) {
+      found_in_f64_.insert(value.key);
       if (value.judgement == Judgement::wrong) wrong_.push_back(value);
       if (value.judgement == Judgement::undecided)
         outcome_.undecided.push_back(undecided_in_f64(value));
     }
     if (!judge->unresolved_replicas().empty())
       outcome_.notes.push_back(unresolved_note(judge->unresolved_replicas()));
-    if (reason.empty()) drop_equal_in_rounded_numbers(options);
-    if (program_->ranks_move() && reason.empty()) judge_out_of_range(*judge, options);
+    if (reason.empty()) drop_equal_in_rounded_numbers();
   }
+  reached_all_in_f64_ = reason.empty();
   if (reason.empty()) return;
   const auto has_judged = [&](const std::string& key) { return judge && judge->has_judged(key); };
   bool any = !std::all_of(own_.equal().begin(), own_.equal().end(), has_judged);
@@ -214,13 +219,13 @@ void Check::judge_in_f64() {
 
 // Drops wrong values that are right with the numbers of the text rounded to f32. A program of f32
 // cannot tell 0.33333334 from a third.
-void Check::drop_equal_in_rounded_numbers(const F64Judge::Options& options) {
+void Check::drop_equal_in_rounded_numbers() {
   if (wrong_.empty()) return;
   const std::unique_ptr<JudgedProgram> rounded = program_->lifted_with_rounded_numbers();
   if (rounded == nullptr) return;
-  F64Judge again(options);
+  F64Judge again(f64_options_);
   try {
-    rounded->run(again, {.integers = options.integers, .replaces = replacing()});
+    rounded->run(again, {.integers = integers(), .replaces = replacing()});
   } catch (const Error&) {
     return;
   }
@@ -233,13 +238,19 @@ void Check::drop_equal_in_rounded_numbers(const F64Judge::Options& options) {
   });
 }
 
-// Judges values that differ in the own dtypes and are right in f64, where no float leaves its
-// range. They are judged in f64 once more, with the whole numbers and the flags of overflow of the
-// run in the own dtypes.
-void Check::judge_out_of_range(const F64Judge& judge, const F64Judge::Options& options) {
-  if (recorded_ || !wrong_.empty()) return;
-  std::set<std::string> settled;
-  for (const JudgedValue& value : judge.found()) settled.insert(value.key);
+void Check::add_undecided_out_of_range(const JudgedValue& value) {
+  outcome_.undecided.push_back(undecided_in_f64(value));
+  outcome_.undecided.back().reason =
+      "one device leaves the range of a dtype on the way to it and the ranks do not, so they "
+      "differ in the program's dtypes and agree in f64; smaller inputs may decide it";
+}
+
+// Judges values that are wrong in the own dtypes, while the run in f64 calls them right or differs
+// in another way. No float leaves its range there, so that run may compute something else. They are
+// judged in f64 once more, with the whole numbers and the flags of overflow of the run in the own
+// dtypes.
+void Check::judge_out_of_range() {
+  std::set<std::string> settled = found_in_f64_;
   for (const auto& [key, finding] : own_.differing_replicas()) settled.insert(key);
   std::vector<JudgedValue> open;
   for (const UnequalValue& value : own_.unequal())
@@ -248,20 +259,16 @@ void Check::judge_out_of_range(const F64Judge& judge, const F64Judge::Options& o
   const std::unique_ptr<JudgedProgram> simulated = program_->simulated();
   std::set<std::string> suspects;
   for (const JudgedValue& value : unmoved_differences(open, *simulated, lifted(), registries_)) {
-    if (value.judgement == Judgement::wrong) {
+    if (value.judgement == Judgement::wrong)
       suspects.insert(value.key);
-      continue;
-    }
-    outcome_.undecided.push_back(undecided_in_f64(value));
-    outcome_.undecided.back().reason =
-        "one device leaves the range of a dtype on the way to it and the ranks do not, so they "
-        "differ in the program's dtypes and agree in f64; smaller inputs may decide it";
+    else
+      add_undecided_out_of_range(value);
   }
   if (suspects.empty()) return;
-  F64Judge again(options);
+  F64Judge again(f64_options_);
   try {
     run_to_record_integers(*simulated, recorded_.emplace());
-    lifted().run(again, {.integers = options.integers, .replaces = &*recorded_});
+    lifted().run(again, {.integers = integers(), .replaces = &*recorded_});
     run_in_other_directions(again);
   } catch (const Error&) {
     return recorded_.reset();
@@ -274,16 +281,16 @@ void Check::judge_out_of_range(const F64Judge& judge, const F64Judge::Options& o
 
 // An index that is another number in f64 may end the run. Then a rank program runs once more with
 // the whole numbers of the program's own run. Global programs always use them.
-std::string Check::run_in_f64(F64Judge& judge, const F64Judge::Options& options) {
+std::string Check::run_in_f64(F64Judge& judge) {
   try {
-    lifted().run(judge, {.integers = options.integers});
+    lifted().run(judge, {.integers = integers()});
     return "";
   } catch (const Error& error) {
     if (!program_->ranks_move()) return error.message();
   }
   try {
     run_to_record_integers(*program_->simulated(), recorded_.emplace());
-    lifted().run(judge, {.integers = options.integers, .replaces = &*recorded_});
+    lifted().run(judge, {.integers = integers(), .replaces = &*recorded_});
     return "";
   } catch (const Error& error) {
     return error.message();
@@ -352,6 +359,17 @@ std::vector<ExplainedValue> Check::explain_in_own_dtypes(const std::vector<Judge
   return std::move(explaining.explained());
 }
 
+// Explains the wrong values. If the run in the own dtypes contradicts all of them, judges these
+// again with the flags of that run.
+std::vector<ExplainedValue> Check::explain_wrong() {
+  std::vector<ExplainedValue> explained = explain(wrong_);
+  if (!explained.empty() || !reached_all_in_f64_ || recorded_ || !program_->ranks_move())
+    return explained;
+  for (const JudgedValue& value : std::exchange(wrong_, {})) found_in_f64_.erase(value.key);
+  judge_out_of_range();
+  return explain(wrong_);
+}
+
 void Check::add_findings() {
   std::set<std::string> settled;
   for (const std::vector<JudgedValue>* values : {&wrong_, &wrong_in_own_})
@@ -360,7 +378,8 @@ void Check::add_findings() {
   const auto unwritten = [](const Finding& finding) {
     return finding.verdict == Verdict::unwritten_redistribution;
   };
-  std::vector<Finding> findings = list_findings(explain(wrong_));
+  std::vector<Finding> findings = list_findings(explain_wrong());
+  for (const JudgedValue& value : wrong_) settled.insert(value.key);
   for (Finding& finding : list_findings(explain_in_own_dtypes(wrong_in_own_)))
     findings.push_back(std::move(finding));
   for (const UnequalValue* value : wrong_on_backend_) {

@@ -21,8 +21,8 @@ std::map<std::string, const JudgedValue*> by_key(const std::vector<JudgedValue>&
 double share_of_difference(const Difference& difference) {
   const double largest = largest_element(difference.truth);
   double error = 0;
-  for (const double each : errors_of(difference))
-    if (std::isfinite(each)) error = std::max(error, std::fabs(each));
+  for (const double each : distances(difference.got, difference.truth))
+    if (std::isfinite(each)) error = std::max(error, each);
   return largest > 0 ? error / largest : error;
 }
 

@@ -136,16 +136,6 @@ std::optional<std::vector<Tensor>> in_layout(const RecordedValue& value,
   return tensors;
 }
 
-// Returns all numbers of a tensor, both parts of each complex element.
-std::vector<double> numbers_of(const Tensor& tensor) {
-  const Tensor dense = tensor.contiguous() ? tensor : contiguous_copy(tensor);
-  const bool complex = is_complex(dense.dtype);
-  std::vector<double> numbers(static_cast<size_t>(dense.elements() * (complex ? 2 : 1)));
-  convert(dense.data(), dense.dtype, reinterpret_cast<std::byte*>(numbers.data()),
-          complex ? DType::c128 : DType::f64, dense.elements());
-  return numbers;
-}
-
 // Integers that differ have no meaningful distance, so it becomes infinite.
 void widen_exact(const Tensor& reference, const Tensor& sample, std::vector<double>& distances) {
   const int64_t size = size_of(reference.dtype);

@@ -71,20 +71,29 @@ std::vector<JudgedValue> out_of_range(std::vector<JudgedValue> open, const Judge
   return open;
 }
 
+// True if other roundings change a number of the ranks or of one device so much that they may
+// explain why these differ.
+bool is_moved(const Difference& own, const Difference& other, int64_t element) {
+  const double moved =
+      distance_at(own.truth, other.truth, element) + distance_at(own.got, other.got, element);
+  const bool is_exact = !is_floating(own.truth.dtype) && !is_complex(own.truth.dtype);
+  return moved > 0 &&
+         (is_exact || distance_at(own.truth, own.got, element) <= kSpreadFactor * moved);
+}
+
 // Removes the elements that are not finite, that do not differ, or that another run moves.
 void keep_unmoved(JudgedValue& value, const DifferenceJudge& first,
                   const std::vector<DifferenceJudge>& others) {
   const Difference* const own = first.find(value.key);
   if (own == nullptr) return value.elements.clear();
-  const std::vector<double> truth = values_of(own->truth);
-  std::erase_if(value.elements, [&](int64_t element) {
-    const auto i = static_cast<size_t>(element);
-    const double expected = truth[i], got = own->got_all[i];
-    if (!std::isfinite(expected) || !std::isfinite(got) || expected == got) return true;
+  std::erase_if(value.elements, [&](int64_t i) {
+    if (!std::isfinite(magnitude_at(own->truth, i)) || !std::isfinite(magnitude_at(own->got, i)) ||
+        distance_at(own->truth, own->got, i) == 0)
+      return true;
     return std::any_of(others.begin(), others.end(), [&](const DifferenceJudge& other) {
       const Difference* const moved = other.find(value.key);
-      return moved == nullptr || moved->got_all.size() != own->got_all.size() ||
-             values_of(moved->truth)[i] != expected || moved->got_all[i] != got;
+      return moved == nullptr || moved->got.elements() != own->got.elements() ||
+             is_moved(*own, *moved, i);
     });
   });
 }

@@ -13,12 +13,13 @@
 
 namespace shardproof {
 
-// `open` are values that differ in the own dtypes and are right in f64. Returns those that rounding
-// does not explain, with the elements for which these conditions hold:
+// `open` are values that differ in the own dtypes and are right in f64, or differ in another way
+// there. Returns those that rounding does not explain, with the elements for which these conditions
+// hold:
 //   - on the way to the value, one device leaves the range of a dtype that f64 does not leave;
 //   - the ranks and one device hold finite numbers that differ;
-//   - both hold the same numbers in three runs that round in other directions and add in other
-//     orders.
+//   - three runs that round in other directions and add in other orders change both numbers by less
+//     than a 64th of their difference, and integers not at all.
 // Their judgement is `wrong` if the ranks leave the range too, which another run must confirm. Else
 // they are not decided: ranks that compute more precisely than one device need not leave it.
 // `own` is the program on simulated ranks. Runs it five times, and `lifted` once.

@@ -9,6 +9,7 @@
 // the largest expected element and test it on all others.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -42,27 +43,28 @@ Difference difference_of(const ComparedValue& value, const Tensor& truth,
   const std::vector<Deviation> found = deviations(copies, value.spec, difference.truth, 0);
   difference.first = wrong.front();
   difference.elements = std::ssize(wrong);
-  difference.got_all = values_of(difference.truth);
-  difference.expected = difference.got_all[static_cast<size_t>(difference.first)];
-  std::vector<double> farthest(difference.got_all.size(), 0);
+  difference.got = contiguous_copy(difference.truth);
+  std::byte* const got_data = difference.got.mutate();
+  const auto size = static_cast<size_t>(size_of(truth.dtype));
+  std::vector<double> farthest(static_cast<size_t>(truth.elements()), 0);
   for (const Deviation& one : found) {
     const auto at = static_cast<size_t>(one.global);
     if (!(one.distance > farthest[at])) continue;
     farthest[at] = one.distance;
-    difference.got_all[at] = one.got;
+    std::memcpy(got_data + at * size, element_at(copies[one.copy], one.local), size);
   }
-  difference.got = difference.got_all[static_cast<size_t>(difference.first)];
   std::vector<bool> is_wrong(farthest.size(), false);
   for (const int64_t element : wrong) is_wrong[static_cast<size_t>(element)] = true;
   std::vector<bool> differs(copies.size(), false);
-  std::map<int32_t, double> owners;
+  std::map<int32_t, Element> owners;
   for (const Deviation& one : found) {
     const auto at = static_cast<size_t>(one.global);
     if (!is_wrong[at] || kAlike * one.distance < farthest[at]) continue;
     differs[one.copy] = true;
     if (one.global != difference.first) continue;
     const Lanes& readers = copies[one.copy].ranks;
-    for (int64_t i = 0; i < readers.size(); ++i) owners.emplace(readers[i], one.got);
+    const Element got = element_of(element_at(copies[one.copy], one.local), truth.dtype);
+    for (int64_t i = 0; i < readers.size(); ++i) owners.emplace(readers[i], got);
   }
   std::vector<int32_t> ranks, first_owners;
   for (size_t copy = 0; copy < copies.size(); ++copy)
@@ -95,7 +97,7 @@ double least_normal(DType dtype) {
 
 // One element of one device (expected) and of the ranks (got), in the program's own dtypes and in
 // f64.
-struct Element {
+struct ElementInBoth {
   double own_expected, own_got, expected, got;
   double own_distance() const { return apart(own_got, own_expected); }
   double distance() const { return apart(got, expected); }
@@ -108,14 +110,15 @@ struct Element {
 bool contradicts_f64(const Difference& own, const Difference& in_f64, const JudgedValue& judged) {
   const DType dtype = own.truth.dtype;
   // Integers may be labels, whose distances mean nothing.
-  if (!is_floating(dtype) || own.got_all.size() != in_f64.got_all.size()) return false;
+  if (!is_floating(dtype) || own.got.elements() != in_f64.got.elements()) return false;
   const std::vector<double> own_truth = values_of(own.truth), truth = values_of(in_f64.truth);
+  const std::vector<double> own_got = values_of(own.got), got = values_of(in_f64.got);
   size_t shown = 0, not_shown = 0;
   double farthest = 0, farthest_shown = 0;
   bool f64_not_finite = false, agrees = true;  // not finite in f64 only; equal in the own dtypes
   for (size_t k = 0; k < judged.elements.size(); ++k) {
     const auto i = static_cast<size_t>(judged.elements[k]);
-    const Element e{own_truth[i], own.got_all[i], truth[i], in_f64.got_all[i]};
+    const ElementInBoth e{own_truth[i], own_got[i], truth[i], got[i]};
     if (!std::isfinite(e.own_got) || !std::isfinite(e.own_expected)) continue;
     if (!std::isfinite(e.got) && std::isfinite(e.expected)) {
       f64_not_finite = true;
@@ -126,7 +129,9 @@ bool contradicts_f64(const Difference& own, const Difference& in_f64, const Judg
         {unit_roundoff(dtype) * std::fabs(e.expected), judged.losses[k], least_normal(dtype)});
     if (!(e.distance() > kUnitsShown * lost) || std::isinf(e.distance())) continue;
     if (e.changed() > e.distance() / 2) continue;
-    ++(e.own_distance() < e.distance() / 2 ? not_shown : shown);
+    const bool hides =
+        e.own_distance() < e.distance() / 2 && e.own_distance() <= kUnitsShown * lost;
+    ++(hides ? not_shown : shown);
     farthest = std::max(farthest, e.distance());
     farthest_shown = std::max(farthest_shown, e.own_distance());
   }
@@ -235,33 +240,47 @@ double unrounded(double ratio, double share) {
 
 }  // namespace
 
+std::optional<Numbers> exact_numbers_of(const Tensor& tensor) {
+  constexpr int64_t kLargestExact = int64_t{1} << 53;
+  Numbers numbers{numbers_of(tensor), tensor.shape};
+  if (is_complex(tensor.dtype)) numbers.shape.push_back(2);
+  if (tensor.dtype == DType::i64)
+    for (const double value : numbers.values)
+      if (std::fabs(value) > kLargestExact) return std::nullopt;
+  return numbers;
+}
+
 std::optional<double> constant_ratio(const Difference& difference) {
-  const Tensor& truth = difference.truth;
-  const std::vector<double> expected = values_of(truth);
+  const std::optional<Numbers> right = exact_numbers_of(difference.truth),
+                               held = exact_numbers_of(difference.got);
+  if (!right || !held) return std::nullopt;
+  const std::vector<double>&expected = right->values, &got = held->values;
   size_t at = 0;
   for (size_t i = 0; i < expected.size(); ++i)
     if (std::abs(expected[i]) > std::abs(expected[at])) at = i;
   if (expected.empty() || expected[at] == 0) return std::nullopt;
-  const double ratio = difference.got_all[at] / expected[at], largest = std::abs(expected[at]);
+  const double ratio = got[at] / expected[at], largest = std::abs(expected[at]);
   // Rounding of both sides. It is a share of the largest element, because small elements may be off
   // by more than their own rounding.
-  const double share = std::max(1e-6, 4 * unit_roundoff(truth.dtype));
+  const double share = std::max(1e-6, 4 * unit_roundoff(difference.truth.dtype));
   if (!std::isfinite(ratio) || std::abs(ratio - 1) <= share) return std::nullopt;
   const double allowed = share * largest * std::max(std::abs(ratio), 1e-300);
   for (size_t i = 0; i < expected.size(); ++i)
-    if (!(std::abs(difference.got_all[i] - ratio * expected[i]) <= allowed)) return std::nullopt;
+    if (!(std::abs(got[i] - ratio * expected[i]) <= allowed)) return std::nullopt;
   return unrounded(ratio, share);
 }
 
-std::vector<double> errors_of(const Difference& difference) {
-  std::vector<double> errors = values_of(difference.truth);
-  for (size_t i = 0; i < errors.size(); ++i) errors[i] = difference.got_all[i] - errors[i];
+std::optional<Numbers> errors_of(const Difference& difference) {
+  const std::optional<Numbers> right = exact_numbers_of(difference.truth);
+  std::optional<Numbers> errors = exact_numbers_of(difference.got);
+  if (!right || !errors) return std::nullopt;
+  for (size_t i = 0; i < errors->values.size(); ++i) errors->values[i] -= right->values[i];
   return errors;
 }
 
-std::optional<double> multiple_of(const std::vector<double>& elements, const Dims& shape,
-                                  const Tensor& other) {
-  const std::vector<double> values = values_of(other);
+std::optional<double> multiple_of(const Numbers& numbers, const Numbers& other) {
+  const std::vector<double>&elements = numbers.values, &values = other.values;
+  const Dims& shape = numbers.shape;
   if (values.empty() || other.shape.size() > shape.size()) return std::nullopt;
   Dims strides = Dims::filled(shape.size(), 0);
   const Dims own = contiguous_strides(other.shape);

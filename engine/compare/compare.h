@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "shardproof/engine/compare/differing_element.h"
+#include "shardproof/engine/compare/element.h"
 #include "shardproof/engine/compare/elements.h"
 #include "shardproof/engine/compare/f64_judge.h"
 #include "shardproof/engine/compare/judge.h"
@@ -17,14 +18,13 @@ namespace shardproof {
 // A value whose elements are wrong on some ranks.
 struct Difference {
   Tensor truth;       // one device, dense
+  Tensor got;         // the ranks, dense, in the same dtype: of each element the copy farthest off
   int64_t first = 0;  // row-major global index of the first wrong element
-  double expected = 0, got = 0;
-  Lanes first_owners;           // ranks that hold a wrong element there
-  Lanes ranks;                  // ranks that hold any wrong element
-  int64_t elements = 0;         // wrong elements, each counted once
-  std::vector<double> got_all;  // the ranks' elements, row-major: of each the copy farthest off
-  std::vector<std::pair<int32_t, double>> got_by_rank;  // at `first`, for each of first_owners
-  std::optional<Spec> find_matching_spec;               // result of find_matching_spec()
+  std::vector<std::pair<int32_t, Element>> got_by_rank;  // at `first`, for each of first_owners
+  Lanes first_owners;                                    // ranks that hold a wrong element there
+  Lanes ranks;                                           // ranks that hold any wrong element
+  int64_t elements = 0;                                  // wrong elements, each counted once
+  std::optional<Spec> find_matching_spec;                // result of find_matching_spec()
 };
 
 // Returns the description of a value whose elements `wrong` are wrong on some ranks. A copy of an
@@ -64,13 +64,20 @@ bool has_all_contents(const LocalTensor& value);
 // not that of the spec.
 std::optional<Tensor> assemble_if_complete(const LocalTensor& value, const Spec& spec);
 
+// The elements of a tensor as doubles, row-major. A complex element is two numbers, in an added dim
+// of 2.
+struct Numbers {
+  std::vector<double> values;
+  Dims shape;
+};
+// Returns nullopt if an integer is beyond 2^53: doubles would round it.
+std::optional<Numbers> exact_numbers_of(const Tensor& tensor);
 // Returns got / expected if it is the same for all elements.
 std::optional<double> constant_ratio(const Difference& difference);
-// Returns k if all `elements` (row-major, of `shape`) are k * other, with `other` broadcast and
-// k != 0. Needs two elements that are not 0, because one number is a multiple of any other.
-std::optional<double> multiple_of(const std::vector<double>& elements, const Dims& shape,
-                                  const Tensor& other);
-// Returns got - expected for each element, row-major.
-std::vector<double> errors_of(const Difference& difference);
+// Returns k if all numbers are k * other, with `other` broadcast and k != 0. Needs two numbers that
+// are not 0, because one number is a multiple of any other.
+std::optional<double> multiple_of(const Numbers& numbers, const Numbers& other);
+// Returns got - expected for each element; nullopt as exact_numbers_of.
+std::optional<Numbers> errors_of(const Difference& difference);
 
 }  // namespace shardproof

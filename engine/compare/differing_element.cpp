@@ -12,9 +12,11 @@
 #include <set>
 #include <tuple>
 
+#include "shardproof/engine/compare/element.h"
 #include "shardproof/engine/compare/owned_elements.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/mesh/process_group.h"
+#include "shardproof/ops/core/type_promotion.h"
 
 namespace shardproof {
 namespace {
@@ -27,29 +29,8 @@ bool same_float(const std::byte* a, const std::byte* b, DType dtype) {
 bool same_element(const std::byte* a, const std::byte* b, DType dtype) {
   if (is_floating(dtype)) return same_float(a, b, dtype);
   if (!is_complex(dtype)) return std::memcmp(a, b, static_cast<size_t>(size_of(dtype))) == 0;
-  const DType part = dtype == DType::c64 ? DType::f32 : DType::f64;
+  const DType part = real_part(dtype);
   return same_float(a, b, part) && same_float(a + size_of(part), b + size_of(part), part);
-}
-
-// Returns the shortest text that determines the value in its dtype.
-std::string float_text(const std::byte* element, DType dtype) {
-  const double value = load_f64(element, dtype);
-  return dtype == DType::f64 ? fmt::format("{}", value)
-                             : fmt::format("{}", static_cast<float>(value));
-}
-
-std::string element_text(const std::byte* element, DType dtype) {
-  if (is_floating(dtype)) return float_text(element, dtype);
-  if (is_complex(dtype)) {
-    const DType part = dtype == DType::c64 ? DType::f32 : DType::f64;
-    const std::string imaginary = float_text(element + size_of(part), part);
-    return fmt::format("{}{}{}i", float_text(element, part), imaginary[0] == '-' ? "" : "+",
-                       imaginary);
-  }
-  if (dtype == DType::boolean) return load_f64(element, dtype) == 0 ? "false" : "true";
-  int64_t whole = 0;
-  convert(element, dtype, reinterpret_cast<std::byte*>(&whole), DType::i64, 1);
-  return fmt::format("{}", whole);
 }
 
 // Dense copies of the blocks, made once each.
@@ -112,7 +93,9 @@ std::vector<std::pair<std::string, Lanes>> held_at(const ElementPosition& place,
   for (const Block& block : value.blocks())
     for (int64_t i = 0; i < block.lanes.size(); ++i)
       if (replicas.contains(block.lanes[i]))
-        ranks_by_text[element_text(dense.element(block, i, place.local), block.tensor.dtype)]
+        ranks_by_text[element_text(
+                          element_of(dense.element(block, i, place.local), block.tensor.dtype),
+                          kShortest)]
             .push_back(block.lanes[i]);
   std::vector<std::pair<std::string, Lanes>> held;
   for (auto& [text, ranks] : ranks_by_text) held.emplace_back(text, Lanes::of(std::move(ranks)));

@@ -33,7 +33,6 @@ void add_deviations(const std::byte* a, const std::byte* b, DType dtype, int64_t
     if (at.distance == 0) continue;
     const double expected = magnitude(b, dtype);
     if (share > 0 && std::isfinite(expected) && at.distance <= share * expected) continue;
-    at.got = load_f64(a, dtype);
     found.push_back(at);
   }
 }
@@ -48,7 +47,7 @@ void add_float_deviations(const std::byte* from, const std::byte* to, int64_t le
     if (std::fabs(held - expected) <= share * size && size < kInfinity) continue;
     const double apart = distance(held, expected);
     if (apart == 0) continue;
-    found.push_back({at.copy, at.local + i, at.global + i, apart, held});
+    found.push_back({at.copy, at.local + i, at.global + i, apart});
   }
 }
 
@@ -213,8 +212,18 @@ double distance(const std::byte* a, const std::byte* b, DType dtype) {
 double magnitude(const std::byte* element, DType dtype) {
   if (!is_complex(dtype)) return std::fabs(load_f64(element, dtype));
   const DType part = part_dtype(dtype);
-  return std::max(std::fabs(load_f64(element, part)),
-                  std::fabs(load_f64(element + size_of(part), part)));
+  const double real = std::fabs(load_f64(element, part));
+  const double imaginary = std::fabs(load_f64(element + size_of(part), part));
+  return std::isnan(imaginary) ? imaginary : std::max(real, imaginary);
+}
+
+std::vector<double> numbers_of(const Tensor& tensor) {
+  const Tensor all = dense(tensor);
+  const bool complex = is_complex(all.dtype);
+  std::vector<double> numbers(static_cast<size_t>(all.elements() * (complex ? 2 : 1)));
+  convert(all.data(), all.dtype, reinterpret_cast<std::byte*>(numbers.data()),
+          complex ? DType::c128 : DType::f64, all.elements());
+  return numbers;
 }
 
 double distance_at(const Tensor& a, const Tensor& b, int64_t i) {
@@ -281,6 +290,7 @@ double largest_element(const Tensor& tensor) {
 
 const std::byte* element_at(const StoredCopy& copy, int64_t local) {
   const Tensor& tensor = copy.block->tensor;
+  if (tensor.contiguous()) return tensor.data(copy.slot) + local * size_of(tensor.dtype);
   const Dims index = unravel(local, tensor.shape);
   int64_t at = 0;
   for (int d = 0; d < index.size(); ++d) at += index[d] * tensor.strides[d];
@@ -346,7 +356,7 @@ std::vector<Deviation> deviations(const std::vector<StoredCopy>& copies, const S
   for_each_differing_run(copies, spec, expected,
                          [&](size_t copy, const std::byte* from, const std::byte* to, int64_t local,
                              int64_t global, int64_t length) {
-                           const Deviation at{copy, local, global, 0, 0};
+                           const Deviation at{copy, local, global, 0};
                            if (expected.dtype == DType::f64)
                              add_float_deviations<double>(from, to, length, share, at, found);
                            else if (expected.dtype == DType::f32)
@@ -526,17 +536,18 @@ bool are_apart(const std::vector<Deviation>& found, const std::vector<StoredCopy
   for (const StoredCopy& copy : copies) ++copies_at[spec.start(copy.ranks[0])];
   std::vector<size_t> owners;  // by copy: copies of the same shard
   for (const StoredCopy& copy : copies) owners.push_back(copies_at[spec.start(copy.ranks[0])]);
-  const std::vector<double> right = values_of(expected);
-  std::vector<const Deviation*> first(right.size(), nullptr);  // by element
-  std::vector<size_t> differing(right.size(), 0);
+  const auto held = [&](const Deviation& one) { return element_at(copies[one.copy], one.local); };
+  const auto elements = static_cast<size_t>(expected.elements());
+  std::vector<const Deviation*> first(elements, nullptr);  // by element
+  std::vector<size_t> differing(elements, 0);
   for (const Deviation& one : found) {
     const auto at = static_cast<size_t>(one.global);
     if (differing[at]++ == 0) first[at] = &one;
-    if (!(distance(one.got, first[at]->got) <= allowed)) return true;
+    if (!(distance(held(one), held(*first[at]), expected.dtype) <= allowed)) return true;
   }
-  for (size_t at = 0; at < right.size(); ++at)
+  for (size_t at = 0; at < elements; ++at)
     if (first[at] != nullptr && differing[at] < owners[first[at]->copy] &&
-        !(distance(right[at], first[at]->got) <= allowed))
+        !(first[at]->distance <= allowed))
       return true;
   return false;
 }

@@ -86,6 +86,8 @@ double distance(const std::byte* a, const std::byte* b, DType dtype);
 double magnitude(const std::byte* element, DType dtype);
 // Returns the tensor if it is dense, else a dense copy.
 Tensor dense(const Tensor& tensor);
+// Returns the numbers of a one-lane tensor, row-major: both parts of each complex element.
+std::vector<double> numbers_of(const Tensor& tensor);
 // Returns the distance of element `i` of two dense one-lane tensors of one dtype.
 double distance_at(const Tensor& a, const Tensor& b, int64_t i);
 double magnitude_at(const Tensor& tensor, int64_t i);
@@ -104,7 +106,6 @@ struct Deviation {
   int64_t local = 0;   // row-major index in the shard
   int64_t global = 0;  // row-major index in the whole value
   double distance = 0;
-  double got = 0;  // as a double; the real part of a complex number
 };
 // The element of a copy at a row-major index of its shard.
 const std::byte* element_at(const StoredCopy& copy, int64_t local);

@@ -17,15 +17,6 @@
 namespace shardproof {
 namespace {
 
-constexpr int kDigits = 9;      // of an f32
-constexpr int kAllDigits = 17;  // of an f64
-
-std::string element_text_of(double value, int digits = kDigits) {
-  if (std::isnan(value)) return "nan";
-  if (value == std::floor(value) && std::abs(value) < 1e15) return fmt::format("{:.0f}", value);
-  return fmt::format("{:.{}g}", value, digits);
-}
-
 // A ratio of narrow floats has six digits.
 std::string ratio_text(double ratio) { return fmt::format("{:.6g}", ratio); }
 
@@ -53,10 +44,10 @@ bool is_wrong_everywhere(const Difference& difference, const Spec& spec) {
 
 // Returns each value at the first wrong element with the ranks that hold it.
 std::vector<std::pair<std::string, std::vector<int32_t>>> got_values(const Difference& difference,
-                                                                     int digits = kDigits) {
+                                                                     int digits = kDigitsOfF32) {
   std::vector<std::pair<std::string, std::vector<int32_t>>> values;
   for (const auto& [rank, got] : difference.got_by_rank) {
-    const std::string text = element_text_of(got, digits);
+    const std::string text = element_text(got, digits);
     const auto known = std::find_if(values.begin(), values.end(),
                                     [&](const auto& entry) { return entry.first == text; });
     if (known != values.end())
@@ -70,7 +61,7 @@ std::vector<std::pair<std::string, std::vector<int32_t>>> got_values(const Diffe
 // Returns one number if all owners hold the same, else the first few with their ranks.
 std::string got_text(const Difference& difference, int digits) {
   const auto values = got_values(difference, digits);
-  if (values.size() < 2) return element_text_of(difference.got, digits);
+  if (values.size() < 2) return element_text(element_of(difference.got, difference.first), digits);
   constexpr size_t kShown = 3;
   std::string text;
   for (size_t i = 0; i < std::min(values.size(), kShown); ++i) {
@@ -114,16 +105,18 @@ struct Multiple {
 };
 
 std::optional<Multiple> multiple_among_values(const WrongValue& wrong,
-                                              const std::vector<double>& elements,
+                                              const std::optional<Numbers>& numbers,
                                               const ReferenceRun& reference) {
-  if (elements.size() > 1 << 20) return std::nullopt;
-  const Dims& shape = reference.plan().info(wrong.global).shape;
+  if (!numbers || numbers->values.size() > 1 << 20) return std::nullopt;
+  const bool complex = is_complex(reference.plan().info(wrong.global).dtype);
   for (ValueId other = 0; other < wrong.global; ++other) {
     const GlobalValue& value = reference.plan().info(other);
     if (value.weak || value.name.empty()) continue;
     const Tensor* held = reference.find(other);
-    if (held == nullptr) continue;
-    const std::optional<double> k = multiple_of(elements, shape, *held);
+    if (held == nullptr || is_complex(held->dtype) != complex) continue;
+    const std::optional<Numbers> others = exact_numbers_of(*held);
+    if (!others) continue;
+    const std::optional<double> k = multiple_of(*numbers, *others);
     if (k && std::abs(*k) <= 1e6) return Multiple{value.name, *k};
   }
   return std::nullopt;
@@ -145,15 +138,15 @@ void explain_repeated(const WrongValue& wrong, const Multiple& off, Finding& fin
   if (axes.empty()) return;
   finding.details.push_back(fmt::format(
       "hint    {} is in the result {} times, as if each rank of {} had added it before the sum",
-      off.of, element_text_of(off.factor + 1), axes));
+      off.of, float_text(off.factor + 1), axes));
 }
 
 void explain_multiple(const WrongValue& wrong, const Difference& difference,
                       const ReferenceRun& reference, Finding& finding) {
   if (const std::optional<Multiple> held =
-          multiple_among_values(wrong, difference.got_all, reference)) {
+          multiple_among_values(wrong, exact_numbers_of(difference.got), reference)) {
     const std::string times =
-        held->factor == 1 ? "" : fmt::format("{} x ", element_text_of(held->factor));
+        held->factor == 1 ? "" : fmt::format("{} x ", float_text(held->factor));
     finding.details.push_back(fmt::format("the ranks hold {}{} instead", times, held->of));
     return;
   }
@@ -161,7 +154,7 @@ void explain_multiple(const WrongValue& wrong, const Difference& difference,
       multiple_among_values(wrong, errors_of(difference), reference);
   if (!off) return;
   finding.details.push_back(
-      fmt::format("every element is off by {} x {}", element_text_of(off->factor), off->of));
+      fmt::format("every element is off by {} x {}", float_text(off->factor), off->of));
   std::vector<int> axes;
   for (const int axis : wrong.spec.partial_axes())
     if (is_others_of(*off, wrong.spec.mesh().axes()[static_cast<size_t>(axis)]))
@@ -203,6 +196,10 @@ void explain_placements(const WrongValue& wrong, const Spec& right, Finding& fin
   finding.fix = fmt::format("reduce it over {}, or declare it as {}", axes, placements_text(right));
 }
 
+std::string expected_text(const Difference& difference, int digits) {
+  return element_text(element_of(difference.truth, difference.first), digits);
+}
+
 // The numbers that a finding shows: those in the program's own dtypes if these show the difference.
 struct Shown {
   const Difference& difference;
@@ -211,24 +208,25 @@ struct Shown {
 
 Shown shown_numbers(const Difference& difference, const Difference* own) {
   if (own == nullptr) return {difference, false};
-  const bool differs =
-      std::any_of(own->got_by_rank.begin(), own->got_by_rank.end(), [&](const auto& entry) {
-        return element_text_of(entry.second) != element_text_of(own->expected);
-      });
+  const std::string expected = expected_text(*own, kDigitsOfF32);
+  const bool differs = std::any_of(
+      own->got_by_rank.begin(), own->got_by_rank.end(),
+      [&](const auto& entry) { return element_text(entry.second, kDigitsOfF32) != expected; });
   if (differs) return {*own, false};
   return {difference, !(own->truth.dtype == difference.truth.dtype)};
 }
 
 // Returns the digits that distinguish the expected number from those that ranks hold.
 int digits_of(const Difference& difference) {
-  const std::string expected = element_text_of(difference.expected);
-  const auto looks_right = [&](double got) {
-    return got != difference.expected && element_text_of(got) == expected;
+  const Element expected = element_of(difference.truth, difference.first);
+  const std::string text = expected_text(difference, kDigitsOfF32);
+  const auto looks_right = [&](const Element& got) {
+    return differ(got, expected) && element_text(got, kDigitsOfF32) == text;
   };
-  const bool hides = looks_right(difference.got) ||
+  const bool hides = looks_right(element_of(difference.got, difference.first)) ||
                      std::any_of(difference.got_by_rank.begin(), difference.got_by_rank.end(),
                                  [&](const auto& entry) { return looks_right(entry.second); });
-  return hides ? kAllDigits : kDigits;
+  return hides ? kDigitsOfF64 : kDigitsOfF32;
 }
 
 std::string name_of_wrong_value(const WrongValue& wrong) {
@@ -291,7 +289,7 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
   const Shown numbers = shown_numbers(difference, own);
   finding.element = shown_element(wrong, numbers.difference.first, expected.shape);
   const int digits = digits_of(numbers.difference);
-  finding.expected = element_text_of(numbers.difference.expected, digits);
+  finding.expected = expected_text(numbers.difference, digits);
   finding.got = got_text(numbers.difference, digits);
   finding.headline = fmt::format("{} on {}: expected {}, got {}", finding.element,
                                  owners_text(numbers.difference.first_owners, wrong.spec),
@@ -322,7 +320,7 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
   } else {
     explain_multiple(wrong, difference, reference, finding);
   }
-  if (wrong.spec.has_partial() && !std::isfinite(difference.expected)) {
+  if (wrong.spec.has_partial() && !std::isfinite(magnitude_at(expected, difference.first))) {
     finding.details.push_back(
         "cause   the product is not finite there, and the parts of a sum do not add up to it");
     finding.fix = "reduce the sum before this line";

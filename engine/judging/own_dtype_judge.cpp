@@ -83,11 +83,8 @@ Worst worst_of(const std::vector<Deviation>& found, const std::vector<StoredCopy
     double& farthest = known[static_cast<size_t>(one.global)];
     if (one.distance <= farthest) continue;
     farthest = one.distance;
-    if (is_floating(expected.dtype))
-      store_f64(data + one.global * size, expected.dtype, one.got);
-    else
-      std::memcpy(data + one.global * size, element_at(copies[one.copy], one.local),
-                  static_cast<size_t>(size));
+    std::memcpy(data + one.global * size, element_at(copies[one.copy], one.local),
+                static_cast<size_t>(size));
     worst.distance = std::max(worst.distance, one.distance);
   }
   std::vector<bool> is_far(copies.size(), false);
