@@ -113,7 +113,7 @@ class Check {
   void judge_backend();
   void judge_in_f64();
   void judge_out_of_range();
-  void add_undecided_out_of_range(const JudgedValue& value);
+  void add_undecided(const OtherInF64& one);
   void drop_equal_in_rounded_numbers();
   // The error that ended the run in f64, or "".
   std::string run_in_f64(F64Judge& judge);
@@ -238,11 +238,14 @@ void Check::drop_equal_in_rounded_numbers() {
   });
 }
 
-void Check::add_undecided_out_of_range(const JudgedValue& value) {
-  outcome_.undecided.push_back(undecided_in_f64(value));
+void Check::add_undecided(const OtherInF64& one) {
+  outcome_.undecided.push_back(undecided_in_f64(one.value));
   outcome_.undecided.back().reason =
-      "one device leaves the range of a dtype on the way to it and the ranks do not, so they "
-      "differ in the program's dtypes and agree in f64; smaller inputs may decide it";
+      one.leaves_range
+          ? "one device leaves the range of a dtype on the way to it, which f64 does not, so they "
+            "differ in the program's dtypes and agree in f64; smaller inputs may decide it"
+          : "an integer or bool on the way to it is another one in f64, so they differ in the "
+            "program's dtypes and agree in f64";
 }
 
 // Judges values that are wrong in the own dtypes, while the run in f64 calls them right or differs
@@ -257,12 +260,12 @@ void Check::judge_out_of_range() {
     if (value.is_wrong() && !settled.contains(value.judged.key)) open.push_back(value.judged);
   if (open.empty()) return;
   const std::unique_ptr<JudgedProgram> simulated = program_->simulated();
-  std::set<std::string> suspects;
-  for (const JudgedValue& value : unmoved_differences(open, *simulated, lifted(), registries_)) {
-    if (value.judgement == Judgement::wrong)
-      suspects.insert(value.key);
+  std::vector<OtherInF64> suspects;
+  for (OtherInF64& one : differences_of_branches(open, *simulated, lifted(), registries_)) {
+    if (one.value.judgement == Judgement::wrong)
+      suspects.push_back(std::move(one));
     else
-      add_undecided_out_of_range(value);
+      add_undecided(one);
   }
   if (suspects.empty()) return;
   F64Judge again(f64_options_);
@@ -271,11 +274,18 @@ void Check::judge_out_of_range() {
     lifted().run(again, {.integers = integers(), .replaces = &*recorded_});
     run_in_other_directions(again);
   } catch (const Error&) {
-    return recorded_.reset();
+    // The values after the error are not decided.
   }
-  for (const JudgedValue& value : again.found())
-    if (value.judgement == Judgement::wrong && suspects.contains(value.key))
-      wrong_.push_back(value);
+  for (const OtherInF64& one : suspects) {
+    const auto found =
+        std::find_if(again.found().begin(), again.found().end(), [&](const JudgedValue& value) {
+          return value.judgement == Judgement::wrong && value.key == one.value.key;
+        });
+    if (found != again.found().end())
+      wrong_.push_back(*found);
+    else
+      add_undecided(one);
+  }
   if (wrong_.empty()) recorded_.reset();
 }
 
@@ -363,8 +373,7 @@ std::vector<ExplainedValue> Check::explain_in_own_dtypes(const std::vector<Judge
 // again with the flags of that run.
 std::vector<ExplainedValue> Check::explain_wrong() {
   std::vector<ExplainedValue> explained = explain(wrong_);
-  if (!explained.empty() || !reached_all_in_f64_ || recorded_ || !program_->ranks_move())
-    return explained;
+  if (!explained.empty() || !reached_all_in_f64_ || recorded_) return explained;
   for (const JudgedValue& value : std::exchange(wrong_, {})) found_in_f64_.erase(value.key);
   judge_out_of_range();
   return explain(wrong_);

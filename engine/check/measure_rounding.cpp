@@ -83,8 +83,6 @@ Samples samples_of(const Job& job, const Registries& registries, const std::set<
   return samples;
 }
 
-bool is_exact(DType dtype) { return !is_floating(dtype) && !is_complex(dtype); }
-
 // True if elements of both can be compared.
 bool is_comparable(const Tensor& sample, const Tensor& layout) {
   return sample.shape == layout.shape && is_complex(sample.dtype) == is_complex(layout.dtype) &&

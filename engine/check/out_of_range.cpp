@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "shardproof/engine/check/explaining_judge.h"
 #include "shardproof/engine/check/measure_rounding.h"
@@ -14,7 +15,7 @@
 namespace shardproof {
 namespace {
 
-// The floats of one device so far, by value, at each wanted value.
+// The values of one device so far, by value, at each wanted value.
 class ValuesOnTheWay : public Judge {
  public:
   explicit ValuesOnTheWay(const std::vector<JudgedValue>& wanted) : wanted_(wanted) {}
@@ -31,7 +32,6 @@ class ValuesOnTheWay : public Judge {
   static void collect(const ReferenceRun& reference, std::map<ValueId, Tensor>& values) {
     const auto& all = reference.plan().program().values;
     for (size_t i = 0; i < all.size(); ++i) {
-      if (!is_floating(all[i].dtype) && !is_complex(all[i].dtype)) continue;
       const auto id = static_cast<ValueId>(i);
       if (const Tensor* const tensor = reference.find(id)) values.emplace(id, *tensor);
     }
@@ -54,21 +54,23 @@ bool leaves_range(const Tensor& own, const Tensor& in_f64) {
   return false;
 }
 
-// Returns the values on whose way one device leaves a range that it does not leave in f64.
-std::vector<JudgedValue> out_of_range(std::vector<JudgedValue> open, const JudgedProgram& own,
-                                      const JudgedProgram& lifted) {
-  ValuesOnTheWay narrow(open), wide(open);
-  own.run(narrow, {.keeps_all = true});
-  lifted.run(wide, {.keeps_all = true});
-  std::erase_if(open, [&](const JudgedValue& value) {
-    const std::map<ValueId, Tensor>& in_f64 = wide.at(value.key);
-    const std::map<ValueId, Tensor>& held = narrow.at(value.key);
-    return std::none_of(held.begin(), held.end(), [&](const auto& one) {
-      const auto found = in_f64.find(one.first);
-      return found != in_f64.end() && leaves_range(one.second, found->second);
-    });
-  });
-  return open;
+// True if an integer or bool is another one in f64.
+bool takes_another_branch(const Tensor& own, const Tensor& in_f64) {
+  return is_exact(own.dtype) && own.dtype == in_f64.dtype && !bit_equal(own, 0, in_f64, 0);
+}
+
+// Returns the values on whose way `differs` holds for a value of one device and the same in f64.
+template <typename Differs>
+std::set<std::string> keys_where(const Differs& differs, ValuesOnTheWay& own,
+                                 ValuesOnTheWay& in_f64, const std::vector<JudgedValue>& open) {
+  std::set<std::string> keys;
+  for (const JudgedValue& value : open) {
+    const std::map<ValueId, Tensor>& wide = in_f64.at(value.key);
+    for (const auto& [id, held] : own.at(value.key))
+      if (const auto found = wide.find(id); found != wide.end() && differs(held, found->second))
+        keys.insert(value.key);
+  }
+  return keys;
 }
 
 // True if other roundings change a number of the ranks or of one device so much that they may
@@ -76,55 +78,75 @@ std::vector<JudgedValue> out_of_range(std::vector<JudgedValue> open, const Judge
 bool is_moved(const Difference& own, const Difference& other, int64_t element) {
   const double moved =
       distance_at(own.truth, other.truth, element) + distance_at(own.got, other.got, element);
-  const bool is_exact = !is_floating(own.truth.dtype) && !is_complex(own.truth.dtype);
-  return moved > 0 &&
-         (is_exact || distance_at(own.truth, own.got, element) <= kSpreadFactor * moved);
+  return moved > 0 && (is_exact(own.truth.dtype) ||
+                       distance_at(own.truth, own.got, element) <= kSpreadFactor * moved);
 }
 
-// Removes the elements that are not finite, that do not differ, or that another run moves.
-void keep_unmoved(JudgedValue& value, const DifferenceJudge& first,
+// Removes the elements that are not finite or do not differ. If some are left that no other run
+// moves, returns true and removes all others.
+bool keep_unmoved(JudgedValue& value, const DifferenceJudge& first,
                   const std::vector<DifferenceJudge>& others) {
   const Difference* const own = first.find(value.key);
-  if (own == nullptr) return value.elements.clear();
+  if (own == nullptr) value.elements.clear();
   std::erase_if(value.elements, [&](int64_t i) {
-    if (!std::isfinite(magnitude_at(own->truth, i)) || !std::isfinite(magnitude_at(own->got, i)) ||
-        distance_at(own->truth, own->got, i) == 0)
-      return true;
+    return !std::isfinite(magnitude_at(own->truth, i)) ||
+           !std::isfinite(magnitude_at(own->got, i)) || distance_at(own->truth, own->got, i) == 0;
+  });
+  std::vector<int64_t> unmoved = value.elements;
+  std::erase_if(unmoved, [&](int64_t i) {
     return std::any_of(others.begin(), others.end(), [&](const DifferenceJudge& other) {
       const Difference* const moved = other.find(value.key);
       return moved == nullptr || moved->got.elements() != own->got.elements() ||
              is_moved(*own, *moved, i);
     });
   });
+  if (unmoved.empty()) return false;
+  value.elements = std::move(unmoved);
+  return true;
 }
 
 }  // namespace
 
-std::vector<JudgedValue> unmoved_differences(const std::vector<JudgedValue>& open,
-                                             const JudgedProgram& own, const JudgedProgram& lifted,
-                                             const Registries& registries) try {
-  std::vector<JudgedValue> found = out_of_range(open, own, lifted);
-  std::erase_if(found, [](const JudgedValue& value) { return value.elements.empty(); });
-  if (found.empty()) return {};
-  DifferenceJudge first(found);
-  own.run(first, {});
-  std::vector<DifferenceJudge> others;
-  int direction = 0;
-  for (const ReductionSchedule& order : other_orders(own.job().order)) {
-    Job job = own.job();
-    job.order = order;
-    const ScopedRoundingMode rounding(direction++);
-    JudgedProgram::make(job, registries)->run(others.emplace_back(found), {});
+std::vector<OtherInF64> differences_of_branches(const std::vector<JudgedValue>& open,
+                                                const JudgedProgram& own,
+                                                const JudgedProgram& lifted,
+                                                const Registries& registries) {
+  std::vector<OtherInF64> found;
+  try {
+    ValuesOnTheWay narrow(open), wide(open);
+    own.run(narrow, {.keeps_all = true});
+    lifted.run(wide, {.keeps_all = true});
+    const std::set<std::string> ranges = keys_where(leaves_range, narrow, wide, open);
+    const std::set<std::string> flags = keys_where(takes_another_branch, narrow, wide, open);
+    std::vector<JudgedValue> wanted;
+    for (const JudgedValue& value : open)
+      if (ranges.contains(value.key) || flags.contains(value.key)) {
+        wanted.push_back(value);
+        wanted.back().judgement = Judgement::undecided;
+        found.push_back({wanted.back(), ranges.contains(value.key)});
+      }
+    if (wanted.empty()) return {};
+    DifferenceJudge first(wanted);
+    own.run(first, {});
+    std::vector<DifferenceJudge> others;
+    int direction = 0;
+    for (const ReductionSchedule& order : other_orders(own.job().order)) {
+      Job job = own.job();
+      job.order = order;
+      const ScopedRoundingMode rounding(direction++);
+      JudgedProgram::make(job, registries)->run(others.emplace_back(wanted), {});
+    }
+    for (OtherInF64& one : found) {
+      const bool is_unmoved = keep_unmoved(one.value, first, others);
+      if (!is_unmoved && !one.leaves_range) one.value.elements.clear();
+      if (is_unmoved && !own.range_cause_of(one.value.key).text.empty())
+        one.value.judgement = Judgement::wrong;
+    }
+  } catch (const Error&) {
+    // A run that rounds otherwise reads an index out of range: the values are not decided.
   }
-  for (JudgedValue& value : found) {
-    keep_unmoved(value, first, others);
-    const bool on_ranks_too = !own.range_cause_of(value.key).text.empty();
-    value.judgement = on_ranks_too ? Judgement::wrong : Judgement::undecided;
-  }
-  std::erase_if(found, [](const JudgedValue& value) { return value.elements.empty(); });
+  std::erase_if(found, [](const OtherInF64& one) { return one.value.elements.empty(); });
   return found;
-} catch (const Error&) {
-  return {};  // a run that rounds otherwise reads an index out of range
 }
 
 }  // namespace shardproof

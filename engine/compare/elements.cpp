@@ -187,6 +187,8 @@ void ShardRuns::move_to(int64_t rank) {
   }
 }
 
+bool is_exact(DType dtype) { return !is_floating(dtype) && !is_complex(dtype); }
+
 double distance(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
   const double apart = std::fabs(a - b);

@@ -77,6 +77,8 @@ class ShardRuns {
   int64_t inner_ = 1;      // elements of the dims after these
 };
 
+// True for integers and bool, which no arithmetic rounds.
+bool is_exact(DType dtype);
 // Returns the distance of two elements. It is 0 for equal numbers, for -0 and +0, and for two NaN.
 // It is infinite if only one is finite, or only one is NaN. For complex numbers it is the larger
 // distance of a part. Different integers and bools have a distance of at least 1.
