@@ -303,7 +303,7 @@ namespace {
 
 // A shard of columns has many short runs, for which a call of memcmp costs more than the
 // comparison.
-bool are_equal_bytes(const std::byte* a, const std::byte* b, int64_t bytes) {
+inline bool are_equal_bytes(const std::byte* a, const std::byte* b, int64_t bytes) {
   constexpr int64_t kShort = 64, kWord = 8;
   if (bytes > kShort || bytes % kWord != 0)
     return std::memcmp(a, b, static_cast<size_t>(bytes)) == 0;

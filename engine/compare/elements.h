@@ -54,20 +54,28 @@ class ShardRuns {
     bool is_cut = false;
   };
 
+  // Visits the runs of the last of the dims. They may be short and many.
+  template <typename Visit>
+  void visit_runs(const Visit& visit, int64_t local, int64_t global) const {
+    const Dim& dim = dims_[depth_ - 1];
+    for (const DimRun& run : dim.runs)
+      if (run.length * inner_ > 0)
+        visit((local * dim.length + run.local) * inner_, global + run.global * dim.stride,
+              run.length * inner_);
+  }
   template <typename Visit>
   void walk(const Visit& visit, size_t d, int64_t local, int64_t global) const {
+    if (d + 1 == depth_) return visit_runs(visit, local, global);
     const Dim& dim = dims_[d];
-    for (const DimRun& run : dim.runs) {
-      if (d + 1 == depth_) {
-        if (run.length * inner_ > 0)
-          visit((local * dim.length + run.local) * inner_, global + run.global * dim.stride,
-                run.length * inner_);
-        continue;
+    for (const DimRun& run : dim.runs)
+      for (int64_t i = 0; i < run.length; ++i) {
+        const int64_t row = local * dim.length + run.local + i,
+                      start = global + (run.global + i) * dim.stride;
+        if (d + 2 == depth_)
+          visit_runs(visit, row, start);
+        else
+          walk(visit, d + 1, row, start);
       }
-      for (int64_t i = 0; i < run.length; ++i)
-        walk(visit, d + 1, local * dim.length + run.local + i,
-             global + (run.global + i) * dim.stride);
-    }
   }
 
   const Spec& spec_;

@@ -18,9 +18,9 @@
 // Line 2 becomes one instruction of lanes 0-1, line 4 one of lanes 2-3. Line 5 reads a name that
 // has two values, so a Merge makes one value of all lanes, and `rank` becomes a number per lane.
 //
-// Sources: lowering_listing.cpp (statements and bindings), lowering_expression.cpp (expressions),
-// lowering_index.cpp (x[...]), lowering_op_call.cpp (arguments of ops), lowering_expand_op.cpp
-// (composite ops), lowering_grad.cpp (grad).
+// Sources: lowering_listing.cpp (statements and bindings), lowering_condition.cpp (conditions),
+// lowering_expression.cpp (expressions), lowering_index.cpp (x[...]), lowering_op_call.cpp
+// (arguments of ops), lowering_expand_op.cpp (composite ops), lowering_grad.cpp (grad).
 #pragma once
 
 #include <map>
@@ -44,7 +44,8 @@ class Lowering {
   virtual ~Lowering() = default;
 
  protected:
-  Lowering(const OpRegistry& ops, Lanes lanes) : ops_(ops), lanes_(std::move(lanes)) {}
+  Lowering(const OpRegistry& ops, const Lanes& lanes)
+      : ops_(ops), lanes_(lanes), listing_lanes_(lanes) {}
   void walk(const std::vector<Statement>& statements);
 
   // Functions that differ between global programs and rank programs.
@@ -179,10 +180,19 @@ class Lowering {
   void walk_one(const Statement& statement);
   void walk_for(const Statement& statement);
   void walk_if(const Statement& statement);
+  // Returns the current lanes on which a condition holds (lowering_condition.cpp).
+  Lanes lanes_where(const Expr& condition);
+  // Return nothing if each lane must be evaluated.
+  std::optional<Lanes> lanes_at_once(const Expr& condition);
+  std::optional<Lanes> lanes_of_comparison(const Expr& condition);
+  // Returns the lanes of the listing by the value of an integer that depends on the rank alone.
+  const std::map<int64_t, Lanes>* lanes_by_number(const Expr& expr);
+  bool depends_on_rank_alone(const Expr& expr);
   void walk_assign(const Statement& statement);
   void walk_assign_index(const Statement& statement);
   ValueId value_of_line(ValueId result, size_t first);
   bool release_if_unheld(ValueId value, const Lanes& lanes);
+  const ValueId* value_bound_here(const Expr& expr) const;
   Binding lower_binary(const Expr& expr);
   Binding lower_unary(const Expr& expr);
   ValueId lower_index(const Expr& base, const std::vector<IndexItem>& items,
@@ -199,6 +209,9 @@ class Lowering {
   NumberScope scope(int64_t rank);
   std::string nearest_name(const std::string& name);  // "; did you mean ..", or ""
   bool differs_by_rank(const Expr& expr);
+
+  const Lanes listing_lanes_;
+  std::map<std::string, std::map<int64_t, Lanes>> lanes_by_number_;  // by the text of the number
 };
 
 }  // namespace shardproof

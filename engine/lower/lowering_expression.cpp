@@ -57,7 +57,7 @@ bool Lowering::is_number(const Expr& expr) {
       const std::string name = name_of(expr.name);
       if (const NameTable::Parts* found = names_.find(name))
         for (const NameTable::Part& part : *found)
-          if (!part.lanes.intersect(lanes_).empty())
+          if (!lie_apart(part.lanes, lanes_) && !part.lanes.intersect(lanes_).empty())
             return std::holds_alternative<PerRankNumber>(part.binding);
       return name == "inf" || name == "nan" || number_name(name, lanes_[0]).has_value();
     }
@@ -89,7 +89,7 @@ bool Lowering::differs_by_rank(const Expr& expr) {
     if (found == nullptr) return;
     int parts = 0;
     for (const NameTable::Part& part : *found) {
-      if (part.lanes.intersect(lanes_).empty()) continue;
+      if (lie_apart(part.lanes, lanes_) || part.lanes.intersect(lanes_).empty()) continue;
       ++parts;
       const auto* number = std::get_if<PerRankNumber>(&part.binding);
       // A tensor stands only in dim(x, 0) or start(x, 0), which may differ by rank.
@@ -156,7 +156,17 @@ Number Lowering::uniform_number(const Expr& expr) {
   return number.values[0];
 }
 
+// Returns the value of a name that exactly the current lanes have bound, as most have; null for
+// others.
+const ValueId* Lowering::value_bound_here(const Expr& expr) const {
+  if (expr.kind != ExprKind::name || !expr.name.plain()) return nullptr;
+  const NameTable::Parts* found = names_.find(expr.name.texts.front());
+  if (found == nullptr || found->size() != 1 || !(found->front().lanes == lanes_)) return nullptr;
+  return std::get_if<ValueId>(&found->front().binding);
+}
+
 Binding Lowering::lower(const Expr& expr) {
+  if (const ValueId* value = value_bound_here(expr)) return *value;
   if (is_number(expr)) return lane_number(expr);
   switch (expr.kind) {
     case ExprKind::name: {

@@ -144,17 +144,11 @@ void Lowering::walk_for(const Statement& statement) {
 }
 
 void Lowering::walk_if(const Statement& statement) {
-  const PerRankNumber condition = lane_number(*statement.value);
-  if (condition.uniform())
-    return walk(condition.values[0].truth() ? statement.body : statement.otherwise);
-  std::vector<int32_t> yes;
-  for (int64_t i = 0; i < lanes_.size(); ++i)
-    if (condition.values[static_cast<size_t>(i)].truth()) yes.push_back(lanes_[i]);
   const Lanes all = lanes_;
-  const Lanes taken = Lanes::of(std::move(yes));
-  lanes_ = taken;
+  lanes_ = lanes_where(*statement.value);
+  const Lanes others = statement.otherwise.empty() ? Lanes() : all.minus(lanes_);
   walk(statement.body);
-  lanes_ = all.minus(taken);
+  lanes_ = others;
   walk(statement.otherwise);
   lanes_ = all;
 }
@@ -239,11 +233,13 @@ std::optional<Binding> Lowering::find(const std::string& name, const SourceLocat
   if (found->size() == 1 && found->front().lanes == lanes_) return found->front().binding;
   std::vector<const NameTable::Part*> here;
   Lanes covered;
-  for (const NameTable::Part& part : *found)
-    if (!part.lanes.intersect(lanes_).empty()) {
-      here.push_back(&part);
-      covered = covered.unite(part.lanes.intersect(lanes_));
-    }
+  for (const NameTable::Part& part : *found) {
+    if (lie_apart(part.lanes, lanes_)) continue;
+    const Lanes held = part.lanes.intersect(lanes_);
+    if (held.empty()) continue;
+    here.push_back(&part);
+    covered = covered.unite(held);
+  }
   if (here.empty()) return std::nullopt;
   const Lanes missing = lanes_.minus(covered);
   if (!missing.empty())
@@ -292,8 +288,8 @@ bool Lowering::release_if_unheld(ValueId value, const Lanes& lanes) {
 // (`m = m`).
 void Lowering::bind(const std::string& name, Binding binding) {
   if (std::holds_alternative<ValueId>(binding)) named(std::get<ValueId>(binding), name);
-  const NameTable::Values dropped = names_.remove(name, lanes_);
-  names_.add(name, {lanes_, std::move(binding), place_.line, instance_});
+  const NameTable::Values dropped =
+      names_.rebind(name, {lanes_, std::move(binding), place_.line, instance_});
   for (const auto& [value, lanes] : dropped) release_if_unheld(value, lanes);
 }
 

@@ -28,34 +28,44 @@ const NameTable::Parts* NameTable::find(const std::string& name) const {
 }
 
 void NameTable::add(const std::string& name, Part part) {
-  Names::value_type& holder = *names_.try_emplace(name).first;
-  if (const ValueId* value = std::get_if<ValueId>(&part.binding))
-    if (!has_value(holder.second, *value)) names_of_.emplace(*value, &holder);
-  holder.second.push_back(std::move(part));
+  insert(*names_.try_emplace(name).first, std::move(part));
 }
 
 NameTable::Values NameTable::remove(const std::string& name, const Lanes& lanes) {
+  return cut(*names_.try_emplace(name).first, lanes);
+}
+
+NameTable::Values NameTable::rebind(const std::string& name, Part part) {
   Names::value_type& holder = *names_.try_emplace(name).first;
-  Parts& parts = holder.second;
+  Values removed = cut(holder, part.lanes);
+  insert(holder, std::move(part));
+  return removed;
+}
+
+void NameTable::insert(Names::value_type& name, Part part) {
+  if (const ValueId* value = std::get_if<ValueId>(&part.binding)) {
+    const auto [first, end] = names_of_.equal_range(*value);
+    if (std::none_of(first, end, [&](const auto& it) { return it.second == &name; }))
+      names_of_.emplace(*value, &name);
+  }
+  name.second.push_back(std::move(part));
+}
+
+// A name may have as many parts as there are ranks, so parts on other lanes stay where they are.
+NameTable::Values NameTable::cut(Names::value_type& name, const Lanes& lanes) {
+  Parts& parts = name.second;
   Values removed;
-  if (parts.size() == 1 && parts.front().lanes == lanes) {
-    if (const ValueId* value = std::get_if<ValueId>(&parts.front().binding))
-      removed.emplace_back(*value, lanes);
-    parts.clear();
-    for (const auto& [value, cut] : removed) drop_holder(value, holder);
-    return removed;
-  }
-  Parts kept;
   for (Part& part : parts) {
-    const Lanes cut = part.lanes.intersect(lanes);
-    if (!cut.empty() && std::holds_alternative<ValueId>(part.binding))
-      removed.emplace_back(std::get<ValueId>(part.binding), cut);
-    part.lanes = part.lanes.minus(lanes);
-    if (!part.lanes.empty()) kept.push_back(std::move(part));
+    if (lie_apart(part.lanes, lanes)) continue;
+    Lanes gone = part.lanes.intersect(lanes);
+    if (gone.empty()) continue;
+    part.lanes = part.lanes.minus(gone);
+    if (const ValueId* value = std::get_if<ValueId>(&part.binding))
+      removed.emplace_back(*value, std::move(gone));
   }
-  parts = std::move(kept);
-  for (const auto& [value, cut] : removed)
-    if (!has_value(parts, value)) drop_holder(value, holder);
+  std::erase_if(parts, [](const Part& part) { return part.lanes.empty(); });
+  for (const auto& [value, gone] : removed)
+    if (!has_value(parts, value)) drop_holder(value, name);
   return removed;
 }
 

@@ -17,6 +17,12 @@ namespace shardproof {
 
 using Binding = std::variant<ValueId, PerRankNumber>;
 
+// True if a set is empty or all its lanes are below those of the other. May return false for other
+// disjoint sets.
+inline bool lie_apart(const Lanes& a, const Lanes& b) {
+  return a.empty() || b.empty() || a[a.size() - 1] < b[0] || b[b.size() - 1] < a[0];
+}
+
 class NameTable {
  public:
   struct Part {
@@ -36,6 +42,9 @@ class NameTable {
   void add(const std::string& name, Part part);
   // Removes the bindings of a name on these lanes and returns the values that it had there.
   Values remove(const std::string& name, const Lanes& lanes);
+  // Replaces the bindings of a name on the lanes of the part, and returns the values that it had
+  // there.
+  Values rebind(const std::string& name, Part part);
   // Removes a name without parts, as if it had never been bound.
   void erase_if_unbound(const std::string& name);
 
@@ -57,6 +66,8 @@ class NameTable {
 
  private:
   using Names = std::map<std::string, Parts>;
+  void insert(Names::value_type& name, Part part);
+  Values cut(Names::value_type& name, const Lanes& lanes);
   void drop_holder(ValueId value, const Names::value_type& name);
 
   Names names_;

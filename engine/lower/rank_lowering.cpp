@@ -51,32 +51,31 @@ void RankLowerer::run(const Listing& listing) {
 }
 
 ValueId RankLowerer::add_value(DType dtype, LocalShapes shapes, Category category) {
-  SpmdValue value;
+  const size_t id = into_.program.values.size();
+  SpmdValue& value = into_.program.values.emplace_back();
   value.dtype = dtype;
   value.shapes = std::move(shapes);
   value.category = category;
   value.origin = origin();
-  value.name = "_" + std::to_string(into_.program.values.size());
-  into_.program.values.push_back(std::move(value));
-  return static_cast<ValueId>(into_.program.values.size() - 1);
+  value.name = "_" + std::to_string(id);
+  return static_cast<ValueId>(id);
 }
 
 Instr& RankLowerer::add(Action action) {
-  Instr instr;
+  Instr& instr = listing_.instrs.emplace_back();
   instr.lanes = lanes_;
   instr.stream = streams_.back();
   instr.action = std::move(action);
   instr.origin = origin();
-  const auto is_result = [&](ValueId id) {
-    return group_depth_ > 0 && group_results_.contains(id);
-  };
+  if (group_depth_ == 0) return instr;
+  const auto is_result = [&](ValueId id) { return group_results_.contains(id); };
   bool after = false;
   if (const Merge* const merge = std::get_if<Merge>(&instr.action)) {
     // A name for results computes nothing, but its parts must exist.
     after = std::any_of(merge->parts.begin(), merge->parts.end(),
                         [&](const auto& part) { return is_result(part.second); });
     if (after) group_results_.insert(merge->output);
-  } else if (group_depth_ > 0) {
+  } else {
     const Effects effects = effects_of(instr);
     if (std::any_of(effects.reads.begin(), effects.reads.end(), is_result) ||
         std::any_of(effects.writes.begin(), effects.writes.end(), is_result))
@@ -84,9 +83,10 @@ Instr& RankLowerer::add(Action action) {
            "a line of a group uses the result of a call of the same group, which ends with the "
            "group; write it after the group");
   }
-  Instrs& target = after ? after_group_ : listing_.instrs;
-  target.push_back(std::move(instr));
-  return target.back();
+  if (!after) return instr;
+  after_group_.push_back(std::move(instr));
+  listing_.instrs.pop_back();
+  return after_group_.back();
 }
 
 void RankLowerer::add_calls(std::vector<CallItem> items) {
@@ -167,12 +167,11 @@ void RankLowerer::named(ValueId id, const std::string& name) {
 }
 
 void RankLowerer::unnamed(ValueId id, const Lanes& lanes) {
-  Instr instr;
+  Instr& instr = (group_depth_ > 0 ? after_group_ : listing_.instrs).emplace_back();
   instr.lanes = lanes;
   instr.stream = streams_.back();
   instr.action = Free{id};
   instr.origin = origin();
-  (group_depth_ > 0 ? after_group_ : listing_.instrs).push_back(std::move(instr));
 }
 
 TensorMeta RankLowerer::meta_of(ValueId id) {

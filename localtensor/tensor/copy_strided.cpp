@@ -25,6 +25,7 @@ namespace shardproof {
 namespace {
 
 constexpr int64_t kCacheLine = 64;  // bytes
+constexpr int64_t kRowsAhead = 8;   // rows of a tile that are fetched ahead; each is a cache line
 
 // A box without dims of size 1 and with dims joined where both layouts allow; strides in bytes.
 struct Box {
@@ -69,10 +70,12 @@ struct RowSteps {
 template <size_t kBytes, size_t kCount>
 void copy_full_tiles(const std::byte* source, std::byte* target, const RowSteps& inner,
                      const RowSteps& tile) {
-  for (int64_t i = 0; i < inner.count; ++i)
+  for (int64_t i = 0; i < inner.count; ++i) {
+    __builtin_prefetch(source + std::min(i + kRowsAhead, inner.count - 1) * inner.source);
     for (size_t k = 0; k < kCount; ++k)
       std::memcpy(target + i * inner.target + static_cast<int64_t>(k) * tile.target,
                   source + i * inner.source + k * kBytes, kBytes);
+  }
 }
 
 template <size_t kBytes>

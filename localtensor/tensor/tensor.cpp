@@ -60,16 +60,11 @@ int64_t byte_offset(const Tensor& tensor, int64_t slot) {
 }  // namespace
 
 Tensor Tensor::without_contents(DType dtype, const Dims& shape, const Lanes& lanes) {
-  Tensor tensor;
-  tensor.dtype = dtype;
-  tensor.shape = shape;
-  tensor.strides = contiguous_strides(shape);
-  tensor.buffer = new_buffer();
-  Buffer& buffer = *tensor.buffer;
-  buffer.lanes = lanes;
-  buffer.slots = Slots::shared(lanes.size());
-  buffer.bytes_per_lane = product_of_bytes(element_count(shape), size_of(dtype), shape);
-  return tensor;
+  std::shared_ptr<Buffer> buffer = new_buffer();
+  buffer->lanes = lanes;
+  buffer->slots = Slots::shared(lanes.size());
+  buffer->bytes_per_lane = product_of_bytes(element_count(shape), size_of(dtype), shape);
+  return {std::move(buffer), 0, dtype, shape, contiguous_strides(shape)};
 }
 
 Tensor Tensor::empty(DType dtype, const Dims& shape, const Lanes& lanes, const Slots& slots) {

@@ -293,12 +293,12 @@ void ContractionRun<T>::store(const int64_t* row_targets, int64_t rows, const Pa
 }
 
 template <typename T>
-void ContractionRun<T>::multiply_panels(const Joined& joined, int64_t rows, int64_t first_column) {
+void ContractionRun<T>::multiply_panels(const Joined& joined, int64_t rows, int64_t first_column,
+                                        int64_t end) {
   T tile[kMicroRows * kMaxMicroColumns];
   T *tile_rows[kMicroRows], *result_rows[kMicroRows];
   for (int i = 0; i < kMicroRows; ++i) tile_rows[i] = tile + i * micro_.columns;
-  const int64_t depth = plan_.depth_.count,
-                end = std::min(joined.columns, first_column + kPackedPanels * micro_.columns);
+  const int64_t depth = plan_.depth_.count;
   Panel panels[kPackedPanels];
   int count = 0;
   for (int64_t column = first_column; column < end; column += micro_.columns)
@@ -324,13 +324,15 @@ void ContractionRun<T>::multiply_panels(const Joined& joined, int64_t rows, int6
 
 template <typename T>
 void ContractionRun<T>::multiply(const Joined& joined) {
-  const int64_t block = rows_at_once(plan_.depth_.count);
+  const int64_t depth = plan_.depth_.count, block = rows_at_once(depth);
+  const int64_t columns =
+      micro_.columns * panels_at_once(depth * micro_.columns * int64_t{sizeof(T)});
   for (int64_t first_row = 0; first_row < joined.rows; first_row += block) {
     const int64_t rows = std::min(block, joined.rows - first_row);
     describe_rows(joined, first_row, rows);
     pack_rows(rows);
-    for (int64_t column = 0; column < joined.columns; column += kPackedPanels * micro_.columns)
-      multiply_panels(joined, rows, column);
+    for (int64_t column = 0; column < joined.columns; column += columns)
+      multiply_panels(joined, rows, column, std::min(joined.columns, column + columns));
   }
 }
 

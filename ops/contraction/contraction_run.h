@@ -30,6 +30,14 @@ inline int64_t rows_at_once(int64_t depth) {
          kMicroRows;
 }
 
+// Returns the number of panels of columns packed at once. Each tile of rows reads all of them, so
+// they should stay in a cache of 512 KiB.
+inline int panels_at_once(int64_t panel_bytes) {
+  constexpr int64_t kPackedBytes = int64_t{1} << 18;
+  return static_cast<int>(
+      std::clamp<int64_t>(kPackedBytes / std::max<int64_t>(panel_bytes, 1), 1, kPackedPanels));
+}
+
 template <typename T>
 class ContractionRun {
  public:
@@ -80,7 +88,7 @@ class ContractionRun {
   void describe_panel(const Joined& joined, int64_t first, Panel& panel) const;
   bool pack_columns(const Panel* panels, int count, int64_t rows);
   void pack_panel(const Panel& panel, T* target);
-  void multiply_panels(const Joined& joined, int64_t rows, int64_t first_column);
+  void multiply_panels(const Joined& joined, int64_t rows, int64_t first_column, int64_t end);
   bool is_thin() const;
   void multiply_thin(int64_t instance);
   void store(const int64_t* row_targets, int64_t rows, const Panel& panel, const T* tile);

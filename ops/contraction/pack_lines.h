@@ -10,6 +10,9 @@ namespace shardproof {
 // Copies a few elements, for which a call of memcpy costs more than the copy.
 template <typename T>
 inline void copy_few(T* to, const T* from, int count) {
+  constexpr int kInLine = 64 / sizeof(T);  // of a cache line, a full panel of most machines
+  for (; count >= kInLine; count -= kInLine, to += kInLine, from += kInLine)
+    std::memcpy(to, from, kInLine * sizeof(T));
   for (; count >= 4; count -= 4, to += 4, from += 4) std::memcpy(to, from, 4 * sizeof(T));
   for (int i = 0; i < count; ++i) to[i] = from[i];
 }

@@ -28,16 +28,16 @@ enum class Way { in_place, constant, staged };
 
 struct TileOperand {
   DType storage, tile;
-  int64_t storage_bytes = 0, tile_bytes = 0;
-  Way way = Way::in_place;
-  bool everywhere = false;  // one element serves the whole call
-  std::byte* base = nullptr;
-  std::byte* staging = nullptr;
+  int64_t storage_bytes, tile_bytes;
+  Way way;
+  bool everywhere;  // one element serves the whole call
+  std::byte* base;
+  std::byte* staging;  // set unless the way is in_place
 };
 
 struct TileFrame {
   BroadcastIteration walk;
-  std::array<TileOperand, kMaxOperands> operands;
+  std::array<TileOperand, kMaxOperands> operands;  // the first `count` are set
   int inputs = 0, count = 0;
   int64_t tile_elements = 0;
   std::byte* raw = nullptr;  // strided elements before conversion
