@@ -250,6 +250,9 @@ const OpRecord& op_named(const std::string& word, const OpRegistry& ops) {
   if (const OpRecord* op = ops.find_infix(word)) return *op;
   const std::string torch = other_name_hint(word);
   if (!torch.empty()) throw_bad_input("unknown op '{}'{}", word, torch);
+  const std::string last = word.substr(word.rfind('.') + 1);
+  if (last != word && ops.find(last) != nullptr)
+    throw_bad_input("unknown op '{}'; ops have no prefix: write {}", word, last);
   return ops.at(word);
 }
 

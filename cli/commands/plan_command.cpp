@@ -41,7 +41,8 @@ po::options_description plan_options() {
 }
 
 std::string needed(const po::variables_map& given, const char* option) {
-  if (!given.count(option)) throw_bad_input("plan: --{} is missing; shardproof help plan", option);
+  if (!given.count(option))
+    throw_bad_input("plan: --{} is missing; shardproof help plan describes it", option);
   return given[option].as<std::string>();
 }
 

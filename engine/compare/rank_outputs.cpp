@@ -87,7 +87,13 @@ Lanes RankOutputs::owners(const JobOutput& output) const {
 TensorMeta RankOutputs::meta_of(const JobOutput& output) const {
   if (truth) {
     const auto found = truth->names.find(output.name);
-    if (found == truth->names.end()) throw_bad_input("the truth does not bind {}", output.name);
+    if (found == truth->names.end()) {
+      NearestName nearest(output.name);
+      for (const auto& [name, id] : truth->names) nearest.offer(name);
+      throw_bad_input("the truth does not bind {}{}", output.name,
+                      nearest.best().empty() ? "; bind it there, or remove it from \"outputs\""
+                                             : nearest.hint());
+    }
     const GlobalValue& global = truth->values[static_cast<size_t>(found->second)];
     return {global.dtype, global.shape};
   }
