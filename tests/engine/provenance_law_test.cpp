@@ -236,7 +236,7 @@ TEST(Provenance, Statements_AboutRandomRankPrograms_Hold) {
     ProgramOptions options;
     options.kind = ProgramKind::ranks;
     options.dtype = DType::f64;
-    options.conditioning = Conditioning::tame;
+    options.conditioning = Conditioning::well;
     options.max_lines = 40;
     const RandomProgram program = random_program(seed, options, builtin_registries().ops);
     const Job job = job_of(program.text);
