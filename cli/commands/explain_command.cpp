@@ -9,7 +9,7 @@
 #include "shardproof/cli/commands/op_text.h"
 #include "shardproof/cli/commands/plan_text.h"
 #include "shardproof/cli/options/parse_options.h"
-#include "shardproof/engine/certify/op_instance.h"
+#include "shardproof/engine/check_ops/op_instance.h"
 #include "shardproof/engine/lower/global_lowering.h"
 #include "shardproof/engine/partition/partition.h"
 #include "shardproof/localtensor/base/error.h"

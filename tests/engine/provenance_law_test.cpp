@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "shardproof/engine/certify/op_instance.h"
-#include "shardproof/engine/certify/run_local.h"
+#include "shardproof/engine/check_ops/op_instance.h"
+#include "shardproof/engine/check_ops/run_local.h"
 #include "shardproof/engine/compare/elements.h"
 #include "shardproof/engine/execute/run_program.h"
 #include "shardproof/engine/explain/provenance.h"

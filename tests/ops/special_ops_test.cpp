@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "shardproof/engine/certify/computation.h"
-#include "shardproof/engine/certify/op_instance.h"
+#include "shardproof/engine/check_ops/computation.h"
+#include "shardproof/engine/check_ops/op_instance.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof::testing::special_ops_test {

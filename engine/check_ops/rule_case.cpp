@@ -1,6 +1,6 @@
 // Implements check_case and case_of of rule_case.h. A call that lowers to one op of the inputs in
 // their order may run with local sizes among its attributes, or by the registry's own rule.
-#include "shardproof/engine/certify/rule_case.h"
+#include "shardproof/engine/check_ops/rule_case.h"
 
 #include <algorithm>
 #include <cctype>
@@ -8,7 +8,7 @@
 #include <map>
 #include <optional>
 
-#include "shardproof/engine/certify/shard_run.h"
+#include "shardproof/engine/check_ops/shard_run.h"
 #include "shardproof/engine/lower/global_lowering.h"
 #include "shardproof/localtensor/base/error.h"
 

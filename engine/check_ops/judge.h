@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/engine/certify/slices.h"
+#include "shardproof/engine/check_ops/slices.h"
 #include "shardproof/localtensor/tensor/tensor.h"
 
 namespace shardproof {

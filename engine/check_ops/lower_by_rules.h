@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/engine/certify/run_local.h"
+#include "shardproof/engine/check_ops/run_local.h"
 #include "shardproof/localtensor/tensor/local_tensor.h"
 #include "shardproof/ops/core/op.h"
 

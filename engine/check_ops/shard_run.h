@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/engine/certify/draws.h"
-#include "shardproof/engine/certify/shard_cache.h"
-#include "shardproof/engine/certify/slices.h"
+#include "shardproof/engine/check_ops/draws.h"
+#include "shardproof/engine/check_ops/shard_cache.h"
+#include "shardproof/engine/check_ops/slices.h"
 #include "shardproof/localtensor/tensor/local_tensor.h"
 
 namespace shardproof {

@@ -25,10 +25,10 @@
 #include <memory>
 #include <vector>
 
-#include "shardproof/engine/certify/computation.h"
-#include "shardproof/engine/certify/exact_parts.h"
-#include "shardproof/engine/certify/judge.h"
-#include "shardproof/engine/certify/op_instance.h"
+#include "shardproof/engine/check_ops/computation.h"
+#include "shardproof/engine/check_ops/exact_parts.h"
+#include "shardproof/engine/check_ops/judge.h"
+#include "shardproof/engine/check_ops/op_instance.h"
 
 namespace shardproof {
 

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "shardproof/engine/certify/draws.h"
+#include "shardproof/engine/check_ops/draws.h"
 
 namespace shardproof {
 

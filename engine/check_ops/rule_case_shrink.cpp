@@ -4,7 +4,7 @@
 #include <functional>
 #include <set>
 
-#include "shardproof/engine/certify/rule_case.h"
+#include "shardproof/engine/check_ops/rule_case.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

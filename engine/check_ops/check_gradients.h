@@ -17,8 +17,8 @@
 
 #include <map>
 
-#include "shardproof/engine/certify/check_rules.h"
-#include "shardproof/engine/certify/rule_case.h"
+#include "shardproof/engine/check_ops/check_rules.h"
+#include "shardproof/engine/check_ops/rule_case.h"
 
 namespace shardproof {
 

@@ -1,5 +1,5 @@
 // Implements draws.h.
-#include "shardproof/engine/certify/draws.h"
+#include "shardproof/engine/check_ops/draws.h"
 
 #include <algorithm>
 #include <cmath>

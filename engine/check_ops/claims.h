@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/engine/certify/draws.h"
-#include "shardproof/engine/certify/lower_by_rules.h"
-#include "shardproof/engine/certify/shard_cache.h"
+#include "shardproof/engine/check_ops/draws.h"
+#include "shardproof/engine/check_ops/lower_by_rules.h"
+#include "shardproof/engine/check_ops/shard_cache.h"
 
 namespace shardproof {
 

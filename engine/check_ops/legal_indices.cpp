@@ -3,7 +3,7 @@
 //
 // Example: "ints(-5, 5)" for a dim of 3: -5 and -4 are refused, -3 is accepted; 4 and 3 are
 // refused, 2 is accepted; the fill becomes "ints(-3, 3)".
-#include "shardproof/engine/certify/legal_indices.h"
+#include "shardproof/engine/check_ops/legal_indices.h"
 
 #include <cstdio>
 

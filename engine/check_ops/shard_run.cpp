@@ -1,5 +1,5 @@
 // Implements shard_run.h.
-#include "shardproof/engine/certify/shard_run.h"
+#include "shardproof/engine/check_ops/shard_run.h"
 
 #include <algorithm>
 #include <cmath>

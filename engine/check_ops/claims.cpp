@@ -1,12 +1,12 @@
 // Implements claims.h.
-#include "shardproof/engine/certify/claims.h"
+#include "shardproof/engine/check_ops/claims.h"
 
 #include <algorithm>
 #include <cmath>
 #include <deque>
 
-#include "shardproof/engine/certify/run_local.h"
-#include "shardproof/engine/certify/shard_run.h"
+#include "shardproof/engine/check_ops/run_local.h"
+#include "shardproof/engine/check_ops/shard_run.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

@@ -6,16 +6,16 @@
 //    one kernel call.
 // 3. For each choice, the placements of a result whose local shapes are those of the lanes are
 //    judged. Shapes are compared by one number (signature). Later draws judge what is left.
-#include "shardproof/engine/certify/candidates.h"
+#include "shardproof/engine/check_ops/candidates.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 #include <string>
 
-#include "shardproof/engine/certify/check_rules.h"
-#include "shardproof/engine/certify/enumerate.h"
-#include "shardproof/engine/certify/shard_run.h"
+#include "shardproof/engine/check_ops/check_rules.h"
+#include "shardproof/engine/check_ops/enumerate.h"
+#include "shardproof/engine/check_ops/shard_run.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

@@ -1,9 +1,9 @@
 // Implements lower_by_rules.h.
-#include "shardproof/engine/certify/lower_by_rules.h"
+#include "shardproof/engine/check_ops/lower_by_rules.h"
 
 #include <map>
 
-#include "shardproof/engine/certify/op_instance.h"
+#include "shardproof/engine/check_ops/op_instance.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
 

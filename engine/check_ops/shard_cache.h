@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "shardproof/engine/certify/draws.h"
-#include "shardproof/engine/certify/slices.h"
+#include "shardproof/engine/check_ops/draws.h"
+#include "shardproof/engine/check_ops/slices.h"
 
 namespace shardproof {
 

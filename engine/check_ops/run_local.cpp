@@ -1,5 +1,5 @@
 // Implements run_local.h.
-#include "shardproof/engine/certify/run_local.h"
+#include "shardproof/engine/check_ops/run_local.h"
 
 #include <map>
 

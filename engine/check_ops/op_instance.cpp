@@ -1,5 +1,5 @@
 // Implements op_instance.h.
-#include "shardproof/engine/certify/op_instance.h"
+#include "shardproof/engine/check_ops/op_instance.h"
 
 #include <cstring>
 

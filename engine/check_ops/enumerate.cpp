@@ -1,5 +1,5 @@
 // Implements enumerate.h.
-#include "shardproof/engine/certify/enumerate.h"
+#include "shardproof/engine/check_ops/enumerate.h"
 
 #include "shardproof/localtensor/base/error.h"
 

@@ -1,5 +1,5 @@
 // Implements check_gradients.h.
-#include "shardproof/engine/certify/check_gradients.h"
+#include "shardproof/engine/check_ops/check_gradients.h"
 
 #include <fmt/format.h>
 
@@ -9,9 +9,9 @@
 #include <optional>
 #include <set>
 
-#include "shardproof/engine/certify/candidates.h"
-#include "shardproof/engine/certify/enumerate.h"
-#include "shardproof/engine/certify/legal_indices.h"
+#include "shardproof/engine/check_ops/candidates.h"
+#include "shardproof/engine/check_ops/enumerate.h"
+#include "shardproof/engine/check_ops/legal_indices.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/rng.h"
 

@@ -1,10 +1,10 @@
 // Implements check_rules.h.
-#include "shardproof/engine/certify/check_rules.h"
+#include "shardproof/engine/check_ops/check_rules.h"
 
 #include <algorithm>
 #include <set>
 
-#include "shardproof/engine/certify/legal_indices.h"
+#include "shardproof/engine/check_ops/legal_indices.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/core/run_single_device.h"
 

@@ -1,5 +1,5 @@
 // Implements slices.h.
-#include "shardproof/engine/certify/slices.h"
+#include "shardproof/engine/check_ops/slices.h"
 
 #include <map>
 

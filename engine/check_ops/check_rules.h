@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/engine/certify/claims.h"
+#include "shardproof/engine/check_ops/claims.h"
 
 namespace shardproof {
 

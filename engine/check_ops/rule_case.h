@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/engine/certify/check_rules.h"
+#include "shardproof/engine/check_ops/check_rules.h"
 
 namespace shardproof {
 

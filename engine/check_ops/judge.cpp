@@ -1,6 +1,6 @@
 // Implements judge.h. One loop for words (integers, bool) and one for doubles; i64 and f64 are read
 // in place, other dtypes are converted first.
-#include "shardproof/engine/certify/judge.h"
+#include "shardproof/engine/check_ops/judge.h"
 
 #include <cmath>
 #include <complex>

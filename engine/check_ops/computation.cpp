@@ -1,6 +1,6 @@
 // Implements computation.h. A value has a number; the inputs are the first. Intermediate values of
 // a run are dense, lane after lane.
-#include "shardproof/engine/certify/computation.h"
+#include "shardproof/engine/check_ops/computation.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
 // Implements exact_parts.h, one element at a time.
-#include "shardproof/engine/certify/exact_parts.h"
+#include "shardproof/engine/check_ops/exact_parts.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Implements shard_cache.h. Each table is found by a hash and compared by content.
-#include "shardproof/engine/certify/shard_cache.h"
+#include "shardproof/engine/check_ops/shard_cache.h"
 
-#include "shardproof/engine/certify/shard_run.h"
+#include "shardproof/engine/check_ops/shard_run.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
