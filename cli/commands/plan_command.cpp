@@ -7,7 +7,6 @@
 #include "shardproof/cli/commands/plan_matrix.h"
 #include "shardproof/cli/commands/plan_text.h"
 #include "shardproof/cli/options/parse_options.h"
-#include "shardproof/engine/execute/run_program.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/planner.h"
 #include "shardproof/localtensor/plan/step_pieces.h"
@@ -16,6 +15,7 @@
 #include "shardproof/scenarios/model/topology.h"
 #include "shardproof/scenarios/record/write_file.h"
 #include "shardproof/scenarios/report/pictures.h"
+#include "shardproof/sim/cost/plan_price.h"
 
 namespace shardproof {
 namespace {

@@ -6,7 +6,7 @@
 //      narrower than f32.
 //   2. Both run with all floats lifted to f64, on simulated ranks (F64Judge).
 //   3. If values of a rank program are still open, both run in three other rounding directions
-//      (MovementJudge).
+//      (PerturbationJudge).
 //   4. If something is wrong, both run once more to explain it (ExplainingJudge).
 //
 // docs/judging.md gives the reasons.
@@ -116,7 +116,7 @@ class Check {
   void drop_equal_in_rounded_numbers(const F64Judge::Options& options);
   // The error that ended the run in f64, or "".
   std::string run_in_f64(F64Judge& judge, const F64Judge::Options& options);
-  std::string run_in_direction(int direction, MovementJudge& moving,
+  std::string run_in_direction(int direction, PerturbationJudge& moving,
                                const RecordedIntegers* replaced);
   void run_in_other_directions(F64Judge& judge);
   void add_findings();
@@ -291,7 +291,7 @@ std::string Check::run_in_f64(F64Judge& judge, const F64Judge::Options& options)
 }
 
 // Returns the error that ended the run, or "".
-std::string Check::run_in_direction(int direction, MovementJudge& moving,
+std::string Check::run_in_direction(int direction, PerturbationJudge& moving,
                                     const RecordedIntegers* replaced) {
   try {
     const ScopedRoundingMode rounding(direction);
@@ -309,7 +309,7 @@ void Check::run_in_other_directions(F64Judge& judge) {
   std::optional<RecordedIntegers> judged;
   std::vector<UnmeasuredMovement> unmeasured;
   for (int direction = 0; direction < kOtherRoundings; ++direction) {
-    MovementJudge moving(judge.open());
+    PerturbationJudge moving(judge.open());
     std::string reason = run_in_direction(direction, moving, replacing());
     if (!reason.empty() && replacing() == nullptr) {
       if (!judged) run_to_record_integers(lifted(), judged.emplace());

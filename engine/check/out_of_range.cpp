@@ -15,9 +15,9 @@ namespace shardproof {
 namespace {
 
 // The floats of one device so far, by value, at each wanted value.
-class ValuesOnTheWay : public Judge {
+class PrecedingFloats : public Judge {
  public:
-  explicit ValuesOnTheWay(const std::vector<JudgedValue>& wanted) : wanted_(wanted) {}
+  explicit PrecedingFloats(const std::vector<JudgedValue>& wanted) : wanted_(wanted) {}
   void restart() override { at_.clear(); }
   Judgement judge(const ComparedValue& value, ReferenceRun& reference) override {
     reference.value(value.global);
@@ -57,7 +57,7 @@ bool leaves_range(const Tensor& own, const Tensor& in_f64) {
 // Returns the values on whose way one device leaves a range that it does not leave in f64.
 std::vector<JudgedValue> out_of_range(std::vector<JudgedValue> open, const JudgedProgram& own,
                                       const JudgedProgram& lifted) {
-  ValuesOnTheWay narrow(open), wide(open);
+  PrecedingFloats narrow(open), wide(open);
   own.run(narrow, {.keeps_all = true});
   lifted.run(wide, {.keeps_all = true});
   std::erase_if(open, [&](const JudgedValue& value) {

@@ -296,7 +296,7 @@ std::vector<RuleClaim> claims_of(const OpInstance& instance, const MeshChoice& o
   return ClaimLister(instance, on).list();
 }
 
-std::string reason_without_answer(const std::vector<RuleDraw>& draws) {
+std::string unjudged_reason(const std::vector<RuleDraw>& draws) {
   return draws.empty() ? "one device computes the call on no draw"
                        : "no draw applies to these placements";
 }
@@ -304,7 +304,7 @@ std::string reason_without_answer(const std::vector<RuleDraw>& draws) {
 ClaimAnswer check_claim(const RuleClaim& claim, const std::vector<RuleDraw>& draws,
                         const OpRegistry& ops, ShardCache& cache) {
   ClaimAnswer worst;
-  worst.reason = reason_without_answer(draws);
+  worst.reason = unjudged_reason(draws);
   std::vector<const Slices*> inputs;
   for (const Spec& spec : claim.inputs) inputs.push_back(&cache.slices(spec));
   bool any_holds = false;

@@ -46,7 +46,7 @@ struct ClaimAnswer {
 inline constexpr const char* kNeitherReason =
     "on every draw the results are too near for wrong and too far for right";
 // Returns the reason of an answer for which no draw was judged.
-std::string reason_without_answer(const std::vector<RuleDraw>& draws);
+std::string unjudged_reason(const std::vector<RuleDraw>& draws);
 
 // Judges a claim on each draw that applies. Undecided: no draw applies, or all real draws are
 // unclear. The draws must outlive the cache.

@@ -75,9 +75,9 @@ std::optional<Placed> place(const std::vector<TensorMeta>& outputs, const std::v
   return placed;
 }
 
-std::optional<Placed> place_as_they_lie(const OpRecord& record, const OpCall& call,
-                                        const std::vector<TensorMeta>& outputs,
-                                        const std::vector<Spec>& inputs) {
+std::optional<Placed> place_without_redistribution(const OpRecord& record, const OpCall& call,
+                                                   const std::vector<TensorMeta>& outputs,
+                                                   const std::vector<Spec>& inputs) {
   if (record.rule.joint) {
     if (auto specs = record.rule.joint(call, outputs, inputs)) {
       const LocalExecution form = record.rule.joint_form;
@@ -133,7 +133,7 @@ std::vector<int> LowerByRules::ops(const std::string& name, Attrs attrs, std::ve
   }
   const OpCall call{&all, local.metas};
   const std::vector<TensorMeta> outputs = record.infer(call);
-  auto placed = place_as_they_lie(record, call, outputs, local.input_specs);
+  auto placed = place_without_redistribution(record, call, outputs, local.input_specs);
   if (!placed) {
     // The partitioner redistributes such inputs. Example: a cut dim of size 1 meets a replicated
     // one.

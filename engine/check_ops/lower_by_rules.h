@@ -24,9 +24,9 @@ std::optional<Placed> place(const std::vector<TensorMeta>& outputs, const std::v
                             const std::vector<const Strategy*>& per_axis);
 // Places the outputs by the first strategies of the op's rule that accept the inputs as they are
 // placed.
-std::optional<Placed> place_as_they_lie(const OpRecord& record, const OpCall& call,
-                                        const std::vector<TensorMeta>& outputs,
-                                        const std::vector<Spec>& inputs);
+std::optional<Placed> place_without_redistribution(const OpRecord& record, const OpCall& call,
+                                                   const std::vector<TensorMeta>& outputs,
+                                                   const std::vector<Spec>& inputs);
 
 class LowerByRules : public LowerBuilder {
  public:

@@ -279,7 +279,7 @@ class CaseCheck {
     }
     out_ = specs_of(on.mesh, outputs_, on.out, "out");
     of_ranks_ = computation_of_ranks(on.averaged_over);
-    worst.reason = reason_without_answer(draws_);
+    worst.reason = unjudged_reason(draws_);
     if (rule_.kind == RuleKind::inplace && in_[0].placements() != out_[0].placements()) {
       worst.kind = ClaimAnswer::Kind::wrong;
       worst.trouble = "an in-place op keeps the placement of its buffer, " + to_string(in_[0]);

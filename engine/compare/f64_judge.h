@@ -14,8 +14,8 @@
 //      if 64 movements are below 2^-20 of the line's values or below its own rounding loss; else it
 //      is not decided.
 // In rank programs other ops run than on one device, so step 3 waits for runs of the ranks in the
-// other rounding directions too (MovementJudge, settle). So does a value of a global program that
-// would be wrong without them.
+// other rounding directions too (PerturbationJudge, settle). So does a value of a global program
+// that would be wrong without them.
 #pragma once
 
 #include <map>
@@ -166,9 +166,9 @@ class F64Judge : public Judge {
 
 // Observes a run in another rounding direction and measures how far the difference between ranks
 // and reference moves from the one that `open` holds.
-class MovementJudge : public Judge {
+class PerturbationJudge : public Judge {
  public:
-  explicit MovementJudge(std::map<std::string, OpenValue>& open) : open_(open) {}
+  explicit PerturbationJudge(std::map<std::string, OpenValue>& open) : open_(open) {}
   Judgement judge(const ComparedValue& value, ReferenceRun& reference) override;
   // The labels of open values that no run has handed to this judge, in the order in which they were
   // judged.

@@ -28,7 +28,7 @@ struct BenchSide {
 
 struct BenchRow {
   Collective collective;  // with its count
-  BenchSide apart, in_place;
+  BenchSide out_of_place, in_place;
   std::optional<double> predicted_seconds;
   std::optional<double> expected_seconds;  // estimate of the communication library
 };
