@@ -104,7 +104,7 @@ class Check {
     return own_.may_be_rounded() || program_->has_dtype(is_narrow_float) || inputs_use_last_bits_;
   }
   const RecordedIntegers* replacing() const { return recorded_ ? &*recorded_ : nullptr; }
-  // True if other arithmetic than that of simulated ranks may have made the values.
+  // True if the ranks may have computed with other arithmetic than simulated ranks.
   bool is_real() const { return job_.backend != "local" || job_.device != nullptr; }
   Consequences consequences() const {
     return program_->ranks_move() ? Consequences::of_all_values

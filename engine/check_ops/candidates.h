@@ -31,7 +31,7 @@ CandidateResult search_candidates(const std::vector<RuleDraw>& draws,
                                   const std::vector<std::vector<Spec>>& outputs);
 
 // A right rule that the op's own rule does not claim: no error, because a rule may leave out
-// placements that nobody needs.
+// placements.
 struct MissingRule {
   std::vector<Placement> inputs;  // on one axis
   int32_t output = 0;

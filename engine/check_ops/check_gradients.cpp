@@ -133,8 +133,8 @@ class FormulaCheck {
                  narrow = slope(directions, kFormulaStep / 2, terms);
     const double difference = narrow + (narrow - wide) / 3;
     double room = std::fabs(wide - narrow) + terms / kFormulaStep * kFormulaRounding;
-    // If the result is constant to the bit, terms of the gradient cancel up to the rounding of the
-    // inputs (cross_entropy of one class: 1 - 0.9 - 0.1).
+    // If the result is constant to the bit, terms of the gradient cancel up to the inputs'
+    // rounding. Example: cross_entropy of one class, 1 - 0.9 - 0.1.
     if (wide == 0 && narrow == 0) room += sum_of_sizes(directions) * rounding_of_inputs();
     const double apart = std::fabs(gradient.value - difference);
     answer.reason = std::isfinite(difference) ? "the distance of the gradient from a central "
@@ -394,7 +394,7 @@ class GradientCheck {
     return draws.empty() || !search_candidates(draws, in, out).right.empty();
   }
 
-  // True if the call gives a narrower dtype than f64 for f64, such as cast(x0, dtype=bf16): its
+  // True if the call gives a narrower dtype than f64 for f64, such as cast(x0, dtype=bf16). Its
   // rounding is not part of its gradient.
   bool states_narrow_dtype() const {
     std::vector<TensorMeta> wide = call_.inputs;

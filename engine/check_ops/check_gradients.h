@@ -35,9 +35,9 @@ struct GradientReport {
   std::vector<WrongGradient> wrong;
 };
 
-// Leaves out ops without a gradient, composite ops without a gradient of their own (the ops of
-// their decomposition are checked), calls of several results, and calls that state a dtype narrower
-// than f64.
+// Leaves out ops without a gradient, calls of several results, and calls that state a dtype
+// narrower than f64. Composite ops without a gradient of their own are left out, too: the ops of
+// their decomposition are checked.
 GradientReport check_gradient(const OpRecord& record, const OpRegistry& ops,
                               const RuleOptions& options);
 

@@ -1,5 +1,5 @@
-// Checks the sharding rule of an op by brute force: each claim of the rule on the op's samples, on
-// samples of other sizes, and on several meshes.
+// Checks the sharding rule of an op by brute force: each claim, on the op's samples and on other
+// sizes, on several meshes.
 //
 // Sizes vary one dim at a time and all equal dims together, because a wrong rule may hold for equal
 // sizes only. Example: torch's rule of gather is wrong where the index is smaller than the input

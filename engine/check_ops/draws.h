@@ -15,10 +15,10 @@
 // right. Positive numbers alone would pass the wrong `mul: P(max), R -> P(max)`. Integers alone
 // would pass `floor: P(sum) -> P(sum)`, and reals alone `norm(x, p=0): P(sum) -> R`.
 //
-// Integer kinds exist if the op gives integers for integers, those that it gives as floats for the
-// same floats: pow does not, for negative exponents. Indices ("ints(0, 5)") and masks keep their
-// fill in all kinds. Where a rule states the domain of floats ("uniform(0, 1)"), there are neither
-// integer, whole nor special draws. Inputs of u8 are drawn in u8 alone: i64 has other laws (abs).
+// Integer kinds exist if the op gives integers for integers, equal to its results for the same
+// floats. pow does not, for negative exponents. Indices ("ints(0, 5)") and masks keep their fill in
+// all kinds. If a rule states the domain of floats ("uniform(0, 1)"), there are no integer, whole
+// or special draws. Inputs of u8 are drawn in u8 alone: i64 has other laws (abs).
 #pragma once
 
 #include <functional>

@@ -10,10 +10,10 @@
 
 namespace shardproof {
 
-// Narrows each fill "ints(low, high)" of an integer input until `accepts` is true for the sample
-// with all numbers of that input equal to low, and with all equal to high - 1. Returns false if an
-// input has no such number, or `accepts` is false for a sample without such inputs. `accepts` runs
-// the call of a sample on one device.
+// Narrows each fill "ints(low, high)" of an integer input until `accepts` is true at both ends:
+// with all numbers of that input equal to low, and to high - 1. Returns false if an input has no
+// such number, or `accepts` is false for a sample without such inputs. `accepts` runs the call of a
+// sample on one device.
 bool narrow_indices(Sample& sample, const std::function<bool(const Sample&)>& accepts);
 
 }  // namespace shardproof

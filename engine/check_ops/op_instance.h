@@ -32,8 +32,8 @@ OpInstance instance_of(const OpRecord& record, const Sample& sample, uint64_t se
 std::optional<OpInstance> in_f64(const OpInstance& instance);
 inline constexpr const char* kDefiniteFill = "definite";
 // Returns a tensor of "ints", "ints(0, 5)", "uniform(0.1, 1)", "normal(0, 1)", "bools", "ones",
-// "zeros", "iota" or "definite": symmetric positive definite matrices in the last two dims, with
-// eigenvalues of at least 1.
+// "zeros", "iota" or "definite". "definite": symmetric positive definite matrices in the last two
+// dims, with eigenvalues of at least 1.
 Tensor filled_by(const std::string& fill, DType dtype, const Dims& shape, uint64_t seed);
 // Makes the square matrices in the last two dims of an f64 tensor symmetric.
 void mirror_lower_triangles(Tensor& tensor);

@@ -1,5 +1,5 @@
-// Implements check_case and case_of of rule_case.h. A call that lowers to one op of the inputs in
-// their order may run with local sizes among its attributes, or by the registry's own rule.
+// Implements check_case and case_of of rule_case.h. A call that lowers to one op with the inputs in
+// order may run with local sizes as attributes, or by the registry's own rule.
 #include "shardproof/engine/check_ops/rule_case.h"
 
 #include <algorithm>
@@ -175,8 +175,8 @@ std::string why_unreducible(const std::vector<TensorMeta>& results,
   return "";
 }
 
-// True if local attributes differ from the written ones in the sizes of a result only. Where a
-// slice ends and how much a convolution pads is no such size: ranks run the call as it is written.
+// True if local attributes differ from the written ones in the sizes of a result only. The end of a
+// slice and the padding of a convolution are no such sizes: ranks run the call as it is written.
 bool changes_sizes_only(const Attrs& local, const Attrs& written) {
   for (const auto& [name, value] : local.values()) {
     const auto found = written.values().find(name);
@@ -337,7 +337,7 @@ class CaseCheck {
     return single_ && single_->record->rule.local_attrs;
   }
 
-  // True for one op that draws random numbers: an element's number depends on its position in the
+  // True for one op that draws random numbers. An element's number depends on its position in the
   // whole tensor, which the op's own rule passes to each rank.
   bool draws_by_position() const {
     return single_ && single_->record->family == "random" && rule_.kind != RuleKind::backward;

@@ -1,6 +1,6 @@
-// RuleCase: one sharding rule on one call: "inputs of these shapes and placements give results of
-// those placements, if each rank computes the call on its shards". A row of a rule table is a case,
-// and so is a wrong claim of the registry's own rules.
+// RuleCase: one sharding rule on one call. It states the placements of the results if each rank
+// computes the call on shards of inputs with given placements. A row of a rule table is a case, and
+// so is a wrong claim of the registry's own rules.
 #pragma once
 
 #include <functional>
@@ -61,9 +61,9 @@ Computation computation_of(const RuleCase& rule, const OpRegistry& ops);
 
 // True for the inputs that a backward gives gradients of: floats and complex numbers.
 bool has_gradient(const TensorMeta& meta);
-// Turns a case of a call into that of its backward: adds the cotangent of the result to the inputs,
-// and the line that computes the gradients of the float inputs. Placements are left to the caller.
-// Throws Error(bad_input) unless the call has one float result and a float input.
+// Turns a case of a call into that of its backward. Adds the result's cotangent to the inputs, and
+// the line that computes gradients of the float inputs. Placements are left to the caller. Throws
+// Error(bad_input) unless the call has one float result and a float input.
 void make_backward(RuleCase& rule, const OpRegistry& ops);
 
 // Throws Error(bad_input) as check_case does, without running anything.

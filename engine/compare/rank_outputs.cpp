@@ -1,9 +1,9 @@
 // Implements rank_outputs.h.
 //
 // Without a truth the global shape follows from the shards: a dim that is cut is as long as its
-// parts together. Example: y declared as dp:S(0) on dp=3 has 4 rows on rank 0 and 3 on rank 2, and
-// rank 1 does not hold it. The parts held have 4 + 3 rows. The missing part counts as many as the
-// first, so the shape has 11 rows, and misfit() reports rank 1 (rank_outputs_misfit.cpp).
+// parts together. Example: y is declared as dp:S(0) on dp=3. It has 4 rows on rank 0 and 3 on rank
+// 2; rank 1 does not hold it. The parts held have 4 + 3 rows. The missing part counts as many as
+// the first, so the shape has 11 rows, and misfit() reports rank 1 (rank_outputs_misfit.cpp).
 #include "shardproof/engine/compare/rank_outputs.h"
 
 #include <algorithm>

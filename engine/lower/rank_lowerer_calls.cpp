@@ -1,8 +1,8 @@
 // Implements the calls of rank_lowerer.h: collectives, exchanges, sends and receives.
 //
 // Each call is split into items, one for each class of lanes with equal shapes and arguments; an
-// item has one count. Example: reduce_scatter(x, sum, group=tp, dim=1) with tp=2 and x of shape [4,
-// 6] on ranks 0-1 and [3, 6] on ranks 2-3 becomes
+// item has one count. Example: reduce_scatter(x, sum, group=tp, dim=1) with tp=2. x has shape [4,
+// 6] on ranks 0-1 and [3, 6] on ranks 2-3. The items are
 //
 //   ranks 0-1: count 12 (= 4 * 3), result [4, 3]
 //   ranks 2-3: count  9 (= 3 * 3), result [3, 3]

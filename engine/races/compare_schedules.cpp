@@ -302,9 +302,9 @@ ScheduledRun ScheduleComparison::run_under(ScheduleKind kind) const {
 }
 
 // Returns the values that a reduce or gather writes, with the ranks on which a probe shows other
-// contents. On ranks other than the root it shows what a later call has written to the buffer. That
-// call may run before all groups of the candidate's call have ended. A difference there is found in
-// the values that are computed from it.
+// contents. On ranks other than the root it shows what a later call has written to the buffer. The
+// other call may run before all groups of the candidate's call have ended. A difference there is
+// found in the values that are computed from it.
 std::set<std::pair<ValueId, int32_t>> not_comparable(const SpmdListing& listing) {
   std::set<std::pair<ValueId, int32_t>> found;
   for (const Instr& instr : listing.instrs) {

@@ -1,8 +1,8 @@
 // Broken scenario files and command lines, as newcomers write them, and the messages they get.
 //
-// bad_files.txt has one file a line: "global PATCH" and "ranks PATCH" change a correct scenario by
-// a JSON merge patch (RFC 7386); "text TEXT" is the whole file. bad_commands.txt has one command
-// line a line. The messages are approved texts. Every one has exit code 2, at most six lines, and a
+// bad_files.txt has one file a line. "global PATCH" and "ranks PATCH" change a correct scenario by
+// a JSON merge patch (RFC 7386); "text TEXT" is the whole file. bad_commands.txt has one command a
+// line. The messages are approved texts. Every one has exit code 2, at most six lines, and a
 // message of a file begins with its place.
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -27,7 +27,7 @@ Tensor run_call(const std::string& call, const std::vector<Tensor>& inputs) {
   return Computation::of_lines(registry(), {"y = " + call}, {"y"}).run_whole(metas, inputs).front();
 }
 
-// A value of an op of one or two operands. Ops of one ignore y.
+// A value of an op of one or two operands. Ops of one operand ignore y.
 struct Value {
   const char* op;
   double x, y, expected;

@@ -1,6 +1,6 @@
-// The law of rules for all ops, with few draws (engine/check_ops/check_rules.h): parts that ranks
-// compute from their shards form the result of one device. Rules that are made wrong on purpose
-// must fail.
+// The law of rules for all ops, with few draws (engine/check_ops/check_rules.h). The parts that
+// ranks compute from their shards form the result of one device. Rules that are made wrong on
+// purpose must fail.
 #include <gtest/gtest.h>
 
 #include <algorithm>

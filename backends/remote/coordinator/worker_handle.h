@@ -15,7 +15,7 @@
 
 namespace shardproof {
 
-// One worker. The record lives over all worlds of the run.
+// One worker. The record exists over all worlds of the run.
 struct WorkerHandle {
   using Clock = std::chrono::steady_clock;
   std::unique_ptr<MessagePipe> pipe, monitor;  // to the worker, and to its monitor process
