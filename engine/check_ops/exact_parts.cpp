@@ -105,7 +105,7 @@ void extreme_words(int64_t whole, bool is_max, DType dtype, PartDraw& draw, Word
 
 // Each bit is right on a drawn rank, so that no rank needs to have the whole.
 void bit_words(uint64_t whole, bool is_and, uint64_t mask, PartDraw& draw, Words& parts) {
-  const uint64_t present = is_and ? ~whole & mask : whole & mask;  // bits that some rank must show
+  const uint64_t present = is_and ? ~whole & mask : whole & mask;  // bits that a rank must change
   uint64_t rest = present;
   for (size_t i = 0; i < parts.size(); ++i) {
     const uint64_t shown =

@@ -244,7 +244,7 @@ class ShuffleBound {
   NumberTable<Int128> prices_;                  // of all_to_alls by moves; 0: not known
   NumberTable<std::optional<CutAgreement>> joints_;
   std::vector<std::optional<CutAgreement>> pairs_;  // of two axes, and which ends are known
-  std::vector<Choice>* options_ = nullptr;          // receives the choices that offer computes
+  std::vector<Choice>* options_ = nullptr;          // receives the choices that offer() computes
 };
 
 }  // namespace shardproof
