@@ -132,7 +132,7 @@ CollectiveBenchmark benchmark_of(CollectiveKind kind, int64_t bytes, int process
                         kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::scatter;
   const int64_t elements = std::max<int64_t>(bytes / 4, processes);
   c.count = in_parts ? elements / processes : elements / processes * processes;
-  benchmark.checking = Checking::none;
+  benchmark.checking = ResultCheck::none;
   benchmark.warmup = bytes > (1 << 20) ? 1 : 5;
   benchmark.times = bytes > (1 << 20) ? 1 : bytes > (64 << 10) ? 5 : 100;
   return benchmark;

@@ -24,6 +24,7 @@ int dispatch(const CommandArguments& words, const Registries& registries) {
   }
   if (first == "--help" || first == "-h") return help_command({}, registries);
   NearestName nearest(first);
+  for (const char* option : {"--version", "--help"}) nearest.offer(option);
   for (const Command& command : commands()) {
     if (command.name != first) {
       nearest.offer(command.name);

@@ -1,9 +1,9 @@
 // Approval tests: compare a whole output text with tests/approvals/<name>.txt.
 //
-// If the texts differ or there is no approved file, the test fails, shows the first different line
-// and writes the received text to build/<preset>/approvals/<name>.txt. `./dev approve` copies these
-// files to the source tree, where their diff is reviewed. A name may contain folders: "plan/mlp".
-// Names are unique in the tree, because test programs may run at the same time.
+// If the texts differ or there is no approved file, the test fails and shows the first different
+// line. It writes the received text to build/<preset>/approvals/<name>.txt. `./dev approve` copies
+// these files to the source tree, where their diff is reviewed. A name may contain folders:
+// "plan/mlp". Names are unique in the tree, because test programs may run at the same time.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -8,18 +8,18 @@
 namespace shardproof {
 
 // in_place: the output overwrites the input, as in NCCL's in-place calls.
-enum class Placing : uint8_t { apart, in_place };
+enum class OutputBuffer : uint8_t { out_of_place, in_place };
 // reference: one more, untimed call is compared with `reference`.
-enum class Checking : uint8_t { none, reference };
+enum class ResultCheck : uint8_t { none, reference };
 // False for an in-place send: its output would overwrite elements that are not sent yet.
-bool can_be_checked(CollectiveKind kind, Placing placing);
+bool can_be_checked(CollectiveKind kind, OutputBuffer output_buffer);
 
 struct CollectiveBenchmark {
   // Over Group::world. A `send` means that each rank sends to the next one, in a ring.
   Collective collective;
-  Placing placing = Placing::apart;
+  OutputBuffer output_buffer = OutputBuffer::out_of_place;
   int warmup = 1, times = 20;
-  Checking checking = Checking::reference;
+  ResultCheck checking = ResultCheck::reference;
 };
 
 // The measurement of one process.

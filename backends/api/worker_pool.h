@@ -37,13 +37,13 @@ struct Repetitions {
   // overwrites are restored; both are not timed. graph: the same, and each iteration is one CUDA
   // graph; only whole iterations have times. back_to_back: both happen once, before the first
   // iteration that is timed.
-  enum class Pace : uint8_t { each, graph, back_to_back };
+  enum class Mode : uint8_t { each, graph, back_to_back };
   int warmup = 0, iterations = 1;
-  Pace pace = Pace::each;
-  // In workers, pace `graph`: the reason why a graph cannot hold an iteration, if the caller has
+  Mode mode = Mode::each;
+  // In workers, mode `graph`: the reason why a graph cannot hold an iteration, if the caller has
   // one. Empty: the worker looks for reasons itself.
   std::string not_captured = {};
-  // In workers, pace `each`: called for each counted iteration, in order, after the last one or
+  // In workers, mode `each`: called for each counted iteration, in order, after the last one or
   // between two. The contexts then return the times of that iteration. Null: not called.
   std::function<void()> measured = {};
   // In workers: called after one more iteration, whose results lie in their buffers. Returns the

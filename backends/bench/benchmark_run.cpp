@@ -101,7 +101,7 @@ BenchmarkResult run_local(Backend& backend, const CollectiveBenchmark& benchmark
     for (int i = 0; i < benchmark.times; ++i) context.once();
     result.seconds = std::chrono::duration<double>(Clock::now() - start).count() / benchmark.times;
   }
-  if (benchmark.checking == Checking::none) return result;
+  if (benchmark.checking == ResultCheck::none) return result;
   LocalBenchmark context(backend, benchmark);
   context.once();
   result.wrong = context.count_wrong();
@@ -130,8 +130,8 @@ std::vector<BenchmarkResult> run_processes(Backend& backend, const CollectiveBen
   Repetitions repetitions;
   repetitions.warmup = benchmark.warmup;
   repetitions.iterations = benchmark.times;
-  repetitions.pace = Repetitions::Pace::back_to_back;
-  if (benchmark.checking == Checking::reference)
+  repetitions.mode = Repetitions::Mode::back_to_back;
+  if (benchmark.checking == ResultCheck::reference)
     repetitions.count_wrong = [&calls] {
       int64_t wrong = 0;
       for (const BenchmarkedCall& call : calls) wrong += call.count_wrong();

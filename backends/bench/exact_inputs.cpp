@@ -120,8 +120,8 @@ void fill(const Collective& c, LocalTensor& input) {
 
 }  // namespace
 
-bool can_be_checked(CollectiveKind kind, Placing placing) {
-  return kind != CollectiveKind::send || placing == Placing::apart;
+bool can_be_checked(CollectiveKind kind, OutputBuffer output_buffer) {
+  return kind != CollectiveKind::send || output_buffer == OutputBuffer::out_of_place;
 }
 
 int64_t input_elements(const Collective& c) {
@@ -151,15 +151,15 @@ BenchmarkTensors exact_tensors(const CollectiveBenchmark& repetition, const Lane
   const int64_t brought = input_elements(c), taken = output_elements(c, c.root);
   const bool one = is_for_root_alone(c.kind);
   const Lanes takers = one ? lanes.intersect(Lanes::one(c.root)) : lanes;
-  const bool apart = repetition.placing == Placing::apart;
-  const int64_t room = apart ? brought : std::max(brought, taken);
+  const bool out_of_place = repetition.output_buffer == OutputBuffer::out_of_place;
+  const int64_t room = out_of_place ? brought : std::max(brought, taken);
   const Tensor base = Tensor::empty(c.dtype, Dims{room}, lanes, Slots::each(lanes.size()));
   const auto own = [](int64_t count) { return [count](int64_t rank) { return rank * count; }; };
   BenchmarkTensors tensors;
   tensors.input = brought == room ? LocalTensor(base) : views(base, lanes, brought, own(brought));
   fill(c, tensors.input);
   if (takers.empty()) return tensors;
-  if (apart) {
+  if (out_of_place) {
     tensors.output = LocalTensor(Tensor::without_contents(c.dtype, Dims{taken}, takers));
   } else if (taken == room) {
     tensors.output = LocalTensor(base).restrict_to(takers);

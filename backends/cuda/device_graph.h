@@ -3,7 +3,7 @@
 // graph holds.
 //
 // Memory: addresses in a graph are fixed. An allocation during the recording happens at once.
-// Memory that is released during the recording stays allocated as long as the graph lives. Only
+// Memory that is released during the recording stays allocated as long as the graph exists. Only
 // memory that was both allocated and released during the recording, in one stream, is used again in
 // that stream.
 //

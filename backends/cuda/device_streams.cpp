@@ -143,7 +143,7 @@ void Device::renew_clock() {
   float since = 0;
   check(api_.query_event(next_epoch_, &event_completed), "the work before an event");
   if (!event_completed) return;
-  check(api_.elapsed(&since, epochs_.back().handle, next_epoch_), "asking for a time");
+  check(api_.elapsed(&since, epochs_.back().handle, next_epoch_), "reading a time");
   const double at = epochs_.back().at + static_cast<double>(since);
   epochs_.push_back({std::exchange(next_epoch_, nullptr), epochs_.size(), at});
 }
@@ -153,8 +153,8 @@ DeviceSpan Device::between(int64_t from, int64_t to) {
   const Event& first = event(from);
   const Event& epoch = epochs_[first.epoch];
   float before = 0, within = 0;
-  check(api_.elapsed(&before, epoch.handle, first.handle), "asking for a time");
-  check(api_.elapsed(&within, first.handle, event(to).handle), "asking for a time");
+  check(api_.elapsed(&before, epoch.handle, first.handle), "reading a time");
+  check(api_.elapsed(&within, first.handle, event(to).handle), "reading a time");
   return {(epoch.at + static_cast<double>(before)) * 1000, static_cast<double>(within) * 1000};
 }
 

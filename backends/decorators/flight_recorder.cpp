@@ -190,20 +190,21 @@ class MessageNumbers {
   }
 
  private:
-  struct OfGroup {
+  struct GroupCounts {
     Group group;
     PairTable<int32_t> sends, receives;  // by rank and peer, an index in the group
   };
   PairTable<int32_t>& counts_of(const Group& group, bool sends) {
-    const auto known = std::find_if(groups_.begin(), groups_.end(), [&](const OfGroup& of_group) {
-      return &of_group.group.key() == &group.key() || of_group.group.key() == group.key();
-    });
-    OfGroup& counts =
-        known != groups_.end() ? *known : groups_.emplace_back(OfGroup{group, {}, {}});
+    const auto known =
+        std::find_if(groups_.begin(), groups_.end(), [&](const GroupCounts& of_group) {
+          return &of_group.group.key() == &group.key() || of_group.group.key() == group.key();
+        });
+    GroupCounts& counts =
+        known != groups_.end() ? *known : groups_.emplace_back(GroupCounts{group, {}, {}});
     return sends ? counts.sends : counts.receives;
   }
 
-  std::deque<OfGroup> groups_;
+  std::deque<GroupCounts> groups_;
 };
 
 class Recorder {

@@ -140,7 +140,7 @@ bool NcclSession::handle_init_result(NcclComm comm, int code) {
 }
 
 // NCCL's threads write the new communicators until every old one is ready.
-bool NcclSession::all_come_ready(const std::vector<NcclComm>& comms, int code) {
+bool NcclSession::await_all_ready(const std::vector<NcclComm>& comms, int code) {
   try {
     return std::all_of(comms.begin(), comms.end(),
                        [&](NcclComm comm) { return handle_init_result(comm, code); });
@@ -165,7 +165,7 @@ void NcclSession::form(const std::vector<std::vector<int>>& teams) {
   const int code = call_each(here, [&](size_t i) {
     return api_.comm_split(world(here[i]), color_of(teams, here[i]), here[i], &comms[i], &config);
   });
-  if (!all_come_ready(worlds_, code)) return;
+  if (!await_all_ready(worlds_, code)) return;
   for (int i = 0; i < ranks_.here; ++i) {
     const int rank = ranks_.first + i, color = color_of(teams, rank);
     if (color == nccl::kNoColor) continue;
@@ -196,7 +196,7 @@ std::vector<NcclComm> NcclSession::make_blocking_communicators(const std::vector
   });
   std::vector<NcclComm> parents;
   for (const int rank : here) parents.push_back(team(ranks, rank));
-  if (!all_come_ready(parents, code) || !all_come_ready(comms, nccl::kSuccess)) return {};
+  if (!await_all_ready(parents, code) || !await_all_ready(comms, nccl::kSuccess)) return {};
   const std::lock_guard<std::mutex> lock(aborting_);
   return blocking_[ranks] = std::move(comms);
 }

@@ -96,7 +96,7 @@ class NcclSession {
   std::string error_text(int code) const;
   void await(NcclComm comm, int code);
   bool handle_init_result(NcclComm comm, int code);
-  bool all_come_ready(const std::vector<NcclComm>& comms, int code);
+  bool await_all_ready(const std::vector<NcclComm>& comms, int code);
   int state_of(NcclComm comm) const;
 
   NcclApi api_;

@@ -93,7 +93,7 @@ class StagingMemory {
 };
 
 // One of this process's GPUs, with memory for the number that a barrier moves.
-struct OwnGpu {
+struct ProcessGpu {
   std::shared_ptr<Device> device;
   StagingMemory scratch;
 };
@@ -101,7 +101,7 @@ struct OwnGpu {
 // One exchange between its start and its end.
 struct StartedExchange {
   Exchange exchange;
-  OwnGpu* gpu = nullptr;
+  ProcessGpu* gpu = nullptr;
   NcclPlace place;
   std::byte* host = nullptr;  // destination of the result if contents are staged
   StagingMemory sent, received;
@@ -110,8 +110,9 @@ struct StartedExchange {
 // Restores each GPU's current stream when it is destroyed.
 class StreamsBefore {
  public:
-  explicit StreamsBefore(const std::vector<OwnGpu>& gpus) {
-    for (const OwnGpu& own : gpus) before_.emplace_back(own.device.get(), own.device->current());
+  explicit StreamsBefore(const std::vector<ProcessGpu>& gpus) {
+    for (const ProcessGpu& own : gpus)
+      before_.emplace_back(own.device.get(), own.device->current());
   }
   StreamsBefore(const StreamsBefore&) = delete;
   StreamsBefore& operator=(const StreamsBefore&) = delete;
@@ -157,7 +158,9 @@ class NcclTransport : public Transport {
 
  private:
   std::optional<double> simulate(std::span<const Exchange> parts);
-  OwnGpu& gpu(int endpoint) { return gpus_.at(static_cast<size_t>(endpoint - first_endpoint())); }
+  ProcessGpu& gpu(int endpoint) {
+    return gpus_.at(static_cast<size_t>(endpoint - first_endpoint()));
+  }
   void synchronize();
   bool take(std::span<const Exchange> exchanges);
   bool await_launch();
@@ -175,7 +178,7 @@ class NcclTransport : public Transport {
 
   NcclHardware machine_;
   NcclRankConfig config_;
-  std::vector<OwnGpu> gpus_;
+  std::vector<ProcessGpu> gpus_;
   std::function<void(const std::string&)> report_loss_;
   std::mutex opening_;  // guards session_ against an abort by another thread
   std::unique_ptr<NcclSession> session_;
@@ -185,7 +188,7 @@ class NcclTransport : public Transport {
   std::vector<StartedExchange> under_way_;  // the group that was started last
   std::vector<NcclComm> comms_;             // communicators of that group, each once
   struct Mark {
-    OwnGpu* gpu = nullptr;
+    ProcessGpu* gpu = nullptr;
     int64_t event = 0;
   };
   std::vector<Mark> begun_;  // for each GPU, in the stream of its first exchange
@@ -214,7 +217,7 @@ void NcclTransport::join(std::string_view invitation) {
                                            invitation.size()));
   std::memcpy(id.bytes, invitation.data(), sizeof(id.bytes));
   for (int i = 0; i < config_.gpus; ++i) {
-    OwnGpu& own = gpus_.emplace_back();
+    ProcessGpu& own = gpus_.emplace_back();
     own.device = machine_.open_device(i);
     own.scratch = StagingMemory(own.device, kScratchBytes);
     own.device->start_clock();  // synchronizes, so any stream may use the memory
@@ -461,7 +464,7 @@ void NcclTransport::forget_events() {
 
 // Returns memory before NCCL allocates: NCCL cannot use memory that the pools keep.
 void NcclTransport::synchronize() {
-  for (const OwnGpu& own : gpus_) own.device->trim_memory_pool();
+  for (const ProcessGpu& own : gpus_) own.device->trim_memory_pool();
 }
 
 // Requires that no exchange is in progress: a communicator is split only then.

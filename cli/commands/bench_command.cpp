@@ -17,17 +17,17 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr Placing kPlacings[] = {Placing::apart, Placing::in_place};
-constexpr int64_t kPlacingCount = std::size(kPlacings);
+constexpr OutputBuffer kOutputBuffers[] = {OutputBuffer::out_of_place, OutputBuffer::in_place};
+constexpr int64_t kOutputBufferCount = std::size(kOutputBuffers);
 
 CollectiveBenchmark repetition_of(const BenchPlan& plan, int64_t index) {
   CollectiveBenchmark repetition;
-  repetition.collective = plan.sizes.at(static_cast<size_t>(index / kPlacingCount));
-  repetition.checking = Checking::none;
-  repetition.placing = kPlacings[index % kPlacingCount];
+  repetition.collective = plan.sizes.at(static_cast<size_t>(index / kOutputBufferCount));
+  repetition.checking = ResultCheck::none;
+  repetition.output_buffer = kOutputBuffers[index % kOutputBufferCount];
   repetition.warmup = plan.warmup;
   repetition.times = plan.times;
-  if (can_be_checked(repetition.collective.kind, repetition.placing))
+  if (can_be_checked(repetition.collective.kind, repetition.output_buffer))
     repetition.checking = plan.checking;
   return repetition;
 }
@@ -87,7 +87,7 @@ BenchSide bench_side_of(const std::vector<BenchmarkResult>& measurements, const 
   BenchSide side;
   side.seconds = average(measurements, plan.averaging);
   side.clock = clock_of(measurements);
-  if (repetition_of(plan, index).checking == Checking::none) return side;
+  if (repetition_of(plan, index).checking == ResultCheck::none) return side;
   side.wrong = 0;
   for (const BenchmarkResult& one : measurements) *side.wrong += one.wrong;
   return side;
@@ -96,10 +96,10 @@ BenchSide bench_side_of(const std::vector<BenchmarkResult>& measurements, const 
 BenchRow measure_row(Backend& target, const BenchPlan& plan, int64_t row) {
   BenchRow measured;
   measured.collective = plan.sizes[static_cast<size_t>(row)];
-  const std::vector<BenchmarkResult> apart = measure(target, plan, row * kPlacingCount);
-  measured.apart = bench_side_of(apart, plan, row * kPlacingCount);
-  measured.expected_seconds = apart.front().expected_seconds;
-  const int64_t in_place = row * kPlacingCount + 1;
+  const std::vector<BenchmarkResult> out_of_place = measure(target, plan, row * kOutputBufferCount);
+  measured.out_of_place = bench_side_of(out_of_place, plan, row * kOutputBufferCount);
+  measured.expected_seconds = out_of_place.front().expected_seconds;
+  const int64_t in_place = row * kOutputBufferCount + 1;
   measured.in_place = bench_side_of(measure(target, plan, in_place), plan, in_place);
   if (plan.machine != nullptr)
     measured.predicted_seconds = to_seconds(
@@ -145,7 +145,7 @@ Backend& backend_named(const Registries& registries, const std::string& backend)
 }
 
 bool is_wrong(const BenchRow& row) {
-  return row.apart.wrong.value_or(0) + row.in_place.wrong.value_or(0) != 0;
+  return row.out_of_place.wrong.value_or(0) + row.in_place.wrong.value_or(0) != 0;
 }
 
 int machine_as_worker(const po::variables_map& given, const BenchPlan& plan,

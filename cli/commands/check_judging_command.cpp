@@ -52,9 +52,9 @@ ProgramKind read_kind(const std::string& text) {
 
 Conditioning read_conditioning(const std::string& text) {
   if (text == "whole") return Conditioning::whole_numbers;
-  for (const Conditioning known : {Conditioning::tame, Conditioning::rough, Conditioning::extreme})
+  for (const Conditioning known : {Conditioning::well, Conditioning::ill, Conditioning::extreme})
     if (text == name(known)) return known;
-  throw_bad_input("--conditioning: expected whole, tame, rough or extreme, found \"{}\"", text);
+  throw_bad_input("--conditioning: expected whole, well, ill or extreme, found \"{}\"", text);
 }
 
 JudgingOptions read_options(const po::variables_map& given) {
@@ -180,7 +180,7 @@ clean twins have none. Program i depends on seed + i and these options only.
   --seed S            seed of the first program (default 0)
   --dtype DTYPE       dtype of all programs: f64, f32, bf16 or f16 (default: drawn at random)
   --kind KIND         global or ranks (default: drawn)
-  --conditioning C    whole (numbers), tame, rough or extreme (default: drawn)
+  --conditioning C    whole (numbers), well, ill (conditioned) or extreme (default: drawn)
   --size X            planted errors of this share of the line's largest element (default: from 1e-7 in f32,
                       1e-11 in f64, 2e-3 in bf16, 5e-4 in f16 upwards)
   --minutes M         start no program after M minutes

@@ -9,7 +9,7 @@
 #include "shardproof/cli/commands/op_text.h"
 #include "shardproof/cli/commands/plan_text.h"
 #include "shardproof/cli/options/parse_options.h"
-#include "shardproof/engine/certify/op_instance.h"
+#include "shardproof/engine/check_ops/op_instance.h"
 #include "shardproof/engine/lower/global_lowering.h"
 #include "shardproof/engine/partition/partition.h"
 #include "shardproof/localtensor/base/error.h"
@@ -250,6 +250,9 @@ const OpRecord& op_named(const std::string& word, const OpRegistry& ops) {
   if (const OpRecord* op = ops.find_infix(word)) return *op;
   const std::string torch = other_name_hint(word);
   if (!torch.empty()) throw_bad_input("unknown op '{}'{}", word, torch);
+  const std::string last = word.substr(word.rfind('.') + 1);
+  if (last != word && ops.find(last) != nullptr)
+    throw_bad_input("unknown op '{}'; ops have no prefix: write {}", word, last);
   return ops.at(word);
 }
 

@@ -39,7 +39,7 @@ CollectiveBenchmark call_of(Measurement measurement, int64_t ranks) {
   benchmark.collective.kind = CollectiveKind::all_reduce;
   benchmark.collective.group = Group::world(ranks);
   benchmark.collective.count = (small ? kSmallBytes : kLargeBytes) / kFloatBytes;
-  benchmark.checking = Checking::none;
+  benchmark.checking = ResultCheck::none;
   benchmark.warmup = small ? 100 : 1;
   benchmark.times = small ? 300 : 2;
   return benchmark;

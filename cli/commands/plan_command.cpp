@@ -7,7 +7,6 @@
 #include "shardproof/cli/commands/plan_matrix.h"
 #include "shardproof/cli/commands/plan_text.h"
 #include "shardproof/cli/options/parse_options.h"
-#include "shardproof/engine/execute/run_program.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/planner.h"
 #include "shardproof/localtensor/plan/step_pieces.h"
@@ -16,6 +15,7 @@
 #include "shardproof/scenarios/model/topology.h"
 #include "shardproof/scenarios/record/write_file.h"
 #include "shardproof/scenarios/report/pictures.h"
+#include "shardproof/sim/cost/plan_price.h"
 
 namespace shardproof {
 namespace {
@@ -41,7 +41,8 @@ po::options_description plan_options() {
 }
 
 std::string needed(const po::variables_map& given, const char* option) {
-  if (!given.count(option)) throw_bad_input("plan: --{} is missing; shardproof help plan", option);
+  if (!given.count(option))
+    throw_bad_input("plan: --{} is missing; shardproof help plan describes it", option);
   return given[option].as<std::string>();
 }
 

@@ -7,7 +7,7 @@
 #include <array>
 #include <cmath>
 
-#include "shardproof/engine/execute/run_program.h"
+#include "shardproof/sim/cost/plan_price.h"
 
 namespace shardproof {
 namespace {

@@ -230,8 +230,8 @@ BenchPlan read_bench_plan(const po::variables_map& given) {
   plan.times = read_number(given, "iters", 1, kMaxRepetitions);
   plan.warmup = read_number(given, "warmup", 0, kMaxRepetitions);
   plan.averaging = static_cast<Averaging>(read_number(given, "average", 0, 3));
-  plan.checking =
-      read_number(given, "check", 0, kMaxRepetitions) == 0 ? Checking::none : Checking::reference;
+  plan.checking = read_number(given, "check", 0, kMaxRepetitions) == 0 ? ResultCheck::none
+                                                                       : ResultCheck::reference;
   if (!given.count("topology")) return plan;
   plan.machine_text = text_option(given, "topology");
   try {

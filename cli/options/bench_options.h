@@ -13,7 +13,7 @@ struct BenchPlan {
   std::vector<Collective> sizes;  // one for each row of the table
   int warmup = 1, times = 20;
   Averaging averaging = Averaging::average;
-  Checking checking = Checking::reference;
+  ResultCheck checking = ResultCheck::reference;
   std::string machine_text;
   std::shared_ptr<const CostModel> machine;
 };

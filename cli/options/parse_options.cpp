@@ -14,8 +14,9 @@ namespace po = boost::program_options;
   const std::string word = start == std::string::npos ? option : option.substr(start);
   NearestName nearest(word);
   for (const auto& known : options.options()) nearest.offer(known->long_name());
-  const std::string hint =
-      nearest.best().empty() ? "" : fmt::format("; did you mean --{}?", nearest.best());
+  const std::string hint = nearest.best().empty()
+                               ? "; --help lists the options of this command"
+                               : fmt::format("; did you mean --{}?", nearest.best());
   throw_bad_input("unknown option {}{}", option, hint);
 }
 
@@ -46,6 +47,11 @@ po::variables_map parse_words(const CommandArguments& words, const po::options_d
   } catch (const po::invalid_option_value& error) {
     throw_bad_input("{}: expected a whole number, found \"{}\"", error.get_option_name(),
                     given_text(error));
+  } catch (const po::invalid_command_line_syntax& error) {
+    if (error.kind() != po::invalid_command_line_syntax::missing_parameter)
+      throw_bad_input("{}", error.what());
+    throw_bad_input("{}: expected a value after it, found none; --help describes it",
+                    error.get_option_name());
   } catch (const po::error& error) {
     throw_bad_input("{}", error.what());
   }

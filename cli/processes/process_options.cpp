@@ -154,8 +154,8 @@ std::string text_of(const boost::any& value) {
   SP_UNREACHABLE("an option has an unknown type");
 }
 
-// Refuses more processes than the largest case has ranks. A worker leaves the refusal to the
-// coordinator.
+// Refuses more processes than the largest case has ranks. Workers check nothing: the coordinator
+// refuses.
 void check_surplus(const WorkerPoolRequest& request, int processes) {
   if (request.role.works() || processes <= request.ranks) return;
   const auto most = static_cast<int>(request.ranks);

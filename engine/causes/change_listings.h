@@ -1,5 +1,5 @@
-// Changes of the text of rank programs: visits the expressions and statements of a job's listings,
-// numbered in the order of the text, and changes some of them in a copy of the job.
+// Changes of the text of rank programs. Visits the expressions and statements of a job's listings,
+// numbered in the order of the text. Changes some of them in a copy of the job.
 #pragma once
 
 #include <functional>

@@ -120,9 +120,9 @@ bool has_other_constants(const std::set<double>& ranks, const GlobalProgram& tru
   return any_missing(ranks, numbers) && any_missing(numbers, ranks);
 }
 
-// True if a line of the ranks has a factor that no size of the program gives, or the truth has the
-// size of the axis as a factor on the other mesh too: then the program is right for its own mesh
-// alone.
+// True if the program is right for its own mesh alone. Then a line of the ranks has a factor that
+// no size of the program gives, or the truth has the size of the axis as a factor on the other
+// mesh, too.
 bool is_made_for_its_mesh(const RankCase& own, const RankProgram& varied,
                           const GlobalProgram& truth, int64_t size) {
   const std::set<double> before = factors_of(own.ranks.program), after = factors_of(varied.program);

@@ -1,6 +1,6 @@
-// Suspicions about a rank program that uses the result of a rank in place of the whole result: the
-// maximum of a shard, an average of means over uneven shards, or an op along a dim that is cut.
-// Also a sum over the passes of a loop that is not divided by their number.
+// Suspicions about a rank program that uses the result of a rank in place of the whole result.
+// Examples: the maximum of a shard, an average of means over uneven shards, an op along a dim that
+// is cut. Also a sum over the passes of a loop that is not divided by their number.
 #pragma once
 
 #include <optional>
@@ -31,8 +31,8 @@ struct Suspicion {
 std::optional<Suspicion> find_local_extremum(const SuspectedWay& suspected);
 // A sum of each shard of which an op needs the whole, as in a division by a count: a cause.
 std::optional<Suspicion> find_local_sum(const SuspectedWay& suspected);
-// Means or sums of each shard of which only all together, reduced over ranks, make the value right,
-// such as mean and variance of a batch: a cause.
+// Means or sums of each shard, such as mean and variance of a batch: a cause. The value is right
+// only if all of them are reduced over ranks.
 std::optional<Suspicion> find_local_statistics(const SuspectedWay& suspected);
 // An average over ranks whose shards have different sizes: a cause.
 std::optional<Suspicion> find_uneven_average(const SuspectedWay& suspected);

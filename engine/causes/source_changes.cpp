@@ -1,5 +1,5 @@
-// Implements source_changes.h: counts the expressions of the listings in the order of their text,
-// and changes one of them, or several, in a copy of the syntax tree.
+// Implements source_changes.h. Counts the expressions of the listings in the order of their text.
+// Changes one or several of them in a copy of the syntax tree.
 #include "shardproof/engine/causes/source_changes.h"
 
 #include <fmt/format.h>
@@ -48,7 +48,7 @@ ChangeOfJob with_word(std::set<int> numbers, const std::string& word) {
   });
 }
 
-// True if a value may be a part of a sum. What is added to a shard is added to its elements alone.
+// True if a value may be a part of a sum. A term added to a shard is added to its elements alone.
 bool may_be_part(AxisKind kind) { return kind != AxisKind::replicated && kind != AxisKind::cut; }
 
 class ForwardChanges {

@@ -53,16 +53,16 @@ std::optional<bool> is_right_without_factor(const RankCase& about, const ListedL
 std::optional<SourceCause> right_backward_group(const RankCase& about, const Group& wrong,
                                                 const std::vector<int>& axes,
                                                 Confirmation& confirmation);
-// Returns a factor of the text in place of which the size of an axis or a `let` is right: the
-// number 2 where dp has 4 ranks. It is right with one rank along that axis, too. `ratio`: that of
-// the value to what it should be, if it is one number.
+// Returns a factor of the text that should be the size of an axis or a `let`. Example: the number 2
+// where dp has 4 ranks. It is right with one rank along that axis, too. `ratio`: that of the value
+// to what it should be, if it is one number.
 std::optional<SourceCause> right_size_for_number(const RankCase& about, const std::string& target,
                                                  std::optional<double> ratio,
                                                  Confirmation& confirmation);
 
-// Returns the number by which a loss must be divided or multiplied, before or inside grad(..): the
-// size of an axis, or of all axes over which the loss is a mean of each rank's own part.
-// A ratio of the value to what it should be is tried too.
+// Returns the number by which a loss must be divided or multiplied, before or inside grad(..). It
+// is the size of an axis, or of all axes over which the loss is a mean of each rank's own part. A
+// ratio of the value to what it should be is tried too.
 std::optional<SourceCause> right_loss_scale(const RankCase& about, const Provenance& provenance,
                                             std::optional<double> ratio,
                                             Confirmation& confirmation);
@@ -76,8 +76,8 @@ std::optional<SourceCause> right_result_of_call(const RankCase& about, const std
 // lines compute.
 enum class EnteredNames : uint8_t { inputs, computed };
 // Returns the name that needs an enter(..) where a line reads it; nullopt if none makes the value
-// right, or if the text has no enter(..) and no call with backward=: then the author reduces
-// gradients after grad.
+// right. Also nullopt if the text has no enter(..) and no call with backward=, because the author
+// then reduces gradients after grad.
 std::optional<SourceCause> right_enter(const RankCase& about, const Provenance& provenance,
                                        EnteredNames which, Confirmation& confirmation);
 
@@ -106,7 +106,7 @@ struct ReductionFix {
   std::string text;
   std::set<std::string> made_right = {};  // keys of the wrong values; empty if not tested
 };
-// Returns "add all_reduce(g, sum, group=dp) after line 3", or for a value without a name
+// Returns "add all_reduce(g, sum, group=dp) after line 3". For a value without a name:
 // "all_reduce(sum(s * s), sum, group=dp) in place of sum(s * s) on line 5". In a program that takes
 // gradients, the call gets the word of backward= with which most of the wrong values are right. If
 // grad refuses that call, returns a reduction of the wrong value `target`, or a word of backward=,

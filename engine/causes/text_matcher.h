@@ -14,10 +14,10 @@ namespace shardproof {
 // Returns the expression without calls that move or add up its value, and without "* 1".
 const Expr& without_calls(const Expr& expr);
 
-// The nodes of two expressions are compared one by one. An op in place of another one costs 1, so
-// does an op that one of them has around the other, and a part that only one of them has costs its
-// number of nodes. A name costs little in place of another name, and one that only one of the texts
-// has in place of what it may stand for.
+// The nodes of two expressions are compared one by one. An op in place of another one costs 1. So
+// does an op that one expression has around the other. A part that only one of them has costs its
+// number of nodes. A name in place of another name costs little. So does a name that only one of
+// the texts has, in place of an expression that it may mean.
 class TextMatcher {
  public:
   // `shared`: the names that both texts have.

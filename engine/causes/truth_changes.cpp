@@ -124,8 +124,8 @@ Origins origins_of(const NumberedText& ranks) {
   return origins;
 }
 
-// True if a change reads what a name is computed from in place of the name: it goes around the
-// lines between, of which one may be wrong.
+// True if a change replaces a name by another one from which it is computed. The lines between, of
+// which one may be wrong, are then not used.
 bool goes_around(const Expr& from, const Expr& to, const Origins& origins) {
   bool around = false;
   visit_parts(from, [&](const Expr& part) {

@@ -6,7 +6,7 @@
 //      narrower than f32.
 //   2. Both run with all floats lifted to f64, on simulated ranks (F64Judge).
 //   3. If values of a rank program are still open, both run in three other rounding directions
-//      (MovementJudge).
+//      (PerturbationJudge).
 //   4. If something is wrong, both run once more to explain it (ExplainingJudge).
 //
 // docs/judging.md gives the reasons.
@@ -104,7 +104,7 @@ class Check {
     return own_.may_be_rounded() || program_->has_dtype(is_narrow_float) || inputs_use_last_bits_;
   }
   const RecordedIntegers* replacing() const { return recorded_ ? &*recorded_ : nullptr; }
-  // True if other arithmetic than that of simulated ranks may have made the values.
+  // True if the ranks may have computed with other arithmetic than simulated ranks.
   bool is_real() const { return job_.backend != "local" || job_.device != nullptr; }
   Consequences consequences() const {
     return program_->ranks_move() ? Consequences::of_all_values
@@ -117,7 +117,7 @@ class Check {
   void drop_equal_in_rounded_numbers();
   // The error that ended the run in f64, or "".
   std::string run_in_f64(F64Judge& judge);
-  std::string run_in_direction(int direction, MovementJudge& moving,
+  std::string run_in_direction(int direction, PerturbationJudge& moving,
                                const RecordedIntegers* replaced);
   void run_in_other_directions(F64Judge& judge);
   void add_findings();
@@ -308,7 +308,7 @@ std::string Check::run_in_f64(F64Judge& judge) {
 }
 
 // Returns the error that ended the run, or "".
-std::string Check::run_in_direction(int direction, MovementJudge& moving,
+std::string Check::run_in_direction(int direction, PerturbationJudge& moving,
                                     const RecordedIntegers* replaced) {
   try {
     const ScopedRoundingMode rounding(direction);
@@ -326,7 +326,7 @@ void Check::run_in_other_directions(F64Judge& judge) {
   std::optional<RecordedIntegers> judged;
   std::vector<UnmeasuredMovement> unmeasured;
   for (int direction = 0; direction < kOtherRoundings; ++direction) {
-    MovementJudge moving(judge.open());
+    PerturbationJudge moving(judge.open());
     std::string reason = run_in_direction(direction, moving, replacing());
     if (!reason.empty() && replacing() == nullptr) {
       if (!judged) run_to_record_integers(lifted(), judged.emplace());

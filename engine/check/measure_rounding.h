@@ -23,9 +23,9 @@ std::vector<ReductionSchedule> other_orders(const ReductionSchedule& own);
 // three adds over ranks in another order. The rounding of an element is the largest distance
 // between the reference and these four runs. It is at least one unit of the element, and at least
 // the median distance of the value's elements. The given value itself is not used, because it may
-// be wrong. The rounding is infinite for integers and bools that differ, and for elements that are
-// a number in one run and an infinity or NaN in another. A value is exact if all runs agree on it
-// in every bit.
+// be wrong. The rounding is infinite for integers and bools that differ. It is infinite for
+// elements that are a number in one run and an infinity or NaN in another, too. A value is exact if
+// all runs agree on it in every bit.
 //
 // If the program cannot run in f64 (an index beyond its range, ranks that run C++ functions), the
 // unchanged run becomes the reference. Values that fewer than two of these runs made are not

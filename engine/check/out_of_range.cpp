@@ -16,9 +16,9 @@ namespace shardproof {
 namespace {
 
 // The values of one device so far, by value, at each wanted value.
-class ValuesOnTheWay : public Judge {
+class PrecedingValues : public Judge {
  public:
-  explicit ValuesOnTheWay(const std::vector<JudgedValue>& wanted) : wanted_(wanted) {}
+  explicit PrecedingValues(const std::vector<JudgedValue>& wanted) : wanted_(wanted) {}
   void restart() override { at_.clear(); }
   Judgement judge(const ComparedValue& value, ReferenceRun& reference) override {
     reference.value(value.global);
@@ -61,8 +61,8 @@ bool takes_another_branch(const Tensor& own, const Tensor& in_f64) {
 
 // Returns the values on whose way `differs` holds for a value of one device and the same in f64.
 template <typename Differs>
-std::set<std::string> keys_where(const Differs& differs, ValuesOnTheWay& own,
-                                 ValuesOnTheWay& in_f64, const std::vector<JudgedValue>& open) {
+std::set<std::string> keys_where(const Differs& differs, PrecedingValues& own,
+                                 PrecedingValues& in_f64, const std::vector<JudgedValue>& open) {
   std::set<std::string> keys;
   for (const JudgedValue& value : open) {
     const std::map<ValueId, Tensor>& wide = in_f64.at(value.key);
@@ -113,7 +113,7 @@ std::vector<OtherInF64> differences_of_branches(const std::vector<JudgedValue>& 
                                                 const Registries& registries) {
   std::vector<OtherInF64> found;
   try {
-    ValuesOnTheWay narrow(open), wide(open);
+    PrecedingValues narrow(open), wide(open);
     own.run(narrow, {.keeps_all = true});
     lifted.run(wide, {.keeps_all = true});
     const std::set<std::string> ranges = keys_where(leaves_range, narrow, wide, open);

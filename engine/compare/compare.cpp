@@ -1,7 +1,7 @@
 // Implements compare.h.
 //
-// difference_of: list the deviations of all stored copies, select the largest of each element, and
-// collect the ranks whose copy is off by at least a 64th of it. find_matching_spec: try R on each
+// difference_of: list the deviations of all stored copies, and select the largest of each element.
+// Collect the ranks whose copy is off by at least a 64th of it. find_matching_spec: try R on each
 // partial axis, then P(sum) and P(avg) on each replicated axis, then on all of them together.
 // Accept a spec if no other one makes the value right. Example: y is declared dp:R on dp=2, ranks 0
 // and 1 hold 3 and 4, and the truth is 7. With dp:P(sum) the value is 3 + 4 = 7, so

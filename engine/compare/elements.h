@@ -136,9 +136,9 @@ LocalTensor reduced_over_partials(const LocalTensor& value, const Spec& spec, DT
 Tensor whole_value(const LocalTensor& value, const Spec& spec, const Tensor* base = nullptr);
 // Returns the same for a value whose partial axes are reduced already.
 Tensor assembled(const LocalTensor& reduced, const Spec& spec, const Tensor* base = nullptr);
-// Returns the sum of the absolute values of an element's parts, weighted as in the reduction: for
-// some elements of the whole value (ascending), or for all. If a partial axis has another reduction
-// than sum or avg, returns the absolute values of the reduced elements.
+// Returns the sum of the absolute values of an element's parts, weighted as in the reduction.
+// `elements`: only these elements of the whole value, ascending. If a partial axis has another
+// reduction than sum or avg, returns the absolute values of the reduced elements.
 std::vector<double> part_sizes(const LocalTensor& value, const Spec& spec,
                                const std::vector<int64_t>& elements);
 std::vector<double> part_sizes(const LocalTensor& value, const Spec& spec);

@@ -473,7 +473,7 @@ void F64Judge::was_held(const std::vector<ValueId>& ids) {
   }
 }
 
-Judgement MovementJudge::judge(const ComparedValue& value, ReferenceRun& reference) {
+Judgement PerturbationJudge::judge(const ComparedValue& value, ReferenceRun& reference) {
   const auto found = open_.find(value.key);
   if (found == open_.end()) return Judgement::right;
   measured_.insert(value.key);
@@ -489,7 +489,7 @@ Judgement MovementJudge::judge(const ComparedValue& value, ReferenceRun& referen
   return Judgement::right;
 }
 
-std::vector<ValueLabel> MovementJudge::unmeasured() const {
+std::vector<ValueLabel> PerturbationJudge::unmeasured() const {
   std::vector<ValueLabel> labels;
   for (const OpenValue* value : in_judged_order(open_))
     if (!measured_.contains(value->about.key)) labels.push_back(value->about.label);

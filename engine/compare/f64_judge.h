@@ -13,8 +13,8 @@
 //      difference is wrong. A difference of more than 64 movements is wrong. A smaller one is right
 //      if 64 movements are below 2^-20 of the line's values or below its own rounding loss; else it
 //      is not decided.
-// In rank programs other ops run than on one device, so step 3 waits for runs of the ranks in the
-// other rounding directions too (MovementJudge, settle). So does a value of a global program that
+// Rank programs run other ops than one device. So step 3 waits for runs of the ranks in the other
+// rounding directions, too (PerturbationJudge, settle). So does a value of a global program that
 // would be wrong without them.
 #pragma once
 
@@ -39,8 +39,8 @@ inline constexpr double kSpreadFactor = 64;  // movements that two honest runs m
 // Units by which inputs move: fewer may leave an input as it is.
 inline constexpr double kInputUnits = 4;
 inline constexpr double kNegligible = 0x1p-20;  // of the line's largest value
-// A line is nothing but rounding (a sum of probabilities minus 1) if its values are below
-// kNoiseLevel of its inputs, and other roundings change them by kNoiseShare of themselves.
+// A line is nothing but rounding (a sum of probabilities minus 1) on two conditions. Its values are
+// below kNoiseLevel of its inputs, and other roundings change them by kNoiseShare of themselves.
 inline constexpr double kNoiseLevel = 0x1p-40, kNoiseShare = 0.25;
 
 // Returns the largest absolute value of all inputs of the line; 0 if it has none.
@@ -166,9 +166,9 @@ class F64Judge : public Judge {
 
 // Observes a run in another rounding direction and measures how far the difference between ranks
 // and reference moves from the one that `open` holds.
-class MovementJudge : public Judge {
+class PerturbationJudge : public Judge {
  public:
-  explicit MovementJudge(std::map<std::string, OpenValue>& open) : open_(open) {}
+  explicit PerturbationJudge(std::map<std::string, OpenValue>& open) : open_(open) {}
   Judgement judge(const ComparedValue& value, ReferenceRun& reference) override;
   // The labels of open values that no run has handed to this judge, in the order in which they were
   // judged.

@@ -1,9 +1,9 @@
 // Implements rank_outputs.h.
 //
 // Without a truth the global shape follows from the shards: a dim that is cut is as long as its
-// parts together. Example: y declared as dp:S(0) on dp=3 has 4 rows on rank 0 and 3 on rank 2, and
-// rank 1 does not hold it. The parts held have 4 + 3 rows. The missing part counts as many as the
-// first, so the shape has 11 rows, and misfit() reports rank 1 (rank_outputs_misfit.cpp).
+// parts together. Example: y is declared as dp:S(0) on dp=3. It has 4 rows on rank 0 and 3 on rank
+// 2; rank 1 does not hold it. The parts held have 4 + 3 rows. The missing part counts as many as
+// the first, so the shape has 11 rows, and misfit() reports rank 1 (rank_outputs_misfit.cpp).
 #include "shardproof/engine/compare/rank_outputs.h"
 
 #include <algorithm>
@@ -87,7 +87,13 @@ Lanes RankOutputs::owners(const JobOutput& output) const {
 TensorMeta RankOutputs::meta_of(const JobOutput& output) const {
   if (truth) {
     const auto found = truth->names.find(output.name);
-    if (found == truth->names.end()) throw_bad_input("the truth does not bind {}", output.name);
+    if (found == truth->names.end()) {
+      NearestName nearest(output.name);
+      for (const auto& [name, id] : truth->names) nearest.offer(name);
+      throw_bad_input("the truth does not bind {}{}", output.name,
+                      nearest.best().empty() ? "; bind it there, or remove it from \"outputs\""
+                                             : nearest.hint());
+    }
     const GlobalValue& global = truth->values[static_cast<size_t>(found->second)];
     return {global.dtype, global.shape};
   }

@@ -1,10 +1,10 @@
 // Implements call_packing.h.
 //
 // A call that splits a tensor on dim d sends its pieces one after another, so packing moves the
-// pieces to the front: [2, 6] split on dim 1 over 3 ranks is read as (pieces 3, 2, 2). A call that
-// gathers on dim d receives one piece after another, and unpacking joins them on d: 3 pieces of
-// [2, 2] become [2, 6]. On dim 0 both orders are the same and nothing moves. Steps of a plan are
-// packed by the planner's own pack() and unpack().
+// pieces to the front. Example: [2, 6] split on dim 1 over 3 ranks is read as (pieces 3, 2, 2). A
+// call that gathers on dim d receives one piece after another, and unpacking joins them on d.
+// Example: 3 pieces of [2, 2] become [2, 6]. On dim 0 both orders are the same and nothing moves.
+// Steps of a plan are packed by the planner's own pack() and unpack().
 #include "shardproof/engine/execute/call_packing.h"
 
 #include <map>

@@ -1,6 +1,6 @@
 // Packing of calls: converts between the tensors of a program, which have dims, and the flat
-// buffers of an execution context, which have counts as in NCCL. Sources of a call are packed, its
-// results unpacked. `piece` is the number of a call of a step in pieces, else 0.
+// buffers of an execution context, which have counts. Sources of a call are packed, its results
+// unpacked. `piece` is the number of a call of a step in pieces, else 0.
 #pragma once
 
 #include "shardproof/backends/api/execution_context.h"

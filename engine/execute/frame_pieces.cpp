@@ -1,7 +1,7 @@
 // Implements the calls of frame.h for steps of plans in pieces (localtensor/plan/step_pieces.h).
 //
-// All calls are issued on one stream, each after the work that packs its input and before the work
-// that unpacks its output into the result. So at any time a rank holds the copies of one piece.
+// All calls are issued on one stream: the work that packs an input, the call, the work that unpacks
+// its output into the result. So at any time a rank holds the copies of one piece.
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/execute/call_packing.h"
 #include "shardproof/engine/execute/frame.h"

@@ -1,6 +1,6 @@
-// PartsByRank: an index from each rank to the parts of an instruction that it takes part in: calls
-// of a `group:`, or calls and attributes that differ by rank. With it, thousands of cohorts of one
-// rank need not read all parts. Internal to the engine.
+// PartsByRank: an index from each rank to its parts of an instruction. Parts are calls of a
+// `group:`, or calls and attributes that differ by rank. With it, thousands of cohorts of one rank
+// need not read all parts. Internal to the engine.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Runs the kernel of one part of an op: joins the stored copies of its inputs, makes those of its
-// outputs, and calls the kernel on the host or on the device. Internal to the engine.
+// Runs the kernel of one part of an op. Joins the stored copies of its inputs, makes those of its
+// outputs, and calls the kernel on host or device. Internal to the engine.
 #pragma once
 
 #include <memory>

@@ -27,7 +27,6 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/rng.h"
 #include "shardproof/localtensor/split/split.h"
-#include "shardproof/sim/cost/cost_model.h"
 
 namespace shardproof {
 namespace {
@@ -135,7 +134,7 @@ std::string repeat(World& world, const Timing& timing, const std::set<std::strin
   repetitions.iterations = timing.iterations;
   repetitions.measured = [&] { processes.publish(world.measured_records()); };
   if (timing.as_graph) {
-    repetitions.pace = Repetitions::Pace::graph;
+    repetitions.mode = Repetitions::Mode::graph;
     if (!host_ops.empty())
       repetitions.not_captured = fmt::format("the host computes {}", fmt::join(host_ops, ", "));
   }
@@ -283,52 +282,6 @@ ProgramRun run_program(const SpmdProgram& program, const Job& job, const Registr
   SP_CHECK(fine.finished || !fine.run.outcome.findings.empty() || !job.faults.empty(),
            "the run does not end and no finding explains it");
   return std::move(fine.run);
-}
-
-// Returns the time of one piece of a transfer: of the rank that sends or receives longest.
-Duration time_of_messages(const PlanStep& step, int64_t piece_number, const CostModel& cost) {
-  std::map<int32_t, Duration> sending, receiving;
-  Duration longest;
-  for (const TransferPiece& piece : transfer_pieces(step, piece_number)) {
-    if (piece.from_rank == piece.to_rank) continue;
-    const Duration time = cost.messages(1, piece.elements * size_of(step.from.dtype()));
-    longest = std::max(longest, sending[piece.from_rank] += time);
-    longest = std::max(longest, receiving[piece.to_rank] += time);
-  }
-  return longest;
-}
-
-Duration time_of_longest(const std::vector<StepCall>& calls, const CostModel& cost) {
-  Duration longest;
-  for (const StepCall& part : calls) longest = std::max(longest, time_of_call(cost, part.call));
-  return longest;
-}
-
-Duration time_of_calls(const PlanStep& step, const CostModel& cost) {
-  Duration time;
-  for (int64_t piece = 0; piece < step.pieces; ++piece)
-    if (step.kind == StepKind::transfer)
-      time += time_of_messages(step, piece, cost);
-    else
-      time += time_of_longest(lower(step, piece), cost);
-  return time;
-}
-
-// Returns the time of the calls of the groups with the largest count.
-Duration priced_time(const PlanStep& step, const CostModel& cost) {
-  if (step.kind == StepKind::exchange || step.kind == StepKind::transfer)
-    return time_of_calls(step, cost);
-  const std::optional<Collective> call = largest_call(step);
-  return call ? time_of_call(cost, *call) * step.pieces : Duration{};
-}
-
-PriceFunction price_by_time(std::shared_ptr<const CostModel> cost) {
-  return [cost](const PlanStep& step) {
-    const StepCost bytes = cost_of(step);
-    Price price{0, bytes.calls, bytes.peak_bytes};
-    price.primary = to_seconds(priced_time(step, *cost));
-    return price;
-  };
 }
 
 }  // namespace shardproof

@@ -41,11 +41,4 @@ ProgramRun run_program(const SpmdProgram& program, const Job& job, const Registr
                        const ValueFilter& watched, const std::function<ProbeFunction()>& make_probe,
                        const std::vector<LocalTensor>* inputs = nullptr);
 
-// Returns the time of the calls of a step, one after another, in the group that takes longest.
-// Those of one piece of a transfer take as long as the messages that one rank sends, or receives,
-// one after another.
-Duration time_of_calls(const PlanStep& step, const CostModel& cost);
-// Returns the planner's price on a machine: seconds, then calls, then peak bytes.
-PriceFunction price_by_time(std::shared_ptr<const CostModel> cost);
-
 }  // namespace shardproof

@@ -26,7 +26,7 @@ ValueId made_by(const Instr& instr, size_t slot);
 
 struct Edit {
   enum class Kind : uint8_t {
-    reduce,        // made_by(slot) is reduced over `group` for all who read it later
+    reduce,        // made_by(slot) is reduced over `group` for all later readers
     regroup,       // a collective goes over `group`, of the same size where shapes depend on it
     change_op,     // an all_reduce, reduce_scatter or reduce takes `reduction`
     drop_factor,   // input `slot` of a mul or div becomes 1

@@ -211,7 +211,7 @@ bool explain_own_size(const GlobalInstr& instr, const LineProgram& line, Finding
   return true;
 }
 
-// Adds the cause of a claim on a value as it is, without an op: the value lies otherwise.
+// Adds the cause of a claim on a value as it is, without an op: the value has other placements.
 void explain_claim_alone(const WrongValue& wrong, const GlobalProgram& global,
                          const Partitioned& parts, Finding& finding) {
   const auto claim =

@@ -1,5 +1,5 @@
-// Finds the cause of wrong values on a line with `as`: by the rules, its ops need something that
-// `as` does not add, or give other placements than it declares.
+// Finds the cause of wrong values on a line with `as`. By the rules, its ops need a call that `as`
+// does not add, or give other placements than it declares.
 #pragma once
 
 #include "shardproof/engine/explain/explain.h"

@@ -11,9 +11,9 @@
 //   varying      computed from what is not replicated, and none of the above is known
 //   unknown      nothing is known
 //
-// A replicated value may be cut, too, where an op reads it: if all its elements along a dim are
-// equal, as after `expand`, its copies are the shards of a larger such value. Example: the gradient
-// of sum(square(x)), x cut over dp, is expand(1) * (2 * x).
+// A replicated value may count as cut, too. If all its elements along a dim are equal, as after
+// `expand`, its copies are the shards of a larger such value. Example: the gradient of
+// sum(square(x)), x cut over dp, is expand(1) * (2 * x).
 //
 // The law of cut and partial: an op applied to the whole values of the group gives the whole value
 // of the op's result. Example: h is S(1) and w is S(0) over tp; h @ w is P(sum).

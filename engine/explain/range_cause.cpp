@@ -1,8 +1,8 @@
 // Implements range_cause.h: both programs run with a probe on the values on the way. Then the
 // values are compared in program order, rank by rank.
 //
-// Replicas become different through another order of addition (x + y overflows on one rank, y + z
-// on another), or because ranks read different shards of which one left the range. ShardReaders
+// Replicas become different for two reasons. Ranks add in different orders (x + y overflows on one,
+// y + z on another), or they read different shards, of which one left the range. ShardReaders
 // distinguishes them:
 //
 //   h = cast(g, f16) * 2     a shard; infinity on rank 1

@@ -23,11 +23,11 @@ struct RangeCause {
   bool of_shards = false;
 };
 
-// Returns "line 2: the sum over tp passes 65504, the largest f16, on ranks 0 1", or "all of it
-// is rounded to 0: line 1 rounds to f16, whose smallest number is 6.0e-8, and its largest input is
-// 1.4e-8". Returns no text in these cases: no value on the way to `targets` leaves the range; an
-// input has left it already; there are too many values to compare. Runs both programs once and
-// throws the errors of the runs.
+// Returns "line 2: the sum over tp passes 65504, the largest f16, on ranks 0 1". For small values:
+// "all of it is rounded to 0: line 1 rounds to f16, whose smallest number is 6.0e-8, and its
+// largest input is 1.4e-8". Returns no text in these cases: no value on the way to `targets` leaves
+// the range; an input has left it already; there are too many values to compare. Runs both programs
+// once and throws the errors of the runs.
 RangeCause range_cause(const RunnableRanks& own, const RunnableRanks& in_f64,
                        const std::vector<ValueId>& targets, const Registries& registries);
 

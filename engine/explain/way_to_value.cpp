@@ -118,15 +118,15 @@ Edges edges_of(const CallItem& message) {
 }
 
 // The value that ranks of a listing bring to a call.
-struct BroughtInput {
+struct CallInput {
   size_t listing = 0;
   const CallItem* item = nullptr;
   Edges edges;  // of a send
 };
 
 // Returns the inputs of all calls that may join listings; none if there is one listing.
-std::vector<BroughtInput> inputs_of_calls(const SpmdProgram& program) {
-  std::vector<BroughtInput> brought;
+std::vector<CallInput> inputs_of_calls(const SpmdProgram& program) {
+  std::vector<CallInput> brought;
   for (size_t l = 0; l < program.listings.size() && program.listings.size() > 1; ++l)
     for (const Instr& instr : program.listings[l].instrs)
       if (const auto* call = std::get_if<Communicate>(&instr.action))
@@ -139,7 +139,7 @@ std::vector<BroughtInput> inputs_of_calls(const SpmdProgram& program) {
 }
 
 // True if the result of a call may hold what other ranks bring.
-bool may_hold(const CallItem& call, const BroughtInput& brought, const Edges& received) {
+bool may_hold(const CallItem& call, const CallInput& brought, const Edges& received) {
   const Collective &own = call.collective, &theirs = brought.item->collective;
   if (own.kind == CollectiveKind::recv)
     return std::any_of(brought.edges.begin(), brought.edges.end(),
@@ -156,7 +156,7 @@ bool may_hold(const CallItem& call, const BroughtInput& brought, const Edges& re
 
 // Adds the values that other listings bring to the calls of these steps. Returns the listings that
 // have new ones.
-std::set<size_t> need_inputs_of_others(const std::vector<BroughtInput>& brought,
+std::set<size_t> need_inputs_of_others(const std::vector<CallInput>& brought,
                                        const std::vector<Step>& steps,
                                        std::vector<std::set<ValueId>>& needed) {
   std::set<size_t> changed;
@@ -166,7 +166,7 @@ std::set<size_t> need_inputs_of_others(const std::vector<BroughtInput>& brought,
     for (const CallItem& item : call->items) {
       const bool receives = item.collective.kind == CollectiveKind::recv;
       const Edges received = receives ? edges_of(item) : Edges();
-      for (const BroughtInput& one : brought)
+      for (const CallInput& one : brought)
         if (one.listing != step.listing && !needed[one.listing].contains(one.item->input) &&
             may_hold(item, one, received)) {
           needed[one.listing].insert(one.item->input);
@@ -182,7 +182,7 @@ std::set<size_t> need_inputs_of_others(const std::vector<BroughtInput>& brought,
 WayToValue way_to(const RankProgram& ranks, const ComparedValue& value) {
   WayToValue way;
   std::vector<std::set<ValueId>> needed = ends_of(ranks, value);
-  const std::vector<BroughtInput> brought = inputs_of_calls(ranks.program);
+  const std::vector<CallInput> brought = inputs_of_calls(ranks.program);
   std::vector<std::vector<Step>> steps(needed.size());
   std::vector<size_t> order;  // of the listings: what they send comes before what they receive
   std::set<size_t> open;

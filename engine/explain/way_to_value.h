@@ -23,8 +23,9 @@ struct WayToValue {
   std::set<size_t> listings = {};  // that make them
   std::vector<Step> steps;
 };
-// Returns the way to an output or to the value of a check. It goes on in the listings of other
-// ranks with the inputs of calls that join them, and ends at messages between ranks of one listing.
+// Returns the way to an output or to the value of a check. It continues in the listings of other
+// ranks with the inputs of calls that join listings. It ends at messages between ranks of one
+// listing.
 WayToValue way_to(const RankProgram& ranks, const ComparedValue& value);
 
 // Returns the state of the value over an axis: that of its parts if they agree, else unknown.

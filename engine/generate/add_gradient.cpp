@@ -13,8 +13,8 @@ namespace {
 
 constexpr int kMostValues = 4;  // that are tried
 
-// True if a line binds the name. Gradients by such a name are not drawn: after the line it is no
-// input.
+// True if a line binds the name. Gradients by such a name are not drawn, because after the line the
+// name is no input.
 bool is_bound_again(const ProgramText& text, const std::string& name) {
   for (const std::string& line : text.one_device()) {
     const size_t start = line.find_first_not_of(' ');

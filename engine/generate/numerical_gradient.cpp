@@ -8,7 +8,7 @@
 #include <optional>
 #include <set>
 
-#include "shardproof/engine/certify/op_instance.h"
+#include "shardproof/engine/check_ops/op_instance.h"
 #include "shardproof/engine/generate/forms/draw.h"
 #include "shardproof/engine/generate/forms/gradient_line.h"
 #include "shardproof/engine/generate/forms/one_device.h"

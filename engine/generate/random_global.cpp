@@ -3,7 +3,8 @@
 // 1. Draw a mesh, sizes and input tensors.
 // 2. Add forms of lines one by one until the program has the drawn number of lines. A candidate
 //    that GlobalDraft refuses is dropped.
-// 3. For programs that are not tame, redistribute P values to R before lines where they would meet
+// 3. For programs that are not well conditioned, redistribute P values to R before lines where they
+// would meet
 //    an infinity (unsafe_partials.h).
 #include "shardproof/engine/generate/random_global.h"
 
@@ -73,11 +74,11 @@ class GlobalGenerator {
     for (int64_t tries = 20 * lines; tries > 0 && draft_.line_count() < lines; --tries) add_lines();
     if (draft_.line_count() == 0) return false;
     program_.text = draft_.text();
-    return is_tame() || repair();
+    return is_well_conditioned() || repair();
   }
 
  private:
-  bool is_tame() const { return program_.conditioning <= Conditioning::tame; }
+  bool is_well_conditioned() const { return program_.conditioning <= Conditioning::well; }
 
   void add_inputs() {
     for (const InputShape& input : draw_input_shapes(draw_, draft_.dtype())) {
@@ -95,7 +96,8 @@ class GlobalGenerator {
     const double share = draw_.uniform();
     if (share < kClaimShare) return add_claim();
     if (share < kClaimShare + kRedistributeShare) return add_redistribute();
-    const std::vector<LineForm>& forms = is_tame() ? tame_forms() : all_forms();
+    const std::vector<LineForm>& forms =
+        is_well_conditioned() ? well_conditioned_forms() : all_forms();
     const LineForm& form = draw_form(forms);
     if (writer_.is_whole() && !form.whole) return;
     const Lines lines = with_names(form.write(writer_));

@@ -18,8 +18,8 @@ DType draw_dtype(Draw& draw) {
 Conditioning draw_conditioning(Draw& draw) {
   const double share = draw.uniform();
   if (share < 0.05) return Conditioning::whole_numbers;
-  return share < 0.55   ? Conditioning::tame
-         : share < 0.85 ? Conditioning::rough
+  return share < 0.55   ? Conditioning::well
+         : share < 0.85 ? Conditioning::ill
                         : Conditioning::extreme;
 }
 

@@ -43,7 +43,7 @@ struct PlantingSite {
 struct RandomProgram {
   uint64_t seed = 0;
   ProgramKind kind = ProgramKind::global;
-  Conditioning conditioning = Conditioning::tame;
+  Conditioning conditioning = Conditioning::well;
   bool has_gradients = false;
   ProgramText text;
   std::vector<PlantingSite> sites;

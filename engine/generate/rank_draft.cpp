@@ -32,7 +32,7 @@ std::string RankDraft::add_tensor(const Dims& shape, DType dtype,
 
 std::string RankDraft::add_finite_tensor(const Dims& shape,
                                          const std::vector<Placement>& placements) {
-  return add(shape, dtype(), placements, std::min(truth_.conditioning(), Conditioning::rough));
+  return add(shape, dtype(), placements, std::min(truth_.conditioning(), Conditioning::ill));
 }
 
 std::string RankDraft::add(const Dims& shape, DType dtype, const std::vector<Placement>& placements,

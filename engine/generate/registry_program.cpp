@@ -2,7 +2,7 @@
 // again.
 #include "shardproof/engine/generate/registry_program.h"
 
-#include "shardproof/engine/certify/check_rules.h"
+#include "shardproof/engine/check_ops/check_rules.h"
 #include "shardproof/engine/generate/forms/draw.h"
 #include "shardproof/engine/generate/forms/draw_placements.h"
 #include "shardproof/engine/generate/forms/one_device.h"

@@ -1,5 +1,5 @@
 // Makes rank programs smaller, for fuzz.h. A step is removed from the ranks and from the truth
-// together: if only one of them lacked the line, the program would fail for another reason.
+// together. If only one of them lacked it, the program would fail for another reason.
 #pragma once
 
 #include <string>

@@ -82,8 +82,8 @@ struct Outcome {
   // calls".
   std::vector<std::string> unfired_faults;
   std::vector<UndecidedValue> undecided;  // in program order
-  // In program order: values with a ratio of kPrecisionNote or more, values of narrow dtypes that
-  // the ranks reduce in a narrower one, and all that Job::precision_limits names.
+  // In program order. Holds values with a ratio of kPrecisionNote or more, values that the ranks
+  // reduce in a narrower dtype, and the names in Job::precision_limits.
   std::vector<ValuePrecision> precision;
   // Limits of the judgement, for every report: "lines from 7 on are judged in their own dtypes:
   // ...".

@@ -10,6 +10,7 @@
 #include "shardproof/engine/reference/recompute_compared.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
+#include "shardproof/sim/cost/plan_price.h"
 
 namespace shardproof {
 
@@ -89,9 +90,9 @@ std::map<ValueId, ComparedValue> JudgedProgram::inputs_in_parts() const {
   return found;
 }
 
-std::vector<NarrowStep> steps_that_matter(const MeasuredPrecision& measured,
-                                          const SpmdProgram& program,
-                                          const std::vector<ValueId>& targets) {
+std::vector<NarrowStep> imprecision_candidates(const MeasuredPrecision& measured,
+                                               const SpmdProgram& program,
+                                               const std::vector<ValueId>& targets) {
   std::vector<NarrowStep> steps = narrow_steps(program, targets, measured.narrowest);
   if (measured.precision.ratio < kPrecisionNote)
     std::erase_if(steps, [](const NarrowStep& step) { return !step.is_call; });

@@ -106,9 +106,9 @@ std::string line_text(const std::vector<std::string>& lines, int line);
 [[noreturn]] void rethrow(const Error& error, const std::string& path);
 // Returns the steps on the way to `targets` that may make them imprecise, calls first. Below
 // kPrecisionNote only a reduction in a narrower dtype is such a step.
-std::vector<NarrowStep> steps_that_matter(const MeasuredPrecision& measured,
-                                          const SpmdProgram& program,
-                                          const std::vector<ValueId>& targets);
+std::vector<NarrowStep> imprecision_candidates(const MeasuredPrecision& measured,
+                                               const SpmdProgram& program,
+                                               const std::vector<ValueId>& targets);
 // Returns the cause of an imprecise value from the text of its step. Example: "it is f32, but line
 // 2 reduces over dp in bf16". If `step` is "", a sum over ranks may be the cause; "" if none is.
 std::string precision_cause(const MeasuredPrecision& measured, const SpmdProgram& program,

@@ -83,7 +83,7 @@ class JudgedGlobal : public JudgedProgram {
   void explain(const ComparedValue& value, Finding& finding) const override;
   std::string cause_of(const MeasuredPrecision& measured) const override {
     const ValueId id = parts_.placed[static_cast<size_t>(measured.global)];
-    const std::vector<NarrowStep> steps = steps_that_matter(measured, parts_.program, {id});
+    const std::vector<NarrowStep> steps = imprecision_candidates(measured, parts_.program, {id});
     return precision_cause(measured, parts_.program, {id}, steps.empty() ? "" : steps[0].text);
   }
 

@@ -541,7 +541,7 @@ std::string JudgedRanks::cause_of(const MeasuredPrecision& measured) const {
   const std::vector<ValueId> targets = parts_of(measured.key);
   if (targets.empty()) return "";
   const SpmdProgram program = with_separate_calls();
-  const std::vector<NarrowStep> steps = steps_that_matter(measured, program, targets);
+  const std::vector<NarrowStep> steps = imprecision_candidates(measured, program, targets);
   return precision_cause(measured, program, targets, step_that_loses(steps, measured.key));
 }
 

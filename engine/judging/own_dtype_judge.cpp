@@ -65,7 +65,7 @@ LocalTensor comparable(const ComparedValue& value, DType dtype) {
   return LocalTensor(std::move(blocks));
 }
 
-// `expected` with each element replaced by the copy with the largest error, and the ranks that hold
+// `held` is `expected` with each element replaced by the copy with the largest error. `ranks` hold
 // an element with at least half of the largest error of all.
 struct Worst {
   Tensor held;
@@ -313,8 +313,8 @@ struct OwnDtypeJudge::OpenValue {
   }
 };
 
-// Returns the size of the terms that a line adds: what its result moves by, if the inputs move by a
-// share of their sizes, in that share.
+// Returns the size of the terms that a line adds. Changes all inputs by a share of their sizes, and
+// returns the largest change of the result divided by that share.
 double OwnDtypeJudge::moved_terms(const JudgedLine& line) const {
   double size = 0;
   std::map<ValueId, std::vector<double>> sizes;
@@ -428,8 +428,8 @@ std::vector<double> OwnDtypeJudge::changes_by(double roundings, const JudgedLine
 }
 
 // Returns the largest change of each element that only a step causes. The inputs of its line change
-// by some roundings of the narrowest float on the line: once freely, once with all indices, rounded
-// numbers and comparisons of the line unchanged. The result is the difference of both changes.
+// by some roundings of the narrowest float on the line. The line runs twice: freely, and with its
+// indices, rounded numbers and comparisons unchanged. The result is the difference of both changes.
 // Example: y = one_hot(argmax(z)) * z, with z in f16 and y in f32. Another argmax changes y by z.
 std::vector<double> OwnDtypeJudge::changes_by_steps(const JudgedLine& line) const {
   const auto& [id, reference, in_parts] = line;

@@ -1,6 +1,6 @@
 // OwnDtypeJudge: judges the run of the ranks in the program's own dtypes. It finds the values that
-// equal those of one device, and measures the precision of all others relative to one device
-// (docs/judging.md, question 2). F64Judge decides if the ranks compute the same mathematics.
+// equal those of one device, and measures the precision of all others (docs/judging.md, question
+// 2). F64Judge decides if the ranks compute the same mathematics.
 #pragma once
 
 #include <functional>
@@ -93,8 +93,8 @@ class OwnDtypeJudge : public Judge {
   const std::vector<std::pair<std::string, Finding>>& differing_replicas() const {
     return differing_replicas_;
   }
-  // Measures the values that were left open, except those that are known to be wrong (`settled`, by
-  // key): a value that is far off takes many runs of its line.
+  // Measures the values that were left open. Omits those known to be wrong (`settled`, by key),
+  // because a value that is far off takes many runs of its line.
   void measure_open_values(const std::set<std::string>& settled);
   // Requires that no value is open.
   const std::vector<MeasuredPrecision>& precision() const { return precision_; }

@@ -1,5 +1,5 @@
-// Lifetimes of `keep(x, comm)`: the memory of x stays allocated until the program has waited for
-// the work of stream `comm` that was issued before the keep.
+// Lifetimes of `keep(x, comm)`: x stays allocated until the program has waited for the work issued
+// on stream `comm` before the keep.
 #pragma once
 
 #include "shardproof/program/ir/spmd_program.h"

@@ -51,8 +51,7 @@ std::vector<CheckPart> parts_of_check(const WrittenCheck& check, const Job& job,
                                       const Lanes& lanes);
 
 // Returns the truth's shape and dtype, placed. Throws Error with line and column for an unbound
-// name, for placements that do not fit the shape, and for a partial sum of which some ranks have no
-// part.
+// name, placements that do not fit the shape, and a partial sum without the part of a rank.
 Spec spec_of_check(const WrittenCheck& check, const CheckPart& part, const GlobalProgram& truth);
 
 // Returns a rank that is missing in `on` while other ranks of its group of partial axes are

@@ -2,10 +2,10 @@
 // Lowering: emission of instructions with lanes and streams, collectives, streams, events, groups
 // and checks. Internal to the engine.
 //
-// rank_lowering.cpp emits instructions, rank_lowerer_calls.cpp collectives and messages,
-// rank_lowerer_arguments.cpp groups, peers, slots and waits, rank_lowerer_check.cpp checks,
-// rank_lowerer_shards.cpp steps of redistributions and ops on shards of stated tensors,
-// rank_lowerer_grad.cpp writes in place on the tape, and the backward of calls.
+// Sources: rank_lowering.cpp emits instructions. rank_lowerer_calls.cpp emits collectives and
+// messages, rank_lowerer_check.cpp checks. rank_lowerer_arguments.cpp reads groups, peers, slots
+// and waits. rank_lowerer_shards.cpp has steps of redistributions, and ops on shards of stated
+// tensors. rank_lowerer_grad.cpp has writes in place on the tape, and the backward of calls.
 #pragma once
 
 #include <set>

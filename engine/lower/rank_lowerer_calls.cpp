@@ -1,8 +1,8 @@
 // Implements the calls of rank_lowerer.h: collectives, exchanges, sends and receives.
 //
 // Each call is split into items, one for each class of lanes with equal shapes and arguments; an
-// item has one count. Example: reduce_scatter(x, sum, group=tp, dim=1) with tp=2 and x of shape [4,
-// 6] on ranks 0-1 and [3, 6] on ranks 2-3 becomes
+// item has one count. Example: reduce_scatter(x, sum, group=tp, dim=1) with tp=2. x has shape [4,
+// 6] on ranks 0-1 and [3, 6] on ranks 2-3. The items are
 //
 //   ranks 0-1: count 12 (= 4 * 3), result [4, 3]
 //   ranks 2-3: count  9 (= 3 * 3), result [3, 3]
@@ -88,7 +88,9 @@ bool can_be_in_place(CollectiveKind kind) {
 std::optional<std::vector<ValueId>> RankLowerer::special(const Expr& call, bool wants_value) {
   const std::string& verb = call.symbol;
   if (verb == "redistribute")
-    fail(call.place, "redistribute belongs to global programs; a rank program calls collectives");
+    fail(call.place,
+         "redistribute belongs to global programs; in a rank program write the call, such as "
+         "all_gather(x, dim=0, group=tp)");
   if (verb == "wait" || verb == "sync") {
     wait_for(call, verb == "wait" ? Wait::Waiter::stream : Wait::Waiter::host);
     return std::vector<ValueId>{};
@@ -373,7 +375,8 @@ std::vector<ValueId> RankLowerer::point_to_point(const Expr& call, CollectiveKin
   }
   PerRankNumber shape_list;
   const Expr* shape = sends ? nullptr : args.next_argument(9, "shape");
-  if (!sends && shaped == kNoValue && !shape) fail(call.place, "recv needs like=x or shape=[..]");
+  if (!sends && shaped == kNoValue && !shape)
+    fail(call.place, "recv needs like=x or shape=[..]; write recv(like=x, from=0)");
   if (shape && shaped != kNoValue)
     fail(shape->place, "recv takes either like=x or shape=[..], found both");
   if (shape) shape_list = lane_number(*shape);

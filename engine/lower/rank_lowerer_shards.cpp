@@ -1,5 +1,6 @@
-// Implements the argument shards= of rank_lowerer.h: steps of redistributions, and ops whose result
-// depends on which elements of a whole tensor the ranks hold (program/ir/step_text.h).
+// Implements the argument shards= of rank_lowerer.h (program/ir/step_text.h). It belongs to steps
+// of redistributions, and to ops whose result depends on which elements of a whole tensor the ranks
+// hold.
 //
 // A step is refused unless the parts of a rank's group together hold all elements that the rank
 // owns after the step. Example: S(0) of [8] over 2 ranks becomes R by an all_gather. It becomes

@@ -1,5 +1,5 @@
-// Implements step_items.h. Example: an all_gather over a of [3, 4] as "a:S(1) b:S(0)" on a=2, b=2
-// has two items: count 4 on ranks 0 and 2, and count 2 on ranks 1 and 3.
+// Implements step_items.h. Example: an all_gather over a of [3, 4] as "a:S(1) b:S(0)" on a=2, b=2.
+// It has two items: count 4 on ranks 0 and 2, and count 2 on ranks 1 and 3.
 #include "shardproof/engine/lower/step_items.h"
 
 #include "shardproof/localtensor/base/error.h"

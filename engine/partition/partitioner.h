@@ -1,9 +1,10 @@
 // Partitioner: the state of one partitioning: values with their placements, the emitted program,
 // computed plans, and the price spent so far. Internal to the engine.
 //
-// partition.cpp runs the instructions of the global program, partitioner_choose_strategy.cpp
-// chooses the placements of an op among its choices (op_choices.h), partitioner_emit_plan.cpp emits
-// instructions, partitioner_unwritten.cpp reports calls that the author did not write.
+// Sources: partition.cpp runs the instructions of the global program.
+// partitioner_choose_strategy.cpp chooses the placements of an op among its choices (op_choices.h).
+// partitioner_emit_plan.cpp emits instructions. partitioner_unwritten.cpp reports calls that the
+// author did not write.
 #pragma once
 
 #include <map>

@@ -11,7 +11,7 @@ namespace shardproof {
 namespace {
 
 // Returns bytes that a rank sends at least, on average. It receives the elements that it misses,
-// even if it held the sum of all parts. Of n parts that are added up, n - 1 are sent once.
+// even if it held the sum of all parts. If n parts are added up, n - 1 of them are sent once.
 double least_bytes(const Spec& from, const Spec& to) {
   if (!(from.mesh() == to.mesh())) return 0;
   int64_t parts = 1;

@@ -155,8 +155,8 @@ std::vector<Spec> specs_of_results(const OpRecord& op, const OpCall& call,
 }
 
 // Returns the placements to try on an axis that a claim does not name. They are R, each dim by the
-// chunk rule, and each dim with the sizes on the first ranks along the axis, if these sizes add up
-// to the dim.
+// chunk rule, and each dim with the sizes that the first ranks along the axis have. These sizes
+// must add up to the dim.
 std::vector<Placement> open_placements(const Mesh& mesh, int axis, const Dims& shape,
                                        const std::vector<LocalShape>& actual) {
   std::vector<Placement> out{R()};

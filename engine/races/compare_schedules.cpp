@@ -102,10 +102,10 @@ class ValueHashes {
 };
 
 // Finds the results of view ops that have memory of their own: a reshape of a transposed value.
-class CopiesOfViews {
+class CopiedViews {
  public:
   // `views` has the input of each view op by its result; it must outlive this.
-  explicit CopiesOfViews(const std::map<ValueId, ValueId>& views) : views_(&views) {
+  explicit CopiedViews(const std::map<ValueId, ValueId>& views) : views_(&views) {
     for (const auto& [output, input] : views) followed_.insert(output), followed_.insert(input);
   }
   void clear() { buffers_.clear(), copies_.clear(); }
@@ -132,7 +132,7 @@ class CopiesOfViews {
 struct ScheduledRun {
   ScheduleKind kind = ScheduleKind::fifo;
   ValueHashes hashes;
-  CopiesOfViews copies;
+  CopiedViews copies;
   std::vector<Finding> findings;
   std::string error;  // that ended the run; or empty
 };
@@ -228,13 +228,13 @@ class ScheduleComparison {
   std::optional<Candidate> first_in(const SpmdListing& listing, const ScheduledRun& a,
                                     const ScheduledRun& b) const;
   std::map<ValueId, ValueId> owners_of_memory(const SpmdListing& listing, int32_t rank) const;
-  void add_cause(Candidate& candidate, const CopiesOfViews& copies) const;
-  bool makes_alias(const Instr& instr, const CopiesOfViews& copies) const;
+  void add_cause(Candidate& candidate, const CopiedViews& copies) const;
+  bool makes_alias(const Instr& instr, const CopiedViews& copies) const;
   LocalTensor contents_under(ScheduleKind kind, const Candidate& candidate) const;
   std::string element_line(const Candidate& candidate, ScheduleKind other) const;
   std::vector<Sending> sent_to(int32_t rank) const;
   std::vector<Candidate> disturbed_sender(const Candidate& candidate,
-                                          const CopiesOfViews& copies) const;
+                                          const CopiedViews& copies) const;
   std::vector<Sending> puts_read(const Candidate& candidate) const;
   std::string place_text(const SpmdListing& listing, const Origin& origin, int32_t rank) const;
   void explain_puts(const std::vector<Sending>& puts, const std::string& reads,
@@ -280,7 +280,7 @@ std::string ScheduleComparison::shared_text(const Candidate& candidate) const {
 }
 
 ScheduledRun ScheduleComparison::run_under(ScheduleKind kind) const {
-  ScheduledRun result{kind, ValueHashes(program_.values.size()), CopiesOfViews(views_), {}, ""};
+  ScheduledRun result{kind, ValueHashes(program_.values.size()), CopiedViews(views_), {}, ""};
   const auto make_probe = [&]() -> ProbeFunction {
     result.hashes.clear();
     result.copies.clear();
@@ -302,9 +302,9 @@ ScheduledRun ScheduleComparison::run_under(ScheduleKind kind) const {
 }
 
 // Returns the values that a reduce or gather writes, with the ranks on which a probe shows other
-// contents. On ranks other than the root it shows what a later call has written to the buffer. That
-// call may run before all groups of the candidate's call have ended. A difference there is found in
-// the values that are computed from it.
+// contents. On ranks other than the root it shows what a later call has written to the buffer. The
+// other call may run before all groups of the candidate's call have ended. A difference there is
+// found in the values that are computed from it.
 std::set<std::pair<ValueId, int32_t>> not_comparable(const SpmdListing& listing) {
   std::set<std::pair<ValueId, int32_t>> found;
   for (const Instr& instr : listing.instrs) {
@@ -323,7 +323,7 @@ std::set<std::pair<ValueId, int32_t>> not_comparable(const SpmdListing& listing)
 }
 
 // True if the instruction makes a view: it runs no work and accesses no memory.
-bool ScheduleComparison::makes_alias(const Instr& instr, const CopiesOfViews& copies) const {
+bool ScheduleComparison::makes_alias(const Instr& instr, const CopiedViews& copies) const {
   const auto* const compute = std::get_if<Compute>(&instr.action);
   return compute != nullptr && views_.contains(compute->outputs.at(0)) &&
          !copies.contains(compute->outputs[0]);
@@ -379,7 +379,7 @@ std::map<ValueId, ValueId> ScheduleComparison::owners_of_memory(const SpmdListin
 
 // Finds an access of another stream to the memory that the candidate reads or writes. One of both
 // is a write, and neither waits for the other. The latest access before the candidate comes first.
-void ScheduleComparison::add_cause(Candidate& candidate, const CopiesOfViews& copies) const {
+void ScheduleComparison::add_cause(Candidate& candidate, const CopiedViews& copies) const {
   const SpmdListing& listing = *candidate.listing;
   const int32_t rank = candidate.ranks.front();
   const StreamOrder order(listing, rank);
@@ -507,7 +507,7 @@ std::vector<Sending> ScheduleComparison::sent_to(int32_t rank) const {
 // Returns the send or put to the candidate's rank whose contents another stream of the sender
 // overwrites. None if the candidate reads neither a message nor a slot.
 std::vector<Candidate> ScheduleComparison::disturbed_sender(const Candidate& candidate,
-                                                            const CopiesOfViews& copies) const {
+                                                            const CopiedViews& copies) const {
   const auto* const read = std::get_if<SlotRead>(&candidate.instr->action);
   const auto* const call = std::get_if<Communicate>(&candidate.instr->action);
   const bool receives =

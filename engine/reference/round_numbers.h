@@ -1,5 +1,5 @@
 // Rounds the numbers that a lowered program holds to f32, as its lines of f32 and narrower dtypes
-// read them: a constant written with 8 digits, such as 0.33333334, is then the f32 number 1/3.
+// read them. A constant such as 0.33333334 is then the f32 number 1/3.
 #pragma once
 
 #include "shardproof/program/ir/global_program.h"

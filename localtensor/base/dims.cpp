@@ -96,9 +96,12 @@ Dims contiguous_strides(const Dims& shape) {
 }
 
 int normalize_dim(int64_t dim, int dims) {
-  if (dim < -dims || dim >= dims)
-    throw_bad_input("dim {} is out of range for a tensor of {} {}", dim, dims,
-                    dims == 1 ? "dim" : "dims");
+  if (dim < -dims || dim >= dims) {
+    const std::string hint =
+        dims == 0 ? "" : fmt::format("; write a dim from {} to {}", -dims, dims - 1);
+    throw_bad_input("dim {} is out of range for a tensor of {} {}{}", dim, dims,
+                    dims == 1 ? "dim" : "dims", hint);
+  }
   return static_cast<int>(dim < 0 ? dim + dims : dim);
 }
 

@@ -12,8 +12,8 @@ std::string grouped_number(int64_t number);  // thousands separated by commas: "
 std::string rough_number(double number);
 
 // Returns the text of a factor for "... times". A factor below 10,000 is rounded up to a whole
-// number, a larger one to two significant digits: "33", "1,025", "52,000", "5.1e16", "infinitely
-// many". Requires factor >= 0.
+// number, a larger one to two significant digits. Examples: "33", "1,025", "52,000", "5.1e16",
+// "infinitely many". Requires factor >= 0.
 std::string factor_text(double factor);
 
 }  // namespace shardproof

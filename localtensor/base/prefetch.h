@@ -1,5 +1,5 @@
-// Prefetch: loads memory into the cache before a loop comes to it. Changes no result; worth it
-// where a loop reads state of many ranks, which is scattered in memory.
+// Prefetch: loads memory into the cache before a loop reaches it. Changes no result; worth it where
+// a loop reads state of many ranks, which is scattered in memory.
 #pragma once
 
 #include <cstddef>

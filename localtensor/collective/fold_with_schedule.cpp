@@ -102,8 +102,8 @@ class Adder {
 
   // Adds a member's elements, scaled if the reduction scales, to a partial result. Scaling and
   // adding is one fused instruction, except for 8-bit floats, whose products are narrowed in
-  // between. Source: nvcc fuses them in all kernels of NCCL but those for LL128 (machine code for
-  // sm_90 and sm_100 of NCCL 2.28 and 2.32).
+  // between. Source: machine code for sm_90 and sm_100 of NCCL 2.28 and 2.32. nvcc fuses them in
+  // all kernels but those for LL128.
   void add_scaled(const std::byte* own, int64_t count, std::byte* sum) const {
     const bool floats = !is_integral(dtype_) && !is_small8(dtype_);
     if (op_.op != ReduceOp::premul_sum || !floats) {

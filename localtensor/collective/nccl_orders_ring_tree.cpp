@@ -12,7 +12,7 @@
 // elements): 32 KiB of traffic at 2 bytes moved for each byte. 256 cells over 4 channels: low =
 // middle = 64, middles = 3, high = 0; each channel has 262,144 elements.
 //
-// Example of 2: 64 f32 over 4 members, one channel. Chunks of 16 elements: [0, 16) is folded in the
+// Example of 2: 64 f32 over 4 members, one channel, chunks of 16 elements. [0, 16) is folded in the
 // order 1 2 3 0, [16, 32) in the order 2 3 0 1, and so on.
 //
 // Example of 3: 4 members on 2 nodes. Node 1 is the child of node 0: push 1, own 0, push 3, own 2,

@@ -14,8 +14,8 @@
 // and reduce.h for the order inside a channel; scheduleCollTasksToPlan and calcCollChunking of
 // src/enqueue.cc for channels and chunks; PatRSAlgorithm of src/include/collectives.h (2.26 and
 // newer); src/device/symmetric. Over several channels, NCCL before 2.29 splits a call into smaller
-// parts, and before 2.26 into others for the protocol LL. Assumed: rings and chains in group order,
-// one call a group, consecutive members on each node, and buffers aligned to 16 bytes.
+// parts. Before 2.26 it splits calls with the protocol LL differently. Assumed: rings and chains in
+// group order, one call a group, consecutive members on each node, and buffers aligned to 16 bytes.
 //
 // A scaled input (premul_sum; avg of floats, scaled by 1/n) is multiplied when it is added, with
 // one rounding for both. The very first input is a rounded product. Code that nvcc generates for

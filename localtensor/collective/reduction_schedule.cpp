@@ -38,8 +38,9 @@ int positive(std::string_view key, std::string_view text) {
   return value;
 }
 
-// Minor versions N of NCCL 2.N: the first whose channel assignment is known, the first that weights
-// LL, and the first with the channel assignment of all newer ones.
+// Minor versions N of NCCL 2.N. kFirstKnown: the first whose channel assignment is known.
+// kWeighsLl: the first that weights LL. kNewest: the first with the channel assignment of all newer
+// ones.
 constexpr int kFirstKnown = 23, kWeighsLl = 26, kNewest = 29;
 
 // Returns the first minor version that uses the order in the environment of nccl_environment.

@@ -96,7 +96,7 @@ class MeshReader {
 
   std::vector<int32_t> read_ranks() {
     if (text_.substr(at_, 2) != "on" || is_word(at_ + 2 < text_.size() ? text_[at_ + 2] : ' '))
-      fail_expected("',' or 'on'");
+      fail(fmt::format("expected ',' or 'on', found {}; write axes as dp=2, tp=4", found()));
     at_ += 2;
     std::vector<int32_t> ranks;
     for (skip_blanks(); at_ < text_.size(); skip_blanks()) {

@@ -91,8 +91,8 @@ void Spec::check_placements() {
       if (!shard.sizes.empty() && shard.split != 1)
         throw_bad_input("axis '{}': expected split= or sizes=, found both", axis_name);
       if (!shard.sizes.empty() && static_cast<int64_t>(shard.sizes.size()) != mesh_.axis_size(axis))
-        throw_bad_input("axis '{}' has {} ranks but {} sizes", axis_name, mesh_.axis_size(axis),
-                        shard.sizes.size());
+        throw_bad_input("axis '{}': expected {} sizes, one for each rank, found {}", axis_name,
+                        mesh_.axis_size(axis), shard.sizes.size());
       if (shard.dim != placement.shard().dim) placement = std::move(shard);
     } else if (placement.is_partial()) {
       const Reduction& reduction = placement.partial().reduction;

@@ -49,8 +49,9 @@ class Written {
              "\"S(0) R\"");
       if (by_position && entries_.size() != axes)
         fail(entry, fmt::format("expected {} placements by position, one for each axis of the mesh "
-                                "\"{}\", found {}",
-                                axes, to_string(mesh), entries_.size()));
+                                "\"{}\", found {}; write the axis before a placement: \"{}:{}\"",
+                                axes, to_string(mesh), entries_.size(), mesh.axes()[0].name,
+                                to_string(entry.placement)));
       const size_t axis =
           by_position ? i : static_cast<size_t>(axis_named(mesh, entry.axis, entry));
       if (entry_of_[axis] >= 0)

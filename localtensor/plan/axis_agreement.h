@@ -2,9 +2,9 @@
 // and after a move. Ranks own these elements before and after. So an all_to_all over axes of which
 // one agrees on a fraction f sends at least 1 - f of each part. Internal to the planner.
 //
-// An axis cuts its dim into pieces: the sizes before it in the layout cut the dim into blocks by
-// the chunk rule, and the axis cuts each block. On dims whose cuts are even and digits of one
-// number f is 1 / n for n ranks. Else it can be larger, above all if an axis moves along its dim.
+// An axis cuts its dim into pieces. The sizes before it in the layout cut the dim into blocks by
+// the chunk rule; the axis cuts each block. On dims whose cuts are even and digits of one number f
+// is 1 / n for n ranks. Else it can be larger, above all if an axis moves along its dim.
 //
 // Example: dim of 48, an axis of 3 ranks moves from S(0, split=4) to S(0). The coordinates of its
 // 12 pieces of 4 elements are 012012012012 before and 000011112222 after. Both agree on 6 of 12: f

@@ -59,8 +59,8 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-// Returns the bytes that count in the price of a step: the bytes that a rank of its source mesh
-// sends without padding, as an average over these ranks. Exception: an all_to_all whose messages
+// Returns the bytes that count in the price of a step. They are the bytes that a rank of its source
+// mesh sends without padding, averaged over these ranks. Exception: an all_to_all whose messages
 // would differ on even shards too, such as a permutation of shards. There each message counts as
 // the largest one, to which all are padded.
 Fraction priced_bytes(const PlanStep& step);

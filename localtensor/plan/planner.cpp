@@ -485,7 +485,7 @@ std::string_view name(PlanMoves moves) { return moves == PlanMoves::all ? "all" 
 PlanMoves parse_plan_moves(std::string_view text) {
   for (const PlanMoves moves : {PlanMoves::all, PlanMoves::collectives})
     if (text == name(moves)) return moves;
-  throw_bad_input("expected all or collectives, found \"{}\"", text);
+  throw_bad_input("expected \"all\" or \"collectives\", found \"{}\"", text);
 }
 
 PlannerResult plan_redistribution(const Spec& from, const Spec& to, const PlannerOptions& options) {

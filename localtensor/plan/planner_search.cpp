@@ -21,9 +21,9 @@
 // With price_without_topology, ByteModel computes costs only from layouts, in integers. The unit is
 // a byte / (world^2 * frozen parts), so equal prices are equal integers.
 //
-// Lower bound by example ("dp=2, tp=2", f32[8, 8], "dp:S(0) tp:S(0)" to "dp:S(0) tp:S(1)"): along
-// tp the ranks share 128 bytes. A rank ends with one half of the columns, and begins with one half
-// of the rows: 1/4 of the bytes belong to both. So it must receive 1/2 - 1/4 = 1/4, 32 bytes. An
+// Lower bound by example: "dp=2, tp=2", f32[8, 8], "dp:S(0) tp:S(0)" to "dp:S(0) tp:S(1)". Along tp
+// the ranks share 128 bytes. A rank ends with one half of the columns, and begins with one half of
+// the rows: 1/4 of the bytes belong to both. So it must receive 1/2 - 1/4 = 1/4, 32 bytes. An
 // all_to_all sends just that, and the search settles two states: the start and the goal.
 //
 // Lower bound with partials: m ranks hold partials of an element, and h ranks hold it in the goal.

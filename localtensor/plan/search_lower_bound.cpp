@@ -3,8 +3,8 @@
 // A combination of positions is a number with one byte an axis. The positions of a state follow
 // from its layouts dim by dim; the part of each layout in the number is cached.
 //
-// Price of an all_to_all of several axes (least_sent). The elements on which an axis agrees are
-// given by an equation of two indices: one of the dim that the axis leaves, one of the dim that it
+// Price of an all_to_all of several axes (least_sent). The elements on which an axis agrees solve
+// an equation of two indices. One index is of the dim that the axis leaves, one of the dim that it
 // moves to. This is an edge between two dims. The indices of different dims are independent. If an
 // edge leads to a dim that no earlier edge touches, it holds for at most the share of the largest
 // part there. This does not depend on the earlier edges. So the fractions of edges that form no

@@ -69,8 +69,8 @@ class ShuffleBound {
   // Returns the bound of a state. If it exceeds the limit, returns some number above the limit and
   // takes less time. Results are cached.
   ExactCost least(const PlacementState& state, Int128 limit = kNoLimit);
-  // Returns a bound that takes less time. It counts one call, in which the axis that must send most
-  // moves to its goal, and the all_gathers of axes that the goal does not cut.
+  // Returns a bound that takes less time. It counts one call that moves the axis that must send
+  // most to its goal, and the all_gathers of axes that the goal does not cut.
   ExactCost quick_least(const PlacementState& state);
 
   // Returns a lower bound of the price to the goal if the next step is an all_gather or all_to_all
@@ -80,7 +80,7 @@ class ShuffleBound {
   // Returns a lower bound of the price of an all_to_all over the axes between two states.
   ExactCost least_call(const PlacementState& from, const PlacementState& to, uint64_t axes);
   // False for an all_to_all that the bound omits under the conditions of is_chunked. In it an axis
-  // moves from one place to another, neither is in the start or the goal, and no axis leaves the
+  // moves between two places that are neither in the start nor in the goal. No axis leaves the
   // start on the same dim. The axis could have moved to the second place earlier.
   bool tries(const PlacementState& from, const PlacementState& to, uint64_t axes);
 
@@ -148,8 +148,8 @@ class ShuffleBound {
     // The position after it has stayed on spare digits: kSpare if it does not matter for how long.
     uint8_t stays_spare = kSpare;
     std::vector<Place> places;
-    // By position: the least that it sends until it is at its goal, in the call in which it leaves,
-    // and in the call in which it reaches its goal. `blocks`: the axes that it blocks.
+    // By position, the least that it sends: until it is at its goal, in the call in which it
+    // leaves, in the call that reaches its goal. `blocks`: the axes that it blocks.
     std::vector<Int128> alone, leaves, arrives;
     std::vector<uint8_t> blocks;
     std::vector<Moves> moves;  // from each position
@@ -244,7 +244,7 @@ class ShuffleBound {
   NumberTable<Int128> prices_;                  // of all_to_alls by moves; 0: not known
   NumberTable<std::optional<CutAgreement>> joints_;
   std::vector<std::optional<CutAgreement>> pairs_;  // of two axes, and which ends are known
-  std::vector<Choice>* options_ = nullptr;          // receives the choices that offer computes
+  std::vector<Choice>* options_ = nullptr;          // receives the choices that offer() computes
 };
 
 }  // namespace shardproof

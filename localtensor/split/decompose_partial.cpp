@@ -8,7 +8,7 @@
 //
 // Averages are sums of n values. Those of integers differ from the value by parts of a sum of 0.
 //
-// If the value has few bits, prefix sums are multiples of its lowest set bit, and the sizes of all
+// If the value has few bits, prefix sums are multiples of its lowest set bit. The sizes of all
 // parts together are within the significand. So no sum rounds, in any order. Otherwise they are
 // multiples of a coarser grid, and at most twice the value: then a left fold does not round. Its
 // last step is the exact difference of two numbers of which one is at most twice the other

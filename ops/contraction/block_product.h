@@ -2,8 +2,8 @@
 // the sizes while they run (attention). Operands are packed first, and packed columns serve many
 // products.
 //
-// The order of additions is that of ops/contraction/micro_gemm.h: an element of the product is the
-// sum of its terms in ascending order, starting at zero. It depends on its own row and column only.
+// Adds in the order of ops/contraction/micro_gemm.h: an element is the sum of its terms in
+// ascending order, starting at zero. It depends on its own row and column only.
 #pragma once
 
 #include "shardproof/ops/contraction/micro_gemm.h"

@@ -122,7 +122,7 @@ class OperandGradient {
       term_[d] = fresh;
     }
   }
-  // True if the operand may be longer than its gradient so far: it has a letter that the other
+  // True if the operand may be longer than its gradient so far. Then it has a letter that the other
   // operands lack, or in which they all have size 1. dy has the full size of its letters.
   bool is_repeated(const std::string& known) const {
     if (known.size() < term_.size()) return true;

@@ -114,8 +114,8 @@ struct OpRecord {
   // for shards. Examples: a maximum of no elements, an integer divided by 0. `numbers[i]` is the
   // number that input i is in the program, or null. Default: accepts all.
   std::function<void(const OpCall&, const std::vector<const Number*>& numbers)> check;
-  // True if a whole number of the program wraps to the dtype of the integer tensors of the call, as
-  // in torch: -1 with u8 is 255.
+  // True if a whole number of the program wraps to the dtype of the call's integer tensors, as in
+  // torch: -1 with u8 is 255.
   bool wraps_numbers = false;
   // Returns the kernel for this call; `outputs` is what `infer` returned.
   std::function<Kernel(const OpCall&, const std::vector<TensorMeta>& outputs)> prepare;

@@ -32,7 +32,9 @@ DType same_dtype(std::string_view op, const OpCall& call, const std::vector<int>
 
 int dim_of(std::string_view op, const OpCall& call, int64_t dim, int input) {
   int dims = input_shape(call, input).size();
-  if (dim < -dims || dim >= dims) refuse(op, call, "dim {} is out of range for {} dims", dim, dims);
+  if (dim < -dims || dim >= dims)
+    refuse(op, call, "dim {} is out of range for {} dims{}", dim, dims,
+           dims == 0 ? "" : fmt::format("; write a dim from {} to {}", -dims, dims - 1));
   return static_cast<int>(dim < 0 ? dim + dims : dim);
 }
 

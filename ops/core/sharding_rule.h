@@ -121,9 +121,9 @@ struct FactorOptions {
   std::map<char, ShardLayout> cut_of;
   bool reduction_needs_even = false;  // for avg: over uneven shards the result is not P(avg)
 };
-// Returns the strategies of a factor notation such as "mk,kn->mn": one for each letter that may be
-// sharded, then one for each rule of `partials`. Absent inputs keep their place with an empty
-// term. SP_CHECK: the notation has an arrow.
+// Returns the strategies of a factor notation such as "mk,kn->mn". One for each letter that may be
+// sharded, then one for each rule of `partials`. Absent inputs keep their place with an empty term.
+// SP_CHECK: the notation has an arrow.
 std::vector<Strategy> factor_strategies(const std::string& notation, const FactorOptions& options);
 
 // True if check_reduction() of localtensor/placement/spec.h accepts the pair. OpRegistry::add drops

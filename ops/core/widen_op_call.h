@@ -28,7 +28,7 @@ struct WideResult {
   std::string dtype;         // a dtype parameter to set to f64, or ""
   std::vector<bool> inputs;  // inputs to cast to f64 before the op
   bool outputs = false;      // true: outputs are cast after the op
-  bool as_it_is() const { return dtype.empty() && inputs.empty() && !outputs; }
+  bool is_unchanged() const { return dtype.empty() && inputs.empty() && !outputs; }
 };
 // Returns the smallest change that gives results of the dtypes `wanted`. `wide` is the call in f64.
 WideResult wide_result(const OpRecord& op, const OpCall& wide, const std::vector<DType>& wanted);

@@ -6,7 +6,7 @@
 
 namespace shardproof {
 
-// Device memory that lives as long as this object: one call.
+// Device memory that exists as long as this object: one call.
 template <typename T>
 class DeviceScratch {
  public:

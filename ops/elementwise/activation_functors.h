@@ -1,6 +1,6 @@
-// Activation functors, templates on the compute type: sigmoid, relu, gelu (by erf, and by the tanh
-// approximation of Hendrycks and Gimpel, arXiv 1606.08415), silu, softplus. All functors return NaN
-// for NaN.
+// Activation functors, templates on the compute type: sigmoid, relu, gelu, silu, softplus. gelu has
+// two forms: by erf, and by the tanh approximation of Hendrycks and Gimpel (arXiv 1606.08415). All
+// functors return NaN for NaN.
 #pragma once
 
 #include <cmath>

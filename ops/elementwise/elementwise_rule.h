@@ -22,7 +22,7 @@ std::vector<Strategy> elementwise_strategies(const OpCall& call,
 
 // True if the conversion of an input to the result dtype commutes with a reduction. Sums of floats
 // do if `to` is wider; sums of integers do if the dtype stays (they wrap). Averages do for floats
-// only, because integers truncate. Maxima do under any monotone rounding.
+// only, because integers truncate. Maxima and minima do if the conversion is monotone.
 bool can_convert_partial(ReduceOp op, DType from, DType to);
 
 }  // namespace shardproof

@@ -1,5 +1,5 @@
 // Registers embedding, index_select, one_hot: rows by their indices. An index out of range is an
-// error in the user's data: the kernel throws Error(bad_input) that names it, and never reads
+// error in the user's data. The kernel throws Error(bad_input) that names it, and never reads
 // outside the tensor.
 //
 // On a sharded dim a rank returns the rows that it owns, and zeros for other rows. So the ranks'

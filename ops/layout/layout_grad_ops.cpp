@@ -1,7 +1,7 @@
 // Registers reshape_as, slice_grad, cat_grad and split_repeats. They are the backward of reshape,
-// slice, cat and repeat if the sizes of the forward inputs are not known before the ranks run
-// (inside `as`). Each reads only the shapes of these inputs. If sizes are known, layout_gradients.h
-// emits reshape, pad and split.
+// slice, cat and repeat inside `as`, where sizes are not known before the ranks run. Each reads
+// only the shapes of these inputs. If sizes are known, layout_gradients.h emits reshape, pad and
+// split.
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/gradient.h"
 #include "shardproof/ops/core/shape_errors.h"

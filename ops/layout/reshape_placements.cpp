@@ -51,9 +51,9 @@ std::vector<DimGroup> group_dims(const Dims& from, const Dims& to) {
 
 // Iterates over the flat indices (within a group of dims) that a coordinate owns, in local order,
 // as runs.
-class FlatWalk {
+class FlatRunIterator {
  public:
-  FlatWalk(const Spec& spec, const Dims& coordinate, int begin, int end) {
+  FlatRunIterator(const Spec& spec, const Dims& coordinate, int begin, int end) {
     int last = end - 1;
     // Inner dims that are held whole form one long step.
     while (last >= begin && held_whole(spec, coordinate, last)) block_ *= spec.shape()[last--];
@@ -224,7 +224,8 @@ class Propagation {
         extent[axis] = input_.mesh().axes()[static_cast<size_t>(axis)].size;
     for (int64_t i = 0; i < element_count(extent); ++i) {
       Dims at = unravel(i, extent);
-      FlatWalk left(from, at, group.in, group.in_end), right(to, at, group.out, group.out_end);
+      FlatRunIterator left(from, at, group.in, group.in_end),
+          right(to, at, group.out, group.out_end);
       Run a, b;
       while (true) {
         bool more = left.next(a);

@@ -70,9 +70,9 @@ Kernel prepare_norm_grad(Norm norm, const OpCall& call, const std::vector<Tensor
   return lane_kernel(plan, call, outputs);
 }
 
-// Sharded rows give partial sums of the gradient by the weight. Both results are linear in dy, that
-// by the input also in the weight. If a normalized dim is sharded, x may stay whole: its moments
-// then need no call.
+// Sharded rows give partial sums of the gradient by the weight. Both results are linear in dy. The
+// gradient by the input is linear in the weight, too. If a normalized dim is sharded, x may stay
+// whole: its moments then need no call.
 std::vector<Strategy> norm_grad_strategies(const OpCall& call) {
   const Dims& shape = input_shape(call, kInput);
   const std::string names = letters(shape.size());

@@ -1,5 +1,5 @@
-// Implements ops/random/creation.h, and registers zeros, ones, full, empty, arange, and dim and
-// start, which give a rank the size and the start of its shard.
+// Implements ops/random/creation.h. Registers zeros, ones, full, empty and arange, and also dim and
+// start: the size and the start of a rank's shard.
 #include <cmath>
 #include <cstring>
 #include <limits>

@@ -64,8 +64,8 @@ struct AllFold {
   }
 };
 
-// Returns the value that a fold starts from. The identity of an extreme depends on the result dtype
-// and comes with the call: f8e4m3 has no infinity, and bool has no large numbers.
+// Returns the value that a fold starts from. The identity of an extreme depends on the result
+// dtype, so the call has it: f8e4m3 has no infinity, bool no large numbers.
 template <typename F, typename T>
 constexpr T start_of(const ReduceNumbers& numbers) {
   if constexpr (!std::is_same_v<F, MaxFold> && !std::is_same_v<F, MinFold>)

@@ -91,8 +91,9 @@ std::vector<Strategy> mean_strategies(const OpCall& call, const DimMask& mask) {
   return strategies;
 }
 
-// Returns the attributes of a local mean. Each rank's sum is divided so that the reduction over all
-// axes gives the mean: by the global count over the sizes of the axes that average.
+// Returns the attributes of a local mean. Each rank divides its sum so that the reduction over all
+// axes gives the mean. The divisor is the global count, divided by the sizes of the cut axes whose
+// reduction averages.
 Attrs mean_attrs(const OpCall& call, const std::vector<Spec>& inputs,
                  const std::vector<Spec>& outputs) {
   OpCall global = call;

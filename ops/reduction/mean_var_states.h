@@ -17,7 +17,7 @@ struct MeanState {
   static constexpr MeanState start(const ReduceNumbers&) { return {T{0}}; }
   template <typename Use>
   constexpr void in_pass(int, const Use& use) {
-    use(sum, SumFold(), Itself());
+    use(sum, SumFold(), IdentityTerm());
   }
   constexpr void between(int, const ReduceNumbers&) {}
   constexpr T finish(const ReduceNumbers& n) const { return sum / static_cast<T>(n.divisor); }
@@ -33,7 +33,7 @@ struct VarianceState {
   static constexpr VarianceState start(const ReduceNumbers&) { return {T{0}, T{0}}; }
   template <typename Use>
   constexpr void in_pass(int pass, const Use& use) {
-    if (pass == 0) return use(mean, SumFold(), Itself());
+    if (pass == 0) return use(mean, SumFold(), IdentityTerm());
     use(squares, SumFold(), [m = mean](T x, int64_t) { return (x - m) * (x - m); });
   }
   constexpr void between(int pass, const ReduceNumbers& n) {
@@ -56,7 +56,7 @@ struct LogSumExpState {
   }
   template <typename Use>
   constexpr void in_pass(int pass, const Use& use) {
-    if (pass == 0) return use(most, MaxFold(), Itself());
+    if (pass == 0) return use(most, MaxFold(), IdentityTerm());
     use(sum, SumFold(), [m = most](T x, int64_t) { return exp_of(x - m); });
   }
   // If all are -inf or one is +inf, distances are taken from 0, so that no inf - inf arises.

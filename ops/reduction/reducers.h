@@ -64,7 +64,7 @@ struct FoldState {
   T value;
   template <typename Use>
   constexpr void in_pass(int, const Use& use) {
-    use(value, F(), Itself());
+    use(value, F(), IdentityTerm());
   }
   static constexpr FoldState start(const ReduceNumbers& numbers) {
     return {start_of<F, T>(numbers)};

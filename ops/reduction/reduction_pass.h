@@ -19,7 +19,7 @@ struct Terms {
   constexpr auto operator[](int64_t i) const { return term(x[i], first + i); }
 };
 
-struct Itself {
+struct IdentityTerm {
   template <typename T>
   constexpr T operator()(T x, int64_t) const {
     return x;

@@ -1,8 +1,8 @@
 // Implements the calls of rank_statement.h.
 //
-// Items with equal texts are one statement. Example: a reduce_scatter of [4, 6] on ranks 0-1 and
-// [3, 6] on ranks 2-3 is "y = reduce_scatter(x, sum, dim=1, group=tp)" on ranks 0-3. If a rank
-// still has more than one statement, they are a group.
+// Items with equal texts are one statement. Example: a reduce_scatter has items of [4, 6] on ranks
+// 0-1 and [3, 6] on ranks 2-3. The statement is "y = reduce_scatter(x, sum, dim=1, group=tp)" on
+// ranks 0-3. If a rank still has more than one statement, they are a group.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // Finds the loops of an expanded program: passes with equal lines become one block.
 //
-// Passes are alike if their lines differ only in the values that they bind and read, and in numbers
-// and names that depend on the loop variable. A value that a pass reads from the pass before it is
-// a state. It gets a name of its own, which the last line of the body binds again.
+// Passes are alike if their lines differ only in the values that they bind and read, and in
+// expressions of the loop variable. A value that a pass reads from the pass before it is a state.
+// It gets a name of its own, which the last line of the body binds again.
 //
 // Example, with the passes i=0 and i=1 of "h = relu(h)":
 //

@@ -184,7 +184,7 @@ void raise_height(int& height, int below, SourceLocation place) {
 
 Expr ExpressionParser::expression() { return binary(kWeakest).expr; }
 
-std::string ExpressionParser::advice_behind_dot(const Expr& before, bool whole_line) {
+std::string ExpressionParser::hint_after_dot(const Expr& before, bool whole_line) {
   Token word = lexer_.consume();
   // The words before the last one are modules: torch.distributed.all_reduce(x).
   while (is_library(before) && lexer_.accept(".") && lexer_.peek().kind == TokenKind::name)
@@ -200,7 +200,7 @@ void ExpressionParser::refuse_dot_in_statement(const NameTemplate& name) {
   Expr before = make(ExprKind::name, name.place);
   before.name = name;
   fail(dot.place, fmt::format("expected \"=\", \",\" or \"(\" after a name, found {}; {}",
-                              describe(dot), advice_behind_dot(before, true)));
+                              describe(dot), hint_after_dot(before, true)));
 }
 
 Expr ExpressionParser::call() { return call_tree().expr; }
@@ -292,7 +292,7 @@ ExpressionParser::Tree ExpressionParser::postfix() {
       const Token after = lexer_.peek();
       if (after.kind == TokenKind::name && !after.is("T"))
         fail(after.place, fmt::format("expected \"T\" after \".\", found {}; {}", describe(after),
-                                      advice_behind_dot(tree.expr, false)));
+                                      hint_after_dot(tree.expr, false)));
       lexer_.expect("T", "\"T\" after \".\"");
     }
     raise_height(node.height, tree.height, place);

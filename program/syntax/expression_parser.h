@@ -58,7 +58,7 @@ class ExpressionParser {
   NameTemplate name_template(int& height);
   void braces(NameTemplate& name, int& height);
   // Consumes the words after a dot and returns the text to write in place of them.
-  std::string advice_behind_dot(const Expr& before, bool whole_line);
+  std::string hint_after_dot(const Expr& before, bool whole_line);
   bool placements_follow();
   static std::vector<PlacementText> parsed_placements(const RawText& raw);
 

@@ -36,7 +36,7 @@ void refuse_control_characters(std::string_view text, int line) {
 }
 
 // Hints for mistakes that are common among users of Python.
-std::string_view hint(const Token& found) {
+std::string_view hint(std::string_view expected, const Token& found) {
   if (found.is("\"")) return "; text is in single quotes, placements have none";
   if (found.is("^")) return "; a power is written x ** 2";
   if (found.is("&") || found.is("|") || found.is("~"))
@@ -45,6 +45,8 @@ std::string_view hint(const Token& found) {
   if (found.is("!")) return "; write not";
   if (found.is(";")) return "; write one statement a line";
   if (found.is("as")) return "; \"as\" and its placements end a line: y = x @ w as tp:P(sum)";
+  const bool begins_value = found.kind != TokenKind::end && found.kind != TokenKind::symbol;
+  if (expected.starts_with("\",\" or") && begins_value) return "; write a comma before it";
   return "";
 }
 
@@ -60,7 +62,8 @@ void fail(SourceLocation place, std::string message) {
 }
 
 void fail_expected(std::string_view expected, const Token& found) {
-  fail(found.place, fmt::format("expected {}, found {}{}", expected, describe(found), hint(found)));
+  fail(found.place,
+       fmt::format("expected {}, found {}{}", expected, describe(found), hint(expected, found)));
 }
 
 Lexer::Lexer(std::string_view text, int line, Comments comments)

@@ -105,8 +105,8 @@ Lanes select_ranks(const std::string& text, const NamedMeshes& meshes, int64_t w
   }
   if (lanes.empty()) throw_bad_input("{} selects no rank", quoted(text));
   if (lanes[lanes.size() - 1] >= world)
-    throw_bad_input("rank {} does not exist: the world has {} rank{}", lanes[lanes.size() - 1],
-                    world, world == 1 ? "" : "s");
+    throw_bad_input("rank {} does not exist: the world has {} rank{}; ranks count from 0",
+                    lanes[lanes.size() - 1], world, world == 1 ? "" : "s");
   return lanes;
 }
 

@@ -22,11 +22,18 @@ const std::string& JsonReader::text(std::string_view what) const {
 }
 
 int64_t JsonReader::integer() const {
+  if (kind() == JsonKind::text && !tree_->text.empty() &&
+      tree_->text.find_first_not_of("0123456789") == std::string::npos)
+    refuse(fmt::format("expected an integer, found {}; write {} without quotes", to_string(*tree_),
+                       tree_->text));
   if (kind() != JsonKind::integer) expected("an integer");
   return tree_->integer;
 }
 
 bool JsonReader::flag() const {
+  if (kind() == JsonKind::text && (tree_->text == "true" || tree_->text == "false"))
+    refuse(fmt::format("expected true or false, found {}; write {} without quotes",
+                       to_string(*tree_), tree_->text));
   if (kind() != JsonKind::boolean) expected("true or false");
   return tree_->boolean;
 }

@@ -184,6 +184,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     const bool behind_comma = last != std::string_view::npos && text_[last] == ',';
     if ((found == '}' || found == ']') && behind_comma)
       return "; JSON has no comma after the last entry";
+    if (found == '#') return "; comments are written // or /* */";
     if (found == '\'') return "; JSON strings are in double quotes";
     if (found == 'T' || found == 'F' || found == 'N') return "; JSON writes true, false and null";
     return "";

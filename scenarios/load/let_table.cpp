@@ -104,7 +104,8 @@ std::string LetTable::paste_text(const std::string& text, const std::string& pat
       throw Error(
           ErrorKind::bad_input,
           fmt::format("unknown name ${}{}", name,
-                      nearest.best().empty() ? ": no let before it has this name" : nearest.hint()),
+                      nearest.best().empty() ? ": no let before it has this name; add it to \"let\""
+                                             : nearest.hint()),
           {"", path, 0, static_cast<int>(i) + 1});
     }
     if (out.size() + found->second.text.size() > kMaxPastedBytes)

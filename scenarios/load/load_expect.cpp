@@ -277,6 +277,8 @@ void check_expect_keys(const JsonReader& object) {
 
 Expect read_expect(const JsonReader& object, const LoadContext& context) {
   ErrorList& errors = *context.errors;
+  if (object.kind() != JsonKind::object)
+    object.expected("an object such as {\"verdict\": \"clean\"}");
   errors.add_all(object.unknown_keys(expect_keys()));
   refuse_unsupported_expect_keys(object);
   Expect expect = read_refusal(object);

@@ -88,7 +88,11 @@ FoundScenarios find_scenarios(const std::string& path) {
   if (path == "-") return {{{"-", "-", "", read_file("/dev/stdin", "-")}}, {}};
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  if (status.type() == fs::file_type::not_found) refuse_path(path, "no such file or folder");
+  if (status.type() == fs::file_type::not_found) {
+    const bool lacks_extension = fs::is_regular_file(path + ".json", error);
+    refuse_path(path, "no such file or folder" +
+                          (lacks_extension ? "; did you mean \"" + path + ".json\"?" : ""));
+  }
   if (status.type() == fs::file_type::none) refuse_path(path, error.message());
   if (!fs::is_directory(status)) return {{{path, shown_path(path), "", std::nullopt}}, {}};
   FoundScenarios found;

@@ -56,7 +56,8 @@ std::string mesh_of_sizes(const JsonReader& reader) {
 
 NamedMeshes read_meshes(const JsonReader& reader, int64_t max_ranks) {
   const auto parse = [&](const JsonReader& text) {
-    const Mesh mesh = text.inside([&] { return Mesh::parse(text.text()); });
+    const Mesh mesh =
+        text.inside([&] { return Mesh::parse(text.text("a mesh such as \"dp=2, tp=4\"")); });
     if (mesh.size() > max_ranks)
       throw Error(
           ErrorKind::limit,
@@ -228,7 +229,7 @@ void read_groups(const Section& section, LoadContext& context) {
 DType read_default_dtype(const Section& section) {
   const auto reader = section.find("dtype");
   if (!reader) return DType::f32;
-  return reader->inside([&] { return parse_dtype_name(reader->text()); });
+  return reader->inside([&] { return parse_dtype_name(reader->text("a dtype such as \"f32\"")); });
 }
 
 bool has_check(const std::vector<JobListing>& listings) {
@@ -268,22 +269,27 @@ void read_programs(const Section& section, const LoadContext& context, Phase& ph
 
 void read_machine(const Section& section, const LoadOptions& options, Job& job) {
   if (const auto topology = section.find("topology"))
-    job.cost = topology->inside([&] { return parse_topology(topology->text(), options.folder); });
+    job.cost = topology->inside([&] {
+      return parse_topology(topology->text("a topology such as \"ideal\""), options.folder);
+    });
   if (const auto faults = section.find("faults"))
     for (const JsonReader& reader :
          faults->items("a list of faults such as [\"hang(rank=1, call=1)\"]")) {
-      const Fault fault = reader.inside([&] { return parse_fault(reader.text()); });
+      const Fault fault = reader.inside(
+          [&] { return parse_fault(reader.text("a fault such as \"hang(rank=1, call=1)\"")); });
       if (fault.rank >= job.world)
         reader.refuse(
-            fmt::format("rank {} does not exist: the world has {} ranks", fault.rank, job.world));
+            fmt::format("rank {} does not exist: the world has {} ranks; ranks count from 0",
+                        fault.rank, job.world));
       job.faults.push_back(reader.text());
     }
   if (const auto flag = section.find("explicit")) job.explicit_only = flag->flag();
   if (const auto moves = section.find("moves"))
-    job.moves = moves->inside([&] { return parse_plan_moves(moves->text()); });
+    job.moves =
+        moves->inside([&] { return parse_plan_moves(moves->text("\"all\" or \"collectives\"")); });
   if (const auto limit = section.find("peak_limit"))
-    job.peak_limit =
-        limit->inside([&] { return parse_quantity(limit->text(), Unit::bytes).whole; });
+    job.peak_limit = limit->inside(
+        [&] { return parse_quantity(limit->text("bytes such as \"16 MiB\""), Unit::bytes).whole; });
 }
 
 void read_train(const Section& section, const LoadContext& context, Phase& phase) {

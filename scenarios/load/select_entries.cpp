@@ -2,6 +2,16 @@
 #include "shardproof/scenarios/load/select_entries.h"
 
 namespace shardproof {
+namespace {
+
+// Returns the JSON pointer of the entry that selects the rank.
+std::string pointer_of(int64_t rank, const std::vector<SelectedEntry>& entries) {
+  for (const SelectedEntry& entry : entries)
+    if (entry.lanes.contains(rank)) return entry.reader.path();
+  return "";
+}
+
+}  // namespace
 
 std::vector<SelectedEntry> select_entries(const JsonReader& object, const NamedMeshes& meshes,
                                           int64_t world) {
@@ -17,7 +27,9 @@ std::vector<SelectedEntry> select_entries(const JsonReader& object, const NamedM
     }
     const Lanes lanes = reader.inside([&, &key = key] { return select_ranks(key, meshes, world); });
     const Lanes twice = taken.intersect(lanes);
-    if (!twice.empty()) reader.refuse(fmt::format("rank {} is in two selectors", twice[0]));
+    if (!twice.empty())
+      reader.refuse(fmt::format("expected each rank in one selector, found rank {} in {} too",
+                                twice[0], pointer_of(twice[0], out)));
     taken = taken.unite(lanes);
     out.push_back({lanes, reader});
   }

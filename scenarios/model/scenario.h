@@ -42,8 +42,8 @@ struct Case {
   std::vector<std::pair<std::string, std::string>> settings;
 };
 
-// Returns the cases that `text` chooses: the one with this name, or else all whose name has each of
-// the settings in `text`, in any order. Spaces are ignored. "n=1" chooses "mesh=tp=2 n=1".
+// Returns the cases that `text` chooses: the one with this name, else all whose names have each
+// setting in `text`, in any order. Spaces are ignored. "n=1" chooses "mesh=tp=2 n=1".
 std::vector<size_t> choose_cases(const std::vector<Case>& cases, const std::string& text);
 
 struct Scenario {

@@ -53,7 +53,7 @@ std::string_view averaging_text(Averaging averaging) {
   return "";
 }
 
-// Returns a line of column names: five of the row, four for each placing, then `last`.
+// Returns a line of column names: five of the row, four for each output buffer, then `last`.
 std::string columns_text(const std::array<const char*, 5>& row,
                          const std::array<const char*, 4>& side, const std::string& last) {
   const std::string one =
@@ -74,7 +74,7 @@ std::string expected_text(const BenchHead& head, std::string_view time) {
 std::string clock_text(const std::vector<BenchRow>& rows) {
   size_t by_device = 0, with_launch = 0;
   for (const BenchRow& row : rows)
-    for (const BenchSide* side : {&row.apart, &row.in_place}) {
+    for (const BenchSide* side : {&row.out_of_place, &row.in_place}) {
       by_device += side->clock != TimedBy::world;
       with_launch += side->clock == TimedBy::device_and_launch;
     }
@@ -92,7 +92,7 @@ std::string clock_text(const std::vector<BenchRow>& rows) {
 double average_bus_bandwidth(const std::vector<BenchRow>& rows) {
   double sum = 0;
   for (const BenchRow& row : rows)
-    for (const BenchSide* side : {&row.apart, &row.in_place})
+    for (const BenchSide* side : {&row.out_of_place, &row.in_place})
       sum += bus_bandwidth(row.collective, side->seconds) / kGiga;
   return rows.empty() ? 0 : sum / static_cast<double>(2 * rows.size());
 }
@@ -100,7 +100,7 @@ double average_bus_bandwidth(const std::vector<BenchRow>& rows) {
 int64_t all_wrong(const std::vector<BenchRow>& rows) {
   int64_t wrong = 0;
   for (const BenchRow& row : rows)
-    wrong += row.apart.wrong.value_or(0) + row.in_place.wrong.value_or(0);
+    wrong += row.out_of_place.wrong.value_or(0) + row.in_place.wrong.value_or(0);
   return wrong;
 }
 
@@ -128,7 +128,7 @@ Json bench_row_json(const BenchRow& row) {
   out["type"] = name(c.dtype);
   out["redop"] = reduction_text(c);
   out["root"] = fmt::format("{}", root_number(c));
-  out["out_of_place"] = bench_side_json(c, row.apart);
+  out["out_of_place"] = bench_side_json(c, row.out_of_place);
   out["in_place"] = bench_side_json(c, row.in_place);
   if (row.predicted_seconds) out["predicted"] = Json{{"time", *row.predicted_seconds * 1e6}};
   if (row.expected_seconds) out["expected"] = Json{{"time", *row.expected_seconds * 1e6}};
@@ -185,11 +185,12 @@ std::string bench_row_text(const BenchHead& head, const BenchRow& row) {
   const Collective& c = row.collective;
   std::string text = fmt::format("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}", size_in_bytes(c),
                                  shown_count(c), name(c.dtype), reduction_text(c), root_number(c));
-  text += bench_side_text(c, row.apart) + bench_side_text(c, row.in_place);
+  text += bench_side_text(c, row.out_of_place) + bench_side_text(c, row.in_place);
   if (row.predicted_seconds) {
     const double predicted = *row.predicted_seconds;
-    text += predicted_text(head, microseconds_text(predicted),
-                           predicted > 0 ? fitted(row.apart.seconds / predicted, kTimeWidth) : "-");
+    text += predicted_text(
+        head, microseconds_text(predicted),
+        predicted > 0 ? fitted(row.out_of_place.seconds / predicted, kTimeWidth) : "-");
   }
   if (!head.estimator.empty())
     text += expected_text(

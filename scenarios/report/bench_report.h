@@ -28,7 +28,7 @@ struct BenchSide {
 
 struct BenchRow {
   Collective collective;  // with its count
-  BenchSide apart, in_place;
+  BenchSide out_of_place, in_place;
   std::optional<double> predicted_seconds;
   std::optional<double> expected_seconds;  // estimate of the communication library
 };
@@ -49,9 +49,9 @@ struct BenchHead {
 
 // Returns the size column of nccl-tests: bytes that a rank sends or receives, whichever is more.
 int64_t size_in_bytes(const Collective& collective);
-// Return bytes a second as nccl-tests defines them: size by time (algorithm bandwidth), and the
-// same times a factor that makes it comparable with the bandwidth of a link (bus bandwidth). Return
-// 0 for a time of 0.
+// Return bytes a second as nccl-tests defines them. Algorithm bandwidth is size by time. Bus
+// bandwidth is the same times a factor that makes it comparable with the bandwidth of a link.
+// Return 0 for a time of 0.
 double algorithm_bandwidth(const Collective& collective, double seconds);
 double bus_bandwidth(const Collective& collective, double seconds);
 

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/engine/certify/rule_case.h"
+#include "shardproof/engine/check_ops/rule_case.h"
 #include "shardproof/scenarios/rules/rule_table.h"
 
 namespace shardproof {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "shardproof/engine/certify/computation.h"
+#include "shardproof/engine/check_ops/computation.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/model/fill.h"
 #include "shardproof/scenarios/rules/torch_calls.h"

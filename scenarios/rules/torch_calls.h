@@ -17,8 +17,9 @@ struct TorchCall {
   // The places of `results` in a row's `out`, if output_mask leaves others out; empty: in order.
   std::vector<size_t> placed;
   bool is_inplace = false;  // torch's name ends in "_", and the op writes numbers
-  // True if the lines read an input after those of the row: random numbers, one for each position
-  // of the first tensor, independent of its placement. Each element has one in 0 .. 1.
+  // True if the lines read one more input after those of the row. It holds random numbers, one for
+  // each position of the first tensor, independent of its placement. Each element has one in 0 ..
+  // 1.
   bool reads_random_numbers = false;
   // True if the lines depend on the sizes of the inputs (upsampling by a factor), or on an argument
   // with those of the result (new_zeros).

@@ -1,7 +1,7 @@
 // Implements made_network_text() of torch_form_text.h: convolutions of three dims, pools, batch
 // norm and upsampling, whose lines depend on the sizes of the tensors. Example: a convolution of
-// three dims is a sum over the depth of its kernel of convolutions of two dims, for each of which
-// the places along the depth are part of the batch:
+// three dims is a sum of convolutions of two dims, one for each depth of its kernel. The places
+// along the depth are part of the batch:
 //
 //   s = flatten(transpose(p[:, :, 0:3:1], 1, 2), 0, 1)    [n, c, 3, h, w] becomes [n 3, c, h, w]
 //   a = conv2d(s, select(x1, 2, 0))

@@ -1,8 +1,8 @@
 // Implements torch_forms.h: the backward ops of torch.
 //
-// A backward that torch has as an op of its own is the gradient of the call where that needs no
-// value of the forward pass: h = conv2d(..), then grad(h, [..], with=grad_output). Torch has the
-// cotangent of the result as the first input.
+// Some backwards are ops of their own in torch. If such a backward needs no value of the forward
+// pass, it is the gradient of the call: h = conv2d(..), then grad(h, [..], with=grad_output). Torch
+// has the cotangent of the result as the first input.
 #include "shardproof/scenarios/rules/torch_forms.h"
 
 namespace shardproof {

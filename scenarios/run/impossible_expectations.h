@@ -6,10 +6,9 @@
 namespace shardproof {
 
 // Throws Error(bad_input) at the place of the first expectation that the values of the outcome
-// cannot meet. Such are: placements or a number of dims that a value cannot have, elements of
-// another shape, complex elements of a real value, and a time that the machine cannot predict.
-// Shapes and elements are not checked if the outcome has findings, because a wrong program may give
-// wrong shapes.
+// cannot meet. Examples are placements or dims that a value cannot have, elements of another shape,
+// complex elements of a real value, and times that the machine cannot predict. Shapes and elements
+// are not checked if the outcome has findings, because a wrong program may give wrong shapes.
 void refuse_impossible_expectations(const Expect& expect, const Outcome& outcome);
 
 }  // namespace shardproof

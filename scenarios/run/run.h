@@ -117,7 +117,7 @@ enum class LoweredPrograms : uint8_t { dropped, stored };
 // Lowers the program of each case without running it. Returns at most kMaxFileErrors errors of the
 // first case if no case can be lowered, and nothing otherwise or if a case expects bad input.
 // Stored programs of ranks need not be lowered again by a run; they take memory as long as the
-// scenario lives.
+// scenario exists.
 std::vector<Error> program_errors(Scenario& scenario, const Registries& registries,
                                   LoweredPrograms programs = LoweredPrograms::dropped);
 // Returns the result of a file that cannot run. Requires at least one error.

@@ -184,7 +184,8 @@ std::string value_text(const PrintedName& printed, const Outcome& outcome) {
   if (found == outcome.values.end()) {
     NearestName nearest(printed.name);
     for (const auto& [name, info] : outcome.values) nearest.offer(name);
-    throw_bad_input("--print: the program has no value {}{}", printed.name, nearest.hint());
+    throw_bad_input("--print: the program has no value {}{}", printed.name,
+                    nearest.best().empty() ? "; shardproof show prints all" : nearest.hint());
   }
   const ValueInfo& info = found->second;
   const std::string placed = info.spec ? placements_text(*info.spec) : "";

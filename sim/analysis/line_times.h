@@ -44,8 +44,8 @@ std::vector<LineTime> median_of(const std::vector<std::vector<LineTime>>& repeti
 Duration median_of(std::vector<Duration> times);
 
 // The time of a step on one rank, from the first start to the last end. If no work or call overlaps
-// another, `step` is the sum of the rank's works, the least times of its calls over ranks,
-// `waiting` and `outside`.
+// another, `step` is a sum: the rank's works, the least times of its calls over ranks, `waiting`,
+// `outside`.
 struct StepTime {
   Duration step;
   Duration exposed;  // time in which the rank only communicated

@@ -2,7 +2,8 @@
 //
 // Members with equal calls form a class. Classes whose calls fit each other agree; the ranks
 // outside an agreeing majority are the ranks of the finding. Example: ranks 0-2 call all_reduce
-// with 8 elements, rank 3 with 4: two classes, the majority is 0-2, the finding is about rank 3.
+// with 8 elements, rank 3 with 4. The majority of the two classes is 0-2, so the finding is about
+// rank 3.
 #include <algorithm>
 #include <bit>
 #include <map>

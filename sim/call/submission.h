@@ -1,6 +1,6 @@
 // Submission: a group of calls that start and end together, from its issue to its end.
 // SubmittedCall: one of its calls. Both keep views of the caller's tensors and share their buffers.
-// The addresses of calls are stable as long as the submission lives: the call matcher points at
+// The addresses of calls are stable as long as the submission exists: the call matcher points at
 // them.
 #pragma once
 

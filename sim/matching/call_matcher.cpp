@@ -132,7 +132,7 @@ void CallMatcher::pass_times(const Communicator& comm, const Collective& collect
   times.collapse();
 }
 
-// --- flights
+// --- submissions
 // --------------------------------------------------------------------------------------
 
 void CallMatcher::start(Submission& submission) {

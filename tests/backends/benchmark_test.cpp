@@ -95,13 +95,14 @@ TEST(CollectiveBenchmark, Reductions_InAnyOrder_AreExact) {
 TEST(CollectiveBenchmark, EveryKind_LocalBackend_IsRight) {
   const std::shared_ptr<Backend> local = local_backend();
   for (const CollectiveKind kind : kKinds)
-    for (const Placing placing : {Placing::apart, Placing::in_place})
+    for (const OutputBuffer output_buffer : {OutputBuffer::out_of_place, OutputBuffer::in_place})
       for (const int64_t ranks : {1, 2, 5}) {
-        if (!can_be_checked(kind, placing)) continue;
+        if (!can_be_checked(kind, output_buffer)) continue;
         CollectiveBenchmark r = repetition(kind, ranks, 8 * ranks);
-        r.placing = placing;
+        r.output_buffer = output_buffer;
         const BenchmarkResult result = run_benchmark(*local, r).front();
-        EXPECT_EQ(result.wrong, 0) << to_string(r.collective) << " " << static_cast<int>(placing);
+        EXPECT_EQ(result.wrong, 0)
+            << to_string(r.collective) << " " << static_cast<int>(output_buffer);
         EXPECT_GT(result.seconds, 0);
       }
 }

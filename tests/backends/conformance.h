@@ -32,7 +32,8 @@ struct ConformanceBackend {
 };
 std::vector<ConformanceBackend> conformance_backends();
 
-// A host program of some lanes: it only issues. Owns its tensors until the run is over.
+// A host program of some lanes. It issues work and calls, and never waits. Owns its tensors until
+// the run is over.
 struct Host {
   ExecutionContext& context;
   Lanes lanes;

@@ -126,7 +126,7 @@ struct RepeatedRank {
 
 // The coordinator and each worker call it. Returns an error text. The coordinator has no ranks to
 // check.
-std::string repeat_in_place(Backend& backend, Repetitions::Pace pace) {
+std::string repeat_in_place(Backend& backend, Repetitions::Mode mode) {
   WorldOptions options;
   options.ranks = kRepeatedRanks;
   options.measures = options.repeats = true;
@@ -143,7 +143,7 @@ std::string repeat_in_place(Backend& backend, Repetitions::Pace pace) {
   Repetitions wanted;
   wanted.warmup = 2;
   wanted.iterations = 3;
-  wanted.pace = pace;
+  wanted.mode = mode;
   wanted.measured = [&] { ++measured; };
   wanted.count_wrong = [&] {
     int64_t wrong = 0;
@@ -156,15 +156,15 @@ std::string repeat_in_place(Backend& backend, Repetitions::Pace pace) {
       errors += fmt::format("{} wrong elements, {} s\n", result.wrong, result.seconds);
   for (const RepeatedRank& rank : ranks)
     if (rank.worked != 1 + 2 + 3 + 1) errors += fmt::format("work ran {} times\n", rank.worked);
-  if (!ranks.empty() && measured != (pace == Repetitions::Pace::each ? 3 : 0))
+  if (!ranks.empty() && measured != (mode == Repetitions::Mode::each ? 3 : 0))
     errors += fmt::format("{} iterations were read\n", measured);
   if (!world->close().findings.empty()) errors += "there are findings\n";
   return errors;
 }
 
-std::string repeat_at_each_pace(Backend& backend) {
-  return repeat_in_place(backend, Repetitions::Pace::each) +
-         repeat_in_place(backend, Repetitions::Pace::back_to_back);
+std::string repeat_in_each_mode(Backend& backend) {
+  return repeat_in_place(backend, Repetitions::Mode::each) +
+         repeat_in_place(backend, Repetitions::Mode::back_to_back);
 }
 
 // The coordinator as a backend.
@@ -204,7 +204,7 @@ TEST_P(WorkerPoolConformanceTest, Repetitions_ComputeTheSame_FromRestoredInputs)
   Coordinator pool(options, pool_conformance().starter(options));
   pool.begin(Case::repetitions);
   CoordinatorOnly backend(pool);
-  EXPECT_EQ(repeat_at_each_pace(backend), "");
+  EXPECT_EQ(repeat_in_each_mode(backend), "");
   std::string errors;
   int through = 0;
   while (through < pool.processes() && !pool.find_lost_worker())
@@ -247,7 +247,7 @@ int work(const std::string& address) {
   testing::UnitTest::GetInstance()->listeners().Append(failures);
   while (const std::optional<int64_t> index = joined->pool()->next()) {
     if (*index == Case::repetitions) {
-      joined->pool()->done(repeat_at_each_pace(*joined));
+      joined->pool()->done(repeat_in_each_mode(*joined));
       continue;
     }
     const bool good = RUN_ALL_TESTS() == 0;

@@ -15,7 +15,7 @@ TEST(CheckJudging, WithoutPrograms_PrintsEmptyTable_AndExits0) {
 }
 
 TEST(CheckJudging, OfOneSeed_PrintsTheSameTable_WithAnyNumberOfJobs) {
-  const std::string words = "check-judging --seed 5 --programs 6 --planted 1 --conditioning tame";
+  const std::string words = "check-judging --seed 5 --programs 6 --planted 1 --conditioning well";
   const Ran one = tool(words + " --jobs 1"), three = tool(words + " --jobs 3");
   EXPECT_LE(one.code, 1) << one.out;
   EXPECT_EQ(one.out, three.out);
@@ -52,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Refused{"--jobs 0", "--jobs: expected a whole number from 1"},
                     Refused{"--dtype i64", "--dtype: expected f64, f32, bf16 or f16"},
                     Refused{"--kind mixed", "--kind: expected global or ranks"},
-                    Refused{"--conditioning bad", "--conditioning: expected whole, tame"},
+                    Refused{"--conditioning bad", "--conditioning: expected whole, well"},
                     Refused{"--size 0", "--size: expected a number above 0"},
                     Refused{"--minutes soon", "--minutes: expected a number above 0"},
                     Refused{"file.json", "expected options only, found \"file.json\""},

@@ -1,4 +1,5 @@
-// Tests `run --print`, which prints values, and `show --owners`, which prints who holds them.
+// Tests `run --print`, which prints values, and `show --owners`, which prints the ranks that hold
+// them.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

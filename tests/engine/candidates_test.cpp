@@ -4,9 +4,9 @@
 
 #include <set>
 
-#include "shardproof/engine/certify/candidates.h"
-#include "shardproof/engine/certify/check_rules.h"
-#include "shardproof/engine/certify/enumerate.h"
+#include "shardproof/engine/check_ops/candidates.h"
+#include "shardproof/engine/check_ops/check_rules.h"
+#include "shardproof/engine/check_ops/enumerate.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof::candidates_test {

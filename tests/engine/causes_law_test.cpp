@@ -75,7 +75,7 @@ RandomProgram honest(uint64_t seed) {
   ProgramOptions options;
   options.kind = ProgramKind::ranks;
   options.dtype = DType::f64;
-  options.conditioning = Conditioning::tame;
+  options.conditioning = Conditioning::well;
   options.max_lines = 24;
   return random_program(seed, options, builtin_registries().ops);
 }

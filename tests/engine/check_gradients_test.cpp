@@ -1,6 +1,6 @@
-// Checks the gradients of all ops with engine/certify/check_gradients.h, in its short form.
+// Checks the gradients of all ops with engine/check_ops/check_gradients.h, in its short form.
 // Gradients that are made wrong on purpose must fail, each at a sample of its op.
-#include "shardproof/engine/certify/check_gradients.h"
+#include "shardproof/engine/check_ops/check_gradients.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "shardproof/engine/certify/op_instance.h"
+#include "shardproof/engine/check_ops/op_instance.h"
 #include "shardproof/engine/lower/rank_lowering.h"
 #include "shardproof/engine/reference/f64_program.h"
 #include "shardproof/localtensor/base/error.h"

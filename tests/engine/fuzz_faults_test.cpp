@@ -205,8 +205,8 @@ INSTANTIATE_TEST_SUITE_P(
                       WrongBackward{"sum_of_parts_left_out", leave_out_sum, 80}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// A gradient inside `as dp:R` meets an infinity: parts of zeros times infinity are NaN, so that the
-// line is not written.
+// A gradient inside `as dp:R` multiplies parts by an infinity: those of zeros become NaN, so that
+// the line is not written.
 TEST(HonestPrograms, WithInfinitiesInAsRegions_HaveNoFinding) {
   const Registries& registries = builtin_registries();
   const auto has_infinity = [](const TensorText& tensor) {

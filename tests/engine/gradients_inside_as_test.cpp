@@ -9,7 +9,7 @@
 #include <cmath>
 #include <random>
 
-#include "shardproof/engine/certify/op_instance.h"
+#include "shardproof/engine/check_ops/op_instance.h"
 #include "shardproof/engine/generate/run_on_ranks.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/engine/run_global.h"

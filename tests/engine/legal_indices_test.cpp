@@ -1,9 +1,9 @@
 // Tests that fills of indices are narrowed to exactly the numbers that a call accepts.
-#include "shardproof/engine/certify/legal_indices.h"
+#include "shardproof/engine/check_ops/legal_indices.h"
 
 #include <gtest/gtest.h>
 
-#include "shardproof/engine/certify/op_instance.h"
+#include "shardproof/engine/check_ops/op_instance.h"
 
 namespace shardproof::testing::legal_indices_test {
 namespace {

@@ -9,8 +9,8 @@
 #include <random>
 #include <set>
 
-#include "shardproof/engine/certify/op_instance.h"
 #include "shardproof/engine/check/check.h"
+#include "shardproof/engine/check_ops/op_instance.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/engine/run_global.h"
 #include "shardproof/tests/few_draws.h"

@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "shardproof/engine/certify/op_instance.h"
-#include "shardproof/engine/certify/run_local.h"
+#include "shardproof/engine/check_ops/op_instance.h"
+#include "shardproof/engine/check_ops/run_local.h"
 #include "shardproof/engine/compare/elements.h"
 #include "shardproof/engine/execute/run_program.h"
 #include "shardproof/engine/explain/provenance.h"
@@ -236,7 +236,7 @@ TEST(Provenance, Statements_AboutRandomRankPrograms_Hold) {
     ProgramOptions options;
     options.kind = ProgramKind::ranks;
     options.dtype = DType::f64;
-    options.conditioning = Conditioning::tame;
+    options.conditioning = Conditioning::well;
     options.max_lines = 40;
     const RandomProgram program = random_program(seed, options, builtin_registries().ops);
     const Job job = job_of(program.text);

@@ -102,7 +102,7 @@ TEST_P(RandomPrograms, OverWholeNumbers_EqualOneDeviceToTheBit) {
 // Rounding is about 1e-16 in f64. A value that is off by more is near 0 and consists of rounding
 // errors, or is a choice that depends on one.
 TEST_P(RandomPrograms, TameInF64_AreCloseToOneDevice) {
-  const auto options = options_of(GetParam(), DType::f64, Conditioning::tame);
+  const auto options = options_of(GetParam(), DType::f64, Conditioning::well);
   int64_t values = 0, apart = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed)
     for (const HeldValue& pair : held_values(job_of(random_program(seed, options, ops()).text))) {
@@ -145,7 +145,7 @@ TEST(RandomGradients, OfRanks_UseEveryForm) {
 }
 
 TEST(RandomGradients, OfRanksInF64_AreCloseToOneDevice) {
-  auto options = options_of(ProgramKind::ranks, DType::f64, Conditioning::tame);
+  auto options = options_of(ProgramKind::ranks, DType::f64, Conditioning::well);
   options.has_gradients = true;
   int64_t values = 0, apart = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed)
@@ -166,7 +166,7 @@ const HeldValue& pair_at(const std::vector<HeldValue>& pairs, const PlantedError
 
 // In f64 rounding is negligible compared with the error, so the difference is its size.
 TEST_P(RandomPrograms, WithPlantedError_AreOffByItsSizeFromItsLineOn) {
-  const auto options = options_of(GetParam(), DType::f64, Conditioning::tame);
+  const auto options = options_of(GetParam(), DType::f64, Conditioning::well);
   constexpr double kSize = 1e-4, kNoise = 1e-7;
   int64_t planted_errors = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {

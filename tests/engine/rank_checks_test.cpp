@@ -251,7 +251,8 @@ TEST(RankChecks, ThatAreBadInput_AreRefusedWithTheirPlace) {
        "check cannot stand inside group:, whose calls start together at its end; write it before "
        "or after the group"},
       {"y = redistribute(x, tp:R on pp=0)", 5,
-       "redistribute belongs to global programs; a rank program calls collectives"},
+       "redistribute belongs to global programs; in a rank program write the call, such as "
+       "all_gather(x, dim=0, group=tp)"},
   };
   for (const Bad& bad : cases)
     EXPECT_EQ(refusal(ranks_job({bad.line}, {"h_0 = x * 2"})),

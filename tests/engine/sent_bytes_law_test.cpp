@@ -9,10 +9,10 @@
 
 #include "shardproof/engine/check/check.h"
 #include "shardproof/engine/check/print_job.h"
-#include "shardproof/engine/execute/run_program.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/planner.h"
 #include "shardproof/sim/cost/cost_model.h"
+#include "shardproof/sim/cost/plan_price.h"
 #include "shardproof/tests/engine/redistribution_job.h"
 #include "shardproof/tests/few_draws.h"
 

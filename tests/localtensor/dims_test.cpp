@@ -68,8 +68,10 @@ TEST(Dims, ElementCountOf2To63_Throws) {
 TEST(Dims, NormalizeDimCountsFromTheEnd) {
   EXPECT_EQ(normalize_dim(-1, 3), 2);
   EXPECT_EQ(normalize_dim(0, 1), 0);
-  EXPECT_EQ(error_of([] { normalize_dim(2, 2); }), "dim 2 is out of range for a tensor of 2 dims");
-  EXPECT_EQ(error_of([] { normalize_dim(-2, 1); }), "dim -2 is out of range for a tensor of 1 dim");
+  EXPECT_EQ(error_of([] { normalize_dim(2, 2); }),
+            "dim 2 is out of range for a tensor of 2 dims; write a dim from -2 to 1");
+  EXPECT_EQ(error_of([] { normalize_dim(-2, 1); }),
+            "dim -2 is out of range for a tensor of 1 dim; write a dim from -1 to 0");
   EXPECT_THROW(normalize_dim(0, 0), Error);
 }
 

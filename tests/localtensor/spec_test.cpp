@@ -64,7 +64,8 @@ TEST(SpecText, Errors) {
   EXPECT_EQ(error_of("dp:P(sum) tp:P(avg)"), "no error");
   EXPECT_NE(error_of("dp:S(0, sizes=[3, 6])").find("add up to 9, but dim 0 has 8"),
             std::string::npos);
-  EXPECT_NE(error_of("dp:S(0, sizes=[8])").find("2 ranks but 1 sizes"), std::string::npos);
+  EXPECT_NE(error_of("dp:S(0, sizes=[8])").find("expected 2 sizes, one for each rank, found 1"),
+            std::string::npos);
   EXPECT_NE(error_of("dp:S(0, after=tp)").find("expected another axis that cuts dim 0, found 'tp'"),
             std::string::npos);
   EXPECT_NE(error_of("dp:S(0, after=tp) tp:S(0, after=dp)").find("makes a cycle"),

@@ -114,7 +114,7 @@ TEST(Split, OddValuesStayExact) {
   }
 }
 
-// Every value whose average over each axis is reached by some parts: n times it fits the dtype.
+// Values for which parts with that average exist on each axis: n times the value fits the dtype.
 TEST(Split, AveragesOverManyAxesStayExact) {
   for (const char* mesh_text : {"a=3, b=2, c=3", "a=3, b=3", "a=2, b=6", "a=5, b=3, c=2"})
     for (const DType dtype : {DType::bf16, DType::f16, DType::f32, DType::f64, DType::c64}) {

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "shardproof/engine/certify/op_instance.h"
+#include "shardproof/engine/check_ops/op_instance.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/ops/eager_tape.h"
 

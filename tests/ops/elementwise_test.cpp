@@ -7,7 +7,7 @@
 #include <functional>
 #include <limits>
 
-#include "shardproof/engine/certify/op_instance.h"
+#include "shardproof/engine/check_ops/op_instance.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/core/type_promotion.h"
 #include "shardproof/ops/elementwise/float_math.h"

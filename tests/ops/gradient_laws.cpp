@@ -11,7 +11,7 @@
 
 #include <cmath>
 
-#include "shardproof/engine/certify/op_instance.h"
+#include "shardproof/engine/check_ops/op_instance.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/rng.h"
 #include "shardproof/ops/core/widen_op_call.h"

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "shardproof/engine/certify/op_instance.h"
+#include "shardproof/engine/check_ops/op_instance.h"
 #include "shardproof/localtensor/base/rng.h"
 #include "shardproof/ops/core/run_single_device.h"
 #include "shardproof/tests/ops/agreement.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "shardproof/engine/certify/op_instance.h"
+#include "shardproof/engine/check_ops/op_instance.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/reduction/reduce_kernel.h"
 #include "shardproof/tests/ops/agreement.h"

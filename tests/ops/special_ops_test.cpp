@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "shardproof/engine/certify/computation.h"
-#include "shardproof/engine/certify/op_instance.h"
+#include "shardproof/engine/check_ops/computation.h"
+#include "shardproof/engine/check_ops/op_instance.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof::testing::special_ops_test {
@@ -27,7 +27,7 @@ Tensor run_call(const std::string& call, const std::vector<Tensor>& inputs) {
   return Computation::of_lines(registry(), {"y = " + call}, {"y"}).run_whole(metas, inputs).front();
 }
 
-// A value of an op of one or two operands. Ops of one ignore y.
+// A value of an op of one or two operands. Ops of one operand ignore y.
 struct Value {
   const char* op;
   double x, y, expected;

@@ -1,11 +1,11 @@
-// The law of rules for all ops, with few draws (engine/certify/check_rules.h): the parts that ranks
-// compute from their shards form the result of one device. Rules that are made wrong on purpose
-// must fail.
+// The law of rules for all ops, with few draws (engine/check_ops/check_rules.h). The parts that
+// ranks compute from their shards form the result of one device. Rules that are made wrong on
+// purpose must fail.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "shardproof/engine/certify/check_rules.h"
+#include "shardproof/engine/check_ops/check_rules.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/core/run_single_device.h"
 #include "shardproof/tests/few_draws.h"

@@ -200,7 +200,7 @@ TEST(View, WrongShapes_AreNamedInErrors) {
   EXPECT_EQ(OpCase("reshape", {x}, {{"shape", L{4, -1}}}).error(),
             "reshape([2, 3]): 6 elements do not fill the shape [4, -1]");
   EXPECT_EQ(OpCase("transpose", {x}, {{"dim0", int64_t{0}}, {"dim1", int64_t{2}}}).error(),
-            "transpose([2, 3]): dim 2 is out of range for 2 dims");
+            "transpose([2, 3]): dim 2 is out of range for 2 dims; write a dim from -2 to 1");
   EXPECT_EQ(OpCase("permute", {x}, {{"dims", L{0, 0}}}).error(),
             "permute([2, 3]): dims must name each of the 2 dims once");
   EXPECT_EQ(OpCase("expand", {x}, {{"size", L{2, 4}}}).error(),

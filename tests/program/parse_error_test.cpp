@@ -84,7 +84,8 @@ TEST(ParseError, Expressions) {
 TEST(ParseError, CallsAndPlacements) {
   expect_refusals({
       {{"f(x"}, "line 1, column 4: expected \",\" or \")\", found the end of the line"},
-      {{"f(x y)"}, "line 1, column 5: expected \",\" or \")\", found \"y\""},
+      {{"f(x y)"},
+       "line 1, column 5: expected \",\" or \")\", found \"y\"; write a comma before it"},
       {{"f(a=1, a=2)"}, "line 1, column 8: expected \"a\" once, found it again"},
       {{"f(a=)"}, "line 1, column 5: expected a value, found \")\""},
       {{"f(x) + 1"}, "line 1, column 6: expected the end of the line after a call, found \"+\""},

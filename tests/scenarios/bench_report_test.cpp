@@ -34,11 +34,11 @@ std::vector<BenchRow> rows() {
   for (int64_t count = 2; count <= 2'000'000'000; count *= 1000, seconds *= 321) {
     BenchRow& row = rows.emplace_back();
     row.collective = collective(CollectiveKind::all_reduce, 8, count);
-    row.apart = {seconds, 0};
+    row.out_of_place = {seconds, 0};
     row.in_place = {seconds / 2, std::nullopt};
     row.predicted_seconds = seconds / 3;
   }
-  rows.back().apart.wrong = 12;
+  rows.back().out_of_place.wrong = 12;
   rows.front().predicted_seconds = 0;
   return rows;
 }

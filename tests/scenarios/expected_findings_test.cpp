@@ -202,7 +202,8 @@ TEST(Imprecise_BesideAnotherFinding, GivesWay) {
               "verdict: imprecise, wrong values\n");
     EXPECT_EQ(missed_text(R"("verdict": "wrong values", "name": "y")", outcome), "name: y, z\n");
   }
-  // An expected deadlock may be any of several, but never the imprecise value.
+  // If a deadlock is expected, any of several deadlocks meets it, but an imprecise value never
+  // does.
   const Outcome hangs = outcome_of({finding_of(Verdict::deadlock, 3, ""), kImprecise});
   EXPECT_EQ(missed_text(R"("verdict": "deadlock", "line": 3)", hangs), "");
   EXPECT_EQ(missed_text(R"("verdict": "deadlock", "line": 1)", hangs), "line: 1, 3\n");

@@ -176,7 +176,8 @@ TEST(Load, EachRank_HasOneListing) {
   expect_refused({
       {ranks("\"dp=0\": []"), "/ranks: ranks 2 3 have no listing"},
       {ranks("\"0-2\": []"), "/ranks: rank 3 has no listing"},
-      {ranks("\"dp=0\": [], \"1\": [], \"rest\": []"), "/ranks/1: rank 1 is in two selectors"},
+      {ranks("\"dp=0\": [], \"1\": [], \"rest\": []"),
+       "/ranks/1: expected each rank in one selector, found rank 1 in /ranks/dp=0 too"},
       {ranks("\"all\": [], \"rest\": []"), "\"rest\" selects no rank"},
       {ranks("\"0-2 1\": [], \"rest\": []"), "/ranks/0-2 1: \"0-2 1\" lists a rank twice"},
       {ranks("\"0-4\": []"), "rank 4 does not exist: the world has 4 ranks"},

@@ -1,6 +1,6 @@
 // Tests a law: a printed fix can be applied as it is written, and corrects the value that it is
-// printed for. Each rank program of the corpus that has such a finding is changed as the fix says,
-// parsed and run again. Fixes that leave a choice to the author are not applied.
+// printed for. Each rank program of the corpus that has such a finding is changed as the fix
+// states, parsed and run again. Fixes that leave a choice to the author are not applied.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -59,7 +59,7 @@ bool replace_words(Lines& lines, const std::string& numbers, const std::string& 
   return true;
 }
 
-// Changes the lines as a fix says. nullopt: the fix leaves a choice, or its text does not fit the
+// Changes the lines as a fix states. nullopt: the fix leaves a choice, or its text does not fit the
 // line.
 std::optional<Lines> with_fix(Lines lines, const std::string& whole) {
   if (const size_t next = whole.rfind(", and "); next != std::string::npos) {

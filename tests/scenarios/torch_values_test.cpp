@@ -7,7 +7,7 @@
 #include <fstream>
 #include <limits>
 
-#include "shardproof/engine/certify/computation.h"
+#include "shardproof/engine/check_ops/computation.h"
 #include "shardproof/localtensor/tensor/tensor.h"
 #include "shardproof/scenarios/rules/torch_calls.h"
 

@@ -28,7 +28,7 @@ const std::map<std::string, Folders>& folders_of_rooms() {
        {"core", "elementwise", "layout", "reduction", "contraction", "convolution", "optimizer",
         "random", "index", "sort", "row", "attention", "loss", "norm", "linalg", "cuda", "."}},
       {"engine",
-       {"job", "lower", "execute", "partition", "reference", "certify", "compare", "explain",
+       {"job", "lower", "execute", "partition", "reference", "check_ops", "compare", "explain",
         "races", "judging", "causes", "check", "generate/forms", "generate"}},
       {"scenarios", {"json", "model", "load", "record", "run", "report", "rules"}},
       {"cli", {"base", "processes", "options", "commands", "."}},

@@ -1,5 +1,5 @@
-// The rules of docs/style.md that a program can check: the first word of a comment, the comment at
-// the top of a file, the length of lines of documentation pages.
+// Checks rules of docs/style.md: the first word of a comment, the comment at the top of a file, the
+// length of lines of documentation pages.
 #include <algorithm>
 #include <array>
 #include <cctype>

@@ -67,7 +67,7 @@ class Coordinator : public WorkerPool {
   std::optional<std::string> unattributed_transport_error();
   // Returns those of `teams` for which the transport has to make a communicator, and marks them as
   // made. Teams of one endpoint or of all endpoints need none.
-  std::vector<std::vector<int>> new_teams(std::vector<std::vector<int>> teams);
+  std::vector<std::vector<int>> register_new_teams(std::vector<std::vector<int>> teams);
   void send(int process, const WireWriter& message);  // without flush; listen() flushes
   // On the first call, commands all workers to open windows of `bytes` bytes for puts.
   void open_windows(int64_t bytes);

@@ -48,7 +48,7 @@ void Coordinator::shut_down_workers() {
     const bool has_time =
         options_.place && !ended && std::all_of(members_.begin(), members_.end(), leaves);
     if (has_time && process_state(::getppid()) == 'T')
-      since = now();  // a stopped mpirun reaps none
+      since = now();  // a stopped mpirun does not wait for its children
     if (now() - since > (has_time ? kTransportCloseTimeout : kWorkerExitTimeout)) return;
     listen(kShutdownPoll, [](int, WireReader&) {});
   }

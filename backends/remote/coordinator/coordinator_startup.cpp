@@ -259,7 +259,7 @@ void Coordinator::terminate_workers() {
   starter_->stop();
 }
 
-std::vector<std::vector<int>> Coordinator::new_teams(std::vector<std::vector<int>> teams) {
+std::vector<std::vector<int>> Coordinator::register_new_teams(std::vector<std::vector<int>> teams) {
   if (invitation_.empty()) return {};
   std::erase_if(teams, [this](const std::vector<int>& team) {
     const size_t all = static_cast<size_t>(processes() * endpoints_each());
@@ -319,10 +319,10 @@ void Coordinator::handle_one(size_t process, std::string_view message,
   const WorkerMessage kind = static_cast<WorkerMessage>(in.number());
   if (kind == WorkerMessage::heartbeat) {
     member.activity = static_cast<HeartbeatActivity>(in.number());
-    member.beat.begun = in.number();
-    member.beat.done = in.number();
-    member.beat.line = static_cast<int32_t>(in.number());
-    ++member.beats;
+    member.last_heartbeat.begun = in.number();
+    member.last_heartbeat.done = in.number();
+    member.last_heartbeat.line = static_cast<int32_t>(in.number());
+    ++member.heartbeats;
   } else if (kind == WorkerMessage::transport_error) {
     member.transport_error = in.text();
     member.error_since = now();
@@ -433,10 +433,10 @@ std::optional<WorkerLoss> Coordinator::find_lost_worker() {
     if (gone || (member.monitor != nullptr && member.monitor->closed()))
       return lost(static_cast<int>(i), exit_description(static_cast<int>(i)));
   }
-  const bool beats = all_present();
+  const bool sends_heartbeats = all_present();
   for (size_t i = 0; i < members_.size(); ++i) {
     const WorkerHandle& member = members_[i];
-    const bool may_be_silent = !beats && member.state.empty();
+    const bool may_be_silent = !sends_heartbeats && member.state.empty();
     if (may_be_silent || !timed_out(member.last_message)) continue;
     return lost(static_cast<int>(i),
                 fmt::format("{} (silent for {:g} s)",

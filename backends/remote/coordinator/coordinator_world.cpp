@@ -45,7 +45,7 @@ CoordinatorWorld::~CoordinatorWorld() {
   const auto has_ended_all = [&](size_t i) {
     return hosts_[i].sent == pool_.members()[i].executed;
   };
-  const auto at_rest = [&] {
+  const auto is_idle = [&] {
     for (size_t i = 0; i < hosts_.size(); ++i)
       if (!has_ended_all(i) && !pool_.members()[i].case_done) return false;
     return true;
@@ -53,9 +53,9 @@ CoordinatorWorld::~CoordinatorWorld() {
   if (closed_ || loss_) return;
   try {
     send_events();
-    break_groups();
+    send_pending_groups();
     const Clock::time_point limit = Clock::now() + kAbandonedWorldTimeout;
-    while (!at_rest() && Clock::now() < limit && !pool_.find_lost_worker() &&
+    while (!is_idle() && Clock::now() < limit && !pool_.find_lost_worker() &&
            pool_.transport_errors().empty())
       pool_.listen(kMessageWait, [&](int process, WireReader& in) {
         const WorkerMessage kind = static_cast<WorkerMessage>(in.number());
@@ -112,7 +112,7 @@ bool CoordinatorWorld::progress() {
       listen();
       continue;
     }
-    if (break_groups()) continue;
+    if (send_pending_groups()) continue;
     if (local_world_->progress()) {
       send_events();
       continue;

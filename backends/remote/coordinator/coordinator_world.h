@@ -75,10 +75,10 @@ class CoordinatorWorld : public World, public WorldProcesses, private MatchObser
   void listen();
   void send_events();
   // Sends the held calls of groups one by one. Returns false if none is held.
-  bool break_groups();
+  bool send_pending_groups();
   void send_event(const std::shared_ptr<const MatchedCall>& event);
   void send_together(const PendingGroups::Together& events);
-  void form_teams(const MatchedCall& event);
+  void make_communicators(const MatchedCall& event);
   // Returns the byte offset of a put in its target's window; -1 if the window has no room.
   int64_t window_offset(const MatchedCall& event);
   int64_t free_place(int64_t bytes, int64_t all) const;

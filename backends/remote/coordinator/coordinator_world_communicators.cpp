@@ -44,10 +44,11 @@ std::vector<std::vector<int>> sibling_teams(const Group& group, int64_t own,
 
 }  // namespace
 
-void CoordinatorWorld::form_teams(const MatchedCall& event) {
+void CoordinatorWorld::make_communicators(const MatchedCall& event) {
   const Group& group = event.collective.group;
   const int64_t own = group.sibling_of(event.parts.front().rank);
-  const std::vector<std::vector<int>> teams = pool_.new_teams(sibling_teams(group, own, blocks_));
+  const std::vector<std::vector<int>> teams =
+      pool_.register_new_teams(sibling_teams(group, own, blocks_));
   if (teams.empty()) return;
   WireWriter message = message_of(CoordinatorCommand::form);
   message.add(static_cast<int64_t>(teams.size()));

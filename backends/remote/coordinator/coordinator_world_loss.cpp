@@ -90,12 +90,12 @@ std::optional<WorkerLoss> CoordinatorWorld::unending_exchange() const {
 // Returns the last known progress of a process.
 ProgressState CoordinatorWorld::progress_of(size_t process) const {
   const WorkerHandle& member = pool_.members()[process];
-  return member.state.empty() ? member.beat : member.progress;
+  return member.state.empty() ? member.last_heartbeat : member.progress;
 }
 
 bool CoordinatorWorld::has_moved_in_repetitions() {
   int64_t ended = 0;
-  for (const WorkerHandle& member : pool_.members()) ended += member.beat.done;
+  for (const WorkerHandle& member : pool_.members()) ended += member.last_heartbeat.done;
   return std::exchange(commands_ended_, ended) != ended;
 }
 
@@ -131,20 +131,20 @@ void CoordinatorWorld::run_survivors() {
     return false;
   };
   // In repetitions, survivors report where they wait by heartbeats only.
-  std::vector<int64_t> beats;
-  for (const WorkerHandle& member : pool_.members()) beats.push_back(member.beats);
+  std::vector<int64_t> heartbeats;
+  for (const WorkerHandle& member : pool_.members()) heartbeats.push_back(member.heartbeats);
   const auto awaits_beats = [&] {
-    for (size_t i = 0; i < beats.size() && repeating_; ++i)
+    for (size_t i = 0; i < heartbeats.size() && repeating_; ++i)
       if (static_cast<int>(i) != loss_->process && pool_.members()[i].state.empty() &&
           !pool_.members()[i].pipe->closed() &&
-          pool_.members()[i].beats < beats[i] + kBeatsOfSurvivors)
+          pool_.members()[i].heartbeats < heartbeats[i] + kBeatsOfSurvivors)
         return true;
     return false;
   };
   while (awaits_beats() && Clock::now() < limit) receive_messages(kSurvivorPoll);
   if (repeating_) return locate_in_repetitions();
   moved_ = pool_.now();
-  break_groups();
+  send_pending_groups();
   while ((computes() || pool_.now() < moved_ + kSurvivorSilence) && Clock::now() < limit)
     receive_messages(kSurvivorPoll);
 }

@@ -91,14 +91,14 @@ void CoordinatorWorld::send_events() {
     send_together(events);
 }
 
-bool CoordinatorWorld::break_groups() {
+bool CoordinatorWorld::send_pending_groups() {
   const PendingGroups::Together events = groups_.remove_all();
   for (const auto& event : events) send_event(event);
   return !events.empty();
 }
 
 void CoordinatorWorld::send_event(const std::shared_ptr<const MatchedCall>& event) {
-  if (event->kind == CoordinatorCommand::meet) form_teams(*event);
+  if (event->kind == CoordinatorCommand::meet) make_communicators(*event);
   for (const auto& [process, message] : commands_of(*event)) send_command(process, message, event);
 }
 
@@ -106,7 +106,7 @@ void CoordinatorWorld::send_together(const PendingGroups::Together& events) {
   if (events.size() == 1) return send_event(events.front());
   std::map<int, std::vector<WireWriter>> parts;
   for (const auto& event : events) {
-    if (event->kind == CoordinatorCommand::meet) form_teams(*event);
+    if (event->kind == CoordinatorCommand::meet) make_communicators(*event);
     for (auto& [process, message] : commands_of(*event))
       parts[process].push_back(std::move(message));
   }

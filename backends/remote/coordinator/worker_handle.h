@@ -15,7 +15,7 @@
 
 namespace shardproof {
 
-// One worker. The record lives over all worlds of the run.
+// One worker. The record exists over all worlds of the run.
 struct WorkerHandle {
   using Clock = std::chrono::steady_clock;
   std::unique_ptr<MessagePipe> pipe, monitor;  // to the worker, and to its monitor process
@@ -23,8 +23,8 @@ struct WorkerHandle {
   std::string transport_error;    // error of its transport; empty: exchanges complete
   Clock::time_point error_since;  // when that error was received
   ProgressState progress;         // its progress when the monitor last reported
-  ProgressState beat;             // its progress at its last heartbeat
-  int64_t beats = 0;              // heartbeats received
+  ProgressState last_heartbeat;   // its progress at its last heartbeat
+  int64_t heartbeats = 0;         // heartbeats received
   pid_t pid = 0;
   bool joined = false;  // its transport has connected to the other processes
   bool case_done = false;

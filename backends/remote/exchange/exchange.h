@@ -87,6 +87,6 @@ struct SendContents {
   const std::byte* data = nullptr;  // null if the part has no input
   int64_t size = 0;                 // bytes
 };
-SendContents brought(const CallShare& part);
+SendContents contents_to_send(const CallShare& part);
 
 }  // namespace shardproof

@@ -32,7 +32,7 @@ Piece piece_of(const CallShare& part) {
     piece.offset = block.slot(block.lanes.index_of(part.rank())) * buffer.bytes_per_lane +
                    block.tensor.offset * size_of(block.tensor.dtype);
   }
-  if (piece.owner.size() == 0) piece = {brought(part).owner, 0, piece.size};
+  if (piece.owner.size() == 0) piece = {contents_to_send(part).owner, 0, piece.size};
   return piece;
 }
 

@@ -42,7 +42,7 @@ Bytes poisoned(DType dtype, int64_t bytes) {
 
 }  // namespace
 
-SendContents brought(const CallShare& part) {
+SendContents contents_to_send(const CallShare& part) {
   SendContents result;
   result.size = input_bytes(*part.submitted, part.rank());
   if (result.size == 0) return result;
@@ -149,7 +149,8 @@ class CollectivePacker {
   SendContents folded(int64_t count) {
     std::vector<SendContents> own;
     std::vector<const std::byte*> inputs;
-    for (const CallShare& part : m_.parts) inputs.push_back(own.emplace_back(brought(part)).data);
+    for (const CallShare& part : m_.parts)
+      inputs.push_back(own.emplace_back(contents_to_send(part)).data);
     const ReduceOp op = c_.reduction.op;
     const bool as_it_is = op != ReduceOp::premul_sum && op != ReduceOp::norm;
     if (count == 0 || (own.size() == 1 && as_it_is)) return own.front();
@@ -231,11 +232,11 @@ class CollectivePacker {
   }
 
   SendContents joined(int64_t each) {
-    if (m_.parts.size() == 1) return brought(m_.parts.front());
+    if (m_.parts.size() == 1) return contents_to_send(m_.parts.front());
     Bytes all = Bytes::uninitialized(each * mine() * size_);
     std::byte* to = all.mutate();
     for (const CallShare& part : m_.parts) {
-      const SendContents own = brought(part);
+      const SendContents own = contents_to_send(part);
       if (own.size != 0) std::memcpy(to, own.data, static_cast<size_t>(own.size));
       to += own.size;
     }
@@ -266,7 +267,7 @@ class CollectivePacker {
   // The root shares its input with its output instead of copying it.
   void pack_root() {
     if (!is_root()) return receive(c_.count);
-    const SendContents own = brought(root_part());
+    const SendContents own = contents_to_send(root_part());
     if (own.data != own.owner.data() || own.size != own.owner.size()) {
       receive(c_.count);
       if (own.size != 0) std::memcpy(m_.exchange.recv, own.data, static_cast<size_t>(own.size));
@@ -282,7 +283,7 @@ class CollectivePacker {
     for (const std::vector<int64_t>& members : m_.held)
       m_.exchange.send_counts.push_back(c_.count * static_cast<int64_t>(members.size()));
     if (!is_root()) return;
-    const SendContents whole = brought(root_part());
+    const SendContents whole = contents_to_send(root_part());
     if (in_order_) return send(whole);
     Bytes ordered = Bytes::uninitialized(whole.size);
     const int64_t piece = c_.count * size_;
@@ -327,7 +328,7 @@ class CollectivePacker {
 
   void pack_pairs() {
     std::vector<SendContents> own;
-    for (const CallShare& part : m_.parts) own.push_back(brought(part));
+    for (const CallShare& part : m_.parts) own.push_back(contents_to_send(part));
     int64_t expected = 0;
     for (const std::vector<int64_t>& members : m_.held) {
       int64_t out = 0, in = 0;
@@ -409,7 +410,7 @@ void run_here(ExchangeOperation& moving) {
   c.send_counts.clear();
   c.recv_counts.clear();
   for (const CallShare& part : moving.parts) {
-    const SendContents own = brought(part);
+    const SendContents own = contents_to_send(part);
     Tensor& input = inputs.emplace_back(Tensor::empty(c.dtype, Dims{own.size / size_of(c.dtype)}));
     if (own.size != 0) std::memcpy(input.mutate(), own.data, static_cast<size_t>(own.size));
     if (!has_counts(c.kind)) continue;

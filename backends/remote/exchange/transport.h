@@ -85,7 +85,7 @@ class Transport {
   virtual std::string open_window(int64_t) { return {}; }
   virtual bool has_window() const { return false; }  // false: a put is a send and a receive
   // Sets the function that receives the text of an error of other processes or the network, after
-  // which exchanges no longer complete. The thread that uses the transport calls it.
+  // which exchanges no longer complete. Called by the thread that uses the transport.
   virtual void when_lost(std::function<void(const std::string& words)>) {}
   // Called by another thread right before this process exits because its coordinator has exited.
   virtual void abort() noexcept {}

@@ -70,7 +70,7 @@ enum class WorkerMessage : uint8_t {
   repeated,     // repeated: the repetitions of this world have ended
   window,       // text that states how later puts move their contents
   state,        // by the monitor: process, state (empty: it runs), begun, done, line (ProgressPage)
-  heartbeat,    // HeartbeatActivity, begun, done, line (ProgressPage): the process lives
+  heartbeat,    // HeartbeatActivity, begun, done, line (ProgressPage): the process exists
   transport_error,  // error text of the transport; exchanges of this worker no longer complete
   leaving,          // no fields: all cases are done, the worker closes its transport
 };

@@ -96,7 +96,7 @@ bool DeviceWorkQueue::drop_ended(Queue& queue) {
   return any;
 }
 
-void DeviceWorkQueue::forget_marks() {
+void DeviceWorkQueue::drop_marks() {
   for (auto& [key, queue] : queues_) {
     for (const Mark& mark : queue.marks) queue.device->forget(mark.event);
     queue.marks.clear();

@@ -48,7 +48,7 @@ class DeviceWorkQueue {
   void follow(Place place, Ticket ticket, Place from);
 
   // Drops all marks: their events belong to a graph, and are never reached.
-  void forget_marks();
+  void drop_marks();
   // Polls the devices. Returns true if something has ended since the last call.
   bool poll();
   // Both return the state at the last poll.

@@ -58,7 +58,7 @@ Ticket WorkerContext::launch(Work work) {
   if (now && !world_.timed_) {
     const bool lasts = world_.measures_ || device() != nullptr;
     const Ticket ticket = lasts ? open_ticket(stream) : kDone;
-    world_.perform(work, ticket, {index_, stream});
+    world_.run_work(work, ticket, {index_, stream});
     return ticket;
   }
   const Ticket ticket = open_ticket(stream);
@@ -158,7 +158,7 @@ Ticket WorkerContext::submit(std::span<Call> calls, StreamId stream) {
   Submission* const kept = submission.get();
   world_.submissions_.emplace(ticket, std::move(submission));
   push(stream, ticket, kept);
-  world_.pump_now_and_then();
+  world_.run_received_commands();
   return ticket;
 }
 

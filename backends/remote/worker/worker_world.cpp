@@ -19,7 +19,7 @@ namespace {
 
 constexpr microseconds kNoWait{0};
 constexpr microseconds kCommandWait{200000};
-constexpr int kSubmitsPerPump = 16;
+constexpr int kSubmitsPerCommandCheck = 16;
 // Pauses between two polls of an exchange; they grow while nothing moves.
 constexpr microseconds kShortPause{10}, kLongPause{1000};
 constexpr int kPausesInAWait = 128;
@@ -151,7 +151,7 @@ void WorkerWorld::run_body(const std::function<void()>& body, Ticket ticket, Pla
   launched_.add(ticket, place);
 }
 
-void WorkerWorld::perform(const Work& work, Ticket ticket, Place place) {
+void WorkerWorld::run_work(const Work& work, Ticket ticket, Place place) {
   const Duration start = now();
   if (work.body) run_body(work.body, ticket, place);
   if (recording_) {
@@ -196,7 +196,7 @@ bool WorkerWorld::run_head(Place place) {
     start_submission(**submission);
     return true;
   }
-  perform(std::get<Work>(item.what), item.ticket, place);
+  run_work(std::get<Work>(item.what), item.ticket, place);
   wake();
   return true;
 }
@@ -222,7 +222,7 @@ void WorkerWorld::run_work(Ticket ticket) {
   SP_CHECK(stream.has_items() && stream.front().ticket == ticket, "work {} is not next", ticket);
   StreamItem item = std::move(stream.front());
   stream.pop();
-  perform(std::get<Work>(item.what), ticket, place);
+  run_work(std::get<Work>(item.what), ticket, place);
   list(place);
   settle();
 }
@@ -302,7 +302,7 @@ void WorkerWorld::run_group_command(WireReader& in) {
 }
 
 // Returns false for messages that a host waits for: the next one may belong to another world.
-bool WorkerWorld::carry_out(std::string_view message) {
+bool WorkerWorld::run_command(std::string_view message) {
   WireReader in(message);
   const CoordinatorCommand kind = static_cast<CoordinatorCommand>(in.number());
   switch (kind) {
@@ -347,7 +347,7 @@ void WorkerWorld::end_command(const std::vector<Place>& places) {
 }
 
 // A worker counts as waiting during an exchange: only local work counts as computing.
-bool WorkerWorld::pump(microseconds time) {
+bool WorkerWorld::run_commands(microseconds time) {
   bool moved = false;
   for (;;) {
     link_.set_activity(HeartbeatActivity::waits);
@@ -366,16 +366,16 @@ bool WorkerWorld::pump(microseconds time) {
     }
     if (!message) return moved;
     moved = true;
-    if (!carry_out(*message)) return true;
+    if (!run_command(*message)) return true;
   }
 }
 
 // The host submits without waiting; at every 16th submission, the worker executes the received
 // commands.
-void WorkerWorld::pump_now_and_then() {
-  if (++submitted_ % kSubmitsPerPump != 0) return;
+void WorkerWorld::run_received_commands() {
+  if (++submitted_ % kSubmitsPerCommandCheck != 0) return;
   link_.pipe().flush();
-  pump(kNoWait);
+  run_commands(kNoWait);
   poll_device();
   link_.set_activity(HeartbeatActivity::computes);
 }
@@ -395,7 +395,7 @@ void WorkerWorld::report_progress(WorkerMessage kind) {
 void WorkerWorld::wait_for_command(Clock::time_point quiet_since) {
   link_.pipe().flush();
   microseconds pause = kCommandWait;
-  if (!at_rest()) {
+  if (!is_idle()) {
     const auto now = Clock::now();
     if (now < eager_until_) return;
     pause = pause_after(now - quiet_since);
@@ -407,9 +407,9 @@ void WorkerWorld::wait_for_command(Clock::time_point quiet_since) {
 bool WorkerWorld::progress() {
   const Clock::time_point began = Clock::now();
   bool idle = false;
-  while (!pump(kNoWait) && !poll_device()) {
-    if (at_rest() && !std::exchange(idle, true)) report_progress(WorkerMessage::idle);
-    if (!at_rest() && reported_ended_ != commands_ended()) {
+  while (!run_commands(kNoWait) && !poll_device()) {
+    if (is_idle() && !std::exchange(idle, true)) report_progress(WorkerMessage::idle);
+    if (!is_idle() && reported_ended_ != commands_ended()) {
       report_progress(WorkerMessage::at);
       idle = false;
     }
@@ -424,7 +424,7 @@ bool WorkerWorld::progress() {
 void WorkerWorld::wait_until(const std::function<bool()>& condition) {
   Clock::time_point moved = Clock::now();
   while (!condition()) {
-    if (pump(kNoWait) || poll_device()) {
+    if (run_commands(kNoWait) || poll_device()) {
       moved = Clock::now();
       continue;
     }
@@ -509,7 +509,7 @@ void WorkerWorld::publish(const std::vector<Record>& measured) {
 
 // Waits until nothing changes the values any more.
 HostResult WorkerWorld::conclude(HostResult own) {
-  wait_until([this] { return at_rest(); });
+  wait_until([this] { return is_idle(); });
   WireWriter message = message_of(WorkerMessage::conclude);
   message.add(reported_ended_ = commands_ended());
   write_conclusion(message, own);
@@ -520,7 +520,7 @@ HostResult WorkerWorld::conclude(HostResult own) {
 
 WorldReport WorkerWorld::close() {
   report_progress(WorkerMessage::close);
-  wait_until([this] { return reported_ && at_rest(); });
+  wait_until([this] { return reported_ && is_idle(); });
   return report_;
 }
 

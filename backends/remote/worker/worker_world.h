@@ -54,9 +54,9 @@ class WorkerWorld : public World, public WorldProcesses {
   void end_submission(Submission& submission);
 
   // Receives and carries out commands. Returns false if nothing was done within `time`.
-  bool pump(std::chrono::microseconds time);
-  void pump_now_and_then();
-  bool carry_out(std::string_view message);
+  bool run_commands(std::chrono::microseconds time);
+  void run_received_commands();
+  bool run_command(std::string_view message);
   // A command that moves contents, alone or in a group.
   void run_part_command(CoordinatorCommand kind, WireReader& in);
   void run_group_command(WireReader& in);
@@ -64,7 +64,7 @@ class WorkerWorld : public World, public WorldProcesses {
   Duration now() const;  // since the world was started in this process
   void begin_command();
   void end_command(const std::vector<Place>& places);
-  void perform(const Work& work, Ticket ticket, Place place);
+  void run_work(const Work& work, Ticket ticket, Place place);
   void run_body(const std::function<void()>& body, Ticket ticket, Place place);
   void follow(Place place, Ticket ticket);
 
@@ -72,7 +72,7 @@ class WorkerWorld : public World, public WorldProcesses {
   // On a device, a ticket ends later than its launch: when the device has reached its event.
   TicketState state_of(Ticket ticket) const;
   bool poll_device();
-  bool at_rest() const { return moving_.empty() && launched_.all_ended(); }
+  bool is_idle() const { return moving_.empty() && launched_.all_ended(); }
   void wait_on_device(std::chrono::nanoseconds waited);
   static Place place_of(const CallShare& part);
   int enter(const std::vector<CallShare>& parts);
@@ -122,7 +122,7 @@ class WorkerWorld : public World, public WorldProcesses {
   void end_step(const CallSequence::Step& step);
   void load(ExchangeOperation& moving);
   void run_barrier();
-  void restore_and_meet();
+  void restore_inputs_at_barrier();
   void await_idle();
   void add_span(const CallSequence::Step& step, Duration start, Duration end);
   void read_device_times();
@@ -133,12 +133,12 @@ class WorkerWorld : public World, public WorldProcesses {
   CallSequence::Step* step_on_devices();
   BenchmarkResult time_launches(CallSequence::Step& step, int iterations);
   bool stays_on_devices();
-  BenchmarkResult repeat_at_pace(const Repetitions& repetitions, bool measured);
+  BenchmarkResult repeat_in_mode(const Repetitions& repetitions, bool measured);
   // Repetitions as one CUDA graph: worker_world_graph.cpp.
   int64_t host_copies() const;
   // Runs an iteration. Returns why a graph cannot hold it; empty: it can.
   std::string why_not_captured();
-  bool agree_to_capture(bool own);
+  bool all_can_capture(bool own);
   void capture_iteration();
   double launch_graph(DeviceGraph& graph, const std::vector<CallSequence::InputCopy>& inputs);
   // Returns nullopt if a process cannot capture its iteration as a graph; `why_not` is then the

@@ -139,7 +139,7 @@ void WorkerWorld::pair(WireReader& in) {
   if (from == to) {
     run_here([this, sender, receiver] {
       enter({sender, receiver});
-      const SendContents own = brought(sender);
+      const SendContents own = contents_to_send(sender);
       deliver(*receiver.submitted, receiver.rank(), own.data, own.size);
     });
     end_part(*sender.submitted);
@@ -160,7 +160,7 @@ TicketTable::Place WorkerWorld::landed_puts_at(int endpoint) const {
 void WorkerWorld::put_here(const CallShare& source, std::pair<int64_t, int64_t> window) {
   run_here([this, source, window] {
     enter({source});
-    const SendContents own = brought(source);
+    const SendContents own = contents_to_send(source);
     Bytes contents = Bytes::uninitialized(own.size);
     if (own.size != 0) std::memcpy(contents.mutate(), own.data, static_cast<size_t>(own.size));
     windows_[window] = std::move(contents);

@@ -51,7 +51,7 @@ int64_t WorkerWorld::host_copies() const {
 
 std::string WorkerWorld::why_not_captured() {
   std::string why;
-  restore_and_meet();
+  restore_inputs_at_barrier();
   for (CallSequence::Step& step : sequence_->steps()) {
     const int64_t before = host_copies();
     repeat_step(step);
@@ -61,7 +61,7 @@ std::string WorkerWorld::why_not_captured() {
   return why;
 }
 
-bool WorkerWorld::agree_to_capture(bool own) {
+bool WorkerWorld::all_can_capture(bool own) {
   Transport& transport = link_.transport();
   const int32_t refused = own ? 0 : 1;
   std::vector<int32_t> any(static_cast<size_t>(transport.endpoints_each()), 0);
@@ -117,9 +117,9 @@ std::optional<BenchmarkResult> WorkerWorld::time_graph(const Repetitions& repeti
                                                        std::string& why_not) {
   why_not = why_not_captured();
   if (!repetitions.not_captured.empty()) why_not = repetitions.not_captured;
-  if (!agree_to_capture(why_not.empty())) return std::nullopt;
+  if (!all_can_capture(why_not.empty())) return std::nullopt;
   const std::vector<uint64_t> results = sequence_->hash_results();
-  restore_and_meet();
+  restore_inputs_at_barrier();
   const std::vector<CallSequence::InputCopy> inputs = sequence_->copies_to_restore();
   std::unique_ptr<DeviceGraph> graph;
   try {
@@ -127,8 +127,8 @@ std::optional<BenchmarkResult> WorkerWorld::time_graph(const Repetitions& repeti
   } catch (const Error& error) {
     why_not = error.message();
   }
-  launched_.forget_marks();
-  if (!agree_to_capture(graph != nullptr)) return std::nullopt;
+  launched_.drop_marks();
+  if (!all_can_capture(graph != nullptr)) return std::nullopt;
   BenchmarkResult result;
   result.clock = TimedBy::device;
   Record record;

@@ -4,13 +4,13 @@
 // 2. repeat() runs the steps one after another: bodies of work, and exchanges of the transport.
 //    Each is awaited on the host, or launched in its stream of a device. No messages are sent; the
 //    heartbeats of WorkerLink carry how many commands have ended.
-// 3. Pace `graph`: worker_world_graph.cpp implements it.
-// 4. Pace `each`: the time of each step goes to its tickets. After the last iteration the caller
+// 3. Mode `graph`: worker_world_graph.cpp implements it.
+// 4. Mode `each`: the time of each step goes to its tickets. After the last iteration the caller
 //    reads the times of each counted one from the contexts.
-//    Pace `back_to_back`: one time for all iterations, by events of the devices if all contents
+//    Mode `back_to_back`: one time for all iterations, by events of the devices if all contents
 //    stay there.
 //
-// Example: a process with the steps pack, all_reduce, unpack, repeated 2 times at pace `each`:
+// Example: a process with the steps pack, all_reduce, unpack, repeated 2 times in mode `each`:
 // restore, barrier, pack, all_reduce, unpack; restore, barrier, pack, all_reduce, unpack.
 #include <algorithm>
 #include <utility>
@@ -123,7 +123,7 @@ void WorkerWorld::repeat_once() {
 // --- between iterations --------------------------------------------------------------------------
 
 void WorkerWorld::await_idle() {
-  while (!at_rest()) {
+  while (!is_idle()) {
     link_.set_activity(HeartbeatActivity::waits);
     poll_device();
   }
@@ -146,7 +146,7 @@ void WorkerWorld::run_barrier() {
   transport.run(all);
 }
 
-void WorkerWorld::restore_and_meet() {
+void WorkerWorld::restore_inputs_at_barrier() {
   await_idle();
   link_.set_activity(HeartbeatActivity::computes);
   sequence_->restore();
@@ -169,7 +169,7 @@ void WorkerWorld::read_device_times() {
   for (DeviceTimes& times : device_times_) times.forget_measured();
 }
 
-// --- pace each -----------------------------------------------------------------------------------
+// --- mode each -----------------------------------------------------------------------------------
 
 void WorkerWorld::read_iterations(std::deque<Iteration>& counted,
                                   const std::function<void()>& measured) {
@@ -187,7 +187,7 @@ double WorkerWorld::time_each(const Repetitions& repetitions) {
   std::deque<Iteration> counted;
   double seconds = 0;
   for (int i = 0; i < repetitions.warmup + repetitions.iterations; ++i) {
-    restore_and_meet();
+    restore_inputs_at_barrier();
     const Duration start = now();
     spans_.assign(spans_.size(), {});
     repeat_once();
@@ -211,7 +211,7 @@ double WorkerWorld::time_each(const Repetitions& repetitions) {
   return seconds / repetitions.iterations;
 }
 
-// --- pace back to back ---------------------------------------------------------------------------
+// --- mode back to back ---------------------------------------------------------------------------
 
 bool WorkerWorld::stays_on_devices() {
   if (launched_.devices().empty()) return false;
@@ -309,7 +309,7 @@ BenchmarkResult WorkerWorld::time_launches(CallSequence::Step& step, int iterati
 // If the device has ended an iteration before the next one is launched, the time includes launches.
 BenchmarkResult WorkerWorld::time_together(const Repetitions& repetitions) {
   for (int i = 0; i < repetitions.warmup; ++i) repeat_once();
-  restore_and_meet();
+  restore_inputs_at_barrier();
   if (CallSequence::Step* const step = step_on_devices(); step != nullptr)
     return time_launches(*step, repetitions.iterations);
   const bool on_device = stays_on_devices();
@@ -338,10 +338,10 @@ BenchmarkResult WorkerWorld::time_together(const Repetitions& repetitions) {
 
 // --- all steps -----------------------------------------------------------------------------------
 
-BenchmarkResult WorkerWorld::repeat_at_pace(const Repetitions& repetitions, bool measured) {
-  if (repetitions.pace == Repetitions::Pace::back_to_back) return time_together(repetitions);
+BenchmarkResult WorkerWorld::repeat_in_mode(const Repetitions& repetitions, bool measured) {
+  if (repetitions.mode == Repetitions::Mode::back_to_back) return time_together(repetitions);
   BenchmarkResult result;
-  if (repetitions.pace == Repetitions::Pace::graph)
+  if (repetitions.mode == Repetitions::Mode::graph)
     if (std::optional<BenchmarkResult> own = time_graph(repetitions, result.not_captured))
       return *own;
   measures_ = measured;
@@ -356,9 +356,9 @@ std::vector<BenchmarkResult> WorkerWorld::repeat(const Repetitions& repetitions)
   ordered_ = launched_.commands_ended();
   link_.transport().repeat(true);
   const bool measured = std::exchange(measures_, false);
-  BenchmarkResult result = repeat_at_pace(repetitions, measured);
+  BenchmarkResult result = repeat_in_mode(repetitions, measured);
   if (repetitions.count_wrong) {
-    restore_and_meet();
+    restore_inputs_at_barrier();
     repeat_once();
     await_idle();
     result.wrong = repetitions.count_wrong();

@@ -158,7 +158,7 @@ class ClaimWriter {
           "{} / (abs({}) + 0.5)", "silu({})", "log(abs({}) + 0.3)", "sqrt(abs({})) * {}",
           "hypot({}, {})", "where({0} > 0, {0}, {1} * 0.1)"})
       forms.emplace_back(form);
-    if (writer_.is_tame()) return forms;
+    if (writer_.is_well_conditioned()) return forms;
     for (const char* form : {"({} + 1000) - 1000", "{0} * 1.0001 - {0}", "{0} * 1e-6 + {1}",
                              "{0} * {0} - {1} * {1}", "1 / {}"})
       forms.emplace_back(form);
@@ -173,7 +173,7 @@ class ClaimWriter {
                                       "log_softmax({}, dim=-1)",
                                       "flip({}, [-1])",
                                       "{0} / (amax(abs({0}), dim=-1, keepdim=true) + 0.1)"};
-    if (writer_.is_tame()) return forms;
+    if (writer_.is_well_conditioned()) return forms;
     for (const char* form :
          {"{0} - mean({0}, dim=-1, keepdim=true)", "{0} / sum({0}, dim=-1, keepdim=true)",
           "softmax(where({0} > 0.1, {0}, -1e9), dim=-1)"})

@@ -97,8 +97,8 @@ Values extreme_values(Draw& draw, size_t count, DType dtype) {
 std::string_view name(Conditioning conditioning) {
   switch (conditioning) {
     case Conditioning::whole_numbers: return "whole numbers";
-    case Conditioning::tame: return "tame";
-    case Conditioning::rough: return "rough";
+    case Conditioning::well: return "well";
+    case Conditioning::ill: return "ill";
     case Conditioning::extreme: return "extreme";
   }
   return "";
@@ -111,7 +111,7 @@ std::vector<double> draw_values(Draw& draw, DType dtype, int64_t count, Conditio
     return whole_values(draw, size, dtype == DType::u8 ? 0 : -3, 3);
   if (is_complex(dtype)) return rounded_values(dtype, tame_values(draw, size));
   switch (conditioning) {
-    case Conditioning::rough: {
+    case Conditioning::ill: {
       Values values = rough_values(draw, size);
       return rounded_values(dtype, dtype == DType::f16 ? in_range_of_f16(values) : values);
     }

@@ -12,8 +12,8 @@ namespace shardproof {
 // The numerical difficulty of a generated program.
 enum class Conditioning : uint8_t {
   whole_numbers,  // whole numbers that every order of addition keeps exact
-  tame,           // finite values of moderate size
-  rough,          // cancellation, scales from tiny to large, zeros, quotients of small sums
+  well,           // finite values of moderate size
+  ill,            // cancellation, scales from tiny to large, zeros, quotients of small sums
   extreme,        // overflow, infinities, NaN
 };
 std::string_view name(Conditioning conditioning);

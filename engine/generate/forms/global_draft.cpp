@@ -39,8 +39,8 @@ bool is_whole(const Tensor& value, double largest) {
   });
 }
 
-// Returns the largest element that a value of a tame program may have.
-double tame_limit(DType dtype) { return std::min(1e4, max_finite(dtype) / 64); }
+// Returns the largest element that a value of a well-conditioned program may have.
+double well_conditioned_limit(DType dtype) { return std::min(1e4, max_finite(dtype) / 64); }
 double rough_limit(DType dtype) {
   return dtype == DType::f64 ? 1e60 : dtype == DType::f16 ? 200 : max_finite(dtype) / 1e6;
 }
@@ -99,8 +99,9 @@ bool GlobalDraft::is_acceptable(Draw& draw, const DraftValue& value) const {
   switch (conditioning_) {
     case Conditioning::whole_numbers:
       return is_whole(value.value, std::ldexp(1.0, precision_bits(value.dtype) - 12));
-    case Conditioning::tame: return value.is_finite && value.largest <= tame_limit(value.dtype);
-    case Conditioning::rough:
+    case Conditioning::well:
+      return value.is_finite && value.largest <= well_conditioned_limit(value.dtype);
+    case Conditioning::ill:
       return value.largest <= rough_limit(value.dtype) && (value.is_finite || draw.chance(0.05));
     case Conditioning::extreme: break;
   }

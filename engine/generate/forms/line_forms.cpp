@@ -4,7 +4,7 @@
 
 namespace shardproof {
 
-const std::vector<LineForm>& tame_forms() {
+const std::vector<LineForm>& well_conditioned_forms() {
   static const std::vector<LineForm> kForms = [] {
     std::vector<LineForm> forms;
     add_elementwise_forms(forms);
@@ -21,7 +21,7 @@ const std::vector<LineForm>& tame_forms() {
 
 const std::vector<LineForm>& all_forms() {
   static const std::vector<LineForm> kForms = [] {
-    std::vector<LineForm> forms = tame_forms();
+    std::vector<LineForm> forms = well_conditioned_forms();
     add_ill_conditioned_forms(forms);
     return forms;
   }();

@@ -29,11 +29,11 @@ void add_contraction_forms(std::vector<LineForm>& forms);
 void add_choice_forms(std::vector<LineForm>& forms);  // integers, masks, orders, indices
 void add_cast_forms(std::vector<LineForm>& forms);
 void add_loop_forms(std::vector<LineForm>& forms);
-void add_ill_conditioned_forms(std::vector<LineForm>& forms);  // not for tame programs
+void add_ill_conditioned_forms(std::vector<LineForm>& forms);  // not for well-conditioned programs
 
 // Returns all forms that keep values finite and of moderate size.
-const std::vector<LineForm>& tame_forms();
-// Returns the tame forms and those that amplify rounding.
+const std::vector<LineForm>& well_conditioned_forms();
+// Returns the well-conditioned forms and those that amplify rounding.
 const std::vector<LineForm>& all_forms();
 
 }  // namespace shardproof

@@ -36,7 +36,7 @@ class LineWriter {
   GlobalDraft& draft() { return draft_; }
   Draw& draw() { return draw_; }
   bool is_whole() const { return draft_.conditioning() == Conditioning::whole_numbers; }
-  bool is_tame() const { return draft_.conditioning() == Conditioning::tame; }
+  bool is_well_conditioned() const { return draft_.conditioning() == Conditioning::well; }
 
  private:
   GlobalDraft& draft_;

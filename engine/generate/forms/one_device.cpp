@@ -1,7 +1,7 @@
 // Implements one_device.h. measure_losses() runs each line in f64 from the values of the run in own
-// dtypes, computes the difference of the results, and continues with the result in own dtypes. It
-// does the same in the other rounding directions of f64: a sum of terms that cancel may be right by
-// chance.
+// dtypes, and computes the difference of the results. It continues with the result in own dtypes.
+// It does the same in the other rounding directions of f64: a sum of terms that cancel may be right
+// by chance.
 #include "shardproof/engine/generate/forms/one_device.h"
 
 #include <algorithm>

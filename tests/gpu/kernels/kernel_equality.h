@@ -7,7 +7,7 @@
 #include <string>
 
 #include "shardproof/backends/cuda/device.h"
-#include "shardproof/engine/certify/op_instance.h"
+#include "shardproof/engine/check_ops/op_instance.h"
 #include "shardproof/ops/cuda/device_kernels.h"
 
 namespace shardproof::testing {

@@ -1,0 +1,107 @@
+// Implements smallest_wrong_case of rule_case.h: tries one simpler case after the other and keeps
+// the first that is still wrong, until none is. Simpler means one axis less, a smaller axis, an
+// input or output that is R on all axes, or a smaller size.
+#include <functional>
+#include <set>
+
+#include "shardproof/engine/check_ops/rule_case.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int kMostSteps = 60;
+
+Mesh mesh_of_sizes(const Dims& sizes) {
+  std::vector<std::pair<std::string, int64_t>> axes;
+  for (int i = 0; i < sizes.size(); ++i)
+    axes.emplace_back(std::string(1, static_cast<char>('a' + i)), sizes[i]);
+  return Mesh::make(std::move(axes));
+}
+
+bool has_sizes(const RuleCase& rule, size_t axis) {
+  for (const auto* tensors : {&rule.in, &rule.out})
+    for (const std::vector<Placement>& by_axis : *tensors)
+      if (by_axis[axis].is_shard() && !by_axis[axis].shard().sizes.empty()) return true;
+  return false;
+}
+
+std::vector<RuleCase> simpler_meshes(const RuleCase& rule) {
+  std::vector<RuleCase> list;
+  const Dims sizes = rule.mesh.shape();
+  for (int axis = 0; axis < sizes.size() && sizes.size() > 1; ++axis) {
+    RuleCase one = rule;
+    Dims fewer = sizes;
+    fewer.erase(axis);
+    one.mesh = mesh_of_sizes(fewer);
+    for (auto* tensors : {&one.in, &one.out, &one.buffers})
+      for (std::vector<Placement>& by_axis : *tensors) by_axis.erase(by_axis.begin() + axis);
+    list.push_back(std::move(one));
+  }
+  for (int axis = 0; axis < sizes.size(); ++axis) {
+    if (sizes[axis] <= 2 || has_sizes(rule, static_cast<size_t>(axis))) continue;
+    RuleCase one = rule;
+    Dims fewer = sizes;
+    --fewer[axis];
+    one.mesh = mesh_of_sizes(fewer);
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+std::vector<RuleCase> simpler_sizes(const RuleCase& rule) {
+  std::vector<RuleCase> list;
+  std::set<int64_t, std::greater<>> sizes;
+  for (const TensorMeta& meta : rule.inputs)
+    for (const int64_t size : meta.shape)
+      if (size > 1) sizes.insert(size);
+  for (const int64_t size : sizes)
+    for (const int64_t smaller : {int64_t{1}, int64_t{2}, size / 2, size - 1}) {
+      if (smaller >= size || smaller < 1) continue;
+      RuleCase one = rule;
+      for (TensorMeta& meta : one.inputs)
+        for (int64_t& each : meta.shape)
+          if (each == size) each = smaller;
+      list.push_back(std::move(one));
+    }
+  for (size_t i = 0; i < rule.inputs.size(); ++i)
+    for (int dim = 0; dim < rule.inputs[i].shape.size(); ++dim) {
+      if (rule.inputs[i].shape[dim] < 2) continue;
+      RuleCase one = rule;
+      --one.inputs[i].shape[dim];
+      list.push_back(std::move(one));
+    }
+  return list;
+}
+
+// Updates the lines to the sizes of the case.
+bool is_wrong(RuleCase& rule, const OpRegistry& ops) {
+  try {
+    update_lines(rule);
+    const ClaimAnswer answer = check_case(rule, ops);
+    // A smaller case must be wrong in its values, not because a call is no longer legal.
+    return answer.kind == ClaimAnswer::Kind::wrong && answer.trouble.empty();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+RuleCase smallest_wrong_case(const RuleCase& rule, const OpRegistry& ops) {
+  RuleCase best = rule;
+  if (!is_wrong(best, ops)) return best;
+  for (int step = 0; step < kMostSteps; ++step) {
+    bool found = false;
+    for (const auto simpler : {simpler_meshes, simpler_sizes})
+      for (RuleCase& one : simpler(best)) {
+        if (found || !is_wrong(one, ops)) continue;
+        best = std::move(one);
+        found = true;
+      }
+    if (!found) break;
+  }
+  return best;
+}
+
+}  // namespace shardproof
