@@ -240,9 +240,9 @@ double unrounded(double ratio, double share) {
 
 }  // namespace
 
-std::optional<Numbers> exact_numbers_of(const Tensor& tensor) {
+std::optional<TensorNumbers> exact_numbers_of(const Tensor& tensor) {
   constexpr int64_t kLargestExact = int64_t{1} << 53;
-  Numbers numbers{numbers_of(tensor), tensor.shape};
+  TensorNumbers numbers{numbers_of(tensor), tensor.shape};
   if (is_complex(tensor.dtype)) numbers.shape.push_back(2);
   if (tensor.dtype == DType::i64)
     for (const double value : numbers.values)
@@ -251,8 +251,8 @@ std::optional<Numbers> exact_numbers_of(const Tensor& tensor) {
 }
 
 std::optional<double> constant_ratio(const Difference& difference) {
-  const std::optional<Numbers> right = exact_numbers_of(difference.truth),
-                               held = exact_numbers_of(difference.got);
+  const std::optional<TensorNumbers> right = exact_numbers_of(difference.truth),
+                                     held = exact_numbers_of(difference.got);
   if (!right || !held) return std::nullopt;
   const std::vector<double>&expected = right->values, &got = held->values;
   size_t at = 0;
@@ -270,15 +270,15 @@ std::optional<double> constant_ratio(const Difference& difference) {
   return unrounded(ratio, share);
 }
 
-std::optional<Numbers> errors_of(const Difference& difference) {
-  const std::optional<Numbers> right = exact_numbers_of(difference.truth);
-  std::optional<Numbers> errors = exact_numbers_of(difference.got);
+std::optional<TensorNumbers> errors_of(const Difference& difference) {
+  const std::optional<TensorNumbers> right = exact_numbers_of(difference.truth);
+  std::optional<TensorNumbers> errors = exact_numbers_of(difference.got);
   if (!right || !errors) return std::nullopt;
   for (size_t i = 0; i < errors->values.size(); ++i) errors->values[i] -= right->values[i];
   return errors;
 }
 
-std::optional<double> multiple_of(const Numbers& numbers, const Numbers& other) {
+std::optional<double> multiple_of(const TensorNumbers& numbers, const TensorNumbers& other) {
   const std::vector<double>&elements = numbers.values, &values = other.values;
   const Dims& shape = numbers.shape;
   if (values.empty() || other.shape.size() > shape.size()) return std::nullopt;

@@ -66,18 +66,18 @@ std::optional<Tensor> assemble_if_complete(const LocalTensor& value, const Spec&
 
 // The elements of a tensor as doubles, row-major. A complex element is two numbers, in an added dim
 // of 2.
-struct Numbers {
+struct TensorNumbers {
   std::vector<double> values;
   Dims shape;
 };
 // Returns nullopt if an integer is beyond 2^53: doubles would round it.
-std::optional<Numbers> exact_numbers_of(const Tensor& tensor);
+std::optional<TensorNumbers> exact_numbers_of(const Tensor& tensor);
 // Returns got / expected if it is the same for all elements.
 std::optional<double> constant_ratio(const Difference& difference);
 // Returns k if all numbers are k * other, with `other` broadcast and k != 0. Needs two numbers that
 // are not 0, because one number is a multiple of any other.
-std::optional<double> multiple_of(const Numbers& numbers, const Numbers& other);
+std::optional<double> multiple_of(const TensorNumbers& numbers, const TensorNumbers& other);
 // Returns got - expected for each element; nullopt as exact_numbers_of.
-std::optional<Numbers> errors_of(const Difference& difference);
+std::optional<TensorNumbers> errors_of(const Difference& difference);
 
 }  // namespace shardproof

@@ -105,7 +105,7 @@ struct Multiple {
 };
 
 std::optional<Multiple> multiple_among_values(const WrongValue& wrong,
-                                              const std::optional<Numbers>& numbers,
+                                              const std::optional<TensorNumbers>& numbers,
                                               const ReferenceRun& reference) {
   if (!numbers || numbers->values.size() > 1 << 20) return std::nullopt;
   const bool complex = is_complex(reference.plan().info(wrong.global).dtype);
@@ -114,7 +114,7 @@ std::optional<Multiple> multiple_among_values(const WrongValue& wrong,
     if (value.weak || value.name.empty()) continue;
     const Tensor* held = reference.find(other);
     if (held == nullptr || is_complex(held->dtype) != complex) continue;
-    const std::optional<Numbers> others = exact_numbers_of(*held);
+    const std::optional<TensorNumbers> others = exact_numbers_of(*held);
     if (!others) continue;
     const std::optional<double> k = multiple_of(*numbers, *others);
     if (k && std::abs(*k) <= 1e6) return Multiple{value.name, *k};
