@@ -295,7 +295,9 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
                                  owners_text(numbers.difference.first_owners, wrong.spec),
                                  finding.expected, finding.got);
   finding.details.push_back(
-      fmt::format("first wrong line   {}   {}", wrong.label.line, wrong.label.text));
+      wrong.label.line > 0
+          ? fmt::format("first wrong line   {}   {}", wrong.label.line, wrong.label.text)
+          : fmt::format("no line of the ranks binds {}: they hold the tensor of the file", shown));
   const DType dtype = own != nullptr ? own->truth.dtype : expected.dtype;
   finding.details.push_back(fmt::format(
       "{} of {} element{} {} wrong; {} is {} {}", difference.elements, expected.elements(),
