@@ -80,7 +80,7 @@ class RanksHere {
       const CallShare *sender = share_of(from), *receiver = share_of(to);
       const int source = blocks_.endpoint_of(from), sink = blocks_.endpoint_of(to);
       if (sender != nullptr && source == sink) {
-        const SendContents own = brought(*sender);
+        const SendContents own = contents_to_send(*sender);
         deliver(*receiver->submitted, receiver->rank(), own.data, own.size);
         continue;
       }
