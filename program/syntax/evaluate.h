@@ -19,7 +19,7 @@ struct NumberScope {
       function;
 };
 
-// True for the functions that every scope has: min, max, abs, ceil, exp, floor, log, sqrt.
+// True for the functions that every scope has: min, max, ceil, exp, floor, log, sqrt.
 bool is_number_function(std::string_view verb);
 // Returns the value of an expression. Built in: operators, the functions above, lists, list[i],
 // list.T.

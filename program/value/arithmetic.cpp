@@ -114,8 +114,11 @@ using FunctionOfReal = double (*)(double);
 
 FunctionOfReal find_function(std::string_view name) {
   static constexpr std::pair<std::string_view, FunctionOfReal> kFunctions[] = {
-      {"abs", std::fabs},    {"ceil", std::ceil}, {"exp", std::exp},
-      {"floor", std::floor}, {"log", std::log},   {"sqrt", std::sqrt}};
+      {"ceil", std::ceil},
+      {"exp", std::exp},
+      {"floor", std::floor},
+      {"log", std::log},
+      {"sqrt", std::sqrt}};
   for (const auto& [known, function] : kFunctions)
     if (known == name) return function;
   return nullptr;
@@ -176,7 +179,6 @@ Number apply_function(std::string_view name, const Number& a) {
   require_number(a);
   const bool rounds = name == "ceil" || name == "floor";
   if (a.is_integer() && rounds) return a;
-  if (a.is_integer() && name == "abs") return a.integer() < 0 ? negated(a) : a;
   const double result = function(a.real());
   if (rounds) return Number(result).integer();
   if (std::isfinite(a.real()) && !std::isfinite(result))

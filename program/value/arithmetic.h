@@ -13,11 +13,10 @@ namespace shardproof::detail {
 // unevaluated. Throws Error(bad_input) for operands of a wrong kind, overflow and division by zero.
 Number apply(std::string_view symbol, const Number& a, const Number& b);
 Number negated(const Number& a);  // -a
-// True for the functions of one number: abs, ceil, exp, floor, log, sqrt.
+// True for the functions of one number: ceil, exp, floor, log, sqrt.
 bool is_function(std::string_view name);
-// Returns the function's value, which is an integer for ceil and floor, of the kind of `a` for abs,
-// and else a double. Throws Error(bad_input) if a finite number has no finite real value: sqrt(-1),
-// log(0), exp(1000).
+// Returns the function's value, which is an integer for ceil and floor, and else a double. Throws
+// Error(bad_input) if a finite number has no finite real value: sqrt(-1), log(0), exp(1000).
 Number apply_function(std::string_view name, const Number& a);
 // Returns the exact order, also between an integer and a double; unordered with nan. Throws
 // Error(bad_input) if one is not a number.
