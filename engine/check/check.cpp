@@ -113,7 +113,7 @@ class Check {
   void judge_backend();
   void judge_in_f64();
   void judge_out_of_range();
-  void add_undecided(const OtherInF64& one);
+  void add_out_of_range(const JudgedValue& one);
   void drop_equal_in_rounded_numbers();
   // The error that ended the run in f64, or "".
   std::string run_in_f64(F64Judge& judge);
@@ -238,14 +238,11 @@ void Check::drop_equal_in_rounded_numbers() {
   });
 }
 
-void Check::add_undecided(const OtherInF64& one) {
-  outcome_.undecided.push_back(undecided_in_f64(one.value));
+void Check::add_out_of_range(const JudgedValue& one) {
+  outcome_.undecided.push_back(undecided_in_f64(one));
   outcome_.undecided.back().reason =
-      one.leaves_range
-          ? "one device leaves the range of a dtype on the way to it, which f64 does not, so they "
-            "differ in the program's dtypes and agree in f64; smaller inputs may decide it"
-          : "an integer or bool on the way to it is another one in f64, so they differ in the "
-            "program's dtypes and agree in f64";
+      "one device leaves the range of a dtype on the way to it, which f64 does not, so they differ "
+      "in the program's dtypes and agree in f64; smaller inputs may decide it";
 }
 
 // Judges values that are wrong in the own dtypes, while the run in f64 calls them right or differs
@@ -260,12 +257,12 @@ void Check::judge_out_of_range() {
     if (value.is_wrong() && !settled.contains(value.judged.key)) open.push_back(value.judged);
   if (open.empty()) return;
   const std::unique_ptr<JudgedProgram> simulated = program_->simulated();
-  std::vector<OtherInF64> suspects;
-  for (OtherInF64& one : differences_of_branches(open, *simulated, lifted(), registries_)) {
-    if (one.value.judgement == Judgement::wrong)
+  std::vector<JudgedValue> suspects;
+  for (JudgedValue& one : differences_out_of_range(open, *simulated, lifted(), registries_)) {
+    if (one.judgement == Judgement::wrong)
       suspects.push_back(std::move(one));
     else
-      add_undecided(one);
+      add_out_of_range(one);
   }
   if (suspects.empty()) return;
   F64Judge again(f64_options_);
@@ -276,15 +273,15 @@ void Check::judge_out_of_range() {
   } catch (const Error&) {
     // The values after the error are not decided.
   }
-  for (const OtherInF64& one : suspects) {
+  for (const JudgedValue& one : suspects) {
     const auto found =
         std::find_if(again.found().begin(), again.found().end(), [&](const JudgedValue& value) {
-          return value.judgement == Judgement::wrong && value.key == one.value.key;
+          return value.judgement == Judgement::wrong && value.key == one.key;
         });
     if (found != again.found().end())
       wrong_.push_back(*found);
     else
-      add_undecided(one);
+      add_out_of_range(one);
   }
   if (wrong_.empty()) recorded_.reset();
 }

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "shardproof/engine/check/explaining_judge.h"
 #include "shardproof/engine/check/measure_rounding.h"
@@ -15,10 +14,10 @@
 namespace shardproof {
 namespace {
 
-// The values of one device so far, by value, at each wanted value.
-class PrecedingValues : public Judge {
+// The floats of one device so far, by value, at each wanted value.
+class PrecedingFloats : public Judge {
  public:
-  explicit PrecedingValues(const std::vector<JudgedValue>& wanted) : wanted_(wanted) {}
+  explicit PrecedingFloats(const std::vector<JudgedValue>& wanted) : wanted_(wanted) {}
   void restart() override { at_.clear(); }
   Judgement judge(const ComparedValue& value, ReferenceRun& reference) override {
     reference.value(value.global);
@@ -32,6 +31,7 @@ class PrecedingValues : public Judge {
   static void collect(const ReferenceRun& reference, std::map<ValueId, Tensor>& values) {
     const auto& all = reference.plan().program().values;
     for (size_t i = 0; i < all.size(); ++i) {
+      if (is_exact(all[i].dtype)) continue;
       const auto id = static_cast<ValueId>(i);
       if (const Tensor* const tensor = reference.find(id)) values.emplace(id, *tensor);
     }
@@ -54,23 +54,21 @@ bool leaves_range(const Tensor& own, const Tensor& in_f64) {
   return false;
 }
 
-// True if an integer or bool is another one in f64.
-bool takes_another_branch(const Tensor& own, const Tensor& in_f64) {
-  return is_exact(own.dtype) && own.dtype == in_f64.dtype && !bit_equal(own, 0, in_f64, 0);
-}
-
-// Returns the values on whose way `differs` holds for a value of one device and the same in f64.
-template <typename Differs>
-std::set<std::string> keys_where(const Differs& differs, PrecedingValues& own,
-                                 PrecedingValues& in_f64, const std::vector<JudgedValue>& open) {
-  std::set<std::string> keys;
-  for (const JudgedValue& value : open) {
-    const std::map<ValueId, Tensor>& wide = in_f64.at(value.key);
-    for (const auto& [id, held] : own.at(value.key))
-      if (const auto found = wide.find(id); found != wide.end() && differs(held, found->second))
-        keys.insert(value.key);
-  }
-  return keys;
+// Returns the values on whose way one device leaves a range that it does not leave in f64.
+std::vector<JudgedValue> out_of_range(std::vector<JudgedValue> open, const JudgedProgram& own,
+                                      const JudgedProgram& lifted) {
+  PrecedingFloats narrow(open), wide(open);
+  own.run(narrow, {.keeps_all = true});
+  lifted.run(wide, {.keeps_all = true});
+  std::erase_if(open, [&](const JudgedValue& value) {
+    const std::map<ValueId, Tensor>& in_f64 = wide.at(value.key);
+    const std::map<ValueId, Tensor>& held = narrow.at(value.key);
+    return std::none_of(held.begin(), held.end(), [&](const auto& one) {
+      const auto found = in_f64.find(one.first);
+      return found != in_f64.end() && leaves_range(one.second, found->second);
+    });
+  });
+  return open;
 }
 
 // True if other roundings change a number of the ranks or of one device so much that they may
@@ -107,26 +105,16 @@ bool keep_unmoved(JudgedValue& value, const DifferenceJudge& first,
 
 }  // namespace
 
-std::vector<OtherInF64> differences_of_branches(const std::vector<JudgedValue>& open,
-                                                const JudgedProgram& own,
-                                                const JudgedProgram& lifted,
-                                                const Registries& registries) {
-  std::vector<OtherInF64> found;
+std::vector<JudgedValue> differences_out_of_range(const std::vector<JudgedValue>& open,
+                                                  const JudgedProgram& own,
+                                                  const JudgedProgram& lifted,
+                                                  const Registries& registries) {
+  std::vector<JudgedValue> found;
   try {
-    PrecedingValues narrow(open), wide(open);
-    own.run(narrow, {.keeps_all = true});
-    lifted.run(wide, {.keeps_all = true});
-    const std::set<std::string> ranges = keys_where(leaves_range, narrow, wide, open);
-    const std::set<std::string> flags = keys_where(takes_another_branch, narrow, wide, open);
-    std::vector<JudgedValue> wanted;
-    for (const JudgedValue& value : open)
-      if (ranges.contains(value.key) || flags.contains(value.key)) {
-        wanted.push_back(value);
-        wanted.back().judgement = Judgement::undecided;
-        found.push_back({wanted.back(), ranges.contains(value.key)});
-      }
-    if (wanted.empty()) return {};
-    DifferenceJudge first(wanted);
+    found = out_of_range(open, own, lifted);
+    for (JudgedValue& value : found) value.judgement = Judgement::undecided;
+    if (found.empty()) return {};
+    DifferenceJudge first(found);
     own.run(first, {});
     std::vector<DifferenceJudge> others;
     int direction = 0;
@@ -134,18 +122,15 @@ std::vector<OtherInF64> differences_of_branches(const std::vector<JudgedValue>& 
       Job job = own.job();
       job.order = order;
       const ScopedRoundingMode rounding(direction++);
-      JudgedProgram::make(job, registries)->run(others.emplace_back(wanted), {});
+      JudgedProgram::make(job, registries)->run(others.emplace_back(found), {});
     }
-    for (OtherInF64& one : found) {
-      const bool is_unmoved = keep_unmoved(one.value, first, others);
-      if (!is_unmoved && !one.leaves_range) one.value.elements.clear();
-      if (is_unmoved && !own.range_cause_of(one.value.key).text.empty())
-        one.value.judgement = Judgement::wrong;
-    }
+    for (JudgedValue& value : found)
+      if (keep_unmoved(value, first, others) && !own.range_cause_of(value.key).text.empty())
+        value.judgement = Judgement::wrong;
   } catch (const Error&) {
     // A run that rounds otherwise reads an index out of range: the values are not decided.
   }
-  std::erase_if(found, [](const OtherInF64& one) { return one.value.elements.empty(); });
+  std::erase_if(found, [](const JudgedValue& value) { return value.elements.empty(); });
   return found;
 }
 
