@@ -319,7 +319,7 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
     else if (meaningful || !hint.empty())
       finding.details.push_back(
           fmt::format("every element is {} x what it should be", ratio_text(*finding.ratio)));
-  } else {
+  } else if (wrong.label.line > 0) {
     explain_multiple(wrong, difference, reference, finding);
   }
   if (wrong.spec.has_partial() && !std::isfinite(magnitude_at(expected, difference.first))) {
