@@ -241,8 +241,9 @@ void Check::drop_equal_in_rounded_numbers() {
 void Check::add_out_of_range(const JudgedValue& one) {
   outcome_.undecided.push_back(undecided_in_f64(one));
   outcome_.undecided.back().reason =
-      "one device leaves the range of a dtype on the way to it, which f64 does not, so they differ "
-      "in the program's dtypes and agree in f64; smaller inputs may decide it";
+      "ranks and one device differ in the program's dtypes, where one device leaves the range of a "
+      "dtype on the way to it; f64 has a larger range and cannot judge it; smaller inputs may "
+      "decide it";
 }
 
 // Judges values that are wrong in the own dtypes, while the run in f64 calls them right or differs
@@ -366,8 +367,8 @@ std::vector<ExplainedValue> Check::explain_in_own_dtypes(const std::vector<Judge
   return std::move(explaining.explained());
 }
 
-// Explains the wrong values. If the run in the own dtypes contradicts all of them, judges these
-// again with the flags of that run.
+// Explains the wrong values. If there are none, or the run in the own dtypes contradicts all of
+// them, values that differ there are judged with the flags of overflow of that run.
 std::vector<ExplainedValue> Check::explain_wrong() {
   std::vector<ExplainedValue> explained = explain(wrong_);
   if (!explained.empty() || !reached_all_in_f64_ || recorded_) return explained;

@@ -239,7 +239,7 @@ OpInstance in_reals(const OpInstance& instance) {
 double movement_of(const Tensor& a, const Tensor& b) {
   const bool is_pair = is_complex(a.dtype);
   const int64_t count = a.elements() * (is_pair ? 2 : 1), bytes = size_of(a.dtype) / (1 + is_pair);
-  const DType number = !is_pair ? a.dtype : a.dtype == DType::c64 ? DType::f32 : DType::f64;
+  const DType number = component_dtype(a.dtype);
   double most = 0;
   for (int64_t i = 0; i < count; ++i) {
     const double moved =
@@ -434,8 +434,7 @@ double largest_of(const Tensor& tensor) {
   if (!tensor.buffer) return 0;
   const bool is_pair = is_complex(tensor.dtype);
   if (!is_floating(tensor.dtype) && !is_pair) return 0;
-  const DType number =
-      !is_pair ? tensor.dtype : (tensor.dtype == DType::c64 ? DType::f32 : DType::f64);
+  const DType number = component_dtype(tensor.dtype);
   double largest = 0;
   for (int64_t i = 0, n = tensor.elements() * (is_pair ? 2 : 1); i < n; ++i) {
     const double x = std::fabs(load_f64(tensor.data() + i * size_of(number), number));

@@ -215,9 +215,7 @@ std::vector<Tensor> exact_parts(const Tensor& whole, const Reduction& reduction,
   std::vector<Tensor> parts;
   for (int64_t i = 0; i < count; ++i) parts.push_back(Tensor::empty(whole.dtype, whole.shape));
   const bool is_complex_dtype = is_complex(whole.dtype);
-  const DType dtype = !is_complex_dtype           ? whole.dtype
-                      : whole.dtype == DType::c64 ? DType::f32
-                                                  : DType::f64;
+  const DType dtype = component_dtype(whole.dtype);
   const int64_t bytes = size_of(dtype);
   const int64_t numbers = whole.elements() * (is_complex_dtype ? 2 : 1);
   PartDraw draw(seed, range, dtype);

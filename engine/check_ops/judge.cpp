@@ -170,17 +170,11 @@ Agreement judge_as(const Rules& rules, const RankResults& results, const Tensor&
   return compare_all(rules, Numbers<Number>{data.data()}, all.data(), width, first);
 }
 
-// Returns the dtype of one number: that of the parts of a complex number.
-DType number_dtype(DType dtype) {
-  if (!is_complex(dtype)) return dtype;
-  return dtype == DType::c64 ? DType::f32 : DType::f64;
-}
-
 }  // namespace
 
 Agreement judge(const Slices& slices, const RankResults& results, const Tensor& whole,
                 const Limits& limits, Disagreement* first) {
-  const DType dtype = number_dtype(results.dtype);
+  const DType dtype = component_dtype(results.dtype);
   if (is_floating(dtype))
     return judge_as(RealRules{slices, limits, is_complex(results.dtype)}, results, whole, dtype,
                     first);

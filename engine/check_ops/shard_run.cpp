@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/ops/core/type_promotion.h"
 
 namespace shardproof {
 namespace {
@@ -143,7 +142,7 @@ double ShardResults::largest(size_t output) const {
   const RankResults& held = outputs[output];
   const bool is_pair = is_complex(held.dtype);
   if (!is_floating(held.dtype) && !is_pair) return 0;
-  const DType dtype = real_part(held.dtype);
+  const DType dtype = component_dtype(held.dtype);
   double largest = 0;
   for (size_t rank = 0; rank < held.data.size(); ++rank) {
     const int64_t count = element_count(shapes[output][rank]) * (is_pair ? 2 : 1);

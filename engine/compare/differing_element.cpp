@@ -16,7 +16,6 @@
 #include "shardproof/engine/compare/owned_elements.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/mesh/process_group.h"
-#include "shardproof/ops/core/type_promotion.h"
 
 namespace shardproof {
 namespace {
@@ -29,7 +28,7 @@ bool same_float(const std::byte* a, const std::byte* b, DType dtype) {
 bool same_element(const std::byte* a, const std::byte* b, DType dtype) {
   if (is_floating(dtype)) return same_float(a, b, dtype);
   if (!is_complex(dtype)) return std::memcmp(a, b, static_cast<size_t>(size_of(dtype))) == 0;
-  const DType part = real_part(dtype);
+  const DType part = component_dtype(dtype);
   return same_float(a, b, part) && same_float(a + size_of(part), b + size_of(part), part);
 }
 

@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "shardproof/engine/compare/elements.h"
-#include "shardproof/ops/core/type_promotion.h"
 
 namespace shardproof {
 namespace {
@@ -40,7 +39,7 @@ std::string element_text(const Element& element, int digits) {
   const DType dtype = element.dtype;
   if (is_floating(dtype)) return text_of_float(data, dtype, digits);
   if (is_complex(dtype)) {
-    const DType part = real_part(dtype);
+    const DType part = component_dtype(dtype);
     const std::string imaginary = text_of_float(data + size_of(part), part, digits);
     return fmt::format("{}{}{}j", text_of_float(data, part, digits), imaginary[0] == '-' ? "" : "+",
                        imaginary);

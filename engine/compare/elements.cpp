@@ -22,8 +22,6 @@
 namespace shardproof {
 namespace {
 
-DType part_dtype(DType dtype) { return dtype == DType::c64 ? DType::f32 : DType::f64; }
-
 // Deviations of one run; `a` and `b` point at its first elements.
 void add_deviations(const std::byte* a, const std::byte* b, DType dtype, int64_t length,
                     double share, Deviation at, std::vector<Deviation>& found) {
@@ -73,9 +71,7 @@ PartialReduction partial_reduction(const Spec& spec) {
 }
 
 void divide_elements(Tensor& tensor, int64_t divisor) {
-  const DType part = tensor.dtype == DType::c64    ? DType::f32
-                     : tensor.dtype == DType::c128 ? DType::f64
-                                                   : tensor.dtype;
+  const DType part = component_dtype(tensor.dtype);
   const int64_t bytes = size_of(part), parts = tensor.elements() * size_of(tensor.dtype) / bytes;
   for (int64_t slot = 0; slot < tensor.buffer->slots.count(); ++slot) {
     std::byte* at = tensor.mutate(slot);
@@ -202,7 +198,7 @@ Tensor dense(const Tensor& tensor) {
 double distance(const std::byte* a, const std::byte* b, DType dtype) {
   if (is_floating(dtype)) return distance(load_f64(a, dtype), load_f64(b, dtype));
   if (is_complex(dtype)) {
-    const DType part = part_dtype(dtype);
+    const DType part = component_dtype(dtype);
     const int64_t half = size_of(part);
     return std::max(distance(load_f64(a, part), load_f64(b, part)),
                     distance(load_f64(a + half, part), load_f64(b + half, part)));
@@ -213,7 +209,7 @@ double distance(const std::byte* a, const std::byte* b, DType dtype) {
 
 double magnitude(const std::byte* element, DType dtype) {
   if (!is_complex(dtype)) return std::fabs(load_f64(element, dtype));
-  const DType part = part_dtype(dtype);
+  const DType part = component_dtype(dtype);
   const double real = std::fabs(load_f64(element, part));
   const double imaginary = std::fabs(load_f64(element + size_of(part), part));
   return std::isnan(imaginary) ? imaginary : std::max(real, imaginary);

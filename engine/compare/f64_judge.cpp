@@ -36,7 +36,7 @@ Offset offset_of(const std::byte* got, const std::byte* expected, DType dtype) {
   if (!is_floating(dtype) && !is_complex(dtype)) return {integer_offset(got, expected, dtype), 0};
   if (dtype != DType::c128 && dtype != DType::c64)
     return {load_f64(got, dtype) - load_f64(expected, dtype), 0};
-  const DType part = dtype == DType::c64 ? DType::f32 : DType::f64;
+  const DType part = component_dtype(dtype);
   const int64_t half = size_of(part);
   return {load_f64(got, part) - load_f64(expected, part),
           load_f64(got + half, part) - load_f64(expected + half, part)};

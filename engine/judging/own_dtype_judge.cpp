@@ -27,7 +27,6 @@
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/explain/explain.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/ops/core/type_promotion.h"
 
 namespace shardproof {
 namespace {
@@ -513,9 +512,9 @@ Tensor OwnDtypeJudge::exact_of(const ComparedValue& value, const ReferenceRun& r
 
 // Returns the narrowest float dtype that one device rounds to on a line, inputs included.
 DType OwnDtypeJudge::narrowest_of(ValueId id, const ReferenceRun& reference) {
-  DType narrowest = real_part(reference.plan().info(id).dtype);
+  DType narrowest = component_dtype(reference.plan().info(id).dtype);
   const auto include_dtype = [&](ValueId other) {
-    const DType dtype = real_part(reference.plan().info(other).dtype);
+    const DType dtype = component_dtype(reference.plan().info(other).dtype);
     if (is_floating(dtype) && !reference.plan().info(other).weak &&
         (!is_floating(narrowest) || precision_bits(dtype) < precision_bits(narrowest)))
       narrowest = dtype;

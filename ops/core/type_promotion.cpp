@@ -75,10 +75,6 @@ Dims broadcast_shape_of(std::string_view name, const OpCall& call) {
   return shape;
 }
 
-DType real_part(DType dtype) {
-  return dtype == DType::c64 ? DType::f32 : dtype == DType::c128 ? DType::f64 : dtype;
-}
-
 bool can_widen(DType from, DType to) {
   if (from == to) return true;
   if (from == DType::boolean) return true;
@@ -90,7 +86,7 @@ bool can_widen(DType from, DType to) {
     return precision_bits(to) >= needed && max_finite(to) >= max_finite(from);
   }
   if (is_integral(to) || to == DType::boolean) return false;
-  return promote(from, real_part(to)) == real_part(to);
+  return promote(from, component_dtype(to)) == component_dtype(to);
 }
 
 }  // namespace shardproof

@@ -19,8 +19,6 @@ Number wrapped(const Number& number, DType dtype);
 // Error(bad_input) if the shapes do not broadcast.
 Dims broadcast_shape_of(std::string_view name, const OpCall& call);
 
-// Returns the dtype of the parts of a complex number; any other dtype is returned unchanged.
-DType real_part(DType dtype);
 // True if `to` holds every value of `from` (f16 -> f32, u8 -> i32, not i64 -> f64).
 bool can_widen(DType from, DType to);
 

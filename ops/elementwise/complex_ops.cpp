@@ -84,7 +84,7 @@ std::vector<TensorMeta> infer_complex(const ComplexRow& row, const OpCall& call)
   const DType common = common_of(row, call);
   if (!row.loop(compute_dtype(common)).run)
     refuse(row.name, call, "not defined for {}", name(common));
-  if (!*row.second) return {{real_part(common), call.inputs[0].shape}};
+  if (!*row.second) return {{component_dtype(common), call.inputs[0].shape}};
   if (size_of(common) < 4)
     refuse(row.name, call, "defined for f32 and f64, found {}; cast it first", name(common));
   return {{common == DType::f64 ? DType::c128 : DType::c64, broadcast_shape_of(row.name, call)}};

@@ -170,7 +170,7 @@ std::vector<TensorMeta> infer_unary(const UnaryRow& row, const OpCall& call) {
     refuse(row.name, call, "not defined for bool; cast it first");
   if (row.result == UnaryResult::floating) dtype = float_result_dtype(call);
   if (row.result == UnaryResult::boolean) dtype = DType::boolean;
-  if (row.result == UnaryResult::real) dtype = real_part(dtype);
+  if (row.result == UnaryResult::real) dtype = component_dtype(dtype);
   return {{dtype, x.shape}};
 }
 

@@ -9,7 +9,6 @@
 #include "shardproof/ops/core/item_kernel.h"
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
-#include "shardproof/ops/core/type_promotion.h"
 #include "shardproof/ops/index/index_items.h"
 #include "shardproof/ops/index/scatter_item.h"
 #include "shardproof/ops/layout/copy_boxes.h"
@@ -197,7 +196,7 @@ ScatterAlongItem scatter_item(const OpCall& call, int dim, DType dtype) {
   item.adds = adds(call);
   item.has_source = present(call, kScatterSource);
   item.floats = !is_integral(dtype) && dtype != DType::boolean;
-  item.part = real_part(dtype);
+  item.part = component_dtype(dtype);
   item.bytes = size_of(dtype);
   item.part_bytes = size_of(item.part);
   if (!item.has_source)

@@ -13,7 +13,6 @@
 #include "shardproof/ops/core/op_table.h"
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
-#include "shardproof/ops/core/type_promotion.h"
 #include "shardproof/ops/linalg/linalg_gradients.h"
 
 namespace shardproof {
@@ -53,7 +52,7 @@ Batch batch_of(const OpCall& call) {
 std::vector<TensorMeta> infer_linalg(const LinalgRow& row, const OpCall& call) {
   const Dims& a = input_shape(call, 0);
   const DType dtype = input_meta(call, 0).dtype;
-  if (real_part(dtype) != DType::f32 && real_part(dtype) != DType::f64)
+  if (component_dtype(dtype) != DType::f32 && component_dtype(dtype) != DType::f64)
     refuse(row.name, call, "expected f32, f64, c64 or c128, found {}", name(dtype));
   if (a.size() < 2 || a[a.size() - 1] != a[a.size() - 2])
     refuse(row.name, call, "the last two dims must be square matrices");

@@ -9,7 +9,6 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/rng.h"
-#include "shardproof/ops/core/type_promotion.h"
 
 namespace shardproof {
 namespace {
@@ -79,7 +78,7 @@ void check_integer(int64_t value, DType dtype) {
 
 // Refuses a finite number that the dtype would hold as an infinity or NaN.
 void check_float(double value, DType dtype) {
-  const DType part = is_complex(dtype) ? real_part(dtype) : dtype;
+  const DType part = component_dtype(dtype);
   if (holds_integers_only(dtype) || !std::isfinite(value)) return;
   std::array<std::byte, 8> held{};
   store_f64(held.data(), part, value);

@@ -16,7 +16,6 @@
 #include "shardproof/engine/compare/owned_elements.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
-#include "shardproof/ops/core/type_promotion.h"
 #include "shardproof/scenarios/record/run_comparison.h"
 
 namespace shardproof {
@@ -58,7 +57,7 @@ Distance distance(const Tensor& a, const Tensor& b, int64_t at) {
         distance(static_cast<double>(load_i64(x, dtype)), static_cast<double>(load_i64(y, dtype)));
     return {std::max(own.apart, 1.0), own.size};  // integers of different bits are at least 1 apart
   }
-  const DType part = real_part(dtype);
+  const DType part = component_dtype(dtype);
   const int64_t half = size_of(part);
   const Distance real = distance(load_f64(x, part), load_f64(y, part));
   const Distance imaginary = distance(load_f64(x + half, part), load_f64(y + half, part));
@@ -69,7 +68,7 @@ std::string recorded_element_text(const Tensor& tensor, int64_t at) {
   const std::byte* element = tensor.data() + at * size_of(tensor.dtype);
   if (is_floating(tensor.dtype)) return fmt::format("{:.9g}", load_f64(element, tensor.dtype));
   if (!is_complex(tensor.dtype)) return std::to_string(load_i64(element, tensor.dtype));
-  const DType part = real_part(tensor.dtype);
+  const DType part = component_dtype(tensor.dtype);
   return fmt::format("{:.9g}{:+.9g}i", load_f64(element, part),
                      load_f64(element + size_of(part), part));
 }

@@ -263,7 +263,7 @@ std::string complex_text(const std::string& real, double imaginary) {
 void check_complex(const ExpectValues& wanted, const Tensor& value, const std::string& holder,
                    Misses& out) {
   const Tensor dense = contiguous_copy(value);
-  const DType part = value.dtype == DType::c64 ? DType::f32 : DType::f64;
+  const DType part = component_dtype(value.dtype);
   const int64_t bytes = size_of(part);
   for (int64_t i = 0; i < value.elements(); ++i) {
     const auto at = static_cast<size_t>(i);

@@ -42,7 +42,7 @@ std::string element_text(const Tensor& tensor, const Dims& index) {
     return load_i64(element, tensor.dtype) != 0 ? "true" : "false";
   if (is_integral(tensor.dtype)) return fmt::format("{}", load_i64(element, tensor.dtype));
   if (!is_complex(tensor.dtype)) return float_text(load_f64(element, tensor.dtype), tensor.dtype);
-  const DType part = tensor.dtype == DType::c64 ? DType::f32 : DType::f64;
+  const DType part = component_dtype(tensor.dtype);
   const double imaginary = load_f64(element + bytes / 2, part);
   return fmt::format("{}{}{}j", float_text(load_f64(element, part), part),
                      std::signbit(imaginary) ? "" : "+", float_text(imaginary, part));

@@ -35,7 +35,7 @@ Tensor tensor_from(const Json& numbers, DType dtype, const Dims& shape) {
   for (const Json& number : numbers) values.push_back(number_of(number));
   if (!is_complex(dtype)) return tensor_of(dtype, shape, values);
   Tensor tensor = Tensor::empty(dtype, shape);
-  const DType part = dtype == DType::c64 ? DType::f32 : DType::f64;
+  const DType part = component_dtype(dtype);
   convert(reinterpret_cast<const std::byte*>(values.data()), DType::f64, tensor.mutate(), part,
           static_cast<int64_t>(values.size()));
   return tensor;

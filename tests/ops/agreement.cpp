@@ -25,7 +25,7 @@ double largest_of(const std::vector<double>& numbers) {
 Tensor as_reals(const Tensor& value) {
   if (!is_complex(value.dtype)) return value;
   Tensor reals = value.contiguous() ? value : contiguous_copy(value);
-  reals.dtype = value.dtype == DType::c64 ? DType::f32 : DType::f64;
+  reals.dtype = component_dtype(value.dtype);
   reals.offset *= 2;
   reals.shape.push_back(2);
   reals.strides = contiguous_strides(reals.shape);
