@@ -81,12 +81,17 @@ auto of_option(const char* option, Action action) {
   }
 }
 
+std::string states_text(int64_t states) {
+  return states == 1 ? "1 state" : fmt::format("{} states", states);
+}
+
 // Returns the line about a plan between two meshes. Without partials each piece is sent directly to
 // its target. With them, the search covers reductions before and after one transfer.
 std::string transfer_remark(const PlannerResult& result, const Spec& from, const Spec& to) {
   if (!from.has_partial() && !to.has_partial())
     return "  each rank receives each element that it lacks once; optimal\n";
-  return fmt::format("  best of {} states with one transfer; not proved optimal\n", result.states);
+  return fmt::format("  best of {} with one transfer; not proved optimal\n",
+                     states_text(result.states));
 }
 
 // Returns the line that compares the plan with gather and slice, and states if it is optimal.
@@ -106,7 +111,8 @@ std::string comparison(const PlannerResult& result, const Spec& from, const Spec
   const std::string gap = has_times
                               ? rounded_text(duration_of_seconds(result.gap))
                               : bytes_text(Fraction(static_cast<int64_t>(std::ceil(result.gap))));
-  return sent + fmt::format("best of {} states, at most {} from optimal\n", result.states, gap);
+  return sent +
+         fmt::format("best of {}, at most {} from optimal\n", states_text(result.states), gap);
 }
 
 PlanMoves moves_of(const po::variables_map& given) {

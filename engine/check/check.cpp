@@ -113,7 +113,7 @@ class Check {
   void judge_backend();
   void judge_in_f64();
   void judge_out_of_range();
-  void add_out_of_range(const JudgedValue& one);
+  void add_undecided(const JudgedValue& one);
   void drop_equal_in_rounded_numbers();
   // The error that ended the run in f64, or "".
   std::string run_in_f64(F64Judge& judge);
@@ -238,7 +238,7 @@ void Check::drop_equal_in_rounded_numbers() {
   });
 }
 
-void Check::add_out_of_range(const JudgedValue& one) {
+void Check::add_undecided(const JudgedValue& one) {
   outcome_.undecided.push_back(undecided_in_f64(one));
   outcome_.undecided.back().reason =
       "ranks and one device differ in the program's dtypes, where one device leaves the range of a "
@@ -263,7 +263,7 @@ void Check::judge_out_of_range() {
     if (one.judgement == Judgement::wrong)
       suspects.push_back(std::move(one));
     else
-      add_out_of_range(one);
+      add_undecided(one);
   }
   if (suspects.empty()) return;
   F64Judge again(f64_options_);
@@ -282,7 +282,7 @@ void Check::judge_out_of_range() {
     if (found != again.found().end())
       wrong_.push_back(*found);
     else
-      add_out_of_range(one);
+      add_undecided(one);
   }
   if (wrong_.empty()) recorded_.reset();
 }
