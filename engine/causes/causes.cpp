@@ -46,16 +46,17 @@ void drop_ratio_hint(const RankCase& about, const ComparedValue& value, bool is_
 
 // Returns nullopt if no lines were added to the finding.
 std::optional<ExplainedKeys> explain_case(const RankCase& about, const ComparedValue& value,
-                                          Finding& finding, bool is_long_search) {
+                                          Finding& finding, bool is_long_search,
+                                          SharedSearch& shared) {
   // For long programs, only the instructions before the value run again.
-  constexpr int kRunsWanted = 24;
-  const bool is_long = kRunsWanted * work_of(about) > kMostWork;
+  constexpr double kLongWork = 2.5e6;
+  const bool is_long = work_of(about) > kLongWork;
   const RankProgram part =
       is_long ? up_to(about.ranks, way_to(about.ranks, value).ends) : RankProgram();
   const RankCase shorter{about.job,     about.inputs,     is_long ? part : about.ranks,
                          about.truth,   about.registries, about.dtypes,
                          about.integers};
-  Explaining explaining(shorter, value, finding.ratio);
+  Explaining explaining(shorter, value, finding.ratio, shared);
   if (!explaining.run(is_long_search ? Explaining::Search::long_search
                                      : Explaining::Search::short_search)) {
     drop_ratio_hint(shorter, value, explaining.has_tested_factors(), finding);
@@ -117,32 +118,45 @@ std::string calls_on_other_lines(const SpmdProgram& program) {
 
 }  // namespace
 
-ExplainedKeys explain_by_provenance(const RankCase& about, const ComparedValue& value,
-                                    Finding& finding, bool is_long) {
-  if (std::string cause = never_bound(about, value, finding); !cause.empty()) {
+void CauseSearch::prepare() {
+  if (std::exchange(is_prepared_, true)) return;
+  try {
+    merged_ = merged_job(about_);
+    if (merged_) {
+      ranks_ = lower_lifted_ranks(*merged_, about_);
+    } else {
+      ranks_ = about_.ranks;
+      separate_grouped_calls(ranks_->program);
+    }
+  } catch (const Error&) {
+    // The merged listings are no program.
+    ranks_.reset();
+  }
+}
+
+ExplainedKeys CauseSearch::explain(const ComparedValue& value, Finding& finding, bool is_long) {
+  if (std::string cause = never_bound(about_, value, finding); !cause.empty()) {
     remove_causes(finding);
     finding.details.push_back(std::move(cause));
     return {{value.key}, {}};
   }
-  try {
-    const std::optional<Job> merged = merged_job(about);
-    if (!merged) {
-      RankProgram ranks = about.ranks;
-      separate_grouped_calls(ranks.program);
-      const RankCase one{about.job,        about.inputs, ranks,         about.truth,
-                         about.registries, about.dtypes, about.integers};
-      if (auto explained = explain_case(one, value, finding, is_long)) return *std::move(explained);
-    } else {
-      const RankProgram ranks = lower_lifted_ranks(*merged, about);
-      const RankCase one{*merged,          about.inputs, ranks,         about.truth,
-                         about.registries, about.dtypes, about.integers};
-      if (auto explained = explain_case(one, value, finding, is_long)) return *std::move(explained);
+  prepare();
+  shared_.budget.begin_search();
+  if (ranks_) try {
+      const RankCase one{merged_ ? *merged_ : about_.job,
+                         about_.inputs,
+                         *ranks_,
+                         about_.truth,
+                         about_.registries,
+                         about_.dtypes,
+                         about_.integers};
+      if (auto explained = explain_case(one, value, finding, is_long, shared_))
+        return *std::move(explained);
+    } catch (const Error&) {
+      // The program does not run a second time as it did the first, so no cause is confirmed.
     }
-  } catch (const Error&) {
-    // The program does not run a second time as it did the first, so no cause is confirmed.
-  }
   causes_to_hints(finding);
-  if (const std::string calls = calls_on_other_lines(about.ranks.program); !calls.empty())
+  if (const std::string calls = calls_on_other_lines(about_.ranks.program); !calls.empty())
     finding.details.push_back(kHintLabel + calls);
   return {};
 }

@@ -35,7 +35,13 @@
 // edits do, or the edit fits only the size of a number, it is a hint.
 #pragma once
 
-#include "shardproof/engine/causes/confirm_cause.h"
+#include <optional>
+#include <set>
+#include <string>
+
+#include "shardproof/engine/causes/shared_search.h"
+#include "shardproof/engine/compare/judge.h"
+#include "shardproof/engine/judging/rank_case.h"
 #include "shardproof/localtensor/report/finding.h"
 
 namespace shardproof {
@@ -46,10 +52,25 @@ struct ExplainedKeys {
   std::set<std::string> made_right, left_wrong;
 };
 
-// Replaces the causes of a finding about `value` by confirmed ones: "cause   ..." and a fix, or
-// "hint    ...". A cause that no run confirms becomes a hint without a fix. `is_long`: a change of
-// the text is searched for, if no other cause is found.
-ExplainedKeys explain_by_provenance(const RankCase& about, const ComparedValue& value,
-                                    Finding& finding, bool is_long);
+// The search for the causes of all wrong values of one case. They share one budget
+// (search_budget.h), and what follows from the text alone.
+class CauseSearch {
+ public:
+  // All that the case refers to must outlive the search.
+  explicit CauseSearch(const RankCase& about) : about_(about) {}
+  // Replaces the causes of a finding about `value` by confirmed ones: "cause   ..." and a fix, or
+  // "hint    ...". A cause that no run confirms becomes a hint without a fix. `is_long`: a change
+  // of the text is searched for, if no other cause is found.
+  ExplainedKeys explain(const ComparedValue& value, Finding& finding, bool is_long);
+
+ private:
+  void prepare();
+  const RankCase about_;
+  bool is_prepared_ = false;
+  // The case with merged listings, or with separate calls. None if it cannot be lowered again.
+  std::optional<Job> merged_;
+  std::optional<RankProgram> ranks_;
+  SharedSearch shared_;
+};
 
 }  // namespace shardproof

@@ -11,7 +11,7 @@
 
 namespace shardproof {
 
-inline constexpr size_t kMostChanges = 12;  // of one kind; each costs a lowering and a run
+inline constexpr size_t kMostChanges = 64;  // of one kind; each costs a lowering and a run
 
 // Calls visit(expression) for the expressions of statements and the bounds of their loops,
 // arguments before their call.

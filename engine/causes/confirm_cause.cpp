@@ -35,11 +35,14 @@ class DistanceJudge : public Judge {
     const Tensor expected = held.contiguous() ? held : contiguous_copy(held);
     const Spec spec = spec_of(value);
     const LocalTensor ready = reduced_over_partials(value.value, spec, expected.dtype);
-    double farthest = 0;
-    for (const Deviation& one : deviations(stored_copies(ready, spec), spec, expected, 0))
-      farthest = std::max(farthest, one.distance);
+    Distance found;
+    for (const Deviation& one : deviations(stored_copies(ready, spec), spec, expected, 0)) {
+      found.absolute = std::max(found.absolute, one.distance);
+      found.sum += one.distance;
+    }
     const double largest = largest_element(expected);
-    found_[value.key] = {largest > 0 ? farthest / largest : farthest, farthest};
+    found.share = largest > 0 ? found.absolute / largest : found.absolute;
+    found_[value.key] = found;
     return Judgement::right;
   }
   Tensor held(const ComparedValue& value, const ReferenceRun& reference) override {
@@ -66,6 +69,12 @@ double factor_of(uint64_t element) {
   bits *= 0xbf58476d1ce4e5b9ULL;
   bits ^= bits >> 32;
   return 0.5 + static_cast<double>(bits >> 11) * 0x1p-53;
+}
+
+size_t instruction_count(const SpmdProgram& program) {
+  size_t count = 0;
+  for (const SpmdListing& listing : program.listings) count += listing.instrs.size();
+  return count;
 }
 
 // Returns the same job with other numbers in its floats; nullopt if there are none, or too many.
@@ -160,17 +169,14 @@ std::set<std::string> made_beside(const RankCase& about, const std::string& name
   return names;
 }
 
-Confirmation::Confirmation(const RankCase& about, const ComparedValue& value)
+Confirmation::Confirmation(const RankCase& about, const ComparedValue& value, SharedSearch& shared)
     : about_(about),
+      shared_(shared),
       key_(value.key),
       target_(value.label.name),
       beside_(made_beside(about, value.label.name)) {
-  most_runs_ = static_cast<int>(
-      std::min(static_cast<double>(kMostRuns), kMostWork / std::max(work_of(about), 1.0)));
-  if (most_runs_ < 4) {
-    most_runs_ = 0;
-    return;
-  }
+  if (work_of(about_) > kMostWorkOfRun || shared_.budget.is_spent()) return;
+  most_runs_ = kMostRuns;
   before_ = distances(about_, about_.ranks);
   moved_ = with_other_inputs(about.job);
   if (!moved_) return;
@@ -186,7 +192,7 @@ Confirmation::Confirmation(const RankCase& about, const ComparedValue& value)
 }
 
 void Confirmation::allow_more_runs(int runs) {
-  most_runs_ = std::min(runs_ + runs, static_cast<int>(kMostWork / std::max(work_of(about_), 1.0)));
+  if (most_runs_ > 0) most_runs_ = runs_ + runs;
 }
 
 RankCase Confirmation::with_moved_inputs() const {
@@ -196,6 +202,8 @@ RankCase Confirmation::with_moved_inputs() const {
 
 Distances Confirmation::distances(const RankCase& about, const RankProgram& ranks) {
   ++runs_;
+  shared_.budget.charge_run(instruction_count(ranks.program) + about.truth.instrs.size(),
+                            work_of(about));
   DistanceJudge judge(key_, declared_);
   const std::unique_ptr<JudgedProgram> program = make_judged_ranks(
       about.job, about.inputs, std::make_shared<RankProgram>(ranks), about.truth, about.registries);
@@ -309,6 +317,7 @@ bool Confirmation::confirms_job(const ChangeOfJob& change, const std::vector<int
   if (!can_change_job()) return false;
   return holds(
       [&](const RankCase& about) {
+        shared_.budget.charge_lowering(instruction_count(about.ranks.program));
         return std::optional(lower_lifted_ranks(change(about.job), about));
       },
       axes);

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "shardproof/engine/causes/change_listings.h"
+#include "shardproof/engine/causes/shared_search.h"
 #include "shardproof/engine/compare/judge.h"
 #include "shardproof/engine/explain/edit_ranks.h"
 #include "shardproof/engine/judging/rank_case.h"
@@ -24,8 +25,8 @@ GlobalProgram lower_lifted_truth(const Job& job, const RankCase& about);
 // Returns the number of elements that a run makes on all ranks, and those of the inputs, which are
 // drawn, cut and compared again, as an estimate of its cost.
 double work_of(const RankCase& about);
-inline constexpr double kMostWork = 6e7;  // of all runs for one finding
-inline constexpr int kMostRuns = 96;
+inline constexpr double kMostWorkOfRun = 1.5e7;
+inline constexpr int kMostRuns = 256;
 
 // Returns the program up to the last instruction that writes one of `ends`. Programs of several
 // listings are returned whole, because their calls would no longer match.
@@ -33,8 +34,9 @@ RankProgram up_to(const RankProgram& ranks, const std::vector<ValueId>& ends);
 
 // The distance of a value on the ranks from one device.
 struct Distance {
-  double share = 0;  // of the largest element
-  double absolute = 0;
+  double share = 0;     // of the largest element
+  double absolute = 0;  // of the element that is farthest
+  double sum = 0;       // of all elements
 };
 using Distances = std::map<std::string, Distance>;  // by key
 
@@ -51,14 +53,14 @@ struct VariedCase {
 class Confirmation {
  public:
   // Requires that `value` is wrong in the unedited program.
-  Confirmation(const RankCase& about, const ComparedValue& value);
+  Confirmation(const RankCase& about, const ComparedValue& value, SharedSearch& shared);
 
   // True if the edit makes the value right, and other results of its op, and no other value wrong
   // or more wrong than it was, with the inputs of the job and with other ones. A value is right if
   // it is 64 times closer to one device than before, and within 2^-32 of its largest element. False
   // if the edited run has an error. `axes` are those that the edit is about. False, too, if the
-  // value is as wrong where one of them has one rank, or if it is right where another axis has one
-  // rank and the edit makes it wrong there.
+  // value is as wrong where one of them has one rank, or if the edit makes it wrong, or leaves the
+  // same error, where another axis has one rank.
   bool confirms(const Edit& edit, const std::vector<int>& axes = {});
   // Tests the same. If it also holds with the same instructions of other listings (same_lines.h),
   // and makes more values right, they are added to the edit.
@@ -89,10 +91,11 @@ class Confirmation {
   bool is_varied();
   // Returns the keys of the values that are wrong before any change.
   std::set<std::string> wrong_values() const;
+  const NumberedText& text() const { return shared_.text_of(about_.job); }
   // True if no more runs may be made.
-  bool is_spent() const { return runs_ >= most_runs_; }
+  bool is_spent() const { return runs_ >= most_runs_ || shared_.budget.is_spent(); }
   int runs() const { return runs_; }
-  // Adds runs to those that may be made, as far as the cost of a run allows.
+  // Lets this many more runs be made, if any may be.
   void allow_more_runs(int runs);
 
  private:
@@ -111,6 +114,7 @@ class Confirmation {
   void vary_axis(int axis);
   void vary_integers(int order);  // 0: ascending, 1: shuffled
   const RankCase& about_;
+  SharedSearch& shared_;
   std::string key_, target_;
   std::set<std::string> beside_;  // keys of other results of the same op, which must be right too
   Distances before_, before_moved_;

@@ -68,7 +68,13 @@ std::optional<Job> without_axis(const Job& job, int axis) {
   return result;
 }
 
-// Returns the numbers by which lines multiply or divide.
+// True if a line takes a gradient. Factors in it follow from those of other lines.
+bool takes_gradient(const std::vector<std::string>& lines, int line) {
+  return line >= 1 && static_cast<size_t>(line) <= lines.size() &&
+         lines[static_cast<size_t>(line) - 1].find("grad(") != std::string::npos;
+}
+
+// Return the numbers by which the author's lines multiply or divide.
 std::set<double> factors_of(const SpmdProgram& program) {
   std::map<ValueId, double> numbers;
   std::set<double> factors;
@@ -80,7 +86,9 @@ std::set<double> factors_of(const SpmdProgram& program) {
           numbers[number->output] = std::fabs(static_cast<double>(number->integers[0]));
       }
       const auto* compute = std::get_if<Compute>(&instr.action);
-      if (compute == nullptr || (compute->op != "mul" && compute->op != "div")) continue;
+      if (compute == nullptr || (compute->op != "mul" && compute->op != "div") ||
+          takes_gradient(listing.lines, instr.origin.line))
+        continue;
       for (const ValueId id : compute->inputs)
         if (const auto known = numbers.find(id); known != numbers.end())
           factors.insert(known->second);
@@ -91,7 +99,9 @@ std::set<double> factors_of(const SpmdProgram& program) {
 std::set<double> factors_of(const GlobalProgram& program) {
   std::set<double> factors;
   for (const GlobalInstr& instr : program.instrs) {
-    if (instr.op != "mul" && instr.op != "div") continue;
+    if ((instr.op != "mul" && instr.op != "div") ||
+        takes_gradient(program.lines, instr.origin.line))
+      continue;
     for (const ValueId id : instr.inputs)
       if (const GlobalValue& value = program.values[static_cast<size_t>(id)];
           value.weak && (value.number.is_integer() || value.number.is_double()))
@@ -237,17 +247,20 @@ void Confirmation::vary_integers(int order) {
 
 bool Confirmation::refutes(const VariedCase& varied, const Change& change,
                            const std::vector<int>& axes) {
-  const double before = varied.before.at(key_).share, base = before_.at(key_).share;
+  const Distance& was = varied.before.at(key_);
+  const double before = was.share, base = before_.at(key_).share;
   if (varied.axis < 0) return !improved(case_of(varied), varied.before, change);
   const bool is_own = std::find(axes.begin(), axes.end(), varied.axis) != axes.end();
   if (is_own) return std::fabs(before - base) <= kAsWrong * base;
-  if (!(before <= kStillRight) || is_spent()) return false;
+  if (is_spent()) return false;
   try {
     const std::optional<RankProgram> changed = change(case_of(varied));
     if (!changed) return false;
     const Distances after = distances(case_of(varied), *changed);
     const auto found = after.find(key_);
-    return found != after.end() && found->second.share > kStillRight;
+    if (found == after.end() || found->second.share <= kStillRight) return false;
+    // An error that the change leaves as it is has another cause.
+    return before <= kStillRight || std::fabs(found->second.sum - was.sum) <= kAsWrong * was.sum;
   } catch (const Error&) {
     return false;
   }

@@ -45,6 +45,7 @@ std::string Explaining::shown(ValueId id, const std::string& line) const {
   const bool own =
       !info(id).bound.empty() || std::find(inputs.begin(), inputs.end(), id) != inputs.end();
   if (own) return info(id).bound.empty() ? info(id).name : info(id).bound.str();
+  if (names.empty()) return fmt::format("a value of {}", line);
   return fmt::format("the value that {} computes from {}", line, joined_words(names, "and"));
 }
 
@@ -124,6 +125,17 @@ bool Explaining::is_part_of_message(int axis, Combining by) const {
   return false;
 }
 
+// True if a call on the way reduces the value over each of the axes.
+bool Explaining::is_reduced_as_it_is(ValueId id, const std::vector<int>& axes) const {
+  return std::all_of(axes.begin(), axes.end(), [&](int axis) {
+    return std::any_of(way_.steps.begin(), way_.steps.end(), [&](const Step& step) {
+      const CallItem* const item = reduction_of(step);
+      return item != nullptr && item->input == id &&
+             is_over_axis(item->collective.group, mesh_, axis, item->lanes);
+    });
+  });
+}
+
 // Returns values of the target's listings first, of these partial sums, then named values, in
 // program order.
 std::vector<std::pair<const Step*, size_t>> Explaining::places_to_reduce(
@@ -146,7 +158,8 @@ std::vector<std::pair<const Step*, size_t>> Explaining::places_to_reduce(
         partial = partial && state.kind == AxisKind::partial;
       }
       const bool foreign = !way_.listings.contains(step.listing);
-      if (fits) places.push_back({foreign, !partial, info(id).bound.empty(), &step, slot});
+      if (fits && !is_reduced_as_it_is(id, axes))
+        places.push_back({foreign, !partial, info(id).bound.empty(), &step, slot});
     }
   }
   std::stable_sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
@@ -503,7 +516,8 @@ bool Explaining::scaled_loss() {
   if (!is_made_by_grad_on_way()) return false;
   std::optional<SourceCause> cause = right_loss_scale(about_, provenance_, ratio_, confirmation_);
   if (!cause) return false;
-  settle({cause->text, cause->fix, {}, std::move(cause->made_right)});
+  const bool is_cause = !cause->fix.empty();
+  adopt(Suspicion{is_cause, cause->text, cause->fix, std::move(cause->made_right)});
   return true;
 }
 
@@ -521,7 +535,7 @@ bool Explaining::counted_or_scaled(const SuspectedWay& on) {
   if (!is_counted) return false;
   // A factor of the loss makes its gradients right, too.
   std::optional<SourceCause> scale = right_loss_scale(about_, provenance_, ratio_, confirmation_);
-  if (!scale || !explains_more(scale->made_right)) return true;
+  if (!scale || scale->fix.empty() || !explains_more(scale->made_right)) return true;
   lines.clear();
   settle({scale->text, scale->fix, {}, std::move(scale->made_right)});
   return true;

@@ -13,6 +13,7 @@
 #include "shardproof/engine/causes/local_for_whole.h"
 #include "shardproof/engine/causes/rank_text.h"
 #include "shardproof/engine/causes/same_lines.h"
+#include "shardproof/engine/causes/shared_search.h"
 #include "shardproof/engine/causes/source_changes.h"
 #include "shardproof/engine/explain/cause_lines.h"
 #include "shardproof/engine/explain/way_to_value.h"
@@ -29,14 +30,16 @@ struct ConfirmedCause {
 class Explaining {
  public:
   // `ratio`: that of all elements to what they should be, if it is one number.
-  Explaining(const RankCase& about, const ComparedValue& value, std::optional<double> ratio)
+  Explaining(const RankCase& about, const ComparedValue& value, std::optional<double> ratio,
+             SharedSearch& shared)
       : about_(about),
         value_(value),
         ratio_(ratio),
         mesh_(value.spec.mesh()),
         provenance_(about.ranks.program, mesh_, about.registries.ops),
         way_(way_to(about.ranks, value)),
-        confirmation_(about, value) {}
+        shared_(shared),
+        confirmation_(about, value, shared) {}
 
   // The search for a change of the text that makes the value right takes many runs.
   enum class Search : uint8_t { short_search, long_search };
@@ -50,14 +53,18 @@ class Explaining {
       made_right.clear();
       return false;
     };
+    shared_.budget.begin_stage();
     changes_ = right_backward_words(about_, target(), confirmation_);
     // If several changes make the value right, further ones answer nothing.
     const auto is_open = [&] { return hint.lines.size() < 2; };
     const SuspectedWay on{about_, value_, provenance_, way_, confirmation_};
     if (changes_.empty() && finds_cause(shown_by_provenance(on))) return true;
+    shared_.budget.begin_stage();
     if (changes_.empty() && finds_cause(differs_from_truth(Likeness::alike))) return true;
     confirmation_.allow_more_runs(kMostRuns);
+    shared_.budget.begin_stage();
     if (is_open() && finds_cause(shown_by_numbers(on))) return true;
+    shared_.budget.begin_stage();
     if (search == Search::long_search && is_open() && finds_cause(has_small_mistake())) return true;
     lines = std::move(hint.lines);
     made_right = std::move(hint.made_right);
@@ -103,6 +110,7 @@ class Explaining {
   bool lines_are_swapped();
   bool one_of(const std::vector<TextChange>& changes);
   ConfirmedCause cause_of(const TextChange& change, const RightChange& right) const;
+  bool varies_by_rank(const TextChange& condition) const;
   ConfirmedCause cause_of_shown(const TextChange& change, const RightChange& right) const;
   const SpmdValue& info(ValueId id) const {
     return about_.ranks.program.values[static_cast<size_t>(id)];
@@ -171,6 +179,7 @@ class Explaining {
   ConfirmedCause inside_grad(const Step& step, ReduceOp op, const std::vector<int>& axes,
                              const std::string& origins) const;
   std::vector<std::pair<const Step*, size_t>> places_to_reduce(const std::vector<int>& axes) const;
+  bool is_reduced_as_it_is(ValueId id, const std::vector<int>& axes) const;
   bool has_call_after(const Step& step, const std::vector<int>& axes) const;
   bool is_sent_after(const Step& step, ValueId id) const;
   bool is_read_after(const Step& step, ValueId id) const;
@@ -232,6 +241,7 @@ class Explaining {
   const Mesh mesh_;
   const Provenance provenance_;
   const WayToValue way_;
+  SharedSearch& shared_;
   Confirmation confirmation_;
   std::vector<SourceCause> changes_;  // of the text; each makes the value right
   std::set<std::pair<std::string, std::vector<int>>> regrouped_;  // tested groups of backwards

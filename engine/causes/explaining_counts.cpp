@@ -125,7 +125,7 @@ std::vector<ReduceOp> others_of(ReduceOp op) {
     case ReduceOp::sum: return {ReduceOp::avg, ReduceOp::max, ReduceOp::min};
     case ReduceOp::avg: return {ReduceOp::sum, ReduceOp::max, ReduceOp::min};
     case ReduceOp::max: return {ReduceOp::sum, ReduceOp::min, ReduceOp::avg};
-    case ReduceOp::min: return {ReduceOp::sum, ReduceOp::max, ReduceOp::avg};
+    case ReduceOp::min: return {ReduceOp::max, ReduceOp::sum, ReduceOp::avg};
     default: return {};
   }
 }

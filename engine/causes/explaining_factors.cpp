@@ -115,7 +115,7 @@ bool Explaining::follows_axis(const Edit& edit, const std::string& what, const s
 // True if the value is right with the factor in the statement that binds the name: gradients that
 // are taken of it change too. True if no statement of the line binds this name alone.
 bool Explaining::is_right_with_statement(const Step& step, int64_t size, bool times) {
-  const NumberedText text(about_.job);
+  const NumberedText& text = confirmation_.text();
   for (const TextStatement& one : text.statements()) {
     const Statement& line = *one.statement;
     if (one.listing != step.listing || line.place.line != step.site.line ||

@@ -97,7 +97,7 @@ bool Explaining::may_be_size_of_axis(double factor) const {
 // Returns the cause that a change makes the value right on these lines.
 ConfirmedCause Explaining::cause_of(const TextChange& change, const RightChange& right) const {
   constexpr size_t kMostShown = 60;
-  const NumberedText text(about_.job);
+  const NumberedText& text = confirmation_.text();
   // A name or a number is shown in the expression around it.
   if (const Expr* parent = is_leaf(change.was) ? text.parent_of(change.number) : nullptr;
       parent != nullptr && to_string(*parent).size() <= kMostShown) {
@@ -112,6 +112,23 @@ ConfirmedCause Explaining::cause_of(const TextChange& change, const RightChange&
   return cause_of_shown(change, right);
 }
 
+// True if a condition may differ between ranks. It is the same on all ranks if it only reads
+// variables of the loops around it, and numbers.
+bool Explaining::varies_by_rank(const TextChange& condition) const {
+  const NumberedText& text = confirmation_.text();
+  for (const TextStatement& one : text.statements()) {
+    if (text.number_of(*one.whole[0]) != condition.number) continue;
+    bool reads_others = one.loops.empty();
+    visit_parts(condition.was, [&](const Expr& part) {
+      const bool is_loop = std::count(one.loops.begin(), one.loops.end(), to_string(part)) > 0;
+      reads_others =
+          reads_others || part.kind == ExprKind::call || (part.kind == ExprKind::name && !is_loop);
+    });
+    return reads_others;
+  }
+  return true;
+}
+
 ConfirmedCause Explaining::cause_of_shown(const TextChange& change,
                                           const RightChange& right) const {
   const std::string where = lines_text(about_.ranks.program, right.lines);
@@ -120,8 +137,9 @@ ConfirmedCause Explaining::cause_of_shown(const TextChange& change,
   cause.made_right = right.made_right;
   if (change.to.kind == ExprKind::number && change.to.number.is_bool()) {
     const bool holds = change.to.number.truth();
-    cause.text = fmt::format("{} holds on some ranks alone on {}, and {} is right if it {} holds",
-                             from, where, target(), holds ? "always" : "never");
+    cause.text = fmt::format("{} holds {} alone on {}, and {} is right if it {} holds", from,
+                             varies_by_rank(change) ? "on some ranks" : "in some passes", where,
+                             target(), holds ? "always" : "never");
     cause.fix = holds ? fmt::format("remove the condition {} on {}", from, where)
                       : fmt::format("remove the branch of {} on {}", from, where);
     return cause;
@@ -147,7 +165,7 @@ ConfirmedCause Explaining::cause_of_shown(const TextChange& change,
 // open which line is wrong.
 bool Explaining::one_of(const std::vector<TextChange>& changes) {
   constexpr size_t kMoreTries = 12;
-  const NumberedText text(about_.job);
+  const NumberedText& text = confirmation_.text();
   std::vector<std::pair<RightChange, ConfirmedCause>> found;
   size_t tries = 0;
   for (const TextChange& change : changes) {
@@ -205,8 +223,10 @@ bool Explaining::differs_from_truth(Likeness likeness) {
   constexpr size_t kMostTries = 48;
   constexpr int kMostRunsOfTruth = 24;
   if (!confirmation_.can_change_job()) return false;
-  const NumberedText text(about_.job);
-  std::vector<TextChange> changes = changes_towards_truth(text, about_.job);
+  const NumberedText& text = confirmation_.text();
+  if (!shared_.towards_truth)
+    shared_.towards_truth = changes_towards_truth(text, about_.job, shared_.budget);
+  std::vector<TextChange> changes = *shared_.towards_truth;
   std::erase_if(changes, [&](const TextChange& one) {
     return (one.unlike <= kAlike) != (likeness == Likeness::alike);
   });
@@ -257,8 +277,10 @@ bool Explaining::has_small_mistake() {
   if (averages_local_sums() || lines_are_swapped() || differs_from_truth(Likeness::similar))
     return true;
   confirmation_.allow_more_runs(kMostRunsOfTexts);
-  const NumberedText text(about_.job);
-  std::vector<TextChange> changes = changes_towards_own_lines(text, about_.job);
+  const NumberedText& text = confirmation_.text();
+  if (!shared_.towards_own_lines)
+    shared_.towards_own_lines = changes_towards_own_lines(text, about_.job, shared_.budget);
+  std::vector<TextChange> changes = *shared_.towards_own_lines;
   if (changes.size() > kMostOwnLines) changes.resize(kMostOwnLines);
   for (TextChange& change : small_changes(text, about_, lines_before(about_.ranks.program, way_)))
     changes.push_back(std::move(change));
@@ -287,9 +309,8 @@ struct Averages {
 };
 
 // Returns them by the text of group=.
-std::map<std::string, Averages> averages_in(const Job& job) {
+std::map<std::string, Averages> averages_in(const NumberedText& text) {
   std::map<std::string, Averages> found;
-  const NumberedText text(job);
   for (const TextStatement& one : text.statements())
     visit_parts(*one.whole[0], [&](const Expr& call) {
       if (call.kind != ExprKind::call || !parse_collective_kind(call.symbol)) return;
@@ -318,7 +339,7 @@ std::map<std::string, Averages> averages_in(const Job& job) {
 bool Explaining::averages_local_sums() {
   constexpr int kMostTries = 24;
   int tries = 0;
-  const NumberedText text(about_.job);
+  const NumberedText& text = confirmation_.text();
   for (const TextStatement& one : text.statements()) {
     std::vector<const Expr*> means;
     visit_parts(*one.whole[0], [&](const Expr& part) {
@@ -327,7 +348,7 @@ bool Explaining::averages_local_sums() {
     for (const Expr* mean : means)
       if (++tries <= kMostTries / 2 && averages_local_means(text, one, *mean)) return true;
   }
-  for (const auto& [group, averages] : averages_in(about_.job))
+  for (const auto& [group, averages] : averages_in(text))
     for (const TextStatement& one : text.statements()) {
       if (one.statement->kind != StatementKind::assign) continue;
       std::vector<const Expr*> parts;
@@ -408,7 +429,7 @@ std::vector<std::string> Explaining::whole_of_part(const Expr& part,
 bool Explaining::lines_are_swapped() {
   constexpr int kMostTries = 16;
   int tries = 0;
-  const NumberedText text(about_.job);
+  const NumberedText& text = confirmation_.text();
   const auto reads = [](const Expr& expr, const NameTemplate& name) {
     bool found = false;
     visit_parts(expr, [&](const Expr& part) {

@@ -21,8 +21,10 @@ std::vector<Expr*> children_of(Expr& expr) { return parts_of(expr); }
 std::vector<const Expr*> children_of(const Expr& expr) { return parts_of(expr); }
 
 NumberedText::NumberedText(const Job& job) : copy_(job) {
-  visit_expressions(
-      copy_, [&](const TextPlace& place, Expr& expr) { numbers_.emplace(&expr, place.number); });
+  visit_expressions(copy_, [&](const TextPlace& place, Expr& expr) {
+    numbers_.emplace(&expr, place.number);
+    lines_.push_back({place.listing, expr.place.line});
+  });
   for (size_t listing = 0; listing < copy_.ranks.size(); ++listing) {
     std::vector<std::string> loops, bound;
     add(copy_.ranks[listing].listing.statements, listing, loops, bound);

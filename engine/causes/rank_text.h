@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shardproof/engine/causes/change_listings.h"
+#include "shardproof/engine/explain/line_text.h"
 
 namespace shardproof {
 
@@ -26,6 +27,8 @@ class NumberedText {
   const std::vector<TextStatement>& statements() const { return statements_; }
   // Requires an expression of one of the statements.
   int number_of(const Expr& expr) const { return numbers_.at(&expr); }
+  // Returns the line of each expression, by number.
+  const std::vector<ListedLine>& lines() const { return lines_; }
   // Returns the expression of which that of a number is a part; null if it is a whole one.
   const Expr* parent_of(int number) const;
 
@@ -34,6 +37,7 @@ class NumberedText {
            std::vector<std::string>& loops, std::vector<std::string>& bound);
   Job copy_;  // owns the expressions
   std::map<const Expr*, int> numbers_;
+  std::vector<ListedLine> lines_;
   std::vector<TextStatement> statements_;
 };
 

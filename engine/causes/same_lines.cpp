@@ -78,30 +78,17 @@ std::vector<Site> sites_in_other_listings(const SpmdProgram& program, const Site
   return found;
 }
 
-namespace {
-
-// Returns the places of all expressions, with their lines.
-std::vector<std::pair<TextPlace, ListedLine>> places_of(const Job& job) {
-  std::vector<std::pair<TextPlace, ListedLine>> places;
-  Job copy = job;
-  visit_expressions(copy, [&](const TextPlace& place, Expr& expr) {
-    places.push_back({place, {place.listing, expr.place.line}});
-  });
-  return places;
-}
-
-}  // namespace
-
 RightChange right_change(const RankCase& about, int number,
                          const std::function<void(Expr&)>& change, const std::vector<int>& axes,
                          Confirmation& confirmation) {
-  const auto places = places_of(about.job);
-  const ListedLine own = places.at(static_cast<size_t>(number)).second;
+  const std::vector<ListedLine>& line_of = confirmation.text().lines();
+  const ListedLine own = line_of.at(static_cast<size_t>(number));
   RightChange right;
   if (confirmation.confirms_job(change_of({number}, change), axes))
     right = {{number}, {own}, confirmation.made_right()};
+  if (about.ranks.program.listings.size() == 1) return right;
   std::map<ListedLine, std::vector<int>> numbers;  // of the expressions of a line
-  for (const auto& [place, line] : places) numbers[line].push_back(place.number);
+  for (size_t i = 0; i < line_of.size(); ++i) numbers[line_of[i]].push_back(static_cast<int>(i));
   const auto index = static_cast<size_t>(
       std::find(numbers[own].begin(), numbers[own].end(), number) - numbers[own].begin());
   std::set<int> all{number};

@@ -226,7 +226,8 @@ class SmallChanges {
   void binary(const Expr& expr) {
     static const std::map<std::string, std::vector<std::string>> kOthers{
         {"<", {"<=", ">"}}, {"<=", {"<", ">="}}, {">", {">=", "<"}}, {">=", {">", "<="}},
-        {"+", {"-"}},       {"-", {"+"}},        {"==", {"!="}},     {"!=", {"=="}}};
+        {"+", {"-"}},       {"-", {"+"}},        {"==", {"!="}},     {"!=", {"=="}},
+        {"*", {"/"}},       {"/", {"*"}}};
     const auto others = kOthers.find(expr.symbol);
     if (expr.symbol == "+" || expr.symbol == "-" || expr.symbol == "*" || expr.symbol == "/")
       for (const Expr& part : expr.args) add(kLess, expr, part);
@@ -397,6 +398,7 @@ class SmallChanges {
   }
 
   void more_calls(const TextStatement& one, const Expr& value, const std::string& text) {
+    if (value.kind == ExprKind::number) return;
     std::vector<std::string> groups = axes_;
     if (axes_.size() > 1) groups.push_back(fmt::format("[{}]", fmt::join(axes_, ", ")));
     for (const std::string& group : groups) {

@@ -28,7 +28,7 @@
 namespace shardproof {
 
 struct SourceCause {
-  std::string text, fix;
+  std::string text, fix;  // without a fix it is a hint
   std::set<ListedLine> lines;
   std::set<std::string> made_right = {};  // keys of the wrong values that the change makes right
 };

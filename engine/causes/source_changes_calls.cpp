@@ -38,16 +38,30 @@ std::vector<CallOfName> calls_of_names(const Job& job) {
   return calls;
 }
 
-// Returns the numbers of the later expressions that read the input, by line.
-std::map<ListedLine, std::set<int>> reads_after(const Job& job, const CallOfName& call) {
-  std::map<ListedLine, std::set<int>> reads;
+// The expressions that are a plain name, by that name.
+struct NameRead {
+  int number = 0;
+  ListedLine line;
+};
+using NameReads = std::map<std::string, std::vector<NameRead>>;
+
+NameReads reads_of_names(const Job& job) {
+  NameReads reads;
   Job copy = job;
   visit_expressions(copy, [&](const TextPlace& place, Expr& expr) {
-    if (expr.kind == ExprKind::name && expr.name.plain() && expr.name.texts[0] == call.input &&
-        place.listing == call.at.listing && expr.place.line > call.at.line)
-      reads[{place.listing, expr.place.line}].insert(place.number);
+    if (expr.kind == ExprKind::name && expr.name.plain())
+      reads[expr.name.texts[0]].push_back({place.number, {place.listing, expr.place.line}});
   });
   return reads;
+}
+
+// Returns the numbers of the later expressions that read the input, by line.
+std::map<ListedLine, std::set<int>> reads_after(const NameReads& reads, const CallOfName& call) {
+  std::map<ListedLine, std::set<int>> later;
+  if (const auto found = reads.find(call.input); found != reads.end())
+    for (const auto& [number, line] : found->second)
+      if (line.listing == call.at.listing && line.line > call.at.line) later[line].insert(number);
+  return later;
 }
 
 // A change of lines to try.
@@ -75,6 +89,7 @@ std::optional<SourceCause> right_result_of_call(const RankCase& about, const std
                                                 Confirmation& confirmation) {
   const SpmdProgram& program = about.ranks.program;
   const std::vector<CallOfName> calls = calls_of_names(about.job);
+  const NameReads reads = reads_of_names(about.job);
   std::map<std::pair<std::string, std::string>, Lines> together;  // in all listings
   size_t tried = 0;
   std::optional<SourceCause> best;
@@ -92,7 +107,7 @@ std::optional<SourceCause> right_result_of_call(const RankCase& about, const std
                        choice.lines, confirmation.made_right()};
   };
   for (const CallOfName& call : calls)
-    for (const Lines& choice : choices_of(reads_after(about.job, call))) {
+    for (const Lines& choice : choices_of(reads_after(reads, call))) {
       Lines& all = together[{call.input, call.result}];
       all.lines.insert(choice.lines.begin(), choice.lines.end());
       all.numbers.insert(choice.numbers.begin(), choice.numbers.end());

@@ -178,6 +178,28 @@ class LossScale {
     return std::nullopt;
   }
 
+  // True if the file has the number: as a `let`, a size, or in the text. Another one, such as a
+  // count of labels, belongs to this data.
+  bool is_number_of_job(int64_t number) const {
+    const auto is_it = [number](const Number& one) {
+      return one.is_integer() && one.integer() == number;
+    };
+    for (const auto& [name, value] : about_.job.numbers)
+      if (is_it(value)) return true;
+    for (const JobInput& input : about_.job.inputs)
+      for (const int64_t size : input.spec.shape())
+        if (size == number) return true;
+    for (int axis = 0; axis < mesh_.axis_count(); ++axis)
+      if (mesh_.axis_size(axis) == number) return true;
+    bool found = mesh_.size() == number;
+    for (const TextStatement& one : confirmation_.text().statements())
+      for (const Expr* whole : one.whole)
+        visit_parts(*whole, [&](const Expr& part) {
+          found = found || (part.kind == ExprKind::number && is_it(part.number));
+        });
+    return found;
+  }
+
   // Tests the ratio of the value as a factor of the loss. Other inputs must have the same one.
   std::optional<SourceCause> constant_factor(const LossPlace& loss) {
     if (!ratio_ || !(*ratio_ > 0) || std::fabs(*ratio_ - 1) < 1e-6) return std::nullopt;
@@ -190,9 +212,10 @@ class LossScale {
       if (!confirmation_.confirms_job(changed_loss(loss, divides ? "/" : "*", size, inside)))
         continue;
       const std::string by = fmt::format("{:.0f}", whole);
+      const bool is_known = is_number_of_job(static_cast<int64_t>(whole));
       return SourceCause{fmt::format("{} of {} is {}{} times what grad needs", loss.name,
                                      line_of(loss), divides ? "" : "1 / ", by),
-                         fix_of(loss, divides, by, inside), lines_of(loss),
+                         is_known ? fix_of(loss, divides, by, inside) : "", lines_of(loss),
                          confirmation_.made_right()};
     }
     return std::nullopt;

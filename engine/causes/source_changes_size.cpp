@@ -1,6 +1,7 @@
 // Implements right_size_for_number of source_changes.h: puts the size of an axis or a `let` in
 // place of a factor that the text writes.
 #include <fmt/format.h>
+#include <algorithm>
 #include <cmath>
 
 #include "shardproof/engine/causes/change_listings.h"
@@ -112,8 +113,11 @@ std::optional<SourceCause> right_size_for_number(const RankCase& about, const st
         product.args[factor.slot] = parse_expression(size.text);
         product.args[factor.slot].place = place;
       };
-      const RightChange right =
-          right_change(about, factor.number, put_size, size.axes, confirmation);
+      std::vector<int> added = size.axes;
+      std::erase_if(added, [&](int axis) {
+        return std::count(factor.axes.begin(), factor.axes.end(), axis) > 0;
+      });
+      const RightChange right = right_change(about, factor.number, put_size, added, confirmation);
       if (right.lines.empty() ||
           !confirmation.is_right_on_other_meshes(change_of(right.numbers, put_size), axes))
         continue;

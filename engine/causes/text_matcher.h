@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,8 @@ class TextMatcher {
   // Returns the same for whole lines or parts: a name does not stand for all of it.
   Match match_whole(const Expr& ranks, const Expr& other);
   int size(const Expr& expr);
+  // Returns the number of pairs that have been compared.
+  size_t pairs() const { return matches_.size(); }
 
   struct Replacement {
     const Expr* at = nullptr;  // an expression of the ranks
@@ -61,8 +64,14 @@ class TextMatcher {
   Expr in_own_names(Expr expr) const;
   Expr around(const Expr& other, size_t child, const Expr& inner) const;
   const std::set<std::string> shared_;
-  std::map<std::pair<const Expr*, const Expr*>, Match> matches_;
-  std::map<const Expr*, int> sizes_;
+  struct PairHash {
+    size_t operator()(const std::pair<const Expr*, const Expr*>& pair) const {
+      const std::hash<const Expr*> hash;
+      return hash(pair.first) * 0x9e3779b97f4a7c15U ^ hash(pair.second);
+    }
+  };
+  std::unordered_map<std::pair<const Expr*, const Expr*>, Match, PairHash> matches_;
+  std::unordered_map<const Expr*, int> sizes_;
   std::map<std::string, std::string> names_;  // of the ranks, by those of the other text
 };
 

@@ -3,9 +3,11 @@
 #include "shardproof/engine/causes/truth_changes.h"
 
 #include <algorithm>
+#include <cctype>
 #include <iterator>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "shardproof/engine/causes/text_matcher.h"
 
@@ -14,17 +16,24 @@ namespace {
 
 constexpr double kMostCost = 6;
 constexpr size_t kMostPairs = 1 << 20;
+constexpr size_t kMostChangesOfText = 4096;
 
 // A line that the ranks' lines are compared with.
 struct OtherLine {
   const Statement* statement = nullptr;
+  std::string target;  // the name that it binds; "" if it binds none
   std::vector<const Expr*> parts;
 };
+
+std::string bound_name(const Statement& statement) {
+  return statement.kind == StatementKind::assign ? to_string(statement.targets.at(0)) : "";
+}
 
 void add_line(const Statement& statement, std::vector<OtherLine>& to) {
   if (!statement.value) return;
   OtherLine& line = to.emplace_back();
   line.statement = &statement;
+  line.target = bound_name(statement);
   visit_parts(*statement.value, [&](const Expr& part) { line.parts.push_back(&part); });
 }
 
@@ -36,21 +45,33 @@ void add_lines(const std::vector<Statement>& statements, std::vector<OtherLine>&
   }
 }
 
-std::string bound_name(const Statement& statement) {
-  return statement.kind == StatementKind::assign ? to_string(statement.targets.at(0)) : "";
-}
-
 struct Likeness {
   double score = 0;  // less is more alike
+  size_t apart = 0;  // lines between the other line and the place where it is expected
   const Expr *ranks = nullptr, *other = nullptr;
   const TextStatement* own = nullptr;
   size_t line = 0;
 };
 
+struct LinesNear {
+  size_t place = 0;            // the same share of the text
+  size_t first = 0, last = 0;  // the last one excluded
+};
+
+// Returns the lines that may stand for a statement of the ranks: of long texts, those at nearly the
+// same place, because layers follow one another in the same order on both sides.
+LinesNear lines_near(size_t statement, size_t statements, size_t lines) {
+  constexpr size_t kNear = 40;
+  const size_t place = statement * lines / statements;
+  if (lines <= 2 * kNear) return {place, 0, lines};
+  return {place, place > kNear ? place - kNear : 0, std::min(lines, place + kNear)};
+}
+
 // Returns pairs of parts that are alike and not equal, for a statement of the ranks. None if a line
 // that binds the same name is equal.
 std::vector<Likeness> alike_parts(TextMatcher& matcher, const TextStatement& one,
-                                  const std::vector<OtherLine>& lines, bool is_truth) {
+                                  const std::vector<OtherLine>& lines, const LinesNear& near,
+                                  bool is_truth) {
   constexpr int kLeast = 3;          // nodes
   constexpr double kMostAround = 3;  // of what one line has around the other
   std::vector<Likeness> alike;
@@ -58,12 +79,19 @@ std::vector<Likeness> alike_parts(TextMatcher& matcher, const TextStatement& one
   std::vector<const Expr*> own;
   for (const Expr* whole : one.whole)
     visit_parts(*whole, [&](const Expr& part) { own.push_back(&part); });
-  for (const OtherLine& line : lines) {
-    if (line.statement == one.statement) continue;
-    const bool same_target = !target.empty() && bound_name(*line.statement) == target &&
-                             line.statement->targets.size() == one.statement->targets.size();
-    if (same_target && matcher.match_whole(*one.whole[0], *line.statement->value).cost == 0)
+  const auto has_same_target = [&](const OtherLine& line) {
+    return line.statement != one.statement && !target.empty() && line.target == target &&
+           line.statement->targets.size() == one.statement->targets.size();
+  };
+  for (const OtherLine& line : lines)
+    if (has_same_target(line) &&
+        matcher.match_whole(*one.whole[0], *line.statement->value).cost == 0)
       return {};
+  for (size_t i = near.first; i < near.last; ++i) {
+    const OtherLine& line = lines[i];
+    if (line.statement == one.statement) continue;
+    const bool same_target = has_same_target(line);
+    const size_t apart = i > near.place ? i - near.place : near.place - i;
     for (const Expr* ranks : own)
       for (const Expr* part : line.parts) {
         if (ranks != one.whole[0] && &without_calls(*ranks) != ranks) continue;
@@ -83,7 +111,7 @@ std::vector<Likeness> alike_parts(TextMatcher& matcher, const TextStatement& one
         if (least < kLeast && !is_twin && found.cost > kMostAround) continue;
         const double bonus = is_twin ? 0.25 : is_line ? 0.75 : 1;
         const double cost = is_around ? std::min(found.cost, kMostAround) : found.cost;
-        alike.push_back({bonus * cost / (is_twin ? most : least), ranks, part, &one,
+        alike.push_back({bonus * cost / (is_twin ? most : least), apart, ranks, part, &one,
                          static_cast<size_t>(line.statement->place.line)});
       }
   }
@@ -199,23 +227,67 @@ std::set<std::string> names_of(const Job& job) {
   return names;
 }
 
+// Returns the text of a change without the numbers in names: "v# -> a#" for v40 -> a40.
+std::string text_kind_of(const TextChange& change) {
+  std::string kind;
+  for (const char c : to_string(change.was) + " -> " + to_string(change.to)) {
+    const bool is_digit = c >= '0' && c <= '9';
+    const bool in_name =
+        !kind.empty() && (std::isalpha(static_cast<unsigned char>(kind.back())) != 0 ||
+                          kind.back() == '_' || kind.back() == '#');
+    if (!is_digit || !in_name)
+      kind += c;
+    else if (kind.back() != '#')
+      kind += '#';
+  }
+  return kind;
+}
+
+// Puts changes that many lines would need in the same way last, and leaves out most of them. Ranks
+// differ from the truth in every layer where they compute on shards: 2 heads of 4. A bug is rare.
+void put_frequent_last(std::vector<TextChange>& changes) {
+  constexpr int kRare = 3;
+  std::map<std::string, std::set<int>> places;  // by kind: the expressions that would change
+  for (const TextChange& one : changes) places[text_kind_of(one)].insert(one.number);
+  std::vector<TextChange> rare, frequent;
+  std::map<std::string, int> kept;
+  for (TextChange& one : changes) {
+    const std::string kind = text_kind_of(one);
+    if (places[kind].size() <= kRare)
+      rare.push_back(std::move(one));
+    else if (++kept[kind] <= kRare)
+      frequent.push_back(std::move(one));
+  }
+  changes = std::move(rare);
+  for (TextChange& one : frequent) changes.push_back(std::move(one));
+}
+
 std::vector<TextChange> changes_towards(const NumberedText& ranks, const Job& job,
-                                        const std::vector<OtherLine>& lines, bool is_truth) {
+                                        const std::vector<OtherLine>& lines, bool is_truth,
+                                        SearchBudget& budget) {
   TextMatcher matcher(shared_names(ranks, lines));
   std::vector<Likeness> alike;
-  for (const TextStatement& one : ranks.statements()) {
+  const size_t count = ranks.statements().size();
+  for (size_t i = 0; i < count; ++i) {
+    const TextStatement& one = ranks.statements()[i];
     const StatementKind kind = one.statement->kind;
     if (kind == StatementKind::if_else || kind == StatementKind::for_range) continue;
     if (alike.size() > kMostPairs) return {};
-    for (Likeness& pair : alike_parts(matcher, one, lines, is_truth)) alike.push_back(pair);
+    if (budget.is_spent()) break;
+    const size_t pairs = matcher.pairs();
+    const LinesNear near = lines_near(i, count, lines.size());
+    for (Likeness& pair : alike_parts(matcher, one, lines, near, is_truth)) alike.push_back(pair);
+    budget.charge_pairs(matcher.pairs() - pairs);
   }
-  std::stable_sort(alike.begin(), alike.end(),
-                   [](const Likeness& a, const Likeness& b) { return a.score < b.score; });
+  std::stable_sort(alike.begin(), alike.end(), [](const Likeness& a, const Likeness& b) {
+    return std::tie(a.score, a.apart) < std::tie(b.score, b.apart);
+  });
   const std::set<std::string> names = names_of(job);
   const Origins origins = origins_of(ranks);
   std::vector<TextChange> changes;
   std::set<std::pair<int, std::string>> known;
-  for (const Likeness& pair : alike)
+  for (const Likeness& pair : alike) {
+    if (changes.size() >= kMostChangesOfText) break;
     for (const TextMatcher::Replacement& one : matcher.replacements(*pair.ranks, *pair.other)) {
       const int number = ranks.number_of(*one.at);
       if (has_names(one.by, *pair.own, names) && !drops_sum(*one.at, one.by, *pair.own) &&
@@ -223,22 +295,26 @@ std::vector<TextChange> changes_towards(const NumberedText& ranks, const Job& jo
           known.emplace(number, to_string(one.by)).second)
         changes.push_back({number, *one.at, one.by, is_truth ? pair.line : 0, pair.score});
     }
+  }
+  put_frequent_last(changes);
   return changes;
 }
 
 }  // namespace
 
-std::vector<TextChange> changes_towards_truth(const NumberedText& ranks, const Job& job) {
+std::vector<TextChange> changes_towards_truth(const NumberedText& ranks, const Job& job,
+                                              SearchBudget& budget) {
   if (!job.truth) return {};
   std::vector<OtherLine> lines;
   add_lines(job.truth->statements, lines);
-  return changes_towards(ranks, job, lines, true);
+  return changes_towards(ranks, job, lines, true, budget);
 }
 
-std::vector<TextChange> changes_towards_own_lines(const NumberedText& ranks, const Job& job) {
+std::vector<TextChange> changes_towards_own_lines(const NumberedText& ranks, const Job& job,
+                                                  SearchBudget& budget) {
   std::vector<OtherLine> lines;
   for (const TextStatement& one : ranks.statements()) add_line(*one.statement, lines);
-  return changes_towards(ranks, job, lines, false);
+  return changes_towards(ranks, job, lines, false, budget);
 }
 
 }  // namespace shardproof

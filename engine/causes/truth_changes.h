@@ -8,12 +8,16 @@
 #include <vector>
 
 #include "shardproof/engine/causes/rank_text.h"
+#include "shardproof/engine/causes/search_budget.h"
 
 namespace shardproof {
 
 // Return the changes, those of the most similar lines first. Calls between ranks count as their
-// input. O(size of the ranks' text x size of the other text).
-std::vector<TextChange> changes_towards_truth(const NumberedText& ranks, const Job& job);
-std::vector<TextChange> changes_towards_own_lines(const NumberedText& ranks, const Job& job);
+// input. O(size of the ranks' text x size of the other text). The budget is charged for the pairs
+// of expressions. If it is spent, the rest of the ranks' lines is left out.
+std::vector<TextChange> changes_towards_truth(const NumberedText& ranks, const Job& job,
+                                              SearchBudget& budget);
+std::vector<TextChange> changes_towards_own_lines(const NumberedText& ranks, const Job& job,
+                                                  SearchBudget& budget);
 
 }  // namespace shardproof

@@ -84,6 +84,7 @@ ExplainingJudge::ExplainingJudge(const std::vector<JudgedValue>& wrong,
 
 void ExplainingJudge::restart() {
   explained_.clear();
+  search_.reset();
   source_.clear();
   wrong_.clear();
 }
@@ -117,15 +118,17 @@ bool ExplainingJudge::has_known_cause(const std::string& key) const {
                      [&](const ExplainedValue& one) { return one.made_right.contains(key); });
 }
 
-ExplainedKeys ExplainingJudge::add_cause(const ComparedValue& value, Finding& finding) const {
+ExplainedKeys ExplainingJudge::add_cause(const ComparedValue& value, Finding& finding) {
   // Values that are wrong for one reason would each be searched in vain.
   constexpr int kMostLongSearches = 2;
   const auto unexplained =
       std::count_if(explained_.begin(), explained_.end(), [](const ExplainedValue& one) {
         return one.made_right.empty() && one.consequence_of == kNone;
       });
-  if (const std::optional<RankCase> about = program_.rank_case(options_.replaced))
-    return explain_by_provenance(*about, value, finding, unexplained < kMostLongSearches);
+  if (!search_)
+    if (const std::optional<RankCase> about = program_.rank_case(options_.replaced))
+      search_.emplace(*about);
+  if (search_) return search_->explain(value, finding, unexplained < kMostLongSearches);
   program_.explain(value, finding);
   return {};
 }
@@ -134,7 +137,7 @@ ExplainedKeys ExplainingJudge::add_cause(const ComparedValue& value, Finding& fi
 std::optional<ExplainedValue> ExplainingJudge::explain(const ComparedValue& value,
                                                        const JudgedValue& judged,
                                                        const Tensor& truth,
-                                                       const ReferenceRun& reference) const {
+                                                       const ReferenceRun& reference) {
   Difference difference = difference_of(value, truth, judged.elements);
   const Difference* own = options_.own != nullptr ? options_.own->find(value.key) : nullptr;
   if (own != nullptr && contradicts_f64(*own, difference, judged)) return std::nullopt;

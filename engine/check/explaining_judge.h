@@ -75,6 +75,7 @@ class ExplainingJudge : public Judge {
   const JudgedProgram& program_;
   Options options_;
   std::vector<ExplainedValue> explained_;
+  std::optional<CauseSearch> search_;  // of rank programs, once a value needs it
   // By value of the reference: the wrong value that it is computed from; kNone: none.
   static constexpr int kNone = -1;
   std::map<ValueId, int> source_;
@@ -83,11 +84,11 @@ class ExplainingJudge : public Judge {
   int finding_of(ValueId id) const;
   bool has_known_cause(const std::string& key) const;
   void follow(const ReferenceRun& reference);
-  ExplainedKeys add_cause(const ComparedValue& value, Finding& finding) const;
+  ExplainedKeys add_cause(const ComparedValue& value, Finding& finding);
   int consequence_of(const ComparedValue& value, const ReferenceRun& reference) const;
   int value_beside(const ExplainedValue& one) const;
   std::optional<ExplainedValue> explain(const ComparedValue& value, const JudgedValue& judged,
-                                        const Tensor& truth, const ReferenceRun& reference) const;
+                                        const Tensor& truth, const ReferenceRun& reference);
 };
 
 }  // namespace shardproof

@@ -1,0 +1,44 @@
+// SearchBudget: bounds the search for causes of one case by an estimate of its processor time.
+//
+// The estimate counts instructions, elements and pairs of expressions, so a case has the same
+// causes on every machine. Its constants are measured on one core of a server of 2024.
+#pragma once
+
+#include <cstddef>
+
+namespace shardproof {
+
+class SearchBudget {
+ public:
+  // Begins the search for the cause of one value. It may use half of what is left, so a value that
+  // nothing explains leaves something to the next ones.
+  void begin_search() { of_stage_ = of_search_ = left_ / 2; }
+  // Begins a stage of the search, which may use half of what is left to the search.
+  void begin_stage() { of_stage_ = of_search_ / 2; }
+  // True if the stage may do nothing more.
+  bool is_spent() const { return of_stage_ < kLeast; }
+  void charge_run(size_t instructions, double elements) {
+    charge(kOfInstruction * static_cast<double>(instructions) + kOfElement * elements);
+  }
+  void charge_lowering(size_t instructions) {
+    charge(kOfLowering * static_cast<double>(instructions));
+  }
+  void charge_pairs(size_t pairs) { charge(kOfPair * static_cast<double>(pairs)); }
+
+ private:
+  void charge(double nanoseconds) {
+    left_ -= nanoseconds;
+    of_search_ -= nanoseconds;
+    of_stage_ -= nanoseconds;
+  }
+  // All in nanoseconds.
+  static constexpr double kAll = 16e9;
+  static constexpr double kLeast = 5e7;  // a few runs of a small program
+  static constexpr double kOfInstruction = 12000;
+  static constexpr double kOfElement = 5;
+  static constexpr double kOfLowering = 24000;  // of one instruction of the ranks, its text changed
+  static constexpr double kOfPair = 300;        // of two expressions that are compared
+  double left_ = kAll, of_search_ = 0, of_stage_ = 0;
+};
+
+}  // namespace shardproof
