@@ -109,10 +109,10 @@ class BoundPath {
 
   bool put(PlacementState& state, int axis, const Digits& digits) {
     DimLayouts& dim = states_.dim(digits.dim);
-    int16_t& layout = state.layouts[static_cast<size_t>(digits.dim)];
+    int32_t& layout = state.layouts[static_cast<size_t>(digits.dim)];
     const int next = dim.with_place(layout, axis, digits.first);
     if (next < 0) return false;
-    layout = static_cast<int16_t>(next);
+    layout = static_cast<int32_t>(next);
     return true;
   }
 
@@ -122,7 +122,7 @@ class BoundPath {
     std::vector<int64_t> ends;
     for (const Digits& digits : used)
       if (digits.dim == dim.dim()) ends.push_back(digits.last);
-    const int16_t layout = state.layouts[static_cast<size_t>(dim.dim())];
+    const int32_t layout = state.layouts[static_cast<size_t>(dim.dim())];
     for (const int axis : list_of_axes(dim.axes(layout)))
       ends.push_back(dim.first_place(layout, axis) * states_.members(uint64_t{1} << axis));
     return ends;

@@ -36,8 +36,9 @@ constexpr int kMaxAnywhere = 2;  // active axes that may be placed anywhere toge
 // Above this number of ranks along the active axes, intermediate states do not cut a dim unevenly
 // if both specs cut it evenly. Such detours save little, and their prices take long to compute.
 constexpr int64_t kMaxRanksUneven = 64;
-// Most ranks for which the pieces of all cuts are compared.
-constexpr int64_t kMaxRanksChunked = 1024;
+// Most ranks for which the pieces of all cuts are compared. On tensors of two dims, a search
+// without bound finds cheaper plans on more than the smaller number.
+constexpr int64_t kMaxRanksChunked = 1024, kMaxRanksOfTwoDims = 128;
 
 uint64_t bit(int axis) { return uint64_t{1} << axis; }
 
@@ -67,7 +68,7 @@ std::vector<int> list_of_axes(uint64_t mask) {
 
 uint64_t PlacementState::hash() const {
   uint64_t hash = partial * 0x9e3779b97f4a7c15u;
-  for (int16_t layout : layouts) {
+  for (int32_t layout : layouts) {
     hash = (hash ^ static_cast<uint64_t>(layout)) * 0xff51afd7ed558ccdu;
     hash ^= hash >> 32;
   }
@@ -86,8 +87,8 @@ PlacementStates::PlacementStates(const Spec& from, const Spec& to, Axes axes)
   }
   for (int dim = 0; dim < from.shape().size(); ++dim) {
     dims_.emplace_back(dim, from.shape()[dim], sizes_);
-    start_.layouts[static_cast<size_t>(dim)] = static_cast<int16_t>(dims_.back().of_spec(from));
-    goal_.layouts[static_cast<size_t>(dim)] = static_cast<int16_t>(dims_.back().of_spec(to));
+    start_.layouts[static_cast<size_t>(dim)] = static_cast<int32_t>(dims_.back().of_spec(from));
+    goal_.layouts[static_cast<size_t>(dim)] = static_cast<int32_t>(dims_.back().of_spec(to));
   }
   start_.partial = from_partial_;
   goal_.partial = to_partial_;
@@ -145,7 +146,7 @@ PlacementState PlacementStates::sliced_start() {
       const int wanted = dim.without(goal_.layouts[at], others);
       for (int layout : dim.with(state.layouts[at], axis))
         if (wanted >= 0 && dim.without(layout, others) == wanted && dim.has_spec(layout)) {
-          state.layouts[at] = static_cast<int16_t>(layout);
+          state.layouts[at] = static_cast<int32_t>(layout);
           return;
         }
     });
@@ -459,7 +460,7 @@ bool PlacementStates::has_one_prime() const {
 
 bool PlacementStates::is_chunked() const {
   if (has_active_partials() || std::popcount(active_) > kMaxShuffled) return false;
-  if (members(big_) > kMaxRanksChunked) return false;
+  if (members(big_) > (dims_.size() > 2 ? kMaxRanksChunked : kMaxRanksOfTwoDims)) return false;
   return std::all_of(dims_.begin(), dims_.end(), [&](const DimLayouts& dim) {
     const auto at = static_cast<size_t>(dim.dim());
     const int before = start_.layouts[at], after = goal_.layouts[at];
@@ -482,10 +483,10 @@ bool PlacementStates::has_spec(const PlacementState& state) {
 
 bool PlacementStates::remove_axes(PlacementState& state, uint64_t axes) {
   for (DimLayouts& dim : dims_) {
-    int16_t& layout = state.layouts[static_cast<size_t>(dim.dim())];
+    int32_t& layout = state.layouts[static_cast<size_t>(dim.dim())];
     const int rest = dim.without(layout, axes);
     if (rest < 0) return false;
-    layout = static_cast<int16_t>(rest);
+    layout = static_cast<int32_t>(rest);
   }
   return true;
 }
@@ -500,10 +501,10 @@ void PlacementStates::place(PlacementState base, uint64_t axes, uint64_t to_goal
 
 void PlacementStates::place_one(PlacementState base, int axis, std::vector<PlacementState>& out) {
   for (int dim : open_dims_) {
-    int16_t& layout = base.layouts[static_cast<size_t>(dim)];
-    const int16_t before = layout;
+    int32_t& layout = base.layouts[static_cast<size_t>(dim)];
+    const int32_t before = layout;
     for (int place : dims_[static_cast<size_t>(dim)].with(before, axis)) {
-      layout = static_cast<int16_t>(place);
+      layout = static_cast<int32_t>(place);
       out.push_back(base);
     }
     layout = before;
@@ -522,11 +523,11 @@ void PlacementStates::place_anywhere(PlacementState base, uint64_t axes,
         for_each_axis(rest, [&](int axis) {
           for (int dim : open_dims_) {
             PlacementState next = from;
-            int16_t& layout = next.layouts[static_cast<size_t>(dim)];
+            int32_t& layout = next.layouts[static_cast<size_t>(dim)];
             // A copy, because the recursion may reallocate the list.
             const std::vector<int> places = dims_[static_cast<size_t>(dim)].with(layout, axis);
             for (int place : places) {
-              layout = static_cast<int16_t>(place);
+              layout = static_cast<int32_t>(place);
               place_rest(next, rest & ~bit(axis));
             }
           }
@@ -552,14 +553,14 @@ void PlacementStates::place_as_candidate(PlacementState base, uint64_t axes, uin
     return;
   }
   DimLayouts& dim = dims_[static_cast<size_t>(open_dims_[open])];
-  int16_t& layout = base.layouts[static_cast<size_t>(open_dims_[open])];
+  int32_t& layout = base.layouts[static_cast<size_t>(open_dims_[open])];
   const int before = layout;
   place_as_candidate(base, axes, to_goal, open + 1, out);
   for (int candidate : candidates_[open]) {
     const uint64_t placed = dim.axes(candidate) & ~dim.axes(before);
     if (placed == 0 || (placed & ~axes) != 0 || dim.without(candidate, placed) != before) continue;
     if (!is_at_goal(dim, candidate, placed & to_goal)) continue;
-    layout = static_cast<int16_t>(candidate);
+    layout = static_cast<int32_t>(candidate);
     place_as_candidate(base, axes & ~placed, to_goal, open + 1, out);
   }
 }

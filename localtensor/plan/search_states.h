@@ -27,7 +27,7 @@ namespace shardproof {
 std::vector<int> list_of_axes(uint64_t mask);
 
 struct PlacementState {
-  std::array<int16_t, kMaxDims> layouts{};  // for each dim, the number of a layout in DimLayouts
+  std::array<int32_t, kMaxDims> layouts{};  // for each dim, the number of a layout in DimLayouts
   uint64_t partial = 0;                     // axes that are P
   bool operator==(const PlacementState&) const = default;
   uint64_t hash() const;
