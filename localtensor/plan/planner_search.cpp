@@ -45,6 +45,10 @@ namespace shardproof {
 
 namespace {
 
+// If a tensor has two dims and the mesh more ranks than this, moves that ShuffleBound leaves out
+// can cost less. Only its first path is used then.
+constexpr int64_t kMaxRanksOfTwoDims = 128;
+
 // Computes price_without_topology from the layouts of states, without making specs.
 class ByteModel {
  public:
@@ -63,6 +67,10 @@ class ByteModel {
     if (moves == PlanMoves::all || !(states_.is_shuffle() || states_.is_chunked())) return;
     const auto held = static_cast<int64_t>(whole_ / states_.frozen_parts());
     shuffle_.emplace(states_, ShuffleUnits{square_ * whole_, unit_ * kBytesOfCall, held});
+    const bool many_ranks = states_.members(states_.all_axes()) > kMaxRanksOfTwoDims;
+    if (states_.is_shuffle() || states_.dims().size() > 2 || !many_ranks) return;
+    first_path_ = first_path();
+    shuffle_.reset();
   }
 
   // Returns a limit that is not below the price, which is rounded.
@@ -168,7 +176,7 @@ class ByteModel {
 
   // Returns a path that may cost little more than least(start); empty if none is found.
   std::vector<PlacementMove> first_path() {
-    if (!shuffle_) return {};
+    if (!shuffle_) return first_path_;
     return path_at_bound(
         states_, *shuffle_,
         [&](const PlacementState& from, const PlacementMove& move) { return edge(from, move); });
@@ -190,6 +198,7 @@ class ByteModel {
 
   PlacementStates& states_;
   std::optional<ShuffleBound> shuffle_;  // only collectives, between even layouts
+  std::vector<PlacementMove> first_path_;
   int64_t itemsize_;
   int64_t world_, goal_parts_;
   bool one_prime_;

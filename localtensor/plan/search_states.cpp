@@ -36,9 +36,8 @@ constexpr int kMaxAnywhere = 2;  // active axes that may be placed anywhere toge
 // Above this number of ranks along the active axes, intermediate states do not cut a dim unevenly
 // if both specs cut it evenly. Such detours save little, and their prices take long to compute.
 constexpr int64_t kMaxRanksUneven = 64;
-// Most ranks for which the pieces of all cuts are compared. On tensors of two dims, a search
-// without bound finds cheaper plans on more than the smaller number.
-constexpr int64_t kMaxRanksChunked = 1024, kMaxRanksOfTwoDims = 128;
+// Most ranks for which the pieces of all cuts are compared.
+constexpr int64_t kMaxRanksChunked = 1024;
 
 uint64_t bit(int axis) { return uint64_t{1} << axis; }
 
@@ -460,7 +459,7 @@ bool PlacementStates::has_one_prime() const {
 
 bool PlacementStates::is_chunked() const {
   if (has_active_partials() || std::popcount(active_) > kMaxShuffled) return false;
-  if (members(big_) > (dims_.size() > 2 ? kMaxRanksChunked : kMaxRanksOfTwoDims)) return false;
+  if (members(big_) > kMaxRanksChunked) return false;
   return std::all_of(dims_.begin(), dims_.end(), [&](const DimLayouts& dim) {
     const auto at = static_cast<size_t>(dim.dim());
     const int before = start_.layouts[at], after = goal_.layouts[at];
