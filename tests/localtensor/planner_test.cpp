@@ -542,6 +542,20 @@ TEST(Planner, UnevenCutsOfSixAxes_TakeFewStates) {
   EXPECT_LE(result.states, 10);
 }
 
+// On many ranks and two dims, the search starts from the first path of the bound. Moves of one axis
+// at a time cost 14 MB.
+TEST(Planner, UnevenCutsOfTwoDims_StartFromThePathOfTheBound) {
+  const Mesh mesh = Mesh::parse("a=2, b=3, c=2, d=3, e=2, f=2");
+  const auto spec = [&](const char* text) {
+    return Spec::parse(text, mesh, {9999, 1001}, DType::f32);
+  };
+  PlannerOptions options;
+  options.moves = PlanMoves::collectives;
+  const PlannerResult result =
+      plan_redistribution(spec("b:S(0) e:S(0)"), spec("c:S(0) d:S(0) e:S(0) f:S(0)"), options);
+  EXPECT_LE(result.price.primary, 4e6) << to_string(result.plan);
+}
+
 // The first path tries even spare digits on each of its ways: c moves to S(1, split=16), which
 // sends less than a move to S(3).
 TEST(Planner, EvenDigits_AreTriedOnEachPath) {
