@@ -3,6 +3,7 @@
 #include "shardproof/localtensor/plan/axis_agreement.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "shardproof/localtensor/base/dims.h"
@@ -11,6 +12,8 @@
 namespace shardproof {
 
 namespace {
+
+constexpr size_t kMaxExtents = 64;  // whose blocks a thread stores from one search to the next
 
 // The end of a piece, and the coordinate that owns it.
 struct CutPiece {
@@ -73,50 +76,41 @@ int64_t product(const std::vector<int64_t>& sizes) {
   return product;
 }
 
-// Tries all orders of sizes, block by block.
-class Sizes {
- public:
-  Sizes(const AxisCut& cut, const std::vector<int64_t>& sizes, int64_t most, CutGaps gaps)
-      : ranks_(cut.ranks),
-        most_(most),
-        gaps_(gaps),
-        sizes_(sizes),
-        pieces_(pieces_of(cut)),
-        blocks_(blocks_of(cut)) {
-    first_ = product(cut.before);
-    last_ = first_ * cut.ranks;
+// Returns the number of elements with one owner in the list and in blocks that each are cut into
+// `ranks` by the chunk rule.
+int64_t common_elements(const std::vector<CutPiece>& pieces, const std::vector<int64_t>& blocks,
+                        int64_t ranks) {
+  int64_t common = 0, start = 0;
+  size_t at = 0;
+  for (const int64_t block : blocks) {
+    const int64_t last = start + block, length = ceil_div(block, ranks);
+    for (int64_t owner = 0, end = start; start < last; ++owner) {
+      end = std::min(end + length, last);
+      for (; start < end; at += pieces[at].end == start ? 1U : 0U) {
+        const int64_t stop = std::min(end, pieces[at].end);
+        if (pieces[at].owner == owner) common += stop - start;
+        start = stop;
+      }
+    }
   }
-  int64_t largest(int64_t extent) {
-    extend({extent}, 1);
-    return largest_;
-  }
+  return common;
+}
 
- private:
-  void extend(const std::vector<int64_t>& blocks, int64_t first) {
-    if (std::find(seen_.begin(), seen_.end(), blocks) != seen_.end()) return;
-    seen_.push_back(blocks);
-    const bool overlaps = first < last_ && first_ < first * ranks_;
-    if (!overlaps)
-      largest_ = std::max(largest_, common_elements(pieces_, pieces_of(blocks, ranks_)));
-    for (const int64_t size : sizes_)
-      if (first * size <= most_ && may_cut(blocks, first, size))
-        extend(cut_blocks(blocks, size), first * size);
-  }
-  bool may_cut(const std::vector<int64_t>& blocks, int64_t first, int64_t size) const {
-    const bool is_apart = last_ <= first || first * size <= first_;
-    if (gaps_ == CutGaps::any || is_apart) return true;
-    if (size == ranks_ && blocks == blocks_) return true;
-    return std::all_of(blocks.begin(), blocks.end(),
-                       [&](int64_t block) { return block % size == 0; });
-  }
+// True if the digits of a cut after these sizes overlap those of another cut.
+bool overlaps(const AxisCut& cut, int64_t first, int64_t ranks) {
+  const int64_t start = product(cut.before);
+  return first < start * cut.ranks && start < first * ranks;
+}
 
-  int64_t ranks_, most_, first_ = 1, last_ = 1, largest_ = 0;
-  CutGaps gaps_;
-  const std::vector<int64_t>& sizes_;
-  std::vector<CutPiece> pieces_;
-  std::vector<int64_t> blocks_;             // that the axis cuts
-  std::vector<std::vector<int64_t>> seen_;  // other orders of sizes can give the same blocks
-};
+// Appends the blocks, and those into which sizes cut them further.
+void add_blocks(std::vector<int64_t> blocks, const std::vector<int64_t>& sizes, int64_t most,
+                std::set<std::vector<int64_t>>& seen, std::vector<std::vector<int64_t>>& found) {
+  if (!seen.insert(blocks).second) return;  // other orders of sizes can give the same blocks
+  found.push_back(blocks);
+  for (const int64_t size : sizes)
+    if (static_cast<int64_t>(blocks.size()) * size <= most)
+      add_blocks(cut_blocks(blocks, size), sizes, most, seen, found);
+}
 
 // Tries all cuts by two axes at their unknown ends. Axes whose unknown ends are on another dim may
 // have any coordinates.
@@ -128,13 +122,15 @@ class UnknownEnds {
       : known_(known), most_(std::min(most, known.front().extent)), sizes_(sizes) {
     for (const AxisCut& cut : known_) known_pieces_.push_back(pieces_of(cut));
   }
-  // Places the axes with these numbers of ranks; those with a known end come first.
-  int64_t largest(const std::vector<size_t>& along, const std::vector<int64_t>& others) {
+  // Places the axes with these numbers of ranks; those with a known end come first. Returns
+  // `at_least` if no places agree on more.
+  int64_t largest(const std::vector<size_t>& along, const std::vector<int64_t>& others,
+                  int64_t at_least) {
     placed_.assign(known_.size() + others.size(), {});
     open_.clear();
     for (const size_t i : along) open_.emplace_back(i, known_[i].ranks);
     for (size_t i = 0; i < others.size(); ++i) open_.emplace_back(known_.size() + i, others[i]);
-    largest_ = 0;
+    largest_ = at_least;
     seen_.clear();
     extend({known_.front().extent}, 1, open_.size());
     return largest_;
@@ -148,8 +144,10 @@ class UnknownEnds {
     }
     if (!seen_.emplace(blocks, ends_of_placed()).second) return;
     for (const auto& [axis, ranks] : open_) {
-      if (!placed_[axis].empty() || first * ranks > 2 * most_ || overlaps(first, first * ranks))
+      if (!placed_[axis].empty() || first * ranks > 2 * most_ || overlaps_known(first, ranks))
         continue;
+      if (axis < known_.size() && common_elements(known_pieces_[axis], blocks, ranks) <= largest_)
+        continue;  // all axes agree on no more than one
       placed_[axis] = pieces_of(blocks, ranks);
       if (open == 1)
         largest_ = std::max(largest_, count());
@@ -160,11 +158,9 @@ class UnknownEnds {
     for (const int64_t size : sizes_)
       if (first * size <= most_) extend(cut_blocks(blocks, size), first * size, open);
   }
-  bool overlaps(int64_t first, int64_t last) const {
-    return std::any_of(known_.begin(), known_.end(), [&](const AxisCut& cut) {
-      const int64_t start = product(cut.before);
-      return first < start * cut.ranks && start < last;
-    });
+  bool overlaps_known(int64_t first, int64_t ranks) const {
+    return std::any_of(known_.begin(), known_.end(),
+                       [&](const AxisCut& cut) { return overlaps(cut, first, ranks); });
   }
   std::vector<size_t> ends_of_placed() const {
     std::vector<size_t> ends;
@@ -218,6 +214,37 @@ class UnknownEnds {
   std::set<std::pair<std::vector<int64_t>, std::vector<size_t>>> seen_;
 };
 
+// Returns a number list that is equal for cuts of equal pieces of dims of one extent.
+std::vector<int64_t> key_of(const AxisCut& cut) {
+  std::vector<int64_t> key = {cut.extent, cut.ranks};
+  key.insert(key.end(), cut.before.begin(), cut.before.end());
+  return key;
+}
+
+// Returns the elements of each combination of coordinates, that of the last cut fastest.
+std::vector<int64_t> elements_by_coordinates(const std::vector<AxisCut>& cuts) {
+  std::vector<std::vector<CutPiece>> lists;
+  std::vector<size_t> at(cuts.size(), 0);
+  int64_t ranks = 1;
+  for (const AxisCut& cut : cuts) {
+    lists.push_back(pieces_of(cut));
+    ranks *= cut.ranks;
+  }
+  std::vector<int64_t> common(static_cast<size_t>(ranks), 0);
+  const int64_t extent = cuts.front().extent;
+  for (int64_t start = 0; start < extent;) {
+    int64_t end = extent, owner = 0;
+    for (size_t i = 0; i < lists.size(); ++i) {
+      while (lists[i][at[i]].end <= start) ++at[i];
+      end = std::min(end, lists[i][at[i]].end);
+      owner = owner * cuts[i].ranks + lists[i][at[i]].owner;
+    }
+    common[static_cast<size_t>(owner)] += end - start;
+    start = end;
+  }
+  return common;
+}
+
 }  // namespace
 
 CutAgreement agreement(const AxisCut& a, const AxisCut& b) {
@@ -239,55 +266,98 @@ CutAgreement largest_part(const AxisCut& cut) {
   return {*std::max_element(elements.begin(), elements.end()), cut.extent};
 }
 
-CutAgreement largest_agreement(const AxisCut& cut, const std::vector<int64_t>& sizes, int64_t most,
-                               CutGaps gaps) {
-  const int64_t on_other_dims = largest_part(cut).part;
-  const int64_t on_its_dim =
-      Sizes(cut, sizes, std::min(most, cut.extent), gaps).largest(cut.extent);
-  return {std::max(on_other_dims, on_its_dim), cut.extent};
+std::shared_ptr<SpareAgreements> SpareAgreements::shared(std::vector<int64_t> sizes, int64_t most) {
+  thread_local std::shared_ptr<SpareAgreements> last;
+  const bool fits = last && last->most_ == most && last->sizes_ == sizes;
+  if (!fits || last->blocks_.size() > kMaxExtents)
+    last = std::make_shared<SpareAgreements>(std::move(sizes), most);
+  return last;
 }
 
-CutAgreement largest_agreement_of_two(const AxisCut& a, const AxisCut& b,
-                                      const std::vector<int64_t>& sizes, int64_t most) {
+const std::vector<SpareAgreements::Blocks>& SpareAgreements::blocks_of(int64_t extent) {
+  std::vector<Blocks>& blocks = blocks_[extent];
+  std::set<Blocks> seen;
+  if (blocks.empty()) add_blocks({extent}, sizes_, std::min(most_, extent), seen, blocks);
+  return blocks;
+}
+
+int64_t SpareAgreements::most_along(const AxisCut& cut) {
+  const std::vector<CutPiece> pieces = pieces_of(cut);
+  int64_t most = 0;
+  for (const Blocks& blocks : blocks_of(cut.extent))
+    if (!overlaps(cut, static_cast<int64_t>(blocks.size()), cut.ranks))
+      most = std::max(most, common_elements(pieces, blocks, cut.ranks));
+  return most;
+}
+
+// Gaps in front of a cut that cover digits of the known one are even, or what the axis leaves.
+int64_t SpareAgreements::most_nested(const AxisCut& cut) const {
+  const std::vector<CutPiece> pieces = pieces_of(cut);
+  const Blocks own = shardproof::blocks_of(cut);
+  int64_t most = 0;
+  std::set<Blocks> seen;
+  const std::function<void(const Blocks&)> extend = [&](const Blocks& blocks) {
+    if (!seen.insert(blocks).second) return;
+    const auto first = static_cast<int64_t>(blocks.size());
+    if (!overlaps(cut, first, cut.ranks))
+      most = std::max(most, common_elements(pieces, blocks, cut.ranks));
+    for (const int64_t size : sizes_) {
+      if (std::min(most_, cut.extent) < first * size) continue;
+      const bool even = std::all_of(blocks.begin(), blocks.end(),
+                                    [&](int64_t block) { return block % size == 0; });
+      if (even || !overlaps(cut, first, size) || (size == cut.ranks && blocks == own))
+        extend(cut_blocks(blocks, size));
+    }
+  };
+  extend({cut.extent});
+  return most;
+}
+
+CutAgreement SpareAgreements::largest(const AxisCut& cut, CutGaps gaps) {
+  const auto [known, fresh] = largest_.try_emplace({key_of(cut), gaps});
+  if (!fresh) return known->second;
+  const int64_t on_its_dim = gaps == CutGaps::any ? most_along(cut) : most_nested(cut);
+  return known->second = {std::max(largest_part(cut).part, on_its_dim), cut.extent};
+}
+
+// Returns the largest part of one coordinate on the axis and on another one that has only its
+// unknown end on this dim.
+CutAgreement SpareAgreements::most_crossed(const AxisCut& cut, int64_t ranks) {
+  std::vector<int64_t> key = key_of(cut);
+  key.push_back(ranks);
+  int64_t& most = crossed_[key];
+  const std::vector<AxisCut> known = {cut};
+  if (most == 0) most = UnknownEnds(known, sizes_, most_).largest({}, {ranks}, 0);
+  return {most, cut.extent};
+}
+
+CutAgreement SpareAgreements::largest_of_two(const AxisCut& a, const AxisCut& b) {
   if (a.dim == b.dim) {
+    int64_t& most = together_[{key_of(a), key_of(b)}];
+    if (most > 0) return {most, a.extent};
     const std::vector<AxisCut> known = {a, b};
-    UnknownEnds ends(known, sizes, most);
-    int64_t largest = joint_part(known).part;
+    UnknownEnds ends(known, sizes_, most_);
+    most = joint_part(known).part;
     for (const std::vector<size_t>& along : {std::vector<size_t>{0}, {1}, {0, 1}})
-      largest = std::max(largest, ends.largest(along, {}));
-    return {largest, a.extent};
+      most = ends.largest(along, {}, most);
+    return {most, a.extent};
   }
-  const CutAgreement alone_a = largest_agreement(a, sizes, most, CutGaps::any);
-  const CutAgreement alone_b = largest_agreement(b, sizes, most, CutGaps::any);
+  const CutAgreement alone_a = largest(a, CutGaps::any), alone_b = largest(b, CutGaps::any);
   const CutAgreement apart = {alone_a.part * alone_b.part, alone_a.whole * alone_b.whole};
-  const std::vector<AxisCut> at_a = {a}, at_b = {b};
-  const CutAgreement crossed =
-      std::min(CutAgreement{UnknownEnds(at_a, sizes, most).largest({}, {b.ranks}), a.extent},
-               CutAgreement{UnknownEnds(at_b, sizes, most).largest({}, {a.ranks}), b.extent});
-  return std::max(apart, crossed);
+  return std::max(apart, std::min(most_crossed(a, b.ranks), most_crossed(b, a.ranks)));
 }
 
 CutAgreement joint_part(const std::vector<AxisCut>& cuts) {
-  std::vector<std::vector<CutPiece>> lists;
-  std::vector<size_t> at(cuts.size(), 0);
-  int64_t ranks = 1;
-  for (const AxisCut& cut : cuts) {
-    lists.push_back(pieces_of(cut));
-    ranks *= cut.ranks;
-  }
-  std::vector<int64_t> common(static_cast<size_t>(ranks), 0);
-  const int64_t extent = cuts.front().extent;
-  for (int64_t start = 0; start < extent;) {
-    int64_t end = extent, owner = 0;
-    for (size_t i = 0; i < lists.size(); ++i) {
-      while (lists[i][at[i]].end <= start) ++at[i];
-      end = std::min(end, lists[i][at[i]].end);
-      owner = owner * cuts[i].ranks + lists[i][at[i]].owner;
-    }
-    common[static_cast<size_t>(owner)] += end - start;
-    start = end;
-  }
-  return {*std::max_element(common.begin(), common.end()), extent};
+  const std::vector<int64_t> elements = elements_by_coordinates(cuts);
+  return {*std::max_element(elements.begin(), elements.end()), cuts.front().extent};
+}
+
+CutAgreement agreement_of_all(const std::vector<AxisCut>& a, const std::vector<AxisCut>& b) {
+  const std::vector<int64_t> before = elements_by_coordinates(a),
+                             after = elements_by_coordinates(b);
+  int64_t common = 0;
+  for (size_t i = 0; i < before.size(); ++i) common += before[i] * after[i];
+  return {common, a.front().extent * b.front().extent};
 }
 
 }  // namespace shardproof

@@ -12,6 +12,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace shardproof {
@@ -50,17 +53,43 @@ enum class CutGaps {
   any,     // also uneven ones that other axes left behind
 };
 
-// Returns the largest agreement of a cut with any other cut. Other cuts are of another dim, or of
-// the same dim after any of the sizes, in any order, with a product of at most `most`. Cuts whose
-// digits overlap are left out, since their all_to_all pads its pieces.
-CutAgreement largest_agreement(const AxisCut& cut, const std::vector<int64_t>& sizes, int64_t most,
-                               CutGaps gaps);
-// Returns the largest fraction of elements on which two axes agree, if each has one known end and
-// any other cut at the other end. Cuts whose digits overlap are left out, as above.
-CutAgreement largest_agreement_of_two(const AxisCut& a, const AxisCut& b,
-                                      const std::vector<int64_t>& sizes, int64_t most);
+// Returns the agreement of axes that all move between the same two dims. `a` has their cuts of one
+// dim, `b` those of the other.
+CutAgreement agreement_of_all(const std::vector<AxisCut>& a, const std::vector<AxisCut>& b);
 // Returns the largest fraction of a dim that one coordinate on each axis owns. Requires cuts of one
 // dim, by several axes or by one axis before and after a move.
 CutAgreement joint_part(const std::vector<AxisCut>& cuts);
+
+// Agreements with cuts that are not known: spare positions. Blocks and results are computed once.
+class SpareAgreements {
+ public:
+  // Other cuts are of another dim, or of the same dim after any of the sizes, in any order, with a
+  // product of at most `most`. Cuts whose digits overlap are left out, since their all_to_all pads
+  // its pieces.
+  SpareAgreements(std::vector<int64_t> sizes, int64_t most)
+      : sizes_(std::move(sizes)), most_(most) {}
+  // Returns the agreements that the last search of this thread computed if it had the same sizes,
+  // else new ones. Most searches of a program are on one mesh.
+  static std::shared_ptr<SpareAgreements> shared(std::vector<int64_t> sizes, int64_t most);
+  // Returns the largest agreement of a cut with any other cut.
+  CutAgreement largest(const AxisCut& cut, CutGaps gaps);
+  // Returns the largest fraction of elements on which two axes agree, if each has one known end and
+  // any other cut at the other end.
+  CutAgreement largest_of_two(const AxisCut& a, const AxisCut& b);
+
+ private:
+  using Blocks = std::vector<int64_t>;
+  const std::vector<Blocks>& blocks_of(int64_t extent);
+  int64_t most_along(const AxisCut& cut);
+  int64_t most_nested(const AxisCut& cut) const;
+  CutAgreement most_crossed(const AxisCut& cut, int64_t ranks);
+
+  std::vector<int64_t> sizes_;
+  int64_t most_;
+  std::map<int64_t, std::vector<Blocks>> blocks_;  // by extent
+  std::map<std::pair<std::vector<int64_t>, CutGaps>, CutAgreement> largest_;
+  std::map<std::vector<int64_t>, int64_t> crossed_;  // by cut, and the ranks of the other axis
+  std::map<std::pair<std::vector<int64_t>, std::vector<int64_t>>, int64_t> together_;  // of one dim
+};
 
 }  // namespace shardproof

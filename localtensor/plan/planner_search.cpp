@@ -45,6 +45,10 @@ namespace shardproof {
 
 namespace {
 
+// If a tensor has two dims and the mesh more ranks than this, moves that ShuffleBound leaves out
+// can cost less. Only its first path is used then.
+constexpr int64_t kMaxRanksOfTwoDims = 128;
+
 // Computes price_without_topology from the layouts of states, without making specs.
 class ByteModel {
  public:
@@ -63,6 +67,10 @@ class ByteModel {
     if (moves == PlanMoves::all || !(states_.is_shuffle() || states_.is_chunked())) return;
     const auto held = static_cast<int64_t>(whole_ / states_.frozen_parts());
     shuffle_.emplace(states_, ShuffleUnits{square_ * whole_, unit_ * kBytesOfCall, held});
+    const bool many_ranks = states_.members(states_.all_axes()) > kMaxRanksOfTwoDims;
+    if (states_.is_shuffle() || states_.dims().size() > 2 || !many_ranks) return;
+    first_path_ = first_path();
+    shuffle_.reset();
   }
 
   // Returns a limit that is not below the price, which is rounded.
@@ -155,6 +163,10 @@ class ByteModel {
     return !shuffle_ || move.kind != StepKind::all_to_all ||
            shuffle_->tries(from, move.to, move.axes);
   }
+  // Returns those of the axes that an all_to_all over them only moves to their goals.
+  uint64_t only_to_goal(const PlacementState& from, uint64_t axes) {
+    return shuffle_ ? shuffle_->only_to_goal(from, axes) : 0;
+  }
   // Returns a lower bound of the cost from `state` to the goal if the next step is this call.
   // `cost` and `best` are those of late_least.
   Cost least_over(const PlacementState& state, StepKind kind, uint64_t axes, const Cost& cost,
@@ -164,11 +176,10 @@ class ByteModel {
 
   // Returns a path that may cost little more than least(start); empty if none is found.
   std::vector<PlacementMove> first_path() {
-    if (!shuffle_) return {};
-    return path_at_bound(states_, *shuffle_,
-                         [&](const PlacementState& from, const PlacementMove& move) {
-                           return edge(from, move).primary;
-                         });
+    if (!shuffle_) return first_path_;
+    return path_at_bound(
+        states_, *shuffle_,
+        [&](const PlacementState& from, const PlacementMove& move) { return edge(from, move); });
   }
 
  private:
@@ -187,6 +198,7 @@ class ByteModel {
 
   PlacementStates& states_;
   std::optional<ShuffleBound> shuffle_;  // only collectives, between even layouts
+  std::vector<PlacementMove> first_path_;
   int64_t itemsize_;
   int64_t world_, goal_parts_;
   bool one_prime_;
@@ -218,6 +230,7 @@ class PriceModel {
   }
   bool bounds_calls() const { return false; }
   bool tries(const PlacementState&, const PlacementMove&) const { return true; }
+  uint64_t only_to_goal(const PlacementState&, uint64_t) const { return 0; }
   Cost least_over(const PlacementState&, StepKind, uint64_t, const Cost&,
                   const std::optional<Cost>&) const {
     return {};
@@ -279,6 +292,7 @@ class PeakModel {
   bool tries(const PlacementState& from, const PlacementMove& move) {
     return model_.tries(from, move);
   }
+  uint64_t only_to_goal(const PlacementState&, uint64_t) const { return 0; }
   Cost least_over(const PlacementState&, StepKind, uint64_t, const Cost&,
                   const std::optional<Cost>&) const {
     return {};
@@ -473,7 +487,8 @@ class Search {
   void expand_calls(const Entry& entry) {
     const PlacementState state = nodes_[static_cast<size_t>(entry.node)].state;
     const auto [kind, axes] = calls_[static_cast<size_t>(entry.move)];
-    states_.for_each_call(state, kind, axes,
+    const uint64_t to_goal = kind == StepKind::all_to_all ? model_.only_to_goal(state, axes) : 0;
+    states_.for_each_call(state, kind, axes, to_goal,
                           [&](const PlacementMove& move) { reach(entry.node, state, move); });
   }
 
@@ -545,8 +560,8 @@ class Search {
     if (!model_.tries(state, move)) return;
     // Computing the cost of a step is slow, so paths that cannot win are dropped before.
     const Cost cost = nodes_[static_cast<size_t>(at)].cost;
-    if (is_hopeless(cost + model_.quick_least(move.to))) return;
     const int to = number_of(move);
+    if (!is_better(to, cost)) return;
     const std::optional<Cost> slow = model_.bound_of_slow(state, move);
     if (!is_better(to, slow ? cost + *slow : cost)) return;
     const bool is_last = Model::kLimitsPeak && move.to == states_.goal();

@@ -3,7 +3,8 @@
 // uses now, or uses before the step. Even digits are preferred, then the shortest gap. A step may
 // be impossible in this way, or may cost more than the bound counts. Then the search tries other
 // continuations, the cheapest first (ShuffleBound::options). It is a depth-first search that prunes
-// continuations that cannot lead to a cheaper path. Digits then need not be even.
+// continuations that cannot lead to a cheaper path, or to one of the same price and a lower peak.
+// It runs twice: digits need not be even, or even ones are preferred.
 //
 // Example: "a=2, b=2, c=2", f32[64, 64], a:S(0) b:S(1) to a:S(1) b:S(0). Both move to spare digits,
 // then to their goals. The digits before 2 are needed on both dims, so a moves to S(0, split=2), b
@@ -32,40 +33,46 @@ class BoundPath {
   std::vector<PlacementMove> moves() {
     const PlacementState& start = states_.start();
     const uint64_t code = bound_.code_of(start);
-    tries_ = int64_t{1} << (2 * axes_.size());
-    extend(start, code, 0, true);
-    even_first_ = false;
-    if (bound_.solve(code).cost.primary < best_price_) extend(start, code, 0, false);
-    return std::move(best_);
+    const auto try_paths = [&](bool cheapest, bool even_first) {
+      if (!(bound_.solve(code).cost < best_)) return;
+      tries_ = int64_t{1} << (2 * axes_.size());
+      even_first_ = even_first;
+      extend(start, code, {}, cheapest);
+    };
+    try_paths(true, true);
+    try_paths(false, false);
+    try_paths(false, true);
+    return std::move(best_moves_);
   }
 
  private:
   // Continues from a state with the moves that the bound counts. Unless `cheapest`, it also
   // continues with all other moves that can lead to a cheaper path.
-  void extend(const PlacementState& from, uint64_t code, Int128 price, bool cheapest) {
+  void extend(const PlacementState& from, uint64_t code, const ExactCost& cost, bool cheapest) {
     const size_t count = moves_.size();
     const std::vector<ShuffleBound::Choice> choices =
-        cheapest ? std::vector{bound_.solve(code)} : bound_.options(code, best_price_ - price - 1);
+        cheapest ? std::vector{bound_.solve(code)}
+                 : bound_.options(code, best_.primary - cost.primary);
     for (const ShuffleBound::Choice& choice : choices) {
-      if (best_price_ <= price + choice.cost.primary || tries_-- <= 0) break;
+      if (!(cost + choice.cost < best_) || tries_-- <= 0) break;
       PlacementState state = from;
       if (choice.sliced == code || add(state, StepKind::local, code, choice.sliced))
-        call(state, choice, price, cheapest);
+        call(state, choice, cost, cheapest);
       moves_.resize(count);
     }
   }
 
-  void call(const PlacementState& from, const ShuffleBound::Choice& choice, Int128 price,
+  void call(const PlacementState& from, const ShuffleBound::Choice& choice, const ExactCost& cost,
             bool cheapest) {
     if (choice.kind == StepKind::local) {
       if (!(from == states_.goal())) return;
-      best_ = moves_;
-      best_price_ = price;
+      best_moves_ = moves_;
+      best_ = cost;
       return;
     }
     PlacementState state = from;
     if (add(state, choice.kind, choice.sliced, choice.next))
-      extend(state, choice.next, price + price_(from, moves_.back()), cheapest);
+      extend(state, choice.next, cost + price_(from, moves_.back()), cheapest);
   }
 
   // Appends a move and changes the state. Returns false if the axes do not find their digits.
@@ -102,10 +109,10 @@ class BoundPath {
 
   bool put(PlacementState& state, int axis, const Digits& digits) {
     DimLayouts& dim = states_.dim(digits.dim);
-    int16_t& layout = state.layouts[static_cast<size_t>(digits.dim)];
+    int32_t& layout = state.layouts[static_cast<size_t>(digits.dim)];
     const int next = dim.with_place(layout, axis, digits.first);
     if (next < 0) return false;
-    layout = static_cast<int16_t>(next);
+    layout = static_cast<int32_t>(next);
     return true;
   }
 
@@ -115,7 +122,7 @@ class BoundPath {
     std::vector<int64_t> ends;
     for (const Digits& digits : used)
       if (digits.dim == dim.dim()) ends.push_back(digits.last);
-    const int16_t layout = state.layouts[static_cast<size_t>(dim.dim())];
+    const int32_t layout = state.layouts[static_cast<size_t>(dim.dim())];
     for (const int axis : list_of_axes(dim.axes(layout)))
       ends.push_back(dim.first_place(layout, axis) * states_.members(uint64_t{1} << axis));
     return ends;
@@ -161,8 +168,8 @@ class BoundPath {
   const MovePrice& price_;
   std::vector<int> axes_;
   std::vector<Digits> needed_;  // of the goal, or used in the start
-  std::vector<PlacementMove> moves_, best_;
-  Int128 best_price_ = ShuffleBound::kNoLimit;
+  std::vector<PlacementMove> moves_, best_moves_;
+  ExactCost best_{ShuffleBound::kNoLimit, 0};
   int64_t tries_ = 0;  // that are left
   bool even_first_ = true;
 };

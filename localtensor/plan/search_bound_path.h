@@ -10,7 +10,7 @@
 namespace shardproof {
 
 // Returns the price of a move, in units of the bound.
-using MovePrice = std::function<Int128(const PlacementState&, const PlacementMove&)>;
+using MovePrice = std::function<ExactCost(const PlacementState&, const PlacementMove&)>;
 
 // Returns the moves that the bound of the start counts, with digits for the axes that move to spare
 // ones. Their price may exceed the bound, the dims may have too few digits, or a state may have no

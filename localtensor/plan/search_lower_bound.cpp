@@ -2,41 +2,11 @@
 //
 // A combination of positions is a number with one byte an axis. The positions of a state follow
 // from its layouts dim by dim; the part of each layout in the number is cached.
-//
-// Price of an all_to_all of several axes (least_sent). The elements on which an axis agrees solve
-// an equation of two indices. One index is of the dim that the axis leaves, one of the dim that it
-// moves to. This is an edge between two dims. The indices of different dims are independent. If an
-// edge leads to a dim that no earlier edge touches, it holds for at most the share of the largest
-// part there. This does not depend on the earlier edges. So the fractions of edges that form no
-// cycle multiply; other edges are left out. Axes between the same two dims are one edge, with the
-// largest part of one coordinate on each of them. A move along a dim is an edge to a node of its
-// own, since a dim can have only one of them.
-//
-// If one end of an edge is a spare position, its dim is not known:
-//   - If it is a dim of another tree, the edge counts on its known dim.
-//   - If it is a dim of the same tree, the edge closes a cycle through an edge at its known dim.
-//     Both count there together.
-//   - If it is the known dim, the edge is a move along it.
-// The largest of these fractions holds in each case (spare_of). In each tree one such edge counts.
-// Several can close a cycle through their trees, which leaves out one of them, the one with the
-// larger fraction. In the worst case this happens to every second one, by size (most_common).
-//
-// Example: a moves from dim 0 to 1, b from 0 to 2, c from 1 to 2. The edges of a and b form a tree;
-// the edge of c closes a cycle. For axes of 2 ranks the call sends at least 1 - 1/2 * 1/2 of a
-// part. Another: a moves from dim 0 to 1, c from spare digits to dim 1. If c leaves dim 0, both
-// edges join the same dims: 1/4 of the elements of dim 1 have one coordinate of a and one of c. If
-// c comes from another dim, the share is 1/2 * 1/2.
-//
-// If axes move to goal digits that others leave in the same call, all pieces are as long as the
-// largest one (least_padded). On a dim with such digits, take the largest part with one coordinate
-// before and after on each axis. Divided among the other axes, it is a lower bound of the largest
-// piece.
 #include "shardproof/localtensor/plan/search_lower_bound.h"
 
 #include <algorithm>
 #include <bit>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 namespace shardproof {
@@ -44,8 +14,6 @@ namespace shardproof {
 namespace {
 
 constexpr size_t kMaxPosition = 127;  // so that twice a position is a byte
-// Fewer axes than this are searched in less time than the agreements of pairs take.
-constexpr size_t kPairs = 5;
 constexpr uint64_t kNotKnown = std::numeric_limits<uint64_t>::max();
 
 // Returns the size of the digits that an axis needs and another one cuts now; 1 if there are none.
@@ -61,24 +29,6 @@ int64_t common_size(const PlacementStates::Digits& need, const PlacementStates::
   return nested && last % first == 0 ? last / first : 1;
 }
 
-// Dims as nodes of a graph without cycles. One more node stands for moves along a dim.
-class Forest {
- public:
-  static constexpr int kAlongADim = kMaxDims;
-  Forest() { std::iota(tree_.begin(), tree_.end(), int8_t{0}); }
-  // Adds an edge. Returns false, and adds none, if it closes a cycle.
-  bool join(int a, int b) {
-    const int8_t from = tree_[static_cast<size_t>(a)], to = tree_[static_cast<size_t>(b)];
-    if (from == to) return false;
-    std::replace(tree_.begin(), tree_.end(), from, to);
-    return true;
-  }
-  int8_t tree(int dim) const { return tree_[static_cast<size_t>(dim)]; }
-
- private:
-  std::array<int8_t, kMaxDims + 1> tree_{};
-};
-
 }  // namespace
 
 // True if no layout has both digits: the first ones do not divide the product of the sizes before
@@ -93,7 +43,11 @@ bool digits_overlap(const PlacementStates::Digits& a, const PlacementStates::Dig
 }
 
 ShuffleBound::ShuffleBound(const PlacementStates& states, const ShuffleUnits& units)
-    : states_(states), call_(units.call), one_prime_(states.is_shuffle()) {
+    : states_(states),
+      call_(units.call),
+      one_prime_(states.is_shuffle()),
+      spares_(
+          SpareAgreements::shared(states.digit_sizes(), 2 * states.members(states.all_axes()))) {
   for (const int axis : list_of_axes(states.active())) {
     Axis& facts = axes_.emplace_back();
     facts.axis = axis;
@@ -134,17 +88,15 @@ AxisCut ShuffleBound::cut_of(const DimLayouts& dim, int layout, int axis,
 // them. An axis that has just moved to spare digits cuts after even gaps, or after the gap that it
 // left. If other axes leave their digits later, uneven gaps can stand before it.
 void ShuffleBound::add_moves_spare() {
-  const std::vector<int64_t> sizes = states_.digit_sizes();
-  const int64_t most = 2 * states_.members(states_.all_axes());
   for (size_t i = 0; i < axes_.size(); ++i) {
     Axis& facts = axes_[i];
     if (has_goal(i)) {
-      facts.from_spare = largest_agreement(facts.goal_cut, sizes, most, CutGaps::nested);
-      facts.from_long_spare = largest_agreement(facts.goal_cut, sizes, most, CutGaps::any);
+      facts.from_spare = spares_->largest(facts.goal_cut, CutGaps::nested);
+      facts.from_long_spare = spares_->largest(facts.goal_cut, CutGaps::any);
     }
     if (start_[i] >= kPlace) {
       Place& place = facts.places[start_[i] - kPlace];
-      place.to_spare = largest_agreement(place.cut, sizes, most, CutGaps::nested);
+      place.to_spare = spares_->largest(place.cut, CutGaps::nested);
       if (has_goal(i) && place.cut.dim == facts.goal_cut.dim)
         facts.from_spare = std::max(facts.from_spare, place.to_goal);
     }
@@ -315,11 +267,12 @@ ExactCost ShuffleBound::least_over(const PlacementState& state, StepKind kind, u
     const ExactCost call = price_of_call(kind, from, call_of(from, at));
     return call + solve(code_of(at), limit - call.primary).cost;
   }
-  Bound& over = over_[axes << 48 | code];
+  Choice& over = over_[axes << 48 | code];
   if (over.known || over.cost.primary > limit) return over.cost;
   ExactCost best{limit + 1, 0};
   try_moves(from, {}, 0, axes, best);
-  over = {best, best.primary <= limit};
+  over.cost = best;
+  over.known = best.primary <= limit;
   return best;
 }
 
@@ -334,7 +287,33 @@ ShuffleBound::Call ShuffleBound::call_over(const PlacementState& from, const Pla
 }
 
 bool ShuffleBound::tries(const PlacementState& from, const PlacementState& to, uint64_t axes) {
-  return one_prime_ || is_tried(call_over(from, to, axes));
+  if (one_prime_) return true;
+  const Positions before = positions_of(code_of(from)), after = positions_of(code_of(to));
+  uint32_t left_start = 0, left_places = 0;
+  for (size_t i = 0; i < axes_.size(); ++i) {
+    if ((axes >> axes_[i].axis & 1) == 0 || before[i] < kPlace || before[i] == after[i]) continue;
+    const uint32_t dim = 1u << place(i, before[i]).digits.dim;
+    if (before[i] == start_[i])
+      left_start |= dim;
+    else if (after[i] != kGoal)
+      left_places |= dim;
+  }
+  return (left_places & ~left_start) == 0;
+}
+
+uint64_t ShuffleBound::only_to_goal(const PlacementState& from, uint64_t axes) {
+  if (one_prime_) return 0;
+  const Positions at = positions_of(code_of(from));
+  uint32_t left_start = 0;
+  uint64_t to_goal = 0;
+  for (size_t i = 0; i < axes_.size(); ++i)
+    if ((axes >> axes_[i].axis & 1) != 0 && at[i] >= kPlace && at[i] == start_[i])
+      left_start |= 1u << place(i, at[i]).digits.dim;
+  for (size_t i = 0; i < axes_.size(); ++i)
+    if ((axes >> axes_[i].axis & 1) != 0 && at[i] >= kPlace && at[i] != start_[i] &&
+        (left_start >> place(i, at[i]).digits.dim & 1) == 0)
+      to_goal |= uint64_t{1} << axes_[i].axis;
+  return to_goal;
 }
 
 ExactCost ShuffleBound::least_call(const PlacementState& from, const PlacementState& to,
@@ -516,176 +495,6 @@ ExactCost ShuffleBound::price_of_call(StepKind kind, const Positions& from, cons
   if (price == 0)
     price = std::max(least_sent(from, positions_of(call.to), before.sent), call.now) + call_;
   return {price, 2 * (before.bytes + after.bytes)};
-}
-
-// Returns the least amount that an all_to_all sends; see the top of this file.
-Int128 ShuffleBound::least_sent(const Positions& from, const Positions& to, Int128 part) {
-  if (!one_prime_) {
-    const Int128 padded = least_padded(from, to, part);
-    return padded > 0 ? padded : part - most_common(from, to, part);
-  }
-  int64_t n = 1, longer = 1;
-  for (size_t i = 0; i < axes_.size(); ++i) {
-    if (to[i] == from[i]) continue;
-    n *= axes_[i].size;
-    for (size_t other = 0; to[i] == kGoal && other < axes_.size(); ++other)
-      if (from[other] >= kPlace && to[other] != from[other])
-        longer *= place(other, from[other]).common[i];
-  }
-  return part / n * (n - 1) * longer;
-}
-
-// Returns the least that is sent if pieces are padded since digits overlap; 0 if they are not.
-Int128 ShuffleBound::least_padded(const Positions& from, const Positions& to, Int128 part) {
-  uint32_t dims = 0;
-  int64_t n = 1;
-  for (size_t i = 0; i < axes_.size(); ++i) {
-    if (to[i] == from[i]) continue;
-    n *= axes_[i].size;
-    for (size_t other = 0; to[i] == kGoal && other < axes_.size(); ++other)
-      if (from[other] >= kPlace && to[other] != from[other] &&
-          digits_overlap(axes_[i].goal, place(other, from[other]).digits))
-        dims |= 1u << axes_[i].goal.dim;
-  }
-  if (dims == 0) return 0;
-  Int128 sent = part / n * (n - 1);
-  for (; dims != 0; dims &= dims - 1) {
-    const int dim = std::countr_zero(dims);
-    Positions left{};
-    uint32_t reached = 0;
-    int64_t ranks = 1;
-    for (size_t i = 0; i < axes_.size(); ++i) {
-      if (to[i] == from[i]) continue;
-      const bool leaves = from[i] >= kPlace && place(i, from[i]).digits.dim == dim;
-      const bool goes = to[i] == kGoal && axes_[i].goal.dim == dim;
-      if (leaves) left[i] = from[i];
-      if (goes) reached |= 1u << i;
-      if (leaves) ranks *= axes_[i].size;
-      if (goes) ranks *= axes_[i].size;
-    }
-    const CutAgreement joint = joint_of(left, reached);
-    sent = sent / joint.whole * joint.part * ranks;
-  }
-  return sent;
-}
-
-// Returns the largest fraction of a dim with one coordinate on each axis that leaves a place there,
-// and on each that reaches its goal there. `left` is 0 for an axis that leaves none.
-CutAgreement ShuffleBound::joint_of(const Positions& left, uint32_t reached) {
-  uint64_t number = 0;
-  for (size_t i = 0; i < axes_.size(); ++i)
-    number |= (2 * uint64_t{left[i]} + (reached >> i & 1)) << (8 * i);
-  std::optional<CutAgreement>& joint = joints_[number];
-  if (joint) return *joint;
-  std::vector<AxisCut> cuts;
-  for (size_t i = 0; i < axes_.size(); ++i) {
-    if (left[i] != 0) cuts.push_back(place(i, left[i]).cut);
-    if ((reached >> i & 1) != 0) cuts.push_back(axes_[i].goal_cut);
-  }
-  joint = joint_part(cuts);
-  return *joint;
-}
-
-// Returns the axes that move between known dims; one tie for each two dims, and for each axis that
-// moves along its dim.
-std::vector<ShuffleBound::Tie> ShuffleBound::ties_of(const Positions& from,
-                                                     const Positions& to) const {
-  std::vector<Tie> ties;
-  for (size_t i = 0; i < axes_.size(); ++i) {
-    if (!goes_to_goal(from, to, i)) continue;
-    const int left = place(i, from[i]).digits.dim, goal = axes_[i].goal.dim;
-    Tie tie{std::min(left, goal), std::max(left, goal), 1u << i, place(i, from[i]).to_goal};
-    if (left == goal) tie.b = Forest::kAlongADim;
-    const auto known = std::find_if(ties.begin(), ties.end(), [&](const Tie& other) {
-      return left != goal && other.a == tie.a && other.b == tie.b;
-    });
-    if (known == ties.end())
-      ties.push_back(tie);
-    else
-      known->axes |= tie.axes;
-  }
-  return ties;
-}
-
-// Returns joint_of the axes where they leave the dim or reach it.
-CutAgreement ShuffleBound::joint_at(const Positions& from, uint32_t axes, int dim) {
-  Positions left{};
-  uint32_t reached = axes;
-  for (size_t i = 0; i < axes_.size(); ++i) {
-    if ((axes >> i & 1) == 0 || from[i] < kPlace || place(i, from[i]).digits.dim != dim) continue;
-    left[i] = from[i];
-    reached &= ~(1u << i);
-  }
-  return joint_of(left, reached);
-}
-
-// The axis leaves the dim to a spare position, or reaches it from one. Returns its largest
-// agreement, relative to the agreement of the edges at the dim.
-CutAgreement ShuffleBound::spare_of(const Positions& from, size_t axis, int dim,
-                                    const std::vector<Tie>& ties) {
-  CutAgreement most =
-      from[axis] >= kPlace ? place(axis, from[axis]).to_spare : from_spare(axis, from[axis]);
-  for (const Tie& tie : ties) {
-    if (tie.a != dim && tie.b != dim) continue;
-    const CutAgreement joint = joint_at(from, tie.axes | 1u << axis, dim);
-    most =
-        std::max(most, CutAgreement{joint.part * tie.common.whole, joint.whole * tie.common.part});
-  }
-  return most;
-}
-
-// Returns the most of a part that ranks hold both before and after an all_to_all.
-Int128 ShuffleBound::most_common(const Positions& from, const Positions& to, Int128 part) {
-  const Int128 whole = part;
-  int moved = 0;
-  for (size_t i = 0; i < axes_.size(); ++i) moved += to[i] != from[i];
-  std::vector<Tie> ties;
-  Forest forest;
-  for (Tie& tie : ties_of(from, to)) {
-    if (!forest.join(tie.a, tie.b)) continue;
-    if (tie.b != Forest::kAlongADim && moved > 1)
-      tie.common = std::max(joint_at(from, tie.axes, tie.a), joint_at(from, tie.axes, tie.b));
-    part = tie.common.of(part);
-    ties.push_back(tie);
-  }
-  std::array<CutAgreement, kMaxDims + 1> spare{};  // by tree
-  for (size_t i = 0; i < axes_.size(); ++i) {
-    const bool leaves = from[i] >= kPlace;
-    const bool is_goal = has_goal(i) && (from[i] == kGoal || to[i] == kGoal);
-    if (to[i] == from[i] || goes_to_goal(from, to, i) || !(leaves || is_goal)) continue;
-    const int dim = leaves ? place(i, from[i]).digits.dim : axes_[i].goal.dim;
-    if (forest.tree(dim) == forest.tree(Forest::kAlongADim)) continue;
-    CutAgreement& least = spare[static_cast<size_t>(forest.tree(dim))];
-    least = std::min(least, spare_of(from, i, dim, ties));
-  }
-  std::sort(spare.begin(), spare.end());
-  for (size_t i = 0; i < spare.size(); i += 2) part = spare[i].of(part);
-  for (size_t i = 0; axes_.size() >= kPairs && i < axes_.size(); ++i)
-    for (size_t j = i + 1; j < axes_.size(); ++j)
-      if (has_unknown_end(from, to, i) && has_unknown_end(from, to, j))
-        part = std::min(part, agreement_of_two(i, from[i], j, from[j]).of(whole));
-  return part;
-}
-
-// True if one end of a move is a spare position, and the other one the start or the goal.
-bool ShuffleBound::has_unknown_end(const Positions& from, const Positions& to, size_t axis) const {
-  if (is_spare(from[axis])) return to[axis] == kGoal;
-  return from[axis] >= kPlace && from[axis] == start_[axis] && to[axis] != start_[axis] &&
-         to[axis] != kGoal;
-}
-
-// Returns the most on which two axes agree that leave the start, or reach the goal, and whose other
-// ends are spare positions.
-CutAgreement ShuffleBound::agreement_of_two(size_t a, uint8_t from_a, size_t b, uint8_t from_b) {
-  const bool starts_a = from_a >= kPlace, starts_b = from_b >= kPlace;
-  std::optional<CutAgreement>& known =
-      pairs_[(a * axes_.size() + b) * 4 + (starts_a ? 2U : 0U) + (starts_b ? 1U : 0U)];
-  if (!known)
-    known =
-        largest_agreement_of_two(starts_a ? place(a, from_a).cut : axes_[a].goal_cut,
-                                 starts_b ? place(b, from_b).cut : axes_[b].goal_cut,
-                                 states_.digit_sizes(), 2 * states_.members(states_.all_axes()));
-  return *known;
 }
 
 }  // namespace shardproof

@@ -24,11 +24,11 @@
 // counts as spare. Under the weaker conditions of is_chunked, digits need not be those of one
 // number. An axis can then agree on more than 1 / n (axis_agreement.h), above all if it moves along
 // its dim. An all_to_all sends at least the elements on which the axes do not agree.
-// search_lower_bound.cpp states how the agreements of several axes multiply. Spare digits are those
-// after sizes that layouts can have, up to twice the ranks of the mesh. A call that pads its pieces
-// because digits overlap sends at least (n - 1) / n of a part; more if the overlap is known. A call
-// is cheaper if more axes cut the tensor and fewer take part. Hence these restrictions do not raise
-// the least price:
+// search_lower_bound_calls.cpp states how the agreements of several axes multiply. Spare digits are
+// those after sizes that layouts can have, up to twice the ranks of the mesh. A call that pads its
+// pieces because digits overlap sends at least (n - 1) / n of a part; more if the overlap is known.
+// A call is cheaper if more axes cut the tensor and fewer take part. Hence these restrictions do
+// not raise the least price:
 //   - an axis at its goal stays: it blocks no other
 //   - an axis that can be sliced to its goal is sliced at once
 //   - an axis gathered from spare digits, or from a place that no other axis needs, is not sliced
@@ -83,6 +83,9 @@ class ShuffleBound {
   // moves between two places that are neither in the start nor in the goal. No axis leaves the
   // start on the same dim. The axis could have moved to the second place earlier.
   bool tries(const PlacementState& from, const PlacementState& to, uint64_t axes);
+  // Returns those of the axes that an all_to_all over them only moves to their goals: tries is
+  // false for other moves.
+  uint64_t only_to_goal(const PlacementState& from, uint64_t axes);
 
   // Gathered: whole again. Long spare: since before the last call. From kPlace on: places of an
   // axis that states cut, by number.
@@ -175,10 +178,6 @@ class ShuffleBound {
   const Place& place(size_t axis, uint8_t at) const {
     return axes_[axis].places[static_cast<size_t>(at - kPlace)];
   }
-  struct Bound {
-    ExactCost cost;
-    bool known = false;  // as in Choice
-  };
   // Axes that move between two dims, in either direction, and the most that they agree on.
   struct Tie {
     int a = 0, b = 0;  // dims; b is kMaxDims for a move along dim a
@@ -214,9 +213,6 @@ class ShuffleBound {
                  ExactCost& best);
   void offer(StepKind kind, const Positions& from, const Call& call, Choice& best);
   ExactCost price_of_call(StepKind kind, const Positions& from, const Call& call);
-  static bool goes_to_goal(const Positions& from, const Positions& to, size_t axis) {
-    return from[axis] >= kPlace && to[axis] == kGoal;
-  }
   Int128 least_alone(size_t axis, uint8_t at) const;
   Int128 least_moving(size_t axis, uint8_t at, uint8_t to) const;
   Int128 least_leaving(size_t axis, uint8_t at) const;
@@ -227,6 +223,8 @@ class ShuffleBound {
   std::vector<Tie> ties_of(const Positions& from, const Positions& to) const;
   CutAgreement joint_at(const Positions& from, uint32_t axes, int dim);
   CutAgreement spare_of(const Positions& from, size_t axis, int dim, const std::vector<Tie>& ties);
+  CutAgreement exact_of(const Positions& from, const Tie& tie);
+  Int128 common_of_tree(const Positions& from, const std::vector<Tie>& ties, Int128 part);
   Int128 most_common(const Positions& from, const Positions& to, Int128 part);
   bool has_unknown_end(const Positions& from, const Positions& to, size_t axis) const;
   CutAgreement agreement_of_two(size_t a, uint8_t from_a, size_t b, uint8_t from_b);
@@ -235,14 +233,15 @@ class ShuffleBound {
   Int128 call_;
   std::vector<Part> parts_;  // by the set of axes that cut
   bool one_prime_;           // all digits are those of one number
+  std::shared_ptr<SpareAgreements> spares_;
   std::vector<Axis> axes_;
   bool has_start_ = false;  // true from when start_ is known
   Positions start_{};
   std::vector<std::vector<uint64_t>> in_dims_;  // by dim and layout: its part of the number
   NumberTable<Choice> ways_, calls_;            // by number; a call follows no slices
-  NumberTable<Bound> over_;                     // least_over by axes and combination
+  NumberTable<Choice> over_;                    // least_over by axes and combination
   NumberTable<Int128> prices_;                  // of all_to_alls by moves; 0: not known
-  NumberTable<std::optional<CutAgreement>> joints_;
+  NumberTable<std::optional<CutAgreement>> joints_, exact_;
   std::vector<std::optional<CutAgreement>> pairs_;  // of two axes, and which ends are known
   std::vector<Choice>* options_ = nullptr;          // receives the choices that offer() computes
 };

@@ -37,7 +37,7 @@ constexpr int kMaxAnywhere = 2;  // active axes that may be placed anywhere toge
 // if both specs cut it evenly. Such detours save little, and their prices take long to compute.
 constexpr int64_t kMaxRanksUneven = 64;
 // Most ranks for which the pieces of all cuts are compared.
-constexpr int64_t kMaxRanksChunked = 128;
+constexpr int64_t kMaxRanksChunked = 1024;
 
 uint64_t bit(int axis) { return uint64_t{1} << axis; }
 
@@ -67,7 +67,7 @@ std::vector<int> list_of_axes(uint64_t mask) {
 
 uint64_t PlacementState::hash() const {
   uint64_t hash = partial * 0x9e3779b97f4a7c15u;
-  for (int16_t layout : layouts) {
+  for (int32_t layout : layouts) {
     hash = (hash ^ static_cast<uint64_t>(layout)) * 0xff51afd7ed558ccdu;
     hash ^= hash >> 32;
   }
@@ -86,8 +86,8 @@ PlacementStates::PlacementStates(const Spec& from, const Spec& to, Axes axes)
   }
   for (int dim = 0; dim < from.shape().size(); ++dim) {
     dims_.emplace_back(dim, from.shape()[dim], sizes_);
-    start_.layouts[static_cast<size_t>(dim)] = static_cast<int16_t>(dims_.back().of_spec(from));
-    goal_.layouts[static_cast<size_t>(dim)] = static_cast<int16_t>(dims_.back().of_spec(to));
+    start_.layouts[static_cast<size_t>(dim)] = static_cast<int32_t>(dims_.back().of_spec(from));
+    goal_.layouts[static_cast<size_t>(dim)] = static_cast<int32_t>(dims_.back().of_spec(to));
   }
   start_.partial = from_partial_;
   goal_.partial = to_partial_;
@@ -145,7 +145,7 @@ PlacementState PlacementStates::sliced_start() {
       const int wanted = dim.without(goal_.layouts[at], others);
       for (int layout : dim.with(state.layouts[at], axis))
         if (wanted >= 0 && dim.without(layout, others) == wanted && dim.has_spec(layout)) {
-          state.layouts[at] = static_cast<int16_t>(layout);
+          state.layouts[at] = static_cast<int32_t>(layout);
           return;
         }
     });
@@ -482,19 +482,32 @@ bool PlacementStates::has_spec(const PlacementState& state) {
 
 bool PlacementStates::remove_axes(PlacementState& state, uint64_t axes) {
   for (DimLayouts& dim : dims_) {
-    int16_t& layout = state.layouts[static_cast<size_t>(dim.dim())];
+    int32_t& layout = state.layouts[static_cast<size_t>(dim.dim())];
     const int rest = dim.without(layout, axes);
     if (rest < 0) return false;
-    layout = static_cast<int16_t>(rest);
+    layout = static_cast<int32_t>(rest);
   }
   return true;
 }
 
 // Appends the ways in which `axes` can cut the part that they hold together in `base`.
-void PlacementStates::place(PlacementState base, uint64_t axes, std::vector<PlacementState>& out) {
-  if (std::popcount(axes) == 1 || std::popcount(active_) <= kMaxAnywhere)
-    return place_anywhere(base, axes, out);
-  place_as_candidate(base, axes, 0, out);
+void PlacementStates::place(PlacementState base, uint64_t axes, uint64_t to_goal,
+                            std::vector<PlacementState>& out) {
+  if (std::has_single_bit(axes)) return place_one(base, std::countr_zero(axes), out);
+  if (std::popcount(active_) <= kMaxAnywhere) return place_anywhere(base, axes, out);
+  place_as_candidate(base, axes, to_goal, 0, out);
+}
+
+void PlacementStates::place_one(PlacementState base, int axis, std::vector<PlacementState>& out) {
+  for (int dim : open_dims_) {
+    int32_t& layout = base.layouts[static_cast<size_t>(dim)];
+    const int32_t before = layout;
+    for (int place : dims_[static_cast<size_t>(dim)].with(before, axis)) {
+      layout = static_cast<int32_t>(place);
+      out.push_back(base);
+    }
+    layout = before;
+  }
 }
 
 void PlacementStates::place_anywhere(PlacementState base, uint64_t axes,
@@ -509,11 +522,11 @@ void PlacementStates::place_anywhere(PlacementState base, uint64_t axes,
         for_each_axis(rest, [&](int axis) {
           for (int dim : open_dims_) {
             PlacementState next = from;
-            int16_t& layout = next.layouts[static_cast<size_t>(dim)];
+            int32_t& layout = next.layouts[static_cast<size_t>(dim)];
             // A copy, because the recursion may reallocate the list.
             const std::vector<int> places = dims_[static_cast<size_t>(dim)].with(layout, axis);
             for (int place : places) {
-              layout = static_cast<int16_t>(place);
+              layout = static_cast<int32_t>(place);
               place_rest(next, rest & ~bit(axis));
             }
           }
@@ -522,21 +535,32 @@ void PlacementStates::place_anywhere(PlacementState base, uint64_t axes,
   place_rest(base, axes);
 }
 
-void PlacementStates::place_as_candidate(PlacementState base, uint64_t axes, size_t open,
-                                         std::vector<PlacementState>& out) {
+// True if these axes cut the same digits in the layout as in the goal.
+bool PlacementStates::is_at_goal(const DimLayouts& dim, int layout, uint64_t axes) const {
+  const int goal = goal_.layouts[static_cast<size_t>(dim.dim())];
+  for (; axes != 0; axes &= axes - 1) {
+    const int axis = std::countr_zero(axes);
+    if (dim.first_place(layout, axis) != dim.first_place(goal, axis)) return false;
+  }
+  return true;
+}
+
+void PlacementStates::place_as_candidate(PlacementState base, uint64_t axes, uint64_t to_goal,
+                                         size_t open, std::vector<PlacementState>& out) {
   if (open == open_dims_.size()) {
     if (axes == 0) out.push_back(base);
     return;
   }
   DimLayouts& dim = dims_[static_cast<size_t>(open_dims_[open])];
-  int16_t& layout = base.layouts[static_cast<size_t>(open_dims_[open])];
+  int32_t& layout = base.layouts[static_cast<size_t>(open_dims_[open])];
   const int before = layout;
-  place_as_candidate(base, axes, open + 1, out);
+  place_as_candidate(base, axes, to_goal, open + 1, out);
   for (int candidate : candidates_[open]) {
     const uint64_t placed = dim.axes(candidate) & ~dim.axes(before);
     if (placed == 0 || (placed & ~axes) != 0 || dim.without(candidate, placed) != before) continue;
-    layout = static_cast<int16_t>(candidate);
-    place_as_candidate(base, axes & ~placed, open + 1, out);
+    if (!is_at_goal(dim, candidate, placed & to_goal)) continue;
+    layout = static_cast<int32_t>(candidate);
+    place_as_candidate(base, axes & ~placed, to_goal, open + 1, out);
   }
 }
 
@@ -544,7 +568,7 @@ void PlacementStates::local_moves(const PlacementState& state, const Visit& visi
   const uint64_t cut = cut_axes(state);
   for_each_axis(active_ & ~cut & ~state.partial, [&](int axis) {
     std::vector<PlacementState> places;
-    place(state, bit(axis), places);
+    place_one(state, axis, places);
     for (PlacementState& next : places) visit({StepKind::local, bit(axis), next});
     if ((to_partial_ & bit(axis)) != 0 && reduce_together(state.partial | bit(axis))) {
       PlacementState next = state;
@@ -566,12 +590,12 @@ void PlacementStates::gather_moves(const PlacementState& state, uint64_t axes, c
   if (remove_axes(next, axes)) visit({StepKind::all_gather, axes, next});
 }
 
-void PlacementStates::all_to_all_moves(const PlacementState& state, uint64_t axes,
+void PlacementStates::all_to_all_moves(const PlacementState& state, uint64_t axes, uint64_t to_goal,
                                        const Visit& visit) {
   PlacementState base = state;
   if (!remove_axes(base, axes)) return;
   std::vector<PlacementState> places;
-  place(base, axes, places);
+  place(base, axes, to_goal, places);
   for (PlacementState& next : places) {
     next.partial = state.partial;
     if (next != state) visit({StepKind::all_to_all, axes, next});
@@ -607,7 +631,7 @@ void PlacementStates::reduce_moves(const PlacementState& state, const Visit& vis
     next.partial &= ~axes;
     visit({StepKind::all_reduce, axes, next});
     std::vector<PlacementState> places;
-    place(next, axes, places);
+    place(next, axes, 0, places);
     for (const PlacementState& placed : places) visit({StepKind::reduce_scatter, axes, placed});
   });
 }
@@ -630,17 +654,17 @@ void PlacementStates::for_each_move(const PlacementState& state, const Visit& vi
   const uint64_t cut = active_ & cut_axes(state);
   for (const StepKind kind : {StepKind::all_gather, StepKind::all_to_all})
     for_each_subset(cut, [&](uint64_t axes) {
-      if (!skip(kind, axes)) for_each_call(state, kind, axes, visit);
+      if (!skip(kind, axes)) for_each_call(state, kind, axes, 0, visit);
     });
   if (moves_ == PlanMoves::all) exchange_moves(state, visit_legal);
   local_moves(state, visit_legal);
 }
 
 void PlacementStates::for_each_call(const PlacementState& state, StepKind kind, uint64_t axes,
-                                    const Visit& visit) {
+                                    uint64_t to_goal, const Visit& visit) {
   const Visit visit_legal = [&](const PlacementMove& move) { visit_if_legal(move, visit); };
   if (kind == StepKind::all_gather) return gather_moves(state, axes, visit_legal);
-  all_to_all_moves(state, axes, visit_legal);
+  all_to_all_moves(state, axes, to_goal, visit_legal);
 }
 
 void PlacementStates::visit_if_legal(const PlacementMove& move, const Visit& visit) {

@@ -27,7 +27,7 @@ namespace shardproof {
 std::vector<int> list_of_axes(uint64_t mask);
 
 struct PlacementState {
-  std::array<int16_t, kMaxDims> layouts{};  // for each dim, the number of a layout in DimLayouts
+  std::array<int32_t, kMaxDims> layouts{};  // for each dim, the number of a layout in DimLayouts
   uint64_t partial = 0;                     // axes that are P
   bool operator==(const PlacementState&) const = default;
   uint64_t hash() const;
@@ -92,7 +92,10 @@ class PlacementStates {
   using Visit = std::function<void(const PlacementMove&)>;
   using Skip = std::function<bool(StepKind, uint64_t)>;
   void for_each_move(const PlacementState& state, const Visit& visit, const Skip& skip);
-  void for_each_call(const PlacementState& state, StepKind kind, uint64_t axes, const Visit& visit);
+  // The same for the calls of a kind over the axes. An all_to_all moves those of `to_goal` only to
+  // their digits of the goal.
+  void for_each_call(const PlacementState& state, StepKind kind, uint64_t axes, uint64_t to_goal,
+                     const Visit& visit);
 
   // Return the spec of a state and the step of an edge. Require states that a Spec can describe.
   Spec spec_of(const PlacementState& state);
@@ -172,13 +175,17 @@ class PlacementStates {
   void local_moves(const PlacementState& state, const Visit& visit);
   void visit_if_legal(const PlacementMove& move, const Visit& visit);
   void gather_moves(const PlacementState& state, uint64_t axes, const Visit& visit);
-  void all_to_all_moves(const PlacementState& state, uint64_t axes, const Visit& visit);
+  void all_to_all_moves(const PlacementState& state, uint64_t axes, uint64_t to_goal,
+                        const Visit& visit);
   void exchange_moves(const PlacementState& state, const Visit& visit);
   void reduce_moves(const PlacementState& state, const Visit& visit);
-  void place(PlacementState base, uint64_t axes, std::vector<PlacementState>& out);
+  void place(PlacementState base, uint64_t axes, uint64_t to_goal,
+             std::vector<PlacementState>& out);
+  void place_one(PlacementState base, int axis, std::vector<PlacementState>& out);
   void place_anywhere(PlacementState base, uint64_t axes, std::vector<PlacementState>& out);
-  void place_as_candidate(PlacementState base, uint64_t axes, size_t open,
+  void place_as_candidate(PlacementState base, uint64_t axes, uint64_t to_goal, size_t open,
                           std::vector<PlacementState>& out);
+  bool is_at_goal(const DimLayouts& dim, int layout, uint64_t axes) const;
   void collect_candidates();
   void add_candidate(size_t open, int layout);
   void add_chain_candidates();

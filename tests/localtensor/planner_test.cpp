@@ -9,7 +9,6 @@
 #include <map>
 #include <optional>
 
-#include "shardproof/localtensor/plan/axis_agreement.h"
 #include "shardproof/localtensor/plan/exchange_volume.h"
 #include "shardproof/localtensor/plan/search_lower_bound.h"
 #include "shardproof/localtensor/plan/step_pieces.h"
@@ -494,97 +493,6 @@ TEST(Planner, EvenShuffles_NeedNoSearch) {
           << to_string(specs[i]) << " to " << to_string(to);
 }
 
-// An axis that moves along its dim agrees on more than 1 / n if its digits are not of one number.
-TEST(AxisAgreement, MoveAlongADim_IsCounted) {
-  const AxisCut outer = {0, 48, 3, {}}, inner = {0, 48, 3, {4}}, other = {1, 10, 3, {}};
-  const CutAgreement along = agreement(inner, outer), across = agreement(outer, other);
-  EXPECT_EQ(Fraction(along.part, along.whole), Fraction(1, 2));
-  EXPECT_EQ(Fraction(across.part, across.whole), Fraction(1, 3));
-  const CutAgreement most = largest_agreement(outer, {2, 3, 4}, 48, CutGaps::any);
-  EXPECT_EQ(Fraction(most.part, most.whole), Fraction(1, 2));
-}
-
-// Gaps that other axes left can stand before a cut: 3 sizes before an axis of 2, which then agrees
-// on 2/3. An axis that has just moved cuts after even gaps, or after its own.
-TEST(AxisAgreement, UnevenGaps_AreLeftByOthers) {
-  const AxisCut half = {0, 64, 2, {}};
-  const CutAgreement any = largest_agreement(half, {2, 3}, 12, CutGaps::any);
-  const CutAgreement nested = largest_agreement(half, {2, 3}, 12, CutGaps::nested);
-  EXPECT_EQ(Fraction(any.part, any.whole), Fraction(42, 64));
-  EXPECT_EQ(Fraction(nested.part, nested.whole), Fraction(1, 2));
-}
-
-// Returns the coordinate that owns an index of the cut's dim.
-int64_t owner_of(const AxisCut& cut, int64_t index) {
-  int64_t length = cut.extent;
-  for (const int64_t size : cut.before) {
-    const int64_t piece = ceil_div(length, size), block = index / piece;
-    index -= block * piece;
-    length = std::min(piece, length - block * piece);
-  }
-  return index / ceil_div(length, cut.ranks);
-}
-
-bool overlap(const AxisCut& a, const AxisCut& b) {
-  int64_t first_a = 1, first_b = 1;
-  for (const int64_t size : a.before) first_a *= size;
-  for (const int64_t size : b.before) first_b *= size;
-  return a.dim == b.dim && first_a < first_b * b.ranks && first_b < first_a * a.ranks;
-}
-
-// Returns the elements of a [13, 10, 8] on which both axes agree.
-int64_t agreeing(const AxisCut& a, const AxisCut& to_a, const AxisCut& b, const AxisCut& to_b) {
-  int64_t agreeing = 0;
-  for (int64_t i = 0; i < 13 * 10 * 8; ++i) {
-    const Dims at = unravel(i, {13, 10, 8});
-    if (owner_of(a, at[a.dim]) == owner_of(to_a, at[to_a.dim]) &&
-        owner_of(b, at[b.dim]) == owner_of(to_b, at[to_b.dim]))
-      ++agreeing;
-  }
-  return agreeing;
-}
-
-// Two axes agree on at most this number of elements, for all positions of their other ends.
-TEST(AxisAgreement, TwoAxes_AgreeOnNoMoreWhereverTheyGo) {
-  const Dims shape = {13, 10, 8};
-  const std::vector<std::pair<AxisCut, AxisCut>> pairs = {{{0, 13, 2, {}}, {0, 13, 3, {2}}},
-                                                          {{0, 13, 2, {}}, {1, 10, 3, {}}},
-                                                          {{0, 13, 2, {3}}, {1, 10, 3, {2}}},
-                                                          {{1, 10, 2, {}}, {2, 8, 2, {}}}};
-  int64_t compared = 0, reached = 0;
-  for (const auto& [a, b] : pairs) {
-    const CutAgreement most = largest_agreement_of_two(a, b, {2, 3}, 12);
-    std::vector<std::pair<AxisCut, AxisCut>> ends;
-    for (int dim = 0; dim < 3; ++dim)
-      for (const std::vector<int64_t>& before :
-           {std::vector<int64_t>{}, {2}, {3}, {2, 2}, {2, 3}, {3, 2}})
-        ends.emplace_back(AxisCut{dim, shape[dim], a.ranks, before},
-                          AxisCut{dim, shape[dim], b.ranks, before});
-    int64_t largest = 0;
-    for (const auto& [to_a, ignored] : ends)
-      for (const auto& [also_ignored, to_b] : ends) {
-        if (overlap(a, to_a) || overlap(a, to_b) || overlap(b, to_a) || overlap(b, to_b) ||
-            overlap(to_a, to_b))
-          continue;
-        ++compared;
-        largest = std::max(largest, agreeing(a, to_a, b, to_b));
-      }
-    EXPECT_LE(largest * most.whole, most.part * 13 * 10 * 8);
-    reached += 4 * largest * most.whole > 3 * most.part * 13 * 10 * 8 ? 1 : 0;
-  }
-  EXPECT_GT(compared, 200);
-  EXPECT_GT(reached, 1);  // the bound is close
-}
-
-// The joint part of an axis before and after a move is the part of elements that one coordinate
-// owns at both times.
-TEST(AxisAgreement, JointPart_IsTheLargestOfAllCoordinates) {
-  const AxisCut a = {0, 7, 2, {}}, b = {0, 7, 3, {2}};
-  const CutAgreement alone = joint_part({a}), both = joint_part({a, b});
-  EXPECT_EQ(Fraction(alone.part, alone.whole), Fraction(4, 7));
-  EXPECT_EQ(Fraction(both.part, both.whole), Fraction(2, 7));
-}
-
 // Axes that move to spare digits get even ones if there are any, also beside a dim that they cut
 // unevenly.
 TEST(Planner, EvenDigits_AreTakenBesideAnUnevenDim) {
@@ -615,6 +523,51 @@ TEST(Planner, UnevenCuts_MoveToSpareDigitsTogether) {
   EXPECT_LE(result.price.primary, 2.149e6);
   EXPECT_EQ(result.gap, 0);
   EXPECT_LE(result.states, 5);
+}
+
+// Uneven cuts by six axes, which are moved together. A search without lower bound settles 14,633
+// states and moves them one by one, for 2.6 MB.
+TEST(Planner, UnevenCutsOfSixAxes_TakeFewStates) {
+  const Mesh mesh = Mesh::parse("a=2, b=3, c=2, d=3, e=2, f=2");
+  const auto spec = [&](const char* text) {
+    return Spec::parse(text, mesh, {61, 64, 50, 64}, DType::f32);
+  };
+  PlannerOptions options;
+  options.moves = PlanMoves::collectives;
+  const PlannerResult result =
+      plan_redistribution(spec("a:S(3) b:S(3) c:S(3) d:S(3) e:S(2) f:S(1)"),
+                          spec("b:S(1) c:S(2) d:S(2) f:S(3)"), options);
+  EXPECT_LE(result.price.primary, 1.8785e6) << to_string(result.plan);
+  EXPECT_EQ(result.gap, 0);
+  EXPECT_LE(result.states, 10);
+}
+
+// On many ranks and two dims, the search starts from the first path of the bound. Moves of one axis
+// at a time cost 14 MB.
+TEST(Planner, UnevenCutsOfTwoDims_StartFromThePathOfTheBound) {
+  const Mesh mesh = Mesh::parse("a=2, b=3, c=2, d=3, e=2, f=2");
+  const auto spec = [&](const char* text) {
+    return Spec::parse(text, mesh, {9999, 1001}, DType::f32);
+  };
+  PlannerOptions options;
+  options.moves = PlanMoves::collectives;
+  const PlannerResult result =
+      plan_redistribution(spec("b:S(0) e:S(0)"), spec("c:S(0) d:S(0) e:S(0) f:S(0)"), options);
+  EXPECT_LE(result.price.primary, 4e6) << to_string(result.plan);
+}
+
+// The first path tries even spare digits on each of its ways: c moves to S(1, split=16), which
+// sends less than a move to S(3).
+TEST(Planner, EvenDigits_AreTriedOnEachPath) {
+  const Mesh mesh = Mesh::parse("a=2, b=3, c=4, d=2");
+  const auto spec = [&](const char* text) {
+    return Spec::parse(text, mesh, {61, 64, 50, 64}, DType::f32);
+  };
+  PlannerOptions options;
+  options.moves = PlanMoves::collectives;
+  const PlannerResult result =
+      plan_redistribution(spec("b:S(1) c:S(1) d:S(0)"), spec("a:S(1) c:S(1) d:S(1)"), options);
+  EXPECT_LE(result.price.primary, 4193633) << to_string(result.plan);
 }
 
 // Four axes exchange their places, in one cycle or in two. All move to spare digits in one
