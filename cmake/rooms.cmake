@@ -106,16 +106,19 @@ function(shardproof_run_once)
   endif()
 endfunction()
 
-# Compiles sources of a target as one: up to 8 if SHARDPROOF_UNITY is on, and up to 32 if
-# SHARDPROOF_UNITY_ALL is. If UNITY lists sources, only these join: the others have hot loops, and are
-# changed often. SHARDPROOF_UNITY_ALL joins them too. NO_UNITY lists sources that always compile
-# alone; ALL means all.
+# Compiles sources of a target as one: up to 8 if SHARDPROOF_UNITY is on, up to 16 with MANY, and up to
+# 32 if SHARDPROOF_UNITY_ALL is on. If UNITY lists sources, only these join: the others have hot loops,
+# and are changed often. SHARDPROOF_UNITY_ALL joins them too. NO_UNITY lists sources that always
+# compile alone; ALL means all.
 function(shardproof_join_sources target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;UNITY;NO_UNITY")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "MANY" "" "SOURCES;UNITY;NO_UNITY")
   if(NOT (SHARDPROOF_UNITY OR SHARDPROOF_UNITY_ALL) OR arg_NO_UNITY STREQUAL "ALL")
     return()
   endif()
   set(most 8)
+  if(arg_MANY)
+    set(most 16)
+  endif()
   set(alone ${arg_NO_UNITY})
   if(SHARDPROOF_UNITY_ALL)
     set(most 32)

@@ -8,7 +8,6 @@
 //   std::map<int, Dims> dims_of(const Spec& spec) {   dims_of
 //   constexpr std::array<Row, 2> kRows = {{           kRows
 //   int Table::size() const {                         none: a member is named in its type
-#include <cctype>
 #include <map>
 #include <sstream>
 
@@ -17,8 +16,6 @@
 
 namespace shardproof::tidy {
 namespace {
-
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 // Returns the length of the text before the first character that ends a declared name.
 std::size_t end_of_name(const std::string& line) {

@@ -17,8 +17,6 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 8> kRoomOrder = {
     "localtensor", "sim", "backends", "program", "ops", "engine", "scenarios", "cli"};
 
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
-
 // True if the quote at `at` separates digits (1'000) and opens no character literal.
 bool is_digit_separator(std::string_view text, std::size_t at) {
   std::size_t begin = at;
@@ -82,6 +80,8 @@ bool is_skipped_folder(const fs::path& path) {
 }
 
 }  // namespace
+
+bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 bool Source::is_header() const { return path.ends_with(".h") || path.ends_with(".cuh"); }
 

@@ -40,6 +40,9 @@ using Violations = std::vector<Violation>;
 // Position of a room in the include order of rooms, or -1 for a folder that is not a room.
 int room_position(std::string_view folder);
 
+// True for a letter, a digit and '_'.
+bool is_word(char c);
+
 // Returns `text` with comments and literals replaced by blanks. Line ends stay.
 std::string blank_comments_and_literals(std::string_view text);
 
