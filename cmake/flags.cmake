@@ -16,10 +16,10 @@ foreach(language IN ITEMS CXX CUDA)
   endif()
 endforeach()
 
-# Headers that nearly every source includes are precompiled, except if a compiler cache is found. A
+# Headers that nearly every source includes are precompiled, except if a compiler cache is in use. A
 # precompiled header differs in each build folder, so the cache would have no hits.
 set(precompile ON)
-if(SHARDPROOF_CCACHE)
+if(SHARDPROOF_CCACHE AND NOT DEFINED ENV{CCACHE_DISABLE})
   set(precompile OFF)
 endif()
 option(SHARDPROOF_PRECOMPILE "Precompile the standard library's headers" ${precompile})
