@@ -38,7 +38,8 @@ struct FactorPlace {
   bool divides = false;
   std::string text;
   double value = 1;
-  std::vector<int> axes = {};  // of the sizes in the text
+  std::vector<int> axes = {};    // of the sizes in the text
+  std::vector<int> summed = {};  // axes of the groups of calls in the other operand
 };
 
 // Adds the axes whose sizes an expression has.
@@ -47,6 +48,23 @@ void add_axes(const Expr& expr, const Mesh& mesh, std::vector<int>& axes) {
     if (const std::optional<int> axis = mesh.find_axis(to_string(expr.args[0])))
       axes.push_back(*axis);
   for (const Expr& argument : expr.args) add_axes(argument, mesh, axes);
+}
+
+// Adds the axes that groups of calls in an expression name.
+void add_axes_of_groups(const Expr& expr, const Mesh& mesh, std::vector<int>& axes) {
+  for (size_t i = 0; i < expr.args.size(); ++i) {
+    const bool is_group = expr.kind == ExprKind::call && expr.keys[i] == "group";
+    if (!is_group) add_axes_of_groups(expr.args[i], mesh, axes);
+    if (is_group)
+      visit_parts(expr.args[i], [&](const Expr& name) {
+        if (const std::optional<int> axis = mesh.find_axis(to_string(name))) axes.push_back(*axis);
+      });
+  }
+}
+
+bool has_all(const std::vector<int>& axes, const std::vector<int>& wanted) {
+  return std::all_of(wanted.begin(), wanted.end(),
+                     [&](int axis) { return std::count(axes.begin(), axes.end(), axis) > 0; });
 }
 
 // Returns the factors of products with tensors.
@@ -61,6 +79,7 @@ std::vector<FactorPlace> written_factors(const Job& job, const Mesh& mesh) {
       factors.push_back(
           {place.number, slot, expr.symbol == "/", to_string(expr.args[slot]), *value});
       add_axes(expr.args[slot], mesh, factors.back().axes);
+      add_axes_of_groups(expr.args[1 - slot], mesh, factors.back().summed);
     }
   });
   return factors;
@@ -113,10 +132,10 @@ std::optional<SourceCause> right_size_for_number(const RankCase& about, const st
         product.args[factor.slot] = parse_expression(size.text);
         product.args[factor.slot].place = place;
       };
+      // A sum over dp and cp that is divided by the size of dp is wrong with dp = 1, too.
       std::vector<int> added = size.axes;
-      std::erase_if(added, [&](int axis) {
-        return std::count(factor.axes.begin(), factor.axes.end(), axis) > 0;
-      });
+      if (has_all(factor.summed, size.axes))
+        std::erase_if(added, [&](int axis) { return has_all(factor.axes, {axis}); });
       const RightChange right = right_change(about, factor.number, put_size, added, confirmation);
       if (right.lines.empty() ||
           !confirmation.is_right_on_other_meshes(change_of(right.numbers, put_size), axes))

@@ -49,6 +49,19 @@ bool depend_on_race(const std::vector<Finding>& findings) {
   });
 }
 
+std::string not_finite_note(const std::vector<std::string>& names) {
+  constexpr size_t kMostNames = 4;
+  const bool is_one = names.size() == 1;
+  std::vector<std::string> shown(
+      names.begin(),
+      names.begin() + static_cast<std::ptrdiff_t>(std::min(kMostNames, names.size())));
+  if (names.size() > kMostNames) shown.push_back(fmt::format("{} more", names.size() - kMostNames));
+  return fmt::format(
+      "{} {} no finite element on one device; errors of the lines before {} do not show in {}",
+      joined_words(shown, "and"), is_one ? "has" : "have", is_one ? "it" : "them",
+      is_one ? "it" : "them");
+}
+
 class Check {
  public:
   Check(const Job& job, const Registries& registries, std::shared_ptr<const RankProgram> lowered)
@@ -63,6 +76,7 @@ class Check {
   Outcome run() {
     outcome_ = program_->run(own_, {.reports = true});
     outcome_.values_compared = own_.compared();
+    if (!own_.not_finite().empty()) outcome_.notes.push_back(not_finite_note(own_.not_finite()));
     // A process that runs ranks for a coordinator compares nothing itself.
     if (depend_on_race(outcome_.findings)) {
       outcome_.notes.push_back(

@@ -111,6 +111,12 @@ double largest_error(const Tensor& held, const Tensor& device, const Tensor& exa
   return largest;
 }
 
+bool has_no_finite_element(const Tensor& tensor) {
+  for (int64_t i = 0; i < tensor.elements(); ++i)
+    if (std::isfinite(magnitude_at(tensor, i))) return false;
+  return tensor.elements() > 0;
+}
+
 }  // namespace
 
 bool is_float_or_complex(DType dtype) { return is_floating(dtype) || is_complex(dtype); }
@@ -224,6 +230,7 @@ Judgement OwnDtypeJudge::judge(const ComparedValue& value, ReferenceRun& referen
     });
   }
   may_be_rounded_ = may_be_rounded_ || uses_last_bits(expected);
+  if (rounds && has_no_finite_element(expected)) not_finite_.push_back(value.label.name);
   if (identical_) {
     equal_.insert(value.key);
     return Judgement::equal;

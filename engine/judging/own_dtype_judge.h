@@ -84,6 +84,8 @@ class OwnDtypeJudge : public Judge {
   bool may_be_rounded() const { return may_be_rounded_; }
   int64_t compared() const { return compared_; }
   const std::set<std::string>& equal() const { return equal_; }
+  // Names of the values of which one device holds no finite element.
+  const std::vector<std::string>& not_finite() const { return not_finite_; }
   const std::map<ValueId, Tensor>& integers() const { return integers_; }
   const std::vector<UnequalValue>& unequal() const { return unequal_; }
   // The first value in program order whose replicas do not have the same bits.
@@ -145,6 +147,7 @@ class OwnDtypeJudge : public Judge {
   bool identical_ = false;  // the value judged last has equal bits
   LocalTensor ready_;       // the value judged last, partial axes reduced
   int64_t compared_ = 0;
+  std::vector<std::string> not_finite_;
   std::set<std::string> equal_;
   std::map<ValueId, Tensor> integers_;
   ValuesInParts in_parts_;  // inputs and held values placed as partial sums

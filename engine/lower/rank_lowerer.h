@@ -109,6 +109,7 @@ class RankLowerer : public Lowering {
 
   void lower_check(const Expr& call);  // rank_lowerer_check.cpp
   WrittenCheck read_check(const Expr& call);
+  void refuse_check_of_last_value(const WrittenCheck& written, const Expr& call);
   void lower_check_part(const WrittenCheck& written, const CheckPart& part);
   std::vector<LocalShape> fitting_shapes(const WrittenCheck& written, ValueId id, const Spec& spec,
                                          const std::string& shown);

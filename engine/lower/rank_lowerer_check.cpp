@@ -6,6 +6,8 @@
 // 4. emit a Snapshot of x and the RankCheck that names the value with which it is compared.
 //
 // Ranks outside the mesh or not selected by `on` skip the check.
+#include <algorithm>
+
 #include "shardproof/engine/lower/bind_arguments.h"
 #include "shardproof/engine/lower/rank_lowerer.h"
 #include "shardproof/localtensor/base/error.h"
@@ -103,8 +105,30 @@ void RankLowerer::lower_check_part(const WrittenCheck& written, const CheckPart&
   into_.checks.push_back(std::move(check));
 }
 
+// Throws Error if an earlier pass of a loop has checked the name, and the truth binds it more than
+// once: each pass would be compared with the last value.
+void RankLowerer::refuse_check_of_last_value(const WrittenCheck& written, const Expr& call) {
+  const bool is_repeated =
+      std::any_of(into_.checks.begin(), into_.checks.end(), [&](const RankCheck& earlier) {
+        return earlier.name == written.name && earlier.origin.line == origin().line &&
+               !earlier.lanes.intersect(lanes_).empty();
+      });
+  if (!is_repeated) return;
+  const std::vector<GlobalValue>& values = truth_.program().values;
+  const auto bound = std::count_if(values.begin(), values.end(), [&](const GlobalValue& value) {
+    return value.name == written.name;
+  });
+  if (bound > 1)
+    fail(call.place,
+         fmt::format("the truth binds {0} more than once, and each pass of this loop would be "
+                     "compared with the last value; write {0}_{{i}} = {0} in the truth's loop, and "
+                     "check(.., '{0}_{{i}}') here, where i is the variable of the loop",
+                     written.name));
+}
+
 void RankLowerer::lower_check(const Expr& call) {
   const WrittenCheck written = read_check(call);
+  refuse_check_of_last_value(written, call);
   if (is_number(*written.value))
     fail(written.value->place,
          fmt::format("check compares a tensor; {} is a number", to_string(*written.value)));

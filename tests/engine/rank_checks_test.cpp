@@ -260,6 +260,16 @@ TEST(RankChecks, ThatAreBadInput_AreRefusedWithTheirPlace) {
               fmt::format("/ranks/all line 1, column {}: {}", bad.column, bad.message));
 }
 
+TEST(RankChecks, InALoop_OfANameThatTheTruthBindsAgain_AreRefused) {
+  const std::vector<std::string> loop{"for i in range(2): check(x, 'h')"};
+  EXPECT_EQ(refusal(ranks_job(loop, {"h = x * 2", "h = h * 2"})),
+            "/ranks/all line 1, column 20: the truth binds h more than once, and each pass of "
+            "this loop would be compared with the last value; write h_{i} = h in the truth's loop, "
+            "and check(.., 'h_{i}') here, where i is the variable of the loop");
+  EXPECT_EQ(refusal(ranks_job(loop, {"h = x * 2"})), "accepted");
+  EXPECT_EQ(refusal(ranks_job({"check(x, 'h')"}, {"h = x * 2", "h = h * 2"})), "accepted");
+}
+
 TEST(RankChecks, WithoutATruth_AreRefused) {
   Job job = ranks_job({"check(x, 'x')"}, {});
   job.truth.reset();
