@@ -21,6 +21,15 @@ const char* call_verb(CollectiveKind kind) {
 
 }  // namespace
 
+// True if there is a cause or a hint. Stores it.
+bool Explaining::adopt(const std::optional<Suspicion>& found) {
+  if (!found) return false;
+  lines.push_back((found->is_cause ? kCauseLabel : kHintLabel) + found->text);
+  fix = found->fix;
+  made_right = found->made_right;
+  return true;
+}
+
 std::string Explaining::shown(ValueId id, const std::string& line) const {
   if (const std::optional<double> number = number_of(about_.ranks, id))
     return fmt::format("{}", *number);

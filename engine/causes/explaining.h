@@ -53,18 +53,19 @@ class Explaining {
       made_right.clear();
       return false;
     };
-    shared_.budget.begin_stage();
+    shared_.budget.begin_stage(0.2);
     changes_ = right_backward_words(about_, target(), confirmation_);
     // If several changes make the value right, further ones answer nothing.
     const auto is_open = [&] { return hint.lines.size() < 2; };
     const SuspectedWay on{about_, value_, provenance_, way_, confirmation_};
+    shared_.budget.begin_stage(0.5);
     if (changes_.empty() && finds_cause(shown_by_provenance(on))) return true;
-    shared_.budget.begin_stage();
+    shared_.budget.begin_stage(0.5);
     if (changes_.empty() && finds_cause(differs_from_truth(Likeness::alike))) return true;
     confirmation_.allow_more_runs(kMostRuns);
-    shared_.budget.begin_stage();
+    shared_.budget.begin_stage(0.7);
     if (is_open() && finds_cause(shown_by_numbers(on))) return true;
-    shared_.budget.begin_stage();
+    shared_.budget.begin_stage(1);
     if (search == Search::long_search && is_open() && finds_cause(has_small_mistake())) return true;
     lines = std::move(hint.lines);
     made_right = std::move(hint.made_right);
@@ -154,13 +155,7 @@ class Explaining {
     made_right = cause.made_right.empty() ? confirmation_.made_right() : cause.made_right;
   }
 
-  bool adopt(const std::optional<Suspicion>& found) {
-    if (!found) return false;
-    lines.push_back((found->is_cause ? kCauseLabel : kHintLabel) + found->text);
-    fix = found->fix;
-    made_right = found->made_right;
-    return true;
-  }
+  bool adopt(const std::optional<Suspicion>& found);
 
   // Calls after which parts of a sum count as added up. Gathered parts may be added by another
   // line; if no other cause is found, they are taken for parts that nobody adds.

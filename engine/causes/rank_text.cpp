@@ -1,6 +1,8 @@
 // Implements rank_text.h.
 #include "shardproof/engine/causes/rank_text.h"
 
+#include <cctype>
+
 namespace shardproof {
 
 namespace {
@@ -20,6 +22,21 @@ std::vector<Node*> parts_of(Node& expr) {
 std::vector<Expr*> children_of(Expr& expr) { return parts_of(expr); }
 std::vector<const Expr*> children_of(const Expr& expr) { return parts_of(expr); }
 
+std::string text_kind_of(const std::string& text) {
+  std::string kind;
+  for (const char c : text) {
+    const bool is_digit = c >= '0' && c <= '9';
+    const bool in_name =
+        !kind.empty() && (std::isalpha(static_cast<unsigned char>(kind.back())) != 0 ||
+                          kind.back() == '_' || kind.back() == '#');
+    if (!is_digit || !in_name)
+      kind += c;
+    else if (kind.back() != '#')
+      kind += '#';
+  }
+  return kind;
+}
+
 NumberedText::NumberedText(const Job& job) : copy_(job) {
   visit_expressions(copy_, [&](const TextPlace& place, Expr& expr) {
     numbers_.emplace(&expr, place.number);
@@ -29,6 +46,12 @@ NumberedText::NumberedText(const Job& job) : copy_(job) {
     std::vector<std::string> loops, bound;
     add(copy_.ranks[listing].listing.statements, listing, loops, bound);
   }
+  constexpr size_t kRare = 3;
+  std::map<std::string, std::set<ListedLine>> lines;  // by the kind of their text
+  for (const TextStatement& one : statements_)
+    lines[text_kind_of(to_string(*one.whole[0]))].insert({one.listing, one.statement->place.line});
+  for (const auto& [kind, alike] : lines)
+    if (alike.size() <= kRare) rare_.insert(alike.begin(), alike.end());
 }
 
 const Expr* NumberedText::parent_of(int number) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ class NumberedText {
   int number_of(const Expr& expr) const { return numbers_.at(&expr); }
   // Returns the line of each expression, by number.
   const std::vector<ListedLine>& lines() const { return lines_; }
+  // True if few lines have the text of this one, numbers in names apart. In a program of many equal
+  // layers, such a line differs from those of the other layers.
+  bool is_rare(const ListedLine& line) const { return rare_.contains(line); }
   // Returns the expression of which that of a number is a part; null if it is a whole one.
   const Expr* parent_of(int number) const;
 
@@ -38,12 +42,16 @@ class NumberedText {
   Job copy_;  // owns the expressions
   std::map<const Expr*, int> numbers_;
   std::vector<ListedLine> lines_;
+  std::set<ListedLine> rare_;
   std::vector<TextStatement> statements_;
 };
 
 // Returns the expressions that an expression is made of: arguments, then the parts of its index.
 std::vector<const Expr*> children_of(const Expr& expr);
 std::vector<Expr*> children_of(Expr& expr);
+
+// Returns the text without the numbers in names: "v# @ a# * 2" for "v40 @ a40 * 2".
+std::string text_kind_of(const std::string& text);
 
 // Calls visit(expr) for an expression and all that it is made of, arguments first.
 template <typename Visit>

@@ -13,8 +13,8 @@ class SearchBudget {
   // Begins the search for the cause of one value. It may use half of what is left, so a value that
   // nothing explains leaves something to the next ones.
   void begin_search() { of_stage_ = of_search_ = left_ / 2; }
-  // Begins a stage of the search, which may use half of what is left to the search.
-  void begin_stage() { of_stage_ = of_search_ / 2; }
+  // Begins a stage of the search, which may use a share of what is left to the search.
+  void begin_stage(double share) { of_stage_ = share * of_search_; }
   // True if the stage may do nothing more.
   bool is_spent() const { return of_stage_ < kLeast; }
   void charge_run(size_t instructions, double elements) {

@@ -57,9 +57,16 @@ class ForwardChanges {
                  Confirmation& confirmation)
       : about_(about), target_(target), provenance_(provenance), confirmation_(confirmation) {}
 
+  // Changes the lines first that differ from those of other layers.
   std::vector<SourceCause> run() {
+    for (const bool is_rare : {true, false}) change_lines(is_rare);
+    return std::move(found_);
+  }
+
+  void change_lines(bool is_rare) {
     Job copy = about_.job;
     visit_expressions(copy, [&](const TextPlace& place, Expr& expr) {
+      if (confirmation_.text().is_rare({place.listing, expr.place.line}) != is_rare) return;
       if (expr.kind == ExprKind::call) reduction(place, expr);
       if (expr.kind != ExprKind::binary) return;
       if (expr.symbol == "*") factor(place, expr, 0);
@@ -67,7 +74,6 @@ class ForwardChanges {
       if (expr.symbol == "+" || expr.symbol == "-")
         for (size_t slot = 0; slot < 2; ++slot) term(place, expr, slot);
     });
-    return std::move(found_);
   }
 
   // True if the value is right without one of the factors that a line writes; nullopt if it writes
@@ -231,7 +237,10 @@ std::vector<SourceCause> right_backward_words(const RankCase& about, const std::
                                               Confirmation& confirmation) {
   std::vector<SourceCause> found;
   if (!calls_grad(about.job)) return found;
-  const std::vector<WordedCall> calls = worded_calls(about.job);
+  std::vector<WordedCall> calls = worded_calls(about.job);
+  std::stable_partition(calls.begin(), calls.end(), [&](const WordedCall& call) {
+    return confirmation.text().is_rare(call.line);
+  });
   const auto add = [&](const std::set<ListedLine>& lines, bool several, const WordedCall& call) {
     const std::string text = lines_text(about.ranks.program, lines);
     found.push_back(

@@ -3,7 +3,6 @@
 #include "shardproof/engine/causes/truth_changes.h"
 
 #include <algorithm>
-#include <cctype>
 #include <iterator>
 #include <map>
 #include <set>
@@ -227,20 +226,8 @@ std::set<std::string> names_of(const Job& job) {
   return names;
 }
 
-// Returns the text of a change without the numbers in names: "v# -> a#" for v40 -> a40.
-std::string text_kind_of(const TextChange& change) {
-  std::string kind;
-  for (const char c : to_string(change.was) + " -> " + to_string(change.to)) {
-    const bool is_digit = c >= '0' && c <= '9';
-    const bool in_name =
-        !kind.empty() && (std::isalpha(static_cast<unsigned char>(kind.back())) != 0 ||
-                          kind.back() == '_' || kind.back() == '#');
-    if (!is_digit || !in_name)
-      kind += c;
-    else if (kind.back() != '#')
-      kind += '#';
-  }
-  return kind;
+std::string kind_of_change(const TextChange& change) {
+  return text_kind_of(to_string(change.was) + " -> " + to_string(change.to));
 }
 
 // Puts changes that many lines would need in the same way last, and leaves out most of them. Ranks
@@ -248,11 +235,11 @@ std::string text_kind_of(const TextChange& change) {
 void put_frequent_last(std::vector<TextChange>& changes) {
   constexpr int kRare = 3;
   std::map<std::string, std::set<int>> places;  // by kind: the expressions that would change
-  for (const TextChange& one : changes) places[text_kind_of(one)].insert(one.number);
+  for (const TextChange& one : changes) places[kind_of_change(one)].insert(one.number);
   std::vector<TextChange> rare, frequent;
   std::map<std::string, int> kept;
   for (TextChange& one : changes) {
-    const std::string kind = text_kind_of(one);
+    const std::string kind = kind_of_change(one);
     if (places[kind].size() <= kRare)
       rare.push_back(std::move(one));
     else if (++kept[kind] <= kRare)
