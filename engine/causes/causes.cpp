@@ -134,27 +134,33 @@ void CauseSearch::prepare() {
   }
 }
 
+std::optional<ExplainedKeys> CauseSearch::search(const ComparedValue& value, Finding& finding,
+                                                 bool is_long) {
+  prepare();
+  if (!ranks_) return std::nullopt;
+  shared_.budget.begin_search();
+  const RankCase one{merged_ ? *merged_ : about_.job,
+                     about_.inputs,
+                     *ranks_,
+                     about_.truth,
+                     about_.registries,
+                     about_.dtypes,
+                     about_.integers};
+  try {
+    return explain_case(one, value, finding, is_long, shared_);
+  } catch (const Error&) {
+    // The program does not run a second time as it did the first, so no cause is confirmed.
+    return std::nullopt;
+  }
+}
+
 ExplainedKeys CauseSearch::explain(const ComparedValue& value, Finding& finding, bool is_long) {
   if (std::string cause = never_bound(about_, value, finding); !cause.empty()) {
     remove_causes(finding);
     finding.details.push_back(std::move(cause));
     return {{value.key}, {}};
   }
-  prepare();
-  shared_.budget.begin_search();
-  if (ranks_) try {
-      const RankCase one{merged_ ? *merged_ : about_.job,
-                         about_.inputs,
-                         *ranks_,
-                         about_.truth,
-                         about_.registries,
-                         about_.dtypes,
-                         about_.integers};
-      if (auto explained = explain_case(one, value, finding, is_long, shared_))
-        return *std::move(explained);
-    } catch (const Error&) {
-      // The program does not run a second time as it did the first, so no cause is confirmed.
-    }
+  if (auto explained = search(value, finding, is_long)) return *std::move(explained);
   causes_to_hints(finding);
   if (const std::string calls = calls_on_other_lines(about_.ranks.program); !calls.empty())
     finding.details.push_back(kHintLabel + calls);

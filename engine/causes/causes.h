@@ -65,6 +65,8 @@ class CauseSearch {
 
  private:
   void prepare();
+  // Returns nullopt if no lines were added to the finding.
+  std::optional<ExplainedKeys> search(const ComparedValue& value, Finding& finding, bool is_long);
   const RankCase about_;
   bool is_prepared_ = false;
   // The case with merged listings, or with separate calls. None if it cannot be lowered again.

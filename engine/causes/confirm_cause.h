@@ -25,8 +25,8 @@ GlobalProgram lower_lifted_truth(const Job& job, const RankCase& about);
 // Returns the number of elements that a run makes on all ranks, and those of the inputs, which are
 // drawn, cut and compared again, as an estimate of its cost.
 double work_of(const RankCase& about);
-inline constexpr double kMostWorkOfRun = 1.5e7;
-inline constexpr int kMostRuns = 256;
+inline constexpr double kMostWorkOfRun = 1.5e7;  // of programs for which runs are made
+inline constexpr int kMostRuns = 256;            // for one value, before allow_more_runs()
 
 // Returns the program up to the last instruction that writes one of `ends`. Programs of several
 // listings are returned whole, because their calls would no longer match.

@@ -10,6 +10,7 @@
 
 #include "shardproof/engine/causes/confirm_cause.h"
 #include "shardproof/engine/execute/run_program.h"
+#include "shardproof/engine/explain/way_to_value.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -68,13 +69,8 @@ std::optional<Job> without_axis(const Job& job, int axis) {
   return result;
 }
 
-// True if a line takes a gradient. Factors in it follow from those of other lines.
-bool takes_gradient(const std::vector<std::string>& lines, int line) {
-  return line >= 1 && static_cast<size_t>(line) <= lines.size() &&
-         lines[static_cast<size_t>(line) - 1].find("grad(") != std::string::npos;
-}
-
-// Return the numbers by which the author's lines multiply or divide.
+// Return the numbers by which the author's lines multiply or divide. Those of a gradient follow
+// from other lines.
 std::set<double> factors_of(const SpmdProgram& program) {
   std::map<ValueId, double> numbers;
   std::set<double> factors;
@@ -87,7 +83,7 @@ std::set<double> factors_of(const SpmdProgram& program) {
       }
       const auto* compute = std::get_if<Compute>(&instr.action);
       if (compute == nullptr || (compute->op != "mul" && compute->op != "div") ||
-          takes_gradient(listing.lines, instr.origin.line))
+          is_gradient_line(listing.lines, instr.origin.line))
         continue;
       for (const ValueId id : compute->inputs)
         if (const auto known = numbers.find(id); known != numbers.end())
@@ -100,7 +96,7 @@ std::set<double> factors_of(const GlobalProgram& program) {
   std::set<double> factors;
   for (const GlobalInstr& instr : program.instrs) {
     if ((instr.op != "mul" && instr.op != "div") ||
-        takes_gradient(program.lines, instr.origin.line))
+        is_gradient_line(program.lines, instr.origin.line))
       continue;
     for (const ValueId id : instr.inputs)
       if (const GlobalValue& value = program.values[static_cast<size_t>(id)];

@@ -46,12 +46,11 @@ NumberedText::NumberedText(const Job& job) : copy_(job) {
     std::vector<std::string> loops, bound;
     add(copy_.ranks[listing].listing.statements, listing, loops, bound);
   }
-  constexpr size_t kRare = 3;
   std::map<std::string, std::set<ListedLine>> lines;  // by the kind of their text
   for (const TextStatement& one : statements_)
     lines[text_kind_of(to_string(*one.whole[0]))].insert({one.listing, one.statement->place.line});
   for (const auto& [kind, alike] : lines)
-    if (alike.size() <= kRare) rare_.insert(alike.begin(), alike.end());
+    if (alike.size() <= kRareLines) rare_.insert(alike.begin(), alike.end());
 }
 
 const Expr* NumberedText::parent_of(int number) const {

@@ -50,6 +50,9 @@ class NumberedText {
 std::vector<const Expr*> children_of(const Expr& expr);
 std::vector<Expr*> children_of(Expr& expr);
 
+// Most lines that may share a difference and still be suspected, because a bug is rare.
+inline constexpr size_t kRareLines = 3;
+
 // Returns the text without the numbers in names: "v# @ a# * 2" for "v40 @ a40 * 2".
 std::string text_kind_of(const std::string& text);
 

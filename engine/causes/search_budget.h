@@ -1,7 +1,7 @@
 // SearchBudget: bounds the search for causes of one case by an estimate of its processor time.
 //
 // The estimate counts instructions, elements and pairs of expressions, so a case has the same
-// causes on every machine. Its constants are measured on one core of a server of 2024.
+// causes on every machine. Its constants are rounded up from measurements on one core.
 #pragma once
 
 #include <cstddef>

@@ -233,16 +233,15 @@ std::string kind_of_change(const TextChange& change) {
 // Puts changes that many lines would need in the same way last, and leaves out most of them. Ranks
 // differ from the truth in every layer where they compute on shards: 2 heads of 4. A bug is rare.
 void put_frequent_last(std::vector<TextChange>& changes) {
-  constexpr int kRare = 3;
   std::map<std::string, std::set<int>> places;  // by kind: the expressions that would change
   for (const TextChange& one : changes) places[kind_of_change(one)].insert(one.number);
   std::vector<TextChange> rare, frequent;
-  std::map<std::string, int> kept;
+  std::map<std::string, size_t> kept;
   for (TextChange& one : changes) {
     const std::string kind = kind_of_change(one);
-    if (places[kind].size() <= kRare)
+    if (places[kind].size() <= kRareLines)
       rare.push_back(std::move(one));
-    else if (++kept[kind] <= kRare)
+    else if (++kept[kind] <= kRareLines)
       frequent.push_back(std::move(one));
   }
   changes = std::move(rare);

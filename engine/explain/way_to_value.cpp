@@ -240,10 +240,13 @@ const CallItem* reduction_of(const Step& step) {
   return item != nullptr && reduces(item->collective.kind) ? item : nullptr;
 }
 
+bool is_gradient_line(const std::vector<std::string>& lines, int line) {
+  return line >= 1 && static_cast<size_t>(line) <= lines.size() &&
+         lines[static_cast<size_t>(line) - 1].find("grad(") != std::string::npos;
+}
+
 bool is_made_by_grad(const RankProgram& ranks, const Step& step) {
-  const std::vector<std::string>& lines = ranks.program.listings[step.listing].lines;
-  const auto line = static_cast<size_t>(step.site.line);
-  return line >= 1 && line <= lines.size() && lines[line - 1].find("grad(") != std::string::npos;
+  return is_gradient_line(ranks.program.listings[step.listing].lines, step.site.line);
 }
 
 std::optional<std::vector<int>> axes_of(const Group& group, const Mesh& mesh, const Lanes& lanes) {

@@ -270,6 +270,17 @@ TEST(RankChecks, InALoop_OfANameThatTheTruthBindsAgain_AreRefused) {
   EXPECT_EQ(refusal(ranks_job({"check(x, 'h')"}, {"h = x * 2", "h = h * 2"})), "accepted");
 }
 
+// Every NaN agrees with any other one.
+TEST(RankChecks, OfAValueWithoutAFiniteElement_AreNotedOnce) {
+  const Outcome outcome =
+      check(ranks_job({"for i in range(2): check(log(x - x - 2), 'h')"}, {"h = log(x - x - 1)"}),
+            builtin_registries());
+  EXPECT_TRUE(outcome.findings.empty());
+  EXPECT_EQ(outcome.notes,
+            std::vector<std::string>{"h has no finite element on one device; errors of the lines "
+                                     "before it do not show in it"});
+}
+
 TEST(RankChecks, WithoutATruth_AreRefused) {
   Job job = ranks_job({"check(x, 'x')"}, {});
   job.truth.reset();

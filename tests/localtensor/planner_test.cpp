@@ -525,18 +525,26 @@ TEST(Planner, UnevenCuts_MoveToSpareDigitsTogether) {
   EXPECT_LE(result.states, 5);
 }
 
+namespace {
+
+// Plans a redistribution of an f32 tensor with named collectives alone.
+PlannerResult plan_by_collectives(const char* axes, const Dims& shape, const char* from,
+                                  const char* to) {
+  const Mesh mesh = Mesh::parse(axes);
+  PlannerOptions options;
+  options.moves = PlanMoves::collectives;
+  return plan_redistribution(Spec::parse(from, mesh, shape, DType::f32),
+                             Spec::parse(to, mesh, shape, DType::f32), options);
+}
+
+}  // namespace
+
 // Uneven cuts by six axes, which are moved together. A search without lower bound settles 14,633
 // states and moves them one by one, for 2.6 MB.
 TEST(Planner, UnevenCutsOfSixAxes_TakeFewStates) {
-  const Mesh mesh = Mesh::parse("a=2, b=3, c=2, d=3, e=2, f=2");
-  const auto spec = [&](const char* text) {
-    return Spec::parse(text, mesh, {61, 64, 50, 64}, DType::f32);
-  };
-  PlannerOptions options;
-  options.moves = PlanMoves::collectives;
-  const PlannerResult result =
-      plan_redistribution(spec("a:S(3) b:S(3) c:S(3) d:S(3) e:S(2) f:S(1)"),
-                          spec("b:S(1) c:S(2) d:S(2) f:S(3)"), options);
+  const PlannerResult result = plan_by_collectives("a=2, b=3, c=2, d=3, e=2, f=2", {61, 64, 50, 64},
+                                                   "a:S(3) b:S(3) c:S(3) d:S(3) e:S(2) f:S(1)",
+                                                   "b:S(1) c:S(2) d:S(2) f:S(3)");
   EXPECT_LE(result.price.primary, 1.8785e6) << to_string(result.plan);
   EXPECT_EQ(result.gap, 0);
   EXPECT_LE(result.states, 10);
@@ -545,28 +553,16 @@ TEST(Planner, UnevenCutsOfSixAxes_TakeFewStates) {
 // On many ranks and two dims, the search starts from the first path of the bound. Moves of one axis
 // at a time cost 14 MB.
 TEST(Planner, UnevenCutsOfTwoDims_StartFromThePathOfTheBound) {
-  const Mesh mesh = Mesh::parse("a=2, b=3, c=2, d=3, e=2, f=2");
-  const auto spec = [&](const char* text) {
-    return Spec::parse(text, mesh, {9999, 1001}, DType::f32);
-  };
-  PlannerOptions options;
-  options.moves = PlanMoves::collectives;
-  const PlannerResult result =
-      plan_redistribution(spec("b:S(0) e:S(0)"), spec("c:S(0) d:S(0) e:S(0) f:S(0)"), options);
+  const PlannerResult result = plan_by_collectives("a=2, b=3, c=2, d=3, e=2, f=2", {9999, 1001},
+                                                   "b:S(0) e:S(0)", "c:S(0) d:S(0) e:S(0) f:S(0)");
   EXPECT_LE(result.price.primary, 4e6) << to_string(result.plan);
 }
 
 // The first path tries even spare digits on each of its ways: c moves to S(1, split=16), which
 // sends less than a move to S(3).
 TEST(Planner, EvenDigits_AreTriedOnEachPath) {
-  const Mesh mesh = Mesh::parse("a=2, b=3, c=4, d=2");
-  const auto spec = [&](const char* text) {
-    return Spec::parse(text, mesh, {61, 64, 50, 64}, DType::f32);
-  };
-  PlannerOptions options;
-  options.moves = PlanMoves::collectives;
-  const PlannerResult result =
-      plan_redistribution(spec("b:S(1) c:S(1) d:S(0)"), spec("a:S(1) c:S(1) d:S(1)"), options);
+  const PlannerResult result = plan_by_collectives("a=2, b=3, c=4, d=2", {61, 64, 50, 64},
+                                                   "b:S(1) c:S(1) d:S(0)", "a:S(1) c:S(1) d:S(1)");
   EXPECT_LE(result.price.primary, 4193633) << to_string(result.plan);
 }
 
