@@ -1,6 +1,6 @@
 // Implements explain_precision.h. Steps are found backwards: an instruction leads to the targets if
-// it writes a value that a later such instruction reads. Views and merges are followed. Messages
-// (send, recv) carry a value to another listing and are not followed.
+// it writes a value that a later such instruction reads. Views and merges are followed, and calls
+// to what the other ranks pass to them, in their own listings too.
 #include "shardproof/engine/explain/explain_precision.h"
 
 #include <algorithm>
@@ -45,18 +45,16 @@ bool rounds_after_each(const Collective& call) {
 template <typename Visit>
 void for_each_sum(const SpmdProgram& program, const std::vector<ValueId>& targets,
                   const Visit& visit) {
-  for (const SpmdListing& listing : program.listings)
-    for (const Instr* step : steps_to(listing, targets))
-      if (const auto* calls = std::get_if<Communicate>(&step->action))
-        for (const CallItem& item : calls->items)
-          if (adds(item.collective)) visit(*step, item);
+  for (const Instr* step : steps_to(program, targets))
+    if (const auto* calls = std::get_if<Communicate>(&step->action))
+      for (const CallItem& item : calls->items)
+        if (adds(item.collective)) visit(*step, item);
 }
 
-}  // namespace
-
-std::vector<const Instr*> steps_to(const SpmdListing& listing,
-                                   const std::vector<ValueId>& targets) {
-  std::set<ValueId> wanted(targets.begin(), targets.end());
+// Adds the instructions of a listing that lead to the wanted values and are not in `seen`, in
+// program order, and makes what they read wanted.
+void add_steps(const SpmdListing& listing, std::set<ValueId>& wanted, std::set<const Instr*>& seen,
+               std::vector<const Instr*>& found) {
   std::vector<const Instr*> steps;
   for (auto instr = listing.instrs.rbegin(); instr != listing.instrs.rend(); ++instr) {
     if (const auto* merge = std::get_if<Merge>(&instr->action)) {
@@ -67,32 +65,75 @@ std::vector<const Instr*> steps_to(const SpmdListing& listing,
     const Effects effects = effects_of(*instr);
     const bool leads = std::any_of(effects.writes.begin(), effects.writes.end(),
                                    [&](ValueId id) { return wanted.contains(id); });
-    if (!leads) continue;
+    if (!leads || !seen.insert(&*instr).second) continue;
     wanted.insert(effects.reads.begin(), effects.reads.end());
     steps.push_back(&*instr);
   }
-  std::reverse(steps.begin(), steps.end());
-  return steps;
+  found.insert(found.end(), steps.rbegin(), steps.rend());
+}
+
+// True if a call of the first kind may get what a rank passes to a call of the second.
+bool gets_from(CollectiveKind getter, CollectiveKind giver) {
+  return giver == (getter == CollectiveKind::recv ? CollectiveKind::send : getter);
+}
+
+// Makes the inputs wanted that ranks may pass to the calls and the reads of slots among `steps`.
+void add_passed_values(const SpmdProgram& program, const std::vector<const Instr*>& steps,
+                       std::set<ValueId>& wanted) {
+  bool reads_slot = false;
+  std::vector<const Collective*> getters;
+  for (const Instr* step : steps) {
+    reads_slot = reads_slot || std::holds_alternative<SlotRead>(step->action);
+    if (const auto* calls = std::get_if<Communicate>(&step->action))
+      for (const CallItem& item : calls->items) getters.push_back(&item.collective);
+  }
+  const auto passes = [&](const Collective& call) {
+    if (call.kind == CollectiveKind::put) return reads_slot;
+    return std::any_of(getters.begin(), getters.end(), [&](const Collective* getter) {
+      return gets_from(getter->kind, call.kind) && getter->dtype == call.dtype &&
+             getter->group == call.group;
+    });
+  };
+  for (const SpmdListing& listing : program.listings)
+    for (const Instr& instr : listing.instrs)
+      if (const auto* calls = std::get_if<Communicate>(&instr.action))
+        for (const CallItem& item : calls->items)
+          if (item.input != kNoValue && passes(item.collective)) wanted.insert(item.input);
+}
+
+}  // namespace
+
+std::vector<const Instr*> steps_to(const SpmdProgram& program,
+                                   const std::vector<ValueId>& targets) {
+  std::set<ValueId> wanted(targets.begin(), targets.end());
+  std::set<const Instr*> seen;
+  std::vector<const Instr*> steps;
+  while (true) {
+    std::vector<const Instr*> found;
+    for (const SpmdListing& listing : program.listings) add_steps(listing, wanted, seen, found);
+    if (found.empty()) return steps;
+    // These lead to the steps that are known, so they come before them.
+    steps.insert(steps.begin(), found.begin(), found.end());
+    add_passed_values(program, found, wanted);
+  }
 }
 
 std::vector<NarrowStep> narrow_steps(const SpmdProgram& program,
                                      const std::vector<ValueId>& targets, DType floor) {
   std::vector<NarrowStep> found;
-  for (const SpmdListing& listing : program.listings)
-    for (const Instr* step : steps_to(listing, targets)) {
-      if (const auto* calls = std::get_if<Communicate>(&step->action))
-        for (const CallItem& item : calls->items) {
-          const Collective& call = item.collective;
-          if (reduces(call.kind) && is_narrower(call.dtype, floor))
-            found.push_back({item.output, call.dtype, true, reduction_text(program, *step, call)});
-        }
-      if (const auto* compute = std::get_if<Compute>(&step->action))
-        for (const ValueId output : compute->outputs)
-          if (const DType dtype = spmd_value(program, output).dtype; is_narrower(dtype, floor))
-            found.push_back(
-                {output, dtype, false,
-                 fmt::format("{} rounds to {}", line_text(program, *step), name(dtype))});
-    }
+  for (const Instr* step : steps_to(program, targets)) {
+    if (const auto* calls = std::get_if<Communicate>(&step->action))
+      for (const CallItem& item : calls->items) {
+        const Collective& call = item.collective;
+        if (reduces(call.kind) && is_narrower(call.dtype, floor))
+          found.push_back({item.output, call.dtype, true, reduction_text(program, *step, call)});
+      }
+    if (const auto* compute = std::get_if<Compute>(&step->action))
+      for (const ValueId output : compute->outputs)
+        if (const DType dtype = spmd_value(program, output).dtype; is_narrower(dtype, floor))
+          found.push_back({output, dtype, false,
+                           fmt::format("{} rounds to {}", line_text(program, *step), name(dtype))});
+  }
   return found;
 }
 

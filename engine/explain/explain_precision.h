@@ -32,7 +32,9 @@ std::string narrow_sum(const SpmdProgram& program, const std::vector<ValueId>& t
 // roundings does not explain an error of `error` times the largest element.
 std::string long_sum(const SpmdProgram& program, const std::vector<ValueId>& targets, double error);
 
-// Returns the instructions of a listing that lead to the targets, in program order.
-std::vector<const Instr*> steps_to(const SpmdListing& listing, const std::vector<ValueId>& targets);
+// Returns the instructions that lead to the targets, in program order. A step of other ranks comes
+// before the call that passes its result on. Which ranks a call gets from is not looked at: calls of
+// the same kind, group and dtype count.
+std::vector<const Instr*> steps_to(const SpmdProgram& program, const std::vector<ValueId>& targets);
 
 }  // namespace shardproof

@@ -36,10 +36,9 @@ struct Made {
 std::vector<Made> values_on_the_way(const SpmdProgram& program,
                                     const std::vector<ValueId>& targets) {
   std::vector<Made> made;
-  for (const SpmdListing& listing : program.listings)
-    for (const Instr* step : steps_to(listing, targets))
-      for (const ValueId id : effects_of(*step).writes)
-        if (!program.values[static_cast<size_t>(id)].weak) made.push_back({step, id});
+  for (const Instr* step : steps_to(program, targets))
+    for (const ValueId id : effects_of(*step).writes)
+      if (!program.values[static_cast<size_t>(id)].weak) made.push_back({step, id});
   return made;
 }
 
@@ -231,8 +230,7 @@ class ShardReaders {
 bool read_shards(const SpmdProgram& program, const std::vector<ValueId>& targets, const Held& own,
                  const Held& in_f64) {
   ShardReaders readers(program, own, in_f64);
-  for (const SpmdListing& listing : program.listings)
-    for (const Instr* step : steps_to(listing, targets)) readers.add(*step);
+  for (const Instr* step : steps_to(program, targets)) readers.add(*step);
   return std::any_of(targets.begin(), targets.end(),
                      [&](ValueId id) { return readers.contains(id); });
 }

@@ -10,6 +10,7 @@
 #include "shardproof/engine/compare/perturbation.h"
 #include "shardproof/engine/compare/rank_checks.h"
 #include "shardproof/engine/compare/rank_outputs.h"
+#include "shardproof/engine/compare/unreached_checks.h"
 #include "shardproof/engine/compare/record_value.h"
 #include "shardproof/engine/compare/reduction_provenance.h"
 #include "shardproof/engine/execute/buffer_contents.h"
@@ -596,6 +597,9 @@ Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {
     if (options.reports) add_misfits(run, outcome);
     if (options.reports) add_outputs(run, outcome);
     if (options.reports) note_absent_shards(outcome);
+    if (options.reports && truth_)
+      for (std::string& note : notes_of_unreached_checks(job_, *ranks_, *truth_))
+        outcome.notes.push_back(std::move(note));
     if (!truth_ && options.reports) compare_replicas_of_outputs(run, outcome);
     if (truth_)
       for (ComparedValue& output : outputs_of(run)) values.push_back(std::move(output));

@@ -281,6 +281,22 @@ TEST(RankChecks, OfAValueWithoutAFiniteElement_AreNotedOnce) {
                                      "before it do not show in it"});
 }
 
+TEST(RankChecks, ThatNoRankReaches_AreNoted) {
+  const auto notes = [](const Lines& lines) {
+    const Lines truth{"for i in range(6): h_{i} = x * i", "h_out = x + 7", "g = x * 2"};
+    return check(ranks_job(lines, truth), builtin_registries()).notes;
+  };
+  EXPECT_EQ(notes({"for i in range(6): check(x * i, 'h_{i}')"}), Lines{});
+  EXPECT_EQ(notes({"for i in range(5): check(x * i, 'h_{i}')"}),
+            Lines{"h_5 of the truth is not compared: no rank reaches check(x * i, 'h_{i}') on line "
+                  "1"});
+  EXPECT_EQ(notes({"if rank > 3:", "  check(x * 2, 'g')", "check(x * 2, 'h_2')"}),
+            Lines{"g of the truth is not compared: no rank reaches check(x * 2, 'g') on line 2"});
+  EXPECT_EQ(notes({"for i in range(0): check(x * i, 'h_{i}')"}),
+            Lines{"h_0, h_1, h_2, h_3 and 2 more of the truth are not compared: no rank reaches "
+                  "check(x * i, 'h_{i}') on line 1"});
+}
+
 TEST(RankChecks, WithoutATruth_AreRefused) {
   Job job = ranks_job({"check(x, 'x')"}, {});
   job.truth.reset();

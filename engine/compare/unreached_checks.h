@@ -1,0 +1,19 @@
+// Notes of values of the truth that a line check(..) names and that no rank has reached: those of
+// the last pass of a loop that is too short, or of a branch that no rank takes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shardproof/engine/job/job.h"
+#include "shardproof/engine/lower/rank_lowering.h"
+#include "shardproof/program/ir/global_program.h"
+
+namespace shardproof {
+
+// Returns one note for each line check(..) of the job's listings whose name, with whole numbers in
+// its holes, is that of a value of the truth which is neither checked nor an output.
+std::vector<std::string> notes_of_unreached_checks(const Job& job, const RankProgram& ranks,
+                                                   const GlobalProgram& truth);
+
+}  // namespace shardproof
