@@ -247,9 +247,12 @@ std::vector<ReduceOp> reductions_for(const AxisState& state) {
 
 }  // namespace
 
+// A reduction that is too early may make the target right and another value wrong that ranks
+// compute from their own parts, so one that makes all wrong values right wins.
 bool Explaining::never_reduced_over(const std::vector<int>& axes) {
-  std::optional<ConfirmedCause> inside;
+  std::optional<ConfirmedCause> inside, best;
   for (const auto& [step, slot] : places_to_reduce(axes)) {
+    if (best && confirmation_.is_spent()) break;
     const ValueId id = made_by(*step->instr, slot);
     for (const ReduceOp op : reductions_for(provenance_.state(id, axes[0]))) {
       const bool is_extremum = op == ReduceOp::max || op == ReduceOp::min;
@@ -309,12 +312,16 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
         if (const auto enter =
                 right_enter(about_, provenance_, EnteredNames::inputs, confirmation_))
           cause.fix += ", or " + enter->fix;
-      settle(cause);
-      return true;
+      if (cause.made_right == wrong_values()) {
+        settle(cause);
+        return true;
+      }
+      if (!best || cause.made_right.size() > best->made_right.size()) best = std::move(cause);
     }
   }
-  if (inside) settle(*inside);
-  return inside.has_value();
+  if (!best) best = std::move(inside);
+  if (best) settle(*best);
+  return best.has_value();
 }
 
 // Returns the cause that a gradient in an expression is not reduced.
@@ -389,38 +396,32 @@ bool Explaining::goes_over_cut_axes(const Step& step, const CallItem& item,
   return true;
 }
 
-// Returns the one tensor from which an instruction between two others computes a value, with or
-// without numbers; kNoValue if there are several, or if a call makes it.
-ValueId Explaining::only_input_between(const Instrs& instrs, size_t first, size_t last,
-                                       ValueId id) const {
-  for (size_t i = last; i-- > first + 1;) {
-    const std::vector<ValueId> made = effects_of(instrs[i]).writes;
-    if (std::count(made.begin(), made.end(), id) == 0) continue;
-    const auto* compute = std::get_if<Compute>(&instrs[i].action);
-    if (compute == nullptr) return kNoValue;
-    std::vector<ValueId> tensors = compute->inputs;
-    std::erase_if(tensors, [&](ValueId input) {
-      return input == kNoValue || number_of(about_.ranks, input).has_value();
-    });
-    return tensors.size() == 1 ? tensors[0] : kNoValue;
-  }
-  return kNoValue;
-}
-
 // True if a later call on the way reduces the result of this one over the axis, as it is or with a
 // factor.
 bool Explaining::is_reduced_next(const Step& step, const CallItem& item, int axis) const {
-  constexpr int kMostSteps = 16;
+  std::set<size_t> later;  // instructions that reduce over the axis
+  for (const Step& other : way_.steps) {
+    const CallItem* const next = reduction_of(other);
+    if (next != nullptr && other.listing == step.listing && other.index > step.index &&
+        is_over_axis(next->collective.group, mesh_, axis, next->lanes))
+      later.insert(other.index);
+  }
   const Instrs& instrs = about_.ranks.program.listings[step.listing].instrs;
-  for (const Step& later : way_.steps) {
-    const CallItem* const next = reduction_of(later);
-    if (next == nullptr || later.listing != step.listing || later.index <= step.index ||
-        !is_over_axis(next->collective.group, mesh_, axis, next->lanes))
-      continue;
-    ValueId id = next->input;
-    for (int i = 0; i < kMostSteps && id != kNoValue && id != item.output; ++i)
-      id = only_input_between(instrs, step.index, later.index, id);
-    if (id == item.output && id != kNoValue) return true;
+  std::set<ValueId> scaled{item.output};  // the result, and what is it but for a factor
+  const auto is_scaled = [&](const Compute& compute) {
+    std::vector<ValueId> tensors = compute.inputs;
+    std::erase_if(tensors, [&](ValueId id) { return id == kNoValue || info(id).weak; });
+    return tensors.size() == 1 && scaled.contains(tensors[0]);
+  };
+  size_t i = step.index + 1;
+  for (const size_t end : later) {
+    for (; i < end; ++i) {
+      const auto* compute = std::get_if<Compute>(&instrs[i].action);
+      if (compute != nullptr && is_scaled(*compute))
+        scaled.insert(compute->outputs.begin(), compute->outputs.end());
+    }
+    const auto& calls = std::get<Communicate>(instrs[end].action).items;
+    if (scaled.contains(calls.front().input)) return true;
   }
   return false;
 }

@@ -182,7 +182,6 @@ class Explaining {
                                size_t slot);
   bool wrong_group();
   bool goes_over_cut_axes(const Step& step, const CallItem& item, const std::vector<int>& have);
-  ValueId only_input_between(const Instrs& instrs, size_t first, size_t last, ValueId id) const;
   bool is_reduced_next(const Step& step, const CallItem& item, int axis) const;
   bool leaves_out_axes(const Step& step, const CallItem& item, const std::vector<int>& have);
   bool goes_over_other_axes(const Step& step, const CallItem& item, const std::vector<int>& have);

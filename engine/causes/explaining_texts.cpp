@@ -200,7 +200,7 @@ bool Explaining::one_of(const std::vector<TextChange>& changes) {
       return one.first.lines == right.lines;
     });
     if (!is_known) found.emplace_back(right, cause_of(change, right));
-    if (change.truth_line == 0) break;
+    if (change.truth_line == 0 && right.made_right == wrong_values()) break;
   }
   size_t most = 0;
   for (const auto& [right, cause] : found) most = std::max(most, right.made_right.size());

@@ -66,36 +66,57 @@ LinesNear lines_near(size_t statement, size_t statements, size_t lines) {
   return {place, place > kNear ? place - kNear : 0, std::min(lines, place + kNear)};
 }
 
-// Returns pairs of parts that are alike and not equal, for a statement of the ranks. None if a line
-// that binds the same name is equal.
+// True if a line binds the same names as a statement of the ranks.
+bool has_same_target(const TextStatement& one, const OtherLine& line) {
+  return line.statement != one.statement && !line.target.empty() &&
+         line.target == bound_name(*one.statement) &&
+         line.statement->targets.size() == one.statement->targets.size();
+}
+
+// Statements of the ranks that are equal to a line that binds the same name, and these lines, each
+// with the listing of the statement.
+struct EqualLines {
+  std::set<const TextStatement*> statements;
+  std::set<std::pair<size_t, const OtherLine*>> lines;
+};
+
+EqualLines equal_lines(TextMatcher& matcher, const NumberedText& ranks,
+                       const std::vector<OtherLine>& lines) {
+  EqualLines equal;
+  for (const TextStatement& one : ranks.statements())
+    for (const OtherLine& line : lines)
+      if (!one.whole.empty() && has_same_target(one, line) &&
+          matcher.match_whole(*one.whole[0], *line.statement->value).cost == 0) {
+        equal.statements.insert(&one);
+        equal.lines.emplace(one.listing, &line);
+      }
+  return equal;
+}
+
+// Returns pairs of parts that are alike and not equal, for a statement of the ranks. None if it is
+// equal to a line. A line of the same target that another statement of the listing is equal to is
+// left out.
 std::vector<Likeness> alike_parts(TextMatcher& matcher, const TextStatement& one,
                                   const std::vector<OtherLine>& lines, const LinesNear& near,
-                                  bool is_truth) {
+                                  const EqualLines& equal, bool is_truth) {
   constexpr int kLeast = 3;          // nodes
   constexpr double kMostAround = 3;  // of what one line has around the other
+  if (equal.statements.contains(&one)) return {};
   std::vector<Likeness> alike;
-  const std::string target = bound_name(*one.statement);
   std::vector<const Expr*> own;
   for (const Expr* whole : one.whole)
     visit_parts(*whole, [&](const Expr& part) { own.push_back(&part); });
-  const auto has_same_target = [&](const OtherLine& line) {
-    return line.statement != one.statement && !target.empty() && line.target == target &&
-           line.statement->targets.size() == one.statement->targets.size();
-  };
-  for (const OtherLine& line : lines)
-    if (has_same_target(line) &&
-        matcher.match_whole(*one.whole[0], *line.statement->value).cost == 0)
-      return {};
   for (size_t i = near.first; i < near.last; ++i) {
     const OtherLine& line = lines[i];
     if (line.statement == one.statement) continue;
-    const bool same_target = has_same_target(line);
+    const bool same_target = has_same_target(one, line);
+    if (same_target && equal.lines.contains({one.listing, &line})) continue;
     const size_t apart = i > near.place ? i - near.place : near.place - i;
     for (const Expr* ranks : own)
       for (const Expr* part : line.parts) {
         if (ranks != one.whole[0] && &without_calls(*ranks) != ranks) continue;
         const bool is_line = ranks == one.whole[0];
-        const bool is_twin = is_line && part == &*line.statement->value && same_target;
+        const bool is_twin = is_truth && is_line && part == &*line.statement->value && same_target;
         const int own_size = matcher.size(without_calls(*ranks));
         const int other_size = matcher.size(without_calls(*part));
         const int least = std::min(own_size, other_size), most = std::max(own_size, other_size);
@@ -131,8 +152,9 @@ bool drops_sum(const Expr& from, const Expr& to, const TextStatement& at) {
   return !at.loops.empty() && reads(from, target) && !reads(to, target);
 }
 
-// Names that the ranks compute a name from, directly or not.
-using Origins = std::map<std::string, std::set<std::string>>;
+// Names that the ranks compute a name from, directly or not, each with the first statement that
+// does so.
+using Origins = std::map<std::string, std::map<std::string, const TextStatement*>>;
 
 Origins origins_of(const NumberedText& ranks) {
   Origins origins;
@@ -142,26 +164,27 @@ Origins origins_of(const NumberedText& ranks) {
       visit_parts(*whole, [&](const Expr& part) {
         if (part.kind != ExprKind::name) return;
         from.insert(to_string(part));
-        const auto known = origins.find(to_string(part));
-        if (known != origins.end()) from.insert(known->second.begin(), known->second.end());
+        for (const auto& [name, statement] : origins[to_string(part)]) from.insert(name);
       });
-    for (const NameTemplate& name : one.statement->targets)
-      origins[to_string(name)].insert(from.begin(), from.end());
+    for (const NameTemplate& target : one.statement->targets)
+      for (const std::string& name : from) origins[to_string(target)].emplace(name, &one);
   }
   return origins;
 }
 
-// True if a change replaces a name by another one from which it is computed. The lines between, of
-// which one may be wrong, are then not used.
-bool goes_around(const Expr& from, const Expr& to, const Origins& origins) {
+// True if a change of a statement replaces a name by another one from which earlier statements
+// compute it. These, of which one may be wrong, are then not used.
+bool goes_around(const Expr& from, const Expr& to, const TextStatement& at,
+                 const Origins& origins) {
   bool around = false;
   visit_parts(from, [&](const Expr& part) {
     const auto known = origins.find(to_string(part));
     if (part.kind != ExprKind::name || known == origins.end() || reads(to, known->first)) return;
     visit_parts(to, [&](const Expr& other) {
       const std::string name = to_string(other);
-      around = around ||
-               (other.kind == ExprKind::name && !reads(from, name) && known->second.contains(name));
+      const auto by = known->second.find(name);
+      around = around || (other.kind == ExprKind::name && !reads(from, name) &&
+                          by != known->second.end() && by->second < &at);
     });
   });
   return around;
@@ -254,6 +277,8 @@ std::vector<TextChange> changes_towards(const NumberedText& ranks, const Job& jo
   TextMatcher matcher(shared_names(ranks, lines));
   std::vector<Likeness> alike;
   const size_t count = ranks.statements().size();
+  const EqualLines equal = equal_lines(matcher, ranks, lines);
+  budget.charge_pairs(matcher.pairs());
   for (size_t i = 0; i < count; ++i) {
     const TextStatement& one = ranks.statements()[i];
     const StatementKind kind = one.statement->kind;
@@ -262,7 +287,8 @@ std::vector<TextChange> changes_towards(const NumberedText& ranks, const Job& jo
     if (budget.is_spent()) break;
     const size_t pairs = matcher.pairs();
     const LinesNear near = lines_near(i, count, lines.size());
-    for (Likeness& pair : alike_parts(matcher, one, lines, near, is_truth)) alike.push_back(pair);
+    for (Likeness& pair : alike_parts(matcher, one, lines, near, equal, is_truth))
+      alike.push_back(pair);
     budget.charge_pairs(matcher.pairs() - pairs);
   }
   std::stable_sort(alike.begin(), alike.end(), [](const Likeness& a, const Likeness& b) {
@@ -277,7 +303,7 @@ std::vector<TextChange> changes_towards(const NumberedText& ranks, const Job& jo
     for (const TextMatcher::Replacement& one : matcher.replacements(*pair.ranks, *pair.other)) {
       const int number = ranks.number_of(*one.at);
       if (has_names(one.by, *pair.own, names) && !drops_sum(*one.at, one.by, *pair.own) &&
-          !drops_cast(*one.at, one.by) && !goes_around(*one.at, one.by, origins) &&
+          !drops_cast(*one.at, one.by) && !goes_around(*one.at, one.by, *pair.own, origins) &&
           known.emplace(number, to_string(one.by)).second)
         changes.push_back({number, *one.at, one.by, is_truth ? pair.line : 0, pair.score});
     }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "shardproof/engine/check/explaining_judge.h"
 #include "shardproof/engine/check/measure_rounding.h"
@@ -14,7 +15,7 @@
 namespace shardproof {
 namespace {
 
-// The floats of one device so far, by value, at each wanted value.
+// The floats of one device so far, by value, at each wanted value, and those on its line.
 class PrecedingFloats : public Judge {
  public:
   explicit PrecedingFloats(const std::vector<JudgedValue>& wanted) : wanted_(wanted) {}
@@ -22,10 +23,17 @@ class PrecedingFloats : public Judge {
   Judgement judge(const ComparedValue& value, ReferenceRun& reference) override {
     reference.value(value.global);
     for (const JudgedValue& one : wanted_)
-      if (one.key == value.key) collect(reference, at_[one.key]);
+      if (one.key == value.key) {
+        collect(reference, at_[one.key]);
+        for (const int instr : reference.line())
+          for (const ValueId id :
+               reference.plan().program().instrs[static_cast<size_t>(instr)].outputs)
+            on_line_[one.key].insert(id);
+      }
     return Judgement::right;
   }
   std::map<ValueId, Tensor>& at(const std::string& key) { return at_[key]; }
+  bool is_on_line(const std::string& key, ValueId id) { return on_line_[key].contains(id); }
 
  private:
   static void collect(const ReferenceRun& reference, std::map<ValueId, Tensor>& values) {
@@ -39,6 +47,7 @@ class PrecedingFloats : public Judge {
 
   const std::vector<JudgedValue>& wanted_;
   std::map<std::string, std::map<ValueId, Tensor>> at_;
+  std::map<std::string, std::set<ValueId>> on_line_;
 };
 
 // True if an element is a number in f64 and not in its own dtype, or is too small for it.
@@ -54,21 +63,47 @@ bool leaves_range(const Tensor& own, const Tensor& in_f64) {
   return false;
 }
 
-// Returns the values on whose way one device leaves a range that it does not leave in f64.
-std::vector<JudgedValue> out_of_range(std::vector<JudgedValue> open, const JudgedProgram& own,
-                                      const JudgedProgram& lifted) {
+// Values on whose way one device leaves a range that it does not leave in f64, and the values on
+// their lines that leave it, by key.
+struct OutOfRange {
+  std::vector<JudgedValue> values;
+  std::map<std::string, std::set<ValueId>> leaving;
+};
+
+OutOfRange out_of_range(const std::vector<JudgedValue>& open, const JudgedProgram& own,
+                        const JudgedProgram& lifted) {
   PrecedingFloats narrow(open), wide(open);
   own.run(narrow, {.keeps_all = true});
   lifted.run(wide, {.keeps_all = true});
-  std::erase_if(open, [&](const JudgedValue& value) {
+  OutOfRange found;
+  for (const JudgedValue& value : open) {
     const std::map<ValueId, Tensor>& in_f64 = wide.at(value.key);
-    const std::map<ValueId, Tensor>& held = narrow.at(value.key);
-    return std::none_of(held.begin(), held.end(), [&](const auto& one) {
-      const auto found = in_f64.find(one.first);
-      return found != in_f64.end() && leaves_range(one.second, found->second);
-    });
-  });
-  return open;
+    bool any = false;
+    for (const auto& [id, held] : narrow.at(value.key)) {
+      const auto exact = in_f64.find(id);
+      if (exact == in_f64.end() || !leaves_range(held, exact->second)) continue;
+      any = true;
+      if (narrow.is_on_line(value.key, id)) found.leaving[value.key].insert(id);
+    }
+    if (any) found.values.push_back(value);
+  }
+  return found;
+}
+
+bool share_a_value(const std::set<ValueId>& a, const std::set<ValueId>& b) {
+  return std::any_of(a.begin(), a.end(), [&](ValueId id) { return b.contains(id); });
+}
+
+// Makes values undecided that depend on an overflow of one device alone.
+void add_dependent_values(const OutOfRange& all, const std::vector<std::string>& of_one_device,
+                          std::vector<JudgedValue>& found) {
+  for (JudgedValue& value : found)
+    for (const std::string& key : of_one_device) {
+      const auto own = all.leaving.find(value.key), other = all.leaving.find(key);
+      if (own != all.leaving.end() && other != all.leaving.end() &&
+          share_a_value(own->second, other->second))
+        value.judgement = Judgement::undecided;
+    }
 }
 
 // True if other roundings change a number of the ranks or of one device so much that they may
@@ -111,7 +146,8 @@ std::vector<JudgedValue> differences_out_of_range(const std::vector<JudgedValue>
                                                   const Registries& registries) {
   std::vector<JudgedValue> found;
   try {
-    found = out_of_range(open, own, lifted);
+    const OutOfRange all = out_of_range(open, own, lifted);
+    found = all.values;
     for (JudgedValue& value : found) value.judgement = Judgement::undecided;
     if (found.empty()) return {};
     DifferenceJudge first(found);
@@ -124,9 +160,15 @@ std::vector<JudgedValue> differences_out_of_range(const std::vector<JudgedValue>
       const ScopedRoundingMode rounding(direction++);
       JudgedProgram::make(job, registries)->run(others.emplace_back(found), {});
     }
-    for (JudgedValue& value : found)
-      if (keep_unmoved(value, first, others) && !own.range_cause_of(value.key).text.empty())
+    std::vector<std::string> of_one_device;  // keys
+    for (JudgedValue& value : found) {
+      if (!keep_unmoved(value, first, others)) continue;
+      if (own.range_cause_of(value.key).text.empty())
+        of_one_device.push_back(value.key);
+      else
         value.judgement = Judgement::wrong;
+    }
+    add_dependent_values(all, of_one_device, found);
   } catch (const Error&) {
     // A run that rounds otherwise reads an index out of range: the values are not decided.
   }

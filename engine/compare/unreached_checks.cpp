@@ -27,7 +27,7 @@ void for_each_check(const std::vector<Statement>& statements,
 }
 
 // True if the name is the template with a whole number in each hole.
-bool fits(std::string_view name, const NameTemplate& pattern) {
+bool is_filled_from(std::string_view name, const NameTemplate& pattern) {
   for (size_t i = 0; i < pattern.texts.size(); ++i) {
     if (!name.starts_with(pattern.texts[i])) return false;
     name.remove_prefix(pattern.texts[i].size());
@@ -57,7 +57,7 @@ std::vector<std::string> notes_of_unreached_checks(const Job& job, const RankPro
     const Expr& name = statement.value->args[1];
     std::vector<std::string> missing;
     for (const GlobalValue& value : truth.values)
-      if (fits(value.name, name.name) && told.insert(value.name).second)
+      if (is_filled_from(value.name, name.name) && told.insert(value.name).second)
         missing.push_back(value.name);
     if (missing.empty()) return;
     notes.push_back(fmt::format("{} of the truth {} not compared: no rank reaches {} on line {}",

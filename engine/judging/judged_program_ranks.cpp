@@ -10,9 +10,9 @@
 #include "shardproof/engine/compare/perturbation.h"
 #include "shardproof/engine/compare/rank_checks.h"
 #include "shardproof/engine/compare/rank_outputs.h"
-#include "shardproof/engine/compare/unreached_checks.h"
 #include "shardproof/engine/compare/record_value.h"
 #include "shardproof/engine/compare/reduction_provenance.h"
+#include "shardproof/engine/compare/unreached_checks.h"
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/execute/call_lines.h"
 #include "shardproof/engine/execute/run_program.h"
@@ -355,10 +355,18 @@ void JudgedRanks::add_misfits(const ProgramRun& run, Outcome& outcome) const {
         before);
     outcome.undecided.push_back(std::move(value));
   }
+  std::map<int, Finding*> first;  // by line, for the other passes of a loop
+  outcome.findings.reserve(outcome.findings.size() + job_.outputs.size());
   for (const JobOutput& output : job_.outputs) {
     const auto found = misfits_.find(output.name);
     if (found == misfits_.end() || !misfit_before(output).empty()) continue;
+    Finding*& earlier = first[found->second.line];
+    if (earlier != nullptr && earlier->line > 0) {
+      earlier->details.push_back(fmt::format("does not fit either: {}", output.name));
+      continue;
+    }
     outcome.findings.push_back(found->second);
+    earlier = &outcome.findings.back();
     if (!correct_ranks(output, outcome.findings.back()))
       correct_placements(output, run, outcome.findings.back());
     if (const auto others = behind.find(output.name); others != behind.end())

@@ -302,8 +302,8 @@ void fold_norm(const FoldJob& job, double exponent) {
   fold_as<A>(job, Sum(), Same(), Same());
 }
 
-// True for accumulators of f16 and 8-bit floats, where the sum of a few members may pass the largest
-// value although their average does not.
+// True for accumulators of f16 and 8-bit floats, where the sum of a few members may pass the
+// largest value although their average does not.
 template <typename A>
 constexpr bool has_short_range() {
   if constexpr (A::kNarrow) return detail::Format<typename A::Storage>::kBias != 127;
