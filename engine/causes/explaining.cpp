@@ -247,6 +247,56 @@ std::vector<ReduceOp> reductions_for(const AxisState& state) {
 
 }  // namespace
 
+// Returns the names of what a value is computed from and varies with over the axes, for texts.
+std::string Explaining::origins_text(ValueId id, const std::vector<int>& axes) const {
+  std::vector<std::string> origins;
+  for (const int axis : axes)
+    if (const auto text = origin_text(provenance_.state(id, axis), axis); !text.empty())
+      origins.push_back(text);
+  return joined_words(origins, "and");
+}
+
+// Returns the cause that a value is not reduced over the axes. The last run has confirmed the edit,
+// which reduces it.
+ConfirmedCause Explaining::cause_of_missing_reduction(const Step& step, const Edit& edit,
+                                                      const std::vector<int>& axes) {
+  const ValueId id = made_by(*step.instr, edit.slot);
+  const ReduceOp op = edit.reduction.op;
+  const std::string line = text_of(edit), over = axes_text(axes), origins = origins_text(id, axes);
+  std::string name = shown(id, line);
+  const bool is_end = name == target();
+  if (const std::string text = expression_at(about_, step, edit.slot); !text.empty())
+    name = fmt::format("{} of {}", text, line);
+  const std::string what = origins.empty() ? fmt::format("is each rank's own part over {}", over)
+                                           : "is computed from " + origins;
+  const std::string way = fmt::format("on the way to {}", target());
+  const std::string between = fmt::format("lies between {} and {}", line, target());
+  ConfirmedCause cause;
+  cause.text = has_call_after(step, axes) ? fmt::format("{} {}; it is not reduced over {} {}", name,
+                                                        what, over, is_end ? "after " + line : way)
+                                          : fmt::format("{} {}; no call over {} {}", name, what,
+                                                        over, is_end ? "follows " + line : between);
+  cause.made_right = confirmation_.made_right();
+  ReductionFix fix = reduction_fix({about_, step, edit.slot, op, group_text(axes), edit.also},
+                                   value_.label, confirmation_);
+  cause.fix = std::move(fix.text);
+  if (!fix.made_right.empty()) cause.made_right = std::move(fix.made_right);
+  if (way_.listings.contains(step.listing) && is_sent_after(step, id))
+    cause.fix = fmt::format(
+        "reduce {} over {} in place of sending it, or combine it with what each rank receives",
+        name, over);
+  const bool is_extremum = op == ReduceOp::max || op == ReduceOp::min;
+  if (is_end && !is_extremum && !is_read_after(step, id)) {
+    Spec as = value_.spec;
+    for (const int axis : axes) as = as.with_placement(axis, P(op));
+    cause.fix += fmt::format(", or declare it as {}", placements_text(as));
+  }
+  if (is_end && is_made_by_grad(about_.ranks, step))
+    if (const auto enter = right_enter(about_, provenance_, EnteredNames::inputs, confirmation_))
+      cause.fix += ", or " + enter->fix;
+  return cause;
+}
+
 // A reduction that is too early may make the target right and another value wrong that ranks
 // compute from their own parts, so one that makes all wrong values right wins.
 bool Explaining::never_reduced_over(const std::vector<int>& axes) {
@@ -255,36 +305,12 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
     if (best && confirmation_.is_spent()) break;
     const ValueId id = made_by(*step->instr, slot);
     for (const ReduceOp op : reductions_for(provenance_.state(id, axes[0]))) {
-      const bool is_extremum = op == ReduceOp::max || op == ReduceOp::min;
-      if (!is_extremum && !is_float(id)) continue;
+      if (op != ReduceOp::max && op != ReduceOp::min && !is_float(id)) continue;
       Edit edit{Edit::Kind::reduce, step->site, slot, Group::of_axes(mesh_, axes), {op, 0}, 1};
       const bool is_right = confirmation_.confirms_in_listings(edit, axes);
       if (!is_right && !is_right_with_gradients(edit, axes, *step, slot)) continue;
-      const std::string line = text_of(edit);
-      std::string name = shown(id, line);
-      const std::string over = axes_text(axes);
-      ConfirmedCause cause;
-      std::vector<std::string> origins;
-      for (const int axis : axes)
-        if (const auto text = origin_text(provenance_.state(id, axis), axis); !text.empty())
-          origins.push_back(text);
-      const bool is_end = name == target();
-      if (const std::string text = expression_at(about_, *step, slot); !text.empty())
-        name = fmt::format("{} of {}", text, line);
-      const std::string what =
-          origins.empty() ? fmt::format("is each rank's own part over {}", over)
-                          : fmt::format("is computed from {}", joined_words(origins, "and"));
-      const std::string missing =
-          has_call_after(*step, axes)
-              ? fmt::format("it is not reduced over {} {}", over,
-                            is_end ? fmt::format("after {}", line)
-                                   : fmt::format("on the way to {}", target()))
-              : fmt::format("no call over {} {}", over,
-                            is_end ? fmt::format("follows {}", line)
-                                   : fmt::format("lies between {} and {}", line, target()));
-      cause.text = fmt::format("{} {}; {}", name, what, missing);
       if (is_made_by_grad(about_.ranks, *step) && info(id).bound.empty()) {
-        const std::string from = joined_words(origins, "and");
+        const std::string from = origins_text(id, axes);
         if (auto whole = reduced_grad(*step, op, axes, from)) {
           settle(*whole);
           return true;
@@ -293,25 +319,7 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
         if (!inside) inside = inside_grad(*step, op, axes, from);
         continue;
       }
-      cause.made_right = confirmation_.made_right();
-      ReductionFix fix = reduction_fix({about_, *step, slot, op, group_text(axes), edit.also},
-                                       value_.label, confirmation_);
-      cause.fix = std::move(fix.text);
-      if (!fix.made_right.empty()) cause.made_right = std::move(fix.made_right);
-      if (way_.listings.contains(step->listing) && is_sent_after(*step, id))
-        cause.fix = fmt::format(
-            "reduce {} over {} in place of sending it, or combine it with what "
-            "each rank receives",
-            name, over);
-      if (is_end && !is_extremum && !is_read_after(*step, id)) {
-        Spec as = value_.spec;
-        for (const int axis : axes) as = as.with_placement(axis, P(op));
-        cause.fix += fmt::format(", or declare it as {}", placements_text(as));
-      }
-      if (is_end && is_made_by_grad(about_.ranks, *step))
-        if (const auto enter =
-                right_enter(about_, provenance_, EnteredNames::inputs, confirmation_))
-          cause.fix += ", or " + enter->fix;
+      ConfirmedCause cause = cause_of_missing_reduction(*step, edit, axes);
       if (cause.made_right == wrong_values()) {
         settle(cause);
         return true;

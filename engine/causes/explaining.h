@@ -174,6 +174,9 @@ class Explaining {
   ConfirmedCause inside_grad(const Step& step, ReduceOp op, const std::vector<int>& axes,
                              const std::string& origins) const;
   std::vector<std::pair<const Step*, size_t>> places_to_reduce(const std::vector<int>& axes) const;
+  std::string origins_text(ValueId id, const std::vector<int>& axes) const;
+  ConfirmedCause cause_of_missing_reduction(const Step& step, const Edit& edit,
+                                            const std::vector<int>& axes);
   bool is_reduced_as_it_is(ValueId id, const std::vector<int>& axes) const;
   bool has_call_after(const Step& step, const std::vector<int>& axes) const;
   bool is_sent_after(const Step& step, ValueId id) const;

@@ -1,6 +1,6 @@
 // Implements unreached_checks.h. The lowered program has the lines that some rank reaches, so the
 // lines that none reaches are read from the listings.
-#include "shardproof/engine/compare/unreached_checks.h"
+#include "shardproof/engine/judging/unreached_checks.h"
 
 #include <algorithm>
 #include <functional>
