@@ -166,10 +166,12 @@ RoundingLoss F64Judge::loss_of(const ComparedValue& value, const ReferenceRun& r
   const auto rounded = [&](ValueId id, const Tensor& tensor) {
     return as_dtype(as_dtype(tensor, own.info(id).dtype), tensor.dtype);
   };
-  const Tensor exact = dense(reference.again(value.global, reference.plan(), rounded));
+  const Tensor exact = dense(
+      reference.again(value.global, reference.plan(), rounded, LineArithmetic::rounded_inputs));
   const DType dtype = own.info(value.global).dtype;
   if (!is_floating(dtype) && !is_complex(dtype)) return loss;
-  const Tensor lossy = dense(as_dtype(reference.again(value.global, own), exact.dtype));
+  const Tensor lossy =
+      dense(as_dtype(reference.again(value.global, own, {}, LineArithmetic::exact), exact.dtype));
   loss.errors = distances(lossy, exact);
   for (double& error : loss.errors) {
     if (!std::isfinite(error)) error = 0;
@@ -202,12 +204,15 @@ Tensor moved_by(double share, const Tensor& tensor, int direction, ValueId id) {
 void F64Judge::add_sensitivity(const ComparedValue& value, const ReferenceRun& reference,
                                RoundingLoss& loss) const {
   if (loss.errors.empty()) return;
-  const Tensor still = dense(reference.again(value.global, reference.plan()));
+  const Tensor still =
+      dense(reference.again(value.global, reference.plan(), {}, LineArithmetic::exact));
   for (int direction = 0; direction < kOtherRoundings; ++direction) {
     const InputChange change = [&](ValueId id, const Tensor& tensor) {
       return moved_by(unit_roundoff(options_.own->info(id).dtype), tensor, direction, id);
     };
-    const Tensor other = dense(reference.again(value.global, reference.plan(), change));
+    const Tensor other =
+        dense(reference.again(value.global, reference.plan(), change,
+                              in_direction(LineArithmetic::moved_by_a_rounding, direction)));
     for (size_t i = 0; i < loss.errors.size(); ++i) {
       const double movement = distance_at(other, still, static_cast<int64_t>(i));
       if (std::isfinite(movement)) loss.errors[i] = std::max(loss.errors[i], movement);
@@ -262,7 +267,8 @@ std::map<ValueId, std::vector<double>> F64Judge::moved_sizes(const ReferenceRun&
 
 void F64Judge::add_movements(const ComparedValue& value, const ReferenceRun& reference,
                              std::vector<OpenElement>& open) const {
-  const Tensor still = dense(reference.again(value.global, reference.plan()));
+  const Tensor still =
+      dense(reference.again(value.global, reference.plan(), {}, LineArithmetic::exact));
   const std::map<ValueId, std::vector<double>> sizes = moved_sizes(reference);
   double largest = largest_element(still), farthest = 0;
   for (int direction = 0; direction < kOtherRoundings; ++direction) {
@@ -273,7 +279,8 @@ void F64Judge::add_movements(const ComparedValue& value, const ReferenceRun& ref
     std::optional<Tensor> other;
     {
       const ScopedRoundingMode rounding(direction);
-      other = dense(reference.again(value.global, reference.plan(), change));
+      other = dense(reference.again(value.global, reference.plan(), change,
+                                    in_direction(LineArithmetic::moved, direction)));
     }
     for (OpenElement& one : open)
       one.movement = std::max(one.movement, distance_at(*other, still, one.deviation.global));
@@ -301,12 +308,15 @@ void F64Judge::add_input_movements(const ComparedValue& value, const ReferenceRu
         return is_wrong(one) && one.deviation.distance <= kSpreadFactor * most;
       }))
     return;
-  const Tensor still = dense(reference.again(value.global, reference.plan()));
+  const Tensor still =
+      dense(reference.again(value.global, reference.plan(), {}, LineArithmetic::exact));
   for (int direction = 0; direction < kOtherRoundings; ++direction) {
     const InputChange change = [&](ValueId id, const Tensor& tensor) {
       return moved_by(kInputUnits * unit_roundoff(DType::f64), tensor, direction, id);
     };
-    const Tensor other = dense(reference.again(value.global, reference.plan(), change));
+    const Tensor other =
+        dense(reference.again(value.global, reference.plan(), change,
+                              in_direction(LineArithmetic::moved_by_a_unit, direction)));
     for (OpenElement& one : open)
       one.movement =
           std::max(one.movement, std::min(most, distance_at(other, still, one.deviation.global)));

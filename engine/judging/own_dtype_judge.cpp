@@ -509,14 +509,14 @@ std::vector<double> OwnDtypeJudge::changes_by_rounding(const ComparedValue& valu
 // before any rounding to its dtype. A cast to a wider dtype would preserve bits that the reference
 // has rounded.
 Tensor OwnDtypeJudge::exact_of(const ComparedValue& value, const ReferenceRun& reference) const {
-  return dense(
-      reference.again(value.global, options_.lifted(), [&](ValueId id, const Tensor& tensor) {
-        const auto parts = in_parts_.find(id);
-        if (parts == in_parts_.end() || id == value.global) return tensor;
-        const Spec& spec = parts->second.spec;
-        return assembled(reduced_over_partials(parts->second.value, spec, tensor.dtype),
-                         spec.with_dtype(tensor.dtype));
-      }));
+  const auto whole = [&](ValueId id, const Tensor& tensor) {
+    const auto parts = in_parts_.find(id);
+    if (parts == in_parts_.end() || id == value.global) return tensor;
+    const Spec& spec = parts->second.spec;
+    return assembled(reduced_over_partials(parts->second.value, spec, tensor.dtype),
+                     spec.with_dtype(tensor.dtype));
+  };
+  return dense(reference.again(value.global, options_.lifted(), whole, LineArithmetic::exact));
 }
 
 // Returns the narrowest float dtype that one device rounds to on a line, inputs included.

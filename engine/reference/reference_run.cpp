@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -143,19 +144,21 @@ void EvaluationPlan::run(int index, const Lookup& held, const Store& store) cons
   }
 }
 
-Tensor EvaluationPlan::compute(ValueId target, const Lookup& held) const {
-  std::map<ValueId, Tensor> made;
+Tensor EvaluationPlan::compute(ValueId target, const Lookup& held,
+                               std::unordered_map<ValueId, Tensor>* made) const {
+  std::unordered_map<ValueId, Tensor> own;
+  std::unordered_map<ValueId, Tensor>& values = made != nullptr ? *made : own;
   const Lookup any = [&](ValueId id) -> const Tensor* {
-    const auto found = made.find(id);
-    return found == made.end() ? held(id) : &found->second;
+    const auto found = values.find(id);
+    return found == values.end() ? held(id) : &found->second;
   };
   const std::vector<int> instrs = needed({target}, [&](ValueId id) { return held(id) != nullptr; });
   for (const int instr : instrs)
     run(instr, any, [&](ValueId id, Tensor value) {
-      if (held(id) == nullptr) made[id] = std::move(value);
+      if (held(id) == nullptr) values[id] = std::move(value);
     });
-  const auto found = made.find(target);
-  if (found != made.end()) return found->second;
+  const auto found = values.find(target);
+  if (found != values.end()) return found->second;
   return number(target) != nullptr ? *number(target) : *held(target);
 }
 
@@ -309,7 +312,18 @@ std::vector<ValueId> ReferenceRun::hold(ValueId id, const Tensor& value) {
     to_close_.push_back(one);
   }
   wanted_[static_cast<size_t>(id)] = false;
+  forget_shared(held);
   return held;
+}
+
+// Drops what may be computed from values that have just been held: results of later instructions.
+void ReferenceRun::forget_shared(const std::vector<ValueId>& held) {
+  int first = std::numeric_limits<int>::max();
+  for (const ValueId id : held) first = std::min(first, plan_.maker(id));
+  for (auto& [key, shared] : shared_)
+    std::erase_if(shared, [&](const auto& entry) {
+      return plan_.maker(entry.first) > first || held_[static_cast<size_t>(entry.first)];
+    });
 }
 
 ReferenceRun ReferenceRun::line_alone() const {
@@ -333,6 +347,49 @@ Tensor ReferenceRun::again(ValueId id, const EvaluationPlan& plan, const InputCh
     const auto found = known_values.find(other);
     return found == known_values.end() ? nullptr : &found->second;
   });
+}
+
+bool ReferenceRun::is_line_input(ValueId id) const {
+  return std::binary_search(line_inputs_.begin(), line_inputs_.end(), id);
+}
+
+// Keeps those values of the line that instructions outside of it read.
+void ReferenceRun::share(const Shared& made, Shared& shared) const {
+  const EvaluationPlan& plan = plan_;
+  std::unordered_map<ValueId, int> uses;  // by value, those of instructions of the line
+  for (const int instr : line_)
+    for (const ValueId input : plan.program().instrs[static_cast<size_t>(instr)].inputs)
+      if (input != kNoValue && !is_line_input(input)) ++uses[input];
+  const auto is_read_later = [&](ValueId id, int in_line) {
+    return uses_[static_cast<size_t>(id)] > in_line;
+  };
+  for (const auto& [id, in_line] : uses)
+    if (!is_read_later(id, in_line)) shared.erase(id);
+  for (const auto& [id, value] : made) {
+    const auto found = uses.find(id);
+    if (is_read_later(id, found == uses.end() ? 0 : found->second)) shared.emplace(id, value);
+  }
+}
+
+Tensor ReferenceRun::again(ValueId id, const EvaluationPlan& plan, const InputChange& change,
+                           LineArithmetic arithmetic) const {
+  Shared& shared = shared_[{&plan, arithmetic}];
+  Shared inputs, made;
+  const auto held = [&](ValueId other) -> const Tensor* {
+    if (is_line_input(other)) {
+      const auto known = inputs.find(other);
+      if (known != inputs.end()) return &known->second;
+      const Tensor* given = find(other);
+      SP_CHECK(given != nullptr, "input {} of the line was freed", other);
+      Tensor own = as_dtype(*given, plan.info(other).dtype);
+      return &inputs.emplace(other, change ? change(other, own) : std::move(own)).first->second;
+    }
+    const auto found = shared.find(other);
+    return found == shared.end() ? nullptr : &found->second;
+  };
+  Tensor result = plan.compute(id, held, &made);
+  share(made, shared);
+  return result;
 }
 
 }  // namespace shardproof

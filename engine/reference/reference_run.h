@@ -48,8 +48,10 @@ class EvaluationPlan {
   // Runs one instruction. Throws Error with line and column for data-dependent errors (an index
   // out of range).
   void run(int instr, const Lookup& held, const Store& store) const;
-  // Returns a value, computed from the values that `held` returns.
-  Tensor compute(ValueId target, const Lookup& held) const;
+  // Returns a value, computed from the values that `held` returns. `made`, if not null, gets all
+  // values that had to be computed.
+  Tensor compute(ValueId target, const Lookup& held,
+                 std::unordered_map<ValueId, Tensor>* made = nullptr) const;
 
  private:
   const GlobalProgram& program_;
@@ -60,6 +62,22 @@ class EvaluationPlan {
 
 // A change of each input of a line before it is computed again; null: no change.
 using InputChange = std::function<Tensor(ValueId, const Tensor&)>;
+
+// A way to compute lines again that changes an input in the same way for every line, named by its
+// owner. What later lines share with a line is then computed once. Without it, n outputs of a loop
+// whose state is no output (the moments of Adam) would take n * n / 2 passes.
+enum class LineArithmetic : uint8_t {
+  alone,  // any other way: nothing is shared
+  exact,
+  rounded_inputs,
+  moved,  // in three directions, as those below
+  moved_by_a_rounding = moved + 3,
+  moved_by_a_unit = moved_by_a_rounding + 3
+};
+// Returns the arithmetic of one of three directions.
+inline LineArithmetic in_direction(LineArithmetic first, int direction) {
+  return static_cast<LineArithmetic>(static_cast<int>(first) + direction);
+}
 
 class ReferenceRun {
  public:
@@ -87,6 +105,9 @@ class ReferenceRun {
   // computed.
   Tensor again(ValueId id, const EvaluationPlan& plan, const InputChange& change = {},
                const std::map<ValueId, Tensor>& fixed = {}) const;
+  // Returns the same, with what it shares with later lines. `arithmetic` is not `alone`.
+  Tensor again(ValueId id, const EvaluationPlan& plan, const InputChange& change,
+               LineArithmetic arithmetic) const;
 
   // Returns the line of the last value() with its inputs, for again(), find() of its inputs, line()
   // and line_inputs(). It stays as it is when the run continues.
@@ -104,6 +125,11 @@ class ReferenceRun {
   void free(ValueId id);
   std::optional<ValueId> copied_by(ValueId id) const;
   bool has(ValueId id) const { return entries_.contains(id); }
+  // Values of lines that were computed again and that later lines read.
+  using Shared = std::unordered_map<ValueId, Tensor>;
+  bool is_line_input(ValueId id) const;
+  void share(const Shared& made, Shared& shared) const;
+  void forget_shared(const std::vector<ValueId>& held);
 
   const EvaluationPlan& plan_;
   bool keeps_all_ = false;
@@ -114,9 +140,10 @@ class ReferenceRun {
   std::vector<int> open_results_;  // by instruction; 0 for those that no wanted value needs
   std::vector<bool> wanted_;       // values for which hold() will still be called
   std::vector<bool> held_, closed_;
-  std::vector<ValueId> to_close_;  // held since the line began
-  std::vector<int> line_;          // instructions
-  std::vector<ValueId> line_inputs_;
+  std::vector<ValueId> to_close_;     // held since the line began
+  std::vector<int> line_;             // instructions
+  std::vector<ValueId> line_inputs_;  // ascending
+  mutable std::map<std::pair<const EvaluationPlan*, LineArithmetic>, Shared> shared_;
 };
 
 }  // namespace shardproof
