@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "shardproof/engine/compare/f64_judge.h"
+#include "shardproof/engine/compare/perturbation.h"
 #include "shardproof/engine/lower/global_lowering.h"
 #include "shardproof/engine/reference/f64_program.h"
+#include "shardproof/localtensor/base/rng.h"
 #include "shardproof/tests/engine/run_global.h"
 
 namespace shardproof::testing::reference_run_test {
@@ -106,6 +108,48 @@ TEST(ReferenceRun, LineAgain_ComputesWhatItSharesWithAnEarlierLine) {
   EXPECT_EQ(run.line_inputs(), std::vector<ValueId>{own.id("x")});
   EXPECT_EQ(run.line().size(), 2U);
   EXPECT_EQ(values_of(run.again(own.id("c"), lifted.plan)), (Values{1.0 / 3 * 3, 2.0 / 3 * 3, 3}));
+}
+
+// Draws chains of lines with wanted values, copies and ranks' values that differ, and compares each
+// line with what is computed without anything shared.
+TEST(ReferenceRun, LineAgain_WithWhatLinesShare_IsTheSame) {
+  const LineArithmetic kinds[] = {LineArithmetic::exact, LineArithmetic::rounded_inputs,
+                                  in_direction(LineArithmetic::moved, 2)};
+  for (uint64_t draw = 0; draw < 100; ++draw) {
+    uint64_t next = 0;
+    const Rng random(draw, 99);
+    const auto below = [&](uint64_t n) { return random.bits(next++) % n; };
+    std::vector<std::string> lines{"a0 = x + 1", "a1 = x * 2"}, wanted;
+    for (int i = 2; i < 20; ++i) {
+      const auto earlier = [&] {
+        return fmt::format("a{}", static_cast<uint64_t>(i) - 1 - below(std::min(i, 4)));
+      };
+      lines.push_back(below(5) == 0 ? fmt::format("a{} = {} * 1", i, earlier())
+                                    : fmt::format("a{} = {} * 0.7 + {}", i, earlier(), earlier()));
+      if (below(3) == 0) wanted.push_back(fmt::format("a{}", i));
+    }
+    const Program own(lines), lifted(lines, true);
+    ReferenceRun run = own.run(wanted);
+    // Some values are judged out of order.
+    for (size_t i = 1; i < wanted.size(); ++i)
+      if (below(4) == 0) std::swap(wanted[i - 1], wanted[i]);
+    for (const std::string& name : wanted) {
+      const ValueId id = own.id(name);
+      const Tensor value = run.value(id);
+      for (const LineArithmetic kind : kinds) {
+        const InputChange change = [&](ValueId input, const Tensor& tensor) {
+          return moved(tensor, std::vector<double>(3, 0x1p45 * static_cast<int>(kind)), 0, input);
+        };
+        EXPECT_EQ(values_of(run.again(id, lifted.plan, change, kind)),
+                  values_of(run.again(id, lifted.plan, change)))
+            << fmt::format("draw {}, {} of:\n{}", draw, name, fmt::join(lines, "\n"));
+      }
+      if (below(4) != 0)
+        run.hold(id, tensor_of(DType::f32, Dims{3}, {0.1 * next, 5, value.elements() + 0.5}));
+      else
+        run.hold(id, value);
+    }
+  }
 }
 
 TEST(ReferenceRun, HeldValue_StaysWhileALaterLineMayBeginAtIt) {
