@@ -25,15 +25,12 @@ class PrecedingFloats : public Judge {
     for (const JudgedValue& one : wanted_)
       if (one.key == value.key) {
         collect(reference, at_[one.key]);
-        for (const int instr : reference.line())
-          for (const ValueId id :
-               reference.plan().program().instrs[static_cast<size_t>(instr)].outputs)
-            on_line_[one.key].insert(id);
+        lines_[one.key] = reference.line();
       }
     return Judgement::right;
   }
   std::map<ValueId, Tensor>& at(const std::string& key) { return at_[key]; }
-  bool is_on_line(const std::string& key, ValueId id) { return on_line_[key].contains(id); }
+  const std::vector<int>& line_of(const std::string& key) { return lines_[key]; }  // instructions
 
  private:
   static void collect(const ReferenceRun& reference, std::map<ValueId, Tensor>& values) {
@@ -47,7 +44,7 @@ class PrecedingFloats : public Judge {
 
   const std::vector<JudgedValue>& wanted_;
   std::map<std::string, std::map<ValueId, Tensor>> at_;
-  std::map<std::string, std::set<ValueId>> on_line_;
+  std::map<std::string, std::vector<int>> lines_;
 };
 
 // True if an element is a number in f64 and not in its own dtype, or is too small for it.
@@ -63,11 +60,21 @@ bool leaves_range(const Tensor& own, const Tensor& in_f64) {
   return false;
 }
 
-// Values on whose way one device leaves a range that it does not leave in f64, and the values on
-// their lines that leave it, by key.
+// True if an element is a number in f64 and not in its own dtype.
+bool overflows(const Tensor& own, const Tensor& in_f64) {
+  if (own.elements() != in_f64.elements()) return false;
+  const Tensor narrow = contiguous_copy(own), wide = contiguous_copy(in_f64);
+  for (int64_t i = 0; i < narrow.elements(); ++i)
+    if (std::isfinite(magnitude_at(wide, i)) && !std::isfinite(magnitude_at(narrow, i)))
+      return true;
+  return false;
+}
+
+// Values on whose way one device leaves a range that it does not leave in f64. `overflows`: by key,
+// values of its line that overflow and are computed from values that do not.
 struct OutOfRange {
   std::vector<JudgedValue> values;
-  std::map<std::string, std::set<ValueId>> leaving;
+  std::map<std::string, int> overflows;
 };
 
 OutOfRange out_of_range(const std::vector<JudgedValue>& open, const JudgedProgram& own,
@@ -78,32 +85,24 @@ OutOfRange out_of_range(const std::vector<JudgedValue>& open, const JudgedProgra
   OutOfRange found;
   for (const JudgedValue& value : open) {
     const std::map<ValueId, Tensor>& in_f64 = wide.at(value.key);
-    bool any = false;
+    std::set<ValueId> leaving, lost;
     for (const auto& [id, held] : narrow.at(value.key)) {
       const auto exact = in_f64.find(id);
       if (exact == in_f64.end() || !leaves_range(held, exact->second)) continue;
-      any = true;
-      if (narrow.is_on_line(value.key, id)) found.leaving[value.key].insert(id);
+      leaving.insert(id);
+      if (overflows(held, exact->second)) lost.insert(id);
     }
-    if (any) found.values.push_back(value);
+    if (leaving.empty()) continue;
+    found.values.push_back(value);
+    const auto is_lost = [&](ValueId id) { return lost.contains(id); };
+    for (const int instr : narrow.line_of(value.key)) {
+      const GlobalInstr& made = own.reference()->program().instrs[static_cast<size_t>(instr)];
+      found.overflows[value.key] +=
+          std::any_of(made.outputs.begin(), made.outputs.end(), is_lost) &&
+          std::none_of(made.inputs.begin(), made.inputs.end(), is_lost);
+    }
   }
   return found;
-}
-
-bool share_a_value(const std::set<ValueId>& a, const std::set<ValueId>& b) {
-  return std::any_of(a.begin(), a.end(), [&](ValueId id) { return b.contains(id); });
-}
-
-// Makes values undecided that depend on an overflow of one device alone.
-void add_dependent_values(const OutOfRange& all, const std::vector<std::string>& of_one_device,
-                          std::vector<JudgedValue>& found) {
-  for (JudgedValue& value : found)
-    for (const std::string& key : of_one_device) {
-      const auto own = all.leaving.find(value.key), other = all.leaving.find(key);
-      if (own != all.leaving.end() && other != all.leaving.end() &&
-          share_a_value(own->second, other->second))
-        value.judgement = Judgement::undecided;
-    }
 }
 
 // True if other roundings change a number of the ranks or of one device so much that they may
@@ -146,8 +145,8 @@ std::vector<JudgedValue> differences_out_of_range(const std::vector<JudgedValue>
                                                   const Registries& registries) {
   std::vector<JudgedValue> found;
   try {
-    const OutOfRange all = out_of_range(open, own, lifted);
-    found = all.values;
+    OutOfRange all = out_of_range(open, own, lifted);
+    found = std::move(all.values);
     for (JudgedValue& value : found) value.judgement = Judgement::undecided;
     if (found.empty()) return {};
     DifferenceJudge first(found);
@@ -160,15 +159,12 @@ std::vector<JudgedValue> differences_out_of_range(const std::vector<JudgedValue>
       const ScopedRoundingMode rounding(direction++);
       JudgedProgram::make(job, registries)->run(others.emplace_back(found), {});
     }
-    std::vector<std::string> of_one_device;  // keys
     for (JudgedValue& value : found) {
       if (!keep_unmoved(value, first, others)) continue;
-      if (own.range_cause_of(value.key).text.empty())
-        of_one_device.push_back(value.key);
-      else
+      const RangeCause cause = own.range_cause_of(value.key);
+      if (!cause.text.empty() && cause.overflows >= all.overflows.at(value.key))
         value.judgement = Judgement::wrong;
     }
-    add_dependent_values(all, of_one_device, found);
   } catch (const Error&) {
     // A run that rounds otherwise reads an index out of range: the values are not decided.
   }

@@ -19,8 +19,8 @@ namespace shardproof {
 //     difference: they do not change an integer, or a float by a 64th of it;
 //   - the ranks leave the range of a dtype too. Ranks that compute more precisely than one device
 //     need not;
-//   - no value of which the ranks do not leave the range depends on the same overflow. Example: of
-//     two passes, one device alone leaves the range in the first one, and both in the second one.
+//   - they do so in as many places at least. Example: of two passes, one device alone leaves the
+//     range in the first one, and both in the second one.
 // Another run must confirm that. All others are not decided.
 // `own` is the program on simulated ranks. Runs it five times, and `lifted` once.
 std::vector<JudgedValue> differences_out_of_range(const std::vector<JudgedValue>& open,

@@ -37,6 +37,7 @@ class RankChecks {
   // Calls `complete` for each value, in the order of their last parts. `ranks` must outlive it.
   RankChecks(const Job& job, const RankProgram& ranks, Complete complete);
 
+  const std::vector<CheckedValue>& values() const { return values_; }
   // True if the value is a copy that some check has made.
   bool compares(ValueId id) const { return routes_.contains(id); }
   // Adds a part; ignores values that no check has made. Parts of a value are dropped after

@@ -72,33 +72,47 @@ void add_steps(const SpmdListing& listing, std::set<ValueId>& wanted, std::set<c
   found.insert(found.end(), steps.rbegin(), steps.rend());
 }
 
-// True if a call of the first kind may get what a rank passes to a call of the second.
-bool gets_from(CollectiveKind getter, CollectiveKind giver) {
-  return giver == (getter == CollectiveKind::recv ? CollectiveKind::send : getter);
+// True if a step may get what another rank passes to a call: of recv a send, of a slot a put, of
+// any other call the same one.
+bool gets_from(const Instr& step, const Collective& call) {
+  if (std::holds_alternative<SlotRead>(step.action)) return call.kind == CollectiveKind::put;
+  const auto* calls = std::get_if<Communicate>(&step.action);
+  if (calls == nullptr) return false;
+  return std::any_of(calls->items.begin(), calls->items.end(), [&](const CallItem& item) {
+    const CollectiveKind own = item.collective.kind;
+    const CollectiveKind giver = own == CollectiveKind::recv ? CollectiveKind::send : own;
+    return giver == call.kind && item.collective.dtype == call.dtype &&
+           item.collective.group == call.group;
+  });
 }
 
-// Makes the inputs wanted that ranks may pass to the calls and the reads of slots among `steps`.
+// Makes the inputs wanted that other ranks may pass to the steps. Ranks of one listing make their
+// calls in one order, so there a call gets what an earlier send or put passes on; its own input is
+// wanted already.
 void add_passed_values(const SpmdProgram& program, const std::vector<const Instr*>& steps,
                        std::set<ValueId>& wanted) {
-  bool reads_slot = false;
-  std::vector<const Collective*> getters;
-  for (const Instr* step : steps) {
-    reads_slot = reads_slot || std::holds_alternative<SlotRead>(step->action);
-    if (const auto* calls = std::get_if<Communicate>(&step->action))
-      for (const CallItem& item : calls->items) getters.push_back(&item.collective);
-  }
-  const auto passes = [&](const Collective& call) {
-    if (call.kind == CollectiveKind::put) return reads_slot;
-    return std::any_of(getters.begin(), getters.end(), [&](const Collective* getter) {
-      return gets_from(getter->kind, call.kind) && getter->dtype == call.dtype &&
-             getter->group == call.group;
-    });
-  };
-  for (const SpmdListing& listing : program.listings)
+  std::set<const Instr*> getters;
+  for (const Instr* step : steps)
+    if (!std::holds_alternative<Compute>(step->action)) getters.insert(step);
+  for (const SpmdListing& listing : program.listings) {
+    std::set<const Instr*> later = getters, own;
     for (const Instr& instr : listing.instrs)
-      if (const auto* calls = std::get_if<Communicate>(&instr.action))
-        for (const CallItem& item : calls->items)
-          if (item.input != kNoValue && passes(item.collective)) wanted.insert(item.input);
+      if (later.contains(&instr)) own.insert(&instr);
+    for (const Instr& instr : listing.instrs) {
+      later.erase(&instr);
+      const auto* calls = std::get_if<Communicate>(&instr.action);
+      if (calls == nullptr) continue;
+      for (const CallItem& item : calls->items) {
+        const CollectiveKind kind = item.collective.kind;
+        const bool sends = kind == CollectiveKind::send || kind == CollectiveKind::put;
+        const auto gets = [&](const Instr* step) {
+          return (sends || !own.contains(step)) && gets_from(*step, item.collective);
+        };
+        if (item.input != kNoValue && std::any_of(later.begin(), later.end(), gets))
+          wanted.insert(item.input);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -33,8 +33,8 @@ std::string narrow_sum(const SpmdProgram& program, const std::vector<ValueId>& t
 std::string long_sum(const SpmdProgram& program, const std::vector<ValueId>& targets, double error);
 
 // Returns the instructions that lead to the targets, in program order. A step of other ranks comes
-// before the call that passes its result on. Which ranks a call gets from is not looked at: calls
-// of the same kind, group and dtype count.
+// before the call that passes its result on. Calls of other listings with the same kind, group and
+// dtype count as those that a call gets from.
 std::vector<const Instr*> steps_to(const SpmdProgram& program, const std::vector<ValueId>& targets);
 
 }  // namespace shardproof

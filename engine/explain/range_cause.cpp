@@ -242,10 +242,9 @@ RangeCause range_cause(const RunnableRanks& own, const RunnableRanks& in_f64,
   const std::vector<Made> made = values_on_the_way(own.program, targets);
   if (elements_of(made, own.program) > kMostElements) return {};
   const Held held = run(own, made, registries), exact = run(in_f64, made, registries);
-  const auto caused = [&](std::string text) -> RangeCause {
-    if (text.empty()) return {};
-    return {std::move(text), read_shards(own.program, targets, held, exact)};
-  };
+  RangeCause cause;
+  bool is_found = false;   // the first value that leaves the range
+  std::set<ValueId> lost;  // values that overflow
   for (const Made& one : made) {
     if (!is_floating(own.program.values[static_cast<size_t>(one.id)].dtype)) continue;
     std::vector<int32_t> overflow;
@@ -254,7 +253,7 @@ RangeCause range_cause(const RunnableRanks& own, const RunnableRanks& in_f64,
     for (auto at = held.lower_bound({one.id, 0}); at != held.end() && at->first.first == one.id;
          ++at) {
       const auto other = exact.find(at->first);
-      if (other == exact.end() || !(other->second.shape == at->second.shape)) return {};
+      if (other == exact.end() || !(other->second.shape == at->second.shape)) return cause;
       const Loss loss = loss_of(at->second, other->second);
       if (loss.overflows) {
         overflow.push_back(at->first.second);
@@ -263,11 +262,21 @@ RangeCause range_cause(const RunnableRanks& own, const RunnableRanks& in_f64,
       all_empty = all_empty && loss.is_empty;
       largest_empty = std::max(largest_empty, loss.largest);
     }
+    if (!overflow.empty()) {
+      const std::vector<ValueId> reads = effects_of(*one.instr).reads;
+      lost.insert(one.id);
+      cause.overflows +=
+          std::none_of(reads.begin(), reads.end(), [&](ValueId id) { return lost.contains(id); });
+    }
+    if (is_found) continue;
+    is_found = !overflow.empty() || (all_empty && largest_empty > 0);
     if (!overflow.empty())
-      return caused(overflow_text(one, own.program, Lanes::of(std::move(overflow)), largest));
-    if (all_empty && largest_empty > 0) return caused(empty_text(one, own.program, largest_empty));
+      cause.text = overflow_text(one, own.program, Lanes::of(std::move(overflow)), largest);
+    else if (is_found)
+      cause.text = empty_text(one, own.program, largest_empty);
   }
-  return {};
+  if (!cause.text.empty()) cause.of_shards = read_shards(own.program, targets, held, exact);
+  return cause;
 }
 
 }  // namespace shardproof

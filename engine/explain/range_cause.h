@@ -21,6 +21,9 @@ struct RangeCause {
   std::string text;  // "" if there is none
   // Replicas differ because a line other than a sum reads shards, of which some left the range.
   bool of_shards = false;
+  // Values on the way that pass the largest number of their dtype on a rank, computed from values
+  // that do not.
+  int overflows = 0;
 };
 
 // Returns "line 2: the sum over tp passes 65504, the largest f16, on ranks 0 1". For small values:

@@ -35,6 +35,11 @@
 namespace shardproof {
 namespace {
 
+// Returns the key of the value of a check, which is no name.
+std::string key_of_checked(const CheckedValue& value) {
+  return fmt::format("check {} of {}", value.number, value.entries.front().first->name);
+}
+
 // Returns the spec of a name if it is certain. It is uncertain if a sum may have been reduced in
 // place.
 std::optional<Spec> known_spec(const SpmdProgram& program, const std::vector<NamedPart>& parts,
@@ -209,7 +214,7 @@ ComparedValue JudgedRanks::checked(const CheckedValue& value) const {
   entries.parts = {};
   const ValueLabel label = shardproof::label_of(value, ranks_->program, value.owners);
   return {truth_->names.at(label.name),
-          fmt::format("check {} of {}", value.number, label.name),
+          key_of_checked(value),
           value.spec,
           value.parts,
           label,
@@ -514,11 +519,16 @@ std::optional<RankCase> JudgedRanks::rank_case(const RecordedIntegers* replaced)
   return RankCase{job_, inputs_, *ranks_, *truth_, registries_, dtypes_, replaced};
 }
 
-// Returns the values that are the parts of an output; none for a check.
+// Returns the values that are the parts of an output or of the value of a check.
 std::vector<ValueId> JudgedRanks::parts_of(const std::string& key) const {
   std::vector<ValueId> parts;
   if (const auto found = ranks_->names.find(key); found != ranks_->names.end())
     for (const NamedPart& part : found->second) parts.push_back(part.value);
+  if (!parts.empty()) return parts;
+  const RankChecks checks(job_, *ranks_, {});
+  for (const CheckedValue& value : checks.values())
+    if (key_of_checked(value) == key)
+      for (const auto& [check, lanes] : value.entries) parts.push_back(check->value);
   return parts;
 }
 
