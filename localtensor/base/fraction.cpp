@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <limits>
+#include <numeric>
 
 #include "shardproof/localtensor/base/error.h"
 
@@ -12,8 +13,15 @@ namespace {
 // Holds a product of two 64-bit integers, and a sum of two such products.
 __extension__ typedef __int128 Wide;
 
+bool is_narrow(Wide x) {
+  return x <= std::numeric_limits<int64_t>::max() && x > std::numeric_limits<int64_t>::min();
+}
+
 Wide gcd(Wide a, Wide b) {
   while (b != 0) {
+    // Wide divisions take long.
+    if (is_narrow(a) && is_narrow(b))
+      return std::gcd(static_cast<int64_t>(a), static_cast<int64_t>(b));
     const Wide rest = a % b;
     a = b;
     b = rest;
@@ -33,6 +41,7 @@ struct Terms {
 
 Terms lowest(Wide num, Wide den) {
   if (den == 0) throw_bad_input("expected a fraction with a denominator other than 0, found 0");
+  if (den == 1) return {narrowed(num), 1};
   Wide divisor = gcd(num, den);
   if (den < 0) divisor = -divisor;
   return {narrowed(num / divisor), narrowed(den / divisor)};

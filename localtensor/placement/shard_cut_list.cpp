@@ -33,8 +33,6 @@ bool cuts_any(const CutList& cuts, uint64_t mask) {
                      [&](const DimCut& cut) { return (mask >> cut.axis & 1) != 0; });
 }
 
-constexpr int64_t kMaxPairs = 256;  // more pairs get an upper bound instead
-
 // Iterates over pairs of a sender and a receiver. A pair has coordinates of the sender on the axes
 // of its cuts, and of the receiver on the axes that move (those of `mask`).
 class PairPlaces {

@@ -33,6 +33,7 @@ int64_t max_joint_extent(const CutList& cuts, int64_t extent, uint64_t mask);
 // Returns the largest piece of an exchange over the axes of `mask`. A piece is the set of indices
 // that the sender has under `before` and the receiver under `after`. For many pairs of ranks an
 // upper bound.
+inline constexpr int64_t kMaxPairs = 256;  // more pairs get an upper bound instead
 int64_t largest_piece(const CutList& before, const CutList& after, int64_t extent, uint64_t mask);
 
 inline uint64_t mask_of(const std::vector<int>& axes) {

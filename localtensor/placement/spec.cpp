@@ -110,13 +110,13 @@ void Spec::check_placements() {
 }
 
 void Spec::check_sizes() const {
-  for (int dim = 0; dim < shape_.size(); ++dim) {
+  const bool has_sizes =
+      std::any_of(placements_.begin(), placements_.end(), [](const Placement& placement) {
+        return placement.is_shard() && !placement.shard().sizes.empty();
+      });
+  for (int dim = 0; has_sizes && dim < shape_.size(); ++dim) {
     std::vector<int64_t> extents = {shape_[dim]};
-    const std::vector<int> axes = axes_of_dim(dim);
-    const bool is_explicit = std::any_of(
-        axes.begin(), axes.end(), [&](int axis) { return !placement(axis).shard().sizes.empty(); });
-    if (!is_explicit) continue;
-    for (int axis : axes) {
+    for (int axis : axes_of_dim(dim)) {
       const Shard& shard = placement(axis).shard();
       if (!shard.sizes.empty()) {
         int64_t total = 0;
@@ -138,17 +138,15 @@ void Spec::check_sizes() const {
 // A topological sort: of the axes whose predecessor on their dim is placed, the lowest goes next.
 void Spec::make_order_canonical() {
   const size_t axes = order_.size();
+  if (std::is_sorted(order_.begin(), order_.end())) return;
   std::vector<int> before(axes, -1);  // the axis that cuts the same dim just before
   std::vector<int> last(static_cast<size_t>(shape_.size()), -1);
-  bool rising = true;
   for (size_t i = 0; i < axes; ++i) {
-    rising = rising && order_[i] == static_cast<int>(i);
     if (!cuts(placement(order_[i]), mesh_.axis_size(order_[i]))) continue;
     int& previous = last[static_cast<size_t>(placement(order_[i]).shard().dim)];
     before[static_cast<size_t>(order_[i])] = previous;
     previous = order_[i];
   }
-  if (rising) return;
   std::vector<bool> placed(axes, false);
   order_.clear();
   while (order_.size() < axes) {

@@ -3,23 +3,19 @@
 #include "shardproof/localtensor/plan/axis_agreement.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <set>
 
-#include "shardproof/localtensor/base/dims.h"
+#include "shardproof/localtensor/base/short_list.h"
 #include "shardproof/localtensor/placement/shard_cut.h"
 
 namespace shardproof {
 
 namespace {
 
+constexpr size_t kMaxCuts = 16;     // of one dim; each axis that moves has two
 constexpr size_t kMaxExtents = 64;  // whose blocks a thread stores from one search to the next
-
-// The end of a piece, and the coordinate that owns it.
-struct CutPiece {
-  int64_t end = 0;
-  int64_t owner = 0;
-};
 
 // Returns the lengths of the blocks, each cut into `count` by the chunk rule.
 std::vector<int64_t> cut_blocks(const std::vector<int64_t>& blocks, int64_t count) {
@@ -44,8 +40,6 @@ std::vector<int64_t> blocks_of(const AxisCut& cut) {
   for (const int64_t size : cut.before) blocks = cut_blocks(blocks, size);
   return blocks;
 }
-
-std::vector<CutPiece> pieces_of(const AxisCut& cut) { return pieces_of(blocks_of(cut), cut.ranks); }
 
 // Returns the number of elements with one owner in both lists.
 int64_t common_elements(const std::vector<CutPiece>& a, const std::vector<CutPiece>& b) {
@@ -118,21 +112,19 @@ class UnknownEnds {
  public:
   // `known`: the cuts at the known ends that lie on the dim. Axes of `along` also have their
   // unknown ends there; those of `ranks` only these.
-  UnknownEnds(const std::vector<AxisCut>& known, const std::vector<int64_t>& sizes, int64_t most)
-      : known_(known), most_(std::min(most, known.front().extent)), sizes_(sizes) {
-    for (const AxisCut& cut : known_) known_pieces_.push_back(pieces_of(cut));
-  }
+  UnknownEnds(AxisCuts known, const std::vector<int64_t>& sizes, int64_t most)
+      : known_(known), most_(std::min(most, known.front()->extent)), sizes_(sizes) {}
   // Places the axes with these numbers of ranks; those with a known end come first. Returns
   // `at_least` if no places agree on more.
   int64_t largest(const std::vector<size_t>& along, const std::vector<int64_t>& others,
                   int64_t at_least) {
     placed_.assign(known_.size() + others.size(), {});
     open_.clear();
-    for (const size_t i : along) open_.emplace_back(i, known_[i].ranks);
+    for (const size_t i : along) open_.emplace_back(i, known_[i]->ranks);
     for (size_t i = 0; i < others.size(); ++i) open_.emplace_back(known_.size() + i, others[i]);
     largest_ = at_least;
     seen_.clear();
-    extend({known_.front().extent}, 1, open_.size());
+    extend({known_.front()->extent}, 1, open_.size());
     return largest_;
   }
 
@@ -146,7 +138,7 @@ class UnknownEnds {
     for (const auto& [axis, ranks] : open_) {
       if (!placed_[axis].empty() || first * ranks > 2 * most_ || overlaps_known(first, ranks))
         continue;
-      if (axis < known_.size() && common_elements(known_pieces_[axis], blocks, ranks) <= largest_)
+      if (axis < known_.size() && common_elements(known_[axis]->pieces, blocks, ranks) <= largest_)
         continue;  // all axes agree on no more than one
       placed_[axis] = pieces_of(blocks, ranks);
       if (open == 1)
@@ -160,7 +152,7 @@ class UnknownEnds {
   }
   bool overlaps_known(int64_t first, int64_t ranks) const {
     return std::any_of(known_.begin(), known_.end(),
-                       [&](const AxisCut& cut) { return overlaps(cut, first, ranks); });
+                       [&](const AxisCut* cut) { return overlaps(*cut, first, ranks); });
   }
   std::vector<size_t> ends_of_placed() const {
     std::vector<size_t> ends;
@@ -175,15 +167,15 @@ class UnknownEnds {
     int64_t ranks = 1;
     for (size_t i = 0; i < placed_.size(); ++i)
       if (i >= known_.size() || placed_[i].empty())
-        ranks *= i < known_.size() ? known_[i].ranks : open_.back().second;
+        ranks *= i < known_.size() ? known_[i]->ranks : open_.back().second;
     cells.assign(static_cast<size_t>(ranks), 0);
-    const int64_t extent = known_.front().extent;
+    const int64_t extent = known_.front()->extent;
     for (int64_t start = 0; start < extent;) {
       int64_t end = extent, cell = 0;
       bool agrees = true;
       for (size_t i = 0; i < placed_.size(); ++i) {
         int64_t owner = -1;
-        if (i < known_.size()) owner = step(known_pieces_[i], at[i], start, end);
+        if (i < known_.size()) owner = step(known_[i]->pieces, at[i], start, end);
         if (!placed_[i].empty()) {
           const int64_t other = step(placed_[i], at[known_.size() + i], start, end);
           if (owner >= 0) {
@@ -192,7 +184,7 @@ class UnknownEnds {
           }
           owner = other;
         }
-        cell = cell * (i < known_.size() ? known_[i].ranks : open_.back().second) + owner;
+        cell = cell * (i < known_.size() ? known_[i]->ranks : open_.back().second) + owner;
       }
       if (agrees) cells[static_cast<size_t>(cell)] += end - start;
       start = end;
@@ -206,10 +198,10 @@ class UnknownEnds {
     return pieces[at].owner;
   }
 
-  const std::vector<AxisCut>& known_;
+  AxisCuts known_;
   int64_t most_, largest_ = 0;
   const std::vector<int64_t>& sizes_;
-  std::vector<std::vector<CutPiece>> known_pieces_, placed_;
+  std::vector<std::vector<CutPiece>> placed_;
   std::vector<std::pair<size_t, int64_t>> open_;
   std::set<std::pair<std::vector<int64_t>, std::vector<size_t>>> seen_;
 };
@@ -222,22 +214,21 @@ std::vector<int64_t> key_of(const AxisCut& cut) {
 }
 
 // Returns the elements of each combination of coordinates, that of the last cut fastest.
-std::vector<int64_t> elements_by_coordinates(const std::vector<AxisCut>& cuts) {
-  std::vector<std::vector<CutPiece>> lists;
-  std::vector<size_t> at(cuts.size(), 0);
+std::vector<int64_t> elements_by_coordinates(AxisCuts cuts) {
+  ShortList<const CutPiece*, kMaxCuts> at;
   int64_t ranks = 1;
-  for (const AxisCut& cut : cuts) {
-    lists.push_back(pieces_of(cut));
-    ranks *= cut.ranks;
+  for (const AxisCut* cut : cuts) {
+    at.push_back(cut->pieces.data());
+    ranks *= cut->ranks;
   }
   std::vector<int64_t> common(static_cast<size_t>(ranks), 0);
-  const int64_t extent = cuts.front().extent;
+  const int64_t extent = cuts.front()->extent;
   for (int64_t start = 0; start < extent;) {
     int64_t end = extent, owner = 0;
-    for (size_t i = 0; i < lists.size(); ++i) {
-      while (lists[i][at[i]].end <= start) ++at[i];
-      end = std::min(end, lists[i][at[i]].end);
-      owner = owner * cuts[i].ranks + lists[i][at[i]].owner;
+    for (size_t i = 0; i < cuts.size(); ++i) {
+      while (at[i]->end <= start) ++at[i];
+      end = std::min(end, at[i]->end);
+      owner = owner * cuts[i]->ranks + at[i]->owner;
     }
     common[static_cast<size_t>(owner)] += end - start;
     start = end;
@@ -247,22 +238,26 @@ std::vector<int64_t> elements_by_coordinates(const std::vector<AxisCut>& cuts) {
 
 }  // namespace
 
+AxisCut::AxisCut(int of_dim, int64_t of_extent, int64_t axis_ranks, std::vector<int64_t> sizes)
+    : dim(of_dim), extent(of_extent), ranks(axis_ranks), before(std::move(sizes)) {
+  pieces = pieces_of(blocks_of(*this), ranks);
+}
+
 CutAgreement agreement(const AxisCut& a, const AxisCut& b) {
-  const std::vector<CutPiece> before = pieces_of(a), after = pieces_of(b);
-  if (a.dim == b.dim) return {common_elements(before, after), a.extent};
-  const std::vector<int64_t> held = elements_of(before, a.ranks);
-  const std::vector<int64_t> wanted = elements_of(after, b.ranks);
+  if (a.dim == b.dim) return {common_elements(a.pieces, b.pieces), a.extent};
+  const std::vector<int64_t> held = elements_of(a.pieces, a.ranks);
+  const std::vector<int64_t> wanted = elements_of(b.pieces, b.ranks);
   int64_t common = 0;
   for (size_t i = 0; i < held.size(); ++i) common += held[i] * wanted[i];
   return {common, a.extent * b.extent};
 }
 
 bool owns_alike(const AxisCut& a, const AxisCut& b) {
-  return a.before == b.before || common_elements(pieces_of(a), pieces_of(b)) == a.extent;
+  return a.before == b.before || common_elements(a.pieces, b.pieces) == a.extent;
 }
 
 CutAgreement largest_part(const AxisCut& cut) {
-  const std::vector<int64_t> elements = elements_of(pieces_of(cut), cut.ranks);
+  const std::vector<int64_t> elements = elements_of(cut.pieces, cut.ranks);
   return {*std::max_element(elements.begin(), elements.end()), cut.extent};
 }
 
@@ -282,17 +277,15 @@ const std::vector<SpareAgreements::Blocks>& SpareAgreements::blocks_of(int64_t e
 }
 
 int64_t SpareAgreements::most_along(const AxisCut& cut) {
-  const std::vector<CutPiece> pieces = pieces_of(cut);
   int64_t most = 0;
   for (const Blocks& blocks : blocks_of(cut.extent))
     if (!overlaps(cut, static_cast<int64_t>(blocks.size()), cut.ranks))
-      most = std::max(most, common_elements(pieces, blocks, cut.ranks));
+      most = std::max(most, common_elements(cut.pieces, blocks, cut.ranks));
   return most;
 }
 
 // Gaps in front of a cut that cover digits of the known one are even, or what the axis leaves.
 int64_t SpareAgreements::most_nested(const AxisCut& cut) const {
-  const std::vector<CutPiece> pieces = pieces_of(cut);
   const Blocks own = shardproof::blocks_of(cut);
   int64_t most = 0;
   std::set<Blocks> seen;
@@ -300,7 +293,7 @@ int64_t SpareAgreements::most_nested(const AxisCut& cut) const {
     if (!seen.insert(blocks).second) return;
     const auto first = static_cast<int64_t>(blocks.size());
     if (!overlaps(cut, first, cut.ranks))
-      most = std::max(most, common_elements(pieces, blocks, cut.ranks));
+      most = std::max(most, common_elements(cut.pieces, blocks, cut.ranks));
     for (const int64_t size : sizes_) {
       if (std::min(most_, cut.extent) < first * size) continue;
       const bool even = std::all_of(blocks.begin(), blocks.end(),
@@ -326,7 +319,7 @@ CutAgreement SpareAgreements::most_crossed(const AxisCut& cut, int64_t ranks) {
   std::vector<int64_t> key = key_of(cut);
   key.push_back(ranks);
   int64_t& most = crossed_[key];
-  const std::vector<AxisCut> known = {cut};
+  const std::array known = {&cut};
   if (most == 0) most = UnknownEnds(known, sizes_, most_).largest({}, {ranks}, 0);
   return {most, cut.extent};
 }
@@ -335,7 +328,7 @@ CutAgreement SpareAgreements::largest_of_two(const AxisCut& a, const AxisCut& b)
   if (a.dim == b.dim) {
     int64_t& most = together_[{key_of(a), key_of(b)}];
     if (most > 0) return {most, a.extent};
-    const std::vector<AxisCut> known = {a, b};
+    const std::array known = {&a, &b};
     UnknownEnds ends(known, sizes_, most_);
     most = joint_part(known).part;
     for (const std::vector<size_t>& along : {std::vector<size_t>{0}, {1}, {0, 1}})
@@ -347,17 +340,17 @@ CutAgreement SpareAgreements::largest_of_two(const AxisCut& a, const AxisCut& b)
   return std::max(apart, std::min(most_crossed(a, b.ranks), most_crossed(b, a.ranks)));
 }
 
-CutAgreement joint_part(const std::vector<AxisCut>& cuts) {
+CutAgreement joint_part(AxisCuts cuts) {
   const std::vector<int64_t> elements = elements_by_coordinates(cuts);
-  return {*std::max_element(elements.begin(), elements.end()), cuts.front().extent};
+  return {*std::max_element(elements.begin(), elements.end()), cuts.front()->extent};
 }
 
-CutAgreement agreement_of_all(const std::vector<AxisCut>& a, const std::vector<AxisCut>& b) {
+CutAgreement agreement_of_all(AxisCuts a, AxisCuts b) {
   const std::vector<int64_t> before = elements_by_coordinates(a),
                              after = elements_by_coordinates(b);
   int64_t common = 0;
   for (size_t i = 0; i < before.size(); ++i) common += before[i] * after[i];
-  return {common, a.front().extent * b.front().extent};
+  return {common, a.front()->extent * b.front()->extent};
 }
 
 }  // namespace shardproof

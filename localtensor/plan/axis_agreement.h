@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -21,11 +22,20 @@ namespace shardproof {
 
 __extension__ using Int128 = __int128;
 
+// The end of a piece, and the coordinate that owns it.
+struct CutPiece {
+  int64_t end = 0;
+  int64_t owner = 0;
+};
+
 // The cut of a dim by an axis: blocks of one size after another, then the axis by `ranks`.
 struct AxisCut {
+  AxisCut() = default;
+  AxisCut(int dim, int64_t extent, int64_t ranks, std::vector<int64_t> before);
   int dim = -1;  // -1: the axis cuts nothing
   int64_t extent = 1, ranks = 1;
   std::vector<int64_t> before;
+  std::vector<CutPiece> pieces;  // in the order of their elements
 };
 
 struct CutAgreement {
@@ -55,10 +65,11 @@ enum class CutGaps {
 
 // Returns the agreement of axes that all move between the same two dims. `a` has their cuts of one
 // dim, `b` those of the other.
-CutAgreement agreement_of_all(const std::vector<AxisCut>& a, const std::vector<AxisCut>& b);
+using AxisCuts = std::span<const AxisCut* const>;
+CutAgreement agreement_of_all(AxisCuts a, AxisCuts b);
 // Returns the largest fraction of a dim that one coordinate on each axis owns. Requires cuts of one
 // dim, by several axes or by one axis before and after a move.
-CutAgreement joint_part(const std::vector<AxisCut>& cuts);
+CutAgreement joint_part(AxisCuts cuts);
 
 // Agreements with cuts that are not known: spare positions. Blocks and results are computed once.
 class SpareAgreements {

@@ -6,18 +6,18 @@
 //                     the axis
 //   explicit sizes    an axis digit with a form, or a plain one if the sizes follow the chunk rule
 //   any other cut     goes to `odd`
-// normal() makes equal layouts equal lists: it drops digits of size 1, joins neighbouring gaps and
-// drops gaps at the end.
+// make_normal() makes equal layouts equal lists: it drops digits of size 1, joins neighbouring gaps
+// and drops gaps at the end.
 //
 // Example: dim of 8, digits gap4 tp2 (tp 0 has 0 2 4 6). The cut dp:S(0, split=2) over 2 ranks
 // applies to the local 4 elements. One factor of 2 stays a gap, the other becomes the dp digit:
 // gap2 dp2 tp2. cuts_of is the inverse: each axis digit is a Shard whose split is the product of
-// the gaps before it.
+// the gaps before it. Digits of all layouts stand in one list; a hash table finds their numbers.
 #include "shardproof/localtensor/plan/dim_layout.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
-#include <numeric>
 
 #include "shardproof/localtensor/base/error.h"
 
@@ -26,7 +26,7 @@ namespace shardproof {
 namespace {
 
 constexpr int kGap = -1;
-constexpr size_t kMaxRanksListed = 64;  // of ownership_of
+constexpr int64_t kMaxRanksListed = 64;  // along the axes of layouts that are compared by pieces
 
 // True if cutting an extent into h1 pieces, and each into h2, equals cutting it into h1 * h2 at
 // once. Example: extent 5, h1 = h2 = 2: 3 + 2, then 2 1 + 1 1; at once 2 2 1. False.
@@ -39,11 +39,40 @@ bool may_merge(int64_t extent, int64_t h1, int64_t h2) {
   return last == 0 || own == inner || (last <= inner && last <= own);
 }
 
+Digit gap_of(int64_t size) { return {kGap, 0, size}; }
+
 // Returns the product of the sizes of the digits.
-int64_t parts_of(const Layout& layout) {
+int64_t parts_of(std::span<const Digit> digits) {
   int64_t parts = 1;
-  for (const Digit& digit : layout.digits) parts *= digit.size;
+  for (const Digit& digit : digits) parts *= digit.size;
   return parts;
+}
+
+bool is_plain(std::span<const Digit> digits) {
+  return std::all_of(digits.begin(), digits.end(), [](const Digit& d) { return d.form == 0; });
+}
+
+bool has_gaps(std::span<const Digit> digits) {
+  return std::any_of(digits.begin(), digits.end(), [](const Digit& d) { return d.axis == kGap; });
+}
+
+// Calls each(first, last) for the places that the axes of `mask` cut.
+template <typename Each>
+void for_each_place(std::span<const Digit> digits, uint64_t mask, const Each& each) {
+  int64_t place = 1;
+  for (const Digit& digit : digits) {
+    if (digit.axis != kGap && (mask >> digit.axis & 1) != 0) each(place, place * digit.size);
+    place *= digit.size;
+  }
+}
+
+uint64_t piece_hash(const OwnedPieces& pieces) {
+  uint64_t hash = 0;
+  for (const OwnedPiece& piece : pieces) {
+    hash = (hash ^ static_cast<uint64_t>(piece.end)) * 0xff51afd7ed558ccdu;
+    hash = (hash ^ hash >> 32 ^ piece.owner) * 0x9e3779b97f4a7c15u;
+  }
+  return hash;
 }
 
 bool is_power(int64_t number, int64_t prime) {
@@ -58,7 +87,11 @@ std::vector<int64_t> cut_all(const std::vector<int64_t>& extents, int64_t ranks)
 }  // namespace
 
 DimLayouts::DimLayouts(int dim, int64_t extent, std::vector<int64_t> axis_sizes)
-    : dim_(dim), extent_(extent), axis_sizes_(std::move(axis_sizes)), forms_(1) {
+    : dim_(dim),
+      extent_(extent),
+      axis_sizes_(std::move(axis_sizes)),
+      bits_(axis_sizes_),
+      forms_(1) {
   number(Layout{});
 }
 
@@ -80,78 +113,119 @@ int DimLayouts::form_of(const Shard& shard) {
   return static_cast<int>(forms_.size()) - 1;
 }
 
-// Lists the axes, and the runs of each rank along them. Returns an empty list for too many ranks.
-std::vector<int64_t> DimLayouts::ownership_of(const CutList& cuts) const {
-  std::vector<size_t> by_axis(cuts.size());
-  std::iota(by_axis.begin(), by_axis.end(), size_t{0});
-  std::sort(by_axis.begin(), by_axis.end(),
-            [&](size_t a, size_t b) { return cuts[a].axis < cuts[b].axis; });
-  std::vector<size_t> strides(cuts.size(), 1);  // of coordinates in owned_runs
-  for (size_t i = cuts.size(); i-- > 1;)
-    strides[i - 1] = strides[i] * static_cast<size_t>(cuts[i].ranks);
-  std::vector<size_t> numbers = {0};  // of ranks in owned_runs, by their coordinates in axis order
-  std::vector<int64_t> listed;
-  for (const size_t cut : by_axis) {
-    std::vector<size_t> more;
-    for (const size_t number : numbers)
-      for (int64_t i = 0; i < cuts[cut].ranks; ++i)
-        more.push_back(number + static_cast<size_t>(i) * strides[cut]);
-    numbers = std::move(more);
-    if (numbers.size() > kMaxRanksListed) return {};
-    listed.push_back(cuts[cut].axis);
-  }
-  const std::vector<Runs> runs = owned_runs(cuts, extent_);
-  for (const size_t number : numbers) {
-    listed.push_back(-1);
-    for (const Run& run : runs[number]) {
-      listed.push_back(run.start);
-      listed.push_back(run.length);
-    }
-  }
-  return listed;
+bool DimLayouts::is_stored(size_t stored, const Layout& layout) const {
+  const std::span<const Digit> digits = digits_of(stored_[stored]);
+  return std::equal(digits.begin(), digits.end(), layout.digits.begin(), layout.digits.end()) &&
+         stored_[stored].odd == layout.odd;
 }
 
-int DimLayouts::number(Layout layout) {
-  const auto known = numbers_.find(layout);
-  if (known != numbers_.end()) return known->second;
-  Facts facts = facts_of(layout);
-  auto next = static_cast<int>(layouts_.size());
-  // Uneven cuts with empty parts can own the same in several ways.
-  if (!facts.even && of_cuts(facts.cuts) == layout) {
-    std::vector<int64_t> owned = ownership_of(facts.cuts);
-    if (!owned.empty()) next = uneven_.try_emplace(std::move(owned), next).first->second;
-  }
-  numbers_.emplace(layout, next);
-  if (next < static_cast<int>(layouts_.size())) {
-    // Digits describe what is left if any axis is taken out; odd cuts do not.
-    const auto at = static_cast<size_t>(next);
-    const bool odd = !layouts_[at].odd.empty();
-    if (odd && layout.odd.empty() && parts_of(layout) <= extent_) {
-      layouts_[at] = std::move(layout);
-      facts_[at] = std::move(facts);
-    }
-    return next;
-  }
-  layouts_.push_back(std::move(layout));
-  facts_.push_back(std::move(facts));
-  return next;
-}
-
-DimLayouts::Facts DimLayouts::facts_of(const Layout& layout) const {
-  Facts facts;
-  for (const Digit& digit : layout.digits)
-    if (digit.axis >= 0) facts.axes |= uint64_t{1} << digit.axis;
-  for (const auto& [axis, form] : layout.odd) facts.axes |= uint64_t{1} << axis;
-  facts.cuts = cuts_of(layout);
-  int64_t parts = 1;
-  bool chunks = layout.odd.empty();
+// Returns the slot of a layout, or the free one where it belongs.
+size_t& DimLayouts::slot_of(const Layout& layout) {
+  uint64_t hash = layout.odd.size();
   for (const Digit& digit : layout.digits) {
-    parts *= digit.size;
-    chunks = chunks && digit.form == 0;
+    hash ^= static_cast<uint64_t>(digit.size) << 16 ^ static_cast<uint64_t>(digit.form) << 8 ^
+            static_cast<uint64_t>(digit.axis + 1);
+    hash *= 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 32;
   }
-  facts.even = chunks && extent_ % parts == 0;
-  facts.max_extent = shardproof::max_extent(facts.cuts, extent_);
-  return facts;
+  const size_t mask = slots_.size() - 1;
+  size_t at = hash & mask;
+  while (slots_[at] != 0 && !is_stored(slots_[at] - 1, layout)) at = (at + 1) & mask;
+  return slots_[at];
+}
+
+void DimLayouts::grow_slots() {
+  slots_.assign(std::max<size_t>(2 * slots_.size(), 64), 0);
+  for (size_t i = 0; i < stored_.size(); ++i) {
+    Layout layout{{}, stored_[i].odd};
+    layout.digits.append(digits_of(stored_[i]));
+    slot_of(layout) = i + 1;
+  }
+}
+
+int DimLayouts::number(const Layout& layout) {
+  if (2 * (stored_.size() + 1) > slots_.size()) grow_slots();
+  size_t& slot = slot_of(layout);
+  if (slot != 0) return stored_[slot - 1].number;
+  const auto next = static_cast<int>(facts_.size());
+  stored_.push_back({digits_.size(), layout.digits.size(), layout.odd, next});
+  slot = stored_.size();
+  digits_.insert(digits_.end(), layout.digits.begin(), layout.digits.end());
+  add_facts();
+  const int same = same_ownership(next);
+  if (same == next) return next;
+  stored_.back().number = same;
+  // Digits describe what is left if any axis is taken out; odd cuts do not.
+  if (!odd_of(same).empty() && layout.odd.empty() && parts_of(layout.digits) <= extent_)
+    facts_[static_cast<size_t>(same)] = std::move(facts_.back());
+  facts_.pop_back();
+  return same;
+}
+
+// Returns the number of a layout that owns the same, the layout itself if there is no earlier one.
+// Uneven cuts with empty parts can own the same in several ways.
+int DimLayouts::same_ownership(int layout) {
+  if (is_even(layout) || !is_inverse_of_cuts(layout)) return layout;
+  if (ranks_along(axes(layout)) > kMaxRanksListed) return layout;
+  const OwnedPieces& owned = pieces(layout);
+  const uint64_t hash = piece_hash(owned);
+  const auto [first, last] = uneven_.equal_range(hash);
+  const auto same = std::find_if(first, last, [&](const auto& known) {
+    return axes(known.second) == axes(layout) && pieces(known.second) == owned;
+  });
+  if (same != last) return same->second;
+  uneven_.emplace(hash, layout);
+  return layout;
+}
+
+// Adds the facts of the last stored layout.
+void DimLayouts::add_facts() {
+  Facts& facts = facts_.emplace_back();
+  facts.stored = stored_.size() - 1;
+  const auto number = static_cast<int>(facts_.size()) - 1;
+  const std::span<const Digit> digits = digits_of(number);
+  int64_t ranks = 1, longest = extent_;
+  for (const Digit& digit : digits) {
+    if (digit.axis == kGap) continue;
+    facts.axes |= uint64_t{1} << digit.axis;
+    ranks *= digit.size;
+    longest = ceil_div(longest, digit.size);
+  }
+  for (const auto& [axis, form] : odd_of(number)) facts.axes |= uint64_t{1} << axis;
+  const bool plain = odd_of(number).empty() && is_plain(digits);
+  facts.even = plain && extent_ % parts_of(digits) == 0;
+  if (facts.even)
+    facts.max_extent = extent_ / ranks;
+  else if (plain && !has_gaps(digits))
+    facts.max_extent = longest;
+}
+
+int64_t DimLayouts::max_extent(int layout) {
+  const auto at = static_cast<size_t>(layout);
+  if (facts_[at].max_extent < 0)
+    facts_[at].max_extent = shardproof::max_extent(cuts(layout), extent_);
+  return facts_[at].max_extent;
+}
+
+Layout DimLayouts::layout_of(int layout) const {
+  Layout copy{{}, odd_of(layout)};
+  copy.digits.append(digits_of(layout));
+  return copy;
+}
+
+const OwnedPieces& DimLayouts::pieces(int layout) {
+  Facts& facts = facts_[static_cast<size_t>(layout)];
+  if (facts.has_pieces) return facts.pieces;
+  facts.has_pieces = true;
+  const std::span<const Digit> digits = digits_of(layout);
+  if (odd_of(layout).empty() && is_plain(digits)) {
+    ShortList<ChunkCut, Layout::kMaxDigits> cuts;
+    for (const Digit& digit : digits) cuts.push_back({digit.axis, digit.size});
+    facts.pieces = owned_pieces(cuts, extent_, bits_);
+  } else {
+    facts.pieces = owned_pieces(cuts(layout), extent_, bits_);
+  }
+  return facts.pieces;
 }
 
 std::vector<int64_t> DimLayouts::extents_after(const Layout& layout, size_t digits) const {
@@ -175,10 +249,12 @@ bool DimLayouts::is_even_gap(const Layout& layout, size_t at) const {
                      [&](int64_t extent) { return extent % gap.size == 0; });
 }
 
-Layout DimLayouts::normal(Layout layout) const {
-  if (extent_ == 0) return {};
+void DimLayouts::make_normal(Layout& layout) const {
+  if (extent_ == 0) layout = {};
   auto& digits = layout.digits;
-  std::erase_if(digits, [](const Digit& d) { return d.size == 1; });
+  digits.resize(static_cast<size_t>(
+      std::remove_if(digits.begin(), digits.end(), [](const Digit& d) { return d.size == 1; }) -
+      digits.begin()));
   for (size_t i = 0; i + 1 < digits.size();) {
     const Digit &a = digits[i], &b = digits[i + 1];
     bool merge = a.axis == kGap && b.axis == kGap && a.form == 0 && b.form == 0;
@@ -190,23 +266,20 @@ Layout DimLayouts::normal(Layout layout) const {
       continue;
     }
     digits[i].size *= b.size;
-    digits.erase(digits.begin() + static_cast<int64_t>(i) + 1);
+    digits.erase(i + 1);
     if (i > 0) --i;
   }
   while (!digits.empty() && digits.back().axis == kGap) digits.pop_back();
-  return layout;
 }
 
 // Replaces a gap by a gap of `skip`, the axis, and a gap of the rest. Returns false if the sizes do
 // not divide.
-bool DimLayouts::put_in_gap(Layout& layout, size_t at, int64_t skip, const DimCut& cut) const {
-  const int64_t size = layout.digits[at].size;
-  if (size % (skip * cut.ranks) != 0) return false;
-  std::vector<Digit> parts = {
-      {kGap, skip, 0}, {cut.axis, cut.ranks, 0}, {kGap, size / skip / cut.ranks, 0}};
-  layout.digits.erase(layout.digits.begin() + static_cast<int64_t>(at));
-  layout.digits.insert(layout.digits.begin() + static_cast<int64_t>(at), parts.begin(),
-                       parts.end());
+bool DimLayouts::put_in_gap(Layout& layout, size_t at, int64_t skip, int axis) const {
+  const int64_t size = layout.digits[at].size, ranks = axis_sizes_[static_cast<size_t>(axis)];
+  if (size % (skip * ranks) != 0) return false;
+  layout.digits[at] = gap_of(skip);
+  layout.digits.insert(at + 1, {axis, 0, ranks});
+  layout.digits.insert(at + 2, gap_of(size / skip / ranks));
   return true;
 }
 
@@ -224,21 +297,22 @@ bool DimLayouts::put_cut(Layout& layout, const DimCut& cut) {
     bool chunked = extents.size() == 1;
     for (int64_t i = 0; i < cut.ranks && chunked; ++i)
       chunked = cut.shard.sizes[static_cast<size_t>(i)] == chunk_length(extents[0], cut.ranks, i);
-    layout.digits.push_back({cut.axis, cut.ranks, chunked ? 0 : form_of(cut.shard)});
+    layout.digits.push_back({cut.axis, chunked ? 0 : form_of(cut.shard), cut.ranks});
     return true;
   }
   int64_t skip = cut.shard.split;
   for (size_t i = 0; i < layout.digits.size(); ++i) {
     const Digit& digit = layout.digits[i];
     if (digit.axis != kGap) continue;
-    if (skip % digit.size != 0) return digit.size % skip == 0 && put_in_gap(layout, i, skip, cut);
+    if (skip % digit.size != 0)
+      return digit.size % skip == 0 && put_in_gap(layout, i, skip, cut.axis);
     skip /= digit.size;
   }
   if (skip > 1 && has_gaps)
     for (int64_t extent : extents_after(layout, layout.digits.size()))
       if (extent % skip != 0) return false;
-  layout.digits.push_back({kGap, skip, 0});
-  layout.digits.push_back({cut.axis, cut.ranks, 0});
+  layout.digits.push_back(gap_of(skip));
+  layout.digits.push_back({cut.axis, 0, cut.ranks});
   return true;
 }
 
@@ -247,12 +321,15 @@ Layout DimLayouts::of_cuts(const CutList& cuts) {
   for (const DimCut& cut : cuts) {
     if (cut.ranks == 1) continue;
     Layout next = layout;
-    if (layout.odd.empty() && put_cut(next, cut))
-      layout = normal(std::move(next));
-    else
+    if (layout.odd.empty() && put_cut(next, cut)) {
+      make_normal(next);
+      layout = next;
+    } else {
       layout.odd.emplace_back(cut.axis, form_of(cut.shard));
+    }
   }
-  return normal(std::move(layout));
+  make_normal(layout);
+  return layout;
 }
 
 int DimLayouts::of_spec(const Spec& spec) {
@@ -265,10 +342,13 @@ int DimLayouts::of_spec(const Spec& spec) {
       axis_forms_.emplace_back(digit.axis, digit.form);
   }
   for (const auto& entry : layout.odd) axis_forms_.push_back(entry);
-  for (size_t count = 1; count <= layout.digits.size(); ++count)
-    spec_prefixes_.push_back(
-        normal({{layout.digits.begin(), layout.digits.begin() + static_cast<int64_t>(count)}, {}}));
-  return number(std::move(layout));
+  Layout prefix;
+  for (const Digit& digit : layout.digits) {
+    prefix.digits.push_back(digit);
+    spec_prefixes_.push_back(prefix);
+    make_normal(spec_prefixes_.back());
+  }
+  return number(layout);
 }
 
 int DimLayouts::of_chain(const std::vector<int>& axes, const std::vector<int64_t>& splits) {
@@ -281,16 +361,20 @@ int DimLayouts::of_chain(const std::vector<int>& axes, const std::vector<int64_t
 
 std::vector<int> DimLayouts::axis_order(int layout) const {
   std::vector<int> order;
-  for (const Digit& digit : layouts_[static_cast<size_t>(layout)].digits)
+  for (const Digit& digit : digits_of(layout))
     if (digit.axis != kGap) order.push_back(digit.axis);
-  for (const auto& [axis, form] : layouts_[static_cast<size_t>(layout)].odd) order.push_back(axis);
+  for (const auto& [axis, form] : odd_of(layout)) order.push_back(axis);
   return order;
 }
 
-CutList DimLayouts::cuts_of(const Layout& layout) const {
-  CutList cuts;
+const CutList& DimLayouts::cuts(int layout) {
+  Facts& facts = facts_[static_cast<size_t>(layout)];
+  if (facts.has_cuts) return facts.cuts;
+  facts.has_cuts = true;
+  CutList& cuts = facts.cuts;
+  cuts.reserve(digits_of(layout).size() + odd_of(layout).size());
   int64_t split = 1;
-  for (const Digit& digit : layout.digits) {
+  for (const Digit& digit : digits_of(layout)) {
     if (digit.axis == kGap) {
       split *= digit.size;
     } else if (digit.form != 0) {
@@ -299,19 +383,30 @@ CutList DimLayouts::cuts_of(const Layout& layout) const {
       cuts.push_back({digit.axis, digit.size, Shard{dim_, split, {}}});
     }
   }
-  for (const auto& [axis, form] : layout.odd)
+  for (const auto& [axis, form] : odd_of(layout))
     cuts.push_back(
         {axis, axis_sizes_[static_cast<size_t>(axis)], forms_[static_cast<size_t>(form)]});
   return cuts;
 }
 
+// True if the digits describe what the cuts of the layout own.
+bool DimLayouts::is_inverse_of_cuts(int layout) {
+  const auto at = static_cast<size_t>(layout);
+  if (facts_[at].inverse >= 0) return facts_[at].inverse == 1;
+  const std::span<const Digit> digits = digits_of(layout);
+  const bool chunks = odd_of(layout).empty() && is_plain(digits) && !has_gaps(digits);
+  const bool inverse = chunks || is_stored(facts_[at].stored, of_cuts(cuts(layout)));
+  facts_[at].inverse = inverse ? 1 : 0;
+  return inverse;
+}
+
 bool DimLayouts::has_spec(int layout) {
   const auto at = static_cast<size_t>(layout);
   if (facts_[at].representable >= 0) return facts_[at].representable == 1;
-  const Layout& wanted = layouts_[at];
-  bool representable = of_cuts(facts_[at].cuts) == wanted;
+  bool representable = is_inverse_of_cuts(layout);
+  const bool plain = odd_of(layout).empty() && is_plain(digits_of(layout));
   std::vector<int64_t> extents = {extent_};
-  for (const DimCut& cut : facts_[at].cuts) {
+  for (const DimCut& cut : plain ? CutList{} : cuts(layout)) {
     int64_t total = 0;
     for (int64_t size : cut.shard.sizes) total += size;
     if (!cut.shard.sizes.empty())
@@ -321,8 +416,6 @@ bool DimLayouts::has_spec(int layout) {
   facts_[at].representable = representable ? 1 : 0;
   return representable;
 }
-
-const CutList& DimLayouts::cuts(int layout) { return facts_[static_cast<size_t>(layout)].cuts; }
 
 int64_t DimLayouts::joint_extent(int layout, uint64_t mask) {
   mask &= axes(layout);
@@ -335,7 +428,7 @@ int64_t DimLayouts::joint_extent(int layout, uint64_t mask) {
 }
 
 bool DimLayouts::has_digits(int layout, int64_t prime, int64_t more) const {
-  for (const Digit& digit : layouts_[static_cast<size_t>(layout)].digits) {
+  for (const Digit& digit : digits_of(layout)) {
     more *= digit.size;
     if (digit.axis == kGap && !is_power(digit.size, prime)) return false;
   }
@@ -343,15 +436,12 @@ bool DimLayouts::has_digits(int layout, int64_t prime, int64_t more) const {
 }
 
 bool DimLayouts::has_chunks(int layout) const {
-  const Layout& chunks = layouts_[static_cast<size_t>(layout)];
-  return chunks.odd.empty() && parts_of(chunks) <= extent_ &&
-         std::all_of(chunks.digits.begin(), chunks.digits.end(),
-                     [](const Digit& digit) { return digit.form == 0; });
+  return odd_of(layout).empty() && parts(layout) <= extent_ && is_plain(digits_of(layout));
 }
 
 std::vector<int64_t> DimLayouts::sizes_before(int layout, int axis) const {
   std::vector<int64_t> sizes;
-  for (const Digit& digit : layouts_[static_cast<size_t>(layout)].digits) {
+  for (const Digit& digit : digits_of(layout)) {
     if (digit.axis == axis) break;
     sizes.push_back(digit.size);
   }
@@ -360,7 +450,7 @@ std::vector<int64_t> DimLayouts::sizes_before(int layout, int axis) const {
 
 int64_t DimLayouts::first_place(int layout, int axis) const {
   int64_t place = 1;
-  for (const Digit& digit : layouts_[static_cast<size_t>(layout)].digits) {
+  for (const Digit& digit : digits_of(layout)) {
     if (digit.axis == axis) return place;
     place *= digit.size;
   }
@@ -371,13 +461,9 @@ int64_t DimLayouts::first_place(int layout, int axis) const {
 // either layout cuts, counted once. Returns -1 if their places do not nest.
 int64_t DimLayouts::even_piece(int from, int to) const {
   std::vector<std::pair<int64_t, int64_t>> places;
-  for (int number : {from, to}) {
-    int64_t place = 1;
-    for (const Digit& digit : layouts_[static_cast<size_t>(number)].digits) {
-      if (digit.axis != kGap) places.emplace_back(place, place * digit.size);
-      place *= digit.size;
-    }
-  }
+  for (int number : {from, to})
+    for_each_place(digits_of(number), ~uint64_t{0},
+                   [&](int64_t first, int64_t last) { places.emplace_back(first, last); });
   std::sort(places.begin(), places.end());
   int64_t parts = 1, reached = 1;
   for (const auto& [first, last] : places) {
@@ -396,31 +482,53 @@ int64_t DimLayouts::piece_extent(int from, int to, uint64_t mask) {
   const auto [found, fresh] = pieces_.try_emplace({from, to, mask}, -1);
   if (!fresh) return found->second;
   if (is_even(from) && is_even(to)) found->second = even_piece(from, to);
-  if (found->second < 0) found->second = largest_piece(cuts(from), cuts(to), extent_, mask);
+  if (found->second < 0) found->second = uneven_piece(from, to, mask);
   return found->second;
 }
 
+// Returns what largest_piece does, from the pieces.
+int64_t DimLayouts::uneven_piece(int from, int to, uint64_t mask) {
+  const uint64_t before = axes(from), after = axes(to), stays = before & after & ~mask;
+  if ((after & mask) == 0) return max_extent(from);
+  if ((before & mask) == 0) return max_extent(to);
+  if (ranks_along(before) * ranks_along(after & ~stays) > kMaxPairs)
+    return std::min(max_extent(from), max_extent(to));
+  std::vector<std::pair<std::pair<uint64_t, uint64_t>, int64_t>> parts;  // by sender, receiver
+  const uint64_t shared = bits_.bits_of(stays);
+  for_each_overlap(pieces(from), pieces(to), [&](int64_t length, uint64_t sender, uint64_t owner) {
+    if (((sender ^ owner) & shared) == 0) parts.push_back({{sender, owner}, length});
+  });
+  std::sort(parts.begin(), parts.end());
+  int64_t most = 0, piece = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    piece =
+        i > 0 && parts[i].first == parts[i - 1].first ? piece + parts[i].second : parts[i].second;
+    most = std::max(most, piece);
+  }
+  return most;
+}
+
+int64_t DimLayouts::ranks_along(uint64_t mask) const {
+  int64_t ranks = 1;
+  for (; mask != 0; mask &= mask - 1)
+    ranks *= axis_sizes_[static_cast<size_t>(std::countr_zero(mask))];
+  return ranks;
+}
+
 bool DimLayouts::is_balanced(int from, int to, uint64_t mask) const {
-  using Places = std::vector<std::pair<int64_t, int64_t>>;
-  // A digit takes the places [p, p * size), p the product of the sizes before it.
-  const auto places_of = [&](int number) {
-    const Layout& layout = layouts_[static_cast<size_t>(number)];
-    Places places;
-    int64_t place = 1;
-    for (const Digit& digit : layout.digits) {
-      if (digit.axis != kGap && (mask >> digit.axis & 1) != 0)
-        places.emplace_back(place, place * digit.size);
-      place *= digit.size;
-    }
-    for (const auto& [axis, form] : layout.odd)
-      if ((mask >> axis & 1) != 0) places.emplace_back(1, std::numeric_limits<int64_t>::max());
-    return places;
+  // Odd cuts can overlap all places.
+  const auto each_place = [&](int layout, const auto& each) {
+    for_each_place(digits_of(layout), mask, each);
+    for (const auto& [axis, form] : odd_of(layout))
+      if ((mask >> axis & 1) != 0) each(int64_t{1}, std::numeric_limits<int64_t>::max());
   };
-  const Places before = places_of(from), after = places_of(to);
-  for (const auto& a : before)
-    for (const auto& b : after)
-      if (a.first < b.second && b.first < a.second) return false;
-  return true;
+  bool balanced = true;
+  each_place(from, [&](int64_t first, int64_t last) {
+    each_place(to, [&](int64_t other_first, int64_t other_last) {
+      balanced = balanced && (last <= other_first || other_last <= first);
+    });
+  });
+  return balanced;
 }
 
 int DimLayouts::without(int layout, uint64_t mask) {
@@ -429,7 +537,7 @@ int DimLayouts::without(int layout, uint64_t mask) {
   if (mask == 0) return layout;
   for (const auto& [known, rest] : facts_[at].without)
     if (known == mask) return rest;
-  Layout rest = layouts_[at];
+  Layout rest = layout_of(layout);
   uint64_t left = mask;
   while (!rest.odd.empty() && (left >> rest.odd.back().first & 1) != 0) {
     left &= ~(uint64_t{1} << rest.odd.back().first);
@@ -439,72 +547,76 @@ int DimLayouts::without(int layout, uint64_t mask) {
   if (rest.odd.empty() || left == 0) {
     for (Digit& digit : rest.digits)
       if (digit.axis >= 0 && (left >> digit.axis & 1) != 0) digit.axis = kGap;
-    result = number(normal(std::move(rest)));
+    make_normal(rest);
+    result = number(rest);
   }
-  facts_[at].without.emplace_back(mask, result);
+  auto& known = facts_[at].without;
+  if (known.empty()) known.reserve(8);
+  known.emplace_back(mask, result);
   return result;
 }
 
-// Appends the layouts in which `axis` cuts into one of the gaps of `base`.
-void DimLayouts::add_cuts_into_gaps(const Layout& base, int axis,
-                                    std::vector<Layout>& candidates) const {
+// Calls each(layout) for the layouts in which `axis` cuts into one of the gaps of `base`.
+template <typename Each>
+void DimLayouts::for_each_cut_into_gaps(const Layout& base, int axis, const Each& each) const {
   const int64_t ranks = axis_sizes_[static_cast<size_t>(axis)];
   for (size_t i = 0; i < base.digits.size(); ++i) {
     const Digit& gap = base.digits[i];
     if (gap.axis != kGap || gap.size % ranks != 0) continue;
     if (gap.form != 0) {
-      candidates.push_back(base);
-      candidates.back().digits[i].axis = axis;
+      Layout next = base;
+      next.digits[i].axis = axis;
+      each(next);
       continue;
     }
     for (int64_t skip = 1; skip * ranks <= gap.size; ++skip) {
       Layout next = base;
-      if (put_in_gap(next, i, skip, {axis, ranks, Shard{dim_, 1, {}}}))
-        candidates.push_back(std::move(next));
+      if (put_in_gap(next, i, skip, axis)) each(next);
     }
   }
 }
 
-// Returns the layouts in which `axis` might cut `base` further; some of them may not be legal.
-std::vector<Layout> DimLayouts::cut_candidates(const Layout& base, int axis) {
+// Calls each(layout) for the layouts in which `axis` might cut `base` further; some of them may not
+// be legal or normal.
+template <typename Each>
+void DimLayouts::for_each_candidate(const Layout& base, int axis, const Each& each) {
   const int64_t ranks = axis_sizes_[static_cast<size_t>(axis)];
-  std::vector<Layout> candidates;
   const std::vector<int64_t> extents = extents_after(base, base.digits.size());
   // Strided cuts of a few elements give all of them to one rank. They are tried only if they are
   // even, or occur in a spec.
   const auto append = [&](int64_t gap, int form) {
     Layout next = base;
-    next.digits.push_back({kGap, gap, 0});
-    next.digits.push_back({axis, ranks, form});
-    next = normal(std::move(next));
+    next.digits.push_back(gap_of(gap));
+    next.digits.push_back({axis, form, ranks});
+    make_normal(next);
     const bool even = std::all_of(extents.begin(), extents.end(),
                                   [&](int64_t e) { return e % (gap * ranks) == 0; });
     if (gap == 1 || even ||
         std::find(spec_prefixes_.begin(), spec_prefixes_.end(), next) != spec_prefixes_.end())
-      candidates.push_back(std::move(next));
+      each(next);
+  };
+  const auto append_odd = [&](int form) {
+    Layout next = base;
+    next.odd.emplace_back(axis, form);
+    each(next);
   };
   if (base.odd.empty()) {
     append(1, 0);
     bool even_gaps = true;
     for (size_t i = 0; i < base.digits.size(); ++i)
       even_gaps = even_gaps && (base.digits[i].axis != kGap || is_even_gap(base, i));
-    if (!even_gaps) {  // digits cannot describe a further cut
-      candidates.push_back(base);
-      candidates.back().odd.emplace_back(axis, form_of(Shard{dim_, 1, {}}));
-    }
+    // Else digits cannot describe a further cut.
+    if (!even_gaps) append_odd(form_of(Shard{dim_, 1, {}}));
     for (int64_t gap : gaps_) append(gap, 0);
-    add_cuts_into_gaps(base, axis, candidates);
+    for_each_cut_into_gaps(base, axis, each);
   } else {
-    candidates.push_back(base);
-    candidates.back().odd.emplace_back(axis, form_of(Shard{dim_, 1, {}}));
+    append_odd(form_of(Shard{dim_, 1, {}}));
   }
   for (const auto& [owner, form] : axis_forms_) {
     if (owner != axis) continue;
     if (base.odd.empty() && !forms_[static_cast<size_t>(form)].sizes.empty()) append(1, form);
-    candidates.push_back(base);
-    candidates.back().odd.emplace_back(axis, form);
+    append_odd(form);
   }
-  return candidates;
 }
 
 const std::vector<int>& DimLayouts::with(int layout, int axis) {
@@ -513,28 +625,25 @@ const std::vector<int>& DimLayouts::with(int layout, int axis) {
     const auto found = known.find(axis);
     if (found != known.end()) return found->second;
   }
-  const Layout base = layouts_[static_cast<size_t>(layout)];  // a copy: the list may be reallocated
-  std::vector<Layout> candidates = cut_candidates(base, axis);
   std::vector<int> results;
   for (int offered : offered_)
     if (without(offered, uint64_t{1} << axis) == layout && offered != layout)
       results.push_back(offered);
-  for (Layout& candidate : candidates) {
-    const int result = number(normal(std::move(candidate)));
-    if (without(result, uint64_t{1} << axis) != layout) continue;
+  for_each_candidate(layout_of(layout), axis, [&](Layout candidate) {
+    make_normal(candidate);
+    const int result = number(candidate);
+    if (without(result, uint64_t{1} << axis) != layout) return;
     if (std::find(results.begin(), results.end(), result) == results.end())
       results.push_back(result);
-  }
+  });
   return facts_[static_cast<size_t>(layout)].with.emplace(axis, std::move(results)).first->second;
 }
 
-int64_t DimLayouts::parts(int layout) const {
-  return parts_of(layouts_[static_cast<size_t>(layout)]);
-}
+int64_t DimLayouts::parts(int layout) const { return parts_of(digits_of(layout)); }
 
 int DimLayouts::with_place(int layout, int axis, int64_t first) {
   const int64_t ranks = axis_sizes_[static_cast<size_t>(axis)], last = first * ranks;
-  Layout next = layouts_[static_cast<size_t>(layout)];
+  Layout next = layout_of(layout);
   if (!next.odd.empty()) return -1;
   int64_t place = 1;
   size_t at = 0;
@@ -544,12 +653,13 @@ int DimLayouts::with_place(int layout, int axis, int64_t first) {
   if (at < next.digits.size()) {
     const Digit& gap = next.digits[at];
     const bool fits = gap.axis == kGap && gap.form == 0 && place * gap.size % last == 0;
-    if (!fits || !put_in_gap(next, at, first / place, {axis, ranks, Shard{dim_, 1, {}}})) return -1;
+    if (!fits || !put_in_gap(next, at, first / place, axis)) return -1;
   } else {
-    next.digits.push_back({kGap, first / place, 0});
-    next.digits.push_back({axis, ranks, 0});
+    next.digits.push_back(gap_of(first / place));
+    next.digits.push_back({axis, 0, ranks});
   }
-  const int result = number(normal(std::move(next)));
+  make_normal(next);
+  const int result = number(next);
   return without(result, uint64_t{1} << axis) == layout ? result : -1;
 }
 

@@ -22,24 +22,31 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
-#include "shardproof/localtensor/placement/shard_cut_list.h"
+#include "shardproof/localtensor/base/short_list.h"
+#include "shardproof/localtensor/placement/owned_pieces.h"
 
 namespace shardproof {
 
 struct Digit {
   int axis = -1;  // -1: a gap
+  int form = 0;   // > 0: number of explicit sizes
   int64_t size = 1;
-  int form = 0;  // > 0: number of explicit sizes
-  auto operator<=>(const Digit&) const = default;
+  bool operator==(const Digit&) const = default;
 };
 
+// A layout that is being edited. Digits of more than one index are at most those of axes, 31, and
+// the gaps around them.
 struct Layout {
-  std::vector<Digit> digits;
-  std::vector<std::pair<int, int>> odd;  // (axis, number of its Shard), in order of application
-  auto operator<=>(const Layout&) const = default;
+  using Odd = std::vector<std::pair<int, int>>;  // (axis, number of its Shard), as applied
+  static constexpr size_t kMaxDigits = 80;
+  ShortList<Digit, kMaxDigits> digits;
+  Odd odd;
+  bool operator==(const Layout&) const = default;
 };
 
 // All layouts of one dim that a search meets, by number. Number 0 is the dim without cuts. Facts
@@ -67,10 +74,13 @@ class DimLayouts {
   void add_gap(int64_t size);  // lets `with` try gaps of this size
   void offer(int layout);      // lets `with` return this layout
 
-  bool has_spec(int layout);        // true if a Spec can describe it
-  const CutList& cuts(int layout);  // requires such a layout
+  bool has_spec(int layout);  // true if a Spec can describe it
+  // Return the cuts of such a layout, and the pieces that they make.
+  const CutList& cuts(int layout);
+  const OwnedPieces& pieces(int layout);
+  const CoordinateBits& bits() const { return bits_; }  // of the owners of pieces
   uint64_t axes(int layout) const { return facts_[static_cast<size_t>(layout)].axes; }
-  int64_t max_extent(int layout) const { return facts_[static_cast<size_t>(layout)].max_extent; }
+  int64_t max_extent(int layout);                   // of the rank with the largest part
   int64_t joint_extent(int layout, uint64_t mask);  // max_joint_extent of shard_cut_list.h
   // True if, in an exchange among the ranks of `mask`, each rank sends equal pieces to all. False
   // if the digits that the axes use before and after overlap: some rank then sends all to one
@@ -94,27 +104,52 @@ class DimLayouts {
 
  private:
   struct Facts {
+    size_t stored = 0;  // its number in stored_
     uint64_t axes = 0;
-    int64_t max_extent = 0;
-    int representable = -1;  // 0 or 1; -1: not known yet
+    int64_t max_extent = -1;               // -1: not known yet
+    int representable = -1, inverse = -1;  // 0 or 1; -1: not known yet
     bool even = false;
+    bool has_cuts = false, has_pieces = false;  // true if these are computed
     CutList cuts;
+    OwnedPieces pieces;
     // Lists, because each has only a few keys.
     std::vector<std::pair<uint64_t, int>> without;
     std::vector<std::pair<uint64_t, int64_t>> joint;
     std::map<int, std::vector<int>> with;
   };
-  int number(Layout layout);
-  Facts facts_of(const Layout& layout) const;
-  std::vector<int64_t> ownership_of(const CutList& cuts) const;
+  // The digits [first, first + count) of digits_, and the layout that owns the same.
+  struct Stored {
+    size_t first = 0, count = 0;
+    Layout::Odd odd;
+    int number = 0;
+  };
+  int number(const Layout& layout);
+  int same_ownership(int layout);
+  size_t& slot_of(const Layout& layout);
+  void grow_slots();
+  std::span<const Digit> digits_of(const Stored& stored) const {
+    return {digits_.data() + stored.first, stored.count};
+  }
+  std::span<const Digit> digits_of(int layout) const { return digits_of(stored_of(layout)); }
+  const Layout::Odd& odd_of(int layout) const { return stored_of(layout).odd; }
+  const Stored& stored_of(int layout) const {
+    return stored_[facts_[static_cast<size_t>(layout)].stored];
+  }
+  bool is_stored(size_t stored, const Layout& layout) const;
+  Layout layout_of(int layout) const;  // a copy to edit
+  void add_facts();
+  bool is_inverse_of_cuts(int layout);
   int64_t even_piece(int from, int to) const;
-  Layout normal(Layout layout) const;
+  int64_t uneven_piece(int from, int to, uint64_t mask);
+  int64_t ranks_along(uint64_t mask) const;
+  void make_normal(Layout& layout) const;
   Layout of_cuts(const CutList& cuts);
   bool put_cut(Layout& layout, const DimCut& cut);
-  bool put_in_gap(Layout& layout, size_t at, int64_t skip, const DimCut& cut) const;
-  void add_cuts_into_gaps(const Layout& base, int axis, std::vector<Layout>& candidates) const;
-  std::vector<Layout> cut_candidates(const Layout& base, int axis);
-  CutList cuts_of(const Layout& layout) const;
+  bool put_in_gap(Layout& layout, size_t at, int64_t skip, int axis) const;
+  template <typename Each>
+  void for_each_cut_into_gaps(const Layout& base, int axis, const Each& each) const;
+  template <typename Each>
+  void for_each_candidate(const Layout& base, int axis, const Each& each);
   std::vector<int64_t> extents_after(const Layout& layout, size_t digits) const;
   bool is_even_gap(const Layout& layout, size_t at) const;
   int form_of(const Shard& shard);
@@ -122,15 +157,17 @@ class DimLayouts {
   int dim_;
   int64_t extent_;
   std::vector<int64_t> axis_sizes_;
+  CoordinateBits bits_;
   std::vector<int64_t> gaps_;
   std::vector<int> offered_;
   std::vector<Layout> spec_prefixes_;            // prefixes of the layouts of specs
   std::vector<Shard> forms_;                     // explicit sizes and odd cuts; numbers from 1 on
   std::vector<std::pair<int, int>> axis_forms_;  // (axis, form) that occur in a Spec
-  std::vector<Layout> layouts_;
-  std::vector<Facts> facts_;
-  std::map<Layout, int> numbers_;
-  std::map<std::vector<int64_t>, int> uneven_;  // by ownership_of
+  std::vector<Facts> facts_;                     // by number
+  std::vector<Stored> stored_;                   // all layouts met
+  std::vector<Digit> digits_;
+  std::vector<size_t> slots_;                      // hash table: numbers in stored_, from 1 on
+  std::unordered_multimap<uint64_t, int> uneven_;  // by hash of the pieces
   std::map<std::tuple<int, int, uint64_t>, int64_t> pieces_;
 };
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <mutex>
 
-#include "shardproof/localtensor/plan/owned_box.h"
+#include "shardproof/localtensor/placement/owned_box.h"
 #include "shardproof/localtensor/plan/step_groups.h"
 
 namespace shardproof {

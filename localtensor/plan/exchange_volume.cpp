@@ -2,165 +2,157 @@
 //
 // A rank's part is a product over dims. So the number of elements that it holds both before and
 // after is the product of the common lengths of all dims. DimOverlap tabulates these lengths by the
-// coordinates of the axes that cut a dim. Dims that share axes are one component: the products are
-// summed over the coordinates of its axes. Averages of components multiply.
+// coordinates of the axes that cut a dim: it merges the pieces before and after. Dims that share
+// axes are one component: the products are summed over the coordinates of its axes. Averages of
+// components multiply.
 //
 // Example: "a:S(0) b:S(1)" to "b:S(0) c:S(1)". Both dims share b: one component with axes a, b, c.
 #include "shardproof/localtensor/plan/exchange_volume.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 
-#include "shardproof/localtensor/plan/owned_box.h"
+#include "shardproof/localtensor/base/short_list.h"
 
 namespace shardproof {
 
 namespace {
 
-int64_t part_count(const CutList& cuts) {
-  int64_t parts = 1;
-  for (const DimCut& cut : cuts) parts *= cut.ranks;
-  return parts;
+constexpr size_t kMaxAxes = 64;  // bits of a mask
+
+uint64_t axes_of(const DimMove& move) { return move.axes_before | move.axes_after; }
+
+int64_t ranks_along(uint64_t axes, const MeshAxes& mesh) {
+  int64_t ranks = 1;
+  for (; axes != 0; axes &= axes - 1)
+    ranks *= mesh.sizes[static_cast<size_t>(std::countr_zero(axes))];
+  return ranks;
+}
+
+// Calls each(length, owner) for each stretch of indices that one rank holds both before and after.
+template <typename Each>
+void for_each_common(const DimMove& move, const MeshAxes& mesh, const Each& each) {
+  const uint64_t shared = mesh.bits.bits_of(move.axes_before & move.axes_after);
+  for_each_overlap(*move.before, *move.after, [&](int64_t length, uint64_t before, uint64_t after) {
+    if (((before ^ after) & shared) == 0) each(length, before | after);
+  });
 }
 
 // The number of indices of one dim that a rank holds both before and after the move. There is one
 // for each coordinate of the axes that cut the dim.
 class DimOverlap {
  public:
-  explicit DimOverlap(const DimMove& move) : before_(add_axes(*move.before)) {
-    after_ = add_axes(*move.after);
-    int64_t count = 1;
-    for (size_t i = axes_.size(); i-- > 0;) {
-      strides_.insert(strides_.begin(), count);
-      count *= sizes_[i];
-    }
-    const std::vector<Runs> held = owned_runs(*move.before, move.extent);
-    const std::vector<Runs> wanted = owned_runs(*move.after, move.extent);
-    std::vector<int64_t> at(axes_.size(), 0);
-    for (int64_t i = 0; i < count; ++i) {
-      common_.push_back(common_length(held[number(before_, at)], wanted[number(after_, at)]));
-      for (size_t k = axes_.size(); k-- > 0;) {
-        if (++at[k] < sizes_[k]) break;
-        at[k] = 0;
-      }
-    }
+  DimOverlap(const DimMove& move, const MeshAxes& mesh) : axes_(axes_of(move)), mesh_(mesh) {
+    common_.assign(static_cast<size_t>(ranks_along(axes_, mesh)), 0);
+    for_each_common(move, mesh,
+                    [&](int64_t length, uint64_t owner) { common_[place_of(owner)] += length; });
   }
-  const std::vector<int>& axes() const { return axes_; }
-  const std::vector<int64_t>& sizes() const { return sizes_; }
+  // Returns the distance of places at neighbouring coordinates of the axis; 0 if it does not cut.
   int64_t stride(int axis) const {
-    for (size_t i = 0; i < axes_.size(); ++i)
-      if (axes_[i] == axis) return strides_[i];
-    return 0;
+    if ((axes_ >> axis & 1) == 0) return 0;
+    return ranks_along(axes_ & (~uint64_t{1} << axis), mesh_);
   }
   int64_t common_at(int64_t place) const { return common_[static_cast<size_t>(place)]; }
 
  private:
-  std::vector<size_t> add_axes(const CutList& cuts) {
-    std::vector<size_t> places;
-    for (const DimCut& cut : cuts) {
-      const auto known = std::find(axes_.begin(), axes_.end(), cut.axis);
-      places.push_back(static_cast<size_t>(known - axes_.begin()));
-      if (known != axes_.end()) continue;
-      axes_.push_back(cut.axis);
-      sizes_.push_back(cut.ranks);
+  size_t place_of(uint64_t owner) const {
+    int64_t place = 0;
+    for (uint64_t axes = axes_; axes != 0; axes &= axes - 1) {
+      const int axis = std::countr_zero(axes);
+      place = place * mesh_.sizes[static_cast<size_t>(axis)] + mesh_.bits.coordinate(owner, axis);
     }
-    return places;
-  }
-  size_t number(const std::vector<size_t>& places, const std::vector<int64_t>& at) const {
-    int64_t number = 0;
-    for (size_t place : places) number = number * sizes_[place] + at[place];
-    return static_cast<size_t>(number);
+    return static_cast<size_t>(place);
   }
 
-  std::vector<int> axes_;
-  std::vector<int64_t> sizes_, strides_;
-  std::vector<size_t> before_, after_;  // positions in axes_, in order of the cuts
+  uint64_t axes_;
+  const MeshAxes& mesh_;
   std::vector<int64_t> common_;
 };
 
-// Dims that share axes, directly or through other dims.
-struct Component {
-  uint64_t axes = 0;
-  std::vector<DimMove> dims;
-};
-
-uint64_t axes_of(const DimMove& move) {
-  uint64_t axes = 0;
-  for (const CutList* cuts : {move.before, move.after})
-    for (const DimCut& cut : *cuts) axes |= uint64_t{1} << cut.axis;
-  return axes;
+// Returns the sum of the lengths in one dim, over the ranks along its axes.
+int64_t total_of_one(const DimMove& move, const MeshAxes& mesh) {
+  int64_t total = 0;
+  for_each_common(move, mesh, [&](int64_t length, uint64_t) { total += length; });
+  return total;
 }
 
-std::vector<Component> components_of(const std::vector<DimMove>& dims) {
-  std::vector<Component> components;
-  for (const DimMove& move : dims) {
-    Component joined{axes_of(move), {move}};
-    for (size_t i = components.size(); i-- > 0;) {
-      if ((components[i].axes & joined.axes) == 0) continue;
-      joined.axes |= components[i].axes;
-      joined.dims.insert(joined.dims.end(), components[i].dims.begin(), components[i].dims.end());
-      components.erase(components.begin() + static_cast<std::ptrdiff_t>(i));
-    }
-    components.push_back(std::move(joined));
+// Returns the sum, over the ranks along the axes, of the products of the lengths in several dims.
+int64_t total_of_all(std::span<const DimMove> dims, uint64_t axes, const MeshAxes& mesh) {
+  std::vector<DimOverlap> tables;
+  tables.reserve(dims.size());
+  for (const DimMove& move : dims) tables.emplace_back(move, mesh);
+  ShortList<int64_t, kMaxAxes> sizes;
+  ShortList<int64_t, kMaxAxes * kMaxDims> strides;  // by axis, then by table
+  for (; axes != 0; axes &= axes - 1) {
+    const int axis = std::countr_zero(axes);
+    sizes.push_back(mesh.sizes[static_cast<size_t>(axis)]);
+    for (const DimOverlap& table : tables) strides.push_back(table.stride(axis));
   }
-  return components;
-}
-
-// Returns the product, over the dims of a component, of the lengths held before and after; on
-// average over the ranks.
-Fraction common_of(const Component& component) {
-  if (component.dims.size() == 1 && *component.dims[0].before == *component.dims[0].after)
-    return Fraction(component.dims[0].extent, part_count(*component.dims[0].before));
-  std::vector<DimOverlap> tables(component.dims.begin(), component.dims.end());
-  std::vector<int64_t> sizes, strides;  // strides: by axis, then by table
-  uint64_t listed = 0;
-  for (const DimOverlap& table : tables)
-    for (size_t i = 0; i < table.axes().size(); ++i) {
-      const int axis = table.axes()[i];
-      if ((listed >> axis & 1) != 0) continue;
-      listed |= uint64_t{1} << axis;
-      sizes.push_back(table.sizes()[i]);
-      for (const DimOverlap& of : tables) strides.push_back(of.stride(axis));
-    }
-  std::vector<int64_t> places(tables.size(), 0), at(sizes.size(), 0);
-  int64_t total = 0, ranks = 1;
-  for (int64_t size : sizes) ranks *= size;
-  for (int64_t rank = 0; rank < ranks; ++rank) {
+  std::array<int64_t, kMaxDims> places{};
+  std::array<int64_t, kMaxAxes> at{};
+  int64_t total = 0;
+  for (bool more = true; more;) {
     int64_t common = 1;
     for (size_t t = 0; t < tables.size() && common > 0; ++t)
       common *= tables[t].common_at(places[t]);
     total += common;
-    for (size_t i = sizes.size(); i-- > 0;) {
-      const int64_t* stride = strides.data() + i * tables.size();
-      const bool more = ++at[i] < sizes[i];
+    more = false;
+    for (size_t i = sizes.size(); i-- > 0 && !more;) {
+      const int64_t* stride = strides.begin() + i * tables.size();
+      more = ++at[i] < sizes[i];
       for (size_t t = 0; t < tables.size(); ++t)
         places[t] += more ? stride[t] : -stride[t] * (sizes[i] - 1);
-      if (more) break;
-      at[i] = 0;
+      if (!more) at[i] = 0;
     }
   }
-  return Fraction(total, ranks);
+  return total;
 }
 
 }  // namespace
 
-Fraction missing_elements(const std::vector<DimMove>& dims) {
+Fraction missing_elements(std::span<const DimMove> dims, const MeshAxes& mesh) {
   Fraction after(1), common(1);
-  for (const DimMove& move : dims) after = after * Fraction(move.extent, part_count(*move.after));
-  for (const Component& component : components_of(dims)) common = common * common_of(component);
+  ShortList<DimMove, kMaxDims> list(dims);
+  std::span<DimMove> left(list.begin(), list.end());
+  for (const DimMove& move : dims)
+    after = after * Fraction(move.extent, ranks_along(move.axes_after, mesh));
+  while (!left.empty()) {
+    // Dims that share axes with the first one, directly or through other dims, go to the front.
+    uint64_t axes = axes_of(left.front());
+    auto end = left.begin() + 1;
+    for (bool grows = true; grows;) {
+      const auto before = end;
+      end = std::partition(end, left.end(),
+                           [&](const DimMove& move) { return (axes_of(move) & axes) != 0; });
+      for (auto move = before; move != end; ++move) axes |= axes_of(*move);
+      grows = end != before;
+    }
+    const int64_t total = end == left.begin() + 1 ? total_of_one(left.front(), mesh)
+                                                  : total_of_all({left.begin(), end}, axes, mesh);
+    common = common * Fraction(total, ranks_along(axes, mesh));
+    left = {end, left.end()};
+  }
   return after - common;
 }
 
 Fraction missing_elements(const Spec& from, const Spec& to) {
-  std::vector<CutList> before, after;
-  std::vector<DimMove> dims;
-  for (int dim = 0; dim < from.shape().size(); ++dim) {
-    before.push_back(cuts_of_dim(from, dim));
-    after.push_back(cuts_of_dim(to, dim));
+  std::vector<int64_t> sizes;
+  for (int axis = 0; axis < from.mesh().axis_count(); ++axis)
+    sizes.push_back(from.mesh().axis_size(axis));
+  const CoordinateBits bits(sizes);
+  const auto dims = static_cast<size_t>(from.shape().size());
+  std::vector<OwnedPieces> before(dims), after(dims);
+  std::vector<DimMove> moves;
+  for (size_t dim = 0; dim < dims; ++dim) {
+    const auto number = static_cast<int>(dim);
+    const int64_t extent = from.shape()[number];
+    before[dim] = owned_pieces(cuts_of_dim(from, number), extent, bits);
+    after[dim] = owned_pieces(cuts_of_dim(to, number), extent, bits);
+    moves.push_back({extent, &before[dim], &after[dim], mask_of(from.axes_of_dim(number)),
+                     mask_of(to.axes_of_dim(number))});
   }
-  for (int dim = 0; dim < from.shape().size(); ++dim)
-    dims.push_back(
-        {from.shape()[dim], &before[static_cast<size_t>(dim)], &after[static_cast<size_t>(dim)]});
-  return missing_elements(dims);
+  return missing_elements(moves, {sizes, bits});
 }
 
 }  // namespace shardproof

@@ -6,24 +6,31 @@
 // average.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "shardproof/localtensor/base/fraction.h"
 #include "shardproof/localtensor/mesh/mesh.h"
-#include "shardproof/localtensor/placement/shard_cut_list.h"
+#include "shardproof/localtensor/placement/owned_pieces.h"
 
 namespace shardproof {
 
-// One dim before and after a redistribution. The lists must outlive the struct.
+// One dim before and after a redistribution. The pieces must outlive the struct.
 struct DimMove {
   int64_t extent = 1;
-  const CutList* before = nullptr;
-  const CutList* after = nullptr;
+  const OwnedPieces *before = nullptr, *after = nullptr;
+  uint64_t axes_before = 0, axes_after = 0;  // bit masks of the axes that cut the dim
+};
+
+// The axes of a mesh.
+struct MeshAxes {
+  std::span<const int64_t> sizes;
+  const CoordinateBits& bits;  // in which the pieces store their owners
 };
 
 // Returns the elements that a rank misses, on average over all ranks. Takes time in proportion to
-// the product of the sizes of axes that cut one dim, or dims that share axes.
-Fraction missing_elements(const std::vector<DimMove>& dims);
+// the product of the sizes of axes that cut dims that share axes, and to the number of pieces.
+Fraction missing_elements(std::span<const DimMove> dims, const MeshAxes& mesh);
 Fraction missing_elements(const Spec& from, const Spec& to);
 
 }  // namespace shardproof

@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-#include "shardproof/localtensor/plan/owned_box.h"
+#include "shardproof/localtensor/placement/owned_box.h"
 
 namespace shardproof {
 

@@ -18,10 +18,10 @@
 #include <map>
 
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/placement/owned_box.h"
 #include "shardproof/localtensor/plan/dim_layout.h"
 #include "shardproof/localtensor/plan/exchange_schedule.h"
 #include "shardproof/localtensor/plan/exchange_volume.h"
-#include "shardproof/localtensor/plan/owned_box.h"
 #include "shardproof/localtensor/plan/partial_transfer.h"
 #include "shardproof/localtensor/plan/step_groups.h"
 #include "shardproof/localtensor/plan/step_pieces.h"

@@ -23,9 +23,9 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/placement/copy_segments.h"
+#include "shardproof/localtensor/placement/owned_box.h"
 #include "shardproof/localtensor/placement/shard_cut_list.h"
 #include "shardproof/localtensor/plan/exchange_schedule.h"
-#include "shardproof/localtensor/plan/owned_box.h"
 #include "shardproof/localtensor/plan/remap_lanes.h"
 #include "shardproof/localtensor/plan/step_groups.h"
 #include "shardproof/localtensor/plan/step_pieces.h"

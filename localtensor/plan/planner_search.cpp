@@ -557,10 +557,12 @@ class Search {
   // Adds the move to the queue, or to the paths.
   void reach(int at, const PlacementState& state, const PlacementMove& move) {
     if (direct_ && !(move.to == states_.goal())) return;
-    if (!model_.tries(state, move)) return;
     // Computing the cost of a step is slow, so paths that cannot win are dropped before.
     const Cost cost = nodes_[static_cast<size_t>(at)].cost;
-    const int to = number_of(move);
+    const auto known = number_.find(move.to);
+    if (known != number_.end() && !is_better(known->second, cost)) return;
+    if (!model_.tries(state, move)) return;
+    const int to = known != number_.end() ? known->second : number_of(move);
     if (!is_better(to, cost)) return;
     const std::optional<Cost> slow = model_.bound_of_slow(state, move);
     if (!is_better(to, slow ? cost + *slow : cost)) return;

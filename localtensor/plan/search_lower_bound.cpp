@@ -13,6 +13,7 @@ namespace shardproof {
 
 namespace {
 
+constexpr size_t kFewPlaces = 16;     // for which memory is reserved
 constexpr size_t kMaxPosition = 127;  // so that twice a position is a byte
 constexpr uint64_t kNotKnown = std::numeric_limits<uint64_t>::max();
 
@@ -50,10 +51,16 @@ ShuffleBound::ShuffleBound(const PlacementStates& states, const ShuffleUnits& un
           SpareAgreements::shared(states.digit_sizes(), 2 * states.members(states.all_axes()))) {
   for (const int axis : list_of_axes(states.active())) {
     Axis& facts = axes_.emplace_back();
+    facts.places.reserve(kFewPlaces);
+    facts.moves.reserve(kFewPlaces + kPlace);
     facts.axis = axis;
     facts.size = states.members(uint64_t{1} << axis);
     facts.goal = states.digits_of(states.goal(), axis);
-    facts.goal_cut = cut_of(states.goal(), axis, facts.goal);
+    if (facts.goal.dim < 0) continue;
+    const auto at = static_cast<size_t>(facts.goal.dim);
+    const DimLayouts& dim = states.dims()[at];
+    facts.goal_cut = AxisCut(dim.dim(), dim.extent(), facts.size,
+                             sizes_before(dim, states.goal().layouts[at], axis, facts.goal));
   }
   for (size_t cut = 0; cut < size_t{1} << axes_.size(); ++cut) {
     int64_t parts = 1;
@@ -61,7 +68,6 @@ ShuffleBound::ShuffleBound(const PlacementStates& states, const ShuffleUnits& un
       if ((cut >> i & 1) != 0) parts *= axes_[i].size;
     parts_.push_back({units.whole / parts, units.part_bytes / parts});
   }
-  in_dims_.resize(states.dims().size());
   pairs_.resize(4 * axes_.size() * axes_.size());
   start_ = positions_of(code_of(states.start()));
   has_start_ = true;
@@ -69,19 +75,11 @@ ShuffleBound::ShuffleBound(const PlacementStates& states, const ShuffleUnits& un
   add_positions();
 }
 
-AxisCut ShuffleBound::cut_of(const PlacementState& state, int axis,
-                             const PlacementStates::Digits& digits) const {
-  if (digits.dim < 0) return {};
-  const auto at = static_cast<size_t>(digits.dim);
-  return cut_of(states_.dims()[at], state.layouts[at], axis, digits);
-}
-
-// Sizes before an axis count only by their product if all cuts up to it are even.
-AxisCut ShuffleBound::cut_of(const DimLayouts& dim, int layout, int axis,
-                             const PlacementStates::Digits& digits) const {
-  AxisCut cut{dim.dim(), dim.extent(), digits.last / digits.first, {digits.first}};
-  if (!one_prime_ && dim.extent() % digits.last != 0) cut.before = dim.sizes_before(layout, axis);
-  return cut;
+// Returns the sizes before an axis. They count only by their product if all cuts up to it are even.
+std::vector<int64_t> ShuffleBound::sizes_before(const DimLayouts& dim, int layout, int axis,
+                                                const PlacementStates::Digits& digits) const {
+  const bool only_product = one_prime_ || dim.extent() % digits.last == 0;
+  return only_product ? std::vector{digits.first} : dim.sizes_before(layout, axis);
 }
 
 // Computes the agreements of moves that leave the start to spare digits, or move to the goal from
@@ -136,8 +134,14 @@ void ShuffleBound::add_moves(size_t axis, uint8_t at) {
 }
 
 uint8_t ShuffleBound::position_of(size_t axis, const PlacementStates::Digits& digits,
-                                  const AxisCut& cut) {
+                                  std::vector<int64_t> before) {
   Axis& facts = axes_[axis];
+  if (digits == facts.goal && before == facts.goal_cut.before) return kGoal;
+  for (size_t i = 0; i < facts.places.size(); ++i)
+    if (facts.places[i].digits == digits && facts.places[i].cut.before == before)
+      return static_cast<uint8_t>(kPlace + i);
+  AxisCut cut(digits.dim, states_.dims()[static_cast<size_t>(digits.dim)].extent(), facts.size,
+              std::move(before));
   if (digits == facts.goal && owns_alike(cut, facts.goal_cut)) return kGoal;
   for (size_t i = 0; i < facts.places.size(); ++i)
     if (facts.places[i].digits == digits && owns_alike(facts.places[i].cut, cut))
@@ -145,13 +149,12 @@ uint8_t ShuffleBound::position_of(size_t axis, const PlacementStates::Digits& di
   if (kPlace + facts.places.size() > kMaxPosition) return one_prime_ ? kSpare : kLongSpare;
   Place place;
   place.digits = digits;
-  place.cut = cut;
   bool is_needed = false;
   for (size_t other = 0; other < axes_.size(); ++other) {
     place.common[other] = common_size(axes_[other].goal, digits);
     if (digits_overlap(axes_[other].goal, digits)) {
       is_needed = true;
-      if (other != axis) place.pads |= static_cast<uint8_t>(1u << other);
+      place.overlaps |= static_cast<uint8_t>(1u << other);
     }
     if (other != axis && digits_exclude(axes_[other].goal, digits))
       place.blocks |= static_cast<uint8_t>(1u << other);
@@ -159,6 +162,7 @@ uint8_t ShuffleBound::position_of(size_t axis, const PlacementStates::Digits& di
   if (one_prime_ && !is_needed) return kSpare;
   if (!one_prime_ && has_goal(axis))
     place.to_goal = std::max(agreement(cut, facts.goal_cut), CutAgreement{1, facts.size});
+  place.cut = std::move(cut);
   const auto at = static_cast<uint8_t>(kPlace + facts.places.size());
   facts.places.push_back(std::move(place));
   if (!has_start_) return at;
@@ -178,6 +182,13 @@ inline ShuffleBound::Call ShuffleBound::Call::operator+(const Call& o) const {
   return both;
 }
 
+// Returns the part of an axis in Call::moves.
+uint64_t ShuffleBound::number_of_move(size_t axis, uint8_t at, uint8_t to) {
+  uint64_t number = is_whole(at) ? 0 : 1;
+  if (at != to) number = 2 * uint64_t{at} + (to == kGoal ? 1 : 0);
+  return number << (8 * axis);
+}
+
 // Returns the call in which one axis goes from a position to another, or stays.
 ShuffleBound::Call ShuffleBound::move_of(size_t axis, uint8_t at, uint8_t to) const {
   const Axis& facts = axes_[axis];
@@ -186,7 +197,7 @@ ShuffleBound::Call ShuffleBound::move_of(size_t axis, uint8_t at, uint8_t to) co
   Call call;
   call.to = byte(to);
   call.next = byte(at == kSpare && to == kSpare ? facts.stays_spare : to);
-  call.moves = byte(is_whole(at) ? 0 : 1);
+  call.moves = number_of_move(axis, at, to);
   if (!is_whole(at)) call.sets.cut_before = bit;
   if (!is_whole(to)) call.sets.cut = bit;
   call.sets.blocked = facts.blocks[to];
@@ -198,7 +209,6 @@ ShuffleBound::Call ShuffleBound::move_of(size_t axis, uint8_t at, uint8_t to) co
   if (to == kGathered && !has_goal(axis)) call.whole = facts.size;
   if (to == at) return call;
   call.now = least_moving(axis, at, to);
-  call.moves = byte(2 * uint64_t{at} + (to == kGoal ? 1 : 0));
   call.sets.moved = bit;
   if (to == kGoal) call.sets.goal = bit;
   if (at < kPlace) return call;
@@ -234,6 +244,18 @@ uint32_t ShuffleBound::blocked_axes(const Positions& at) const {
   return blocked;
 }
 
+// True if the axis is at a place that it can leave for spare digits in a call that is_tried: none
+// is if no axis can leave the start on the same dim.
+bool ShuffleBound::may_leave(const Positions& from, size_t axis) const {
+  if (from[axis] < kPlace) return false;
+  const uint32_t left = axes_[axis].moves[from[axis]].spare.sets.left_places;
+  if (one_prime_ || left == 0) return true;
+  uint32_t in_start = 0;
+  for (size_t i = 0; i < axes_.size(); ++i)
+    if (from[i] == start_[i]) in_start |= axes_[i].moves[from[i]].spare.sets.left_start;
+  return (left & ~in_start) == 0;
+}
+
 // Tries the positions to which an all_to_all over `axes` can move them. An axis that moves from
 // spare digits to other spare digits, or leaves its goal, costs no less than one that stays.
 void ShuffleBound::try_moves(const Positions& from, const Call& call, size_t axis, uint64_t axes,
@@ -241,8 +263,10 @@ void ShuffleBound::try_moves(const Positions& from, const Call& call, size_t axi
   if (best.primary < call_ + call.now + least_rest(call)) return;
   if (axis == axes_.size()) {
     if (!is_tried(call)) return;
+    const Int128 least = least_rest_of_all(call);
+    if (best.primary < call_ + call.now + least) return;
     const ExactCost price = price_of_call(StepKind::all_to_all, from, call);
-    if (best.primary < price.primary + least_rest_of_all(call)) return;
+    if (best.primary < price.primary + least) return;
     const Choice& rest = solve(call.next, best.primary - price.primary);
     if (rest.known) best = std::min(best, price + rest.cost);
     return;
@@ -252,7 +276,7 @@ void ShuffleBound::try_moves(const Positions& from, const Call& call, size_t axi
   const bool moves = (axes >> axes_[axis].axis & 1) != 0 && from[axis] != kGoal;
   if (!moves || from[axis] < kPlace) go(ways.stay);
   if (!moves) return;
-  if (from[axis] >= kPlace) go(ways.spare);
+  if (may_leave(from, axis)) go(ways.spare);
   if (has_goal(axis)) go(ways.goal);
 }
 
@@ -274,16 +298,6 @@ ExactCost ShuffleBound::least_over(const PlacementState& state, StepKind kind, u
   over.cost = best;
   over.known = best.primary <= limit;
   return best;
-}
-
-// Returns the call between two states in which only these axes move.
-ShuffleBound::Call ShuffleBound::call_over(const PlacementState& from, const PlacementState& to,
-                                           uint64_t axes) {
-  const Positions before = positions_of(code_of(from));
-  Positions after = positions_of(code_of(to));
-  for (size_t i = 0; i < axes_.size(); ++i)
-    if ((axes >> axes_[i].axis & 1) == 0) after[i] = before[i];
-  return call_of(before, after);
 }
 
 bool ShuffleBound::tries(const PlacementState& from, const PlacementState& to, uint64_t axes) {
@@ -318,8 +332,19 @@ uint64_t ShuffleBound::only_to_goal(const PlacementState& from, uint64_t axes) {
 
 ExactCost ShuffleBound::least_call(const PlacementState& from, const PlacementState& to,
                                    uint64_t axes) {
-  return price_of_call(StepKind::all_to_all, positions_of(code_of(from)),
-                       call_over(from, to, axes));
+  const Positions before = positions_of(code_of(from));
+  Positions after = positions_of(code_of(to));
+  uint64_t moves = 0;
+  size_t cut_before = 0, cut = 0;
+  for (size_t i = 0; i < axes_.size(); ++i) {
+    if ((axes >> axes_[i].axis & 1) == 0) after[i] = before[i];
+    moves |= number_of_move(i, before[i], after[i]);
+    if (!is_whole(before[i])) cut_before |= size_t{1} << i;
+    if (!is_whole(after[i])) cut |= size_t{1} << i;
+  }
+  const Int128 known = prices_[moves];
+  if (known != 0) return {known, 2 * (parts_[cut_before].bytes + parts_[cut].bytes)};
+  return price_of_call(StepKind::all_to_all, before, call_of(before, after));
 }
 
 uint64_t ShuffleBound::code_of_layout(const DimLayouts& dim, int layout) {
@@ -330,7 +355,7 @@ uint64_t ShuffleBound::code_of_layout(const DimLayouts& dim, int layout) {
     const int64_t first = dim.first_place(layout, axis);  // 0: not a digit
     const PlacementStates::Digits digits = {dim.dim(), first, first * axes_[i].size};
     uint8_t at = one_prime_ ? kSpare : kLongSpare;
-    if (first > 0) at = position_of(i, digits, cut_of(dim, layout, axis, digits));
+    if (first > 0) at = position_of(i, digits, sizes_before(dim, layout, axis, digits));
     code |= static_cast<uint64_t>(at) << (8 * i);
   }
   return code;
@@ -338,13 +363,14 @@ uint64_t ShuffleBound::code_of_layout(const DimLayouts& dim, int layout) {
 
 uint64_t ShuffleBound::code_of(const PlacementState& state) {
   uint64_t code = 0;
-  for (const DimLayouts& dim : states_.dims()) {
-    const auto at = static_cast<size_t>(dim.dim());
-    const auto layout = static_cast<size_t>(state.layouts[at]);
-    if (layout >= in_dims_[at].size()) in_dims_[at].resize(layout + 1, kNotKnown);
-    uint64_t& known = in_dims_[at][layout];
-    if (known == kNotKnown) known = code_of_layout(dim, state.layouts[at]);
-    code |= known;
+  const std::vector<DimLayouts>& dims = states_.dims();
+  const size_t count = dims.size();
+  for (size_t dim = 0; dim < count; ++dim) {
+    const size_t at = static_cast<size_t>(state.layouts[dim]) * count + dim;
+    if (at >= of_layouts_.size()) of_layouts_.resize(2 * at + 64, kNotKnown);
+    if (of_layouts_[at] == kNotKnown)
+      of_layouts_[at] = code_of_layout(dims[dim], state.layouts[dim]);
+    code |= of_layouts_[at];
   }
   return code;
 }
@@ -452,28 +478,31 @@ void ShuffleBound::try_gathers(const Positions& from, const Call& call, size_t a
   if (axis == axes_.size()) return offer(StepKind::all_gather, from, call, best);
   const Moves& ways = axes_[axis].moves[from[axis]];
   try_gathers(from, call + ways.stay, axis + 1, best);
-  if (is_on_its_way(from[axis])) try_gathers(from, call + ways.gathered, axis + 1, best);
+  if (is_on_its_way(from[axis]) && !(best.cost.primary < call_ + ways.gathered.now))
+    try_gathers(from, call + ways.gathered, axis + 1, best);
 }
 
 void ShuffleBound::try_all_to_alls(const Positions& from, const Call& call, size_t axis,
                                    Choice& best) {
+  if ((call.sets.goal & call.sets.blocked) != 0) return;
   if (best.cost.primary < call_ + call.now + least_rest(call)) return;
   if (axis == axes_.size()) {
-    if ((call.sets.goal & call.sets.blocked) == 0 && is_tried(call))
-      offer(StepKind::all_to_all, from, call, best);
+    if (is_tried(call)) offer(StepKind::all_to_all, from, call, best);
     return;
   }
   const Moves& ways = axes_[axis].moves[from[axis]];
   const auto go = [&](const Call& move) { try_all_to_alls(from, call + move, axis + 1, best); };
   if (is_on_its_way(from[axis]) && has_goal(axis)) go(ways.goal);
   go(ways.stay);
-  if (from[axis] >= kPlace) go(ways.spare);
+  if (may_leave(from, axis)) go(ways.spare);
 }
 
 void ShuffleBound::offer(StepKind kind, const Positions& from, const Call& call, Choice& best) {
   if (call.sets.moved == 0) return;
+  const Int128 least = least_rest_of_all(call);
+  if (best.cost.primary < call_ + call.now + least) return;
   const ExactCost price = price_of_call(kind, from, call);
-  if (best.cost.primary < price.primary + least_rest_of_all(call)) return;
+  if (best.cost.primary < price.primary + least) return;
   std::vector<Choice>* options = std::exchange(options_, nullptr);
   const Choice& way = solve(call.next, best.cost.primary - price.primary);
   options_ = options;

@@ -118,8 +118,8 @@ class ShuffleBound {
     CutAgreement to_goal;   // with the cut of the goal
     // Size of the digits here that an axis needs; 1: none.
     std::array<int64_t, PlacementStates::kMaxShuffled> common{};
-    uint8_t blocks = 0;  // other axes that cannot cut their goals meanwhile
-    uint8_t pads = 0;    // those of them that need some of the digits
+    uint8_t blocks = 0;    // other axes that cannot cut their goals meanwhile
+    uint8_t overlaps = 0;  // axes that need some of the digits
   };
   // Sets of axes or dims, one bit for each.
   struct Sets {
@@ -157,15 +157,14 @@ class ShuffleBound {
     std::vector<uint8_t> blocks;
     std::vector<Moves> moves;  // from each position
   };
-  AxisCut cut_of(const PlacementState& state, int axis,
-                 const PlacementStates::Digits& digits) const;
-  AxisCut cut_of(const DimLayouts& dim, int layout, int axis,
-                 const PlacementStates::Digits& digits) const;
+  std::vector<int64_t> sizes_before(const DimLayouts& dim, int layout, int axis,
+                                    const PlacementStates::Digits& digits) const;
   void add_moves_spare();
   void add_positions();
   void add_position(size_t axis, uint8_t at, uint8_t blocks);
   void add_moves(size_t axis, uint8_t at);
-  uint8_t position_of(size_t axis, const PlacementStates::Digits& digits, const AxisCut& cut);
+  uint8_t position_of(size_t axis, const PlacementStates::Digits& digits,
+                      std::vector<int64_t> before);
   static bool is_spare(uint8_t at) { return at == kSpare || at == kLongSpare; }
   static bool is_on_its_way(uint8_t at) { return is_spare(at) || at >= kPlace; }
   static bool is_whole(uint8_t at) { return at == kWhole || at == kGathered; }
@@ -184,6 +183,7 @@ class ShuffleBound {
     uint32_t axes = 0;
     CutAgreement common;
   };
+  using Ties = ShortList<Tie, PlacementStates::kMaxShuffled>;
   // The part of a rank.
   struct Part {
     Int128 sent = 0;    // as part of a price
@@ -191,10 +191,11 @@ class ShuffleBound {
   };
   Call move_of(size_t axis, uint8_t at, uint8_t to) const;
   Call call_of(const Positions& from, const Positions& to) const;
-  Call call_over(const PlacementState& from, const PlacementState& to, uint64_t axes);
+  static uint64_t number_of_move(size_t axis, uint8_t at, uint8_t to);
   bool is_tried(const Call& call) const {
     return one_prime_ || (call.sets.left_places & ~call.sets.left_start) == 0;
   }
+  bool may_leave(const Positions& from, size_t axis) const;
   // Return the least price of the calls after a call. The second also counts axes that others
   // block.
   Int128 least_rest(const Call& call) const;
@@ -220,11 +221,11 @@ class ShuffleBound {
   Int128 least_sent(const Positions& from, const Positions& to, Int128 part);
   Int128 least_padded(const Positions& from, const Positions& to, Int128 part);
   CutAgreement joint_of(const Positions& left, uint32_t reached);
-  std::vector<Tie> ties_of(const Positions& from, const Positions& to) const;
+  Ties ties_of(const Positions& from, const Positions& to) const;
   CutAgreement joint_at(const Positions& from, uint32_t axes, int dim);
-  CutAgreement spare_of(const Positions& from, size_t axis, int dim, const std::vector<Tie>& ties);
+  CutAgreement spare_of(const Positions& from, size_t axis, int dim, const Ties& ties);
   CutAgreement exact_of(const Positions& from, const Tie& tie);
-  Int128 common_of_tree(const Positions& from, const std::vector<Tie>& ties, Int128 part);
+  Int128 common_of_tree(const Positions& from, const Ties& ties, Int128 part);
   Int128 most_common(const Positions& from, const Positions& to, Int128 part);
   bool has_unknown_end(const Positions& from, const Positions& to, size_t axis) const;
   CutAgreement agreement_of_two(size_t a, uint8_t from_a, size_t b, uint8_t from_b);
@@ -237,10 +238,10 @@ class ShuffleBound {
   std::vector<Axis> axes_;
   bool has_start_ = false;  // true from when start_ is known
   Positions start_{};
-  std::vector<std::vector<uint64_t>> in_dims_;  // by dim and layout: its part of the number
-  NumberTable<Choice> ways_, calls_;            // by number; a call follows no slices
-  NumberTable<Choice> over_;                    // least_over by axes and combination
-  NumberTable<Int128> prices_;                  // of all_to_alls by moves; 0: not known
+  std::vector<uint64_t> of_layouts_;  // by layout and dim: its part of the number
+  NumberTable<Choice> ways_, calls_;  // by number; a call follows no slices
+  NumberTable<Choice> over_;          // least_over by axes and combination
+  NumberTable<Int128> prices_;        // of all_to_alls by moves; 0: not known
   NumberTable<std::optional<CutAgreement>> joints_, exact_;
   std::vector<std::optional<CutAgreement>> pairs_;  // of two axes, and which ends are known
   std::vector<Choice>* options_ = nullptr;          // receives the choices that offer() computes

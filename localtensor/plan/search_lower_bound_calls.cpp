@@ -98,15 +98,16 @@ Int128 ShuffleBound::least_sent(const Positions& from, const Positions& to, Int1
 
 // Returns the least that is sent if pieces are padded since digits overlap; 0 if they are not.
 Int128 ShuffleBound::least_padded(const Positions& from, const Positions& to, Int128 part) {
-  uint32_t dims = 0;
+  uint32_t dims = 0, overlapped = 0;
   int64_t n = 1;
   for (size_t i = 0; i < axes_.size(); ++i) {
     if (to[i] == from[i]) continue;
     n *= axes_[i].size;
-    for (size_t other = 0; to[i] == kGoal && other < axes_.size(); ++other)
-      if (from[other] >= kPlace && to[other] != from[other] &&
-          digits_overlap(axes_[i].goal, place(other, from[other]).digits))
-        dims |= 1u << axes_[i].goal.dim;
+    if (from[i] >= kPlace) overlapped |= place(i, from[i]).overlaps;
+  }
+  for (; overlapped != 0; overlapped &= overlapped - 1) {
+    const auto i = static_cast<size_t>(std::countr_zero(overlapped));
+    if (to[i] == kGoal && to[i] != from[i]) dims |= 1u << axes_[i].goal.dim;
   }
   if (dims == 0) return 0;
   Int128 sent = part / n * (n - 1);
@@ -138,10 +139,10 @@ CutAgreement ShuffleBound::joint_of(const Positions& left, uint32_t reached) {
     number |= (2 * uint64_t{left[i]} + (reached >> i & 1)) << (8 * i);
   std::optional<CutAgreement>& joint = joints_[number];
   if (joint) return *joint;
-  std::vector<AxisCut> cuts;
+  ShortList<const AxisCut*, size_t{2} * PlacementStates::kMaxShuffled> cuts;
   for (size_t i = 0; i < axes_.size(); ++i) {
-    if (left[i] != 0) cuts.push_back(place(i, left[i]).cut);
-    if ((reached >> i & 1) != 0) cuts.push_back(axes_[i].goal_cut);
+    if (left[i] != 0) cuts.push_back(&place(i, left[i]).cut);
+    if ((reached >> i & 1) != 0) cuts.push_back(&axes_[i].goal_cut);
   }
   joint = joint_part(cuts);
   return *joint;
@@ -149,9 +150,8 @@ CutAgreement ShuffleBound::joint_of(const Positions& left, uint32_t reached) {
 
 // Returns the axes that move between known dims; one tie for each two dims, and for each axis that
 // moves along its dim.
-std::vector<ShuffleBound::Tie> ShuffleBound::ties_of(const Positions& from,
-                                                     const Positions& to) const {
-  std::vector<Tie> ties;
+ShuffleBound::Ties ShuffleBound::ties_of(const Positions& from, const Positions& to) const {
+  Ties ties;
   for (size_t i = 0; i < axes_.size(); ++i) {
     if (!goes_to_goal(from, to, i)) continue;
     const int left = place(i, from[i]).digits.dim, goal = axes_[i].goal.dim;
@@ -182,8 +182,7 @@ CutAgreement ShuffleBound::joint_at(const Positions& from, uint32_t axes, int di
 
 // The axis leaves the dim to a spare position, or reaches it from one. Returns its largest
 // agreement, relative to the agreement of the edges at the dim.
-CutAgreement ShuffleBound::spare_of(const Positions& from, size_t axis, int dim,
-                                    const std::vector<Tie>& ties) {
+CutAgreement ShuffleBound::spare_of(const Positions& from, size_t axis, int dim, const Ties& ties) {
   CutAgreement most =
       from[axis] >= kPlace ? place(axis, from[axis]).to_spare : from_spare(axis, from[axis]);
   for (const Tie& tie : ties) {
@@ -202,12 +201,13 @@ CutAgreement ShuffleBound::exact_of(const Positions& from, const Tie& tie) {
     if ((tie.axes >> i & 1) != 0) number |= static_cast<uint64_t>(from[i]) << (8 * i);
   std::optional<CutAgreement>& known = exact_[number];
   if (known) return *known;
-  std::vector<AxisCut> before, after;
+  ShortList<const AxisCut*, PlacementStates::kMaxShuffled> before, after;
   for (size_t i = 0; i < axes_.size(); ++i)
     if ((tie.axes >> i & 1) != 0) {
-      before.push_back(place(i, from[i]).cut);
-      after.push_back(axes_[i].goal_cut);
-      if (before.back().dim != tie.a) std::swap(before.back(), after.back());
+      const AxisCut *left = &place(i, from[i]).cut, *goal = &axes_[i].goal_cut;
+      if (left->dim != tie.a) std::swap(left, goal);
+      before.push_back(left);
+      after.push_back(goal);
     }
   known = agreement_of_all(before, after);
   return *known;
@@ -215,8 +215,7 @@ CutAgreement ShuffleBound::exact_of(const Positions& from, const Tie& tie) {
 
 // Returns the most of a part on which the edges of a tree agree, none of which has a spare end. One
 // edge counts exactly, and each further one with its largest part on the dim away from that edge.
-Int128 ShuffleBound::common_of_tree(const Positions& from, const std::vector<Tie>& ties,
-                                    Int128 part) {
+Int128 ShuffleBound::common_of_tree(const Positions& from, const Ties& ties, Int128 part) {
   const auto dims_of = [](const Tie& tie) {
     return 1u << tie.a | (tie.b == Forest::kAlongADim ? 0 : 1u << tie.b);
   };
@@ -248,7 +247,7 @@ Int128 ShuffleBound::common_of_tree(const Positions& from, const std::vector<Tie
 // Returns the most of a part that ranks hold both before and after an all_to_all.
 Int128 ShuffleBound::most_common(const Positions& from, const Positions& to, Int128 part) {
   const Int128 whole = part;
-  std::vector<Tie> ties;
+  Ties ties;
   Forest forest;
   for (Tie& tie : ties_of(from, to)) {
     if (!forest.join(tie.a, tie.b)) continue;
@@ -268,16 +267,19 @@ Int128 ShuffleBound::most_common(const Positions& from, const Positions& to, Int
     spare[tree] = std::min(spare[tree], spare_of(from, i, dim, ties));
     has_spare[tree] = true;
   }
+  ShortList<CutAgreement, kMaxDims + 1> spares;
   for (size_t tree = 0; tree < spare.size(); ++tree) {
-    std::vector<Tie> its;
+    if (has_spare[tree]) spares.push_back(spare[tree]);
+    Ties its;
     for (const Tie& tie : ties)
       if (static_cast<size_t>(forest.tree(tie.a)) == tree) its.push_back(tie);
+    if (its.empty()) continue;
     if (!has_spare[tree]) part = common_of_tree(from, its, part);
     for (const Tie& tie : its)
       if (has_spare[tree]) part = tie.common.of(part);
   }
-  std::sort(spare.begin(), spare.end());
-  for (size_t i = 0; i < spare.size(); i += 2) part = spare[i].of(part);
+  std::sort(spares.begin(), spares.end());
+  for (size_t i = 0; i < spares.size(); i += 2) part = spares[i].of(part);
   for (size_t i = 0; i < axes_.size(); ++i)
     for (size_t j = i + 1; j < axes_.size(); ++j)
       if (has_unknown_end(from, to, i) && has_unknown_end(from, to, j))
@@ -333,6 +335,7 @@ Int128 ShuffleBound::least_arriving(size_t axis, uint8_t at) const {
 // all_gather of all of them.
 Int128 ShuffleBound::least_rest(const Call& call) const {
   if (call.sets.on_way == 0) return 0;
+  if (call.gathered == 1 && call.whole == 1) return call.most + call_;
   const Int128 part = parts_.back().sent * call.whole;
   const Int128 sent = call.most * call.whole + part * (call.gathered - 1) + call_;
   if (call.going == 1 || call.gathered == 1) return sent;
@@ -378,7 +381,7 @@ Int128 ShuffleBound::least_rest_of_all(const Call& call) {
     const auto i = static_cast<size_t>(std::countr_zero(blocked));
     for (size_t j = 0; has_goal(i) && j < axes_.size(); ++j)
       if (const auto at = static_cast<uint8_t>(call.next >> (8 * j));
-          at >= kPlace && (place(j, at).pads >> i & 1) != 0)
+          i != j && at >= kPlace && (place(j, at).overlaps >> i & 1) != 0)
         least = std::max(least, least_blocked(call, i, j));
   }
   return least;

@@ -3,10 +3,6 @@
 // Construction:
 //   1. Number the layouts of both specs, dim by dim.
 //   2. find_active: the smallest set of axes such that, with these taken out, both specs are equal.
-// prepare_moves:
-//   1. collect_dims: the dims that active axes cut in either spec, and one spare dim.
-//   2. collect_candidates: layouts that several axes may take in one step. These are the layouts of
-//      both specs with any axes taken out, and plain cuts by several axes in a row.
 //
 // Moves from a state:
 //   reduce_moves     all_reduce over any set of partial axes, or reduce_scatter to any layout
@@ -15,15 +11,10 @@
 //   exchange_moves   exchange: goes to the goal, except partials that the goal makes; local if
 //                    every rank has what it needs there
 //   local_moves      slices by one axis that is R, or makes it partial
-//
-// One axis may be placed at every legal place of an open dim (place_anywhere). Several axes at once
-// may be placed anywhere if at most two axes are active. Else they are placed only as one of the
-// candidates, because the number of states would grow exponentially.
 #include "shardproof/localtensor/plan/search_states.h"
 
 #include <algorithm>
 #include <bit>
-#include <unordered_set>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/exchange_volume.h"
@@ -32,27 +23,15 @@ namespace shardproof {
 
 namespace {
 
-constexpr int kMaxAnywhere = 2;  // active axes that may be placed anywhere together
 // Above this number of ranks along the active axes, intermediate states do not cut a dim unevenly
 // if both specs cut it evenly. Such detours save little, and their prices take long to compute.
 constexpr int64_t kMaxRanksUneven = 64;
 // Most ranks for which the pieces of all cuts are compared.
 constexpr int64_t kMaxRanksChunked = 1024;
 
-uint64_t bit(int axis) { return uint64_t{1} << axis; }
-
-template <typename Each>
-void for_each_axis(uint64_t axes, Each each) {
-  for (; axes != 0; axes &= axes - 1) each(std::countr_zero(axes));
-}
-
 bool is_linear(const Reduction& reduction) {
   return reduction.op == ReduceOp::sum || reduction.op == ReduceOp::avg;
 }
-
-struct StateHash {
-  size_t operator()(const PlacementState& state) const { return static_cast<size_t>(state.hash()); }
-};
 
 // True if the reduction has an identity, which a rank without the value can hold.
 bool has_identity(const Reduction& reduction) { return reduction.op != ReduceOp::avg; }
@@ -80,9 +59,9 @@ PlacementStates::PlacementStates(const Spec& from, const Spec& to, Axes axes)
   for (int axis = 0; axis < count; ++axis) {
     sizes_.push_back(from.mesh().axis_size(axis));
     if (sizes_.back() == 1) continue;
-    big_ |= bit(axis);
-    if (from.placement(axis).is_partial()) from_partial_ |= bit(axis);
-    if (to.placement(axis).is_partial()) to_partial_ |= bit(axis);
+    big_ |= axis_bit(axis);
+    if (from.placement(axis).is_partial()) from_partial_ |= axis_bit(axis);
+    if (to.placement(axis).is_partial()) to_partial_ |= axis_bit(axis);
   }
   for (int dim = 0; dim < from.shape().size(); ++dim) {
     dims_.emplace_back(dim, from.shape()[dim], sizes_);
@@ -124,7 +103,7 @@ uint64_t PlacementStates::find_active(const PlacementState& from, const Placemen
       active |= dim.axes(from.layouts[at]) | dim.axes(to.layouts[at]);
   }
   for_each_axis(active & ~needed, [&](int axis) {
-    if (suffices(active & ~bit(axis))) active &= ~bit(axis);
+    if (suffices(active & ~axis_bit(axis))) active &= ~axis_bit(axis);
   });
   return active;
 }
@@ -141,7 +120,7 @@ PlacementState PlacementStates::sliced_start() {
     const auto at = static_cast<size_t>(dim.dim());
     const uint64_t open = dim.axes(goal_.layouts[at]) & active_ & ~cut_axes(start_);
     for_each_axis(open & ~state.partial, [&](int axis) {
-      const uint64_t others = ~bit(axis);
+      const uint64_t others = ~axis_bit(axis);
       const int wanted = dim.without(goal_.layouts[at], others);
       for (int layout : dim.with(state.layouts[at], axis))
         if (wanted >= 0 && dim.without(layout, others) == wanted && dim.has_spec(layout)) {
@@ -160,134 +139,23 @@ Fraction PlacementStates::missing(const PlacementState& from, const PlacementSta
     return Fraction(whole, members(after)) -
            Fraction(whole, members(before | after) * agreed.parts);
   }
-  std::vector<DimMove> moves;
+  std::array<DimMove, kMaxDims> moves;
   for (DimLayouts& dim : dims_) {
     const auto at = static_cast<size_t>(dim.dim());
-    moves.push_back(
-        {from_.shape()[dim.dim()], &dim.cuts(from.layouts[at]), &dim.cuts(to.layouts[at])});
+    const int before = from.layouts[at], after = to.layouts[at];
+    moves[at] = {dim.extent(), &dim.pieces(before), &dim.pieces(after), dim.axes(before),
+                 dim.axes(after)};
   }
-  return missing_elements(moves);
+  return missing_elements(std::span(moves).first(dims_.size()), {sizes_, dims_.front().bits()});
 }
 
-int64_t PlacementStates::common_at_most(const PlacementState& from,
-                                        const PlacementState& to) const {
+int64_t PlacementStates::common_at_most(const PlacementState& from, const PlacementState& to) {
   int64_t common = 1;
-  for (const DimLayouts& dim : dims_) {
+  for (DimLayouts& dim : dims_) {
     const auto at = static_cast<size_t>(dim.dim());
     common *= std::min(dim.max_extent(from.layouts[at]), dim.max_extent(to.layouts[at]));
   }
   return common;
-}
-
-void PlacementStates::collect_dims() {
-  for (const DimLayouts& dim : dims_) {
-    const auto at = static_cast<size_t>(dim.dim());
-    const uint64_t axes = dim.axes(start_.layouts[at]) | dim.axes(goal_.layouts[at]);
-    if ((axes & active_) != 0) open_dims_.push_back(dim.dim());
-  }
-  // A cut of a dim that neither spec cuts can save bytes on the way. This happens if axes change
-  // places on one dim, or one partial turns into another. The longest such dim is tried; with
-  // partials on few axes, all dims are, since uneven dims save different amounts.
-  int spare = -1;
-  for (const DimLayouts& dim : dims_) {
-    const bool used =
-        std::find(open_dims_.begin(), open_dims_.end(), dim.dim()) != open_dims_.end();
-    if (!used && (spare < 0 || from_.shape()[dim.dim()] > from_.shape()[spare])) spare = dim.dim();
-  }
-  if (has_active_partials() && std::popcount(active_) <= kMaxAnywhere) {
-    open_dims_.clear();
-    for (const DimLayouts& dim : dims_) open_dims_.push_back(dim.dim());
-  } else if (spare >= 0) {
-    open_dims_.push_back(spare);
-  }
-}
-
-// Allows strided cuts whose gap is the size of an active axis, which can later cut into the gap.
-void PlacementStates::add_gaps() {
-  for (int dim : open_dims_)
-    for_each_axis(active_, [&](int axis) {
-      dims_[static_cast<size_t>(dim)].add_gap(sizes_[static_cast<size_t>(axis)]);
-    });
-}
-
-void PlacementStates::add_candidate(size_t open, int layout) {
-  DimLayouts& layouts = dims_[static_cast<size_t>(open_dims_[open])];
-  std::vector<int>& known = candidates_[open];
-  if (layout < 0 || !layouts.has_spec(layout)) return;
-  if (std::find(known.begin(), known.end(), layout) != known.end()) return;
-  known.push_back(layout);
-  layouts.offer(layout);
-}
-
-void PlacementStates::collect_candidates() {
-  candidates_.resize(open_dims_.size());
-  for (size_t open = 0; open < open_dims_.size(); ++open) {
-    const auto dim = static_cast<size_t>(open_dims_[open]);
-    for (const PlacementState* state : {&start_, &goal_}) {
-      const int whole = state->layouts[dim];
-      const uint64_t axes = dims_[dim].axes(whole) & active_;
-      for (uint64_t out = axes;; out = (out - 1) & axes) {
-        add_candidate(open, dims_[dim].without(whole, out));
-        if (out == 0) break;
-      }
-    }
-  }
-  add_chain_candidates();
-  if (has_active_partials() && std::popcount(active_) <= kMaxAnywhere) add_strided_candidates();
-}
-
-// Adds strided cuts by one or two axes in a row, if a spec has such cuts. On uneven dims a partial
-// that is scattered to such a cut can need fewer bytes later.
-void PlacementStates::add_strided_candidates() {
-  const auto is_strided = [](const Placement& placement) {
-    return placement.is_shard() && placement.shard().split > 1;
-  };
-  bool strided = false;
-  for (const Spec* spec : {&from_, &to_})
-    strided =
-        strided || std::any_of(spec->placements().begin(), spec->placements().end(), is_strided);
-  if (!strided) return;
-  const std::vector<int> axes = list_of_axes(active_);
-  for (size_t open = 0; open < open_dims_.size(); ++open) {
-    DimLayouts& dim = dims_[static_cast<size_t>(open_dims_[open])];
-    std::vector<int64_t> splits = dim.gaps();
-    splits.push_back(1);
-    for (const int64_t split : splits)
-      for (const int axis : axes) {
-        add_candidate(open, dim.of_chain({axis}, {split}));
-        for (const int inner : axes)
-          for (const int64_t inner_split : splits)
-            if (inner != axis)
-              add_candidate(open, dim.of_chain({axis, inner}, {split, inner_split}));
-      }
-  }
-}
-
-// Adds plain cuts by several axes in a row: in every order for up to three axes, else in the orders
-// of the two specs.
-void PlacementStates::add_chain_candidates() {
-  const auto add_everywhere = [&](const std::vector<int>& chain) {
-    for (size_t open = 0; open < open_dims_.size(); ++open)
-      add_candidate(open, dims_[static_cast<size_t>(open_dims_[open])].of_chain(chain));
-  };
-  if (std::popcount(active_) <= 3) {
-    for (uint64_t subset = active_; subset != 0; subset = (subset - 1) & active_) {
-      std::vector<int> chain = list_of_axes(subset);
-      do add_everywhere(chain);
-      while (std::next_permutation(chain.begin(), chain.end()));
-    }
-    return;
-  }
-  for (const auto* state : {&start_, &goal_})
-    for (const DimLayouts& dim : dims_) {
-      const auto order = dim.axis_order(state->layouts[static_cast<size_t>(dim.dim())]);
-      for (uint64_t subset = 1; subset < bit(static_cast<int>(order.size())); ++subset) {
-        std::vector<int> chain;
-        for (size_t i = 0; i < order.size(); ++i)
-          if ((subset >> i & 1) != 0 && (active_ & bit(order[i])) != 0) chain.push_back(order[i]);
-        add_everywhere(chain);
-      }
-    }
 }
 
 uint64_t PlacementStates::cut_axes(const PlacementState& state) const {
@@ -298,7 +166,7 @@ uint64_t PlacementStates::cut_axes(const PlacementState& state) const {
 }
 
 const Reduction& PlacementStates::reduction_of(int axis) const {
-  const bool starts = (from_partial_ & bit(axis)) != 0;
+  const bool starts = (from_partial_ & axis_bit(axis)) != 0;
   return (starts ? from_ : to_).placement(axis).partial().reduction;
 }
 
@@ -320,9 +188,9 @@ int64_t PlacementStates::members(uint64_t axes) const {
   return count;
 }
 
-int64_t PlacementStates::elements(const PlacementState& state) const {
+int64_t PlacementStates::elements(const PlacementState& state) {
   int64_t elements = 1;
-  for (const DimLayouts& dim : dims_)
+  for (DimLayouts& dim : dims_)
     elements *= dim.max_extent(state.layouts[static_cast<size_t>(dim.dim())]);
   return elements;
 }
@@ -490,98 +358,25 @@ bool PlacementStates::remove_axes(PlacementState& state, uint64_t axes) {
   return true;
 }
 
-// Appends the ways in which `axes` can cut the part that they hold together in `base`.
-void PlacementStates::place(PlacementState base, uint64_t axes, uint64_t to_goal,
-                            std::vector<PlacementState>& out) {
-  if (std::has_single_bit(axes)) return place_one(base, std::countr_zero(axes), out);
-  if (std::popcount(active_) <= kMaxAnywhere) return place_anywhere(base, axes, out);
-  place_as_candidate(base, axes, to_goal, 0, out);
-}
-
-void PlacementStates::place_one(PlacementState base, int axis, std::vector<PlacementState>& out) {
-  for (int dim : open_dims_) {
-    int32_t& layout = base.layouts[static_cast<size_t>(dim)];
-    const int32_t before = layout;
-    for (int place : dims_[static_cast<size_t>(dim)].with(before, axis)) {
-      layout = static_cast<int32_t>(place);
-      out.push_back(base);
-    }
-    layout = before;
-  }
-}
-
-void PlacementStates::place_anywhere(PlacementState base, uint64_t axes,
-                                     std::vector<PlacementState>& out) {
-  std::unordered_set<PlacementState, StateHash> seen(out.begin(), out.end());
-  const std::function<void(const PlacementState&, uint64_t)> place_rest =
-      [&](const PlacementState& from, uint64_t rest) {
-        if (rest == 0) {
-          if (seen.insert(from).second) out.push_back(from);
-          return;
-        }
-        for_each_axis(rest, [&](int axis) {
-          for (int dim : open_dims_) {
-            PlacementState next = from;
-            int32_t& layout = next.layouts[static_cast<size_t>(dim)];
-            // A copy, because the recursion may reallocate the list.
-            const std::vector<int> places = dims_[static_cast<size_t>(dim)].with(layout, axis);
-            for (int place : places) {
-              layout = static_cast<int32_t>(place);
-              place_rest(next, rest & ~bit(axis));
-            }
-          }
-        });
-      };
-  place_rest(base, axes);
-}
-
-// True if these axes cut the same digits in the layout as in the goal.
-bool PlacementStates::is_at_goal(const DimLayouts& dim, int layout, uint64_t axes) const {
-  const int goal = goal_.layouts[static_cast<size_t>(dim.dim())];
-  for (; axes != 0; axes &= axes - 1) {
-    const int axis = std::countr_zero(axes);
-    if (dim.first_place(layout, axis) != dim.first_place(goal, axis)) return false;
-  }
-  return true;
-}
-
-void PlacementStates::place_as_candidate(PlacementState base, uint64_t axes, uint64_t to_goal,
-                                         size_t open, std::vector<PlacementState>& out) {
-  if (open == open_dims_.size()) {
-    if (axes == 0) out.push_back(base);
-    return;
-  }
-  DimLayouts& dim = dims_[static_cast<size_t>(open_dims_[open])];
-  int32_t& layout = base.layouts[static_cast<size_t>(open_dims_[open])];
-  const int before = layout;
-  place_as_candidate(base, axes, to_goal, open + 1, out);
-  for (int candidate : candidates_[open]) {
-    const uint64_t placed = dim.axes(candidate) & ~dim.axes(before);
-    if (placed == 0 || (placed & ~axes) != 0 || dim.without(candidate, placed) != before) continue;
-    if (!is_at_goal(dim, candidate, placed & to_goal)) continue;
-    layout = static_cast<int32_t>(candidate);
-    place_as_candidate(base, axes & ~placed, to_goal, open + 1, out);
-  }
-}
-
 void PlacementStates::local_moves(const PlacementState& state, const Visit& visit) {
   const uint64_t cut = cut_axes(state);
   for_each_axis(active_ & ~cut & ~state.partial, [&](int axis) {
-    std::vector<PlacementState> places;
-    place_one(state, axis, places);
-    for (PlacementState& next : places) visit({StepKind::local, bit(axis), next});
-    if ((to_partial_ & bit(axis)) != 0 && reduce_together(state.partial | bit(axis))) {
+    places_.clear();
+    place_one(state, axis, places_);
+    for (const PlacementState& next : places_) visit({StepKind::local, axis_bit(axis), next});
+    if ((to_partial_ & axis_bit(axis)) != 0 && reduce_together(state.partial | axis_bit(axis))) {
       PlacementState next = state;
-      next.partial |= bit(axis);
-      visit({StepKind::local, bit(axis), next});
+      next.partial |= axis_bit(axis);
+      visit({StepKind::local, axis_bit(axis), next});
     }
   });
   for_each_axis(active_ & cut & to_partial_, [&](int axis) {
     PlacementState next = state;
-    if (!has_identity(reduction_of(axis)) || !reduce_together(state.partial | bit(axis))) return;
-    if (!remove_axes(next, bit(axis))) return;
-    next.partial |= bit(axis);
-    visit({StepKind::local, bit(axis), next});
+    if (!has_identity(reduction_of(axis)) || !reduce_together(state.partial | axis_bit(axis)))
+      return;
+    if (!remove_axes(next, axis_bit(axis))) return;
+    next.partial |= axis_bit(axis);
+    visit({StepKind::local, axis_bit(axis), next});
   });
 }
 
@@ -594,12 +389,11 @@ void PlacementStates::all_to_all_moves(const PlacementState& state, uint64_t axe
                                        const Visit& visit) {
   PlacementState base = state;
   if (!remove_axes(base, axes)) return;
-  std::vector<PlacementState> places;
-  place(base, axes, to_goal, places);
-  for (PlacementState& next : places) {
-    next.partial = state.partial;
+  base.partial = state.partial;
+  places_.clear();
+  place(base, axes, to_goal, places_);
+  for (const PlacementState& next : places_)
     if (next != state) visit({StepKind::all_to_all, axes, next});
-  }
 }
 
 // Goes to the goal. An axis that the goal makes partial is omitted, or keeps a cut. Partials are
@@ -612,7 +406,7 @@ void PlacementStates::exchange_moves(const PlacementState& state, const Visit& v
   std::vector<PlacementState> targets = {base};
   for_each_axis(left & cut_axes(state), [&](int axis) {
     const std::vector<PlacementState> whole = targets;
-    for (const PlacementState& target : whole) place_anywhere(target, bit(axis), targets);
+    for (const PlacementState& target : whole) place_anywhere(target, axis_bit(axis), targets);
   });
   for (const PlacementState& target : targets) {
     const uint64_t axes = exchange_group(state, target);
@@ -630,9 +424,9 @@ void PlacementStates::reduce_moves(const PlacementState& state, const Visit& vis
     PlacementState next = state;
     next.partial &= ~axes;
     visit({StepKind::all_reduce, axes, next});
-    std::vector<PlacementState> places;
-    place(next, axes, 0, places);
-    for (const PlacementState& placed : places) visit({StepKind::reduce_scatter, axes, placed});
+    places_.clear();
+    place(next, axes, 0, places_);
+    for (const PlacementState& placed : places_) visit({StepKind::reduce_scatter, axes, placed});
   });
 }
 

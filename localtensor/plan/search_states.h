@@ -13,8 +13,10 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "shardproof/localtensor/plan/axis_agreement.h"
@@ -25,6 +27,11 @@ namespace shardproof {
 
 // Returns the axes of a bit mask in ascending order.
 std::vector<int> list_of_axes(uint64_t mask);
+template <typename Each>
+void for_each_axis(uint64_t axes, Each each) {
+  for (; axes != 0; axes &= axes - 1) each(std::countr_zero(axes));
+}
+inline uint64_t axis_bit(int axis) { return uint64_t{1} << axis; }
 
 struct PlacementState {
   std::array<int32_t, kMaxDims> layouts{};  // for each dim, the number of a layout in DimLayouts
@@ -86,7 +93,7 @@ class PlacementStates {
   // Returns the elements that a rank misses on average (exchange_volume.h).
   Fraction missing(const PlacementState& from, const PlacementState& to);
   // Returns an upper bound of the elements that a rank holds both before and after.
-  int64_t common_at_most(const PlacementState& from, const PlacementState& to) const;
+  int64_t common_at_most(const PlacementState& from, const PlacementState& to);
   // Calls visit(move) for each legal step whose result a Spec can describe. Leaves out each
   // all_gather and all_to_all for which skip(kind, axes) is true.
   using Visit = std::function<void(const PlacementMove&)>;
@@ -100,9 +107,8 @@ class PlacementStates {
   // Return the spec of a state and the step of an edge. Require states that a Spec can describe.
   Spec spec_of(const PlacementState& state);
   PlanStep step_of(const PlacementState& from, const PlacementMove& move);
-  int64_t members(uint64_t axes) const;  // product of the sizes of the axes
-  int64_t elements(
-      const PlacementState& state) const;  // elements of the rank with the largest part
+  int64_t members(uint64_t axes) const;           // product of the sizes of the axes
+  int64_t elements(const PlacementState& state);  // of the rank with the largest part
   // Returns the elements that a rank holds at least in the last step of a plan of two or more
   // steps, besides the source.
   int64_t least_of_last_step();
@@ -185,6 +191,12 @@ class PlacementStates {
   void place_anywhere(PlacementState base, uint64_t axes, std::vector<PlacementState>& out);
   void place_as_candidate(PlacementState base, uint64_t axes, uint64_t to_goal, size_t open,
                           std::vector<PlacementState>& out);
+  // A candidate that cuts a layout further, by the axes that it places.
+  struct Extension {
+    int layout = 0;
+    uint64_t placed = 0;
+  };
+  const std::vector<Extension>& extensions_of(size_t open, int layout);
   bool is_at_goal(const DimLayouts& dim, int layout, uint64_t axes) const;
   void collect_candidates();
   void add_candidate(size_t open, int layout);
@@ -201,6 +213,8 @@ class PlacementStates {
   std::vector<int> open_dims_;  // dims that moving axes may cut
   // For each open dim: layouts of both specs, also with some axes taken out.
   std::vector<std::vector<int>> candidates_;
+  std::vector<std::vector<std::optional<std::vector<Extension>>>> extensions_;  // also by layout
+  std::vector<PlacementState> places_;  // of the moves that are being visited
   uint64_t active_ = 0, big_ = 0, from_partial_ = 0, to_partial_ = 0;
   PlacementState start_, goal_;
   PlanMoves moves_ = PlanMoves::all;

@@ -8,9 +8,9 @@
 
 #include <map>
 
+#include "shardproof/localtensor/placement/owned_box.h"
 #include "shardproof/localtensor/plan/dim_layout.h"
 #include "shardproof/localtensor/plan/exchange_schedule.h"
-#include "shardproof/localtensor/plan/owned_box.h"
 #include "shardproof/localtensor/plan/step_groups.h"
 #include "shardproof/localtensor/plan/wire_reduction.h"
 

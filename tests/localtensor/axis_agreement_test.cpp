@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "shardproof/localtensor/base/dims.h"
 #include "shardproof/localtensor/base/fraction.h"
 #include "shardproof/localtensor/placement/shard_cut.h"
@@ -97,7 +99,7 @@ TEST(AxisAgreement, TwoAxes_AgreeOnNoMoreWhereverTheyGo) {
 // owns at both times.
 TEST(AxisAgreement, JointPart_IsTheLargestOfAllCoordinates) {
   const AxisCut a = {0, 7, 2, {}}, b = {0, 7, 3, {2}};
-  const CutAgreement alone = joint_part({a}), both = joint_part({a, b});
+  const CutAgreement alone = joint_part(std::array{&a}), both = joint_part(std::array{&a, &b});
   EXPECT_EQ(Fraction(alone.part, alone.whole), Fraction(4, 7));
   EXPECT_EQ(Fraction(both.part, both.whole), Fraction(2, 7));
 }
@@ -106,11 +108,12 @@ TEST(AxisAgreement, JointPart_IsTheLargestOfAllCoordinates) {
 TEST(AxisAgreement, AxesBetweenTwoDims_AgreeOnTheCountedElements) {
   const std::vector<AxisCut> a = {{0, 13, 2, {}}, {0, 13, 3, {2}}};
   const std::vector<AxisCut> b = {{1, 10, 2, {3}}, {1, 10, 3, {}}};
-  const CutAgreement both = agreement_of_all(a, b);
+  const std::array cuts_a = {&a[0], &a[1]}, cuts_b = {&b[0], &b[1]};
+  const CutAgreement both = agreement_of_all(cuts_a, cuts_b);
   EXPECT_EQ(Fraction(both.part, both.whole),
             Fraction(agreeing(a[0], b[0], a[1], b[1]), 13 * 10 * 8));
-  EXPECT_LT(both, joint_part(a));
-  EXPECT_LT(both, joint_part(b));
+  EXPECT_LT(both, joint_part(cuts_a));
+  EXPECT_LT(both, joint_part(cuts_b));
 }
 
 }  // namespace
