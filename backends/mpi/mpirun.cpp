@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <thread>
@@ -143,6 +144,8 @@ std::unique_ptr<Starter> mpirun_starter(const WorkerPoolOptions& options) {
 }
 
 std::optional<std::string> no_mpirun() {
+  static std::atomic<bool> has_run = false;
+  if (has_run) return std::nullopt;
   const Child child = start_child({"mpirun", "--version"});
   ActiveTimeClock clock;
   const Clock::time_point limit = clock.now() + kVersionTimeout;
@@ -157,7 +160,8 @@ std::optional<std::string> no_mpirun() {
   ::close(child.output);
   if (!ended)
     return fmt::format("mpirun --version did not end within {} s", kVersionTimeout.count() / 1000);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return std::nullopt;
+  has_run = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (has_run) return std::nullopt;
   return "mpirun was not found; install openmpi-bin";
 }
 

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "shardproof/localtensor/base/per_thread.h"
+
 namespace shardproof {
 namespace {
 
@@ -58,8 +60,8 @@ std::string in_lower_case(std::string_view text) {
 
 // A global is safe here: the text is set before anything can fail, and read once, before the exit.
 std::string& repeat_command() {
-  static thread_local std::string command;  // each thread runs a case of its own
-  return command;
+  static const PerThread<std::string> command;  // each thread runs a case of its own
+  return command.get();
 }
 
 }  // namespace

@@ -25,6 +25,7 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/memory_pool.h"
+#include "shardproof/localtensor/base/per_thread.h"
 
 namespace shardproof {
 namespace {
@@ -129,30 +130,28 @@ void orphan_rest(std::byte* begin, std::byte* end) {
   rests = new (begin) Rest{rests, end};
 }
 
-struct AtThreadEnd {
-  ~AtThreadEnd() {
-    FreeLists& lists = free_lists;
-    lists.state = ThreadState::ended;
-    trim_lists(lists, 0);
-    if (lists.slab_end - lists.slab >= static_cast<std::ptrdiff_t>(kSlabBytes))
-      orphan_rest(std::exchange(lists.slab, lists.slab_end), lists.slab_end);
-    while (lists.slab != lists.slab_end) {
-      const auto rest = static_cast<size_t>(lists.slab_end - lists.slab);
-      const SizeClass block_class = size_class(std::min(rest, kExactUnits * kPoolAlignment));
-      FreeBlock* const block = new (lists.slab) FreeBlock{nullptr};
-      orphan_blocks(block_class.index, {block, block});
-      lists.slab += block_class.bytes;
-    }
-    for (size_t c = 1; c <= kExactUnits; ++c)
-      if (lists.heads[c] != nullptr && from_slab(c))
-        orphan_blocks(c, {std::exchange(lists.heads[c], nullptr), lists.tails[c]});
+void release_at_thread_end(void* ended) {
+  FreeLists& lists = *static_cast<FreeLists*>(ended);
+  lists.state = ThreadState::ended;
+  trim_lists(lists, 0);
+  if (lists.slab_end - lists.slab >= static_cast<std::ptrdiff_t>(kSlabBytes))
+    orphan_rest(std::exchange(lists.slab, lists.slab_end), lists.slab_end);
+  while (lists.slab != lists.slab_end) {
+    const auto rest = static_cast<size_t>(lists.slab_end - lists.slab);
+    const SizeClass block_class = size_class(std::min(rest, kExactUnits * kPoolAlignment));
+    FreeBlock* const block = new (lists.slab) FreeBlock{nullptr};
+    orphan_blocks(block_class.index, {block, block});
+    lists.slab += block_class.bytes;
   }
-};
+  for (size_t c = 1; c <= kExactUnits; ++c)
+    if (lists.heads[c] != nullptr && from_slab(c))
+      orphan_blocks(c, {std::exchange(lists.heads[c], nullptr), lists.tails[c]});
+}
 
+// Returns false if this thread may not store blocks: nothing would release them at its end.
 [[gnu::noinline]] bool activate(FreeLists& lists) {
-  if (lists.state == ThreadState::ended) return false;
-  thread_local AtThreadEnd at_thread_end;
-  static_cast<void>(at_thread_end);
+  static const ThreadPointer used_lists(release_at_thread_end);
+  if (lists.state == ThreadState::ended || !used_lists.set(&lists)) return false;
   lists.state = ThreadState::active;
   return true;
 }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <set>
 
+#include "shardproof/localtensor/base/per_thread.h"
 #include "shardproof/localtensor/base/short_list.h"
 #include "shardproof/localtensor/placement/shard_cut.h"
 
@@ -262,7 +263,8 @@ CutAgreement largest_part(const AxisCut& cut) {
 }
 
 std::shared_ptr<SpareAgreements> SpareAgreements::shared(std::vector<int64_t> sizes, int64_t most) {
-  thread_local std::shared_ptr<SpareAgreements> last;
+  static const PerThread<std::shared_ptr<SpareAgreements>> kept;
+  std::shared_ptr<SpareAgreements>& last = kept.get();
   const bool fits = last && last->most_ == most && last->sizes_ == sizes;
   if (!fits || last->blocks_.size() > kMaxExtents)
     last = std::make_shared<SpareAgreements>(std::move(sizes), most);

@@ -110,6 +110,20 @@ TEST_F(MpiRun, ScenarioOnStandardInput_ReachesAllProcesses) {
   EXPECT_EQ(empty.out.find("-"), 0u) << empty.out;
 }
 
+// A program that runs mpirun once more for each case would take half as long again.
+TEST_F(MpiRun, SeveralCases_CheckAndStartMpirunOnce) {
+  std::filesystem::create_directories(folder_.path() / "bin");
+  const std::string program = folder_.write(
+      "bin/mpirun", "#!/bin/sh\necho \"$1\" >> '" + (folder_.path() / "calls").string() +
+                        "'\nPATH=${PATH#*:}; exec mpirun \"$@\"\n");
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  const Ran ran = shell("PATH='" + (folder_.path() / "bin").string() +
+                        "':$PATH '" SHARDPROOF_PROGRAM
+                        "' run scenarios/corpus/collectives --backend mpi --processes 2");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_EQ(read_whole(folder_.path() / "calls"), "--version\n--allow-run-as-root\n");
+}
+
 // --- the machine ---------------------------------------------------------------------------------
 
 void expect_refused(const Ran& ran, const std::string& message) {
