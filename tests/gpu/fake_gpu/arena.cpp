@@ -1,9 +1,4 @@
 // Implements Arena of machine.h: a range of addresses that is unreadable unless work runs.
-//
-// The corpus opens and closes arenas 200,000 times. Two things make that cheap, 1.2 us in place of
-// 4 to 20: huge pages, of which the kernel changes one entry for 2 MiB, and a flag (not in core
-// dumps) by which the part in use stays a mapping of its own. Otherwise the kernel splits and joins
-// mappings each time.
 #include <sys/mman.h>
 
 #include <cstring>
@@ -14,26 +9,22 @@
 namespace shardproof {
 namespace {
 
-constexpr int64_t kAlignment = 256, kPage = int64_t{2} << 20;  // a huge page
-constexpr int64_t kSmallPage = 4096;
+constexpr int64_t kAlignment = 256, kPage = 4096;
 constexpr int kPoison = 0xCD;
 
 int64_t rounded(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 }  // namespace
 
-Arena::Arena(int64_t bytes)
-    : mapped_bytes_(static_cast<size_t>(rounded(bytes, kPage) + kPage)),
-      mapped_(mmap(nullptr, mapped_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                   -1, 0)) {
-  SP_CHECK(mapped_ != MAP_FAILED, "no addresses for {} bytes", bytes);
-  const int64_t start = rounded(reinterpret_cast<int64_t>(mapped_), kPage);
-  base_ = static_cast<std::byte*>(mapped_) + (start - reinterpret_cast<int64_t>(mapped_));
-  madvise(mapped_, mapped_bytes_, MADV_HUGEPAGE);  // fails on kernels without huge pages
-  free_.emplace(0, rounded(bytes, kSmallPage));
+Arena::Arena(int64_t bytes) : bytes_(rounded(bytes, kPage)) {
+  void* range = mmap(nullptr, static_cast<size_t>(bytes_), PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  SP_CHECK(range != MAP_FAILED, "no addresses for {} bytes", bytes_);
+  base_ = static_cast<std::byte*>(range);
+  free_.emplace(0, bytes_);
 }
 
-Arena::~Arena() { munmap(mapped_, mapped_bytes_); }
+Arena::~Arena() { munmap(base_, static_cast<size_t>(bytes_)); }
 
 void* Arena::allocate(int64_t bytes) {
   const int64_t size = rounded(bytes, kAlignment);
@@ -85,10 +76,9 @@ void Arena::trim(int64_t free_from) {
   if (free_from + free_.at(free_from) < used_end_ || end - start < kWorthwhile) return;
   const size_t size = static_cast<size_t>(end - start);
   SP_CHECK(mprotect(base_ + start, size, PROT_NONE) == 0 &&
-               madvise(base_ + start, size, MADV_DONTNEED) == 0 &&
-               madvise(base_ + start, size, MADV_DODUMP) == 0,
+               madvise(base_ + start, size, MADV_DONTNEED) == 0,
            "the arena cannot be closed");
-  used_end_ = own_end_ = start;
+  used_end_ = start;
 }
 
 std::pair<const std::byte*, const std::byte*> Arena::allocation_of(const void* memory) const {
@@ -107,12 +97,8 @@ bool Arena::holds(const void* memory, int64_t bytes) const {
 
 void Arena::protect(int protection) {
   if (used_end_ == 0) return;
-  const int64_t end = rounded(used_end_, kPage);
-  const auto size = static_cast<size_t>(end);
-  SP_CHECK(mprotect(base_, size, protection) == 0, "the arena cannot be protected");
-  if (end <= own_end_) return;
-  SP_CHECK(madvise(base_, size, MADV_DONTDUMP) == 0, "the arena has no mapping of its own");
-  own_end_ = end;
+  const int status = mprotect(base_, static_cast<size_t>(rounded(used_end_, kPage)), protection);
+  SP_CHECK(status == 0, "the arena cannot be protected");
 }
 
 Arena::Open::Open(Arena& opened) : arena(opened) {

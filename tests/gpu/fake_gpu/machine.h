@@ -42,11 +42,8 @@ class Arena {
  private:
   void protect(int protection);
   void trim(int64_t free_from);
-  size_t mapped_bytes_;
-  void* mapped_;
-  std::byte* base_ = nullptr;  // the first huge page in mapped_
-  int64_t used_end_ = 0, in_use_ = 0;
-  int64_t own_end_ = 0;  // end of the part that is a mapping of its own
+  std::byte* base_ = nullptr;
+  int64_t bytes_, used_end_ = 0, in_use_ = 0;
   int open_ = 0;
   struct Allocation {
     int64_t size, requested;  // size: rounded up
