@@ -5,6 +5,7 @@
 #                   PRIVATE_LINK Boost::fiber)
 #   shardproof_test(sim_test SOURCES deadlock_test.cpp LINK sim)
 #   shardproof_test_part(run_op SOURCES run_op.cpp LINK ops)
+#   shardproof_test_library(fake_gpu SOURCES arena.cpp LINK backends)
 #   shardproof_fuzzer(fuzz_loader SOURCES fuzz_loader.cpp LINK scenarios)
 #   shardproof_bench(bench_planner SOURCES planner.cpp LINK localtensor)
 #
@@ -213,6 +214,19 @@ function(shardproof_test_part name)
   add_library(${name} OBJECT ${arg_SOURCES})
   target_link_libraries(${name} PUBLIC ${links} GTest::gtest)
   shardproof_compile_test(${name})
+endfunction()
+
+# Adds a static library that only tests link, such as a fake of an outside library. It is compiled as
+# engine is, so that both use one precompiled header.
+function(shardproof_test_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK;PRIVATE_LINK")
+  shardproof_resolve_links(links "" ${arg_LINK})
+  add_library(${name} STATIC ${arg_SOURCES})
+  target_link_libraries(${name} PUBLIC ${links} PRIVATE ${SHARDPROOF_FMT} ${arg_PRIVATE_LINK})
+  target_include_directories(${name} PUBLIC "${SHARDPROOF_INCLUDE_ROOT}")
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:${SHARDPROOF_COLD_OPTIMIZATION}>)
+  shardproof_precompile(${name} precompiled_engine.h ${SHARDPROOF_COLD_OPTIMIZATION})
+  shardproof_join_sources(${name} MANY SOURCES ${arg_SOURCES})
 endfunction()
 
 # Adds a GoogleTest program at build/<preset>/bin/<name> and the ctest entry <name> that runs all its
