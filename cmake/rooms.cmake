@@ -66,7 +66,7 @@ function(shardproof_leave_out_ub_checks target)
 endfunction()
 
 # Sets a room's optimization level and precompiled header. The hot loops are in localtensor and ops,
-# which have the preset's CMAKE_CXX_FLAGS_RELEASE (-O3; -O1 in demo, where compile time counts).
+# which have the preset's CMAKE_CXX_FLAGS_RELEASE (-O3; -Og in demo, where compile time counts).
 # Elsewhere -O3 costs compile time and raises false warnings of gcc 12: SHARDPROOF_COLD_OPTIMIZATION
 # holds there. -O1 is enough where files and arguments are read and written.
 function(shardproof_compile_room target room)
@@ -87,7 +87,7 @@ function(shardproof_compile_room target room)
   endif()
   set(optimization ${SHARDPROOF_COLD_OPTIMIZATION})
   set(header precompiled_tensors.h)
-  if(room MATCHES "^(scenarios|cli)$")
+  if(room MATCHES "^(scenarios|cli)$" AND optimization STREQUAL "-O2")
     set(optimization -O1)
   endif()
   if(room MATCHES "^(engine|scenarios|cli)$")
