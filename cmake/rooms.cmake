@@ -5,6 +5,7 @@
 #                   PRIVATE_LINK Boost::fiber)
 #   shardproof_test(sim_test SOURCES deadlock_test.cpp LINK sim)
 #   shardproof_test_part(run_op SOURCES run_op.cpp LINK ops)
+#   shardproof_test_library(fake_gpu SOURCES arena.cpp LINK backends)
 #   shardproof_fuzzer(fuzz_loader SOURCES fuzz_loader.cpp LINK scenarios)
 #   shardproof_bench(bench_planner SOURCES planner.cpp LINK localtensor)
 #
@@ -65,7 +66,7 @@ function(shardproof_leave_out_ub_checks target)
 endfunction()
 
 # Sets a room's optimization level and precompiled header. The hot loops are in localtensor and ops,
-# which have the preset's CMAKE_CXX_FLAGS_RELEASE (-O3; -O1 in demo, where compile time counts).
+# which have the preset's CMAKE_CXX_FLAGS_RELEASE (-O3; -Og in demo, where compile time counts).
 # Elsewhere -O3 costs compile time and raises false warnings of gcc 12: SHARDPROOF_COLD_OPTIMIZATION
 # holds there. -O1 is enough where files and arguments are read and written.
 function(shardproof_compile_room target room)
@@ -86,7 +87,7 @@ function(shardproof_compile_room target room)
   endif()
   set(optimization ${SHARDPROOF_COLD_OPTIMIZATION})
   set(header precompiled_tensors.h)
-  if(room MATCHES "^(scenarios|cli)$")
+  if(room MATCHES "^(scenarios|cli)$" AND optimization STREQUAL "-O2")
     set(optimization -O1)
   endif()
   if(room MATCHES "^(engine|scenarios|cli)$")
@@ -213,6 +214,19 @@ function(shardproof_test_part name)
   add_library(${name} OBJECT ${arg_SOURCES})
   target_link_libraries(${name} PUBLIC ${links} GTest::gtest)
   shardproof_compile_test(${name})
+endfunction()
+
+# Adds a static library that only tests link, such as a fake of an outside library. It is compiled as
+# engine is, so that both use one precompiled header.
+function(shardproof_test_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK;PRIVATE_LINK")
+  shardproof_resolve_links(links "" ${arg_LINK})
+  add_library(${name} STATIC ${arg_SOURCES})
+  target_link_libraries(${name} PUBLIC ${links} PRIVATE ${SHARDPROOF_FMT} ${arg_PRIVATE_LINK})
+  target_include_directories(${name} PUBLIC "${SHARDPROOF_INCLUDE_ROOT}")
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:${SHARDPROOF_COLD_OPTIMIZATION}>)
+  shardproof_precompile(${name} precompiled_engine.h ${SHARDPROOF_COLD_OPTIMIZATION})
+  shardproof_join_sources(${name} MANY SOURCES ${arg_SOURCES})
 endfunction()
 
 # Adds a GoogleTest program at build/<preset>/bin/<name> and the ctest entry <name> that runs all its

@@ -10,7 +10,7 @@ namespace shardproof {
 namespace {
 
 constexpr int64_t kAlignment = 256, kPage = 4096;
-constexpr int kPoison = 0xCD;
+constexpr int kFreedByte = 0xCD;
 
 int64_t rounded(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -52,7 +52,7 @@ void Arena::release(void* memory) {
   int64_t size = found->second.size;
   allocated_.erase(found);
   in_use_ -= size;
-  std::memset(memory, kPoison, static_cast<size_t>(size));
+  std::memset(memory, kFreedByte, static_cast<size_t>(size));
   auto next = free_.upper_bound(start);
   if (next != free_.end() && next->first == start + size) {
     size += next->second;

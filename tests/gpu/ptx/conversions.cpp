@@ -57,7 +57,7 @@ void add_rounding(Table& table, const std::string& how, const std::string& type)
 }
 
 template <typename F>
-void add_float_type(Table& table, const std::string& type) {
+void add_float_conversions(Table& table, const std::string& type) {
   add_rounding<F, Rounding::nearest>(table, "rni", type);
   add_rounding<F, Rounding::zero>(table, "rzi", type);
   add_rounding<F, Rounding::down>(table, "rmi", type);
@@ -70,7 +70,7 @@ void add_float_type(Table& table, const std::string& type) {
 }
 
 template <typename From>
-void add_integer_type(Table& table, const std::string& from) {
+void add_integer_conversions(Table& table, const std::string& from) {
   const auto add = [&]<typename To>(const std::string& to, To) {
     table["cvt." + to + "." + from] = convert<To, From>;
   };
@@ -81,16 +81,16 @@ void add_integer_type(Table& table, const std::string& from) {
 }  // namespace
 
 void add_conversions(Table& table) {
-  add_integer_type<uint8_t>(table, "u8");
-  add_integer_type<uint16_t>(table, "u16");
-  add_integer_type<uint32_t>(table, "u32");
-  add_integer_type<uint64_t>(table, "u64");
-  add_integer_type<int8_t>(table, "s8");
-  add_integer_type<int16_t>(table, "s16");
-  add_integer_type<int32_t>(table, "s32");
-  add_integer_type<int64_t>(table, "s64");
-  add_float_type<float>(table, "f32");
-  add_float_type<double>(table, "f64");
+  add_integer_conversions<uint8_t>(table, "u8");
+  add_integer_conversions<uint16_t>(table, "u16");
+  add_integer_conversions<uint32_t>(table, "u32");
+  add_integer_conversions<uint64_t>(table, "u64");
+  add_integer_conversions<int8_t>(table, "s8");
+  add_integer_conversions<int16_t>(table, "s16");
+  add_integer_conversions<int32_t>(table, "s32");
+  add_integer_conversions<int64_t>(table, "s64");
+  add_float_conversions<float>(table, "f32");
+  add_float_conversions<double>(table, "f64");
   table["cvt.f64.f32"] = convert<double, float>;
   table["cvt.rn.f32.f64"] = convert<float, double>;
   table["cvt.sat.f32.f32"] =
