@@ -21,10 +21,9 @@
 //
 // Reductions: members are folded left in group order, with the accumulator of ReductionSchedule.
 // sum and prod of integers wrap. avg divides the sum by n once at the end (integers truncate toward
-// zero, as in NCCL); of f16 and 8-bit floats it multiplies each input by 1/n first, as NCCL does
-// for all floats, because their sum may pass the largest value. premul_sum multiplies each input by
-// its scalar first. min and max return NaN if any input is NaN. bool has min, max, band, bor and
-// bxor on 0 and 1. norm(p) sums |x|^p and takes the root at the end.
+// zero, as in NCCL). premul_sum multiplies each input by its scalar first. min and max return NaN
+// if any input is NaN. bool has min, max, band, bor and bxor on 0 and 1. norm(p) sums |x|^p and
+// takes the root at the end.
 #pragma once
 
 #include <optional>

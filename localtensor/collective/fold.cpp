@@ -302,30 +302,13 @@ void fold_norm(const FoldJob& job, double exponent) {
   fold_as<A>(job, Sum(), Same(), Same());
 }
 
-// True for accumulators of f16 and 8-bit floats, where the sum of a few members may pass the
-// largest value although their average does not.
-template <typename A>
-constexpr bool has_short_range() {
-  if constexpr (A::kNarrow) return detail::Format<typename A::Storage>::kBias != 127;
-  return false;
-}
-
-template <typename A>
-void fold_average(const FoldJob& job) {
-  if constexpr (has_short_range<A>()) {
-    const Scale before{1.0 / static_cast<double>(job.parties)};
-    if (job.opens()) return fold_as<A>(job, Sum(), before, Same());
-  } else {
-    if (job.closes()) return fold_as<A>(job, Sum(), Same(), Divide{job.parties});
-  }
-  fold_as<A>(job, Sum(), Same(), Same());
-}
-
 template <typename A>
 void fold_arithmetic(const FoldJob& job, const Reduction& reduction) {
   switch (reduction.op) {
     case ReduceOp::sum: return fold_as<A>(job, Sum(), Same(), Same());
-    case ReduceOp::avg: return fold_average<A>(job);
+    case ReduceOp::avg:
+      if (job.closes()) return fold_as<A>(job, Sum(), Same(), Divide{job.parties});
+      return fold_as<A>(job, Sum(), Same(), Same());
     case ReduceOp::prod: return fold_as<A>(job, Prod(), Same(), Same());
     case ReduceOp::premul_sum:
       if (job.opens()) return fold_as<A>(job, Sum(), Scale{reduction.scalar}, Same());
