@@ -463,6 +463,12 @@ std::optional<Suspicion> find_local_statistics(const SuspectedWay& on) {
                                       on.value.label, on.confirmation)
                             .text);
       }
+      const bool are_alike = std::count(fixes.begin(), fixes.end(), fixes[0]) == std::ssize(fixes);
+      if (steps.size() > 1 && are_alike) {  // no text tells them apart
+        names = {fmt::format("{} values", steps.size())};
+        fixes.resize(1);
+        fixes[0] += ", for each of them";
+      }
       return Suspicion{
           true,
           fmt::format("{} of {} {} the {} of each rank's own part; no call takes {} over {}",

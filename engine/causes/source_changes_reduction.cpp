@@ -149,6 +149,17 @@ ChangeOfJob with_reduction(const WrittenReduction& one) {
   };
 }
 
+// Returns the name of a value as the only target of its line writes it: a{i} for a1.
+std::string written_name(const NumberedText& text, const ListedLine& line, std::string bound) {
+  for (const TextStatement& one : text.statements()) {
+    const std::vector<NameTemplate>& targets = one.statement->targets;
+    if (one.listing == line.listing && one.statement->place.line == line.line &&
+        one.statement->kind == StatementKind::assign && targets.size() == 1 && !targets[0].plain())
+      return to_string(targets[0]);
+  }
+  return bound;
+}
+
 bool is_refused(const WrittenReduction& one, const RankCase& about) {
   try {
     lower_lifted_ranks(with_reduction(one)(about.job), about);
@@ -165,12 +176,12 @@ ReductionFix reduction_fix(const AddedReduction& added, const ValueLabel& target
   const RankCase& about = added.about;
   const ValueId made = made_by(*added.step.instr, added.slot);
   const std::string arguments = fmt::format("{}, group={}", name(added.op), added.group);
-  const WrittenReduction here{added.step.listing,
-                              added.step.site.line,
-                              about.ranks.program.values[static_cast<size_t>(made)].bound.str(),
-                              expression_at(about, added.step, added.slot),
-                              arguments,
-                              added.also};
+  std::string bound = about.ranks.program.values[static_cast<size_t>(made)].bound.str();
+  if (!bound.empty())
+    bound = written_name(confirmation.text(), {added.step.listing, added.step.site.line}, bound);
+  const WrittenReduction here{added.step.listing, added.step.site.line,
+                              std::move(bound),   expression_at(about, added.step, added.slot),
+                              arguments,          added.also};
   if (here.name.empty() && here.expression.empty())
     return {fmt::format("all_reduce(.., {}) of that value inside {}", arguments,
                         line_text(about.ranks.program, {here.listing, here.line}))};
