@@ -26,6 +26,7 @@ namespace shardproof {
 namespace {
 
 constexpr int kGap = -1;
+constexpr int64_t kIndicesHashed = 8;    // of a dim, to find layouts that own the same
 constexpr int64_t kMaxRanksListed = 64;  // along the axes of layouts that are compared by pieces
 
 // True if cutting an extent into h1 pieces, and each into h2, equals cutting it into h1 * h2 at
@@ -64,15 +65,6 @@ void for_each_place(std::span<const Digit> digits, uint64_t mask, const Each& ea
     if (digit.axis != kGap && (mask >> digit.axis & 1) != 0) each(place, place * digit.size);
     place *= digit.size;
   }
-}
-
-uint64_t piece_hash(const OwnedPieces& pieces) {
-  uint64_t hash = 0;
-  for (const OwnedPiece& piece : pieces) {
-    hash = (hash ^ static_cast<uint64_t>(piece.end)) * 0xff51afd7ed558ccdu;
-    hash = (hash ^ hash >> 32 ^ piece.owner) * 0x9e3779b97f4a7c15u;
-  }
-  return hash;
 }
 
 bool is_power(int64_t number, int64_t prime) {
@@ -162,16 +154,45 @@ int DimLayouts::number(const Layout& layout) {
   return same;
 }
 
+// Returns the owner of an index.
+uint64_t DimLayouts::owner_of(int layout, int64_t index) {
+  const std::span<const Digit> digits = digits_of(layout);
+  if (!odd_of(layout).empty() || !is_plain(digits)) {
+    const OwnedPieces& owned = pieces(layout);
+    return std::upper_bound(owned.begin(), owned.end(), index,
+                            [](int64_t at, const OwnedPiece& piece) { return at < piece.end; })
+        ->owner;
+  }
+  uint64_t owner = 0;
+  int64_t extent = extent_;
+  for (const Digit& digit : digits) {
+    const int64_t length = ceil_div(extent, digit.size), chunk = index / length;
+    if (digit.axis != kGap) owner |= bits_.packed(digit.axis, chunk);
+    index -= chunk * length;
+    extent = std::min(length, extent - chunk * length);
+  }
+  return owner;
+}
+
+// Returns a number that is equal for layouts that own the same.
+uint64_t DimLayouts::ownership_hash(int layout) {
+  uint64_t hash = axes(layout);
+  for (int64_t i = 0; i < kIndicesHashed; ++i) {
+    hash = (hash ^ owner_of(layout, i * extent_ / kIndicesHashed)) * 0xff51afd7ed558ccdu;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
 // Returns the number of a layout that owns the same, the layout itself if there is no earlier one.
 // Uneven cuts with empty parts can own the same in several ways.
 int DimLayouts::same_ownership(int layout) {
   if (is_even(layout) || !is_inverse_of_cuts(layout)) return layout;
   if (ranks_along(axes(layout)) > kMaxRanksListed) return layout;
-  const OwnedPieces& owned = pieces(layout);
-  const uint64_t hash = piece_hash(owned);
+  const uint64_t hash = ownership_hash(layout);
   const auto [first, last] = uneven_.equal_range(hash);
   const auto same = std::find_if(first, last, [&](const auto& known) {
-    return axes(known.second) == axes(layout) && pieces(known.second) == owned;
+    return axes(known.second) == axes(layout) && pieces(known.second) == pieces(layout);
   });
   if (same != last) return same->second;
   uneven_.emplace(hash, layout);
@@ -626,13 +647,15 @@ const std::vector<int>& DimLayouts::with(int layout, int axis) {
     if (found != known.end()) return found->second;
   }
   std::vector<int> results;
+  const uint64_t bit = uint64_t{1} << axis;
   for (int offered : offered_)
-    if (without(offered, uint64_t{1} << axis) == layout && offered != layout)
+    if (axes(offered) == (axes(layout) | bit) && without(offered, bit) == layout &&
+        offered != layout)
       results.push_back(offered);
   for_each_candidate(layout_of(layout), axis, [&](Layout candidate) {
     make_normal(candidate);
     const int result = number(candidate);
-    if (without(result, uint64_t{1} << axis) != layout) return;
+    if (without(result, bit) != layout) return;
     if (std::find(results.begin(), results.end(), result) == results.end())
       results.push_back(result);
   });

@@ -124,6 +124,8 @@ class DimLayouts {
     int number = 0;
   };
   int number(const Layout& layout);
+  uint64_t owner_of(int layout, int64_t index);
+  uint64_t ownership_hash(int layout);
   int same_ownership(int layout);
   size_t& slot_of(const Layout& layout);
   void grow_slots();
@@ -167,7 +169,7 @@ class DimLayouts {
   std::vector<Stored> stored_;                   // all layouts met
   std::vector<Digit> digits_;
   std::vector<size_t> slots_;                      // hash table: numbers in stored_, from 1 on
-  std::unordered_multimap<uint64_t, int> uneven_;  // by hash of the pieces
+  std::unordered_multimap<uint64_t, int> uneven_;  // by ownership_hash
   std::map<std::tuple<int, int, uint64_t>, int64_t> pieces_;
 };
 

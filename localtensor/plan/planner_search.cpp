@@ -395,6 +395,10 @@ class Search {
       return move > o.move;
     }
   };
+  struct SlowMove {
+    PlacementMove move;
+    Cost least;  // lower bound of its cost
+  };
   struct Calls {
     StepKind kind;
     uint64_t axes;
@@ -528,7 +532,7 @@ class Search {
     Cost cost = node.cost;
     if (entry.parent >= 0) {
       const Node& from = nodes_[static_cast<size_t>(entry.parent)];
-      cost = from.cost + *model_.bound_of_slow(from.state, moves_[static_cast<size_t>(entry.move)]);
+      cost = from.cost + moves_[static_cast<size_t>(entry.move)].least;
     }
     const Cost least = model_.late_least(node.state, cost, bound_);
     if (!(node.least < least)) return false;
@@ -571,14 +575,14 @@ class Search {
     Cost total = cost + *slow + nodes_[static_cast<size_t>(to)].least;
     if (!Model::kLimitsPeak) total = std::max(total, cost + nodes_[static_cast<size_t>(at)].least);
     open_.push({total, to, at, static_cast<int>(moves_.size())});
-    moves_.push_back(move);
+    moves_.push_back({move, *slow});
   }
 
   // Computes the cost of a slow move whose turn has come.
   void follow(const Entry& entry) {
     const Node& from = nodes_[static_cast<size_t>(entry.parent)];
-    const PlacementMove move = moves_[static_cast<size_t>(entry.move)];
-    if (!is_better(entry.node, from.cost + *model_.bound_of_slow(from.state, move))) return;
+    const auto& [move, least] = moves_[static_cast<size_t>(entry.move)];
+    if (!is_better(entry.node, from.cost + least)) return;
     arrive(entry.parent, entry.node, move, model_.edge(from.state, move));
   }
 
@@ -642,8 +646,8 @@ class Search {
   int64_t max_states_;
   std::optional<int64_t> peak_limit_;
   std::vector<Node> nodes_;
-  std::vector<PlacementMove> moves_;  // slow ones
-  std::vector<Calls> calls_;          // that wait in the queue
+  std::vector<SlowMove> moves_;
+  std::vector<Calls> calls_;  // that wait in the queue
   std::unordered_map<PlacementState, int, Hash> number_;
   std::priority_queue<Entry> open_;
   std::optional<Cost> bound_;  // cost of the best plan so far

@@ -2,6 +2,11 @@
 //
 // A combination of positions is a number with one byte an axis. The positions of a state follow
 // from its layouts dim by dim; the part of each layout in the number is cached.
+//
+// Example, axes a and b of 2 ranks that change places. Both in one all_to_all: n = 4, and pieces
+// are 4 times as long as in an all_to_all without common digits. It sends 3 times the part. a to
+// spare digits, b to its goal, a to its goal: 1/2 each, and 3 calls. a and b to spare digits, then
+// to their goals: 3/4 each, and 2 calls; the bound is this price.
 #include "shardproof/localtensor/plan/search_lower_bound.h"
 
 #include <algorithm>
@@ -31,6 +36,12 @@ int64_t common_size(const PlacementStates::Digits& need, const PlacementStates::
 }
 
 }  // namespace
+
+ShuffleBound::Positions ShuffleBound::positions_of(uint64_t code) {
+  Positions at{};
+  for (size_t i = 0; i < at.size(); ++i) at[i] = static_cast<uint8_t>(code >> (8 * i));
+  return at;
+}
 
 // True if no layout has both digits: the first ones do not divide the product of the sizes before
 // the others.
@@ -69,7 +80,9 @@ ShuffleBound::ShuffleBound(const PlacementStates& states, const ShuffleUnits& un
     parts_.push_back({units.whole / parts, units.part_bytes / parts});
   }
   pairs_.resize(4 * axes_.size() * axes_.size());
-  start_ = positions_of(code_of(states.start()));
+  source_ = states.start();
+  source_code_ = code_of(source_);
+  start_ = positions_of(source_code_);
   has_start_ = true;
   if (!one_prime_) add_moves_spare();
   add_positions();
@@ -244,23 +257,34 @@ uint32_t ShuffleBound::blocked_axes(const Positions& at) const {
   return blocked;
 }
 
-// True if the axis is at a place that it can leave for spare digits in a call that is_tried: none
-// is if no axis can leave the start on the same dim.
-bool ShuffleBound::may_leave(const Positions& from, size_t axis) const {
-  if (from[axis] < kPlace) return false;
-  const uint32_t left = axes_[axis].moves[from[axis]].spare.sets.left_places;
-  if (one_prime_ || left == 0) return true;
-  uint32_t in_start = 0;
+// Returns the axes at a place that they can leave for spare digits in a call that is_tried: none is
+// if no axis can leave the start on the same dim.
+uint32_t ShuffleBound::leaving_axes(const Positions& from) const {
+  uint32_t in_start = 0, leaving = 0;
   for (size_t i = 0; i < axes_.size(); ++i)
-    if (from[i] == start_[i]) in_start |= axes_[i].moves[from[i]].spare.sets.left_start;
-  return (left & ~in_start) == 0;
+    if (from[i] >= kPlace && from[i] == start_[i])
+      in_start |= axes_[i].moves[from[i]].spare.sets.left_start;
+  for (size_t i = 0; i < axes_.size(); ++i) {
+    if (from[i] < kPlace) continue;
+    const uint32_t left = axes_[i].moves[from[i]].spare.sets.left_places;
+    if (one_prime_ || (left & ~in_start) == 0) leaving |= 1u << i;
+  }
+  return leaving;
+}
+
+// True if the call with one more move, and all later calls, cost more than the best one. False if
+// this does not follow without adding up the moves.
+inline bool ShuffleBound::is_above(Int128 best, const Call& call, const Call& move) const {
+  Int128 least = call_ + std::max(call.now, move.now);
+  if ((call.sets.on_way | move.sets.on_way) != 0) least += std::max(call.most, move.most) + call_;
+  return best < least;
 }
 
 // Tries the positions to which an all_to_all over `axes` can move them. An axis that moves from
 // spare digits to other spare digits, or leaves its goal, costs no less than one that stays.
-void ShuffleBound::try_moves(const Positions& from, const Call& call, size_t axis, uint64_t axes,
-                             ExactCost& best) {
-  if (best.primary < call_ + call.now + least_rest(call)) return;
+void ShuffleBound::try_moves(const Positions& from, uint32_t leaving, const Call& call, size_t axis,
+                             uint64_t axes, ExactCost& best) {
+  if (!call.has_simple_rest() && best.primary < call_ + call.now + least_rest(call)) return;
   if (axis == axes_.size()) {
     if (!is_tried(call)) return;
     const Int128 least = least_rest_of_all(call);
@@ -271,18 +295,21 @@ void ShuffleBound::try_moves(const Positions& from, const Call& call, size_t axi
     if (rest.known) best = std::min(best, price + rest.cost);
     return;
   }
-  const auto go = [&](const Call& move) { try_moves(from, call + move, axis + 1, axes, best); };
+  const auto go = [&](const Call& move) {
+    if (is_above(best.primary, call, move)) return;
+    try_moves(from, leaving, call + move, axis + 1, axes, best);
+  };
   const Moves& ways = axes_[axis].moves[from[axis]];
   const bool moves = (axes >> axes_[axis].axis & 1) != 0 && from[axis] != kGoal;
   if (!moves || from[axis] < kPlace) go(ways.stay);
   if (!moves) return;
-  if (may_leave(from, axis)) go(ways.spare);
+  if ((leaving >> axis & 1) != 0) go(ways.spare);
   if (has_goal(axis)) go(ways.goal);
 }
 
 ExactCost ShuffleBound::least_over(const PlacementState& state, StepKind kind, uint64_t axes,
                                    Int128 limit) {
-  const uint64_t code = code_of(state);
+  const uint64_t code = code_of_source(state);
   const Positions from = positions_of(code);
   if (kind == StepKind::all_gather) {
     Positions at = from;
@@ -294,7 +321,7 @@ ExactCost ShuffleBound::least_over(const PlacementState& state, StepKind kind, u
   Choice& over = over_[axes << 48 | code];
   if (over.known || over.cost.primary > limit) return over.cost;
   ExactCost best{limit + 1, 0};
-  try_moves(from, {}, 0, axes, best);
+  try_moves(from, leaving_axes(from), {}, 0, axes, best);
   over.cost = best;
   over.known = best.primary <= limit;
   return best;
@@ -302,7 +329,7 @@ ExactCost ShuffleBound::least_over(const PlacementState& state, StepKind kind, u
 
 bool ShuffleBound::tries(const PlacementState& from, const PlacementState& to, uint64_t axes) {
   if (one_prime_) return true;
-  const Positions before = positions_of(code_of(from)), after = positions_of(code_of(to));
+  const Positions before = positions_of(code_of_source(from)), after = positions_of(code_of(to));
   uint32_t left_start = 0, left_places = 0;
   for (size_t i = 0; i < axes_.size(); ++i) {
     if ((axes >> axes_[i].axis & 1) == 0 || before[i] < kPlace || before[i] == after[i]) continue;
@@ -317,7 +344,7 @@ bool ShuffleBound::tries(const PlacementState& from, const PlacementState& to, u
 
 uint64_t ShuffleBound::only_to_goal(const PlacementState& from, uint64_t axes) {
   if (one_prime_) return 0;
-  const Positions at = positions_of(code_of(from));
+  const Positions at = positions_of(code_of_source(from));
   uint32_t left_start = 0;
   uint64_t to_goal = 0;
   for (size_t i = 0; i < axes_.size(); ++i)
@@ -332,7 +359,7 @@ uint64_t ShuffleBound::only_to_goal(const PlacementState& from, uint64_t axes) {
 
 ExactCost ShuffleBound::least_call(const PlacementState& from, const PlacementState& to,
                                    uint64_t axes) {
-  const Positions before = positions_of(code_of(from));
+  const Positions before = positions_of(code_of_source(from));
   Positions after = positions_of(code_of(to));
   uint64_t moves = 0;
   size_t cut_before = 0, cut = 0;
@@ -366,6 +393,7 @@ uint64_t ShuffleBound::code_of(const PlacementState& state) {
   const std::vector<DimLayouts>& dims = states_.dims();
   const size_t count = dims.size();
   for (size_t dim = 0; dim < count; ++dim) {
+    if (state.layouts[dim] == 0) continue;  // nothing cuts the dim
     const size_t at = static_cast<size_t>(state.layouts[dim]) * count + dim;
     if (at >= of_layouts_.size()) of_layouts_.resize(2 * at + 64, kNotKnown);
     if (of_layouts_[at] == kNotKnown)
@@ -375,16 +403,18 @@ uint64_t ShuffleBound::code_of(const PlacementState& state) {
   return code;
 }
 
+uint64_t ShuffleBound::code_of_source(const PlacementState& state) {
+  if (!(state == source_)) {
+    source_ = state;
+    source_code_ = code_of(state);
+  }
+  return source_code_;
+}
+
 uint64_t ShuffleBound::code_of(const Positions& at) const {
   uint64_t code = 0;
   for (size_t i = 0; i < axes_.size(); ++i) code |= static_cast<uint64_t>(at[i]) << (8 * i);
   return code;
-}
-
-ShuffleBound::Positions ShuffleBound::positions_of(uint64_t code) const {
-  Positions at{};
-  for (size_t i = 0; i < axes_.size(); ++i) at[i] = static_cast<uint8_t>(code >> (8 * i));
-  return at;
 }
 
 const ShuffleBound::Part& ShuffleBound::part_of(const Positions& at) const {
@@ -448,7 +478,7 @@ std::vector<ShuffleBound::Choice> ShuffleBound::options(uint64_t code, Int128 li
     Choice limit = {{most, 0}, true, StepKind::local, code_of(at), 0};
     if (is_done(at)) found.push_back({{}, true, StepKind::local, limit.sliced, 0});
     options_ = &found;
-    try_all_to_alls(at, {}, 0, limit);
+    try_all_to_alls(at, leaving_axes(at), {}, 0, limit);
     try_gathers(at, {}, 0, limit);
     options_ = nullptr;
   });
@@ -468,7 +498,7 @@ const ShuffleBound::Choice& ShuffleBound::solve_call(uint64_t code, Int128 limit
     return call = best;
   }
   best.cost.primary = limit + 1;
-  try_all_to_alls(from, {}, 0, best);
+  try_all_to_alls(from, leaving_axes(from), {}, 0, best);
   try_gathers(from, {}, 0, best);
   return call = best;
 }
@@ -482,19 +512,23 @@ void ShuffleBound::try_gathers(const Positions& from, const Call& call, size_t a
     try_gathers(from, call + ways.gathered, axis + 1, best);
 }
 
-void ShuffleBound::try_all_to_alls(const Positions& from, const Call& call, size_t axis,
-                                   Choice& best) {
-  if ((call.sets.goal & call.sets.blocked) != 0) return;
-  if (best.cost.primary < call_ + call.now + least_rest(call)) return;
+void ShuffleBound::try_all_to_alls(const Positions& from, uint32_t leaving, const Call& call,
+                                   size_t axis, Choice& best) {
+  if (!call.has_simple_rest() && best.cost.primary < call_ + call.now + least_rest(call)) return;
   if (axis == axes_.size()) {
     if (is_tried(call)) offer(StepKind::all_to_all, from, call, best);
     return;
   }
   const Moves& ways = axes_[axis].moves[from[axis]];
-  const auto go = [&](const Call& move) { try_all_to_alls(from, call + move, axis + 1, best); };
+  const auto go = [&](const Call& move) {
+    const Sets &set = call.sets, &more = move.sets;
+    if (((set.goal | more.goal) & (set.blocked | more.blocked)) != 0) return;
+    if (is_above(best.cost.primary, call, move)) return;
+    try_all_to_alls(from, leaving, call + move, axis + 1, best);
+  };
   if (is_on_its_way(from[axis]) && has_goal(axis)) go(ways.goal);
   go(ways.stay);
-  if (may_leave(from, axis)) go(ways.spare);
+  if ((leaving >> axis & 1) != 0) go(ways.spare);
 }
 
 void ShuffleBound::offer(StepKind kind, const Positions& from, const Call& call, Choice& best) {

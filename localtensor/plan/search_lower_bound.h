@@ -35,11 +35,6 @@
 //     to spare digits again: it could have stayed
 // Without cycles the least price follows from a recursion over the combinations of positions that
 // the state can reach. A plan that costs no more than the bound of the start is optimal.
-//
-// Example, axes a and b of 2 ranks that change places. Both in one all_to_all: n = 4, and pieces
-// are 4 times as long as in an all_to_all without common digits. It sends 3 times the part. a to
-// spare digits, b to its goal, a to its goal: 1/2 each, and 3 calls. a and b to spare digits, then
-// to their goals: 3/4 each, and 2 calls; the bound is this price.
 #pragma once
 
 #include <limits>
@@ -104,7 +99,7 @@ class ShuffleBound {
   // Returns the continuations of at most 7/4 of the least cost and at most the limit, cheapest
   // first.
   std::vector<Choice> options(uint64_t code, Int128 limit);
-  Positions positions_of(uint64_t code) const;  // by active axis
+  static Positions positions_of(uint64_t code);  // by active axis
   uint64_t code_of(const PlacementState& state);
   // Returns the digits of the active axis with this number in the goal; `dim` is -1 for none.
   const PlacementStates::Digits& goal(size_t axis) const { return axes_[axis].goal; }
@@ -138,6 +133,7 @@ class ShuffleBound {
     // stay whole.
     int64_t going = 1, gathered = 1, whole = 1;
     Call operator+(const Call& o) const;  // requires moves of other axes
+    bool has_simple_rest() const { return gathered == 1 && whole == 1; }
   };
   struct Moves {
     Call stay, goal, spare, gathered;
@@ -169,6 +165,7 @@ class ShuffleBound {
   static bool is_on_its_way(uint8_t at) { return is_spare(at) || at >= kPlace; }
   static bool is_whole(uint8_t at) { return at == kWhole || at == kGathered; }
   uint64_t code_of(const Positions& at) const;
+  uint64_t code_of_source(const PlacementState& state);
   CutAgreement from_spare(size_t axis, uint8_t at) const {
     return at == kLongSpare ? axes_[axis].from_long_spare : axes_[axis].from_spare;
   }
@@ -195,9 +192,9 @@ class ShuffleBound {
   bool is_tried(const Call& call) const {
     return one_prime_ || (call.sets.left_places & ~call.sets.left_start) == 0;
   }
-  bool may_leave(const Positions& from, size_t axis) const;
-  // Return the least price of the calls after a call. The second also counts axes that others
-  // block.
+  uint32_t leaving_axes(const Positions& from) const;
+  bool is_above(Int128 best, const Call& call, const Call& move) const;
+  // Return the least price of later calls. The second also counts axes that others block.
   Int128 least_rest(const Call& call) const;
   Int128 least_rest_of_all(const Call& call);
   Int128 least_blocked(const Call& call, size_t i, size_t j);
@@ -209,9 +206,10 @@ class ShuffleBound {
   void for_each_slice(const Positions& from, Positions at, size_t axis, bool at_once,
                       const Each& each);
   void try_gathers(const Positions& from, const Call& call, size_t axis, Choice& best);
-  void try_all_to_alls(const Positions& from, const Call& call, size_t axis, Choice& best);
-  void try_moves(const Positions& from, const Call& call, size_t axis, uint64_t axes,
-                 ExactCost& best);
+  void try_all_to_alls(const Positions& from, uint32_t leaving, const Call& call, size_t axis,
+                       Choice& best);
+  void try_moves(const Positions& from, uint32_t leaving, const Call& call, size_t axis,
+                 uint64_t axes, ExactCost& best);
   void offer(StepKind kind, const Positions& from, const Call& call, Choice& best);
   ExactCost price_of_call(StepKind kind, const Positions& from, const Call& call);
   Int128 least_alone(size_t axis, uint8_t at) const;
@@ -220,7 +218,7 @@ class ShuffleBound {
   Int128 least_arriving(size_t axis, uint8_t at) const;
   Int128 least_sent(const Positions& from, const Positions& to, Int128 part);
   Int128 least_padded(const Positions& from, const Positions& to, Int128 part);
-  CutAgreement joint_of(const Positions& left, uint32_t reached);
+  CutAgreement joint_of(uint64_t number);
   Ties ties_of(const Positions& from, const Positions& to) const;
   CutAgreement joint_at(const Positions& from, uint32_t axes, int dim);
   CutAgreement spare_of(const Positions& from, size_t axis, int dim, const Ties& ties);
@@ -238,6 +236,8 @@ class ShuffleBound {
   std::vector<Axis> axes_;
   bool has_start_ = false;  // true from when start_ is known
   Positions start_{};
+  PlacementState source_;  // of the last call that was bounded, and its number
+  uint64_t source_code_ = 0;
   std::vector<uint64_t> of_layouts_;  // by layout and dim: its part of the number
   NumberTable<Choice> ways_, calls_;  // by number; a call follows no slices
   NumberTable<Choice> over_;          // least_over by axes and combination

@@ -72,6 +72,10 @@ class Forest {
   std::array<int8_t, kMaxDims + 1> tree_{};
 };
 
+// Parts of a number of joint_of: the axis leaves a place; it reaches its goal.
+uint64_t left_at(size_t axis, uint8_t at) { return 2 * uint64_t{at} << (8 * axis); }
+uint64_t reached_by(size_t axis) { return uint64_t{1} << (8 * axis); }
+
 bool goes_to_goal(const ShuffleBound::Positions& from, const ShuffleBound::Positions& to,
                   size_t axis) {
   return from[axis] >= ShuffleBound::kPlace && to[axis] == ShuffleBound::kGoal;
@@ -113,36 +117,33 @@ Int128 ShuffleBound::least_padded(const Positions& from, const Positions& to, In
   Int128 sent = part / n * (n - 1);
   for (; dims != 0; dims &= dims - 1) {
     const int dim = std::countr_zero(dims);
-    Positions left{};
-    uint32_t reached = 0;
+    uint64_t number = 0;
     int64_t ranks = 1;
     for (size_t i = 0; i < axes_.size(); ++i) {
       if (to[i] == from[i]) continue;
       const bool leaves = from[i] >= kPlace && place(i, from[i]).digits.dim == dim;
       const bool goes = to[i] == kGoal && axes_[i].goal.dim == dim;
-      if (leaves) left[i] = from[i];
-      if (goes) reached |= 1u << i;
+      if (leaves) number |= left_at(i, from[i]);
+      if (goes) number |= reached_by(i);
       if (leaves) ranks *= axes_[i].size;
       if (goes) ranks *= axes_[i].size;
     }
-    const CutAgreement joint = joint_of(left, reached);
+    const CutAgreement joint = joint_of(number);
     sent = sent / joint.whole * joint.part * ranks;
   }
   return sent;
 }
 
 // Returns the largest fraction of a dim with one coordinate on each axis that leaves a place there,
-// and on each that reaches its goal there. `left` is 0 for an axis that leaves none.
-CutAgreement ShuffleBound::joint_of(const Positions& left, uint32_t reached) {
-  uint64_t number = 0;
-  for (size_t i = 0; i < axes_.size(); ++i)
-    number |= (2 * uint64_t{left[i]} + (reached >> i & 1)) << (8 * i);
+// and on each that reaches its goal there.
+CutAgreement ShuffleBound::joint_of(uint64_t number) {
   std::optional<CutAgreement>& joint = joints_[number];
   if (joint) return *joint;
   ShortList<const AxisCut*, size_t{2} * PlacementStates::kMaxShuffled> cuts;
   for (size_t i = 0; i < axes_.size(); ++i) {
-    if (left[i] != 0) cuts.push_back(&place(i, left[i]).cut);
-    if ((reached >> i & 1) != 0) cuts.push_back(&axes_[i].goal_cut);
+    const auto at = static_cast<uint8_t>(number >> (8 * i));
+    if (at >= 2 * kPlace) cuts.push_back(&place(i, at / 2).cut);
+    if (at % 2 != 0) cuts.push_back(&axes_[i].goal_cut);
   }
   joint = joint_part(cuts);
   return *joint;
@@ -170,14 +171,13 @@ ShuffleBound::Ties ShuffleBound::ties_of(const Positions& from, const Positions&
 
 // Returns joint_of the axes where they leave the dim or reach it.
 CutAgreement ShuffleBound::joint_at(const Positions& from, uint32_t axes, int dim) {
-  Positions left{};
-  uint32_t reached = axes;
-  for (size_t i = 0; i < axes_.size(); ++i) {
-    if ((axes >> i & 1) == 0 || from[i] < kPlace || place(i, from[i]).digits.dim != dim) continue;
-    left[i] = from[i];
-    reached &= ~(1u << i);
+  uint64_t number = 0;
+  for (; axes != 0; axes &= axes - 1) {
+    const auto i = static_cast<size_t>(std::countr_zero(axes));
+    const bool left = from[i] >= kPlace && place(i, from[i]).digits.dim == dim;
+    number |= left ? left_at(i, from[i]) : reached_by(i);
   }
-  return joint_of(left, reached);
+  return joint_of(number);
 }
 
 // The axis leaves the dim to a spare position, or reaches it from one. Returns its largest
@@ -335,7 +335,7 @@ Int128 ShuffleBound::least_arriving(size_t axis, uint8_t at) const {
 // all_gather of all of them.
 Int128 ShuffleBound::least_rest(const Call& call) const {
   if (call.sets.on_way == 0) return 0;
-  if (call.gathered == 1 && call.whole == 1) return call.most + call_;
+  if (call.has_simple_rest()) return call.most + call_;
   const Int128 part = parts_.back().sent * call.whole;
   const Int128 sent = call.most * call.whole + part * (call.gathered - 1) + call_;
   if (call.going == 1 || call.gathered == 1) return sent;
@@ -355,9 +355,7 @@ Int128 ShuffleBound::least_blocked(const Call& call, size_t i, size_t j) {
   if (one_prime_) {
     padded *= place(j, at).common[i];
   } else {
-    Positions left{};
-    left[j] = at;
-    const CutAgreement joint = joint_of(left, 1u << i);
+    const CutAgreement joint = joint_of(left_at(j, at) | reached_by(i));
     padded = padded / joint.whole * joint.part * n;
   }
   const auto gathers = [&](int64_t sizes) { return part * (sizes * call.gathered - 1); };

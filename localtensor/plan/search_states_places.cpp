@@ -219,7 +219,8 @@ const std::vector<PlacementStates::Extension>& PlacementStates::extensions_of(si
   known.emplace();
   for (int candidate : candidates_[open]) {
     const uint64_t placed = dim.axes(candidate) & ~dim.axes(layout);
-    if (placed != 0 && dim.without(candidate, placed) == layout)
+    const bool keeps = (dim.axes(layout) & ~dim.axes(candidate)) == 0;
+    if (keeps && placed != 0 && dim.without(candidate, placed) == layout)
       known->push_back({candidate, placed});
   }
   return *known;
