@@ -15,11 +15,15 @@
 namespace shardproof {
 namespace {
 
-// The floats of one device so far, by value, at each wanted value, and those on its line.
+// The floats of one device so far, by value, at each wanted value, and the instructions of its
+// line.
 class PrecedingFloats : public Judge {
  public:
   explicit PrecedingFloats(const std::vector<JudgedValue>& wanted) : wanted_(wanted) {}
-  void restart() override { at_.clear(); }
+  void restart() override {
+    at_.clear();
+    lines_.clear();
+  }
   Judgement judge(const ComparedValue& value, ReferenceRun& reference) override {
     reference.value(value.global);
     for (const JudgedValue& one : wanted_)
@@ -94,12 +98,12 @@ OutOfRange out_of_range(const std::vector<JudgedValue>& open, const JudgedProgra
     }
     if (leaving.empty()) continue;
     found.values.push_back(value);
+    int& count = found.overflows[value.key];  // 0 if the value was held before: its line is empty
     const auto is_lost = [&](ValueId id) { return lost.contains(id); };
     for (const int instr : narrow.line_of(value.key)) {
       const GlobalInstr& made = own.reference()->program().instrs[static_cast<size_t>(instr)];
-      found.overflows[value.key] +=
-          std::any_of(made.outputs.begin(), made.outputs.end(), is_lost) &&
-          std::none_of(made.inputs.begin(), made.inputs.end(), is_lost);
+      count += std::any_of(made.outputs.begin(), made.outputs.end(), is_lost) &&
+               std::none_of(made.inputs.begin(), made.inputs.end(), is_lost);
     }
   }
   return found;

@@ -1,6 +1,6 @@
 // Implements explain_precision.h. Steps are found backwards: an instruction leads to the targets if
-// it writes a value that a later such instruction reads. Views and merges are followed, and calls
-// to what the other ranks pass to them, in their own listings too.
+// it writes a value that a later such instruction reads. Views and merges are followed. A call
+// leads on to the values that other ranks pass to it, which another listing may compute.
 #include "shardproof/engine/explain/explain_precision.h"
 
 #include <algorithm>

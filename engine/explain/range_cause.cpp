@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "shardproof/engine/compare/elements.h"
@@ -92,6 +93,33 @@ Loss loss_of(const Tensor& own, const Tensor& in_f64) {
   loss.largest = largest_element(in_f64);
   loss.is_empty = loss.largest > 0;
   return loss;
+}
+
+struct LossOnRanks {
+  std::vector<int32_t> overflow;  // ranks on which an element overflows
+  bool is_empty = false;          // zeros on all ranks, where f64 has numbers
+  double largest = 0;             // in f64, of the lost elements
+};
+
+// Returns nullopt if the ranks do not hold the value, or hold it in another shape, in f64.
+std::optional<LossOnRanks> loss_on_ranks(ValueId id, const Held& held, const Held& exact) {
+  LossOnRanks all;
+  bool are_empty = true;
+  double largest = 0;
+  for (auto at = held.lower_bound({id, 0}); at != held.end() && at->first.first == id; ++at) {
+    const auto other = exact.find(at->first);
+    if (other == exact.end() || !(other->second.shape == at->second.shape)) return std::nullopt;
+    const Loss loss = loss_of(at->second, other->second);
+    if (loss.overflows) {
+      all.overflow.push_back(at->first.second);
+      all.largest = std::max(all.largest, loss.largest);
+    }
+    are_empty = are_empty && loss.is_empty;
+    largest = std::max(largest, loss.largest);
+  }
+  all.is_empty = are_empty && largest > 0;
+  if (all.overflow.empty()) all.largest = largest;
+  return all;
 }
 
 std::string overflow_text(const Made& made, const SpmdProgram& program, const Lanes& ranks,
@@ -247,33 +275,20 @@ RangeCause range_cause(const RunnableRanks& own, const RunnableRanks& in_f64,
   std::set<ValueId> lost;  // values that overflow
   for (const Made& one : made) {
     if (!is_floating(own.program.values[static_cast<size_t>(one.id)].dtype)) continue;
-    std::vector<int32_t> overflow;
-    bool all_empty = true;
-    double largest = 0, largest_empty = 0;
-    for (auto at = held.lower_bound({one.id, 0}); at != held.end() && at->first.first == one.id;
-         ++at) {
-      const auto other = exact.find(at->first);
-      if (other == exact.end() || !(other->second.shape == at->second.shape)) return cause;
-      const Loss loss = loss_of(at->second, other->second);
-      if (loss.overflows) {
-        overflow.push_back(at->first.second);
-        largest = std::max(largest, loss.largest);
-      }
-      all_empty = all_empty && loss.is_empty;
-      largest_empty = std::max(largest_empty, loss.largest);
-    }
-    if (!overflow.empty()) {
+    const std::optional<LossOnRanks> loss = loss_on_ranks(one.id, held, exact);
+    if (!loss) break;
+    if (!loss->overflow.empty()) {
       const std::vector<ValueId> reads = effects_of(*one.instr).reads;
       lost.insert(one.id);
       cause.overflows +=
           std::none_of(reads.begin(), reads.end(), [&](ValueId id) { return lost.contains(id); });
     }
     if (is_found) continue;
-    is_found = !overflow.empty() || (all_empty && largest_empty > 0);
-    if (!overflow.empty())
-      cause.text = overflow_text(one, own.program, Lanes::of(std::move(overflow)), largest);
+    is_found = !loss->overflow.empty() || loss->is_empty;
+    if (!loss->overflow.empty())
+      cause.text = overflow_text(one, own.program, Lanes::of(loss->overflow), loss->largest);
     else if (is_found)
-      cause.text = empty_text(one, own.program, largest_empty);
+      cause.text = empty_text(one, own.program, loss->largest);
   }
   if (!cause.text.empty()) cause.of_shards = read_shards(own.program, targets, held, exact);
   return cause;

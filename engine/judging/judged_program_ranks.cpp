@@ -360,18 +360,21 @@ void JudgedRanks::add_misfits(const ProgramRun& run, Outcome& outcome) const {
         before);
     outcome.undecided.push_back(std::move(value));
   }
-  std::map<int, Finding*> first;  // by line, for the other passes of a loop
-  outcome.findings.reserve(outcome.findings.size() + job_.outputs.size());
+  // By text and number of the line, the finding to which the other outputs of the line are added:
+  // those of the passes of a loop.
+  std::map<std::pair<std::string, int>, size_t> first;
   for (const JobOutput& output : job_.outputs) {
     const auto found = misfits_.find(output.name);
     if (found == misfits_.end() || !misfit_before(output).empty()) continue;
-    Finding*& earlier = first[found->second.line];
-    if (earlier != nullptr && earlier->line > 0) {
-      earlier->details.push_back(fmt::format("does not fit either: {}", output.name));
+    const Finding& finding = found->second;
+    const ValueLabel label = label_of(output, outputs_.owners(output));
+    const auto [known, is_first] =
+        first.emplace(std::pair(label.text, finding.line), outcome.findings.size());
+    if (!is_first && finding.line > 0) {
+      outcome.findings[known->second].details.push_back("does not fit either: " + output.name);
       continue;
     }
-    outcome.findings.push_back(found->second);
-    earlier = &outcome.findings.back();
+    outcome.findings.push_back(finding);
     if (!correct_ranks(output, outcome.findings.back()))
       correct_placements(output, run, outcome.findings.back());
     if (const auto others = behind.find(output.name); others != behind.end())

@@ -19,7 +19,8 @@ void for_each_check(const std::vector<Statement>& statements,
                     const std::function<void(const Statement&)>& visit) {
   for (const Statement& statement : statements) {
     const bool is_check = statement.kind == StatementKind::call && statement.value &&
-                          statement.value->symbol == "check" && statement.value->args.size() > 1;
+                          statement.value->symbol == "check" && statement.value->args.size() > 1 &&
+                          statement.value->args[1].kind == ExprKind::text;
     if (is_check) visit(statement);
     for_each_check(statement.body, visit);
     for_each_check(statement.otherwise, visit);

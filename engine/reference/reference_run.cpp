@@ -355,10 +355,9 @@ bool ReferenceRun::is_line_input(ValueId id) const {
 
 // Keeps those values of the line that instructions outside of it read.
 void ReferenceRun::share(const Shared& made, Shared& shared) const {
-  const EvaluationPlan& plan = plan_;
   std::unordered_map<ValueId, int> uses;  // by value, those of instructions of the line
   for (const int instr : line_)
-    for (const ValueId input : plan.program().instrs[static_cast<size_t>(instr)].inputs)
+    for (const ValueId input : plan_.program().instrs[static_cast<size_t>(instr)].inputs)
       if (input != kNoValue && !is_line_input(input)) ++uses[input];
   const auto is_read_later = [&](ValueId id, int in_line) {
     return uses_[static_cast<size_t>(id)] > in_line;

@@ -292,6 +292,8 @@ TEST(RankChecks, ThatNoRankReaches_AreNoted) {
                   "1"});
   EXPECT_EQ(notes({"if rank > 3:", "  check(x * 2, 'g')", "check(x * 2, 'h_2')"}),
             Lines{"g of the truth is not compared: no rank reaches check(x * 2, 'g') on line 2"});
+  // No rank reads the arguments of this one.
+  EXPECT_EQ(notes({"if rank > 3: check(x, 3)", "check(x * 2, 'h_2')"}), Lines{});
   EXPECT_EQ(notes({"for i in range(0): check(x * i, 'h_{i}')"}),
             Lines{"h_0, h_1, h_2, h_3 and 2 more of the truth are not compared: no rank reaches "
                   "check(x * i, 'h_{i}') on line 1"});
