@@ -170,8 +170,8 @@ RoundingLoss F64Judge::loss_of(const ComparedValue& value, const ReferenceRun& r
       reference.again(value.global, reference.plan(), rounded, LineArithmetic::rounded_inputs));
   const DType dtype = own.info(value.global).dtype;
   if (!is_floating(dtype) && !is_complex(dtype)) return loss;
-  const Tensor lossy =
-      dense(as_dtype(reference.again(value.global, own, {}, LineArithmetic::exact), exact.dtype));
+  const Tensor lossy = dense(
+      as_dtype(reference.again(value.global, own, {}, LineArithmetic::held_inputs), exact.dtype));
   loss.errors = distances(lossy, exact);
   for (double& error : loss.errors) {
     if (!std::isfinite(error)) error = 0;
@@ -205,7 +205,7 @@ void F64Judge::add_sensitivity(const ComparedValue& value, const ReferenceRun& r
                                RoundingLoss& loss) const {
   if (loss.errors.empty()) return;
   const Tensor still =
-      dense(reference.again(value.global, reference.plan(), {}, LineArithmetic::exact));
+      dense(reference.again(value.global, reference.plan(), {}, LineArithmetic::held_inputs));
   for (int direction = 0; direction < kOtherRoundings; ++direction) {
     const InputChange change = [&](ValueId id, const Tensor& tensor) {
       return moved_by(unit_roundoff(options_.own->info(id).dtype), tensor, direction, id);
@@ -268,7 +268,7 @@ std::map<ValueId, std::vector<double>> F64Judge::moved_sizes(const ReferenceRun&
 void F64Judge::add_movements(const ComparedValue& value, const ReferenceRun& reference,
                              std::vector<OpenElement>& open) const {
   const Tensor still =
-      dense(reference.again(value.global, reference.plan(), {}, LineArithmetic::exact));
+      dense(reference.again(value.global, reference.plan(), {}, LineArithmetic::held_inputs));
   const std::map<ValueId, std::vector<double>> sizes = moved_sizes(reference);
   double largest = largest_element(still), farthest = 0;
   for (int direction = 0; direction < kOtherRoundings; ++direction) {
@@ -309,7 +309,7 @@ void F64Judge::add_input_movements(const ComparedValue& value, const ReferenceRu
       }))
     return;
   const Tensor still =
-      dense(reference.again(value.global, reference.plan(), {}, LineArithmetic::exact));
+      dense(reference.again(value.global, reference.plan(), {}, LineArithmetic::held_inputs));
   for (int direction = 0; direction < kOtherRoundings; ++direction) {
     const InputChange change = [&](ValueId id, const Tensor& tensor) {
       return moved_by(kInputUnits * unit_roundoff(DType::f64), tensor, direction, id);

@@ -516,7 +516,8 @@ Tensor OwnDtypeJudge::exact_of(const ComparedValue& value, const ReferenceRun& r
     return assembled(reduced_over_partials(parts->second.value, spec, tensor.dtype),
                      spec.with_dtype(tensor.dtype));
   };
-  return dense(reference.again(value.global, options_.lifted(), whole, LineArithmetic::exact));
+  return dense(
+      reference.again(value.global, options_.lifted(), whole, LineArithmetic::held_inputs));
 }
 
 // Returns the narrowest float dtype that one device rounds to on a line, inputs included.

@@ -67,12 +67,12 @@ using InputChange = std::function<Tensor(ValueId, const Tensor&)>;
 // owner. What later lines share with a line is then computed once. Without it, n outputs of a loop
 // whose state is no output (the moments of Adam) would take n * n / 2 passes.
 enum class LineArithmetic : uint8_t {
-  alone,  // any other way: nothing is shared
-  exact,
-  rounded_inputs,
-  moved,  // in three directions, as those below
-  moved_by_a_rounding = moved + 3,
-  moved_by_a_unit = moved_by_a_rounding + 3
+  alone,                                     // any other way: nothing is shared
+  held_inputs,                               // as the ranks hold them
+  rounded_inputs,                            // to the program's own dtypes
+  moved,                                     // parts of sums, in three rounding directions
+  moved_by_a_rounding = moved + 3,           // all inputs, by one of their own dtypes
+  moved_by_a_unit = moved_by_a_rounding + 3  // all inputs, by a few units of f64
 };
 // Returns the arithmetic of one of three directions.
 inline LineArithmetic in_direction(LineArithmetic first, int direction) {

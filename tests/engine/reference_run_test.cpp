@@ -113,7 +113,7 @@ TEST(ReferenceRun, LineAgain_ComputesWhatItSharesWithAnEarlierLine) {
 // Draws chains of lines with wanted values, copies and ranks' values that differ, and compares each
 // line with what is computed without anything shared.
 TEST(ReferenceRun, LineAgain_WithWhatLinesShare_IsTheSame) {
-  const LineArithmetic kinds[] = {LineArithmetic::exact, LineArithmetic::rounded_inputs,
+  const LineArithmetic kinds[] = {LineArithmetic::held_inputs, LineArithmetic::rounded_inputs,
                                   in_direction(LineArithmetic::moved, 2)};
   for (uint64_t draw = 0; draw < 100; ++draw) {
     uint64_t next = 0;
