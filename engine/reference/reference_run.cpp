@@ -353,14 +353,15 @@ bool ReferenceRun::is_line_input(ValueId id) const {
   return std::binary_search(line_inputs_.begin(), line_inputs_.end(), id);
 }
 
-// Keeps those values of the line that instructions outside of it read.
+// Keeps those values of the line that instructions outside of it read. A form of the program in
+// other dtypes may have values of its own behind those of the program (casts): one line reads them.
 void ReferenceRun::share(const Shared& made, Shared& shared) const {
   std::unordered_map<ValueId, int> uses;  // by value, those of instructions of the line
   for (const int instr : line_)
     for (const ValueId input : plan_.program().instrs[static_cast<size_t>(instr)].inputs)
       if (input != kNoValue && !is_line_input(input)) ++uses[input];
   const auto is_read_later = [&](ValueId id, int in_line) {
-    return uses_[static_cast<size_t>(id)] > in_line;
+    return static_cast<size_t>(id) < uses_.size() && uses_[static_cast<size_t>(id)] > in_line;
   };
   for (const auto& [id, in_line] : uses)
     if (!is_read_later(id, in_line)) shared.erase(id);
