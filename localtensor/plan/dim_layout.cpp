@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <numeric>
 
 #include "shardproof/localtensor/base/error.h"
 
@@ -159,9 +160,11 @@ uint64_t DimLayouts::owner_of(int layout, int64_t index) {
   const std::span<const Digit> digits = digits_of(layout);
   if (!odd_of(layout).empty() || !is_plain(digits)) {
     const OwnedPieces& owned = pieces(layout);
-    return std::upper_bound(owned.begin(), owned.end(), index,
-                            [](int64_t at, const OwnedPiece& piece) { return at < piece.end; })
-        ->owner;
+    const auto piece =
+        std::upper_bound(owned.begin(), owned.end(), index,
+                         [](int64_t at, const OwnedPiece& one) { return at < one.end; });
+    SP_CHECK(piece != owned.end(), "nobody owns index {} of {}", index, extent_);
+    return piece->owner;
   }
   uint64_t owner = 0;
   int64_t extent = extent_;
@@ -602,7 +605,17 @@ void DimLayouts::for_each_cut_into_gaps(const Layout& base, int axis, const Each
 template <typename Each>
 void DimLayouts::for_each_candidate(const Layout& base, int axis, const Each& each) {
   const int64_t ranks = axis_sizes_[static_cast<size_t>(axis)];
-  const std::vector<int64_t> extents = extents_after(base, base.digits.size());
+  std::vector<int64_t> extents = extents_after(base, base.digits.size());
+  for (const auto& [cut_by, form] : base.odd)
+    extents = cut_extents(forms_[static_cast<size_t>(form)], extents,
+                          axis_sizes_[static_cast<size_t>(cut_by)]);
+  // Explicit sizes fit parts of one extent. Others would be cut beyond their end, or not to it.
+  const auto fits = [&](int form) {
+    const std::vector<int64_t>& sizes = forms_[static_cast<size_t>(form)].sizes;
+    const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+    return sizes.empty() || std::all_of(extents.begin(), extents.end(),
+                                        [&](int64_t extent) { return extent == total; });
+  };
   // Strided cuts of a few elements give all of them to one rank. They are tried only if they are
   // even, or occur in a spec.
   const auto append = [&](int64_t gap, int form) {
@@ -634,7 +647,7 @@ void DimLayouts::for_each_candidate(const Layout& base, int axis, const Each& ea
     append_odd(form_of(Shard{dim_, 1, {}}));
   }
   for (const auto& [owner, form] : axis_forms_) {
-    if (owner != axis) continue;
+    if (owner != axis || !fits(form)) continue;
     if (base.odd.empty() && !forms_[static_cast<size_t>(form)].sizes.empty()) append(1, form);
     append_odd(form);
   }
