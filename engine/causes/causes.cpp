@@ -123,7 +123,7 @@ void CauseSearch::prepare() {
   try {
     merged_ = merged_job(about_);
     if (merged_) {
-      ranks_ = lower_lifted_ranks(*merged_, about_);
+      ranks_ = lower_ranks_of(*merged_, about_);
     } else {
       ranks_ = about_.ranks;
       separate_grouped_calls(ranks_->program);

@@ -99,20 +99,20 @@ std::optional<Job> with_other_inputs(const Job& job) {
 
 }  // namespace
 
-RankProgram lower_lifted_ranks(const Job& job, const RankCase& about) {
+RankProgram lower_ranks_of(const Job& job, const RankCase& about) {
   const OpRegistry& ops = about.registries.ops;
   RankProgram ranks = lower_ranks(to_lower(job, about.dtypes), ops);
-  widen_floats(ranks.program, ops);
+  if (about.is_lifted) widen_floats(ranks.program, ops);
   separate_grouped_calls(ranks.program);
   return ranks;
 }
 
-GlobalProgram lower_lifted_truth(const Job& job, const RankCase& about) {
+GlobalProgram lower_truth_of(const Job& job, const RankCase& about) {
   const OpRegistry& ops = about.registries.ops;
   GlobalProgram truth =
       lower_global(*job.truth, context_of(to_lower(job, about.dtypes), ops), "/truth");
   recompute_compared(truth, ops);
-  widen_floats(truth, ops);
+  if (about.is_lifted) widen_floats(truth, ops);
   return truth;
 }
 
@@ -240,6 +240,28 @@ std::optional<std::set<std::string>> Confirmation::improved(const RankCase& abou
   }
 }
 
+// Drops the values that are imprecise in the program's own dtypes. False if the judged value is one
+// of them.
+bool Confirmation::holds_in_own_dtypes(const Change& change, std::set<std::string>& made_right) {
+  if (declared_) return true;
+  if (!own_) own_ = OwnDtypesCase::make(about_);
+  const OwnDtypesCase* const own = own_->get();
+  if (own == nullptr) return true;
+  constexpr double kRuns = 3;  // the run, and lines that are computed again
+  ++runs_;
+  shared_.budget.charge_run(instruction_count(about_.ranks.program), kRuns * work_of(about_));
+  try {
+    const std::optional<RankProgram> changed = change(own->about());
+    if (!changed) return true;
+    const auto imprecise = own->imprecise_with(*changed);
+    if (!imprecise || imprecise->contains(key_)) return false;
+    std::erase_if(made_right, [&](const std::string& key) { return imprecise->contains(key); });
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 bool Confirmation::holds(const Change& change, const std::vector<int>& axes) {
   if (is_spent()) return false;
   std::optional<std::set<std::string>> made_right = improved(about_, before_, change);
@@ -254,6 +276,7 @@ bool Confirmation::holds(const Change& change, const std::vector<int>& axes) {
   vary();
   for (const std::unique_ptr<VariedCase>& varied : varied_)
     if (refutes(*varied, change, axes)) return false;
+  if (!holds_in_own_dtypes(change, *made_right)) return false;
   made_right_ = std::move(*made_right);
   return true;
 }
@@ -318,7 +341,7 @@ bool Confirmation::confirms_job(const ChangeOfJob& change, const std::vector<int
   return holds(
       [&](const RankCase& about) {
         shared_.budget.charge_lowering(instruction_count(about.ranks.program));
-        return std::optional(lower_lifted_ranks(change(about.job), about));
+        return std::optional(lower_ranks_of(change(about.job), about));
       },
       axes);
 }
@@ -329,8 +352,8 @@ bool Confirmation::confirms_resized(const std::string& let, int64_t number, cons
   for (auto& [name, value] : job.numbers)
     if (name == let) value = Number(number);
   try {
-    const RankProgram ranks = lower_lifted_ranks(job, about_);
-    const GlobalProgram truth = lower_lifted_truth(job, about_);
+    const RankProgram ranks = lower_ranks_of(job, about_);
+    const GlobalProgram truth = lower_truth_of(job, about_);
     const RankCase resized{job, about_.inputs, ranks, truth, about_.registries, about_.dtypes};
     const Distances before = distances(resized, ranks);
     const Change change = [&](const RankCase& one) { return edited_in(one, edit); };

@@ -1,6 +1,6 @@
 // Confirmation: tests a suspected cause of a wrong output. It is the cause only if the rank program
-// without it is right. The edited program runs on simulated ranks in f64 and is compared with one
-// device.
+// without it is right. The edited program runs on simulated ranks in f64, and in its own dtypes
+// (own_dtypes_case.h), and is compared with one device.
 #pragma once
 
 #include <functional>
@@ -10,6 +10,7 @@
 #include <set>
 
 #include "shardproof/engine/causes/change_listings.h"
+#include "shardproof/engine/causes/own_dtypes_case.h"
 #include "shardproof/engine/causes/shared_search.h"
 #include "shardproof/engine/compare/judge.h"
 #include "shardproof/engine/explain/edit_ranks.h"
@@ -17,10 +18,11 @@
 
 namespace shardproof {
 
-// Returns the programs of a job like that of the case, with all floats lifted and the calls of
-// `group:` blocks separated (explain/edit_ranks.h). Throw Error(bad_input) if the job is none.
-RankProgram lower_lifted_ranks(const Job& job, const RankCase& about);
-GlobalProgram lower_lifted_truth(const Job& job, const RankCase& about);
+// Return the programs of a job like that of the case. Their floats are lifted if the case's are,
+// and the calls of `group:` blocks are separated (explain/edit_ranks.h). Throw Error(bad_input) if
+// the job has none.
+RankProgram lower_ranks_of(const Job& job, const RankCase& about);
+GlobalProgram lower_truth_of(const Job& job, const RankCase& about);
 
 // Returns the number of elements that a run makes on all ranks, and those of the inputs, which are
 // drawn, cut and compared again, as an estimate of its cost.
@@ -58,7 +60,8 @@ class Confirmation {
   // True if the edit makes the value right, and other results of its op, and no other value wrong
   // or more wrong than it was, with the inputs of the job and with other ones. A value is right if
   // it is 64 times closer to one device than before, and within 2^-32 of its largest element. False
-  // if the edited run has an error. `axes` are those that the edit is about. False, too, if the
+  // if the edited run has an error, or if the value stays wrong in the program's own dtypes. `axes`
+  // are those that the edit is about. False, too, if the
   // value is as wrong where one of them has one rank, or if the edit makes it wrong, or leaves the
   // same error, where another axis has one rank.
   bool confirms(const Edit& edit, const std::vector<int>& axes = {});
@@ -110,6 +113,7 @@ class Confirmation {
   std::optional<std::set<std::string>> improved(const RankCase& about, const Distances& before,
                                                 const Change& change);
   bool refutes(const VariedCase& varied, const Change& change, const std::vector<int>& axes);
+  bool holds_in_own_dtypes(const Change& change, std::set<std::string>& made_right);
   void vary();
   void vary_axis(int axis);
   void vary_integers(int order);  // 0: ascending, 1: shuffled
@@ -125,6 +129,7 @@ class Confirmation {
   // The placement of the value over an axis, in place of its own.
   std::optional<std::pair<int, Placement>> declared_;
   std::vector<std::unique_ptr<VariedCase>> varied_;
+  std::optional<std::unique_ptr<OwnDtypesCase>> own_;  // nullopt until a change needs it
   std::set<std::string> made_right_;
   int runs_ = 0, most_runs_ = 0;
 };

@@ -199,8 +199,8 @@ void Confirmation::vary_axis(int axis) {
     varied->axis = axis;
     varied->job = std::move(*job);
     varied->inputs = split_inputs(varied->job);
-    varied->ranks = lower_lifted_ranks(varied->job, about_);
-    varied->truth = lower_lifted_truth(varied->job, about_);
+    varied->ranks = lower_ranks_of(varied->job, about_);
+    varied->truth = lower_truth_of(varied->job, about_);
     const int64_t size = about_.job.meshes[0].second.axis_size(axis);
     if (is_made_for_its_mesh(about_, varied->ranks, varied->truth, size)) return;
     varied->before = distances(case_of(*varied), varied->ranks);
@@ -274,8 +274,8 @@ bool Confirmation::is_right_on_other_meshes(const ChangeOfJob& change,
       if (!job) continue;
       const Job changed = change(*job);
       const std::vector<LocalTensor> inputs = split_inputs(changed);
-      const RankProgram ranks = lower_lifted_ranks(changed, about_);
-      const GlobalProgram truth = lower_lifted_truth(changed, about_);
+      const RankProgram ranks = lower_ranks_of(changed, about_);
+      const GlobalProgram truth = lower_truth_of(changed, about_);
       const RankCase smaller{changed, inputs, ranks, truth, about_.registries, about_.dtypes};
       const Distances found = distances(smaller, ranks);
       const auto own = found.find(key_);

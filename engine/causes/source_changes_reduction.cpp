@@ -162,7 +162,7 @@ std::string written_name(const NumberedText& text, const ListedLine& line, std::
 
 bool is_refused(const WrittenReduction& one, const RankCase& about) {
   try {
-    lower_lifted_ranks(with_reduction(one)(about.job), about);
+    lower_ranks_of(with_reduction(one)(about.job), about);
     return false;
   } catch (const Error&) {
     return true;

@@ -14,7 +14,7 @@ namespace shardproof {
 
 // All references must outlive it.
 struct RankCase {
-  const Job& job;  // with all floats lifted
+  const Job& job;  // with all floats lifted, if `is_lifted`
   const std::vector<LocalTensor>& inputs;
   const RankProgram& ranks;
   const GlobalProgram& truth;
@@ -22,6 +22,7 @@ struct RankCase {
   const OwnDtypes& dtypes;  // of the job, before all floats were lifted
   // Whole numbers that replace those of ranks and truth, as in the run that found the value wrong.
   const RecordedIntegers* integers = nullptr;
+  bool is_lifted = true;  // false: in the program's own dtypes
 };
 
 }  // namespace shardproof
