@@ -64,7 +64,8 @@ class Explaining {
     if (changes_.empty() && finds_cause(differs_from_truth(Likeness::alike))) return true;
     confirmation_.allow_more_runs(kMostRuns);
     shared_.budget.begin_stage(0.7);
-    if (is_open() && finds_cause(shown_by_numbers(on))) return true;
+    if (is_open() && finds_cause(shown_by_numbers(on)))
+      return search == Search::short_search || !fits_one_size_alone_ || add_small_mistake();
     shared_.budget.begin_stage(1);
     if (search == Search::long_search && is_open() && finds_cause(has_small_mistake())) return true;
     lines = std::move(hint.lines);
@@ -103,6 +104,7 @@ class Explaining {
   enum class Likeness : uint8_t { alike, similar };
   bool differs_from_truth(Likeness likeness);
   bool has_small_mistake();
+  bool add_small_mistake();
   void add_reduced(const NumberedText& text, std::vector<TextChange>& changes) const;
   bool may_be_size_of_axis(double factor) const;
   bool averages_local_sums();
@@ -209,6 +211,7 @@ class Explaining {
   std::optional<ConfirmedCause> applied_twice(const std::vector<ConfirmedCause>& found) const;
   // True if an edit of this kind at a step, or of another listing's same line, was found.
   bool is_found(const std::vector<ConfirmedCause>& found, Edit::Kind kind, const Step& step) const;
+  bool is_unvaried(const Edit& edit);
   std::string terms_of(const Edit& edit) const;
   void copies_added_up(std::vector<ConfirmedCause>& found);
   void other_reductions(std::vector<ConfirmedCause>& found);
@@ -240,6 +243,9 @@ class Explaining {
   const WayToValue way_;
   SharedSearch& shared_;
   Confirmation confirmation_;
+  // The cause is an average in place of a sum, or the reverse, and no axis can have another size to
+  // test it.
+  bool fits_one_size_alone_ = false;
   std::vector<SourceCause> changes_;  // of the text; each makes the value right
   std::set<std::pair<std::string, std::vector<int>>> regrouped_;  // tested groups of backwards
 };

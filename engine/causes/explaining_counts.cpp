@@ -132,6 +132,23 @@ std::vector<ReduceOp> others_of(ReduceOp op) {
 
 }  // namespace
 
+// True if an edit takes an average in place of a sum, or the reverse, over axes that cannot have
+// another size.
+bool Explaining::is_unvaried(const Edit& edit) {
+  const ReduceOp op = edit.reduction.op;
+  if (edit.kind != Edit::Kind::change_op || (op != ReduceOp::sum && op != ReduceOp::avg))
+    return false;
+  for (const Step& step : way_.steps) {
+    const CallItem* const item = step.site == edit.site ? reduction_of(step) : nullptr;
+    if (item == nullptr) continue;
+    const auto axes = axes_of(item->collective.group, mesh_, step.instr->lanes);
+    return axes && std::none_of(axes->begin(), axes->end(), [&](int axis) {
+             return confirmation_.is_right_without(axis).has_value();
+           });
+  }
+  return false;
+}
+
 // True if the input of a step is known to be a part of a reduction over the axis.
 bool Explaining::is_part_of(const Step& step, int axis, ReduceOp op) const {
   const AxisState& state = provenance_.state_read(step.listing, step.index, 0, axis);
@@ -381,6 +398,7 @@ bool Explaining::counted_too_often() {
   if (found.empty()) return false;
   if (found.size() == 1) {
     settle(found.front());
+    fits_one_size_alone_ = is_unvaried(found.front().edit);
     return true;
   }
   if (const std::optional<ConfirmedCause> twice = applied_twice(found)) {

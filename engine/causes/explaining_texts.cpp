@@ -287,6 +287,26 @@ bool Explaining::has_small_mistake() {
   return one_of(changes);
 }
 
+// Searches for a change of the text beside the cause that was found. If there is one, both are
+// hints. Returns true.
+bool Explaining::add_small_mistake() {
+  const std::vector<std::string> cause = std::exchange(lines, {});
+  const std::string first = std::exchange(fix, "");
+  const std::set<std::string> keys = std::exchange(made_right, {});
+  const bool is_another = has_small_mistake() && made_right == keys && fix != first;
+  if (!is_another) {
+    lines = cause;
+    fix = first;
+    made_right = keys;
+    return true;
+  }
+  if (!fix.empty())
+    lines = {fmt::format("{}any one of these changes alone makes {} right:", kHintLabel, target()),
+             "        " + std::exchange(fix, "")};
+  lines.insert(lines.begin() + 1, "        " + first);
+  return true;
+}
+
 namespace {
 
 using NumberedChanges = std::map<int, std::function<void(Expr&)>>;  // by number of the expression

@@ -397,11 +397,29 @@ class SmallChanges {
         });
   }
 
+  // True if a value is the result of an all_reduce over one of the axes. Another sum of it would be
+  // right only because its error is the size of the axis.
+  bool is_reduced_over(const Expr& value, const std::string& group) const {
+    if (value.kind != ExprKind::call || value.symbol != "all_reduce") return false;
+    Expr call = value;
+    const Expr* const own = argument_of(call, "group");
+    if (own == nullptr) return true;
+    const Expr other = parse_expression(group);
+    bool found = false;
+    visit_parts(*own, [&](const Expr& a) {
+      visit_parts(other, [&](const Expr& b) {
+        found = found || (a.kind == ExprKind::name && to_string(a) == to_string(b));
+      });
+    });
+    return found;
+  }
+
   void more_calls(const TextStatement& one, const Expr& value, const std::string& text) {
     if (value.kind == ExprKind::number) return;
     std::vector<std::string> groups = axes_;
     if (axes_.size() > 1) groups.push_back(fmt::format("[{}]", fmt::join(axes_, ", ")));
     for (const std::string& group : groups) {
+      if (is_reduced_over(value, group)) continue;
       for (const char* op : {"sum", "avg", "max"})
         add(kCall, value, fmt::format("all_reduce({}, {}, group={})", text, op, group));
       if (!writes_backwards_) continue;

@@ -26,15 +26,16 @@ bool writes_backwards(const Job& job) {
   return any;
 }
 
-// The axes and the values that the author enters somewhere.
+// The axes and the values that the author enters somewhere, and the axes by line.
 struct WrittenEntries {
   std::set<std::string> axes = {}, values = {};
+  std::map<ListedLine, std::set<std::string>> by_line = {};
 };
 
 WrittenEntries written_entries(const Job& job) {
   WrittenEntries written;
   Job copy = job;
-  visit_expressions(copy, [&](const TextPlace&, Expr& call) {
+  visit_expressions(copy, [&](const TextPlace& place, Expr& call) {
     const Expr* const group = call.kind == ExprKind::call && call.symbol == "enter"
                                   ? argument_of(call, "group")
                                   : nullptr;
@@ -44,7 +45,9 @@ WrittenEntries written_entries(const Job& job) {
         if (part.kind == ExprKind::name && part.name.plain()) names.insert(part.name.texts[0]);
       });
     };
-    add_names(*group, written.axes);
+    std::set<std::string>& of_line = written.by_line[{place.listing, call.place.line}];
+    add_names(*group, of_line);
+    written.axes.insert(of_line.begin(), of_line.end());
     add_names(call.args[0], written.values);
   });
   return written;
@@ -116,6 +119,15 @@ std::vector<EntryOfName> entries_of(const RankCase& about, const Provenance& pro
   const SpmdProgram& program = about.ranks.program;
   const WrittenEntries written = written_entries(about.job);
   const std::vector<int> axes = axes_to_enter(about, provenance, written.axes);
+  std::set<std::pair<ValueId, int>> entered;  // results of enter(..), by axis
+  const auto note_entered = [&](const Instr& instr, size_t listing) {
+    const auto* merge = std::get_if<Merge>(&instr.action);
+    const auto line = written.by_line.find({listing, instr.origin.line});
+    if (merge == nullptr || line == written.by_line.end()) return;
+    for (const int axis : axes)
+      if (line->second.contains(provenance.mesh().axes()[static_cast<size_t>(axis)].name))
+        entered.emplace(merge->output, axis);
+  };
   std::map<std::pair<std::string, int>, EntryOfName> found;
   const auto add = [&](ValueId id, int axis, const ListedLine& line) {
     const SpmdValue& value = program.values[static_cast<size_t>(id)];
@@ -123,7 +135,8 @@ std::vector<EntryOfName> entries_of(const RankCase& about, const Provenance& pro
     const std::string name = value.bound.empty() ? value.name : value.bound.str();
     // An input that another line enters is an activation, not a weight.
     const bool is_weight = is_input && !written.values.contains(name);
-    if (value.weak || is_weight != (which == EnteredNames::inputs)) return;
+    if (value.weak || entered.contains({id, axis}) || is_weight != (which == EnteredNames::inputs))
+      return;
     found.emplace(std::pair(name, axis), EntryOfName{name, axis}).first->second.lines.insert(line);
   };
   for (size_t l = 0; l < program.listings.size(); ++l) {
@@ -132,6 +145,7 @@ std::vector<EntryOfName> entries_of(const RankCase& about, const Provenance& pro
       const Instr& instr = program.listings[l].instrs[i];
       const auto* compute = std::get_if<Compute>(&instr.action);
       const Step step{l, i, {l, instr.origin.line, 0}, &instr};
+      note_entered(instr, l);
       if (compute == nullptr || compute->outputs.empty() || is_made_by_grad(about.ranks, step))
         continue;
       for (size_t slot = 0; slot < compute->inputs.size(); ++slot)
