@@ -566,6 +566,17 @@ TEST(Planner, EvenDigits_AreTriedOnEachPath) {
   EXPECT_LE(result.price.primary, 4193633) << to_string(result.plan);
 }
 
+// Of thirds and halves, a rank keeps a third or two: the pieces of an all_to_all would be padded to
+// twice of what is missing.
+TEST(Planner, PlacesThatDoNotNest_AreExchanged) {
+  const Mesh mesh = Mesh::parse("a=2");
+  const auto spec = [&](const char* text) { return Spec::parse(text, mesh, {1200}, DType::f32); };
+  const PlannerResult result = plan_redistribution(spec("a:S(0, split=3)"), spec("a:S(0)"));
+  ASSERT_EQ(result.plan.steps.size(), 1U) << to_string(result.plan);
+  EXPECT_EQ(result.plan.steps[0].kind, StepKind::exchange);
+  EXPECT_EQ(cost_of(result.plan.steps[0]).bytes.to_double(), 200 * 4);
+}
+
 // Four axes exchange their places, in one cycle or in two. All move to spare digits in one
 // all_to_all and to their goals in another; each sends 15/16 of a part of 4 MiB.
 TEST(Planner, FourAxesChangePlaces) {
