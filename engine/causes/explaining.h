@@ -54,6 +54,7 @@ class Explaining {
       return false;
     };
     shared_.budget.begin_stage(0.2);
+    if (differs_by_a_number()) return true;
     changes_ = right_backward_words(about_, target(), confirmation_);
     // If several changes make the value right, further ones answer nothing.
     const auto is_open = [&] { return hint.lines.size() < 2; };
@@ -103,6 +104,7 @@ class Explaining {
   // Lines of the ranks and of the truth that are almost equal, and others that have equal parts.
   enum class Likeness : uint8_t { alike, similar };
   bool differs_from_truth(Likeness likeness);
+  bool differs_by_a_number();
   bool has_small_mistake();
   bool add_small_mistake();
   void add_reduced(const NumberedText& text, std::vector<TextChange>& changes) const;

@@ -186,6 +186,9 @@ bool Explaining::one_of(const std::vector<TextChange>& changes) {
       std::vector<ConfirmedCause> reductions;
       copies_added_up(reductions);
       if (reductions.empty()) other_reductions(reductions);
+      std::erase_if(reductions, [&](const ConfirmedCause& one) {
+        return one.made_right.size() < right.made_right.size();
+      });
       const Expr* const parent = text.parent_of(change.number);
       const bool divides = parent != nullptr && parent->symbol == "/" &&
                            text.number_of(parent->args[1]) == change.number;
@@ -234,6 +237,28 @@ bool Explaining::differs_from_truth(Likeness likeness) {
   add_reduced(text, changes);
   confirmation_.allow_more_runs(kMostRunsOfTruth);
   return one_of(changes);
+}
+
+// True if a number of a line is another one on the like line of the truth, and that one makes all
+// wrong values right. Other changes that scale a value are right by chance then: a factor of 2 is
+// also the size of an axis.
+bool Explaining::differs_by_a_number() {
+  constexpr size_t kMostTries = 8;
+  if (!confirmation_.can_change_job()) return false;
+  const NumberedText& text = confirmation_.text();
+  if (!shared_.towards_truth)
+    shared_.towards_truth = changes_towards_truth(text, about_.job, shared_.budget);
+  std::vector<TextChange> changes = *shared_.towards_truth;
+  std::erase_if(changes, [](const TextChange& one) {
+    return one.unlike > kAlike || one.was.kind != ExprKind::number ||
+           one.to.kind != ExprKind::number;
+  });
+  if (changes.size() > kMostTries) changes.resize(kMostTries);
+  if (one_of(changes) && !fix.empty() && made_right == wrong_values()) return true;
+  lines.clear();
+  fix.clear();
+  made_right.clear();
+  return false;
 }
 
 // Adds the same with an all_reduce around a sum or mean that the ranks do not compute.
