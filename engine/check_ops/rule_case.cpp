@@ -23,19 +23,73 @@ struct SingleOp {
   Attrs attrs;
 };
 
-// Returns the op of a call that is one op of all inputs in their order.
-std::optional<SingleOp> single_op(const RuleCase& rule, const OpRegistry& ops) {
+GlobalProgram lowered_lines(const std::vector<std::string>& lines,
+                            const std::vector<TensorMeta>& inputs, const OpRegistry& ops) {
   GlobalContext context;
   context.ops = &ops;
-  for (size_t i = 0; i < rule.inputs.size(); ++i)
-    if (!rule.inputs[i].absent) context.inputs.emplace_back(fmt::format("x{}", i), rule.inputs[i]);
-  const GlobalProgram lowered = lower_global(parse_listing(rule.lines), context, "/program");
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!inputs[i].absent) context.inputs.emplace_back(fmt::format("x{}", i), inputs[i]);
+  return lower_global(parse_listing(lines), context, "/program");
+}
+
+// Returns the op of a call that is one op of all inputs in their order.
+std::optional<SingleOp> single_op(const std::vector<std::string>& lines,
+                                  const std::vector<TensorMeta>& inputs, const OpRegistry& ops) {
+  const GlobalProgram lowered = lowered_lines(lines, inputs, ops);
   if (lowered.instrs.size() != 1 || lowered.instrs[0].kind != GlobalKind::op) return std::nullopt;
   std::vector<ValueId> given;
   for (const ValueId id : lowered.instrs[0].inputs)
     if (id != kNoValue) given.push_back(id);
   if (given != lowered.inputs) return std::nullopt;
   return SingleOp{&ops.at(lowered.instrs[0].op), lowered.instrs[0].attrs};
+}
+
+// A backward is the line of a call, then that of its gradients. Returns the op of that call.
+std::optional<SingleOp> differentiated_op(const RuleCase& rule, const OpRegistry& ops) {
+  if (rule.kind != RuleKind::backward || rule.by_sizes || rule.lines.size() != 2)
+    return std::nullopt;
+  return single_op({rule.lines[0]}, {rule.inputs.begin(), rule.inputs.end() - 1}, ops);
+}
+
+// Returns the line of a call with other attributes.
+std::string with_attrs(const std::string& line, const OpInstance& instance) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < instance.inputs.size(); ++i) names.push_back(fmt::format("x{}", i));
+  return line.substr(0, line.find('=')) + "= " + call_text(instance, names);
+}
+
+// Returns a backward that draws the numbers of its call again, as a call of the cotangent alone:
+// the gradient of dropout is dropout, with the same mask. nullopt if it is none.
+std::optional<RuleCase> random_call_of_cotangent(const RuleCase& rule, const OpRegistry& ops) {
+  if (rule.kind != RuleKind::backward || rule.results.size() != 1) return std::nullopt;
+  const GlobalProgram lowered = lowered_lines(rule.lines, rule.inputs, ops);
+  // A gradient comes to the placement of its value after all ops.
+  const GlobalInstr* made = nullptr;
+  for (ValueId id = lowered.names.at(rule.results[0]); made == nullptr;) {
+    const auto maker =
+        std::find_if(lowered.instrs.begin(), lowered.instrs.end(), [&](const GlobalInstr& instr) {
+          return std::count(instr.outputs.begin(), instr.outputs.end(), id) > 0;
+        });
+    if (maker == lowered.instrs.end()) return std::nullopt;
+    if (maker->kind == GlobalKind::redistribute)
+      id = maker->inputs.at(0);
+    else
+      made = &*maker;
+  }
+  OpInstance instance;
+  instance.record = made->kind == GlobalKind::op ? &ops.at(made->op) : nullptr;
+  if (instance.record == nullptr || instance.record->family != "random") return std::nullopt;
+  const auto is_other = [&](ValueId id) { return id != kNoValue && id != lowered.inputs.back(); };
+  if (std::any_of(made->inputs.begin(), made->inputs.end(), is_other)) return std::nullopt;
+  instance.attrs = made->attrs;
+  instance.inputs = {rule.inputs.back()};
+  RuleCase call = rule;
+  call.kind = RuleKind::op;
+  call.by_sizes = nullptr;
+  call.lines = {with_attrs(rule.results[0] + " =", instance)};
+  call.inputs = instance.inputs;
+  call.fills = {rule.fills.empty() ? "" : rule.fills.back()};
+  return call;
 }
 
 std::string verb_of(const std::string& line) {
@@ -157,9 +211,14 @@ std::vector<Spec> specs_of(const Mesh& mesh, const std::vector<TensorMeta>& meta
     throw_bad_input("{}: expected placements of {} tensors, found {}", what, metas.size(),
                     placements.size());
   std::vector<Spec> specs;
-  for (size_t i = 0; i < metas.size(); ++i)
-    specs.emplace_back(mesh, placements[i], metas[i].absent ? Dims{} : metas[i].shape,
-                       metas[i].dtype);
+  for (size_t i = 0; i < metas.size(); ++i) {
+    const Dims shape = metas[i].absent ? Dims{} : metas[i].shape;
+    try {
+      specs.emplace_back(mesh, placements[i], shape, metas[i].dtype);
+    } catch (const Error& error) {
+      throw_bad_input("/{}/{}: {}", what, i, error.message());
+    }
+  }
   return specs;
 }
 
@@ -237,7 +296,10 @@ class CaseCheck {
   CaseCheck(const RuleCase& rule, const OpRegistry& ops) : rule_(rule), ops_(ops) {
     const Computation computation = computation_of(rule, ops);
     outputs_ = computation.compile(rule.inputs).outputs();
-    single_ = single_op(rule, ops);
+    single_ = single_op(rule.lines, rule.inputs, ops);
+    differentiated_ = differentiated_op(rule, ops);
+    if (differentiated_ && differentiated_->record->family == "random")
+      of_cotangent_ = random_call_of_cotangent(rule, ops);
     instance_.inputs = rule.inputs;
     instance_.tensors.resize(rule.inputs.size());
     instance_.fills = fills_of(rule, ops);
@@ -278,6 +340,7 @@ class CaseCheck {
       return worst;
     }
     out_ = specs_of(on.mesh, outputs_, on.out, "out");
+    averaged_over_ = on.averaged_over;
     of_ranks_ = computation_of_ranks(on.averaged_over);
     worst.reason = unjudged_reason(draws_);
     if (rule_.kind == RuleKind::inplace && in_[0].placements() != out_[0].placements()) {
@@ -293,10 +356,14 @@ class CaseCheck {
       ClaimAnswer one = answer_on(draw, false);
       if (one.kind != ClaimAnswer::Kind::holds && has_local_sizes()) {
         const ClaimAnswer local = answer_on(draw, true);
-        if (local.kind == ClaimAnswer::Kind::holds) one = local;
+        if (local.kind == ClaimAnswer::Kind::holds ||
+            (!one.trouble.empty() && local.trouble.empty()))
+          one = local;
       }
       if (one.kind == ClaimAnswer::Kind::wrong)
-        return draws_by_position() ? right_by_rule(on, one) : one;
+        return draws_by_position() && (!of_cotangent_ || one.trouble.empty())
+                   ? right_by_rule(on, one)
+                   : one;
       if (one.kind == ClaimAnswer::Kind::holds)
         any_holds = true;
       else
@@ -334,20 +401,23 @@ class CaseCheck {
   // True if sizes among the arguments may become those of a rank's result.
   bool has_local_sizes() const {
     if (rule_.by_sizes) return rule_.by_sizes->states_result;
-    return single_ && single_->record->rule.local_attrs;
+    const std::optional<SingleOp>& op = differentiated_ ? differentiated_ : single_;
+    return op && op->record->rule.local_attrs;
   }
 
   // True for one op that draws random numbers. An element's number depends on its position in the
   // whole tensor, which the op's own rule passes to each rank.
   bool draws_by_position() const {
-    return single_ && single_->record->family == "random" && rule_.kind != RuleKind::backward;
+    return of_cotangent_ || (single_ && single_->record->family == "random");
   }
   // Returns the answer about the op's own rule if it claims these placements, else `raw`.
   ClaimAnswer right_by_rule(const CasePlacements& on, const ClaimAnswer& raw) const {
-    RuleCase by_rule = rule_;
+    RuleCase by_rule = of_cotangent_ ? *of_cotangent_ : rule_;
     by_rule.by_own_rule = true;
+    CasePlacements placed = on;
+    if (of_cotangent_) placed.in = {on.in.back()};
     try {
-      return CaseCheck(by_rule, ops_).answer(on);
+      return CaseCheck(by_rule, ops_).answer(placed);
     } catch (const Error&) {
       return raw;
     }
@@ -382,22 +452,45 @@ class CaseCheck {
   // Throws Error if the rule has no local attributes for these placements.
   std::vector<Computation> local_computations() const {
     std::vector<Computation> by_rank;
+    // The cotangent of a backward has the sizes of the call's result.
+    const Spec& of_result = rule_.kind == RuleKind::backward ? in_.back() : out_[0];
     if (rule_.by_sizes) {
       for (int64_t rank = 0; rank < mesh_.size(); ++rank)
         by_rank.push_back(Computation::of_sizes(
             ops_,
-            [rule = rule_, result = out_[0].local_shape(rank)](const std::vector<Dims>& sizes) {
+            [rule = rule_, result = of_result.local_shape(rank)](const std::vector<Dims>& sizes) {
               return lines_for(rule, sizes, &result);
             },
             rule_.results));
       return by_rank;
     }
+    if (differentiated_) return local_backwards();
     const OpCall call{&single_->attrs, rule_.inputs};
     for (int64_t rank = 0; rank < mesh_.size(); ++rank) {
       Attrs local = single_->record->rule.local_attrs(call, in_, out_, rank);
       if (!changes_sizes_only(local, single_->attrs))
         throw_bad_input("the local attributes are not sizes");
       by_rank.push_back(Computation::of_op(*single_->record, std::move(local)));
+    }
+    return by_rank;
+  }
+
+  // The same of a backward, whose call has local attributes.
+  std::vector<Computation> local_backwards() const {
+    OpInstance instance;
+    instance.record = differentiated_->record;
+    instance.inputs = {rule_.inputs.begin(), rule_.inputs.end() - 1};
+    const std::vector<Spec> in(in_.begin(), in_.end() - 1);
+    const OpCall call{&differentiated_->attrs, instance.inputs};
+    std::vector<Computation> by_rank;
+    for (int64_t rank = 0; rank < mesh_.size(); ++rank) {
+      instance.attrs = instance.record->rule.local_attrs(call, in, {in_.back()}, rank);
+      if (!changes_sizes_only(instance.attrs, differentiated_->attrs))
+        throw_bad_input("the local attributes are not sizes");
+      std::vector<std::string> lines{with_attrs(rule_.lines[0], instance), rule_.lines[1]};
+      if (averaged_over_ != 1)
+        lines = with_share_of_cotangent(lines, rule_.inputs.size() - 1, averaged_over_);
+      by_rank.push_back(Computation::of_lines(ops_, lines, rule_.results));
     }
     return by_rank;
   }
@@ -454,7 +547,9 @@ class CaseCheck {
   std::vector<Spec> in_, out_;
   const Computation* of_ranks_ = nullptr;  // what each rank runs in place of the computation
   std::map<int64_t, Computation> of_shares_;
-  std::optional<SingleOp> single_;
+  int64_t averaged_over_ = 1;
+  std::optional<SingleOp> single_, differentiated_;
+  std::optional<RuleCase> of_cotangent_;  // a backward that draws random numbers
   OpInstance instance_;
   std::vector<RuleDraw> draws_;
   ShardCache cache_;
