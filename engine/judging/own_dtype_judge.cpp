@@ -230,9 +230,12 @@ Judgement OwnDtypeJudge::judge(const ComparedValue& value, ReferenceRun& referen
     });
   }
   may_be_rounded_ = may_be_rounded_ || uses_last_bits(expected);
-  if (rounds && has_no_finite_element(expected) &&
-      std::count(not_finite_.begin(), not_finite_.end(), value.label.name) == 0)
-    not_finite_.push_back(value.label.name);
+  if (rounds && has_no_finite_element(expected)) {
+    const std::string name = value.label.name.empty()
+                                 ? fmt::format("a value of line {}", value.label.line)
+                                 : value.label.name;
+    if (std::count(not_finite_.begin(), not_finite_.end(), name) == 0) not_finite_.push_back(name);
+  }
   if (identical_) {
     equal_.insert(value.key);
     return Judgement::equal;

@@ -270,6 +270,15 @@ TEST(RankChecks, InALoop_OfANameThatTheTruthBindsAgain_AreRefused) {
   EXPECT_EQ(refusal(ranks_job({"check(x, 'h')"}, {"h = x * 2", "h = h * 2"})), "accepted");
 }
 
+// A value inside a line has no name.
+TEST(NotFiniteNote, OfAValueInsideALine_NamesTheLine) {
+  Job job = job_of("dp=2", {"y = x * 2", "z = sum(sqrt(y - y - 1))"});
+  add_input(job, "x", Dims{4}, "dp:S(0)");
+  const std::vector<std::string> notes = check(job, builtin_registries()).notes;
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_TRUE(notes[0].starts_with("a value of line 2 and z have no finite element")) << notes[0];
+}
+
 // Every NaN agrees with any other one.
 TEST(RankChecks, OfAValueWithoutAFiniteElement_AreNotedOnce) {
   const Outcome outcome =
