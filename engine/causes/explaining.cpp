@@ -100,7 +100,11 @@ bool Explaining::never_reduced(Combining by) {
   if (loose.size() > 1)
     for (const int axis : loose)
       if (never_reduced_over({axis})) return true;
-  return false;
+  // Over other axes nothing may be known of parts: those of gradients that a reduce_scatter made.
+  std::vector<int> all;
+  for (int axis = 0; axis < mesh_.axis_count(); ++axis)
+    if (mesh_.axis_size(axis) > 1) all.push_back(axis);
+  return all.size() > loose.size() && never_reduced_over(all);
 }
 
 // True if nothing is known of a value because other listings send what it is computed from.

@@ -104,9 +104,27 @@ std::set<ValueId> union_of(std::set<ValueId> a, const std::set<ValueId>& b) {
   return a;
 }
 
-bool is_linear_all_reduce(const Collective& c) {
-  return c.kind == CollectiveKind::all_reduce &&
-         (c.reduction.op == ReduceOp::sum || c.reduction.op == ReduceOp::avg);
+// True for a call that gives each rank parts of what the members hold, in another order.
+bool moves_parts(CollectiveKind kind) {
+  return kind == CollectiveKind::all_gather || kind == CollectiveKind::broadcast ||
+         kind == CollectiveKind::all_to_all;
+}
+
+// True if a call over another axis leaves shards along `dim` what they are.
+bool keeps_cut(const CallItem& item, int dim) {
+  const CollectiveKind kind = item.collective.kind;
+  if (kind == CollectiveKind::all_reduce || kind == CollectiveKind::broadcast) return true;
+  if (kind == CollectiveKind::all_to_all) return item.dim != dim && item.dim2 != dim;
+  const bool has_dim = kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter;
+  return has_dim && item.dim != dim;
+}
+
+// True if a call over another axis leaves parts what they are.
+bool keeps_parts(const Collective& c, ReduceOp parts) {
+  if (moves_parts(c.kind)) return true;
+  const bool adds = c.reduction.op == ReduceOp::sum || c.reduction.op == ReduceOp::avg;
+  return parts == ReduceOp::sum && adds &&
+         (c.kind == CollectiveKind::all_reduce || c.kind == CollectiveKind::reduce_scatter);
 }
 
 }  // namespace
@@ -456,9 +474,9 @@ AxisState Provenance::after_call_elsewhere(const CallItem& item, const AxisState
   }
   if (before.kind == AxisKind::replicated || before.kind == AxisKind::varying) return state;
   const bool keeps = before.kind == AxisKind::cut
-                         ? c.kind == CollectiveKind::all_reduce
-                         : is_linear_all_reduce(c) && before.kind == AxisKind::partial &&
-                               before.placement.partial().reduction.op == ReduceOp::sum;
+                         ? keeps_cut(item, before.placement.shard().dim)
+                         : before.kind == AxisKind::partial &&
+                               keeps_parts(c, before.placement.partial().reduction.op);
   if (!keeps) state.kind = AxisKind::varying;
   return state;
 }
