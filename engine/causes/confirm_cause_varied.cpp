@@ -126,16 +126,43 @@ bool has_other_constants(const std::set<double>& ranks, const GlobalProgram& tru
   return any_missing(ranks, numbers) && any_missing(numbers, ranks);
 }
 
+// True if a line takes the same rows of a larger shard: x[0:2] of each rank's part of x. Ranks with
+// the larger parts leave rows out.
+bool slices_by_constants(const RankCase& own, const RankProgram& varied) {
+  const OpRecord* const slice = own.registries.ops.find_infix("[:]");
+  SP_CHECK(slice, "no op means x[a:b]");
+  const auto shapes_of = [](const SpmdProgram& program, ValueId id) {
+    std::set<std::vector<int64_t>> shapes;
+    for (const LocalShape& one : program.values[static_cast<size_t>(id)].shapes)
+      shapes.emplace(one.shape.begin(), one.shape.end());
+    return shapes;
+  };
+  for (size_t l = 0; l < own.ranks.program.listings.size(); ++l) {
+    const Instrs &before = own.ranks.program.listings[l].instrs,
+                 &after = varied.program.listings[l].instrs;
+    for (size_t i = 0; i < std::min(before.size(), after.size()); ++i) {
+      const auto *a = std::get_if<Compute>(&before[i].action),
+                 *b = std::get_if<Compute>(&after[i].action);
+      if (a == nullptr || b == nullptr || a->op != slice->name || b->op != slice->name) continue;
+      const auto same = [&](ValueId x, ValueId y) {
+        return shapes_of(own.ranks.program, x) == shapes_of(varied.program, y);
+      };
+      if (!same(a->inputs[0], b->inputs[0]) && same(a->outputs[0], b->outputs[0])) return true;
+    }
+  }
+  return false;
+}
+
 // True if the program is right for its own mesh alone. Then a line of the ranks has a factor that
-// no size of the program gives, or the truth has the size of the axis as a factor on the other
-// mesh, too.
+// no size of the program gives, or takes the same rows of larger shards, or the truth has the size
+// of the axis as a factor on the other mesh, too.
 bool is_made_for_its_mesh(const RankCase& own, const RankProgram& varied,
                           const GlobalProgram& truth, int64_t size) {
   const std::set<double> before = factors_of(own.ranks.program), after = factors_of(varied.program);
   const std::set<double> of_truth = factors_of(truth);
   for (const double factor : before)
     if (may_be_size(factor) && after.contains(factor) && !of_truth.contains(factor)) return true;
-  if (has_other_constants(before, own.truth)) return true;
+  if (has_other_constants(before, own.truth) || slices_by_constants(own, varied)) return true;
   const auto share = static_cast<double>(size);
   return factors_of(own.truth).contains(share) && of_truth.contains(share);
 }

@@ -81,6 +81,38 @@ std::string Explaining::origin_text(const AxisState& state, int axis) const {
   return joined_words(texts, "and");
 }
 
+// --- the order of the search
+
+bool Explaining::run(Search search) {
+  Found hint;
+  const auto finds_cause = [&](bool found) {
+    if (found && !fix.empty()) return true;
+    if (found && hint.lines.empty()) hint = {lines, made_right};
+    lines.clear();
+    made_right.clear();
+    return false;
+  };
+  shared_.budget.begin_stage(0.2);
+  if (differs_by_a_number()) return true;
+  changes_ = right_backward_words(about_, target(), confirmation_);
+  // If several changes make the value right, further ones answer nothing.
+  const auto is_open = [&] { return hint.lines.size() < 2; };
+  const SuspectedWay on{about_, value_, provenance_, way_, confirmation_};
+  shared_.budget.begin_stage(0.5);
+  if (changes_.empty() && finds_cause(shown_by_provenance(on))) return true;
+  shared_.budget.begin_stage(0.5);
+  if (changes_.empty() && finds_cause(differs_from_truth(Likeness::alike))) return true;
+  confirmation_.allow_more_runs(kMostRuns);
+  shared_.budget.begin_stage(0.7);
+  if (is_open() && finds_cause(shown_by_numbers(on)))
+    return search == Search::short_search || !fits_one_size_alone_ || add_small_mistake();
+  shared_.budget.begin_stage(1);
+  if (search == Search::long_search && is_open() && finds_cause(has_small_mistake())) return true;
+  lines = std::move(hint.lines);
+  made_right = std::move(hint.made_right);
+  return !lines.empty();
+}
+
 // --- values that vary where the output should be replicated
 
 bool Explaining::never_reduced(Combining by) {
@@ -149,6 +181,25 @@ bool Explaining::is_reduced_as_it_is(ValueId id, const std::vector<int>& axes) c
   });
 }
 
+// Returns the values on the way that a line adds to values that are the same over the axes: o @ w
+// in x + o @ w.
+std::set<ValueId> Explaining::added_to_copies(const std::vector<int>& axes) const {
+  std::set<ValueId> found;
+  for (const Step& step : way_.steps) {
+    const auto* compute = std::get_if<Compute>(&step.instr->action);
+    if (compute == nullptr || (compute->op != "add" && compute->op != "sub")) continue;
+    const auto is_copied = [&](size_t slot) {
+      return !info(compute->inputs[slot]).weak &&
+             std::all_of(axes.begin(), axes.end(), [&](int axis) {
+               return provenance_.state_read(step.listing, step.index, slot, axis).kind ==
+                      AxisKind::replicated;
+             });
+    };
+    if (is_copied(0) != is_copied(1)) found.insert(compute->inputs[is_copied(0) ? 1 : 0]);
+  }
+  return found;
+}
+
 // Returns values of the target's listings first, of these partial sums, then named values, in
 // program order.
 std::vector<std::pair<const Step*, size_t>> Explaining::places_to_reduce(
@@ -159,6 +210,7 @@ std::vector<std::pair<const Step*, size_t>> Explaining::places_to_reduce(
     size_t slot;
   };
   std::vector<Place> places;
+  const std::set<ValueId> beside = added_to_copies(axes);
   for (const Step& step : way_.steps) {
     for (size_t slot = 0; made_by(*step.instr, slot) != kNoValue; ++slot) {
       const ValueId id = made_by(*step.instr, slot);
@@ -178,10 +230,11 @@ std::vector<std::pair<const Step*, size_t>> Explaining::places_to_reduce(
   std::stable_sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
     return std::tuple(a.varies, a.foreign, a.unnamed) < std::tuple(b.varies, b.foreign, b.unnamed);
   });
-  constexpr size_t kMost = 12;
+  constexpr size_t kMost = 12, kMostBeside = 4;
   std::vector<std::pair<const Step*, size_t>> result;
-  for (size_t i = 0; i < std::min(kMost, places.size()); ++i)
-    result.emplace_back(places[i].step, places[i].slot);
+  for (size_t i = 0; i < places.size() && result.size() < kMost + kMostBeside; ++i)
+    if (i < kMost || beside.contains(made_by(*places[i].step->instr, places[i].slot)))
+      result.emplace_back(places[i].step, places[i].slot);
   return result;
 }
 

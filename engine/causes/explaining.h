@@ -44,35 +44,7 @@ class Explaining {
   // The search for a change of the text that makes the value right takes many runs.
   enum class Search : uint8_t { short_search, long_search };
   // True if a cause or a hint was found. The first cause is stated, else the first hint.
-  bool run(Search search) {
-    Found hint;
-    const auto finds_cause = [&](bool found) {
-      if (found && !fix.empty()) return true;
-      if (found && hint.lines.empty()) hint = {lines, made_right};
-      lines.clear();
-      made_right.clear();
-      return false;
-    };
-    shared_.budget.begin_stage(0.2);
-    if (differs_by_a_number()) return true;
-    changes_ = right_backward_words(about_, target(), confirmation_);
-    // If several changes make the value right, further ones answer nothing.
-    const auto is_open = [&] { return hint.lines.size() < 2; };
-    const SuspectedWay on{about_, value_, provenance_, way_, confirmation_};
-    shared_.budget.begin_stage(0.5);
-    if (changes_.empty() && finds_cause(shown_by_provenance(on))) return true;
-    shared_.budget.begin_stage(0.5);
-    if (changes_.empty() && finds_cause(differs_from_truth(Likeness::alike))) return true;
-    confirmation_.allow_more_runs(kMostRuns);
-    shared_.budget.begin_stage(0.7);
-    if (is_open() && finds_cause(shown_by_numbers(on)))
-      return search == Search::short_search || !fits_one_size_alone_ || add_small_mistake();
-    shared_.budget.begin_stage(1);
-    if (search == Search::long_search && is_open() && finds_cause(has_small_mistake())) return true;
-    lines = std::move(hint.lines);
-    made_right = std::move(hint.made_right);
-    return !lines.empty();
-  }
+  bool run(Search search);
   // True if run() has divided and multiplied the value by the size of each axis.
   bool has_tested_factors() const;
   // Returns the keys of the values that are wrong without any change.
@@ -106,10 +78,12 @@ class Explaining {
   bool differs_from_truth(Likeness likeness);
   bool differs_by_a_number();
   bool has_small_mistake();
+  bool has_another_text();
   bool add_small_mistake();
   void add_reduced(const NumberedText& text, std::vector<TextChange>& changes) const;
   bool may_be_size_of_axis(double factor) const;
   bool averages_local_sums();
+  bool is_mean(const Expr& call) const;
   bool averages_local_means(const NumberedText& text, const TextStatement& one, const Expr& part);
   std::vector<std::string> whole_of_part(const Expr& part, const std::string& group) const;
   bool lines_are_swapped();
@@ -177,6 +151,7 @@ class Explaining {
                                              const std::string& origins);
   ConfirmedCause inside_grad(const Step& step, ReduceOp op, const std::vector<int>& axes,
                              const std::string& origins) const;
+  std::set<ValueId> added_to_copies(const std::vector<int>& axes) const;
   std::vector<std::pair<const Step*, size_t>> places_to_reduce(const std::vector<int>& axes) const;
   std::string origins_text(ValueId id, const std::vector<int>& axes) const;
   ConfirmedCause cause_of_missing_reduction(const Step& step, const Edit& edit,

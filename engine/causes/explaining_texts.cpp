@@ -37,6 +37,8 @@ int64_t calls_in(const Expr& expr) {
 }
 
 bool removes_call(const TextChange& change) { return calls_in(change.to) < calls_in(change.was); }
+// A sum that is too small by the size of an axis is also right if it is added up twice.
+bool adds_call(const TextChange& change) { return calls_in(change.to) > calls_in(change.was); }
 
 bool is_leaf(const Expr& expr) {
   return expr.kind == ExprKind::name || expr.kind == ExprKind::number;
@@ -294,13 +296,20 @@ void Explaining::add_reduced(const NumberedText& text, std::vector<TextChange>& 
   changes.insert(changes.begin(), reduced.begin(), reduced.end());
 }
 
+namespace {
+constexpr size_t kMostOwnLines = 24;  // changes towards other lines of the ranks
+}
+
 bool Explaining::has_small_mistake() {
-  constexpr int kMostRunsOfTexts = 224;
-  constexpr size_t kMostOwnLines = 24;
   if (!confirmation_.can_change_job()) return false;
   confirmation_.allow_more_runs(kMostOwnLines);
-  if (averages_local_sums() || lines_are_swapped() || differs_from_truth(Likeness::similar))
-    return true;
+  return averages_local_sums() || lines_are_swapped() || has_another_text();
+}
+
+// True if one changed expression makes the value right.
+bool Explaining::has_another_text() {
+  constexpr int kMostRunsOfTexts = 224;
+  if (differs_from_truth(Likeness::similar)) return true;
   confirmation_.allow_more_runs(kMostRunsOfTexts);
   const NumberedText& text = confirmation_.text();
   if (!shared_.towards_own_lines)
@@ -308,17 +317,18 @@ bool Explaining::has_small_mistake() {
   std::vector<TextChange> changes = *shared_.towards_own_lines;
   if (changes.size() > kMostOwnLines) changes.resize(kMostOwnLines);
   for (TextChange& change : small_changes(text, about_, lines_before(about_.ranks.program, way_)))
-    changes.push_back(std::move(change));
+    if (!fits_one_size_alone_ || !adds_call(change)) changes.push_back(std::move(change));
   return one_of(changes);
 }
 
 // Searches for a change of the text beside the cause that was found. If there is one, both are
 // hints. Returns true.
 bool Explaining::add_small_mistake() {
+  if (!confirmation_.can_change_job()) return true;
   const std::vector<std::string> cause = std::exchange(lines, {});
   const std::string first = std::exchange(fix, "");
   const std::set<std::string> keys = std::exchange(made_right, {});
-  const bool is_another = has_small_mistake() && made_right == keys && fix != first;
+  const bool is_another = has_another_text() && made_right == keys && fix != first;
   if (!is_another) {
     lines = cause;
     fix = first;
@@ -347,32 +357,56 @@ ChangeOfJob change_of_all(NumberedChanges changes) {
   };
 }
 
-// The words avg of calls over one group.
+// The averages over one group: the words avg of its calls, and the divisions by size(axis) before
+// sums.
 struct Averages {
   NumberedChanges to_sums = {};
-  std::set<ListedLine> lines = {};
+  std::set<ListedLine> lines = {}, divisions = {};
 };
 
-// Returns them by the text of group=.
-std::map<std::string, Averages> averages_in(const NumberedText& text) {
+void replace(Expr& expr, Expr by) {
+  by.place = expr.place;
+  expr = std::move(by);
+}
+
+// Returns them by the text of group=, and those over all axes together.
+std::map<std::string, Averages> averages_in(const NumberedText& text, const Mesh& mesh) {
   std::map<std::string, Averages> found;
   for (const TextStatement& one : text.statements())
-    visit_parts(*one.whole[0], [&](const Expr& call) {
-      if (call.kind != ExprKind::call || !parse_collective_kind(call.symbol)) return;
+    visit_parts(*one.whole[0], [&](const Expr& part) {
+      const ListedLine line{one.listing, one.statement->place.line};
+      for (const MeshAxis& axis : mesh.axes()) {
+        if (part.symbol != "/" || to_string(part.args[1]) != fmt::format("size({})", axis.name))
+          continue;
+        Averages& averages = found[axis.name];
+        averages.divisions.insert(line);
+        averages.to_sums.emplace(text.number_of(part),
+                                 [](Expr& expr) { replace(expr, Expr(expr.args[0])); });
+      }
+      if (part.kind != ExprKind::call || !parse_collective_kind(part.symbol)) return;
       const Expr *word = nullptr, *group = nullptr;
-      for (size_t i = 0; i < call.args.size(); ++i) {
-        if (to_string(call.args[i]) == "avg") word = &call.args[i];
-        if (call.keys[i] == "group") group = &call.args[i];
+      for (size_t i = 0; i < part.args.size(); ++i) {
+        if (to_string(part.args[i]) == "avg") word = &part.args[i];
+        if (part.keys[i] == "group") group = &part.args[i];
       }
       if (word == nullptr || group == nullptr) return;
       Averages& averages = found[to_string(*group)];
-      averages.lines.insert({one.listing, one.statement->place.line});
-      averages.to_sums.emplace(text.number_of(*word), [](Expr& expr) {
-        const SourceLocation place = expr.place;
-        expr = parse_expression("sum");
-        expr.place = place;
-      });
+      averages.lines.insert(line);
+      averages.to_sums.emplace(text.number_of(*word),
+                               [](Expr& expr) { replace(expr, parse_expression("sum")); });
     });
+  if (found.size() < 2) return found;
+  Averages all;
+  for (const auto& [group, one] : found) {
+    all.to_sums.insert(one.to_sums.begin(), one.to_sums.end());
+    all.lines.insert(one.lines.begin(), one.lines.end());
+    all.divisions.insert(one.divisions.begin(), one.divisions.end());
+  }
+  std::vector<std::string> axes;
+  for (const MeshAxis& axis : mesh.axes())
+    if (found.contains(axis.name)) axes.push_back(axis.name);
+  if (axes.size() == found.size())
+    found.emplace(fmt::format("[{}]", fmt::join(axes, ", ")), std::move(all));
   return found;
 }
 
@@ -388,18 +422,17 @@ bool Explaining::averages_local_sums() {
   for (const TextStatement& one : text.statements()) {
     std::vector<const Expr*> means;
     visit_parts(*one.whole[0], [&](const Expr& part) {
-      if (part.kind == ExprKind::call && part.symbol == "mean") means.push_back(&part);
+      if (is_mean(part)) means.push_back(&part);
     });
     for (const Expr* mean : means)
       if (++tries <= kMostTries / 2 && averages_local_means(text, one, *mean)) return true;
   }
-  for (const auto& [group, averages] : averages_in(text))
+  for (const auto& [group, averages] : averages_in(text, mesh_))
     for (const TextStatement& one : text.statements()) {
       if (one.statement->kind != StatementKind::assign) continue;
       std::vector<const Expr*> parts;
       visit_parts(*one.whole[0], [&](const Expr& part) {
-        const bool is_sum = part.kind == ExprKind::call && part.symbol == "sum";
-        if (is_sum || (part.kind == ExprKind::call && part.symbol == "mean"))
+        if ((part.kind == ExprKind::call && part.symbol == "sum") || is_mean(part))
           parts.push_back(&part);
       });
       for (const Expr* part : parts)
@@ -407,25 +440,44 @@ bool Explaining::averages_local_sums() {
           if (++tries > kMostTries || confirmation_.is_spent()) return false;
           NumberedChanges changes = averages.to_sums;
           changes[text.number_of(*part)] = [&](Expr& expr) {
-            const SourceLocation place = expr.place;
-            expr = parse_expression(reduced);
-            expr.place = place;
+            replace(expr, parse_expression(reduced));
           };
           if (!confirmation_.confirms_job(change_of_all(changes))) continue;
-          const std::string own =
-              lines_text(about_.ranks.program, {{one.listing, one.statement->place.line}});
-          const std::string lines = lines_text(about_.ranks.program, averages.lines);
+          std::set<ListedLine> all = averages.lines;
+          all.insert(averages.divisions.begin(), averages.divisions.end());
+          const SpmdProgram& program = about_.ranks.program;
+          const std::string own = lines_text(program, {{one.listing, one.statement->place.line}});
+          std::vector<std::string> fixes{
+              fmt::format("{} in place of {} on {}", reduced, to_string(*part), own)};
+          if (!averages.lines.empty())
+            fixes.push_back("sum in place of avg on " + lines_text(program, averages.lines));
+          if (!averages.divisions.empty())
+            fixes.push_back("no division by the size of the group on " +
+                            lines_text(program, averages.divisions));
           settle(
               {fmt::format("{} of {} is each rank's own, and {} over {}, as if all ranks had the "
                            "same",
-                           to_string(*part), own, lines_with_verb(lines, "averages"), group),
-               fmt::format("{} in place of {} on {}, and sum in place of avg on {}", reduced,
-                           to_string(*part), own, lines),
+                           to_string(*part), own,
+                           lines_with_verb(lines_text(program, all), "averages"), group),
+               fmt::format("{}", fmt::join(fixes, ", and ")),
                {}});
           return true;
         }
     }
   return false;
+}
+
+// True for a call of mean, or of a loss that is one: mse_loss(y, t).
+bool Explaining::is_mean(const Expr& call) const {
+  if (call.kind != ExprKind::call) return false;
+  if (call.symbol == "mean") return true;
+  const OpRecord* const op = about_.registries.ops.find(call.symbol);
+  if (op == nullptr) return false;
+  for (size_t i = 0; i < call.keys.size(); ++i)
+    if (call.keys[i] == "reduction") return to_string(call.args[i]) == "'mean'";
+  return std::any_of(op->params.begin(), op->params.end(), [](const Param& param) {
+    return param.name == "reduction" && param.fallback == AttrValue(std::string("mean"));
+  });
 }
 
 // True if the mean of all ranks, whose parts have different sizes, is right in place of that of
@@ -435,11 +487,7 @@ bool Explaining::averages_local_means(const NumberedText& text, const TextStatem
   for (const MeshAxis& axis : mesh_.axes())
     for (const std::string& weighted : whole_of_part(part, axis.name)) {
       const std::string whole = fmt::format("all_reduce({}, sum, group={})", weighted, axis.name);
-      const auto put = [&](Expr& expr) {
-        const SourceLocation place = expr.place;
-        expr = parse_expression(whole);
-        expr.place = place;
-      };
+      const auto put = [&](Expr& expr) { replace(expr, parse_expression(whole)); };
       if (!confirmation_.confirms_job(change_of({text.number_of(part)}, put))) continue;
       const std::string line =
           lines_text(about_.ranks.program, {{one.listing, one.statement->place.line}});
