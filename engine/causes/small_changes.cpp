@@ -397,10 +397,12 @@ class SmallChanges {
         });
   }
 
-  // True if a value is the result of an all_reduce over one of the axes. Another sum of it would be
-  // right only because its error is the size of the axis.
-  bool is_reduced_over(const Expr& value, const std::string& group) const {
-    if (value.kind != ExprKind::call || value.symbol != "all_reduce") return false;
+  // True if a value is made equal on all ranks of one of the axes by a call. A sum of it over them
+  // would be right only because its error is the size of the axis.
+  bool is_equal_over(const Expr& value, const std::string& group) const {
+    const auto kind = value.kind == ExprKind::call ? parse_collective_kind(value.symbol)
+                                                   : std::optional<CollectiveKind>();
+    if (!kind || !has_equal_outputs(*kind)) return false;
     Expr call = value;
     const Expr* const own = argument_of(call, "group");
     if (own == nullptr) return true;
@@ -419,7 +421,7 @@ class SmallChanges {
     std::vector<std::string> groups = axes_;
     if (axes_.size() > 1) groups.push_back(fmt::format("[{}]", fmt::join(axes_, ", ")));
     for (const std::string& group : groups) {
-      if (is_reduced_over(value, group)) continue;
+      if (is_equal_over(value, group)) continue;
       for (const char* op : {"sum", "avg", "max"})
         add(kCall, value, fmt::format("all_reduce({}, {}, group={})", text, op, group));
       if (!writes_backwards_) continue;
