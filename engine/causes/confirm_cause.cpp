@@ -9,9 +9,6 @@
 #include "shardproof/engine/causes/same_lines.h"
 #include "shardproof/engine/execute/run_program.h"
 #include "shardproof/engine/judging/judged_program.h"
-#include "shardproof/engine/lower/global_lowering.h"
-#include "shardproof/engine/reference/f64_program.h"
-#include "shardproof/engine/reference/recompute_compared.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
 
@@ -98,23 +95,6 @@ std::optional<Job> with_other_inputs(const Job& job) {
 }
 
 }  // namespace
-
-RankProgram lower_ranks_of(const Job& job, const RankCase& about) {
-  const OpRegistry& ops = about.registries.ops;
-  RankProgram ranks = lower_ranks(to_lower(job, about.dtypes), ops);
-  if (about.is_lifted) widen_floats(ranks.program, ops);
-  separate_grouped_calls(ranks.program);
-  return ranks;
-}
-
-GlobalProgram lower_truth_of(const Job& job, const RankCase& about) {
-  const OpRegistry& ops = about.registries.ops;
-  GlobalProgram truth =
-      lower_global(*job.truth, context_of(to_lower(job, about.dtypes), ops), "/truth");
-  recompute_compared(truth, ops);
-  if (about.is_lifted) widen_floats(truth, ops);
-  return truth;
-}
 
 double work_of(const RankCase& about) {
   constexpr double kPassesOfInput = 4;

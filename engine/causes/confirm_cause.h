@@ -10,19 +10,13 @@
 #include <set>
 
 #include "shardproof/engine/causes/change_listings.h"
-#include "shardproof/engine/causes/own_dtypes_case.h"
 #include "shardproof/engine/causes/shared_search.h"
 #include "shardproof/engine/compare/judge.h"
 #include "shardproof/engine/explain/edit_ranks.h"
+#include "shardproof/engine/judging/own_dtypes_case.h"
 #include "shardproof/engine/judging/rank_case.h"
 
 namespace shardproof {
-
-// Return the programs of a job like that of the case. Their floats are lifted if the case's are,
-// and the calls of `group:` blocks are separated (explain/edit_ranks.h). Throw Error(bad_input) if
-// the job has none.
-RankProgram lower_ranks_of(const Job& job, const RankCase& about);
-GlobalProgram lower_truth_of(const Job& job, const RankCase& about);
 
 // Returns the number of elements that a run makes on all ranks, and those of the inputs, which are
 // drawn, cut and compared again, as an estimate of its cost.

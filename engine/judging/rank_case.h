@@ -25,4 +25,10 @@ struct RankCase {
   bool is_lifted = true;  // false: in the program's own dtypes
 };
 
+// Return the programs of a job like that of the case. Their floats are lifted if the case's are,
+// and the calls of `group:` blocks are separated (explain/edit_ranks.h). Throw Error(bad_input) if
+// the job has none.
+RankProgram lower_ranks_of(const Job& job, const RankCase& about);
+GlobalProgram lower_truth_of(const Job& job, const RankCase& about);
+
 }  // namespace shardproof

@@ -11,8 +11,7 @@
 //
 // Example: dim of 8, digits gap4 tp2 (tp 0 has 0 2 4 6). The cut dp:S(0, split=2) over 2 ranks
 // applies to the local 4 elements. One factor of 2 stays a gap, the other becomes the dp digit:
-// gap2 dp2 tp2. cuts_of is the inverse: each axis digit is a Shard whose split is the product of
-// the gaps before it. Digits of all layouts stand in one list; a hash table finds their numbers.
+// gap2 dp2 tp2. cuts is the inverse: the split of a Shard is the product of the gaps before it.
 #include "shardproof/localtensor/plan/dim_layout.h"
 
 #include <algorithm>
@@ -41,13 +40,19 @@ bool may_merge(int64_t extent, int64_t h1, int64_t h2) {
   return last == 0 || own == inner || (last <= inner && last <= own);
 }
 
+// True if a shard cuts all extents to their ends. Explicit sizes are made for one extent.
+bool can_cut(const Shard& shard, const std::vector<int64_t>& extents) {
+  const int64_t total = std::accumulate(shard.sizes.begin(), shard.sizes.end(), int64_t{0});
+  return shard.sizes.empty() || std::all_of(extents.begin(), extents.end(),
+                                            [&](int64_t extent) { return extent == total; });
+}
+
 Digit gap_of(int64_t size) { return {kGap, 0, size}; }
 
 // Returns the product of the sizes of the digits.
 int64_t parts_of(std::span<const Digit> digits) {
-  int64_t parts = 1;
-  for (const Digit& digit : digits) parts *= digit.size;
-  return parts;
+  return std::accumulate(digits.begin(), digits.end(), int64_t{1},
+                         [](int64_t parts, const Digit& digit) { return parts * digit.size; });
 }
 
 bool is_plain(std::span<const Digit> digits) {
@@ -163,7 +168,7 @@ uint64_t DimLayouts::owner_of(int layout, int64_t index) {
     const auto piece =
         std::upper_bound(owned.begin(), owned.end(), index,
                          [](int64_t at, const OwnedPiece& one) { return at < one.end; });
-    SP_CHECK(piece != owned.end(), "nobody owns index {} of {}", index, extent_);
+    SP_CHECK(piece != owned.end(), "nobody owns index {}", index);
     return piece->owner;
   }
   uint64_t owner = 0;
@@ -431,10 +436,7 @@ bool DimLayouts::has_spec(int layout) {
   const bool plain = odd_of(layout).empty() && is_plain(digits_of(layout));
   std::vector<int64_t> extents = {extent_};
   for (const DimCut& cut : plain ? CutList{} : cuts(layout)) {
-    int64_t total = 0;
-    for (int64_t size : cut.shard.sizes) total += size;
-    if (!cut.shard.sizes.empty())
-      for (int64_t extent : extents) representable = representable && extent == total;
+    representable = representable && can_cut(cut.shard, extents);
     extents = cut_extents(cut.shard, extents, cut.ranks);
   }
   facts_[at].representable = representable ? 1 : 0;
@@ -546,10 +548,8 @@ bool DimLayouts::is_balanced(int from, int to, uint64_t mask) const {
     for (const auto& [axis, form] : odd_of(layout))
       if ((mask >> axis & 1) != 0) each(int64_t{1}, std::numeric_limits<int64_t>::max());
   };
-  // True if a digit at places before `last` and one from `first` on are independent. On even shards
-  // the halves of an index and the parts of its thirds are not; uneven shards differ anyway.
-  const bool even = is_even(from) && is_even(to);
-  const auto nest = [even](int64_t last, int64_t first) {
+  // Digits whose places nest are independent, unlike halves and thirds. Uneven parts differ anyway.
+  const auto nest = [even = is_even(from) && is_even(to)](int64_t last, int64_t first) {
     return last <= first && (!even || first % last == 0);
   };
   bool balanced = true;
@@ -606,8 +606,7 @@ void DimLayouts::for_each_cut_into_gaps(const Layout& base, int axis, const Each
   }
 }
 
-// Calls each(layout) for the layouts in which `axis` might cut `base` further; some of them may not
-// be legal or normal.
+// Calls each(layout) for the layouts, not all normal, in which `axis` might cut `base` further.
 template <typename Each>
 void DimLayouts::for_each_candidate(const Layout& base, int axis, const Each& each) {
   const int64_t ranks = axis_sizes_[static_cast<size_t>(axis)];
@@ -615,13 +614,6 @@ void DimLayouts::for_each_candidate(const Layout& base, int axis, const Each& ea
   for (const auto& [cut_by, form] : base.odd)
     extents = cut_extents(forms_[static_cast<size_t>(form)], extents,
                           axis_sizes_[static_cast<size_t>(cut_by)]);
-  // Explicit sizes fit parts of one extent. Others would be cut beyond their end, or not to it.
-  const auto fits = [&](int form) {
-    const std::vector<int64_t>& sizes = forms_[static_cast<size_t>(form)].sizes;
-    const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
-    return sizes.empty() || std::all_of(extents.begin(), extents.end(),
-                                        [&](int64_t extent) { return extent == total; });
-  };
   // Strided cuts of a few elements give all of them to one rank. They are tried only if they are
   // even, or occur in a spec.
   const auto append = [&](int64_t gap, int form) {
@@ -653,7 +645,7 @@ void DimLayouts::for_each_candidate(const Layout& base, int axis, const Each& ea
     append_odd(form_of(Shard{dim_, 1, {}}));
   }
   for (const auto& [owner, form] : axis_forms_) {
-    if (owner != axis || !fits(form)) continue;
+    if (owner != axis || !can_cut(forms_[static_cast<size_t>(form)], extents)) continue;
     if (base.odd.empty() && !forms_[static_cast<size_t>(form)].sizes.empty()) append(1, form);
     append_odd(form);
   }

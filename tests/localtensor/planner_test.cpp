@@ -566,8 +566,8 @@ TEST(Planner, EvenDigits_AreTriedOnEachPath) {
   EXPECT_LE(result.price.primary, 4193633) << to_string(result.plan);
 }
 
-// Of thirds and halves, a rank keeps a third or two: the pieces of an all_to_all would be padded to
-// twice of what is missing.
+// A rank of thirds keeps one third or two when they become halves: the pieces of an all_to_all
+// would be padded to twice of what is missing.
 TEST(Planner, PlacesThatDoNotNest_AreExchanged) {
   const Mesh mesh = Mesh::parse("a=2");
   const auto spec = [&](const char* text) { return Spec::parse(text, mesh, {1200}, DType::f32); };

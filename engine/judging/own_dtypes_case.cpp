@@ -1,10 +1,9 @@
 // Implements own_dtypes_case.h: lowers the job of a case again, with the dtypes of its author.
-#include "shardproof/engine/causes/own_dtypes_case.h"
+#include "shardproof/engine/judging/own_dtypes_case.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "shardproof/engine/causes/confirm_cause.h"
 #include "shardproof/engine/compare/elements.h"
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/execute/run_program.h"
