@@ -3,8 +3,11 @@
 // buffer too. Internal to the engine. Each operation is O(blocks of the value) on average.
 #pragma once
 
+#include <functional>
 #include <unordered_map>
+#include <utility>
 
+#include "shardproof/localtensor/base/memory_pool.h"
 #include "shardproof/localtensor/tensor/local_tensor.h"
 #include "shardproof/program/ir/spmd_program.h"
 
@@ -31,7 +34,9 @@ class BufferViewers {
   }
 
  private:
-  using Viewers = std::unordered_multimap<const Buffer*, ValueId>;
+  using Viewers =
+      std::unordered_multimap<const Buffer*, ValueId, std::hash<const Buffer*>, std::equal_to<>,
+                              PoolAllocator<std::pair<const Buffer* const, ValueId>>>;
   Viewers viewers_;
   Viewers::const_iterator find(const Buffer* buffer, ValueId id) const;
 };

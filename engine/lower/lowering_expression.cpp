@@ -244,7 +244,9 @@ ValueId Lowering::infix(const char* symbol, std::vector<ValueId> inputs, Attrs a
     attrs = fallbacks;
   else
     op->fill_fallbacks(attrs);
-  const ValueId result = emit(*op, {{lanes_, std::move(attrs)}}, std::move(inputs), 1).at(0);
+  std::vector<LaneAttrs> of_lanes;
+  of_lanes.push_back({lanes_, std::move(attrs)});
+  const ValueId result = emit(*op, std::move(of_lanes), std::move(inputs), 1).at(0);
   place_ = outer;
   return result;
 }

@@ -55,6 +55,14 @@ void NameTable::insert(Names::value_type& name, Part part) {
 NameTable::Values NameTable::cut(Names::value_type& name, const Lanes& lanes) {
   Parts& parts = name.second;
   Values removed;
+  if (parts.size() == 1 && parts[0].lanes == lanes) {
+    if (const ValueId* value = std::get_if<ValueId>(&parts[0].binding)) {
+      drop_holder(*value, name);
+      removed.emplace_back(*value, lanes);
+    }
+    parts.clear();
+    return removed;
+  }
   for (Part& part : parts) {
     if (lie_apart(part.lanes, lanes)) continue;
     Lanes gone = part.lanes.intersect(lanes);

@@ -106,9 +106,9 @@ void round_numbers(OpRecord& op) {
 // True if an input is a 0-d tensor of integers that the dtype of the other input may not hold.
 bool is_wide_scalar(const OpCall& call, size_t input) {
   const TensorMeta& meta = call.inputs[input];
+  if (meta.weak || !meta.shape.empty() || !is_integral(meta.dtype)) return false;
   const DType common = result_dtype(call);
-  return !meta.weak && meta.shape.empty() && is_integral(meta.dtype) && is_integral(common) &&
-         !can_widen(meta.dtype, common);
+  return is_integral(common) && !can_widen(meta.dtype, common);
 }
 
 // Converts a 0-d tensor of integers to the dtype of the other operand, where it wraps.

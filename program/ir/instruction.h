@@ -2,13 +2,13 @@
 // it runs on. Effects are the values that it reads and writes, and the events that it records.
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "shardproof/localtensor/base/memory_pool.h"
 #include "shardproof/localtensor/collective/collective.h"
 #include "shardproof/localtensor/plan/plan.h"
 #include "shardproof/program/ir/global_program.h"
@@ -119,7 +119,7 @@ struct Instr {
   Origin origin;
 };
 // Grows without moving its elements.
-using Instrs = std::deque<Instr>;
+using Instrs = PooledDeque<Instr>;
 
 // The values that an instruction reads and writes, and the events that it records.
 struct Effects {

@@ -13,7 +13,6 @@
 //   y = all_reduce(_1, sum, group=tp)
 #pragma once
 
-#include <deque>
 #include <string>
 #include <vector>
 
@@ -39,7 +38,7 @@ struct SpmdValue {
 };
 
 // Grows without moving its elements.
-using SpmdValues = std::deque<SpmdValue>;
+using SpmdValues = PooledDeque<SpmdValue>;
 
 struct SpmdListing {
   Lanes lanes;

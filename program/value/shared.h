@@ -10,6 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "shardproof/localtensor/base/memory_pool.h"
+
 namespace shardproof {
 
 // A T that never changes, or nothing; used as an optional. Equal if the values are.
@@ -17,7 +19,7 @@ template <class T>
 class Shared {
  public:
   Shared() = default;
-  Shared(T value) : value_(std::make_shared<const T>(std::move(value))) {}
+  Shared(T value) : value_(std::allocate_shared<const T>(PoolAllocator<T>(), std::move(value))) {}
   Shared(const std::optional<T>& value) {
     if (value) *this = Shared(*value);
   }
