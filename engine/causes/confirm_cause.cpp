@@ -233,7 +233,9 @@ bool Confirmation::holds_in_own_dtypes(const Change& change, std::set<std::strin
   try {
     const std::optional<RankProgram> changed = change(own->about());
     if (!changed) return true;
-    const auto imprecise = own->imprecise_with(*changed);
+    std::set<std::string> wrong = wrong_values();
+    for (const std::string& key : made_right) wrong.erase(key);
+    const auto imprecise = own->imprecise_with(*changed, wrong);
     if (!imprecise || imprecise->contains(key_)) return false;
     std::erase_if(made_right, [&](const std::string& key) { return imprecise->contains(key); });
     return true;

@@ -67,7 +67,8 @@ RankCase OwnDtypesCase::about() const {
   return {job_, inputs_, ranks_, truth_, lifted_.registries, lifted_.dtypes, nullptr, false};
 }
 
-std::optional<std::set<std::string>> OwnDtypesCase::imprecise_with(const RankProgram& ranks) const {
+std::optional<std::set<std::string>> OwnDtypesCase::imprecise_with(
+    const RankProgram& ranks, const std::set<std::string>& wrong) const {
   const std::unique_ptr<JudgedProgram> program = make_judged_ranks(
       job_, inputs_, std::make_shared<RankProgram>(ranks), truth_, lifted_.registries);
   const EvaluationPlan lifted(lifted_.truth, lifted_.registries.ops);
@@ -77,7 +78,7 @@ std::optional<std::set<std::string>> OwnDtypesCase::imprecise_with(const RankPro
   options.measures_f64 = true;
   ValuesInRange judge(options);
   if (has_unfinished_ranks(program->run(judge, {.keeps_all = true}).findings)) return std::nullopt;
-  judge.measure_open_values({});
+  judge.measure_open_values(wrong);
   std::set<std::string> found;
   for (const MeasuredPrecision& one : judge.precision())
     if (judge.keys().contains(one.key) && (one.precision.ratio > kPrecisionLimit || is_lost(one)))
