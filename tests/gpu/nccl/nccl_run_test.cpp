@@ -31,13 +31,18 @@ std::string report_of(const std::string& words, const std::string& environment =
   return report;
 }
 
-TEST(NcclRun, Corpus_AnyProcessesAndGpus_GivesReportsOfSimulation) {
-  const std::string simulated = report_of("");
-  for (const std::string processes :
-       {"--processes 1", "--processes 2", "--processes 4", "--processes 1 --gpus-per-process 4",
-        "--processes 2 --gpus-per-process 2"})
-    EXPECT_EQ(report_of("--backend nccl " + processes), simulated) << processes;
+// One test for each layout, so that they run beside each other.
+class NcclCorpus : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(NcclCorpus, GivesReportsOfSimulation) {
+  static const std::string simulated = report_of("");
+  EXPECT_EQ(report_of(std::string("--backend nccl ") + GetParam()), simulated);
 }
+
+INSTANTIATE_TEST_SUITE_P(AnyProcessesAndGpus, NcclCorpus,
+                         ::testing::Values("--processes 1", "--processes 2", "--processes 4",
+                                           "--processes 1 --gpus-per-process 4",
+                                           "--processes 2 --gpus-per-process 2"));
 
 // Two ranks on a GPU are summed there; sums over GPUs add in the order of NCCL's ranks, whichever
 // process drives them.
