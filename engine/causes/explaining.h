@@ -75,6 +75,7 @@ class Explaining {
   }
   // Lines of the ranks and of the truth that are almost equal, and others that have equal parts.
   enum class Likeness : uint8_t { alike, similar };
+  std::vector<TextChange> towards_truth();
   bool differs_from_truth(Likeness likeness);
   bool differs_by_a_number();
   bool has_small_mistake();

@@ -224,19 +224,22 @@ bool Explaining::one_of(const std::vector<TextChange>& changes) {
   return true;
 }
 
+std::vector<TextChange> Explaining::towards_truth() {
+  if (!shared_.towards_truth)
+    shared_.towards_truth = changes_towards_truth(confirmation_.text(), about_.job, shared_.budget);
+  return *shared_.towards_truth;
+}
+
 bool Explaining::differs_from_truth(Likeness likeness) {
   constexpr size_t kMostTries = 48;
   constexpr int kMostRunsOfTruth = 24;
   if (!confirmation_.can_change_job()) return false;
-  const NumberedText& text = confirmation_.text();
-  if (!shared_.towards_truth)
-    shared_.towards_truth = changes_towards_truth(text, about_.job, shared_.budget);
-  std::vector<TextChange> changes = *shared_.towards_truth;
+  std::vector<TextChange> changes = towards_truth();
   std::erase_if(changes, [&](const TextChange& one) {
     return (one.unlike <= kAlike) != (likeness == Likeness::alike);
   });
   if (changes.size() > kMostTries) changes.resize(kMostTries);
-  add_reduced(text, changes);
+  add_reduced(confirmation_.text(), changes);
   confirmation_.allow_more_runs(kMostRunsOfTruth);
   return one_of(changes);
 }
@@ -247,10 +250,7 @@ bool Explaining::differs_from_truth(Likeness likeness) {
 bool Explaining::differs_by_a_number() {
   constexpr size_t kMostTries = 8;
   if (!confirmation_.can_change_job()) return false;
-  const NumberedText& text = confirmation_.text();
-  if (!shared_.towards_truth)
-    shared_.towards_truth = changes_towards_truth(text, about_.job, shared_.budget);
-  std::vector<TextChange> changes = *shared_.towards_truth;
+  std::vector<TextChange> changes = towards_truth();
   std::erase_if(changes, [](const TextChange& one) {
     return one.unlike > kAlike || one.was.kind != ExprKind::number ||
            one.to.kind != ExprKind::number;
