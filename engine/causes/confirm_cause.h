@@ -54,10 +54,10 @@ class Confirmation {
   // True if the edit makes the value right, and other results of its op, and no other value wrong
   // or more wrong than it was, with the inputs of the job and with other ones. A value is right if
   // it is 64 times closer to one device than before, and within 2^-32 of its largest element. False
-  // if the edited run has an error, or if the value stays wrong in the program's own dtypes. `axes`
-  // are those that the edit is about. False, too, if the
-  // value is as wrong where one of them has one rank, or if the edit makes it wrong, or leaves the
-  // same error, where another axis has one rank.
+  // if the edited run has an error, or if the value is imprecise in the program's own dtypes.
+  // `axes` are those that the edit is about. False, too, if the value is as wrong where one of them
+  // has one rank, or if the edit makes it wrong, or leaves the same error, where another axis has
+  // one rank.
   bool confirms(const Edit& edit, const std::vector<int>& axes = {});
   // Tests the same. If it also holds with the same instructions of other listings (same_lines.h),
   // and makes more values right, they are added to the edit.

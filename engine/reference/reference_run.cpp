@@ -353,8 +353,8 @@ bool ReferenceRun::is_line_input(ValueId id) const {
   return std::binary_search(line_inputs_.begin(), line_inputs_.end(), id);
 }
 
-// Keeps those values of the line that instructions outside of it read. A form of the program in
-// other dtypes may have values of its own behind those of the program (casts): one line reads them.
+// Keeps those values of the line that instructions outside of it read. The form of the program in
+// other dtypes ends with values of its own, such as casts, which no other line reads.
 void ReferenceRun::share(const Shared& made, Shared& shared) const {
   std::unordered_map<ValueId, int> uses;  // by value, those of instructions of the line
   for (const int instr : line_)
