@@ -364,7 +364,8 @@ std::vector<ExplainedValue> Check::explain(const std::vector<JudgedValue>& wrong
                              {.integers = integers(),
                               .replaced = replacing(),
                               .own = &own,
-                              .consequences = consequences()});
+                              .consequences = consequences(),
+                              .searches_causes = job_.searches_causes});
   try {
     lifted().run(explaining, {.keeps_all = true, .integers = integers(), .replaces = replacing()});
   } catch (const Error&) {
@@ -376,7 +377,9 @@ std::vector<ExplainedValue> Check::explain(const std::vector<JudgedValue>& wrong
 std::vector<ExplainedValue> Check::explain_in_own_dtypes(const std::vector<JudgedValue>& wrong) {
   if (wrong.empty()) return {};
   const std::unique_ptr<JudgedProgram> simulated = program_->simulated();
-  ExplainingJudge explaining(wrong, *simulated, {.alike = 0x1p-5, .consequences = consequences()});
+  ExplainingJudge explaining(
+      wrong, *simulated,
+      {.alike = 0x1p-5, .consequences = consequences(), .searches_causes = job_.searches_causes});
   simulated->run(explaining, {.keeps_all = true});
   return std::move(explaining.explained());
 }

@@ -125,7 +125,7 @@ ExplainedKeys ExplainingJudge::add_cause(const ComparedValue& value, Finding& fi
       std::count_if(explained_.begin(), explained_.end(), [](const ExplainedValue& one) {
         return one.made_right.empty() && one.consequence_of == kNone;
       });
-  if (!search_)
+  if (!search_ && options_.searches_causes)
     if (const std::optional<RankCase> about = program_.rank_case(options_.replaced))
       search_.emplace(*about);
   if (search_) return search_->explain(value, finding, unexplained < kMostLongSearches);

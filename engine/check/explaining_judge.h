@@ -59,6 +59,7 @@ class ExplainingJudge : public Judge {
     const DifferenceJudge* own = nullptr;                 // null: this run is in the own dtypes
     double alike = 0x1p-20;  // largest difference of two right values, by the largest element
     Consequences consequences = Consequences::of_all_values;
+    bool searches_causes = true;  // as in Job
   };
   ExplainingJudge(const std::vector<JudgedValue>& wrong, const JudgedProgram& program,
                   Options options);

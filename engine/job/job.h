@@ -112,6 +112,9 @@ struct Job {
   std::vector<std::string> keep;  // names whose global values the outcome stores
   CompareScope compared = CompareScope::lines;
   bool records_values = false;  // the outcome stores the compared values and the program
+  // False: findings about rank programs state no cause. The search runs a program up to hundreds of
+  // times.
+  bool searches_causes = true;
   Timing timing;
   std::vector<PrecisionLimit> precision_limits;
 };
