@@ -36,9 +36,15 @@ struct Distance {
 };
 using Distances = std::map<std::string, Distance>;  // by key
 
+// The shards of a case with one rank along an axis: of the same tensors, or those of the first
+// rank, which leave the rest of the tensors out. Example: x[2 * i:2 * i + 2] in a loop reads all of
+// the same shards, and not all of larger ones.
+enum class VariedShards : uint8_t { larger, same };
+
 // The same case with an axis of one rank, or with its whole numbers in another order.
 struct VariedCase {
   int axis = -1;  // -1: other whole numbers
+  VariedShards shards = VariedShards::larger;
   Job job;
   std::vector<LocalTensor> inputs;
   RankProgram ranks;
@@ -109,7 +115,7 @@ class Confirmation {
   bool refutes(const VariedCase& varied, const Change& change, const std::vector<int>& axes);
   bool holds_in_own_dtypes(const Change& change, std::set<std::string>& made_right);
   void vary();
-  void vary_axis(int axis);
+  bool vary_axis(int axis, VariedShards shards);
   void vary_integers(int order);  // 0: ascending, 1: shuffled
   const RankCase& about_;
   SharedSearch& shared_;

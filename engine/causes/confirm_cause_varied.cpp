@@ -36,9 +36,24 @@ std::optional<Lanes> without_axis(const Lanes& ranks, const Mesh& mesh, const Me
   return Lanes::of(std::move(found));
 }
 
+// Returns true if the input was cut to the shards of the first rank along an axis. Other axes must
+// not cut the same dim.
+bool keep_first_shard(JobInput& input, int axis) {
+  const Spec& spec = input.spec;
+  if (!spec.placement(axis).is_shard()) return true;
+  const Shard& shard = spec.placement(axis).shard();
+  const int64_t size = spec.mesh().axis_size(axis);
+  if (shard.split != 1 || !shard.sizes.empty() || spec.shape()[shard.dim] % size != 0) return false;
+  for (int other = 0; other < spec.mesh().axis_count(); ++other)
+    if (other != axis && spec.placement(other).is_shard(shard.dim)) return false;
+  input.data.shape[shard.dim] /= size;
+  input.data = contiguous_copy(input.data);
+  return true;
+}
+
 // Returns the job with one rank along an axis. Throws Error(bad_input) if its shards do not allow
 // it.
-std::optional<Job> without_axis(const Job& job, int axis) {
+std::optional<Job> without_axis(const Job& job, int axis, VariedShards shards) {
   if (job.meshes.size() != 1 || !job.functions.empty() || !job.groups.empty() ||
       !job.faults.empty())
     return std::nullopt;
@@ -61,7 +76,8 @@ std::optional<Job> without_axis(const Job& job, int axis) {
     if (!shrink(one.lanes)) return std::nullopt;
   for (JobInput& input : result.inputs) {
     if (!(input.spec.mesh() == mesh) || !shrink(input.on)) return std::nullopt;
-    input.spec = Spec(smaller, input.spec.placements(), input.spec.shape(), input.spec.dtype(),
+    if (shards == VariedShards::same && !keep_first_shard(input, axis)) return std::nullopt;
+    input.spec = Spec(smaller, input.spec.placements(), input.data.shape, input.spec.dtype(),
                       input.spec.order());
   }
   for (JobOutput& output : result.outputs)
@@ -214,26 +230,31 @@ void Confirmation::vary() {
   for (const int order : {0, 1}) vary_integers(order);
   const Mesh& mesh = about_.job.meshes[0].second;
   for (int axis = 0; axis < mesh.axis_count(); ++axis)
-    if (mesh.axis_size(axis) > 1) vary_axis(axis);
+    if (mesh.axis_size(axis) > 1 && !vary_axis(axis, VariedShards::larger))
+      vary_axis(axis, VariedShards::same);
 }
 
-void Confirmation::vary_axis(int axis) {
-  if (is_spent()) return;
+// Returns true if the program has a case with one rank along the axis.
+bool Confirmation::vary_axis(int axis, VariedShards shards) {
+  if (is_spent()) return false;
   try {
-    std::optional<Job> job = without_axis(about_.job, axis);
-    if (!job) return;
+    std::optional<Job> job = without_axis(about_.job, axis, shards);
+    if (!job) return false;
     auto varied = std::make_unique<VariedCase>();
     varied->axis = axis;
+    varied->shards = shards;
     varied->job = std::move(*job);
     varied->inputs = split_inputs(varied->job);
     varied->ranks = lower_ranks_of(varied->job, about_);
     varied->truth = lower_truth_of(varied->job, about_);
     const int64_t size = about_.job.meshes[0].second.axis_size(axis);
-    if (is_made_for_its_mesh(about_, varied->ranks, varied->truth, size)) return;
+    if (is_made_for_its_mesh(about_, varied->ranks, varied->truth, size)) return false;
     varied->before = distances(case_of(*varied), varied->ranks);
-    if (varied->before.contains(key_)) varied_.push_back(std::move(varied));
+    if (!varied->before.contains(key_)) return false;
+    varied_.push_back(std::move(varied));
+    return true;
   } catch (const Error&) {
-    // The program does not allow this size, so it shows nothing.
+    return false;  // the program does not allow this size, so it shows nothing
   }
 }
 
@@ -274,6 +295,7 @@ bool Confirmation::refutes(const VariedCase& varied, const Change& change,
   const double before = was.share, base = before_.at(key_).share;
   if (varied.axis < 0) return !improved(case_of(varied), varied.before, change);
   const bool is_own = std::find(axes.begin(), axes.end(), varied.axis) != axes.end();
+  if (is_own && varied.shards == VariedShards::same) return before > kStillRight;
   if (is_own) return std::fabs(before - base) <= kAsWrong * base;
   if (is_spent()) return false;
   try {
@@ -297,7 +319,7 @@ bool Confirmation::is_right_on_other_meshes(const ChangeOfJob& change,
     if (mesh.axis_size(axis) == 1) continue;
     if (is_spent()) return false;
     try {
-      const std::optional<Job> job = without_axis(about_.job, axis);
+      const std::optional<Job> job = without_axis(about_.job, axis, VariedShards::larger);
       if (!job) continue;
       const Job changed = change(*job);
       const std::vector<LocalTensor> inputs = split_inputs(changed);

@@ -64,8 +64,8 @@ class Explaining {
   bool shown_by_provenance(const SuspectedWay& on) {
     return adopt(find_local_extremum(on)) || missing_enter() || wrong_group() ||
            never_reduced(Combining::reductions_and_gathers) || adopt(find_uneven_average(on)) ||
-           differs_between_listings() || declared_otherwise() || wrong_argument() ||
-           copies_explain_all();
+           receives_are_swapped() || differs_between_listings() || declared_otherwise() ||
+           wrong_argument() || copies_explain_all();
   }
   bool shown_by_numbers(const SuspectedWay& on) {
     if (!changes_.empty()) return another_word();
@@ -86,7 +86,10 @@ class Explaining {
   bool averages_local_sums();
   bool is_mean(const Expr& call) const;
   bool averages_local_means(const NumberedText& text, const TextStatement& one, const Expr& part);
+  bool has_uneven_shards(int axis) const;
   std::vector<std::string> whole_of_part(const Expr& part, const std::string& group) const;
+  bool is_right_swapped(const TextStatement& a, const TextStatement& b);
+  bool receives_are_swapped();
   bool lines_are_swapped();
   bool one_of(const std::vector<TextChange>& changes);
   ConfirmedCause cause_of(const TextChange& change, const RightChange& right) const;

@@ -255,6 +255,8 @@ bool Explaining::differs_by_a_number() {
     return one.unlike > kAlike || one.was.kind != ExprKind::number ||
            one.to.kind != ExprKind::number;
   });
+  for (TextChange& one : changes_to_counts_of_truth(confirmation_.text(), about_.truth))
+    changes.push_back(std::move(one));
   if (changes.size() > kMostTries) changes.resize(kMostTries);
   if (one_of(changes) && !fix.empty() && made_right == wrong_values()) return true;
   lines.clear();
@@ -480,23 +482,42 @@ bool Explaining::is_mean(const Expr& call) const {
   });
 }
 
+// True if an input has shards of several sizes over an axis.
+bool Explaining::has_uneven_shards(int axis) const {
+  return std::any_of(
+      about_.job.inputs.begin(), about_.job.inputs.end(), [&](const JobInput& input) {
+        if (!(input.spec.mesh() == mesh_) || !input.spec.placement(axis).is_shard()) return false;
+        const Shard& shard = input.spec.placement(axis).shard();
+        return !shard.sizes.empty() || input.spec.shape()[shard.dim] % mesh_.axis_size(axis) != 0;
+      });
+}
+
 // True if the mean of all ranks, whose parts have different sizes, is right in place of that of
 // each rank's own part.
 bool Explaining::averages_local_means(const NumberedText& text, const TextStatement& one,
                                       const Expr& part) {
-  for (const MeshAxis& axis : mesh_.axes())
+  for (int number = 0; number < mesh_.axis_count(); ++number) {
+    const MeshAxis& axis = mesh_.axes()[static_cast<size_t>(number)];
     for (const std::string& weighted : whole_of_part(part, axis.name)) {
-      const std::string whole = fmt::format("all_reduce({}, sum, group={})", weighted, axis.name);
-      const auto put = [&](Expr& expr) { replace(expr, parse_expression(whole)); };
-      if (!confirmation_.confirms_job(change_of({text.number_of(part)}, put))) continue;
       const std::string line =
           lines_text(about_.ranks.program, {{one.listing, one.statement->place.line}});
-      settle({fmt::format("{} of {} is each rank's own; no call takes it over {}", to_string(part),
-                          line, axis.name),
-              fmt::format("{} in place of {} on {}", whole, to_string(part), line),
-              {}});
-      return true;
+      const std::string reduced = fmt::format("all_reduce({}, sum, group={})", weighted, axis.name);
+      for (const std::string& whole : {reduced, weighted}) {
+        // With equal shares the weight is a factor like any other.
+        if (whole == weighted && !has_uneven_shards(number)) continue;
+        const auto put = [&](Expr& expr) { replace(expr, parse_expression(whole)); };
+        if (!confirmation_.confirms_job(change_of({text.number_of(part)}, put))) continue;
+        const std::string why =
+            whole == reduced
+                ? fmt::format("no call takes it over {}", axis.name)
+                : fmt::format("the sum over {} needs it weighted by each rank's share", axis.name);
+        settle({fmt::format("{} of {} is each rank's own; {}", to_string(part), line, why),
+                fmt::format("{} in place of {} on {}", whole, to_string(part), line),
+                {}});
+        return true;
+      }
     }
+  }
   return false;
 }
 
@@ -519,8 +540,53 @@ std::vector<std::string> Explaining::whole_of_part(const Expr& part,
   return texts;
 }
 
+// True if two statements, one after the other in the text, are right in the other order.
+bool Explaining::is_right_swapped(const TextStatement& a, const TextStatement& b) {
+  const int first = a.statement->place.line, second = b.statement->place.line;
+  if (!confirmation_.confirms_job(with_swapped_lines(a.listing, first, second))) return false;
+  const auto line = [&](int number) {
+    return line_text(about_.ranks.program, {a.listing, number});
+  };
+  settle({fmt::format("{} comes before {}, and {} is right in the other order", line(first),
+                      line(second), target()),
+          fmt::format("{} before {}", line(second), line(first)),
+          {}});
+  return true;
+}
+
+namespace {
+
+constexpr int kMostSwaps = 16;
+
+bool are_both_assigned(const TextStatement& a, const TextStatement& b) {
+  return a.statement->kind == StatementKind::assign && b.statement->kind == StatementKind::assign &&
+         a.listing == b.listing && a.loops == b.loops;
+}
+
+bool receives(const TextStatement& one) {
+  return one.whole[0]->kind == ExprKind::call && one.whole[0]->symbol == "recv";
+}
+
+}  // namespace
+
+// True if two receives, one after the other, are right in the other order. Messages of one sender
+// arrive in the order in which it sends them.
+bool Explaining::receives_are_swapped() {
+  if (!confirmation_.can_change_job()) return false;
+  int tries = 0;
+  const std::vector<TextStatement>& all = confirmation_.text().statements();
+  for (size_t i = 0; i + 1 < all.size(); ++i) {
+    if (!are_both_assigned(all[i], all[i + 1]) || !receives(all[i]) || !receives(all[i + 1]))
+      continue;
+    if (++tries > kMostSwaps) return false;
+    if (!is_right_swapped(all[i], all[i + 1])) continue;
+    fix += ", or send them in the other order";
+    return true;
+  }
+  return false;
+}
+
 bool Explaining::lines_are_swapped() {
-  constexpr int kMostTries = 16;
   int tries = 0;
   const NumberedText& text = confirmation_.text();
   const auto reads = [](const Expr& expr, const NameTemplate& name) {
@@ -532,13 +598,11 @@ bool Explaining::lines_are_swapped() {
   };
   for (size_t i = 0; i + 1 < text.statements().size(); ++i) {
     const TextStatement &a = text.statements()[i], &b = text.statements()[i + 1];
-    const bool are_assigned =
-        a.statement->kind == StatementKind::assign && b.statement->kind == StatementKind::assign;
-    if (!are_assigned || a.listing != b.listing || a.loops != b.loops) continue;
+    if (!are_both_assigned(a, b)) continue;
     if (!reads(*b.whole[0], a.statement->targets[0]) &&
         !reads(*a.whole[0], b.statement->targets[0]))
       continue;
-    if (++tries > kMostTries) return false;
+    if (++tries > kMostSwaps) return false;
     // A value of the first line that no line after the second one reads must be an output.
     const std::string bound = to_string(a.statement->targets[0]);
     const bool is_output =
@@ -548,17 +612,7 @@ bool Explaining::lines_are_swapped() {
     for (size_t k = i + 2; k < text.statements().size(); ++k)
       is_read = is_read || (text.statements()[k].listing == a.listing &&
                             reads(*text.statements()[k].whole[0], a.statement->targets[0]));
-    if (!is_read) continue;
-    const int first = a.statement->place.line, second = b.statement->place.line;
-    if (!confirmation_.confirms_job(with_swapped_lines(a.listing, first, second))) continue;
-    const auto line = [&](int number) {
-      return line_text(about_.ranks.program, {a.listing, number});
-    };
-    settle({fmt::format("{} comes before {}, and {} is right in the other order", line(first),
-                        line(second), target()),
-            fmt::format("{} before {}", line(second), line(first)),
-            {}});
-    return true;
+    if (is_read && is_right_swapped(a, b)) return true;
   }
   return false;
 }

@@ -312,7 +312,54 @@ std::vector<TextChange> changes_towards(const NumberedText& ranks, const Job& jo
   return changes;
 }
 
+// Returns over how many elements an op takes a mean; 0 if it takes none.
+int64_t count_of_mean(const GlobalInstr& instr, const GlobalProgram& program) {
+  const bool is_mean = instr.op == "mean";
+  const bool is_loss =
+      instr.attrs.has("reduction") && instr.attrs.text("reduction") == "mean" && !is_mean;
+  if ((!is_mean && !is_loss) || instr.inputs.empty() || instr.outputs.empty()) return 0;
+  const auto elements = [&](ValueId id) {
+    return element_count(program.values[static_cast<size_t>(id)].shape);
+  };
+  // A loss of scores and targets takes the mean over its targets.
+  const size_t slot = is_loss && instr.inputs.size() > 1 ? 1 : 0;
+  if (instr.inputs[slot] == kNoValue) return 0;
+  return elements(instr.inputs[slot]) / std::max<int64_t>(1, elements(instr.outputs[0]));
+}
+
+bool has_sum(const Expr& expr) {
+  bool found = false;
+  visit_parts(expr, [&](const Expr& part) {
+    found = found || (part.kind == ExprKind::call && part.symbol == "sum");
+  });
+  return found;
+}
+
 }  // namespace
+
+std::vector<TextChange> changes_to_counts_of_truth(const NumberedText& ranks,
+                                                   const GlobalProgram& truth) {
+  std::map<int64_t, size_t> counts;  // with the line of the truth
+  for (const GlobalInstr& instr : truth.instrs)
+    if (const int64_t count = count_of_mean(instr, truth); count > 1)
+      counts.emplace(count, static_cast<size_t>(instr.origin.line));
+  std::vector<TextChange> changes;
+  for (const TextStatement& one : ranks.statements())
+    for (const Expr* whole : one.whole)
+      visit_parts(*whole, [&](const Expr& part) {
+        if (part.kind != ExprKind::binary || part.symbol != "/" || !has_sum(part.args[0])) return;
+        const Expr& by = part.args[1];
+        if (by.kind != ExprKind::number || !by.number.is_integer() ||
+            counts.contains(by.number.integer()))
+          return;
+        for (const auto& [count, line] : counts) {
+          Expr number = by;
+          number.number = Number(count);
+          changes.push_back({ranks.number_of(by), by, number, line, 0.5});
+        }
+      });
+  return changes;
+}
 
 std::vector<TextChange> changes_towards_truth(const NumberedText& ranks, const Job& job,
                                               SearchBudget& budget) {

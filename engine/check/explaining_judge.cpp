@@ -200,8 +200,8 @@ Judgement ExplainingJudge::judge(const ComparedValue& value, ReferenceRun& refer
     return Judgement::right;
   }
   const bool spreads = all || compare_replicas(value.value, value.spec).has_value();
-  if (explained->consequence_of == kNone && spreads)
-    source_[value.global] = static_cast<int>(explained_.size());
+  const int root = explained->consequence_of;
+  if (spreads) source_[value.global] = root == kNone ? static_cast<int>(explained_.size()) : root;
   wrong_.emplace(value.global, static_cast<int>(explained_.size()));
   explained_.push_back(std::move(*explained));
   return Judgement::wrong;
