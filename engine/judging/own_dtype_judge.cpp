@@ -23,7 +23,6 @@
 
 #include "shardproof/engine/compare/compare.h"
 #include "shardproof/engine/compare/elements.h"
-#include "shardproof/engine/compare/perturbation.h"
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/explain/explain.h"
 #include "shardproof/localtensor/base/error.h"
@@ -41,9 +40,8 @@ double least_loss(DType narrowest) {
   return size_of(narrowest) == 1 ? kNarrowNote : kPrecisionNote;
 }
 constexpr int64_t kFewElements = 16;
-constexpr double kReachRoundings = 16;
-constexpr double kSmoothGrowth = 2 * kReachRoundings * kReachRoundings;
-constexpr int kReachDraws = 8;
+// Rounding decides a value where the line is steep: in few elements.
+constexpr double kFewOfElements = 1.0 / 8;
 
 // In f64 and c128 the exact value is rounded as well, so errors below this share of it mean
 // nothing.
@@ -109,6 +107,14 @@ double largest_error(const Tensor& held, const Tensor& device, const Tensor& exa
     if (!(error <= reached)) largest = std::max(largest, error);
   }
   return largest;
+}
+
+// True if the error of at least one element, but of few of them, is as large as `least`.
+bool is_over_in_few(const Tensor& held, const Tensor& exact, double least) {
+  int64_t over = 0;
+  for (int64_t i = 0; i < exact.elements(); ++i) over += distance_at(held, exact, i) >= least;
+  return over == 1 ||
+         static_cast<double>(over) <= kFewOfElements * static_cast<double>(exact.elements());
 }
 
 bool has_no_finite_element(const Tensor& tensor) {
@@ -267,20 +273,6 @@ namespace {
 
 constexpr int64_t kMostOpenElements = 1 << 24;  // that open values may hold
 
-std::vector<double> magnitudes(const Tensor& tensor) {
-  std::vector<double> all(static_cast<size_t>(tensor.elements()));
-  for (size_t i = 0; i < all.size(); ++i) all[i] = magnitude_at(tensor, static_cast<int64_t>(i));
-  return all;
-}
-
-// Returns the size of each element of a line's input, or of its parts.
-std::vector<double> sizes_of_input(ValueId id, const Tensor& input,
-                                   const std::map<ValueId, ComparedValue>& in_parts) {
-  const auto parts = in_parts.find(id);
-  if (parts != in_parts.end()) return part_sizes(parts->second.value, parts->second.spec);
-  return magnitudes(dense(input));
-}
-
 // Returns the entry of a value without its precision.
 MeasuredPrecision unmeasured_value(const ComparedValue& value, DType dtype, const Lanes& ranks) {
   MeasuredPrecision measured;
@@ -324,26 +316,6 @@ struct OwnDtypeJudge::OpenValue {
   }
 };
 
-// Returns the size of the terms that a line adds. Changes all inputs by a share of their sizes, and
-// returns the largest change of the result divided by that share.
-double OwnDtypeJudge::moved_terms(const JudgedLine& line) const {
-  double size = 0;
-  std::map<ValueId, std::vector<double>> sizes;
-  for (const ValueId id : line.reference.line_inputs())
-    sizes.emplace(id, sizes_of_input(id, *line.reference.find(id), line.in_parts));
-  const EvaluationPlan& lifted = options_.lifted();
-  const Tensor still = dense(line.reference.again(line.value, lifted));
-  for (int direction = 0; direction < kOtherRoundings; ++direction) {
-    const Tensor other =
-        dense(line.reference.again(line.value, lifted, [&](ValueId id, const Tensor& tensor) {
-          return moved(tensor, sizes.at(id), direction, id);
-        }));
-    for (const double movement : distances(other, still))
-      if (std::isfinite(movement)) size = std::max(size, std::ldexp(movement, kMovedBits));
-  }
-  return size;
-}
-
 double OwnDtypeJudge::size_of_terms(const OpenValue& open) const {
   // The largest loss over many elements is not small by chance.
   if (open.exact.elements() >= kFewElements && open.in_parts.empty()) return open.largest_part;
@@ -356,156 +328,6 @@ double OwnDtypeJudge::size_of_terms_or_none(const ComparedValue& value,
   return std::max(largest_part(value), moved_terms({value.global, reference, in_parts_}));
 } catch (const Error&) {
   return 0;
-}
-
-// Returns for each element the largest finite change by which one of `changes` of the line's inputs
-// moves its result in f64.
-std::vector<double> OwnDtypeJudge::largest_changes(const JudgedLine& line,
-                                                   const std::vector<InputChange>& changes) const {
-  const EvaluationPlan& lifted = options_.lifted();
-  const Tensor still = dense(line.reference.again(line.value, lifted));
-  std::vector<double> largest(static_cast<size_t>(still.elements()), 0);
-  for (const InputChange& change : changes) {
-    const Tensor other = dense(line.reference.again(line.value, lifted, change));
-    for (size_t i = 0; i < largest.size(); ++i) {
-      const double movement = distance_at(other, still, static_cast<int64_t>(i));
-      if (std::isfinite(movement)) largest[i] = std::max(largest[i], movement);
-    }
-  }
-  return largest;
-}
-
-namespace {
-
-// Returns changes of a line's inputs by a share of their sizes. A sum of parts changes by a share
-// of the parts, because the ranks round each of them.
-std::vector<InputChange> drawn_changes(const std::map<ValueId, ComparedValue>& in_parts,
-                                       std::function<double(ValueId)> share_of) {
-  std::vector<InputChange> draws;
-  for (int draw = 0; draw < kReachDraws; ++draw)
-    draws.push_back([&in_parts, share_of, draw](ValueId id, const Tensor& tensor) {
-      const double share = std::ldexp(share_of(id), kMovedBits);
-      std::vector<double> sizes = sizes_of_input(id, tensor, in_parts);
-      for (double& size : sizes) size *= share;
-      return moved(tensor, sizes, draw, id);
-    });
-  return draws;
-}
-
-bool is_float(const EvaluationPlan& plan, ValueId id) {
-  if (id == kNoValue || plan.info(id).weak) return false;
-  return is_floating(plan.info(id).dtype) || is_complex(plan.info(id).dtype);
-}
-
-// Returns the values of the line that are computed from floats and are piecewise constant: rounded
-// numbers, indices, results of comparisons.
-std::vector<ValueId> steps_of(const ReferenceRun& reference) {
-  const EvaluationPlan& plan = reference.plan();
-  std::vector<ValueId> steps;
-  for (const int index : reference.line()) {
-    const GlobalInstr& instr = plan.program().instrs[static_cast<size_t>(index)];
-    if (instr.kind != GlobalKind::op ||
-        std::none_of(instr.inputs.begin(), instr.inputs.end(),
-                     [&](ValueId id) { return is_float(plan, id); }))
-      continue;
-    const bool rounds = plan.ops().at(instr.op).differentiable == Differentiable::zero;
-    for (const ValueId id : instr.outputs)
-      if (rounds || !is_float(plan, id)) steps.push_back(id);
-  }
-  return steps;
-}
-
-// Returns the unit roundoff of the narrowest float that one device computes on the line.
-double widest_rounding(const ReferenceRun& reference) {
-  const EvaluationPlan& plan = reference.plan();
-  double widest = 0;
-  for (const int index : reference.line())
-    for (const ValueId id : plan.program().instrs[static_cast<size_t>(index)].outputs)
-      if (is_float(plan, id)) widest = std::max(widest, unit_roundoff(plan.info(id).dtype));
-  return widest;
-}
-
-}  // namespace
-
-// Returns the largest change of each element when the inputs of its line change by so many
-// roundings. They are those of the value's dtype if the inputs are narrower, such as bf16 gradients
-// added in f32.
-std::vector<double> OwnDtypeJudge::changes_by(double roundings, const JudgedLine& line) const {
-  const EvaluationPlan& plan = line.reference.plan();
-  const double own = unit_roundoff(plan.info(line.value).dtype);
-  return largest_changes(line, drawn_changes(line.in_parts, [&plan, own, roundings](ValueId input) {
-                           return roundings * std::min(unit_roundoff(plan.info(input).dtype), own);
-                         }));
-}
-
-// Returns the largest change of each element that only a step causes. The inputs of its line change
-// by some roundings of the narrowest float on the line. The line runs twice: freely, and with its
-// indices, rounded numbers and comparisons unchanged. The result is the difference of both changes.
-// Example: y = one_hot(argmax(z)) * z, with z in f16 and y in f32. Another argmax changes y by z.
-std::vector<double> OwnDtypeJudge::changes_by_steps(const JudgedLine& line) const {
-  const auto& [id, reference, in_parts] = line;
-  const EvaluationPlan& lifted = options_.lifted();
-  std::map<ValueId, Tensor> still;
-  for (const ValueId step : steps_of(reference)) still.emplace(step, reference.again(step, lifted));
-  if (still.empty()) return {};
-  const double share = kReachRoundings * widest_rounding(reference);
-  std::vector<double> largest(static_cast<size_t>(element_count(reference.plan().info(id).shape)),
-                              0);
-  for (const InputChange& change : drawn_changes(in_parts, [share](ValueId) { return share; })) {
-    const Tensor free = dense(reference.again(id, lifted, change));
-    const Tensor fixed = dense(reference.again(id, lifted, change, still));
-    for (size_t i = 0; i < largest.size(); ++i) {
-      const double step = distance_at(free, fixed, static_cast<int64_t>(i));
-      if (std::isfinite(step)) largest[i] = std::max(largest[i], step);
-    }
-  }
-  return largest;
-}
-
-// Returns the error of each element that is not a loss of precision. A number that is rounded to a
-// whole one may step to the next if the inputs change by some roundings. If one rounding of the
-// inputs already predicts the change by many, the line is smooth: a variance changes by their
-// square at most. Then only one rounding excuses an error.
-std::vector<double> OwnDtypeJudge::reach_of(const JudgedLine& line) const {
-  std::vector<double> reach = changes_by(kReachRoundings, line);
-  const std::vector<double> by_one = changes_by(1, line);
-  const std::vector<double> by_steps = changes_by_steps(line);
-  for (size_t i = 0; i < reach.size(); ++i) {
-    if (reach[i] <= kSmoothGrowth * by_one[i]) reach[i] = by_one[i];
-    if (!by_steps.empty()) reach[i] = std::max(reach[i], by_steps[i]);
-  }
-  return reach;
-}
-
-// Returns the change of each element when the line's inputs change by some roundings, and when they
-// lie on grids of that width. Numbers that are equal apart from rounding, such as two sums of the
-// same parts in other orders, are equal on one of the grids. Random changes never make them equal.
-std::vector<double> OwnDtypeJudge::changes_by_rounding(const ComparedValue& value,
-                                                       const ReferenceRun& reference) const {
-  std::map<ValueId, std::vector<double>> roundings;
-  double step = 0;  // one grid for all inputs, because they may be compared with each other
-  for (const ValueId id : reference.line_inputs()) {
-    const DType dtype = reference.plan().info(id).dtype;
-    if (!is_floating(dtype) && !is_complex(dtype)) continue;
-    std::vector<double> sizes = sizes_of_input(id, *reference.find(id), in_parts_);
-    for (double& size : sizes) {
-      size *= kReachRoundings * unit_roundoff(dtype);
-      if (std::isfinite(size)) step = std::max(step, size);
-      size = std::ldexp(size, kMovedBits);
-    }
-    roundings.emplace(id, std::move(sizes));
-  }
-  std::vector<InputChange> changes;
-  for (int draw = 0; draw < kReachDraws && step > 0; ++draw)
-    changes.push_back([&roundings, draw](ValueId id, const Tensor& tensor) {
-      const auto own = roundings.find(id);
-      return own == roundings.end() ? tensor : moved(tensor, own->second, draw, id);
-    });
-  for (const double shift : {0.0, 0.5})
-    if (step > 0)
-      changes.push_back(
-          [step, shift](ValueId, const Tensor& tensor) { return on_grid(tensor, step, shift); });
-  return largest_changes({value.global, reference, in_parts_}, changes);
 }
 
 // Returns the result of the line in f64. An input that is a partial sum is the sum of its parts
@@ -574,7 +396,7 @@ void OwnDtypeJudge::measure_integers(const ComparedValue& value,
                                      const std::vector<Deviation>& found,
                                      const std::vector<StoredCopy>& copies, const Tensor& expected,
                                      const ReferenceRun& reference) try {
-  if (widest_rounding(reference) > 0) return;
+  if (widest_rounding_on(reference) > 0) return;
   const std::vector<double> changes = changes_by_rounding(value, reference);
   std::vector<Deviation> lost;
   for (const Deviation& one : found)
@@ -637,8 +459,15 @@ void OwnDtypeJudge::finish(const OpenValue& open, std::vector<MeasuredPrecision>
   const double largest = largest_element(open.exact), loss = least_loss(measured.narrowest),
                unit = unit_of(is_below_f64(measured.dtype) ? measured.dtype : measured.narrowest);
   double error = open.error, base = least_base(open);
-  if (error >= loss * base)
-    error = largest_error(open.held, open.device, open.exact, reach_of(open.judged_line()));
+  if (error >= loss * base) {
+    std::vector<double> reach = reach_of(open.judged_line());
+    error = largest_error(open.held, open.device, open.exact, reach);
+    if (error >= loss * base && is_over_in_few(open.held, open.exact, loss * base)) {
+      const std::vector<double> losses = losses_on_one_device(open.judged_line());
+      for (size_t i = 0; i < reach.size(); ++i) reach[i] = std::max(reach[i], losses[i]);
+      error = largest_error(open.held, open.device, open.exact, reach);
+    }
+  }
   if (error >= std::min(loss, least_note(measured.dtype)) * base && std::isfinite(error))
     base = std::max(base, unit * size_of_terms(open));
   if (error >= loss * base && std::isfinite(error) &&

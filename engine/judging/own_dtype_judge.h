@@ -133,7 +133,11 @@ class OwnDtypeJudge : public Judge {
                                       const std::vector<InputChange>& changes) const;
   std::vector<double> changes_by(double roundings, const JudgedLine& line) const;
   std::vector<double> changes_by_steps(const JudgedLine& line) const;
+  std::vector<double> losses_on_one_device(const JudgedLine& line) const;
   std::vector<double> reach_of(const JudgedLine& line) const;
+  // Returns the unit roundoff of the narrowest float that one device computes on the line; 0 if it
+  // computes none.
+  static double widest_rounding_on(const ReferenceRun& reference);
   Tensor exact_of(const ComparedValue& value, const ReferenceRun& reference) const;
   static DType narrowest_of(ValueId id, const ReferenceRun& reference);
   double moved_terms(const JudgedLine& line) const;
