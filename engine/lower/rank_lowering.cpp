@@ -294,6 +294,17 @@ std::vector<TensorMeta> RankLowerer::infer_on(const OpRecord& op, const Attrs& a
   return op.infer(call);
 }
 
+namespace {
+
+// Returns how to write a call whose numbers decide the dtype of its result.
+const char* dtype_advice(const OpRecord& op) {
+  const bool has_dtype = std::any_of(op.params.begin(), op.params.end(),
+                                     [](const Param& param) { return param.name == "dtype"; });
+  return has_dtype ? "the dtype, such as dtype=f32" : "numbers of one kind, such as 2.0 for 2";
+}
+
+}  // namespace
+
 // Returns dtype and local shapes of each output.
 std::vector<RankLowerer::Output> RankLowerer::infer_outputs(const OpRecord& op,
                                                             const std::vector<LaneAttrs>& attrs,
@@ -321,7 +332,15 @@ std::vector<RankLowerer::Output> RankLowerer::infer_outputs(const OpRecord& op,
         fail(place_, fmt::format("{} gives {} values on rank {} and {} on rank {}; write a listing "
                                  "for each of these ranks, or sizes that give equally many",
                                  op.name, shapes.size(), first[0], outputs.size(), lanes[0]));
-      for (size_t k = 0; k < outputs.size(); ++k) shapes[k].add(lanes, outputs[k].shape);
+      for (size_t k = 0; k < outputs.size(); ++k) {
+        if (outputs[k].dtype != results[k].dtype)
+          fail(place_,
+               fmt::format("{} gives {} on rank {} and {} on rank {}, because the ranks give "
+                           "it numbers of both kinds; write {}",
+                           op.name, name(results[k].dtype), first[0], name(outputs[k].dtype),
+                           lanes[0], dtype_advice(op)));
+        shapes[k].add(lanes, outputs[k].shape);
+      }
     }
   }
   for (size_t k = 0; k < shapes.size(); ++k)

@@ -260,6 +260,21 @@ TEST(RankChecks, ThatAreBadInput_AreRefusedWithTheirPlace) {
               fmt::format("/ranks/all line 1, column {}: {}", bad.column, bad.message));
 }
 
+// rank / 2 is 0 on rank 0 and 0.5 on rank 1, so the results would be i64 and f32.
+TEST(NumbersOfBothKinds, ThatDecideADtype_AreBadInput) {
+  const std::vector<Bad> cases = {
+      {"y = full([2], rank / 2)", 5,
+       "full gives i64 on rank 0 and f32 on rank 1, because the ranks give it numbers of both "
+       "kinds; write the dtype, such as dtype=f32"},
+      {"y = sum(arange(rank / 2, rank / 2 + 3))", 9,
+       "arange gives i64 on rank 0 and f32 on rank 1, because the ranks give it numbers of both "
+       "kinds; write the dtype, such as dtype=f32"}};
+  for (const Bad& bad : cases)
+    EXPECT_EQ(refusal(ranks_job({bad.line}, {"y = x"})),
+              fmt::format("/ranks/all line 1, column {}: {}", bad.column, bad.message));
+  EXPECT_EQ(refusal(ranks_job({"y = full([2], rank / 2, dtype=f32)"}, {"y = x"})), "accepted");
+}
+
 TEST(RankChecks, InALoop_OfANameThatTheTruthBindsAgain_AreRefused) {
   const std::vector<std::string> loop{"for i in range(2): check(x, 'h')"};
   EXPECT_EQ(refusal(ranks_job(loop, {"h = x * 2", "h = h * 2"})),
