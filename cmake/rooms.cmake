@@ -68,7 +68,7 @@ endfunction()
 # Sets a room's optimization level and precompiled header. The hot loops are in localtensor and ops,
 # which have the preset's CMAKE_CXX_FLAGS_RELEASE (-O3; -Og in demo, where compile time counts).
 # Elsewhere -O3 costs compile time and raises false warnings of gcc 12: SHARDPROOF_COLD_OPTIMIZATION
-# holds there. -O1 is enough where files and arguments are read and written.
+# holds there. -Og is enough where files and arguments are read and written.
 function(shardproof_compile_room target room)
   if(room STREQUAL "localtensor")
     shardproof_precompile(${target} precompiled.h "")
@@ -88,7 +88,7 @@ function(shardproof_compile_room target room)
   set(optimization ${SHARDPROOF_COLD_OPTIMIZATION})
   set(header precompiled_tensors.h)
   if(room MATCHES "^(scenarios|cli)$" AND optimization STREQUAL "-O2")
-    set(optimization -O1)
+    set(optimization -Og)
   endif()
   if(room MATCHES "^(engine|scenarios|cli)$")
     set(header precompiled_engine.h)
@@ -187,18 +187,18 @@ endfunction()
 # Sets the compile options, definitions and precompiled header of a test or a part of one.
 function(shardproof_compile_test target)
   target_include_directories(${target} PRIVATE "${SHARDPROOF_INCLUDE_ROOT}")
-  # A test is compiled once and run once: -O1 keeps the sum of both times small.
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  # A test is compiled once and run once: -Og keeps the sum of both times small.
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Og>)
   shardproof_leave_out_ub_checks(${target})
   # Programs and parts have equal options, so that both use one precompiled header.
   target_compile_options(${target} PRIVATE -fPIC)
   target_link_libraries(${target} PRIVATE ${SHARDPROOF_FMT})
   get_target_property(links ${target} LINK_LIBRARIES)
   if("nlohmann_json::nlohmann_json" IN_LIST links)
-    shardproof_precompile(${target} precompiled_json_tests.h -O1
+    shardproof_precompile(${target} precompiled_json_tests.h -Og
                           GTest::gtest nlohmann_json::nlohmann_json)
   else()
-    shardproof_precompile(${target} precompiled_tests.h -O1 GTest::gtest)
+    shardproof_precompile(${target} precompiled_tests.h -Og GTest::gtest)
   endif()
   target_compile_definitions(${target} PRIVATE
     "$<$<BOOL:${SHARDPROOF_FEW_DRAWS}>:SHARDPROOF_FEW_DRAWS>"
