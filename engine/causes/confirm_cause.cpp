@@ -18,6 +18,7 @@ namespace {
 constexpr double kRight = 0x1p-32;       // of the largest element
 constexpr double kExact = 0x1p-40;       // of the largest element: rounding of f64 explains it
 constexpr double kCloser = 64;           // times, than before the edit
+constexpr double kMuchCloser = 0x1p16;   // the same, if it is not exact
 constexpr double kFarther = 1.25;        // times: a wrong value that was better before the edit
 constexpr int64_t kMostMoved = 1 << 18;  // largest number of input elements that are drawn again
 
@@ -208,7 +209,8 @@ std::optional<std::set<std::string>> Confirmation::improved(const RankCase& abou
       const bool must_be_right = key == key_ || beside_.contains(key);
       const bool is_worse = now.share > std::max(kRight, kFarther * old.share) &&
                             now.absolute > kFarther * old.absolute;
-      if (old.share > kExact && now.share <= std::min(kRight, old.share / kCloser))
+      const double right = std::min(kRight, std::max(kExact, old.share / kMuchCloser));
+      if (old.share > kExact && now.share <= std::min(right, old.share / kCloser))
         made_right.insert(key);
       else if ((must_be_right && old.share > kExact) ||
                (old.share <= kRight && now.share > kRight) || (!others_may_be_worse_ && is_worse))

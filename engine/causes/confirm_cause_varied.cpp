@@ -209,6 +209,17 @@ void reorder(Tensor& tensor, IntegerOrder order) {
     std::copy_n(old.begin() + static_cast<std::ptrdiff_t>(from[i] * size), size, data + i * size);
 }
 
+// True if the values that are right are right in the varied case, too. Else the program fits its
+// own case alone. Example: ranks that keep at most 2 of their tokens for each expert.
+bool stays_right(const Distances& own, const Distances& varied) {
+  return std::all_of(own.begin(), own.end(), [&](const auto& value) {
+    const auto& [key, distance] = value;
+    const auto now = varied.find(key);
+    return now != varied.end() &&
+           (distance.share > kStillRight || now->second.share <= kStillRight);
+  });
+}
+
 bool sends_by_counts(const RankProgram& ranks) {
   for (const SpmdListing& listing : ranks.program.listings)
     for (const Instr& instr : listing.instrs)
@@ -250,7 +261,7 @@ bool Confirmation::vary_axis(int axis, VariedShards shards) {
     const int64_t size = about_.job.meshes[0].second.axis_size(axis);
     if (is_made_for_its_mesh(about_, varied->ranks, varied->truth, size)) return false;
     varied->before = distances(case_of(*varied), varied->ranks);
-    if (!varied->before.contains(key_)) return false;
+    if (!varied->before.contains(key_) || !stays_right(before_, varied->before)) return false;
     varied_.push_back(std::move(varied));
     return true;
   } catch (const Error&) {
@@ -258,8 +269,7 @@ bool Confirmation::vary_axis(int axis, VariedShards shards) {
   }
 }
 
-// Programs that send by counts fit the whole numbers of their scenario alone. So do programs of
-// which a right value becomes wrong.
+// Programs that send by counts fit the whole numbers of their scenario alone.
 void Confirmation::vary_integers(int order) {
   if (is_spent() || sends_by_counts(about_.ranks)) return;
   Job job = about_.job;
@@ -277,12 +287,7 @@ void Confirmation::vary_integers(int order) {
     varied->ranks = about_.ranks;
     varied->truth = about_.truth;
     varied->before = distances(case_of(*varied), varied->ranks);
-    for (const auto& [key, distance] : before_) {
-      const auto now = varied->before.find(key);
-      if (now == varied->before.end() ||
-          (distance.share <= kStillRight && !(now->second.share <= kStillRight)))
-        return;
-    }
+    if (!stays_right(before_, varied->before)) return;
     if (varied->before[key_].share > kStillRight) varied_.push_back(std::move(varied));
   } catch (const Error&) {
     // A number is out of range at its new place.

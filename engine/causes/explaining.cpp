@@ -588,7 +588,6 @@ bool Explaining::settle_group_of_backward(const Step& step, const CallItem& item
 }
 
 bool Explaining::scaled_loss() {
-  if (!is_made_by_grad_on_way()) return false;
   std::optional<SourceCause> cause = right_loss_scale(about_, provenance_, ratio_, confirmation_);
   if (!cause) return false;
   const bool is_cause = !cause->fix.empty();

@@ -70,14 +70,17 @@ class Explaining {
   bool shown_by_numbers(const SuspectedWay& on) {
     if (!changes_.empty()) return another_word();
     return counted_or_scaled(on) || never_reduced(Combining::reductions) ||
-           (!depends_on_senders() && adopt(find_loop_sum(on))) || scaled_loss() ||
-           missing_factor() || adopt(find_local_statistics(on)) || adopt(find_op_on_shards(on));
+           (is_made_by_grad_on_way() && scaled_loss()) ||
+           (!depends_on_senders() && adopt(find_loop_sum(on))) || missing_factor() ||
+           adopt(find_local_statistics(on)) || adopt(find_op_on_shards(on));
   }
   // Lines of the ranks and of the truth that are almost equal, and others that have equal parts.
   enum class Likeness : uint8_t { alike, similar };
   std::vector<TextChange> towards_truth();
   bool differs_from_truth(Likeness likeness);
   bool differs_by_a_number();
+  std::vector<TextChange> without_sizes() const;
+  bool divides_several_by_a_size();
   bool has_small_mistake();
   bool has_another_text();
   bool add_small_mistake();

@@ -28,6 +28,24 @@ std::set<ListedLine> lines_before(const SpmdProgram& program, const WayToValue& 
   return lines;
 }
 
+using NumberedChanges = std::map<int, std::function<void(Expr&)>>;  // by number of the expression
+
+ChangeOfJob change_of_all(NumberedChanges changes) {
+  return [changes = std::move(changes)](const Job& job) {
+    Job result = job;
+    visit_expressions(result, [&](const TextPlace& place, Expr& expr) {
+      if (const auto found = changes.find(place.number); found != changes.end())
+        found->second(expr);
+    });
+    return result;
+  };
+}
+
+void replace(Expr& expr, Expr by) {
+  by.place = expr.place;
+  expr = std::move(by);
+}
+
 int64_t calls_in(const Expr& expr) {
   int64_t calls = 0;
   visit_parts(expr, [&](const Expr& part) {
@@ -66,11 +84,14 @@ const Expr* dropped_factor(const TextChange& change) {
 }
 
 // Returns by how many times a change scales what it changes; nullopt if it does something else.
-std::optional<double> scale_of_change(const TextChange& change) {
-  const auto number = [](const Expr& expr) {
-    const bool is_real =
-        expr.kind == ExprKind::number && (expr.number.is_integer() || expr.number.is_double());
-    return is_real ? std::optional(expr.number.real()) : std::nullopt;
+std::optional<double> scale_of_change(const TextChange& change, const Mesh& mesh) {
+  const auto number = [&](const Expr& expr) -> std::optional<double> {
+    if (expr.kind == ExprKind::number && (expr.number.is_integer() || expr.number.is_double()))
+      return expr.number.real();
+    for (const MeshAxis& axis : mesh.axes())
+      if (to_string(expr) == fmt::format("size({})", axis.name))
+        return static_cast<double>(axis.size);
+    return std::nullopt;
   };
   const auto old = number(change.was), now = number(change.to);
   if (old && now && *old != 0) return *now / *old;
@@ -183,8 +204,9 @@ bool Explaining::one_of(const std::vector<TextChange>& changes) {
     // result right by chance, so the change must make all wrong values right.
     if (removes_call(change) && right.made_right != wrong_values()) continue;
     // A number may be off by as much as a sum that should be an average.
-    if (const std::optional<double> scale = scale_of_change(change);
-        scale && may_be_size_of_axis(*scale) && change.truth_line > 0) {
+    const bool is_from_truth = change.truth_line > 0 || dropped_factor(change) != nullptr;
+    if (const std::optional<double> scale = scale_of_change(change, mesh_);
+        scale && may_be_size_of_axis(*scale) && is_from_truth) {
       std::vector<ConfirmedCause> reductions;
       copies_added_up(reductions);
       if (reductions.empty()) other_reductions(reductions);
@@ -258,10 +280,74 @@ bool Explaining::differs_by_a_number() {
   for (TextChange& one : changes_to_counts_of_truth(confirmation_.text(), about_.truth))
     changes.push_back(std::move(one));
   if (changes.size() > kMostTries) changes.resize(kMostTries);
-  if (one_of(changes) && !fix.empty() && made_right == wrong_values()) return true;
-  lines.clear();
-  fix.clear();
-  made_right.clear();
+  const auto explains_all = [&](bool found) {
+    if (found && !fix.empty() && made_right == wrong_values()) return true;
+    lines.clear();
+    fix.clear();
+    made_right.clear();
+    return false;
+  };
+  return explains_all(one_of(changes)) || explains_all(one_of(without_sizes())) ||
+         explains_all(divides_several_by_a_size());
+}
+
+namespace {
+
+// Returns x for x * size(axis), size(axis) * x and x / size(axis); null for other expressions.
+const Expr* without_size(const Expr& expr) {
+  const auto is_size = [](const Expr& part) {
+    return part.kind == ExprKind::call && part.symbol == "size";
+  };
+  if (expr.kind != ExprKind::binary || (expr.symbol != "*" && expr.symbol != "/")) return nullptr;
+  if (is_size(expr.args[1])) return &expr.args[0];
+  return expr.symbol == "*" && is_size(expr.args[0]) ? &expr.args[1] : nullptr;
+}
+
+}  // namespace
+
+// Returns changes that drop a factor size(axis) of the ranks' lines, or its inverse.
+std::vector<TextChange> Explaining::without_sizes() const {
+  constexpr size_t kMostFactors = 8;
+  std::vector<TextChange> changes;
+  for (const TextStatement& one : confirmation_.text().statements())
+    for (const Expr* whole : one.whole)
+      visit_parts(*whole, [&](const Expr& part) {
+        const Expr* const other = without_size(part);
+        if (other != nullptr && changes.size() < kMostFactors)
+          changes.push_back({confirmation_.text().number_of(part), part, *other});
+      });
+  return changes;
+}
+
+// True if the value is right without a division by size(axis) that several lines of a listing make.
+// Example: each of a stage's sends divides the gradient that it passes on.
+bool Explaining::divides_several_by_a_size() {
+  constexpr size_t kMostTries = 4;
+  struct Divisions {
+    NumberedChanges drops = {};
+    std::set<ListedLine> lines = {};
+  };
+  std::map<std::pair<size_t, std::string>, Divisions> found;
+  for (const TextStatement& one : confirmation_.text().statements())
+    for (const Expr* whole : one.whole)
+      visit_parts(*whole, [&](const Expr& part) {
+        if (part.symbol != "/" || without_size(part) == nullptr) return;
+        Divisions& same = found[{one.listing, to_string(part.args[1])}];
+        same.drops.emplace(confirmation_.text().number_of(part),
+                           [](Expr& expr) { replace(expr, Expr(expr.args[0])); });
+        same.lines.insert({one.listing, one.statement->place.line});
+      });
+  size_t tries = 0;
+  for (const auto& [place, same] : found) {
+    if (same.lines.size() < 2 || ++tries > kMostTries) continue;
+    if (!confirmation_.confirms_job(change_of_all(same.drops))) continue;
+    const std::string where = lines_text(about_.ranks.program, same.lines);
+    settle({fmt::format("{} by {}, and {} is right without this factor",
+                        lines_with_verb(where, "divides"), place.second, target()),
+            fmt::format("remove the factor 1 / {} on {}", place.second, where),
+            {}});
+    return true;
+  }
   return false;
 }
 
@@ -305,6 +391,9 @@ constexpr size_t kMostOwnLines = 24;  // changes towards other lines of the rank
 bool Explaining::has_small_mistake() {
   if (!confirmation_.can_change_job()) return false;
   confirmation_.allow_more_runs(kMostOwnLines);
+  // In a program with many calls, their search may have left no run for the loss.
+  if (scaled_loss() && !fix.empty()) return true;
+  lines.clear();
   return averages_local_sums() || lines_are_swapped() || has_another_text();
 }
 
@@ -346,30 +435,12 @@ bool Explaining::add_small_mistake() {
 
 namespace {
 
-using NumberedChanges = std::map<int, std::function<void(Expr&)>>;  // by number of the expression
-
-ChangeOfJob change_of_all(NumberedChanges changes) {
-  return [changes = std::move(changes)](const Job& job) {
-    Job result = job;
-    visit_expressions(result, [&](const TextPlace& place, Expr& expr) {
-      if (const auto found = changes.find(place.number); found != changes.end())
-        found->second(expr);
-    });
-    return result;
-  };
-}
-
 // The averages over one group: the words avg of its calls, and the divisions by size(axis) before
 // sums.
 struct Averages {
   NumberedChanges to_sums = {};
   std::set<ListedLine> lines = {}, divisions = {};
 };
-
-void replace(Expr& expr, Expr by) {
-  by.place = expr.place;
-  expr = std::move(by);
-}
 
 // Returns them by the text of group=, and those over all axes together.
 std::map<std::string, Averages> averages_in(const NumberedText& text, const Mesh& mesh) {

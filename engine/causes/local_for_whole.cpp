@@ -499,7 +499,7 @@ std::optional<Suspicion> find_loop_sum(const SuspectedWay& on) {
   for (auto step = on.way.steps.rbegin(); step != on.way.steps.rend(); ++step) {
     const auto* compute = std::get_if<Compute>(&step->instr->action);
     if (compute == nullptr || compute->op != "add" || compute->inputs.size() != 2) continue;
-    // Of the sums on a line like a = a + grad(l, w), only that of the author binds a name.
+    // On a line like a = a + grad(l, w), only the sum of the author binds a name.
     const bool is_of_author = !is_made_by_grad(on.about.ranks, *step) ||
                               !info(on, made_by(*step->instr, 0)).bound.empty();
     if (step->instr->origin.instance.empty() || !is_of_author) continue;

@@ -178,6 +178,10 @@ class SmallChanges {
 
   void call(const Expr& expr) {
     const bool is_place = expr.symbol == "index" || expr.symbol == "size";
+    // Numbers that the author named first: micro-batches may be as many as the ranks of an axis.
+    if (expr.symbol == "size")
+      for (const auto& [name, number] : about_.job.numbers)
+        if (number.is_integer() && number.integer() > 1) add(kPlace, expr, name);
     if (is_place && expr.args.size() == 1)
       for (const std::string& axis : axes_)
         if (to_string(expr.args[0]) != axis)

@@ -13,7 +13,7 @@ namespace {
 
 // A loss and where it is made and differentiated.
 struct LossPlace {
-  std::string name;
+  std::string name;  // "l", or "l{i}" of micro-batch i
   size_t listing = 0;
   int grad = 0, grad_line = 0;   // number of the call grad(..) among the expressions
   int statement = -1, line = 0;  // number of the assignment among the statements; -1: none
@@ -27,15 +27,14 @@ std::vector<LossPlace> losses_of(const Job& job) {
         argument_of(call, "with") != nullptr)
       return;
     const Expr& loss = call.args[0];
-    if (loss.kind != ExprKind::name || !loss.name.plain()) return;
-    if (losses.size() < kMostChanges)
-      losses.push_back({loss.name.texts[0], place.listing, place.number, call.place.line, -1, 0});
+    if (loss.kind == ExprKind::name && losses.size() < kMostChanges)
+      losses.push_back({to_string(loss), place.listing, place.number, call.place.line, -1, 0});
   });
   visit_statements(copy, [&](const TextPlace& place, Statement& statement) {
     if (statement.kind != StatementKind::assign || statement.targets.size() != 1) return;
     for (LossPlace& loss : losses)
-      if (statement.targets[0].plain() && statement.targets[0].texts[0] == loss.name &&
-          place.listing == loss.listing && statement.place.line < loss.grad_line) {
+      if (to_string(statement.targets[0]) == loss.name && place.listing == loss.listing &&
+          statement.place.line < loss.grad_line) {
         loss.statement = place.number;
         loss.line = statement.place.line;
       }

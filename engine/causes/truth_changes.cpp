@@ -22,6 +22,13 @@ struct OtherLine {
   const Statement* statement = nullptr;
   std::string target;  // the name that it binds; "" if it binds none
   std::vector<const Expr*> parts;
+  // Returns the expression of the line that has this part as its child; null if it is all of it.
+  const Expr* parent_of(const Expr& part) const {
+    for (const Expr* one : parts)
+      for (const Expr* child : children_of(*one))
+        if (child == &part) return one;
+    return nullptr;
+  }
 };
 
 std::string bound_name(const Statement& statement) {
@@ -124,6 +131,12 @@ std::vector<Likeness> alike_parts(TextMatcher& matcher, const TextStatement& one
         if (least < kLeast && !is_twin && !are_lines) continue;
         const TextMatcher::Match found = matcher.match_whole(*ranks, *part);
         if (found.cost == 0) continue;
+        // The truth has the same op around its part: E * sum(x) on both sides.
+        const Expr* const around =
+            found.step == TextMatcher::Step::unwrapped ? line.parent_of(*part) : nullptr;
+        if (around != nullptr && around->kind == ranks->kind && around->symbol == ranks->symbol &&
+            matcher.match(*ranks, *around).cost <= found.cost)
+          continue;
         const bool is_around =
             found.step == TextMatcher::Step::wrapped && found.cost < most - least + 1;
         if (!is_twin && !is_around && (found.cost < 1 || found.cost > kMostCost)) continue;
@@ -188,6 +201,12 @@ bool goes_around(const Expr& from, const Expr& to, const TextStatement& at,
     });
   });
   return around;
+}
+
+// Returns the first operand of x * 1 and x / 1; else the expression.
+const Expr& without_one(const Expr& expr) {
+  const bool scales = expr.kind == ExprKind::binary && (expr.symbol == "*" || expr.symbol == "/");
+  return scales && to_string(expr.args[1]) == "1" ? expr.args[0] : expr;
 }
 
 // True if a change takes a cast away.
@@ -302,10 +321,11 @@ std::vector<TextChange> changes_towards(const NumberedText& ranks, const Job& jo
     if (changes.size() >= kMostChangesOfText) break;
     for (const TextMatcher::Replacement& one : matcher.replacements(*pair.ranks, *pair.other)) {
       const int number = ranks.number_of(*one.at);
-      if (has_names(one.by, *pair.own, names) && !drops_sum(*one.at, one.by, *pair.own) &&
-          !drops_cast(*one.at, one.by) && !goes_around(*one.at, one.by, *pair.own, origins) &&
-          known.emplace(number, to_string(one.by)).second)
-        changes.push_back({number, *one.at, one.by, is_truth ? pair.line : 0, pair.score});
+      const Expr by = without_one(one.by);
+      if (has_names(by, *pair.own, names) && !drops_sum(*one.at, by, *pair.own) &&
+          !drops_cast(*one.at, by) && !goes_around(*one.at, by, *pair.own, origins) &&
+          known.emplace(number, to_string(by)).second)
+        changes.push_back({number, *one.at, by, is_truth ? pair.line : 0, pair.score});
     }
   }
   put_frequent_last(changes);
