@@ -23,7 +23,8 @@ F over_reduced(Gradient& g, const char* op, const F& x) {
 // `as` it differs by rank, so each rank counts its own.
 Operand gradient_count(Gradient& g) {
   if (g.has_known_sizes()) return static_cast<double>(reduced_count(g[0].shape(), mask_of(g)));
-  return over_reduced(g, "sum", g.op("ones", {g[0]}, {{"dtype", DType::f32}}));
+  const DType dtype = compute_dtype(component_dtype(g[0].dtype()));
+  return over_reduced(g, "sum", g.op("ones", {g[0]}, {{"dtype", dtype}}));
 }
 // Returns the divisor of a variance: that number less the correction, at least 0.
 Operand degrees_of_freedom(Gradient& g) {

@@ -212,6 +212,24 @@ TEST_P(GradientInsideAs, UnderAnyPlacements_IsThatOfWhatRanksCompute) {
     std::printf("    refused %d times: %s\n", count, message.c_str());
 }
 
+// Each rank counts the elements of its shard. In f64 a count of f32 would round its quotients.
+TEST(GradientsInsideAs, OfMeansInF64_AreThoseOutside) {
+  for (const auto& [call, placement] : {std::pair("var(x, dim=1)", "a:S(0)"),
+                                        {"std(x, dim=1)", "a:S(0)"},
+                                        {"mean(x ** 2)", "a:P(avg)"},
+                                        {"mean(x ** 2, dim=1)", "a:S(0)"}}) {
+    Job job = job_of("a=2", {fmt::format("y0 = {} as {}", call, placement), "y1 = grad(sum(y0), x)",
+                             fmt::format("y2 = {}", call), "y3 = grad(sum(y2), x)"});
+    add_input(job, "x", {4, 6}, "a:S(0)", DType::f64);
+    const GlobalRun run = run_lines(job);
+    ASSERT_EQ(run.error, "") << call;
+    const std::vector<double> inside = values_of(run.outputs.at(1)),
+                              outside = values_of(run.outputs.at(3));
+    for (size_t i = 0; i < inside.size(); ++i)
+      EXPECT_NEAR(inside[i], outside[i], 0x1p-50 * std::fabs(outside[i])) << call;
+  }
+}
+
 std::vector<std::string> op_names() {
   std::vector<std::string> names;
   for (const OpRecord* record : builtin_registries().ops.all())
