@@ -49,17 +49,18 @@ bool depend_on_race(const std::vector<Finding>& findings) {
   });
 }
 
-std::string not_finite_note(const std::vector<std::string>& names) {
+// Returns the note that errors do not show in values whose elements are all infinite or NaN, or all
+// zero. `what`: "no finite element".
+std::string hidden_errors_note(const std::vector<std::string>& names, const char* what) {
   constexpr size_t kMostNames = 4;
   const bool is_one = names.size() == 1;
   std::vector<std::string> shown(
       names.begin(),
       names.begin() + static_cast<std::ptrdiff_t>(std::min(kMostNames, names.size())));
   if (names.size() > kMostNames) shown.push_back(fmt::format("{} more", names.size() - kMostNames));
-  return fmt::format(
-      "{} {} no finite element on one device; errors of the lines before {} do not show in {}",
-      joined_words(shown, "and"), is_one ? "has" : "have", is_one ? "it" : "them",
-      is_one ? "it" : "them");
+  return fmt::format("{} {} {} on one device; errors of the lines before {} do not show in {}",
+                     joined_words(shown, "and"), is_one ? "has" : "have", what,
+                     is_one ? "it" : "them", is_one ? "it" : "them");
 }
 
 class Check {
@@ -76,7 +77,10 @@ class Check {
   Outcome run() {
     outcome_ = program_->run(own_, {.reports = true});
     outcome_.values_compared = own_.compared();
-    if (!own_.not_finite().empty()) outcome_.notes.push_back(not_finite_note(own_.not_finite()));
+    if (!own_.not_finite().empty())
+      outcome_.notes.push_back(hidden_errors_note(own_.not_finite(), "no finite element"));
+    if (!own_.zero().empty())
+      outcome_.notes.push_back(hidden_errors_note(own_.zero(), "no element but zeros"));
     // A process that runs ranks for a coordinator compares nothing itself.
     if (depend_on_race(outcome_.findings)) {
       outcome_.notes.push_back(
@@ -100,6 +104,7 @@ class Check {
     options.explains = is_real();
     options.measures_all = !job_.precision_limits.empty();
     options.measures_f64 = program_->has_dtype(is_below_f64);
+    options.notes_zeros = !job_.program.has_value();
     options.compares_replicas = !program_->ranks_move();
     options.keeps_integers = !program_->ranks_move() && program_->has_dtype(is_float_or_complex);
     return options;

@@ -117,6 +117,18 @@ bool is_over_in_few(const Tensor& held, const Tensor& exact, double least) {
          static_cast<double>(over) <= kFewOfElements * static_cast<double>(exact.elements());
 }
 
+bool is_zero(const Tensor& tensor) {
+  for (int64_t i = 0; i < tensor.elements(); ++i)
+    if (magnitude_at(tensor, i) != 0) return false;
+  return true;
+}
+
+void add_name(const ValueLabel& label, std::vector<std::string>& to) {
+  const std::string name =
+      label.name.empty() ? fmt::format("a value of line {}", label.line) : label.name;
+  if (std::count(to.begin(), to.end(), name) == 0) to.push_back(name);
+}
+
 bool has_no_finite_element(const Tensor& tensor) {
   for (int64_t i = 0; i < tensor.elements(); ++i)
     if (std::isfinite(magnitude_at(tensor, i))) return false;
@@ -236,19 +248,13 @@ Judgement OwnDtypeJudge::judge(const ComparedValue& value, ReferenceRun& referen
     });
   }
   may_be_rounded_ = may_be_rounded_ || uses_last_bits(expected);
-  if (rounds && has_no_finite_element(expected)) {
-    const std::string name = value.label.name.empty()
-                                 ? fmt::format("a value of line {}", value.label.line)
-                                 : value.label.name;
-    if (std::count(not_finite_.begin(), not_finite_.end(), name) == 0) not_finite_.push_back(name);
-  }
-  if (identical_) {
-    equal_.insert(value.key);
-    return Judgement::equal;
-  }
-  const std::vector<Deviation> found = deviations(copies, value.spec, expected, 0);
+  if (rounds && has_no_finite_element(expected)) add_name(value.label, not_finite_);
+  const std::vector<Deviation> found =
+      identical_ ? std::vector<Deviation>() : deviations(copies, value.spec, expected, 0);
   if (found.empty()) {
     equal_.insert(value.key);
+    if (rounds && options_.notes_zeros && expected.elements() > 1 && is_zero(expected))
+      add_name(value.label, zero_);
     return Judgement::equal;
   }
   all_equal_ = false;

@@ -67,6 +67,7 @@ class OwnDtypeJudge : public Judge {
     bool explains = false;
     bool keeps_integers = false;     // integers and bools, for the run in f64
     bool compares_replicas = false;  // of values that a truth covers
+    bool notes_zeros = false;        // for zero()
     // Called for each value, before it is judged.
     std::function<void(const ComparedValue&)> on_value;
   };
@@ -86,6 +87,8 @@ class OwnDtypeJudge : public Judge {
   const std::set<std::string>& equal() const { return equal_; }
   // Names of the values of which one device holds no finite element.
   const std::vector<std::string>& not_finite() const { return not_finite_; }
+  // Names of the values of several elements, all zero on one device and on the ranks, if requested.
+  const std::vector<std::string>& zero() const { return zero_; }
   const std::map<ValueId, Tensor>& integers() const { return integers_; }
   const std::vector<UnequalValue>& unequal() const { return unequal_; }
   // The first value in program order whose replicas do not have the same bits.
@@ -151,7 +154,7 @@ class OwnDtypeJudge : public Judge {
   bool identical_ = false;  // the value judged last has equal bits
   LocalTensor ready_;       // the value judged last, partial axes reduced
   int64_t compared_ = 0;
-  std::vector<std::string> not_finite_;
+  std::vector<std::string> not_finite_, zero_;
   std::set<std::string> equal_;
   std::map<ValueId, Tensor> integers_;
   ValuesInParts in_parts_;  // inputs and held values placed as partial sums

@@ -305,22 +305,31 @@ TEST(RankChecks, OfAValueWithoutAFiniteElement_AreNotedOnce) {
                                      "before it do not show in it"});
 }
 
+// A sum that is left out does not change zeros.
+TEST(RankChecks, OfZeros_AreNoted) {
+  EXPECT_EQ(
+      check(ranks_job({"check(x * 0, 'h')"}, {"h = x * 0"}), builtin_registries()).notes,
+      std::vector<std::string>{"h has no element but zeros on one device; errors of the lines "
+                               "before it do not show in it"});
+}
+
 TEST(RankChecks, ThatNoRankReaches_AreNoted) {
   const auto notes = [](const Lines& lines) {
-    const Lines truth{"for i in range(6): h_{i} = x * i", "h_out = x + 7", "g = x * 2"};
+    const Lines truth{"for i in range(6): h_{i} = x * (i + 1)", "h_out = x + 7", "g = x * 2"};
     return check(ranks_job(lines, truth), builtin_registries()).notes;
   };
-  EXPECT_EQ(notes({"for i in range(6): check(x * i, 'h_{i}')"}), Lines{});
-  EXPECT_EQ(notes({"for i in range(5): check(x * i, 'h_{i}')"}),
-            Lines{"h_5 of the truth is not compared: no rank reaches check(x * i, 'h_{i}') on line "
-                  "1"});
+  EXPECT_EQ(notes({"for i in range(6): check(x * (i + 1), 'h_{i}')"}), Lines{});
+  EXPECT_EQ(
+      notes({"for i in range(5): check(x * (i + 1), 'h_{i}')"}),
+      Lines{"h_5 of the truth is not compared: no rank reaches check(x * (i + 1), 'h_{i}') on line "
+            "1"});
   EXPECT_EQ(notes({"if rank > 3:", "  check(x * 2, 'g')", "check(x * 2, 'h_2')"}),
             Lines{"g of the truth is not compared: no rank reaches check(x * 2, 'g') on line 2"});
   // No rank reads the arguments of this one.
   EXPECT_EQ(notes({"if rank > 3: check(x, 3)", "check(x * 2, 'h_2')"}), Lines{});
-  EXPECT_EQ(notes({"for i in range(0): check(x * i, 'h_{i}')"}),
+  EXPECT_EQ(notes({"for i in range(0): check(x * (i + 1), 'h_{i}')"}),
             Lines{"h_0, h_1, h_2, h_3 and 2 more of the truth are not compared: no rank reaches "
-                  "check(x * i, 'h_{i}') on line 1"});
+                  "check(x * (i + 1), 'h_{i}') on line 1"});
 }
 
 TEST(RankChecks, WithoutATruth_AreRefused) {
