@@ -121,7 +121,8 @@ bool Explaining::never_reduced(Combining by) {
     if (mesh_.axis_size(axis) == 1) continue;
     const AxisState state = state_of(way_, provenance_, axis);
     const bool is_known =
-        !state.sources.empty() || (by == Combining::reductions && is_received(state, axis));
+        !state.sources.empty() ||
+        (by == Combining::reductions && (is_received(state, axis) || is_made_by_grad_on_way()));
     const bool differs =
         is_same_over_target(axis) && state.kind != AxisKind::replicated && is_known;
     if (differs || is_part_of_shard(axis, by) || is_part_of_message(axis, by))

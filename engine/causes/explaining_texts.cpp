@@ -288,7 +288,7 @@ bool Explaining::differs_by_a_number() {
     return false;
   };
   return explains_all(one_of(changes)) || explains_all(one_of(without_sizes())) ||
-         explains_all(divides_several_by_a_size());
+         explains_all(divides_several_by_a_size()) || explains_all(lines_are_swapped());
 }
 
 namespace {
@@ -305,7 +305,8 @@ const Expr* without_size(const Expr& expr) {
 
 }  // namespace
 
-// Returns changes that drop a factor size(axis) of the ranks' lines, or its inverse.
+// Returns changes that drop a factor size(axis) of the ranks' lines, or its inverse, or put a `let`
+// in its place.
 std::vector<TextChange> Explaining::without_sizes() const {
   constexpr size_t kMostFactors = 8;
   std::vector<TextChange> changes;
@@ -313,8 +314,15 @@ std::vector<TextChange> Explaining::without_sizes() const {
     for (const Expr* whole : one.whole)
       visit_parts(*whole, [&](const Expr& part) {
         const Expr* const other = without_size(part);
-        if (other != nullptr && changes.size() < kMostFactors)
-          changes.push_back({confirmation_.text().number_of(part), part, *other});
+        if (other == nullptr || changes.size() >= kMostFactors) return;
+        changes.push_back({confirmation_.text().number_of(part), part, *other});
+        for (const auto& [name, number] : about_.job.numbers) {
+          if (!number.is_integer() || number.integer() < 2) continue;
+          TextChange change = changes.back();
+          change.to = part;
+          change.to.args[other == &part.args[0] ? 1 : 0] = parse_expression(name);
+          changes.push_back(std::move(change));
+        }
       });
   return changes;
 }
@@ -407,7 +415,8 @@ bool Explaining::has_another_text() {
     shared_.towards_own_lines = changes_towards_own_lines(text, about_.job, shared_.budget);
   std::vector<TextChange> changes = *shared_.towards_own_lines;
   if (changes.size() > kMostOwnLines) changes.resize(kMostOwnLines);
-  for (TextChange& change : small_changes(text, about_, lines_before(about_.ranks.program, way_)))
+  for (TextChange& change :
+       small_changes(text, about_, lines_before(about_.ranks.program, way_), value_.label.line))
     if (!fits_one_size_alone_ || !adds_call(change)) changes.push_back(std::move(change));
   return one_of(changes);
 }

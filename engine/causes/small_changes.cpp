@@ -68,13 +68,18 @@ class SmallChanges {
     find_functions();
   }
 
-  std::vector<TextChange> run() {
+  // Other names on `line` come before those on other lines, because of many some are left out.
+  std::vector<TextChange> run(int line) {
     for (const TextStatement& one : ranks_.statements()) {
       if (!lines_.contains({one.listing, one.statement->place.line})) continue;
       statement(one);
       for (const Expr* whole : one.whole)
         visit_parts(*whole, [&](const Expr& expr) { expression(one, expr); });
     }
+    std::stable_partition(found_[kOtherName].begin(), found_[kOtherName].end(),
+                          [&](const TextChange& one) {
+                            return ranks_.lines()[static_cast<size_t>(one.number)].line == line;
+                          });
     std::vector<TextChange> all;
     for (size_t kind = 0; kind < kKinds; ++kind) {
       const size_t most = kind == kOtherName || kind == kCall ? 64 : 32;
@@ -186,6 +191,7 @@ class SmallChanges {
       for (const std::string& axis : axes_)
         if (to_string(expr.args[0]) != axis)
           add(kPlace, expr, fmt::format("{}({})", expr.symbol, axis));
+    if (expr.symbol == "embedding") mask(expr);
     if (expr.symbol == "arange" && expr.args.size() == 1)
       for (const std::string& axis : axes_)
         for (const char* sign : {"+", "-"})
@@ -225,6 +231,16 @@ class SmallChanges {
           add(kCall, expr,
               fmt::format("all_reduce({}, {}, group={})", to_string(expr.args[0]), op,
                           to_string(expr.args[i])));
+  }
+
+  // The rows of indices that a mask has replaced: embedding(where(m, i, 0), e).
+  void mask(const Expr& lookup) {
+    visit_parts(lookup.args[0], [&](const Expr& part) {
+      if (part.kind != ExprKind::call || part.symbol != "where" || part.args.size() != 3) return;
+      const std::string mask = to_string(part.args[0]);
+      for (const char* dims : {"[:, None]", "[:, :, None]"})
+        add(kUnread, lookup, fmt::format("where(({}){}, {}, 0)", mask, dims, to_string(lookup)));
+    });
   }
 
   void binary(const Expr& expr) {
@@ -461,8 +477,8 @@ class SmallChanges {
 }  // namespace
 
 std::vector<TextChange> small_changes(const NumberedText& ranks, const RankCase& about,
-                                      const std::set<ListedLine>& lines) {
-  return SmallChanges(ranks, about, lines).run();
+                                      const std::set<ListedLine>& lines, int line) {
+  return SmallChanges(ranks, about, lines).run(line);
 }
 
 }  // namespace shardproof

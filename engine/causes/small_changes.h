@@ -27,8 +27,9 @@
 
 namespace shardproof {
 
-// Returns the changes of the given lines, at most 64 of a kind, in the order of the table.
+// Returns the changes of the given lines, at most 64 of a kind, in the order of the table. `line`
+// is that of the wrong value.
 std::vector<TextChange> small_changes(const NumberedText& ranks, const RankCase& about,
-                                      const std::set<ListedLine>& lines);
+                                      const std::set<ListedLine>& lines, int line);
 
 }  // namespace shardproof

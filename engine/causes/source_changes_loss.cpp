@@ -199,6 +199,19 @@ class LossScale {
     return found;
   }
 
+  // Returns the `let` that is this number, if the file has no other one; "" if there is none.
+  std::string only_let_of(int64_t number) const {
+    std::string found;
+    for (const auto& [name, value] : about_.job.numbers) {
+      if (!value.is_integer() || value.integer() != number) continue;
+      if (!found.empty()) return "";
+      found = name;
+    }
+    for (const MeshAxis& axis : mesh_.axes())
+      if (axis.size == number) return "";
+    return found;
+  }
+
   // Tests the ratio of the value as a factor of the loss. Other inputs must have the same one.
   std::optional<SourceCause> constant_factor(const LossPlace& loss) {
     if (!ratio_ || !(*ratio_ > 0) || std::fabs(*ratio_ - 1) < 1e-6) return std::nullopt;
@@ -210,10 +223,13 @@ class LossScale {
       const auto size = Number(static_cast<int64_t>(whole));
       if (!confirmation_.confirms_job(changed_loss(loss, divides ? "/" : "*", size, inside)))
         continue;
-      const std::string by = fmt::format("{:.0f}", whole);
+      const std::string times = fmt::format("{:.0f}", whole);
+      const std::string let = only_let_of(static_cast<int64_t>(whole));
+      const std::string& by = let.empty() ? times : let;
       const bool is_known = is_number_of_job(static_cast<int64_t>(whole));
-      return SourceCause{fmt::format("{} of {} is {}{} times what grad needs", loss.name,
-                                     line_of(loss), divides ? "" : "1 / ", by),
+      return SourceCause{fmt::format("{} of {} is {}{} times what grad needs{}", loss.name,
+                                     line_of(loss), divides ? "" : "1 / ", times,
+                                     let.empty() ? "" : fmt::format(": {} is {}", times, let)),
                          is_known ? fix_of(loss, divides, by, inside) : "", lines_of(loss),
                          confirmation_.made_right()};
     }
