@@ -117,7 +117,7 @@ bool is_over_in_few(const Tensor& held, const Tensor& exact, double least) {
          static_cast<double>(over) <= kFewOfElements * static_cast<double>(exact.elements());
 }
 
-bool is_zero(const Tensor& tensor) {
+bool has_zeros_alone(const Tensor& tensor) {
   for (int64_t i = 0; i < tensor.elements(); ++i)
     if (magnitude_at(tensor, i) != 0) return false;
   return true;
@@ -253,7 +253,7 @@ Judgement OwnDtypeJudge::judge(const ComparedValue& value, ReferenceRun& referen
       identical_ ? std::vector<Deviation>() : deviations(copies, value.spec, expected, 0);
   if (found.empty()) {
     equal_.insert(value.key);
-    if (rounds && options_.notes_zeros && expected.elements() > 1 && is_zero(expected))
+    if (rounds && options_.notes_zeros && expected.elements() > 1 && has_zeros_alone(expected))
       add_name(value.label, zero_);
     return Judgement::equal;
   }
