@@ -257,7 +257,7 @@ TEST_F(Cli, FailFast_LeavesCasesOut_AndQuietPrintsFailuresOnly) {
   EXPECT_EQ(ran.out.find("scenarios"), std::string::npos) << ran.out;
 }
 
-// Of these files, the first expects one finding, which only its cause makes of two.
+// The first file expects one finding, which only its cause makes of two.
 TEST_F(Cli, NoCauses_SearchesOnlyWhereTheNumberOfFindingsDiffers) {
   const std::string bugs = "scenarios/corpus/bugs/",
                     joined = bugs + "bias_before_a_scattered_sum.json",
