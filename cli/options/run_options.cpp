@@ -116,6 +116,7 @@ po::options_description run_options() {
       ("case", po::value<std::string>())                             //
       ("filter", po::value<std::string>())                           //
       ("fail-fast", po::bool_switch())                               //
+      ("no-causes", po::bool_switch())                               //
       ("quiet", po::bool_switch())                                   //
       ("watch", po::bool_switch())                                   //
       ("accept", po::bool_switch())                                  //
@@ -161,6 +162,7 @@ RunOptions read_run_options(const po::variables_map& given, const Registries& re
   if (given.count("filter")) options.filter = given["filter"].as<std::string>();
   options.draws = given.count("html") > 0;
   options.fail_fast = given["fail-fast"].as<bool>();
+  options.searches_causes = !given["no-causes"].as<bool>();
   if (given.count("annotate") && given["annotate"].as<std::string>() != "github")
     throw_bad_input("--annotate: expected github, found \"{}\"",
                     given["annotate"].as<std::string>());

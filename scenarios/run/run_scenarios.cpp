@@ -77,6 +77,7 @@ Job job_of(const Phase& phase, const std::string& backend, const RunOptions& opt
   job.matmul = options.matmul;
   if (options.moves) job.moves = *options.moves;
   job.compared = options.compared;
+  job.searches_causes = options.searches_causes;
   job.records_values = options.records_values;
   job.timing = options.timing;
   for (const std::string& text : options.print) job.keep.push_back(parse_printed_name(text).name);
@@ -131,7 +132,10 @@ void run_phase(const Phase& phase, const std::string& backend, const RunOptions&
     // A program that should be refused has no values to limit.
     if (!job.precision_limits.empty() && phase.expect.verdict != Verdict::bad_input)
       check_limited_values(job, lower_job(job, registries));
-    result.outcome = check(job, registries, phase.lowered);
+    const auto expects = [&](size_t findings) {
+      return !phase.expect.findings || phase.expect.findings->holds(static_cast<int64_t>(findings));
+    };
+    result.outcome = check(job, registries, phase.lowered, expects);
     refuse_impossible_expectations(phase.expect, result.outcome);
     result.printed = printed_values(result.outcome, options, found);
     // The last phase that can have a value refuses the names that none has.

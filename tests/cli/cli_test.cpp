@@ -257,6 +257,20 @@ TEST_F(Cli, FailFast_LeavesCasesOut_AndQuietPrintsFailuresOnly) {
   EXPECT_EQ(ran.out.find("scenarios"), std::string::npos) << ran.out;
 }
 
+// The first file expects one finding, which only its cause makes of two.
+TEST_F(Cli, NoCauses_SearchesOnlyWhereTheNumberOfFindingsDiffers) {
+  const std::string bugs = "scenarios/corpus/bugs/",
+                    joined = bugs + "bias_before_a_scattered_sum.json",
+                    alone = bugs + "sum_for_avg.json";
+  for (const std::string& file : {joined, alone}) {
+    const Ran with = tool("run " + file), without = tool("run " + file + " --no-causes");
+    EXPECT_EQ(with.code, 0) << with.out;
+    EXPECT_EQ(without.code, 0) << without.out;
+    EXPECT_NE(with.out.find("  cause   "), std::string::npos) << with.out;
+    EXPECT_EQ(without.out.find("  cause   ") != std::string::npos, file == joined) << without.out;
+  }
+}
+
 TEST_F(Cli, Validate_ChecksWithoutARun) {
   const std::string hang = write("a.json", kHang), bad = write("c.json", kBad);
   EXPECT_EQ(tool("validate " + hang).code, 0);

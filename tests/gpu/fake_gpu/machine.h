@@ -40,6 +40,7 @@ class Arena {
   };
 
  private:
+  void mark(int64_t from, int64_t to, int advice);
   void protect(int protection);
   void trim(int64_t free_from);
   std::byte* base_ = nullptr;
