@@ -396,7 +396,7 @@ below it, "-" for a scenario on standard input.
   --filter TEXT      run only files and cases whose title, such as mlp.json [tokens=7], has this text
   --fail-fast        stop after the first case that is not as expected
   --no-causes        search no causes of wrong values of rank programs, which takes most of the time of
-                     a run with many findings; only where a file expects another number of findings
+                     a run with many findings; only where a file expects a number of findings
   --quiet            print only what is not as expected
   --watch            run again whenever one of the files changes
   --accept           write the measured calls and bytes into "expect" of each clean file

@@ -65,12 +65,9 @@ std::string hidden_errors_note(const std::vector<std::string>& names, const char
 
 class Check {
  public:
-  Check(const Job& job, const Registries& registries, std::shared_ptr<const RankProgram> lowered,
-        std::function<bool(size_t)> expects)
+  Check(const Job& job, const Registries& registries, std::shared_ptr<const RankProgram> lowered)
       : job_(job),
         registries_(registries),
-        expects_(std::move(expects)),
-        searches_causes_(job.searches_causes),
         inputs_use_last_bits_(
             std::any_of(job.inputs.begin(), job.inputs.end(),
                         [](const JobInput& input) { return uses_last_bits(input.data); })),
@@ -143,15 +140,12 @@ class Check {
                                const RecordedIntegers* replaced);
   void run_in_other_directions(F64Judge& judge);
   void add_findings();
-  std::vector<Finding> findings_of_values();
   std::vector<ExplainedValue> explain_wrong();
   std::vector<ExplainedValue> explain(const std::vector<JudgedValue>& wrong);
   std::vector<ExplainedValue> explain_in_own_dtypes(const std::vector<JudgedValue>& wrong);
 
   const Job& job_;
   const Registries& registries_;
-  const std::function<bool(size_t)> expects_;
-  bool searches_causes_;
   const bool inputs_use_last_bits_;  // computed before the inputs are split
   std::unique_ptr<JudgedProgram> program_, lifted_;
   OwnDtypeJudge own_;
@@ -376,7 +370,7 @@ std::vector<ExplainedValue> Check::explain(const std::vector<JudgedValue>& wrong
                               .replaced = replacing(),
                               .own = &own,
                               .consequences = consequences(),
-                              .searches_causes = searches_causes_});
+                              .searches_causes = job_.searches_causes});
   try {
     lifted().run(explaining, {.keeps_all = true, .integers = integers(), .replaces = replacing()});
   } catch (const Error&) {
@@ -390,7 +384,7 @@ std::vector<ExplainedValue> Check::explain_in_own_dtypes(const std::vector<Judge
   const std::unique_ptr<JudgedProgram> simulated = program_->simulated();
   ExplainingJudge explaining(
       wrong, *simulated,
-      {.alike = 0x1p-5, .consequences = consequences(), .searches_causes = searches_causes_});
+      {.alike = 0x1p-5, .consequences = consequences(), .searches_causes = job_.searches_causes});
   simulated->run(explaining, {.keeps_all = true});
   return std::move(explaining.explained());
 }
@@ -405,22 +399,6 @@ std::vector<ExplainedValue> Check::explain_wrong() {
   return explain(wrong_);
 }
 
-// Returns the findings about wrong values, searched for causes if the job or their number demands
-// it.
-std::vector<Finding> Check::findings_of_values() {
-  const auto listed = [&](std::vector<ExplainedValue> explained) {
-    std::vector<Finding> findings = list_findings(std::move(explained));
-    for (Finding& finding : list_findings(explain_in_own_dtypes(wrong_in_own_)))
-      findings.push_back(std::move(finding));
-    return findings;
-  };
-  std::vector<Finding> findings = listed(explain_wrong());
-  if (findings.empty() || searches_causes_ || !expects_) return findings;
-  if (expects_(outcome_.findings.size() + findings.size())) return findings;
-  searches_causes_ = true;
-  return listed(explain(wrong_));
-}
-
 void Check::add_findings() {
   std::set<std::string> settled;
   for (const std::vector<JudgedValue>* values : {&wrong_, &wrong_in_own_})
@@ -429,8 +407,10 @@ void Check::add_findings() {
   const auto unwritten = [](const Finding& finding) {
     return finding.verdict == Verdict::unwritten_redistribution;
   };
-  std::vector<Finding> findings = findings_of_values();
+  std::vector<Finding> findings = list_findings(explain_wrong());
   for (const JudgedValue& value : wrong_) settled.insert(value.key);
+  for (Finding& finding : list_findings(explain_in_own_dtypes(wrong_in_own_)))
+    findings.push_back(std::move(finding));
   for (const UnequalValue* value : wrong_on_backend_) {
     settled.insert(value->judged.key);
     findings.push_back(*value->finding);
@@ -493,8 +473,8 @@ std::shared_ptr<const RankProgram> lower_rank_programs(const Job& job,
 }
 
 Outcome check(const Job& job, const Registries& registries,
-              std::shared_ptr<const RankProgram> lowered, std::function<bool(size_t)> expects) {
-  return Check(job, registries, std::move(lowered), std::move(expects)).run();
+              std::shared_ptr<const RankProgram> lowered) {
+  return Check(job, registries, std::move(lowered)).run();
 }
 
 }  // namespace shardproof

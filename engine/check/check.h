@@ -3,7 +3,6 @@
 // run.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -34,11 +33,7 @@ std::shared_ptr<const RankProgram> lower_rank_programs(const Job& job,
 // the program is in the outcome. `lowered`, if not null, is what lower_rank_programs returned for a
 // job with the same programs and tensors; the job is then not lowered again. Throws Error for bad
 // input, with Where::path, line and column.
-//
-// A confirmed cause joins the findings that it explains. So a job that searches no causes is
-// searched after all if `expects`, if not null, returns false for its number of findings.
 Outcome check(const Job& job, const Registries& registries,
-              std::shared_ptr<const RankProgram> lowered = nullptr,
-              std::function<bool(size_t)> expects = nullptr);
+              std::shared_ptr<const RankProgram> lowered = nullptr);
 
 }  // namespace shardproof

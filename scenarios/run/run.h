@@ -31,7 +31,7 @@ struct RunOptions {
   std::vector<std::string> set;        // "hidden=4096": --set options, for the command that repeats
   std::string program = "shardproof";  // first word of that command
   CompareScope compared = CompareScope::lines;
-  bool searches_causes = true;  // false: only if a case has not as many findings as it expects
+  bool searches_causes = true;  // false: only where a file expects a number of findings
   Timing timing;
   bool draws = false;  // true: results keep the records of simulated times, for the timeline
   bool records_values = false;  // true: results contain a RecordedRun for each phase

@@ -132,10 +132,9 @@ void run_phase(const Phase& phase, const std::string& backend, const RunOptions&
     // A program that should be refused has no values to limit.
     if (!job.precision_limits.empty() && phase.expect.verdict != Verdict::bad_input)
       check_limited_values(job, lower_job(job, registries));
-    const auto expects = [&](size_t findings) {
-      return !phase.expect.findings || phase.expect.findings->holds(static_cast<int64_t>(findings));
-    };
-    result.outcome = check(job, registries, phase.lowered, expects);
+    // A confirmed cause joins the findings that it explains.
+    job.searches_causes = job.searches_causes || phase.expect.findings.has_value();
+    result.outcome = check(job, registries, phase.lowered);
     refuse_impossible_expectations(phase.expect, result.outcome);
     result.printed = printed_values(result.outcome, options, found);
     // The last phase that can have a value refuses the names that none has.

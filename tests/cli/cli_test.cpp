@@ -258,7 +258,7 @@ TEST_F(Cli, FailFast_LeavesCasesOut_AndQuietPrintsFailuresOnly) {
 }
 
 // The first file expects one finding, which only its cause makes of two.
-TEST_F(Cli, NoCauses_SearchesOnlyWhereTheNumberOfFindingsDiffers) {
+TEST_F(Cli, NoCauses_SearchesOnlyWhereANumberOfFindingsIsExpected) {
   const std::string bugs = "scenarios/corpus/bugs/",
                     joined = bugs + "bias_before_a_scattered_sum.json",
                     alone = bugs + "sum_for_avg.json";
