@@ -202,7 +202,8 @@ TEST_F(Cli, MisspeltOptions_GetTheNearestKnownOne) {
   expect_refused("plan --matrix a=2 --dims 7", "--dims: expected 1 to 6, found 7");
   expect_refused("plan --matrix a=2,b=2,c=2,d=2 --dims 4", "more than 20000 pairs of placements");
   expect_refused("plan 4 f32 --mesh a=2 --from R --to R --dims 2", "--dims belongs to --matrix");
-  expect_refused("plan --matrix a=2 --dims 2 --from R", "--matrix prints all pairs of placements and accepts no --from");
+  expect_refused("plan --matrix a=2 --dims 2 --from R",
+                 "--matrix prints all pairs of placements and accepts no --from");
   expect_refused("plan 4 f33 --mesh tp=2 --from R --to R", "unknown dtype \"f33\"");
 }
 
@@ -222,6 +223,29 @@ TEST_F(Cli, BadCaseOfASweep_IsReported) {
       "sweep": {"n": [2, 3]}})json");
   EXPECT_EQ(tool("run " + clean + " " + some + " --json " + out).code, 2);
   EXPECT_NE(read(out).find("\"bad input\""), std::string::npos);
+}
+
+TEST_F(Cli, CaseWithoutComparedValues_IsNotedInAllReports) {
+  const std::string head =
+      R"json({"version": 1, "mesh": "tp=2", "tensors": {"x": {"shape": [4]}}, )json";
+  const std::string ranks = R"json("ranks": {"all": ["y = all_reduce(x, sum, group=tp)"]})json";
+  const std::string without = write("none.json", head + ranks + "}");
+  const std::string json = path("r.json"), junit = path("r.xml");
+  const Ran ran = tool("run " + without + " --json " + json + " --junit " + junit);
+  EXPECT_EQ(ran.code, 0);
+  const std::string text = "no value is compared, because the ranks have no truth";
+  for (const std::string& report : {ran.out, read(json), read(junit)})
+    EXPECT_NE(report.find(text), std::string::npos) << report;
+  EXPECT_NE(ran.out.find(", 1 case without compared values"), std::string::npos) << ran.out;
+  EXPECT_NE(read(json).find("\"cases_without_values\": 1"), std::string::npos);
+
+  const std::string empty = write("empty_program.json", head + "\"program\": []}");
+  EXPECT_NE(tool("run " + empty).out.find("no value is compared: the program computes none"),
+            std::string::npos);
+  const std::string expected = R"json(, "outputs": {"y": "R"}, "expect": {"values": {"y": )json";
+  for (const std::string& file : {write("values.json", head + ranks + expected + "[0, 0, 0, 0]}}}"),
+                                  write("a.json", kClean), write("hang.json", kHang)})
+    EXPECT_EQ(tool("run " + file).out.find("no value is compared"), std::string::npos) << file;
 }
 
 TEST_F(Cli, ChoiceOfCases_IsPartialOrByText) {

@@ -171,7 +171,8 @@ TEST(ParseError, Blocks) {
       {{"if a: group:", "  f(x)"},
        "line 1, column 13: expected a statement, found the end of the line"},
       {{"if a f(x)"}, "line 1, column 6: expected \":\" or an operator, found \"f\""},
-      {{"for i in rang(3): f(x)"}, "line 1, column 10: expected \"range(\", found \"rang\""},
+      {{"for i in rang(3): f(x)"},
+       "line 1, column 10: expected \"range(\", as in for i in range(4), found \"rang\""},
       {{"for i in range(1, 2, 3): f(x)"},
        "line 1, column 20: expected \")\", found \",\"; a range has no step: count the passes, as "
        "in "
