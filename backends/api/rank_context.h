@@ -6,11 +6,11 @@
 //     Tensor y = me.all_reduce(tensor_of(DType::f32, {1}, {double(me.rank())}));
 //   });
 //
-// Tensors are dense and of one device. Lines in findings and records are lines of the C++ source.
-// An exception that leaves a rank's function ends only that rank: the report names it, and ranks
-// that wait for it have a missing rank. A rank that is blocked forever is unwound by an exception
-// of no std type, thrown from its call (OnStop::unwind). With OnStop::return_calls its calls return
-// immediately instead, and stopped() is true.
+// A tensor is the part of one rank, contiguous. Lines in findings and records are lines of the C++
+// source. An exception that leaves a rank's function ends only that rank: the report names it, and
+// ranks that wait for it have a missing rank. A rank that is blocked forever is unwound by an
+// exception of no std type, thrown from its call (OnStop::unwind). With OnStop::return_calls its
+// calls return immediately instead, and stopped() is true.
 //
 // Threading: one thread. Bad arguments throw Error(bad_input).
 #pragma once

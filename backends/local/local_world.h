@@ -1,6 +1,6 @@
-// LocalWorld and LocalContext: the local world and its execution contexts. A context keeps the
-// streams of its cohort. The world runs their items: at issue (schedule fifo), or one by one when
-// no host can continue (seeded, adversarial). Internal to the local backend; one thread.
+// LocalWorld simulates all ranks in this process. LocalContext is the execution context of one
+// cohort and holds its streams. The world runs their items: at issue (schedule fifo), or one by one
+// when no host can continue (seeded, adversarial). Internal to the local backend; one thread.
 #pragma once
 
 #include <array>
@@ -122,7 +122,7 @@ class LocalWorld : public World {
   void note_idle_beside(TicketTable::Place place);
   bool list_heads();
   bool step();
-  std::vector<Finding> diagnose_deadlock();
+  std::vector<Finding> find_blocked_ranks();
   void report_times(WorldReport& report);
   void report_memory(WorldReport& report);
 

@@ -216,7 +216,7 @@ struct BlockedRanksSurvey {
   }
 };
 
-std::vector<Finding> LocalWorld::diagnose_deadlock() {
+std::vector<Finding> LocalWorld::find_blocked_ranks() {
   return BlockedRanksSurvey{*this, {}, {}, {}, {}, {}, {}, {}}.run();
 }
 

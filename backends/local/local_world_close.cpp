@@ -58,7 +58,7 @@ WorldReport LocalWorld::close() {
   matcher_.find_open_mismatches();
   sort_findings(matcher_.findings());
   report.findings = merged_findings(std::move(matcher_.findings()));
-  for (Finding& finding : diagnose_deadlock()) report.findings.push_back(std::move(finding));
+  for (Finding& finding : find_blocked_ranks()) report.findings.push_back(std::move(finding));
   sort_findings(report.findings);
   report_times(report);
   report_memory(report);

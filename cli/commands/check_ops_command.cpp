@@ -294,7 +294,7 @@ int check_ops_command(const CommandArguments& words, const Registries& registrie
 std::string check_ops_help() {
   return R"text(shardproof check-ops [options]
 
-Judges sharding rules by brute force: does each rank, computing on its shards, have what the rule says?
+Judges sharding rules by brute force: does each rank, computing on its shards, have what the rule states?
 Without --rules it judges the rules of all ops here, on samples of many sizes and on several meshes.
 
   shardproof check-ops --op matmul
@@ -303,7 +303,7 @@ Without --rules it judges the rules of all ops here, on samples of many sizes an
   --op NAME           rules of this op only (may be given several times)
   --rules FILE        rules of a table: JSON lines, see docs/check_ops.md
   --row JSON          one rule of a table, as reports print it
-  --skip-unknown      counts rows of unknown ops and arguments in a table, which are errors otherwise
+  --skip-unknown      count rows of unknown ops and arguments in a table; without it they are errors
   --backward          judge the gradients of the ops, not their rules
   --missing           also list rules on an axis of 2 ranks that are right but not claimed
   --short             fewer meshes, no other sizes

@@ -46,6 +46,7 @@ const std::map<std::string, std::string>& value_words() {
       {"device", "host cuda"},
       {"matmul-precision", "highest high"},
       {"compare", "lines outputs"},
+      {"moves", "all collectives"},
       {"annotate", "github"}};
   return kWords;
 }

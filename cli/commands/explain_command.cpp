@@ -14,7 +14,8 @@
 #include "shardproof/engine/partition/partition.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/join_text.h"
-#include "shardproof/ops/core/torch_names.h"
+#include "shardproof/localtensor/collective/collective.h"
+#include "shardproof/program/syntax/torch_names.h"
 
 namespace shardproof {
 namespace {
@@ -248,6 +249,8 @@ class OpExplanation {
 const OpRecord& op_named(const std::string& word, const OpRegistry& ops) {
   if (const OpRecord* op = ops.find(word)) return *op;
   if (const OpRecord* op = ops.find_infix(word)) return *op;
+  if (parse_collective_kind(word) || word == "redistribute" || word == "grad")
+    throw_bad_input("{} is a verb, not an op; shardproof help language describes it", word);
   const std::string torch = other_name_hint(word);
   if (!torch.empty()) throw_bad_input("unknown op '{}'{}", word, torch);
   const std::string last = word.substr(word.rfind('.') + 1);

@@ -53,7 +53,11 @@ std::string list_ops(const Registries& registries) {
       if (op->family == family) out += fmt::format("  {:<44} {}\n", signature(*op), op->summary);
   }
   out += "verbs that are not ops\n";
-  for (const VerbLine& verb : kVerbs) out += fmt::format("  {:<44} {}\n", verb.form, verb.summary);
+  for (const VerbLine& verb : kVerbs) {
+    // A longer form has its text on the next line, in the same column.
+    const std::string between = verb.form.size() > 44 ? "\n" + std::string(47, ' ') : " ";
+    out += fmt::format("  {:<44}{}{}\n", verb.form, between, verb.summary);
+  }
   return out;
 }
 

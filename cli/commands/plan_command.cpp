@@ -10,7 +10,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/planner.h"
 #include "shardproof/localtensor/plan/step_pieces.h"
-#include "shardproof/ops/core/torch_names.h"
+#include "shardproof/program/syntax/torch_names.h"
 #include "shardproof/program/value/quantity.h"
 #include "shardproof/scenarios/model/topology.h"
 #include "shardproof/scenarios/record/write_file.h"
@@ -120,12 +120,18 @@ PlanMoves moves_of(const po::variables_map& given) {
   return of_option("moves", [&] { return parse_plan_moves(given["moves"].as<std::string>()); });
 }
 
+[[noreturn]] void refuse_with_matrix(std::string_view option) {
+  throw_bad_input("plan: --matrix prints all pairs of placements and accepts no --{}; write {}",
+                  option,
+                  option == "mesh" ? "the mesh as its value, as in --matrix a=2,b=2"
+                                   : "the command without it");
+}
+
 // Prints the table of all pairs of specs: of the tensor given, or of an f32 of --dims dims of 64.
 int print_matrix(const po::variables_map& given, const CommandArguments& tensor) {
   for (const char* other : {"mesh", "from", "to", "to-mesh", "peak", "svg", "topology"})
-    if (given.count(other)) throw_bad_input("plan: --{} does not go with --matrix", other);
-  if (given["use-replicas"].as<bool>())
-    throw_bad_input("plan: --use-replicas does not go with --matrix");
+    if (given.count(other)) refuse_with_matrix(other);
+  if (given["use-replicas"].as<bool>()) refuse_with_matrix("use-replicas");
   if (tensor.empty() != (given.count("dims") > 0) || (!tensor.empty() && tensor.size() != 2))
     throw_bad_input(
         "plan: --matrix needs --dims N, or a shape and a dtype, as in shardproof plan --matrix "
@@ -214,6 +220,8 @@ cheapest sequence of changes of one axis (Dijkstra), and by gather then slice.
   shardproof plan "5,6" bf16 --mesh 2x4 --from "S(0) P(sum)" --to "R S(1)"
 
   --mesh MESH        dp=2,tp=4 or 2x4
+  --matrix MESH      print the table of all pairs instead
+  --dims N           dims of 64 of the tensor of that table
   --from, --to       placements: by name of axis, where axes not named are R; or one for each axis
   --to-mesh MESH     mesh of the target if it is on other ranks: "tp=4 on 4-7"
   --moves MOVES      all (default) or collectives: named collectives alone, no exchange

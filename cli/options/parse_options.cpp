@@ -14,7 +14,10 @@ namespace po = boost::program_options;
   const std::string word = start == std::string::npos ? option : option.substr(start);
   NearestName nearest(word);
   for (const auto& known : options.options()) nearest.offer(known->long_name());
-  const std::string hint = nearest.best().empty()
+  const bool counts_ranks =
+      nearest.best() != word && (word == "ranks" || word == "nproc" || word == "world-size");
+  const std::string hint = counts_ranks ? "; the ranks follow from the mesh"
+                           : nearest.best().empty()
                                ? "; --help lists the options of this command"
                                : fmt::format("; did you mean --{}?", nearest.best());
   throw_bad_input("unknown option {}{}", option, hint);

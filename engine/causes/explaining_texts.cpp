@@ -160,7 +160,7 @@ ConfirmedCause Explaining::cause_of_shown(const TextChange& change,
   cause.made_right = right.made_right;
   if (change.to.kind == ExprKind::number && change.to.number.is_bool()) {
     const bool holds = change.to.number.truth();
-    cause.text = fmt::format("{} holds {} alone on {}, and {} is right if it {} holds", from,
+    cause.text = fmt::format("{} holds only {} on {}, and {} is right if it {} holds", from,
                              varies_by_rank(change) ? "on some ranks" : "in some passes", where,
                              target(), holds ? "always" : "never");
     cause.fix = holds ? fmt::format("remove the condition {} on {}", from, where)

@@ -272,10 +272,11 @@ std::optional<Suspicion> indices_without_offset(const SuspectedWay& on, const St
   const std::string name = info(on, made).bound.empty() ? text : info(on, made).bound.str();
   return Suspicion{
       true,
-      fmt::format("{} the indices{} from 0 on each rank, but {} is cut along dim {} over {}: those "
-                  "of a rank begin at {}",
-                  lines_with_verb(lines_of_edit(on, edit), "counts"),
-                  name.empty() ? "" : " " + name, shown(on, input), dim, over, first),
+      fmt::format(
+          "{} the indices{} within a shard, but {} is cut along dim {} over {}: the shard of "
+          "a rank begins at {}",
+          lines_with_verb(lines_of_edit(on, edit), "computes"), name.empty() ? "" : " " + name,
+          shown(on, input), dim, over, first),
       fmt::format("add {} to {} on {}", first, name.empty() ? "them" : name,
                   lines_of_edit(on, edit)),
       on.confirmation.made_right()};

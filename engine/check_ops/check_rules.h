@@ -42,7 +42,7 @@ std::vector<Sample> samples_of_other_sizes(const OpRecord& record, const Sample&
 // Composite ops have no rule of their own: their report is empty.
 OpRuleReport check_rule(const OpRecord& record, const OpRegistry& ops, const RuleOptions& options);
 
-// Returns the draws of a call of one op.
+// Returns the draws of check_ops.md (words, ordered, ties, ..) that apply to the call; may be none.
 std::vector<RuleDraw> draws_of_op(const OpInstance& instance, const DrawCounts& counts,
                                   uint64_t seed);
 

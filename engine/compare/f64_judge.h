@@ -14,8 +14,8 @@
 //      if 64 movements are below 2^-20 of the line's values or below its own rounding loss; else it
 //      is not decided.
 // Rank programs run other ops than one device. So step 3 waits for runs of the ranks in the other
-// rounding directions, too (PerturbationJudge, settle). So does a value of a global program that
-// would be wrong without them.
+// rounding directions, too (PerturbationJudge, settle). In a global program it waits for them only
+// if the value would be wrong without them.
 #pragma once
 
 #include <map>

@@ -74,9 +74,9 @@ const CallItem* shaping_call(const SpmdProgram& program, ValueId id, int32_t ran
   return nullptr;
 }
 
-// True if the call with these dims gives its rank the shape.
-bool gives(const CallItem& item, const SpmdProgram& program, int32_t rank, int dim, int dim2,
-           const Dims& expected) {
+// True if the call, with `dim` and `dim2` in place of its own, returns the shape on `rank`.
+bool returns_shape(const CallItem& item, const SpmdProgram& program, int32_t rank, int dim,
+                   int dim2, const Dims& expected) {
   const std::optional<Dims> input =
       item.input == kNoValue ? std::nullopt
                              : shape_on(program.values[static_cast<size_t>(item.input)], rank);
@@ -216,8 +216,8 @@ std::string RankOutputs::fix_by_dim(const JobOutput& output, const Spec& spec,
   for (int dim = 0; dim < dims; ++dim)
     for (int dim2 = 0; dim2 < (exchanges ? dims : 1); ++dim2) {
       const bool all = std::all_of(calls.begin(), calls.end(), [&](const auto& call) {
-        return gives(*call.first, ranks.program, call.second, dim, dim2,
-                     spec.local_shape(call.second));
+        return returns_shape(*call.first, ranks.program, call.second, dim, dim2,
+                             spec.local_shape(call.second));
       });
       if (!all) continue;
       const std::string words =

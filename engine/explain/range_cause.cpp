@@ -73,7 +73,7 @@ Held run(const RunnableRanks& ranks, const std::vector<Made>& made, const Regist
 }
 
 struct Loss {
-  bool overflows = false;  // an element is not finite, and is a number in f64
+  bool overflows = false;  // true: an element is finite in f64 only
   bool is_empty = false;   // zeros, where f64 has numbers
   double largest = 0;      // in f64, of such elements
 };

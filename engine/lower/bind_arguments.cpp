@@ -10,7 +10,7 @@
 #include <map>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/ops/core/torch_names.h"
+#include "shardproof/ops/core/argument_names.h"
 
 namespace shardproof {
 namespace {
@@ -118,7 +118,8 @@ bool bind_betas(const OpRecord& op, const std::string& key, const Expr& pair,
   const auto is_beta = [](const Param& param) { return param.name == "beta1"; };
   if (key != "betas" || std::none_of(op.params.begin(), op.params.end(), is_beta)) return false;
   if (pair.kind != ExprKind::list || pair.args.size() != 2)
-    throw_bad_input("betas of {} are two numbers, as in betas=(0.9, 0.999)", op.name);
+    throw_bad_input("betas of {}: expected two numbers, found {}; write betas=(0.9, 0.999)",
+                    op.name, to_string(pair));
   for (const size_t i : {0, 1}) {
     const Param& param = *param_named(op, i == 0 ? "beta1" : "beta2");
     BoundArgument& argument = bound[param_index(op, param)];

@@ -11,11 +11,21 @@
 #include "shardproof/engine/lower/bind_arguments.h"
 #include "shardproof/engine/lower/lowering.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/ops/core/torch_names.h"
+#include "shardproof/program/syntax/torch_names.h"
 #include "shardproof/program/value/quantity.h"
 
 namespace shardproof {
 namespace {
+
+// Returns what a global program does in place of a verb of rank programs.
+std::string_view advice_for(const std::string& verb) {
+  if (verb == "free" || verb == "keep") return "values are freed by themselves: leave out the line";
+  if (verb == "enter") return "grad makes the call of the backward: write x itself";
+  if (verb == "copy_") return "bind a new value, as in x = y";
+  for (const char* order : {"wait", "sync", "record", "barrier", "signal", "wait_signal"})
+    if (verb == order) return "lines run in order: leave out the line";
+  return "write redistribute";
+}
 
 class GlobalLowering : public Lowering {
  public:
@@ -88,11 +98,9 @@ class GlobalLowering : public Lowering {
                        "anyway");
     for (const std::string& verb : special_verbs())
       if (call.symbol == verb || call.symbol == verb + "_")
-        fail(
-            call.place,
-            fmt::format(
-                "{} belongs to rank programs (\"ranks\"); in a global program write redistribute{}",
-                call.symbol, namesake_hint(verb)));
+        fail(call.place, fmt::format("{} belongs to rank programs (\"ranks\"); in a global program "
+                                     "{}{}",
+                                     call.symbol, advice_for(verb), namesake_hint(verb)));
     return std::nullopt;
   }
 
@@ -143,7 +151,9 @@ class GlobalLowering : public Lowering {
     return made;
   }
   void write_in_place(ValueId, ValueId) override {
-    fail(place_, "a global program cannot write in place; only rank programs can");
+    fail(place_,
+         "a global program cannot write in place; bind a new value, as in x = x + y or x = "
+         "slice_scatter(x, y, dim, start, end)");
   }
 
   bool has_known_sizes() const override { return !claiming_; }
@@ -260,6 +270,15 @@ class GlobalLowering : public Lowering {
     return emit_move(std::move(instr));
   }
 
+  // Returns what to write in place of an argument that is no placement: tp:R for an axis tp.
+  std::string placement_hint(const Expr& arg) const {
+    if (arg.kind == ExprKind::name && arg.name.plain())
+      for (const auto& [key, mesh] : context_.meshes)
+        if (mesh.find_axis(arg.name.texts[0]))
+          return fmt::format("; write {}:R", arg.name.texts[0]);
+    return torch_placement_hint(arg);
+  }
+
   std::vector<ValueId> redistribute(const Expr& call) {
     GlobalInstr instr;
     instr.kind = GlobalKind::redistribute;
@@ -291,7 +310,7 @@ class GlobalLowering : public Lowering {
         instr.inputs.push_back(lower_value(arg));
       } else {
         fail(arg.place, fmt::format("expected placements such as tp:S(0), found {}{}",
-                                    to_string(arg), torch_placement_hint(arg)));
+                                    to_string(arg), placement_hint(arg)));
       }
     }
     if (instr.inputs.empty()) fail(call.place, "redistribute needs a tensor");

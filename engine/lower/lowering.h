@@ -207,7 +207,9 @@ class Lowering {
   ValueId infix(const char* symbol, std::vector<ValueId> inputs, Attrs attrs,
                 const SourceLocation& place);
   NumberScope scope(int64_t rank);
-  std::string nearest_name(const std::string& name);  // "; did you mean ..", or ""
+  // Returns what an unknown name may mean, such as `; did you mean "x"?`.
+  std::string nearest_name(const std::string& name);
+  bool is_axis(const std::string& name);
   bool differs_by_rank(const Expr& expr);
 
   const Lanes listing_lanes_;

@@ -4,7 +4,7 @@
 #include "shardproof/engine/lower/bind_arguments.h"
 #include "shardproof/engine/lower/lowering.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/ops/core/torch_names.h"
+#include "shardproof/program/syntax/torch_names.h"
 
 namespace shardproof {
 namespace {
@@ -15,10 +15,22 @@ bool is_axis_verb(const std::string& verb) { return verb == "size" || verb == "i
 
 }  // namespace
 
+bool Lowering::is_axis(const std::string& name) {
+  try {
+    return number_function("size", name, lanes_[0]).has_value();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 std::string Lowering::nearest_name(const std::string& name) {
   if (const NameTable::Parts* gone = names_.find(name))
     return gone->empty() ? " here: it was freed" : " here: it is bound on other ranks";
-  if (name == "rank") return ": a global program is the same on all ranks";
+  if (name == "rank" || name == "world" || name == "next" || name == "prev")
+    return ": a global program is the same on all ranks; write the line under \"ranks\"";
+  if (name == "world_size" || name == "WORLD_SIZE")
+    return "; write world in a rank program, size(tp) for the ranks of an axis";
+  if (is_axis(name)) return fmt::format("; {0} is an axis: write size({0})", name);
   NearestName nearest(name);
   for (const auto& [known, parts] : names_.all()) nearest.offer(known);
   for (const std::string& known : number_names()) nearest.offer(known);
@@ -32,7 +44,10 @@ NumberScope Lowering::scope(int64_t rank) {
       for (const NameTable::Part& part : *found) {
         if (!part.lanes.contains(rank)) continue;
         if (!std::holds_alternative<PerRankNumber>(part.binding))
-          throw_bad_input("expected a number, found the tensor {}", name);
+          throw_bad_input(
+              "expected a number, found the tensor {0}; where({0} > 0, a, b) chooses "
+              "by elements",
+              name);
         return std::get<PerRankNumber>(part.binding).on(rank);
       }
     std::optional<Number> number = number_name(name, rank);
@@ -272,10 +287,11 @@ std::vector<ValueId> Lowering::lower_call(const Expr& call, size_t wanted) {
     NearestName nearest(verb);
     for (const OpRecord* known : ops_.all()) nearest.offer(known->name);
     for (const std::string& known : special_verbs()) nearest.offer(known);
-    const std::string known = other_name_hint(verb);
-    fail(call.place,
-         fmt::format("unknown op {}{}", call.symbol, known.empty() ? nearest.hint() : known) +
-             (known.empty() && nearest.best().empty() ? "; shardproof list ops lists all" : ""));
+    std::string hint = text_for_foreign_call(call, wanted == 0);
+    if (!hint.empty()) hint = "; write " + hint;
+    if (hint.empty()) hint = nearest.hint();
+    if (hint.empty()) hint = "; shardproof list ops lists all";
+    fail(call.place, fmt::format("unknown op {}{}", call.symbol, hint));
   }
   if (wanted == 0 && !in_place)
     fail(call.place, fmt::format("the result of {} is dropped; bind it to a name", call.symbol));

@@ -6,9 +6,11 @@
 //    for each class: `roll(x, rank % 2, 0)` on ranks 0-3 has the class 0, 2 with shift 0 and the
 //    class 1, 3 with shift 1.
 // 4. For a call in place (`add_`), write the result into the first input.
+#include <algorithm>
+
 #include "shardproof/engine/lower/bind_arguments.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/ops/core/torch_names.h"
+#include "shardproof/program/syntax/torch_names.h"
 
 namespace shardproof {
 namespace {
@@ -38,6 +40,12 @@ std::optional<AttrValue> word_attribute(const Param& param, const Expr& expr) {
   return std::nullopt;
 }
 
+// True if the expression reads a size of a tensor: dim(x, 0) * 8.
+bool calls_shape(const Expr& expr) {
+  return (expr.kind == ExprKind::call && (expr.symbol == "dim" || expr.symbol == "start")) ||
+         std::any_of(expr.args.begin(), expr.args.end(), calls_shape);
+}
+
 }  // namespace
 
 std::vector<ValueId> Lowering::apply_op(const OpRecord& op, const Expr& call, bool in_place,
@@ -58,14 +66,23 @@ std::vector<ValueId> Lowering::apply_op(const OpRecord& op, const Expr& call, bo
       continue;
     }
     const Expr& expr = *argument.given[0];
+    if (param.kind == ParamKind::dtype && is_number(expr))
+      fail(expr.place, fmt::format("argument dtype: expected a dtype, found {}; write all sizes in "
+                                   "one list, as in {}([2, 2])",
+                                   to_string(expr), op.name));
     if (std::optional<AttrValue> word = word_attribute(param, expr)) {
       fixed.set(param.name, *word);
       continue;
     }
     for (const Expr* given : argument.given)
       if (!is_number(*given))
-        fail(given->place, fmt::format("argument {} of {}: expected a number, found {}", param.name,
-                                       op.name, to_string(*given)));
+        fail(given->place,
+             fmt::format("argument {} of {}: expected a number, found {}{}", param.name, op.name,
+                         to_string(*given),
+                         calls_shape(*given)
+                             ? "; dim and start are numbers in rank programs only: write a name "
+                               "of \"let\""
+                             : ""));
     if (argument.given.size() == 1) {
       numbers.emplace_back(&param, lane_number(expr));
       continue;

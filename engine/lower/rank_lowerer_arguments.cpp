@@ -25,7 +25,12 @@ std::vector<std::string> RankLowerer::group_text(const Expr& expr) {
   std::vector<std::string> words;
   if (expr.kind == ExprKind::list) {
     for (const Expr& item : expr.args) {
-      if (item.kind != ExprKind::name) fail(item.place, "expected the name of an axis");
+      if (item.kind != ExprKind::name)
+        fail(
+            item.place,
+            fmt::format("expected the name of an axis, found {}; name listed ranks in the file, as "
+                        "in \"groups\": {{\"g\": \"0 1\"}}, and write group=g",
+                        to_string(item)));
       words.push_back(name_of(item.name));
     }
     return words;
@@ -87,14 +92,21 @@ Group RankLowerer::axes_group(const std::vector<std::string>& names, const Sourc
     });
     if (names.size() > 1 && unknown == names.end())
       fail(place, fmt::format("expected axes of one mesh, found {}", fmt::join(names, ", ")));
-    if (unknown != names.end() && *unknown == "world")
-      fail(place, "no axis or group is named world; leave out group= for a call of all ranks");
-    NearestName nearest(unknown == names.end() ? names.at(0) : *unknown);
+    const std::string first = unknown == names.end() ? names.at(0) : *unknown;
+    if (first == "world" || first == "WORLD" || first == "None")
+      fail(place, fmt::format("no axis or group is named {}; leave out group= for a call of all "
+                              "ranks",
+                              first));
+    NearestName nearest(first);
+    std::vector<std::string> known;
     for (const auto& [key, mesh] : job_.meshes)
-      for (const MeshAxis& axis : mesh.axes()) nearest.offer(axis.name);
-    for (const auto& [known, ranks] : job_.groups) nearest.offer(known);
-    fail(place, fmt::format("unknown axis or group {}{}",
-                            unknown == names.end() ? names.at(0) : *unknown, nearest.hint()));
+      for (const MeshAxis& axis : mesh.axes()) known.push_back(axis.name);
+    for (const auto& [group, ranks] : job_.groups) known.push_back(group);
+    for (const std::string& name : known) nearest.offer(name);
+    fail(place, fmt::format("unknown axis or group {}{}", first,
+                            nearest.best().empty()
+                                ? fmt::format("; expected one of {}", fmt::join(known, ", "))
+                                : nearest.hint()));
   }
   const Mesh* mesh = having[0];
   if (having.size() > 1) {

@@ -15,6 +15,7 @@
 
 #include "shardproof/engine/lower/rank_lowerer.h"
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/program/syntax/torch_names.h"
 
 namespace shardproof {
 
@@ -54,9 +55,10 @@ std::vector<std::string> backward_words(CollectiveKind kind) {
 namespace {
 
 std::vector<std::string> keys_of(CollectiveKind kind) {
-  std::vector<std::string> keys{"x", "group"};
-  if (!backward_words(kind).empty()) keys.push_back("backward");
+  std::vector<std::string> keys{"x"};
   if (reduces(kind)) keys.push_back("op");
+  keys.push_back("group");
+  if (!backward_words(kind).empty()) keys.push_back("backward");
   if (has_shard_dim(kind)) keys.push_back("dim");
   if (has_root(kind)) keys.push_back("root");
   if (kind == CollectiveKind::all_to_all) {
@@ -64,6 +66,47 @@ std::vector<std::string> keys_of(CollectiveKind kind) {
     keys.push_back("concat");
   }
   return keys;
+}
+
+// Keys of torch.distributed and JAX for arguments of calls, and the key here.
+struct ForeignKey {
+  std::string_view word, here;
+};
+constexpr ForeignKey kForeignKeys[] = {{"process_group", "group"},
+                                       {"pg", "group"},
+                                       {"axis_name", "group"},
+                                       {"src", "from"},
+                                       {"src", "root"},
+                                       {"dst", "to"},
+                                       {"dst", "root"},
+                                       {"peer", "to"},
+                                       {"peer", "from"},
+                                       {"axis", "dim"},
+                                       {"gather_dim", "dim"},
+                                       {"scatter_dim", "dim"},
+                                       {"split_dim", "split"},
+                                       {"split_axis", "split"},
+                                       {"concat_dim", "concat"},
+                                       {"concat_axis", "concat"},
+                                       {"reduce_op", "op"},
+                                       {"input", "x"},
+                                       {"tensor", "x"},
+                                       {"input_split_sizes", "send"},
+                                       {"output_split_sizes", "recv"},
+                                       {"grad", "backward"}};
+
+// Returns what to write in place of an unknown key of a call.
+std::string key_hint(const std::string& key, const std::vector<std::string>& known) {
+  if (key == "async_op")
+    return "; leave it out: a call inside \"on STREAM:\" runs beside the others";
+  if (key == "tiled" || key == "tag") return "; leave it out";
+  for (const ForeignKey& foreign : kForeignKeys)
+    if (foreign.word == key && std::find(known.begin(), known.end(), foreign.here) != known.end())
+      return fmt::format("; write {}=", foreign.here);
+  NearestName nearest(key);
+  for (const std::string& one : known) nearest.offer(one);
+  if (!nearest.best().empty()) return nearest.hint();
+  return fmt::format("; it takes {}", fmt::join(known, ", "));
 }
 
 }  // namespace
@@ -126,8 +169,9 @@ std::optional<std::vector<ValueId>> RankLowerer::special(const Expr& call, bool 
   if (wants_value && silent)
     fail(call.place, fmt::format("{} returns no value; write it alone on a line", verb));
   if (!wants_value && !in_place && !silent)
-    fail(call.place,
-         fmt::format("the result of {} is dropped; bind it to a name or write {}_", verb, verb));
+    fail(call.place, fmt::format("the result of {0} is dropped; write {1}{2}", verb,
+                                 text_for_foreign_call(call, true),
+                                 can_be_in_place(*kind) ? fmt::format(" or {}_(..)", verb) : ""));
   return on_each_mesh(call, *kind, in_place);
 }
 
@@ -179,14 +223,9 @@ RankLowerer::Arguments RankLowerer::arguments_of(const Expr& call, size_t most,
       result.positional.push_back(&call.args[i]);
       continue;
     }
-    NearestName nearest(call.keys[i]);
-    for (const std::string& key : keys) nearest.offer(key);
-    if (std::find(keys.begin(), keys.end(), call.keys[i]) == keys.end()) {
-      std::string hint = nearest.hint();
-      if (hint.empty()) hint = fmt::format("; it takes {}", fmt::join(keys, ", "));
-      fail(call.args[i].place,
-           fmt::format("{} has no argument {}{}", call.symbol, call.keys[i], hint));
-    }
+    if (std::find(keys.begin(), keys.end(), call.keys[i]) == keys.end())
+      fail(call.args[i].place, fmt::format("{} has no argument {}{}", call.symbol, call.keys[i],
+                                           key_hint(call.keys[i], keys)));
     if (!result.keys.emplace(call.keys[i], &call.args[i]).second)
       fail(call.args[i].place, fmt::format("argument {} is given twice", call.keys[i]));
   }

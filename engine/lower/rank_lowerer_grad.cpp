@@ -1,5 +1,6 @@
-// Implements the part of rank_lowerer.h for grad: writes in place on the tape, dead instructions,
-// and gradients with memory of their own.
+// Implements the part of rank_lowerer.h for grad: the backward of calls (`backward=`, as
+// reduce_scatter or slice of all_gather), writes in place on the tape, dead instructions, and
+// gradients with memory of their own.
 //
 // A write into x[1:3] makes a new version of the value that owns the memory, x, and of each value
 // that shares it. Example: v = x[0]; x[1:3] = y gives the entries

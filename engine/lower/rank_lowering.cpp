@@ -546,11 +546,11 @@ std::optional<PerRankNumber> RankLowerer::shape_number(const Expr& call) {
       continue;
     }
     if (!value(id).spec)
-      fail(
-          call.place,
-          fmt::format("start needs an input of the scenario; the position of {} in a global tensor "
-                      "is not known, because it was computed here",
-                      value(id).name));
+      fail(call.place,
+           fmt::format(
+               "start: expected a tensor of the file, found {0}, which a line computes; write "
+               "start of a tensor of the file, or index(tp) * dim({0}, 0)",
+               value(id).name));
     result.values.push_back(Number(value(id).spec->start(lanes_[i])[dim]));
   }
   const bool same = std::all_of(result.values.begin(), result.values.end(),

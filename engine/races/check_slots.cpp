@@ -4,8 +4,8 @@
 // 2. Walk each rank that reads a slot. Each of its streams stores how many signals of each source
 //    and slot it has waited for. A wait for a value, an event, a stream or by the host adds the
 //    counts of its target.
-// 3. At a read, the known signals give the puts that have landed: those of the same stream of the
-//    source up to the last signal that was waited for.
+// 3. At a read, a put has landed if the rank waited for a signal that follows it on its stream of
+//    the source.
 //
 // Example: rank 0 makes put(a, slot=0), put(b, slot=1) to rank 1, and rank 1 makes
 // wait_signal(slot=1), c = slot(0). The signal of b comes after that of a on one stream, so a has

@@ -1,7 +1,7 @@
 // RecordedIntegers: whole numbers that rank programs and their truth compute from floats in the
-// program's own dtypes, and flags of overflow. The run with all floats in f64 may fail, or may not
-// have an overflow that decides a branch. Then it is made again with these numbers. Example: an
-// index that is 256 in bf16 and 257 in f64 is 256 in the second run. Internal to the engine.
+// program's own dtypes, and flags of overflow. With all floats in f64 the program may fail, or an
+// overflow that decides a branch may not occur. Then it is made again with these numbers. Example:
+// an index that is 256 in bf16 and 257 in f64 is 256 in the second run. Internal to the engine.
 #pragma once
 
 #include <map>

@@ -78,8 +78,8 @@ class Mesh {
   // Returns a mesh in which one axis replaces the named ones, at the place of the first. Requires
   // names in mesh order, and a new name that is not an axis of the root mesh.
   Mesh flatten(const std::vector<std::string>& names, std::string name) const;
-  // Returns a mesh in which the axes `into` replace one axis, slowest first. Requires that their
-  // sizes multiply to its size and that each cut falls into one of its modes.
+  // Returns a mesh in which the axes `into` replace one axis, slowest first. Requires that the
+  // product of their sizes is its size, and that no new axis crosses the border of two modes.
   Mesh unflatten(std::string_view axis,
                  const std::vector<std::pair<std::string, int64_t>>& into) const;
   // Returns the axes of all parts, in order. Requires the same root and no overlap of axes.

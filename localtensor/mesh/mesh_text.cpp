@@ -24,13 +24,14 @@ class MeshReader {
   Mesh read() {
     skip_blanks();
     if (at_ == text_.size()) fail("expected at least one axis, such as \"dp=2, tp=4\"");
-    if (is_digit(peek()))
+    const bool product = is_digit(peek());
+    if (product)
       read_product();
     else
       read_named();
     std::vector<int32_t> ranks;
     skip_blanks();
-    if (at_ < text_.size()) ranks = read_ranks();
+    if (at_ < text_.size()) ranks = read_ranks(product ? "'x'" : "','");
     return Mesh::make(std::move(axes_), std::move(ranks));
   }
 
@@ -73,6 +74,15 @@ class MeshReader {
     }
   }
 
+  // Returns "dp=2" for an axis that another sign than '=' follows, as in dp:2.
+  std::string axis_hint(const std::string& name) const {
+    if (peek() == '(') return "axes as dp=2, tp=4";
+    const size_t first = std::min(text_.find_first_not_of(": \t-", at_), text_.size());
+    const size_t end = std::min(text_.find_first_not_of("0123456789", first), text_.size());
+    const std::string_view size = text_.substr(first, end - first);
+    return fmt::format("{}={}", name, size.empty() ? "4" : size);
+  }
+
   void read_named() {
     for (;;) {
       skip_blanks();
@@ -83,8 +93,8 @@ class MeshReader {
       std::string name(text_.substr(start, at_ - start));
       skip_blanks();
       if (peek() != '=')
-        fail(fmt::format("expected '=' after the axis {}, found {}; write {}=4", name, found(),
-                         name));
+        fail(fmt::format("expected '=' after the axis {}, found {}; write {}", name, found(),
+                         axis_hint(name)));
       ++at_;
       skip_blanks();
       axes_.emplace_back(std::move(name), number(INT32_MAX));
@@ -94,9 +104,11 @@ class MeshReader {
     }
   }
 
-  std::vector<int32_t> read_ranks() {
+  // Reads `on` and ranks. A message names what else may follow the axes.
+  std::vector<int32_t> read_ranks(std::string_view or_else) {
     if (text_.substr(at_, 2) != "on" || is_word(at_ + 2 < text_.size() ? text_[at_ + 2] : ' '))
-      fail(fmt::format("expected ',' or 'on', found {}; write axes as dp=2, tp=4", found()));
+      fail(fmt::format("expected {} or 'on', found {}; write axes as dp=2, tp=4 or 2x4", or_else,
+                       found()));
     at_ += 2;
     std::vector<int32_t> ranks;
     for (skip_blanks(); at_ < text_.size(); skip_blanks()) {

@@ -28,6 +28,7 @@ class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}
 
+  std::string_view rest() const { return text_.substr(at_); }
   bool done() const { return at_ == text_.size(); }
   int column() const { return static_cast<int>(at_) + 1; }
   char peek() const { return done() ? '\0' : text_[at_]; }
@@ -166,14 +167,50 @@ void read_shard(Reader& in, PlacementText& entry) {
   entry.placement = shard;
 }
 
-// Returns the placement to write in place of a word of PyTorch or JAX; empty for any other word.
-std::string_view placement_for(std::string_view word) {
-  if (word == "Shard" || word == "shard" || word == "s") return "; write S(0)";
-  if (word == "Replicate" || word == "replicate" || word == "r" || word == "None")
-    return "; write R";
-  if (word == "Partial" || word == "partial" || word == "_Partial" || word == "p")
-    return "; write P(sum)";
+// Returns the dims and options of `Shard(1)` and `_StridedShard(dim=0, split_factor=2)`: "1" and
+// "0, split=2"; "0" if the parentheses hold no number.
+std::string shard_arguments(std::string_view rest) {
+  std::string out;
+  for (size_t i = 0; i < rest.size() && rest[i] != ')'; ++i) {
+    const bool begins = std::isdigit(static_cast<unsigned char>(rest[i])) != 0 || rest[i] == '-';
+    if (!begins) continue;
+    const size_t end = std::min(rest.find_first_not_of("0123456789", i + 1), rest.size());
+    out += (out.empty() ? "" : ", split=") + std::string(rest.substr(i, end - i));
+    i = end - 1;
+  }
+  return out.empty() ? "0" : out;
+}
+
+// Returns the placement to write in place of a word of PyTorch or JAX, whose arguments are `rest`;
+// empty for any other word.
+std::string placement_for(std::string_view word, std::string_view rest) {
+  if (word == "Shard" || word == "shard" || word == "s" || word == "_StridedShard")
+    return fmt::format("S({})", shard_arguments(rest));
+  if (word == "Replicate" || word == "replicate" || word == "r" || word == "None") return "R";
+  if (word == "Partial" || word == "partial" || word == "_Partial" || word == "p") return "P(sum)";
   return "";
+}
+
+// Returns "dp:S(0) tp:S(1)" for the arguments of JAX's PartitionSpec: 'dp', None, 'tp'.
+std::string placements_of_partition(std::string_view items) {
+  std::string out, axis;
+  int dim = 0;
+  bool quoted = false;
+  for (const char c : items) {
+    if (c == '\'') {
+      if (quoted && !axis.empty())
+        out += fmt::format("{}{}:S({})", out.empty() ? "" : " ", axis, dim);
+      quoted = !quoted;
+      axis.clear();
+    } else if (quoted) {
+      axis += c;
+    } else if (c == ')') {
+      break;
+    } else if (c == ',') {
+      ++dim;
+    }
+  }
+  return out.empty() ? "R" : out;
 }
 
 void read_placement(Reader& in, PlacementText& entry, std::string_view kind, int column) {
@@ -181,14 +218,23 @@ void read_placement(Reader& in, PlacementText& entry, std::string_view kind, int
     entry.placement = R();
     return;
   }
-  if (kind != "S" && kind != "P")
+  if (kind != "S" && kind != "P") {
+    const std::string here = placement_for(kind, in.rest());
+    const bool is_axis = here.empty() && entry.axis.empty() && !kind.empty();
+    const std::string hint = is_axis ? fmt::format("; after an axis write a placement: {}:R", kind)
+                             : here.empty() || !entry.axis.empty()
+                                 ? (here.empty() ? "" : "; write " + here)
+                                 : fmt::format("; write AXIS:{0}, such as tp:{0}", here);
     in.fail_at(column, fmt::format("expected a placement (R, S(dim) or P(op)), found {}{}",
-                                   kind.empty() ? in.found() : fmt::format("'{}'", kind),
-                                   placement_for(kind)));
+                                   kind.empty() ? in.found() : fmt::format("'{}'", kind), hint));
+  }
   if (in.peek() != '(')
     in.fail(kind == "P" ? "expected an operator after P; write P(sum)"
                         : "expected a dim after S; write S(0)");
   in.expect('(');
+  if (kind == "P" && (in.peek() == '\'' || in.rest().starts_with("None")))
+    in.fail_at(column, fmt::format("expected a placement, found a PartitionSpec; write {}",
+                                   placements_of_partition(in.rest())));
   if (kind == "S") {
     read_shard(in, entry);
   } else {

@@ -56,8 +56,8 @@ std::vector<SlicedDim> slice_ranges(const Attrs& attrs, const Dims& shape) {
     const int64_t end = at < stop.size() ? clamped_index(stop[at], shape[d]) : shape[d];
     range.step = at < step.size() ? step[at] : 1;
     if (range.step < 1)
-      throw_bad_input("slice of {}: a step must be at least 1, found {}", to_string(shape),
-                      range.step);
+      throw_bad_input("slice of {}: expected a step of 1 or more, found {}{}", to_string(shape),
+                      range.step, range.step == -1 ? fmt::format("; write flip(x, [{}])", d) : "");
     range.count = end <= range.start ? 0 : (end - range.start - 1) / range.step + 1;
     ranges.push_back(range);
   }

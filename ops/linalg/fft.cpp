@@ -53,7 +53,7 @@ TransformLine transform_line(const FftRow& row, const OpCall& call) {
 std::vector<TensorMeta> infer_fft(const FftRow& row, const OpCall& call) {
   const TensorMeta& x = input_meta(call, 0);
   if (transform_line(row, call).size < 1)
-    refuse(row.name, call, "dim must have at least one entry");
+    refuse(row.name, call, "expected at least one element along the dim, found none");
   if (is_floating(x.dtype) && x.dtype != DType::f32 && x.dtype != DType::f64)
     refuse(row.name, call, "not defined for {}; cast it to f32", name(x.dtype));
   const bool wide = x.dtype == DType::f64 || x.dtype == DType::c128;

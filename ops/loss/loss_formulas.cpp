@@ -108,7 +108,7 @@ FormulaTerm binary_entropy(Formula& f) {
 }
 
 // The gradient by the input is (x - target) / (x (1 - x)), with torch's least divisor, which is an
-// f32. It is finite where a logarithm is infinite.
+// f32. The gradient is finite at 0 and 1, where the logarithms are infinite.
 FormulaTerms binary_entropy_gradient(Gradient& g) {
   const auto weighted = [&g](const FormulaTerm& x) { return times_weight(g, g.dy() * x); };
   FormulaTerms found(g.call.inputs.size(), g.none());

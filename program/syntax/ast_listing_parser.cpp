@@ -47,7 +47,9 @@ class LineParser {
   Statement on_stream();
   Statement group();
   NameTemplate bound_name(std::string_view expected);
-  void refuse_python(const Token& first);
+  void refuse_python(const Statement& statement);
+  bool stops_gradients();
+  std::string operand();
   void after_colon(Statement& header, int depth);
   std::vector<Statement> inline_block(int depth);
   void end_line(std::string_view expected);
@@ -78,19 +80,71 @@ void LineParser::end_line(std::string_view expected) {
 struct PythonStatement {
   std::string_view word, here;
 };
-constexpr PythonStatement kPythonStatements[] = {{"elif", "\"else:\" with an \"if\" below it"},
-                                                 {"while", "\"for i in range(n):\""},
-                                                 {"with", "\"on STREAM:\" or \"group:\""}};
+constexpr PythonStatement kPythonStatements[] = {
+    {"elif", "\"else:\" with an \"if\" below it"},
+    {"while", "\"for i in range(n):\""},
+    {"with", "\"on STREAM:\" or \"group:\""},
+    {"import", "ops without a prefix"},
+    {"from", "ops without a prefix"},
+    {"def", "the lines where they are needed"},
+    {"class", "the lines where they are needed"},
+    {"return", "the value as y = x, and y in \"outputs\" of rank programs"},
+    {"del", "free(x) in a rank program, nothing in a global program"},
+    {"assert", "check(x, 'h', R) in a rank program, or \"expect\": {\"values\": {..}}"},
+    {"raise", "nothing: the run reports errors"},
+    {"try", "the lines without it: an error ends the run"},
+    {"except", "nothing: an error ends the run"},
+    {"pass", "nothing: leave out the line and its \"if\""},
+    {"print", "nothing, and run the file with --print x"}};
+
+// Returns the text of the target of an assignment: `h` or `h[0]`.
+std::string target_text(const Statement& statement) {
+  Expr target;
+  target.kind = ExprKind::name;
+  target.name = statement.targets.front();
+  if (statement.kind != StatementKind::assign_index) return to_string(target);
+  Expr part;
+  part.kind = ExprKind::index;
+  part.items = statement.target_index;
+  part.args.push_back(std::move(target));
+  return to_string(part);
+}
 
 // Throws Error(bad_input) if a line that is not an assignment begins as a statement of Python.
-void LineParser::refuse_python(const Token& first) {
+void LineParser::refuse_python(const Statement& statement) {
+  const Token next = peek();
+  if (next.is("=") || next.is(",")) return;
+  const NameTemplate& first = statement.targets.front();
+  const std::string word = first.plain() ? first.texts.front() : "";
   for (const PythonStatement& other : kPythonStatements)
-    if (first.is(other.word) && !peek().is("=") && !peek().is(","))
-      fail(first.place,
-           fmt::format("{} is not a statement of this language; write {}", other.word, other.here));
-  for (const char* sign : {"+", "-", "*", "/"})
-    if (peek().is(sign) && lexer_.second_is('='))
-      fail(peek().place, fmt::format("expected \"=\", found \"{0}=\"; write a = a {0} b", sign));
+    if (word == other.word)
+      fail(first.place, fmt::format("{} is not a statement of this language; write {}", word,
+                                    stops_gradients() ? "stop(x)" : other.here));
+  for (const std::string_view sign : {"+", "-", "*", "/", "//", "@"})
+    if (next.is(sign) && lexer_.second_is('=')) {
+      lexer_.consume();
+      lexer_.consume();
+      fail(next.place, fmt::format("expected \"=\", found \"{0}=\"; write {1} = {1} {0} {2}", sign,
+                                   target_text(statement), operand()));
+    }
+}
+
+// True if the rest of the line is that of `with torch.no_grad():`.
+bool LineParser::stops_gradients() {
+  for (Token token = lexer_.consume(); token.kind != TokenKind::end; token = lexer_.consume())
+    if (token.is("no_grad") || token.is("inference_mode")) return true;
+  return false;
+}
+
+// Returns the text of the expression that follows, in parentheses if it has an operator.
+std::string LineParser::operand() {
+  try {
+    const Expr value = parser_.expression();
+    const bool joined = value.kind == ExprKind::binary || value.kind == ExprKind::unary;
+    return joined ? "(" + to_string(value) + ")" : to_string(value);
+  } catch (const Error&) {
+    return "b";
+  }
 }
 
 Statement LineParser::assignment() {
@@ -104,7 +158,7 @@ Statement LineParser::assignment() {
   }
   const bool indexed = statement.kind == StatementKind::assign_index;
   while (!indexed && lexer_.accept(",")) statement.targets.push_back(bound_name("a name"));
-  refuse_python(first);
+  refuse_python(statement);
   lexer_.expect("=", indexed ? "\"=\"" : "\"=\", \",\" or \"(\" after a name, as in y = x @ w");
   statement.value = parser_.expression();
   if (!indexed && lexer_.accept("as")) {
@@ -131,7 +185,7 @@ Statement LineParser::for_range() {
   if (!statement.targets.front().plain())
     fail(statement.targets.front().place, "expected a name without braces, found one with braces");
   lexer_.expect("in", "\"in\"");
-  lexer_.expect("range", "\"range(\"");
+  lexer_.expect("range", "\"range(\", as in for i in range(4)");
   lexer_.expect("(", "\"(\"");
   statement.range.push_back(parser_.expression());
   if (lexer_.accept(",")) statement.range.push_back(parser_.expression());

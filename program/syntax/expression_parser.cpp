@@ -24,6 +24,7 @@
 #include "shardproof/program/syntax/expression_parser.h"
 #include "shardproof/program/syntax/placed_text.h"
 #include "shardproof/program/syntax/precedence.h"
+#include "shardproof/program/syntax/torch_names.h"
 #include "shardproof/program/value/names.h"
 
 namespace shardproof::detail {
@@ -43,12 +44,14 @@ bool is_structure(std::string_view name) {
          name == "group" || name == "as" || name == "and" || name == "or" || name == "not";
 }
 
-// True if the expression before a dot is a Python module, as in torch.relu(x).
+// True if the expression before a dot is a Python module or class, as in torch.relu(x).
 bool is_library(const Expr& expr) {
-  if (expr.kind != ExprKind::name || !expr.name.plain()) return false;
-  const std::string& word = expr.name.texts.front();
-  return word == "torch" || word == "F" || word == "nn" || word == "np" || word == "jnp" ||
-         word == "dist";
+  constexpr std::string_view kLibraries[] = {"torch", "F",    "nn",     "np",     "jnp",
+                                             "jax",   "lax",  "dist",   "mpu",    "funcol",
+                                             "numpy", "math", "einops", "DTensor"};
+  return expr.kind == ExprKind::name && expr.name.plain() &&
+         std::find(std::begin(kLibraries), std::end(kLibraries), expr.name.texts.front()) !=
+             std::end(kLibraries);
 }
 
 // True for the enumeration of torch.distributed, as in ReduceOp.SUM.
@@ -62,85 +65,13 @@ std::string lower_case(std::string_view word) {
   return text;
 }
 
-// Returns the dtype that a word of torch names, or "". The word is also a method that converts a
-// tensor: x.float().
-std::string_view dtype_for(std::string_view word) {
-  constexpr std::pair<std::string_view, std::string_view> kWords[] = {{"float", "f32"},
-                                                                      {"float32", "f32"},
-                                                                      {"double", "f64"},
-                                                                      {"float64", "f64"},
-                                                                      {"half", "f16"},
-                                                                      {"float16", "f16"},
-                                                                      {"bfloat16", "bf16"},
-                                                                      {"long", "i64"},
-                                                                      {"int64", "i64"},
-                                                                      {"int", "i32"},
-                                                                      {"int32", "i32"},
-                                                                      {"short", "i16"},
-                                                                      {"int16", "i16"},
-                                                                      {"int8", "i8"},
-                                                                      {"uint8", "u8"},
-                                                                      {"bool", "bool"},
-                                                                      {"float8_e4m3fn", "f8e4m3"},
-                                                                      {"float8_e5m2", "f8e5m2"}};
-  for (const auto& [torch, here] : kWords)
-    if (torch == word) return here;
-  return "";
-}
-
-// A call of torch.distributed, and the text of this language in its place.
-struct TorchCall {
-  std::string_view word, result, call;
-};
-constexpr TorchCall kTorchCalls[] = {
-    {"all_reduce", "x = ", "all_reduce(x, sum, group=dp)"},
-    {"all_gather", "y = ", "all_gather(x, dim=0, group=dp)"},
-    {"all_gather_into_tensor", "y = ", "all_gather(x, dim=0, group=dp)"},
-    {"reduce_scatter", "y = ", "reduce_scatter(x, sum, dim=0, group=dp)"},
-    {"reduce_scatter_tensor", "y = ", "reduce_scatter(x, sum, dim=0, group=dp)"},
-    {"all_to_all", "y = ", "all_to_all(x, split=0, concat=0, group=ep)"},
-    {"all_to_all_single", "y = ", "all_to_all(x, split=0, concat=0, group=ep)"},
-    {"broadcast", "x = ", "broadcast(x, root=0, group=dp)"},
-    {"reduce", "y = ", "reduce(x, sum, root=0, group=dp)"},
-    {"gather", "y = ", "gather(x, dim=0, root=0, group=dp)"},
-    {"scatter", "y = ", "scatter(x, dim=0, root=0, group=dp)"},
-    {"send", "", "send(x, to=1, group=pp)"},
-    {"isend", "", "send(x, to=1, group=pp)"},
-    {"recv", "y = ", "recv(like=x, from=0, group=pp)"},
-    {"irecv", "y = ", "recv(like=x, from=0, group=pp)"},
-    {"barrier", "", "barrier(group=dp)"}};
-
-// Returns the text to write in place of an op or a call of a Python module, as a value or as a
-// whole line.
-std::string advice_without_prefix(std::string_view word, bool whole_line) {
-  for (const TorchCall& one : kTorchCalls)
-    if (one.word == word) return fmt::format("{}{}", whole_line ? one.result : "", one.call);
-  return fmt::format("{}{}(..)", whole_line ? "y = " : "", word);
-}
-
-// Returns the text to write in place of a word of Python after a dot.
-std::string advice_without_dot(const Expr& before, std::string_view word, bool whole_line) {
-  const std::string_view dtype = dtype_for(word);
-  if (is_reduce_op(before))
-    return fmt::format("reductions have no prefix: write {}", lower_case(word));
-  if (is_library(before) && !dtype.empty())
-    return fmt::format("dtypes have no prefix: write {}", dtype);
-  if (!dtype.empty())
-    return fmt::format("tensors have no methods: write cast({}, {})", to_string(before), dtype);
-  if (word == "to" || word == "type" || word == "type_as")
-    return fmt::format("tensors have no methods: write cast({}, bf16)", to_string(before));
-  if (word == "cuda" || word == "cpu")
-    return "tensors have no methods: the ranks hold them already";
-  if (is_library(before))
-    return fmt::format("ops have no prefix: write {}", advice_without_prefix(word, whole_line));
-  if (word == "shape" || word == "size")
-    return fmt::format("tensors have no attributes: write dim({}, 0) for a size",
-                       to_string(before));
-  if (word == "dtype" || word == "ndim" || word == "device" || word == "data" || word == "grad")
-    return "tensors have no attributes";
-  if (word == "backward")
-    return fmt::format("tensors have no methods: write g = grad({}, w)", to_string(before));
-  return fmt::format("tensors have no methods: write {}({})", word, to_string(before));
+// Returns the text to write in place of `call`, a method of its first argument or a function of a
+// module.
+std::string text_without_dot(const Expr& call, bool whole_line) {
+  std::string text = text_for_foreign_call(call, whole_line);
+  if (!text.empty()) return text;
+  const bool in_place = call.symbol.ends_with("_");
+  return (whole_line && !in_place ? "y = " : "") + to_string(call);
 }
 
 int precedence_of(const Token& token) {
@@ -173,6 +104,14 @@ Expr make(ExprKind kind, SourceLocation place) {
   return expr;
 }
 
+// Returns the hint for a dot in a name, as in layer1.weight or weight.0.
+std::string name_without_dot(const Expr& before, const Token& after) {
+  const bool named = before.kind == ExprKind::name && before.name.plain();
+  if (!named || !is_name_character(after.text.empty() ? ' ' : after.text.front()))
+    return "names have no dot";
+  return fmt::format("names have no dot: write {}_{}", before.name.texts.front(), after.text);
+}
+
 void raise_height(int& height, int below, SourceLocation place) {
   height = std::max(height, below + 1);
   if (height > kMaxHeight)
@@ -186,21 +125,50 @@ Expr ExpressionParser::expression() { return binary(kWeakest).expr; }
 
 std::string ExpressionParser::hint_after_dot(const Expr& before, bool whole_line) {
   Token word = lexer_.consume();
+  const bool library = is_library(before);
   // The words before the last one are modules: torch.distributed.all_reduce(x).
-  while (is_library(before) && lexer_.accept(".") && lexer_.peek().kind == TokenKind::name)
+  while (library && lexer_.accept(".") && lexer_.peek().kind == TokenKind::name)
     word = lexer_.consume();
-  return advice_without_dot(before, word.text, whole_line);
+  if (is_reduce_op(before))
+    return fmt::format("reductions have no prefix: write {}", lower_case(word.text));
+  const bool called = lexer_.peek().is("(");
+  const std::optional<DType> dtype = dtype_meant(word.text);
+  if (library && dtype && !called)
+    return fmt::format("dtypes have no prefix: write {}", name(*dtype));
+  Expr call = make(ExprKind::call, word.place);
+  try {
+    if (called) call = call_of(word).expr;
+  } catch (const Error&) {
+    call.args = {make(ExprKind::name, word.place)};
+    call.args[0].name.texts = {".."};
+    call.keys = {""};
+  }
+  call.symbol = word.text;
+  if (!library) {
+    call.args.insert(call.args.begin(), before);
+    call.keys.insert(call.keys.begin(), "");
+  }
+  if (called)
+    return fmt::format("{} have no {}: write {}", library ? "ops" : "tensors",
+                       library ? "prefix" : "methods", text_without_dot(call, whole_line));
+  const std::string text = text_for_foreign_call(call, whole_line);
+  if (!text.empty())
+    return fmt::format("{}: write {}",
+                       library ? "words have no prefix" : "tensors have no attributes", text);
+  if (library) return fmt::format("words have no prefix: write {}", word.text);
+  return name_without_dot(before, word);
 }
 
 void ExpressionParser::refuse_dot_in_statement(const NameTemplate& name) {
   if (!lexer_.peek().is(".")) return;
   const Token dot = lexer_.consume();
-  if (lexer_.peek().kind != TokenKind::name)
-    fail_expected("\"=\", \",\" or \"(\" after a name, as in y = x @ w", dot);
   Expr before = make(ExprKind::name, name.place);
   before.name = name;
-  fail(dot.place, fmt::format("expected \"=\", \",\" or \"(\" after a name, found {}; {}",
-                              describe(dot), hint_after_dot(before, true)));
+  const bool is_word = lexer_.peek().kind == TokenKind::name;
+  fail(dot.place,
+       fmt::format(
+           "expected \"=\", \",\" or \"(\" after a name, found {}; {}", describe(dot),
+           is_word ? hint_after_dot(before, true) : name_without_dot(before, lexer_.peek())));
 }
 
 Expr ExpressionParser::call() { return call_tree().expr; }
@@ -293,6 +261,9 @@ ExpressionParser::Tree ExpressionParser::postfix() {
       if (after.kind == TokenKind::name && !after.is("T"))
         fail(after.place, fmt::format("expected \"T\" after \".\", found {}; {}", describe(after),
                                       hint_after_dot(tree.expr, false)));
+      if (after.kind == TokenKind::integer)
+        fail(after.place, fmt::format("expected \"T\" after \".\", found {}; {}", describe(after),
+                                      name_without_dot(tree.expr, after)));
       lexer_.expect("T", "\"T\" after \".\"");
     }
     raise_height(node.height, tree.height, place);
@@ -347,7 +318,12 @@ ExpressionParser::Tree ExpressionParser::word() {
     return tree;
   }
   Tree tree{make(ExprKind::name, next.place)};
+  const bool may_be_function = next.is("lambda");
   tree.expr.name = name_template(tree.height);
+  const Token& after = lexer_.peek();
+  if (may_be_function && after.kind == TokenKind::name && !is_structure(after.text))
+    fail(tree.expr.place,
+         "expected a value, found \"lambda\"; a call takes no function: write its lines");
   return tree;
 }
 
@@ -427,8 +403,9 @@ ExpressionParser::Tree ExpressionParser::list() {
   return tree;
 }
 
-ExpressionParser::Tree ExpressionParser::call_tree() {
-  const Token verb = lexer_.consume();
+ExpressionParser::Tree ExpressionParser::call_tree() { return call_of(lexer_.consume()); }
+
+ExpressionParser::Tree ExpressionParser::call_of(const Token& verb) {
   const Nest nest(*this, lexer_.consume().place);
   Tree tree{make(ExprKind::call, verb.place)};
   tree.expr.symbol = verb.text;

@@ -51,6 +51,8 @@ class ExpressionParser {
   Tree parenthesis();
   Tree list();
   Tree call_tree();
+  // Reads the arguments of a call, from its `(`.
+  Tree call_of(const Token& verb);
   Tree value();
   Tree placed();
   IndexItem index_item(int& height);

@@ -44,6 +44,13 @@ std::string_view hint(std::string_view expected, const Token& found) {
            "logical_not(a) of tensors";
   if (found.is("!")) return "; write not";
   if (found.is(";")) return "; write one statement a line";
+  if (found.is("{") && expected == "a value")
+    return "; a placement is written dp:S(0) tp:R, a list [a, b]";
+  if (found.is("for")) return "; a list has no for: write a for block, or the items";
+  if (found.is("if") && expected.starts_with("an operator"))
+    return "; write where(c, a, b), or an if block";
+  if (found.is(":") && expected.starts_with("\",\" or \")\""))
+    return "; a slice is written x[0:4], placements on two axes dp:S(0) tp:S(0)";
   if (found.is("as")) return "; \"as\" and its placements end a line: y = x @ w as tp:P(sum)";
   const bool begins_value = found.kind != TokenKind::end && found.kind != TokenKind::symbol;
   if (expected.starts_with("\",\" or") && begins_value) return "; write a comma before it";

@@ -44,8 +44,12 @@ void check_axes_known(const std::vector<AxisRange>& ranges, const NamedMeshes& m
   for (const AxisRange& range : ranges) {
     bool known = false;
     NearestName nearest(range.axis);
+    std::string axes;
     for (const auto& [name, mesh] : meshes) {
-      for (const MeshAxis& axis : mesh.axes()) nearest.offer(axis.name);
+      for (const MeshAxis& axis : mesh.axes()) {
+        nearest.offer(axis.name);
+        axes += (axes.empty() ? "" : ", ") + axis.name;
+      }
       const std::optional<int> found = mesh.find_axis(range.axis);
       if (!found) continue;
       known = true;
@@ -54,7 +58,12 @@ void check_axes_known(const std::vector<AxisRange>& ranges, const NamedMeshes& m
         throw_bad_input("{0}={1} is out of range: axis {0} has size {2}", range.axis,
                         to_string(range.indices), size);
     }
-    if (!known) throw_bad_input("unknown axis {}{}", range.axis, nearest.hint());
+    if (!known && range.axis == "rank")
+      throw_bad_input("unknown axis rank; ranks are written without it: \"{}\"",
+                      to_string(range.indices));
+    if (!known)
+      throw_bad_input("unknown axis {}{}", range.axis,
+                      nearest.best().empty() ? "; the axes are " + axes : nearest.hint());
   }
 }
 

@@ -5,6 +5,48 @@
 #include <algorithm>
 
 namespace shardproof {
+namespace {
+
+// Keys of other tools, and what to write in a scenario.
+struct ForeignKey {
+  std::string_view key, advice;
+};
+constexpr ForeignKey kForeignKeys[] = {
+    {"mesh_dim_names", R"(write the names in "mesh": "dp=2, tp=4")"},
+    {"mesh_shape", R"(write "mesh": "dp=2, tp=4")"},
+    {"device_mesh", R"(write "mesh": "dp=2, tp=4")"},
+    {"world_size", R"(the ranks follow from "mesh"; "world" adds ranks outside it)"},
+    {"tensor_model_parallel_size", R"(write an axis of "mesh", such as tp=4)"},
+    {"tensor_parallel_size", R"(write an axis of "mesh", such as tp=4)"},
+    {"pipeline_model_parallel_size", R"(write an axis of "mesh", such as pp=4)"},
+    {"inputs", R"(write "tensors")"},
+    {"params", R"(write "tensors")"},
+    {"steps", R"(write "program")"},
+    {"seed", "shardproof run --seed N sets it"},
+    {"tolerance", R"(rounding is measured; "expect": {"precision": ..} limits it)"},
+    {"atol", R"(rounding is measured; "precision" limits it)"},
+    {"rtol", R"(rounding is measured; "precision" limits it)"},
+    {"device", "shardproof run --device cuda sets it"},
+    {"backend", "shardproof run --backend nccl sets it"},
+    {"requires_grad", "leave it out; g = grad(loss, x) differentiates by any tensor"},
+    {"local_shape", R"("shape" is that of the global tensor; write "shape" and "placements")"},
+    {"sharding", R"(write "placements")"},
+    {"spec", R"(write "placements")"},
+    {"partition_spec", R"(write "placements")"},
+    {"init", R"-(write "fill", such as "normal(0, 1)")-"},
+    {"data", R"(write "values")"},
+    {"size", R"(write "shape")"}};
+
+std::string advice_for_key(const std::string& key, const std::vector<std::string_view>& known) {
+  for (const ForeignKey& foreign : kForeignKeys)
+    if (foreign.key == key) return fmt::format("; {}", foreign.advice);
+  NearestName nearest(key);
+  for (const std::string_view candidate : known) nearest.offer(candidate);
+  return nearest.best().empty() ? fmt::format("; known keys are {}", fmt::join(known, " "))
+                                : nearest.hint();
+}
+
+}  // namespace
 
 void JsonReader::refuse(const std::string& message) const {
   throw Error(ErrorKind::bad_input, message, {"", path_, 0, 0});
@@ -69,11 +111,7 @@ std::vector<Error> JsonReader::unknown_keys(const std::vector<std::string_view>&
   if (kind() != JsonKind::object) expected("an object");
   for (const std::string& key : tree_->keys) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-    NearestName nearest(key);
-    for (const std::string_view candidate : known) nearest.offer(candidate);
-    const std::string keys =
-        nearest.best().empty() ? fmt::format("; known keys are {}", fmt::join(known, " ")) : "";
-    errors.emplace_back(ErrorKind::bad_input, "unknown key" + nearest.hint() + keys,
+    errors.emplace_back(ErrorKind::bad_input, "unknown key" + advice_for_key(key, known),
                         Where{.path = path_ + pointer_step(key)});
   }
   return errors;

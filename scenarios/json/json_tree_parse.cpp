@@ -168,6 +168,13 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     }
     return byte;
   }
+  // True if the text has a word and a colon there, as in {version: 1}.
+  bool is_bare_key(size_t at) const {
+    size_t end = at;
+    while (end < text_.size() && continues_word(text_[end])) ++end;
+    const size_t next = text_.find_first_not_of(" \t", end);
+    return end > at && next != std::string_view::npos && text_[next] == ':';
+  }
   // Returns a hint for common mistakes, by the character at the error and the one before it.
   std::string_view hint(size_t at) const {
     if (text_.find_first_not_of(" \t\r\n") == std::string_view::npos)
@@ -186,6 +193,11 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
       return "; JSON has no comma after the last entry";
     if (found == '#') return "; comments are written // or /* */";
     if (found == '\'') return "; JSON strings are in double quotes";
+    if (found == '(') return "; a list is written in [ ]";
+    if (is_bare_key(at)) return "; keys are in double quotes";
+    const size_t sign = text_.find_first_not_of("0123456789 ", at);
+    if (sign != std::string_view::npos && (text_[sign] == '*' || text_[sign] == '+'))
+      return "; an expression is a string: \"2 * 4\"";
     if (found == 'T' || found == 'F' || found == 'N') return "; JSON writes true, false and null";
     return "";
   }

@@ -22,6 +22,7 @@ void check_version(const JsonReader& root) {
   if (is_own_format(root.tree()))
     root.refuse("expected a scenario, found a file that shardproof wrote, such as a report");
   const JsonReader version = root.at("version", "\"version\": 1");
+  if (version.kind() == JsonKind::text) version.expected("the number 1");
   const int64_t number = version.integer();
   if (number > kLanguageVersion)
     throw Error(
@@ -29,7 +30,7 @@ void check_version(const JsonReader& root) {
         fmt::format("version {} of the scenario language is newer than this tool, which reads {}",
                     number, kLanguageVersion),
         {"", version.path(), 0, 0});
-  if (number < 1) version.expected("1");
+  if (number < 1) version.expected("the number 1");
 }
 
 // Refuses --set of a name that the sweep sets too.

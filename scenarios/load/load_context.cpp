@@ -35,7 +35,9 @@ const Mesh& LoadContext::mesh(const std::string& name) const {
 }
 
 Lanes LoadContext::ranks(const JsonReader& selector) const {
-  return selector.inside([&] { return select_ranks(selector.text(), meshes, world); });
+  return selector.inside([&] {
+    return select_ranks(selector.text("ranks such as \"0 1\", \"0-3\" or \"pp=1\""), meshes, world);
+  });
 }
 
 std::string LoadContext::group_name(const std::string& name) const {

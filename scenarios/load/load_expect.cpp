@@ -105,7 +105,7 @@ std::vector<RankCondition> read_rank_conditions(const JsonReader& reader,
 
 std::vector<ExpectCalls> read_collectives(const JsonReader& object, const LoadContext& context) {
   std::vector<ExpectCalls> out;
-  for (const auto& [key, reader] : object.members()) {
+  for (const auto& [key, reader] : object.members("calls such as {\"all_reduce tp\": 1}")) {
     ExpectCalls calls;
     const size_t space = key.find(' ');
     calls.kind = key.substr(0, space);
@@ -127,7 +127,7 @@ std::vector<ExpectCalls> read_collectives(const JsonReader& object, const LoadCo
 
 std::vector<ExpectBytes> read_bytes(const JsonReader& object, const LoadContext& context) {
   std::vector<ExpectBytes> out;
-  for (const auto& [key, reader] : object.members()) {
+  for (const auto& [key, reader] : object.members("bytes of a group such as {\"tp\": 384}")) {
     const std::string group = reader.inside([&, &key = key] { return context.group_name(key); });
     out.push_back({group, read_rank_conditions(reader, context, Unit::bytes)});
   }
@@ -136,7 +136,8 @@ std::vector<ExpectBytes> read_bytes(const JsonReader& object, const LoadContext&
 
 std::vector<ExpectShapes> read_local(const JsonReader& object, const LoadContext& context) {
   std::vector<ExpectShapes> out;
-  for (const auto& [name, ranks] : object.members()) {
+  for (const auto& [name, ranks] :
+       object.members("local shapes such as {\"y\": {\"all\": [4, 8]}}")) {
     ExpectShapes shapes{name, {}, {}};
     for (const SelectedEntry& entry : select_entries(ranks, context.meshes, context.world)) {
       Dims shape;
@@ -196,7 +197,7 @@ void read_expected_elements(const JsonReader& reader, const LoadContext& context
 std::vector<ExpectValues> read_expected_values(const JsonReader& object,
                                                const LoadContext& context) {
   std::vector<ExpectValues> out;
-  for (const auto& [name, reader] : object.members()) {
+  for (const auto& [name, reader] : object.members("values such as {\"y\": [1, 2]}")) {
     ExpectValues values;
     values.name = name;
     values.path = reader.path();

@@ -79,7 +79,7 @@ bool is_record(const fs::path& folder) {
 }
 
 [[noreturn]] void refuse_path(const fs::path& path, const std::string& why) {
-  throw Error(ErrorKind::io, why, {shown_path(path), "", 0, 0});
+  throw Error(ErrorKind::io, why, {path.generic_string(), "", 0, 0});
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 // use what earlier ones read.
 #include <algorithm>
 
-#include "shardproof/ops/core/torch_names.h"
+#include "shardproof/program/syntax/torch_names.h"
 #include "shardproof/program/value/names.h"
 #include "shardproof/program/value/quantity.h"
 #include "shardproof/scenarios/load/listing_names.h"
@@ -109,6 +109,13 @@ int64_t read_world(const Section& section, const LoadContext& context) {
   return world;
 }
 
+// Returns the name with "_" for each character that no name has: weight_0 for weight.0.
+std::string legal_name(std::string name) {
+  for (char& c : name)
+    if (!is_name_character(c)) c = '_';
+  return is_name(name) ? name : "x" + name;
+}
+
 // Refuses a name that means two things: tensors, lets, axes, groups and streams share one space of
 // names.
 class NameSpace {
@@ -119,10 +126,13 @@ class NameSpace {
     };
     if (!is_name(name))
       refuse(fmt::format(
-          "expected a name of letters, digits and _ that begins with no digit, found {}",
-          quoted_json(name)));
+          "expected a name of letters, digits and _ that begins with no digit, found {}; write {}",
+          quoted_json(name), quoted_json(legal_name(name))));
     if (is_reserved(name) && !(what == "a stream" && name == "main"))
-      refuse(fmt::format("{} is a reserved word and cannot name {}", name, what));
+      refuse(
+          fmt::format("{0} is a reserved word and cannot name {1}; write another name, such as "
+                      "{0}_1",
+                      name, what));
     const auto [found, added] = taken_.emplace(name, what);
     if (!added && found->second != what)
       refuse(
@@ -270,7 +280,10 @@ void read_programs(const Section& section, const LoadContext& context, Phase& ph
 void read_machine(const Section& section, const LoadOptions& options, Job& job) {
   if (const auto topology = section.find("topology"))
     job.cost = topology->inside([&] {
-      return parse_topology(topology->text("a topology such as \"ideal\""), options.folder);
+      return parse_topology(
+          topology->text(
+              "\"ideal\", \"flat(latency='5 us', bandwidth='50 GB/s')\" or a .json file"),
+          options.folder);
     });
   if (const auto faults = section.find("faults"))
     for (const JsonReader& reader :
@@ -342,6 +355,8 @@ Phase read_phase(const Section& section, LetTable& lets, const LoadOptions& opti
     job.inputs.push_back(std::move(tensor.input));
     phase.fills.push_back(std::move(tensor.fill));
   }
+  // A line that uses a bad name has a message of its own, which hides this one.
+  if (!errors.attempt([&] { check_names(section, context, job); })) return phase;
   errors.attempt([&] {
     read_programs(section, context, phase);
     read_train(section, context, phase);
@@ -369,11 +384,13 @@ namespace {
 // error of the gradient gets the place of "loss".
 Error placed_in_training(const Phase& phase, const Error& error) {
   const std::string& line = phase.job.program->lines[static_cast<size_t>(error.where().line) - 1];
-  const bool of_loss = line.find(" = grad(") != line.npos;
+  const char* const key = line.find(" = grad(") != line.npos ? "/loss"
+                          : calls_optimizer(line)            ? "/optimizer"
+                                                             : "";
   return {error.kind(),
           fmt::format("line \"{}\" of the training step: {}",
                       line.substr(line.find_first_not_of(' ')), error.message()),
-          Where{"", phase.train_path + (of_loss ? "/loss" : ""), 0, 0}};
+          Where{"", phase.train_path + key, 0, 0}};
 }
 
 }  // namespace

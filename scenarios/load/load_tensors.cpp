@@ -1,7 +1,7 @@
 // Implements read_tensors and read_outputs of load_context.h.
 #include <sstream>
 
-#include "shardproof/ops/core/torch_names.h"
+#include "shardproof/program/syntax/torch_names.h"
 #include "shardproof/scenarios/load/load_context.h"
 #include "shardproof/scenarios/load/scenario_keys.h"
 
@@ -13,6 +13,10 @@ DType read_dtype(const JsonReader& reader) {
 }
 
 Fill read_values(const JsonReader& reader, const LoadContext& context, DType dtype, Dims& shape) {
+  if (reader.kind() == JsonKind::object)
+    reader.expected(
+        "the values of the global tensor, such as [[1, 2], [3, 4]] (ranks compute values of their "
+        "own, as in x * (1 + index(tp)))");
   NestedNumbers nested =
       read_nested(reader, context.scope(), [dtype](const Number& number, bool complex) {
         if (complex && !is_complex(dtype))
@@ -92,7 +96,10 @@ ReadTensor read_tensor(const std::string& name, const JsonReader& reader,
   }
   if (reader.has("fill")) {
     const JsonReader fill = reader.at("fill");
-    read.fill = fill.inside([&] { return parse_fill(fill.text(), dtype, context.scope()); });
+    read.fill = fill.inside([&] {
+      return parse_fill(fill.text("a fill such as \"ones\" or \"const(2)\""), dtype,
+                        context.scope());
+    });
   }
   std::string mesh_name = context.meshes.front().first;
   if (reader.has("mesh")) {

@@ -96,9 +96,9 @@ void check_key(const std::string& key, const JsonReader& value, const JsonTree& 
   // An unknown name defines a let, unless it is close to a known key and so probably misspelt.
   if (!is_name(key) || !nearest.best().empty() || (!labels && !reads_let(root, key)))
     value.refuse(
-        "expected mesh, dtype, topology, a let that the file reads, or a JSON pointer such as "
-        "\"/world\"" +
-        nearest.hint());
+        fmt::format("expected mesh, dtype, topology, a let that the file reads, or a JSON pointer "
+                    "such as \"/world\", found {}{}",
+                    quoted_json(key), nearest.hint()));
 }
 
 std::string shown(const JsonTree& value) {

@@ -276,4 +276,11 @@ void add_training(const JsonReader& train, const LoadContext& context, Phase& ph
   phase.job.program = std::move(listing);
 }
 
+bool calls_optimizer(const std::string& line) {
+  return std::any_of(optimizer_forms().begin(), optimizer_forms().end(),
+                     [&](const OptimizerForm& form) {
+                       return line.find(fmt::format(" = {}(", form.op)) != line.npos;
+                     });
+}
+
 }  // namespace shardproof

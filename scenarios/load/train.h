@@ -35,4 +35,7 @@ namespace shardproof {
 // 1.
 void add_training(const JsonReader& train, const LoadContext& context, Phase& phase);
 
+// True if a line that add_training added calls the optimizer.
+bool calls_optimizer(const std::string& line);
+
 }  // namespace shardproof

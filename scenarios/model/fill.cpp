@@ -107,7 +107,10 @@ Fill fill_of(const FillName& known, const std::vector<Number>& args, DType dtype
     fill.low = args[0].integer();
     fill.high = args[1].integer();
     if (fill.low >= fill.high)
-      throw_bad_input("ints({}, {}) is an empty range: hi itself is excluded", fill.low, fill.high);
+      throw_bad_input(
+          "expected ints(lo, hi) with lo < hi, found ints({0}, {1}); hi is excluded: write "
+          "ints({0}, {2})",
+          fill.low, fill.high, fill.low + 1);
     check_integer(fill.low, dtype);
     check_integer(fill.high - 1, dtype);
     return fill;
@@ -170,7 +173,9 @@ Fill parse_fill(const std::string& text, DType dtype, const NumberScope& scope) 
   std::vector<Number> args;
   for (size_t i = 0; i < expr.args.size(); ++i) {
     if (!expr.keys[i].empty())
-      throw_bad_input("expected {}, found the key {}", known.usage, expr.keys[i]);
+      throw_bad_input("expected {}, found the key {}{}", known.usage, expr.keys[i],
+                      expr.keys[i] == "seed" ? "; the option --seed of run sets the seed"
+                                             : "; arguments have no keys here");
     args.push_back(evaluate(expr.args[i], scope));
   }
   return fill_of(known, args, dtype);

@@ -215,10 +215,12 @@ std::string html_report(const RunResult& result, const ReportHead& head,
   for (const std::string& text : result.notes) notes += text + "\n";
   for (const std::string& file : result.skipped) notes += "skipped " + file + "\n";
   std::string body = fmt::format(
-      "<h1>shardproof report</h1>\n<p>{} scenarios, {} cases, {} values compared, <b "
+      "<h1>shardproof report</h1>\n<p>{} scenarios, {} cases, {} values compared, "
+      "{} cases without compared values, <b "
       "class=\"{}\">{} unexpected results</b>; backend {}, seed {}, shardproof {}</p>\n",
       result.scenarios.size(), result.cases(), result.values_compared(),
-      result.unexpected_results() == 0 ? "good" : "bad", result.unexpected_results(),
+      result.cases_without_values(), result.unexpected_results() == 0 ? "good" : "bad",
+      result.unexpected_results(),
       escaped_xml(fmt::format("{}", fmt::join(head.options.backends, ","))), head.options.seed,
       escaped_xml(head.version));
   if (!notes.empty()) body += element("pre", notes);

@@ -182,6 +182,7 @@ std::string json_report(const RunResult& result, const ReportHead& head) {
   out["summary"] = {{"scenarios", result.scenarios.size()},
                     {"cases", result.cases()},
                     {"values_compared", result.values_compared()},
+                    {"cases_without_values", result.cases_without_values()},
                     {"unexpected_results", result.unexpected_results()}};
   out["scenarios"] = Json::array();
   for (const ScenarioResult& scenario : result.scenarios) {

@@ -327,6 +327,8 @@ std::string summary_text(const RunResult& result, const TextStyle& style) {
                   counted(static_cast<int64_t>(result.scenarios.size()), "scenario"),
                   counted(result.cases(), "case"), counted(result.values_compared(), "value"),
                   unexpected == 0 ? green(style, words) : red(style, words));
+  if (const int64_t empty = result.cases_without_values(); empty > 0)
+    out += fmt::format(", {} without compared values", counted(empty, "case"));
   if (result.not_run > 0) out += fmt::format(", {} not run", counted(result.not_run, "case"));
   if (style.seconds >= 0) out += fmt::format("   {:.1f} s", style.seconds);
   return out + "\n";

@@ -8,7 +8,8 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/join_text.h"
-#include "shardproof/ops/core/torch_names.h"
+#include "shardproof/ops/core/argument_names.h"
+#include "shardproof/program/syntax/torch_names.h"
 #include "shardproof/scenarios/rules/torch_form_text.h"
 #include "shardproof/scenarios/rules/torch_forms.h"
 #include "shardproof/scenarios/rules/torch_lists.h"

@@ -205,7 +205,8 @@ std::string FormText::fourier(bool is_forward) {
     if (dim == dims.rbegin() && given("onesided").value_or("false") == "true") {
       const Dims& shape = sizes_of("self");
       const int64_t last = *dim < 0 ? *dim + shape.size() : *dim;
-      if (last < 0 || last >= shape.size()) refuse("a dim is out of range");
+      if (last < 0 || last >= shape.size())
+        refuse(fmt::format("dim {} is out of range for {} dims", *dim, shape.size()));
       lines +=
           fmt::format("h = narrow(h, {}, 0, {})\n", last, shape[static_cast<int>(last)] / 2 + 1);
     }

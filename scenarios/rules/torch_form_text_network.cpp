@@ -270,7 +270,9 @@ std::string FormText::pool_indices(int spatial) {
 
 std::string FormText::unpool(int spatial) {
   const std::vector<int64_t> sizes = integers_of("output_size");
-  if (static_cast<int>(sizes.size()) != spatial) refuse("expected a size for each spatial dim");
+  if (static_cast<int>(sizes.size()) != spatial)
+    refuse(fmt::format("output_size: expected {} sizes, one for each spatial dim, found {}",
+                       spatial, sizes.size()));
   int64_t count = 1;
   for (const int64_t size : sizes) count *= size;
   return filled(

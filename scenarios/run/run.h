@@ -57,6 +57,7 @@ struct PhaseResult {
   std::vector<SourcePlace> places;   // one for each finding
   SourcePlace expect_place;          // of "expect", for unmet expectations
   std::string printed;               // the values of RunOptions::print, as text
+  bool compares_nothing = false;     // no finding, and no value was compared; a note states why
   // Returns the listing that holds the line of a finding, or null.
   const JobListing* listing_of(const Finding& finding) const;
   // Returns the program line of a finding, or "".
@@ -84,6 +85,7 @@ struct CaseResult {
   const Finding* leading() const;
   Verdict verdict() const;  // verdict of leading(), or bad_input if the case was refused
   int64_t values_compared() const;
+  bool compares_nothing() const;  // true of all phases of a case that ran
   // Returns "as expected", "unexpected", "bad input", or "refused" for a feature or a size that
   // this version or machine does not support.
   std::string_view status_text() const;
@@ -103,6 +105,7 @@ struct RunResult {
   int64_t cases() const;
   int64_t unexpected_results() const;  // number of cases that are not as expected
   int64_t values_compared() const;
+  int64_t cases_without_values() const;  // number of cases that compare nothing
 };
 
 struct Progress {

@@ -70,6 +70,12 @@ int64_t CaseResult::values_compared() const {
   return sum;
 }
 
+bool CaseResult::compares_nothing() const {
+  return !error && !phases.empty() &&
+         std::all_of(phases.begin(), phases.end(),
+                     [](const PhaseResult& phase) { return phase.compares_nothing; });
+}
+
 int RunResult::exit_code() const {
   int code = 0;
   for (const ScenarioResult& scenario : scenarios)
@@ -99,6 +105,14 @@ int64_t RunResult::values_compared() const {
   int64_t sum = 0;
   for (const ScenarioResult& scenario : scenarios)
     for (const CaseResult& one : scenario.cases) sum += one.values_compared();
+  return sum;
+}
+
+int64_t RunResult::cases_without_values() const {
+  int64_t sum = 0;
+  for (const ScenarioResult& scenario : scenarios)
+    sum += std::count_if(scenario.cases.begin(), scenario.cases.end(),
+                         [](const CaseResult& one) { return one.compares_nothing(); });
   return sum;
 }
 

@@ -122,6 +122,21 @@ void add_places(const Scenario& scenario, const Case& one, const Phase& phase,
   }
 }
 
+// Returns why a phase without a finding compares no value; "" if it compares some.
+std::string note_of_no_comparison(const Job& job, const Expect& expect, const Outcome& outcome) {
+  if (outcome.values_compared > 0 || !outcome.findings.empty() || !outcome.undecided.empty() ||
+      !expect.values.empty())
+    return "";
+  if (job.program) return "no value is compared: the program computes none";
+  if (job.truth)
+    return "no value is compared: no output and no check names a value of the truth; add "
+           "\"outputs\" or check(x, 'x', R)";
+  return fmt::format(
+      "no value is compared, because the ranks have no truth: only calls{} and races are checked; "
+      "add \"truth\"{}",
+      job.outputs.empty() ? "" : ", replicas", job.outputs.empty() ? " and \"outputs\"" : "");
+}
+
 void run_phase(const Phase& phase, const std::string& backend, const RunOptions& options,
                const Registries& registries, CaseResult& into, std::set<std::string>& found,
                bool is_last) {
@@ -145,6 +160,10 @@ void run_phase(const Phase& phase, const std::string& backend, const RunOptions&
     throw placed_in(phase, error);
   }
   result.missed = unmet_expectations(phase.expect, result.outcome, job);
+  if (std::string text = note_of_no_comparison(job, phase.expect, result.outcome); !text.empty()) {
+    result.compares_nothing = true;
+    result.outcome.notes.push_back(std::move(text));
+  }
   if (job.program)
     result.listings.push_back({Lanes::range(0, job.world), *job.program, phase.program_path});
   for (JobListing& listing : job.ranks) result.listings.push_back(std::move(listing));

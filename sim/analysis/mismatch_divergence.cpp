@@ -76,8 +76,8 @@ std::string divergence_text(int32_t rank, const History& odd, int32_t other, con
   };
   if (at + 1 >= odd.size() && at + 1 >= typical.size()) return "";
   if (same(at, at + 1) && same(at + 1, at))
-    return fmt::format("rank {} made  {}  first{}, rank {} after it", rank, text_of(*odd[at]),
-                       place_of(*odd[at]), other);
+    return fmt::format("rank {} made  {}  before another call{}, rank {} after it", rank,
+                       text_of(*odd[at]), place_of(*odd[at]), other);
   if (same(at, at + 1) || at + 1 >= odd.size())
     return fmt::format("rank {} skipped  {}  before it{}", rank, text_of(*typical[at]),
                        place_of(*typical[at]));

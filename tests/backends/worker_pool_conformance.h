@@ -16,8 +16,9 @@ struct WorkerPoolConformance {
   std::string name;  // name of the backend
   std::vector<int> processes;
   std::function<std::unique_ptr<Starter>(const WorkerPoolOptions&)> starter;
-  // Returns the backend of a worker, with its number and the number of workers.
+  // Returns the number of this process and the number of processes.
   std::function<std::pair<int, int>()> place;
+  // Returns the backend of a worker.
   std::function<std::shared_ptr<Backend>(const WorkerPoolOptions&)> join;
   // Returns why a collective's bits may differ from the reference; nullopt: they may not.
   std::function<std::optional<std::string>(const Collective&)> unsupported_reason;

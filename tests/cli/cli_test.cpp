@@ -202,7 +202,8 @@ TEST_F(Cli, MisspeltOptions_GetTheNearestKnownOne) {
   expect_refused("plan --matrix a=2 --dims 7", "--dims: expected 1 to 6, found 7");
   expect_refused("plan --matrix a=2,b=2,c=2,d=2 --dims 4", "more than 20000 pairs of placements");
   expect_refused("plan 4 f32 --mesh a=2 --from R --to R --dims 2", "--dims belongs to --matrix");
-  expect_refused("plan --matrix a=2 --dims 2 --from R", "--from does not go with --matrix");
+  expect_refused("plan --matrix a=2 --dims 2 --from R",
+                 "--matrix prints all pairs of placements and accepts no --from");
   expect_refused("plan 4 f33 --mesh tp=2 --from R --to R", "unknown dtype \"f33\"");
 }
 
@@ -222,6 +223,29 @@ TEST_F(Cli, BadCaseOfASweep_IsReported) {
       "sweep": {"n": [2, 3]}})json");
   EXPECT_EQ(tool("run " + clean + " " + some + " --json " + out).code, 2);
   EXPECT_NE(read(out).find("\"bad input\""), std::string::npos);
+}
+
+TEST_F(Cli, CaseWithoutComparedValues_IsNotedInAllReports) {
+  const std::string head =
+      R"json({"version": 1, "mesh": "tp=2", "tensors": {"x": {"shape": [4]}}, )json";
+  const std::string ranks = R"json("ranks": {"all": ["y = all_reduce(x, sum, group=tp)"]})json";
+  const std::string without = write("none.json", head + ranks + "}");
+  const std::string json = path("r.json"), junit = path("r.xml");
+  const Ran ran = tool("run " + without + " --json " + json + " --junit " + junit);
+  EXPECT_EQ(ran.code, 0);
+  const std::string text = "no value is compared, because the ranks have no truth";
+  for (const std::string& report : {ran.out, read(json), read(junit)})
+    EXPECT_NE(report.find(text), std::string::npos) << report;
+  EXPECT_NE(ran.out.find(", 1 case without compared values"), std::string::npos) << ran.out;
+  EXPECT_NE(read(json).find("\"cases_without_values\": 1"), std::string::npos);
+
+  const std::string empty = write("empty_program.json", head + "\"program\": []}");
+  EXPECT_NE(tool("run " + empty).out.find("no value is compared: the program computes none"),
+            std::string::npos);
+  const std::string expected = R"json(, "outputs": {"y": "R"}, "expect": {"values": {"y": )json";
+  for (const std::string& file : {write("values.json", head + ranks + expected + "[0, 0, 0, 0]}}}"),
+                                  write("a.json", kClean), write("hang.json", kHang)})
+    EXPECT_EQ(tool("run " + file).out.find("no value is compared"), std::string::npos) << file;
 }
 
 TEST_F(Cli, ChoiceOfCases_IsPartialOrByText) {
@@ -382,7 +406,7 @@ TEST_F(Cli, WordsOfPyTorch_GetADirectAnswer) {
            {mesh, R"json("dtype": "fp8")json", "y = x", "write f8e4m3 (float8_e4m3fn) or f8e5m2"},
            {mesh, R"json("dtype": "torch.bfloat16")json", "y = x", "did you mean \"bf16\"?"},
            {mesh, R"json("fill": "randn")json", "y = x", "write normal(0, 1)"},
-           {mesh, tensor, "y = randn(4)", "here it is normal([..], 0, 1)"},
+           {mesh, tensor, "y = randn(4)", "write normal([..], 0, 1)"},
            {mesh, tensor, "y = x.to(bf16)", "write cast(x, bf16)"},
            {mesh, tensor, "y = x.float()", "write cast(x, f32)"},
            {mesh, tensor, "y = cast(x, torch.bfloat16)", "dtypes have no prefix: write bf16"},
@@ -542,7 +566,7 @@ TEST_F(Cli, Explain_UnknownOp_NamesTheNearest) {
       << near.out;
   const Ran torch = tool("explain scatter_add");
   EXPECT_EQ(torch.code, 2);
-  EXPECT_NE(torch.out.find("here it is scatter_along_dim"), std::string::npos) << torch.out;
+  EXPECT_NE(torch.out.find("write scatter_along_dim"), std::string::npos) << torch.out;
   EXPECT_EQ(tool("explain").code, 2);
   EXPECT_EQ(tool("explain matmul relu").code, 2);
   EXPECT_EQ(tool("explain matmul --mesh dp=2,tp=2").code, 2);

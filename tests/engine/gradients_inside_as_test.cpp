@@ -129,7 +129,7 @@ class InsideAs {
 
   const OpInstance& instance_;
   Job job_;
-  std::map<size_t, int> inputs_;  // of the job, by input of the op
+  std::map<size_t, int> inputs_;  // input of the op -> of the job
   std::vector<size_t> moved_;
   std::vector<std::string> lines_;
 };

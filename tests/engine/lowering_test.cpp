@@ -57,7 +57,7 @@ TEST(LoweringErrors, BadGlobalProgram_IsRefusedAtItsPosition) {
       {{"y = softmax(x, dim=5)"}, 1, 5, {"5"}},
       {{"y = softmax(x, dmi=1)"}, 1, 5, {"dmi", "dim"}},
       {{"y = softmax(x, rows=1)"}, 1, 5, {"rows", "it takes x, dim"}},
-      {{"y = clip(x, 0, 1)"}, 1, 5, {"here it is clamp"}},
+      {{"y = clip(x, 0, 1)"}, 1, 5, {"write clamp(x, 0, 1)"}},
       {{"y = max(x, 0, y=x)"}, 1, 5, {"a dim or a second tensor"}},
       {{"y = amax(x, x)"}, 1, 13, {"argument dim of amax", "expected a number, found x"}},
       {{"y = gather(x, 0, x)"}, 1, 5, {"rank programs", "torch.gather is take_along_dim"}},

@@ -45,8 +45,8 @@ TEST(ParseError, Expressions) {
       {{"y = x[1...]"}, "line 1, column 8: expected \",\" or \"]\", found \"...\""},
       {{"None = x"}, "line 1, column 1: expected a name that is not reserved, found \"None\""},
       {{"y = x.t"},
-       "line 1, column 7: expected \"T\" after \".\", found \"t\"; tensors have no methods: write "
-       "t(x)"},
+       "line 1, column 7: expected \"T\" after \".\", found \"t\"; tensors have no attributes: "
+       "write x.T"},
       {{"y = all_reduce(x, ReduceOp.SUM)"},
        "line 1, column 28: expected \"T\" after \".\", found \"SUM\"; reductions have no prefix: "
        "write sum"},
@@ -56,10 +56,10 @@ TEST(ParseError, Expressions) {
        ".5"},
       {{"y = x.shape[0]"},
        "line 1, column 7: expected \"T\" after \".\", found \"shape\"; tensors have no attributes: "
-       "write dim(x, 0) for a size"},
+       "write dim(x, 0) in a rank program, a name of \"let\" in a global program"},
       {{"y = F.relu(x)"},
        "line 1, column 7: expected \"T\" after \".\", found \"relu\"; ops have no prefix: write "
-       "relu(..)"},
+       "relu(x)"},
       {{"y = 2x"},
        "line 1, column 6: expected an operator, \"as\" or the end of the line, found \"x\""},
       {{"y = 9223372036854775808"},
@@ -128,7 +128,7 @@ TEST(ParseError, NamesAndTexts) {
       {{"a, b[0] = x"},
        "line 1, column 5: expected \"=\", \",\" or \"(\" after a name, as in y = x @ w, found "
        "\"[\""},
-      {{"x[0] += 1"}, "line 1, column 6: expected \"=\", found \"+=\"; write a = a + b"},
+      {{"x[0] += 1"}, "line 1, column 6: expected \"=\", found \"+=\"; write x[0] = x[0] + 1"},
       {{"x[0] = y as tp:R"},
        "line 1, column 10: expected an operator or the end of the line, found \"as\"; "
        "\"as\" and its placements end a line: y = x @ w as tp:P(sum)"},
@@ -171,7 +171,8 @@ TEST(ParseError, Blocks) {
       {{"if a: group:", "  f(x)"},
        "line 1, column 13: expected a statement, found the end of the line"},
       {{"if a f(x)"}, "line 1, column 6: expected \":\" or an operator, found \"f\""},
-      {{"for i in rang(3): f(x)"}, "line 1, column 10: expected \"range(\", found \"rang\""},
+      {{"for i in rang(3): f(x)"},
+       "line 1, column 10: expected \"range(\", as in for i in range(4), found \"rang\""},
       {{"for i in range(1, 2, 3): f(x)"},
        "line 1, column 20: expected \")\", found \",\"; a range has no step: count the passes, as "
        "in "
@@ -192,8 +193,8 @@ TEST(ParseError, PythonStatements_AreAnsweredWithThoseOfTheLanguage) {
       {{"with comm:", "  f(x)"},
        "line 1, column 1: with is not a statement of this language; write \"on STREAM:\" or "
        "\"group:\""},
-      {{"x += 1"}, "line 1, column 3: expected \"=\", found \"+=\"; write a = a + b"},
-      {{"x *= 2"}, "line 1, column 3: expected \"=\", found \"*=\"; write a = a * b"},
+      {{"x += 1"}, "line 1, column 3: expected \"=\", found \"+=\"; write x = x + 1"},
+      {{"x *= 2"}, "line 1, column 3: expected \"=\", found \"*=\"; write x = x * 2"},
       {{"with + 1"},
        "line 1, column 1: with is not a statement of this language; write \"on STREAM:\" or "
        "\"group:\""},
@@ -214,19 +215,19 @@ TEST(ParseError, OperatorsAndCallsOfPython_AreAnsweredWithThoseOfTheLanguage) {
        "logical_and(a, b), logical_or(a, b) or logical_not(a) of tensors"},
       {{"dist.all_reduce(x)"},
        "line 1, column 5: expected \"=\", \",\" or \"(\" after a name, found \".\"; ops have no "
-       "prefix: write x = all_reduce(x, sum, group=dp)"},
+       "prefix: write x = all_reduce(x, sum, group=tp)"},
       {{"torch.distributed.barrier()"},
        "line 1, column 6: expected \"=\", \",\" or \"(\" after a name, found \".\"; ops have no "
        "prefix: write barrier(group=dp)"},
       {{"y = torch.distributed.all_reduce(x)"},
        "line 1, column 11: expected \"T\" after \".\", found \"distributed\"; ops have no prefix: "
-       "write all_reduce(x, sum, group=dp)"},
+       "write all_reduce(x, sum, group=tp)"},
       {{"x.add_(y)"},
        "line 1, column 2: expected \"=\", \",\" or \"(\" after a name, found \".\"; tensors have "
-       "no methods: write add_(x)"},
+       "no methods: write add_(x, y)"},
       {{"x."},
-       "line 1, column 2: expected \"=\", \",\" or \"(\" after a name, as in y = x @ w, found "
-       "\".\""},
+       "line 1, column 2: expected \"=\", \",\" or \"(\" after a name, found \".\"; names have no "
+       "dot"},
   });
 }
 

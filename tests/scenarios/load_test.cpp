@@ -91,7 +91,7 @@ TEST(Load, Version_IsCheckedFirst) {
   expect_refused({
       {"{\"mesh\": \"tp=2\"}", "key \"version\" is missing"},
       {"{\"version\": 2, \"new key\": 1}", "/version: version 2 of the scenario language is newer"},
-      {"{\"version\": 0}", "/version: expected 1, found 0"},
+      {"{\"version\": 0}", "/version: expected the number 1, found 0"},
       {"{\"version\": 1.0}", "/version: expected an integer, found 1"},
   });
 }
@@ -156,7 +156,7 @@ TEST(Load, Values_MustBeRectangularAndFitTheDtype) {
       {with_tensor("{\"values\": [0.5], \"dtype\": \"i32\"}"), "expected a whole number for i32"},
       {with_tensor("{\"values\": [1], \"fill\": \"ones\"}"),
        "expected one of \"fill\" and \"values\""},
-      {with_tensor("{\"shape\": [1], \"fill\": \"ints(3, 3)\"}"), "empty range"},
+      {with_tensor("{\"shape\": [1], \"fill\": \"ints(3, 3)\"}"), "write ints(3, 4)"},
       {with_tensor("{\"shape\": [1], \"fill\": \"uniform(1, 0)\"}"),
        "uniform(1, 0) is an empty range: lo must not be above hi"},
       {with_tensor("{\"shape\": [1], \"fill\": \"normal(0, -1)\"}"),

@@ -75,7 +75,7 @@ TEST(FirstDivergence, ReorderedCalls_AreDistinguished) {
   EXPECT_FALSE(in_order({{"x", "y"}, {"x", "y"}}, 1));
   EXPECT_FALSE(in_order({{"x", "y"}, {"y"}}, 1));
   EXPECT_EQ(divergence({{"x", "y"}, {"y", "x"}}, 2),
-            "rank 1 made  y(group=tp)  first (line 10), rank 0 after it");
+            "rank 1 made  y(group=tp)  before another call (line 10), rank 0 after it");
 }
 
 // Without a majority all members differ: one pass over the records serves all of them.

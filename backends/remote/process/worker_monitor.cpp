@@ -69,7 +69,10 @@ class WorkerMonitor {
     const pid_t monitor = ::getpid();
     worker_ = ::fork();
     if (worker_ < 0)
-      throw Error(ErrorKind::io, fmt::format("cannot start a process: {}", std::strerror(errno)));
+      throw Error(ErrorKind::io,
+                  fmt::format("cannot fork a worker process: {}; use fewer --processes or raise "
+                              "the limit of processes (ulimit -u)",
+                              std::strerror(errno)));
     if (worker_ > 0) return;
     ::close(changes_);
     ::sigprocmask(SIG_SETMASK, &before_, nullptr);

@@ -7,7 +7,7 @@
 namespace shardproof {
 namespace {
 
-constexpr int kPlacementAttempts = 6;  // before a tensor is replicated
+constexpr int kPlacementAttempts = 6;  // draws that do not fit, then R
 // Shares of a tensor's axes. Few tensors are partial on most axes.
 constexpr double kPartialAxes = 0.15, kMorePartialAxes = 0.7, kCutAxes = 0.55;
 constexpr double kMorePartialTensors = 0.15;

@@ -64,7 +64,7 @@ struct FakeGpuGraph {
 };
 
 struct FakeGpuEvent {
-  // A wait for an event means its last record so far, in whatever stream. A later record in another
+  // A wait for an event waits for its most recent record, on any stream. A later record on another
   // stream may be reached first, so records are numbered.
   int64_t records = 0;  // number of them
   std::set<int64_t> reached;

@@ -1,7 +1,7 @@
-// Implements argument_name() of ops/core/torch_names.h: a table of torch's names for arguments.
+// Implements argument_names.h by a table.
 #include <array>
 
-#include "shardproof/ops/core/torch_names.h"
+#include "shardproof/ops/core/argument_names.h"
 
 namespace shardproof {
 namespace {
