@@ -169,7 +169,7 @@ TEST_F(Join, DifferentOptions_AreRefused) {
   const Ran broken = played("[ $R = 2 ] && set -- '" SHARDPROOF_PROGRAM "' run " + path("none") +
                                 " --backend mpi " + meet + "\n" + numbered,
                             meet);
-  expect_refused(broken, "process 2: none: no such file or folder");
+  expect_refused(broken, "process 2: " + path("none") + ": no such file or folder");
 }
 
 TEST_F(Join, UselessOptions_AreRefused) {
