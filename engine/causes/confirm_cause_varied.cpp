@@ -36,8 +36,8 @@ std::optional<Lanes> without_axis(const Lanes& ranks, const Mesh& mesh, const Me
   return Lanes::of(std::move(found));
 }
 
-// Returns true if the input was cut to the shards of the first rank along an axis. Other axes must
-// not cut the same dim.
+// Cuts an input to the shards of the first rank along an axis; leaves one that the axis does not
+// cut. Returns false if its shards are uneven or strided, or if another axis cuts the same dim.
 bool keep_first_shard(JobInput& input, int axis) {
   const Spec& spec = input.spec;
   if (!spec.placement(axis).is_shard()) return true;

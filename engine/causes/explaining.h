@@ -79,7 +79,7 @@ class Explaining {
   std::vector<TextChange> towards_truth();
   bool differs_from_truth(Likeness likeness);
   bool differs_by_a_number();
-  std::vector<TextChange> without_sizes() const;
+  std::vector<TextChange> changes_of_sizes() const;
   bool divides_several_by_a_size();
   bool has_small_mistake();
   bool has_another_text();

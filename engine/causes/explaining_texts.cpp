@@ -204,9 +204,9 @@ bool Explaining::one_of(const std::vector<TextChange>& changes) {
     // result right by chance, so the change must make all wrong values right.
     if (removes_call(change) && right.made_right != wrong_values()) continue;
     // A number may be off by as much as a sum that should be an average.
-    const bool is_from_truth = change.truth_line > 0 || dropped_factor(change) != nullptr;
+    const bool may_be_reduction = change.truth_line > 0 || dropped_factor(change) != nullptr;
     if (const std::optional<double> scale = scale_of_change(change, mesh_);
-        scale && may_be_size_of_axis(*scale) && is_from_truth) {
+        scale && may_be_size_of_axis(*scale) && may_be_reduction) {
       std::vector<ConfirmedCause> reductions;
       copies_added_up(reductions);
       if (reductions.empty()) other_reductions(reductions);
@@ -287,7 +287,7 @@ bool Explaining::differs_by_a_number() {
     made_right.clear();
     return false;
   };
-  return explains_all(one_of(changes)) || explains_all(one_of(without_sizes())) ||
+  return explains_all(one_of(changes)) || explains_all(one_of(changes_of_sizes())) ||
          explains_all(divides_several_by_a_size()) || explains_all(lines_are_swapped());
 }
 
@@ -307,7 +307,7 @@ const Expr* without_size(const Expr& expr) {
 
 // Returns changes that drop a factor size(axis) of the ranks' lines, or its inverse, or put a `let`
 // in its place.
-std::vector<TextChange> Explaining::without_sizes() const {
+std::vector<TextChange> Explaining::changes_of_sizes() const {
   constexpr size_t kMostFactors = 8;
   std::vector<TextChange> changes;
   for (const TextStatement& one : confirmation_.text().statements())

@@ -40,7 +40,7 @@ double least_loss(DType narrowest) {
   return size_of(narrowest) == 1 ? kNarrowNote : kPrecisionNote;
 }
 constexpr int64_t kFewElements = 16;
-// Rounding decides a value where the line is steep: in few elements.
+// Largest share of the elements that rounding alone decides: those where the line is steep.
 constexpr double kFewOfElements = 1.0 / 8;
 
 // In f64 and c128 the exact value is rounded as well, so errors below this share of it mean
