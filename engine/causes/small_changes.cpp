@@ -183,7 +183,7 @@ class SmallChanges {
 
   void call(const Expr& expr) {
     const bool is_place = expr.symbol == "index" || expr.symbol == "size";
-    // Numbers that the author named first: micro-batches may be as many as the ranks of an axis.
+    // A `let` is tried before other axes, because it may equal one: 2 micro-batches and pp=2.
     if (expr.symbol == "size")
       for (const auto& [name, number] : about_.job.numbers)
         if (number.is_integer() && number.integer() > 1) add(kPlace, expr, name);
@@ -233,7 +233,7 @@ class SmallChanges {
                           to_string(expr.args[i])));
   }
 
-  // The rows of indices that a mask has replaced: embedding(where(m, i, 0), e).
+  // Masks the rows of a lookup by the mask of its indices: embedding(where(m, i, 0), e).
   void mask(const Expr& lookup) {
     visit_parts(lookup.args[0], [&](const Expr& part) {
       if (part.kind != ExprKind::call || part.symbol != "where" || part.args.size() != 3) return;
