@@ -68,42 +68,36 @@ endfunction()
 # Sets a room's optimization level and precompiled header. The hot loops are in localtensor and ops,
 # which have the preset's CMAKE_CXX_FLAGS_RELEASE (-O3; -Og in demo, where compile time counts).
 # Elsewhere -O3 costs compile time and raises false warnings of gcc 12: SHARDPROOF_COLD_OPTIMIZATION
-# holds there. -Og is enough where files and arguments are read and written.
-function(shardproof_compile_room target room)
+# holds there. -Og is enough where files and arguments are read and written, and for sources that
+# run once a program or once a finding (`is_cold`).
+function(shardproof_compile_room target room is_cold)
+  set(optimization ${SHARDPROOF_COLD_OPTIMIZATION})
+  if(optimization STREQUAL "-O2" AND (is_cold OR room MATCHES "^(scenarios|cli)$"))
+    set(optimization -Og)
+  endif()
+  if(room MATCHES "^(localtensor|ops)$" AND NOT is_cold)
+    set(optimization "")
+  endif()
+  set(header precompiled_tensors.h)
   if(room STREQUAL "localtensor")
-    shardproof_precompile(${target} precompiled.h "")
-    return()
+    set(header precompiled.h)
   elseif(room STREQUAL "ops")
-    shardproof_precompile(${target} precompiled_ops.h "")
+    set(header precompiled_ops.h)
+  elseif(room MATCHES "^(engine|scenarios|cli)$")
+    set(header precompiled_engine.h)
+  endif()
+  target_compile_options(${target} PRIVATE
+    "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:${optimization}>")
+  shardproof_precompile(${target} ${header} "${optimization}")
+  if(room STREQUAL "ops" AND NOT is_cold)
     # The compiler vectorizes functor loops only if it may ignore errno and floating-point traps,
     # which ops do not use. Values are equal.
-    foreach(compiled ${target} precompiled_ops.h)
+    foreach(compiled ${target} ${header})
       if(TARGET ${compiled})
         target_compile_options(${compiled} PRIVATE
           "$<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno;-fno-trapping-math>")
       endif()
     endforeach()
-    return()
-  endif()
-  set(optimization ${SHARDPROOF_COLD_OPTIMIZATION})
-  set(header precompiled_tensors.h)
-  if(room MATCHES "^(scenarios|cli)$" AND optimization STREQUAL "-O2")
-    set(optimization -Og)
-  endif()
-  if(room MATCHES "^(engine|scenarios|cli)$")
-    set(header precompiled_engine.h)
-  endif()
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:${optimization}>)
-  shardproof_precompile(${target} ${header} ${optimization})
-endfunction()
-
-# Compiles sources of a room at -O1: they run once a program, and a higher level costs compile time.
-# In a unity build they are compiled with the other sources of their room, at its level: CMake
-# compiles a source with its own options separately.
-function(shardproof_run_once)
-  if(NOT (SHARDPROOF_UNITY OR SHARDPROOF_UNITY_ALL))
-    set_source_files_properties(${ARGN} PROPERTIES
-      COMPILE_OPTIONS "$<$<CONFIG:Release>:-O1>")
   endif()
 endfunction()
 
@@ -141,14 +135,17 @@ endfunction()
 # Adds a room's static library shardproof_<room>, alias shardproof::<room>.
 #
 #   SOURCES         sources of the library
-#   UNFUZZED        sources that no fuzzer reaches; the fuzz preset leaves them out
+#   UNFUZZED        further sources, which no fuzzer reaches; the fuzz preset leaves them out
+#   COLD            further sources, which no fuzzer reaches and which run once a program or once a
+#                   finding
 #   PUBLIC_HEADERS  headers that are installed; other rooms include only these (tests/tidy checks it)
 #   LINK            rooms and libraries that public headers show
 #   PRIVATE_LINK    libraries that no public header shows
+#   OPTIONS         compile options of this room alone
 #   UNITY, NO_UNITY sources for a unity build: see shardproof_join_sources
 function(shardproof_room room)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" ""
-                        "SOURCES;UNFUZZED;PUBLIC_HEADERS;LINK;PRIVATE_LINK;UNITY;NO_UNITY")
+    "SOURCES;UNFUZZED;COLD;PUBLIC_HEADERS;LINK;PRIVATE_LINK;OPTIONS;UNITY;NO_UNITY")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "shardproof_room(${room}): unexpected ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -170,16 +167,26 @@ function(shardproof_room room)
   add_library(shardproof::${room} ALIAS ${target})
   target_link_libraries(${target} ${scope} ${public})
   target_compile_features(${target} ${scope} cxx_std_20)
-  if(arg_SOURCES)
-    shardproof_compile_room(${target} ${room})
-    shardproof_join_sources(${target} SOURCES ${arg_SOURCES} UNITY ${arg_UNITY}
-                            NO_UNITY ${arg_NO_UNITY})
-  endif()
-  list(TRANSFORM arg_PUBLIC_HEADERS PREPEND "${room}/")
-  set_property(GLOBAL APPEND PROPERTY SHARDPROOF_PUBLIC_HEADERS ${arg_PUBLIC_HEADERS})
   target_include_directories(${target} ${scope}
     "$<BUILD_INTERFACE:${SHARDPROOF_INCLUDE_ROOT}>"
     "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+  if(arg_SOURCES)
+    target_compile_options(${target} PRIVATE ${arg_OPTIONS})
+    shardproof_compile_room(${target} ${room} OFF)
+    shardproof_join_sources(${target} SOURCES ${arg_SOURCES} UNITY ${arg_UNITY}
+                            NO_UNITY ${arg_NO_UNITY})
+  endif()
+  if(arg_COLD AND NOT SHARDPROOF_FUZZ)
+    add_library(${target}_cold OBJECT ${arg_COLD})
+    target_link_libraries(${target}_cold PRIVATE ${public} ${private})
+    target_include_directories(${target}_cold PRIVATE "${SHARDPROOF_INCLUDE_ROOT}")
+    target_compile_options(${target}_cold PRIVATE ${arg_OPTIONS})
+    shardproof_compile_room(${target}_cold ${room} ON)
+    shardproof_join_sources(${target}_cold MANY SOURCES ${arg_COLD})
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_cold>)
+  endif()
+  list(TRANSFORM arg_PUBLIC_HEADERS PREPEND "${room}/")
+  set_property(GLOBAL APPEND PROPERTY SHARDPROOF_PUBLIC_HEADERS ${arg_PUBLIC_HEADERS})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${room})
   set_property(GLOBAL APPEND PROPERTY SHARDPROOF_ROOM_TARGETS ${target})
 endfunction()

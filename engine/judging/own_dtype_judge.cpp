@@ -23,6 +23,7 @@
 
 #include "shardproof/engine/compare/compare.h"
 #include "shardproof/engine/compare/elements.h"
+#include "shardproof/engine/compare/perturbation.h"
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/explain/explain.h"
 #include "shardproof/localtensor/base/error.h"
