@@ -20,10 +20,10 @@ class MpiRun : public testing::Test {
 
 // --- the same as in simulation -------------------------------------------------------------------
 
-std::string report_of(const std::string& words) {
+std::string report_of(const std::string& files, const std::string& words) {
   const std::string path =
       testing::TempDir() + "/shardproof_mpi_report_" + std::to_string(getpid()) + ".json";
-  const Ran ran = tool("run " + std::string(kCorpus) + " --json " + path + " " + words);
+  const Ran ran = tool("run " + files + " --json " + path + " " + words);
   EXPECT_EQ(ran.code, 0) << ran.out;
   const std::string report = report_without_backend(path);
   std::filesystem::remove(path);
@@ -33,8 +33,9 @@ std::string report_of(const std::string& words) {
 // The search of causes runs simulated ranks and begins with the wrong values of the report, so one
 // number of processes makes it. 3 processes, value by value: record_mpi_test.cpp.
 TEST_F(MpiRun, Corpus_HasTheSameVerdicts_InRealProcesses) {
-  EXPECT_EQ(report_of("--backend mpi --processes 8"), report_of(""));
-  EXPECT_EQ(report_of("--no-causes --backend mpi --processes 1"), report_of("--no-causes"));
+  EXPECT_EQ(report_of(kCorpus, "--backend mpi --processes 8"), report_of(kCorpus, ""));
+  EXPECT_EQ(report_of(kCorpusWithoutBugs, "--no-causes --backend mpi --processes 1"),
+            report_of(kCorpusWithoutBugs, "--no-causes"));
 }
 
 TEST_F(MpiRun, FaultsThatNeverHappen_AreReportedByTheirWorkers) {

@@ -15,6 +15,12 @@ namespace shardproof {
 // The scenarios that tests of several processes run: with few draws, one folder of the corpus.
 inline constexpr const char* kCorpus =
     kFewDraws ? "scenarios/corpus/collectives" : "scenarios/corpus";
+// The corpus without corpus/bugs: each other file has a call, an op or a fault of its own. The many
+// bugs differ in their judgement, which no layout of processes changes.
+inline constexpr const char* kCorpusWithoutBugs =
+    kFewDraws ? "scenarios/corpus/collectives"
+              : "scenarios/corpus/collectives scenarios/corpus/faults scenarios/corpus/gradients "
+                "scenarios/corpus/layers scenarios/corpus/redistribute";
 
 struct Ran {
   int code = -1;

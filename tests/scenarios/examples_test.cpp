@@ -17,7 +17,7 @@ namespace shardproof::examples_test {
 namespace {
 
 // Seeds of each schedule.
-constexpr uint64_t kSeeds = kFewDraws ? 1 : 3;
+constexpr uint64_t kSeeds = kFewDraws ? 1 : 2;
 
 namespace fs = std::filesystem;
 

@@ -21,6 +21,7 @@ inline std::vector<RecordedRun> runs_of(const Scenario& scenario,
                                         const std::string& order = "rank") {
   RunOptions options;
   options.records_values = true;
+  options.searches_causes = false;
   options.order = parse_reduction_schedule(order);
   const RunResult result = run_scenarios({scenario}, {""}, options, registries());
   std::vector<RecordedRun> runs;
