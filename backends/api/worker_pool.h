@@ -57,6 +57,8 @@ inline constexpr const char* kGraphRecord = "cuda_graph";
 class WorldProcesses {
  public:
   virtual ~WorldProcesses() = default;
+  // True in the process to which all others send their values and records.
+  virtual bool is_coordinator() const = 0;
   virtual Lanes here() const = 0;  // ranks whose hosts run in this process
   // Returns the same ranks by device: the lanes of a cohort lie on one device at most.
   virtual std::vector<Lanes> here_by_device() const { return {here()}; }

@@ -81,7 +81,7 @@ class Check {
       outcome_.notes.push_back(hidden_errors_note(own_.not_finite(), "no finite element"));
     if (!own_.zero().empty())
       outcome_.notes.push_back(hidden_errors_note(own_.zero(), "no element but zeros"));
-    // A process that runs ranks for a coordinator compares nothing itself.
+    // A worker process compares nothing: the coordinator does.
     if (depend_on_race(outcome_.findings)) {
       outcome_.notes.push_back(
           "values are not judged, because they depend on the order of accesses; "

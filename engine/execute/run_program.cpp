@@ -245,6 +245,11 @@ bool orders_streams_of_some(const SpmdProgram& program) {
 
 }  // namespace
 
+bool ProgramRun::is_of_worker() const {
+  const WorldProcesses* const processes = world->processes();
+  return processes != nullptr && !processes->is_coordinator();
+}
+
 LocalTensor ProgramRun::value(ValueId id) const {
   const auto found = arrived.find(id);
   return found == arrived.end() ? executor->value(id) : found->second;

@@ -26,6 +26,8 @@ struct ProgramRun {
   std::unique_ptr<Executor> executor;
   std::map<ValueId, LocalTensor> arrived;  // values at the end that other processes have sent
 
+  // True in a worker process: the coordinator receives all values and judges them.
+  bool is_of_worker() const;
   // Returns a value at the end of the run; empty if it was released or never made.
   LocalTensor value(ValueId id) const;
 };

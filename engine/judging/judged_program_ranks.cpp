@@ -5,7 +5,6 @@
 #include <cmath>
 #include <set>
 
-#include "shardproof/backends/api/worker_pool.h"
 #include "shardproof/engine/compare/output_value.h"
 #include "shardproof/engine/compare/perturbation.h"
 #include "shardproof/engine/compare/rank_checks.h"
@@ -145,7 +144,7 @@ class JudgedRanks : public JudgedProgram {
   void add_misfits(const ProgramRun& run, Outcome& outcome) const;
   void correct_placements(const JobOutput& output, const ProgramRun& run, Finding& finding) const;
   bool correct_ranks(const JobOutput& output, Finding& finding) const;
-  void add_races(const ProgramRun& run, Outcome& outcome) const;
+  void add_races(Outcome& outcome) const;
   void note_absent_shards(Outcome& outcome) const;
   void add_first_divergence(Outcome& outcome) const;
   void add_infos(const ProgramRun& run, Outcome& outcome) const;
@@ -383,11 +382,9 @@ void JudgedRanks::add_misfits(const ProgramRun& run, Outcome& outcome) const {
   }
 }
 
-// Adds races, which other schedules of simulated ranks show. Real ranks run once, and only the
-// process that reports looks for races.
-void JudgedRanks::add_races(const ProgramRun& run, Outcome& outcome) const {
-  WorldProcesses* const processes = run.world->processes();
-  if (!job_.functions.empty() || (processes != nullptr && !processes->here().empty())) return;
+// Adds races, which other schedules of simulated ranks show. Real ranks run once.
+void JudgedRanks::add_races(Outcome& outcome) const {
+  if (!job_.functions.empty()) return;
   const auto is_race = [](const Finding& finding) { return finding.verdict == Verdict::race; };
   if (!has_unfinished_ranks(outcome.findings))
     for (Finding& finding : check_slots(ranks_->program))
@@ -611,9 +608,10 @@ Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {
   }
   Outcome outcome = std::move(run.outcome);
   const bool ended = !has_unfinished_ranks(outcome.findings);
-  if (options.reports && !ended) add_first_divergence(outcome);
   if (options.reports) add_infos(run, outcome);
-  if (options.reports) add_races(run, outcome);
+  if (run.is_of_worker()) return outcome;
+  if (options.reports && !ended) add_first_divergence(outcome);
+  if (options.reports) add_races(outcome);
   if (ended) {
     if (options.reports) add_misfits(run, outcome);
     if (options.reports) add_outputs(run, outcome);

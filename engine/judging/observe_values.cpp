@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "shardproof/backends/api/worker_pool.h"
 #include "shardproof/engine/compare/compare.h"
 #include "shardproof/engine/compare/record_value.h"
 #include "shardproof/engine/compare/reduction_provenance.h"
@@ -120,8 +119,6 @@ class EndOfRun {
 std::vector<RecordedValue> values_at_end(const RankOutputs& outputs, const ProgramRun& run,
                                          const OpRegistry& ops) {
   std::vector<RecordedValue> values;
-  const WorldProcesses* const processes = run.world->processes();
-  if (processes != nullptr && !processes->here().empty()) return values;
   const EndOfRun end(outputs, run, ops);
   for (const auto& [name, parts] : outputs.ranks.names) end.add(name, parts, values);
   std::stable_sort(values.begin(), values.end(),

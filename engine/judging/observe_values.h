@@ -38,8 +38,7 @@ class Observation {
 };
 
 // Returns the values of a rank program after its run, in program order. A declared output that fits
-// its placements is one value; any other name is the tensors of its ranks. Returns nothing in a
-// worker process, which has only a part of each value.
+// its placements is one value; any other name is the tensors of its ranks.
 std::vector<RecordedValue> values_at_end(const RankOutputs& outputs, const ProgramRun& run,
                                          const OpRegistry& ops);
 // Returns the values that values_at_end() reads.

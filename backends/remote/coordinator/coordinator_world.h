@@ -29,6 +29,7 @@ class CoordinatorWorld : public World, public WorldProcesses, private MatchObser
   WorldReport close() override;
   WorldProcesses* processes() override { return this; }
 
+  bool is_coordinator() const override { return true; }
   Lanes here() const override { return {}; }
   void publish(ValueEvent, int64_t, const LocalTensor&) override {}
   void publish(const std::vector<Record>&) override {}

@@ -31,6 +31,7 @@ class WorkerWorld : public World, public WorldProcesses {
   WorldReport close() override;
   WorldProcesses* processes() override { return this; }
 
+  bool is_coordinator() const override { return false; }
   Lanes here() const override;
   std::vector<Lanes> here_by_device() const override;
   void publish(ValueEvent kind, int64_t value, const LocalTensor& contents) override;
