@@ -70,6 +70,14 @@ Dims read_shape(const std::string& text) {
   return shape;
 }
 
+// Refuses tensors whose bytes, times the ranks that send them, may not fit 64 bits.
+void check_size(const Dims& shape, DType dtype) {
+  constexpr int64_t kMostBytes = int64_t{1} << 50;
+  if (element_count(shape) > kMostBytes / size_of(dtype))
+    throw_bad_input("plan: expected a tensor of at most 1 PiB, found {} of {}", to_string(shape),
+                    name(dtype));
+}
+
 template <typename Action>
 auto of_option(const char* option, Action action) {
   try {
@@ -145,6 +153,7 @@ int print_matrix(const po::variables_map& given, const CommandArguments& tensor)
     shape = read_shape(tensor[0]);
   }
   const DType dtype = tensor.empty() ? DType::f32 : read_dtype(tensor[1]);
+  check_size(shape, dtype);
   const Mesh mesh =
       of_option("matrix", [&] { return Mesh::parse(given["matrix"].as<std::string>()); });
   PlannerOptions options;
@@ -172,6 +181,7 @@ int plan_command(const CommandArguments& words, const Registries&) {
         "plan: expected a shape and a dtype, as in shardproof plan \"1024,512\" f32 ...");
   const Dims shape = read_shape(tensor[0]);
   const DType dtype = read_dtype(tensor[1]);
+  check_size(shape, dtype);
   const std::string mesh_text = needed(given, "mesh"), from_text = needed(given, "from"),
                     to_text = needed(given, "to");
   const Mesh mesh = of_option("mesh", [&] { return Mesh::parse(mesh_text); });

@@ -130,6 +130,7 @@ PartitionedCall Partitioner::choose(const OpRecord& op, const OpCall& call,
                                     const Targets& targets) {
   std::optional<PartitionedCall> best;
   ChoicePrice least;
+  std::optional<Error> refused;  // the first
   // Returns the price of a choice; nullopt if it is known not to be the best.
   const auto price_of_choice = [&](const PartitionedCall& choice) -> std::optional<ChoicePrice> {
     if (best && least_primary(choice, inputs, targets) > least.price.primary * kRaised)
@@ -155,14 +156,17 @@ PartitionedCall Partitioner::choose(const OpRecord& op, const OpCall& call,
       if (!price || (best && !(*price < least))) return true;
       best = std::move(choice);
       least = *price;
-    } catch (const Error&) {
+    } catch (const Error& error) {
+      if (!refused) refused = error;
       return true;  // no plan to these placements, or the lowering refuses them
     }
     return !(least == ChoicePrice());  // no price is below 0
   };
   for (const SingleAxes single : {SingleAxes::nearest, SingleAxes::whole})
     if (!best) visit_choices(op, call, outputs, inputs, mesh, single, visit);
-  if (!best) throw_bad_input("{} has no legal placements for its inputs", op.name);
+  if (!best)
+    throw_bad_input("{} has no legal placements for its inputs{}", op.name,
+                    refused ? ": " + refused->message() : "");
   return std::move(*best);
 }
 

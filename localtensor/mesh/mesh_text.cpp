@@ -11,6 +11,7 @@
 #include <charconv>
 
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/trim_text.h"
 #include "shardproof/localtensor/mesh/mesh.h"
 
 namespace shardproof {
@@ -45,7 +46,8 @@ class MeshReader {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t')) ++at_;
   }
   std::string found() const {
-    return at_ < text_.size() ? fmt::format("'{}'", text_[at_]) : "the end of the text";
+    return at_ < text_.size() ? fmt::format("'{}'", character_at(text_, at_))
+                              : "the end of the text";
   }
   [[noreturn]] void fail_expected(std::string_view expected) const {
     fail(fmt::format("expected {}, found {}", expected, found()));

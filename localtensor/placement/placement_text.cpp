@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/trim_text.h"
 #include "shardproof/localtensor/placement/placement.h"
 
 namespace shardproof {
@@ -45,7 +46,7 @@ class Reader {
     if (!accept(c)) fail(fmt::format("expected '{}', found {}", c, found()));
   }
   std::string found() const {
-    return done() ? "the end of the text" : fmt::format("'{}'", text_[at_]);
+    return done() ? "the end of the text" : fmt::format("'{}'", character_at(text_, at_));
   }
   [[noreturn]] void fail(const std::string& message) const { fail_at(column(), message); }
   [[noreturn]] void fail_at(int column, const std::string& message) const {

@@ -101,7 +101,7 @@ Term list(const std::vector<Term>& items) {
 
 Term placed(const std::string& placements) {
   Expr expr = made(ExprKind::placements);
-  const detail::PlacedText parts = detail::split_placed(placements);
+  const PlacedText parts = split_placed(placements);
   if (parts.has_on && parts.on.empty())
     throw_bad_input("expected ranks such as pp=0 after \"on\", found none");
   if (!parts.has_on || !parts.placements.empty())

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace shardproof::detail {
+namespace shardproof {
 
 struct PlacedText {
   std::string_view placements;  // a view into the text, without surrounding spaces
@@ -42,4 +42,4 @@ inline PlacedText split_placed(std::string_view text) {
   return parts;
 }
 
-}  // namespace shardproof::detail
+}  // namespace shardproof

@@ -115,7 +115,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     byte = std::min(byte, text_.size() + 1);  // after a comment, nlohmann counts the end twice
     if (what.find("number overflow") != std::string::npos)
       refuse(text_, byte, "expected a number in the range of a double, found a larger one",
-             pointer());
+             pointer_of_value());
     const size_t matter = what.find("syntax error");
     if (matter != std::string::npos) what = what.substr(matter);
     const size_t dash = what.find(" - ");
@@ -147,6 +147,14 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
                                              : "/" + std::to_string(parent.items.size() - 1);
     }
     return out;
+  }
+  // Returns the JSON pointer of the value that is being read.
+  std::string pointer_of_value() const {
+    if (open_.empty()) return "";
+    const JsonTree& parent = *open_.back().tree;
+    return pointer() + (parent.kind == JsonKind::object
+                            ? pointer_step(key_)
+                            : "/" + std::to_string(parent.items.size()));
   }
   static bool continues_word(char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
@@ -217,7 +225,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   [[noreturn]] void refuse_integer(const std::string& raw) {
     // The lexer reads one character past a number.
     refuse(text_, before(raw.size() + 1), "integer " + raw.substr(0, 40) + " does not fit 64 bits",
-           pointer());
+           pointer_of_value());
   }
 
   JsonTree* add(JsonTree tree) {

@@ -143,15 +143,11 @@ void LetTable::evaluate_all(const NamedMeshes& meshes) {
   for (const std::string& name : names_) {
     Let& let = lets_.at(name);
     try {
-      let.value = evaluate_tree(let.tree);
+      let.value = read_number(JsonReader(let.tree, let.path), scope());
     } catch (const Error& error) {
       let.error = error.inside({"", let.path, 0, 0});
     }
   }
-}
-
-Number LetTable::evaluate_tree(const JsonTree& tree) const {
-  return read_number(JsonReader(tree, ""), scope());
 }
 
 std::optional<Number> LetTable::number_of(const std::string& name) const {

@@ -43,7 +43,6 @@ class LetTable {
     std::optional<Error> error;
   };
   std::string paste_text(const std::string& text, const std::string& path) const;
-  Number evaluate_tree(const JsonTree& tree) const;
   std::optional<Number> number_of(const std::string& name) const;
   std::optional<Number> axis_size(const std::string& axis) const;
 

@@ -1,6 +1,6 @@
 // Implements read_tensors and read_outputs of load_context.h.
-#include <sstream>
 
+#include "shardproof/program/syntax/placed_text.h"
 #include "shardproof/program/syntax/torch_names.h"
 #include "shardproof/scenarios/load/load_context.h"
 #include "shardproof/scenarios/load/scenario_keys.h"
@@ -135,23 +135,6 @@ ReadTensor read_tensor(const std::string& name, const JsonReader& reader,
   return read;
 }
 
-std::vector<std::string> split_words(const std::string& text, const std::string& at,
-                                     std::string& before) {
-  std::istringstream in(text);
-  std::vector<std::string> after;
-  bool found = false;
-  for (std::string word; in >> word;) {
-    if (!found && word == at) {
-      found = true;
-    } else if (found) {
-      after.push_back(word);
-    } else {
-      before += (before.empty() ? "" : " ") + word;
-    }
-  }
-  return after;
-}
-
 bool has_axes(const Mesh& mesh, const std::vector<PlacementText>& placements) {
   for (const PlacementText& placement : placements)
     if (!placement.axis.empty() && !mesh.find_axis(placement.axis)) return false;
@@ -227,10 +210,12 @@ std::vector<JobOutput> read_outputs(const JsonReader& outputs, const LoadContext
     JobOutput output;
     output.name = name;
     output.path = reader.path();
-    std::string selector;
-    for (const std::string& word : split_words(reader.text(), "on", output.placements))
-      selector += (selector.empty() ? "" : " ") + word;
-    choose_mesh(output, selector, context, reader);
+    const std::string text = reader.text();
+    const PlacedText parts = split_placed(text);
+    if (parts.has_on && parts.on.empty())
+      reader.refuse("expected ranks after \"on\", such as \"R on 0-3\", found none");
+    output.placements = parts.placements;
+    choose_mesh(output, parts.on, context, reader);
     out.push_back(std::move(output));
   }
   return out;

@@ -88,6 +88,7 @@ std::shared_ptr<const CostModel> build_from_file(const std::string& file,
     const JsonTree tree = read_json(text);
     const JsonReader reader(tree, "");
     Machine machine;
+    reader.check_keys({"latency", "bandwidth", "compute", "memory"});
     for (const auto& [key, value] : reader.members())
       value.inside([&, &key = key, &value = value] {
         set_field(machine, key, value.text());

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <set>
 
+#include "shardproof/program/syntax/evaluate.h"
 #include "shardproof/scenarios/load/listing_names.h"
 #include "shardproof/scenarios/load/scenario_keys.h"
 
@@ -64,12 +65,29 @@ int64_t read_count(const JsonReader& reader, const LoadContext& context) {
 // Reads the largest norm of gradients that are clipped.
 Number read_norm(const JsonReader& reader, const LoadContext& context) {
   const Number norm = read_number(reader, context.scope());
-  if (!(norm.real() > 0))
+  if (!reader.inside([&] { return norm.real() > 0; }))
     reader.refuse(fmt::format("expected a norm above 0, found {}", to_string(norm)));
   return norm;
 }
 
-void read_optimizer(const JsonReader& reader, Training& training) {
+// Refuses numbers that torch.optim refuses. An argument that is no number yet is not checked.
+void check_argument(const std::string& key, const Expr& arg, const LoadContext& context,
+                    const JsonReader& reader) {
+  static const std::set<std::string> kNotNegative{"lr", "eps", "weight_decay", "momentum"};
+  const bool is_beta = key == "beta1" || key == "beta2";
+  if (!is_beta && !kNotNegative.contains(key)) return;
+  double value = 0;
+  try {
+    value = evaluate(arg, context.scope()).real();
+  } catch (const Error&) {
+    return;  // a line of the step reads it and reports errors
+  }
+  if (value < 0 || (is_beta && value >= 1))
+    reader.refuse(fmt::format("{}: expected {}, found {}", key,
+                              is_beta ? "0 or more and below 1" : "0 or more", to_string(arg)));
+}
+
+void read_optimizer(const JsonReader& reader, const LoadContext& context, Training& training) {
   const Expr call = reader.inside([&] { return parse_expression(reader.text()); });
   std::string name = call.kind == ExprKind::call ? call.symbol : "";
   for (const std::string& key : call.keys)
@@ -86,6 +104,7 @@ void read_optimizer(const JsonReader& reader, Training& training) {
     if (call.keys[i].empty())
       reader.refuse("arguments of an optimizer have keys, as in sgd(lr=0.1)");
     if (call.keys[i] == "step") reader.refuse("the training counts the steps; leave out step=");
+    check_argument(call.keys[i], call.args[i], context, reader);
     training.arguments += fmt::format(", {}={}", call.keys[i], to_string(call.args[i]));
   }
 }
@@ -110,7 +129,7 @@ Training read_training(const JsonReader& train, const LoadContext& context, cons
   for (const JobInput& input : job.inputs)
     for (const auto& [key, mesh] : job.meshes)
       if (mesh == input.spec.mesh()) training.mesh_of.emplace(input.name, key);
-  read_optimizer(train.at("optimizer", form), training);
+  read_optimizer(train.at("optimizer", form), context, training);
   training.steps = read_count(train.at("steps", form), context);
   if (train.has("fresh")) training.fresh = read_names(train.at("fresh"), job);
   for (const std::string& name : training.fresh)

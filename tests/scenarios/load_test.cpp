@@ -66,7 +66,7 @@ TEST(Load, MalformedJson_IsRefusedWithLineAndColumn) {
       {"{\"a\": \"\xff\"}", "f.json:1:8: /: expected UTF-8, found byte 0xff"},
       {"{\"a\": \"\xed\xa0\x80\"}", "expected UTF-8"},
       {"{\"a\": 9223372036854775808}",
-       "f.json:1:7: /: integer 9223372036854775808 does not fit 64 bits"},
+       "f.json:1:7: /a: integer 9223372036854775808 does not fit 64 bits"},
       {"{\"a\": -9223372036854775809}", "does not fit 64 bits"},
       {std::string(200, '['), "f.json:1:65: /0/0"},
       {std::string(200, '['), "more than 64 levels of nesting"},
