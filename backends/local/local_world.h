@@ -134,7 +134,7 @@ class LocalWorld : public World {
   TicketTable tickets_;
   PooledDeque<LocalContext> contexts_;
   PooledDeque<Submission> submissions_;
-  std::vector<Submission*> free_submissions_;
+  std::vector<Submission*> free_submissions_, ending_;  // ending_: in use by wake
   CallTermsStore terms_;
   std::deque<TicketTable::Place> ready_;  // with a schedule that defers: not yet in heads_
   // Streams that may run, by priority; only with a schedule that defers. A stream may have several

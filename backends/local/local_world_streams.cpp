@@ -88,17 +88,18 @@ void LocalWorld::end_submission(Submission& submission) {
 
 void LocalWorld::wake() {
   while (!matcher_.ended().empty()) {
-    std::vector<Submission*> ended;
-    ended.swap(matcher_.ended());
+    ending_.clear();
+    ending_.swap(matcher_.ended());
     // Submissions of thousands of ranks do not fit into the cache.
     constexpr size_t kAhead = 6;
-    for (size_t i = 0; i < ended.size(); ++i) {
-      if (i + 2 * kAhead < ended.size()) prefetch(ended[i + 2 * kAhead], submission_bytes(timed()));
-      if (i + kAhead < ended.size()) {
-        const Submission& ahead = *ended[i + kAhead];
+    for (size_t i = 0; i < ending_.size(); ++i) {
+      if (i + 2 * kAhead < ending_.size())
+        prefetch(ending_[i + 2 * kAhead], submission_bytes(timed()));
+      if (i + kAhead < ending_.size()) {
+        const Submission& ahead = *ending_[i + kAhead];
         prefetch(&context(ahead.cohort).at(ahead.stream), stream_bytes(timed()));
       }
-      end_submission(*ended[i]);
+      end_submission(*ending_[i]);
     }
   }
   for (const TicketTable::Place place : tickets_.woken()) list(place);

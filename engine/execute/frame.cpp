@@ -76,7 +76,9 @@ bool Executor::Frame::finished() {
 }
 
 void Executor::Frame::issue(const Instr& instr) {
-  const Lanes on = instr.lanes == lanes ? lanes : instr.lanes.intersect(lanes);
+  const bool all = instr.lanes.contains(lanes);
+  const Lanes some = all ? Lanes() : instr.lanes.intersect(lanes);
+  const Lanes& on = all ? lanes : some;
   if (on.empty()) return;
   std::visit(
       [&](const auto& action) {
@@ -124,16 +126,14 @@ const StreamId* Executor::Frame::find_stream(const std::string& name) const {
 
 Ticket Executor::Frame::launch(const Instr& instr, const Lanes& on, std::string_view name,
                                Buffers used, std::function<void()> body, OpCost cost) {
-  Work work;
-  work.lanes = on;
-  work.stream = stream_of(instr);
-  work.flops = cost.flops;
-  work.bytes = cost.bytes;
-  work.site = site(instr);
-  work.name = name;
-  work.body = std::move(body);
-  work.buffers = std::move(used);
-  return context.launch(std::move(work));
+  return context.launch({.lanes = on,
+                         .stream = stream_of(instr),
+                         .flops = cost.flops,
+                         .bytes = cost.bytes,
+                         .body = std::move(body),
+                         .site = site(instr),
+                         .name = name,
+                         .buffers = std::move(used)});
 }
 
 Executor::Frame::Buffers Executor::Frame::used_by(

@@ -104,8 +104,10 @@ struct Executor::Frame {
     if (on.size() > 1 || parts.size() <= kFew) {
       for (const Part& part : parts) {
         const Lanes& lanes = lanes_of_part(part);
-        const Lanes here = lanes == on ? on : lanes.intersect(on);
-        if (!here.empty()) visit(part, here);
+        if (lanes.contains(on))
+          visit(part, on);
+        else if (const Lanes here = lanes.intersect(on); !here.empty())
+          visit(part, here);
       }
       return;
     }

@@ -182,7 +182,12 @@ void Executor::Frame::add_parts(PendingOp& op, KnownOp& known, const LaneAttrs& 
   for (ValueId id : op.compute().inputs) {
     const Block* block = id == kNoValue ? nullptr : whole_block(at(id), on);
     whole = whole && (block != nullptr || id == kNoValue);
-    op.inputs.push_back(block == nullptr ? Block{} : Block{on, block->tensor});
+    if (block == nullptr) {
+      op.inputs.emplace_back();
+    } else {
+      op.inputs.push_back(*block);
+      op.inputs.back().lanes = on;
+    }
   }
   if (whole) return add_part(op, known, entry.attrs, on, first);
   op.inputs.erase(op.inputs.begin() + static_cast<std::ptrdiff_t>(first), op.inputs.end());

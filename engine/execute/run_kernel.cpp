@@ -144,12 +144,13 @@ void view_outputs(const KernelMemory& place, std::span<const Block> outputs, con
     Buffer& buffer = *tensor.buffer;
     buffer.slots = slots;
     buffer.bytes = place.make(buffer.bytes_per_lane * slots.count());
-    views[o] = {place.write(buffer.bytes),
-                buffer.bytes_per_lane,
-                nullptr,
-                tensor.dtype,
-                tensor.shape,
-                tensor.strides};
+    LaneView& view = views[o];
+    view.base = place.write(buffer.bytes);
+    view.lane_stride = buffer.bytes_per_lane;
+    view.slots = nullptr;
+    view.dtype = tensor.dtype;
+    view.shape = tensor.shape;
+    view.strides = tensor.strides;
   }
 }
 

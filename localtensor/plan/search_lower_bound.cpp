@@ -3,6 +3,14 @@
 // A combination of positions is a number with one byte an axis. The positions of a state follow
 // from its layouts dim by dim; the part of each layout in the number is cached.
 //
+// A call is cheaper if more axes cut the tensor and fewer take part. Hence these restrictions do
+// not raise the least price:
+//   - an axis at its goal stays: it blocks no other
+//   - an axis that can be sliced to its goal is sliced at once
+//   - an axis gathered from spare digits, or from a place that no other axis needs, is not sliced
+//     to spare digits again: it could have stayed
+// So no combination follows itself, and the recursion ends.
+//
 // Example, axes a and b of 2 ranks that change places. Both in one all_to_all: n = 4, and pieces
 // are 4 times as long as in an all_to_all without common digits. It sends 3 times the part. a to
 // spare digits, b to its goal, a to its goal: 1/2 each, and 3 calls. a and b to spare digits, then
@@ -36,12 +44,6 @@ int64_t common_size(const PlacementStates::Digits& need, const PlacementStates::
 }
 
 }  // namespace
-
-ShuffleBound::Positions ShuffleBound::positions_of(uint64_t code) {
-  Positions at{};
-  for (size_t i = 0; i < at.size(); ++i) at[i] = static_cast<uint8_t>(code >> (8 * i));
-  return at;
-}
 
 // True if no layout has both digits: the first ones do not divide the product of the sizes before
 // the others.
@@ -280,12 +282,20 @@ inline bool ShuffleBound::is_above(Int128 best, const Call& call, const Call& mo
   return best < least;
 }
 
-// Tries the positions to which an all_to_all over `axes` can move them. An axis that moves from
+// Returns the call in which all axes but the `open` ones stay.
+ShuffleBound::Call ShuffleBound::stay_of(const Positions& from, uint32_t open) const {
+  Call call;
+  for (size_t i = 0; i < axes_.size(); ++i)
+    if ((open >> i & 1) == 0) call = call + axes_[i].moves[from[i]].stay;
+  return call;
+}
+
+// Tries the positions to which an all_to_all can move the `open` axes. An axis that moves from
 // spare digits to other spare digits, or leaves its goal, costs no less than one that stays.
-void ShuffleBound::try_moves(const Positions& from, uint32_t leaving, const Call& call, size_t axis,
-                             uint64_t axes, ExactCost& best) {
+void ShuffleBound::try_moves(const Positions& from, uint32_t leaving, const Call& call,
+                             uint32_t open, ExactCost& best) {
   if (!call.has_simple_rest() && best.primary < call_ + call.now + least_rest(call)) return;
-  if (axis == axes_.size()) {
+  if (open == 0) {
     if (!is_tried(call)) return;
     const Int128 least = least_rest_of_all(call);
     if (best.primary < call_ + call.now + least) return;
@@ -295,14 +305,13 @@ void ShuffleBound::try_moves(const Positions& from, uint32_t leaving, const Call
     if (rest.known) best = std::min(best, price + rest.cost);
     return;
   }
+  const auto axis = static_cast<size_t>(std::countr_zero(open));
   const auto go = [&](const Call& move) {
     if (is_above(best.primary, call, move)) return;
-    try_moves(from, leaving, call + move, axis + 1, axes, best);
+    try_moves(from, leaving, call + move, open & (open - 1), best);
   };
   const Moves& ways = axes_[axis].moves[from[axis]];
-  const bool moves = (axes >> axes_[axis].axis & 1) != 0 && from[axis] != kGoal;
-  if (!moves || from[axis] < kPlace) go(ways.stay);
-  if (!moves) return;
+  if (from[axis] < kPlace) go(ways.stay);
   if ((leaving >> axis & 1) != 0) go(ways.spare);
   if (has_goal(axis)) go(ways.goal);
 }
@@ -321,7 +330,10 @@ ExactCost ShuffleBound::least_over(const PlacementState& state, StepKind kind, u
   Choice& over = over_[axes << 48 | code];
   if (over.known || over.cost.primary > limit) return over.cost;
   ExactCost best{limit + 1, 0};
-  try_moves(from, leaving_axes(from), {}, 0, axes, best);
+  uint32_t open = 0;
+  for (size_t i = 0; i < axes_.size(); ++i)
+    if ((axes >> axes_[i].axis & 1) != 0 && from[i] != kGoal) open |= 1u << i;
+  try_moves(from, leaving_axes(from), stay_of(from, open), open, best);
   over.cost = best;
   over.known = best.primary <= limit;
   return best;
@@ -478,8 +490,7 @@ std::vector<ShuffleBound::Choice> ShuffleBound::options(uint64_t code, Int128 li
     Choice limit = {{most, 0}, true, StepKind::local, code_of(at), 0};
     if (is_done(at)) found.push_back({{}, true, StepKind::local, limit.sliced, 0});
     options_ = &found;
-    try_all_to_alls(at, leaving_axes(at), {}, 0, limit);
-    try_gathers(at, {}, 0, limit);
+    try_calls(at, limit);
     options_ = nullptr;
   });
   std::stable_sort(found.begin(), found.end(),
@@ -498,35 +509,51 @@ const ShuffleBound::Choice& ShuffleBound::solve_call(uint64_t code, Int128 limit
     return call = best;
   }
   best.cost.primary = limit + 1;
-  try_all_to_alls(from, leaving_axes(from), {}, 0, best);
-  try_gathers(from, {}, 0, best);
+  try_calls(from, best);
   return call = best;
 }
 
-void ShuffleBound::try_gathers(const Positions& from, const Call& call, size_t axis, Choice& best) {
+// Tries the calls from a combination. Only axes that can move are tried one after another.
+void ShuffleBound::try_calls(const Positions& from, Choice& best) {
+  const uint32_t leaving = leaving_axes(from);
+  uint32_t to_goal = 0, on_way = 0;
+  for (size_t i = 0; i < axes_.size(); ++i) {
+    if (!is_on_its_way(from[i])) continue;
+    on_way |= 1u << i;
+    if (has_goal(i)) to_goal |= 1u << i;
+  }
+  const uint32_t open = leaving | to_goal;
+  try_all_to_alls(from, leaving, stay_of(from, open), open, best);
+  try_gathers(from, stay_of(from, on_way), on_way, best);
+}
+
+void ShuffleBound::try_gathers(const Positions& from, const Call& call, uint32_t open,
+                               Choice& best) {
   if (best.cost.primary < call_ + call.now + least_rest(call)) return;
-  if (axis == axes_.size()) return offer(StepKind::all_gather, from, call, best);
+  if (open == 0) return offer(StepKind::all_gather, from, call, best);
+  const auto axis = static_cast<size_t>(std::countr_zero(open));
   const Moves& ways = axes_[axis].moves[from[axis]];
-  try_gathers(from, call + ways.stay, axis + 1, best);
-  if (is_on_its_way(from[axis]) && !(best.cost.primary < call_ + ways.gathered.now))
-    try_gathers(from, call + ways.gathered, axis + 1, best);
+  try_gathers(from, call + ways.stay, open & (open - 1), best);
+  if (!(best.cost.primary < call_ + ways.gathered.now))
+    try_gathers(from, call + ways.gathered, open & (open - 1), best);
 }
 
 void ShuffleBound::try_all_to_alls(const Positions& from, uint32_t leaving, const Call& call,
-                                   size_t axis, Choice& best) {
+                                   uint32_t open, Choice& best) {
   if (!call.has_simple_rest() && best.cost.primary < call_ + call.now + least_rest(call)) return;
-  if (axis == axes_.size()) {
+  if (open == 0) {
     if (is_tried(call)) offer(StepKind::all_to_all, from, call, best);
     return;
   }
+  const auto axis = static_cast<size_t>(std::countr_zero(open));
   const Moves& ways = axes_[axis].moves[from[axis]];
   const auto go = [&](const Call& move) {
     const Sets &set = call.sets, &more = move.sets;
     if (((set.goal | more.goal) & (set.blocked | more.blocked)) != 0) return;
     if (is_above(best.cost.primary, call, move)) return;
-    try_all_to_alls(from, leaving, call + move, axis + 1, best);
+    try_all_to_alls(from, leaving, call + move, open & (open - 1), best);
   };
-  if (is_on_its_way(from[axis]) && has_goal(axis)) go(ways.goal);
+  if (has_goal(axis)) go(ways.goal);
   go(ways.stay);
   if ((leaving >> axis & 1) != 0) go(ways.spare);
 }

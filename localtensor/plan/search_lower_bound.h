@@ -27,14 +27,8 @@
 // search_lower_bound_calls.cpp states how the agreements of several axes multiply. Spare digits are
 // those after sizes that layouts can have, up to twice the ranks of the mesh. A call that pads its
 // pieces because digits overlap sends at least (n - 1) / n of a part; more if the overlap is known.
-// A call is cheaper if more axes cut the tensor and fewer take part. Hence these restrictions do
-// not raise the least price:
-//   - an axis at its goal stays: it blocks no other
-//   - an axis that can be sliced to its goal is sliced at once
-//   - an axis gathered from spare digits, or from a place that no other axis needs, is not sliced
-//     to spare digits again: it could have stayed
-// Without cycles the least price follows from a recursion over the combinations of positions that
-// the state can reach. A plan that costs no more than the bound of the start is optimal.
+// The least price follows from a recursion over the combinations of positions that the state can
+// reach (search_lower_bound.cpp). A plan that costs no more than the bound of the start is optimal.
 #pragma once
 
 #include <limits>
@@ -45,9 +39,8 @@
 
 namespace shardproof {
 
-// The units of prices. `whole` is the tensor in bytes times the square of the world of the
-// active axes; it is divided by parts. `part_bytes` is the largest part of a rank if no active axis
-// cuts.
+// The units of prices. `whole` is the tensor in bytes times the square of the world of the active
+// axes; it is divided by parts. `part_bytes` is the largest part of a rank if no active axis cuts.
 struct ShuffleUnits {
   Int128 whole = 0, call = 0;
   int64_t part_bytes = 0;
@@ -99,7 +92,11 @@ class ShuffleBound {
   // Returns the continuations of at most 7/4 of the least cost and at most the limit, cheapest
   // first.
   std::vector<Choice> options(uint64_t code, Int128 limit);
-  static Positions positions_of(uint64_t code);  // by active axis
+  static Positions positions_of(uint64_t code) {  // by active axis
+    Positions at{};
+    for (size_t i = 0; i < at.size(); ++i) at[i] = static_cast<uint8_t>(code >> (8 * i));
+    return at;
+  }
   uint64_t code_of(const PlacementState& state);
   // Returns the digits of the active axis with this number in the goal; `dim` is -1 for none.
   const PlacementStates::Digits& goal(size_t axis) const { return axes_[axis].goal; }
@@ -205,11 +202,14 @@ class ShuffleBound {
   template <typename Each>
   void for_each_slice(const Positions& from, Positions at, size_t axis, bool at_once,
                       const Each& each);
-  void try_gathers(const Positions& from, const Call& call, size_t axis, Choice& best);
-  void try_all_to_alls(const Positions& from, uint32_t leaving, const Call& call, size_t axis,
+  // Try calls from a combination; `call` has the moves of all but the `open` axes.
+  void try_calls(const Positions& from, Choice& best);
+  void try_gathers(const Positions& from, const Call& call, uint32_t open, Choice& best);
+  void try_all_to_alls(const Positions& from, uint32_t leaving, const Call& call, uint32_t open,
                        Choice& best);
-  void try_moves(const Positions& from, uint32_t leaving, const Call& call, size_t axis,
-                 uint64_t axes, ExactCost& best);
+  void try_moves(const Positions& from, uint32_t leaving, const Call& call, uint32_t open,
+                 ExactCost& best);
+  Call stay_of(const Positions& from, uint32_t open) const;
   void offer(StepKind kind, const Positions& from, const Call& call, Choice& best);
   ExactCost price_of_call(StepKind kind, const Positions& from, const Call& call);
   Int128 least_alone(size_t axis, uint8_t at) const;

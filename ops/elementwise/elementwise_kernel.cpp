@@ -1,5 +1,6 @@
 // Implements ops/elementwise/elementwise_kernel.h. One call of the kernel:
 //
+//   0. run_dense() runs calls whose operands need none of the steps below.
 //   1. walk_of() merges lanes and dims into one iteration space.
 //   2. choose_ways() decides for each operand: used in place, one element filled into a tile once,
 //   or staged (gathered and converted tile by tile).
@@ -36,7 +37,8 @@ struct TileOperand {
 };
 
 struct TileFrame {
-  BroadcastIteration walk;
+  explicit TileFrame(const BroadcastIteration& space) : walk(space) {}
+  const BroadcastIteration& walk;  // not copied: its tables are larger than many a tensor
   std::array<TileOperand, kMaxOperands> operands;  // the first `count` are set
   int inputs = 0, count = 0;
   int64_t tile_elements = 0;
@@ -207,25 +209,47 @@ void run_walk(const TileFrame& frame, const ElementwisePlan& plan) {
 
 void run_lanes(const ElementwisePlan& plan, const KernelCall& call, int64_t first, int64_t lanes) {
   alignas(64) std::byte arena[kArenaBytes];
-  TileFrame frame;
   std::array<const LaneView*, kMaxOperands> views{};
-  frame.inputs = static_cast<int>(plan.inputs.size());
-  frame.count = frame.inputs + static_cast<int>(plan.outputs.size());
-  for (int k = 0; k < frame.count; ++k) {
-    const bool in = k < frame.inputs;
-    const auto at = static_cast<size_t>(in ? k : k - frame.inputs);
-    const LaneView& view = in ? (*call.inputs)[at] : (*call.outputs)[at];
-    views[static_cast<size_t>(k)] = &view;
-    TileOperand& operand = frame.operands[static_cast<size_t>(k)];
-    operand.storage = view.dtype;
-    operand.tile = in ? plan.inputs[at] : plan.outputs[at];
+  const size_t inputs = plan.inputs.size(), count = inputs + plan.outputs.size();
+  for (size_t k = 0; k < count; ++k)
+    views[k] = k < inputs ? &(*call.inputs)[k] : &(*call.outputs)[k - inputs];
+  const BroadcastIteration walk =
+      walk_of(views.data(), static_cast<int>(count), call.outputs->front().shape, lanes);
+  TileFrame frame(walk);
+  frame.inputs = static_cast<int>(inputs);
+  frame.count = static_cast<int>(count);
+  for (size_t k = 0; k < count; ++k) {
+    TileOperand& operand = frame.operands[k];
+    operand.storage = views[k]->dtype;
+    operand.tile = k < inputs ? plan.inputs[k] : plan.outputs[k - inputs];
     operand.storage_bytes = size_of(operand.storage);
     operand.tile_bytes = size_of(operand.tile);
-    operand.base = view.at(first);
+    operand.base = views[k]->at(first);
   }
-  frame.walk = walk_of(views.data(), frame.count, call.outputs->front().shape, lanes);
   choose_ways(frame, arena);
   run_walk(frame, plan);
+}
+
+// Runs the loop once over all elements if all operands are dense, of one shape and in the dtypes of
+// the loop: the usual case, for which the steps above would cost more than a small op. Returns
+// false if some operand is not.
+bool run_dense(const ElementwisePlan& plan, const KernelCall& call) {
+  if (plan.by_library) return false;
+  const LaneView& result = call.outputs->front();
+  const int64_t count = element_count(result.shape);
+  std::array<std::byte*, kMaxOperands> at{};
+  size_t operands = 0;
+  const auto add = [&](const LaneView& view, DType tile) {
+    at[operands++] = view.base;
+    return view.dtype == tile && view.shape == result.shape && view.strides == result.strides &&
+           (call.lanes == 1 || view.lane_stride == count * size_of(tile));
+  };
+  for (size_t i = 0; i < plan.inputs.size(); ++i)
+    if (!add((*call.inputs)[i], plan.inputs[i])) return false;
+  for (size_t i = 0; i < plan.outputs.size(); ++i)
+    if (!add((*call.outputs)[i], plan.outputs[i])) return false;
+  plan.loop({at.data(), at.data() + plan.inputs.size(), call.lanes * count, &plan.numbers});
+  return true;
 }
 
 bool has_slots(const std::vector<LaneView>& views) {
@@ -237,8 +261,10 @@ void run_elementwise(const ElementwisePlan& plan, const KernelCall& call) {
   for (const int64_t size : call.outputs->front().shape)
     if (size == 0) return;
   if (call.lanes == 0) return;
-  if (!has_slots(*call.inputs) && !has_slots(*call.outputs))
-    return run_lanes(plan, call, 0, call.lanes);
+  if (!has_slots(*call.inputs) && !has_slots(*call.outputs)) {
+    if (!run_dense(plan, call)) run_lanes(plan, call, 0, call.lanes);
+    return;
+  }
   for (int64_t lane = 0; lane < call.lanes; ++lane) run_lanes(plan, call, lane, 1);
 }
 

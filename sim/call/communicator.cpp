@@ -66,19 +66,19 @@ PerLane<int64_t> Communicator::next_numbers(const Lanes& lanes) {
 }
 
 CollectiveInstance& Communicator::instance(int64_t sibling, int64_t number) {
-  std::unique_ptr<CollectiveInstance>& slot = instances_[{number, sibling}];
-  if (!slot) {
-    slot = std::make_unique<CollectiveInstance>();
-    slot->number = number;
-    slot->sibling = sibling;
-    slot->arrivals.reserve(static_cast<size_t>(group_.size()));
+  const auto [place, fresh] = instances_.try_emplace({number, sibling});
+  CollectiveInstance& instance = place->second;
+  if (fresh) {
+    instance.number = number;
+    instance.sibling = sibling;
+    instance.arrivals.reserve(static_cast<size_t>(group_.size()));
   }
-  return *slot;
+  return instance;
 }
 
 const CollectiveInstance* Communicator::find_instance(int64_t sibling, int64_t number) const {
   const auto it = instances_.find({number, sibling});
-  return it == instances_.end() ? nullptr : it->second.get();
+  return it == instances_.end() ? nullptr : &it->second;
 }
 
 void Communicator::close(int64_t number, int64_t sibling) { instances_.erase({number, sibling}); }

@@ -3,8 +3,8 @@
 // messages.
 #pragma once
 
+#include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,11 +22,13 @@ struct Arrival {
   int32_t rank() const { return submitted->lanes[lane]; }
 };
 
+using Arrivals = PooledVector<Arrival>;
+
 // The k-th collective of one sibling group, until all members have joined it.
 struct CollectiveInstance {
   int64_t number = 0;
   int64_t sibling = 0;
-  std::vector<Arrival> arrivals;
+  Arrivals arrivals;
   Duration latest;       // arrival of the last member; zero without a clock
   bool differs = false;  // a call does not fit the first one (mismatch.h)
 };
@@ -93,8 +95,10 @@ class Communicator {
     bool sends = false;
     int32_t next = -1;  // next of the same channel, or of the free list
   };
-  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<CollectiveInstance>>
-      instances_;                // by number, sibling
+  using InstanceKey = std::pair<int64_t, int64_t>;  // number, sibling
+  std::map<InstanceKey, CollectiveInstance, std::less<>,
+           PoolAllocator<std::pair<const InstanceKey, CollectiveInstance>>>
+      instances_;
   PairTable<Channel> channels_;  // by sender and receiver
   std::vector<Unpaired> unpaired_;
   int32_t free_unpaired_ = -1;

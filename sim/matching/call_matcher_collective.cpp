@@ -23,11 +23,11 @@ namespace {
 constexpr size_t kCallsAhead = 20, kBuffersAhead = 12, kContentsAhead = 6;
 constexpr size_t kHotBytes = 128;  // of a call
 
-const SubmittedCall* call_ahead(const std::vector<Arrival>& arrivals, size_t at) {
+const SubmittedCall* call_ahead(const Arrivals& arrivals, size_t at) {
   return at < arrivals.size() ? arrivals[at].submitted : nullptr;
 }
 
-void prefetch_inputs(const std::vector<Arrival>& arrivals, size_t at) {
+void prefetch_inputs(const Arrivals& arrivals, size_t at) {
   prefetch(call_ahead(arrivals, at + kCallsAhead), kHotBytes);
   if (const SubmittedCall* const call = call_ahead(arrivals, at + kBuffersAhead))
     prefetch(call->in.buffer.get());
@@ -35,7 +35,7 @@ void prefetch_inputs(const std::vector<Arrival>& arrivals, size_t at) {
     if (call->in.buffer != nullptr) call->in.buffer->bytes.prefetch();
 }
 
-void prefetch_outputs(const std::vector<Arrival>& arrivals, size_t at, bool has_clock) {
+void prefetch_outputs(const Arrivals& arrivals, size_t at, bool has_clock) {
   prefetch(call_ahead(arrivals, at + kCallsAhead), kHotBytes);
   if (const SubmittedCall* const call = call_ahead(arrivals, at + kBuffersAhead)) {
     prefetch(call->in.buffer.get());
@@ -88,7 +88,7 @@ LocalTensor result_of(const CollectiveInstance& instance) {
 // Sorts arrivals by member: neither findings nor prices may depend on the schedule.
 CollectiveInstance sorted_by_member(CollectiveInstance instance) {
   const auto earlier = [](const Arrival& a, const Arrival& b) { return a.member < b.member; };
-  std::vector<Arrival>& arrivals = instance.arrivals;
+  Arrivals& arrivals = instance.arrivals;
   if (!std::is_sorted(arrivals.begin(), arrivals.end(), earlier))
     std::sort(arrivals.begin(), arrivals.end(), earlier);
   return instance;
@@ -196,9 +196,9 @@ void CallMatcher::complete(Communicator& comm, CollectiveInstance& open) {
 void CallMatcher::find_open_mismatches() {
   for (auto& [key, comm] : comms_)
     for (const auto& [at, instance] : comm->open_instances()) {
-      if (!instance->differs) continue;
-      const CollectiveInstance ordered = sorted_by_member(*instance);
-      if (std::optional<Finding> finding = find_mismatch(ordered, comm->text(instance->sibling)))
+      if (!instance.differs) continue;
+      const CollectiveInstance ordered = sorted_by_member(instance);
+      if (std::optional<Finding> finding = find_mismatch(ordered, comm->text(instance.sibling)))
         report(std::move(*finding));
     }
 }
