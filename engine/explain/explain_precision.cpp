@@ -14,9 +14,6 @@
 namespace shardproof {
 namespace {
 
-// One device that loses less than this part of one rounding to a dtype does not round to it.
-constexpr double kRoundingShare = 64;
-
 bool is_narrower(DType dtype, DType floor) {
   return is_floating(dtype) && is_floating(floor) && precision_bits(dtype) < precision_bits(floor);
 }
@@ -142,24 +139,13 @@ std::vector<NarrowStep> narrow_steps(const SpmdProgram& program,
         if (reduces(call.kind) && is_narrower(call.dtype, floor))
           found.push_back({item.output, call.dtype, true, reduction_text(program, *step, call)});
       }
-    if (const auto* compute = std::get_if<Compute>(&step->action))
+    // An op without inputs, such as zeros, makes numbers that every dtype has.
+    if (const auto* compute = std::get_if<Compute>(&step->action); compute && compute->inputs.size())
       for (const ValueId output : compute->outputs)
         if (const DType dtype = spmd_value(program, output).dtype; is_narrower(dtype, floor))
           found.push_back({output, dtype, false,
                            fmt::format("{} rounds to {}", line_text(program, *step), name(dtype))});
   }
-  return found;
-}
-
-std::string narrow_sum(const SpmdProgram& program, const std::vector<ValueId>& targets, DType floor,
-                       double lost) {
-  std::string found;
-  for_each_sum(program, targets, [&](const Instr& instr, const CallItem& item) {
-    const Collective& call = item.collective;
-    if (found.empty() && is_narrower(call.dtype, floor) &&
-        kRoundingShare * lost < unit_roundoff(call.dtype))
-      found = reduction_text(program, instr, call);
-  });
   return found;
 }
 

@@ -22,11 +22,6 @@ struct NarrowStep {
 std::vector<NarrowStep> narrow_steps(const SpmdProgram& program,
                                      const std::vector<ValueId>& targets, DType floor);
 
-// Returns the first call on the way that adds over ranks in a float dtype narrower than `floor`.
-// One device must round to no dtype as narrow. `lost` is the error of one device, as a share of the
-// largest element.
-std::string narrow_sum(const SpmdProgram& program, const std::vector<ValueId>& targets, DType floor,
-                       double lost);
 // Returns the call on the way that adds the most values over ranks and rounds after each of them:
 // "line 2 adds 2,048 values over dp in bf16 and rounds after each". Empty if this number of
 // roundings does not explain an error of `error` times the largest element.

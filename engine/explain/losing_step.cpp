@@ -12,7 +12,27 @@
 namespace shardproof {
 namespace {
 
-constexpr size_t kMostNarrowSteps = 16;  // each is a run
+constexpr size_t kFewSteps = 16;    // each is a run
+constexpr size_t kMostSteps = 128;  // of small programs
+constexpr double kMostWork = 4e6;   // of all runs of more than kFewSteps
+
+// Returns the number of instructions and of elements of a run, as an estimate of its cost.
+double work_of_run(const SpmdProgram& program) {
+  constexpr double kOfInstruction = 20;
+  double work = 0;
+  for (const SpmdListing& listing : program.listings)
+    work += kOfInstruction * static_cast<double>(listing.instrs.size());
+  for (const SpmdValue& value : program.values)
+    for (const LocalShape& shape : value.shapes)
+      work += static_cast<double>(element_count(shape.shape));
+  return work;
+}
+
+// True if there are runs for so many steps.
+bool has_runs_for(size_t steps, const SpmdProgram& program) {
+  return steps <= kFewSteps ||
+         (steps <= kMostSteps && static_cast<double>(steps) * work_of_run(program) <= kMostWork);
+}
 
 // The parts of an output by part and rank, dense.
 using OutputParts = std::map<std::pair<size_t, int32_t>, Tensor>;
@@ -56,13 +76,12 @@ std::optional<Edit> rounding_of(const NarrowStep& step, const SpmdProgram& progr
     const std::vector<Site> sites = sites_of(program, l);
     const Instrs& instrs = program.listings[l].instrs;
     for (size_t i = 0; i < instrs.size(); ++i)
-      if (made_by(instrs[i], 0) == step.value) {
-        Edit edit;
-        edit.kind = Edit::Kind::round_output;
-        edit.dtype = step.dtype;
-        edit.site = sites[i];
-        return edit;
-      }
+      for (size_t slot = 0; made_by(instrs[i], slot) != kNoValue; ++slot)
+        if (made_by(instrs[i], slot) == step.value) {
+          Edit edit{Edit::Kind::round_output, sites[i], slot, {}, {}, 1};
+          edit.dtype = step.dtype;
+          return edit;
+        }
   }
   return std::nullopt;
 }
@@ -74,10 +93,13 @@ std::string losing_step(const RanksInF64& in_f64, const std::vector<NarrowStep>&
   std::vector<std::pair<Edit, const NarrowStep*>> edits;
   for (const NarrowStep& step : steps) {
     const std::optional<Edit> edit = rounding_of(step, in_f64.ranks.program);
-    const auto is_same = [&](const auto& known) { return known.first.site == edit->site; };
+    const auto is_same = [&](const auto& known) {
+      return known.first.site == edit->site && known.first.slot == edit->slot;
+    };
     if (edit && std::none_of(edits.begin(), edits.end(), is_same)) edits.emplace_back(*edit, &step);
   }
-  if (edits.empty() || edits.size() > kMostNarrowSteps) return steps.front().text;
+  if (edits.empty() || !has_runs_for(edits.size(), in_f64.ranks.program))
+    return steps.front().text;
   const OutputParts exact = parts_of_run(in_f64, in_f64.ranks, name, registries);
   std::vector<double> errors;
   for (const auto& [edit, step] : edits) {

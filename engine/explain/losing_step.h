@@ -22,8 +22,8 @@ struct RanksInF64 {
 // Returns the text of the step that makes the output `name` imprecise. For each step the program
 // runs in f64 with the rounding of this step alone; a step loses if its error is half of the
 // largest or more. The first call that loses comes before the first other step. Returns the text of
-// the first step if none loses or there are more than 16 sites. `steps` is not empty. Throws the
-// errors of the runs.
+// the first step if none loses, or if there are more than 16 sites (128 in small programs). `steps`
+// is not empty. Throws the errors of the runs.
 std::string losing_step(const RanksInF64& in_f64, const std::vector<NarrowStep>& steps,
                         const std::string& name, const Registries& registries);
 

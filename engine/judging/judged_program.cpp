@@ -93,7 +93,12 @@ std::map<ValueId, ComparedValue> JudgedProgram::inputs_in_parts() const {
 std::vector<NarrowStep> imprecision_candidates(const MeasuredPrecision& measured,
                                                const SpmdProgram& program,
                                                const std::vector<ValueId>& targets) {
-  std::vector<NarrowStep> steps = narrow_steps(program, targets, measured.narrowest);
+  // One device that loses less than this part of one rounding to a dtype does not round to it.
+  constexpr double kRoundingShare = 64;
+  const bool rounds_as_narrow =
+      kRoundingShare * measured.precision.device_error >= unit_roundoff(measured.narrowest);
+  std::vector<NarrowStep> steps =
+      narrow_steps(program, targets, rounds_as_narrow ? measured.narrowest : measured.dtype);
   if (measured.precision.ratio < kPrecisionNote)
     std::erase_if(steps, [](const NarrowStep& step) { return !step.is_call; });
   std::stable_partition(steps.begin(), steps.end(),
@@ -104,8 +109,6 @@ std::vector<NarrowStep> imprecision_candidates(const MeasuredPrecision& measured
 std::string precision_cause(const MeasuredPrecision& measured, const SpmdProgram& program,
                             const std::vector<ValueId>& targets, std::string step) {
   if (step.empty() && measured.precision.ratio < kPrecisionNote) return "";
-  if (step.empty())
-    step = narrow_sum(program, targets, measured.dtype, measured.precision.device_error);
   if (step.empty()) return long_sum(program, targets, measured.precision.error);
   const std::string what = measured.nothing_left
                                ? "all of it is rounded to 0:"
