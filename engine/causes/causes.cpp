@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "shardproof/engine/causes/change_listings.h"
 #include "shardproof/engine/causes/explaining.h"
-#include "shardproof/engine/causes/merge_listings.h"
 #include "shardproof/engine/execute/call_lines.h"
 #include "shardproof/engine/explain/cause_lines.h"
 #include "shardproof/localtensor/base/error.h"

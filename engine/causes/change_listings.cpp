@@ -3,6 +3,7 @@
 #include "shardproof/engine/causes/change_listings.h"
 
 #include <fmt/format.h>
+#include <algorithm>
 
 namespace shardproof {
 namespace {
@@ -74,6 +75,22 @@ ChangeOfJob change_of(std::set<int> numbers, std::function<void(Expr&)> change) 
   };
 }
 
+ChangeOfJob change_of_all(NumberedChanges changes) {
+  return [changes = std::move(changes)](const Job& job) {
+    Job result = job;
+    visit_expressions(result, [&](const TextPlace& place, Expr& expr) {
+      if (const auto found = changes.find(place.number); found != changes.end())
+        found->second(expr);
+    });
+    return result;
+  };
+}
+
+void replace_expression(Expr& expr, Expr by) {
+  by.place = expr.place;
+  expr = std::move(by);
+}
+
 namespace {
 
 void swap_lines(std::vector<Statement>& statements, int first, int second) {
@@ -99,6 +116,53 @@ ChangeOfJob with_swapped_lines(size_t listing, int first, int second) {
     changed.statements = Statements(std::move(statements));
     return result;
   };
+}
+
+namespace {
+
+bool insert_line(std::vector<Statement>& statements, int line, Beside beside,
+                 const Statement& inserted) {
+  for (size_t i = 0; i < statements.size(); ++i) {
+    if (statements[i].place.line == line) {
+      const auto at = static_cast<std::ptrdiff_t>(i + (beside == Beside::after ? 1 : 0));
+      statements.insert(statements.begin() + at, inserted);
+      return true;
+    }
+    if (insert_line(statements[i].body, line, beside, inserted) ||
+        insert_line(statements[i].otherwise, line, beside, inserted))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+ChangeOfJob with_inserted_line(size_t listing, int line, Beside beside, Statement statement) {
+  return [=](const Job& job) {
+    Job result = job;
+    Listing& changed = result.ranks.at(listing).listing;
+    std::vector<Statement> statements = changed.statements;
+    insert_line(statements, line, beside, statement);
+    changed.statements = Statements(std::move(statements));
+    return result;
+  };
+}
+
+std::optional<Job> with_merged_listings(const Job& job) {
+  std::vector<JobListing> merged;
+  for (const JobListing& one : job.ranks) {
+    const auto same = std::find_if(merged.begin(), merged.end(), [&](const JobListing& known) {
+      return known.listing == one.listing;
+    });
+    if (same == merged.end())
+      merged.push_back(one);
+    else
+      same->lanes = same->lanes.unite(one.lanes);
+  }
+  if (merged.size() == job.ranks.size()) return std::nullopt;
+  Job result = job;
+  result.ranks = std::move(merged);
+  return result;
 }
 
 // Returns the argument of a key; null if the call has none.

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -32,8 +34,22 @@ using ChangeOfJob = std::function<Job(const Job&)>;
 // Returns a change of the expressions of these numbers.
 ChangeOfJob change_of(std::set<int> numbers, std::function<void(Expr&)> change);
 
+// Returns a change of several expressions, each in its own way.
+using NumberedChanges = std::map<int, std::function<void(Expr&)>>;  // by number
+ChangeOfJob change_of_all(NumberedChanges changes);
+// Puts an expression in the place of another one.
+void replace_expression(Expr& expr, Expr by);
+
 // Returns a change that exchanges two statements that stand one after the other in a block.
 ChangeOfJob with_swapped_lines(size_t listing, int first, int second);
+
+// Returns a change that puts a statement beside that of a line: before it or after it.
+enum class Beside : uint8_t { before, after };
+ChangeOfJob with_inserted_line(size_t listing, int line, Beside beside, Statement statement);
+
+// Returns the job with one listing in place of those with equal lines; nullopt if all differ. Rank
+// programs that are written once for each rank become one listing, so an edit is of all ranks.
+std::optional<Job> with_merged_listings(const Job& job);
 
 // Returns the argument of a key; null if the call has none.
 Expr* argument_of(Expr& call, const std::string& key);

@@ -101,6 +101,7 @@ bool Explaining::run(Search search) {
   shared_.budget.begin_stage(0.5);
   if (changes_.empty() && finds_cause(shown_by_provenance(on))) return true;
   shared_.budget.begin_stage(0.5);
+  if (changes_.empty() && finds_cause(misses_a_line())) return true;
   if (changes_.empty() && finds_cause(differs_from_truth(Likeness::alike))) return true;
   confirmation_.allow_more_runs(kMostRuns);
   shared_.budget.begin_stage(0.7);
@@ -291,16 +292,28 @@ bool Explaining::is_right_with_gradients(const Edit& edit, const std::vector<int
 
 namespace {
 
-// Returns the reductions to try, that of a partial value first. Example: a scale from the sum of
-// the largest elements of all shards saturates nothing either, but the maximum is meant.
-std::vector<ReduceOp> reductions_for(const AxisState& state) {
+// Returns the reductions to try. That of a partial value comes first: a scale from the sum of the
+// largest elements of all shards saturates nothing either, but the maximum is meant. Then an
+// average, if the calls before the step average.
+std::vector<ReduceOp> reductions_for(const AxisState& state, bool averages) {
   std::vector<ReduceOp> all{ReduceOp::sum, ReduceOp::avg, ReduceOp::max};
+  if (averages) std::swap(all[0], all[1]);
   if (state.kind != AxisKind::partial) return all;
   const ReduceOp own = state.placement.partial().reduction.op;
   if (own != ReduceOp::max && own != ReduceOp::min) return all;
   std::erase(all, own);
   all.insert(all.begin(), own);
   return all;
+}
+
+// True if the last reduction of the listing before a step is an average.
+bool averages_before(const WayToValue& way, const Step& step) {
+  bool averages = false;
+  for (const Step& one : way.steps)
+    if (const CallItem* const item = reduction_of(one);
+        item != nullptr && one.listing == step.listing && one.index <= step.index)
+      averages = item->collective.reduction.op == ReduceOp::avg;
+  return averages;
 }
 
 }  // namespace
@@ -362,7 +375,8 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
   for (const auto& [step, slot] : places_to_reduce(axes)) {
     if (best && confirmation_.is_spent()) break;
     const ValueId id = made_by(*step->instr, slot);
-    for (const ReduceOp op : reductions_for(provenance_.state(id, axes[0]))) {
+    for (const ReduceOp op :
+         reductions_for(provenance_.state(id, axes[0]), averages_before(way_, *step))) {
       if (op != ReduceOp::max && op != ReduceOp::min && !is_float(id)) continue;
       Edit edit{Edit::Kind::reduce, step->site, slot, Group::of_axes(mesh_, axes), {op, 0}, 1};
       const bool is_right = confirmation_.confirms_in_listings(edit, axes);

@@ -79,8 +79,11 @@ class Explaining {
   std::vector<TextChange> towards_truth();
   bool differs_from_truth(Likeness likeness);
   bool differs_by_a_number();
+  std::set<std::string> lets_of_loops() const;
   std::vector<TextChange> changes_of_sizes() const;
-  bool divides_several_by_a_size();
+  std::vector<TextChange> changes_to_means_of_passes() const;
+  const std::set<ListedLine>& suspects();
+  void put_suspects_first(std::vector<TextChange>& changes);
   bool has_small_mistake();
   bool has_another_text();
   bool add_small_mistake();
@@ -94,6 +97,9 @@ class Explaining {
   bool is_right_swapped(const TextStatement& a, const TextStatement& b);
   bool receives_are_swapped();
   bool lines_are_swapped();
+  bool misses_a_line();
+  bool is_right_with_line(const TextStatement& like, const NameTemplate& name, ListedLine at,
+                          Beside beside);
   bool one_of(const std::vector<TextChange>& changes);
   ConfirmedCause cause_of(const TextChange& change, const RightChange& right) const;
   bool varies_by_rank(const TextChange& condition) const;
@@ -230,7 +236,8 @@ class Explaining {
   // The cause is an average in place of a sum, or the reverse, and no axis can have another size to
   // test it.
   bool fits_one_size_alone_ = false;
-  std::vector<SourceCause> changes_;  // of the text; each makes the value right
+  std::vector<SourceCause> changes_;              // of the text; each makes the value right
+  std::optional<std::set<ListedLine>> suspects_;  // nullopt until a search needs them
   std::set<std::pair<std::string, std::vector<int>>> regrouped_;  // tested groups of backwards
 };
 

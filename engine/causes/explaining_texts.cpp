@@ -28,24 +28,6 @@ std::set<ListedLine> lines_before(const SpmdProgram& program, const WayToValue& 
   return lines;
 }
 
-using NumberedChanges = std::map<int, std::function<void(Expr&)>>;  // by number of the expression
-
-ChangeOfJob change_of_all(NumberedChanges changes) {
-  return [changes = std::move(changes)](const Job& job) {
-    Job result = job;
-    visit_expressions(result, [&](const TextPlace& place, Expr& expr) {
-      if (const auto found = changes.find(place.number); found != changes.end())
-        found->second(expr);
-    });
-    return result;
-  };
-}
-
-void replace(Expr& expr, Expr by) {
-  by.place = expr.place;
-  expr = std::move(by);
-}
-
 int64_t calls_in(const Expr& expr) {
   int64_t calls = 0;
   visit_parts(expr, [&](const Expr& part) {
@@ -58,8 +40,15 @@ bool removes_call(const TextChange& change) { return calls_in(change.to) < calls
 // A sum that is too small by the size of an axis is also right if it is added up twice.
 bool adds_call(const TextChange& change) { return calls_in(change.to) > calls_in(change.was); }
 
+bool is_reduction_word(const TextChange& change) {
+  const std::string was = to_string(change.was);
+  return was == "sum" || was == "avg";
+}
+
+bool is_size(const Expr& expr) { return expr.kind == ExprKind::call && expr.symbol == "size"; }
+
 bool is_leaf(const Expr& expr) {
-  return expr.kind == ExprKind::name || expr.kind == ExprKind::number;
+  return expr.kind == ExprKind::name || expr.kind == ExprKind::number || is_size(expr);
 }
 
 bool is_number_text(const Expr& expr) {
@@ -73,6 +62,43 @@ bool is_number_text(const Expr& expr) {
   return all && (expr.kind == ExprKind::number || expr.kind == ExprKind::call);
 }
 
+// Returns the axes that the groups of calls in an expression name.
+std::set<std::string> axes_of_calls(const Expr& expr) {
+  std::set<std::string> axes;
+  visit_parts(expr, [&](const Expr& part) {
+    for (size_t i = 0; part.kind == ExprKind::call && i < part.args.size(); ++i)
+      if (part.keys[i] == "group")
+        visit_parts(part.args[i], [&](const Expr& axis) {
+          if (axis.kind == ExprKind::name) axes.insert(to_string(axis));
+        });
+  });
+  return axes;
+}
+
+// Returns the axes of a call whose word sum or avg changes; none for other changes.
+std::vector<int> axes_of_reduction(const TextChange& change, const NumberedText& text,
+                                   const Mesh& mesh) {
+  const Expr* const call = is_reduction_word(change) ? text.parent_of(change.number) : nullptr;
+  std::vector<int> axes;
+  if (call == nullptr) return axes;
+  for (const std::string& name : axes_of_calls(*call))
+    if (const std::optional<int> axis = mesh.find_axis(name)) axes.push_back(*axis);
+  return axes;
+}
+
+// True if the same change fits other lines: it has no number or name in its holes that is new.
+bool adds_no_name(const TextChange& change) {
+  std::set<std::string> was;
+  visit_parts(change.was, [&](const Expr& part) { was.insert(to_string(part)); });
+  bool adds = false;
+  visit_parts(change.to, [&](const Expr& part) {
+    const std::string name = to_string(part);
+    adds = adds || (part.kind == ExprKind::name && !was.contains(name) &&
+                    name.find_first_of("0123456789{") != std::string::npos);
+  });
+  return !adds;
+}
+
 // Returns the factor that a change takes from a product or a quotient; null if it does not.
 const Expr* dropped_factor(const TextChange& change) {
   const Expr& was = change.was;
@@ -84,8 +110,10 @@ const Expr* dropped_factor(const TextChange& change) {
 }
 
 // Returns by how many times a change scales what it changes; nullopt if it does something else.
-std::optional<double> scale_of_change(const TextChange& change, const Mesh& mesh) {
+std::optional<double> scale_of_change(const TextChange& change, const Job& job, const Mesh& mesh) {
   const auto number = [&](const Expr& expr) -> std::optional<double> {
+    for (const auto& [name, let] : job.numbers)
+      if (let.is_integer() && to_string(expr) == name) return let.real();
     if (expr.kind == ExprKind::number && (expr.number.is_integer() || expr.number.is_double()))
       return expr.number.real();
     for (const MeshAxis& axis : mesh.axes())
@@ -108,22 +136,27 @@ std::optional<double> scale_of_change(const TextChange& change, const Mesh& mesh
 
 }  // namespace
 
-// True if the size of an axis is a number, or its inverse.
+// True if the size of an axis, or of the mesh, is a number, or its inverse.
 bool Explaining::may_be_size_of_axis(double factor) const {
-  return std::any_of(mesh_.axes().begin(), mesh_.axes().end(), [&](const MeshAxis& axis) {
-    const auto size = static_cast<double>(axis.size);
-    return axis.size > 1 &&
-           (std::fabs(factor - size) < 1e-9 || std::fabs(factor * size - 1) < 1e-9);
-  });
+  const auto is_size = [&](int64_t ranks) {
+    const auto size = static_cast<double>(ranks);
+    return ranks > 1 && (std::fabs(factor - size) < 1e-9 || std::fabs(factor * size - 1) < 1e-9);
+  };
+  return is_size(mesh_.size()) ||
+         std::any_of(mesh_.axes().begin(), mesh_.axes().end(),
+                     [&](const MeshAxis& axis) { return is_size(axis.size); });
 }
 
 // Returns the cause that a change makes the value right on these lines.
 ConfirmedCause Explaining::cause_of(const TextChange& change, const RightChange& right) const {
   constexpr size_t kMostShown = 60;
   const NumberedText& text = confirmation_.text();
-  // A name or a number is shown in the expression around it.
+  // A name or a number is shown in the expression around it, if this is the same on all lines.
+  std::set<std::string> around_it;
+  for (const int number : right.numbers)
+    if (const Expr* parent = text.parent_of(number)) around_it.insert(to_string(*parent));
   if (const Expr* parent = is_leaf(change.was) ? text.parent_of(change.number) : nullptr;
-      parent != nullptr && to_string(*parent).size() <= kMostShown) {
+      parent != nullptr && around_it.size() == 1 && to_string(*parent).size() <= kMostShown) {
     TextChange around = change;
     around.was = around.to = *parent;
     const std::vector<const Expr*> parts = children_of(*parent);
@@ -155,7 +188,9 @@ bool Explaining::varies_by_rank(const TextChange& condition) const {
 ConfirmedCause Explaining::cause_of_shown(const TextChange& change,
                                           const RightChange& right) const {
   const std::string where = lines_text(about_.ranks.program, right.lines);
-  const std::string from = to_string(change.was), to = to_string(change.to);
+  const std::string from = to_string(change.was);
+  const bool is_part = is_leaf(change.was) && change.to.kind == ExprKind::binary;
+  const std::string now = to_string(change.to), to = is_part ? "(" + now + ")" : now;
   ConfirmedCause cause;
   cause.made_right = right.made_right;
   if (change.to.kind == ExprKind::number && change.to.number.is_bool()) {
@@ -178,7 +213,7 @@ ConfirmedCause Explaining::cause_of_shown(const TextChange& change,
   }
   cause.text = fmt::format(
       "{} {}, and {} is right with {}{}",
-      lines_with_verb(where, is_leaf(change.to) ? "reads" : "computes"), from, target(), to,
+      lines_with_verb(where, is_leaf(change.was) ? "reads" : "computes"), from, target(), to,
       change.truth_line > 0 ? fmt::format(", as on line {} of the truth", change.truth_line) : "");
   cause.fix = fmt::format("{} in place of {} on {}", to, from, where);
   return cause;
@@ -190,6 +225,11 @@ bool Explaining::one_of(const std::vector<TextChange>& changes) {
   constexpr size_t kMoreTries = 12;
   const NumberedText& text = confirmation_.text();
   std::vector<std::pair<RightChange, ConfirmedCause>> found;
+  std::set<std::pair<std::set<int>, std::string>> tried;  // changes of several lines
+  const auto is_known = [&](const RightChange& right) {
+    return std::any_of(found.begin(), found.end(),
+                       [&](const auto& one) { return one.first.lines == right.lines; });
+  };
   size_t tries = 0;
   for (const TextChange& change : changes) {
     if (confirmation_.is_spent() || (!found.empty() && ++tries > kMoreTries)) break;
@@ -198,14 +238,19 @@ bool Explaining::one_of(const std::vector<TextChange>& changes) {
       expr = change.to;
       expr.place = place;
     };
-    RightChange right = right_change(about_, change.number, put, {}, confirmation_);
+    const std::vector<int> axes = axes_of_reduction(change, text, mesh_);
+    RightChange right = right_change(about_, change.number, put, axes, confirmation_);
+    if (const std::set<int> alike = text.alike(change.number);
+        right.lines.empty() && alike.size() > 1 && adds_no_name(change) &&
+        tried.emplace(alike, to_string(change.to)).second)
+      right = right_changes(alike, put, axes, confirmation_);
     if (right.lines.empty()) continue;
     // Without a call, the next one of its group matches the other members' call. That may make its
     // result right by chance, so the change must make all wrong values right.
     if (removes_call(change) && right.made_right != wrong_values()) continue;
     // A number may be off by as much as a sum that should be an average.
     const bool may_be_reduction = change.truth_line > 0 || dropped_factor(change) != nullptr;
-    if (const std::optional<double> scale = scale_of_change(change, mesh_);
+    if (const std::optional<double> scale = scale_of_change(change, about_.job, mesh_);
         scale && may_be_size_of_axis(*scale) && may_be_reduction) {
       std::vector<ConfirmedCause> reductions;
       copies_added_up(reductions);
@@ -218,15 +263,11 @@ bool Explaining::one_of(const std::vector<TextChange>& changes) {
                            text.number_of(parent->args[1]) == change.number;
       // A rank may divide by the count of its own part, and the table has dropped factors.
       if (!reductions.empty() && (divides || dropped_factor(change) != nullptr)) return false;
-      for (ConfirmedCause& one : reductions) {
-        RightChange other{{}, lines_of(one.edit), one.made_right};
-        found.emplace_back(std::move(other), std::move(one));
-      }
+      for (ConfirmedCause& one : reductions)
+        if (RightChange other{{}, lines_of(one.edit), one.made_right}; !is_known(other))
+          found.emplace_back(std::move(other), std::move(one));
     }
-    const bool is_known = std::any_of(found.begin(), found.end(), [&](const auto& one) {
-      return one.first.lines == right.lines;
-    });
-    if (!is_known) found.emplace_back(right, cause_of(change, right));
+    if (!is_known(right)) found.emplace_back(right, cause_of(change, right));
     if (change.truth_line == 0 && right.made_right == wrong_values()) break;
   }
   size_t most = 0;
@@ -246,6 +287,29 @@ bool Explaining::one_of(const std::vector<TextChange>& changes) {
   return true;
 }
 
+// Returns the lines from which the value is computed, and no output that is right; also those
+// without instructions, such as conditions.
+const std::set<ListedLine>& Explaining::suspects() {
+  if (suspects_) return *suspects_;
+  const std::set<std::string> wrong = wrong_values();
+  std::set<std::string> right;
+  for (const JobOutput& output : about_.job.outputs)
+    if (!wrong.contains(output.name)) right.insert(output.name);
+  std::set<ListedLine> lines = lines_before(about_.ranks.program, way_);
+  const auto& listings = about_.ranks.program.listings;
+  for (size_t l = 0; l < listings.size(); ++l)
+    for (const Instr& instr : listings[l].instrs) lines.erase({l, instr.origin.line});
+  lines.merge(lines_to(about_.ranks, {target()}));
+  for (const ListedLine& line : lines_to(about_.ranks, right)) lines.erase(line);
+  return suspects_.emplace(std::move(lines));
+}
+
+void Explaining::put_suspects_first(std::vector<TextChange>& changes) {
+  std::stable_partition(changes.begin(), changes.end(), [&](const TextChange& one) {
+    return suspects().contains(confirmation_.text().lines()[static_cast<size_t>(one.number)]);
+  });
+}
+
 std::vector<TextChange> Explaining::towards_truth() {
   if (!shared_.towards_truth)
     shared_.towards_truth = changes_towards_truth(confirmation_.text(), about_.job, shared_.budget);
@@ -260,6 +324,7 @@ bool Explaining::differs_from_truth(Likeness likeness) {
   std::erase_if(changes, [&](const TextChange& one) {
     return (one.unlike <= kAlike) != (likeness == Likeness::alike);
   });
+  put_suspects_first(changes);
   if (changes.size() > kMostTries) changes.resize(kMostTries);
   add_reduced(confirmation_.text(), changes);
   confirmation_.allow_more_runs(kMostRunsOfTruth);
@@ -288,75 +353,120 @@ bool Explaining::differs_by_a_number() {
     return false;
   };
   return explains_all(one_of(changes)) || explains_all(one_of(changes_of_sizes())) ||
-         explains_all(divides_several_by_a_size()) || explains_all(lines_are_swapped());
+         explains_all(one_of(changes_to_means_of_passes())) || explains_all(lines_are_swapped());
 }
 
 namespace {
 
-// Returns x for x * size(axis), size(axis) * x and x / size(axis); null for other expressions.
-const Expr* without_size(const Expr& expr) {
-  const auto is_size = [](const Expr& part) {
-    return part.kind == ExprKind::call && part.symbol == "size";
+// Returns the slot of a factor of a product or a quotient that is a size or one of these names; -1
+// if it has none.
+int slot_of_size(const Expr& expr, const std::set<std::string>& names) {
+  if (expr.kind != ExprKind::binary || (expr.symbol != "*" && expr.symbol != "/")) return -1;
+  const auto fits = [&](const Expr& part) {
+    return is_size(part) || (part.kind == ExprKind::name && names.contains(to_string(part)));
   };
-  if (expr.kind != ExprKind::binary || (expr.symbol != "*" && expr.symbol != "/")) return nullptr;
-  if (is_size(expr.args[1])) return &expr.args[0];
-  return expr.symbol == "*" && is_size(expr.args[0]) ? &expr.args[1] : nullptr;
+  if (fits(expr.args[1])) return 1;
+  return expr.symbol == "*" && fits(expr.args[0]) ? 0 : -1;
+}
+
+// True if a line of the listing before this one takes the sum over the axis alone.
+bool takes_sum_before(const NumberedText& text, const TextStatement& line,
+                      const std::string& axis) {
+  bool found = false;
+  for (const TextStatement& one : text.statements()) {
+    if (one.listing != line.listing || one.statement->place.line >= line.statement->place.line)
+      continue;
+    for (const Expr* whole : one.whole)
+      visit_parts(*whole, [&](const Expr& part) {
+        bool sums = false, is_over = false;
+        for (size_t i = 1; part.kind == ExprKind::call && i < part.args.size(); ++i) {
+          sums = sums || to_string(part.args[i]) == "sum";
+          is_over = is_over || (part.keys[i] == "group" && to_string(part.args[i]) == axis);
+        }
+        found = found || (sums && is_over);
+      });
+  }
+  return found;
 }
 
 }  // namespace
 
-// Returns changes that drop a factor size(axis) of the ranks' lines, or its inverse, or put a `let`
-// in its place.
+// Returns the `let`s that bound loops of the ranks, such as the number of micro-batches.
+std::set<std::string> Explaining::lets_of_loops() const {
+  std::set<std::string> bounds;
+  for (const TextStatement& one : confirmation_.text().statements())
+    if (one.statement->kind == StatementKind::for_range)
+      for (const auto& [name, number] : about_.job.numbers)
+        if (number.is_integer() && number.integer() > 1 && to_string(*one.whole.back()) == name)
+          bounds.insert(name);
+  return bounds;
+}
+
+// Returns changes of factors of the ranks' lines that are the size of an axis, or the number of
+// passes of a loop: none, the size of an axis that the product is summed over, the number of
+// passes; then sizes of other axes, and products with those.
 std::vector<TextChange> Explaining::changes_of_sizes() const {
-  constexpr size_t kMostFactors = 8;
-  std::vector<TextChange> changes;
+  constexpr size_t kMostFactors = 12;
+  const std::set<std::string> lets = lets_of_loops();
+  std::vector<TextChange> changes, others;
+  size_t factors = 0;
   for (const TextStatement& one : confirmation_.text().statements())
     for (const Expr* whole : one.whole)
       visit_parts(*whole, [&](const Expr& part) {
-        const Expr* const other = without_size(part);
-        if (other == nullptr || changes.size() >= kMostFactors) return;
-        changes.push_back({confirmation_.text().number_of(part), part, *other});
-        for (const auto& [name, number] : about_.job.numbers) {
-          if (!number.is_integer() || number.integer() < 2) continue;
-          TextChange change = changes.back();
-          change.to = part;
-          change.to.args[other == &part.args[0] ? 1 : 0] = parse_expression(name);
-          changes.push_back(std::move(change));
+        const int slot = slot_of_size(part, lets);
+        if (slot < 0 || ++factors > kMostFactors) return;
+        const Expr &other = part.args[static_cast<size_t>(1 - slot)],
+                   &factor = part.args[static_cast<size_t>(slot)];
+        changes.push_back({confirmation_.text().number_of(part), part, other});
+        const std::string own = to_string(factor), line = to_string(*whole);
+        const auto put = [&](const std::string& text, std::vector<TextChange>& to) {
+          to.push_back({confirmation_.text().number_of(factor), factor, parse_expression(text)});
+        };
+        const std::set<std::string> summed = axes_of_calls(other);
+        for (const MeshAxis& axis : mesh_.axes()) {
+          const std::string size = fmt::format("size({})", axis.name);
+          if (axis.size == 1 || size == own) continue;
+          put(size, summed.contains(axis.name) ? changes : others);
+          // If a line before takes the sum over the axis, an average there is the better change.
+          if (is_size(factor) && line.find(size) == std::string::npos &&
+              !takes_sum_before(confirmation_.text(), one, axis.name))
+            put(fmt::format("({} * {})", own, size), others);
         }
+        for (const std::string& let : lets)
+          if (let != own) put(let, changes);
       });
+  changes.insert(changes.end(), others.begin(), others.end());
   return changes;
 }
 
-// True if the value is right without a division by size(axis) that several lines of a listing make.
-// Example: each of a stage's sends divides the gradient that it passes on.
-bool Explaining::divides_several_by_a_size() {
-  constexpr size_t kMostTries = 4;
-  struct Divisions {
-    NumberedChanges drops = {};
-    std::set<ListedLine> lines = {};
-  };
-  std::map<std::pair<size_t, std::string>, Divisions> found;
-  for (const TextStatement& one : confirmation_.text().statements())
+// Returns the losses of the passes of a loop divided by the number of passes.
+std::vector<TextChange> Explaining::changes_to_means_of_passes() const {
+  std::vector<TextChange> changes;
+  std::map<std::string, std::string> bounds;  // by the variable of the loop
+  std::set<std::pair<size_t, std::string>> losses;
+  const std::vector<TextStatement>& all = confirmation_.text().statements();
+  for (const TextStatement& one : all) {
+    if (one.statement->kind == StatementKind::for_range && one.whole.size() == 1)
+      bounds[to_string(one.statement->targets[0])] = to_string(*one.whole[0]);
     for (const Expr* whole : one.whole)
       visit_parts(*whole, [&](const Expr& part) {
-        if (part.symbol != "/" || without_size(part) == nullptr) return;
-        Divisions& same = found[{one.listing, to_string(part.args[1])}];
-        same.drops.emplace(confirmation_.text().number_of(part),
-                           [](Expr& expr) { replace(expr, Expr(expr.args[0])); });
-        same.lines.insert({one.listing, one.statement->place.line});
+        if (part.kind == ExprKind::call && part.symbol == "grad")
+          losses.emplace(one.listing, to_string(part.args[0]));
       });
-  size_t tries = 0;
-  for (const auto& [place, same] : found) {
-    if (same.lines.size() < 2 || ++tries > kMostTries) continue;
-    if (!confirmation_.confirms_job(change_of_all(same.drops))) continue;
-    const std::string where = lines_text(about_.ranks.program, same.lines);
-    settle({fmt::format("{} by {}, and {} is right without this factor",
-                        lines_with_verb(where, "divides"), place.second, target()),
-            fmt::format("remove the factor 1 / {} on {}", place.second, where),
-            {}});
-    return true;
   }
-  return false;
+  for (const TextStatement& one : all) {
+    const Statement& line = *one.statement;
+    if (line.kind != StatementKind::assign ||
+        !losses.contains({one.listing, to_string(line.targets[0])}))
+      continue;
+    for (const std::string& loop : one.loops) {
+      if (!bounds.contains(loop)) continue;
+      Expr mean = parse_expression(fmt::format("x / {}", bounds[loop]));
+      mean.args[0] = *one.whole[0];
+      changes.push_back({confirmation_.text().number_of(*one.whole[0]), *one.whole[0], mean});
+    }
+  }
+  return changes;
 }
 
 // Adds the same with an all_reduce around a sum or mean that the ranks do not compute.
@@ -414,10 +524,14 @@ bool Explaining::has_another_text() {
   if (!shared_.towards_own_lines)
     shared_.towards_own_lines = changes_towards_own_lines(text, about_.job, shared_.budget);
   std::vector<TextChange> changes = *shared_.towards_own_lines;
+  put_suspects_first(changes);
   if (changes.size() > kMostOwnLines) changes.resize(kMostOwnLines);
-  for (TextChange& change :
-       small_changes(text, about_, lines_before(about_.ranks.program, way_), value_.label.line))
-    if (!fits_one_size_alone_ || !adds_call(change)) changes.push_back(std::move(change));
+  std::set<ListedLine> others = lines_before(about_.ranks.program, way_);
+  for (const ListedLine& line : suspects()) others.erase(line);
+  for (const std::set<ListedLine>& lines : {suspects(), others})
+    for (TextChange& change : small_changes(text, about_, lines, value_.label.line))
+      if (!fits_one_size_alone_ || !(adds_call(change) || is_reduction_word(change)))
+        changes.push_back(std::move(change));
   return one_of(changes);
 }
 
@@ -440,261 +554,6 @@ bool Explaining::add_small_mistake() {
              "        " + std::exchange(fix, "")};
   lines.insert(lines.begin() + 1, "        " + first);
   return true;
-}
-
-namespace {
-
-// The averages over one group: the words avg of its calls, and the divisions by size(axis) before
-// sums.
-struct Averages {
-  NumberedChanges to_sums = {};
-  std::set<ListedLine> lines = {}, divisions = {};
-};
-
-// Returns them by the text of group=, and those over all axes together.
-std::map<std::string, Averages> averages_in(const NumberedText& text, const Mesh& mesh) {
-  std::map<std::string, Averages> found;
-  for (const TextStatement& one : text.statements())
-    visit_parts(*one.whole[0], [&](const Expr& part) {
-      const ListedLine line{one.listing, one.statement->place.line};
-      for (const MeshAxis& axis : mesh.axes()) {
-        if (part.symbol != "/" || to_string(part.args[1]) != fmt::format("size({})", axis.name))
-          continue;
-        Averages& averages = found[axis.name];
-        averages.divisions.insert(line);
-        averages.to_sums.emplace(text.number_of(part),
-                                 [](Expr& expr) { replace(expr, Expr(expr.args[0])); });
-      }
-      if (part.kind != ExprKind::call || !parse_collective_kind(part.symbol)) return;
-      const Expr *word = nullptr, *group = nullptr;
-      for (size_t i = 0; i < part.args.size(); ++i) {
-        if (to_string(part.args[i]) == "avg") word = &part.args[i];
-        if (part.keys[i] == "group") group = &part.args[i];
-      }
-      if (word == nullptr || group == nullptr) return;
-      Averages& averages = found[to_string(*group)];
-      averages.lines.insert(line);
-      averages.to_sums.emplace(text.number_of(*word),
-                               [](Expr& expr) { replace(expr, parse_expression("sum")); });
-    });
-  if (found.size() < 2) return found;
-  Averages all;
-  for (const auto& [group, one] : found) {
-    all.to_sums.insert(one.to_sums.begin(), one.to_sums.end());
-    all.lines.insert(one.lines.begin(), one.lines.end());
-    all.divisions.insert(one.divisions.begin(), one.divisions.end());
-  }
-  std::vector<std::string> axes;
-  for (const MeshAxis& axis : mesh.axes())
-    if (found.contains(axis.name)) axes.push_back(axis.name);
-  if (axes.size() == found.size())
-    found.emplace(fmt::format("[{}]", fmt::join(axes, ", ")), std::move(all));
-  return found;
-}
-
-}  // namespace
-
-// Tries sums of each rank's own part that each rank divides by, before an average over ranks. The
-// sums must be reduced, and the averages become sums. Example: the mean of the tokens of a rank
-// that count, where ranks have different numbers of them.
-bool Explaining::averages_local_sums() {
-  constexpr int kMostTries = 24;
-  int tries = 0;
-  const NumberedText& text = confirmation_.text();
-  for (const TextStatement& one : text.statements()) {
-    std::vector<const Expr*> means;
-    visit_parts(*one.whole[0], [&](const Expr& part) {
-      if (is_mean(part)) means.push_back(&part);
-    });
-    for (const Expr* mean : means)
-      if (++tries <= kMostTries / 2 && averages_local_means(text, one, *mean)) return true;
-  }
-  for (const auto& [group, averages] : averages_in(text, mesh_))
-    for (const TextStatement& one : text.statements()) {
-      if (one.statement->kind != StatementKind::assign) continue;
-      std::vector<const Expr*> parts;
-      visit_parts(*one.whole[0], [&](const Expr& part) {
-        if ((part.kind == ExprKind::call && part.symbol == "sum") || is_mean(part))
-          parts.push_back(&part);
-      });
-      for (const Expr* part : parts)
-        for (const std::string& reduced : whole_of_part(*part, group)) {
-          if (++tries > kMostTries || confirmation_.is_spent()) return false;
-          NumberedChanges changes = averages.to_sums;
-          changes[text.number_of(*part)] = [&](Expr& expr) {
-            replace(expr, parse_expression(reduced));
-          };
-          if (!confirmation_.confirms_job(change_of_all(changes))) continue;
-          std::set<ListedLine> all = averages.lines;
-          all.insert(averages.divisions.begin(), averages.divisions.end());
-          const SpmdProgram& program = about_.ranks.program;
-          const std::string own = lines_text(program, {{one.listing, one.statement->place.line}});
-          std::vector<std::string> fixes{
-              fmt::format("{} in place of {} on {}", reduced, to_string(*part), own)};
-          if (!averages.lines.empty())
-            fixes.push_back("sum in place of avg on " + lines_text(program, averages.lines));
-          if (!averages.divisions.empty())
-            fixes.push_back("no division by the size of the group on " +
-                            lines_text(program, averages.divisions));
-          settle(
-              {fmt::format("{} of {} is each rank's own, and {} over {}, as if all ranks had the "
-                           "same",
-                           to_string(*part), own,
-                           lines_with_verb(lines_text(program, all), "averages"), group),
-               fmt::format("{}", fmt::join(fixes, ", and ")),
-               {}});
-          return true;
-        }
-    }
-  return false;
-}
-
-// True for a call of mean, or of a loss that is one: mse_loss(y, t).
-bool Explaining::is_mean(const Expr& call) const {
-  if (call.kind != ExprKind::call) return false;
-  if (call.symbol == "mean") return true;
-  const OpRecord* const op = about_.registries.ops.find(call.symbol);
-  if (op == nullptr) return false;
-  for (size_t i = 0; i < call.keys.size(); ++i)
-    if (call.keys[i] == "reduction") return to_string(call.args[i]) == "'mean'";
-  return std::any_of(op->params.begin(), op->params.end(), [](const Param& param) {
-    return param.name == "reduction" && param.fallback == AttrValue(std::string("mean"));
-  });
-}
-
-// True if an input has shards of several sizes over an axis.
-bool Explaining::has_uneven_shards(int axis) const {
-  return std::any_of(
-      about_.job.inputs.begin(), about_.job.inputs.end(), [&](const JobInput& input) {
-        if (!(input.spec.mesh() == mesh_) || !input.spec.placement(axis).is_shard()) return false;
-        const Shard& shard = input.spec.placement(axis).shard();
-        return !shard.sizes.empty() || input.spec.shape()[shard.dim] % mesh_.axis_size(axis) != 0;
-      });
-}
-
-// True if the mean of all ranks, whose parts have different sizes, is right in place of that of
-// each rank's own part.
-bool Explaining::averages_local_means(const NumberedText& text, const TextStatement& one,
-                                      const Expr& part) {
-  for (int number = 0; number < mesh_.axis_count(); ++number) {
-    const MeshAxis& axis = mesh_.axes()[static_cast<size_t>(number)];
-    for (const std::string& weighted : whole_of_part(part, axis.name)) {
-      const std::string line =
-          lines_text(about_.ranks.program, {{one.listing, one.statement->place.line}});
-      const std::string reduced = fmt::format("all_reduce({}, sum, group={})", weighted, axis.name);
-      for (const std::string& whole : {reduced, weighted}) {
-        // With equal shares the weight is a factor like any other.
-        if (whole == weighted && !has_uneven_shards(number)) continue;
-        const auto put = [&](Expr& expr) { replace(expr, parse_expression(whole)); };
-        if (!confirmation_.confirms_job(change_of({text.number_of(part)}, put))) continue;
-        const std::string why =
-            whole == reduced
-                ? fmt::format("no call takes it over {}", axis.name)
-                : fmt::format("the sum over {} needs it weighted by each rank's share", axis.name);
-        settle({fmt::format("{} of {} is each rank's own; {}", to_string(part), line, why),
-                fmt::format("{} in place of {} on {}", whole, to_string(part), line),
-                {}});
-        return true;
-      }
-    }
-  }
-  return false;
-}
-
-// Returns the texts by which a sum or mean of each rank's own part becomes that of all ranks.
-std::vector<std::string> Explaining::whole_of_part(const Expr& part,
-                                                   const std::string& group) const {
-  const std::string text = to_string(part);
-  if (part.symbol == "sum") return {fmt::format("all_reduce({}, sum, group={})", text, group)};
-  std::vector<std::string> texts;
-  for (const JobInput& input : about_.job.inputs)
-    for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
-      if (!(input.spec.mesh() == mesh_) || mesh_.axes()[static_cast<size_t>(axis)].name != group ||
-          !input.spec.placement(axis).is_shard())
-        continue;
-      const int dim = input.spec.placement(axis).shard().dim;
-      const std::string weight =
-          fmt::format("{} * (dim({}, {}) / {})", text, input.name, dim, input.spec.shape()[dim]);
-      if (std::count(texts.begin(), texts.end(), weight) == 0) texts.push_back(weight);
-    }
-  return texts;
-}
-
-// True if two statements, one after the other in the text, are right in the other order.
-bool Explaining::is_right_swapped(const TextStatement& a, const TextStatement& b) {
-  const int first = a.statement->place.line, second = b.statement->place.line;
-  if (!confirmation_.confirms_job(with_swapped_lines(a.listing, first, second))) return false;
-  const auto line = [&](int number) {
-    return line_text(about_.ranks.program, {a.listing, number});
-  };
-  settle({fmt::format("{} comes before {}, and {} is right in the other order", line(first),
-                      line(second), target()),
-          fmt::format("{} before {}", line(second), line(first)),
-          {}});
-  return true;
-}
-
-namespace {
-
-constexpr int kMostSwaps = 16;
-
-bool are_both_assigned(const TextStatement& a, const TextStatement& b) {
-  return a.statement->kind == StatementKind::assign && b.statement->kind == StatementKind::assign &&
-         a.listing == b.listing && a.loops == b.loops;
-}
-
-bool receives(const TextStatement& one) {
-  return one.whole[0]->kind == ExprKind::call && one.whole[0]->symbol == "recv";
-}
-
-}  // namespace
-
-// True if two receives, one after the other, are right in the other order. Messages of one sender
-// arrive in the order in which it sends them.
-bool Explaining::receives_are_swapped() {
-  if (!confirmation_.can_change_job()) return false;
-  int tries = 0;
-  const std::vector<TextStatement>& all = confirmation_.text().statements();
-  for (size_t i = 0; i + 1 < all.size(); ++i) {
-    if (!are_both_assigned(all[i], all[i + 1]) || !receives(all[i]) || !receives(all[i + 1]))
-      continue;
-    if (++tries > kMostSwaps) return false;
-    if (!is_right_swapped(all[i], all[i + 1])) continue;
-    fix += ", or send them in the other order";
-    return true;
-  }
-  return false;
-}
-
-bool Explaining::lines_are_swapped() {
-  int tries = 0;
-  const NumberedText& text = confirmation_.text();
-  const auto reads = [](const Expr& expr, const NameTemplate& name) {
-    bool found = false;
-    visit_parts(expr, [&](const Expr& part) {
-      found = found || (part.kind == ExprKind::name && part.name.texts == name.texts);
-    });
-    return found;
-  };
-  for (size_t i = 0; i + 1 < text.statements().size(); ++i) {
-    const TextStatement &a = text.statements()[i], &b = text.statements()[i + 1];
-    if (!are_both_assigned(a, b)) continue;
-    if (!reads(*b.whole[0], a.statement->targets[0]) &&
-        !reads(*a.whole[0], b.statement->targets[0]))
-      continue;
-    if (++tries > kMostSwaps) return false;
-    // A value of the first line that no line after the second one reads must be an output.
-    const std::string bound = to_string(a.statement->targets[0]);
-    const bool is_output =
-        std::any_of(about_.job.outputs.begin(), about_.job.outputs.end(),
-                    [&](const JobOutput& output) { return output.name == bound; });
-    bool is_read = is_output;
-    for (size_t k = i + 2; k < text.statements().size(); ++k)
-      is_read = is_read || (text.statements()[k].listing == a.listing &&
-                            reads(*text.statements()[k].whole[0], a.statement->targets[0]));
-    if (is_read && is_right_swapped(a, b)) return true;
-  }
-  return false;
 }
 
 }  // namespace shardproof

@@ -53,6 +53,22 @@ NumberedText::NumberedText(const Job& job) : copy_(job) {
     if (alike.size() <= kRareLines) rare_.insert(alike.begin(), alike.end());
 }
 
+std::set<int> NumberedText::alike(int number) const {
+  using Place = std::pair<std::string, std::string>;  // the kind of the line, and the text
+  std::map<Place, std::set<int>> numbers;
+  Place own;
+  for (const TextStatement& one : statements_)
+    for (const Expr* whole : one.whole) {
+      const std::string kind = text_kind_of(to_string(*whole));
+      visit_parts(*whole, [&](const Expr& part) {
+        const Place place{kind, to_string(part)};
+        numbers[place].insert(number_of(part));
+        if (number_of(part) == number) own = place;
+      });
+    }
+  return numbers[own];
+}
+
 const Expr* NumberedText::parent_of(int number) const {
   const Expr* parent = nullptr;
   for (const TextStatement& one : statements_)

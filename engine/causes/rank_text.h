@@ -33,6 +33,9 @@ class NumberedText {
   // True if few lines have the text of this one, numbers in names apart. In a program of many equal
   // layers, such a line differs from those of the other layers.
   bool is_rare(const ListedLine& line) const { return rare_.contains(line); }
+  // Returns the expressions with the text of that of a number, in lines whose texts differ from its
+  // line in numbers of names alone: "sum" of a1 = all_reduce(a1, sum, ..) and of a2 = ...
+  std::set<int> alike(int number) const;
   // Returns the expression of which that of a number is a part; null if it is a whole one.
   const Expr* parent_of(int number) const;
 

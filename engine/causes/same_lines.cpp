@@ -106,6 +106,15 @@ RightChange right_change(const RankCase& about, int number,
   return right;
 }
 
+RightChange right_changes(const std::set<int>& numbers, const std::function<void(Expr&)>& change,
+                          const std::vector<int>& axes, Confirmation& confirmation) {
+  if (!confirmation.confirms_job(change_of(numbers, change), axes)) return {};
+  RightChange right{numbers, {}, confirmation.made_right()};
+  for (const int number : numbers)
+    right.lines.insert(confirmation.text().lines().at(static_cast<size_t>(number)));
+  return right;
+}
+
 std::set<ListedLine> lines_of(const Edit& edit) {
   std::set<ListedLine> lines{{edit.site.listing, edit.site.line}};
   for (const Site& site : edit.also) lines.insert({site.listing, site.line});

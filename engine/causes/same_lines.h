@@ -29,5 +29,8 @@ struct RightChange {
 RightChange right_change(const RankCase& about, int number,
                          const std::function<void(Expr&)>& change, const std::vector<int>& axes,
                          Confirmation& confirmation);
+// Tests one change of several expressions.
+RightChange right_changes(const std::set<int>& numbers, const std::function<void(Expr&)>& change,
+                          const std::vector<int>& axes, Confirmation& confirmation);
 
 }  // namespace shardproof

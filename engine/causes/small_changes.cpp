@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <map>
 
 #include "shardproof/localtensor/collective/collective.h"
@@ -19,6 +20,7 @@ enum Kind : size_t {
   kOwnPart,
   kFirstIndex,
   kPlace,
+  kWord,
   kEnter,
   kOrder,
   kUnread,
@@ -26,6 +28,7 @@ enum Kind : size_t {
   kFunction,
   kBeside,
   kOtherName,
+  kOrderOfList,
   kCall,
   kKinds
 };
@@ -60,8 +63,9 @@ class SmallChanges {
       if (axis.size > 1) axes_.push_back(axis.name);
     for (const SpmdValue& value : about.ranks.program.values) {
       const std::string name = value.bound.empty() ? value.name : value.bound.str();
-      if (!value.weak && !value.shapes.empty())
-        tensors_[name] = {value.shapes[0].shape, value.dtype};
+      if (value.weak || value.shapes.empty()) continue;
+      tensors_[name] = {value.shapes[0].shape, value.dtype};
+      kinds_.emplace(text_kind_of(name), tensors_[name]);
     }
     find_sizes();
     find_reads();
@@ -208,6 +212,7 @@ class SmallChanges {
       }
     }
     if (!is_tensor_call(expr) || expr.args.empty()) return;
+    words(expr);
     const Expr& moved = expr.args[0];
     if (moved.kind == ExprKind::call && moved.args.size() == 1) {
       Expr inside = expr, outside = moved;
@@ -231,6 +236,25 @@ class SmallChanges {
           add(kCall, expr,
               fmt::format("all_reduce({}, {}, group={})", to_string(expr.args[0]), op,
                           to_string(expr.args[i])));
+  }
+
+  // The other reduction of a call, and other groups: each axis, and all of them.
+  void words(const Expr& call) {
+    for (size_t i = 1; i < call.args.size(); ++i) {
+      const std::string word = to_string(call.args[i]);
+      if (word == "sum" || word == "avg") add(kWord, call.args[i], word == "sum" ? "avg" : "sum");
+      if (call.keys[i] != "group" || is_point_to_point(*parse_collective_kind(call.symbol)))
+        continue;
+      for (const std::string& group : groups())
+        if (group != word) add(kWord, call.args[i], group);
+    }
+  }
+
+  // Returns the axes of several ranks, then all of them as one group.
+  std::vector<std::string> groups() const {
+    std::vector<std::string> all = axes_;
+    if (axes_.size() > 1) all.push_back(fmt::format("[{}]", fmt::join(axes_, ", ")));
+    return all;
   }
 
   // Masks the rows of a lookup by the mask of its indices: embedding(where(m, i, 0), e).
@@ -273,7 +297,8 @@ class SmallChanges {
           continue;
         Expr changed = expr;
         std::swap(changed.args[i], changed.args[j]);
-        add(kOrder, expr, std::move(changed));
+        // Two names of grad(l, [a, b]) change two gradients; one of them may be misread later.
+        add(expr.kind == ExprKind::list ? kOrderOfList : kOrder, expr, std::move(changed));
       }
   }
 
@@ -282,7 +307,11 @@ class SmallChanges {
       if (part == &expr.args[0]) continue;
       for (const std::string& loop : one.loops) {
         if (part->kind == ExprKind::number) add(kPass, *part, loop);
-        if (part->kind != ExprKind::name || to_string(*part) != loop) continue;
+        if (part->kind != ExprKind::name) continue;
+        if (to_string(*part) != loop) {
+          add(kPass, *part, loop);
+          continue;
+        }
         for (const char* next : {"+ 1", "- 1"}) add(kPass, *part, fmt::format("{} {}", loop, next));
       }
     }
@@ -326,16 +355,54 @@ class SmallChanges {
     if (is_leaf && to_string(expr) == from) expr = parse_expression(to);
   }
 
+  // Returns the tensor of a name, or the first one of a name with holes; null if it has none.
+  const NamedTensor* tensor_of(const std::string& name) const {
+    const auto found = tensors_.find(name);
+    if (found != tensors_.end()) return &found->second;
+    std::string kind;
+    for (const char c : name) {
+      if (kind.empty() || kind.back() != '{' || c == '}') kind += c;
+      if (c == '}') kind.replace(kind.size() - 2, 2, "#");
+    }
+    const auto alike = kinds_.find(kind);
+    return alike == kinds_.end() ? nullptr : &alike->second;
+  }
+
+  // Returns the name with a loop's variable in place of holes that compute with it: b{i} for
+  // b{m - 1 - i}.
+  static std::string of_this_pass(const std::string& name, const std::vector<std::string>& loops) {
+    std::string result;
+    for (size_t at = 0; at < name.size();) {
+      const size_t open = name.find('{', at), close = name.find('}', open);
+      if (close == std::string::npos) return result + name.substr(at);
+      const std::string hole = name.substr(open + 1, close - open - 1);
+      result += name.substr(at, open - at);
+      const auto loop = std::find_if(loops.begin(), loops.end(), [&](const std::string& one) {
+        const auto is_part = [&](size_t place) {
+          return place < hole.size() && std::isalnum(static_cast<unsigned char>(hole[place])) != 0;
+        };
+        const size_t found = hole.find(one);
+        return found != std::string::npos && !is_part(found + one.size()) &&
+               (found == 0 || !is_part(found - 1));
+      });
+      result += fmt::format("{{{}}}", loop == loops.end() ? hole : *loop);
+      at = close + 1;
+    }
+    return result;
+  }
+
   std::vector<std::string> names_like(const TextStatement& one, const std::string& name) const {
-    const auto own = tensors_.find(name);
-    if (own == tensors_.end()) return {};
-    std::set<std::string> known(one.before.begin(), one.before.end());
+    const NamedTensor* const own = tensor_of(name);
+    if (own == nullptr) return {};
+    std::set<std::string> known;
+    for (const std::string& other : one.before) known.insert(of_this_pass(other, one.loops));
+    for (const NameTemplate& own_name : one.statement->targets)
+      known.insert(of_this_pass(to_string(own_name), one.loops));
     for (const JobInput& input : about_.job.inputs) known.insert(input.name);
     std::vector<std::string> others;
     for (const std::string& other : known) {
-      const auto found = tensors_.find(other);
-      if (other != name && found != tensors_.end() && found->second == own->second)
-        others.push_back(other);
+      const NamedTensor* const found = tensor_of(other);
+      if (other != name && found != nullptr && *found == *own) others.push_back(other);
     }
     return others;
   }
@@ -346,12 +413,13 @@ class SmallChanges {
     if (digits < name.size())  // h{i} for h0
       for (const std::string& loop : one.loops)
         add(kPass, expr, fmt::format("{}{{{}}}", name.substr(0, digits), loop));
+    if (const std::string own = of_this_pass(name, one.loops); own != name) add(kPass, expr, own);
     if (name == "rank")
       for (const std::string& axis : axes_) add(kPlace, expr, fmt::format("index({})", axis));
-    const auto tensor = tensors_.find(name);
-    if (tensor == tensors_.end()) return;
+    const NamedTensor* const tensor = tensor_of(name);
+    if (tensor == nullptr) return;
     for (const std::string& other : names_like(one, name)) add(kOtherName, expr, other);
-    if (!is_integral(tensor->second.dtype) || tensor->second.dtype == DType::boolean) return;
+    if (!is_integral(tensor->dtype) || tensor->dtype == DType::boolean) return;
     std::set<std::string> firsts;
     for (const std::string& other : one.before)
       if (!tensors_.contains(other)) firsts.insert(other);
@@ -417,9 +485,11 @@ class SmallChanges {
         });
   }
 
-  // True if a value is made equal on all ranks of one of the axes by a call. A sum of it over them
-  // would be right only because its error is the size of the axis.
+  // True if a call, or a call times a factor, makes a value equal on all ranks of an axis. A sum of
+  // it over them would be right only because its error is the size of the axis.
   bool is_equal_over(const Expr& value, const std::string& group) const {
+    if (value.symbol == "*" || value.symbol == "/")
+      return is_equal_over(value.args[0], group) || is_equal_over(value.args[1], group);
     const auto kind = value.kind == ExprKind::call ? parse_collective_kind(value.symbol)
                                                    : std::optional<CollectiveKind>();
     if (!kind || !has_equal_outputs(*kind)) return false;
@@ -438,9 +508,7 @@ class SmallChanges {
 
   void more_calls(const TextStatement& one, const Expr& value, const std::string& text) {
     if (value.kind == ExprKind::number) return;
-    std::vector<std::string> groups = axes_;
-    if (axes_.size() > 1) groups.push_back(fmt::format("[{}]", fmt::join(axes_, ", ")));
-    for (const std::string& group : groups) {
+    for (const std::string& group : groups()) {
       if (is_equal_over(value, group)) continue;
       for (const char* op : {"sum", "avg", "max"})
         add(kCall, value, fmt::format("all_reduce({}, {}, group={})", text, op, group));
@@ -467,10 +535,10 @@ class SmallChanges {
   const RankCase& about_;
   const std::set<ListedLine>& lines_;
   std::vector<std::string> axes_, functions_;
-  std::map<std::string, NamedTensor> tensors_;
-  std::map<std::string, std::set<int64_t>> parts_;  // sizes of a rank's shards, by axis
-  std::set<std::pair<size_t, std::string>> read_;   // names that lines read, by listing
-  bool writes_backwards_ = false;                   // the text has enter(..) or backward=
+  std::map<std::string, NamedTensor> tensors_, kinds_;  // by name, and by text_kind_of the name
+  std::map<std::string, std::set<int64_t>> parts_;      // sizes of a rank's shards, by axis
+  std::set<std::pair<size_t, std::string>> read_;       // names that lines read, by listing
+  bool writes_backwards_ = false;                       // the text has enter(..) or backward=
   std::array<std::vector<TextChange>, kKinds> found_;
 };
 

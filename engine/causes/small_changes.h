@@ -8,6 +8,7 @@
 // | the part of each rank                  | x[index(dp) * 2:index(dp) * 2 + 2] for x[0:2] |
 // | the first index of each rank           | arange(4) + index(dp) * 4 for arange(4)      |
 // | another rank, axis or neighbour        | index(tp) for index(dp), prev for next       |
+// | another word or group of a call        | avg for sum, group=[dp, ep] for group=dp     |
 // | enter(..) around a value               | enter(r, group=tp) for r                     |
 // | another comparison, sign or order      | < for <=, + for -, f(a, b) for f(b, a)       |
 // | a name that no line reads              | z / l for z                                  |
@@ -15,6 +16,7 @@
 // | a function of the truth                | relu(h) for h                                |
 // | a number beside                        | 3 for 2                                      |
 // | another name of equal shape            | g1 for g2                                    |
+// | two entries of a list in another order | [b, a] for [a, b]                            |
 // | a call more or less, or another one    | all_reduce(g, sum, group=dp) for g           |
 #pragma once
 

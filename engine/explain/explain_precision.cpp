@@ -140,7 +140,8 @@ std::vector<NarrowStep> narrow_steps(const SpmdProgram& program,
           found.push_back({item.output, call.dtype, true, reduction_text(program, *step, call)});
       }
     // An op without inputs, such as zeros, makes numbers that every dtype has.
-    if (const auto* compute = std::get_if<Compute>(&step->action); compute && compute->inputs.size())
+    if (const auto* compute = std::get_if<Compute>(&step->action);
+        compute && compute->inputs.size())
       for (const ValueId output : compute->outputs)
         if (const DType dtype = spmd_value(program, output).dtype; is_narrower(dtype, floor))
           found.push_back({output, dtype, false,

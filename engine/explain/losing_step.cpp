@@ -12,9 +12,9 @@
 namespace shardproof {
 namespace {
 
-constexpr size_t kFewSteps = 16;    // each is a run
-constexpr size_t kMostSteps = 128;  // of small programs
-constexpr double kMostWork = 4e6;   // of all runs of more than kFewSteps
+constexpr size_t kFewNarrowSteps = 16;    // each is a run
+constexpr size_t kMostNarrowSteps = 128;  // of small programs
+constexpr double kMostWork = 4e6;         // of all runs of more than kFewNarrowSteps
 
 // Returns the number of instructions and of elements of a run, as an estimate of its cost.
 double work_of_run(const SpmdProgram& program) {
@@ -30,8 +30,9 @@ double work_of_run(const SpmdProgram& program) {
 
 // True if there are runs for so many steps.
 bool has_runs_for(size_t steps, const SpmdProgram& program) {
-  return steps <= kFewSteps ||
-         (steps <= kMostSteps && static_cast<double>(steps) * work_of_run(program) <= kMostWork);
+  return steps <= kFewNarrowSteps ||
+         (steps <= kMostNarrowSteps &&
+          static_cast<double>(steps) * work_of_run(program) <= kMostWork);
 }
 
 // The parts of an output by part and rank, dense.
@@ -98,8 +99,7 @@ std::string losing_step(const RanksInF64& in_f64, const std::vector<NarrowStep>&
     };
     if (edit && std::none_of(edits.begin(), edits.end(), is_same)) edits.emplace_back(*edit, &step);
   }
-  if (edits.empty() || !has_runs_for(edits.size(), in_f64.ranks.program))
-    return steps.front().text;
+  if (edits.empty() || !has_runs_for(edits.size(), in_f64.ranks.program)) return steps.front().text;
   const OutputParts exact = parts_of_run(in_f64, in_f64.ranks, name, registries);
   std::vector<double> errors;
   for (const auto& [edit, step] : edits) {

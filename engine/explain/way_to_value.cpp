@@ -207,6 +207,29 @@ WayToValue way_to(const RankProgram& ranks, const ComparedValue& value) {
   return way;
 }
 
+std::set<ListedLine> lines_to(const RankProgram& ranks, const std::set<std::string>& names) {
+  std::vector<std::set<ValueId>> needed(ranks.program.listings.size());
+  for (const std::string& name : names)
+    if (const auto parts = ranks.names.find(name); parts != ranks.names.end())
+      for (const NamedPart& part : parts->second)
+        for (size_t l = 0; l < needed.size(); ++l)
+          if (!part.lanes.intersect(ranks.program.listings[l].lanes).empty())
+            needed[l].insert(part.value);
+  const std::vector<CallInput> brought = inputs_of_calls(ranks.program);
+  std::set<size_t> open;
+  for (size_t l = 0; l < needed.size(); ++l)
+    if (!needed[l].empty()) open.insert(l);
+  std::set<ListedLine> lines;
+  while (!open.empty()) {
+    const size_t l = *open.begin();
+    open.erase(open.begin());
+    const std::vector<Step> steps = steps_in(ranks.program, l, needed[l]);
+    for (const Step& step : steps) lines.insert({l, step.site.line});
+    open.merge(need_inputs_of_others(brought, steps, needed));
+  }
+  return lines;
+}
+
 AxisState state_of(const WayToValue& way, const Provenance& provenance, int axis) {
   AxisState state;
   for (size_t i = 0; i < way.ends.size(); ++i) {

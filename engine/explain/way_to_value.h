@@ -6,6 +6,7 @@
 
 #include "shardproof/engine/compare/judge.h"
 #include "shardproof/engine/explain/edit_ranks.h"
+#include "shardproof/engine/explain/line_text.h"
 #include "shardproof/engine/explain/provenance.h"
 
 namespace shardproof {
@@ -27,6 +28,9 @@ struct WayToValue {
 // ranks with the inputs of calls that join listings. It ends at messages between ranks of one
 // listing.
 WayToValue way_to(const RankProgram& ranks, const ComparedValue& value);
+
+// Returns the lines from which outputs of these names are computed.
+std::set<ListedLine> lines_to(const RankProgram& ranks, const std::set<std::string>& names);
 
 // Returns the state of the value over an axis: that of its parts if they agree, else unknown.
 AxisState state_of(const WayToValue& way, const Provenance& provenance, int axis);
