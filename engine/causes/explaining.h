@@ -82,6 +82,7 @@ class Explaining {
   std::set<std::string> lets_of_loops() const;
   std::vector<TextChange> changes_of_sizes() const;
   std::vector<TextChange> changes_to_means_of_passes() const;
+  bool divides_several_by_a_size();
   const std::set<ListedLine>& suspects();
   void put_suspects_first(std::vector<TextChange>& changes);
   bool has_small_mistake();

@@ -99,6 +99,11 @@ bool adds_no_name(const TextChange& change) {
   return !adds;
 }
 
+// True if a change divides the text that was there.
+bool adds_a_division(const TextChange& change) {
+  return change.to.symbol == "/" && to_string(change.to.args[0]) == to_string(change.was);
+}
+
 // Returns the factor that a change takes from a product or a quotient; null if it does not.
 const Expr* dropped_factor(const TextChange& change) {
   const Expr& was = change.was;
@@ -249,7 +254,8 @@ bool Explaining::one_of(const std::vector<TextChange>& changes) {
     // result right by chance, so the change must make all wrong values right.
     if (removes_call(change) && right.made_right != wrong_values()) continue;
     // A number may be off by as much as a sum that should be an average.
-    const bool may_be_reduction = change.truth_line > 0 || dropped_factor(change) != nullptr;
+    const bool may_be_reduction =
+        change.truth_line > 0 || dropped_factor(change) != nullptr || adds_a_division(change);
     if (const std::optional<double> scale = scale_of_change(change, about_.job, mesh_);
         scale && may_be_size_of_axis(*scale) && may_be_reduction) {
       std::vector<ConfirmedCause> reductions;
@@ -353,6 +359,7 @@ bool Explaining::differs_by_a_number() {
     return false;
   };
   return explains_all(one_of(changes)) || explains_all(one_of(changes_of_sizes())) ||
+         explains_all(divides_several_by_a_size()) ||
          explains_all(one_of(changes_to_means_of_passes())) || explains_all(lines_are_swapped());
 }
 
@@ -469,6 +476,38 @@ std::vector<TextChange> Explaining::changes_to_means_of_passes() const {
   return changes;
 }
 
+// True if the value is right without a division by size(axis) that several lines of a listing make.
+// Example: each of a stage's sends divides the gradient that it passes on.
+bool Explaining::divides_several_by_a_size() {
+  constexpr size_t kMostTries = 4;
+  struct Divisions {
+    NumberedChanges drops = {};
+    std::set<ListedLine> lines = {};
+  };
+  std::map<std::pair<size_t, std::string>, Divisions> found;
+  for (const TextStatement& one : confirmation_.text().statements())
+    for (const Expr* whole : one.whole)
+      visit_parts(*whole, [&](const Expr& part) {
+        if (part.symbol != "/" || !is_size(part.args[1])) return;
+        Divisions& same = found[{one.listing, to_string(part.args[1])}];
+        same.drops.emplace(confirmation_.text().number_of(part),
+                           [](Expr& expr) { replace_expression(expr, Expr(expr.args[0])); });
+        same.lines.insert({one.listing, one.statement->place.line});
+      });
+  size_t tries = 0;
+  for (const auto& [place, same] : found) {
+    if (same.lines.size() < 2 || ++tries > kMostTries) continue;
+    if (!confirmation_.confirms_job(change_of_all(same.drops))) continue;
+    const std::string where = lines_text(about_.ranks.program, same.lines);
+    settle({fmt::format("{} by {}, and {} is right without this factor",
+                        lines_with_verb(where, "divides"), place.second, target()),
+            fmt::format("remove the factor 1 / {} on {}", place.second, where),
+            {}});
+    return true;
+  }
+  return false;
+}
+
 // Adds the same with an all_reduce around a sum or mean that the ranks do not compute.
 void Explaining::add_reduced(const NumberedText& text, std::vector<TextChange>& changes) const {
   const auto is_line = [&](const TextChange& change) {
@@ -526,12 +565,11 @@ bool Explaining::has_another_text() {
   std::vector<TextChange> changes = *shared_.towards_own_lines;
   put_suspects_first(changes);
   if (changes.size() > kMostOwnLines) changes.resize(kMostOwnLines);
-  std::set<ListedLine> others = lines_before(about_.ranks.program, way_);
-  for (const ListedLine& line : suspects()) others.erase(line);
-  for (const std::set<ListedLine>& lines : {suspects(), others})
-    for (TextChange& change : small_changes(text, about_, lines, value_.label.line))
-      if (!fits_one_size_alone_ || !(adds_call(change) || is_reduction_word(change)))
-        changes.push_back(std::move(change));
+  std::set<ListedLine> lines = lines_before(about_.ranks.program, way_);
+  lines.insert(suspects().begin(), suspects().end());
+  for (TextChange& change : small_changes(text, about_, lines, suspects(), value_.label.line))
+    if (!fits_one_size_alone_ || !(adds_call(change) || is_reduction_word(change)))
+      changes.push_back(std::move(change));
   return one_of(changes);
 }
 

@@ -20,8 +20,8 @@ enum Kind : size_t {
   kOwnPart,
   kFirstIndex,
   kPlace,
-  kWord,
   kEnter,
+  kWord,
   kOrder,
   kUnread,
   kLess,
@@ -72,20 +72,25 @@ class SmallChanges {
     find_functions();
   }
 
-  // Other names on `line` come before those on other lines, because of many some are left out.
-  std::vector<TextChange> run(int line) {
+  // Changes of suspect lines come before the others of their kind, because of many some are left
+  // out; so do other names on `line`.
+  std::vector<TextChange> run(const std::set<ListedLine>& suspects, int line) {
     for (const TextStatement& one : ranks_.statements()) {
       if (!lines_.contains({one.listing, one.statement->place.line})) continue;
       statement(one);
       for (const Expr* whole : one.whole)
         visit_parts(*whole, [&](const Expr& expr) { expression(one, expr); });
     }
-    std::stable_partition(found_[kOtherName].begin(), found_[kOtherName].end(),
-                          [&](const TextChange& one) {
-                            return ranks_.lines()[static_cast<size_t>(one.number)].line == line;
-                          });
+    const auto line_of = [&](const TextChange& one) {
+      return ranks_.lines()[static_cast<size_t>(one.number)];
+    };
     std::vector<TextChange> all;
     for (size_t kind = 0; kind < kKinds; ++kind) {
+      std::stable_partition(found_[kind].begin(), found_[kind].end(),
+                            [&](const TextChange& one) { return suspects.contains(line_of(one)); });
+      if (kind == kOtherName)
+        std::stable_partition(found_[kind].begin(), found_[kind].end(),
+                              [&](const TextChange& one) { return line_of(one).line == line; });
       const size_t most = kind == kOtherName || kind == kCall ? 64 : 32;
       if (found_[kind].size() > most) found_[kind].resize(most);
       for (TextChange& change : found_[kind]) all.push_back(std::move(change));
@@ -545,8 +550,9 @@ class SmallChanges {
 }  // namespace
 
 std::vector<TextChange> small_changes(const NumberedText& ranks, const RankCase& about,
-                                      const std::set<ListedLine>& lines, int line) {
-  return SmallChanges(ranks, about, lines).run(line);
+                                      const std::set<ListedLine>& lines,
+                                      const std::set<ListedLine>& suspects, int line) {
+  return SmallChanges(ranks, about, lines).run(suspects, line);
 }
 
 }  // namespace shardproof

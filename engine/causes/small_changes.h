@@ -8,8 +8,8 @@
 // | the part of each rank                  | x[index(dp) * 2:index(dp) * 2 + 2] for x[0:2] |
 // | the first index of each rank           | arange(4) + index(dp) * 4 for arange(4)      |
 // | another rank, axis or neighbour        | index(tp) for index(dp), prev for next       |
-// | another word or group of a call        | avg for sum, group=[dp, ep] for group=dp     |
 // | enter(..) around a value               | enter(r, group=tp) for r                     |
+// | another word or group of a call        | avg for sum, group=[dp, ep] for group=dp     |
 // | another comparison, sign or order      | < for <=, + for -, f(a, b) for f(b, a)       |
 // | a name that no line reads              | z / l for z                                  |
 // | an operand or a function too many      | z for z + b                                  |
@@ -29,9 +29,10 @@
 
 namespace shardproof {
 
-// Returns the changes of the given lines, at most 64 of a kind, in the order of the table. `line`
-// is that of the wrong value.
+// Returns the changes of the given lines, at most 64 of a kind, in the order of the table; of a
+// kind those of suspect lines come first. `line` is that of the wrong value.
 std::vector<TextChange> small_changes(const NumberedText& ranks, const RankCase& about,
-                                      const std::set<ListedLine>& lines, int line);
+                                      const std::set<ListedLine>& lines,
+                                      const std::set<ListedLine>& suspects, int line);
 
 }  // namespace shardproof

@@ -96,6 +96,7 @@ std::vector<NarrowStep> imprecision_candidates(const MeasuredPrecision& measured
   // One device that loses less than this part of one rounding to a dtype does not round to it.
   constexpr double kRoundingShare = 64;
   const bool rounds_as_narrow =
+      !is_floating(measured.dtype) ||
       kRoundingShare * measured.precision.device_error >= unit_roundoff(measured.narrowest);
   std::vector<NarrowStep> steps =
       narrow_steps(program, targets, rounds_as_narrow ? measured.narrowest : measured.dtype);
