@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <utility>
 
 namespace shardproof {
 namespace {
@@ -166,10 +167,14 @@ std::optional<Job> with_merged_listings(const Job& job) {
 }
 
 // Returns the argument of a key; null if the call has none.
-Expr* argument_of(Expr& call, const std::string& key) {
+const Expr* argument_of(const Expr& call, const std::string& key) {
   for (size_t i = 0; i < call.keys.size(); ++i)
     if (call.keys[i] == key) return &call.args[i];
   return nullptr;
+}
+
+Expr* argument_of(Expr& call, const std::string& key) {
+  return const_cast<Expr*>(argument_of(std::as_const(call), key));
 }
 
 bool calls_grad(const Job& job) {

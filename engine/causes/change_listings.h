@@ -52,6 +52,7 @@ ChangeOfJob with_inserted_line(size_t listing, int line, Beside beside, Statemen
 std::optional<Job> with_merged_listings(const Job& job);
 
 // Returns the argument of a key; null if the call has none.
+const Expr* argument_of(const Expr& call, const std::string& key);
 Expr* argument_of(Expr& call, const std::string& key);
 
 // True if a listing calls grad(..).

@@ -30,12 +30,10 @@ std::map<std::string, Averages> averages_in(const NumberedText& text, const Mesh
                                  [](Expr& expr) { replace_expression(expr, Expr(expr.args[0])); });
       }
       if (part.kind != ExprKind::call || !parse_collective_kind(part.symbol)) return;
-      const Expr *word = nullptr, *group = nullptr;
-      for (size_t i = 0; i < part.args.size(); ++i) {
-        if (to_string(part.args[i]) == "avg") word = &part.args[i];
-        if (part.keys[i] == "group") group = &part.args[i];
-      }
-      if (word == nullptr || group == nullptr) return;
+      const Expr* const group = argument_of(part, "group");
+      const auto word = std::find_if(part.args.begin(), part.args.end(),
+                                     [](const Expr& arg) { return to_string(arg) == "avg"; });
+      if (word == part.args.end() || group == nullptr) return;
       Averages& averages = found[to_string(*group)];
       averages.lines.insert(line);
       averages.to_sums.emplace(text.number_of(*word), [](Expr& expr) {

@@ -97,8 +97,7 @@ std::string group_of_own_reduction(const TextStatement& one) {
     const auto kind =
         part.kind == ExprKind::call ? parse_collective_kind(part.symbol) : std::nullopt;
     if (!kind || !reduces(*kind) || part.args.empty() || to_string(part.args[0]) != name) return;
-    for (size_t i = 1; i < part.args.size(); ++i)
-      if (part.keys[i] == "group") group = to_string(part.args[i]);
+    if (const Expr* const own = argument_of(part, "group")) group = to_string(*own);
   });
   return group;
 }

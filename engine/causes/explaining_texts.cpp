@@ -66,11 +66,11 @@ bool is_number_text(const Expr& expr) {
 std::set<std::string> axes_of_calls(const Expr& expr) {
   std::set<std::string> axes;
   visit_parts(expr, [&](const Expr& part) {
-    for (size_t i = 0; part.kind == ExprKind::call && i < part.args.size(); ++i)
-      if (part.keys[i] == "group")
-        visit_parts(part.args[i], [&](const Expr& axis) {
-          if (axis.kind == ExprKind::name) axes.insert(to_string(axis));
-        });
+    const Expr* const group = part.kind == ExprKind::call ? argument_of(part, "group") : nullptr;
+    if (group == nullptr) return;
+    visit_parts(*group, [&](const Expr& axis) {
+      if (axis.kind == ExprKind::name) axes.insert(to_string(axis));
+    });
   });
   return axes;
 }
@@ -238,11 +238,7 @@ bool Explaining::one_of(const std::vector<TextChange>& changes) {
   size_t tries = 0;
   for (const TextChange& change : changes) {
     if (confirmation_.is_spent() || (!found.empty() && ++tries > kMoreTries)) break;
-    const auto put = [&](Expr& expr) {
-      const SourceLocation place = expr.place;
-      expr = change.to;
-      expr.place = place;
-    };
+    const auto put = [&](Expr& expr) { replace_expression(expr, change.to); };
     const std::vector<int> axes = axes_of_reduction(change, text, mesh_);
     RightChange right = right_change(about_, change.number, put, axes, confirmation_);
     if (const std::set<int> alike = text.alike(change.number);
@@ -385,12 +381,11 @@ bool takes_sum_before(const NumberedText& text, const TextStatement& line,
       continue;
     for (const Expr* whole : one.whole)
       visit_parts(*whole, [&](const Expr& part) {
-        bool sums = false, is_over = false;
-        for (size_t i = 1; part.kind == ExprKind::call && i < part.args.size(); ++i) {
-          sums = sums || to_string(part.args[i]) == "sum";
-          is_over = is_over || (part.keys[i] == "group" && to_string(part.args[i]) == axis);
-        }
-        found = found || (sums && is_over);
+        const Expr* const group =
+            part.kind == ExprKind::call ? argument_of(part, "group") : nullptr;
+        found = found || (group != nullptr && to_string(*group) == axis &&
+                          std::any_of(part.args.begin(), part.args.end(),
+                                      [](const Expr& arg) { return to_string(arg) == "sum"; }));
       });
   }
   return found;
