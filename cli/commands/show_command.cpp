@@ -81,6 +81,9 @@ int show_command(const CommandArguments& words, const Registries& registries) {
   if (one.refused) throw placed_in(scenario, one, *one.refused);
   if (given.count("svg") && !given.count("owners"))
     throw_bad_input("--svg draws the value that --owners names; add --owners y");
+  for (const char* part : {"program", "rank-program", "communication"})
+    if (given.count("owners") && given.count(part))
+      throw_bad_input("--owners prints one value and nothing else; leave --{} out", part);
   const ShownParts parts = shown_parts(given);
   std::string out = scenario.about.empty() ? "" : scenario.about + "\n\n";
   if (scenario.cases.size() > 1)

@@ -309,9 +309,7 @@ void read_train(const Section& section, const LoadContext& context, Phase& phase
   const auto train = section.find("train");
   if (!train) return;
   if (!phase.job.program)
-    throw Error(ErrorKind::unsupported,
-                "\"train\" over rank programs is not supported by this version",
-                {"", train->path(), 0, 0});
+    refuse_unsupported("\"train\" over rank programs", {"", train->path(), 0, 0});
   if (context.errors->empty()) add_training(*train, context, phase);
 }
 

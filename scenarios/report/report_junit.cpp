@@ -20,8 +20,9 @@ struct Counts {
   }
 };
 
-std::string_view type_of(const CaseResult& one) {
-  return one.verdict() == Verdict::clean ? "expectation" : name(one.verdict());
+std::string type_of(const CaseResult& one) {
+  if (one.status == CaseStatus::refused) return std::string(one.status_text());
+  return one.verdict() == Verdict::clean ? "expectation" : std::string(name(one.verdict()));
 }
 
 std::string failure_xml(const CaseResult& one) {

@@ -498,6 +498,7 @@ RuleTable read_rule_table(const std::string& file, const std::string& text, cons
   RuleTable table;
   std::vector<std::pair<int, Error>> errors;
   int line = 0;
+  bool is_empty = true;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
     const std::string row_text = text.substr(at, end - at);
@@ -505,6 +506,7 @@ RuleTable read_rule_table(const std::string& file, const std::string& text, cons
     ++line;
     const size_t first = row_text.find_first_not_of(" \t\r");
     if (first == std::string::npos || row_text.compare(first, 2, "//") == 0) continue;
+    is_empty = false;
     try {
       read_into(table, row_text, line, ops, unknown);
     } catch (const Error& error) {
@@ -512,6 +514,7 @@ RuleTable read_rule_table(const std::string& file, const std::string& text, cons
     }
   }
   if (!errors.empty()) throw_first(file, errors);
+  if (is_empty) throw_bad_input("{}: expected rows, one JSON object a line; found none", file);
   return table;
 }
 

@@ -50,7 +50,7 @@ enum class UnknownOps { refuse, skip };
 
 // Throws Error(bad_input) with file and line for the first row that is not legal, and with the
 // lines of the others. Unless they are to be skipped, rows of unknown ops and calls that have no
-// counterpart here are errors, too.
+// counterpart here are errors, too. A table without a row is an error: it checks nothing.
 RuleTable read_rule_table(const std::string& file, const std::string& text, const OpRegistry& ops,
                           UnknownOps unknown);
 // Returns the row of a text, for --row.

@@ -82,7 +82,9 @@ class FaultReader {
 FaultKind kind_named(std::string_view verb, std::string_view whole) {
   if (verb == "link" || verb == "crash")
     throw Error(ErrorKind::unsupported,
-                fmt::format("fault \"{}\": {} is not supported by this version", whole, verb));
+                fmt::format("fault \"{}\": {} is not supported by this version; shardproof help "
+                            "language lists what it refuses in part 2",
+                            whole, verb));
   NearestName nearest(verb);
   for (size_t i = 0; i < std::size(kFaultNames); ++i) {
     if (kFaultNames[i] == verb) return static_cast<FaultKind>(i);

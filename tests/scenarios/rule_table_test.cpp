@@ -166,6 +166,10 @@ std::string error_of(const std::string& row) {
   return "no error";
 }
 
+TEST(RuleTable, TableWithoutRows_IsAnError) {
+  EXPECT_EQ(error_of(""), "t.jsonl: expected rows, one JSON object a line; found none");
+}
+
 TEST(RuleTable, BadRow_IsAnErrorWithItsLineAndWhatIsAccepted) {
   const struct {
     const char* row;
