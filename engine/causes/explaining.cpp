@@ -369,7 +369,7 @@ ConfirmedCause Explaining::cause_of_missing_reduction(const Step& step, const Ed
 }
 
 // A reduction that is too early may make the target right and another value wrong that ranks
-// compute from their own parts, so one that makes all wrong values right wins.
+// compute from their own parts, so one that makes all wrong values right is preferred.
 bool Explaining::never_reduced_over(const std::vector<int>& axes) {
   std::optional<ConfirmedCause> inside, best;
   for (const auto& [step, slot] : places_to_reduce(axes)) {

@@ -121,8 +121,8 @@ std::string text_of_line(const Statement& line) {
   return to_string(line.targets[0]) + " = " + to_string(*line.value);
 }
 
-// Returns the line of another listing that a line would stand beside, because it stands beside a
-// line of the same kind in its own listing; 0 if there is none.
+// Returns the place of a line in another listing: before or after the line of the kind that follows
+// or precedes it in its own listing. 0 if there is none.
 std::pair<int, Beside> place_in(size_t listing, const std::vector<TextStatement>& all, size_t own) {
   const auto kind = [](const TextStatement& one) { return text_kind_of(to_string(*one.whole[0])); };
   for (const Beside beside : {Beside::before, Beside::after}) {

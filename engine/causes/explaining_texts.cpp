@@ -569,7 +569,7 @@ bool Explaining::has_another_text() {
 }
 
 // Searches for a change of the text that makes as many values right as the cause that was found.
-// If there is one, both become hints, because no run tells which one is meant. Returns true.
+// If there is one, both become hints, because no run shows which one is right. Returns true.
 bool Explaining::add_small_mistake() {
   if (!confirmation_.can_change_job()) return true;
   const std::vector<std::string> cause = std::exchange(lines, {});

@@ -237,7 +237,7 @@ void Check::judge_in_f64() {
 }
 
 // Drops wrong values that are right with the numbers of the text rounded to f32. A program of f32
-// cannot tell 0.33333334 from a third.
+// cannot distinguish 0.33333334 from a third.
 void Check::drop_equal_in_rounded_numbers() {
   if (wrong_.empty()) return;
   const std::unique_ptr<JudgedProgram> rounded = program_->lifted_with_rounded_numbers();

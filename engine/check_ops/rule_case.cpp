@@ -180,7 +180,7 @@ class IndexFills {
 };
 
 // Sets the fills of integral inputs that state none. They are indices if the call takes no large
-// integers; beside floats all of them are.
+// integers; if it has floats, too, all of them are.
 void fill_integers(const RuleCase& rule, const OpRegistry& ops, std::vector<std::string>& fills) {
   std::vector<size_t> integers;
   bool has_floats = false;

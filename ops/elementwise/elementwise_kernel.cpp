@@ -31,7 +31,7 @@ struct TileOperand {
   DType storage, tile;
   int64_t storage_bytes, tile_bytes;
   Way way;
-  bool everywhere;  // one element serves the whole call
+  bool everywhere;  // the whole call reads one element
   std::byte* base;
   std::byte* staging;  // set unless the way is in_place
 };

@@ -610,7 +610,7 @@ TEST(Planner, ThousandsOfRanks) {
   }
 }
 
-// With a price in which a call costs more than all bytes, the plan with the fewest calls wins.
+// With a price in which a call costs more than all bytes, the plan with the fewest calls is chosen.
 TEST(Planner, PriceOfTheCaller_DecidesThePlan) {
   const Mesh mesh = Mesh::parse("a=2, b=4");
   const auto spec = [&](const char* text) { return Spec::parse(text, mesh, {64, 64}, DType::f32); };

@@ -1,4 +1,4 @@
-// Tests of Bytes that live on the host and on devices, and of Device's streams. The fake GPU's
+// Tests of Bytes on the host and on devices, and of Device's streams. The fake GPU's
 // streams run as late as CUDA allows.
 #include <gtest/gtest.h>
 
