@@ -387,7 +387,7 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
           settle(*whole);
           return true;
         }
-        // The call may belong behind grad, where the gradient gets a name.
+        // The call may belong after grad, where the gradient gets a name.
         if (!inside) inside = inside_grad(*step, op, axes, from);
         continue;
       }

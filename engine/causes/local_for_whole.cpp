@@ -376,7 +376,7 @@ std::vector<LocalPart> local_parts(const SuspectedWay& on, bool sums) {
     const ValueId id = made_by(*step.instr, 0);
     if (id == kNoValue || info(on, id).dtype == DType::boolean || info(on, id).weak) continue;
     const bool named = !info(on, id).bound.empty();
-    // Nobody can write a call inside a gradient.
+    // The author cannot write a call inside a gradient.
     if (!named && is_made_by_grad(on.about.ranks, step)) continue;
     for (const auto& [op, axes] : axes_of_part(on, id, sums, taken)) {
       parts.push_back({&step, axes, id, op, named});

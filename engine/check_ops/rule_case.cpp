@@ -63,7 +63,7 @@ std::string with_attrs(const std::string& line, const OpInstance& instance) {
 std::optional<RuleCase> random_call_of_cotangent(const RuleCase& rule, const OpRegistry& ops) {
   if (rule.kind != RuleKind::backward || rule.results.size() != 1) return std::nullopt;
   const GlobalProgram lowered = lowered_lines(rule.lines, rule.inputs, ops);
-  // A gradient comes to the placement of its value after all ops.
+  // A gradient is moved to the placement of its value after all ops.
   const GlobalInstr* made = nullptr;
   for (ValueId id = lowered.names.at(rule.results[0]); made == nullptr;) {
     const auto maker =
