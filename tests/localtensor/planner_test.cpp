@@ -495,7 +495,7 @@ TEST(Planner, EvenShuffles_NeedNoSearch) {
 
 // Axes that move to spare digits get even ones if there are any, also beside a dim that they cut
 // unevenly.
-TEST(Planner, EvenDigits_AreTakenBesideAnUnevenDim) {
+TEST(Planner, EvenDigits_AreUsedWithAnUnevenDim) {
   const Mesh mesh = Mesh::parse("a=2, b=2, c=2, d=2");
   PlannerOptions options;
   options.moves = PlanMoves::collectives;

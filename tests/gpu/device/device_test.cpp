@@ -181,7 +181,7 @@ TEST(BytesOnDevices, SharedContents_WriteNeverOvertakesRead) {
 }
 
 // A stream that uses memory must be ordered after its allocation.
-TEST(Device, Allocation_IsUsableBehindItsStream) {
+TEST(Device, Allocation_IsUsableAfterItsStream) {
   for (const bool follows : {true, false}) {
     FakeGpuOptions options;
     options.runs_ahead = 0;
