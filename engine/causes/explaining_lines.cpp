@@ -170,9 +170,9 @@ bool Explaining::is_right_with_line(const TextStatement& like, const NameTemplat
   return true;
 }
 
-// True if the value is right with one more line that reduces a name as another line does: of the
-// same listing, or of another one, which has no such line. Example: "g3 = all_reduce(g3, avg,
-// group=dp)" after "g2 = all_reduce(g2, avg, group=dp)".
+// True if the value is right with one more line that reduces a name as another line does. The other
+// line is in the same listing, or in another one, and this one has no such line. Example: "g3 =
+// all_reduce(g3, avg, group=dp)" after "g2 = all_reduce(g2, avg, group=dp)".
 bool Explaining::misses_a_line() {
   constexpr int kMostRunsOfLines = 24;
   if (!confirmation_.can_change_job()) return false;

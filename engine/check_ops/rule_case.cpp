@@ -58,8 +58,8 @@ std::string with_attrs(const std::string& line, const OpInstance& instance) {
   return line.substr(0, line.find('=')) + "= " + call_text(instance, names);
 }
 
-// Returns a backward that draws the numbers of its call again, as a call of the cotangent alone:
-// the gradient of dropout is dropout, with the same mask. nullopt if it is none.
+// Returns a backward that draws the numbers of its call again, as a call of the cotangent alone;
+// nullopt for other rules. Example: the gradient of dropout is dropout, with the same mask.
 std::optional<RuleCase> random_call_of_cotangent(const RuleCase& rule, const OpRegistry& ops) {
   if (rule.kind != RuleKind::backward || rule.results.size() != 1) return std::nullopt;
   const GlobalProgram lowered = lowered_lines(rule.lines, rule.inputs, ops);

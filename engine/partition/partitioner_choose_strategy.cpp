@@ -4,10 +4,10 @@
 // 2. The price of a choice is the price of the plans that redistribute its inputs: the bytes that
 //    they send, then their calls; with a topology, their time. An op that is lowered to other ops
 //    is emitted on trial, priced and rolled back.
-// 3. The choice with the fewest bytes and calls is taken; among equal ones that which moves the
-//    fewest values, then that with the least peak, then the first.
-//    The price of bringing a state of the scenario back to its declared placements counts too, so
-//    `w = w - g` with w as R and g as P(sum) reduces g and leaves w as it is.
+// 3. The choice with the fewest bytes and calls is taken. Among equal ones it is that which moves
+//    the fewest values, then that with the least peak, then the first.
+//    The price also includes the redistribution of a state to its declared placements. So
+//    `w = w - g` with w as R and g as P(sum) reduces g, and w stays R.
 //    A choice that would turn a cut or replicated input into a partial one is not taken
 //    (makes_partials).
 //

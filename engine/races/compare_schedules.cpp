@@ -6,8 +6,8 @@
 //    A candidate that another stream disturbs (stream_order.h) comes before one that does not have
 //    such a cause, because the latter may only use what another rank sent. Among equals the lowest
 //    line is chosen. A view accesses no memory, so it is no candidate; the work that uses it is.
-//    If no stream of its rank disturbs a candidate that reads a message or a slot, the streams of
-//    the ranks that send to it are searched: a later line may write what a send still reads.
+//    A candidate may read a message or a slot, and no stream of its rank may disturb it. Then the
+//    streams of the sending ranks are searched: a later line may write what a send still reads.
 // 3. Run twice more for the contents of that value.
 //
 // Example:

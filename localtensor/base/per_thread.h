@@ -1,6 +1,6 @@
-// Data of each thread that ends with it, like thread_local, for runs at a memory limit: the C
-// library aborts the process if it has no memory to register the destructor of a thread_local
-// object. Thread-safe.
+// Data of each thread that ends with it, like thread_local, for runs at a memory limit. For
+// thread_local objects the C library aborts the process if it has no memory to register a
+// destructor. Thread-safe.
 #pragma once
 
 #include <pthread.h>

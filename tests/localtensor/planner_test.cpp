@@ -566,8 +566,8 @@ TEST(Planner, EvenDigits_AreTriedOnEachPath) {
   EXPECT_LE(result.price.primary, 4193633) << to_string(result.plan);
 }
 
-// A rank of thirds keeps one third or two when they become halves: the pieces of an all_to_all
-// would be padded to twice of what is missing.
+// If thirds become halves, a rank keeps one third or two. An all_to_all would pad its pieces to
+// twice of what is missing.
 TEST(Planner, PlacesThatDoNotNest_AreExchanged) {
   const Mesh mesh = Mesh::parse("a=2");
   const auto spec = [&](const char* text) { return Spec::parse(text, mesh, {1200}, DType::f32); };
