@@ -493,8 +493,8 @@ TEST(Planner, EvenShuffles_NeedNoSearch) {
           << to_string(specs[i]) << " to " << to_string(to);
 }
 
-// Axes that move to spare digits get even ones if there are any, also beside a dim that they cut
-// unevenly.
+// Axes that move to spare digits get even ones if there are any, also next to a dim that they
+// cut unevenly.
 TEST(Planner, EvenDigits_AreUsedWithAnUnevenDim) {
   const Mesh mesh = Mesh::parse("a=2, b=2, c=2, d=2");
   PlannerOptions options;
