@@ -1,7 +1,7 @@
 // Measures the executor on one core without probes:
-// - a tensor-parallel MLP beside the same MLP unsharded;
+// - a tensor-parallel MLP compared with the same MLP unsharded;
 // - the cost of an op beyond its kernel;
-// - all-reduces of much data beside the read bandwidth of the core.
+// - all-reduces of much data compared with the read bandwidth of the core.
 // Each repetition is a whole run of one program: a new world, its executor, and its close.
 #include <numeric>
 #include <string_view>

@@ -1,6 +1,6 @@
 // Measures ranks that are C++ functions on fibers, as whole processes:
 // - four all-reduces of one f32 over all ranks with virtual time;
-// - the peak memory of five all-reduces of much data beside that of their inputs;
+// - the peak memory of five all-reduces of much data compared with that of their inputs;
 // - the switch between fibers alone.
 #include "shardproof/bench/measure.h"
 #include "shardproof/sim/fiber/fiber.h"

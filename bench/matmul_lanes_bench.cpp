@@ -1,5 +1,5 @@
 // Measures the two products of a tensor-parallel MLP forward, cut over many lanes of one cohort,
-// beside the same products uncut. y = (x w1) w2 with x [16, 256], w1 [256, 1024] cut by columns,
+// and the same products uncut. y = (x w1) w2 with x [16, 256], w1 [256, 1024] cut by columns,
 // and w2 [1024, 256] cut by rows.
 #include <algorithm>
 #include <cstdio>

@@ -1,7 +1,7 @@
 // Compares repetitions over MPI with bare loops of the same calls, in turn in the same processes:
-// - each collective from 8 B to 64 MiB, as `shardproof bench` repeats it, beside MPI's blocking
-// call;
-// - whole programs, as `run --iters` repeats them, beside the same kernels and calls without
+// - each collective from 8 B to 64 MiB, as `shardproof bench` repeats it, and MPI's blocking
+//   call;
+// - whole programs, as `run --iters` repeats them, and the same kernels and calls without
 //   shardproof.
 // Times are medians of 20 pairs; of each, the slower process counts. Also measures whole commands:
 // a program in simulation and over MPI. An argument N limits collectives to N bytes.

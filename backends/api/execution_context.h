@@ -2,7 +2,7 @@
 // everything outside its own memory through it. Backend: starts worlds. Backends are the local
 // simulation, MPI processes, and GPUs with NCCL.
 //
-// A context serves one cohort: some lanes that run one host program. The host issues work in
+// A context belongs to one cohort: some lanes that run one host program. The host issues work in
 // program order on named streams; the context decides when it runs. Buffers exist from issue on,
 // their contents once the work has run. A submission that is found wrong fails: its stream never
 // continues after it, other streams continue.
@@ -63,7 +63,7 @@ class ExecutionContext {
   virtual void read_slot(int64_t, LocalTensor&) {}
   // Returns the device of this cohort's kernels and tensors; null: the host.
   virtual std::shared_ptr<Device> device() { return nullptr; }
-  // Both serve WorldOptions::repeats. `provide` names a tensor that has contents although no work
+  // Both are for WorldOptions::repeats. `provide` names a tensor that has contents although no work
   // has written it, before anything reads it. `discard` names a tensor that nothing issued later
   // reads.
   virtual void provide(const LocalTensor&) {}

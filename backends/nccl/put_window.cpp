@@ -122,7 +122,7 @@ bool PutWindow::ends(NcclComm comm, int code) {
   return state != NcclSession::State::lost;
 }
 
-// Exchanges error texts with all processes; the first text becomes everyone's. Uses the
+// Exchanges error texts with all processes; all processes then have the first text. Uses the
 // communicator of all ranks in a stream that waits for no signal. An earlier step that failed in
 // one process has ended in all when this returns.
 bool PutWindow::exchange_errors() {

@@ -22,7 +22,7 @@ void use_libraries(Registries& registries, const boost::program_options::variabl
 // Returns --matmul-precision, by default the highest. Throws Error(bad_input).
 MatmulPrecision matmul_precision(const boost::program_options::variables_map& given);
 
-// Everything that attach_processes needs to know about a run.
+// The arguments of attach_processes.
 struct WorkerPoolRequest {
   std::string command;
   const CommandArguments& words;  // arguments after the command

@@ -6,7 +6,7 @@
 // | candidate                         | edit                                   |
 // |---|---|
 // | the word of backward=             | another word (source_changes.h)        |
-// | a count that the truth has not    | the count of a mean of the truth       |
+// | a count that the truth lacks      | the count of a mean of the truth       |
 // | two receives in the wrong order   | the other order                        |
 // | a line almost equal to the truth  | the text of the truth                  |
 // | never reduced over an axis        | an all_reduce after a value            |

@@ -40,10 +40,10 @@ ChangeOfJob change_of_all(NumberedChanges changes);
 // Puts an expression in the place of another one.
 void replace_expression(Expr& expr, Expr by);
 
-// Returns a change that exchanges two statements that stand one after the other in a block.
+// Returns a change that exchanges two consecutive statements of a block.
 ChangeOfJob with_swapped_lines(size_t listing, int first, int second);
 
-// Returns a change that puts a statement beside that of a line: before it or after it.
+// Returns a change that inserts a statement before or after that of a line.
 enum class Beside : uint8_t { before, after };
 ChangeOfJob with_inserted_line(size_t listing, int line, Beside beside, Statement statement);
 

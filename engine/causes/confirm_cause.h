@@ -18,8 +18,8 @@
 
 namespace shardproof {
 
-// Returns the number of elements that a run makes on all ranks, and those of the inputs, which are
-// drawn, cut and compared again, as an estimate of its cost.
+// Returns an estimate of the cost of a run: the number of elements that it makes on all ranks, and
+// of those of the inputs, which are drawn, cut and compared again.
 double work_of(const RankCase& about);
 inline constexpr double kMostWorkOfRun = 1.5e7;  // of programs for which runs are made
 inline constexpr int kMostRuns = 256;            // for one value, before allow_more_runs()
@@ -36,9 +36,9 @@ struct Distance {
 };
 using Distances = std::map<std::string, Distance>;  // by key
 
-// The shards of a case with one rank along an axis: of the same tensors, or those of the first
-// rank, which leave the rest of the tensors out. Example: x[2 * i:2 * i + 2] in a loop reads all of
-// the same shards, and not all of larger ones.
+// The shards of a case with one rank along an axis. They are those of the same tensors, or those of
+// the first rank, without the rest of the tensors. Example: x[2 * i:2 * i + 2] in a loop reads all
+// of the same shards, and not all of larger ones.
 enum class VariedShards : uint8_t { larger, same };
 
 // The same case with an axis of one rank, or with its whole numbers in another order.
@@ -57,13 +57,13 @@ class Confirmation {
   // Requires that `value` is wrong in the unedited program.
   Confirmation(const RankCase& about, const ComparedValue& value, SharedSearch& shared);
 
-  // True if the edit makes the value right, and other results of its op, and no other value wrong
-  // or more wrong than it was, with the inputs of the job and with other ones. A value is right if
-  // it is 64 times closer to one device than before, and within 2^-32 of its largest element. False
-  // if the edited run has an error, or if the value is imprecise in the program's own dtypes.
-  // `axes` are those that the edit is about. False, too, if the value is as wrong where one of them
-  // has one rank, or if the edit makes it wrong, or leaves the same error, where another axis has
-  // one rank.
+  // True if the edit makes the value and the other results of its op right, and no other value
+  // wrong or more wrong than it was. This must hold with the inputs of the job and with other ones.
+  // A value is right if it is 64 times closer to one device than before, and within 2^-32 of its
+  // largest element. False if the edited run has an error, or if the value is imprecise in the
+  // program's own dtypes. `axes` are those that the edit is about. False, too, if the value is as
+  // wrong where one of them has one rank. The same holds if another axis has one rank, and the edit
+  // makes the value wrong there or leaves the same error.
   bool confirms(const Edit& edit, const std::vector<int>& axes = {});
   // Tests the same. If it also holds with the same instructions of other listings (same_lines.h),
   // and makes more values right, they are added to the edit.

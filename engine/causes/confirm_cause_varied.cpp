@@ -169,9 +169,10 @@ bool slices_by_constants(const RankCase& own, const RankProgram& varied) {
   return false;
 }
 
-// True if the program is right for its own mesh alone. Then a line of the ranks has a factor that
-// no size of the program gives, or takes the same rows of larger shards, or the truth has the size
-// of the axis as a factor on the other mesh, too.
+// True if the program is right for its own mesh alone, by one of these signs:
+// - a line of the ranks has a factor that no size of the program gives;
+// - a line takes the same rows of larger shards;
+// - the truth has the size of the axis as a factor on the other mesh, too.
 bool is_made_for_its_mesh(const RankCase& own, const RankProgram& varied,
                           const GlobalProgram& truth, int64_t size) {
   const std::set<double> before = factors_of(own.ranks.program), after = factors_of(varied.program);

@@ -183,8 +183,8 @@ bool Explaining::is_reduced_as_it_is(ValueId id, const std::vector<int>& axes) c
   });
 }
 
-// Returns the values on the way that a line adds to values that are the same over the axes: o @ w
-// in x + o @ w.
+// Returns the values on the way that a line adds to values that are the same over the axes.
+// Example: o @ w in x + o @ w.
 std::set<ValueId> Explaining::added_to_copies(const std::vector<int>& axes) const {
   std::set<ValueId> found;
   for (const Step& step : way_.steps) {
@@ -368,8 +368,8 @@ ConfirmedCause Explaining::cause_of_missing_reduction(const Step& step, const Ed
   return cause;
 }
 
-// A reduction that is too early may make the target right and another value wrong that ranks
-// compute from their own parts, so one that makes all wrong values right wins.
+// A reduction that is too early may make the target right, and another value wrong that ranks
+// compute from their own parts. So one that makes all wrong values right is preferred.
 bool Explaining::never_reduced_over(const std::vector<int>& axes) {
   std::optional<ConfirmedCause> inside, best;
   for (const auto& [step, slot] : places_to_reduce(axes)) {
@@ -387,7 +387,7 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
           settle(*whole);
           return true;
         }
-        // The call may belong behind grad, where the gradient gets a name.
+        // The call may belong after grad, where the gradient gets a name.
         if (!inside) inside = inside_grad(*step, op, axes, from);
         continue;
       }

@@ -150,7 +150,7 @@ class Explaining {
   bool adopt(const std::optional<Suspicion>& found);
 
   // Calls after which parts of a sum count as added up. Gathered parts may be added by another
-  // line; if no other cause is found, they are taken for parts that nobody adds.
+  // line; if no other cause is found, they are taken for parts that no line adds.
   enum class Combining : uint8_t { reductions, reductions_and_gathers };
   bool never_reduced(Combining by);
   // True if the value counts too often, or is computed from a sum of each rank's own part, or from

@@ -371,7 +371,7 @@ bool Explaining::counted_too_often() {
   if (copies.empty()) other_reductions(others);
   superfluous_factors(factors);
   terms_of_each_rank(terms);
-  // Parts of a sum that are averaged, beside parts of a sum that are added up.
+  // Reductions that provenance shows to be wrong exclude those that it does not show.
   if (std::any_of(others.begin(), others.end(), [](const auto& one) { return one.is_known; }))
     std::erase_if(others, [](const ConfirmedCause& one) { return !one.is_known; });
   std::vector<ConfirmedCause> found = std::move(copies);

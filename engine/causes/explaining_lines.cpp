@@ -121,8 +121,8 @@ std::string text_of_line(const Statement& line) {
   return to_string(line.targets[0]) + " = " + to_string(*line.value);
 }
 
-// Returns the line of another listing that a line would stand beside, because it stands beside a
-// line of the same kind in its own listing; 0 if there is none.
+// Returns the place of a line in another listing: before or after the line of the kind that follows
+// or precedes it in its own listing. 0 if there is none.
 std::pair<int, Beside> place_in(size_t listing, const std::vector<TextStatement>& all, size_t own) {
   const auto kind = [](const TextStatement& one) { return text_kind_of(to_string(*one.whole[0])); };
   for (const Beside beside : {Beside::before, Beside::after}) {
@@ -170,9 +170,9 @@ bool Explaining::is_right_with_line(const TextStatement& like, const NameTemplat
   return true;
 }
 
-// True if the value is right with one more line that reduces a name as another line does: of the
-// same listing, or of another one, which has no such line. Example: "g3 = all_reduce(g3, avg,
-// group=dp)" after "g2 = all_reduce(g2, avg, group=dp)".
+// True if the value is right with one more line that reduces a name as another line does. The other
+// line is in the same listing, or in another one, and this one has no such line. Example: "g3 =
+// all_reduce(g3, avg, group=dp)" after "g2 = all_reduce(g2, avg, group=dp)".
 bool Explaining::misses_a_line() {
   constexpr int kMostRunsOfLines = 24;
   if (!confirmation_.can_change_job()) return false;

@@ -1,6 +1,6 @@
 // Implements explaining.h: values that the listings of a pipeline's stages compute each for
 // themselves. Provenance follows one listing at a time, so it states nothing over an axis whose
-// ranks run different listings; an edit of the same line in all of them tests it.
+// ranks run different listings. An edit of the same line in all of them is the test.
 //
 // Example: each stage has "n = sqrt(sum(g * g))" and clips by its own norm. An all_reduce of
 // sum(g * g) over pp in every listing makes the weights of all stages right.
@@ -50,8 +50,8 @@ std::vector<int> Explaining::axes_between_listings() const {
   return axes;
 }
 
-// Returns the same instruction of the listings that run on the other ranks of the axis; none if one
-// of them has no such instruction, or one that makes a value of another shape.
+// Returns the same instruction of the listings that run on the other ranks of the axis. Returns
+// none if one of them has no such instruction, or if its value has another shape.
 std::vector<Site> Explaining::sites_over_axis(const Step& step, int axis) const {
   const SpmdProgram& program = about_.ranks.program;
   const auto shape_of = [&](const Instr& instr) {

@@ -405,8 +405,8 @@ std::set<std::string> Explaining::lets_of_loops() const {
 }
 
 // Returns changes of factors of the ranks' lines that are the size of an axis, or the number of
-// passes of a loop: none, the size of an axis that the product is summed over, the number of
-// passes; then sizes of other axes, and products with those.
+// passes of a loop. In place of the factor: none, the size of an axis over which the product is
+// summed, the number of passes, the sizes of other axes, and products with those.
 std::vector<TextChange> Explaining::changes_of_sizes() const {
   constexpr size_t kMostFactors = 12;
   const std::set<std::string> lets = lets_of_loops();
@@ -569,7 +569,7 @@ bool Explaining::has_another_text() {
 }
 
 // Searches for a change of the text that makes as many values right as the cause that was found.
-// If there is one, both become hints, because no run tells which one is meant. Returns true.
+// If there is one, both become hints, because no run shows which one is right. Returns true.
 bool Explaining::add_small_mistake() {
   if (!confirmation_.can_change_job()) return true;
   const std::vector<std::string> cause = std::exchange(lines, {});

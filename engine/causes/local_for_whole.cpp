@@ -376,7 +376,7 @@ std::vector<LocalPart> local_parts(const SuspectedWay& on, bool sums) {
     const ValueId id = made_by(*step.instr, 0);
     if (id == kNoValue || info(on, id).dtype == DType::boolean || info(on, id).weak) continue;
     const bool named = !info(on, id).bound.empty();
-    // Nobody can write a call inside a gradient.
+    // The author cannot write a call inside a gradient.
     if (!named && is_made_by_grad(on.about.ranks, step)) continue;
     for (const auto& [op, axes] : axes_of_part(on, id, sums, taken)) {
       parts.push_back({&step, axes, id, op, named});
@@ -467,7 +467,7 @@ std::optional<Suspicion> find_local_statistics(const SuspectedWay& on) {
                             .text);
       }
       const bool are_alike = std::count(fixes.begin(), fixes.end(), fixes[0]) == std::ssize(fixes);
-      if (steps.size() > 1 && are_alike) {  // no text tells them apart
+      if (steps.size() > 1 && are_alike) {  // their texts are equal
         names = {fmt::format("{} values", steps.size())};
         fixes.resize(1);
         fixes[0] += ", for each of them";
@@ -534,7 +534,7 @@ std::optional<Suspicion> find_op_on_shards(const SuspectedWay& on) {
     const auto* compute = std::get_if<Compute>(&step.instr->action);
     const ValueId made = made_by(*step.instr, 0);
     if (compute == nullptr || made == kNoValue || is_made_by_grad(on.about.ranks, step)) continue;
-    // An op whose attributes follow the rank (rope with the offset of its rows) knows its place.
+    // Attributes that differ by rank (rope with the offset of its rows) state the place already.
     if (compute->attrs.size() != 1) continue;
     for (int axis = 0; axis < mesh.axis_count(); ++axis) {
       const AxisKind result = on.provenance.state(made, axis).kind;

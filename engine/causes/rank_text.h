@@ -1,5 +1,5 @@
-// NumberedText: the expressions and statements of a job's rank programs, with the numbers by which
-// change_of (change_listings.h) changes them.
+// NumberedText: the expressions and statements of a job's rank programs. change_of
+// (change_listings.h) selects the one to change by its number.
 #pragma once
 
 #include <map>
@@ -70,8 +70,8 @@ void visit_parts(const Expr& expr, const Visit& visit) {
 struct TextChange {
   int number = 0;
   Expr was, to;
-  // Line of the truth that has the same text, and the distance of the changed line from it (0:
-  // equal). 0 and 1 for other changes.
+  // The line of the truth that the change follows, and the distance of the changed line from it
+  // (0: equal texts). Changes that follow no line of the truth have 0 and 1.
   size_t truth_line = 0;
   double unlike = 1;
 };

@@ -10,9 +10,9 @@
 
 namespace shardproof {
 
-// Returns the same instruction of other listings, at most one site a listing. It is in a line with
-// the same text, as many of these before it; if there is none, in the only line that has the same
-// ops, numbers and calls: "n = sqrt(sum(g1 * g1))" for "n = sqrt(sum(g0 * g0))".
+// Returns the same instruction of other listings, at most one site a listing. It is in the line
+// with the same text and as many such lines before it. If there is none, it is in the only line
+// with the same ops, numbers and calls: "n = sqrt(sum(g1 * g1))" for "n = sqrt(sum(g0 * g0))".
 std::vector<Site> sites_in_other_listings(const SpmdProgram& program, const Site& site);
 
 // Returns the lines of an edit with all its sites.
@@ -24,8 +24,8 @@ struct RightChange {
   std::set<ListedLine> lines;  // none: no change does
   std::set<std::string> made_right = {};
 };
-// Tests a change of one expression of the text, and the same in other listings: in the same line
-// (above), the expression at the same place. Returns the one that makes more values right.
+// Tests a change of one expression of the text, and the same change of the expression at the same
+// place of the same line (above) in other listings. Returns the one that makes more values right.
 RightChange right_change(const RankCase& about, int number,
                          const std::function<void(Expr&)>& change, const std::vector<int>& axes,
                          Confirmation& confirmation);

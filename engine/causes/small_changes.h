@@ -14,7 +14,7 @@
 // | a name that no line reads              | z / l for z                                  |
 // | an operand or a function too many      | z for z + b                                  |
 // | a function of the truth                | relu(h) for h                                |
-// | a number beside                        | 3 for 2                                      |
+// | a number one greater or smaller        | 3 for 2                                      |
 // | another name of equal shape            | g1 for g2                                    |
 // | two entries of a list in another order | [b, a] for [a, b]                            |
 // | a call more or less, or another one    | all_reduce(g, sum, group=dp) for g           |
@@ -29,8 +29,8 @@
 
 namespace shardproof {
 
-// Returns the changes of the given lines, at most 64 of a kind, in the order of the table; of a
-// kind those of suspect lines come first. `line` is that of the wrong value.
+// Returns the changes of the given lines, at most 64 of a kind, in the order of the table.
+// Changes of `suspects` are the first of their kind. `line` is that of the wrong value.
 std::vector<TextChange> small_changes(const NumberedText& ranks, const RankCase& about,
                                       const std::set<ListedLine>& lines,
                                       const std::set<ListedLine>& suspects, int line);

@@ -1,7 +1,7 @@
 // Implements text_matcher.h by dynamic programming over pairs of nodes.
 //
-// Example: "s + g / m" beside "(s + g) / m". The cheapest way takes "/ m" from around s + g (2
-// nodes) and puts it around g (2 nodes).
+// Example: "s + g / m" compared with "(s + g) / m". The cheapest way takes "/ m" from around s + g
+// (2 nodes) and puts it around g (2 nodes).
 #include "shardproof/engine/causes/text_matcher.h"
 
 #include <algorithm>

@@ -40,7 +40,7 @@ class TextMatcher {
     size_t child = 0;  // of wrapped and unwrapped
   };
   const Match& match(const Expr& ranks, const Expr& other);
-  // Returns the same for whole lines or parts: a name does not stand for all of it.
+  // Returns the same for whole lines or parts: a name alone does not match.
   Match match_whole(const Expr& ranks, const Expr& other);
   int size(const Expr& expr);
   // Returns the number of pairs that have been compared.
@@ -51,8 +51,8 @@ class TextMatcher {
     Expr by;
   };
   // Returns the changes that together make the ranks' expression like the other, each alone, and
-  // last all together if they are several. Names in what is put in become those of the ranks that
-  // stand in their place. All together come without and with the names of the other text.
+  // last all together if they are several. Names in the inserted text become those of the ranks at
+  // their place. All together come without and with the names of the other text.
   std::vector<Replacement> replacements(const Expr& ranks, const Expr& other);
 
  private:

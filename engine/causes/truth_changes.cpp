@@ -64,8 +64,8 @@ struct LinesNear {
   size_t first = 0, last = 0;  // the last one excluded
 };
 
-// Returns the lines that may stand for a statement of the ranks: of long texts, those at nearly the
-// same place, because layers follow one another in the same order on both sides.
+// Returns the lines of the truth with which a statement of the ranks is compared. In long texts
+// they are those at nearly the same place, because both sides have their layers in the same order.
 LinesNear lines_near(size_t statement, size_t statements, size_t lines) {
   constexpr size_t kNear = 40;
   const size_t place = statement * lines / statements;

@@ -21,8 +21,8 @@ std::vector<TextChange> changes_towards_truth(const NumberedText& ranks, const J
 std::vector<TextChange> changes_towards_own_lines(const NumberedText& ranks, const Job& job,
                                                   SearchBudget& budget);
 
-// Returns changes of whole numbers by which the ranks divide a sum: in place of each of them, the
-// counts of elements over which the truth takes means. Example: sum(square(y - t)) / 48 in the
+// Returns changes of whole numbers by which the ranks divide a sum. Each is replaced by the counts
+// of elements over which the truth takes means. Example: sum(square(y - t)) / 48 in the
 // ranks, and mse_loss(y, t) of 24 elements in the truth. Numbers that are such a count are left
 // out.
 std::vector<TextChange> changes_to_counts_of_truth(const NumberedText& ranks,

@@ -40,8 +40,8 @@ void run_to_record_integers(const JudgedProgram& program, RecordedIntegers& reco
   program.run(all, {.records = &recorded});
 }
 
-// True if the values of the ranks are arbitrary: they depend on a race, or on a slot that was read
-// with a size other than the put's.
+// True if the values of the ranks depend on a race, or on a slot that was read with another size
+// than that of its put.
 bool depend_on_race(const std::vector<Finding>& findings) {
   return std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
     return finding.verdict == Verdict::race ||
@@ -237,7 +237,7 @@ void Check::judge_in_f64() {
 }
 
 // Drops wrong values that are right with the numbers of the text rounded to f32. A program of f32
-// cannot tell 0.33333334 from a third.
+// cannot distinguish 0.33333334 from a third.
 void Check::drop_equal_in_rounded_numbers() {
   if (wrong_.empty()) return;
   const std::unique_ptr<JudgedProgram> rounded = program_->lifted_with_rounded_numbers();
@@ -389,8 +389,8 @@ std::vector<ExplainedValue> Check::explain_in_own_dtypes(const std::vector<Judge
   return std::move(explaining.explained());
 }
 
-// Explains the wrong values. If there are none, or the run in the own dtypes contradicts all of
-// them, values that differ there are judged with the flags of overflow of that run.
+// Explains the wrong values. There may be none, or the run in the own dtypes may contradict all of
+// them. Then values that differ in that run are judged with its flags of overflow.
 std::vector<ExplainedValue> Check::explain_wrong() {
   std::vector<ExplainedValue> explained = explain(wrong_);
   if (!explained.empty() || !reached_all_in_f64_ || recorded_) return explained;

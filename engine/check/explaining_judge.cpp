@@ -119,7 +119,7 @@ bool ExplainingJudge::has_known_cause(const std::string& key) const {
 }
 
 ExplainedKeys ExplainingJudge::add_cause(const ComparedValue& value, Finding& finding) {
-  // Values that are wrong for one reason would each be searched in vain.
+  // Many values may be wrong for one reason that no search finds.
   constexpr int kMostLongSearches = 2;
   const auto unexplained =
       std::count_if(explained_.begin(), explained_.end(), [](const ExplainedValue& one) {

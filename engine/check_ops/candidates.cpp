@@ -236,7 +236,7 @@ class CandidateSearch {
     }
   }
 
-  // If a kernel fails on its data, lanes run alone, so that one lane does not hide the others.
+  // If a kernel fails on its data, each lane runs alone, so that the others still have results.
   static void run_lanes(const LocalProgram& program, const std::vector<LaneView>& views,
                         Bucket& bucket) {
     bucket.runs = true;

@@ -139,7 +139,7 @@ class FormulaCheck {
     const double apart = std::fabs(gradient.value - difference);
     answer.reason = std::isfinite(difference) ? "the distance of the gradient from a central "
                                                 "difference decides neither right nor wrong"
-                                              : "the result is not finite beside the inputs";
+                                              : "the result is not finite near the inputs";
     if (apart <= room) answer.kind = ClaimAnswer::Kind::holds;
     const bool is_apart = apart > kFormulaWrong * room && apart > 1e-6 * std::fabs(terms);
     if (std::isfinite(difference) && (gradient_not_finite_ > 0 || is_apart)) {

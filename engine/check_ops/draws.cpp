@@ -487,7 +487,7 @@ std::vector<RuleDraw> draws_of(const OpInstance& instance, const ComputationFor&
     if (!draws.empty() && is_wide_draw(draws.back().seed) && !has_finite_results(draws.back()))
       draws.pop_back();
   }
-  // Beside draws with finite results, those with an infinity are left out, as drawn_finite() does.
+  // If a draw has finite results, those with an infinity are left out, as in drawn_finite().
   const bool is_infinite_call = std::none_of(draws.begin(), draws.end(), has_finite_results);
   for (int i = 0; i < ties && takes_whole_numbers(instance); ++i) {
     add(call, DrawKind::whole, 1, 300 + static_cast<uint64_t>(i));

@@ -4,7 +4,7 @@
 //   kind      inputs                              applies to
 //   words     i64, random 64-bit words            rules without min, max, prod: the ring modulo
 //                                                 2^64 is exact, no wrong rule holds by chance
-//   ordered   i64, distinct, 21 bits, both signs  all rules: order survives sums and products
+//   ordered   i64, distinct, 21 bits, both signs  all rules: sums and products keep order
 //   ties      i64 of -1..2                        all rules
 //   real      f64 or c128, by the sample's fills  all rules
 //   whole     f64, whole numbers with ties        all rules

@@ -27,7 +27,7 @@ namespace shardproof {
 // The range of numbers that a draw uses.
 enum class PartRange : uint8_t {
   words,  // random 64-bit words
-  small,  // signed integers of 21 bits: order survives sums and products
+  small,  // signed integers of 21 bits: sums and products keep their order
   tied,   // integers at most 4 from 0, or 2 from the whole; half of the summands are as in `small`
   whole,  // floats that are whole numbers, or halves of them, near 0 or the whole; may be equal
   real,   // floats of the size of the whole

@@ -58,12 +58,12 @@ std::string with_attrs(const std::string& line, const OpInstance& instance) {
   return line.substr(0, line.find('=')) + "= " + call_text(instance, names);
 }
 
-// Returns a backward that draws the numbers of its call again, as a call of the cotangent alone:
-// the gradient of dropout is dropout, with the same mask. nullopt if it is none.
+// Returns a backward that draws the numbers of its call again, as a call of the cotangent alone;
+// nullopt for other rules. Example: the gradient of dropout is dropout, with the same mask.
 std::optional<RuleCase> random_call_of_cotangent(const RuleCase& rule, const OpRegistry& ops) {
   if (rule.kind != RuleKind::backward || rule.results.size() != 1) return std::nullopt;
   const GlobalProgram lowered = lowered_lines(rule.lines, rule.inputs, ops);
-  // A gradient comes to the placement of its value after all ops.
+  // A gradient is moved to the placement of its value after all ops.
   const GlobalInstr* made = nullptr;
   for (ValueId id = lowered.names.at(rule.results[0]); made == nullptr;) {
     const auto maker =
@@ -180,7 +180,7 @@ class IndexFills {
 };
 
 // Sets the fills of integral inputs that state none. They are indices if the call takes no large
-// integers; beside floats all of them are.
+// integers; if it has floats, too, all of them are.
 void fill_integers(const RuleCase& rule, const OpRegistry& ops, std::vector<std::string>& fills) {
   std::vector<size_t> integers;
   bool has_floats = false;

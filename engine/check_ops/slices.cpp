@@ -36,7 +36,7 @@ Slices slices_of(const Spec& spec) {
     slices.reduction.op = ReduceOp::sum;
     slices.divisor *= spec.mesh().axis_size(axis);
   }
-  std::map<Dims, size_t> group_of;  // by the coordinate without the partial axes
+  std::map<Dims, size_t> group_of;  // key: the coordinate without the partial axes
   for (int64_t rank = 0; rank < spec.mesh().size(); ++rank) {
     slices.shapes.push_back(spec.local_shape(rank));
     slices.positions.push_back(positions_of(spec, rank));

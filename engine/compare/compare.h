@@ -60,8 +60,8 @@ std::optional<ReplicaDifference> compare_replicas(const LocalTensor& value, cons
 // True if the value has blocks, all with contents.
 bool has_all_contents(const LocalTensor& value);
 
-// Returns the assembled value; nullopt if a shard or a part is on no rank of `value`, or a shape is
-// not that of the spec.
+// Returns the assembled value. Returns nullopt if no rank of `value` has some shard or part, or if
+// a shape is not that of the spec.
 std::optional<Tensor> assemble_if_complete(const LocalTensor& value, const Spec& spec);
 
 // The elements of a tensor as doubles, row-major. A complex element is two numbers, in an added dim

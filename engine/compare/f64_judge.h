@@ -170,8 +170,8 @@ class PerturbationJudge : public Judge {
  public:
   explicit PerturbationJudge(std::map<std::string, OpenValue>& open) : open_(open) {}
   Judgement judge(const ComparedValue& value, ReferenceRun& reference) override;
-  // The labels of open values that no run has handed to this judge, in the order in which they were
-  // judged.
+  // Returns the labels of open values that judge() has not received, in the order in which they
+  // were judged.
   std::vector<ValueLabel> unmeasured() const;
 
  private:

@@ -1,5 +1,5 @@
-// Implements buffer_viewers.h with a hash table of open addressing and linear probes: a value is
-// added and removed for each op that runs, and a table with nodes would allocate each time. After
+// Implements buffer_viewers.h with a hash table of open addressing and linear probes. Each op that
+// runs adds and removes a value; a table with nodes would allocate each time. After
 // an entry is removed, later ones move up, so that no probe ends too early.
 #include "shardproof/engine/execute/buffer_viewers.h"
 

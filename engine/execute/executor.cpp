@@ -48,8 +48,8 @@ void Executor::start(const std::vector<Lanes>& cohorts, const std::vector<LocalT
   }
 }
 
-// Frames wait for tickets. A world of many cohorts names the ranks for which one has ended; if
-// functions run beside the frames, they ask for these themselves.
+// Frames wait for tickets. A world of many cohorts names the ranks for which one has ended. If rank
+// functions run in the same world, they read these ranks themselves.
 bool Executor::advance_frames(bool all, bool functions_beside) {
   std::optional<std::vector<int32_t>> ready;
   if (frames_.size() > 1 && !functions_beside) ready = shared_->world.collect_ready_ranks();

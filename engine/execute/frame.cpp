@@ -9,7 +9,7 @@
 // Example (without the work that packs and unpacks calls): a cohort of ranks 0-3 runs
 //
 //   pc 0  y = all_reduce(x, sum) on stream comm   -> ticket 1; y exists, without contents
-//   pc 1  z = a @ b              on stream main   -> ticket 2; runs beside ticket 1
+//   pc 1  z = a @ b              on stream main   -> ticket 2; overlaps ticket 1
 //   pc 2  wait(y)                on stream main   -> main executes nothing more before ticket 1
 //   pc 3  s = y + z              on stream main   -> ticket 3
 //   pc 4  sync(s)                                 -> host_waits = 3

@@ -89,7 +89,7 @@ std::string axes_of_size(const Spec& spec, double size) {
 std::string ratio_hint(double ratio, const Spec& spec) {
   if (const std::string axes = axes_of_size(spec, ratio); !axes.empty())
     return fmt::format(
-        "the ratio is the size of {}: a sum over it may count each rank, or happen twice", axes);
+        "the ratio is the size of {}: a sum over it may count each rank, or be made twice", axes);
   if (const std::string axes = axes_of_size(spec, 1 / ratio); !axes.empty())
     return fmt::format(
         "the ratio is 1 / the size of {}: a sum over it may be missing, or an average be taken "

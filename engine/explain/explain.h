@@ -1,5 +1,5 @@
-// Turns differences of values into findings in the author's names: the headline, the elements, a
-// cause if one is proven, a hint otherwise, and a fix.
+// Makes findings from differences of values, with the names of the author. A finding has a
+// headline, the elements, a proven cause or else a hint, and a fix.
 #pragma once
 
 #include "shardproof/engine/compare/compare.h"

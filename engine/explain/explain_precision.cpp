@@ -69,8 +69,8 @@ void add_steps(const SpmdListing& listing, std::set<ValueId>& wanted, std::set<c
   found.insert(found.end(), steps.rbegin(), steps.rend());
 }
 
-// True if a step may get what another rank passes to a call: of recv a send, of a slot a put, of
-// any other call the same one.
+// True if a step may get what another rank passes to a call. A recv gets from a send, a slot from a
+// put, and any other call from the same call.
 bool gets_from(const Instr& step, const Collective& call) {
   if (std::holds_alternative<SlotRead>(step.action)) return call.kind == CollectiveKind::put;
   const auto* calls = std::get_if<Communicate>(&step.action);
@@ -84,7 +84,7 @@ bool gets_from(const Instr& step, const Collective& call) {
 }
 
 // Makes the inputs wanted that other ranks may pass to the steps. Ranks of one listing make their
-// calls in one order, so there a call gets what an earlier send or put passes on; its own input is
+// calls in one order, so a call there gets what an earlier send or put passes. Its own input is
 // wanted already.
 void add_passed_values(const SpmdProgram& program, const std::vector<const Instr*>& steps,
                        std::set<ValueId>& wanted) {

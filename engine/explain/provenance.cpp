@@ -335,8 +335,8 @@ void Provenance::cut_repeated(const Instr& instr, const Compute& compute, int ax
   }
 }
 
-// Returns the placement of a result by the op's rule, for inputs placed as `given` over the axis;
-// nullopt if the rule states none, or not the same one on all ranks.
+// Returns the placement of a result by the op's rule, for inputs placed as `given` over the axis.
+// Returns nullopt if the rule states none, or if it differs by rank.
 std::optional<Placement> Provenance::placement_by_rule(const Instr& instr, const Compute& compute,
                                                        size_t output, int axis,
                                                        const std::vector<Placement>& given) const {

@@ -117,7 +117,7 @@ Edges edges_of(const CallItem& message) {
   return edges;
 }
 
-// The value that ranks of a listing bring to a call.
+// The value that ranks of a listing pass to a call.
 struct CallInput {
   size_t listing = 0;
   const CallItem* item = nullptr;
@@ -138,7 +138,7 @@ std::vector<CallInput> inputs_of_calls(const SpmdProgram& program) {
   return brought;
 }
 
-// True if the result of a call may hold what other ranks bring.
+// True if the result of a call may hold what other ranks pass to it.
 bool may_hold(const CallItem& call, const CallInput& brought, const Edges& received) {
   const Collective &own = call.collective, &theirs = brought.item->collective;
   if (own.kind == CollectiveKind::recv)
@@ -154,7 +154,7 @@ bool may_hold(const CallItem& call, const CallInput& brought, const Edges& recei
   return false;
 }
 
-// Adds the values that other listings bring to the calls of these steps. Returns the listings that
+// Adds the values that other listings pass to the calls of these steps. Returns the listings that
 // have new ones.
 std::set<size_t> need_inputs_of_others(const std::vector<CallInput>& brought,
                                        const std::vector<Step>& steps,

@@ -41,7 +41,7 @@ const CallItem* collective_of(const Step& step);
 // Returns the same if the call is an all_reduce, reduce_scatter or reduce, else null.
 const CallItem* reduction_of(const Step& step);
 // True if a line of a listing calls grad(..): the author did not write the factors of its
-// instructions. The second one asks for the line of a step.
+// instructions. The second one takes the line of a step.
 bool is_gradient_line(const std::vector<std::string>& lines, int line);
 bool is_made_by_grad(const RankProgram& ranks, const Step& step);
 // Returns the axes of a mesh that form a group; nullopt if no axes do.

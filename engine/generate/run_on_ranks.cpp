@@ -21,7 +21,7 @@ std::vector<HeldValue> run_global(const Job& job, const Registries& registries) 
   const auto make_probe = [&]() -> ProbeFunction {
     held.clear();
     return [&](ValueId id, const LocalTensor& value) {
-      // Each cohort brings its own ranks.
+      // Each call has the ranks of one cohort.
       const auto [found, added] = held.try_emplace(id, value);
       if (!added) found->second = found->second.merged_with(value);
     };

@@ -359,8 +359,8 @@ void JudgedRanks::add_misfits(const ProgramRun& run, Outcome& outcome) const {
         before);
     outcome.undecided.push_back(std::move(value));
   }
-  // By text and number of the line, the finding to which the other outputs of the line are added:
-  // those of the passes of a loop.
+  // Key: text and number of a line. Value: its finding, which lists the outputs of the other passes
+  // of a loop, too.
   std::map<std::pair<std::string, int>, size_t> first;
   for (const JobOutput& output : job_.outputs) {
     const auto found = misfits_.find(output.name);
@@ -412,8 +412,8 @@ void JudgedRanks::add_races(Outcome& outcome) const {
   }
 }
 
-// Adds, to a finding about calls that do not match or that a rank never makes, the earlier call at
-// which ranks are on different lines. A fault may skip a call of the program.
+// Adds the earlier call at which ranks are on different lines to a finding about calls that do not
+// match or that a rank never makes. Adds none with faults, which may skip a call of the program.
 void JudgedRanks::add_first_divergence(Outcome& outcome) const {
   if (!job_.faults.empty()) return;
   for (Finding& finding : outcome.findings) {

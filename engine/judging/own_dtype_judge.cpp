@@ -314,7 +314,7 @@ struct OwnDtypeJudge::OpenValue {
   double largest_part = 0;
   size_t place = 0;  // in the values that were measured at once
   JudgedLine judged_line() const { return {measured.global, line, in_parts}; }
-  // Returns the elements that it holds beside the inputs of the program.
+  // Returns the number of elements that it holds, without the inputs of the program.
   int64_t elements() const {
     int64_t all = 3 * exact.elements();
     for (const ValueId id : line.line_inputs())

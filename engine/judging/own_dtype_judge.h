@@ -47,9 +47,9 @@ inline constexpr double kNarrowNote = 4;
 bool is_float_or_complex(DType dtype);
 bool is_below_f64(DType dtype);  // a float or complex dtype other than f64 and c128
 
-// True if ranks lose half of the value and one device far less. One rounding to f8 is at most 1/16
-// of an element, so a value that passes f8 cannot reach a ratio of kPrecisionNote; for it the least
-// ratio is smaller.
+// True if ranks lose half of the value and one device far less. The least ratio is smaller for a
+// value that passes f8: one rounding to f8 is at most 1/16 of an element, so its ratio cannot reach
+// kPrecisionNote.
 bool is_lost(const MeasuredPrecision& measured);
 
 class OwnDtypeJudge : public Judge {

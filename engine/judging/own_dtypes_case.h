@@ -25,9 +25,9 @@ class OwnDtypesCase {
 
   RankCase about() const;
   // Returns the keys of the values that are imprecise on the ranks (docs/judging.md, question 2) in
-  // an edited program of about(), but for those after an overflow of one device. Omits `wrong`
-  // values, because to measure them takes many runs of their lines. nullopt if a rank does not
-  // reach its end.
+  // an edited program of about(). Omits those after an overflow of one device, and `wrong` values,
+  // because to measure these takes many runs of their lines. nullopt if a rank does not reach its
+  // end.
   std::optional<std::set<std::string>> imprecise_with(const RankProgram& ranks,
                                                       const std::set<std::string>& wrong) const;
 

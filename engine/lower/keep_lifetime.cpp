@@ -8,7 +8,7 @@
 //
 //   0  y = all_reduce(x, sum)   on comm
 //   1  keep(x, comm)                          the last work of comm is 0
-//   2  x = 2 * a                frees the old x: `Free` stands here
+//   2  x = 2 * a                frees the old x: `Free` is here
 //   3  z = a + b
 //   4  wait(y)                  on main       y was made by 0 on comm: proves it
 //   5  s = y + z

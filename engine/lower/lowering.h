@@ -173,7 +173,7 @@ class Lowering {
   std::set<ValueId> read_recomputed(const std::vector<const Expr*>& written);
   ValueId seed_of(const Expr* with, ValueId of, const std::string& shown,
                   const SourceLocation& place);
-  // Replaces numbers beside integer tensors by those that the dtype of the tensors holds.
+  // Wraps numbers that are combined with integer tensors to the dtype of the tensors.
   void wrap_numbers(const std::vector<LaneAttrs>& attrs, std::vector<ValueId>& inputs);
   void check(const OpRecord& op, const std::vector<LaneAttrs>& attrs,
              const std::vector<ValueId>& inputs, size_t wanted);

@@ -97,8 +97,7 @@ constexpr ForeignKey kForeignKeys[] = {{"process_group", "group"},
 
 // Returns what to write in place of an unknown key of a call.
 std::string key_hint(const std::string& key, const std::vector<std::string>& known) {
-  if (key == "async_op")
-    return "; leave it out: a call inside \"on STREAM:\" runs beside the others";
+  if (key == "async_op") return "; leave it out: a call inside \"on STREAM:\" overlaps the others";
   if (key == "tiled" || key == "tag") return "; leave it out";
   for (const ForeignKey& foreign : kForeignKeys)
     if (foreign.word == key && std::find(known.begin(), known.end(), foreign.here) != known.end())

@@ -106,7 +106,7 @@ void RankLowerer::lower_check_part(const WrittenCheck& written, const CheckPart&
 }
 
 // Throws Error if an earlier pass of a loop has checked the name, and the truth binds it more than
-// once: each pass would be compared with the last value.
+// once. Each pass would be compared with the last value.
 void RankLowerer::refuse_check_of_last_value(const WrittenCheck& written, const Expr& call) {
   const bool is_repeated =
       std::any_of(into_.checks.begin(), into_.checks.end(), [&](const RankCheck& earlier) {

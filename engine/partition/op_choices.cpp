@@ -1,13 +1,13 @@
 // Implements op_choices.h.
 //
 // A rule (ops/core/sharding_rule.h) lists strategies for one axis: which placement each input needs
-// on that axis and which placement each output gets. On a mesh of N axes, one strategy is picked
+// on that axis and which placement each output gets. On a mesh of N axes, one strategy is chosen
 // for each axis, because axes are independent.
 //
 // 1. For each axis, list the strategies of the rule plus "everything R", nearest to the inputs
 //    first. If there are more than kMaxCombinations combinations, drop the farthest ones.
-//    An axis of one rank has one strategy, since its placements cut and add up nothing: that which
-//    moves the fewest inputs, or "everything R" if it is not legal.
+//    Placements on an axis of one rank cut and add up nothing, so it has one strategy. It is that
+//    which moves the fewest inputs, or "everything R" if that is not legal.
 // 2. For each combination, compose() joins the picks into one spec per tensor. It refuses what is
 //    not legal together: partials of two kinds, cuts that the kernel does not accept.
 // 3. A rule that cannot be written axis by axis (reshape) judges whole specs: the inputs as they

@@ -52,8 +52,8 @@ void visit_choices(const OpRecord& op, const OpCall& call, const std::vector<Ten
                    const std::function<bool(PartitionedCall)>& visit);
 
 // True if a choice turns a cut input into a partial one, or makes partials on an axis where no
-// input has any. Such a choice may save bytes here, but a later line pays for the reduction, so it
-// is taken only if the author writes it.
+// input has any. Such a choice may save bytes here, but a later line must reduce the result, so
+// the choice is made only if the author writes it.
 bool makes_partials(const PartitionedCall& choice, const std::vector<PlacedValue>& inputs);
 
 }  // namespace shardproof

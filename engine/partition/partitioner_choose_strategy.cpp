@@ -4,10 +4,10 @@
 // 2. The price of a choice is the price of the plans that redistribute its inputs: the bytes that
 //    they send, then their calls; with a topology, their time. An op that is lowered to other ops
 //    is emitted on trial, priced and rolled back.
-// 3. The choice with the fewest bytes and calls wins; among equal ones that which moves the fewest
-//    values, then that with the least peak, then the first.
-//    The price of bringing a state of the scenario back to its declared placements counts too, so
-//    `w = w - g` with w as R and g as P(sum) reduces g and leaves w as it is.
+// 3. The choice with the fewest bytes and calls is taken. Among equal ones it is that which moves
+//    the fewest values, then that with the least peak, then the first.
+//    The price also includes the redistribution of a state to its declared placements. So
+//    `w = w - g` with w as R and g as P(sum) reduces g, and w stays R.
 //    A choice that would turn a cut or replicated input into a partial one is not taken
 //    (makes_partials).
 //
@@ -17,7 +17,7 @@
 //   S(1), S(0) -> P(sum)   cut x on dim 1: local, 0 bytes;
 //   R, S(1) -> S(1)        w from S(0) to S(1): an all_to_all over tp;
 //   R, R -> R              w from S(0) to R: an all_gather over tp.
-// The first has price 0, so y is dp:S(0) tp:P(sum), and a later line pays for the reduction.
+// The first has price 0, so y is dp:S(0) tp:P(sum), and a later line reduces it.
 #include <algorithm>
 #include <limits>
 #include <tuple>
@@ -35,7 +35,7 @@ constexpr int64_t kAnyPeak = std::numeric_limits<int64_t>::max();
 constexpr double kRaised = 1 + 1e-12;
 
 // The price of a choice, and the number of inputs and results that it moves. A local slice costs
-// nothing, so a choice that moves fewer values wins before one with a smaller peak.
+// nothing, so a choice that moves fewer values comes before one with a smaller peak.
 struct ChoicePrice {
   Price price;
   int changed = 0;

@@ -2,8 +2,8 @@
 //
 // 1. An op counts positions if a strategy of its rule that cuts an input needs the index of the
 //    shard.
-// 2. If the inputs that state the positions have placements, the others get those that a strategy
-//    has beside them, or those that follow from their shapes on the ranks.
+// 2. If the inputs that state the positions have placements, the others get those of a strategy
+//    with these placements, or those that follow from their shapes on the ranks.
 // 3. The results get the placements of the strategy that has all inputs with their placements.
 //
 // Example: q is [8, 4] as cp:S(0) on cp=2. In the gradient of `rope(q) * 2 as cp:S(0)` the op

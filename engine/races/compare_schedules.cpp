@@ -5,9 +5,9 @@
 // 2. Walk each listing. The first instruction with a result whose hashes differ is its candidate.
 //    A candidate that another stream disturbs (stream_order.h) comes before one that does not have
 //    such a cause, because the latter may only use what another rank sent. Among equals the lowest
-//    line wins. A view accesses no memory, so it is no candidate; the work that uses it is.
-//    If no stream of its rank disturbs a candidate that reads a message or a slot, the streams of
-//    the ranks that send to it are searched: a later line may write what a send still reads.
+//    line is chosen. A view accesses no memory, so it is no candidate; the work that uses it is.
+//    A candidate may read a message or a slot, and no stream of its rank may disturb it. Then the
+//    streams of the sending ranks are searched: a later line may write what a send still reads.
 // 3. Run twice more for the contents of that value.
 //
 // Example:
@@ -64,7 +64,7 @@ uint64_t content_hash(const Tensor& dense, int64_t slot) {
 }
 
 // adversarial finds a value that is read before the call that writes it has ended. side_first finds
-// a call that reads what main has not written yet, also if an earlier call or wait stands before it
+// a call that reads what main has not written yet, also if an earlier call or wait comes before it
 // on its stream. main_first finds the reverse.
 constexpr std::array<ScheduleKind, 3> kOthers = {
     ScheduleKind::adversarial, ScheduleKind::side_first, ScheduleKind::main_first};

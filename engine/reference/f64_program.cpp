@@ -142,7 +142,7 @@ class SpmdWidening {
     widen_spec(wide->to);
     step = std::move(wide);
   }
-  // The items of a step share it.
+  // The items of one step point to one PlanStep, which is widened once.
   static void widen_items(std::vector<CallItem>& items) {
     std::shared_ptr<const PlanStep> narrow, wide;
     for (CallItem& item : items) {

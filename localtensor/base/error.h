@@ -67,7 +67,7 @@ template <typename... Args>
 class NearestName {
  public:
   explicit NearestName(std::string_view word) : word_(word) {}
-  void offer(std::string_view candidate);  // the first of equally near candidates wins
+  void offer(std::string_view candidate);  // of equally near candidates the first is kept
   // Returns the nearest candidate offered so far; empty if none is near.
   const std::string& best() const { return best_; }
   // Returns `; did you mean "placements"?`, to append to a message; empty if none is near.

@@ -1,6 +1,6 @@
-// Data of each thread that ends with it, like thread_local, for runs at a memory limit: the C
-// library aborts the process if it has no memory to register the destructor of a thread_local
-// object. Thread-safe.
+// Data of each thread that ends with it, like thread_local, for runs at a memory limit. For
+// thread_local objects the C library aborts the process if it has no memory to register a
+// destructor. Thread-safe.
 #pragma once
 
 #include <pthread.h>
@@ -11,7 +11,7 @@
 namespace shardproof {
 
 // A pointer of each thread. When a thread ends whose pointer is not null, `at_end` is called with
-// it. The main thread ends with the process, without a call. Objects live until the process ends.
+// it. The main thread ends with the process, without a call. Objects exist until it ends.
 class ThreadPointer {
  public:
   explicit ThreadPointer(void (*at_end)(void*)) : valid_(pthread_key_create(&key_, at_end) == 0) {}

@@ -24,7 +24,7 @@ struct MeshData {
   int64_t offset = 0;
   int64_t root_size = 1;
   int64_t first = 0;    // rank of position 0 if there is no map
-  bool sliced = false;  // true if axes of the root are missing and no sibling has been picked
+  bool sliced = false;  // true if axes of the root are missing and no sibling has been selected
   std::shared_ptr<const RankMap> map;
   std::vector<MeshAxis> root_axes;  // for errors: a flattened axis may not take their names
 };

@@ -83,8 +83,8 @@ class DimLayouts {
   int64_t max_extent(int layout);                   // of the rank with the largest part
   int64_t joint_extent(int layout, uint64_t mask);  // max_joint_extent of shard_cut_list.h
   // True if, in an exchange among the ranks of `mask`, each rank sends equal pieces to all. False
-  // if the digits that the axes use before and after overlap, because some rank then sends all to
-  // one other, or if the parts are equal and the places do not nest: thirds and halves.
+  // if the digits that the axes use before and after overlap: some rank then sends all to one
+  // other. False too if the parts are equal and the places do not nest, as thirds and halves.
   bool is_balanced(int from, int to, uint64_t mask) const;
   // Returns the place of an axis digit: the product of the sizes before it. The digit takes the
   // places [first, first * size). Returns 0 if the layout does not cut by the axis.

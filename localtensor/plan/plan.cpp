@@ -3,8 +3,8 @@
 // transfer_pieces makes the messages that move a tensor from one mesh to another:
 //   1. replicas_of: group the ranks of the source by the part that they hold.
 //   2. For each receiver and each part: the common indices are one message. The sender is the
-//      receiver itself if it holds the part, else the replica that has the least to send so far;
-//      equal ones take turns by receiver.
+//      receiver itself if it holds the part, else the replica with the least to send so far. Among
+//      equal ones the sender changes from receiver to receiver.
 //
 // Example: dim of 4, S(0) on "a=2 on 0-1" to R on "b=2 on 2-3". Ranks 0 and 1 each send 2 elements
 // to ranks 2 and 3: four messages.

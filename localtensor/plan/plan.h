@@ -98,7 +98,7 @@ using PriceFunction = std::function<Price(const PlanStep&)>;
 // A call costs as much as this many bytes, so that small tensors take few calls.
 inline constexpr int64_t kBytesOfCall = 64 << 10;
 // Returns the price of a step if no topology is given: bytes + kBytesOfCall for a call, then the
-// peak (docs/language.md, section 7). Bytes are an average over the mesh, so all calls that bring
+// peak (docs/language.md, section 7). Bytes are an average over the mesh, so all calls that send
 // the missing elements and nothing else have one price.
 Price price_without_topology(const PlanStep& step);
 // Returns bytes, then calls, then the peak: the price by which the partitioner compares placements

@@ -551,7 +551,7 @@ class Search {
     return known->second;
   }
 
-  // True if a path of at least this cost may be the cheapest to a node, and may win.
+  // True if a path of at least this cost may be the cheapest to a node and to the goal.
   bool is_better(int to, const Cost& cost) {
     const Node& node = nodes_[static_cast<size_t>(to)];
     const bool reached = node.parent >= 0 || to == 0;
@@ -561,7 +561,7 @@ class Search {
   // Adds the move to the queue, or to the paths.
   void reach(int at, const PlacementState& state, const PlacementMove& move) {
     if (direct_ && !(move.to == states_.goal())) return;
-    // Computing the cost of a step is slow, so paths that cannot win are dropped before.
+    // Computing the cost of a step is slow, so other paths are dropped before.
     const Cost cost = nodes_[static_cast<size_t>(at)].cost;
     const auto known = number_.find(move.to);
     if (known != number_.end() && !is_better(known->second, cost)) return;
@@ -599,7 +599,8 @@ class Search {
     return step.pieces == 1 ? edge : model_.in_pieces(edge, step);
   }
 
-  // Stores a path that ends by a move if it is the cheapest to its end so far and may win.
+  // Stores a path that ends by a move if it is the cheapest to its end so far and may be the
+  // cheapest to the goal.
   void arrive(int at, int to, const PlacementMove& move, const Cost& edge) {
     const Node& from = nodes_[static_cast<size_t>(at)];
     if (!is_better(to, from.cost + edge)) return;

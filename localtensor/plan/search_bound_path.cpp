@@ -75,7 +75,8 @@ class BoundPath {
       extend(state, choice.next, cost + price_(from, moves_.back()), cheapest);
   }
 
-  // Appends a move and changes the state. Returns false if the axes do not find their digits.
+  // Appends a move and changes the state. Returns false if no dim has the digits for
+  // the axes.
   bool add(PlacementState& state, StepKind kind, uint64_t before, uint64_t after) {
     const Positions from = bound_.positions_of(before);
     Positions to = bound_.positions_of(after);

@@ -134,8 +134,8 @@ Int128 ShuffleBound::least_padded(const Positions& from, const Positions& to, In
   return sent;
 }
 
-// Returns the largest fraction of a dim with one coordinate on each axis that leaves a place there,
-// and on each that reaches its goal there.
+// Returns the largest fraction of a dim that has one coordinate on each of some axes: those that
+// leave a place there, and those that reach their goal there.
 CutAgreement ShuffleBound::joint_of(uint64_t number) {
   std::optional<CutAgreement>& joint = joints_[number];
   if (joint) return *joint;

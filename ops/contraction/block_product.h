@@ -1,6 +1,6 @@
 // Products of blocks of two dense matrices, for ops that multiply some rows at a time and choose
-// the sizes while they run (attention). Operands are packed first, and packed columns serve many
-// products.
+// the sizes while they run (attention). Operands are packed first; many products read the packed
+// columns.
 //
 // Adds in the order of ops/contraction/micro_gemm.h: an element is the sum of its terms in
 // ascending order, starting at zero. It depends on its own row and column only.

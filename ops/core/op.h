@@ -165,7 +165,7 @@ class OpRegistry {
 
  private:
   std::map<std::string, OpRecord, std::less<>> records_;
-  std::vector<std::string> order_;  // names, not pointers: pointers would not survive a copy
+  std::vector<std::string> order_;  // names, because a copy would invalidate pointers
 };
 
 OpRegistry builtin_ops();

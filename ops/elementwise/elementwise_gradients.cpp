@@ -101,7 +101,7 @@ F share_of(Gradient& g, const char* loses) {
   return g.where(g.op("eq", {g[0], g[1]}), kept * 0.5, kept);
 }
 
-// fmax, fmin: all of dy to the operand that wins or whose partner is NaN, half if both are equal.
+// fmax, fmin: all of dy to the operand that is chosen or whose partner is NaN, half if equal.
 F number_share(Gradient& g, int mine, int other, const char* wins) {
   const F alone = g.op("logical_or", {g.op(wins, {g[mine], g[other]}), g.op("isnan", {g[other]})});
   const F all = g.where(alone, g.dy(), 0.0);

@@ -31,7 +31,7 @@ struct TileOperand {
   DType storage, tile;
   int64_t storage_bytes, tile_bytes;
   Way way;
-  bool everywhere;  // one element serves the whole call
+  bool everywhere;  // the whole call reads one element
   std::byte* base;
   std::byte* staging;  // set unless the way is in_place
 };
@@ -231,8 +231,8 @@ void run_lanes(const ElementwisePlan& plan, const KernelCall& call, int64_t firs
 }
 
 // Runs the loop once over all elements if all operands are dense, of one shape and in the dtypes of
-// the loop: the usual case, for which the steps above would cost more than a small op. Returns
-// false if some operand is not.
+// the loop. In this usual case the steps above would cost more than a small op. Returns false if
+// some operand is not.
 bool run_dense(const ElementwisePlan& plan, const KernelCall& call) {
   if (plan.by_library) return false;
   const LaneView& result = call.outputs->front();

@@ -141,7 +141,7 @@ std::vector<Sample> special_samples(const SpecialRow& row) {
       samples.push_back({{}, {{dtype, shape}}, {row.fill}});
       return;
     }
-    // The first operand has no derivative, in torch either; integers want none.
+    // The first operand has no derivative, in torch either; integers need none.
     samples.push_back({{},
                        {{is_float ? dtype : DType::i64, other}, {dtype, shape}},
                        {is_float ? row.fill : "ints(2, 5)", row.fill}});

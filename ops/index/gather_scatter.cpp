@@ -254,7 +254,7 @@ FormulaTerm scatter_by_input(Gradient& g) {
 }
 
 // Returns the gradient at each index. If several entries have one index, only the one that was
-// written last has a gradient. Scattering the numbers of the entries in the same way finds it.
+// written last has a gradient. A scatter of the numbers of the entries shows which one that is.
 FormulaTerm scatter_by_source(Gradient& g) {
   const FormulaTerm index = g[kScatterIndex];
   const Attrs along{{"dim", g.integer("dim")}};

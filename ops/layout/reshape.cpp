@@ -134,8 +134,8 @@ OpRecord reshape_record(std::string name, std::string summary, std::vector<Param
   return record;
 }
 
-// Rejects specs under which a rank without elements would infer a local shape other than that of
-// the result's shard. flatten and unflatten infer their sizes from the local input.
+// Rejects specs under which a rank without elements would infer another shape than that of the
+// result's shard. flatten and unflatten infer their sizes from the local input.
 void require_local_shapes(OpRecord& record, const ShapeFunction& shape) {
   record.rule.joint = [joint = record.rule.joint, local = record.rule.local_attrs, shape](
                           const OpCall& call, const std::vector<TensorMeta>& outputs,

@@ -4,8 +4,8 @@
 //   is one group, [4, 6] -> [4, 2, 3] is two.
 //   2. Axes are placed in the order in which they shard. An axis that shards a group of equal dims
 //   keeps its shard.
-//   3. For any other group, candidates_for() lists shards of the output dims. The first one wins
-//   whose owned flat indices equal the input's at every coordinate (agree()).
+//   3. For any other group, candidates_for() lists shards of the output dims. The first one
+//   whose owned flat indices equal the input's at every coordinate (agree()) is chosen.
 //
 // Example: [4, 6] with S(0) over 2 ranks owns flat indices 0-11 and 12-23, so [24] gets S(0). With
 // S(1), rank 0 owns 0-2, 6-8, 12-14, 18-20, which [24] holds as S(0, split=4).
@@ -245,7 +245,7 @@ class Propagation {
 }  // namespace
 
 std::optional<Spec> reshaped_spec(const Spec& input, const Dims& shape) {
-  // Without elements ownership cannot tell dims apart; only unsharded inputs are safe.
+  // Without elements, ownership does not distinguish dims: only unsharded inputs are safe.
   if (element_count(shape) == 0)
     for (const Placement& placement : input.placements())
       if (placement.is_shard()) return std::nullopt;

@@ -1,5 +1,5 @@
-// The state of argmax and argmin: the first index of the largest (smallest) element. NaN wins over
-// every number.
+// The state of argmax and argmin: the first index of the largest (smallest) element. NaN counts
+// as the largest and as the smallest.
 #pragma once
 
 #include "shardproof/ops/reduction/reducers.h"

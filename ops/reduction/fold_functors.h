@@ -1,5 +1,5 @@
-// Folds: functors that combine two elements into one and have an identity. In maximum and
-// minimum NaN wins.
+// Folds: functors that combine two elements into one and have an identity. The
+// maximum and the minimum with NaN are NaN.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct ProductFold : functor::Mul {
 template <bool kLargest>
 struct ExtremeFold {
   static constexpr unsigned kTypes = kReals;
-  // NaN wins against every number, so the result is NaN if any element is.
+  // The result is NaN if any element is.
   template <typename T>
   static constexpr T apply(T a, T b) {
     const bool beats = kLargest ? b > a : b < a;

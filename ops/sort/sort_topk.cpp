@@ -120,7 +120,7 @@ Spec candidates_spec(const Spec& spec, int dim, int64_t k, DType dtype) {
   return Spec(spec.mesh(), placements, shape, dtype, spec.order());
 }
 
-// Returns start and length of the segment that each k candidates come from.
+// Returns start and length of the segment of each group of k candidates.
 std::vector<int64_t> segments_of(const Spec& spec, int dim, int64_t k) {
   const Spec candidates = candidates_spec(spec, dim, k, DType::i64);
   std::vector<int64_t> segments(static_cast<size_t>(candidates.shape()[dim] / k * 2), 0);

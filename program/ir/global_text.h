@@ -18,8 +18,8 @@ struct GlobalTextOptions {
 };
 
 // Returns the lines, which end with "w = w_1" for names that were bound again. A separate line
-// redistributes a state (`w` in `w = w - g`) to the placements of its input, because the name of
-// the new value differs from that of the input.
+// redistributes a state (`w` in `w = w - g`) to the placements of its input. It is needed because
+// the new value has another name than the input.
 std::vector<ListingLine> global_text(const GlobalProgram& program,
                                      const GlobalTextOptions& options);
 

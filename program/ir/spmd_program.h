@@ -1,7 +1,7 @@
 // SpmdProgram: the program of each rank, as data.
 //
 // A listing is a straight line of instructions for a set of ranks. Loops are expanded and
-// conditions become lane masks, so that one listing serves all ranks that run it. The program of a
+// conditions become lane masks, so that all its ranks share one listing. The program of a
 // rank is the instructions whose `lanes` contain it, in order.
 //
 // Every value has its origin and, if known, the spec under which it equals a global value. The host

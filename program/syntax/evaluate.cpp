@@ -35,8 +35,8 @@ class Evaluator {
   const NumberScope& scope_;
 };
 
-// Adds the place to errors. The innermost expression wins, because Error::inside fills empty parts
-// only.
+// Adds the place to errors. The place is that of the innermost expression, because Error::inside
+// fills empty parts only.
 Number Evaluator::number(const Expr& expr) const {
   try {
     return bare(expr);

@@ -1,5 +1,5 @@
 // Names of PyTorch, Megatron, JAX, NumPy and Python for ops, calls, attributes and dtypes that have
-// another name here. One table serves all messages, because each op has one name in a program.
+// another name here. All messages use one table, because each op has one name in a program.
 #pragma once
 
 #include <optional>

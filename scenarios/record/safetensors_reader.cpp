@@ -113,7 +113,7 @@ std::vector<NamedTensor> parse_bytes(std::string_view bytes) {
 std::string_view safetensors_name(DType dtype) {
   for (const auto& [known, name] : kDtypeNames)
     if (known == dtype) return name;
-  SP_UNREACHABLE("safetensors does not know {}", name(dtype));
+  SP_UNREACHABLE("safetensors has no dtype {}", name(dtype));
 }
 
 std::optional<DType> parse_safetensors_dtype(std::string_view name) {

@@ -112,7 +112,7 @@ void CallMatcher::store(const SubmittedCall& submitted, int64_t self, int64_t ta
   windows_[{target, submitted.terms->collective.slot}] = std::move(contents);
 }
 
-// Serves waits in the order in which they started.
+// Ends waits in the order in which they started.
 void CallMatcher::settle(Signals& signals) {
   while (!signals.waiting.empty()) {
     const Channel::End waiting = signals.waiting.front();

@@ -39,7 +39,7 @@ struct Refused {
 };
 class RefusedOptions : public testing::TestWithParam<Refused> {};
 
-TEST_P(RefusedOptions, WhenGiven_Exit2_AndSayWhatIsExpected) {
+TEST_P(RefusedOptions, WhenGiven_Exit2_AndStateWhatIsExpected) {
   const Ran ran = tool(std::string("check-judging ") + GetParam().words);
   EXPECT_EQ(ran.code, 2) << ran.out;
   EXPECT_NE(ran.out.find(GetParam().message), std::string::npos) << ran.out;

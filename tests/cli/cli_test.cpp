@@ -354,7 +354,7 @@ TEST_F(Cli, Watch_RunsAgainAfterAChange) {
   expect_refused("run - --watch </dev/null", "standard input does not change");
 }
 
-TEST_F(Cli, Completion_KnowsAllCommandsAndOptions) {
+TEST_F(Cli, Completion_HasAllCommandsAndOptions) {
   const Ran help = tool("help run");
   std::istringstream lines(help.out);
   std::vector<std::string> options;

@@ -22,8 +22,8 @@ bool any_process_of(const std::string& file);
 // Waits until each process has used `cpu_seconds` of CPU time, at most a minute.
 void wait_for_work(const std::vector<pid_t>& processes, double cpu_seconds);
 
-// A run of a scenario file in three worker processes, started in the background. Its files lie
-// beside its output.
+// A run of a scenario file in three worker processes, started in the background. Its files are in
+// the folder of its output.
 class Running {
  public:
   // `more`: further arguments.

@@ -221,7 +221,7 @@ class RowText {
       else if (fallback)
         result += text.substr(equals + 1, end - equals - 1);
       else
-        throw Skip{"a number that the row does not say"};
+        throw Skip{"a number that the row does not state"};
       at = end + 1;
     }
     const size_t rest = result.find(", ..)");

@@ -1,5 +1,5 @@
-// Tests engine/execute/buffer_viewers.h against a list of all pairs, with many values that share
-// buffers, so that entries of the table collide and move when others are removed.
+// Tests engine/execute/buffer_viewers.h against a list of all pairs. Many values share buffers, so
+// entries of the table collide, and move when others are removed.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -17,7 +17,7 @@ ExplainedValue wrong(int line, const std::string& name, const std::string& insta
   return value;
 }
 
-TEST(ListFindings, IndependentValues_StandAlone) {
+TEST(ListFindings, IndependentValues_HaveAFindingEach) {
   const std::vector<Finding> findings = list_findings({wrong(2, "b"), wrong(1, "a")});
   ASSERT_EQ(findings.size(), 2u);
   EXPECT_EQ(findings[0].name, "a");
@@ -78,7 +78,7 @@ TEST(ListFindings, CauseOfTheMostValues_IsPrinted) {
   EXPECT_EQ(findings[0].details, (Lines{"cause   of both", "also wrong   line 2   b is wrong"}));
 }
 
-TEST(ListFindings, ValueThatTheCauseLeavesWrong_StandsAlone) {
+TEST(ListFindings, ValueThatTheCauseLeavesWrong_IsAnotherFinding) {
   const std::vector<Finding> findings =
       list_findings({caused(1, "a", "bias", {"a", "b"}), caused(1, "b", "", {}),
                      caused(1, "c", "", {}), caused(2, "d", "group", {"d"})});

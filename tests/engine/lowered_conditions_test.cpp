@@ -1,5 +1,5 @@
-// Tests the lanes of a condition that differs by rank: those that are found at once, from the lanes
-// of each value of a number, are those for which an evaluation on each lane holds.
+// Tests the lanes of a condition that differs by rank. Those computed at once, from the lanes of
+// each value of a number, equal those of an evaluation on each lane.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

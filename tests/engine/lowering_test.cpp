@@ -28,7 +28,7 @@ void expect_refused(const Job& job, const Bad& bad, const std::string& path) {
     EXPECT_EQ(error.where().column, bad.column) << error.message();
     for (const std::string& part : bad.says)
       EXPECT_NE(error.message().find(part), std::string::npos)
-          << "\"" << error.message() << "\" does not say \"" << part << "\"";
+          << "\"" << error.message() << "\" does not contain \"" << part << "\"";
   }
 }
 

@@ -43,7 +43,7 @@ TEST(MixedHosts, ListingAndFunction_InOneCollective_AreMatched) {
 
 // A function chooses its own dtypes and cannot run in f64, so only runs in its own dtypes are
 // judged.
-TEST(MixedHosts, RoundingOfAListing_BesideFunctions_IsMeasured) {
+TEST(MixedHosts, RoundingOfAListing_WithFunctions_IsMeasured) {
   std::vector<double> got(4);
   Job job = mixed({"x = zeros([1]) + rank * 0.1", "y = all_reduce(x, sum)", "n = zeros([1]) + 3"},
                   [&](RankContext& me) {

@@ -35,8 +35,8 @@ class ExhaustivePlanner {
 
   // The specs that hold different elements, each once.
   const std::vector<Spec>& specs() const { return specs_; }
-  // Returns, for each spec, the price of the cheapest plan to specs()[goal] that moves only the
-  // smallest set of axes that have to move. kNoPlan: there is none.
+  // Returns for each spec the price of the cheapest plan to specs()[goal], or kNoPlan. Plans move
+  // only the smallest set of axes that have to move.
   std::vector<int64_t> prices_to(size_t goal);
   static constexpr int64_t kNoPlan = INT64_MAX / 4;
   int64_t unit() const { return ranks_ * ranks_; }

@@ -148,7 +148,8 @@ TEST(Plan, ExpectedSteps) {
             "1  all_gather over dp  dp:S(0) tp:S(0) -> tp:S(0, split=2)\n");
 }
 
-// An exchange moves the same elements as a named collective of uneven shards; the named one wins.
+// An exchange moves the same elements as a named collective of uneven shards; the named one is
+// chosen.
 TEST(Plan, NamedCollectives_WinTies) {
   const auto plan = [&](const char* mesh_text, const char* from, const char* to) {
     const Mesh mesh = Mesh::parse(mesh_text);
@@ -269,7 +270,7 @@ TEST(Plan, PartialsAcrossMeshes_SendPartsAlone) {
   EXPECT_EQ(bytes_across("a=2, b=2", "P(sum) P(sum)", "c=4", "P(sum)"), Fraction(0));
   EXPECT_EQ(bytes_across("a=2", "P(sum)", "b=2", "R"), Fraction(64 * mib));
   EXPECT_EQ(bytes_across("a=2", "R", "b=2", "P(sum)"), Fraction(0));
-  // Other ranks: a half of the tensor in each step.
+  // Other ranks: a reduce_scatter and a transfer, each of a half of the tensor.
   EXPECT_EQ(bytes_across("a=2 on 0-1", "P(sum)", "b=2 on 2-3", "S(0)"), Fraction(64 * mib));
   EXPECT_EQ(bytes_across("a=2 on 0-1", "P(sum)", "b=2 on 2-3", "P(sum)"), Fraction(64 * mib));
   EXPECT_EQ(bytes_across("a=2 on 0-1", "R", "b=2 on 2-3", "P(sum)"), Fraction(32 * mib));

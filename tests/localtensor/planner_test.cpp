@@ -493,9 +493,9 @@ TEST(Planner, EvenShuffles_NeedNoSearch) {
           << to_string(specs[i]) << " to " << to_string(to);
 }
 
-// Axes that move to spare digits get even ones if there are any, also beside a dim that they cut
-// unevenly.
-TEST(Planner, EvenDigits_AreTakenBesideAnUnevenDim) {
+// Axes that move to spare digits get even ones if there are any, also next to a dim that they
+// cut unevenly.
+TEST(Planner, EvenDigits_AreUsedWithAnUnevenDim) {
   const Mesh mesh = Mesh::parse("a=2, b=2, c=2, d=2");
   PlannerOptions options;
   options.moves = PlanMoves::collectives;
@@ -566,8 +566,8 @@ TEST(Planner, EvenDigits_AreTriedOnEachPath) {
   EXPECT_LE(result.price.primary, 4193633) << to_string(result.plan);
 }
 
-// A rank of thirds keeps one third or two when they become halves: the pieces of an all_to_all
-// would be padded to twice of what is missing.
+// If thirds become halves, a rank keeps one third or two. An all_to_all would pad its pieces to
+// twice of what is missing.
 TEST(Planner, PlacesThatDoNotNest_AreExchanged) {
   const Mesh mesh = Mesh::parse("a=2");
   const auto spec = [&](const char* text) { return Spec::parse(text, mesh, {1200}, DType::f32); };
@@ -610,7 +610,7 @@ TEST(Planner, ThousandsOfRanks) {
   }
 }
 
-// With a price in which a call costs more than all bytes, the plan with the fewest calls wins.
+// With a price in which a call costs more than all bytes, the plan with the fewest calls is chosen.
 TEST(Planner, PriceOfTheCaller_DecidesThePlan) {
   const Mesh mesh = Mesh::parse("a=2, b=4");
   const auto spec = [&](const char* text) { return Spec::parse(text, mesh, {64, 64}, DType::f32); };

@@ -194,7 +194,7 @@ TEST(Attention, BitsOfAHead_DependOnItsOwnHeadOnly) {
   }
 }
 
-TEST(Attention, ANumberThatIsNotFinite_IsSeenBehindTheMask) {
+TEST(Attention, MaskedNumberThatIsNotFinite_GivesNan) {
   Inputs in(DType::f32, 1, 1, 70, 70);
   Values v = values_of(in.v);
   v[69 * 5] = INFINITY;  // the last key, to which only the last query attends

@@ -83,7 +83,7 @@ class CompositePrecision : public ::testing::TestWithParam<std::string> {
       for (size_t i = 0; i < got.size(); ++i) {
         ++compared_;
         if (got[i] == rounded[i] || (std::isnan(got[i]) && std::isnan(rounded[i]))) continue;
-        // One rounding to the dtype may be an error of half a unit, which luck can make 0.
+        // One rounding to the dtype may be an error of half a unit, or 0 by chance.
         const double once = is_floating(own[o].dtype) && std::isfinite(exact[i])
                                 ? unit_in_last_place(own[o].dtype, std::fabs(exact[i])) / 2
                                 : 0;

@@ -373,7 +373,7 @@ TEST(GradientRegistry, EveryRecord_DeclaresItsGradient) {
         record->gradient || always_composite || record->differentiable != Differentiable::yes;
     EXPECT_TRUE(says) << record->name << " has no gradient; declare one, or zero, or no";
     EXPECT_FALSE(record->gradient && record->differentiable != Differentiable::yes)
-        << record->name << " has a gradient and says that it has none";
+        << record->name << " has a gradient and states that it has none";
   }
 }
 

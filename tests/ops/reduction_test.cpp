@@ -130,7 +130,7 @@ TEST(Reduction, Dtypes_FollowTorch) {
   EXPECT_EQ(values("all", tensor_of(DType::f32, {2}, {0, 2})), (std::vector<double>{0}));
 }
 
-TEST(Reduction, Nan_Wins) {
+TEST(Reduction, NanInALine_GivesNan) {
   const Tensor x = tensor_of(DType::f32, {2, 20}, std::vector<double>(40, 1));
   std::vector<double> with = values_of(x);
   with[7] = kNan;

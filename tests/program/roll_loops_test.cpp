@@ -89,7 +89,7 @@ TEST(RollLoops, NumbersAndNames_FollowTheVariable) {
                          "  check(_1, 'h_{i}')"}));
 }
 
-TEST(RollLoops, OtherFirstPass_StandsAlone) {
+TEST(RollLoops, OtherFirstPass_IsPrintedBeforeTheLoop) {
   const Lines text = printed({line_of(made(1) + " = exp(" + used(0) + ")", "i=0"),
                               line_of(made(2) + " = relu(" + used(0) + ")", "i=1"),
                               line_of(made(3) + " = relu(" + used(0) + ")", "i=2")},

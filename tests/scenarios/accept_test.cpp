@@ -29,7 +29,7 @@ std::string gather(const std::string& members) {
          members;
 }
 
-TEST(Accept, MissingExpect_IsAddedBehindTheLastKey) {
+TEST(Accept, MissingExpect_IsAddedAfterTheLastKey) {
   EXPECT_EQ(accepted(gather(" // last\n}\n")).text,
             gather(", // last\n  \"expect\": {\"collectives\": {\"all_gather dp\": 1}, \"bytes\": "
                    "{\"dp\": 8}}\n}\n"));

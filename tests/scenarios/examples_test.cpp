@@ -63,7 +63,8 @@ class Corpus : public testing::TestWithParam<ScenarioPath> {};
 TEST_P(Corpus, File_EndsAsExpected) {
   const RunResult result = run_one(GetParam());
   EXPECT_EQ(result.exit_code(), 0) << text_report(result, {});
-  EXPECT_FALSE(result.scenarios[0].about.empty()) << "a scenario of the corpus says why it exists";
+  EXPECT_FALSE(result.scenarios[0].about.empty())
+      << "a scenario of the corpus states why it exists";
 }
 INSTANTIATE_TEST_SUITE_P(Scenarios, Corpus, testing::ValuesIn(below("scenarios/corpus")), name_of);
 INSTANTIATE_TEST_SUITE_P(Examples, Corpus, testing::ValuesIn(examples(true)), name_of);

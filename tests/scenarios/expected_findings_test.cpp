@@ -194,7 +194,7 @@ TEST(Imprecise_AsTheOnlyFinding, IsTheVerdict) {
   EXPECT_EQ(missed_text(R"("verdict": "imprecise")", {}), "verdict: imprecise, clean\n");
 }
 
-TEST(Imprecise_BesideAnotherFinding, GivesWay) {
+TEST(Imprecise_WithAnotherFinding, CountsLast) {
   for (const Outcome& outcome :
        {outcome_of({kWrong, kImprecise}), outcome_of({kImprecise, kWrong})}) {
     EXPECT_EQ(missed_text(R"("verdict": "wrong values", "line": 2, "name": "z")", outcome), "");
@@ -225,7 +225,7 @@ TEST(Undecided_IsCounted, AndByDefaultAnyNumberMayBe) {
   EXPECT_EQ(missed_text(R"("undecided": 0)", outcome), "values not decided: 0, 2\n");
 }
 
-TEST(VerdictOfACase_IsBehindAllOtherPhases, WhenImprecise) {
+TEST(VerdictOfACase_ComesAfterAllOtherPhases, WhenImprecise) {
   CaseResult result;
   result.phases.resize(3);
   EXPECT_EQ(result.verdict(), Verdict::clean);

@@ -78,7 +78,7 @@ TEST(FirstDivergence, ReorderedCalls_AreDistinguished) {
             "rank 1 made  y(group=tp)  before another call (line 10), rank 0 after it");
 }
 
-// Without a majority all members differ: one pass over the records serves all of them.
+// Without a majority all members differ: one pass over the records finds the first divergence.
 TEST(FirstDivergence, ManyRanksDiffer_TheFirstIsNamed) {
   constexpr int64_t kRanks = 20000;
   std::vector<std::vector<std::string>> kinds(static_cast<size_t>(kRanks), {"b", "x"});

@@ -97,7 +97,7 @@ Violations check_function_verbs(const Source& source) {
     if (std::regex_search(code, match, weak_verb())) {
       found.push_back({source.path, line,
                        "function " + match[1].str() + ": the verb \"" + verb_of(match[1]) +
-                           "\" does not say what is done; write store, report, read, remove, "
+                           "\" does not state what is done; write store, report, read, remove, "
                            "receive or the field's word",
                        ""});
     }

@@ -284,7 +284,7 @@ TEST(FunctionVerbs, WithoutMeaning_AreReportedWhereDeclared) {
     return first_message(check_function_verbs(make_source(path, text)));
   };
   const std::string advice =
-      "does not say what is done; write store, report, read, remove, receive or the field's word";
+      "does not state what is done; write store, report, read, remove, receive or the field's word";
   EXPECT_EQ(verdict("sim/a.h", "void keep_value(int a);\n"),
             "1: function keep_value: the verb \"keep\" " + advice);
   EXPECT_EQ(verdict("sim/a.h", "\n  virtual std::vector<int>& tells(int a) const = 0;\n"),

@@ -12,7 +12,7 @@
 // terminate_workers() ends all processes.
 //
 // Threading: one thread. Owns its starter and the records of its workers; a world that start()
-// returns must end before its coordinator. The functions of WorkerPool that serve workers (next,
+// returns must end before its coordinator. The functions of WorkerPool for workers (next,
 // done) are internal errors here.
 #pragma once
 
@@ -45,7 +45,7 @@ class Coordinator : public WorkerPool {
   // Starts a world over the present workers. Throws Error(io) if they have been ended.
   std::unique_ptr<World> start(const WorldOptions& options);
 
-  // The functions below serve the worlds of this coordinator.
+  // The worlds of this coordinator call the functions below.
   std::vector<WorkerHandle>& members() { return members_; }
   int processes() const { return options_.processes; }
   int endpoints_each() const { return options_.gpus_per_process; }

@@ -95,7 +95,7 @@ class CoordinatorWorld : public World, public WorldProcesses, private MatchObser
   bool all_are(Phase phase) const;
   void watch();
   std::optional<WorkerLoss> unending_exchange() const;
-  // Both serve a loss in a repetition: restore `under_way` from what heartbeats and the monitor
+  // Both handle a loss in a repetition: restore `under_way` from what heartbeats and the monitor
   // have reported, and state where the process was.
   void locate_in_repetitions();
   bool has_moved_in_repetitions();

@@ -329,7 +329,7 @@ std::vector<Finding> CoordinatorWorld::findings_of_loss(std::vector<Finding> kno
     for (std::string& line : last_output_lines(pool_.output()))
       finding.details.push_back(std::move(line));
     finding.fix = fmt::format("find out why that process {}; run the case again",
-                              is_exit_description(loss_->words) ? "ended" : "stands still");
+                              is_exit_description(loss_->words) ? "ended" : "makes no progress");
   }
   return findings;
 }

@@ -6,7 +6,7 @@
 // 2. The transport moves or reduces the pieces.
 // 3. unpack: the result is divided (avg), ordered by member, and written to each member's output.
 //
-// Members of an endpoint need not be neighbours in the group, so pieces travel in the order of
+// Members of an endpoint need not be neighbours in the group, so pieces are sent in the order of
 // `held`. Example: group 0,1,2,3, endpoint A holds members 0,2 and B holds 1,3. An all_gather of
 // one element each delivers x0 x2 x1 x3; unpack writes x0 x1 x2 x3.
 //

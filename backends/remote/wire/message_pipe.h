@@ -1,5 +1,5 @@
 // MessagePipe: sends messages between two processes over a stream socket. It collects small
-// messages until flush(), so that they travel together. Sending never waits for the receiver: bytes
+// messages until flush(), so that one write sends them. Sending never waits for the receiver: bytes
 // that do not fit into the socket are buffered.
 //
 // Frame on the socket:

@@ -2,9 +2,9 @@
 // run the hosts of ranks. Its contexts keep streams and move contents. It reports the actions of
 // its hosts to the coordinator, and carries out the coordinator's commands one after another.
 //
-// Lives over all worlds of a run. A thread of its own sends a heartbeat every 250 ms and ends the
-// process at once if the coordinator has exited. All functions belong to the thread that made the
-// link.
+// One link exists for all worlds of a run. A thread of its own sends a heartbeat every 250 ms and
+// ends the process at once if the coordinator has exited. All functions belong to the thread that
+// made the link.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@
 
 namespace shardproof {
 
-// The functions of WorkerPool that serve the coordinator (gather, begin, end) are internal errors
+// The functions of WorkerPool for the coordinator (gather, begin, end) are internal errors
 // here.
 class WorkerLink : public WorkerPool {
  public:

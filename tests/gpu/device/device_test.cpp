@@ -1,4 +1,4 @@
-// Tests of Bytes that live on the host and on devices, and of Device's streams. The fake GPU's
+// Tests of Bytes on the host and on devices, and of Device's streams. The fake GPU's
 // streams run as late as CUDA allows.
 #include <gtest/gtest.h>
 
@@ -181,7 +181,7 @@ TEST(BytesOnDevices, SharedContents_WriteNeverOvertakesRead) {
 }
 
 // A stream that uses memory must be ordered after its allocation.
-TEST(Device, Allocation_IsUsableBehindItsStream) {
+TEST(Device, Allocation_IsUsableAfterItsStream) {
   for (const bool follows : {true, false}) {
     FakeGpuOptions options;
     options.runs_ahead = 0;

@@ -75,7 +75,7 @@ TEST_F(Launched, Follow_WaitsForThatTicketOnly) {
   device_->synchronize();
 }
 
-TEST_F(Launched, HostWork_EndsBehindEarlierStreamWork) {
+TEST_F(Launched, HostWork_EndsAfterEarlierStreamWork) {
   launch(kComm, 1, first_);
   launched_.add(2, kComm);
   launched_.follow(kMain, 2, kComm);

@@ -99,8 +99,8 @@ bool Arena::holds(const void* memory, int64_t bytes) const {
   return start != nullptr && static_cast<const std::byte*>(memory) + bytes <= end;
 }
 
-// The used part and the rest differ in `advice`, so that the kernel neither joins them nor splits
-// them again when the used part is closed and opened. That took half of the time.
+// The used part and the rest differ in `advice`, so the kernel does not join them. Otherwise it
+// would split them again when the used part is opened, which took half of the time.
 void Arena::mark(int64_t from, int64_t to, int advice) {
   SP_CHECK(madvise(base_ + from, static_cast<size_t>(to - from), advice) == 0,
            "the arena cannot be divided");

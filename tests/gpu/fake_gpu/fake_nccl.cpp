@@ -83,7 +83,7 @@ bool is_launched(NcclCommunicator& comm) {
   return true;
 }
 
-// Polls; true if the new communicator of a split was handed over.
+// Polls; true if the caller has the new communicator of a split.
 bool is_split(NcclCommunicator& comm) {
   if (!comm.pending_split) return true;
   if (comm.pending_split->polls_left-- > 0) return false;

@@ -141,7 +141,7 @@ int comm_init(NcclComm* comm, int ranks, NcclId id, int rank, NcclConfig* config
   return (*comm)->blocking ? nccl::kSuccess : nccl::kInProgress;
 }
 
-// Hands it over at once only if the parent is blocking.
+// Stores the new communicator at once only if the parent is blocking.
 void set_child(NcclComm parent, NcclComm made, NcclComm* child) {
   if (parent->blocking)
     *child = made;

@@ -40,7 +40,7 @@ TEST(RunOnDevice, OpsOnHost_AreReported) {
 }
 
 // If the rows of a table are sharded, each rank's kernel must use the rows that it holds.
-TEST(RunOnDevice, ShardedTable_KnowsItsRows) {
+TEST(RunOnDevice, ShardedTable_HasTheIndicesOfItsRows) {
   const FakeGpu fake_gpu;
   for (const char* scenario : {"layers/vocab_embedding.json", "layers/attention_heads.json",
                                "layers/parts_of_the_whole.json"}) {

@@ -30,7 +30,7 @@ std::string report_of(const std::string& files, const std::string& words) {
   return report;
 }
 
-// One test for each layout, so that they run beside each other. The search of causes runs simulated
+// One test for each layout, so that they run in parallel. The search of causes runs simulated
 // ranks and begins with the wrong values of the report, so one layout makes it.
 struct CorpusLayout {
   const char *files, *causes, *layout;

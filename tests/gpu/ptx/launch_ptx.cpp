@@ -231,7 +231,7 @@ int __wrap_cudaLaunchKernel(const void* host, Extent blocks, Extent threads, voi
                             size_t shared, void* stream) {
   return shardproof::ptx::launch(host, {blocks, threads, shared, stream}, arguments);
 }
-// Stands for loading: a kernel is read here on first use.
+// Loads a kernel, as the driver does on its first use.
 int __wrap_cudaFuncGetAttributes(void*, const void* host) {
   Program& program = Program::all();
   const auto found = program.kernels.find(host);
