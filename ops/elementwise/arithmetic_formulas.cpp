@@ -133,6 +133,11 @@ void add_scaled_products(OpRegistry& ops) {
                    }()}));
 }
 
+// Signs and bounds have no meaning for complex numbers.
+void refuse_complex(Formula& f) {
+  if (is_complex(f[0].dtype())) f.refuse("not defined for {}", name(f[0].dtype()));
+}
+
 void add_logarithms(OpRegistry& ops) {
   const std::vector<Param> pair = {tensor("x"), tensor("y")};
   const std::vector<Sample> samples = {
@@ -152,6 +157,7 @@ void add_logarithms(OpRegistry& ops) {
       in_f32(formula({"logit", "elementwise", "log(x / (1 - x)), x kept within eps of 0 and 1"},
                      {tensor("x"), number("eps")},
                      [](Formula& f) {
+                       refuse_complex(f);
                        FormulaTerm x = f[0];
                        if (f.given("eps")) {
                          const double eps = f.number("eps").real();
@@ -174,12 +180,14 @@ void add_tests(OpRegistry& ops) {
   ops.add(formula(
       {"isposinf", "elementwise", "x is +infinity"}, {tensor("x")},
       [](Formula& f) {
+        refuse_complex(f);
         return FormulaTerms{f.op("eq", {f[0], params::kInfinity})};
       },
       samples));
   ops.add(formula(
       {"isneginf", "elementwise", "x is -infinity"}, {tensor("x")},
       [](Formula& f) {
+        refuse_complex(f);
         return FormulaTerms{f.op("eq", {f[0], -params::kInfinity})};
       },
       samples));

@@ -170,6 +170,7 @@ void add_entropies(OpRegistry& ops) {
 }
 
 FormulaTerms kl_div(Formula& f) {
+  if (is_complex(f[0].dtype())) f.refuse("not defined for {}", name(f[0].dtype()));
   const bool logs = f.flag("log_target");
   const FormulaTerm loss =
       logs ? f.op("exp", {f[1]}) * (f[1] - f[0]) : entropy_of(f, f[1]) - f[1] * f[0];
