@@ -14,7 +14,7 @@
 #include "shardproof/engine/lower/step_items.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/placement/copy_segments.h"
-#include "shardproof/localtensor/plan/partial_transfer.h"
+#include "shardproof/localtensor/plan/transfer.h"
 
 namespace shardproof {
 namespace {

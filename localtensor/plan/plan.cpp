@@ -1,13 +1,4 @@
-// Implements the costs, the transfer and the text form of plan.h.
-//
-// transfer_pieces makes the messages that move a tensor from one mesh to another:
-//   1. replicas_of: group the ranks of the source by the part that they hold.
-//   2. For each receiver and each part: the common indices are one message. The sender is the
-//      receiver itself if it holds the part, else the replica with the least to send so far. Among
-//      equal ones the sender changes from receiver to receiver.
-//
-// Example: dim of 4, S(0) on "a=2 on 0-1" to R on "b=2 on 2-3". Ranks 0 and 1 each send 2 elements
-// to ranks 2 and 3: four messages.
+// Implements the costs and the text form of plan.h, and packs the messages of a transfer.
 #include "shardproof/localtensor/plan/plan.h"
 
 #include <fmt/format.h>
@@ -22,7 +13,6 @@
 #include "shardproof/localtensor/plan/dim_layout.h"
 #include "shardproof/localtensor/plan/exchange_schedule.h"
 #include "shardproof/localtensor/plan/exchange_volume.h"
-#include "shardproof/localtensor/plan/partial_transfer.h"
 #include "shardproof/localtensor/plan/step_groups.h"
 #include "shardproof/localtensor/plan/step_pieces.h"
 
@@ -215,45 +205,6 @@ PlanStep parse_step(std::string_view text, int line, const Spec& from, const Spe
   return step;
 }
 
-// One part of the source, and the ranks that hold it in mesh order.
-struct Replicas {
-  std::vector<Runs> owned;
-  std::vector<int32_t> ranks;
-};
-
-std::vector<Replicas> replicas_of(const Spec& spec) {
-  std::map<std::vector<int64_t>, size_t> number;
-  std::vector<Replicas> all;
-  const Dims shape = spec.mesh().shape();
-  for (int64_t i = 0, n = spec.mesh().size(); i < n; ++i) {
-    const Dims coordinate = unravel(i, shape);
-    std::vector<int64_t> key;
-    for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
-      if (spec.placement(axis).is_shard()) key.push_back(coordinate[axis]);
-    const auto [found, fresh] = number.try_emplace(key, all.size());
-    if (fresh) all.push_back({owned_box(spec, coordinate), {}});
-    all[found->second].ranks.push_back(spec.mesh().rank_at(coordinate));
-  }
-  return all;
-}
-
-// Returns the rank that sends the piece, given the elements that each rank sends so far.
-int32_t choose_source(const Replicas& replicas, int32_t receiver, int64_t turn,
-                      const std::map<int32_t, int64_t>& sent) {
-  const std::vector<int32_t>& ranks = replicas.ranks;
-  if (std::find(ranks.begin(), ranks.end(), receiver) != ranks.end()) return receiver;
-  const auto sent_by = [&](int32_t rank) {
-    const auto found = sent.find(rank);
-    return found == sent.end() ? 0 : found->second;
-  };
-  int32_t sender = -1;
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    const int32_t rank = ranks[(static_cast<size_t>(turn) + i) % ranks.size()];
-    if (sender < 0 || sent_by(rank) < sent_by(sender)) sender = rank;
-  }
-  return sender;
-}
-
 void copy_between(const Tensor& source, int64_t slot, const std::vector<Runs>& from,
                   std::byte* target, const Dims& target_strides, const std::vector<Runs>& to) {
   std::vector<Segments> segments;
@@ -371,35 +322,6 @@ Plan parse_plan(std::string_view text, const Spec& from, const Spec& to) {
     throw_bad_input("expected a plan that ends at {}, found one that ends at {}",
                     placements_text(to), placements_text(at));
   return plan;
-}
-
-std::vector<TransferPiece> transfer_pieces(const PlanStep& step, int64_t piece_number) {
-  const bool partial = step.from.has_partial() || step.to.has_partial();
-  SP_CHECK(!partial || has_same_partials(step.from, step.to), "a transfer moves whole values");
-  const std::vector<Replicas> sources = replicas_of(step.from);
-  std::vector<TransferPiece> pieces;
-  std::map<int32_t, int64_t> sent;
-  const Mesh& mesh = step.to.mesh();
-  const Dims shape = mesh.shape();
-  for (int64_t i = 0, n = mesh.size(); i < n; ++i) {
-    const Dims coordinate = unravel(i, shape);
-    const int32_t receiver = mesh.rank_at(coordinate);
-    const std::vector<Runs> wanted = owned_box(step.to, coordinate);
-    for (const Replicas& source : sources) {
-      TransferPiece piece{0, receiver, {}, 1};
-      for (size_t d = 0; d < wanted.size(); ++d) {
-        piece.runs.push_back(common_runs(source.owned[d], wanted[d]));
-        piece.elements *= length(piece.runs.back());
-      }
-      if (piece.elements == 0) continue;
-      piece.from_rank = choose_source(source, receiver, i, sent);
-      if (piece.from_rank != receiver) sent[piece.from_rank] += piece.elements;
-      piece.runs = part_of_box(step, piece_number, std::move(piece.runs));
-      piece.elements = element_count(shape_of_box(piece.runs));
-      if (piece.elements > 0) pieces.push_back(std::move(piece));
-    }
-  }
-  return pieces;
 }
 
 Tensor pack_piece(const PlanStep& step, const TransferPiece& piece, const LocalTensor& input) {

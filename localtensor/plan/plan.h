@@ -155,7 +155,7 @@ struct TransferPiece {
   int64_t elements = 0;
 };
 // Returns the messages of a piece of the step, in order of receiver. Requires specs without P, or
-// partials that stay on their ranks (partial_transfer.h).
+// partials that stay on their ranks (transfer.h).
 std::vector<TransferPiece> transfer_pieces(const PlanStep& step, int64_t piece = 0);
 // Returns the elements of a message as a flat tensor of the sender.
 Tensor pack_piece(const PlanStep& step, const TransferPiece& piece, const LocalTensor& input);

@@ -24,9 +24,9 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/exchange_volume.h"
-#include "shardproof/localtensor/plan/partial_transfer.h"
 #include "shardproof/localtensor/plan/planner_search.h"
 #include "shardproof/localtensor/plan/step_pieces.h"
+#include "shardproof/localtensor/plan/transfer.h"
 
 namespace shardproof {
 

@@ -6,6 +6,7 @@
 // least k.
 #include "shardproof/localtensor/plan/step_pieces.h"
 
+#include <algorithm>
 #include <map>
 
 #include "shardproof/localtensor/placement/owned_box.h"
@@ -204,22 +205,32 @@ bool unpacks_a_view(const PlanStep& step) {
   return reduces && !WireReduction(step).changes_result() && is_even_everywhere(step.to);
 }
 
-std::vector<Runs> part_of_box(const PlanStep& step, int64_t piece, std::vector<Runs> box) {
-  if (step.pieces == 1 || box.empty()) return box;
-  size_t longest = 0;
-  for (size_t d = 1; d < box.size(); ++d)
-    if (length(box[d]) > length(box[longest])) longest = d;
-  const int64_t side = length(box[longest]);
-  const int64_t first = piece * side / step.pieces, end = (piece + 1) * side / step.pieces;
+int64_t longest_side(const std::vector<Runs>& box) {
+  int64_t longest = 1;
+  for (const Runs& runs : box) longest = std::max(longest, length(runs));
+  return longest;
+}
+
+std::vector<Runs> rows_of_box(std::vector<Runs> box, int64_t first, int64_t end) {
+  const int64_t side = longest_side(box);
+  const auto longest =
+      std::find_if(box.begin(), box.end(), [&](const Runs& runs) { return length(runs) == side; });
+  if (longest == box.end()) return box;
   Runs part;
   int64_t at = 0;  // rows before the run
-  for (const Run& run : box[longest]) {
+  for (const Run& run : *longest) {
     const int64_t from = std::max(first - at, int64_t{0}), to = std::min(end - at, run.length);
     if (from < to) part.push_back({run.start + from, to - from});
     at += run.length;
   }
-  box[longest] = std::move(part);
+  *longest = std::move(part);
   return box;
+}
+
+std::vector<Runs> part_of_box(const PlanStep& step, int64_t piece, std::vector<Runs> box) {
+  if (step.pieces == 1) return box;
+  const int64_t side = longest_side(box);
+  return rows_of_box(std::move(box), piece * side / step.pieces, (piece + 1) * side / step.pieces);
 }
 
 int64_t elements_of_fullest_piece(const Dims& sides, int64_t pieces) {

@@ -12,6 +12,10 @@
 
 namespace shardproof {
 
+// Returns the length of the longest side; 1 for a scalar.
+int64_t longest_side(const std::vector<Runs>& box);
+// Returns the rows [first, end) of a box along its longest side; a scalar as it is.
+std::vector<Runs> rows_of_box(std::vector<Runs> box, int64_t first, int64_t end);
 // Returns the part of a message that piece `piece` moves; the box if the step is not cut.
 std::vector<Runs> part_of_box(const PlanStep& step, int64_t piece, std::vector<Runs> box);
 // Returns the elements of a box with these sides in the fullest of `pieces` pieces.

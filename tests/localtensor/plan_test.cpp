@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "shardproof/localtensor/plan/planner.h"
 #include "shardproof/localtensor/split/split.h"
@@ -187,6 +188,57 @@ TEST(Plan, AcrossMeshes) {
         EXPECT_EQ(parse_plan(to_string(result.plan), from, to), result.plan);
       }
   }
+}
+
+// Elements that each rank sends.
+std::map<int32_t, int64_t> loads_of(const PlanStep& step) {
+  std::map<int32_t, int64_t> loads;
+  for (const TransferPiece& piece : transfer_pieces(step))
+    if (piece.from_rank != piece.to_rank) loads[piece.from_rank] += piece.elements;
+  return loads;
+}
+
+// Ranks that hold the same part share what is sent of it; the fullest sends at most 1.1 of the
+// mean. Each receiver has every element that it lacks once: the whole is right, and the elements
+// sent are those that are missing.
+TEST(Plan, ReplicasAcrossMeshes_SendEquallyMuch) {
+  const Dims shape = {120, 90};
+  const Tensor x = numbered(DType::f32, shape);
+  const char* sources[] = {"a=2, b=3 on 0 8 9 3 4 2", "a=3, b=2 on 0-5", "a=5, b=1 on 3-7"};
+  const char* targets[] = {"c=1 on 1", "c=4 on 8 4 1 9", "c=3 on 1 11 12", "c=2 on 4 10"};
+  for (const char* source : sources)
+    for (const char* target : targets)
+      for (const char* placements : {"a:R b:R", "a:R b:S(1)", "a:S(0) b:R"})
+        for (const char* wanted : {"c:R", "c:S(0)", "c:S(1)"}) {
+          const Spec from = Spec::parse(placements, Mesh::parse(source), shape, DType::f32);
+          const Spec to = Spec::parse(wanted, Mesh::parse(target), shape, DType::f32);
+          const std::string what = to_string(from) + " to " + to_string(to);
+          const PlanStep step{StepKind::transfer, {}, from, to};
+          expect_same(replay({from, to, {step}}, split(x, from)), split(x, to), what);
+          const std::map<int32_t, int64_t> loads = loads_of(step);
+          for (int64_t i = 0; i < from.mesh().size(); ++i) {
+            const int32_t rank = from.mesh().ranks()[i];
+            int64_t sum = 0, fullest = 0, holders = 0;
+            for (int64_t j = 0; j < from.mesh().size(); ++j) {
+              const int32_t other = from.mesh().ranks()[j];
+              if (from.owned(rank, 0) != from.owned(other, 0) ||
+                  from.owned(rank, 1) != from.owned(other, 1))
+                continue;
+              ++holders;
+              const int64_t load = loads.contains(other) ? loads.at(other) : 0;
+              sum += load;
+              fullest = std::max(fullest, load);
+            }
+            EXPECT_LE(10 * fullest * holders, 11 * sum) << what << ", rank " << rank;
+          }
+        }
+}
+
+// A message of a few bytes is not shared.
+TEST(Plan, SmallMessageAcrossMeshes_HasOneSender) {
+  const Spec from = Spec::parse("R", Mesh::parse("a=4"), {60}, DType::f32);
+  const Spec to = Spec::parse("R", Mesh::parse("b=1 on 4"), {60}, DType::f32);
+  EXPECT_EQ(loads_of({StepKind::transfer, {}, from, to}).size(), 1U);
 }
 
 // Partials keep their values on the way to another mesh, at no higher price than by reducing them

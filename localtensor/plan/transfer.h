@@ -1,5 +1,6 @@
-// The condition under which partials move to another mesh as they are: nothing is sent, and ranks
-// keep what they hold. Example: P(sum) over "a=4" to P(sum) over "b=4" on the same ranks.
+// Transfers, which move a tensor to another mesh. transfer_pieces of plan.h returns their messages.
+// Here is the condition under which partials move as they are: nothing is sent, and ranks keep what
+// they hold. Example: P(sum) over "a=4" to P(sum) over "b=4" on the same ranks.
 #pragma once
 
 #include "shardproof/localtensor/placement/spec.h"
