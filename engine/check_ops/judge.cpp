@@ -57,6 +57,11 @@ struct WordRules {
       value = fold_words(slices.reduction.op, value, data(group[k], i));
     return value;
   }
+  // An average of words is compared as a sum, since words have no quotient.
+  std::string text_of(Number got) const {
+    return slices.divisor == 1 ? fmt::format("{}", got)
+                               : fmt::format("{} / {}", got, slices.divisor);
+  }
   Agreement compare(Number got, Number want) const {
     const uint64_t whole = static_cast<uint64_t>(want) * static_cast<uint64_t>(slices.divisor);
     return ((static_cast<uint64_t>(got) ^ whole) & mask) == 0 ? Agreement::agrees
@@ -84,6 +89,7 @@ struct RealRules {
     return is_norm ? std::pow(value, 1 / reduction.scalar)
                    : value / static_cast<double>(slices.divisor);
   }
+  static std::string text_of(Number got) { return fmt::format("{}", got); }
   static Number complex_product(Numbers<Number> data, const std::vector<int32_t>& group, size_t i) {
     std::complex<double> product = 1;
     const size_t first = i / 2 * 2;
@@ -106,7 +112,7 @@ void describe(const Rules& rules, Numbers<typename Rules::Number> data,
   first.ranks = group;
   for (const int32_t rank : group)
     first.parts += fmt::format("{}{}", first.parts.empty() ? "" : ", ", data(rank, i));
-  first.got = fmt::format("{}", rules.reduced(data, group, i));
+  first.got = rules.text_of(rules.reduced(data, group, i));
   first.want = fmt::format("{}", want);
 }
 

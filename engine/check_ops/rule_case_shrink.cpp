@@ -1,6 +1,7 @@
 // Implements smallest_wrong_case of rule_case.h: tries one simpler case after the other and keeps
 // the first that is still wrong, until none is. Simpler means one axis less, a smaller axis, an
 // input or output that is R on all axes, or a smaller size.
+#include <algorithm>
 #include <functional>
 #include <set>
 
@@ -49,6 +50,16 @@ std::vector<RuleCase> simpler_meshes(const RuleCase& rule) {
   return list;
 }
 
+// True if another input has a dim of this size. The dims may belong together: a loss of [1] and [2]
+// is a broadcast, and no smaller case of the loss of [2] and [2].
+bool another_has(const RuleCase& rule, size_t input, int64_t size) {
+  for (size_t i = 0; i < rule.inputs.size(); ++i) {
+    const Dims& shape = rule.inputs[i].shape;
+    if (i != input && std::find(shape.begin(), shape.end(), size) != shape.end()) return true;
+  }
+  return false;
+}
+
 std::vector<RuleCase> simpler_sizes(const RuleCase& rule) {
   std::vector<RuleCase> list;
   std::set<int64_t, std::greater<>> sizes;
@@ -66,7 +77,8 @@ std::vector<RuleCase> simpler_sizes(const RuleCase& rule) {
     }
   for (size_t i = 0; i < rule.inputs.size(); ++i)
     for (int dim = 0; dim < rule.inputs[i].shape.size(); ++dim) {
-      if (rule.inputs[i].shape[dim] < 2) continue;
+      const int64_t size = rule.inputs[i].shape[dim];
+      if (size < 2 || another_has(rule, i, size)) continue;
       RuleCase one = rule;
       --one.inputs[i].shape[dim];
       list.push_back(std::move(one));

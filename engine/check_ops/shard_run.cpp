@@ -119,8 +119,10 @@ LocalTensor local_tensor_of(const PlacedInput& placed, const Slices& slices) {
 ShardResults run_on_shards(const RuleDraw& draw, const std::vector<const Computation*>& by_rank,
                            const std::vector<const Slices*>& inputs, ShardCache& cache) {
   ShardResults results;
+  int32_t rank = 0;  // whose call runs
   try {
     for (const ShardGroup& group : groups_of(by_rank, inputs)) {
+      rank = group.ranks[0];
       std::vector<TensorMeta> metas = draw.instance.inputs;
       for (size_t i = 0; i < inputs.size(); ++i)
         if (!metas[i].absent)
@@ -133,7 +135,7 @@ ShardResults run_on_shards(const RuleDraw& draw, const std::vector<const Computa
     }
   } catch (const Error& error) {
     results = {};
-    results.trouble = error.message();
+    results.trouble = fmt::format("on the shards of rank {}: {}", rank, error.message());
   }
   return results;
 }
