@@ -94,59 +94,61 @@ void replace_expression(Expr& expr, Expr by) {
 
 namespace {
 
-void swap_lines(std::vector<Statement>& statements, int first, int second) {
-  for (size_t i = 0; i < statements.size(); ++i) {
-    if (i + 1 < statements.size() && statements[i].place.line == first &&
-        statements[i + 1].place.line == second) {
-      std::swap(statements[i], statements[i + 1]);
-      return;
-    }
-    swap_lines(statements[i].body, first, second);
-    swap_lines(statements[i].otherwise, first, second);
+// Returns the place of a line in a block; its end if the line is not there.
+std::vector<Statement>::iterator find_line(std::vector<Statement>& statements, int line) {
+  return std::find_if(statements.begin(), statements.end(),
+                      [&](const Statement& one) { return one.place.line == line; });
+}
+
+// Calls change(block) for the block that has a line.
+void change_block(std::vector<Statement>& statements, int line,
+                  const std::function<void(std::vector<Statement>&)>& change) {
+  if (find_line(statements, line) != statements.end()) return change(statements);
+  for (Statement& one : statements) {
+    change_block(one.body, line, change);
+    change_block(one.otherwise, line, change);
   }
+}
+
+// Returns a change of the block of a listing that has a line.
+ChangeOfJob change_of_block(size_t listing, int line,
+                            std::function<void(std::vector<Statement>&)> change) {
+  return [=, change = std::move(change)](const Job& job) {
+    Job result = job;
+    Listing& changed = result.ranks.at(listing).listing;
+    std::vector<Statement> statements = changed.statements;
+    change_block(statements, line, change);
+    changed.statements = Statements(std::move(statements));
+    return result;
+  };
 }
 
 }  // namespace
 
 ChangeOfJob with_swapped_lines(size_t listing, int first, int second) {
-  return [=](const Job& job) {
-    Job result = job;
-    Listing& changed = result.ranks.at(listing).listing;
-    std::vector<Statement> statements = changed.statements;
-    swap_lines(statements, first, second);
-    changed.statements = Statements(std::move(statements));
-    return result;
-  };
+  return change_of_block(listing, first, [=](std::vector<Statement>& block) {
+    const auto a = find_line(block, first), b = find_line(block, second);
+    if (b != block.end()) std::swap(*a, *b);
+  });
 }
 
-namespace {
-
-bool insert_line(std::vector<Statement>& statements, int line, Beside beside,
-                 const Statement& inserted) {
-  for (size_t i = 0; i < statements.size(); ++i) {
-    if (statements[i].place.line == line) {
-      const auto at = static_cast<std::ptrdiff_t>(i + (beside == Beside::after ? 1 : 0));
-      statements.insert(statements.begin() + at, inserted);
-      return true;
-    }
-    if (insert_line(statements[i].body, line, beside, inserted) ||
-        insert_line(statements[i].otherwise, line, beside, inserted))
-      return true;
-  }
-  return false;
+ChangeOfJob with_moved_lines(size_t listing, std::vector<int> lines, int line, Beside beside) {
+  return change_of_block(listing, line, [=](std::vector<Statement>& block) {
+    std::vector<Statement> moved;
+    for (const int one : lines)
+      if (const auto at = find_line(block, one); at != block.end()) {
+        moved.push_back(std::move(*at));
+        block.erase(at);
+      }
+    const auto at = find_line(block, line) + (beside == Beside::after ? 1 : 0);
+    block.insert(at, moved.begin(), moved.end());
+  });
 }
-
-}  // namespace
 
 ChangeOfJob with_inserted_line(size_t listing, int line, Beside beside, Statement statement) {
-  return [=](const Job& job) {
-    Job result = job;
-    Listing& changed = result.ranks.at(listing).listing;
-    std::vector<Statement> statements = changed.statements;
-    insert_line(statements, line, beside, statement);
-    changed.statements = Statements(std::move(statements));
-    return result;
-  };
+  return change_of_block(listing, line, [=](std::vector<Statement>& block) {
+    block.insert(find_line(block, line) + (beside == Beside::after ? 1 : 0), statement);
+  });
 }
 
 std::optional<Job> with_merged_listings(const Job& job) {

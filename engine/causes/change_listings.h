@@ -40,12 +40,14 @@ ChangeOfJob change_of_all(NumberedChanges changes);
 // Puts an expression in the place of another one.
 void replace_expression(Expr& expr, Expr by);
 
-// Returns a change that exchanges two consecutive statements of a block.
+// Returns a change that exchanges two statements of a block.
 ChangeOfJob with_swapped_lines(size_t listing, int first, int second);
 
-// Returns a change that inserts a statement before or after that of a line.
+// Return a change that inserts a statement, or moves those of lines of the same block, before or
+// after the statement of a line.
 enum class Beside : uint8_t { before, after };
 ChangeOfJob with_inserted_line(size_t listing, int line, Beside beside, Statement statement);
+ChangeOfJob with_moved_lines(size_t listing, std::vector<int> lines, int line, Beside beside);
 
 // Returns the job with one listing in place of those with equal lines; nullopt if all differ. Rank
 // programs that are written once for each rank become one listing, so an edit is of all ranks.

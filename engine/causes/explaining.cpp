@@ -92,23 +92,25 @@ bool Explaining::run(Search search) {
     made_right.clear();
     return false;
   };
+  const SuspectedWay on{about_, value_, provenance_, way_, confirmation_};
   shared_.budget.begin_stage(0.2);
-  if (differs_by_a_number()) return true;
+  if (differs_by_a_number(on)) return true;
   changes_ = right_backward_words(about_, target(), confirmation_);
   // If several changes make the value right, further ones answer nothing.
   const auto is_open = [&] { return hint.lines.size() < 2; };
-  const SuspectedWay on{about_, value_, provenance_, way_, confirmation_};
   shared_.budget.begin_stage(0.5);
   if (changes_.empty() && finds_cause(shown_by_provenance(on))) return true;
   shared_.budget.begin_stage(0.5);
-  if (changes_.empty() && finds_cause(misses_a_line())) return true;
-  if (changes_.empty() && finds_cause(differs_from_truth(Likeness::alike))) return true;
+  if (changes_.empty() && finds_cause(adopt(find_moved_lines(on)) || misses_a_line())) return true;
+  if (changes_.empty() &&
+      finds_cause(differs_from_truth(Likeness::alike) || adopt(find_call_beside_op(on))))
+    return true;
   confirmation_.allow_more_runs(kMostRuns);
   shared_.budget.begin_stage(0.7);
   if (is_open() && finds_cause(shown_by_numbers(on)))
     return search == Search::short_search || !fits_one_size_alone_ || add_small_mistake();
   shared_.budget.begin_stage(1);
-  if (search == Search::long_search && is_open() && finds_cause(has_small_mistake())) return true;
+  if (search == Search::long_search && is_open() && finds_cause(has_small_mistake(on))) return true;
   lines = std::move(hint.lines);
   made_right = std::move(hint.made_right);
   return !lines.empty();

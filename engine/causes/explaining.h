@@ -64,7 +64,7 @@ class Explaining {
   bool shown_by_provenance(const SuspectedWay& on) {
     return adopt(find_local_extremum(on)) || missing_enter() || wrong_group() ||
            never_reduced(Combining::reductions_and_gathers) || adopt(find_uneven_average(on)) ||
-           receives_are_swapped() || differs_between_listings() || declared_otherwise() ||
+           adopt(find_swapped_messages(on)) || differs_between_listings() || declared_otherwise() ||
            wrong_argument() || copies_explain_all();
   }
   bool shown_by_numbers(const SuspectedWay& on) {
@@ -78,31 +78,33 @@ class Explaining {
   enum class Likeness : uint8_t { alike, similar };
   std::vector<TextChange> towards_truth();
   bool differs_from_truth(Likeness likeness);
-  bool differs_by_a_number();
+  bool differs_by_a_number(const SuspectedWay& on);
   std::set<std::string> lets_of_loops() const;
   std::vector<TextChange> changes_of_sizes() const;
   std::vector<TextChange> changes_to_means_of_passes() const;
   bool divides_several_by_a_size();
   const std::set<ListedLine>& suspects();
   void put_suspects_first(std::vector<TextChange>& changes);
-  bool has_small_mistake();
+  bool has_small_mistake(const SuspectedWay& on);
   bool has_another_text();
   bool add_small_mistake();
   void add_reduced(const NumberedText& text, std::vector<TextChange>& changes) const;
   bool may_be_size_of_axis(double factor) const;
   bool averages_local_sums();
+  bool averages_uneven_parts();
+  int64_t count_of_term(const TextStatement& one, const Expr& term) const;
   bool is_mean(const Expr& call) const;
   bool averages_local_means(const NumberedText& text, const TextStatement& one, const Expr& part);
   bool has_uneven_shards(int axis) const;
   std::vector<std::string> whole_of_part(const Expr& part, const std::string& group) const;
-  bool is_right_swapped(const TextStatement& a, const TextStatement& b);
-  bool receives_are_swapped();
-  bool lines_are_swapped();
   bool misses_a_line();
+  bool reduces_no_gradient();
   bool is_right_with_line(const TextStatement& like, const NameTemplate& name, ListedLine at,
                           Beside beside);
   bool one_of(const std::vector<TextChange>& changes);
   ConfirmedCause cause_of(const TextChange& change, const RightChange& right) const;
+  ConfirmedCause cause_of_factor(const TextChange& change, const Expr& product,
+                                 const RightChange& right) const;
   bool varies_by_rank(const TextChange& condition) const;
   ConfirmedCause cause_of_shown(const TextChange& change, const RightChange& right) const;
   const SpmdValue& info(ValueId id) const {

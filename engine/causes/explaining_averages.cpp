@@ -1,5 +1,6 @@
 // Implements explaining.h: averages over ranks of sums that each rank divides by its own count.
 #include <fmt/format.h>
+#include <numeric>
 
 #include "shardproof/engine/causes/explaining.h"
 #include "shardproof/localtensor/collective/collective.h"
@@ -52,6 +53,15 @@ std::map<std::string, Averages> averages_in(const NumberedText& text, const Mesh
     if (found.contains(axis.name)) axes.push_back(axis.name);
   if (axes.size() == found.size())
     found.emplace(fmt::format("[{}]", fmt::join(axes, ", ")), std::move(all));
+  return found;
+}
+
+// True for the axis itself, and for a list of axes with it.
+bool names_axis(const std::string& group, const std::string& axis) {
+  bool found = false;
+  visit_parts(parse_expression(group), [&](const Expr& part) {
+    found = found || (part.kind == ExprKind::name && to_string(part) == axis);
+  });
   return found;
 }
 
@@ -169,18 +179,132 @@ std::vector<std::string> Explaining::whole_of_part(const Expr& part,
                                                    const std::string& group) const {
   const std::string text = to_string(part);
   if (part.symbol == "sum") return {fmt::format("all_reduce({}, sum, group={})", text, group)};
+  if (const Expr* const ignored = argument_of(part, "ignore_index")) {
+    Expr sum = part;
+    sum.keys.push_back("reduction");
+    sum.key_places.push_back(part.place);
+    sum.args.push_back(parse_expression("'sum'"));
+    return {fmt::format("{} / all_reduce(sum(cast({} != {}, f32)), sum, group={})", to_string(sum),
+                        to_string(part.args[1]), to_string(*ignored), group)};
+  }
   std::vector<std::string> texts;
-  for (const JobInput& input : about_.job.inputs)
+  for (const JobInput& input : about_.job.inputs) {
+    if (!(input.spec.mesh() == mesh_)) continue;
+    std::string weights;
+    std::set<int> dims;
     for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
-      if (!(input.spec.mesh() == mesh_) || mesh_.axes()[static_cast<size_t>(axis)].name != group ||
-          !input.spec.placement(axis).is_shard())
+      if (!input.spec.placement(axis).is_shard() ||
+          !names_axis(group, mesh_.axes()[static_cast<size_t>(axis)].name))
         continue;
       const int dim = input.spec.placement(axis).shard().dim;
-      const std::string weight =
-          fmt::format("{} * (dim({}, {}) / {})", text, input.name, dim, input.spec.shape()[dim]);
-      if (std::count(texts.begin(), texts.end(), weight) == 0) texts.push_back(weight);
+      if (dims.insert(dim).second)
+        weights += fmt::format(" * (dim({}, {}) / {})", input.name, dim, input.spec.shape()[dim]);
     }
+    if (!weights.empty() && std::count(texts.begin(), texts.end(), text + weights) == 0)
+      texts.push_back(text + weights);
+  }
   return texts;
+}
+
+namespace {
+
+// Returns the terms of a sum: a, b and c of a + b + c.
+std::vector<const Expr*> terms_of_sum(const Expr& expr) {
+  if (expr.symbol != "+" || expr.kind != ExprKind::binary) return {&expr};
+  std::vector<const Expr*> terms = terms_of_sum(expr.args[0]);
+  for (const Expr* term : terms_of_sum(expr.args[1])) terms.push_back(term);
+  return terms;
+}
+
+// Returns over how many elements the instructions of a line with an op take a mean, in their order.
+std::vector<int64_t> counts_of_means(const SpmdProgram& program, const ListedLine& line,
+                                     const std::string& op) {
+  std::vector<int64_t> counts;
+  const auto elements = [&](ValueId id) {
+    return element_count(program.values[static_cast<size_t>(id)].shapes[0].shape);
+  };
+  for (const Instr& instr : program.listings[line.listing].instrs) {
+    const auto* compute = std::get_if<Compute>(&instr.action);
+    if (compute == nullptr || instr.origin.line != line.line || compute->op != op) continue;
+    // A loss of scores and targets takes the mean over its targets.
+    const bool has_targets = op != "mean" && compute->inputs.size() > 1;
+    counts.push_back(elements(compute->inputs[has_targets ? 1 : 0]) /
+                     std::max<int64_t>(1, elements(compute->outputs[0])));
+  }
+  return counts;
+}
+
+}  // namespace
+
+// Returns over how many elements a term takes a mean: a call, or a name that one line binds to a
+// call. 0 if it takes none.
+int64_t Explaining::count_of_term(const TextStatement& one, const Expr& term) const {
+  const std::vector<TextStatement>& all = confirmation_.text().statements();
+  const TextStatement* at = &one;
+  const Expr* mean = &term;
+  if (term.kind == ExprKind::name)
+    for (const TextStatement& other : all)
+      if (other.listing == one.listing && &other < &one &&
+          other.statement->kind == StatementKind::assign &&
+          to_string(other.statement->targets[0]) == to_string(term)) {
+        at = &other;
+        mean = other.whole[0];
+      }
+  if (!is_mean(*mean)) return 0;
+  const ListedLine line{at->listing, at->statement->place.line};
+  const auto counts = counts_of_means(about_.ranks.program, line, mean->symbol);
+  size_t place = 0, calls = 0;
+  visit_parts(*at->whole[0], [&](const Expr& part) {
+    if (part.kind != ExprKind::call || part.symbol != mean->symbol) return;
+    if (&part == mean) place = calls;
+    ++calls;
+  });
+  return calls == counts.size() ? counts[place] : 0;
+}
+
+// True if an average of means over several numbers of elements is right with each mean weighted by
+// its number: (a * 3 + b * 4) / 7 for (a + b) / 2.
+bool Explaining::averages_uneven_parts() {
+  constexpr int kMostTries = 4;
+  if (!confirmation_.can_change_job()) return false;
+  int tries = 0;
+  const NumberedText& text = confirmation_.text();
+  for (const TextStatement& one : text.statements()) {
+    std::vector<const Expr*> averages;
+    visit_parts(*one.whole[0], [&](const Expr& part) {
+      if (part.kind == ExprKind::binary && part.symbol == "/" &&
+          to_string(part.args[1]) == std::to_string(terms_of_sum(part.args[0]).size()))
+        averages.push_back(&part);
+    });
+    for (const Expr* average : averages) {
+      const std::vector<const Expr*> terms = terms_of_sum(average->args[0]);
+      std::vector<int64_t> counts;
+      for (const Expr* term : terms) counts.push_back(count_of_term(one, *term));
+      const bool are_equal =
+          std::count(counts.begin(), counts.end(), counts[0]) == std::ssize(counts);
+      if (are_equal || std::count(counts.begin(), counts.end(), 0) > 0) continue;
+      int64_t common = 0, all = 0;
+      for (const int64_t count : counts) common = std::gcd(common, count);
+      std::vector<std::string> weighted, names;
+      for (size_t i = 0; i < terms.size(); ++i) {
+        weighted.push_back(fmt::format("{} * {}", to_string(*terms[i]), counts[i] / common));
+        names.push_back(fmt::format("{} of {}", to_string(*terms[i]), counts[i]));
+        all += counts[i] / common;
+      }
+      const std::string right = fmt::format("({}) / {}", fmt::join(weighted, " + "), all);
+      if (++tries > kMostTries) return false;
+      const auto put = [&](Expr& expr) { replace_expression(expr, parse_expression(right)); };
+      if (!confirmation_.confirms_job(change_of({text.number_of(*average)}, put))) continue;
+      const std::string line =
+          lines_text(about_.ranks.program, {{one.listing, one.statement->place.line}});
+      settle({fmt::format("{} gives means over different numbers of elements the same weight: {}",
+                          line, joined_words(names, "and")),
+              fmt::format("{} in place of {} on {}", right, to_string(*average), line),
+              {}});
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace shardproof

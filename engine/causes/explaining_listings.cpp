@@ -173,4 +173,219 @@ bool Explaining::regrouped_over_listings(int axis) {
   return false;
 }
 
+// --- lines that are missing
+
+namespace {
+
+// Returns the group over which a line reduces the name that it binds: "dp" for
+// "g = all_reduce(g, avg, group=dp)" and "g = all_reduce(g, sum, group=dp) / m"; "" for other
+// lines.
+std::string group_of_own_reduction(const TextStatement& one) {
+  const Statement& line = *one.statement;
+  std::string group;
+  if (line.kind != StatementKind::assign || line.targets.size() != 1) return group;
+  const std::string name = to_string(line.targets[0]);
+  visit_parts(*one.whole[0], [&](const Expr& part) {
+    const auto kind =
+        part.kind == ExprKind::call ? parse_collective_kind(part.symbol) : std::nullopt;
+    if (!kind || !reduces(*kind) || part.args.empty() || to_string(part.args[0]) != name) return;
+    if (const Expr* const own = argument_of(part, "group")) group = to_string(*own);
+  });
+  return group;
+}
+
+// True if a line of the listing reduces the name over the group.
+bool is_reduced_over(const std::vector<TextStatement>& all, size_t listing, const std::string& name,
+                     const std::string& group) {
+  return std::any_of(all.begin(), all.end(), [&](const TextStatement& one) {
+    return one.listing == listing && group_of_own_reduction(one) == group &&
+           to_string(one.statement->targets[0]) == name;
+  });
+}
+
+void rename(Expr& expr, const std::string& from, const std::string& to) {
+  for (Expr* child : children_of(expr)) rename(*child, from, to);
+  if (expr.kind == ExprKind::name && to_string(expr) == from)
+    replace_expression(expr, parse_expression(to));
+}
+
+std::string text_of_line(const Statement& line) {
+  return to_string(line.targets[0]) + " = " + to_string(*line.value);
+}
+
+// Returns the place of a line in another listing: before or after the line of the kind that follows
+// or precedes it in its own listing. 0 if there is none.
+std::pair<int, Beside> place_in(size_t listing, const std::vector<TextStatement>& all, size_t own) {
+  const auto kind = [](const TextStatement& one) { return text_kind_of(to_string(*one.whole[0])); };
+  for (const Beside beside : {Beside::before, Beside::after}) {
+    const size_t next = beside == Beside::before ? own + 1 : own - 1;
+    if (next >= all.size() || all[next].listing != all[own].listing) continue;
+    for (const TextStatement& one : all)
+      if (one.listing == listing && one.loops == all[own].loops && kind(one) == kind(all[next]) &&
+          one.statement->targets.size() == all[next].statement->targets.size())
+        return {one.statement->place.line, beside};
+  }
+  return {0, Beside::before};
+}
+
+// True if a line of the listing is of the same kind.
+bool has_line_like(const std::vector<TextStatement>& all, const TextStatement& like,
+                   size_t listing) {
+  const std::string kind = text_kind_of(to_string(*like.whole[0]));
+  return std::any_of(all.begin(), all.end(), [&](const TextStatement& one) {
+    return one.listing == listing && text_kind_of(to_string(*one.whole[0])) == kind;
+  });
+}
+
+}  // namespace
+
+bool Explaining::is_right_with_line(const TextStatement& like, const NameTemplate& name,
+                                    ListedLine at, Beside beside) {
+  Statement line = *like.statement;
+  rename(*line.value, to_string(line.targets[0]), to_string(name));
+  line.targets[0].texts = name.texts;
+  line.targets[0].holes = name.holes;
+  const std::string text = text_of_line(line);
+  for (const TextStatement& one : confirmation_.text().statements())
+    if (one.listing == at.listing && one.statement->kind == StatementKind::assign &&
+        text_of_line(*one.statement) == text)
+      return false;
+  if (!confirmation_.confirms_job(with_inserted_line(at.listing, at.line, beside, line)))
+    return false;
+  const SpmdProgram& program = about_.ranks.program;
+  settle({fmt::format("no line reduces {} as {} reduces {}", to_string(name),
+                      line_text(program, {like.listing, like.statement->place.line}),
+                      to_string(like.statement->targets[0])),
+          fmt::format("add {} {} {}", text, beside == Beside::before ? "before" : "after",
+                      line_text(program, at)),
+          {}});
+  return true;
+}
+
+// True if the value is right with one more line that reduces a name as another line does. The other
+// line is in the same listing, or in another one, and this one has no such line. Example: "g3 =
+// all_reduce(g3, avg, group=dp)" after "g2 = all_reduce(g2, avg, group=dp)".
+bool Explaining::misses_a_line() {
+  constexpr int kMostRunsOfLines = 24;
+  if (!confirmation_.can_change_job()) return false;
+  const std::vector<TextStatement>& all = confirmation_.text().statements();
+  confirmation_.allow_more_runs(kMostRunsOfLines);
+  for (const bool is_same_kind : {true, false})
+    for (size_t i = 0; i < all.size(); ++i) {
+      const std::string group = group_of_own_reduction(all[i]);
+      if (group.empty()) continue;
+      const std::string own = to_string(all[i].statement->targets[0]);
+      std::set<std::pair<size_t, std::string>> tried;
+      for (const TextStatement& other : all) {
+        if (other.statement->kind != StatementKind::assign ||
+            !suspects().contains({other.listing, other.statement->place.line}))
+          continue;
+        const bool is_here = other.listing == all[i].listing;
+        if (!is_here && has_line_like(all, all[i], other.listing)) continue;
+        const auto [line, beside] = is_here ? std::pair(all[i].statement->place.line, Beside::after)
+                                            : place_in(other.listing, all, i);
+        for (const NameTemplate& name : other.statement->targets) {
+          const std::string text = to_string(name);
+          const bool is_kind = text_kind_of(text) == text_kind_of(own);
+          const bool is_bound =
+              !is_here || std::count(all[i].before.begin(), all[i].before.end(), text) > 0;
+          if (line == 0 || !is_bound || is_kind != is_same_kind || (!is_here && !is_kind) ||
+              is_reduced_over(all, other.listing, text, group) ||
+              !tried.emplace(other.listing, text).second)
+            continue;
+          if (confirmation_.is_spent()) return false;
+          if (is_right_with_line(all[i], name, {other.listing, line}, beside)) return true;
+        }
+      }
+    }
+  return false;
+}
+
+namespace {
+
+// A gradient of a weight, with the line that takes it.
+struct TakenGradient {
+  ListedLine line;
+  std::string name;
+};
+
+bool is_received_name(const std::vector<TextStatement>& all, size_t listing,
+                      const std::string& name) {
+  return std::any_of(all.begin(), all.end(), [&](const TextStatement& one) {
+    return one.listing == listing && one.whole[0]->symbol == "recv" &&
+           one.statement->kind == StatementKind::assign &&
+           to_string(one.statement->targets[0]) == name;
+  });
+}
+
+// Returns the gradients that lines take of names which no other rank has sent.
+std::vector<TakenGradient> gradients_of_weights(const std::vector<TextStatement>& all) {
+  std::vector<TakenGradient> found;
+  for (const TextStatement& one : all) {
+    const Expr& value = *one.whole[0];
+    const bool is_grad = value.kind == ExprKind::call && value.symbol == "grad";
+    if (one.statement->kind != StatementKind::assign || !is_grad || value.args.size() < 2) continue;
+    const std::vector<NameTemplate>& targets = one.statement->targets;
+    const Expr& of = value.args[1];
+    for (size_t i = 0; i < targets.size(); ++i) {
+      const Expr& weight = of.kind == ExprKind::list && i < of.args.size() ? of.args[i] : of;
+      if (!is_received_name(all, one.listing, to_string(weight)))
+        found.push_back({{one.listing, one.statement->place.line}, to_string(targets[i])});
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+// True if the value is right with an all_reduce of each gradient over axes over which no line
+// reduces any. A norm of all gradients is right only then.
+bool Explaining::reduces_no_gradient() {
+  if (!confirmation_.can_change_job()) return false;
+  const std::vector<TextStatement>& all = confirmation_.text().statements();
+  const std::vector<TakenGradient> gradients = gradients_of_weights(all);
+  if (gradients.size() < 2) return false;
+  std::vector<std::vector<int>> groups;
+  std::vector<int> open;
+  for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
+    const std::string& name = mesh_.axes()[static_cast<size_t>(axis)].name;
+    const bool is_reduced = std::any_of(gradients.begin(), gradients.end(), [&](const auto& one) {
+      return is_reduced_over(all, one.line.listing, one.name, name);
+    });
+    if (mesh_.axis_size(axis) == 1 || is_reduced) continue;
+    groups.push_back({axis});
+    open.push_back(axis);
+  }
+  if (open.size() > 1) groups.push_back(open);
+  for (const std::vector<int>& axes : groups)
+    for (const char* op : {"sum", "avg"}) {
+      if (confirmation_.is_spent()) return false;
+      const auto line_for = [&](const std::string& name) {
+        return fmt::format("{0} = all_reduce({0}, {1}, group={2})", name, op, group_text(axes));
+      };
+      const auto put = [&](const Job& job) {
+        Job changed = job;
+        for (const TakenGradient& one : gradients) {
+          Statement line = parse_listing({line_for(one.name)}).statements[0];
+          line.place.line = one.line.line;
+          changed = with_inserted_line(one.line.listing, one.line.line, Beside::after,
+                                       std::move(line))(changed);
+        }
+        return changed;
+      };
+      if (!confirmation_.confirms_job(put, axes)) continue;
+      std::set<ListedLine> lines;
+      for (const TakenGradient& one : gradients) lines.insert(one.line);
+      const std::string where = lines_text(about_.ranks.program, lines);
+      settle({fmt::format("no line reduces the gradients of {} over {}, and {} is right if all are "
+                          "reduced",
+                          where, axes_text(axes), target()),
+              fmt::format("add {} after {}, and the same for its other gradients",
+                          line_for(gradients[0].name), where),
+              {}});
+      return true;
+    }
+  return false;
+}
+
 }  // namespace shardproof

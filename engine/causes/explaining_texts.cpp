@@ -160,6 +160,9 @@ ConfirmedCause Explaining::cause_of(const TextChange& change, const RightChange&
   std::set<std::string> around_it;
   for (const int number : right.numbers)
     if (const Expr* parent = text.parent_of(number)) around_it.insert(to_string(*parent));
+  if (const Expr* parent = is_size(change.was) ? text.parent_of(change.number) : nullptr;
+      parent != nullptr && (parent->symbol == "*" || parent->symbol == "/"))
+    return cause_of_factor(change, *parent, right);
   if (const Expr* parent = is_leaf(change.was) ? text.parent_of(change.number) : nullptr;
       parent != nullptr && around_it.size() == 1 && to_string(*parent).size() <= kMostShown) {
     TextChange around = change;
@@ -171,6 +174,24 @@ ConfirmedCause Explaining::cause_of(const TextChange& change, const RightChange&
     return cause_of_shown(around, right);
   }
   return cause_of_shown(change, right);
+}
+
+// Returns the cause that a factor which is the size of an axis should be another one.
+ConfirmedCause Explaining::cause_of_factor(const TextChange& change, const Expr& product,
+                                           const RightChange& right) const {
+  const std::string where = lines_text(about_.ranks.program, right.lines);
+  const bool divides =
+      product.symbol == "/" && confirmation_.text().number_of(product.args[1]) == change.number;
+  const std::string from = to_string(change.was), to = to_string(change.to);
+  ConfirmedCause cause;
+  cause.made_right = right.made_right;
+  cause.text =
+      fmt::format("{} by {}, and {} is right with {}",
+                  lines_with_verb(where, divides ? "divides" : "multiplies"), from, target(), to);
+  const bool is_sum = change.to.kind == ExprKind::binary;
+  cause.fix = fmt::format("{0}{2}{1} in place of {3} on {4}", is_sum ? "(" : "", is_sum ? ")" : "",
+                          to, from, where);
+  return cause;
 }
 
 // True if a condition may differ between ranks. It is the same on all ranks if it only reads
@@ -336,7 +357,7 @@ bool Explaining::differs_from_truth(Likeness likeness) {
 // True if a number of a line is another one on the like line of the truth, and that one makes all
 // wrong values right. Other changes that scale a value are right by chance then: a factor of 2 is
 // also the size of an axis.
-bool Explaining::differs_by_a_number() {
+bool Explaining::differs_by_a_number(const SuspectedWay& on) {
   constexpr size_t kMostTries = 8;
   if (!confirmation_.can_change_job()) return false;
   std::vector<TextChange> changes = towards_truth();
@@ -356,7 +377,8 @@ bool Explaining::differs_by_a_number() {
   };
   return explains_all(one_of(changes)) || explains_all(one_of(changes_of_sizes())) ||
          explains_all(divides_several_by_a_size()) ||
-         explains_all(one_of(changes_to_means_of_passes())) || explains_all(lines_are_swapped());
+         explains_all(one_of(changes_to_means_of_passes())) ||
+         explains_all(adopt(find_swapped_lines(on)));
 }
 
 namespace {
@@ -540,13 +562,14 @@ namespace {
 constexpr size_t kMostOwnLines = 24;  // changes towards other lines of the ranks
 }
 
-bool Explaining::has_small_mistake() {
+bool Explaining::has_small_mistake(const SuspectedWay& on) {
   if (!confirmation_.can_change_job()) return false;
   confirmation_.allow_more_runs(kMostOwnLines);
   // In a program with many calls, their search may have left no run for the loss.
   if (scaled_loss() && !fix.empty()) return true;
   lines.clear();
-  return averages_local_sums() || lines_are_swapped() || has_another_text();
+  return reduces_no_gradient() || averages_uneven_parts() || averages_local_sums() ||
+         adopt(find_swapped_lines(on)) || has_another_text();
 }
 
 // True if one changed expression makes the value right.

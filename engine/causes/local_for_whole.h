@@ -1,6 +1,7 @@
 // Suspicions about a rank program that uses the result of a rank in place of the whole result.
 // Examples: the maximum of a shard, an average of means over uneven shards, an op along a dim that
-// is cut. Also a sum over the passes of a loop that is not divided by their number.
+// is cut. Also a sum over the passes of a loop that is not divided by their number,
+// and lines and calls in the wrong order.
 #pragma once
 
 #include <optional>
@@ -41,5 +42,26 @@ std::optional<Suspicion> find_uneven_average(const SuspectedWay& suspected);
 std::optional<Suspicion> find_loop_sum(const SuspectedWay& suspected);
 // An op whose input is cut, and which gives another result on the whole: a cause.
 std::optional<Suspicion> find_op_on_shards(const SuspectedWay& suspected);
+
+// --- the order of lines (local_for_whole_order.cpp)
+//
+// | order                             | example                                          |
+// |---|---|
+// | two receives or two sends         | `b = recv(..)` before `a = recv(..)`             |
+// | a line before the one it needs    | `f = all_gather(w, ..)` before `w = w - 0.1 * g` |
+// | reductions after the first reader | `n = sum(g * g)` before `g = all_reduce(g, ..)`  |
+// | a call after an op                | `h = relu(p)`, then `s = all_reduce(h, ..)`      |
+// | a call before an op               | `s = all_reduce(p, ..)`, then `h = square(s)`    |
+
+// Two receives of a listing, or two sends, are right in the other order: a cause. Messages of one
+// sender arrive in the order in which it sends them.
+std::optional<Suspicion> find_swapped_messages(const SuspectedWay& on);
+// Two lines, one after the other, are right in the other order: a cause.
+std::optional<Suspicion> find_swapped_lines(const SuspectedWay& on);
+// A line is right after a later one that binds a name which it reads, or reductions are right
+// before the first line that reads what they reduce: a cause.
+std::optional<Suspicion> find_moved_lines(const SuspectedWay& on);
+// A call is right on the other side of an op, which another line computes: a cause.
+std::optional<Suspicion> find_call_beside_op(const SuspectedWay& on);
 
 }  // namespace shardproof
