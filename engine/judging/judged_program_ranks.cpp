@@ -223,7 +223,8 @@ ComparedValue JudgedRanks::checked(const CheckedValue& value) const {
 }
 
 // Judges values in the order of the truth, so that each value is judged on what the ranks hold of
-// those before it.
+// those before it. If a name is compared several times, later lines of the truth read the first
+// value: the ranks computed from that one what they compared in between.
 void JudgedRanks::judge_all(std::vector<ComparedValue> values, Judge& judge,
                             const JudgedRun& options) const {
   std::stable_sort(values.begin(), values.end(),
@@ -237,9 +238,11 @@ void JudgedRanks::judge_all(std::vector<ComparedValue> values, Judge& judge,
   ReferenceRun reference(*plan_, reference_inputs(), wanted, keeps_all);
   if (options.replaces != nullptr)
     for (const auto& [id, value] : options.replaces->of_truth) reference.hold(id, value);
+  std::set<ValueId> compared;
   for (const ComparedValue& value : values) {
     try {
       judge.judge(value, reference);
+      if (!compared.insert(value.global).second) continue;
       judge.was_held(reference.hold(value.global, judge.held(value, reference)));
     } catch (const Error& error) {
       rethrow(error, "/truth");
