@@ -370,9 +370,24 @@ ConfirmedCause Explaining::cause_of_missing_reduction(const Step& step, const Ed
   return cause;
 }
 
+// True if ranks receive messages over these axes alone on the way to the value.
+bool Explaining::receives_over(const std::vector<int>& axes) const {
+  const auto is_within = [&](const CallItem& item) {
+    if (item.collective.kind != CollectiveKind::recv) return false;
+    return axes_of(item.collective.group, mesh_, item.lanes) == axes;
+  };
+  return std::any_of(way_.steps.begin(), way_.steps.end(), [&](const Step& step) {
+    const auto* call = std::get_if<Communicate>(&step.instr->action);
+    return call != nullptr && std::any_of(call->items.begin(), call->items.end(), is_within);
+  });
+}
+
 // A reduction that is too early may make the target right, and another value wrong that ranks
 // compute from their own parts. So one that makes all wrong values right is preferred.
 bool Explaining::never_reduced_over(const std::vector<int>& axes) {
+  // Messages of a ring add up the parts. If all elements have one ratio, a factor is wrong then,
+  // and one more sum over ranks would only compensate for it.
+  if (ratio_ && receives_over(axes)) return false;
   std::optional<ConfirmedCause> inside, best;
   for (const auto& [step, slot] : places_to_reduce(axes)) {
     if (best && confirmation_.is_spent()) break;

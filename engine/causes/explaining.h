@@ -161,6 +161,7 @@ class Explaining {
   bool is_part_of_shard(int axis, Combining by) const;
   bool is_part_of_message(int axis, Combining by) const;
   bool is_received(const AxisState& state, int axis) const;
+  bool receives_over(const std::vector<int>& axes) const;
   bool never_reduced_over(const std::vector<int>& axes);
   std::optional<ConfirmedCause> reduced_grad(const Step& step, ReduceOp op,
                                              const std::vector<int>& axes,

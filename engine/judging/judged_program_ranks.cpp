@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "shardproof/engine/compare/output_value.h"
@@ -223,8 +224,8 @@ ComparedValue JudgedRanks::checked(const CheckedValue& value) const {
 }
 
 // Judges values in the order of the truth, so that each value is judged on what the ranks hold of
-// those before it. If a name is compared several times, later lines of the truth read the first
-// value: the ranks computed from that one what they compared in between.
+// those before it. If ranks compare a name several times, later lines of the truth read their first
+// value: from that one they computed what they compared in between.
 void JudgedRanks::judge_all(std::vector<ComparedValue> values, Judge& judge,
                             const JudgedRun& options) const {
   std::stable_sort(values.begin(), values.end(),
@@ -238,11 +239,14 @@ void JudgedRanks::judge_all(std::vector<ComparedValue> values, Judge& judge,
   ReferenceRun reference(*plan_, reference_inputs(), wanted, keeps_all);
   if (options.replaces != nullptr)
     for (const auto& [id, value] : options.replaces->of_truth) reference.hold(id, value);
-  std::set<ValueId> compared;
+  std::map<ValueId, Lanes> compared;  // the ranks of a value's comparisons
   for (const ComparedValue& value : values) {
     try {
       judge.judge(value, reference);
-      if (!compared.insert(value.global).second) continue;
+      Lanes& ranks = compared[value.global];
+      const bool is_again = !ranks.intersect(value.value.lanes()).empty();
+      ranks = ranks.unite(value.value.lanes());
+      if (is_again) continue;
       judge.was_held(reference.hold(value.global, judge.held(value, reference)));
     } catch (const Error& error) {
       rethrow(error, "/truth");

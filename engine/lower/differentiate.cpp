@@ -17,6 +17,10 @@ Lanes lanes_of_parts(const std::vector<std::pair<Lanes, ValueId>>& parts) {
   return lanes;
 }
 
+bool contains(const std::vector<VersionId>& versions, VersionId version) {
+  return std::find(versions.begin(), versions.end(), version) != versions.end();
+}
+
 }  // namespace
 
 // Handles are indices into `values_`. Inputs and results of the forward call come first. They are
@@ -307,7 +311,10 @@ std::vector<Lanes> Lowering::Differentiator::classes_with_cotangents(const TapeE
 }
 
 void Lowering::Differentiator::walk_back(const TapeEntry& entry) {
-  for (const VersionId output : entry.outputs) finish(output);
+  // The gradient of a redistributed value goes straight to the placements of the input: a
+  // reduce_scatter for an all_gather. A target of grad has its own placements first.
+  for (const VersionId output : entry.outputs)
+    if (entry.kind != TapeKind::move || contains(targets_, output)) finish(output);
   const Lanes here = entry.lanes.intersect(all_);
   switch (entry.kind) {
     case TapeKind::op: through_op(entry); break;
