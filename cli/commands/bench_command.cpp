@@ -166,6 +166,18 @@ int machine_as_worker(const po::variables_map& given, const BenchPlan& plan,
   return 0;
 }
 
+// Throws for options of a table of collectives: a machine is measured without them.
+void refuse_options_of_table(const po::variables_map& given) {
+  for (const char* name :
+       {"collective", "minbytes", "maxbytes", "stepbytes", "stepfactor", "iters", "warmup", "check",
+        "op", "datatype", "root", "average", "topology", "json"})
+    if (given.count(name) && !given[name].defaulted())
+      throw_bad_input(
+          "--machine chooses what it measures, and writes a topology file; leave --{} "
+          "out",
+          name);
+}
+
 // A machine is measured in processes of MPI unless another backend is named.
 CommandArguments with_backend(CommandArguments words) {
   const auto is_option = [&](std::string_view name) {
@@ -179,6 +191,7 @@ CommandArguments with_backend(CommandArguments words) {
 
 int bench_as_worker(const CommandArguments& words, const po::variables_map& given,
                     Registries registries, const ProcessRole& process_role) {
+  if (given.count("machine")) refuse_options_of_table(given);
   use_libraries(registries, given);
   RunOptions options;
   options.backends =
