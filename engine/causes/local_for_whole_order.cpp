@@ -176,8 +176,9 @@ std::vector<LateReductions> late_reductions(const TextStatements& all) {
   }
   std::vector<LateReductions> result;
   for (auto& [place, late] : found) {
-    if (late.reader == nullptr) continue;
-    std::erase_if(late.lines, [&](const TextStatement* one) { return one < late.reader; });
+    const TextStatement* const reader = late.reader;
+    if (reader == nullptr) continue;
+    std::erase_if(late.lines, [&](const TextStatement* one) { return one < reader; });
     result.push_back(std::move(late));
   }
   return result;
