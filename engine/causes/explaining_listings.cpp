@@ -177,23 +177,6 @@ bool Explaining::regrouped_over_listings(int axis) {
 
 namespace {
 
-// Returns the group over which a line reduces the name that it binds: "dp" for
-// "g = all_reduce(g, avg, group=dp)" and "g = all_reduce(g, sum, group=dp) / m"; "" for other
-// lines.
-std::string group_of_own_reduction(const TextStatement& one) {
-  const Statement& line = *one.statement;
-  std::string group;
-  if (line.kind != StatementKind::assign || line.targets.size() != 1) return group;
-  const std::string name = to_string(line.targets[0]);
-  visit_parts(*one.whole[0], [&](const Expr& part) {
-    const auto kind =
-        part.kind == ExprKind::call ? parse_collective_kind(part.symbol) : std::nullopt;
-    if (!kind || !reduces(*kind) || part.args.empty() || to_string(part.args[0]) != name) return;
-    if (const Expr* const own = argument_of(part, "group")) group = to_string(*own);
-  });
-  return group;
-}
-
 // True if a line of the listing reduces the name over the group.
 bool is_reduced_over(const std::vector<TextStatement>& all, size_t listing, const std::string& name,
                      const std::string& group) {

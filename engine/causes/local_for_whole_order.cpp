@@ -131,21 +131,6 @@ const TextStatement* needed_line(const TextStatements& all, size_t at) {
   return needed;
 }
 
-// Returns the axes over which a line reduces the name that it binds, as they are written; "" for
-// other lines.
-std::string own_group(const TextStatement& one) {
-  std::string group;
-  if (!is_assigned(one) || one.statement->targets.size() != 1) return group;
-  const std::string name = to_string(one.statement->targets[0]);
-  visit_parts(*one.whole[0], [&](const Expr& part) {
-    if (!is_collective_call(part) || !reduces(*parse_collective_kind(part.symbol)) ||
-        to_string(part.args[0]) != name)
-      return;
-    if (const Expr* const own = argument_of(part, "group")) group = to_string(*own);
-  });
-  return group;
-}
-
 // Lines of a listing that reduce names over one group after a line that reads one of the names.
 struct LateReductions {
   const TextStatement* reader = nullptr;
@@ -167,7 +152,7 @@ const TextStatement* early_reader(const TextStatements& all, size_t reduction) {
 std::vector<LateReductions> late_reductions(const TextStatements& all) {
   std::map<std::pair<size_t, std::string>, LateReductions> found;  // by listing and group
   for (size_t i = 0; i < all.size(); ++i) {
-    const std::string group = own_group(all[i]);
+    const std::string group = group_of_own_reduction(all[i]);
     if (group.empty()) continue;
     LateReductions& late = found[{all[i].listing, group}];
     const TextStatement* const reader = early_reader(all, i);

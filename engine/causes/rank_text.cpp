@@ -97,4 +97,18 @@ void NumberedText::add(const std::vector<Statement>& statements, size_t listing,
   }
 }
 
+std::string group_of_own_reduction(const TextStatement& one) {
+  const Statement& line = *one.statement;
+  std::string group;
+  if (line.kind != StatementKind::assign || line.targets.size() != 1) return group;
+  const std::string name = to_string(line.targets[0]);
+  visit_parts(*one.whole[0], [&](const Expr& part) {
+    const auto kind =
+        part.kind == ExprKind::call ? parse_collective_kind(part.symbol) : std::nullopt;
+    if (!kind || !reduces(*kind) || part.args.empty() || to_string(part.args[0]) != name) return;
+    if (const Expr* const own = argument_of(part, "group")) group = to_string(*own);
+  });
+  return group;
+}
+
 }  // namespace shardproof

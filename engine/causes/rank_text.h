@@ -66,6 +66,11 @@ void visit_parts(const Expr& expr, const Visit& visit) {
   visit(expr);
 }
 
+// Returns the group over which a line reduces the name that it binds: "dp" for
+// "g = all_reduce(g, avg, group=dp)" and "g = all_reduce(g, sum, group=dp) / m"; "" for other
+// lines.
+std::string group_of_own_reduction(const TextStatement& one);
+
 // A change of one expression of the text.
 struct TextChange {
   int number = 0;
