@@ -2,11 +2,14 @@
 #include "shardproof/engine/judging/judged_program.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "shardproof/engine/compare/elements.h"
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/execute/run_program.h"
 #include "shardproof/engine/explain/explain_precision.h"
+#include "shardproof/engine/reference/f64_job.h"
+#include "shardproof/engine/reference/f64_program.h"
 #include "shardproof/engine/reference/recompute_compared.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
@@ -41,6 +44,18 @@ bool shares_contents(const LocalTensor& shards, const Tensor& whole) {
 }
 
 }  // namespace
+
+RangeCause JudgedProgram::range_cause_in(const SpmdProgram& own,
+                                         const std::vector<ValueId>& targets) const try {
+  const Job simulated = on_simulated_ranks(job_), wider = with_wider_floats(job_);
+  const std::vector<LocalTensor> wider_inputs = lifted_inputs(wider);
+  SpmdProgram program = own;
+  widen_floats(program, registries_.ops);
+  return range_cause({simulated, inputs_, own}, {wider, wider_inputs, program}, targets,
+                     registries_);
+} catch (const Error&) {
+  return {};
+}
 
 std::vector<LocalTensor> JudgedProgram::lifted_inputs(const Job& lifted) const {
   std::vector<LocalTensor> inputs;
@@ -88,6 +103,10 @@ std::map<ValueId, ComparedValue> JudgedProgram::inputs_in_parts() const {
       found.emplace(ids[i], ComparedValue{ids[i], "", input.spec, inputs_[i], {}});
   }
   return found;
+}
+
+bool is_out_of_range(const MeasuredPrecision& measured) {
+  return measured.nothing_left || is_lost(measured) || !std::isfinite(measured.precision.error);
 }
 
 std::vector<NarrowStep> imprecision_candidates(const MeasuredPrecision& measured,

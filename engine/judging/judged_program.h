@@ -78,6 +78,9 @@ class JudgedProgram {
       : job_(std::move(job)), inputs_(std::move(inputs)), registries_(registries) {}
   // Returns the ranks' parts of the inputs of `lifted`, the same job with all floats lifted.
   std::vector<LocalTensor> lifted_inputs(const Job& lifted) const;
+  // Returns the step at which ranks leave the range of a dtype on the way to values of this
+  // program; none if it does not run in f64 as it does in its own dtypes.
+  RangeCause range_cause_in(const SpmdProgram& own, const std::vector<ValueId>& targets) const;
   // Returns the inputs of one device. A partial input is what the ranks' parts reduce to, because
   // not every float is an average of three floats.
   std::vector<Tensor> reference_inputs() const;
@@ -104,6 +107,8 @@ bool is_kept_by_job(const Job& job, const std::string& name);
 std::string line_text(const std::vector<std::string>& lines, int line);
 // Throws an error of a kernel or of the reference as bad input of the listing at `path`.
 [[noreturn]] void rethrow(const Error& error, const std::string& path);
+// True if nothing finite, or nothing at all, is left of a value on a rank.
+bool is_out_of_range(const MeasuredPrecision& measured);
 // Returns the steps on the way to `targets` that may make them imprecise, calls first. Below
 // kPrecisionNote only a reduction in a narrower dtype is such a step.
 std::vector<NarrowStep> imprecision_candidates(const MeasuredPrecision& measured,

@@ -1,7 +1,6 @@
 // Implements judged_program.h for global programs. The program is partitioned once, and the value
 // of every line is compared when all its ranks have made it.
 #include <algorithm>
-#include <cmath>
 
 #include "shardproof/engine/compare/record_value.h"
 #include "shardproof/engine/compare/reduction_provenance.h"
@@ -84,8 +83,9 @@ class JudgedGlobal : public JudgedProgram {
   void explain(const ComparedValue& value, Finding& finding) const override;
   std::string cause_of(const MeasuredPrecision& measured) const override {
     const ValueId id = parts_.placed[static_cast<size_t>(measured.global)];
-    if (measured.nothing_left || is_lost(measured) || !std::isfinite(measured.precision.error))
-      if (std::string cause = range_cause_at(id); !cause.empty()) return cause;
+    if (is_out_of_range(measured))
+      if (RangeCause cause = range_cause_in(parts_.program, {id}); !cause.text.empty())
+        return cause.text;
     const std::vector<NarrowStep> steps = imprecision_candidates(measured, parts_.program, {id});
     return precision_cause(measured, parts_.program, {id}, steps.empty() ? "" : steps[0].text);
   }
@@ -101,7 +101,6 @@ class JudgedGlobal : public JudgedProgram {
     return std::make_unique<JudgedGlobal>(std::move(job), std::move(inputs), std::move(program),
                                           std::move(parts), registries_);
   }
-  std::string range_cause_at(ValueId placed) const;
   std::vector<ValueId> compared_values() const;
   std::set<ValueId> kept_values() const;
   std::set<ValueId> named_values() const;
@@ -111,20 +110,6 @@ class JudgedGlobal : public JudgedProgram {
   EvaluationPlan plan_;
   Partitioned parts_;
 };
-
-// Returns the step at which ranks leave the range of a dtype on the way to a value; "" if the
-// program does not run in f64 as it does in its own dtypes.
-std::string JudgedGlobal::range_cause_at(ValueId placed) const try {
-  const Job simulated = on_simulated_ranks(job_), wider = with_wider_floats(job_);
-  const std::vector<LocalTensor> wider_inputs = lifted_inputs(wider);
-  SpmdProgram program = parts_.program;
-  widen_floats(program, registries_.ops);
-  return range_cause({simulated, inputs_, parts_.program}, {wider, wider_inputs, program}, {placed},
-                     registries_)
-      .text;
-} catch (const Error&) {
-  return "";
-}
 
 // Returns the values that names have at the end, if they are placed.
 std::set<ValueId> JudgedGlobal::named_values() const {

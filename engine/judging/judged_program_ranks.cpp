@@ -546,23 +546,14 @@ SpmdProgram JudgedRanks::with_separate_calls() const {
   return program;
 }
 
-// Returns no cause if the program does not run in f64 as it does in its own dtypes.
-RangeCause JudgedRanks::range_cause_of(const std::string& key) const try {
+RangeCause JudgedRanks::range_cause_of(const std::string& key) const {
   const std::vector<ValueId> targets = parts_of(key);
   if (targets.empty() || !job_.functions.empty()) return {};
-  const Job simulated = on_simulated_ranks(job_), wider = with_wider_floats(job_);
-  const std::vector<LocalTensor> wider_inputs = lifted_inputs(wider);
-  const SpmdProgram own = with_separate_calls();
-  SpmdProgram program = own;
-  widen_floats(program, registries_.ops);
-  return range_cause({simulated, inputs_, own}, {wider, wider_inputs, program}, targets,
-                     registries_);
-} catch (const Error&) {
-  return {};
+  return range_cause_in(with_separate_calls(), targets);
 }
 
 std::string JudgedRanks::cause_of(const MeasuredPrecision& measured) const {
-  if (measured.nothing_left || is_lost(measured) || !std::isfinite(measured.precision.error))
+  if (is_out_of_range(measured))
     if (RangeCause cause = range_cause_of(measured.key); !cause.text.empty()) return cause.text;
   const std::vector<ValueId> targets = parts_of(measured.key);
   if (targets.empty()) return "";
