@@ -173,9 +173,7 @@ void refuse_options_of_table(const po::variables_map& given) {
         "op", "datatype", "root", "average", "topology", "json"})
     if (given.count(name) && !given[name].defaulted())
       throw_bad_input(
-          "--machine chooses what it measures, and writes a topology file; leave --{} "
-          "out",
-          name);
+          "--machine chooses what it measures, and writes a topology file; leave --{} out", name);
 }
 
 // A machine is measured in processes of MPI unless another backend is named.

@@ -10,6 +10,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/planner.h"
 #include "shardproof/localtensor/plan/step_pieces.h"
+#include "shardproof/localtensor/plan/transfer.h"
 #include "shardproof/program/syntax/torch_names.h"
 #include "shardproof/program/value/quantity.h"
 #include "shardproof/scenarios/model/topology.h"
@@ -98,20 +99,6 @@ std::string best_text(int64_t states, double gap, bool has_times) {
   return fmt::format("best of {}, at most {} from optimal", states_text(states),
                      has_times ? rounded_text(duration_of_seconds(gap))
                                : bytes_text(Fraction(static_cast<int64_t>(std::ceil(gap)))));
-}
-
-// Returns a price that no plan between two meshes is below, if whole values are made of partials.
-// No rank holds a whole element before, so each rank of the target receives what it needs, in one
-// call or more. The bytes of a step are an average over its ranks.
-double least_price_across(const Spec& from, const Spec& to) {
-  const auto adds = [&](int axis) { return from.mesh().axis_size(axis) > 1; };
-  const std::vector<int> partial = from.partial_axes();
-  if (to.has_partial() || std::none_of(partial.begin(), partial.end(), adds)) return 0;
-  int64_t elements = 0;
-  for (int64_t i = 0; i < to.mesh().size(); ++i)
-    elements += element_count(to.local_shape(to.mesh().ranks()[i]));
-  const int64_t ranks = std::max(from.mesh().size(), to.mesh().size());
-  return static_cast<double>(elements * size_of(to.dtype()) / ranks + kBytesOfCall);
 }
 
 // Returns the line about a plan between two meshes. Without partials each piece is sent directly to

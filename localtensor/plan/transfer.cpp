@@ -7,9 +7,9 @@
 //      among those that hold the part (least_loaded). Among equal ones it changes from receiver to
 //      receiver.
 //   3. share_evenly: where the fullest sender of a part then sends over 1.1 times the mean, cut the
-//      boxes so that all that hold the part send equally much. The boxes, one after another, are a
-//      row of elements; each sender has one stretch of it, whose ends are rounded to whole rows of
-//      a box (McNaughton's wrap-around rule, Management Science 6, 1959).
+//      boxes so that all that hold the part send equally much. The elements of the boxes, one after
+//      another, are numbered; each sender has one range of numbers, whose ends are rounded to whole
+//      rows of a box (McNaughton's wrap-around rule, Management Science 6, 1959).
 //
 // Example 1: dim of 4, S(0) on "a=2 on 0-1" to R on "b=2 on 2-3". Ranks 0 and 1 each send 2
 // elements to ranks 2 and 3: four messages.
@@ -106,13 +106,13 @@ std::vector<TransferMessage> whole_boxes(const Spec& to, const std::vector<Repli
 // The elements that are sent of a part, and by how many ranks they are to be sent.
 struct Share {
   int64_t elements = 0, senders = 1;
-  // Returns the sender of the row's element at this place.
+  // Returns the sender of the element with this number.
   int64_t sender_at(int64_t at) const { return at * senders / elements; }
-  // Returns the place in the row at which a sender's stretch ends.
+  // Returns the end of a sender's range of numbers.
   int64_t end_of(int64_t sender) const { return (sender + 1) * elements / senders; }
 };
 
-// Appends the box, which begins at this place of the row, cut where the sender changes.
+// Appends the box, whose first element has the number `begin`, cut where the sender changes.
 void add_cut(const TransferMessage& box, int64_t begin, const Share& share, const Replicas& part,
              std::vector<TransferMessage>& out) {
   const int64_t side = longest_side(box.piece.runs), row = box.piece.elements / side;
@@ -225,6 +225,17 @@ bool has_same_partials(const Spec& from, const Spec& to) {
         owned_box(to, *to.mesh().coordinate_of(ranks[i])))
       return false;
   return true;
+}
+
+double least_price_across(const Spec& from, const Spec& to) {
+  const auto adds = [&](int axis) { return from.mesh().axis_size(axis) > 1; };
+  const std::vector<int> partial = from.partial_axes();
+  if (to.has_partial() || std::none_of(partial.begin(), partial.end(), adds)) return 0;
+  int64_t elements = 0;
+  for (int64_t i = 0; i < to.mesh().size(); ++i)
+    elements += element_count(to.local_shape(to.mesh().ranks()[i]));
+  const int64_t ranks = std::max(from.mesh().size(), to.mesh().size());
+  return static_cast<double>(elements * size_of(to.dtype()) / ranks + kBytesOfCall);
 }
 
 std::vector<TransferPiece> transfer_pieces(const PlanStep& step, int64_t piece_number) {

@@ -12,4 +12,9 @@ namespace shardproof {
 // Takes time in proportion to the ranks.
 bool has_same_partials(const Spec& from, const Spec& to);
 
+// Returns a price without topology that no plan to another mesh is below, if partials become whole
+// values; else 0. No rank holds a whole element before, so each rank of the target receives what it
+// needs, in one call or more. The bytes of a step are an average over its ranks.
+double least_price_across(const Spec& from, const Spec& to);
+
 }  // namespace shardproof
