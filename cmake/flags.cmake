@@ -9,20 +9,9 @@ if(NOT CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
-find_program(SHARDPROOF_CCACHE ccache)
-foreach(language IN ITEMS CXX CUDA)
-  if(SHARDPROOF_CCACHE AND NOT CMAKE_${language}_COMPILER_LAUNCHER)
-    set(CMAKE_${language}_COMPILER_LAUNCHER "${SHARDPROOF_CCACHE}")
-  endif()
-endforeach()
-
-# Headers that nearly every source includes are precompiled, except if a compiler cache is in use. A
-# precompiled header differs in each build folder, so the cache would have no hits.
-set(precompile ON)
-if(SHARDPROOF_CCACHE AND NOT DEFINED ENV{CCACHE_DISABLE})
-  set(precompile OFF)
-endif()
-option(SHARDPROOF_PRECOMPILE "Precompile the standard library's headers" ${precompile})
+# With a compiler cache (docs/install.md), turn this off: a precompiled header differs in each build
+# folder, so the cache would have no hits.
+option(SHARDPROOF_PRECOMPILE "Precompile the standard library's headers" ON)
 
 # The path "shardproof/<room>/x.h" names the same header in the tree and installed: the build folder
 # holds a link named shardproof to the source root.
