@@ -431,6 +431,9 @@ void Check::add_findings() {
   }
   const auto at = std::find_if(outcome_.findings.begin(), outcome_.findings.end(), unwritten);
   outcome_.findings.insert(at, findings.begin(), findings.end());
+  for (const JudgedValue& value : own_.beyond_steps())
+    if (!settled.contains(value.key) && !found_in_f64_.contains(value.key))
+      outcome_.undecided.push_back(undecided_by_steps(value));
   own_.measure_open_values(settled);
   add_precision(own_.precision(), settled, *program_, outcome_);
   const auto tells_why = [&](const std::string& note) {

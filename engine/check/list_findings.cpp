@@ -95,6 +95,19 @@ UndecidedValue undecided_in_f64(const JudgedValue& value) {
           : "rounding alone decides whether it is finite; smaller inputs may decide it"};
 }
 
+UndecidedValue undecided_by_steps(const JudgedValue& value) {
+  return {
+      value.label.name,
+      value.label.line,
+      value.label.instance,
+      std::ssize(value.elements),
+      value.of,
+      fmt::format("ranks and one device differ by {:.2g} in the program's dtypes, where rounding "
+                  "decides a sign, an index or a comparison on the way to it, but gives no such "
+                  "number on one device; f64 rounds elsewhere; other inputs may decide it",
+                  value.distance)};
+}
+
 void add_unmeasured(const std::vector<ValueLabel>& values, int direction, const std::string& reason,
                     std::vector<UnmeasuredMovement>& to) {
   std::vector<std::string> names;

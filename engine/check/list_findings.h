@@ -9,6 +9,7 @@
 namespace shardproof {
 
 UndecidedValue undecided_in_f64(const JudgedValue& value);
+UndecidedValue undecided_by_steps(const JudgedValue& value);  // see OwnDtypeJudge::beyond_steps
 
 // Values that runs of the ranks in other rounding directions did not reach.
 struct UnmeasuredMovement {

@@ -260,6 +260,7 @@ Judgement OwnDtypeJudge::judge(const ComparedValue& value, ReferenceRun& referen
   }
   all_equal_ = false;
   add_unequal(value, found, expected, reference);
+  find_beyond_steps(value, found, copies, expected, reference);
   if (!rounds) measure_integers(value, found, copies, expected, reference);
   if (!has_precision(dtype)) return Judgement::undecided;
   const Worst worst = worst_of(found, copies, expected);

@@ -98,6 +98,10 @@ class OwnDtypeJudge : public Judge {
   const std::vector<std::pair<std::string, Finding>>& differing_replicas() const {
     return differing_replicas_;
   }
+  // Values with elements that no rounding on one device gives, although a step (a sign, an index, a
+  // comparison) makes them depend on rounding. If the run in f64 calls them right, neither run
+  // decides them: f64 rounds these inputs elsewhere.
+  const std::vector<JudgedValue>& beyond_steps() const { return beyond_steps_; }
   // Measures the values that were left open. Omits those known to be wrong (`settled`, by key),
   // because a value that is far off takes many runs of its line.
   void measure_open_values(const std::set<std::string>& settled);
@@ -136,6 +140,11 @@ class OwnDtypeJudge : public Judge {
                                       const std::vector<InputChange>& changes) const;
   std::vector<double> changes_by(double roundings, const JudgedLine& line) const;
   std::vector<double> changes_by_steps(const JudgedLine& line) const;
+  struct StepRange;
+  StepRange step_range(const JudgedLine& line) const;
+  void find_beyond_steps(const ComparedValue& value, const std::vector<Deviation>& found,
+                         const std::vector<StoredCopy>& copies, const Tensor& expected,
+                         const ReferenceRun& reference);
   std::vector<double> losses_on_one_device(const JudgedLine& line) const;
   std::vector<double> reach_of(const JudgedLine& line) const;
   // Returns the unit roundoff of the narrowest float that one device computes on the line; 0 if it
@@ -162,6 +171,7 @@ class OwnDtypeJudge : public Judge {
   std::optional<Finding> replicas_;
   std::vector<std::pair<std::string, Finding>> differing_replicas_;
   std::vector<MeasuredPrecision> precision_;
+  std::vector<JudgedValue> beyond_steps_;
   std::vector<std::shared_ptr<const OpenValue>> open_;
   int64_t open_elements_ = 0;  // that open_ holds
   std::string unmeasured_;

@@ -7,6 +7,7 @@
 #include "shardproof/engine/compare/perturbation.h"
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/judging/own_dtype_judge.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {
@@ -14,6 +15,8 @@ namespace {
 constexpr double kReachRoundings = 16;
 constexpr double kSmoothGrowth = 2 * kReachRoundings * kReachRoundings;
 constexpr int kReachDraws = 8;
+// Share of the width of a range of results by which another result may be outside of it.
+constexpr double kRangeMargin = 1.0 / 4;
 
 std::vector<double> magnitudes(const Tensor& tensor) {
   std::vector<double> all(static_cast<size_t>(tensor.elements()));
@@ -131,28 +134,90 @@ std::vector<double> OwnDtypeJudge::changes_by(double roundings, const JudgedLine
                          }));
 }
 
-// Returns the largest change of each element that only a step causes. The inputs of its line change
-// by some roundings of the narrowest float on the line. The line runs twice: freely, and with its
-// indices, rounded numbers and comparisons unchanged. The result is the difference of both changes.
+// For each element, what the steps of its line can make of it on one device: the least and the
+// largest result, and the largest change that only a step causes.
+struct OwnDtypeJudge::StepRange {
+  // By number, so twice as many for complex elements; empty if the line has no step.
+  std::vector<double> least, largest;
+  std::vector<double> change;  // by element
+
+  void include(const Tensor& result) {
+    const std::vector<double> numbers = numbers_of(result);
+    if (least.empty()) least = largest = numbers;
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      least[i] = std::min(least[i], numbers[i]);
+      largest[i] = std::max(largest[i], numbers[i]);
+    }
+  }
+};
+
+// Returns the results of the line when its inputs change by some roundings of the narrowest float
+// on the line. The line runs twice: freely, and with its indices, rounded numbers and comparisons
+// unchanged. A step causes the difference of both.
 // Example: y = one_hot(argmax(z)) * z, with z in f16 and y in f32. Another argmax changes y by z.
-std::vector<double> OwnDtypeJudge::changes_by_steps(const JudgedLine& line) const {
+OwnDtypeJudge::StepRange OwnDtypeJudge::step_range(const JudgedLine& line) const {
   const auto& [id, reference, in_parts] = line;
   const EvaluationPlan& lifted = options_.lifted();
   std::map<ValueId, Tensor> still;
   for (const ValueId step : steps_of(reference)) still.emplace(step, reference.again(step, lifted));
   if (still.empty()) return {};
   const double share = kReachRoundings * widest_rounding_on(reference);
-  std::vector<double> largest(static_cast<size_t>(element_count(reference.plan().info(id).shape)),
-                              0);
+  StepRange range;
+  range.include(dense(reference.again(id, lifted)));
+  range.change.resize(static_cast<size_t>(element_count(reference.plan().info(id).shape)), 0);
   for (const InputChange& change : drawn_changes(in_parts, [share](ValueId) { return share; })) {
     const Tensor free = dense(reference.again(id, lifted, change));
     const Tensor fixed = dense(reference.again(id, lifted, change, still));
-    for (size_t i = 0; i < largest.size(); ++i) {
+    range.include(free);
+    for (size_t i = 0; i < range.change.size(); ++i) {
       const double step = distance_at(free, fixed, static_cast<int64_t>(i));
-      if (std::isfinite(step)) largest[i] = std::max(largest[i], step);
+      if (std::isfinite(step)) range.change[i] = std::max(range.change[i], step);
     }
   }
-  return largest;
+  return range;
+}
+
+std::vector<double> OwnDtypeJudge::changes_by_steps(const JudgedLine& line) const {
+  return step_range(line).change;
+}
+
+// Finds elements whose step depends on rounding and that are outside the range of what one device
+// makes of them, widened by kRangeMargin of its width. Example: the sign of a sum that is 0 apart
+// from rounding, multiplied by 3 on the ranks. Rounding may make it -1, 0 or 1, but not 3.
+void OwnDtypeJudge::find_beyond_steps(const ComparedValue& value,
+                                      const std::vector<Deviation>& found,
+                                      const std::vector<StoredCopy>& copies, const Tensor& expected,
+                                      const ReferenceRun& reference) try {
+  const DType dtype = expected.dtype;
+  if (!options_.measures_f64 || is_complex(dtype)) return;
+  const double size = std::max(largest_element(expected), largest_line_input(reference));
+  const double spread = is_exact(dtype) ? 0 : kOwnSpread * unit_of(dtype) * size;
+  const auto is_close = [spread](const Deviation& one) { return one.distance <= spread; };
+  if (std::all_of(found.begin(), found.end(), is_close)) return;
+  StepRange range = step_range({value.global, reference, in_parts_});
+  if (range.change.empty()) return;
+  range.include(expected);
+  JudgedValue beyond;
+  beyond.global = value.global;
+  beyond.key = value.key;
+  beyond.label = value.label;
+  beyond.judgement = Judgement::undecided;
+  beyond.of = expected.elements();
+  std::set<int64_t> elements;
+  for (const Deviation& one : found) {
+    const auto at = static_cast<size_t>(one.global);
+    if (is_close(one) || !(range.change[at] > spread)) continue;
+    const double held = load_f64(element_at(copies[one.copy], one.local), dtype);
+    const double margin = spread + kRangeMargin * (range.largest[at] - range.least[at]);
+    if (held >= range.least[at] - margin && held <= range.largest[at] + margin) continue;
+    if (!elements.insert(one.global).second && one.distance <= beyond.distance) continue;
+    beyond.distance = std::max(beyond.distance, one.distance);
+    beyond.movement = std::max(beyond.movement, range.change[at]);
+  }
+  beyond.elements.assign(elements.begin(), elements.end());
+  if (!elements.empty()) beyond_steps_.push_back(std::move(beyond));
+} catch (const Error& error) {
+  unmeasured_ = error.message();
 }
 
 // Returns the error of each element that is not a loss of precision. A number that is rounded to a

@@ -1,4 +1,4 @@
-// Implements differentiate.h. Builder is the GradientBuilder of one formula on one class of lanes;
+// Implements differentiate.h. Builder is the GradientBuilder of one formula on the current lanes;
 // through_op, through_write and through_call are the rules of the kinds of entries.
 #include "shardproof/engine/lower/differentiate.h"
 
@@ -6,6 +6,7 @@
 #include <deque>
 #include <utility>
 
+#include "shardproof/engine/lower/formula_recorder.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -64,17 +65,21 @@ class Lowering::Differentiator::Builder : public GradientBuilder {
     Lowering& lowering = owner_.lowering_;
     const OpRecord& record = lowering.ops_.at(name);
     record.fill_fallbacks(attrs);
+    return emit_op(record, {{lowering.lanes_, std::move(attrs)}}, inputs);
+  }
+  int number(Number value) override {
+    return emit_number({owner_.lowering_.lanes_, {std::move(value)}});
+  }
+  std::vector<int> emit_op(const OpRecord& record, std::vector<LaneAttrs> attrs,
+                           const std::vector<int>& inputs) {
     std::vector<ValueId> ids;
     for (const int handle : inputs) ids.push_back(handle == kAbsent ? kNoValue : read(handle));
     std::vector<int> results;
-    for (const ValueId id :
-         lowering.emit(record, {{lowering.lanes_, std::move(attrs)}}, std::move(ids), 1))
+    for (const ValueId id : owner_.lowering_.emit(record, std::move(attrs), std::move(ids), 1))
       results.push_back(add(id));
     return results;
   }
-  int number(Number value) override {
-    return add(owner_.lowering_.value_of({owner_.lowering_.lanes_, {std::move(value)}}));
-  }
+  int emit_number(const PerRankNumber& value) { return add(owner_.lowering_.value_of(value)); }
   const TensorMeta& meta(int handle) override { return metas_[static_cast<size_t>(handle)]; }
 
   ValueId read(int handle) {
@@ -345,38 +350,90 @@ void Lowering::Differentiator::walk_back(const TapeEntry& entry) {
 void Lowering::Differentiator::through_op(const TapeEntry& entry) {
   if (entry.op->differentiable == Differentiable::zero) return;
   const bool outer = lowering_.set_local(entry.local);
-  for (const Lanes& lanes : classes_with_cotangents(entry, entry.lanes.intersect(all_)))
-    for (const LaneAttrs& attrs : entry.attrs) {
-      lowering_.lanes_ = lanes.intersect(attrs.lanes);
-      if (!lowering_.lanes_.empty()) through_op_on(entry, attrs);
-    }
-  lowering_.set_local(outer);
-}
-
-void Lowering::Differentiator::through_op_on(const TapeEntry& entry, const LaneAttrs& attrs) {
   std::vector<ValueId> values;
   for (const std::vector<VersionId>* versions : {&entry.inputs, &entry.outputs})
     for (const VersionId version : *versions)
       values.push_back(version == kNoVersion ? kNoValue : tape_.value(version));
-  for (const Lanes& lanes : lowering_.equal_shapes(values)) {
-    lowering_.lanes_ = lanes;
-    Builder builder(*this, entry);
-    const OpCall call{&attrs.attrs, builder.input_metas(), entry.wanted};
-    const GradientRule* rule = entry.op->gradient_of(call);
-    if (rule == nullptr)
-      throw Error(ErrorKind::unsupported,
-                  fmt::format("the gradient of {} (line {}) is not supported by this version",
-                              entry.op->name, entry.origin.line),
-                  {"", "", place_.line, place_.column});
-    const std::vector<int> handles = (*rule)(call, builder);
-    for (size_t i = 0; i < handles.size(); ++i) {
-      if (handles[i] == kAbsent || !builder.wanted(static_cast<int>(i))) continue;
-      ValueId gradient = builder.read(handles[i]);
-      const VersionId input = entry.inputs[i];
-      if (entry.local && !is_local(input))
-        gradient = lowering_.leave_claim(gradient, tape_.value(input));
-      add(input, lanes, gradient);
+  for (const Lanes& lanes : classes_with_cotangents(entry, entry.lanes.intersect(all_))) {
+    std::vector<LaneAttrs> classes;
+    for (const LaneAttrs& attrs : entry.attrs) {
+      lowering_.lanes_ = lanes.intersect(attrs.lanes);
+      if (lowering_.lanes_.empty()) continue;
+      for (const Lanes& same : lowering_.equal_shapes(values))
+        classes.push_back({same, attrs.attrs});
     }
+    for (const std::vector<Formula>& group : formulas_of(entry, values, classes)) {
+      lowering_.lanes_ = lanes_of(group);
+      through_op_on(entry, group);
+    }
+  }
+  lowering_.set_local(outer);
+}
+
+std::optional<TensorMeta> Lowering::Differentiator::meta_of_cotangent(VersionId version) {
+  for (const auto& [held, value] : cotangents_[version])
+    if (held.contains(lowering_.lanes_[0])) return lowering_.meta_of(value);
+  return std::nullopt;
+}
+
+// Returns the gradient formulas of the classes in groups that are emitted as one. A formula that is
+// emitted for one class alone has no steps. If one fails, its emission reports the error with its
+// place.
+std::vector<std::vector<Formula>> Lowering::Differentiator::formulas_of(
+    const TapeEntry& entry, const std::vector<ValueId>& values,
+    const std::vector<LaneAttrs>& classes) {
+  std::vector<Formula> formulas;
+  try {
+    for (const auto& [lanes, attrs] : classes) {
+      if (classes.size() == 1) break;
+      lowering_.lanes_ = lanes;
+      std::vector<TensorMeta> metas;
+      for (const ValueId id : values) metas.push_back(lowering_.meta_of(id));
+      const size_t inputs = entry.inputs.size();
+      const OpCall call{&attrs,
+                        {metas.begin(), metas.begin() + static_cast<std::ptrdiff_t>(inputs)},
+                        entry.wanted};
+      const GradientRule* rule = entry.op->gradient_of(call);
+      if (rule == nullptr) break;
+      FormulaRecorder recorder(lowering_.ops_, metas, inputs);
+      std::vector<std::optional<TensorMeta>> cotangents;
+      for (const VersionId output : entry.outputs) cotangents.push_back(meta_of_cotangent(output));
+      std::vector<bool> wanted;
+      for (const VersionId input : entry.inputs)
+        wanted.push_back(input != kNoVersion && carries_.contains(input));
+      recorder.set_gradient(std::move(cotangents), std::move(wanted));
+      const std::vector<int> results = (*rule)(call, recorder);
+      formulas.push_back({lanes, attrs, rule, recorder.take_steps(), results});
+    }
+  } catch (const Error&) {
+    formulas.clear();
+  }
+  if (formulas.size() == classes.size()) return alike(std::move(formulas));
+  std::vector<std::vector<Formula>> alone;
+  for (const auto& [lanes, attrs] : classes) alone.push_back({{lanes, attrs, nullptr, {}, {}}});
+  return alone;
+}
+
+void Lowering::Differentiator::through_op_on(const TapeEntry& entry,
+                                             const std::vector<Formula>& group) {
+  const Lanes lanes = lowering_.lanes_;
+  Builder builder(*this, entry);
+  const OpCall call{&group[0].attrs, builder.input_metas(), entry.wanted};
+  const GradientRule* rule = entry.op->gradient_of(call);
+  if (rule == nullptr)
+    throw Error(ErrorKind::unsupported,
+                fmt::format("the gradient of {} (line {}) is not supported by this version",
+                            entry.op->name, entry.origin.line),
+                {"", "", place_.line, place_.column});
+  if (group.size() > 1) emit_group(group, builder);
+  const std::vector<int> handles = group.size() > 1 ? group[0].results : (*rule)(call, builder);
+  for (size_t i = 0; i < handles.size(); ++i) {
+    if (handles[i] == kAbsent || !builder.wanted(static_cast<int>(i))) continue;
+    ValueId gradient = builder.read(handles[i]);
+    const VersionId input = entry.inputs[i];
+    if (entry.local && !is_local(input))
+      gradient = lowering_.leave_claim(gradient, tape_.value(input));
+    add(input, lanes, gradient);
   }
 }
 
@@ -447,8 +504,8 @@ ValueId Lowering::Differentiator::recomputed(VersionId version) {
   const int maker = tape_.maker(version);
   if (maker < 0 || tape_.entry(maker).kind != TapeKind::op) return value;
   if (!recompute_.contains(value)) return value;
-  const auto key = std::make_pair(version, lowering_.lanes_[0]);
-  if (const auto known = recomputed_.find(key); known != recomputed_.end()) return known->second;
+  for (const auto& [lanes, known] : recomputed_[version])
+    if (lanes.contains(lowering_.lanes_)) return known;
   const TapeEntry entry = tape_.entry(maker);
   std::vector<ValueId> inputs;
   for (const VersionId input : entry.inputs)
@@ -459,9 +516,12 @@ ValueId Lowering::Differentiator::recomputed(VersionId version) {
       attrs.push_back({std::move(cut), one.attrs});
   const std::vector<ValueId> made =
       lowering_.emit(*entry.op, std::move(attrs), std::move(inputs), entry.wanted);
-  for (size_t o = 0; o < entry.outputs.size(); ++o)
-    recomputed_[{entry.outputs[o], lowering_.lanes_[0]}] = made[o];
-  return recomputed_.at(key);
+  ValueId again = kNoValue;
+  for (size_t o = 0; o < entry.outputs.size(); ++o) {
+    recomputed_[entry.outputs[o]].emplace_back(lowering_.lanes_, made[o]);
+    if (entry.outputs[o] == version) again = made[o];
+  }
+  return again;
 }
 
 ValueId Lowering::Differentiator::result_of(const GradientTarget& target) {

@@ -16,7 +16,8 @@
 // by x is 1 + y.
 //
 // A gradient may exist on some lanes only, so cotangents are kept as parts with lanes. A formula is
-// emitted for each class of lanes with equal shapes, attributes and cotangents.
+// made for each class of lanes with equal shapes, attributes and cotangents. Formulas that differ
+// only in attributes and numbers are emitted as one (formula_recorder.h).
 #pragma once
 
 #include <map>
@@ -56,7 +57,10 @@ class Lowering::Differentiator {
 
   void walk_back(const TapeEntry& entry);
   void through_op(const TapeEntry& entry);
-  void through_op_on(const TapeEntry& entry, const LaneAttrs& attrs);
+  std::vector<std::vector<Formula>> formulas_of(const TapeEntry& entry,
+                                                const std::vector<ValueId>& values,
+                                                const std::vector<LaneAttrs>& classes);
+  void through_op_on(const TapeEntry& entry, const std::vector<Formula>& group);
   void through_write(const TapeEntry& entry);
   void through_call(const TapeEntry& entry);
   // Splits lanes into those with the same results that have a cotangent; drops those without any.
@@ -67,6 +71,7 @@ class Lowering::Differentiator {
   // Ends the sum of a version; in global programs it moves to the placements of the value.
   void finish(VersionId version);
   ValueId cotangent(VersionId version, const Lanes& lanes);  // kNoValue: 0
+  std::optional<TensorMeta> meta_of_cotangent(VersionId version);
   ValueId zeros_like(ValueId value, const Lanes& lanes);
   ValueId filled(VersionId version, const Lanes& lanes);  // the cotangent, with zeros for absent
   bool is_local(VersionId version) const;
@@ -83,7 +88,7 @@ class Lowering::Differentiator {
   const SourceLocation place_;
   const Lanes all_;
   std::set<ValueId> recompute_;
-  std::map<std::pair<VersionId, int32_t>, ValueId> recomputed_;  // by version and first lane
+  std::map<VersionId, Parts> recomputed_;
   std::vector<VersionId> targets_;
   std::set<int> path_;
   std::set<VersionId> carries_;  // versions that depend on a target

@@ -1,13 +1,14 @@
 // Implements the composite ops of lowering.h: Lowering::emit writes the decomposition of an op in
 // place of the op. The decomposition depends on attributes and shapes. So it is made for each class
-// of lanes with equal ones, and the results of the classes are merged.
+// of lanes with equal ones. Decompositions that differ only in attributes and numbers are emitted
+// as one (formula_recorder.h); the results of others are merged.
 //
 // Example: on ranks 0-3, x has 4 rows on ranks 0-2 and 3 rows on rank 3. A composite op that
-// divides by the number of rows is expanded twice: with `/ 4` for ranks 0-2, and with `/ 3` for
-// rank 3. A Merge joins both results.
+// divides by the number of rows is emitted once, and divides by the numbers 4, 4, 4, 3.
 #include <algorithm>
 #include <deque>
 
+#include "shardproof/engine/lower/formula_recorder.h"
 #include "shardproof/engine/lower/lowering.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/core/type_promotion.h"
@@ -25,16 +26,20 @@ class Lowering::Expander : public OpBuilder {
   std::vector<int> ops(const std::string& name, Attrs attrs, std::vector<int> inputs) override {
     const OpRecord& record = lowering_.ops_.at(name);
     record.fill_fallbacks(attrs);
+    return emit_op(record, {{lowering_.lanes_, std::move(attrs)}}, inputs);
+  }
+  int number(Number value) override { return emit_number({lowering_.lanes_, {std::move(value)}}); }
+  std::vector<int> emit_op(const OpRecord& record, std::vector<LaneAttrs> attrs,
+                           const std::vector<int>& inputs) {
     std::vector<ValueId> ids;
     for (const int handle : inputs) ids.push_back(handle == kAbsent ? kNoValue : id_of(handle));
     std::vector<int> results;
-    for (const ValueId id : lowering_.emit(record, {{lowering_.lanes_, std::move(attrs)}}, ids, 1))
+    for (const ValueId id : lowering_.emit(record, std::move(attrs), ids, 1))
       results.push_back(add(id));
     return results;
   }
-  int number(Number value) override {
-    return add(lowering_.value_of({lowering_.lanes_, {std::move(value)}}));
-  }
+  int emit_number(const PerRankNumber& value) { return add(lowering_.value_of(value)); }
+  int cotangent(int) { SP_UNREACHABLE("a decomposition has no cotangents"); }
   const TensorMeta& meta(int value) override { return metas_[static_cast<size_t>(value)]; }
   void depend_on_sizes() override {
     if (!lowering_.has_known_sizes())
@@ -119,31 +124,60 @@ std::vector<ValueId> Lowering::emit(const OpRecord& op, std::vector<LaneAttrs> a
   return outputs;
 }
 
+// Returns the decomposition on each of the classes in groups that are emitted as one; empty if one
+// of them fails: its emission reports the error with its place.
+std::vector<std::vector<Formula>> Lowering::decompositions(const OpRecord& op,
+                                                           const std::vector<LaneAttrs>& classes,
+                                                           const std::vector<ValueId>& inputs,
+                                                           size_t wanted) try {
+  std::vector<Formula> formulas;
+  for (const auto& [lanes, attrs] : classes) {
+    lanes_ = lanes;
+    OpCall call{&attrs, {}, wanted};
+    for (const ValueId id : inputs) call.inputs.push_back(meta_of(id));
+    FormulaRecorder recorder(ops_, call.inputs, inputs.size());
+    const std::vector<int> results = op.expand(call, recorder);
+    formulas.push_back({lanes, attrs, op.gradient_of(call), recorder.take_steps(), results});
+  }
+  return alike(std::move(formulas));
+} catch (const Error&) {
+  return {};
+}
+
 std::vector<ValueId> Lowering::emit_composite(const OpRecord& op,
                                               const std::vector<LaneAttrs>& attrs,
                                               const std::vector<ValueId>& inputs, size_t wanted) {
   const Lanes all = lanes_;
-  std::vector<std::vector<std::pair<Lanes, ValueId>>> results;
+  std::vector<LaneAttrs> classes;
   for (const LaneAttrs& entry : attrs) {
     lanes_ = entry.lanes;
-    for (const Lanes& lanes : equal_shapes(inputs)) {
-      lanes_ = lanes;
-      Expander builder(*this, op.name, inputs);
-      const OpCall call{&entry.attrs, builder.metas(), wanted};
-      const bool own = tape_ && op.gradient_of(call) != nullptr;
-      std::vector<ValueId> made;
-      {
-        const Tape::Pause pause(own ? tape_.get() : nullptr);
-        for (const int handle : op.expand(call, builder)) made.push_back(builder.id_of(handle));
-      }
-      // A result that is an input has the gradient of that input already.
-      const bool passes = std::any_of(made.begin(), made.end(), [&](ValueId id) {
-        return std::find(inputs.begin(), inputs.end(), id) != inputs.end();
-      });
-      if (own && !passes) record_op(op, {{lanes, entry.attrs}}, inputs, made, wanted);
-      results.resize(made.size());
-      for (size_t i = 0; i < made.size(); ++i) results[i].emplace_back(lanes, made[i]);
+    for (const Lanes& lanes : equal_shapes(inputs)) classes.push_back({lanes, entry.attrs});
+  }
+  std::vector<std::vector<Formula>> groups;
+  if (classes.size() > 1) groups = decompositions(op, classes, inputs, wanted);
+  if (groups.empty())
+    for (const LaneAttrs& one : classes)
+      groups.push_back({{one.lanes, one.attrs, nullptr, {}, {}}});
+  std::vector<std::vector<std::pair<Lanes, ValueId>>> results;
+  for (const std::vector<Formula>& group : groups) {
+    lanes_ = lanes_of(group);
+    Expander builder(*this, op.name, inputs);
+    const OpCall call{&group[0].attrs, builder.metas(), wanted};
+    const bool own = tape_ && op.gradient_of(call) != nullptr;
+    std::vector<ValueId> made;
+    {
+      const Tape::Pause pause(own ? tape_.get() : nullptr);
+      if (group.size() > 1) emit_group(group, builder);
+      for (const int handle : group.size() > 1 ? group[0].results : op.expand(call, builder))
+        made.push_back(builder.id_of(handle));
     }
+    // A result that is an input has the gradient of that input already.
+    const bool passes = std::any_of(made.begin(), made.end(), [&](ValueId id) {
+      return std::find(inputs.begin(), inputs.end(), id) != inputs.end();
+    });
+    if (own && !passes) record_op(op, attrs_of_call(group), inputs, made, wanted);
+    results.resize(made.size());
+    for (size_t i = 0; i < made.size(); ++i) results[i].emplace_back(lanes_, made[i]);
   }
   lanes_ = all;
   std::vector<ValueId> values;
