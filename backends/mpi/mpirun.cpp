@@ -26,7 +26,7 @@ using std::chrono::milliseconds;
 constexpr uint64_t kMpiFileBytes = uint64_t{16} << 20;     // bytes; Open MPI uses half of it
 constexpr uint64_t kSharedBytes = uint64_t{64} << 20;      // bytes for each process, with a reserve
 constexpr uint64_t kLeastSharedBytes = uint64_t{5} << 20;  // bytes for each process
-constexpr milliseconds kVersionTimeout{10000};
+constexpr milliseconds kVersionTimeout{20000};
 
 class MpirunStarter : public Starter {
  public:

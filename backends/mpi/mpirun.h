@@ -10,7 +10,7 @@
 namespace shardproof {
 
 std::unique_ptr<Starter> mpirun_starter(const WorkerPoolOptions& options);
-// Returns why mpirun cannot be used; nullopt if it can. Runs mpirun --version, up to 10 s, until it
+// Returns why mpirun cannot be used; nullopt if it can. Runs mpirun --version, up to 20 s, until it
 // has succeeded once in this process. Thread-safe.
 std::optional<std::string> no_mpirun();
 

@@ -4,6 +4,7 @@
 #include "shardproof/engine/explain/provenance.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "shardproof/engine/compare/reduction_provenance.h"
@@ -260,7 +261,7 @@ void Provenance::follow(size_t listing, size_t index, const Instr& instr) {
       reads.push_back(id == kNoValue ? axes([](int) { return same(); }) : of(id));
     for (int axis = 0; axis < mesh_.axis_count(); ++axis)
       if (mesh_.axis_size(axis) > 1) cut_repeated(instr, *compute, axis, reads);
-    follow_repeated(*compute);
+    follow_repeated(instr, *compute);
     std::vector<States> made;
     for (size_t k = 0; k < compute->outputs.size(); ++k)
       made.push_back(
@@ -288,25 +289,102 @@ void Provenance::follow(size_t listing, size_t index, const Instr& instr) {
   }
 }
 
-// Finds the dims of a view along which all elements are equal: those of stride 0.
-void Provenance::follow_repeated(const Compute& compute) {
-  const OpRecord& op = ops_.at(compute.op.str());
-  const ValueId from = compute.inputs.empty() ? kNoValue : compute.inputs[0];
-  if (!op.view || from == kNoValue || compute.outputs.size() != 1 || compute.attrs.size() != 1 ||
-      is_shared_[static_cast<size_t>(compute.outputs[0])])
-    return;
-  const SpmdValue& value = program_.values[static_cast<size_t>(from)];
-  if (value.shapes.size() != 1) return;
+namespace {
+
+constexpr int kRepeated = -1, kPart = -2;
+
+// The dims of a view: the dim of its input that each is, kRepeated if all elements along it are
+// equal, or kPart if it is a part of a dim.
+struct DimsOfView {
+  Dims shape;
+  std::vector<int> from;
+};
+
+// Strides that tell dims apart after a view has selected, swapped or repeated them.
+constexpr std::array<int64_t, 8> kStrides{2, 3, 5, 7, 11, 13, 17, 19};
+
+std::optional<DimsOfView> dims_of_view(const OpRecord& op, const Attrs& attrs, DType dtype,
+                                       const Dims& shape, const std::set<int>& repeated) {
+  if (!op.view || shape.size() > std::ssize(kStrides)) return std::nullopt;
   Tensor layout;
-  layout.dtype = value.dtype;
-  layout.shape = value.shapes[0].shape;
-  layout.strides = contiguous_strides(layout.shape);
-  for (const int dim : repeated_[static_cast<size_t>(from)]) layout.strides[dim] = 0;
-  const OpCall call{&compute.attrs[0].attrs, {{value.dtype, layout.shape, value.weak, false}}};
+  layout.dtype = dtype;
+  layout.shape = shape;
+  for (int dim = 0; dim < shape.size(); ++dim)
+    layout.strides.push_back(repeated.contains(dim) ? 0 : kStrides[static_cast<size_t>(dim)]);
+  const OpCall call{&attrs, {{dtype, shape, false, false}}};
   const std::optional<Tensor> made = op.view(call, layout);
-  for (int dim = 0; made && dim < made->shape.size(); ++dim)
-    if (made->strides[dim] == 0 && made->shape[dim] > 1)
+  if (!made || made->offset != 0) return std::nullopt;
+  DimsOfView dims{made->shape, {}};
+  for (int dim = 0; dim < made->shape.size(); ++dim) {
+    const int64_t stride = made->strides[dim];
+    const auto found = std::find(kStrides.begin(), kStrides.end(), stride);
+    if (stride != 0 && found == kStrides.end()) return std::nullopt;
+    const int origin = stride == 0 ? kRepeated : static_cast<int>(found - kStrides.begin());
+    const bool is_part = origin != kRepeated && made->shape[dim] != shape[origin];
+    dims.from.push_back(is_part ? kPart : origin);
+  }
+  return dims;
+}
+
+}  // namespace
+
+// Returns the dims of the view on each class of ranks with equal attributes and shapes; empty if
+// the op is no view of one value, or if the dims do not have the same origins on all classes.
+std::vector<std::pair<Lanes, Dims>> Provenance::classes_of_view(const Compute& compute,
+                                                                const Lanes& lanes,
+                                                                std::vector<int>& from) const {
+  const OpRecord& op = ops_.at(compute.op.str());
+  const ValueId input = compute.inputs.empty() ? kNoValue : compute.inputs[0];
+  if (!op.view || input == kNoValue || compute.outputs.size() != 1) return {};
+  const SpmdValue& value = program_.values[static_cast<size_t>(input)];
+  std::vector<std::pair<Lanes, Dims>> classes;
+  for (const LaneAttrs& entry : compute.attrs)
+    for (const LocalShape& shape : value.shapes) {
+      Lanes same = entry.lanes.intersect(shape.lanes).intersect(lanes);
+      if (same.empty()) continue;
+      std::optional<DimsOfView> dims = dims_of_view(op, entry.attrs, value.dtype, shape.shape,
+                                                    repeated_[static_cast<size_t>(input)]);
+      if (!dims || (!classes.empty() && dims->from != from)) return {};
+      from = std::move(dims->from);
+      classes.emplace_back(std::move(same), dims->shape);
+    }
+  return classes;
+}
+
+// Finds the dims of a view along which all elements are equal: those of stride 0.
+void Provenance::follow_repeated(const Instr& instr, const Compute& compute) {
+  if (compute.outputs.size() != 1 || is_shared_[static_cast<size_t>(compute.outputs[0])]) return;
+  std::vector<int> from;
+  const auto classes = classes_of_view(compute, instr.lanes, from);
+  for (int dim = 0; dim < std::ssize(from) && !classes.empty(); ++dim)
+    if (from[static_cast<size_t>(dim)] == kRepeated &&
+        std::any_of(classes.begin(), classes.end(),
+                    [&](const auto& one) { return one.second[dim] > 1; }))
       repeated_[static_cast<size_t>(compute.outputs[0])].insert(dim);
+}
+
+// Returns the placement of a view that states sizes of shards, such as expand(dy, [rows, 8]). Only
+// the dim that is cut may have several sizes. Example: the shards of a repeated value are repeated
+// values with their own numbers of rows.
+std::optional<Placement> Provenance::placement_of_view(const Instr& instr, const Compute& compute,
+                                                       const AxisState& read) const {
+  std::vector<int> from;
+  const auto classes = classes_of_view(compute, instr.lanes, from);
+  if (classes.empty()) return std::nullopt;
+  std::optional<int> cut;
+  for (int dim = 0; dim < std::ssize(from); ++dim) {
+    const int64_t first = classes[0].second[dim];
+    const bool differs = std::any_of(classes.begin(), classes.end(),
+                                     [&](const auto& one) { return one.second[dim] != first; });
+    const bool is_cut =
+        read.kind == AxisKind::cut && from[static_cast<size_t>(dim)] == read.placement.shard().dim;
+    const bool may_be_cut = is_cut || (read.kind == AxisKind::replicated &&
+                                       from[static_cast<size_t>(dim)] == kRepeated);
+    if (!differs && !is_cut) continue;
+    if (!may_be_cut || cut) return std::nullopt;
+    cut = dim;
+  }
+  return cut ? std::optional<Placement>(S(*cut)) : std::nullopt;
 }
 
 // If the rule states nothing for the inputs as they are, cuts a repeated one, so that it fits an
@@ -391,11 +469,13 @@ AxisState Provenance::compute_state(const Instr& instr, const Compute& compute,
     seen.push_back(&entry.attrs);
     by_attrs.push_back(entry.lanes);
   }
-  if (by_attrs.size() > 1 && splits(by_attrs, instr.lanes, axis))
-    return {AxisKind::varying, {}, sources};
-  if (all_same) return {AxisKind::replicated, R(), sources};
+  const bool differs = by_attrs.size() > 1 && splits(by_attrs, instr.lanes, axis);
+  if (!differs && all_same) return {AxisKind::replicated, R(), sources};
   if (!known || !compute.input_specs().empty()) return {AxisKind::varying, {}, sources};
-  const std::optional<Placement> result = placement_by_rule(instr, compute, output, axis, given);
+  std::optional<Placement> result;
+  if (!differs) result = placement_by_rule(instr, compute, output, axis, given);
+  if (!result && !reads.empty())
+    result = placement_of_view(instr, compute, reads[0][static_cast<size_t>(axis)]);
   if (!result) return {AxisKind::varying, {}, sources};
   AxisState state = of_placement(*result);
   state.sources = std::move(sources);

@@ -72,7 +72,11 @@ class Provenance {
                           const std::vector<States>& reads, size_t output, int axis) const;
   void cut_repeated(const Instr& instr, const Compute& compute, int axis,
                     std::vector<States>& reads) const;
-  void follow_repeated(const Compute& compute);
+  std::vector<std::pair<Lanes, Dims>> classes_of_view(const Compute& compute, const Lanes& lanes,
+                                                      std::vector<int>& from) const;
+  void follow_repeated(const Instr& instr, const Compute& compute);
+  std::optional<Placement> placement_of_view(const Instr& instr, const Compute& compute,
+                                             const AxisState& read) const;
   AxisState merged_state(const Merge& merge, int axis) const;
   AxisState number_state(const Instr& instr, const NumberValue& number, int axis) const;
   AxisState called_state(const Communicate& call, const CallItem& item, int axis) const;

@@ -191,7 +191,7 @@ void OwnDtypeJudge::find_beyond_steps(const ComparedValue& value,
   const DType dtype = expected.dtype;
   if (!options_.measures_f64 || is_complex(dtype)) return;
   const double size = std::max(largest_element(expected), largest_line_input(reference));
-  const double spread = is_exact(dtype) ? 0 : kOwnSpread * unit_of(dtype) * size;
+  const double spread = is_exact(dtype) ? 0 : kUnitsShown * unit_of(dtype) * size;
   const auto is_close = [spread](const Deviation& one) { return one.distance <= spread; };
   if (std::all_of(found.begin(), found.end(), is_close)) return;
   StepRange range = step_range({value.global, reference, in_parts_});

@@ -198,7 +198,7 @@ TEST_F(MpiFailures, ProcessKilledBeforeAllJoined_GivesNoVerdict) {
 
 TEST_F(MpiFailures, MpirunWithoutVersion_DoesNotDelayTheRun) {
   expect_refused(run_below(below("exec sleep 60")),
-                 "backend mpi: mpirun --version did not end within 10 s");
+                 "backend mpi: mpirun --version did not end within 20 s");
 }
 
 // A process that ends by a bus error, although shared memory has room, is a lost process.
