@@ -32,6 +32,18 @@ bool have_equal_ops(const Expr& a, const Expr& b) {
   return a.symbol == b.symbol && a.keys == b.keys;
 }
 
+bool is_named_argument(const Expr& expr, size_t child) {
+  return expr.kind == ExprKind::call && child < expr.keys.size() && !expr.keys[child].empty();
+}
+
+// True if the arguments of two calls are both named or both positional: an option such as dim=-1
+// stands in place of no tensor.
+bool have_comparable_arguments(const Expr& a, const Expr& b) {
+  for (size_t i = 0; i < a.args.size() && i < b.args.size(); ++i)
+    if (is_named_argument(a, i) != is_named_argument(b, i)) return false;
+  return true;
+}
+
 // Puts a changed expression into the calls around the old one.
 Expr within_calls(const Expr& ranks, const Expr& inner, const Expr& changed) {
   if (&ranks == &inner) return changed;
@@ -89,7 +101,8 @@ TextMatcher::Match TextMatcher::compute(const Expr& r, const Expr& o, bool is_wh
   const bool stands_for = (is_name && size(o) > 1 && !shared_.contains(to_string(r))) ||
                           (to_name && size(r) > 1 && !shared_.contains(to_string(o)));
   if (stands_for && !is_whole) offer(kInlined, Step::inlined);
-  if (r.kind == o.kind && a.size() == b.size() && have_equal_items(r, o) && !is_name) {
+  if (r.kind == o.kind && a.size() == b.size() && have_equal_items(r, o) &&
+      have_comparable_arguments(r, o) && !is_name) {
     if (a.empty())
       offer(to_string(r) == to_string(o) ? 0 : 1, Step::replaced);
     else
@@ -97,10 +110,14 @@ TextMatcher::Match TextMatcher::compute(const Expr& r, const Expr& o, bool is_wh
             have_equal_ops(r, o) ? Step::children : Step::symbol);
   }
   if (best.cost == 0) return {};
-  for (size_t i = 0; i < b.size(); ++i)
+  for (size_t i = 0; i < b.size(); ++i) {
+    if (is_named_argument(o, i)) continue;
     offer(size(o) - size(without_calls(*b[i])) + match(r, *b[i]).cost, Step::wrapped, i);
-  for (size_t i = 0; i < a.size(); ++i)
+  }
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (is_named_argument(r, i)) continue;
     offer(size(r) - size(without_calls(*a[i])) + match(*a[i], o).cost, Step::unwrapped, i);
+  }
   return best;
 }
 

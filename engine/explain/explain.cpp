@@ -141,17 +141,30 @@ void explain_repeated(const WrongValue& wrong, const Multiple& off, Finding& fin
       off.of, float_text(off.factor + 1), axes));
 }
 
+// True if some error is a share of the largest number that multiple_of resolves.
+bool are_large(const std::optional<TensorNumbers>& errors, const Tensor& got) {
+  constexpr double kResolved = 1e-3;
+  if (!errors) return true;
+  double largest = 0;
+  for (const double error : errors->values) largest = std::max(largest, std::abs(error));
+  return largest > kResolved * largest_element(got);
+}
+
 void explain_multiple(const WrongValue& wrong, const Difference& difference,
                       const ReferenceRun& reference, Finding& finding) {
-  if (const std::optional<Multiple> held =
-          multiple_among_values(wrong, exact_numbers_of(difference.got), reference)) {
+  const std::optional<TensorNumbers> errors = errors_of(difference);
+  // The value itself is a multiple of what it should be if the errors are small.
+  const std::optional<Multiple> held =
+      are_large(errors, difference.got)
+          ? multiple_among_values(wrong, exact_numbers_of(difference.got), reference)
+          : std::nullopt;
+  if (held) {
     const std::string times =
         held->factor == 1 ? "" : fmt::format("{} x ", float_text(held->factor));
     finding.details.push_back(fmt::format("the ranks hold {}{} instead", times, held->of));
     return;
   }
-  const std::optional<Multiple> off =
-      multiple_among_values(wrong, errors_of(difference), reference);
+  const std::optional<Multiple> off = multiple_among_values(wrong, errors, reference);
   if (!off) return;
   finding.details.push_back(
       fmt::format("every element is off by {} x {}", float_text(off->factor), off->of));

@@ -362,8 +362,8 @@ void Lowering::Differentiator::through_op(const TapeEntry& entry) {
       for (const Lanes& same : lowering_.equal_shapes(values))
         classes.push_back({same, attrs.attrs});
     }
-    for (const std::vector<Formula>& group : formulas_of(entry, values, classes)) {
-      lowering_.lanes_ = lanes_of(group);
+    for (const std::vector<RecordedFormula>& group : formulas_of(entry, values, classes)) {
+      lowering_.lanes_ = lanes_of_group(group);
       through_op_on(entry, group);
     }
   }
@@ -379,10 +379,10 @@ std::optional<TensorMeta> Lowering::Differentiator::meta_of_cotangent(VersionId 
 // Returns the gradient formulas of the classes in groups that are emitted as one. A formula that is
 // emitted for one class alone has no steps. If one fails, its emission reports the error with its
 // place.
-std::vector<std::vector<Formula>> Lowering::Differentiator::formulas_of(
+std::vector<std::vector<RecordedFormula>> Lowering::Differentiator::formulas_of(
     const TapeEntry& entry, const std::vector<ValueId>& values,
     const std::vector<LaneAttrs>& classes) {
-  std::vector<Formula> formulas;
+  std::vector<RecordedFormula> formulas;
   try {
     for (const auto& [lanes, attrs] : classes) {
       if (classes.size() == 1) break;
@@ -403,19 +403,19 @@ std::vector<std::vector<Formula>> Lowering::Differentiator::formulas_of(
         wanted.push_back(input != kNoVersion && carries_.contains(input));
       recorder.set_gradient(std::move(cotangents), std::move(wanted));
       const std::vector<int> results = (*rule)(call, recorder);
-      formulas.push_back({lanes, attrs, rule, recorder.take_steps(), results});
+      formulas.push_back({lanes, attrs, rule, recorder.steps(), results});
     }
   } catch (const Error&) {
     formulas.clear();
   }
   if (formulas.size() == classes.size()) return alike(std::move(formulas));
-  std::vector<std::vector<Formula>> alone;
+  std::vector<std::vector<RecordedFormula>> alone;
   for (const auto& [lanes, attrs] : classes) alone.push_back({{lanes, attrs, nullptr, {}, {}}});
   return alone;
 }
 
 void Lowering::Differentiator::through_op_on(const TapeEntry& entry,
-                                             const std::vector<Formula>& group) {
+                                             const std::vector<RecordedFormula>& group) {
   const Lanes lanes = lowering_.lanes_;
   Builder builder(*this, entry);
   const OpCall call{&group[0].attrs, builder.input_metas(), entry.wanted};

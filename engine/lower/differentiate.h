@@ -57,10 +57,10 @@ class Lowering::Differentiator {
 
   void walk_back(const TapeEntry& entry);
   void through_op(const TapeEntry& entry);
-  std::vector<std::vector<Formula>> formulas_of(const TapeEntry& entry,
-                                                const std::vector<ValueId>& values,
-                                                const std::vector<LaneAttrs>& classes);
-  void through_op_on(const TapeEntry& entry, const std::vector<Formula>& group);
+  std::vector<std::vector<RecordedFormula>> formulas_of(const TapeEntry& entry,
+                                                        const std::vector<ValueId>& values,
+                                                        const std::vector<LaneAttrs>& classes);
+  void through_op_on(const TapeEntry& entry, const std::vector<RecordedFormula>& group);
   void through_write(const TapeEntry& entry);
   void through_call(const TapeEntry& entry);
   // Splits lanes into those with the same results that have a cotangent; drops those without any.

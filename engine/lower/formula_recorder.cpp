@@ -72,7 +72,7 @@ bool are_alike(const FormulaStep& a, const FormulaStep& b) {
          a.number.has_value() == b.number.has_value() && a.results == b.results;
 }
 
-bool differ_only_in_sizes(const Formula& a, const Formula& b) {
+bool differ_only_in_sizes(const RecordedFormula& a, const RecordedFormula& b) {
   return a.gradient == b.gradient && a.results == b.results &&
          std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(), b.steps.end(), are_alike);
 }
@@ -88,9 +88,9 @@ void add_attrs(const Lanes& lanes, const Attrs& attrs, std::vector<LaneAttrs>& t
 
 }  // namespace
 
-std::vector<std::vector<Formula>> alike(std::vector<Formula> formulas) {
-  std::vector<std::vector<Formula>> groups;
-  for (Formula& formula : formulas) {
+std::vector<std::vector<RecordedFormula>> alike(std::vector<RecordedFormula> formulas) {
+  std::vector<std::vector<RecordedFormula>> groups;
+  for (RecordedFormula& formula : formulas) {
     const auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& known) {
       return differ_only_in_sizes(known[0], formula);
     });
@@ -102,36 +102,38 @@ std::vector<std::vector<Formula>> alike(std::vector<Formula> formulas) {
   return groups;
 }
 
-std::vector<LaneAttrs> attrs_of_step(const std::vector<Formula>& group, size_t step) {
+std::vector<LaneAttrs> attrs_of_step(const std::vector<RecordedFormula>& group, size_t step) {
   std::vector<LaneAttrs> attrs;
-  for (const Formula& formula : group) add_attrs(formula.lanes, formula.steps[step].attrs, attrs);
+  for (const RecordedFormula& formula : group)
+    add_attrs(formula.lanes, formula.steps[step].attrs, attrs);
   return attrs;
 }
 
-std::vector<LaneAttrs> attrs_of_call(const std::vector<Formula>& group) {
+std::vector<LaneAttrs> attrs_of_call(const std::vector<RecordedFormula>& group) {
   std::vector<LaneAttrs> attrs;
-  for (const Formula& formula : group) add_attrs(formula.lanes, formula.attrs, attrs);
+  for (const RecordedFormula& formula : group) add_attrs(formula.lanes, formula.attrs, attrs);
   return attrs;
 }
 
-PerRankNumber number_of_step(const std::vector<Formula>& group, size_t step) {
+PerRankNumber number_of_step(const std::vector<RecordedFormula>& group, size_t step) {
   const Number& first = *group[0].steps[step].number;
-  PerRankNumber number{lanes_of(group), {}};
-  if (std::all_of(group.begin(), group.end(),
-                  [&](const Formula& formula) { return *formula.steps[step].number == first; })) {
+  PerRankNumber number{lanes_of_group(group), {}};
+  if (std::all_of(group.begin(), group.end(), [&](const RecordedFormula& formula) {
+        return *formula.steps[step].number == first;
+      })) {
     number.values = {first};
     return number;
   }
   for (int64_t i = 0; i < number.lanes.size(); ++i)
-    for (const Formula& formula : group)
+    for (const RecordedFormula& formula : group)
       if (formula.lanes.contains(number.lanes[i]))
         number.values.push_back(*formula.steps[step].number);
   return number;
 }
 
-Lanes lanes_of(const std::vector<Formula>& group) {
+Lanes lanes_of_group(const std::vector<RecordedFormula>& group) {
   Lanes lanes;
-  for (const Formula& formula : group) lanes = lanes.unite(formula.lanes);
+  for (const RecordedFormula& formula : group) lanes = lanes.unite(formula.lanes);
   return lanes;
 }
 

@@ -27,7 +27,7 @@ struct FormulaStep {
   std::vector<std::pair<DType, bool>> results;  // dtype, weak
 };
 
-struct Formula {
+struct RecordedFormula {
   Lanes lanes;
   Attrs attrs;                             // of the call
   const GradientRule* gradient = nullptr;  // of the call, or null
@@ -51,7 +51,7 @@ class FormulaRecorder : public GradientBuilder {
   std::vector<int> ops(const std::string& name, Attrs attrs, std::vector<int> inputs) override;
   int number(Number value) override;
   const TensorMeta& meta(int handle) override { return metas_[static_cast<size_t>(handle)]; }
-  std::vector<FormulaStep> take_steps() { return std::move(steps_); }
+  const std::vector<FormulaStep>& steps() const { return steps_; }
 
  private:
   std::vector<TensorMeta> results_of(const OpRecord& op, const OpCall& call) const;
@@ -67,17 +67,17 @@ class FormulaRecorder : public GradientBuilder {
 };
 
 // Returns the formulas in groups that differ only in attributes and numbers, in their order.
-std::vector<std::vector<Formula>> alike(std::vector<Formula> formulas);
+std::vector<std::vector<RecordedFormula>> alike(std::vector<RecordedFormula> formulas);
 // Return the attributes (the number) of a step on the lanes of all formulas of a group.
-std::vector<LaneAttrs> attrs_of_step(const std::vector<Formula>& group, size_t step);
-PerRankNumber number_of_step(const std::vector<Formula>& group, size_t step);
-std::vector<LaneAttrs> attrs_of_call(const std::vector<Formula>& group);
-Lanes lanes_of(const std::vector<Formula>& group);
+std::vector<LaneAttrs> attrs_of_step(const std::vector<RecordedFormula>& group, size_t step);
+PerRankNumber number_of_step(const std::vector<RecordedFormula>& group, size_t step);
+std::vector<LaneAttrs> attrs_of_call(const std::vector<RecordedFormula>& group);
+Lanes lanes_of_group(const std::vector<RecordedFormula>& group);
 
 // Emits a group of formulas with a builder that has emitted nothing yet. Its current lanes are
 // those of the group.
 template <typename Builder>
-void emit_group(const std::vector<Formula>& group, Builder& builder) {
+void emit_group(const std::vector<RecordedFormula>& group, Builder& builder) {
   for (size_t i = 0; i < group[0].steps.size(); ++i) {
     const FormulaStep& step = group[0].steps[i];
     if (step.op != nullptr)

@@ -39,7 +39,7 @@
 
 namespace shardproof {
 
-struct Formula;  // formula_recorder.h
+struct RecordedFormula;  // formula_recorder.h
 
 class Lowering {
  public:
@@ -170,10 +170,10 @@ class Lowering {
   void record_op(const OpRecord& op, std::vector<LaneAttrs> attrs,
                  const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs,
                  size_t wanted);
-  std::vector<std::vector<Formula>> decompositions(const OpRecord& op,
-                                                   const std::vector<LaneAttrs>& classes,
-                                                   const std::vector<ValueId>& inputs,
-                                                   size_t wanted);
+  std::vector<std::vector<RecordedFormula>> decompositions(const OpRecord& op,
+                                                           const std::vector<LaneAttrs>& classes,
+                                                           const std::vector<ValueId>& inputs,
+                                                           size_t wanted);
   std::vector<ValueId> emit_composite(const OpRecord& op, const std::vector<LaneAttrs>& attrs,
                                       const std::vector<ValueId>& inputs, size_t wanted);
   std::set<ValueId> read_recomputed(const std::vector<const Expr*>& written);

@@ -126,18 +126,17 @@ std::vector<ValueId> Lowering::emit(const OpRecord& op, std::vector<LaneAttrs> a
 
 // Returns the decomposition on each of the classes in groups that are emitted as one; empty if one
 // of them fails: its emission reports the error with its place.
-std::vector<std::vector<Formula>> Lowering::decompositions(const OpRecord& op,
-                                                           const std::vector<LaneAttrs>& classes,
-                                                           const std::vector<ValueId>& inputs,
-                                                           size_t wanted) try {
-  std::vector<Formula> formulas;
+std::vector<std::vector<RecordedFormula>> Lowering::decompositions(
+    const OpRecord& op, const std::vector<LaneAttrs>& classes, const std::vector<ValueId>& inputs,
+    size_t wanted) try {
+  std::vector<RecordedFormula> formulas;
   for (const auto& [lanes, attrs] : classes) {
     lanes_ = lanes;
     OpCall call{&attrs, {}, wanted};
     for (const ValueId id : inputs) call.inputs.push_back(meta_of(id));
     FormulaRecorder recorder(ops_, call.inputs, inputs.size());
     const std::vector<int> results = op.expand(call, recorder);
-    formulas.push_back({lanes, attrs, op.gradient_of(call), recorder.take_steps(), results});
+    formulas.push_back({lanes, attrs, op.gradient_of(call), recorder.steps(), results});
   }
   return alike(std::move(formulas));
 } catch (const Error&) {
@@ -153,14 +152,14 @@ std::vector<ValueId> Lowering::emit_composite(const OpRecord& op,
     lanes_ = entry.lanes;
     for (const Lanes& lanes : equal_shapes(inputs)) classes.push_back({lanes, entry.attrs});
   }
-  std::vector<std::vector<Formula>> groups;
+  std::vector<std::vector<RecordedFormula>> groups;
   if (classes.size() > 1) groups = decompositions(op, classes, inputs, wanted);
   if (groups.empty())
     for (const LaneAttrs& one : classes)
       groups.push_back({{one.lanes, one.attrs, nullptr, {}, {}}});
   std::vector<std::vector<std::pair<Lanes, ValueId>>> results;
-  for (const std::vector<Formula>& group : groups) {
-    lanes_ = lanes_of(group);
+  for (const std::vector<RecordedFormula>& group : groups) {
+    lanes_ = lanes_of_group(group);
     Expander builder(*this, op.name, inputs);
     const OpCall call{&group[0].attrs, builder.metas(), wanted};
     const bool own = tape_ && op.gradient_of(call) != nullptr;

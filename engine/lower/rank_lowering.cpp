@@ -18,9 +18,8 @@
 
 #include <algorithm>
 
-#include "shardproof/engine/lower/keep_lifetime.h"
 #include "shardproof/engine/lower/rank_lowerer.h"
-#include "shardproof/engine/lower/release_temporaries.h"
+#include "shardproof/engine/lower/value_lifetimes.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

@@ -16,7 +16,7 @@
 
 #include <algorithm>
 
-#include "shardproof/engine/lower/release_temporaries.h"
+#include "shardproof/engine/lower/value_lifetimes.h"
 #include "shardproof/engine/partition/constant_meshes.h"
 #include "shardproof/engine/partition/partitioner.h"
 #include "shardproof/engine/partition/specs_inside_as.h"

@@ -68,13 +68,13 @@ bool binds(const Listing& listing, const std::string& name) {
 
 // Refuses a limit on a value that one device does not compute.
 void check_has_truth(const std::string& name, const Job& job, const JsonReader& reader) {
-  if (job.program) return;
-  if (!job.truth) reader.refuse("precision is compared with one device; add a \"truth\"");
-  const bool given = std::any_of(job.inputs.begin(), job.inputs.end(),
-                                 [&](const JobInput& input) { return input.name == name; });
-  if (!given && !binds(*job.truth, name))
-    reader.refuse(fmt::format(
-        "the truth does not compute {}; limit the precision of a name that it binds", name));
+  if (!job.program && !job.truth)
+    reader.refuse("precision is compared with one device; add a \"truth\"");
+  if (!binds(job.program ? *job.program : *job.truth, name))
+    reader.refuse(
+        fmt::format("the {} does not compute {}; limit the precision of a name that it "
+                    "binds",
+                    job.program ? "program" : "truth", name));
 }
 
 void check_axes(const JsonReader& placements, const Job& job) {

@@ -6,6 +6,8 @@
 #include <set>
 #include <tuple>
 
+#include "shardproof/scenarios/report/remarks.h"
+
 namespace shardproof {
 namespace {
 
@@ -77,6 +79,25 @@ std::vector<Problem> problems_of(const RunResult& result) {
   for (const ScenarioResult& scenario : result.scenarios)
     for (const CaseResult& one : scenario.cases) list.add_case(one);
   return list.take();
+}
+
+std::vector<Problem> remarks_of(const RunResult& result) {
+  std::vector<Problem> remarks;
+  std::set<std::pair<std::string, std::string>> known;
+  const auto add = [&](const CaseResult& one, const std::string& rule, const std::string& line) {
+    if (!known.emplace(one.file, line).second) return;
+    std::string text = line.substr(line.find_first_not_of(' ', rule.size()));
+    if (!one.name.empty()) text += fmt::format("\ncase: {}", one.name);
+    remarks.push_back({rule, one.file, 0, 0, std::move(text)});
+  };
+  for (const ScenarioResult& scenario : result.scenarios)
+    for (const CaseResult& one : scenario.cases)
+      for (const PhaseResult& phase : one.phases) {
+        for (const std::string& line : undecided_lines(phase.outcome))
+          add(one, "not decided", line);
+        for (const std::string& line : note_lines(phase.outcome)) add(one, "note", line);
+      }
+  return remarks;
 }
 
 std::string cause_of(const Finding& finding) {

@@ -18,6 +18,10 @@ struct Problem {
 // Returns the problems in the order of files and cases. A problem that several cases have at one
 // place is listed once, with the first case.
 std::vector<Problem> problems_of(const RunResult& result);
+// Returns the values that are not decided (rule "not decided") and the notes (rule "note") of all
+// cases, without a line of the file. They change no exit code. Equal ones of a file are listed
+// once.
+std::vector<Problem> remarks_of(const RunResult& result);
 
 // Returns the cause of a finding as one text; empty if none is known.
 std::string cause_of(const Finding& finding);

@@ -40,10 +40,10 @@ SarifJson location_json(const Problem& problem) {
   return {{"physicalLocation", std::move(place)}};
 }
 
-SarifJson problem_json(const Problem& problem) {
+SarifJson problem_json(const Problem& problem, const char* level) {
   SarifJson out;
   out["ruleId"] = rule_id(problem.rule);
-  out["level"] = problem.rule == name(Verdict::imprecise) ? "warning" : "error";
+  out["level"] = level;
   out["message"] = {{"text", problem.message}};
   out["locations"] = SarifJson::array({location_json(problem)});
   return out;
@@ -62,15 +62,17 @@ std::string command_text(const std::string& text, bool property) {
 }  // namespace
 
 std::string sarif_report(const RunResult& result, const ReportHead& head) {
-  const std::vector<Problem> problems = problems_of(result);
   SarifJson rules = SarifJson::array(), results = SarifJson::array();
   std::set<std::string> known;
-  for (const Problem& problem : problems) {
-    results.push_back(problem_json(problem));
+  const auto add = [&](const Problem& problem, const char* level) {
+    results.push_back(problem_json(problem, level));
     if (known.insert(problem.rule).second)
       rules.push_back(
           {{"id", rule_id(problem.rule)}, {"shortDescription", {{"text", problem.rule}}}});
-  }
+  };
+  for (const Problem& problem : problems_of(result))
+    add(problem, problem.rule == name(Verdict::imprecise) ? "warning" : "error");
+  for (const Problem& remark : remarks_of(result)) add(remark, "note");
   SarifJson out;
   out["$schema"] = "https://json.schemastore.org/sarif-2.1.0.json";
   out["version"] = "2.1.0";

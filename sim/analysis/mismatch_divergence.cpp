@@ -46,9 +46,12 @@ History until_call(History history, const InstanceOfRecords& instance) {
 }
 
 // True if two calls are equal. In an all_to_all_v or exchange each member has counts of its own.
+// Calls that ended had fitting sizes. Two groups of one name may have different ones, because
+// shards are uneven.
 bool equal_calls(const Record& a, const Record& b) {
   const std::optional<CollectiveKind> kind = parse_collective_kind(a.kind);
-  const bool own_sizes = kind && has_counts(*kind);
+  const bool ended = a.state == RecordState::done && b.state == RecordState::done;
+  const bool own_sizes = ended || (kind && has_counts(*kind));
   return a.kind == b.kind && a.group == b.group && a.reduction == b.reduction &&
          a.dtype == b.dtype && (own_sizes || a.sizes == b.sizes);
 }

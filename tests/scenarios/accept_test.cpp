@@ -3,6 +3,7 @@
 
 #include "shardproof/scenarios/json/json_spans.h"
 #include "shardproof/scenarios/load/load.h"
+#include "shardproof/scenarios/report/problems.h"
 #include "shardproof/scenarios/report/report.h"
 #include "shardproof/scenarios/run/accept.h"
 
@@ -130,6 +131,21 @@ TEST(Problems, SarifAndAnnotations_NameTheLine) {
   for (const char* part : {"\"ruleId\": \"wrong-values\"", "\"startLine\": 3",
                            "\"uri\": \"a,b%20%3Cc%3E.json\"", "\"version\": \"2.1.0\""})
     EXPECT_NE(sarif.find(part), std::string::npos) << part;
+}
+
+TEST(Problems, Sarif_ListsUndecidedValuesAsNotes) {
+  const Scenario scenario = load_text(
+      "{\"version\": 1, \"mesh\": \"tp=4\", \"dtype\": \"f64\", \"tensors\": {\"x\": "
+      "{\"shape\": [64, 16], \"placements\": \"tp:S(0)\", \"fill\": \"normal(0, 1)\"}},"
+      "\"ranks\": {\"all\": [\"m = all_reduce(sum(x, dim=0), sum, group=tp) / 64\","
+      "\"s = sign(all_reduce(sum(x - m, dim=0), sum, group=tp))\"]},"
+      "\"truth\": [\"s = sign(sum(x - sum(x, dim=0) / 64, dim=0))\"], \"outputs\": {\"s\": \"R\"}}",
+      "noise.json");
+  const RunResult result = run_scenarios({scenario}, {""}, {}, registries());
+  EXPECT_TRUE(problems_of(result).empty());
+  const std::string sarif = sarif_report(result, {"0.0.0", {}});
+  for (const char* part : {"\"ruleId\": \"not-decided\"", "\"level\": \"note\"", "of 16 elements"})
+    EXPECT_NE(sarif.find(part), std::string::npos) << part << "\n" << sarif;
 }
 
 }  // namespace

@@ -95,5 +95,19 @@ TEST(FirstDivergence, OnlyTheCallDiffers_GivesNoText) {
   EXPECT_EQ(divergence({{"x"}, {"y"}}, 5), "");
 }
 
+// The groups of tp hold other rows of an uneven shard.
+TEST(FirstDivergence, EndedCallsOfOtherSizes_AreEqual) {
+  std::vector<Record> records = histories({{"x", "b", "x"}, {"x", "c", "y"}});
+  records[0].sizes = {6};
+  records[3].sizes = {9};
+  const InstanceOfRecords instance{Lanes::range(0, 2), Lanes::one(1), "tp", 2};
+  EXPECT_EQ(
+      first_divergence(records, instance),
+      "rank 1 made  x(group=tp)   x 9 (line 10)  where rank 0 made  x(group=tp)   x 6 (line 10)");
+  records[0].state = records[3].state = RecordState::done;
+  EXPECT_EQ(first_divergence(records, instance),
+            "rank 1 made  c(group=dp) (line 11)  where rank 0 made  b(group=dp) (line 11)");
+}
+
 }  // namespace
 }  // namespace shardproof::record_analysis_test
