@@ -58,8 +58,10 @@ std::string Explaining::shown(ValueId id, const std::string& line) const {
   return fmt::format("the value that {} computes from {}", line, joined_words(names, "and"));
 }
 
-// Returns "x, which is cut over dp"; "" if no input of the program is the origin.
-std::string Explaining::origin_text(const AxisState& state, int axis) const {
+// Returns "x, which is cut over dp"; "" if no input of the program is the origin. `axes` have the
+// same origins as `axis`.
+std::string Explaining::origin_text(const AxisState& state, int axis,
+                                    const std::vector<int>& axes) const {
   std::vector<std::string> cut, parts, others;
   for (const ValueId id : state.sources) {
     const AxisState& source = provenance_.state(id, axis);
@@ -69,11 +71,11 @@ std::string Explaining::origin_text(const AxisState& state, int axis) const {
         .push_back(info(id).name);
   }
   std::vector<std::string> texts;
-  const std::string& name = mesh_.axes()[static_cast<size_t>(axis)].name;
+  const std::string over = axes_text(axes.empty() ? std::vector<int>{axis} : axes);
   const auto add = [&](const std::vector<std::string>& names, const char* one, const char* many) {
     if (!names.empty())
       texts.push_back(fmt::format("{}, which {} over {}", joined_words(names, "and"),
-                                  names.size() == 1 ? one : many, name));
+                                  names.size() == 1 ? one : many, over));
   };
   add(cut, "is cut", "are cut");
   add(parts, "is a part of a sum", "are parts of sums");
@@ -323,9 +325,17 @@ bool averages_before(const WayToValue& way, const Step& step) {
 // Returns the names of what a value is computed from and varies with over the axes, for texts.
 std::string Explaining::origins_text(ValueId id, const std::vector<int>& axes) const {
   std::vector<std::string> origins;
-  for (const int axis : axes)
-    if (const auto text = origin_text(provenance_.state(id, axis), axis); !text.empty())
+  for (const int axis : axes) {
+    const auto origin_over = [&](int other, const std::vector<int>& over) {
+      return origin_text(provenance_.state(id, other), other, over);
+    };
+    std::vector<int> same;
+    for (const int other : axes)
+      if (origin_over(other, {axis}) == origin_over(axis, {axis})) same.push_back(other);
+    const std::string text = origin_over(axis, same);
+    if (!text.empty() && std::count(origins.begin(), origins.end(), text) == 0)
       origins.push_back(text);
+  }
   return joined_words(origins, "and");
 }
 

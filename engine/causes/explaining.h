@@ -142,7 +142,8 @@ class Explaining {
   }
   // Returns the author's name, or the names of the values that it is computed from.
   std::string shown(ValueId id, const std::string& line) const;
-  std::string origin_text(const AxisState& state, int axis) const;
+  std::string origin_text(const AxisState& state, int axis,
+                          const std::vector<int>& axes = {}) const;
   void settle(const ConfirmedCause& cause) {
     lines.push_back(kCauseLabel + cause.text);
     fix = cause.fix;

@@ -128,6 +128,14 @@ bool keeps_parts(const Collective& c, ReduceOp parts) {
          (c.kind == CollectiveKind::all_reduce || c.kind == CollectiveKind::reduce_scatter);
 }
 
+// True if two items are the same call, of uneven shards or of a step of a plan.
+bool differ_only_in_counts(const CallItem& a, const CallItem& b) {
+  if (a.step != nullptr || b.step != nullptr) return a.step == b.step;
+  Collective same = a.collective;
+  same.count = b.collective.count;
+  return same == b.collective && a.input == b.input && a.dim == b.dim && a.dim2 == b.dim2;
+}
+
 }  // namespace
 
 bool is_over_axis(const Group& group, const Mesh& mesh, int axis, const Lanes& lanes) {
@@ -521,15 +529,14 @@ AxisState Provenance::called_state(const Communicate& call, const CallItem& item
   const Collective& c = item.collective;
   if (is_point_to_point(c.kind) || item.input == kNoValue) return {};
   const AxisState& before = state(item.input, axis);
-  std::vector<Lanes> classes;
+  std::vector<Lanes> others;
   Lanes all;
   for (const CallItem& one : call.items)
     if (one.output == item.output) {
-      // The items of a step differ only in their counts.
-      if (item.step == nullptr || one.step != item.step) classes.push_back(one.lanes);
+      if (!differ_only_in_counts(one, item)) others.push_back(one.lanes);
       all = all.unite(one.lanes);
     }
-  if (classes.size() > 1 && splits(classes, all, axis)) return {};
+  if (!others.empty() && splits(others, all, axis)) return {};
   if (!is_over_axis(c.group, mesh_, axis, all)) return after_call_elsewhere(item, before, axis);
   if (has_equal_outputs(c.kind)) return same();
   // A reduce_scatter leaves each rank its shard, whatever the ranks add up.
