@@ -12,6 +12,8 @@
 // docs/judging.md gives the reasons.
 #include "shardproof/engine/check/check.h"
 
+#include <cmath>
+
 #include "shardproof/engine/check/explaining_judge.h"
 #include "shardproof/engine/check/list_findings.h"
 #include "shardproof/engine/check/measure_rounding.h"
@@ -90,6 +92,7 @@ class Check {
       if (is_real()) judge_backend();
       if (!own_.all_equal() || may_be_rounded()) judge_in_f64();
       add_findings();
+      drop_note_of_infinities_of_ranks();
     }
     if (job_.records_values) measure_rounding(job_, registries_, outcome_.recorded);
     return std::move(outcome_);
@@ -132,6 +135,7 @@ class Check {
   void judge_backend();
   void judge_in_f64();
   void judge_out_of_range();
+  void drop_note_of_infinities_of_ranks();
   void add_undecided(const JudgedValue& one);
   void drop_equal_in_rounded_numbers();
   // The error that ended the run in f64, or "".
@@ -255,6 +259,17 @@ void Check::drop_equal_in_rounded_numbers() {
     return is_below_f64(program_->reference()->info(value.global).dtype) &&
            again.has_judged(value.key) && !wrong.contains(value.key);
   });
+}
+
+// A value that is not finite on a rank alone becomes the reference of later lines, so these may
+// have no finite element on one device either.
+void Check::drop_note_of_infinities_of_ranks() {
+  const std::vector<MeasuredPrecision>& measured = own_.precision();
+  if (own_.not_finite().empty() ||
+      std::none_of(measured.begin(), measured.end(),
+                   [](const MeasuredPrecision& one) { return std::isinf(one.precision.error); }))
+    return;
+  std::erase(outcome_.notes, hidden_errors_note(own_.not_finite(), "no finite element"));
 }
 
 void Check::add_undecided(const JudgedValue& one) {

@@ -294,6 +294,19 @@ TEST(NotFiniteNote, OfAValueInsideALine_NamesTheLine) {
   EXPECT_TRUE(notes[0].starts_with("a value of line 2 and z have no finite element")) << notes[0];
 }
 
+// The sums of rank 0 pass the range of f16. They become the reference of z.
+TEST(NotFiniteNote, OfAReferenceThatRanksHold_IsNotGiven) {
+  Job job = job_of("tp=2", {"y = sum(x, dim=0)", "z = redistribute(y, tp:R)"});
+  std::vector<double> values(8, 30000);
+  std::fill(values.begin() + 4, values.end(), -30000);
+  add_input(job, "x", Dims{8}, "tp:S(0)", DType::f16);
+  job.inputs.back().data = tensor_of(DType::f16, Dims{8}, values);
+  const Outcome outcome = check(job, builtin_registries());
+  ASSERT_EQ(outcome.findings.size(), 1U);
+  EXPECT_EQ(outcome.findings[0].verdict, Verdict::imprecise);
+  EXPECT_EQ(outcome.notes, Lines{});
+}
+
 // Every NaN agrees with any other one.
 TEST(RankChecks, OfAValueWithoutAFiniteElement_AreNotedOnce) {
   const Outcome outcome =
