@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <set>
 
 #include "shardproof/engine/check/check.h"
 #include "shardproof/engine/lower/global_lowering.h"
@@ -133,23 +132,6 @@ TEST_P(Later, File_IsRefusedOrEndsAsExpected) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Examples, Later, testing::ValuesIn(examples(false)), name_of);
-
-// Neither the number of threads nor a second run changes a byte of the reports. The approved texts
-// of all bugs (finding_texts_test.cpp) are those of a further run.
-TEST(Run, ReportsDoNotDependOnThreads) {
-  RunOptions options;
-  std::set<std::string> json, junit, text;
-  for (const int jobs : {1, 3}) {
-    options.jobs = jobs;
-    const RunResult result = run_all(below("scenarios/corpus/bugs"), options);
-    json.insert(json_report(result, {"0", {}}));
-    junit.insert(junit_report(result, {"0", {}}));
-    text.insert(text_report(result, {}));
-  }
-  EXPECT_EQ(json.size(), 1U);
-  EXPECT_EQ(junit.size(), 1U);
-  EXPECT_EQ(text.size(), 1U);
-}
 
 // Returns the files of the corpus that expect no race. Only two schedules show a race.
 std::vector<ScenarioPath> without_races() {
