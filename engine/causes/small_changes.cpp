@@ -24,6 +24,7 @@ enum Kind : size_t {
   kWord,
   kOrder,
   kUnread,
+  kFactor,
   kLess,
   kFunction,
   kBeside,
@@ -173,6 +174,7 @@ class SmallChanges {
     if (!one.loops.empty() && is_known && !reads_itself)
       add(kSumOfPasses, value, fmt::format("{} + {}", name, text));
     unread(one, value, text);
+    if (reads_itself) factor_of_other_line(one, value, name);
     more_calls(one, value, text);
     other_names_everywhere(one, value);
   }
@@ -470,6 +472,32 @@ class SmallChanges {
       for (const char* op : {"/", "*", "+", "-"})
         add(kUnread, value, fmt::format("({}) {} {}", text, op, name));
     }
+  }
+
+  // Lines of one loop that continue their own values, such as the sums of an online softmax, may
+  // have one factor: o * c for o, as in "l = l * c + d".
+  void factor_of_other_line(const TextStatement& one, const Expr& value, const std::string& name) {
+    if (one.loops.empty()) return;
+    std::set<std::string> factors;
+    for (const TextStatement& other : ranks_.statements()) {
+      if (other.listing != one.listing || other.loops != one.loops ||
+          other.statement == one.statement || other.statement->kind != StatementKind::assign)
+        continue;
+      const std::string own = to_string(other.statement->targets[0]);
+      visit_parts(*other.whole[0], [&](const Expr& part) {
+        if (part.kind != ExprKind::binary || part.symbol != "*") return;
+        for (const size_t side : {size_t{0}, size_t{1}}) {
+          const Expr& factor = part.args[1 - side];
+          const bool is_leaf = factor.kind == ExprKind::name || factor.kind == ExprKind::number;
+          if (is_leaf && to_string(part.args[side]) == own) factors.insert(to_string(factor));
+        }
+      });
+    }
+    visit_parts(value, [&](const Expr& part) {
+      if (part.kind != ExprKind::name || to_string(part) != name) return;
+      for (const std::string& factor : factors)
+        if (factor != name) add(kFactor, part, fmt::format("{} * {}", name, factor));
+    });
   }
 
   // True if a line of the listing multiplies a name by a matrix, of which each rank may have a

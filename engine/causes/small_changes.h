@@ -12,6 +12,7 @@
 // | another word or group of a call        | avg for sum, group=[dp, ep] for group=dp     |
 // | another comparison, sign or order      | < for <=, + for -, f(a, b) for f(b, a)       |
 // | a name that no line reads              | z / l for z                                  |
+// | a factor that a line like this one has | o * c for o, beside "l = l * c + d"          |
 // | an operand or a function too many      | z for z + b                                  |
 // | a function of the truth                | relu(h) for h                                |
 // | a number one greater or smaller        | 3 for 2                                      |
