@@ -227,6 +227,14 @@ class SmallChanges {
       outside.args[0] = std::move(inside);
       add(kCall, expr, std::move(outside));
     }
+    // all_reduce(p, ..) / d for all_reduce(p / d, ..)
+    for (size_t side = 0; moved.kind == ExprKind::binary && side < moved.args.size(); ++side) {
+      if (moved.args[side].kind == ExprKind::number) continue;
+      Expr inside = expr, outside = moved;
+      inside.args[0] = moved.args[side];
+      outside.args[side] = std::move(inside);
+      add(kCall, expr, std::move(outside));
+    }
     for (size_t i = 0; i < expr.args.size(); ++i) {
       const std::string text = to_string(expr.args[i]);
       if (text != "next" && text != "prev") continue;
