@@ -319,10 +319,45 @@ std::vector<TakenGradient> gradients_of_weights(const std::vector<TextStatement>
   return found;
 }
 
+// Returns the last line of a listing at or after `from` that sends or receives. A stage that adds
+// up gradients before it would make the next stage wait for ever.
+int last_message_line(const std::vector<TextStatement>& all, ListedLine from) {
+  int line = from.line;
+  for (const TextStatement& one : all) {
+    const auto kind = parse_collective_kind(one.whole[0]->symbol);
+    if (one.listing == from.listing && kind && is_point_to_point(*kind))
+      line = std::max(line, one.statement->place.line);
+  }
+  return line;
+}
+
+std::string reducing_line(const std::string& name, const std::string& call) {
+  return fmt::format("{0} = all_reduce({0}, {1})", name, call);
+}
+
+// Returns the job with an all_reduce of each gradient after a line of its listing.
+Job with_reduced_gradients(const Job& job, const std::vector<TakenGradient>& gradients,
+                           const std::vector<ListedLine>& after, const std::string& call) {
+  Job changed = job;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    Statement line = parse_listing({reducing_line(gradients[i].name, call)}).statements[0];
+    line.place.line = after[i].line;
+    changed = with_inserted_line(after[i].listing, after[i].line, Beside::after,
+                                 std::move(line))(changed);
+  }
+  return changed;
+}
+
+bool are_of_one_name(const std::vector<TakenGradient>& gradients) {
+  return std::all_of(gradients.begin(), gradients.end(),
+                     [&](const TakenGradient& one) { return one.name == gradients[0].name; });
+}
+
 }  // namespace
 
 // True if the value is right with an all_reduce of each gradient over axes over which no line
-// reduces any. A norm of all gradients is right only then.
+// reduces any. A norm of all gradients is right only then. Weights that several stages share are
+// added up after the last message.
 bool Explaining::reduces_no_gradient() {
   if (!confirmation_.can_change_job()) return false;
   const std::vector<TextStatement>& all = confirmation_.text().statements();
@@ -340,34 +375,34 @@ bool Explaining::reduces_no_gradient() {
     open.push_back(axis);
   }
   if (open.size() > 1) groups.push_back(open);
+  std::vector<ListedLine> taken, sent;
+  for (const TakenGradient& one : gradients) {
+    taken.push_back(one.line);
+    sent.push_back({one.line.listing, last_message_line(all, one.line)});
+  }
+  std::vector<std::vector<ListedLine>> places{taken};
+  if (sent != taken) places.push_back(sent);
   for (const std::vector<int>& axes : groups)
-    for (const char* op : {"sum", "avg"}) {
-      if (confirmation_.is_spent()) return false;
-      const auto line_for = [&](const std::string& name) {
-        return fmt::format("{0} = all_reduce({0}, {1}, group={2})", name, op, group_text(axes));
-      };
-      const auto put = [&](const Job& job) {
-        Job changed = job;
-        for (const TakenGradient& one : gradients) {
-          Statement line = parse_listing({line_for(one.name)}).statements[0];
-          line.place.line = one.line.line;
-          changed = with_inserted_line(one.line.listing, one.line.line, Beside::after,
-                                       std::move(line))(changed);
-        }
-        return changed;
-      };
-      if (!confirmation_.confirms_job(put, axes)) continue;
-      std::set<ListedLine> lines;
-      for (const TakenGradient& one : gradients) lines.insert(one.line);
-      const std::string where = lines_text(about_.ranks.program, lines);
-      settle({fmt::format("no line reduces the gradients of {} over {}, and {} is right if all are "
-                          "reduced",
-                          where, axes_text(axes), target()),
-              fmt::format("add {} after {}, and the same for its other gradients",
-                          line_for(gradients[0].name), where),
-              {}});
-      return true;
-    }
+    for (const char* op : {"sum", "avg"})
+      for (const std::vector<ListedLine>& after : places) {
+        if (confirmation_.is_spent()) return false;
+        const std::string call = fmt::format("{}, group={}", op, group_text(axes));
+        const auto put = [&](const Job& job) {
+          return with_reduced_gradients(job, gradients, after, call);
+        };
+        if (!confirmation_.confirms_job(put, axes)) continue;
+        const SpmdProgram& program = about_.ranks.program;
+        settle({fmt::format("no line reduces the gradients of {} over {}, and {} is right if all "
+                            "are reduced",
+                            lines_text(program, {taken.begin(), taken.end()}), axes_text(axes),
+                            target()),
+                fmt::format(
+                    "add {} after {}{}", reducing_line(gradients[0].name, call),
+                    lines_text(program, {after.begin(), after.end()}),
+                    are_of_one_name(gradients) ? "" : ", and the same for its other gradients"),
+                {}});
+        return true;
+      }
   return false;
 }
 

@@ -180,7 +180,7 @@ class SmallChanges {
   }
 
   void expression(const TextStatement& one, const Expr& expr) {
-    if (expr.kind == ExprKind::call) call(expr);
+    if (expr.kind == ExprKind::call) call(one, expr);
     if (expr.kind == ExprKind::binary) binary(expr);
     if (expr.kind == ExprKind::index) index(one, expr);
     if (expr.kind == ExprKind::name) name(one, expr);
@@ -192,7 +192,7 @@ class SmallChanges {
         add(kFunction, expr, fmt::format("{}({})", function, to_string(expr)));
   }
 
-  void call(const Expr& expr) {
+  void call(const TextStatement& one, const Expr& expr) {
     const bool is_place = expr.symbol == "index" || expr.symbol == "size";
     // A `let` is tried before other axes, because it may equal one: 2 micro-batches and pp=2.
     if (expr.symbol == "size")
@@ -202,7 +202,7 @@ class SmallChanges {
       for (const std::string& axis : axes_)
         if (to_string(expr.args[0]) != axis)
           add(kPlace, expr, fmt::format("{}({})", expr.symbol, axis));
-    if (expr.symbol == "embedding") mask(expr);
+    if (expr.symbol == "embedding") mask(one, expr);
     if (expr.symbol == "arange" && expr.args.size() == 1)
       for (const std::string& axis : axes_)
         for (const char* sign : {"+", "-"})
@@ -272,9 +272,17 @@ class SmallChanges {
     return all;
   }
 
-  // Masks the rows of a lookup by the mask of its indices: embedding(where(m, i, 0), e).
-  void mask(const Expr& lookup) {
-    visit_parts(lookup.args[0], [&](const Expr& part) {
+  // Masks the rows of a lookup by the mask of its indices: embedding(where(m, i, 0), e). A line
+  // before may bind the indices.
+  void mask(const TextStatement& one, const Expr& lookup) {
+    const Expr* indices = &lookup.args[0];
+    for (const TextStatement& other : ranks_.statements()) {
+      if (&other == &one) break;
+      if (other.listing == one.listing && other.statement->kind == StatementKind::assign &&
+          to_string(other.statement->targets[0]) == to_string(lookup.args[0]))
+        indices = other.whole[0];
+    }
+    visit_parts(*indices, [&](const Expr& part) {
       if (part.kind != ExprKind::call || part.symbol != "where" || part.args.size() != 3) return;
       const std::string mask = to_string(part.args[0]);
       for (const char* dims : {"[:, None]", "[:, :, None]"})
