@@ -204,11 +204,21 @@ void fill_integers(const RuleCase& rule, const OpRegistry& ops, std::vector<std:
   choice.set(integers);
 }
 
-std::vector<Spec> specs_of(const Mesh& mesh, const std::vector<TensorMeta>& metas,
+// Returns which tensors the key `what` of a row places: " (3 inputs and the cotangent of the
+// result)".
+std::string placed_tensors_text(RuleKind kind, size_t count, const std::string& what) {
+  if (kind != RuleKind::backward) return "";
+  if (what == "out") return ", the gradients of the float inputs";
+  return fmt::format(" ({} input{} and the cotangent of the result)", count - 1,
+                     count == 2 ? "" : "s");
+}
+
+std::vector<Spec> specs_of(RuleKind kind, const Mesh& mesh, const std::vector<TensorMeta>& metas,
                            const std::vector<std::vector<Placement>>& placements,
                            const char* what) {
   if (placements.size() != metas.size())
-    throw_bad_input("{}: expected placements of {} tensors, found {}", what, metas.size(),
+    throw_bad_input("/{}: expected placements of {} tensor{}{}, found {}", what, metas.size(),
+                    metas.size() == 1 ? "" : "s", placed_tensors_text(kind, metas.size(), what),
                     placements.size());
   std::vector<Spec> specs;
   for (size_t i = 0; i < metas.size(); ++i) {
@@ -332,14 +342,14 @@ class CaseCheck {
 
   ClaimAnswer answer(const CasePlacements& on) {
     mesh_ = on.mesh;
-    in_ = specs_of(on.mesh, rule_.inputs, on.in, "in");
+    in_ = specs_of(rule_.kind, on.mesh, rule_.inputs, on.in, "in");
     ClaimAnswer worst;
     worst.trouble = why_unreducible(outputs_, on.out);
     if (!worst.trouble.empty()) {
       worst.kind = ClaimAnswer::Kind::wrong;
       return worst;
     }
-    out_ = specs_of(on.mesh, outputs_, on.out, "out");
+    out_ = specs_of(rule_.kind, on.mesh, outputs_, on.out, "out");
     averaged_over_ = on.averaged_over;
     of_ranks_ = computation_of_ranks(on.averaged_over);
     worst.reason = unjudged_reason(draws_);
@@ -596,9 +606,9 @@ Computation computation_of(const RuleCase& rule, const OpRegistry& ops) {
 
 void check_legal(const RuleCase& rule, const OpRegistry& ops) {
   const LocalProgram program = computation_of(rule, ops).compile(rule.inputs);
-  specs_of(rule.mesh, rule.inputs, rule.in, "in");
+  specs_of(rule.kind, rule.mesh, rule.inputs, rule.in, "in");
   if (why_unreducible(program.outputs(), rule.out).empty())
-    specs_of(rule.mesh, program.outputs(), rule.out, "out");
+    specs_of(rule.kind, rule.mesh, program.outputs(), rule.out, "out");
 }
 
 std::vector<RuleDraw> draws_of_case(const RuleCase& rule, const OpRegistry& ops) {
