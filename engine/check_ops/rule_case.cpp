@@ -15,7 +15,6 @@
 namespace shardproof {
 namespace {
 
-constexpr DrawCounts kCaseDraws{3, 10, 96, 48};
 constexpr uint64_t kCaseSeed = 29;
 
 struct SingleOp {
@@ -303,7 +302,8 @@ bool is_range(const std::string& fill) { return fill.starts_with("uniform("); }
 
 class CaseCheck {
  public:
-  CaseCheck(const RuleCase& rule, const OpRegistry& ops) : rule_(rule), ops_(ops) {
+  CaseCheck(const RuleCase& rule, const OpRegistry& ops, const DrawCounts& counts = kRowDraws)
+      : rule_(rule), ops_(ops) {
     const Computation computation = computation_of(rule, ops);
     outputs_ = computation.compile(rule.inputs).outputs();
     single_ = single_op(rule.lines, rule.inputs, ops);
@@ -330,11 +330,11 @@ class CaseCheck {
       if (!single_) throw_bad_input("{} is not one op with a rule of its own", rule.op);
       instance_.record = single_->record;
       instance_.attrs = single_->attrs;
-      draws_ = draws_of_op(instance_, kCaseDraws, kCaseSeed);
+      draws_ = draws_of_op(instance_, counts, kCaseSeed);
       return;
     }
     draws_ = draws_of(
-        instance_, [&](const OpInstance&) { return computation; }, kCaseDraws, kCaseSeed);
+        instance_, [&](const OpInstance&) { return computation; }, counts, kCaseSeed);
     if (rule.kind == RuleKind::backward)
       for (RuleDraw& draw : draws_) draw.unit_inside = unit_of_casts(rule.lines);
   }
@@ -611,8 +611,9 @@ void check_legal(const RuleCase& rule, const OpRegistry& ops) {
     specs_of(rule.kind, rule.mesh, program.outputs(), rule.out, "out");
 }
 
-std::vector<RuleDraw> draws_of_case(const RuleCase& rule, const OpRegistry& ops) {
-  return CaseCheck(rule, ops).draws();
+std::vector<RuleDraw> draws_of_case(const RuleCase& rule, const OpRegistry& ops,
+                                    const DrawCounts& counts) {
+  return CaseCheck(rule, ops, counts).draws();
 }
 
 ClaimAnswer check_case(const RuleCase& rule, const OpRegistry& ops) {
@@ -620,9 +621,9 @@ ClaimAnswer check_case(const RuleCase& rule, const OpRegistry& ops) {
 }
 
 std::vector<ClaimAnswer> check_cases(const RuleCase& rule, const std::vector<CasePlacements>& list,
-                                     const OpRegistry& ops) {
+                                     const OpRegistry& ops, const DrawCounts& counts) {
   std::vector<ClaimAnswer> answers;
-  CaseCheck check(rule, ops);
+  CaseCheck check(rule, ops, counts);
   for (const CasePlacements& on : list) answers.push_back(check.answer(on));
   return answers;
 }
