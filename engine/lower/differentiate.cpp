@@ -441,15 +441,23 @@ ValueId Lowering::Differentiator::read(VersionId version, const TapeEntry& reade
   return recompute_.empty() ? value : recomputed(version);
 }
 
-// A value without a name is computed again where a value that is computed again needs it.
+// A value without a name is computed again where a value that is computed again needs it. A call is
+// made again by all its ranks at once, where one of them first reads the result.
 ValueId Lowering::Differentiator::recomputed(VersionId version) {
   const ValueId value = tape_.value(version);
   const int maker = tape_.maker(version);
-  if (maker < 0 || tape_.entry(maker).kind != TapeKind::op) return value;
-  if (!recompute_.contains(value)) return value;
-  const auto key = std::make_pair(version, lowering_.lanes_[0]);
-  if (const auto known = recomputed_.find(key); known != recomputed_.end()) return known->second;
+  if (maker < 0 || !recompute_.contains(value)) return value;
+  for (const auto& [lanes, made] : recomputed_[version])
+    if (lanes.contains(lowering_.lanes_)) return made;
   const TapeEntry entry = tape_.entry(maker);
+  if (entry.kind == TapeKind::call) {
+    const Lanes outer = std::exchange(lowering_.lanes_, entry.lanes.intersect(all_));
+    const Lanes here = lowering_.lanes_;
+    const ValueId made = entry.repeat(read(entry.inputs[0], entry));
+    recomputed_[version].emplace_back(here, made);
+    lowering_.lanes_ = outer;
+    return made;
+  }
   std::vector<ValueId> inputs;
   for (const VersionId input : entry.inputs)
     inputs.push_back(input == kNoVersion ? kNoValue : read(input, entry));
@@ -460,8 +468,8 @@ ValueId Lowering::Differentiator::recomputed(VersionId version) {
   const std::vector<ValueId> made =
       lowering_.emit(*entry.op, std::move(attrs), std::move(inputs), entry.wanted);
   for (size_t o = 0; o < entry.outputs.size(); ++o)
-    recomputed_[{entry.outputs[o], lowering_.lanes_[0]}] = made[o];
-  return recomputed_.at(key);
+    recomputed_[entry.outputs[o]].emplace_back(lowering_.lanes_, made[o]);
+  return recomputed_.at(version).back().second;
 }
 
 ValueId Lowering::Differentiator::result_of(const GradientTarget& target) {

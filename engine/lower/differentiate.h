@@ -83,7 +83,7 @@ class Lowering::Differentiator {
   const SourceLocation place_;
   const Lanes all_;
   std::set<ValueId> recompute_;
-  std::map<std::pair<VersionId, int32_t>, ValueId> recomputed_;  // by version and first lane
+  std::map<VersionId, Parts> recomputed_;  // on overlapping lanes
   std::vector<VersionId> targets_;
   std::set<int> path_;
   std::set<VersionId> carries_;  // versions that depend on a target
