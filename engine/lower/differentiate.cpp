@@ -188,6 +188,21 @@ bool Lowering::Differentiator::is_on_path(VersionId target) const {
   return reached.contains(of_);
 }
 
+// Returns the lines that make the target and the value: ": line 2 computes it, and line 1 computes
+// y without it".
+std::string Lowering::Differentiator::unused_text(VersionId target) const {
+  const auto line_of = [&](VersionId version) {
+    const int maker = tape_.maker(version);
+    return maker < 0 ? 0 : tape_.entry(maker).origin.line;
+  };
+  std::string text;
+  if (const int line = line_of(target)) text = fmt::format("line {} computes it", line);
+  if (const int line = line_of(of_))
+    text +=
+        fmt::format("{}line {} computes {} without it", text.empty() ? "" : ", and ", line, shown_);
+  return text.empty() ? "" : ": " + text;
+}
+
 void Lowering::Differentiator::fail_unreached(const GradientTarget& target) {
   targets_ = {tape_.present(target.value)};
   find_path(entries_before(true));
@@ -213,6 +228,8 @@ void Lowering::Differentiator::fail_unreached(const GradientTarget& target) {
                return std::optional<Origin>();
              }()) {
     reason = fmt::format(": line {} writes it in place after its use", written->line);
+  } else {
+    reason = unused_text(tape_.present(target.value));
   }
   lowering_.fail(target.place, fmt::format("{} does not reach {}{}", target.shown, shown_, reason));
 }

@@ -52,6 +52,7 @@ class Lowering::Differentiator {
   std::set<int> entries_before(bool through_stops) const;
   void find_path(const std::set<int>& entries);
   bool is_on_path(VersionId target) const;
+  std::string unused_text(VersionId target) const;
   [[noreturn]] void fail_unreached(const GradientTarget& target);
 
   void walk_back(const TapeEntry& entry);
