@@ -10,6 +10,7 @@ results. A redistribution counts also if it needs no communication, as R -> S(0)
 that are not cut, empty dim lists, in-place forms and 2-D meshes, because wrong rules show only there. On
 2-D meshes the only partials are P(sum). Prints its progress to stderr. Needs torch; written for 2.15.
 """
+import argparse
 import contextlib
 import itertools
 import json
@@ -90,7 +91,12 @@ def redistributions():
 
 
 def main():
-    import torch
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    try:
+        import torch
+    except ImportError:
+        sys.exit("export_torch_rules.py needs PyTorch, which this Python does not have; "
+                 "install it with `pip install torch`, or use the Python that has it")
     import torch.distributed as dist
     from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, init_device_mesh
     from torch.testing._internal.distributed.fake_pg import FakeStore

@@ -192,8 +192,14 @@ RuleReport check_registry(const po::variables_map& given, int threads, const OpR
   for (size_t i = 0; i < reports.size(); ++i) {
     const OpRuleReport& of = reports[i];
     if (of.combinations > 0)
-      report.ops.push_back({of.op, of.combinations, static_cast<int64_t>(of.wrong.size()),
-                            of.undecided, of.refused, of.reasons});
+      report.ops.push_back({of.op,
+                            of.combinations,
+                            static_cast<int64_t>(of.wrong.size()),
+                            of.undecided,
+                            of.refused,
+                            of.reasons,
+                            {},
+                            of.refused_reasons});
     report.wrong.insert(report.wrong.end(), wrong[i].begin(), wrong[i].end());
     report.missing.insert(report.missing.end(), missing[i].begin(), missing[i].end());
   }

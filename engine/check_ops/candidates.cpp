@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -222,18 +223,30 @@ class CandidateSearch {
                   metas[i].shape,
                   contiguous_strides(metas[i].shape)};
     }
-    try {
-      const LocalProgram program = draw.computation->compile(metas);
-      for (size_t o = 0; o < program.outputs().size(); ++o) {
-        const TensorMeta& meta = program.outputs()[o];
-        bucket.result_bytes.push_back(element_count(meta.shape) * size_of(meta.dtype));
-        bucket.shape_of.push_back(index_of(output_shapes_, meta.shape));
-        if (meta.dtype != draw.outputs[o].dtype) return;
-      }
-      run_lanes(program, views, bucket);
-    } catch (const Error&) {
-      // The op does not accept these shapes: no candidate of these choices is right.
+    const std::optional<LocalProgram>& program = program_for(draw, shapes, metas);
+    if (!program) return;  // no candidate of these choices is right
+    for (size_t o = 0; o < program->outputs().size(); ++o) {
+      const TensorMeta& meta = program->outputs()[o];
+      bucket.result_bytes.push_back(element_count(meta.shape) * size_of(meta.dtype));
+      bucket.shape_of.push_back(index_of(output_shapes_, meta.shape));
+      if (meta.dtype != draw.outputs[o].dtype) return;
     }
+    run_lanes(*program, views, bucket);
+  }
+
+  // Returns nullopt if the op does not accept these shapes. Draws of the same dtypes share a
+  // computation, and each lists the shapes of an input in the same order.
+  const std::optional<LocalProgram>& program_for(const RuleDraw& draw,
+                                                 const std::vector<int32_t>& shapes,
+                                                 const std::vector<TensorMeta>& metas) {
+    const auto [found, added] = programs_.try_emplace({draw.computation.get(), shapes});
+    if (!added) return found->second;
+    try {
+      found->second = draw.computation->compile(metas);
+    } catch (const Error&) {
+      // Stays nullopt.
+    }
+    return found->second;
   }
 
   // If a kernel fails on its data, each lane runs alone, so that the others still have results.
@@ -341,6 +354,8 @@ class CandidateSearch {
   std::vector<Limits> limits_;
   std::vector<std::map<uint64_t, std::vector<int32_t>>> by_signature_;
   RankResults results_;
+  std::map<std::pair<const Computation*, std::vector<int32_t>>, std::optional<LocalProgram>>
+      programs_;  // by computation and local shapes
 };
 
 std::string key_of(const std::vector<Spec>& inputs, size_t output, const Spec& placed) {

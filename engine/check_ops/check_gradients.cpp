@@ -19,6 +19,7 @@ namespace shardproof {
 namespace {
 
 constexpr size_t kMostResults = 3;
+constexpr DrawCounts kGradientDraws{3};   // of one call; an op has many samples
 constexpr size_t kMostTried = 1 << 14;    // choices of placements of the inputs
 constexpr int kFormulaDraws = 3;          // of which a gradient is compared with differences
 constexpr int kDirections = 4;            // of one sample
@@ -231,6 +232,16 @@ bool has_definite_fill(const Sample& sample) {
   return std::find(sample.fills.begin(), sample.fills.end(), kDefiniteFill) != sample.fills.end();
 }
 
+// True for P of an operator other than sum, and for P(avg) of an input. On one axis.
+bool has_no_dual_as_input(const Spec& spec) {
+  const Placement& p = spec.placement(0);
+  return p.is_partial() && p.partial().reduction.op != ReduceOp::sum;
+}
+bool has_no_dual_as_result(const Spec& spec) {
+  const Placement& p = spec.placement(0);
+  return has_no_dual_as_input(spec) && p.partial().reduction.op != ReduceOp::avg;
+}
+
 class GradientCheck {
  public:
   GradientCheck(const OpRegistry& ops, const RuleOptions& options, GradientReport& report)
@@ -287,7 +298,7 @@ class GradientCheck {
   void check_formula() {
     if (!has_elements()) return;
     const Computation forward = Computation::of_lines(ops_, call_.lines, call_.results);
-    const std::vector<RuleDraw> draws = draws_of_case(backward_, ops_);
+    const std::vector<RuleDraw> draws = draws_of_case(backward_, ops_, kGradientDraws);
     int left = kFormulaDraws;
     for (const RuleDraw& draw : draws) {
       const FormulaCheck check(forward, draw);
@@ -315,8 +326,12 @@ class GradientCheck {
     const std::vector<RuleDraw> draws = draws_of_case(all, ops_);
     if (draws.empty()) return;
     std::vector<std::vector<Spec>> inputs, outputs;
-    for (const TensorMeta& meta : call_.inputs) inputs.push_back(all_placements(meta, mesh, {}));
+    for (const TensorMeta& meta : call_.inputs) {
+      inputs.push_back(all_placements(meta, mesh, {}));
+      if (has_gradient(meta)) std::erase_if(inputs.back(), has_no_dual_as_input);
+    }
     for (const TensorMeta& meta : results_) outputs.push_back(all_placements(meta, mesh, {}));
+    std::erase_if(outputs[result_], has_no_dual_as_result);
     const std::vector<RightRule> right = search_candidates(draws, inputs, outputs).right;
     std::map<std::vector<int32_t>, std::set<int32_t>> placed_results;
     for (const RightRule& rule : right) placed_results[rule.inputs].insert(rule.output);
@@ -338,7 +353,7 @@ class GradientCheck {
       add_dual(specs_of_inputs(rule), {spec_of_result(rule)}, list);
       if (rules.size() < list.size()) rules.push_back(&rule);
     }
-    const std::vector<ClaimAnswer> answers = check_cases(backward_, list, ops_);
+    const std::vector<ClaimAnswer> answers = check_cases(backward_, list, ops_, kGradientDraws);
     for (size_t i = 0; i < list.size(); ++i) {
       const ClaimAnswer& answer = answers[i];
       const bool is_special =
@@ -410,7 +425,7 @@ class GradientCheck {
     if (auto dual = dual_placements(call_, inputs, outputs)) list.push_back(std::move(*dual));
   }
   void judge(const std::vector<CasePlacements>& list) {
-    const std::vector<ClaimAnswer> answers = check_cases(backward_, list, ops_);
+    const std::vector<ClaimAnswer> answers = check_cases(backward_, list, ops_, kGradientDraws);
     for (size_t i = 0; i < list.size(); ++i) count(backward_, list[i], answers[i]);
   }
 

@@ -191,7 +191,10 @@ class SampleCheck {
 
  private:
   void count(const OpInstance& instance, const RuleClaim& claim, ClaimAnswer answer) {
-    if (answer.kind == ClaimAnswer::Kind::refused) ++report_.refused;
+    if (answer.kind == ClaimAnswer::Kind::refused) {
+      ++report_.refused;
+      ++report_.refused_reasons[answer.reason];
+    }
     if (answer.kind == ClaimAnswer::Kind::undecided) {
       ++report_.undecided;
       ++report_.reasons[answer.reason];

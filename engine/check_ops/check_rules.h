@@ -31,7 +31,8 @@ struct OpRuleReport {
   int64_t combinations = 0;  // claims that were judged
   int64_t refused = 0;       // lowerings that take no such cuts on another axis
   int64_t undecided = 0;
-  std::map<std::string, int64_t> reasons;  // number of undecided ones by reason
+  std::map<std::string, int64_t> reasons;          // number of undecided ones by reason
+  std::map<std::string, int64_t> refused_reasons;  // number of refused ones by reason
   std::vector<WrongClaim> wrong;
 };
 

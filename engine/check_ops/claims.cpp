@@ -267,6 +267,7 @@ ClaimAnswer answer_of(const RuleClaim& claim, const std::vector<const Slices*>& 
     // A lowering may reject shardings by other axes.
     if (claim.placed.lower && axes_that_place(claim.inputs) > 1) {
       answer.kind = ClaimAnswer::Kind::refused;
+      answer.reason = error.message();
       return answer;
     }
   }

@@ -37,7 +37,7 @@ struct ClaimAnswer {
   Kind kind = Kind::undecided;
   size_t output = 0;
   std::string trouble;  // a rank fails, or the wrong shape
-  std::string reason;   // of `undecided`
+  std::string reason;   // of `undecided` and `refused`
   Disagreement first;
   DrawKind draw = DrawKind::real;
   uint64_t seed = 0;

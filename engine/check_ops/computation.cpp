@@ -144,17 +144,45 @@ LocalProgram Computation::compile(const std::vector<TensorMeta>& inputs) const {
   return program;
 }
 
-void Computation::compile_lines(LocalProgram& program,
-                                const std::vector<TensorMeta>& inputs) const {
+Listing Computation::listing_for(const std::vector<TensorMeta>& inputs) const {
+  if (!lines_by_sizes_) return listing_;
+  std::vector<Dims> sizes;
+  for (const TensorMeta& meta : inputs) sizes.push_back(meta.shape);
+  return parse_listing(lines_by_sizes_(sizes));
+}
+
+GlobalProgram Computation::lowered(const Listing& listing,
+                                   const std::vector<TensorMeta>& inputs) const {
   GlobalContext context;
   context.ops = ops_;
-  std::vector<Dims> sizes;
-  for (size_t i = 0; i < inputs.size(); ++i) {
+  for (size_t i = 0; i < inputs.size(); ++i)
     context.inputs.emplace_back(fmt::format("x{}", i), inputs[i]);
-    sizes.push_back(inputs[i].shape);
+  return lower_global(listing, context, "/program");
+}
+
+std::string Computation::why_other_results(const std::vector<TensorMeta>& inputs) const {
+  if (record_) return "";
+  const Listing listing = listing_for(inputs);
+  if (listing.statements.size() != 1) return "";
+  const size_t written = listing.statements[0].targets.size();
+  const std::string& line = listing.lines[0];
+  std::string targets;
+  for (size_t count = 1; count < written; ++count) {
+    targets += fmt::format("{}result{}", count == 1 ? "" : ", ", count);
+    try {
+      lowered(parse_listing({targets + " " + line.substr(line.find('='))}), inputs);
+      return fmt::format("the call gives {} result{} there, not {} as on one device", count,
+                         count == 1 ? "" : "s", written);
+    } catch (const Error&) {
+      continue;  // it has another number of results
+    }
   }
-  const GlobalProgram lowered = lower_global(
-      lines_by_sizes_ ? parse_listing(lines_by_sizes_(sizes)) : listing_, context, "/program");
+  return "";
+}
+
+void Computation::compile_lines(LocalProgram& program,
+                                const std::vector<TensorMeta>& inputs) const {
+  const GlobalProgram lowered = this->lowered(listing_for(inputs), inputs);
   std::vector<int> number_of(lowered.values.size(), -1);
   for (size_t i = 0; i < lowered.inputs.size(); ++i)
     number_of[static_cast<size_t>(lowered.inputs[i])] = static_cast<int>(i);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "shardproof/ops/core/op.h"
+#include "shardproof/program/ir/global_program.h"
 #include "shardproof/program/syntax/ast.h"
 
 namespace shardproof {
@@ -55,6 +56,10 @@ class Computation {
 
   // Throws Error(bad_input) if the shapes or dtypes do not fit.
   LocalProgram compile(const std::vector<TensorMeta>& inputs) const;
+  // Returns why the call of the only line gives fewer results than the line binds: "the call gives
+  // 1 result there, not 2 as on one device"; "" if it does not. Example: split into chunks of 4
+  // gives two results for 8 rows, one for 4.
+  std::string why_other_results(const std::vector<TensorMeta>& inputs) const;
   // Returns the value of each output on one device. Throws what compile() and run() throw.
   std::vector<Tensor> run_whole(const std::vector<TensorMeta>& inputs,
                                 const std::vector<Tensor>& tensors) const;
@@ -64,6 +69,8 @@ class Computation {
                                        const std::vector<Tensor>& tensors);
 
  private:
+  Listing listing_for(const std::vector<TensorMeta>& inputs) const;
+  GlobalProgram lowered(const Listing& listing, const std::vector<TensorMeta>& inputs) const;
   void compile_lines(LocalProgram& program, const std::vector<TensorMeta>& inputs) const;
 
   const OpRecord* record_ = nullptr;  // null: lines

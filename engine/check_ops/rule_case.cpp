@@ -15,7 +15,6 @@
 namespace shardproof {
 namespace {
 
-constexpr DrawCounts kCaseDraws{3, 10, 96, 48};
 constexpr uint64_t kCaseSeed = 29;
 
 struct SingleOp {
@@ -204,11 +203,21 @@ void fill_integers(const RuleCase& rule, const OpRegistry& ops, std::vector<std:
   choice.set(integers);
 }
 
-std::vector<Spec> specs_of(const Mesh& mesh, const std::vector<TensorMeta>& metas,
+// Returns which tensors the key `what` of a row places: " (3 inputs and the cotangent of the
+// result)".
+std::string placed_tensors_text(RuleKind kind, size_t count, const std::string& what) {
+  if (kind != RuleKind::backward) return "";
+  if (what == "out") return ", the gradients of the float inputs";
+  return fmt::format(" ({} input{} and the cotangent of the result)", count - 1,
+                     count == 2 ? "" : "s");
+}
+
+std::vector<Spec> specs_of(RuleKind kind, const Mesh& mesh, const std::vector<TensorMeta>& metas,
                            const std::vector<std::vector<Placement>>& placements,
                            const char* what) {
   if (placements.size() != metas.size())
-    throw_bad_input("{}: expected placements of {} tensors, found {}", what, metas.size(),
+    throw_bad_input("/{}: expected placements of {} tensor{}{}, found {}", what, metas.size(),
+                    metas.size() == 1 ? "" : "s", placed_tensors_text(kind, metas.size(), what),
                     placements.size());
   std::vector<Spec> specs;
   for (size_t i = 0; i < metas.size(); ++i) {
@@ -293,7 +302,8 @@ bool is_range(const std::string& fill) { return fill.starts_with("uniform("); }
 
 class CaseCheck {
  public:
-  CaseCheck(const RuleCase& rule, const OpRegistry& ops) : rule_(rule), ops_(ops) {
+  CaseCheck(const RuleCase& rule, const OpRegistry& ops, const DrawCounts& counts = kRowDraws)
+      : rule_(rule), ops_(ops) {
     const Computation computation = computation_of(rule, ops);
     outputs_ = computation.compile(rule.inputs).outputs();
     single_ = single_op(rule.lines, rule.inputs, ops);
@@ -320,11 +330,11 @@ class CaseCheck {
       if (!single_) throw_bad_input("{} is not one op with a rule of its own", rule.op);
       instance_.record = single_->record;
       instance_.attrs = single_->attrs;
-      draws_ = draws_of_op(instance_, kCaseDraws, kCaseSeed);
+      draws_ = draws_of_op(instance_, counts, kCaseSeed);
       return;
     }
     draws_ = draws_of(
-        instance_, [&](const OpInstance&) { return computation; }, kCaseDraws, kCaseSeed);
+        instance_, [&](const OpInstance&) { return computation; }, counts, kCaseSeed);
     if (rule.kind == RuleKind::backward)
       for (RuleDraw& draw : draws_) draw.unit_inside = unit_of_casts(rule.lines);
   }
@@ -332,14 +342,14 @@ class CaseCheck {
 
   ClaimAnswer answer(const CasePlacements& on) {
     mesh_ = on.mesh;
-    in_ = specs_of(on.mesh, rule_.inputs, on.in, "in");
+    in_ = specs_of(rule_.kind, on.mesh, rule_.inputs, on.in, "in");
     ClaimAnswer worst;
     worst.trouble = why_unreducible(outputs_, on.out);
     if (!worst.trouble.empty()) {
       worst.kind = ClaimAnswer::Kind::wrong;
       return worst;
     }
-    out_ = specs_of(on.mesh, outputs_, on.out, "out");
+    out_ = specs_of(rule_.kind, on.mesh, outputs_, on.out, "out");
     averaged_over_ = on.averaged_over;
     of_ranks_ = computation_of_ranks(on.averaged_over);
     worst.reason = unjudged_reason(draws_);
@@ -596,13 +606,14 @@ Computation computation_of(const RuleCase& rule, const OpRegistry& ops) {
 
 void check_legal(const RuleCase& rule, const OpRegistry& ops) {
   const LocalProgram program = computation_of(rule, ops).compile(rule.inputs);
-  specs_of(rule.mesh, rule.inputs, rule.in, "in");
+  specs_of(rule.kind, rule.mesh, rule.inputs, rule.in, "in");
   if (why_unreducible(program.outputs(), rule.out).empty())
-    specs_of(rule.mesh, program.outputs(), rule.out, "out");
+    specs_of(rule.kind, rule.mesh, program.outputs(), rule.out, "out");
 }
 
-std::vector<RuleDraw> draws_of_case(const RuleCase& rule, const OpRegistry& ops) {
-  return CaseCheck(rule, ops).draws();
+std::vector<RuleDraw> draws_of_case(const RuleCase& rule, const OpRegistry& ops,
+                                    const DrawCounts& counts) {
+  return CaseCheck(rule, ops, counts).draws();
 }
 
 ClaimAnswer check_case(const RuleCase& rule, const OpRegistry& ops) {
@@ -610,9 +621,9 @@ ClaimAnswer check_case(const RuleCase& rule, const OpRegistry& ops) {
 }
 
 std::vector<ClaimAnswer> check_cases(const RuleCase& rule, const std::vector<CasePlacements>& list,
-                                     const OpRegistry& ops) {
+                                     const OpRegistry& ops, const DrawCounts& counts) {
   std::vector<ClaimAnswer> answers;
-  CaseCheck check(rule, ops);
+  CaseCheck check(rule, ops, counts);
   for (const CasePlacements& on : list) answers.push_back(check.answer(on));
   return answers;
 }

@@ -73,8 +73,12 @@ void check_legal(const RuleCase& rule, const OpRegistry& ops);
 // inputs, a placement is not legal for a tensor, or the number of placements is wrong.
 ClaimAnswer check_case(const RuleCase& rule, const OpRegistry& ops);
 
+// The numbers of draws on which one row of a table is judged.
+inline constexpr DrawCounts kRowDraws{3, 10, 96, 48};
+
 // Returns the draws on which the call of a case is judged. Throws as check_case.
-std::vector<RuleDraw> draws_of_case(const RuleCase& rule, const OpRegistry& ops);
+std::vector<RuleDraw> draws_of_case(const RuleCase& rule, const OpRegistry& ops,
+                                    const DrawCounts& counts = kRowDraws);
 
 // Placements of the tensors of a case.
 struct CasePlacements {
@@ -85,7 +89,7 @@ struct CasePlacements {
 // Judges one call under several placements, on the same draws. The placements of `rule` are not
 // read. Throws as check_case.
 std::vector<ClaimAnswer> check_cases(const RuleCase& rule, const std::vector<CasePlacements>& list,
-                                     const OpRegistry& ops);
+                                     const OpRegistry& ops, const DrawCounts& counts = kRowDraws);
 
 // Returns a case that is wrong in the same way, with fewer ranks, smaller sizes and fewer
 // placements other than R, as far as that stays wrong. Requires a wrong case.

@@ -1,8 +1,14 @@
 // Implements smallest_wrong_case of rule_case.h: tries one simpler case after the other and keeps
 // the first that is still wrong, until none is. Simpler means one axis less, a smaller axis, an
 // input or output that is R on all axes, or a smaller size.
+//
+// A case in which a rank fails stays wrong if a rank fails in the same way, or if values differ.
+// Example: "index 5 is out of range for 4 rows" and "index 1 is out of range for 1 rows" are one
+// way, because they differ in their numbers alone.
 #include <algorithm>
+#include <cctype>
 #include <functional>
+#include <optional>
 #include <set>
 
 #include "shardproof/engine/check_ops/rule_case.h"
@@ -86,28 +92,68 @@ std::vector<RuleCase> simpler_sizes(const RuleCase& rule) {
   return list;
 }
 
-// Updates the lines to the sizes of the case.
-bool is_wrong(RuleCase& rule, const OpRegistry& ops) {
+// Returns the text with one # for each number.
+std::string without_numbers(const std::string& text) {
+  std::string out;
+  for (const char c : text)
+    if (std::isdigit(static_cast<unsigned char>(c)) == 0)
+      out += c;
+    else if (out.empty() || out.back() != '#')
+      out += '#';
+  return out;
+}
+
+// Returns the answer about a wrong case, whose lines are updated to its sizes; nullopt for others.
+std::optional<ClaimAnswer> wrong_answer(RuleCase& rule, const OpRegistry& ops) {
   try {
     update_lines(rule);
-    const ClaimAnswer answer = check_case(rule, ops);
-    // A smaller case must be wrong in its values, not because a call is no longer legal.
-    return answer.kind == ClaimAnswer::Kind::wrong && answer.trouble.empty();
+    ClaimAnswer answer = check_case(rule, ops);
+    if (answer.kind == ClaimAnswer::Kind::wrong) return answer;
   } catch (const Error&) {
-    return false;
+    // The call is not legal.
   }
+  return std::nullopt;
+}
+
+// True if a rank has no element of an input.
+bool has_empty_shards(const RuleCase& rule) {
+  for (size_t i = 0; i < rule.inputs.size(); ++i) {
+    if (rule.inputs[i].absent) continue;
+    const Spec spec(rule.mesh, rule.in[i], rule.inputs[i].shape, rule.inputs[i].dtype);
+    for (int64_t rank = 0; rank < rule.mesh.size(); ++rank)
+      if (element_count(spec.local_shape(rank)) == 0) return true;
+  }
+  return false;
+}
+
+// The way in which a case is wrong.
+struct WrongWay {
+  std::string trouble;  // without numbers; "": its values differ
+  bool has_empty_shards = false;
+};
+
+// True if a simpler case is wrong in its values, or in the same way. A rank may fail because a call
+// is no longer legal, which is another way, or because its shard is empty, which hides the reason.
+bool is_wrong_alike(RuleCase& rule, const OpRegistry& ops, const WrongWay& way) {
+  const std::optional<ClaimAnswer> answer = wrong_answer(rule, ops);
+  if (!answer) return false;
+  if (way.trouble.empty()) return answer->trouble.empty();
+  const bool is_alike = answer->trouble.empty() || without_numbers(answer->trouble) == way.trouble;
+  return is_alike && (way.has_empty_shards || !has_empty_shards(rule));
 }
 
 }  // namespace
 
 RuleCase smallest_wrong_case(const RuleCase& rule, const OpRegistry& ops) {
   RuleCase best = rule;
-  if (!is_wrong(best, ops)) return best;
+  const std::optional<ClaimAnswer> answer = wrong_answer(best, ops);
+  if (!answer) return best;
+  const WrongWay way{without_numbers(answer->trouble), has_empty_shards(best)};
   for (int step = 0; step < kMostSteps; ++step) {
     bool found = false;
     for (const auto simpler : {simpler_meshes, simpler_sizes})
       for (RuleCase& one : simpler(best)) {
-        if (found || !is_wrong(one, ops)) continue;
+        if (found || !is_wrong_alike(one, ops, way)) continue;
         best = std::move(one);
         found = true;
       }

@@ -115,7 +115,8 @@ const LocalProgram& ShardCache::program(const Computation& computation,
     try {
       made.program = computation.compile(metas);
     } catch (const Error& error) {
-      made.trouble = error.message();
+      made.trouble = computation.why_other_results(metas);
+      if (made.trouble.empty()) made.trouble = error.message();
       SP_CHECK(!made.trouble.empty(), "an error without a message");
     }
     compiled = &programs.emplace(hash.value(), std::move(made))->second;

@@ -99,6 +99,33 @@ std::optional<Spec> with_placements(const Spec& declared, std::vector<Placement>
   }
 }
 
+bool gives_shapes(const Spec& spec, const std::vector<Holder>& held) {
+  return std::all_of(held.begin(), held.end(), [&](const Holder& holder) {
+    return spec.local_shape(holder.rank) == holder.meta.shape;
+  });
+}
+
+// Returns the declared placements with S(dim, sizes=[..]) on one axis, if they give all holders
+// their shapes and are accepted; nullopt if there are none.
+std::optional<Spec> fitting_sizes(const Spec& declared, const std::vector<Holder>& held,
+                                  const std::function<bool(const Spec&)>& accepts) {
+  const Mesh& mesh = declared.mesh();
+  for (int axis = 0; axis < mesh.axis_count(); ++axis)
+    for (int dim = 0; dim < declared.shape().size(); ++dim) {
+      std::vector<int64_t> sizes(static_cast<size_t>(mesh.axis_size(axis)), 0);
+      for (const Holder& holder : held) {
+        const std::optional<Dims> place = mesh.coordinate_of(holder.rank);
+        if (place && holder.meta.shape.size() > dim)
+          sizes[static_cast<size_t>((*place)[axis])] = holder.meta.shape[dim];
+      }
+      std::vector<Placement> placements = declared.placements();
+      placements[static_cast<size_t>(axis)] = Shard{dim, 1, std::move(sizes)};
+      const std::optional<Spec> candidate = with_placements(declared, std::move(placements));
+      if (candidate && gives_shapes(*candidate, held) && accepts(*candidate)) return candidate;
+    }
+  return std::nullopt;
+}
+
 // Returns the plain placements that give all holders their shapes, are accepted, and change the
 // fewest axes of `declared`; nullopt if there are none.
 std::optional<Spec> fitting_placements(const Spec& declared, const std::vector<Holder>& held,
@@ -126,10 +153,7 @@ std::optional<Spec> fitting_placements(const Spec& declared, const std::vector<H
     if (changed >= fewest) continue;
     const std::optional<Spec> candidate = with_placements(declared, std::move(placements));
     if (!candidate) continue;
-    const bool fits = std::all_of(held.begin(), held.end(), [&](const Holder& holder) {
-      return candidate->local_shape(holder.rank) == holder.meta.shape;
-    });
-    if (!fits || !accepts(*candidate)) continue;
+    if (!gives_shapes(*candidate, held) || !accepts(*candidate)) continue;
     best = candidate;
     fewest = changed;
   }
@@ -140,7 +164,10 @@ std::optional<Spec> fitting_placements(const Spec& declared, const std::vector<H
 
 std::optional<Spec> RankOutputs::fitting_spec(
     const JobOutput& output, const std::function<bool(const Spec&)>& accepts) const {
-  return fitting_placements(spec_of(output), holders(ranks, output.name, owners(output)), accepts);
+  const Spec declared = spec_of(output);
+  const std::vector<Holder> held = holders(ranks, output.name, owners(output));
+  const std::optional<Spec> plain = fitting_placements(declared, held, accepts);
+  return plain ? plain : fitting_sizes(declared, held, accepts);
 }
 
 std::string RankOutputs::fix_by_placements(const JobOutput& output, const Spec& fits) const {

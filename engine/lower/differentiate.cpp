@@ -193,6 +193,21 @@ bool Lowering::Differentiator::is_on_path(VersionId target) const {
   return reached.contains(of_);
 }
 
+// Returns the lines that make the target and the value: ": line 2 computes it, and line 1 computes
+// y without it".
+std::string Lowering::Differentiator::unused_text(VersionId target) const {
+  const auto line_of = [&](VersionId version) {
+    const int maker = tape_.maker(version);
+    return maker < 0 ? 0 : tape_.entry(maker).origin.line;
+  };
+  std::string text;
+  if (const int line = line_of(target)) text = fmt::format("line {} computes it", line);
+  if (const int line = line_of(of_))
+    text +=
+        fmt::format("{}line {} computes {} without it", text.empty() ? "" : ", and ", line, shown_);
+  return text.empty() ? "" : ": " + text;
+}
+
 void Lowering::Differentiator::fail_unreached(const GradientTarget& target) {
   targets_ = {tape_.present(target.value)};
   find_path(entries_before(true));
@@ -218,6 +233,8 @@ void Lowering::Differentiator::fail_unreached(const GradientTarget& target) {
                return std::optional<Origin>();
              }()) {
     reason = fmt::format(": line {} writes it in place after its use", written->line);
+  } else {
+    reason = unused_text(tape_.present(target.value));
   }
   lowering_.fail(target.place, fmt::format("{} does not reach {}{}", target.shown, shown_, reason));
 }
@@ -498,15 +515,23 @@ ValueId Lowering::Differentiator::read(VersionId version, const TapeEntry& reade
   return recompute_.empty() ? value : recomputed(version);
 }
 
-// A value without a name is computed again where a value that is computed again needs it.
+// A value without a name is computed again where a value that is computed again needs it. A call is
+// made again by all its ranks at once, where one of them first reads the result.
 ValueId Lowering::Differentiator::recomputed(VersionId version) {
   const ValueId value = tape_.value(version);
   const int maker = tape_.maker(version);
-  if (maker < 0 || tape_.entry(maker).kind != TapeKind::op) return value;
-  if (!recompute_.contains(value)) return value;
-  for (const auto& [lanes, known] : recomputed_[version])
-    if (lanes.contains(lowering_.lanes_)) return known;
+  if (maker < 0 || !recompute_.contains(value)) return value;
+  for (const auto& [lanes, made] : recomputed_[version])
+    if (lanes.contains(lowering_.lanes_)) return made;
   const TapeEntry entry = tape_.entry(maker);
+  if (entry.kind == TapeKind::call) {
+    const Lanes outer = std::exchange(lowering_.lanes_, entry.lanes.intersect(all_));
+    const Lanes here = lowering_.lanes_;
+    const ValueId made = entry.repeat(read(entry.inputs[0], entry));
+    recomputed_[version].emplace_back(here, made);
+    lowering_.lanes_ = outer;
+    return made;
+  }
   std::vector<ValueId> inputs;
   for (const VersionId input : entry.inputs)
     inputs.push_back(input == kNoVersion ? kNoValue : read(input, entry));
@@ -516,12 +541,9 @@ ValueId Lowering::Differentiator::recomputed(VersionId version) {
       attrs.push_back({std::move(cut), one.attrs});
   const std::vector<ValueId> made =
       lowering_.emit(*entry.op, std::move(attrs), std::move(inputs), entry.wanted);
-  ValueId again = kNoValue;
-  for (size_t o = 0; o < entry.outputs.size(); ++o) {
+  for (size_t o = 0; o < entry.outputs.size(); ++o)
     recomputed_[entry.outputs[o]].emplace_back(lowering_.lanes_, made[o]);
-    if (entry.outputs[o] == version) again = made[o];
-  }
-  return again;
+  return recomputed_.at(version).back().second;
 }
 
 ValueId Lowering::Differentiator::result_of(const GradientTarget& target) {

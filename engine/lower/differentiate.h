@@ -53,6 +53,7 @@ class Lowering::Differentiator {
   std::set<int> entries_before(bool through_stops) const;
   void find_path(const std::set<int>& entries);
   bool is_on_path(VersionId target) const;
+  std::string unused_text(VersionId target) const;
   [[noreturn]] void fail_unreached(const GradientTarget& target);
 
   void walk_back(const TapeEntry& entry);
@@ -88,7 +89,7 @@ class Lowering::Differentiator {
   const SourceLocation place_;
   const Lanes all_;
   std::set<ValueId> recompute_;
-  std::map<VersionId, Parts> recomputed_;
+  std::map<VersionId, Parts> recomputed_;  // on overlapping lanes
   std::vector<VersionId> targets_;
   std::set<int> path_;
   std::set<VersionId> carries_;  // versions that depend on a target

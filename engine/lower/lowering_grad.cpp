@@ -181,21 +181,24 @@ ValueId Lowering::seed_of(const Expr* with, ValueId of, const std::string& shown
   return emit(ops_.at("cast"), {{lanes_, Attrs{{"dtype", needed.dtype}}}}, {given}, 1).at(0);
 }
 
-// A value inside the line of a recomputed name is computed again with it.
+// A value inside the line of a recomputed name is computed again with it, but no call inside it.
 std::set<ValueId> Lowering::read_recomputed(const std::vector<const Expr*>& written) {
   std::set<ValueId> recomputed;
   std::vector<ValueId> open;
   const auto maker_of = [&](ValueId value) -> const TapeEntry* {
     const int maker = tape_->maker(tape_->present(value));
-    if (maker < 0 || tape_->entry(maker).kind != TapeKind::op) return nullptr;
-    return &tape_->entry(maker);
+    if (maker < 0) return nullptr;
+    const TapeEntry& entry = tape_->entry(maker);
+    const bool is_again =
+        entry.kind == TapeKind::op || (entry.kind == TapeKind::call && entry.repeat);
+    return is_again ? &entry : nullptr;
   };
   for (const Expr* expr : written) {
     const ValueId value = is_number(*expr) ? kNoValue : lower_value(*expr);
     if (value == kNoValue || expr->kind != ExprKind::name || maker_of(value) == nullptr)
       fail(expr->place,
-           fmt::format("recompute= takes names that ops have computed; {} is {}", to_string(*expr),
-                       expr->kind == ExprKind::name ? "kept anyway" : "no name"));
+           fmt::format("recompute= takes names that ops or calls have computed; {} is {}",
+                       to_string(*expr), expr->kind == ExprKind::name ? "kept anyway" : "no name"));
     open.push_back(value);
   }
   while (!open.empty()) {
@@ -207,7 +210,9 @@ std::set<ValueId> Lowering::read_recomputed(const std::vector<const Expr*>& writ
     for (const VersionId input : maker->inputs) {
       if (input == kNoVersion) continue;
       const ValueId inner = tape_->value(input);
-      if (name_of_value(inner).empty() && maker_of(inner) != nullptr) open.push_back(inner);
+      if (name_of_value(inner).empty() && maker_of(inner) != nullptr &&
+          maker_of(inner)->kind == TapeKind::op)
+        open.push_back(inner);
     }
   }
   return recomputed;

@@ -173,7 +173,12 @@ class RankLowerer : public Lowering {
   ValueId for_holders(const std::vector<CallItem>& items, ValueId gradient, ValueId output);
   ValueId emit_named(const char* op, Attrs attrs, std::vector<ValueId> inputs);
   ValueId emit_infix(const char* symbol, ValueId a, ValueId b);
-  void record_call(const std::string& verb, ValueId input, ValueId output, Backward backward);
+  // `items`: what recompute= makes again; empty: it does not take the result.
+  void record_call(const std::string& verb, ValueId input, ValueId output, Backward backward,
+                   std::vector<CallItem> items = {});
+  // Emits the calls of the items again on another value of the same shapes, on the current lanes.
+  ValueId repeat_call(const std::string& verb, std::vector<CallItem> items, ValueId input,
+                      Backward backward);
   std::vector<ValueId> enter(const Expr& call);
   // Records on the tape that `source` was written into the target on the current lanes.
   void record_write(ValueId target, ValueId source);

@@ -332,7 +332,7 @@ std::vector<ValueId> RankLowerer::collective(const Expr& call, CollectiveKind ki
     for (CallItem& item : items) item.output = output;
     outputs.push_back(output);
     if (in_place) wrote(input);
-    record_call(call.symbol, input, output, backward_of(args, items, output));
+    record_call(call.symbol, input, output, backward_of(args, items, output), items);
   }
   add_calls(std::move(items));
   return outputs;
@@ -384,7 +384,7 @@ std::vector<ValueId> RankLowerer::exchange_v(const Expr& call) {
   const ValueId output = item.output;
   std::vector<CallItem> items;
   items.push_back(std::move(item));
-  record_call(call.symbol, input, output, backward_of(args, items, output));
+  record_call(call.symbol, input, output, backward_of(args, items, output), items);
   add_calls(std::move(items));
   return {output};
 }

@@ -111,10 +111,14 @@ std::vector<ValueId> RankLowerer::in_own_memory(std::vector<ValueId> values, siz
 }
 
 void RankLowerer::record_call(const std::string& verb, ValueId input, ValueId output,
-                              Backward backward) {
+                              Backward backward, std::vector<CallItem> items) {
   if (!tape_) return;
   TapeEntry entry = tape_entry(TapeKind::call);
   entry.verb = verb;
+  if (!items.empty() && input != output)
+    entry.repeat = [this, verb, items = std::move(items), backward](ValueId again) {
+      return repeat_call(verb, items, again, backward);
+    };
   entry.backward = std::move(backward);
   if (input != output) return tape_->record(std::move(entry), {input}, {output});
   const Lanes all = lanes_;
@@ -125,6 +129,34 @@ void RankLowerer::record_call(const std::string& verb, ValueId input, ValueId ou
     if (!lanes_.empty()) record_write_on(std::move(here), input, {}, owner);
   }
   lanes_ = all;
+}
+
+ValueId RankLowerer::repeat_call(const std::string& verb, std::vector<CallItem> items,
+                                 ValueId input, Backward backward) {
+  const ValueId before = items.at(0).output;
+  std::vector<LocalShape> shapes;
+  for (const LocalShape& shape : value(before).shapes)
+    if (Lanes both = shape.lanes.intersect(lanes_); !both.empty())
+      shapes.push_back({std::move(both), shape.shape});
+  const ValueId output = add_value(value(before).dtype, std::move(shapes), Category::communication);
+  std::vector<CallItem> calls;
+  for (CallItem& item : items) {
+    const Lanes all = item.lanes;
+    item.lanes = all.intersect(lanes_);
+    if (item.lanes.empty()) continue;
+    for (auto* counts : {&item.send_counts, &item.recv_counts}) {
+      std::vector<std::vector<int64_t>> held;
+      for (int64_t i = 0; i < item.lanes.size() && !counts->empty(); ++i)
+        held.push_back(counts->at(static_cast<size_t>(all.index_of(item.lanes[i]))));
+      *counts = std::move(held);
+    }
+    item.input = input;
+    item.output = output;
+    calls.push_back(std::move(item));
+  }
+  record_call(verb, input, output, std::move(backward), calls);
+  add_calls(std::move(calls));
+  return output;
 }
 
 ValueId RankLowerer::emit_named(const char* op, Attrs attrs, std::vector<ValueId> inputs) {

@@ -49,6 +49,9 @@ struct TapeEntry {
   // the result on the current lanes. Null: grad stops here.
   std::string verb;
   std::function<ValueId(ValueId)> backward;
+  // Kind `call`: a function that makes the call again on its input, on the current lanes, and
+  // returns the result. Null: recompute= does not take the result.
+  std::function<ValueId(ValueId)> repeat;
   bool local = false;  // inside `as`
   Origin origin;
 };

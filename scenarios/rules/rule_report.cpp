@@ -86,6 +86,15 @@ std::string undecided_text(const std::vector<OpRuleCounts>& ops) {
   return out.empty() ? "" : "  undecided:\n" + out;
 }
 
+std::string refused_rules_text(const std::vector<OpRuleCounts>& ops) {
+  std::string out;
+  for (const OpRuleCounts& op : ops)
+    for (const auto& [reason, count] : op.refused_reasons)
+      out += fmt::format("    {}: {}, because {}\n", op.op, count, reason);
+  if (out.empty()) return "";
+  return "  refused, because the steps by which an op runs take no such cuts on two axes:\n" + out;
+}
+
 std::string refused_text(const std::vector<RefusedCalls>& list) {
   std::string out;
   for (const RefusedCalls& calls : list)
@@ -133,16 +142,24 @@ std::string more_wrong_text(const RuleReport& report) {
                      lines.empty() ? "" : ", on " + lines_text(lines));
 }
 
-std::string reasons_json(const OpRuleCounts& op) {
+std::string reason_counts_json(const std::map<std::string, int64_t>& reasons) {
   std::string out;
-  for (const auto& [reason, count] : op.reasons)
+  for (const auto& [reason, count] : reasons)
     out += fmt::format("{}{}: {}", out.empty() ? "" : ", ", quoted_json(reason), count);
-  if (out.empty()) return "";
+  return out;
+}
+
+std::string reasons_json(const OpRuleCounts& op) {
+  const std::string refused =
+      op.refused_reasons.empty()
+          ? ""
+          : ", \"refused_because\": {" + reason_counts_json(op.refused_reasons) + "}";
+  if (op.reasons.empty()) return refused;
   const std::string lines =
       op.undecided_lines.empty()
           ? ""
           : fmt::format(", \"undecided_lines\": [{}]", join_text(op.undecided_lines, ", "));
-  return ", \"undecided_because\": {" + out + "}" + lines;
+  return ", \"undecided_because\": {" + reason_counts_json(op.reasons) + "}" + lines + refused;
 }
 
 std::string missing_text(const std::vector<MissingRules>& missing) {
@@ -206,8 +223,9 @@ std::string rule_report_text(const RuleReport& report) {
   if (unknown > 0)
     out += fmt::format("  not checked: {} rows of {} unknown ops ({}{})\n", unknown,
                        report.unknown.size(), names, names.size() < 60 ? "" : ", ..");
-  return out + refused_text(report.refused) + undecided_text(report.ops) +
-         not_judged_text(report.not_judged) + missing_text(report.missing);
+  return out + refused_text(report.refused) + refused_rules_text(report.ops) +
+         undecided_text(report.ops) + not_judged_text(report.not_judged) +
+         missing_text(report.missing);
 }
 
 std::string rule_report_json(const RuleReport& report, const std::string& version) {

@@ -4,7 +4,8 @@
 //   tool, version            "shardproof" and its version
 //   ops[]                    op, checked, wrong, undecided, refused; undecided_because: for each
 //                            reason the number of rules, left out if none is undecided;
-//                            undecided_lines: their lines in the table
+//                            undecided_lines: their lines in the table; refused_because: for each
+//                            reason the number of rules, left out if none is refused
 //   wrong[]                  op, line (of a table), rule (a row), smallest (a row), output,
 //                            position, ranks, parts, got, expected, trouble, repeat
 //   unknown                  rows by op that is not known here
@@ -26,8 +27,9 @@ namespace shardproof {
 struct OpRuleCounts {
   std::string op;
   int64_t checked = 0, wrong = 0, undecided = 0, refused = 0;
-  std::map<std::string, int64_t> reasons = {};  // number of undecided rules by reason
-  std::vector<int> undecided_lines = {};        // of a table
+  std::map<std::string, int64_t> reasons = {};          // number of undecided rules by reason
+  std::vector<int> undecided_lines = {};                // of a table
+  std::map<std::string, int64_t> refused_reasons = {};  // number of refused rules by reason
 };
 
 struct WrongRule {

@@ -7,6 +7,7 @@
 #include "shardproof/engine/check_ops/computation.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/model/fill.h"
+#include "shardproof/scenarios/rules/row_call_error.h"
 #include "shardproof/scenarios/rules/torch_calls.h"
 
 namespace shardproof {
@@ -244,8 +245,8 @@ class NamedCall {
 void add_random_numbers(RuleCase& rule, const JsonReader& row) {
   const size_t inputs = rule.inputs.size();
   if (rule.in.size() < inputs)
-    row.at("in").refuse(
-        fmt::format("expected placements of {} tensors, found {}", inputs, rule.in.size()));
+    row.at("in").refuse(fmt::format("expected placements of {} tensor{}, found {}", inputs,
+                                    inputs == 1 ? "" : "s", rule.in.size()));
   const TensorMeta& like = rule.inputs[0];
   rule.inputs.push_back({is_floating(like.dtype) ? like.dtype : DType::f32, like.shape});
   rule.fills.emplace_back("uniform(0, 1)");
@@ -266,6 +267,30 @@ void check_result_sizes(const LocalProgram& program) {
   }
 }
 
+// True if one device can run the lines of the case on these inputs.
+bool is_legal_call(const RuleCase& rule, const std::vector<TensorMeta>& inputs,
+                   const OpRegistry& ops) {
+  try {
+    Computation::of_lines(ops, rule.lines, rule.results).compile(inputs);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Calls `action`, and adds the key of the row to an error of the call of `rule`.
+template <typename Action>
+void at_key_of_call(const JsonReader& row, const RuleCase& rule, const OpRegistry& ops,
+                    Action action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    throw row_call_error(error, row, rule.inputs, [&](const std::vector<TensorMeta>& inputs) {
+      return is_legal_call(rule, inputs, ops);
+    });
+  }
+}
+
 // Sets lines and results of the row. `placed` is the number of results that it places, nullopt for
 // a backward. Returns false for an op that is not known.
 bool set_call(RuleRow& read, const JsonReader& row, std::optional<size_t> placed,
@@ -283,8 +308,11 @@ bool set_call(RuleRow& read, const JsonReader& row, std::optional<size_t> placed
   is_inplace = call->is_inplace;
   written = call->written;
   if (call->reads_random_numbers) add_random_numbers(rule, row);
+  rule.lines = call->lines;
+  rule.results = call->results;
   try {
-    check_result_sizes(Computation::of_lines(ops, call->lines, call->results).compile(rule.inputs));
+    at_key_of_call(row, rule, ops,
+                   [&] { check_result_sizes(computation_of(rule, ops).compile(rule.inputs)); });
   } catch (const Error&) {
     const std::optional<size_t> count = named.count_results();
     if (!count || count == placed) throw;
@@ -390,9 +418,11 @@ std::optional<RuleRow> read_row(const JsonReader& row, const OpRegistry& ops) {
     if (rule.kind == RuleKind::out) rule.buffers.resize(rule.results.size());
   }
   row.inside([&] {
-    if (rule.kind == RuleKind::inplace) write_in_dtype_of_buffer(rule, ops);
-    if (rule.kind == RuleKind::backward) make_backward(rule, ops);
-    check_legal(rule, ops);
+    at_key_of_call(row, RuleCase(rule), ops, [&] {
+      if (rule.kind == RuleKind::inplace) write_in_dtype_of_buffer(rule, ops);
+      if (rule.kind == RuleKind::backward) make_backward(rule, ops);
+      check_legal(rule, ops);
+    });
   });
   return read;
 }

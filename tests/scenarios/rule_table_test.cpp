@@ -119,6 +119,52 @@ TEST(RuleTable, WrongRow_ShrinksAndItsTextRepeatsIt) {
   EXPECT_EQ(check_case(again.rule, ops).kind, ClaimAnswer::Kind::wrong);
 }
 
+// Returns the finding about the smallest wrong case of a row, after its sizes.
+std::string smallest_failure(const std::string& row) {
+  const OpRegistry ops = builtin_ops();
+  const RuleCase smallest = smallest_wrong_case(read_rule_row(row, ops).rule, ops);
+  std::string text;
+  for (const TensorMeta& meta : smallest.inputs) text += to_string(meta.shape) + " ";
+  return text + check_case(smallest, ops).trouble;
+}
+
+TEST(RuleTable, RowWhoseRanksFail_ShrinksToRanksThatFailInTheSameWay) {
+  EXPECT_EQ(smallest_failure(
+                R"row({"op": "aten.embedding", "inputs": [{"shape": [8, 5]}, )row"
+                R"row({"shape": [6], "dtype": "i64"}], "mesh": [2, 2], "in": [["S(0)", "R"], )row"
+                R"row(["R", "R"]], "out": [["P(sum)", "R"]]})row"),
+            "[2, 1] [1] on the shards of rank 0: embedding: index 1 is out of range for 1 rows");
+  EXPECT_EQ(
+      smallest_failure(
+          R"row({"op": "aten.index_select", "attrs": {"dim": 0}, "inputs": [{"shape": [6, 5]}, )row"
+          R"row({"shape": [4], "dtype": "i64"}], "mesh": [2], "in": [["S(0)"], ["R"]], )row"
+          R"row("out": [["S(0)"]]})row"),
+      "[2, 1] [1] on the shards of rank 0: index_select: index 1 is out of range for 1 rows");
+  EXPECT_EQ(
+      smallest_failure(R"row({"op": "aten.split.Tensor", "attrs": {"split_size": 4, "dim": 0}, )row"
+                       R"row("inputs": [{"shape": [8, 4]}], "mesh": [2], "in": [["S(0)"]], )row"
+                       R"row("out": [["S(0)"], ["S(0)"]]})row"),
+      "[5, 1] on the shards of rank 0: the call gives 1 result there, not 2 as on one "
+      "device");
+}
+
+TEST(RuleTable, RefusedRules_AreReportedWithTheirReasons) {
+  RuleReport report;
+  OpRuleCounts& op = report.ops.emplace_back();
+  op.op = "conv2d";
+  op.checked = 9;
+  op.refused = 2;
+  op.refused_reasons = {{"only one axis may shard the spatial dims", 2}};
+  EXPECT_NE(rule_report_text(report).find(
+                "    conv2d: 2, because only one axis may shard the spatial dims\n"),
+            std::string::npos);
+  EXPECT_NE(
+      rule_report_json(report, "1")
+          .find(
+              R"("refused": 2, "refused_because": {"only one axis may shard the spatial dims": 2}})"),
+      std::string::npos);
+}
+
 TEST(RuleTable, OpInPlaceOnLists_IsARowOfKindOut) {
   const OpRegistry ops = builtin_ops();
   const RuleRow row = read_rule_row(
@@ -229,6 +275,36 @@ TEST(RuleTable, BadRow_IsAnErrorWithItsLineAndWhatIsAccepted) {
   }
 }
 
+TEST(RuleTable, BadRow_NamesTheKeyAtFault) {
+  const struct {
+    const char* row;
+    std::vector<std::string> parts;
+  } kCases[] = {
+      {R"row({"op": "aten.bitwise_and.Tensor", "inputs": [{"shape": [4], "dtype": "f32"}, {"shape": [4], "dtype": "f32"}], "mesh": [2], "in": [["R"], ["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2: /inputs/0/dtype: bitwise_and",
+        "not defined for f32; expected i64, i32, i16, i8, u8, bool"}},
+      {R"row({"op": "x", "call": ["y0 = x0 * 2", "y0 = bitwise_and(x0, y0)"], "inputs": [{"shape": [4]}], "mesh": [2], "in": [["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2: /inputs/0: bitwise_and", "expected i64, i32, i16, i8, u8"}},
+      {R"row({"op": "x", "call": ["y0 = x0 * 2", "y0 = x0 @ y0"], "inputs": [{"shape": [4, 3]}], "mesh": [2], "in": [["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2: /call/1: matmul", "inner sizes"}},
+      {R"row({"op": "aten.sum", "attrs": {"dimm": 0}, "inputs": [{"shape": [4]}], "mesh": [2], "in": [["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2: /attrs/dimm: sum has no argument dimm; did you mean \"dim\"?"}},
+      {R"row({"op": "aten.mm", "inputs": [{"shape": [4, 6]}, {"shape": [4, 6]}], "mesh": [2], "in": [["R"], ["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2: /inputs: matmul", "inner sizes differ"}},
+      {R"row({"op": "aten.mse_loss", "kind": "backward", "inputs": [{"shape": [4]}, {"shape": [4]}], "mesh": [2], "in": [["R"], ["R"]], "out": [["R"], ["R"]]})row",
+       {"t.jsonl:2: /in: expected placements of 3 tensors (2 inputs and the cotangent of the "
+        "result), found 2"}},
+      {R"row({"op": "aten.mse_loss", "kind": "backward", "inputs": [{"shape": [4]}, {"shape": [4]}], "mesh": [2], "in": [["R"], ["R"], ["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2: /out: expected placements of 2 tensors, the gradients of the float inputs, "
+        "found 1"}},
+  };
+  for (const auto& one : kCases) {
+    const std::string message = error_of(one.row);
+    for (const std::string& part : one.parts)
+      EXPECT_NE(message.find(part), std::string::npos) << one.row << "\n" << message;
+  }
+}
+
 TEST(RuleTable, BadRowOfListsOrOfShapesByValues_IsAnError) {
   const struct {
     const char* row;
@@ -247,7 +323,7 @@ TEST(RuleTable, BadRowOfListsOrOfShapesByValues_IsAnError) {
       {R"row({"op": "aten.bincount", "inputs": [{"shape": [4], "dtype": "i64"}], "mesh": [2], "in": [["R"]], "out": [["R"]]})row",
        {"t.jsonl:2", "depends on values unless minlength"}},
       {R"row({"op": "aten.bernoulli", "inputs": [{"shape": [4]}], "mesh": [2], "in": [], "out": [["R"]]})row",
-       {"t.jsonl:2", "/in", "expected placements of 1 tensors, found 0"}},
+       {"t.jsonl:2", "/in", "expected placements of 1 tensor, found 0"}},
       {R"row({"op": "aten.embedding", "kind": "backward", "attrs": {"scale_grad_by_freq": true}, "inputs": [{"shape": [4, 3]}, {"shape": [4], "dtype": "i64"}], "mesh": [2], "in": [["R"], ["R"], ["R"]], "out": [["R"]]})row",
        {"t.jsonl:2", "true has no counterpart here in a backward"}},
       {R"row({"op": "aten.igamma", "kind": "backward", "inputs": [{"shape": [4]}, {"shape": [4]}], "mesh": [2], "in": [["R"], ["R"], ["R"]], "out": [["R"], ["R"]]})row",
