@@ -107,7 +107,7 @@ class CoordinatorWorld : public World, public WorldProcesses, private MatchObser
   std::string last_progress() const;
   bool awaits_loss(const MatchedCall& event, int process) const;
   void describe_waiting(const MatchedCall& event, const std::set<int>& processes,
-                        WaitGraph& still) const;
+                        WaitForGraph& graph) const;
 
   Coordinator& pool_;
   WorldOptions options_;
