@@ -165,7 +165,7 @@ CallsByRank calls_by_rank(const WaitForGraph& graph) {
   return calls_of;
 }
 
-// True if, in addition, a call of the rank is blocked.
+// True if the rank has no such call left and is blocked in another call.
 bool is_stuck(const WaitForGraph& graph, int32_t rank, const CallsByRank& calls_of) {
   return lacks_calls(graph, rank) && calls_of.contains(rank);
 }

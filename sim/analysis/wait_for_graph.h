@@ -25,8 +25,8 @@ struct WaitEdge {
   std::string what;              // "to receive" for a message or signal; else empty
   std::vector<int32_t> ranks;    // ranks that have not joined the call
   std::vector<int32_t> holders;  // indices of the blocked calls in which they wait
-  std::vector<int32_t> missing;  // those of `ranks` that never join
-  // Those of `ranks` that wait elsewhere and make fewer such calls in their whole program.
+  std::vector<int32_t> missing;  // subset of `ranks`: they never join
+  // Subset of `ranks`: they wait elsewhere and make fewer such calls in their whole program.
   std::vector<int32_t> left_out;
 };
 

@@ -261,7 +261,7 @@ std::string group_text(const MatchedCall& event) {
 // Renames the finding after the call that the lost process was in: survivors may wait in later
 // ones.
 void name_call(Finding& finding, const CallOfLoss& lost) {
-  if (lost.event->kind != CoordinatorCommand::meet) return;
+  if (lost.event->kind != CoordinatorCommand::collective) return;
   finding.line = lost.part->site.line;
   finding.instance = lost.part->site.instance;
   finding.group = group_text(*lost.event);
