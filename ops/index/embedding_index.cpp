@@ -69,7 +69,8 @@ TakeRowsItem take_rows_item(const IndexedRows& rows, int data, int index, DType 
           bytes, rows.from_end};
 }
 
-std::function<LaneItem(const LaneCall&)> of_held_rows(const IndexedRows& rows, TakeRowsItem item) {
+std::function<LaneItem(const LaneCall&)> item_of_held_rows(const IndexedRows& rows,
+                                                           TakeRowsItem item) {
   return [input = rows.input, dim = rows.dim, item](const LaneCall& lane) mutable -> LaneItem {
     const std::optional<Run> held = single_run(lane.owned_input(input, dim));
     if (!held) return {};
@@ -99,7 +100,7 @@ Kernel prepare_embedding(const OpCall& call, const std::vector<TensorMeta>& outp
   plan.body = [rows](const LaneCall& lane) { take_rows(rows, lane, lane.in<int64_t>(0)); };
   const TakeRowsItem item = take_rows_item(rows, 1, 0, dtype);
   plan.item = share_item(item);
-  plan.item_of_part = of_held_rows(rows, item);
+  plan.item_of_part = item_of_held_rows(rows, item);
   plan.items = element_count(outputs[0].shape);
   return lane_kernel(plan, call, outputs);
 }
@@ -206,7 +207,7 @@ Kernel prepare_select(const OpCall& call, const std::vector<TensorMeta>& outputs
   if (!listed(call)) {
     const TakeRowsItem item = take_rows_item(rows, 0, 1, dtype);
     plan.item = share_item(item);
-    plan.item_of_part = of_held_rows(rows, item);
+    plan.item_of_part = item_of_held_rows(rows, item);
   }
   plan.items = element_count(outputs[0].shape);
   Kernel kernel = lane_kernel(plan, call, outputs);
