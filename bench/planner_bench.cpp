@@ -38,8 +38,8 @@ std::vector<Pair> draw_pairs(const Mesh& mesh, const Dims& shape, int count) {
 
 std::string microseconds(double seconds) { return fmt::format("{:.1f} us", seconds * 1e6); }
 
-// Returns the seconds of one call for each pair: `times` calls are timed at once, three times, and
-// the least counts, so that a row's worst pair is the planner's and not another process's.
+// Returns the seconds of one call for each pair. Times `times` calls at once, three times, and uses
+// the least: so a row's worst pair shows the planner's work, not another process's.
 std::vector<double> seconds_of_pairs(const std::vector<Pair>& pairs, int times,
                                      const std::function<void(const Pair&)>& work) {
   std::vector<double> seconds;

@@ -1,10 +1,10 @@
 // Plans the n-to-m reshardings of Alpa's suite ("On Optimizing the Communication of Model
-// Parallelism", Zhuang et al., MLSys 2023), and compares their bytes and peaks with two baselines:
+// Parallelism", Zhuang et al., MLSys 2023). Compares their bytes and peaks with two baselines:
 //
 //   broadcast chain  each box of the source goes from one of its holders to the first receiver, and
 //                    from each receiver to the next one
 //   gather           the source mesh gathers the whole tensor, each receiver gets all of it and
-//                    keeps its part
+//                    stores its part
 //
 // Both move the elements of a transfer or more. `sends` is what the rank that sends most sends.
 #include <map>

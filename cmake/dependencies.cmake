@@ -1,6 +1,6 @@
-# Finds every outside library. Each library belongs to one room: fmt to localtensor, Boost.Fiber to
-# sim, Eigen and Boost.Math to ops, nlohmann-json to scenarios, Boost.Program_options to cli
-# (tests/tidy checks it).
+# Finds every outside library. Each library belongs to one room, which tests/tidy checks: fmt to
+# localtensor, Boost.Fiber to sim, Eigen and Boost.Math to ops, nlohmann-json to scenarios,
+# Boost.Program_options to cli.
 
 option(SHARDPROOF_CARRIED "Link programs for machines without Boost, fmt and this compiler" OFF)
 set(SHARDPROOF_FMT fmt::fmt)

@@ -116,8 +116,8 @@ inline constexpr const char* kNumberHereVariable = "SHARDPROOF_NUMBER_HERE";
 class MultiProcessBackend {
  public:
   virtual ~MultiProcessBackend() = default;
-  // Like not_viable(), for a run whose processes mpirun, srun or a shell has started.
-  virtual std::optional<std::string> not_viable_beside_others() const = 0;
+  // Returns not_viable() for a run whose processes mpirun, srun or a shell has started.
+  virtual std::optional<std::string> not_viable_if_started() const = 0;
 };
 
 class WorkerPool {

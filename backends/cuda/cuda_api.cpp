@@ -73,7 +73,7 @@ int query_event(void* event, bool* reached) {
   const cudaError_t status = cudaEventQuery(event_of(event));
   *reached = status == cudaSuccess;
   if (status != cudaErrorNotReady) return status;
-  // Not an error: cleared, so that the next launch does not report it.
+  // cudaErrorNotReady is no error here. It is cleared so that the next launch does not report it.
   if (cudaPeekAtLastError() == cudaErrorNotReady) cudaGetLastError();
   return cudaSuccess;
 }

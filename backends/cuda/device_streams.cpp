@@ -128,7 +128,7 @@ void Device::start_clock(std::chrono::nanoseconds renewed_after) {
   check(api_.synchronize_stream(current_stream_->handle), "starting the clock");
 }
 
-// Events are measured from a reference event that was reached before they were recorded. Those of
+// Events are measured from a reference event that was reached before they were recorded. Events in
 // a graph have no time.
 void Device::renew_clock() {
   if (recording_ != nullptr) return;

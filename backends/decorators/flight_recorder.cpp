@@ -224,7 +224,7 @@ class Recorder {
   // Returns the same with the times as they are now, and records on.
   std::vector<Record> records() const;
   // Returns the calls that explain a mismatch; nullopt for other findings.
-  std::optional<InstanceOfRecords> instance_of(const Finding& finding) const;
+  std::optional<MismatchedCollective> instance_of(const Finding& finding) const;
 
  private:
   size_t max_records_;
@@ -494,7 +494,7 @@ std::vector<Record> Recorder::records() const {
 }
 
 // Finds the group of a finding by its text among the calls that its ranks made.
-std::optional<InstanceOfRecords> Recorder::instance_of(const Finding& finding) const {
+std::optional<MismatchedCollective> Recorder::instance_of(const Finding& finding) const {
   if (finding.verdict != Verdict::mismatch || finding.ranks.empty()) return std::nullopt;
   const std::string group = finding.group.substr(0, finding.group.find(' '));
   const int64_t rank = finding.ranks[0];
@@ -502,12 +502,12 @@ std::optional<InstanceOfRecords> Recorder::instance_of(const Finding& finding) c
     const Group& candidate = entry.shape->kind->collective.group;
     if (candidate.name() != group || !entry.lanes().contains(rank)) continue;
     const Lanes members = Lanes::of(candidate.members(candidate.sibling_of(rank)));
-    return InstanceOfRecords{members, finding.ranks.intersect(members), group, finding.call};
+    return MismatchedCollective{members, finding.ranks.intersect(members), group, finding.call};
   }
   return std::nullopt;
 }
 
-void add_divergence(Finding& finding, const InstanceOfRecords& instance,
+void add_divergence(Finding& finding, const MismatchedCollective& instance,
                     const std::vector<Record>& records) {
   if (differ_in_order(records, instance)) finding.fix = std::string(kSameOrder);
   const std::string text = first_divergence(records, instance);
@@ -641,9 +641,9 @@ class RecordedWorld : public World {
   WorldReport close() override {
     if (processes() != nullptr) return inner_->close();
     WorldReport report = inner_->close();
-    std::vector<std::pair<Finding*, InstanceOfRecords>> mismatches;
+    std::vector<std::pair<Finding*, MismatchedCollective>> mismatches;
     for (Finding& finding : report.findings)
-      if (std::optional<InstanceOfRecords> instance = recorder_.instance_of(finding))
+      if (std::optional<MismatchedCollective> instance = recorder_.instance_of(finding))
         mismatches.emplace_back(&finding, std::move(*instance));
     report.records = LazyRecords(recorder_.release_recording());
     for (auto& [finding, instance] : mismatches) add_divergence(*finding, instance, report.records);

@@ -61,7 +61,7 @@ class LocalContext : public ExecutionContext {
   Members drop_non_members(std::span<Call> calls);
   void start_submission(Submission& submission);
   bool is_stuck() const;
-  bool has_work_beside(StreamId stream) const;
+  bool has_work_on_other_streams(StreamId stream) const;
   LaneTimes through() const;
 
   // Members in order of use: contexts are many, and a call should touch few cache lines.
@@ -119,7 +119,7 @@ class LocalWorld : public World {
   bool run_head(TicketTable::Place place);
   void run_stream(TicketTable::Place place);
   StreamPriority priority_now(TicketTable::Place place);
-  void note_idle_beside(TicketTable::Place place);
+  void update_main_priority(TicketTable::Place place);
   bool list_heads();
   bool step();
   std::vector<Finding> find_blocked_ranks();

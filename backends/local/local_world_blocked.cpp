@@ -1,5 +1,5 @@
 // Implements the search for blocked ranks of local_world.h: fills the wait-for graph
-// (sim/analysis/deadlock.h) when nothing can run any more.
+// (sim/analysis/wait_for_graph.h) when nothing can run any more.
 //
 // 1. collect: each stream that is held by a call or a wait gives an entry in `blocked`.
 // 2. connect: for each blocked call, the call matcher names the ranks that have not joined it. For
@@ -26,36 +26,36 @@ namespace shardproof {
 // Builds the wait-for graph of the world.
 struct BlockedRanksSurvey {
   LocalWorld& world;
-  WaitGraph still;
+  WaitForGraph graph;
   // Blocked calls by cohort and stream.
   std::map<std::pair<int32_t, StreamId>, std::vector<int32_t>> heads;
   std::vector<const SubmittedCall*> blocked_calls;     // by blocked call; null: a wait for a ticket
   std::vector<int32_t> owner;                          // cohort of each rank; -1: none
-  std::map<const CollectiveInstance*, int32_t> known;  // collective -> awaiting
+  std::map<const CollectiveInstance*, int32_t> known;  // collective -> edge
   std::set<int32_t> wrong;  // ranks of a wrong call that some members have not issued yet
   std::optional<PlannedCalls> planned;  // computed on first use
 
   static bool lives(const LocalContext& context) { return context.state_ == CohortState::running; }
 
   void add_call(LocalContext& context, StreamId stream, const SubmittedCall& submitted) {
-    Blocked call;
+    BlockedCall call;
     call.ranks = submitted.lanes;
     call.line = submitted.terms->site.line;
     call.instance = submitted.terms->site.instance;
     call.text = call_text(*submitted.terms);
     const CollectiveKind kind = submitted.terms->collective.kind;
     call.pairwise = kind == CollectiveKind::send || kind == CollectiveKind::recv;
-    heads[{context.index_, stream}].push_back(static_cast<int32_t>(still.blocked.size()));
-    still.blocked.push_back(std::move(call));
+    heads[{context.index_, stream}].push_back(static_cast<int32_t>(graph.blocked.size()));
+    graph.blocked.push_back(std::move(call));
     blocked_calls.push_back(&submitted);
   }
 
   void add_wait(LocalContext& context, StreamId stream) {
-    Blocked wait;
+    BlockedCall wait;
     wait.ranks = context.lanes_;
     wait.text = "wait on stream " + context.at(stream).name;
-    heads[{context.index_, stream}].push_back(static_cast<int32_t>(still.blocked.size()));
-    still.blocked.push_back(std::move(wait));
+    heads[{context.index_, stream}].push_back(static_cast<int32_t>(graph.blocked.size()));
+    graph.blocked.push_back(std::move(wait));
     blocked_calls.push_back(nullptr);
   }
 
@@ -96,55 +96,54 @@ struct BlockedRanksSurvey {
     return -1;
   }
 
-  void hold(WaitEdge& awaiting, int32_t cohort, StreamId stream) {
+  void hold(WaitEdge& edge, int32_t cohort, StreamId stream) {
     const auto found = heads.find({cohort, stream});
     if (found == heads.end()) return;
-    awaiting.holders.insert(awaiting.holders.end(), found->second.begin(), found->second.end());
+    edge.holders.insert(edge.holders.end(), found->second.begin(), found->second.end());
   }
 
   // Adds the streams that the host of `rank` waits for; all of them if it has named none.
-  void hold_by_host(WaitEdge& awaiting, int32_t rank, LocalContext& context) {
-    const size_t before = awaiting.holders.size();
+  void hold_by_host(WaitEdge& edge, int32_t rank, LocalContext& context) {
+    const size_t before = edge.holders.size();
     bool known = false;
     for (const Ticket ticket : context.host_waits_) {
       if (world.tickets_.state(ticket) == TicketState::done) continue;
       const TicketTable::Place place = world.tickets_.place(ticket);
-      hold(awaiting, place.cohort, place.stream);
+      hold(edge, place.cohort, place.stream);
       known = true;
     }
     for (StreamId id = 0; !known && id < context.stream_count(); ++id)
-      hold(awaiting, context.index_, id);
+      hold(edge, context.index_, id);
     const bool explained_elsewhere = context.is_stuck() || wrong.contains(rank);
-    if (awaiting.holders.size() == before && !explained_elsewhere)
-      miss(awaiting, rank, "has stopped");
+    if (edge.holders.size() == before && !explained_elsewhere) miss(edge, rank, "has stopped");
   }
 
-  void miss(WaitEdge& awaiting, int32_t rank, const char* reason) {
-    awaiting.missing.push_back(rank);
-    still.gone.emplace(rank, reason);
+  void miss(WaitEdge& edge, int32_t rank, const char* reason) {
+    edge.missing.push_back(rank);
+    graph.gone.emplace(rank, reason);
   }
 
-  void trace(WaitEdge& awaiting, int32_t rank, const SubmittedCall& waiting) {
+  void trace(WaitEdge& edge, int32_t rank, const SubmittedCall& waiting) {
     const int32_t cohort = owner[static_cast<size_t>(rank)];
-    if (cohort < 0) return miss(awaiting, rank, "was never started");
+    if (cohort < 0) return miss(edge, rank, "was never started");
     LocalContext& context = world.context(cohort);
     if (lives(context)) {
-      awaiting.left_out.push_back(rank);  // keep_left_out removes it if its program has the call
+      edge.left_out.push_back(rank);  // keep_left_out removes it if its program has the call
       if (const StreamId stream = queued_on(context, rank, waiting); stream >= 0)
-        return hold(awaiting, cohort, stream);
-      if (!context.finished_) return hold_by_host(awaiting, rank, context);
-      awaiting.left_out.pop_back();
+        return hold(edge, cohort, stream);
+      if (!context.finished_) return hold_by_host(edge, rank, context);
+      edge.left_out.pop_back();
     }
     // A rank with a wrong call is not reported as missing: that may follow from the wrong call.
     if (context.is_stuck() || wrong.contains(rank)) return;
-    if (context.state_ == CohortState::hung) return miss(awaiting, rank, "hangs");
-    if (context.state_ == CohortState::dead) return miss(awaiting, rank, "has died");
-    miss(awaiting, rank, "has ended");
+    if (context.state_ == CohortState::hung) return miss(edge, rank, "hangs");
+    if (context.state_ == CohortState::dead) return miss(edge, rank, "has died");
+    miss(edge, rank, "has ended");
   }
 
   // Keeps only those ranks whose program does not have the call.
-  void keep_left_out(WaitEdge& awaiting, const SubmittedCall& waiting) {
-    const std::vector<int32_t> may_come = std::exchange(awaiting.left_out, {});
+  void keep_left_out(WaitEdge& edge, const SubmittedCall& waiting) {
+    const std::vector<int32_t> may_come = std::exchange(edge.left_out, {});
     const Lanes& lanes = waiting.lanes;
     if (!world.planned_ || may_come.empty()) return;
     if (!planned) planned = world.planned_();
@@ -154,10 +153,10 @@ struct BlockedRanksSurvey {
       for (int64_t i = 0; i < lanes.size(); ++i) waiters.push_back(lanes[i]);
     } else {
       for (const int32_t member : call.group.members(call.group.sibling_of(may_come.front())))
-        if (!std::binary_search(awaiting.ranks.begin(), awaiting.ranks.end(), member))
+        if (!std::binary_search(edge.ranks.begin(), edge.ranks.end(), member))
           waiters.push_back(member);
     }
-    awaiting.left_out = planned->lacking(may_come, waiters, call);
+    edge.left_out = planned->lacking(may_come, waiters, call);
   }
 
   void connect(size_t index) {
@@ -168,51 +167,50 @@ struct BlockedRanksSurvey {
     const bool collective = !is_point_to_point(submitted->terms->collective.kind);
     if (collective) {
       const auto [at, fresh] =
-          known.emplace(need.instance, static_cast<int32_t>(still.awaiting.size()));
-      still.blocked[index].awaiting = at->second;
+          known.emplace(need.instance, static_cast<int32_t>(graph.edges.size()));
+      graph.blocked[index].edge = at->second;
       if (!fresh) return;
     }
-    still.blocked[index].awaiting = static_cast<int32_t>(still.awaiting.size());
-    WaitEdge awaiting;
-    awaiting.group = need.group;
-    awaiting.call = need.call;
-    awaiting.what = need.what;
-    awaiting.ranks = world.matcher_.absent_ranks(*submitted, need);
-    for (int32_t rank : awaiting.ranks) trace(awaiting, rank, *submitted);
-    keep_left_out(awaiting, *submitted);
-    std::sort(awaiting.holders.begin(), awaiting.holders.end());
-    awaiting.holders.erase(std::unique(awaiting.holders.begin(), awaiting.holders.end()),
-                           awaiting.holders.end());
-    still.awaiting.push_back(std::move(awaiting));
+    graph.blocked[index].edge = static_cast<int32_t>(graph.edges.size());
+    WaitEdge edge;
+    edge.group = need.group;
+    edge.call = need.call;
+    edge.what = need.what;
+    edge.ranks = world.matcher_.absent_ranks(*submitted, need);
+    for (int32_t rank : edge.ranks) trace(edge, rank, *submitted);
+    keep_left_out(edge, *submitted);
+    std::sort(edge.holders.begin(), edge.holders.end());
+    edge.holders.erase(std::unique(edge.holders.begin(), edge.holders.end()), edge.holders.end());
+    graph.edges.push_back(std::move(edge));
   }
 
   // A stream that waits for a ticket is held by the stream on which the ticket was issued.
   void connect_wait(size_t index) {
-    const int32_t cohort = owner[static_cast<size_t>(still.blocked[index].ranks[0])];
+    const int32_t cohort = owner[static_cast<size_t>(graph.blocked[index].ranks[0])];
     LocalContext& context = world.context(cohort);
     for (StreamId id = 0; id < context.stream_count(); ++id) {
       Stream& stream = context.at(id);
-      if (!stream.has_items() || still.blocked[index].text != "wait on stream " + stream.name)
+      if (!stream.has_items() || graph.blocked[index].text != "wait on stream " + stream.name)
         continue;
       const Ticket* ticket = std::get_if<Ticket>(&stream.front().what);
       if (ticket == nullptr) return;
       const TicketTable::Place place = world.tickets_.place(*ticket);
-      WaitEdge awaiting;
-      hold(awaiting, place.cohort, place.stream);
-      still.blocked[index].awaiting = static_cast<int32_t>(still.awaiting.size());
-      still.awaiting.push_back(std::move(awaiting));
+      WaitEdge edge;
+      hold(edge, place.cohort, place.stream);
+      graph.blocked[index].edge = static_cast<int32_t>(graph.edges.size());
+      graph.edges.push_back(std::move(edge));
       return;
     }
   }
 
   std::vector<Finding> run() {
-    still.world = world.ranks_;
+    graph.world = world.ranks_;
     collect();
     for (const SubmittedCall* submitted : blocked_calls)
       if (submitted != nullptr && world.matcher_.awaited(*submitted).explained)
         for (int64_t i = 0; i < submitted->lanes.size(); ++i) wrong.insert(submitted->lanes[i]);
-    for (size_t i = 0; i < still.blocked.size(); ++i) connect(i);
-    return diagnose_deadlock(still);
+    for (size_t i = 0; i < graph.blocked.size(); ++i) connect(i);
+    return diagnose_deadlock(graph);
   }
 };
 

@@ -83,7 +83,7 @@ void LocalWorld::end_submission(Submission& submission) {
   if (stream.has_items())
     list(place);
   else if (defers())
-    note_idle_beside(place);
+    update_main_priority(place);
 }
 
 void LocalWorld::wake() {
@@ -157,7 +157,7 @@ void LocalWorld::settle() {
   running_ = false;
 }
 
-bool LocalContext::has_work_beside(StreamId stream) const {
+bool LocalContext::has_work_on_other_streams(StreamId stream) const {
   for (StreamId other = 0; other < stream_count(); ++other)
     if (other != stream && (at(other).submission != nullptr || at(other).has_items())) return true;
   return false;
@@ -165,13 +165,13 @@ bool LocalContext::has_work_beside(StreamId stream) const {
 
 StreamPriority LocalWorld::priority_now(TicketTable::Place place) {
   LocalContext& owner = context(place.cohort);
-  return priority_of(
-      {owner.at(place.stream).front().ticket, place.stream, owner.has_work_beside(place.stream)},
-      schedule_);
+  return priority_of({owner.at(place.stream).front().ticket, place.stream,
+                      owner.has_work_on_other_streams(place.stream)},
+                     schedule_);
 }
 
-// The main stream of a cohort may get another priority when another stream has no work left.
-void LocalWorld::note_idle_beside(TicketTable::Place place) {
+// Updates the priority of the cohort's main stream, after its stream at `place` has become idle.
+void LocalWorld::update_main_priority(TicketTable::Place place) {
   if (schedule_.kind != ScheduleKind::side_first || place.stream == kMainStream) return;
   const TicketTable::Place main{place.cohort, kMainStream};
   const Stream& stream = context(place.cohort).at(kMainStream);
@@ -197,7 +197,7 @@ bool LocalWorld::list_heads() {
       heads_.push({priority_now(place), place});
     } else {
       stream.listed = false;
-      if (!stream.has_items()) note_idle_beside(place);
+      if (!stream.has_items()) update_main_priority(place);
     }
   }
   return passed;
@@ -221,7 +221,7 @@ bool LocalWorld::step() {
     if (stream.has_items())
       list(head.place);
     else
-      note_idle_beside(head.place);
+      update_main_priority(head.place);
     return true;
   }
   return passed;

@@ -14,7 +14,7 @@ class MpiBackend : public Backend, public MultiProcessBackend {
   std::string name() const override { return "mpi"; }
   std::string summary() const override { return "ranks in real processes over MPI"; }
   std::optional<std::string> not_viable() const override { return no_mpirun(); }
-  std::optional<std::string> not_viable_beside_others() const override { return std::nullopt; }
+  std::optional<std::string> not_viable_if_started() const override { return std::nullopt; }
   std::optional<std::string> unsupported_reason(const Collective&) const override {
     return std::nullopt;
   }
@@ -30,13 +30,13 @@ class CoordinatedMpi : public CoordinatedBackend<MpiBackend> {
   explicit CoordinatedMpi(const WorkerPoolOptions& options)
       : CoordinatedBackend(options,
                            options.place != nullptr ? spawner({options}) : mpirun_starter(options)),
-        beside_others_(options.place != nullptr) {}
+        is_started_(options.place != nullptr) {}
   std::optional<std::string> not_viable() const override {
-    return beside_others_ ? not_viable_beside_others() : MpiBackend::not_viable();
+    return is_started_ ? not_viable_if_started() : MpiBackend::not_viable();
   }
 
  private:
-  bool beside_others_;
+  bool is_started_;
 };
 
 // Starts MPI. Throws Error(unsupported) if MPI and the environment number this process differently.

@@ -172,7 +172,7 @@ class MpiTransport : public Transport {
     return at->second;
   }
 
-  // Calls `part` for pieces of at most most_ elements; not at all for none.
+  // Calls part(byte offset, elements) for each piece of at most most_ elements.
   template <typename F>
   void in_chunks(int64_t count, int64_t size, F&& part) const {
     for (int64_t at = 0; at < count; at += most_)

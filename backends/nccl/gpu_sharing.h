@@ -19,7 +19,7 @@ Environment nccl_environment(const WorkerPoolOptions& options, GpuSharing sharin
 // Returns variables that the user may override: sockets over loopback, if all processes are known
 // to be on one machine.
 Environment nccl_preferences(const WorkerPoolOptions& options, GpuSharing sharing);
-// Sets both in this process; call it before NCCL is used.
+// Sets the variables of both functions above in this process. Call it before NCCL is used.
 void set_nccl_environment(const WorkerPoolOptions& options, GpuSharing sharing);
 
 // Throws Error(unsupported) if NCCL of that version cannot add in this order.

@@ -24,7 +24,7 @@ class NcclBackend : public Backend, public MultiProcessBackend {
     }
     return std::nullopt;
   }
-  std::optional<std::string> not_viable_beside_others() const override { return not_viable(); }
+  std::optional<std::string> not_viable_if_started() const override { return not_viable(); }
   std::optional<std::string> unsupported_reason(const Collective&) const override {
     return std::nullopt;
   }

@@ -12,7 +12,7 @@ namespace shardproof {
 class NcclGroup {
  public:
   explicit NcclGroup(const NcclApi& api) : NcclGroup(api, api.group_end) {}
-  // The group ends by `end` in place of ncclGroupEnd.
+  // Calls `end` in place of ncclGroupEnd at the end of the group.
   NcclGroup(const NcclApi& api, std::function<int()> end) : end_(std::move(end)) {
     api.group_start();
   }

@@ -66,9 +66,9 @@ NcclSession::NcclSession(const NcclApi& api, const NcclId& id, NcclRanks ranks, 
   for (const NcclComm world : worlds_) await(world, nccl::kInProgress);
 }
 
-// Returns the communicators in the order of their end: those that were split off come before their
-// parents. The communicators of one entry end together.
-std::vector<std::vector<NcclComm>> NcclSession::by_end() const {
+// Returns the communicators in the order in which they must end: a communicator before the parent
+// from which it was split. The communicators of one entry end together.
+std::vector<std::vector<NcclComm>> NcclSession::in_end_order() const {
   std::vector<std::vector<NcclComm>> all;
   if (one_sided_ != nullptr) all.push_back({one_sided_});
   for (const auto& [team, comms] : blocking_) all.push_back(comms);
@@ -102,7 +102,7 @@ NcclSession::~NcclSession() {
   const std::lock_guard<std::mutex> lock(aborting_);
   if (aborted_) return;
   const Clock::time_point limit = Clock::now() + kFinalizeTimeout;
-  std::vector<std::vector<NcclComm>> left = by_end();
+  std::vector<std::vector<NcclComm>> left = in_end_order();
   while (!left.empty() && end(left.front(), limit)) left.erase(left.begin());
   abort_together(left);
 }
@@ -270,7 +270,7 @@ NcclSession::State NcclSession::poll_all_communicators() {
 
 void NcclSession::abort() noexcept {
   const std::lock_guard<std::mutex> lock(aborting_);
-  if (!aborted_.exchange(true)) abort_together(by_end());
+  if (!aborted_.exchange(true)) abort_together(in_end_order());
 }
 
 // An abort waits for the communicator's work in streams, which may wait behind that of another one.

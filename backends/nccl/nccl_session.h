@@ -89,7 +89,7 @@ class NcclSession {
   int call_each(const std::vector<int>& ranks, Call call);
   std::vector<int> ranks_here() const;
   int color_of(const std::vector<std::vector<int>>& teams, int rank) const;
-  std::vector<std::vector<NcclComm>> by_end() const;
+  std::vector<std::vector<NcclComm>> in_end_order() const;
   // Finalizes and destroys all of them; false, and none destroyed, if one does not finish in time.
   bool end(const std::vector<NcclComm>& comms, Clock::time_point limit) const;
   void abort_together(const std::vector<std::vector<NcclComm>>& all) const noexcept;

@@ -214,7 +214,7 @@ int plan_command(const CommandArguments& words, const Registries&) {
   std::string out;
   for (size_t i = 0; i < result.plan.steps.size(); ++i)
     out += step_text(result.plan.steps[i], static_cast<int>(i) + 1, machine.get(),
-                     source_bytes_beside(result.plan, i));
+                     retained_source_bytes(result.plan, i));
   if (result.plan.steps.empty()) out += "  nothing to do: every rank has what it needs\n";
   if (given.count("svg")) write_picture(given["svg"].as<std::string>(), result.plan, from);
   print_out(out + comparison(result, from, to, machine != nullptr));

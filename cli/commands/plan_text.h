@@ -16,7 +16,7 @@ std::string bytes_text(Fraction bytes);
 std::string sent_text(const std::vector<SentBytes>& sent, Fraction priced);
 // Returns a line such as "  1  all_to_all   over tp   S(0) -> S(1)   sends 192 KiB a rank   peak
 // 512 KiB   11.3 us". The time is omitted if `machine` is null.
-// `beside`: bytes that the rank holds besides those of the step (source_bytes_beside).
+// `beside`: bytes that the rank holds besides those of the step (retained_source_bytes).
 std::string step_text(const PlanStep& step, int number, const CostModel* machine,
                       int64_t beside = 0);
 

@@ -64,7 +64,7 @@ std::optional<std::string> unavailable_reason(const Backend& backend, Availabili
   if (viability == Availability::checked_before) return std::nullopt;
   const auto* const processes = dynamic_cast<const MultiProcessBackend*>(&backend);
   if (viability == Availability::joins_others && processes != nullptr)
-    return processes->not_viable_beside_others();
+    return processes->not_viable_if_started();
   return backend.not_viable();
 }
 

@@ -1,5 +1,5 @@
 // Implements lanes.h. Every set operation first tries the cases that need no list: one set contains
-// the other, both are ranges, or the sets do not meet. If none applies, it merges element by
+// the other, both are ranges, or the sets are disjoint. If none applies, it merges element by
 // element.
 #include "shardproof/localtensor/base/lanes.h"
 

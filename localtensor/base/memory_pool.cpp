@@ -6,7 +6,7 @@
 //      std::aligned_alloc.
 //   4. A released block goes to the list of the releasing thread. Above kPoolMaxCachedBytes the
 //      largest blocks are returned to the system.
-//   5. When a thread ends, its blocks and the rest of its slab go to global lists; other threads
+//   5. When a thread ends, its blocks and the rest of its slab go to global lists. Other threads
 //      allocate from them before they make a new slab.
 //
 // Size classes by example, in units of 64 bytes: 16 units are a class. 17 and 18 units share the

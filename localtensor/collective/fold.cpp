@@ -1,7 +1,8 @@
 // Implements fold.h and partial_fold.h: the left fold in member order.
 //
-//   1. fold_job chooses a type policy by dtype (Plain, Small, SmallWide, Logical), fold_arithmetic
-//      or fold_bits the operation and what is done before (Scale, Power) and after (Divide, Power).
+//   1. fold_job chooses a type policy by dtype (Plain, Small, SmallWide, Logical). fold_arithmetic
+//      or fold_bits choose the operation, and a step before (Scale, Power) or after (Divide,
+//      Power).
 //   2. fold_as goes through the elements in tiles that fit the first cache.
 //   3. fold_tile adds four members a pass, so that accumulators are loaded and stored once for
 //      four.

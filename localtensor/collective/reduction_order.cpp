@@ -1,11 +1,11 @@
 // Implements reduction_order.h: NCCL's split of a call over channels and chunks, and the order of
 // additions in each chunk for rings and trees.
 //
-//   1. deal: the call is cut into cells of fixed size, and the cells are assigned to channels: the
-//      first channel gets `low`, the following `middle` each, the last one `high`.
-//   2. Ring: a channel's part is processed in loops of n chunks; chunk c ends at member c, so it is
+//   1. deal: the call is cut into cells of fixed size, which are assigned to channels. The first
+//      channel gets `low` cells, the following ones `middle` each, the last one `high`.
+//   2. Ring: a channel's part is processed in loops of n chunks. Chunk c ends at member c, so it is
 //      folded in the order c+1, c+2, ..., c.
-//   3. Tree: the whole part of a channel is folded up one of the two trees over the nodes; the
+//   3. Tree: the whole part of a channel is folded up one of the two trees over the nodes. The
 //      members of a node are a chain.
 //
 // Example of 1: all_reduce of 2^20 f32 over 4 members, ring(channels=4). A cell is 16 KiB (4096
@@ -115,8 +115,8 @@ std::vector<FoldStep> ring_to(int64_t last, int64_t n) {
   return steps;
 }
 
-// Appends the steps of the subtree of a node. The members of a node are a chain. Its head has the
-// second child node as a further child. The first child node is a child of the member after the
+// Appends the steps of the subtree of a node. The members of a node are a chain. The second child
+// node is a child of the chain's head. The first child node is a child of the member after the
 // head, if there is one (balanced tree: NCCL's connectTrees).
 void add_node(const std::vector<TreeNode>& tree, int64_t node, int64_t per_node,
               std::vector<FoldStep>& steps) {

@@ -165,7 +165,7 @@ std::optional<Dims> Mesh::coordinate_of(int64_t rank) const {
     coordinate[count++] = coordinate_on_axis(axis, *position);
     covered *= axis.size;
   }
-  // Axes that have all positions of the root mesh, the usual case, have this one.
+  // In the usual case the axes have all positions of the root mesh, so also this one.
   if (!data_->sliced && covered != data_->root_size) {
     int64_t rest = *position;
     for (size_t i = 0; i < count; ++i) rest -= position_on_axis(axes()[i], coordinate[i]);

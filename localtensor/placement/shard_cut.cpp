@@ -56,7 +56,7 @@ bool same_runs_everywhere(const Spec& a, const Spec& b, int dim) {
   return true;
 }
 
-bool cut_alike(const Spec& a, const Spec& b, int dim) {
+bool is_cut_the_same(const Spec& a, const Spec& b, int dim) {
   const std::vector<int> axes = a.axes_of_dim(dim);
   if (axes != b.axes_of_dim(dim)) return false;
   return std::all_of(axes.begin(), axes.end(),
@@ -173,7 +173,8 @@ bool Spec::same_ownership(const Spec& other) const {
   if (dtype_ != other.dtype_ || shape_ != other.shape_ || mesh_ != other.mesh_) return false;
   if (!same_partials(*this, other)) return false;
   for (int dim = 0; dim < shape_.size(); ++dim)
-    if (!cut_alike(*this, other, dim) && !same_runs_everywhere(*this, other, dim)) return false;
+    if (!is_cut_the_same(*this, other, dim) && !same_runs_everywhere(*this, other, dim))
+      return false;
   return true;
 }
 

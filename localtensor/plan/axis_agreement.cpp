@@ -115,8 +115,8 @@ class UnknownEnds {
   // unknown ends there; those of `ranks` only these.
   UnknownEnds(AxisCuts known, const std::vector<int64_t>& sizes, int64_t most)
       : known_(known), most_(std::min(most, known.front()->extent)), sizes_(sizes) {}
-  // Places the axes with these numbers of ranks; those with a known end come first. Returns
-  // `at_least` if no places agree on more.
+  // Returns the largest agreement of any places of the axes: `along` have a known end, `others` are
+  // numbers of ranks. Returns `at_least` if no places agree on more.
   int64_t largest(const std::vector<size_t>& along, const std::vector<int64_t>& others,
                   int64_t at_least) {
     placed_.assign(known_.size() + others.size(), {});
@@ -253,7 +253,7 @@ CutAgreement agreement(const AxisCut& a, const AxisCut& b) {
   return {common, a.extent * b.extent};
 }
 
-bool owns_alike(const AxisCut& a, const AxisCut& b) {
+bool is_same_cut(const AxisCut& a, const AxisCut& b) {
   return a.before == b.before || common_elements(a.pieces, b.pieces) == a.extent;
 }
 

@@ -55,7 +55,7 @@ CutAgreement agreement(const AxisCut& a, const AxisCut& b);
 // Returns the fraction of the coordinate with the largest part.
 CutAgreement largest_part(const AxisCut& cut);
 // True if two cuts of one dim by one axis give each element the same coordinate.
-bool owns_alike(const AxisCut& a, const AxisCut& b);
+bool is_same_cut(const AxisCut& a, const AxisCut& b);
 
 // Gaps in front of another cut that cover digits of the first one.
 enum class CutGaps {
@@ -74,9 +74,9 @@ CutAgreement joint_part(AxisCuts cuts);
 // Agreements with cuts that are not known: spare positions. Blocks and results are computed once.
 class SpareAgreements {
  public:
-  // Other cuts are of another dim, or of the same dim after any of the sizes, in any order, with a
-  // product of at most `most`. Cuts whose digits overlap are left out, since their all_to_all pads
-  // its pieces.
+  // Other cuts are of another dim, or of the same dim after any of the sizes in any order. Their
+  // product is at most `most`. Cuts whose digits overlap are left out: their all_to_all pads its
+  // pieces.
   SpareAgreements(std::vector<int64_t> sizes, int64_t most)
       : sizes_(std::move(sizes)), most_(most) {}
   // Returns the agreements that the last search of this thread computed if it had the same sizes,

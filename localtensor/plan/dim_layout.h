@@ -49,7 +49,7 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
-// All layouts of one dim that a search meets, by number. Number 0 is the dim without cuts. Facts
+// Numbers the layouts of one dim that occur in a search. Number 0 is the dim without cuts. Facts
 // about a layout are computed once.
 class DimLayouts {
  public:

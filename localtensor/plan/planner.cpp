@@ -1,8 +1,8 @@
 // Implements planner.h.
 //
-//   1. A pair without partials: if every rank has what it needs, a local step. Else at least one
-//      call and the volume of an exchange are needed: slices that cost nothing, then one named
-//      collective if it sends no more, else an exchange (plan_one_call). Both are optimal.
+//   1. A pair without partials: if every rank has what it needs, a local step. Else one call and
+//      the volume of an exchange are the least. plan_one_call gives free slices, then one named
+//      collective if it sends no more, else an exchange. Both are optimal.
 //   2. Other pairs, other prices, and plans without exchange: a search (planner_search.h).
 //   3. If the goal cannot be reached with the axes that have to move, all axes take part
 //      (Axes::all).
@@ -41,10 +41,10 @@ PlanStep joined(PlanStep first, const PlanStep& second) {
   return first;
 }
 
-// Cuts the last step so that the plan keeps to the peak limit. Returns false if it cannot.
+// Cuts the last step into pieces within the peak limit. Returns false if it cannot.
 bool fit_last(Plan& plan, const PlannerOptions& options) {
-  const int64_t beside = source_bytes_beside(plan, plan.steps.size() - 1);
-  return !options.peak_limit || cut_to_limit(plan.steps.back(), *options.peak_limit - beside);
+  const int64_t retained = retained_source_bytes(plan, plan.steps.size() - 1);
+  return !options.peak_limit || cut_to_limit(plan.steps.back(), *options.peak_limit - retained);
 }
 
 // Returns the path as a plan. Consecutive local steps become one, unless it exceeds the peak limit;
@@ -99,12 +99,12 @@ void append_steps(Plan& plan, Plan more) {
   for (PlanStep& step : more.steps) plan.steps.push_back(std::move(step));
 }
 
-// A plan, and whether its steps keep to PlannerOptions::peak_limit.
+// A plan. `fits` is true if its steps are within PlannerOptions::peak_limit.
 struct LimitedResult : PlannerResult {
   bool fits = true;
 };
 
-// Cuts the steps so that they keep to the peak limit. Returns false if one cannot.
+// Cuts the steps into pieces within the peak limit. Returns false if a step cannot be cut so.
 bool fit(Plan& plan, const PlannerOptions& options) {
   if (!options.peak_limit) return true;
   Plan fitted{plan.from, plan.to, {}};
@@ -147,9 +147,9 @@ std::vector<int> whole_axes(const Spec& spec) {
 }
 
 // Returns the specs without partials at which a transfer of a pair with partials may start or end.
-// These are: the spec with its partials reduced; the same with the partial axes, or all axes that
-// do not cut, cutting one dim; the whole tensor on each rank; and the whole tensor with all axes
-// cutting one dim.
+// These are the spec with its partials reduced, and the whole tensor on each rank. Others also cut
+// one dim of these. They cut the first by its partial axes or by all axes that do not cut, the
+// second by all axes.
 std::vector<Spec> transferable_specs(const Spec& spec) {
   const Spec whole = Spec::replicated(spec.mesh(), spec.shape(), spec.dtype());
   std::vector<Spec> specs = {reduced(spec)};
@@ -161,7 +161,7 @@ std::vector<Spec> transferable_specs(const Spec& spec) {
 }
 
 // True if the meshes differ only in the names of their axes.
-bool are_alike(const Mesh& a, const Mesh& b) {
+bool differ_only_in_names(const Mesh& a, const Mesh& b) {
   if (a.shape() != b.shape()) return false;
   for (int64_t i = 0; i < a.size(); ++i) {
     const Dims coordinate = unravel(i, a.shape());
@@ -171,7 +171,7 @@ bool are_alike(const Mesh& a, const Mesh& b) {
 }
 
 // Appends the specs on a mesh that differs only in names, between which a transfer sends nothing.
-void add_alike(const std::vector<Spec>& others, const Mesh& mesh, std::vector<Spec>& specs) {
+void add_renamed(const std::vector<Spec>& others, const Mesh& mesh, std::vector<Spec>& specs) {
   for (const Spec& other : others)
     if (Spec spec(mesh, other.placements(), other.shape(), other.dtype(), other.order());
         std::find(specs.begin(), specs.end(), spec) == specs.end())
@@ -196,7 +196,7 @@ LimitedResult plan_via_transfer(const LimitedResult& before, const LimitedResult
 // sends nothing. Requires that both meshes differ only in the names of their axes.
 std::optional<LimitedResult> plan_on_source_mesh(const Spec& from, const Spec& to,
                                                  const PlannerOptions& options) {
-  if (!are_alike(from.mesh(), to.mesh())) return std::nullopt;
+  if (!differ_only_in_names(from.mesh(), to.mesh())) return std::nullopt;
   const Spec renamed(from.mesh(), to.placements(), to.shape(), to.dtype(), to.order());
   for (int axis = 0; axis < from.mesh().axis_count(); ++axis)
     if (are_two_partials(from.placement(axis), to.placement(axis))) return std::nullopt;
@@ -219,9 +219,9 @@ LimitedResult plan_across_meshes(const Spec& from, const Spec& to, PlannerOption
   std::vector<Spec> sources = {from}, targets = {to};
   if (from.has_partial()) sources = transferable_specs(from);
   if (partial) targets = transferable_specs(to);
-  if (from.has_partial() && are_alike(from.mesh(), to.mesh())) {
-    add_alike(targets, from.mesh(), sources);
-    add_alike(sources, to.mesh(), targets);
+  if (from.has_partial() && differ_only_in_names(from.mesh(), to.mesh())) {
+    add_renamed(targets, from.mesh(), sources);
+    add_renamed(sources, to.mesh(), targets);
   }
   std::vector<LimitedResult> before, after;
   for (const Spec& source : sources) before.push_back(plan_pair(from, source, options));
@@ -278,8 +278,8 @@ std::optional<Plan> plan_one_call(PlacementStates& states, const Spec& from, con
   return plan;
 }
 
-// Returns by how much an exchange may cost less than a plan found without it, because the mesh has
-// too many ranks for one (can_exchange); 0 if it was tried.
+// Returns by how much an exchange may cost less than the plan found without it. The mesh has too
+// many ranks for an exchange (can_exchange). 0 if the exchange was tried.
 double gap_to_exchange(PlacementStates& states, const Spec& from, const Spec& to,
                        const PlannerOptions& options, const Price& found) {
   if (options.moves != PlanMoves::all || states.has_active_partials()) return 0;
@@ -385,7 +385,7 @@ LimitedResult plan_on_mesh(const Spec& from, const Spec& to, const PlannerOption
 int64_t least_peak_of(const Plan& plan) {
   int64_t least = 0;
   for (size_t i = 0; i < plan.steps.size(); ++i)
-    least = std::max(least, least_peak_bytes(plan.steps[i]) + source_bytes_beside(plan, i));
+    least = std::max(least, least_peak_bytes(plan.steps[i]) + retained_source_bytes(plan, i));
   return least;
 }
 

@@ -15,8 +15,8 @@
 //      holds (least_of_last_step), only steps from the start to the goal are tried. smallest_peak
 //      runs the same search with PeakModel, whose cost of a path is its largest peak.
 //   5. The search ends when no open path can cost less than the best one, after max_states, or when
-//      every open path costs more than at_most. If it ends early, a greedy path follows, each
-//      time the move with the least (cost + lower bound of the rest): the result is no worse.
+//      every open path costs more than at_most. If it ends early, a greedy path follows: each
+//      move has the least (cost + lower bound of the rest). The better result is returned.
 //
 // With price_without_topology, ByteModel computes costs only from layouts, in integers. The unit is
 // a byte / (world^2 * frozen parts), so equal prices are equal integers.
@@ -273,12 +273,12 @@ class PeakModel {
     return model_.difference(a.price, b.price);
   }
   Cost edge(const PlacementState& from, const PlacementMove& move) {
-    return {least_peak_bytes(states_.step_of(from, move)) + beside(from), {}};
+    return {least_peak_bytes(states_.step_of(from, move)) + retained_bytes(from), {}};
   }
   Cost in_pieces(const Cost& cost, const PlanStep&) const { return cost; }
   std::optional<Cost> bound_of_slow(const PlacementState& from, const PlacementMove& move) {
     const int64_t elements = states_.elements(from) + states_.elements(move.to);
-    return Cost{elements * itemsize_ + beside(from), {}};
+    return Cost{elements * itemsize_ + retained_bytes(from), {}};
   }
   Cost least(const PlacementState& state) { return quick_least(state); }
   Cost quick_least(const PlacementState& state) {
@@ -303,7 +303,7 @@ class PeakModel {
   int64_t least_peak(const PlacementState& state) const {
     return state == states_.start() || state == states_.goal() ? 0 : last_;
   }
-  int64_t beside(const PlacementState& state) const {
+  int64_t retained_bytes(const PlacementState& state) const {
     return state == states_.start() ? 0 : source_bytes_;
   }
 
@@ -586,21 +586,21 @@ class Search {
     arrive(entry.parent, entry.node, move, model_.edge(from.state, move));
   }
 
-  // Returns the cost of a move that keeps to the peak limit, given its cost without a limit;
-  // nullopt if it cannot.
+  // Returns the cost of a move within the peak limit, given its cost without a limit. Returns
+  // nullopt if no pieces of the move are within the limit.
   std::optional<Cost> within_limit(const PlacementState& state, const PlacementMove& move,
                                    const Cost& edge) {
     if (!peak_limit_) return edge;
-    const int64_t beside = state == states_.start() ? 0 : source_bytes_;
+    const int64_t retained = state == states_.start() ? 0 : source_bytes_;
     const int64_t elements = states_.elements(state) + states_.elements(move.to);
-    if (*peak_limit_ < beside + elements * element_bytes_) return std::nullopt;
+    if (*peak_limit_ < retained + elements * element_bytes_) return std::nullopt;
     PlanStep step = states_.step_of(state, move);
-    if (!cut_to_limit(step, *peak_limit_ - beside)) return std::nullopt;
+    if (!cut_to_limit(step, *peak_limit_ - retained)) return std::nullopt;
     return step.pieces == 1 ? edge : model_.in_pieces(edge, step);
   }
 
-  // Stores a path that ends by a move if it is the cheapest to its end so far and may be the
-  // cheapest to the goal.
+  // Stores a path that ends with this move if it is the cheapest to its end so far. Drops it if its
+  // lower bound shows that it cannot become the cheapest path to the goal.
   void arrive(int at, int to, const PlacementMove& move, const Cost& edge) {
     const Node& from = nodes_[static_cast<size_t>(at)];
     if (!is_better(to, from.cost + edge)) return;
@@ -642,7 +642,7 @@ class Search {
   PlacementStates& states_;
   int64_t source_bytes_;  // on the rank with the largest part
   int64_t element_bytes_;
-  bool direct_ = false;  // true if no plan of two steps keeps to the peak limit
+  bool direct_ = false;  // true if no plan of two steps is within the peak limit
   Model model_;
   int64_t max_states_;
   std::optional<int64_t> peak_limit_;

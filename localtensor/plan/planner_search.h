@@ -19,8 +19,8 @@ struct FoundPath {
 // one.
 FoundPath search_path(PlacementStates& states, const Spec& from, const PlannerOptions& options);
 
-// Returns the smallest peak limit that some path keeps to, with steps in as many pieces as help;
-// `at_most` if none below it is found.
+// Returns the smallest peak limit that some path fulfils, with steps in as many pieces as help.
+// Returns `at_most` if no smaller limit is found.
 int64_t smallest_peak(PlacementStates& states, const Spec& from, PlannerOptions options,
                       int64_t at_most);
 

@@ -2,9 +2,9 @@
 // positions. An axis that moves to spare digits gets the first digits of a dim that no axis needs,
 // uses now, or uses before the step. Even digits are preferred, then the shortest gap. A step may
 // be impossible in this way, or may cost more than the bound counts. Then the search tries other
-// continuations, the cheapest first (ShuffleBound::options). It is a depth-first search that prunes
-// continuations that cannot lead to a cheaper path, or to one of the same price and a lower peak.
-// It runs twice: digits need not be even, or even ones are preferred.
+// continuations, the cheapest first (ShuffleBound::options). The search is depth first. It prunes
+// continuations that can lead neither to a cheaper path nor to a lower peak at the same price. It
+// runs twice: once any digits are taken, once even ones are preferred.
 //
 // Example: "a=2, b=2, c=2", f32[64, 64], a:S(0) b:S(1) to a:S(1) b:S(0). Both move to spare digits,
 // then to their goals. The digits before 2 are needed on both dims, so a moves to S(0, split=2), b

@@ -7,8 +7,8 @@
 // not raise the least price:
 //   - an axis at its goal stays: it blocks no other
 //   - an axis that can be sliced to its goal is sliced at once
-//   - an axis gathered from spare digits, or from a place that no other axis needs, is not sliced
-//     to spare digits again: it could have stayed
+//   - an axis gathered from spare digits, or from a place that no other axis needs, could have
+//     stayed: it is not sliced to spare digits again
 // So no combination follows itself, and the recursion ends.
 //
 // Example, axes a and b of 2 ranks that change places. Both in one all_to_all: n = 4, and pieces
@@ -157,9 +157,9 @@ uint8_t ShuffleBound::position_of(size_t axis, const PlacementStates::Digits& di
       return static_cast<uint8_t>(kPlace + i);
   AxisCut cut(digits.dim, states_.dims()[static_cast<size_t>(digits.dim)].extent(), facts.size,
               std::move(before));
-  if (digits == facts.goal && owns_alike(cut, facts.goal_cut)) return kGoal;
+  if (digits == facts.goal && is_same_cut(cut, facts.goal_cut)) return kGoal;
   for (size_t i = 0; i < facts.places.size(); ++i)
-    if (facts.places[i].digits == digits && owns_alike(facts.places[i].cut, cut))
+    if (facts.places[i].digits == digits && is_same_cut(facts.places[i].cut, cut))
       return static_cast<uint8_t>(kPlace + i);
   if (kPlace + facts.places.size() > kMaxPosition) return one_prime_ ? kSpare : kLongSpare;
   Place place;
@@ -259,8 +259,8 @@ uint32_t ShuffleBound::blocked_axes(const Positions& at) const {
   return blocked;
 }
 
-// Returns the axes at a place that they can leave for spare digits in a call that is_tried: none is
-// if no axis can leave the start on the same dim.
+// Returns the axes that can leave their place for spare digits in a call that is_tried. No such
+// call is tried if no axis can leave the start on the same dim.
 uint32_t ShuffleBound::leaving_axes(const Positions& from) const {
   uint32_t in_start = 0, leaving = 0;
   for (size_t i = 0; i < axes_.size(); ++i)

@@ -57,8 +57,8 @@ class ShuffleBound {
   // Returns the bound of a state. If it exceeds the limit, returns some number above the limit and
   // takes less time. Results are cached.
   ExactCost least(const PlacementState& state, Int128 limit = kNoLimit);
-  // Returns a bound that takes less time. It counts one call that moves the axis that must send
-  // most to its goal, and the all_gathers of axes that the goal does not cut.
+  // Returns a bound that takes less time. It counts one call, in which the axis that must send most
+  // reaches its goal, and the all_gathers of axes that the goal does not cut.
   ExactCost quick_least(const PlacementState& state);
 
   // Returns a lower bound of the price to the goal if the next step is an all_gather or all_to_all
@@ -144,8 +144,8 @@ class ShuffleBound {
     // The position after it has stayed on spare digits: kSpare if it does not matter for how long.
     uint8_t stays_spare = kSpare;
     std::vector<Place> places;
-    // By position, the least that it sends: until it is at its goal, in the call in which it
-    // leaves, in the call that reaches its goal. `blocks`: the axes that it blocks.
+    // By position, the least that it sends: until it is at its goal (alone), in its next call
+    // (leaves), in the call that reaches its goal (arrives). `blocks`: the axes that it blocks.
     std::vector<Int128> alone, leaves, arrives;
     std::vector<uint8_t> blocks;
     std::vector<Moves> moves;  // from each position

@@ -41,9 +41,9 @@
 // gathered, the calls send at least m * n - 1 parts together, in whatever order. An axis without a
 // goal that is whole stays so, and all later parts are longer by its size.
 //
-// Example: a is at digits that b needs; both have 2 ranks. There are three ways: a leaves in one
-// call and b moves in another, 1/2 each; both move at once, padded to 3/4 * 2; or both are
-// gathered, 3 parts. So at least 1 part and two calls, or 3/2 parts and one call.
+// Example: a is at digits that b needs; both have 2 ranks. Either a leaves in one call and b moves
+// in another, 1/2 each. Or both move at once, padded to 3/4 * 2. Or both are gathered, 3 parts. So
+// at least 1 part and two calls are needed, or 3/2 parts and one call.
 #include <algorithm>
 #include <bit>
 #include <numeric>
@@ -134,8 +134,8 @@ Int128 ShuffleBound::least_padded(const Positions& from, const Positions& to, In
   return sent;
 }
 
-// Returns the largest fraction of a dim that has one coordinate on each of some axes: those that
-// leave a place there, and those that reach their goal there.
+// Returns the largest fraction of a dim that has one coordinate on each of the named axes. These
+// leave a place on the dim, or reach their goal there.
 CutAgreement ShuffleBound::joint_of(uint64_t number) {
   std::optional<CutAgreement>& joint = joints_[number];
   if (joint) return *joint;
@@ -342,9 +342,9 @@ Int128 ShuffleBound::least_rest(const Call& call) const {
   return std::min(sent + call_, part * (call.gathered * call.going - 1) + call_);
 }
 
-// Returns the least price of the later calls if axis `j` stays on digits that axis `i` needs. There
-// are three cases: j leaves in a call before i moves; both move in one all_to_all, which pads its
-// pieces; or i, j or both are gathered.
+// Returns the least price of the later calls if axis `j` stays on digits that axis `i` needs.
+// Either j leaves in a call before i moves. Or both move in one all_to_all, which pads its pieces.
+// Or i, j or both are gathered.
 Int128 ShuffleBound::least_blocked(const Call& call, size_t i, size_t j) {
   const auto at = static_cast<uint8_t>(call.next >> (8 * j));
   const Int128 part = parts_.back().sent;

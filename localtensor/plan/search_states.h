@@ -99,8 +99,8 @@ class PlacementStates {
   using Visit = std::function<void(const PlacementMove&)>;
   using Skip = std::function<bool(StepKind, uint64_t)>;
   void for_each_move(const PlacementState& state, const Visit& visit, const Skip& skip);
-  // The same for the calls of a kind over the axes. An all_to_all moves those of `to_goal` only to
-  // their digits of the goal.
+  // Calls visit(move) for each call of this kind over the axes. An all_to_all moves the axes of
+  // `to_goal` only to their digits of the goal.
   void for_each_call(const PlacementState& state, StepKind kind, uint64_t axes, uint64_t to_goal,
                      const Visit& visit);
 
@@ -109,8 +109,8 @@ class PlacementStates {
   PlanStep step_of(const PlacementState& from, const PlacementMove& move);
   int64_t members(uint64_t axes) const;           // product of the sizes of the axes
   int64_t elements(const PlacementState& state);  // of the rank with the largest part
-  // Returns the elements that a rank holds at least in the last step of a plan of two or more
-  // steps, besides the source.
+  // Returns a lower bound of the elements that a rank holds in the last step of a plan of two or
+  // more steps. The source does not count.
   int64_t least_of_last_step();
   // Returns the elements that a group over `axes` holds together, at most.
   int64_t joint_elements(const PlacementState& state, uint64_t axes);
@@ -167,7 +167,7 @@ class PlacementStates {
  private:
   uint64_t cut_axes(const PlacementState& state) const;
   bool adds_uneven_dim(const PlacementState& state) const;
-  // The parts of agreeing_parts for two states, and true if they are not only a bound.
+  // A result of agreeing_parts for two states. `exact` is false if `parts` is only a bound.
   struct CutAgreement {
     int64_t parts = 1;
     bool exact = true;

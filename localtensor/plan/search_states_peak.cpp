@@ -33,8 +33,8 @@ void PlacementStates::for_each_cut(const Dims& sides, uint64_t axes, const Each&
 }
 
 // An all_gather, as the last step, starts from a cut of what the goal owns. An all_to_all starts
-// from a cut of the whole tensor by all axes that are cut at the goal; an exchange or a reduction
-// from one by any axes. A slice starts from the goal without the cut of an axis. Messages have a
+// from a cut of the whole tensor by all axes that cut at the goal. An exchange or a reduction
+// starts from a cut by any axes, a slice from the goal without the cut of one axis. Messages have a
 // row at least (step_pieces.h).
 int64_t PlacementStates::least_of_last_step() {
   if (to_partial_ != 0 || dims_.empty()) return 0;

@@ -4,9 +4,8 @@
 // message of a group has the largest extent of each dim among the members. For each dim:
 //
 //   1. The axes that cut it are members (axes of the step) or fixed (the others).
-//   2. For each coordinate of the fixed axes: the largest extent over all coordinates of the
-//   members;
-//      in an all_to_all, over all pairs of a sender and a receiver.
+//   2. For each coordinate of the fixed axes, take the largest extent over all coordinates of the
+//      members. In an all_to_all, take it over all pairs of a sender and a receiver.
 //   3. If all these extents are equal, the dim depends on no axis.
 //
 // Example: dim of 5, axes a=2 and b=2, "a:S(0) b:S(0)" to "a:S(0)", over b. Rank extents are 2, 1

@@ -247,7 +247,7 @@ int64_t peak_bytes(const PlanStep& step) {
   return kept_bytes(step) + PackedCopies(step).elements(step.pieces) * size_of(step.from.dtype());
 }
 
-int64_t source_bytes_beside(const Plan& plan, size_t step) {
+int64_t retained_source_bytes(const Plan& plan, size_t step) {
   const PlanStep& now = plan.steps[step];
   const Lanes here = now.from.mesh().ranks().unite(now.to.mesh().ranks());
   if (step == 0 || here.intersect(plan.from.mesh().ranks()).empty()) return 0;
@@ -257,7 +257,7 @@ int64_t source_bytes_beside(const Plan& plan, size_t step) {
 int64_t peak_of(const Plan& plan) {
   int64_t peak = 0;
   for (size_t i = 0; i < plan.steps.size(); ++i)
-    peak = std::max(peak, peak_bytes(plan.steps[i]) + source_bytes_beside(plan, i));
+    peak = std::max(peak, peak_bytes(plan.steps[i]) + retained_source_bytes(plan, i));
   return peak;
 }
 

@@ -33,12 +33,12 @@ bool unpacks_a_view(const PlanStep& step);
 // True if after all cuts every rank has the same extents.
 bool is_even_everywhere(const Spec& spec);
 
-// Returns the bytes of the plan's source that a rank holds besides the input of a step; 0 for the
-// first step. The source stays in memory until the plan ends, since a name refers to it.
-int64_t source_bytes_beside(const Plan& plan, size_t step);
+// Returns the bytes of the plan's source, which stays in memory until the plan ends because a name
+// refers to it. Returns 0 for the first step, whose input is the source.
+int64_t retained_source_bytes(const Plan& plan, size_t step);
 
-// Sets the least number of pieces with which the step keeps to a limit of peak_bytes. Returns false
-// if there is none.
+// Sets the least number of pieces with which peak_bytes of the step is within the limit. Returns
+// false if there is none.
 bool cut_to_limit(PlanStep& step, int64_t limit);
 // Returns peak_bytes with as many pieces as help.
 int64_t least_peak_bytes(const PlanStep& step);

@@ -6,10 +6,10 @@
 //      part copies them from itself. Else the sender is the rank with the least to send so far
 //      among those that hold the part (least_loaded). Among equal ones it changes from receiver to
 //      receiver.
-//   3. share_evenly: where the fullest sender of a part then sends over 1.1 times the mean, cut the
-//      boxes so that all that hold the part send equally much. The elements of the boxes, one after
-//      another, are numbered; each sender has one range of numbers, whose ends are rounded to whole
-//      rows of a box (McNaughton's wrap-around rule, Management Science 6, 1959).
+//   3. share_evenly: if one sender of a part then sends over 1.1 times the mean, cut the boxes so
+//      that all holders of the part send the same. The elements of all boxes are numbered in one
+//      sequence. Each sender has one range of numbers, rounded to whole rows of a box (McNaughton's
+//      wrap-around rule, Management Science 6, 1959).
 //
 // Example 1: dim of 4, S(0) on "a=2 on 0-1" to R on "b=2 on 2-3". Ranks 0 and 1 each send 2
 // elements to ranks 2 and 3: four messages.

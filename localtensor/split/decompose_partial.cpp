@@ -160,8 +160,8 @@ class Decomposer {
     const double scale = std::ldexp(static_cast<double>(step_), grid);
     const int64_t most = largest / step_;
     const bool is_exact = fill_ == PartialFill::exact;
-    // Whole numbers are added without rounding as long as that is possible. Others leave a bit, so
-    // that their parts are not small.
+    // Whole numbers are added without rounding as long as possible. Other numbers use one bit less,
+    // so that their parts are not small.
     const int times_most = is_exact && x != std::trunc(x) ? 1 : 2;
     const bool fits = most > 0 && std::fabs(total) < times_most * static_cast<double>(most) &&
                       total == std::trunc(total) &&

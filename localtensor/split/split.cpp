@@ -142,7 +142,7 @@ class FewBits {
   const Spec& spec_;
   DType dtype_;
   std::vector<int> axes_;
-  int spare_bits_ = 0;  // that a sum of copies over one axis needs
+  int spare_bits_ = 0;  // bits that a sum of copies over one axis needs
 };
 
 // Replaces the parts of the elements that do not reduce to their value exactly. An average over 3

@@ -1,5 +1,5 @@
 // Implements collected_parts.h. Parts are merged like the carries of a binary counter: only values
-// of similar size are merged, so that each block is copied log N times.
+// of similar size are merged. So each block is copied log N times.
 //
 // Example: blocks of merged_ after each of five parts: 1; 2; 2 1; 4; 4 1.
 #include "shardproof/localtensor/tensor/collected_parts.h"

@@ -2,10 +2,10 @@
 //
 //   1. simplified: drop dims of size 1; join neighbouring dims that are dense in both layouts.
 //   2. short_row_bytes: if the innermost rows are dense and of 1 to 64 bytes, a row is an element.
-//   3. tile_of: if steps of an outer dim stay within one cache line of the source and steps of the
-//      innermost dim leave it, copy as many steps of the outer dim together as fill the line.
-//   4. Loop over all but the innermost dim; copy each innermost row by memcpy if it is dense in
-//      both layouts, else by a loop of constant-size copies.
+//   3. tile_of: a step of an outer dim may stay within a cache line of the source that a step of
+//      the innermost dim leaves. Then copy together as many outer steps as fill the line.
+//   4. Loop over all but the innermost dim. Copy an innermost row by memcpy if it is dense in both
+//      layouts, else by a loop of constant-size copies.
 //
 // Example: shape [2, 3, 4], f32, source strides [12, 4, 1], target strides [24, 4, 1]. Dims 1 and 2
 // are dense in both, so the box is [2, 12] with rows of 48 bytes: two memcpy calls.

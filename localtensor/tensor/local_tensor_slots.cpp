@@ -135,9 +135,9 @@ std::vector<std::vector<int32_t>> sources_of(const Slots& slots, const std::vect
   return sources;
 }
 
-// Returns the slots of an input whose table is the result, else null. Its table is the result if it
+// Returns the slots of an input whose table is the result, else null. A table is the result if it
 // covers exactly these lanes and all other inputs are constant or equal to it. Later joins
-// recognize the same table by its address, and so take this path again.
+// recognize the same table by its address, so they also reuse it.
 const Slots* reusable_table(const Lanes& lanes, const std::vector<const Block*>& inputs,
                             const std::vector<LaneMap>& maps) {
   size_t chosen = maps.size();

@@ -59,13 +59,13 @@ Kernel prepare_sdpa(const OpCall& call, const std::vector<TensorMeta>& outputs) 
     const AttentionForward<T> forward(a);
     plan.scratch_bytes = forward.scratch_bytes();
     plan.body = [forward](const LaneCall& lane) { forward.run(lane); };
-    plan.item = AttentionItem<T>{a};
+    plan.item = share_item(AttentionItem<T>{a});
     plan.items = a.items();
-    plan.item_of_part = [a = a](const LaneCall& lane) mutable -> std::any {
+    plan.item_of_part = [a = a](const LaneCall& lane) mutable -> LaneItem {
       const std::optional<Run> own = single_run(lane.owned_input(kQuery, a.query_dim));
       if (!own) return {};
       a.first_query = own->start;
-      return AttentionItem<T>{a};
+      return share_item(AttentionItem<T>{a});
     };
   });
   return lane_kernel(plan, call, outputs);

@@ -1,8 +1,8 @@
 // Implements ops/attention/attention_blocks.h. Steps of a unit:
 //
 //   1. Its keys and values are packed once, as the columns of all products with them.
-//   2. For each block of rows: scores = rows of q times the packed keys; each row is scaled and
-//   exponentiated; then the products with the weights follow. Each result is written or added once.
+//   2. For each block of rows, the scores are the rows of q times the packed keys. Each row is
+//      scaled and exponentiated. Products with the weights write or add each result once.
 #include "shardproof/ops/attention/attention_blocks.h"
 
 #include <algorithm>

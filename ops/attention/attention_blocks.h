@@ -2,9 +2,9 @@
 // values run in the micro kernel. A block holds the scores of all its keys, so scratch memory grows
 // with the number of keys, not with its product with the queries.
 //
-// The numbers of a row of o, lse and dq depend only on its query, and on the keys and values to
-// which the query attends. They do not depend on the row's block. Those of dk and dv are sums over
-// the blocks of the unit.
+// A row of o, lse and dq depends only on its query, and on the keys and values to which the query
+// attends. It does not depend on the row's block. The numbers of dk and dv are sums over the blocks
+// of the unit.
 #pragma once
 
 #include "shardproof/ops/attention/attention_item.h"

@@ -53,15 +53,15 @@ Kernel prepare_sdpa_grad(const OpCall& call, const std::vector<TensorMeta>& outp
     const AttentionBackward<T> backward(a);
     plan.scratch_bytes = backward.scratch_bytes();
     plan.body = [backward](const LaneCall& lane) { backward.run(lane); };
-    plan.item = AttentionGradItem<T>{a};
+    plan.item = share_item(AttentionGradItem<T>{a});
     plan.items = std::max<int64_t>(a.items(), 1);  // dk and dv are 0 without queries
-    plan.item_of_part = [a = a](const LaneCall& lane) mutable -> std::any {
+    plan.item_of_part = [a = a](const LaneCall& lane) mutable -> LaneItem {
       const std::optional<Run> queries = single_run(lane.owned_input(kGradQuery, a.query_dim));
       const std::optional<Run> keys = single_run(lane.owned_input(kGradKey, a.query_dim));
       if (!queries || !keys) return {};
       a.first_query = queries->start;
       a.first_key = keys->start;
-      return AttentionGradItem<T>{a};
+      return share_item(AttentionGradItem<T>{a});
     };
   });
   return lane_kernel(plan, call, outputs);

@@ -1,6 +1,6 @@
 // Implements attention_gradients.h. The gradient of sdpa is sdpa_grad. Gradients of dq, dk, dv =
 // sdpa_grad(u, q, k, v, y, lse, t) by its inputs follow. a, b, c are the cotangents of its results,
-// S the scores, P the weights; E = u v^T, r = t - D and M = scale (a k^T + q b^T).
+// S the scores, P the weights. E = u v^T, r = t - D and M = scale (a k^T + q b^T).
 //
 //   by P: u c^T + M (E + r), by E: M P, by r: R = sum(M P) of each row
 //   u: P c + (M P) v - R y; v: (M P)^T u; y: -R u; t: R

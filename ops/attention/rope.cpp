@@ -119,12 +119,13 @@ Kernel prepare_rope(const OpCall& call, const std::vector<TensorMeta>& outputs) 
   with_float(compute, [&](auto zero) {
     using Item = RopeItem<decltype(zero)>;
     const Item item{rope.seq, rope.half, rope.offset, call.attrs->number("base"), rope.inverse};
-    plan.item = item;
+    plan.item = share_item(item);
     plan.item_of_part = [item, dim = rope.seq_dim,
-                         counted = rope.counted](const LaneCall& lane) -> std::any {
+                         counted = rope.counted](const LaneCall& lane) -> LaneItem {
       const std::optional<Run> own = single_run(lane.owned_input(counted, dim));
       if (!own) return {};
-      return Item{item.seq, item.half, item.offset + own->start, item.base, item.inverse};
+      return share_item(
+          Item{item.seq, item.half, item.offset + own->start, item.base, item.inverse});
     };
     plan.items = rope.outer * rope.seq * rope.half;
   });

@@ -1,9 +1,9 @@
 // Implements ops/contraction/contraction_run.h. Steps of a run:
 //
 //   1. fill_tables() stores the offset of every step of each role's letters.
-//   2. For each chunk of lanes, convert_operand() converts the operands, join() groups instances,
-//   and multiply() runs them: rows and columns are packed into panels, which micro_gemm multiplies
-//   tile by tile. Columns that few rows read, and short sums (multiply_thin()), are not packed.
+//   2. For each chunk of lanes, convert_operand() converts the operands, join() groups instances
+//      and multiply() packs rows and columns into panels. micro_gemm multiplies panels by tiles.
+//      Columns that few rows read, and short sums (multiply_thin()), are not packed.
 //   3. finish_chunk() adds the bias and converts the result.
 #include <algorithm>
 #include <complex>

@@ -46,9 +46,9 @@ void read_output(const OpCall& call, Equation& equation, const std::string& text
   }
 }
 
-// Replaces '...' by unused letters. Those of the inputs are aligned from the last dim; the output
-// gets those of the input with the most dims. If the equation has no output, these letters come
-// first in it.
+// Replaces '...' by unused letters, aligned from the last dim of each input. The output gets the
+// letters of the input with the most dims. If the equation has no output, it begins with these
+// letters.
 std::string without_ellipsis(const OpCall& call, std::string text) {
   if (text.find("...") == std::string::npos) return text;
   std::erase(text, ' ');

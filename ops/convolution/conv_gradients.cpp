@@ -6,8 +6,8 @@
 // Inside `as`, where sizes differ by rank, conv_windows and conv_windows_grad make the windows and
 // add them up; elsewhere index_select and index_sum do.
 //
-// Letters: n batch, g group, c and o input and output channels of a group; l and m the outputs
-// along the spatial dims; p and q the window.
+// Letters: n is the batch, g the group, c and o the input and output channels of a group. l and m
+// are the outputs along the spatial dims, p and q the window.
 #include "shardproof/ops/convolution/conv_gradients.h"
 
 namespace shardproof {

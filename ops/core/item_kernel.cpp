@@ -64,7 +64,7 @@ Kernel lane_kernel(LanePlan plan, const OpCall& call, const std::vector<TensorMe
     outs.push_back(slot_of(outputs[i], plan.outputs[i], workspace));
   Kernel kernel;
   kernel.workspace_bytes = workspace + plan.scratch_bytes;
-  if (plan.item.has_value()) kernel.plan = share_plan(plan);
+  if (runs_on_devices(plan.item)) kernel.plan = share_plan(plan);
   kernel.run = [=, body = std::move(plan.body)](const KernelCall& k) {
     std::array<const std::byte*, kMostTensors> sources{};
     std::array<std::byte*, kMostTensors> targets{};

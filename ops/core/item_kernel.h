@@ -3,10 +3,10 @@
 // dtype already are used in place.
 #pragma once
 
-#include <any>
 #include <functional>
 #include <optional>
 
+#include "shardproof/ops/core/lane_item.h"
 #include "shardproof/ops/core/op.h"
 
 namespace shardproof {
@@ -40,11 +40,11 @@ struct LanePlan {
   std::function<void(const LaneCall&)> body;
   // Set if the body consists of items that may run in any order: the function of one item, for
   // devices. An item with a `finish` gets a call of it when all items are done.
-  std::any item = {};
+  LaneItem item = {};
   int64_t items = 0;
   // Returns the item of a lane that has a part of the whole. Empty: items run on whole tensors
   // only. An empty result: items cannot run this part.
-  std::function<std::any(const LaneCall&)> item_of_part = {};
+  std::function<LaneItem(const LaneCall&)> item_of_part = {};
 };
 
 template <typename Item>
@@ -56,7 +56,7 @@ inline constexpr bool kFinishes = requires(const Item& item, const LaneCall& lan
 // const` that does not use `shard`.
 template <typename Item>
 void set_items(LanePlan& plan, const Item& item, int64_t items) {
-  plan.item = item;
+  plan.item = share_item(item);
   plan.items = items;
   plan.body = [item, items](const LaneCall& lane) {
     for (int64_t i = 0; i < items; ++i) item(i, lane);

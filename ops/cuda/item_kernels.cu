@@ -68,7 +68,8 @@ class ItemRun {
   template <typename Item>
   void run(int64_t items) const {
     for (int64_t lane = 0; lane < call_.lanes; ++lane) {
-      const Item item = item_of<Item>(lane);
+      const std::shared_ptr<const Item> shared = item_of<Item>(lane);
+      const Item& item = *shared;
       Operands operands{{}, {}, call_.workspace, nullptr};
       for (size_t i = 0; i < inputs_.size(); ++i) {
         const Converted& in = inputs_[i];
@@ -91,12 +92,13 @@ class ItemRun {
 
  private:
   template <typename Item>
-  Item item_of(int64_t lane) const {
-    if (call_.shard == nullptr) return std::any_cast<const Item&>(plan_.item);
+  std::shared_ptr<const Item> item_of(int64_t lane) const {
+    using Shared = std::shared_ptr<const Item>;
+    if (call_.shard == nullptr) return std::get<Shared>(plan_.item);
     LaneCall part;
     part.lane = lane;
     part.shard = call_.shard;
-    return std::any_cast<Item>(plan_.item_of_part(part));
+    return std::get<Shared>(plan_.item_of_part(part));
   }
   // Runs items that check their indices, and waits for the result. If one is bad, the host's body
   // throws the Error.
@@ -153,61 +155,30 @@ bool takes_parts(const LanePlan& plan, const ShardInfo& shard) {
   part.shard = &shard;
   for (const int64_t lanes = static_cast<int64_t>(shard.ranks.size()); part.lane < lanes;
        ++part.lane)
-    if (!plan.item_of_part(part).has_value()) return false;
+    if (!runs_on_devices(plan.item_of_part(part))) return false;
   return true;
 }
 
-using ItemTable = std::map<std::type_index, std::function<Kernel(const LanePlan&)>>;
+Kernel kernel_of(const LanePlan&, std::monostate) { return {}; }
 
 template <typename Item>
-void add_item(ItemTable& table) {
-  table[typeid(Item)] = [](const LanePlan& plan) {
-    Kernel kernel;
-    if constexpr (kFinishes<Item>) kernel.workspace_bytes = plan.scratch_bytes;
-    kernel.run = [plan](const KernelCall& call) {
-      ItemRun(call, plan).template run<Item>(plan.items);
-    };
-    if (plan.item_of_part)
-      kernel.can_run_shards = [plan](const ShardInfo& shard) { return takes_parts(plan, shard); };
-    return kernel;
+Kernel kernel_of(const LanePlan& plan, const std::shared_ptr<const Item>&) {
+  Kernel kernel;
+  if constexpr (kFinishes<Item>) kernel.workspace_bytes = plan.scratch_bytes;
+  kernel.run = [plan](const KernelCall& call) {
+    ItemRun(call, plan).template run<Item>(plan.items);
   };
+  if (plan.item_of_part)
+    kernel.can_run_shards = [plan](const ShardInfo& shard) { return takes_parts(plan, shard); };
+  return kernel;
 }
 
 }  // namespace
 
 template <>
 void KernelFamilies<Target>::add_items(DeviceKernels& kernels) {
-  ItemTable table;
-  add_item<NormItem<float>>(table);
-  add_item<NormItem<double>>(table);
-  add_item<NormGradItem<float>>(table);
-  add_item<NormGradItem<double>>(table);
-  add_item<AttentionItem<float>>(table);
-  add_item<AttentionItem<double>>(table);
-  add_item<AttentionGradItem<float>>(table);
-  add_item<AttentionGradItem<double>>(table);
-  add_item<RopeItem<float>>(table);
-  add_item<RopeItem<double>>(table);
-  add_item<TakeRowsItem>(table);
-  add_item<TakeAlongItem>(table);
-  add_item<OneHotItem>(table);
-  add_item<DrawItem>(table);
-  add_item<DropoutItem>(table);
-  add_item<ScatterAlongItem>(table);
-  add_item<RunningItem<float>>(table);
-  add_item<RunningItem<double>>(table);
-  add_item<RunningItem<int64_t>>(table);
-  add_item<LossItem<float>>(table);
-  add_item<LossItem<double>>(table);
-  add_item<CrossEntropyGradItem<float>>(table);
-  add_item<CrossEntropyGradItem<double>>(table);
-  add_item<LabelGradItem<float>>(table);
-  add_item<LabelGradItem<double>>(table);
-  add_item<SquareItem<float>>(table);
-  add_item<SquareItem<double>>(table);
-  kernels.add<LanePlan>([table](const LanePlan& plan) {
-    const auto found = table.find(plan.item.type());
-    return found == table.end() ? Kernel() : found->second(plan);
+  kernels.add<LanePlan>([](const LanePlan& plan) {
+    return std::visit([&](const auto& item) { return kernel_of(plan, item); }, plan.item);
   });
 }
 

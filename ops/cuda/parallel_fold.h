@@ -40,8 +40,8 @@ constexpr FoldBlock block_of(const FoldShape& shape, int64_t block) {
   return {block / of_piece / pieces, start, end < start ? start : end, within + 1 == of_piece};
 }
 
-// Folds partial result `way` of a block; get(run, i) returns an element. A short block has no value
-// for ways beyond its end.
+// Folds every kFoldWays-th element of a block, from element `way` on; get(run, i) returns an
+// element. Leaves `slot` unchanged if the block ends before `way`.
 template <typename V, typename Step, typename Get>
 constexpr void fold_way(const FoldBlock& block, int64_t way, Step, const Get& get, V& slot) {
   int64_t i = block.start + way;

@@ -1,6 +1,6 @@
-// Device kernels of sort and topk: a bitonic sort of the positions of every line at once, one
-// launch per stage (K. E. Batcher, Sorting networks and their applications, 1968). No two elements
-// are equal in this order (ops/sort/sort_order.h), so the result equals the host's.
+// Device kernels of sort and topk: a bitonic sort of the positions of all lines at once (K. E.
+// Batcher, Sorting networks and their applications, 1968). Each stage is one launch. No two
+// elements are equal in this order (ops/sort/sort_order.h), so the result equals the host's.
 #include "shardproof/localtensor/tensor/device_memory.h"
 #include "shardproof/ops/core/load_store_element.h"
 #include "shardproof/ops/cuda/kernel_families.h"

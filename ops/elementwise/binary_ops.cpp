@@ -81,8 +81,8 @@ void take_rounding_mode(OpRecord& op) {
       });
 }
 
-// Rounds a number to the dtype of a narrow float before the op, as torch's kernels do: the quotient
-// of a remainder jumps where the divisor moves a little.
+// Rounds a number to the dtype of a narrow float before the op, as torch's kernels do. A small
+// change of a divisor can change the quotient of a remainder by 1.
 void round_numbers(OpRecord& op) {
   const auto is_number = [](const OpCall& call, size_t i) {
     return call.inputs[i].weak && is_floating(call.inputs[i].dtype);

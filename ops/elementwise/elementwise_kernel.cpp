@@ -2,8 +2,8 @@
 //
 //   0. run_dense() runs calls whose operands need none of the steps below.
 //   1. walk_of() merges lanes and dims into one iteration space.
-//   2. choose_ways() decides for each operand: used in place, one element filled into a tile once,
-//   or staged (gathered and converted tile by tile).
+//   2. choose_access() decides for each operand: used in place, one element filled into a tile
+//   once, or staged (gathered and converted tile by tile).
 //   3. run_walk() steps through the outer dims; run_inner() runs the loop over tiles of the
 //   innermost dim.
 #include "shardproof/ops/elementwise/elementwise_kernel.h"
@@ -25,15 +25,15 @@ constexpr int kMaxOperands = BroadcastIteration::kMostOperands;
 constexpr int64_t kArenaBytes = 16 * 1024;
 
 // The access to an operand's tile.
-enum class Way { in_place, constant, staged };
+enum class TileAccess { in_place, constant, staged };
 
 struct TileOperand {
   DType storage, tile;
   int64_t storage_bytes, tile_bytes;
-  Way way;
+  TileAccess access;
   bool everywhere;  // the whole call reads one element
   std::byte* base;
-  std::byte* staging;  // set unless the way is in_place
+  std::byte* staging;  // set unless the access is in_place
 };
 
 struct TileFrame {
@@ -45,19 +45,20 @@ struct TileFrame {
   std::byte* raw = nullptr;  // strided elements before conversion
 };
 
-void choose_ways(TileFrame& frame, std::byte* arena) {
+void choose_access(TileFrame& frame, std::byte* arena) {
   const auto inner = static_cast<size_t>(frame.walk.dims - 1);
   int64_t per_element = 0, widest = 0;
   for (int k = 0; k < frame.count; ++k) {
     TileOperand& operand = frame.operands[static_cast<size_t>(k)];
     const auto& steps = frame.walk.steps[static_cast<size_t>(k)];
-    operand.way = steps[inner] == 0 && k < frame.inputs ? Way::constant : Way::staged;
+    operand.access =
+        steps[inner] == 0 && k < frame.inputs ? TileAccess::constant : TileAccess::staged;
     if (operand.storage == operand.tile && steps[inner] == operand.storage_bytes)
-      operand.way = Way::in_place;
-    operand.everywhere =
-        operand.way == Way::constant && std::all_of(steps.begin(), steps.begin() + frame.walk.dims,
-                                                    [](int64_t step) { return step == 0; });
-    if (operand.way == Way::in_place) continue;
+      operand.access = TileAccess::in_place;
+    operand.everywhere = operand.access == TileAccess::constant &&
+                         std::all_of(steps.begin(), steps.begin() + frame.walk.dims,
+                                     [](int64_t step) { return step == 0; });
+    if (operand.access == TileAccess::in_place) continue;
     per_element += operand.tile_bytes;
     widest = std::max(widest, operand.storage_bytes);
   }
@@ -70,7 +71,7 @@ void choose_ways(TileFrame& frame, std::byte* arena) {
   arena += frame.tile_elements * widest;
   for (int k = 0; k < frame.count; ++k) {
     TileOperand& operand = frame.operands[static_cast<size_t>(k)];
-    if (operand.way == Way::in_place) continue;
+    if (operand.access == TileAccess::in_place) continue;
     operand.staging = arena;
     arena += frame.tile_elements * operand.tile_bytes;
   }
@@ -157,7 +158,7 @@ void run_inner(const TileFrame& frame, const ElementwisePlan& plan,
   const int64_t total = frame.walk.sizes[inner];
   for (int k = 0; k < frame.inputs; ++k) {
     const TileOperand& operand = frame.operands[static_cast<size_t>(k)];
-    if (operand.way == Way::constant && !operand.everywhere)
+    if (operand.access == TileAccess::constant && !operand.everywhere)
       fill(operand, places[static_cast<size_t>(k)], std::min(total, frame.tile_elements));
   }
   std::array<std::byte*, kMaxOperands> at{};
@@ -167,14 +168,15 @@ void run_inner(const TileFrame& frame, const ElementwisePlan& plan,
       const TileOperand& operand = frame.operands[static_cast<size_t>(k)];
       const int64_t step = frame.walk.steps[static_cast<size_t>(k)][inner];
       std::byte* here = places[static_cast<size_t>(k)] + done * step;
-      at[static_cast<size_t>(k)] = operand.way == Way::in_place ? here : operand.staging;
-      if (operand.way == Way::staged && k < frame.inputs) load(frame, operand, here, step, count);
+      at[static_cast<size_t>(k)] = operand.access == TileAccess::in_place ? here : operand.staging;
+      if (operand.access == TileAccess::staged && k < frame.inputs)
+        load(frame, operand, here, step, count);
     }
     plan.loop({at.data(), at.data() + frame.inputs, count, &plan.numbers});
     if (plan.by_library) move_results(frame, at, count);
     for (int k = frame.inputs; k < frame.count; ++k) {
       const TileOperand& operand = frame.operands[static_cast<size_t>(k)];
-      if (operand.way == Way::in_place) continue;
+      if (operand.access == TileAccess::in_place) continue;
       std::byte* here = places[static_cast<size_t>(k)] + done * operand.storage_bytes;
       convert(operand.staging, operand.tile, here, operand.storage, count);
     }
@@ -226,7 +228,7 @@ void run_lanes(const ElementwisePlan& plan, const KernelCall& call, int64_t firs
     operand.tile_bytes = size_of(operand.tile);
     operand.base = views[k]->at(first);
   }
-  choose_ways(frame, arena);
+  choose_access(frame, arena);
   run_walk(frame, plan);
 }
 

@@ -1,5 +1,5 @@
 // Trigonometric and hyperbolic functions and their inverses: computed in double and rounded once.
-// Those of complex numbers have the branch cuts of std's.
+// Complex ones have the branch cuts of std.
 #pragma once
 
 #include <cmath>

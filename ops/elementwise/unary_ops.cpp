@@ -40,7 +40,7 @@ enum UnaryTrait : unsigned {
   kNoBool = 2,       // a program may not give it bools
   kNegatesBool = 4,  // bools are negated logically
   kPassesBool = 8,   // bools stay as they are
-  kRoundsOnce = 16,  // in the direction of this thread; other functions of floats may not
+  kRoundsOnce = 16,  // follows the thread's rounding direction; other functions may not
 };
 
 struct UnaryRow {

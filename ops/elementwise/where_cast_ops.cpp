@@ -90,8 +90,8 @@ OpRecord where_record() {
   return op;
 }
 
-// True for a cast that saturates at the largest number of f8e4m3, which has no infinity. Also true
-// for the f64 form of such a cast (widen_op_call.h).
+// True for a cast that saturates at the largest number of f8e4m3, which has no infinity. True for
+// the f64 form of such a cast, too (widen_op_call.h).
 bool saturates(const OpCall& call, DType to) {
   if (call.attrs->has(kSaturatesAs)) return true;
   return to == DType::f8e4m3 && (!call.attrs->has("saturate") || call.attrs->flag("saturate"));

@@ -69,14 +69,15 @@ TakeRowsItem take_rows_item(const IndexedRows& rows, int data, int index, DType 
           bytes, rows.from_end};
 }
 
-std::function<std::any(const LaneCall&)> of_held_rows(const IndexedRows& rows, TakeRowsItem item) {
-  return [input = rows.input, dim = rows.dim, item](const LaneCall& lane) mutable -> std::any {
+std::function<LaneItem(const LaneCall&)> item_of_held_rows(const IndexedRows& rows,
+                                                           TakeRowsItem item) {
+  return [input = rows.input, dim = rows.dim, item](const LaneCall& lane) mutable -> LaneItem {
     const std::optional<Run> held = single_run(lane.owned_input(input, dim));
     if (!held) return {};
     item.size = (*lane.shard->inputs)[static_cast<size_t>(input)].shape()[dim];
     item.start = held->start;
     item.held = held->length;
-    return item;
+    return share_item(item);
   };
 }
 
@@ -98,8 +99,8 @@ Kernel prepare_embedding(const OpCall& call, const std::vector<TensorMeta>& outp
   LanePlan plan{{DType::i64, dtype}, {dtype}, 0, {}};
   plan.body = [rows](const LaneCall& lane) { take_rows(rows, lane, lane.in<int64_t>(0)); };
   const TakeRowsItem item = take_rows_item(rows, 1, 0, dtype);
-  plan.item = item;
-  plan.item_of_part = of_held_rows(rows, item);
+  plan.item = share_item(item);
+  plan.item_of_part = item_of_held_rows(rows, item);
   plan.items = element_count(outputs[0].shape);
   return lane_kernel(plan, call, outputs);
 }
@@ -205,8 +206,8 @@ Kernel prepare_select(const OpCall& call, const std::vector<TensorMeta>& outputs
   };
   if (!listed(call)) {
     const TakeRowsItem item = take_rows_item(rows, 0, 1, dtype);
-    plan.item = item;
-    plan.item_of_part = of_held_rows(rows, item);
+    plan.item = share_item(item);
+    plan.item_of_part = item_of_held_rows(rows, item);
   }
   plan.items = element_count(outputs[0].shape);
   Kernel kernel = lane_kernel(plan, call, outputs);
@@ -286,7 +287,7 @@ Kernel prepare_one_hot(const OpCall& call, const std::vector<TensorMeta>& output
       for (int64_t c = 0; c < classes; ++c) *out++ = c == label[i] ? 1 : 0;
     }
   };
-  plan.item = OneHotItem{classes};
+  plan.item = share_item(OneHotItem{classes});
   plan.items = count * classes;
   return lane_kernel(plan, call, outputs);
 }

@@ -88,14 +88,14 @@ Kernel prepare_take(const OpCall& call, const std::vector<TensorMeta>& outputs) 
     item.shape[d] = walk.index_shape[d];
     item.strides[d] = walk.strides[d];
   }
-  plan.item = item;
-  plan.item_of_part = [dim, item](const LaneCall& lane) mutable -> std::any {
+  plan.item = share_item(item);
+  plan.item_of_part = [dim, item](const LaneCall& lane) mutable -> LaneItem {
     const std::optional<Run> held = single_run(lane.owned_input(0, dim));
     if (!held) return {};
     item.size = (*lane.shard->inputs)[0].shape()[dim];
     item.start = held->start;
     item.held = held->length;
-    return item;
+    return share_item(item);
   };
   plan.items = element_count(walk.index_shape);
   return lane_kernel(plan, call, outputs);

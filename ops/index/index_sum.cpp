@@ -102,15 +102,15 @@ void set_sum(LanePlan& plan, const OpCall& call, int64_t held) {
   if (has_list(call)) list = integer_list(*call.attrs, "index");
   plan.body = [item, list, rows](const LaneCall& lane) { sum_lane<T>(item, list, rows, lane); };
   if (has_list(call)) return;
-  plan.item = item;
+  plan.item = share_item(item);
   plan.items = rows.outer * rows.row;
-  plan.item_of_part = [item, dim = rows.dim](const LaneCall& lane) mutable -> std::any {
+  plan.item_of_part = [item, dim = rows.dim](const LaneCall& lane) mutable -> LaneItem {
     const std::optional<Run> run = single_run(
         (*lane.shard->outputs)[0].owned(lane.shard->ranks[static_cast<size_t>(lane.lane)], dim));
     if (!run) return {};
     item.start = run->start;
     item.held = run->length;
-    return item;
+    return share_item(item);
   };
 }
 

@@ -1,5 +1,5 @@
-// Items of cross_entropy_grad, the gradients by all logits of one row, and of nll_loss_grad, one
-// element.
+// Items of the gradients of losses. An item of cross_entropy_grad is the gradient by all logits of
+// one row; an item of nll_loss_grad is one element.
 #pragma once
 
 #include "shardproof/ops/core/item_kernel.h"

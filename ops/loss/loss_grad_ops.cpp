@@ -99,13 +99,13 @@ Kernel prepare_loss_grad(const OpCall& call, const std::vector<TensorMeta>& outp
     plan.body = [item, dim, smoothing, rows = plan.items](const LaneCall& lane) {
       run_loss_grad<T>(item, dim, smoothing, rows, lane);
     };
-    plan.item_of_part = [item, dim, smoothing](const LaneCall& lane) mutable -> std::any {
+    plan.item_of_part = [item, dim, smoothing](const LaneCall& lane) mutable -> LaneItem {
       const OwnedClasses own = owned_classes(lane, dim);
       const std::optional<Run> run = single_run(own.runs);
       if (!run) return {};
       item.first = run->start;
       set_shares(item, smoothing, own.all);
-      return item;
+      return share_item(item);
     };
   });
   return lane_kernel(plan, call, outputs);

@@ -17,7 +17,7 @@ struct Shares {
   int64_t classes;
 };
 
-FormulaTerm beside_classes(Formula& f, const FormulaTerm& x, const Shares& shares, int dims) {
+FormulaTerm reshaped_to_classes(Formula& f, const FormulaTerm& x, const Shares& shares, int dims) {
   IntegerList shape(static_cast<size_t>(dims), 1);
   shape[static_cast<size_t>(shares.dim)] = shares.classes;
   return f.op("reshape", {x}, {{"shape", shape}});
@@ -37,7 +37,7 @@ FormulaTerms of_probabilities(Formula& f) {
   if (shares.smoothing != 0)
     share = share * (1 - shares.smoothing) + shares.smoothing / static_cast<double>(shares.classes);
   FormulaTerm term = f.op("log_softmax", {f[0]}, {{"dim", int64_t{shares.dim}}}) * share;
-  if (f.has(kLossWeight)) term = term * beside_classes(f, f[kLossWeight], shares, f[0].dims());
+  if (f.has(kLossWeight)) term = term * reshaped_to_classes(f, f[kLossWeight], shares, f[0].dims());
   const FormulaTerm loss = over_classes(f, term, shares);
   if (f.call.attrs->text("reduction") != "mean") return {f.reduced(loss)};
   const int64_t rows = element_count(f[0].shape()) / std::max<int64_t>(shares.classes, 1);
@@ -54,7 +54,7 @@ FormulaTerms of_weighted_labels(Formula& f) {
                 {{"ignore_index", f.integer("ignore_index")}, {"reduction", how}});
   };
   const FormulaTerm logs = f.op("log_softmax", {f[0]}, {{"dim", int64_t{shares.dim}}});
-  const FormulaTerm weight = beside_classes(f, f[kLossWeight], shares, f[0].dims());
+  const FormulaTerm weight = reshaped_to_classes(f, f[kLossWeight], shares, f[0].dims());
   const FormulaTerm valid = f.op("ne", {f[kLossLabels], f.integer("ignore_index")});
   FormulaTerm spread = f.where(valid, over_classes(f, logs * weight, shares), 0.0);
   if (reduction != "none") spread = f.op("sum", {spread});

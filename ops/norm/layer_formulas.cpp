@@ -14,7 +14,7 @@ using params::optional_tensor;
 using params::tensor;
 
 // Reshapes a tensor of one number per channel to broadcast with [N, C, ..].
-FormulaTerm beside_channels(Formula& f, const FormulaTerm& x, int dims) {
+FormulaTerm reshaped_to_channels(Formula& f, const FormulaTerm& x, int dims) {
   IntegerList shape(static_cast<size_t>(dims), 1);
   shape[dims > 1 ? 1 : 0] = element_count(x.shape());
   return reshaped(f, x, shape);
@@ -30,8 +30,8 @@ FormulaTerm centered(Formula& f, const FormulaTerm& x, const IntegerList& dims) 
 }
 
 FormulaTerm with_weight_and_bias(Formula& f, FormulaTerm x, int weight, int bias) {
-  if (f.has(weight)) x = x * beside_channels(f, f[weight], x.dims());
-  if (f.has(bias)) x = x + beside_channels(f, f[bias], x.dims());
+  if (f.has(weight)) x = x * reshaped_to_channels(f, f[weight], x.dims());
+  if (f.has(bias)) x = x + reshaped_to_channels(f, f[bias], x.dims());
   return x;
 }
 
@@ -48,8 +48,8 @@ FormulaTerms norm_by_moments(Formula& f, const char* own, const IntegerList& dim
   const FormulaTerm x = f[0];
   if (f.flag(own)) return {with_weight_and_bias(f, centered(f, x, dims), 3, 4)};
   if (!f.has(1) || !f.has(2)) f.refuse("needs running_mean and running_var, or {}=true", own);
-  const FormulaTerm mean = beside_channels(f, f[1], x.dims());
-  const FormulaTerm variance = beside_channels(f, f[2], x.dims());
+  const FormulaTerm mean = reshaped_to_channels(f, f[1], x.dims());
+  const FormulaTerm variance = reshaped_to_channels(f, f[2], x.dims());
   const FormulaTerm normal = (x - mean) / f.op("sqrt", {variance + f.number("eps").real()});
   return {with_weight_and_bias(f, normal, 3, 4)};
 }

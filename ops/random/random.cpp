@@ -103,16 +103,16 @@ template <typename Item>
 LanePlan plan_of_items(Item item, const Dims& shape, std::vector<DType> inputs, DType computed) {
   LanePlan plan{std::move(inputs), {computed}, 0, {}};
   item.block = *lane_block(shape, nullptr, 0);
-  plan.item = item;
+  plan.item = share_item(item);
   plan.items = element_count(shape);
-  plan.item_of_part = [item, shape](const LaneCall& lane) mutable -> std::any {
+  plan.item_of_part = [item, shape](const LaneCall& lane) mutable -> LaneItem {
     if (lane.shard->outputs->empty()) return {};
     const Spec& spec = lane.shard->outputs->front();
     const std::optional<GlobalBlock> block =
         lane_block(shape, &spec, lane.shard->ranks[static_cast<size_t>(lane.lane)]);
     if (!block) return {};
     item.block = *block;
-    return item;
+    return share_item(item);
   };
   return plan;
 }

@@ -277,7 +277,7 @@ Attrs with_kept_dims(Attrs attrs) {
   return attrs;
 }
 
-// Relative to the largest real part, so that exp() stays in range.
+// Subtracts the largest real part first, so that exp() stays in range.
 FormulaTerm complex_logsumexp(Formula& f) {
   const FormulaTerm real = f.op("real", {f[0]});
   const auto finite = [&](const Attrs& over) {

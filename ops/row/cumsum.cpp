@@ -52,8 +52,8 @@ std::vector<Strategy> cumsum_strategies(const OpCall& call) {
   FactorOptions options;
   options.form_of[active] = LocalExecution::lower_to_ops;
   options.cut_of[active] = ShardLayout::contiguous;
-  // A narrow dtype's lowering rounds once, at the end. Its partials must not be rounded part by
-  // part.
+  // In a narrow dtype the lowering rounds once, at the end. Partials would be rounded part by part,
+  // so they do not pass.
   const DType result = sum_dtype(call.inputs[0].dtype);
   if (compute_dtype(result) == result) options.partials = linear_sums(call, {0});
   return factor_strategies(all + "->" + all, options);

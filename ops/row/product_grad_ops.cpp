@@ -1,11 +1,11 @@
 // Registers prod_grad(dy, x, dim) and cumprod_grad(dy, x, dim): the gradients of prod and cumprod
 // by x. Both divide by x where it is not 0, and count the zeros. Their own gradients do not divide,
-// because a factor of 0 cannot be divided out. They multiply all pairs,
+// because a factor of 0 cannot be divided out. They multiply all pairs:
 //
 //   m[k, j] = 1 if j == k, else x[j]
 //
-// so that prod_grad is dy times the products of the rows of m, and entry k of cumprod_grad is the
-// sum of dy[i] times the running product m[k, 0] .. m[k, i] over i >= k. torch does the same.
+// prod_grad is dy times the products of the rows of m. Entry k of cumprod_grad is the sum over i >=
+// k of dy[i] times the running product m[k, 0] .. m[k, i]. torch does the same.
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/gradient.h"
 #include "shardproof/ops/layout/copy_boxes.h"

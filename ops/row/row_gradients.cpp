@@ -38,7 +38,7 @@ F softmax_gradient(Gradient& g) {
 
 F log_softmax_gradient(Gradient& g) { return g.dy() - g.op("exp", {g.y()}) * sum_along(g, g.dy()); }
 
-// In logarithms, because exp(-y) overflows. Positive and negative parts of dy apart.
+// Adds logarithms, because exp(-y) overflows, separately for positive and negative parts of dy.
 F logcumsumexp_gradient(Gradient& g) {
   return backward_logarithm(g, g.dy()) - backward_logarithm(g, -g.dy());
 }

@@ -21,7 +21,7 @@ struct RowPlan {
 Kernel row_kernel(const Dims& shape, int dim, DType compute, RowTransform transform,
                   const std::type_info& type);
 
-// The transform as a plain function of compute type C.
+// Applies the transform to a row of compute type C.
 template <typename Transform, typename C>
 void run_row(std::byte* row, int64_t count) {
   Transform::run(reinterpret_cast<C*>(row), count);

@@ -45,8 +45,8 @@ struct Siblings {
   size_t self = 0;
 };
 
-// True if the members' parts of a dim, one after another, equal the part that a rank owns after the
-// step, and all have one length.
+// True if the members' parts of a dim all have one length. One after another, they must also be the
+// part that a rank owns after the step.
 bool joins(const Spec& from, const Spec& to, const Siblings& group, int dim) {
   Runs joined;
   const int64_t size = length(from.owned(group.members[0], dim));

@@ -1,6 +1,6 @@
 // Deadlock diagnosis: explains by a wait-for graph why no rank can continue. A pure function.
 //
-// The graph: each blocked call (Blocked) points to its wait edges (WaitEdge). An edge points to the
+// The graph (wait_for_graph.h): each blocked call points to its wait edge. An edge points to the
 // blocked calls of the ranks that it awaits (holders). Two causes are distinguished.
 //
 // `deadlock`: ranks wait for each other in a cycle. Its ranks are those in cycles, its line is the
@@ -27,45 +27,14 @@
 // first.
 #pragma once
 
-#include <map>
-#include <string>
 #include <vector>
 
 #include "shardproof/localtensor/report/finding.h"
+#include "shardproof/sim/analysis/wait_for_graph.h"
 
 namespace shardproof {
 
-// The needs of a call that cannot continue. Calls of one collective share it.
-struct WaitEdge {
-  std::string group;             // "tp [4 5 6 7]"; empty for a wait between streams
-  int64_t call = 0;              // number in the group
-  std::string what;              // "to receive" for a message or signal; else empty
-  std::vector<int32_t> ranks;    // ranks that have not joined the call
-  std::vector<int32_t> holders;  // indices of the blocked calls in which they wait
-  std::vector<int32_t> missing;  // those of `ranks` that never join
-  // Those of `ranks` that wait elsewhere and make fewer such calls in their whole program.
-  std::vector<int32_t> left_out;
-};
-
-// The call at the head of a stream.
-struct Blocked {
-  Lanes ranks;
-  int line = 0;
-  std::string instance;
-  std::string text;       // source text of the call
-  bool pairwise = false;  // a send or a receive
-  int32_t awaiting = -1;  // index into WaitGraph::awaiting; -1: none
-};
-
-// The wait-for graph of a world in which nothing can run.
-struct WaitGraph {
-  int64_t world = 0;  // ranks
-  std::vector<Blocked> blocked;
-  std::vector<WaitEdge> awaiting;
-  std::map<int32_t, std::string> gone;  // missing rank -> reason, "has ended"
-};
-
 // Returns at most one finding of each kind: first `deadlock`, then `missing rank`.
-std::vector<Finding> diagnose_deadlock(const WaitGraph& known);
+std::vector<Finding> diagnose_deadlock(const WaitForGraph& graph);
 
 }  // namespace shardproof

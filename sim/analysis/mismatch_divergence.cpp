@@ -30,7 +30,7 @@ std::vector<History> calls_of(const std::vector<Record>& records, const Lanes& r
   return histories;
 }
 
-History::const_iterator find_call(const History& history, const InstanceOfRecords& instance) {
+History::const_iterator find_call(const History& history, const MismatchedCollective& instance) {
   return std::find_if(history.begin(), history.end(), [&](const Record* record) {
     return record->group == instance.group && record->call == instance.call &&
            record->kind != "send" && record->kind != "recv";
@@ -38,7 +38,7 @@ History::const_iterator find_call(const History& history, const InstanceOfRecord
 }
 
 // Returns the calls up to the one with number `call` on the group.
-History until_call(History history, const InstanceOfRecords& instance) {
+History until_call(History history, const MismatchedCollective& instance) {
   const auto here = find_call(history, instance);
   if (here == history.end()) return {};
   history.erase(here + 1, history.end());
@@ -97,14 +97,14 @@ std::string divergence_text(int32_t rank, const History& odd, int32_t other, con
                      other, theirs, place_of(*typical[at]));
 }
 
-int32_t typical_rank_of(const InstanceOfRecords& instance) {
+int32_t typical_rank_of(const MismatchedCollective& instance) {
   const Lanes typical = instance.members.minus(instance.odd);
   return typical.empty() ? instance.members[0] : typical[0];
 }
 
 }  // namespace
 
-bool differ_in_order(const std::vector<Record>& records, const InstanceOfRecords& instance) {
+bool differ_in_order(const std::vector<Record>& records, const MismatchedCollective& instance) {
   constexpr size_t kLongest = 1000;  // longer histories: comparing all pairs would take too long
   const int32_t typical_rank = typical_rank_of(instance);
   const History typical = std::move(calls_of(records, Lanes::one(typical_rank))[0]);
@@ -123,7 +123,7 @@ bool differ_in_order(const std::vector<Record>& records, const InstanceOfRecords
 }
 
 std::string first_divergence(const std::vector<Record>& records,
-                             const InstanceOfRecords& instance) {
+                             const MismatchedCollective& instance) {
   const int32_t typical_rank = typical_rank_of(instance);
   const History typical =
       until_call(std::move(calls_of(records, Lanes::one(typical_rank))[0]), instance);

@@ -9,9 +9,9 @@
 
 namespace shardproof {
 
-// Returns the time of the calls of a step, one after another, in the group that takes longest.
-// Those of one piece of a transfer take as long as the messages that one rank sends, or receives,
-// one after another.
+// Returns the time of the calls of a step, one after another, in the group that takes longest. A
+// piece of a transfer takes as long as the messages that the busiest rank sends, or receives, one
+// after another.
 Duration time_of_calls(const PlanStep& step, const CostModel& cost);
 // Returns the planner's price on a machine: seconds, then calls, then peak bytes.
 PriceFunction price_by_time(std::shared_ptr<const CostModel> cost);

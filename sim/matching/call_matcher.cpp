@@ -163,7 +163,7 @@ void CallMatcher::begin(SubmittedCall& submitted) {
     case CollectiveKind::recv: pair_up(members, submitted); break;
     case CollectiveKind::put:
     case CollectiveKind::signal:
-    case CollectiveKind::wait_signal: act_one_sided(members, submitted); break;
+    case CollectiveKind::wait_signal: execute_one_sided(members, submitted); break;
     default: join(members, submitted);
   }
 }

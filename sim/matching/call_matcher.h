@@ -109,7 +109,7 @@ class CallMatcher {
   void complete(Communicator& comm, CollectiveInstance& open);
   void pair_up(Communicator& comm, SubmittedCall& submitted);
   void transfer(const Communicator& comm, const Channel::End& sender, const Channel::End& receiver);
-  void act_one_sided(Communicator& comm, SubmittedCall& submitted);
+  void execute_one_sided(Communicator& comm, SubmittedCall& submitted);
   void store(const SubmittedCall& submitted, int64_t self, int64_t target);
   void settle(Signals& signals);
   void end_call(SubmittedCall& submitted);

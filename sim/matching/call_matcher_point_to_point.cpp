@@ -80,7 +80,7 @@ void CallMatcher::transfer(const Communicator& comm, const Channel::End& sender,
 // --- one-sided
 // ------------------------------------------------------------------------------------
 
-void CallMatcher::act_one_sided(Communicator& comm, SubmittedCall& submitted) {
+void CallMatcher::execute_one_sided(Communicator& comm, SubmittedCall& submitted) {
   const Collective& collective = submitted.terms->collective;
   const int64_t lanes = submitted.lanes.size();
   for (int64_t i = 0; i < lanes; ++i) {

@@ -68,7 +68,7 @@ class Streams {
         continue;
       }
       MatchedCall event;
-      event.kind = CoordinatorCommand::pair;
+      event.kind = CoordinatorCommand::message;
       event.parts = {waiting.front(), part};
       waiting.pop_front();
       groups_.add(std::make_shared<const MatchedCall>(event));

@@ -254,7 +254,8 @@ TEST_F(Join, ProcessStoppedBeforeJoining_IsNamed) {
 TEST_F(Join, KilledMpirun_EndsAllProcesses) {
   const std::string endless = folder_.endless();
   const std::string own = "--mca btl_vader_backing_directory " + folder_.path().string() +
-                          " --mca orte_tmpdir_base " + folder_.path().string();  // nobody cleans up
+                          " --mca orte_tmpdir_base " +
+                          folder_.path().string();  // files that a killed mpirun leaves
   std::thread run([&] {
     shell(kMpirun + ("3 " + own + " '" SHARDPROOF_PROGRAM "' run ") + endless +
           " --backend mpi </dev/null & echo $! >" + path("pid") + "; wait $!");

@@ -1,5 +1,5 @@
-// Reads the recorded cases of PyTorch and converts their notation: meshes are row-major with axes
-// a, b, c ... in the given order, SS(d,k) is S(d, split=k), P(product) is P(prod).
+// Reads the recorded cases of PyTorch and converts their notation. SS(d,k) is S(d, split=k) and
+// P(product) is P(prod). Meshes are row-major with axes a, b, c ... in the given order.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -95,7 +95,7 @@ TEST(PeakLimit, RandomPairs_KeepToTheirLimits) {
         try {
           expect_kept(from, to, whole * part / 8, grouping);
         } catch (const Error&) {
-          EXPECT_LT(part, 8);  // no plan keeps to it
+          EXPECT_LT(part, 8);  // no plan is within the limit
         }
       }
     }

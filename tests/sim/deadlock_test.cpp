@@ -11,33 +11,33 @@ namespace shardproof::deadlock_test {
 namespace {
 
 // A world in which rank r's call waits for the ranks `waits[r]`; empty: the rank has ended.
-WaitGraph still_of(const std::vector<std::vector<int32_t>>& waits) {
-  WaitGraph s;
-  s.world = static_cast<int64_t>(waits.size());
+WaitForGraph graph_of(const std::vector<std::vector<int32_t>>& waits) {
+  WaitForGraph graph;
+  graph.world = static_cast<int64_t>(waits.size());
   std::vector<int32_t> call_of(waits.size(), -1);
   for (size_t rank = 0; rank < waits.size(); ++rank) {
     if (waits[rank].empty()) continue;
-    call_of[rank] = static_cast<int32_t>(s.blocked.size());
-    Blocked call;
+    call_of[rank] = static_cast<int32_t>(graph.blocked.size());
+    BlockedCall call;
     call.ranks = Lanes::one(static_cast<int64_t>(rank));
     call.line = static_cast<int>(rank) + 1;
-    call.awaiting = static_cast<int32_t>(s.blocked.size());
-    s.blocked.push_back(call);
+    call.edge = static_cast<int32_t>(graph.blocked.size());
+    graph.blocked.push_back(call);
   }
   for (const auto& ranks : waits) {
     if (ranks.empty()) continue;
-    WaitEdge awaiting;
-    awaiting.ranks = ranks;
+    WaitEdge edge;
+    edge.ranks = ranks;
     for (int32_t rank : ranks) {
       const int32_t call = call_of[static_cast<size_t>(rank)];
       if (call >= 0)
-        awaiting.holders.push_back(call);
+        edge.holders.push_back(call);
       else
-        awaiting.missing.push_back(rank), s.gone.emplace(rank, "has ended");
+        edge.missing.push_back(rank), graph.gone.emplace(rank, "has ended");
     }
-    s.awaiting.push_back(awaiting);
+    graph.edges.push_back(edge);
   }
-  return s;
+  return graph;
 }
 
 // Returns the ranks that reach themselves, by brute force.
@@ -55,7 +55,7 @@ Lanes on_circles(const std::vector<std::vector<int32_t>>& waits) {
   return Lanes::of(ranks);
 }
 
-TEST(WaitGraph, RandomGraphs_GiveRanksOfBruteForce) {
+TEST(WaitForGraph, RandomGraphs_GiveRanksOfBruteForce) {
   const Rng rng(5, 1);
   uint64_t draw = 0;
   int deadlocks = 0, missing = 0;
@@ -69,7 +69,7 @@ TEST(WaitGraph, RandomGraphs_GiveRanksOfBruteForce) {
     for (const auto& ranks : waits)
       for (int32_t rank : ranks)
         if (waits[static_cast<size_t>(rank)].empty()) ended.push_back(rank);
-    const std::vector<Finding> findings = diagnose_deadlock(still_of(waits));
+    const std::vector<Finding> findings = diagnose_deadlock(graph_of(waits));
     const Lanes circles = on_circles(waits);
     size_t at = 0;
     if (!circles.empty()) {
@@ -94,26 +94,26 @@ TEST(WaitGraph, RandomGraphs_GiveRanksOfBruteForce) {
 }
 
 // Ranks that wait for each other with no call left; rank r waits for `lacks[r]` (-1: it has ended).
-WaitGraph lacking_calls(const std::vector<int32_t>& lacks) {
-  WaitGraph s;
-  s.world = static_cast<int64_t>(lacks.size());
+WaitForGraph lacking_calls(const std::vector<int32_t>& lacks) {
+  WaitForGraph graph;
+  graph.world = static_cast<int64_t>(lacks.size());
   for (size_t rank = 0; rank < lacks.size(); ++rank) {
     if (lacks[rank] < 0) continue;
-    Blocked call;
+    BlockedCall call;
     call.ranks = Lanes::one(static_cast<int64_t>(rank));
     call.line = static_cast<int>(rank) + 1;
-    call.awaiting = static_cast<int32_t>(s.awaiting.size());
-    s.blocked.push_back(call);
-    WaitEdge awaiting;
-    awaiting.what = "to send";
-    awaiting.ranks = awaiting.missing = {lacks[rank]};
-    s.awaiting.push_back(awaiting);
-    s.gone.emplace(lacks[rank], "has ended");
+    call.edge = static_cast<int32_t>(graph.edges.size());
+    graph.blocked.push_back(call);
+    WaitEdge edge;
+    edge.what = "to send";
+    edge.ranks = edge.missing = {lacks[rank]};
+    graph.edges.push_back(edge);
+    graph.gone.emplace(lacks[rank], "has ended");
   }
-  return s;
+  return graph;
 }
 
-TEST(WaitGraph, RanksWithoutCallsLeft_AreDeadlock) {
+TEST(WaitForGraph, RanksWithoutCallsLeft_AreDeadlock) {
   std::vector<Finding> findings = diagnose_deadlock(lacking_calls({1, 0, 1, 2}));
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_EQ(findings[0].verdict, Verdict::deadlock);
@@ -185,7 +185,7 @@ Expected expected_of(const Matrix& waits, const Matrix& out) {
   return {Lanes::of(circles), Lanes::of(missing)};
 }
 
-TEST(WaitGraph, CycleThroughACallLeftOut_IsMissingRank) {
+TEST(WaitForGraph, CycleThroughACallLeftOut_IsMissingRank) {
   const Rng rng(9, 2);
   uint64_t draw = 0;
   int broken = 0;
@@ -201,19 +201,18 @@ TEST(WaitGraph, CycleThroughACallLeftOut_IsMissingRank) {
         out[i][j] = rng.integer(draw++, 0, 3) == 0;
         lists[i].push_back(static_cast<int32_t>(j));
       }
-    WaitGraph still = still_of(lists);
-    const std::vector<Finding> before = diagnose_deadlock(still);
-    for (const Blocked& call : still.blocked) {
-      WaitEdge& awaiting = still.awaiting[static_cast<size_t>(call.awaiting)];
-      for (const int32_t rank : awaiting.ranks)
+    WaitForGraph graph = graph_of(lists);
+    const std::vector<Finding> before = diagnose_deadlock(graph);
+    for (const BlockedCall& call : graph.blocked) {
+      WaitEdge& edge = graph.edges[static_cast<size_t>(call.edge)];
+      for (const int32_t rank : edge.ranks)
         if (out[static_cast<size_t>(call.ranks[0])][static_cast<size_t>(rank)] &&
-            std::find(awaiting.missing.begin(), awaiting.missing.end(), rank) ==
-                awaiting.missing.end())
-          awaiting.left_out.push_back(rank);
+            std::find(edge.missing.begin(), edge.missing.end(), rank) == edge.missing.end())
+          edge.left_out.push_back(rank);
     }
     const Expected expected = expected_of(waits, out);
     Lanes circles, missing;
-    const std::vector<Finding> findings = diagnose_deadlock(still);
+    const std::vector<Finding> findings = diagnose_deadlock(graph);
     for (const Finding& finding : findings)
       (finding.verdict == Verdict::deadlock ? circles : missing) = finding.ranks;
     EXPECT_EQ(circles, expected.circles) << "round " << round;
@@ -224,25 +223,25 @@ TEST(WaitGraph, CycleThroughACallLeftOut_IsMissingRank) {
 }
 
 // Rank 0 waits in a group for rank 1, which waits elsewhere for rank 0.
-TEST(WaitGraph, TwoRanks_LeaveOutOneCallOrNone) {
-  WaitGraph still = still_of({{1}, {0}});
-  EXPECT_EQ(diagnose_deadlock(still).at(0).verdict, Verdict::deadlock);
-  still.awaiting[0].left_out = {1};
-  const std::vector<Finding> findings = diagnose_deadlock(still);
+TEST(WaitForGraph, TwoRanks_LeaveOutOneCallOrNone) {
+  WaitForGraph graph = graph_of({{1}, {0}});
+  EXPECT_EQ(diagnose_deadlock(graph).at(0).verdict, Verdict::deadlock);
+  graph.edges[0].left_out = {1};
+  const std::vector<Finding> findings = diagnose_deadlock(graph);
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_EQ(findings[0].verdict, Verdict::missing_rank);
   EXPECT_EQ(findings[0].ranks, Lanes::one(1));
   EXPECT_EQ(findings[0].line, 1);
   // Each rank leaves out what the other waits for.
-  still.awaiting[1].left_out = {0};
-  EXPECT_EQ(diagnose_deadlock(still).at(0).verdict, Verdict::deadlock);
+  graph.edges[1].left_out = {0};
+  EXPECT_EQ(diagnose_deadlock(graph).at(0).verdict, Verdict::deadlock);
 }
 
 // A call that was left out is no cause outside of a cycle: rank 1 waits for a rank that has ended.
-TEST(WaitGraph, CallLeftOutOutsideACycle_IsNotNamed) {
-  WaitGraph still = still_of({{1}, {2}, {}});
-  still.awaiting[0].left_out = {1};
-  const std::vector<Finding> findings = diagnose_deadlock(still);
+TEST(WaitForGraph, CallLeftOutOutsideACycle_IsNotNamed) {
+  WaitForGraph graph = graph_of({{1}, {2}, {}});
+  graph.edges[0].left_out = {1};
+  const std::vector<Finding> findings = diagnose_deadlock(graph);
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_EQ(findings[0].ranks, Lanes::one(2));
 }
@@ -284,44 +283,44 @@ TEST(PlannedCalls, SignalsAnswerWaits_WhateverTheirGroup) {
   EXPECT_TRUE(planned.lacking({0}, {1}, wait).empty());
 }
 
-TEST(WaitGraph, NothingBlocked_GivesNoFinding) { EXPECT_TRUE(diagnose_deadlock({}).empty()); }
+TEST(WaitForGraph, NothingBlocked_GivesNoFinding) { EXPECT_TRUE(diagnose_deadlock({}).empty()); }
 
 // One cycle through 30,000 ranks: neither recursion nor quadratic time.
-TEST(WaitGraph, LongCycle_IsFound) {
+TEST(WaitForGraph, LongCycle_IsFound) {
   std::vector<std::vector<int32_t>> waits(30000);
   for (size_t i = 0; i < waits.size(); ++i)
     waits[i] = {static_cast<int32_t>((i + 1) % waits.size())};
-  const std::vector<Finding> findings = diagnose_deadlock(still_of(waits));
+  const std::vector<Finding> findings = diagnose_deadlock(graph_of(waits));
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_EQ(findings[0].ranks.size(), 30000);
 }
 
 // Calls of one collective share what they await: the time is linear in calls, not in calls times
 // members. Even ranks wait in one collective, odd ranks in another one, which they reach first.
-TEST(WaitGraph, TwoCollectivesOfManyRanks_AreDiagnosed) {
+TEST(WaitForGraph, TwoCollectivesOfManyRanks_AreDiagnosed) {
   constexpr int32_t kRanks = 40000;
-  WaitGraph still;
-  still.world = kRanks;
-  still.awaiting.resize(2);
+  WaitForGraph graph;
+  graph.world = kRanks;
+  graph.edges.resize(2);
   std::vector<int32_t> odd, all;
   for (int32_t rank = 0; rank < kRanks; ++rank) {
-    Blocked call;
+    BlockedCall call;
     call.ranks = Lanes::one(rank);
     call.line = rank % 2 + 1;
-    call.awaiting = rank % 2;
-    still.blocked.push_back(call);
-    WaitEdge& other = still.awaiting[static_cast<size_t>(1 - rank % 2)];
+    call.edge = rank % 2;
+    graph.blocked.push_back(call);
+    WaitEdge& other = graph.edges[static_cast<size_t>(1 - rank % 2)];
     other.ranks.push_back(rank);
     other.holders.push_back(rank);
     if (rank % 2 == 1) odd.push_back(rank);
     all.push_back(rank);
   }
-  const std::vector<Finding> cycle = diagnose_deadlock(still);
+  const std::vector<Finding> cycle = diagnose_deadlock(graph);
   ASSERT_EQ(cycle.size(), 1u);
   EXPECT_EQ(cycle[0].verdict, Verdict::deadlock);
   EXPECT_EQ(cycle[0].ranks, Lanes::of(all));
-  still.awaiting[0].left_out = odd;
-  const std::vector<Finding> missing = diagnose_deadlock(still);
+  graph.edges[0].left_out = odd;
+  const std::vector<Finding> missing = diagnose_deadlock(graph);
   ASSERT_EQ(missing.size(), 1u);
   EXPECT_EQ(missing[0].verdict, Verdict::missing_rank);
   EXPECT_EQ(missing[0].ranks, Lanes::of(odd));

@@ -84,7 +84,7 @@ TEST(FirstDivergence, ManyRanksDiffer_TheFirstIsNamed) {
   std::vector<std::vector<std::string>> kinds(static_cast<size_t>(kRanks), {"b", "x"});
   kinds.back() = {"x"};
   const std::vector<Record> records = histories(kinds);
-  const InstanceOfRecords all{Lanes::range(0, kRanks), Lanes::range(0, kRanks), "tp", 1};
+  const MismatchedCollective all{Lanes::range(0, kRanks), Lanes::range(0, kRanks), "tp", 1};
   EXPECT_EQ(first_divergence(records, all), "rank 19999 skipped  b(group=dp)  before it (line 10)");
   EXPECT_FALSE(differ_in_order(records, all));
 }

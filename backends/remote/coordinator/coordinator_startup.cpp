@@ -196,7 +196,7 @@ void Coordinator::handle_handshake(int process, WireReader& in) {
   members_[static_cast<size_t>(process)].joined = true;
 }
 
-// Chooses the process that others may be waiting for: one that never connected comes first.
+// Returns the process that others may be waiting for; preferably one that never connected.
 WorkerLoss Coordinator::first_absent() const {
   const auto first = [this](const auto& is_absent) {
     return std::find_if(members_.begin(), members_.end(), is_absent);
@@ -362,7 +362,7 @@ void Coordinator::listen(milliseconds time, const MessageHandler& handle_message
     }
     members_[i].has_more = last_message == kMessagesPerTurn;
   }
-  // A worker whose message arrived during this loop is alive.
+  // A worker from which a message arrived during this loop is alive.
   if (::poll(entries.data(), entries.size(), 0) <= 0) return;
   for (size_t i = 0; i < members_.size(); ++i)
     if ((entries[i].revents & POLLIN) != 0) members_[i].last_message = now();

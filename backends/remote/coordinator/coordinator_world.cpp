@@ -122,7 +122,7 @@ bool CoordinatorWorld::progress() {
     for (size_t i = 0; i < hosts_.size(); ++i) {
       if (hosts_[i].phase != Phase::idle) continue;
       hosts_[i].phase = Phase::running;
-      pool_.send(static_cast<int>(i), message_of(CoordinatorCommand::still));
+      pool_.send(static_cast<int>(i), message_of(CoordinatorCommand::stalled));
     }
     listen();
   }

@@ -2,7 +2,7 @@
 // hosts of all workers on a local world without contents. The call matcher, clock and memory meter
 // of that world give the same verdicts as a simulation. Internal to backends/remote.
 //
-// State: hosts_ holds the workers and their phases; events_, groups_ and under_way the matched
+// State: hosts_ holds the workers and their phases. events_, groups_ and under_way hold the matched
 // calls that are sent to workers; pending_puts_ the places of puts in windows; loss_ a lost worker.
 // One thread. Its sources: coordinator_world.cpp (life of the world), coordinator_world_receive.cpp
 // (messages of workers), coordinator_world_schedule.cpp (commands to workers),
@@ -70,7 +70,7 @@ class CoordinatorWorld : public World, public WorldProcesses, private MatchObser
   void handle_measured(int process, WireReader& in);
   void handle_progress(WorkerMessage kind, int process, WireReader& in);
   Ticket& ticket_of(int process, Ticket ticket);
-  void remember(int process, Ticket own, Ticket theirs);
+  void link_tickets(int process, Ticket own, Ticket theirs);
 
   void receive_messages(std::chrono::milliseconds time);
   void listen();
@@ -107,7 +107,7 @@ class CoordinatorWorld : public World, public WorldProcesses, private MatchObser
   std::string last_progress() const;
   bool awaits_loss(const MatchedCall& event, int process) const;
   void describe_waiting(const MatchedCall& event, const std::set<int>& processes,
-                        WaitGraph& still) const;
+                        WaitForGraph& graph) const;
 
   Coordinator& pool_;
   WorldOptions options_;

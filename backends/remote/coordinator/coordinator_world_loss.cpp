@@ -162,37 +162,37 @@ bool CoordinatorWorld::awaits_loss(const MatchedCall& event, int process) const 
                      [&](const auto& inner) { return awaits_loss(*inner, process); });
 }
 
-// Adds the call to `still`: the lost ranks as missing, the ranks of `processes` as waiting.
+// Adds the call to `graph`: the lost ranks as missing, the ranks of `processes` as waiting.
 void CoordinatorWorld::describe_waiting(const MatchedCall& event, const std::set<int>& processes,
-                                        WaitGraph& still) const {
+                                        WaitForGraph& graph) const {
   if (event.kind == CoordinatorCommand::run) return;
-  for (const auto& inner : event.together) describe_waiting(*inner, processes, still);
+  for (const auto& inner : event.together) describe_waiting(*inner, processes, graph);
   if (event.parts.empty()) return;
   const Lanes lost = blocks_.of(loss_->process);
   const Group& group = event.collective.group;
-  WaitEdge awaiting;
-  awaiting.group = sibling_text(group, group.sibling_of(event.parts[0].rank));
-  awaiting.call = event.call;
-  std::vector<Blocked> waiting;
+  WaitEdge edge;
+  edge.group = sibling_text(group, group.sibling_of(event.parts[0].rank));
+  edge.call = event.call;
+  std::vector<BlockedCall> waiting;
   for (const MatchedCallPart& part : event.parts) {
     if (lost.contains(part.rank)) {
-      awaiting.ranks.push_back(part.rank);
+      edge.ranks.push_back(part.rank);
       continue;
     }
     if (!processes.contains(blocks_.process_of(part.rank))) continue;
-    Blocked& call = waiting.emplace_back();
+    BlockedCall& call = waiting.emplace_back();
     call.ranks = Lanes::one(part.rank);
     call.line = part.site.line;
     call.instance = part.site.instance;
     call.text = event.text;
-    call.awaiting = static_cast<int32_t>(still.awaiting.size());
+    call.edge = static_cast<int32_t>(graph.edges.size());
   }
-  if (awaiting.ranks.empty() || waiting.empty()) return;
-  for (const int32_t rank : awaiting.ranks) still.gone[rank] = loss_->words;
-  std::sort(awaiting.ranks.begin(), awaiting.ranks.end());
-  awaiting.missing = awaiting.ranks;
-  still.awaiting.push_back(std::move(awaiting));
-  still.blocked.insert(still.blocked.end(), waiting.begin(), waiting.end());
+  if (edge.ranks.empty() || waiting.empty()) return;
+  for (const int32_t rank : edge.ranks) graph.gone[rank] = loss_->words;
+  std::sort(edge.ranks.begin(), edge.ranks.end());
+  edge.missing = edge.ranks;
+  graph.edges.push_back(std::move(edge));
+  graph.blocked.insert(graph.blocked.end(), waiting.begin(), waiting.end());
 }
 
 // Returns the commands that the lost process has not completed; the one it was in comes first.
@@ -230,10 +230,10 @@ std::vector<Finding> CoordinatorWorld::calls_under_way() {
       break;
     }
   }
-  WaitGraph still;
-  still.world = options_.ranks;
-  for (const MatchedCall* event : events) describe_waiting(*event, processes[event], still);
-  return diagnose_deadlock(still);
+  WaitForGraph graph;
+  graph.world = options_.ranks;
+  for (const MatchedCall* event : events) describe_waiting(*event, processes[event], graph);
+  return diagnose_deadlock(graph);
 }
 
 namespace {
@@ -261,7 +261,7 @@ std::string group_text(const MatchedCall& event) {
 // Renames the finding after the call that the lost process was in: survivors may wait in later
 // ones.
 void name_call(Finding& finding, const CallOfLoss& lost) {
-  if (lost.event->kind != CoordinatorCommand::meet) return;
+  if (lost.event->kind != CoordinatorCommand::collective) return;
   finding.line = lost.part->site.line;
   finding.instance = lost.part->site.instance;
   finding.group = group_text(*lost.event);

@@ -24,7 +24,7 @@ Ticket& CoordinatorWorld::ticket_of(int process, Ticket ticket) {
   return tickets[at];
 }
 
-void CoordinatorWorld::remember(int process, Ticket own, Ticket theirs) {
+void CoordinatorWorld::link_tickets(int process, Ticket own, Ticket theirs) {
   ticket_of(process, theirs) = own;
   const size_t at = static_cast<size_t>(own);
   if (origins_.size() <= at) origins_.resize(at + 1);
@@ -135,7 +135,7 @@ void CoordinatorWorld::handle_submit(int process, ExecutionContext& context, Wir
   for (const Call& call : calls)
     parts += call.lanes.intersect(call.collective.group.lanes()).size();
   const Ticket own = context.submit(calls, stream);
-  remember(process, own, theirs);
+  link_tickets(process, own, theirs);
   groups_.issue(&context, stream, own, parts);
   open_.emplace_back(own, &context);
 }
@@ -162,7 +162,7 @@ void CoordinatorWorld::handle_launch(int process, ExecutionContext& context, Wir
     };
   const Ticket own = context.launch(std::move(work));
   if (own != kDone)
-    remember(process, own, theirs);
+    link_tickets(process, own, theirs);
   else
     ticket_of(process, theirs) = kDone;
 }

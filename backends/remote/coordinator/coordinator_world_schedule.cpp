@@ -33,7 +33,7 @@ void describe(MatchedCall& event, const SubmittedCall& submitted, int64_t lane) 
 // program groups it with others.
 bool are_siblings(const std::vector<std::shared_ptr<const MatchedCall>>& events) {
   return std::all_of(events.begin(), events.end(), [](const auto& event) {
-    return event->kind == CoordinatorCommand::meet &&
+    return event->kind == CoordinatorCommand::collective &&
            std::all_of(event->parts.begin(), event->parts.end(),
                        [](const MatchedCallPart& part) { return part.alone; });
   });
@@ -43,7 +43,7 @@ bool are_siblings(const std::vector<std::shared_ptr<const MatchedCall>>& events)
 
 void CoordinatorWorld::on_collective(const CollectiveInstance& instance) {
   MatchedCall& event = events_.emplace_back();
-  event.kind = CoordinatorCommand::meet;
+  event.kind = CoordinatorCommand::collective;
   describe(event, *instance.arrivals.front().submitted, instance.arrivals.front().lane);
   for (const Arrival& arrival : instance.arrivals)
     event.parts.push_back(part_of(*arrival.submitted, arrival.lane));
@@ -51,7 +51,7 @@ void CoordinatorWorld::on_collective(const CollectiveInstance& instance) {
 
 void CoordinatorWorld::on_send_recv(const Channel::End& sender, const Channel::End& receiver) {
   MatchedCall& event = events_.emplace_back();
-  event.kind = CoordinatorCommand::pair;
+  event.kind = CoordinatorCommand::message;
   describe(event, *receiver.submitted, receiver.lane);
   event.parts = {part_of(*sender.submitted, sender.lane),
                  part_of(*receiver.submitted, receiver.lane)};
@@ -98,7 +98,7 @@ bool CoordinatorWorld::send_pending_groups() {
 }
 
 void CoordinatorWorld::send_event(const std::shared_ptr<const MatchedCall>& event) {
-  if (event->kind == CoordinatorCommand::meet) make_communicators(*event);
+  if (event->kind == CoordinatorCommand::collective) make_communicators(*event);
   for (const auto& [process, message] : commands_of(*event)) send_command(process, message, event);
 }
 
@@ -106,7 +106,7 @@ void CoordinatorWorld::send_together(const PendingGroups::Together& events) {
   if (events.size() == 1) return send_event(events.front());
   std::map<int, std::vector<WireWriter>> parts;
   for (const auto& event : events) {
-    if (event->kind == CoordinatorCommand::meet) make_communicators(*event);
+    if (event->kind == CoordinatorCommand::collective) make_communicators(*event);
     for (auto& [process, message] : commands_of(*event))
       parts[process].push_back(std::move(message));
   }
@@ -130,7 +130,7 @@ CoordinatorWorld::Commands CoordinatorWorld::commands_of(const MatchedCall& even
       commands[event.process].add(event.work);
       return commands;
     }
-    case CoordinatorCommand::meet:
+    case CoordinatorCommand::collective:
     case CoordinatorCommand::end_part: return commands_to_parts(event);
     default: return commands_to_ends(event);
   }
@@ -145,7 +145,8 @@ CoordinatorWorld::Commands CoordinatorWorld::commands_to_parts(const MatchedCall
   for (const auto& [process, parts] : by_process) {
     WireWriter& message = commands[process];
     message.add(static_cast<int64_t>(event.kind));
-    if (event.kind == CoordinatorCommand::meet) message.add(static_cast<int64_t>(parts.size()));
+    if (event.kind == CoordinatorCommand::collective)
+      message.add(static_cast<int64_t>(parts.size()));
     for (const MatchedCallPart* part : parts) {
       message.add(origins_[static_cast<size_t>(part->ticket)].ticket);
       message.add(part->submitted);

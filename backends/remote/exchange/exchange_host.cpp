@@ -296,7 +296,7 @@ class CollectivePacker {
     send(std::move(ordered));
   }
 
-  // Writes one piece to each member here; pieces lie in the order of the members here.
+  // Writes one piece to each member of this process. The pieces are in the order of these members.
   void answer_in_turn() {
     const int64_t piece = c_.count * size_;
     const std::byte* from = m_.in.data();

@@ -21,7 +21,7 @@ constexpr size_t kMaxFileBytes = 4096;
 }
 
 // Writes a file that only its owner may read: it holds the secret. Returns 0, or the errno.
-int write_beside(const std::string& path, const std::string& text) {
+int write_private_file(const std::string& path, const std::string& text) {
   const int file = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
   if (file < 0) return errno;
   errno = ENOSPC;
@@ -60,18 +60,18 @@ std::string published_at(const std::string& path) {
 
 void ListenAddress::publish(const std::string& path) {
   if (const std::string before = published_at(path); !before.empty()) {
-    const bool meets = is_listening_at(before);
+    const bool is_used = is_listening_at(before);
     // Reads it again: the file may be gone, or another run may have replaced it.
     const std::string now = published_at(path);
-    if (!now.empty() && (meets || now != before))
+    if (!now.empty() && (is_used || now != before))
       throw_file_error(path, "another run uses this rendezvous");
     if (!now.empty()) ::unlink(path.c_str());
   }
-  const std::string beside = fmt::format("{}.{}.part", path, ::getpid());
-  int failed = write_beside(beside, kFileHead + address_ + "\n");
+  const std::string unpublished = fmt::format("{}.{}.part", path, ::getpid());
+  int failed = write_private_file(unpublished, kFileHead + address_ + "\n");
   // link() does not overwrite a file that another run has just made.
-  if (failed == 0 && ::link(beside.c_str(), path.c_str()) != 0) failed = errno;
-  ::unlink(beside.c_str());
+  if (failed == 0 && ::link(unpublished.c_str(), path.c_str()) != 0) failed = errno;
+  ::unlink(unpublished.c_str());
   if (failed == EEXIST) throw_file_error(path, "another run uses this rendezvous");
   if (failed != 0)
     throw_file_error(path, fmt::format("cannot be written: {}", std::strerror(failed)));

@@ -88,15 +88,15 @@ enum class CoordinatorCommand : uint8_t {
   window,      // bytes of the window that each process opens for puts
   start,       // no fields: the world may start
   run,         // ticket of the work at the head of its stream
-  meet,        // n x part: a collective
-  pair,        // number, endpoint of the other end, sender here?, [part], receiver here?, [part]
+  collective,  // n x part
+  message,     // number, endpoint of the other end, sender here?, [part], receiver here?, [part]
   put,        // number, endpoint of the other end, source here?, [part], target here?, target rank,
               // slot, bytes, offset in the window (-1: none)
   end_part,   // part: a call that moves no contents
-  group,      // siblings of one call?, n x text, each a meet, pair, put or end_part: they start and
-              // end together
+  group,      // siblings of one call?, n x text, each a collective, message, put or end_part: they
+              // start and end together
   fail,       // ticket
-  still,      // no fields: no worker can continue, and no command is under way
+  stalled,    // no fields: no worker can continue, and no command is under way
   concluded,  // conclusion of all workers
   report,     // report of the world
 };

@@ -92,14 +92,14 @@ void CallSequence::end_recording() {
   for (const auto& [address, usage] : usages_)
     if (!usage.is_provided && !usage.is_discarded) results_.push_back(usage.buffer);
   usages_.clear();
-  std::erase_if(provided_, [](const Provided& one) {
+  std::erase_if(provided_, [](const ProvidedBuffer& one) {
     return one.buffer->bytes.size() == 0 || one.buffer->bytes.shares_with(one.contents);
   });
 }
 
 void CallSequence::restore() {
   drop_results();
-  for (Provided& one : provided_) {
+  for (ProvidedBuffer& one : provided_) {
     one.buffer->bytes = Bytes();
     one.buffer->slots = one.slots;
     one.buffer->bytes = copy_of(one.contents, one.memory);
@@ -108,7 +108,7 @@ void CallSequence::restore() {
 
 std::vector<CallSequence::InputCopy> CallSequence::copies_to_restore() const {
   std::vector<InputCopy> copies;
-  for (const Provided& one : provided_)
+  for (const ProvidedBuffer& one : provided_)
     if (one.memory != nullptr && one.contents.size() != 0)
       copies.push_back({one.memory.get(), one.buffer->bytes.device_mutate(one.memory),
                         one.contents.device_data(one.memory), one.contents.size()});
@@ -123,7 +123,7 @@ std::vector<uint64_t> CallSequence::hash_results() const {
     hashes.push_back(hash_text(contents));
   };
   for (const std::shared_ptr<Buffer>& buffer : results_) add(buffer->bytes);
-  for (const Provided& one : provided_) add(one.buffer->bytes);
+  for (const ProvidedBuffer& one : provided_) add(one.buffer->bytes);
   return hashes;
 }
 

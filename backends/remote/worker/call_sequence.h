@@ -78,7 +78,7 @@ class CallSequence {
     size_t last_step = 0;
     bool is_discarded = false, is_provided = false;
   };
-  struct Provided {
+  struct ProvidedBuffer {
     std::shared_ptr<Buffer> buffer;
     Slots slots;
     Bytes contents;
@@ -91,8 +91,8 @@ class CallSequence {
   size_t command_ = 0;
   std::vector<std::unique_ptr<Submission>> submissions_;
   std::map<Buffer*, Usage> usages_;
-  std::vector<Provided> provided_;  // after end_recording(): only those that are overwritten
-  Buffers results_;                 // not provided, and not dropped by a step
+  std::vector<ProvidedBuffer> provided_;  // after end_recording(): only those that are overwritten
+  Buffers results_;                       // not provided, and not dropped by a step
 };
 
 // Returns the buffers that the calls of a submission read and write.

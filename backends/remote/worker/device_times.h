@@ -40,7 +40,7 @@ class DeviceTimes {
   TicketTimes of(Ticket ticket, const TicketTimes& host);
   // Returns the predicted seconds of the ticket; nullopt if it has none.
   std::optional<double> expected(Ticket ticket) const;
-  // Drops the measured times, but no prediction: the tickets are measured again.
+  // Deletes the measured times, but not the predictions. The tickets are measured again.
   void forget_measured() { times_.clear(); }
 
  private:

@@ -1,6 +1,6 @@
 // WorkerLink: the connection of a worker to its coordinator. A worker is one of the processes that
-// run the hosts of ranks. Its contexts keep streams and move contents. It reports the actions of
-// its hosts to the coordinator, and carries out the coordinator's commands one after another.
+// run the hosts of ranks. Its contexts hold streams and move contents. It reports the actions of
+// its hosts to the coordinator, and executes the coordinator's commands one after another.
 //
 // One link exists for all worlds of a run. A thread of its own sends a heartbeat every 250 ms and
 // ends the process at once if the coordinator has exited. All functions belong to the thread that

@@ -277,9 +277,9 @@ CallShare WorkerWorld::read_part(WireReader& in) {
 
 void WorkerWorld::run_part_command(CoordinatorCommand kind, WireReader& in) {
   switch (kind) {
-    case CoordinatorCommand::meet: return meet(in);
-    case CoordinatorCommand::pair: return pair(in);
-    case CoordinatorCommand::put: return put(in);
+    case CoordinatorCommand::collective: return execute_collective(in);
+    case CoordinatorCommand::message: return execute_message(in);
+    case CoordinatorCommand::put: return execute_put(in);
     case CoordinatorCommand::end_part: return end_without_contents(read_part(in));
     default: SP_UNREACHABLE("command {} in a world", static_cast<int>(kind));
   }
@@ -306,7 +306,7 @@ bool WorkerWorld::run_command(std::string_view message) {
   WireReader in(message);
   const CoordinatorCommand kind = static_cast<CoordinatorCommand>(in.number());
   switch (kind) {
-    case CoordinatorCommand::still: still_ = true; return false;
+    case CoordinatorCommand::stalled: stalled_ = true; return false;
     case CoordinatorCommand::concluded:
       conclusion_ = read_conclusion(in);
       concluded_ = true;
@@ -417,7 +417,7 @@ bool WorkerWorld::progress() {
   }
   link_.pipe().flush();
   link_.set_activity(HeartbeatActivity::computes);
-  return !std::exchange(still_, false);
+  return !std::exchange(stalled_, false);
 }
 
 // Carries out commands, and reports those that have ended, until the condition holds.

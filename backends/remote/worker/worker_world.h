@@ -83,10 +83,10 @@ class WorkerWorld : public World, public WorldProcesses {
   void run_work(Ticket ticket);
   void form(WireReader& in);
   void open_window(WireReader& in);
-  bool is_alike(const Group& group);
-  void meet(WireReader& in);
-  void pair(WireReader& in);
-  void put(WireReader& in);
+  bool is_uniform(const Group& group);
+  void execute_collective(WireReader& in);
+  void execute_message(WireReader& in);
+  void execute_put(WireReader& in);
   void put_here(const CallShare& source, std::pair<int64_t, int64_t> window);
   void send(const CallShare& part, Exchange exchange);
   void receive(const CallShare& part, Exchange exchange);
@@ -166,7 +166,7 @@ class WorkerWorld : public World, public WorldProcesses {
   std::map<std::pair<int64_t, int64_t>, Bytes> windows_;
   std::deque<Place> ready_;
   std::vector<ExchangeOperation> moving_;  // exchanges of the command being carried out
-  std::map<std::string, bool> alike_;      // is_uniform_over_endpoints() by key of the group
+  std::map<std::string, bool> uniform_;    // is_uniform_over_endpoints() by key of the group
   Clock::time_point eager_until_;          // until then the exchange is polled without a pause
   Clock::time_point reported_at_;
   std::optional<HeartbeatActivity>
@@ -179,7 +179,7 @@ class WorkerWorld : public World, public WorldProcesses {
   std::optional<int64_t> ordered_;   // commands of the coordinator; nullopt: before repetitions
   Iteration spans_;                  // of the present repetition
   const Iteration* read_ = nullptr;  // times that contexts return; null: those of the first run
-  bool running_ = false, still_ = false, concluded_ = false, reported_ = false;
+  bool running_ = false, stalled_ = false, concluded_ = false, reported_ = false;
   HostResult conclusion_;
   WorldReport report_;
 };

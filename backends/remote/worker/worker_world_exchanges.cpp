@@ -1,7 +1,7 @@
 // Implements the part of worker_world.h that carries out commands that move contents, and the
 // choice of host or device of exchange.h.
 //
-// 1. A command (meet, pair, put) is decoded; parts of this process become operations in moving_. An
+// 1. A command is decoded; its parts in this process become operations in moving_. An
 //    operation between ranks of one endpoint is completed at once.
 // 2. start_moving() starts all of them as one group of the transport.
 // 3. When the transport is done, finish_moving() writes the outputs and ends the parts.
@@ -53,13 +53,13 @@ void finish_instance(ExchangeOperation& moving) {
   finish_collective(moving);
 }
 
-bool WorkerWorld::is_alike(const Group& group) {
-  const auto [at, is_new] = alike_.try_emplace(group.key());
+bool WorkerWorld::is_uniform(const Group& group) {
+  const auto [at, is_new] = uniform_.try_emplace(group.key());
   if (is_new) at->second = is_uniform_over_endpoints(group, blocks_);
   return at->second;
 }
 
-void WorkerWorld::meet(WireReader& in) {
+void WorkerWorld::execute_collective(WireReader& in) {
   std::vector<CallShare> parts;
   for (int64_t count = in.number(); count > 0; --count) parts.push_back(read_part(in));
   const CallShare& first = parts.front();
@@ -70,7 +70,7 @@ void WorkerWorld::meet(WireReader& in) {
             [](const CallShare& a, const CallShare& b) { return a.member < b.member; });
   const size_t collective_index = moving_.size();
   const bool unfolded =
-      depends_on_association(first.submitted->terms->collective) && !is_alike(group);
+      depends_on_association(first.submitted->terms->collective) && !is_uniform(group);
   for (ExchangeOperation& moving : by_endpoint(std::move(parts), members, blocks_)) {
     moving.collective_index = collective_index;
     moving.unfolded = unfolded;
@@ -127,8 +127,8 @@ void WorkerWorld::receive(const CallShare& part, Exchange exchange) {
   moving_.push_back(std::move(moving));
 }
 
-// A message. Fields: messages.h, CoordinatorCommand::pair.
-void WorkerWorld::pair(WireReader& in) {
+// A message. Fields: messages.h, CoordinatorCommand::message.
+void WorkerWorld::execute_message(WireReader& in) {
   const int64_t number = in.number();
   const int other = static_cast<int>(in.number());
   CallShare sender, receiver;
@@ -169,7 +169,7 @@ void WorkerWorld::put_here(const CallShare& source, std::pair<int64_t, int64_t> 
 }
 
 // A put. Fields: messages.h, CoordinatorCommand::put. Without a window it is a send and a receive.
-void WorkerWorld::put(WireReader& in) {
+void WorkerWorld::execute_put(WireReader& in) {
   const int64_t number = in.number();
   const int other = static_cast<int>(in.number());
   CallShare source;

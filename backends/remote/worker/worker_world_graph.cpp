@@ -4,7 +4,7 @@
 //    neither these, nor work of the host, nor puts.
 // 2. The processes vote: NCCL requires that all ranks capture a call, or none does.
 // 3. The process captures one more iteration into a graph. The processes vote whether it worked.
-// 4. Each repetition restores the inputs at their addresses in the graph, meets the other processes
+// 4. Each repetition restores the inputs at their addresses in the graph, waits for all processes
 //    in a barrier, and launches the graph. Its time is that between two events of the device.
 // 5. The results are compared with those of the first iteration. They may differ without an error:
 //    NCCL may choose another algorithm, and so another order of additions, in a graph.

@@ -40,7 +40,7 @@ void* Arena::allocate(int64_t bytes) {
     used_end_ = std::max(used_end_, offset + size);
     const int64_t after = rounded(used_end_, kPage);
     if (after > before) mark(before, after, MADV_DODUMP);
-    // Work that is running may use it at once.
+    // Running kernels may access the new memory at once.
     if (open_ > 0 && after > before) protect(PROT_READ | PROT_WRITE);
     return base_ + offset;
   }

@@ -237,7 +237,8 @@ int comm_destroy(NcclComm comm) {
 
 }  // namespace
 
-// Splits what a group holds, if it has all of the thread's communicators for those ranks.
+// Ends a group of ncclCommSplit calls. Refuses it unless it splits all sibling communicators of
+// this thread.
 int end_splits(const std::vector<OpenGroup::Split>& splits) {
   for (const OpenGroup::Split& split : splits)
     for (const NcclComm sibling : siblings_of(split.parent))

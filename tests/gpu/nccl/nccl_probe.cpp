@@ -420,7 +420,7 @@ std::string tree_text(const Options& options, int version) {
   return as_hosts ? fmt::format("tree(nodes={})", options.ranks) : "tree";
 }
 
-// Several channels, as this NCCL distributes calls over them; a single rank adds nothing.
+// Returns the orders that this NCCL can use, also with several channels. One rank adds nothing.
 std::vector<std::string> orders_of_bits(const Options& options, int version) {
   std::vector<std::string> orders{"ring", tree_text(options, version)};
   if (options.ranks == 1) return orders;
