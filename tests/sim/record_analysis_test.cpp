@@ -100,7 +100,7 @@ TEST(FirstDivergence, EndedCallsOfOtherSizes_AreEqual) {
   std::vector<Record> records = histories({{"x", "b", "x"}, {"x", "c", "y"}});
   records[0].sizes = {6};
   records[3].sizes = {9};
-  const InstanceOfRecords instance{Lanes::range(0, 2), Lanes::one(1), "tp", 2};
+  const MismatchedCollective instance{Lanes::range(0, 2), Lanes::one(1), "tp", 2};
   EXPECT_EQ(
       first_divergence(records, instance),
       "rank 1 made  x(group=tp)   x 9 (line 10)  where rank 0 made  x(group=tp)   x 6 (line 10)");
