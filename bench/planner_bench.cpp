@@ -1,6 +1,6 @@
-// Times redistribution plans: a library call for each pair of specs of a 4-D tensor, without and
-// with the exchange. One row repeats a pair that was planned before. The worst pair of each row is
-// printed next to the median. The baseline is gather then slice, which needs no search.
+// Times redistribution plans: a library call for each of some drawn pairs of specs of a 4-D tensor,
+// without and with the exchange. One row repeats a pair that was planned before. The worst pair of
+// each row is printed next to the median. The baseline is gather then slice, which needs no search.
 #include <random>
 
 #include "shardproof/bench/measure.h"
@@ -62,7 +62,7 @@ void print_mesh(const std::string& text, const Dims& shape, double target, int c
                        const std::function<void(const Pair&)>& work, double most) {
     const std::vector<double> seconds = seconds_of_pairs(pairs, times, work);
     const double worst = *std::max_element(seconds.begin(), seconds.end());
-    print({fmt::format("{} of {}, {}", to_string(shape), text, what),
+    print({fmt::format("{} of {}, {}, {} drawn pairs", to_string(shape), text, what, count),
            fmt::format("{}, worst {}", microseconds(median(seconds)), microseconds(worst)),
            fmt::format("gather then slice: {}", microseconds(naive)),
            fmt::format("{:.1f}", median(seconds) / naive), "worst " + microseconds(most)});
@@ -85,6 +85,7 @@ int main() {
   print_head();
   print_mesh("a=2, b=2, c=2", Dims{64, 64, 64, 64}, 0.2e-3);
   print_mesh("a=2, b=2, c=2, d=2", Dims{64, 64, 64, 64}, 1e-3);
+  print_mesh("a=2, b=2, c=2, d=2, e=2", Dims{64, 64, 64, 64}, 10e-3);
   print_mesh("a=2, b=3, c=4", Dims{61, 64, 50, 64}, 1e-3);
   print_mesh("a=2, b=3, c=4, d=2", Dims{61, 64, 50, 64}, 5e-3);
   print_mesh("a=2, b=3, c=2, d=2, e=2", Dims{61, 64, 50, 64}, 50e-3, 200);

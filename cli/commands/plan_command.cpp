@@ -4,6 +4,8 @@
 #include <sstream>
 
 #include "shardproof/cli/commands/command.h"
+#include "shardproof/cli/commands/greedy_plan.h"
+#include "shardproof/cli/commands/owners_text.h"
 #include "shardproof/cli/commands/plan_matrix.h"
 #include "shardproof/cli/commands/plan_text.h"
 #include "shardproof/cli/options/parse_options.h"
@@ -36,6 +38,7 @@ po::options_description plan_options() {
       ("matrix", po::value<std::string>())       //
       ("dims", po::value<int64_t>())             //
       ("use-replicas", po::bool_switch())        //
+      ("owners", po::bool_switch())              //
       ("svg", po::value<std::string>())          //
       ("topology", po::value<std::string>());
   return options;
@@ -113,21 +116,34 @@ std::string transfer_remark(const PlannerResult& result, const Spec& from, const
   return fmt::format("  {}\n", best_text(result.states, gap, has_times));
 }
 
-// Returns the line that compares the plan with gather and slice, and states if it is optimal.
+// Returns what a plan sends, such as "greedy would send 96 B a rank in 3 calls".
+std::string baseline_text(const char* name, const Plan& plan) {
+  Fraction bytes(0);
+  bool differs = false;
+  int64_t calls = 0;
+  for (const PlanStep& step : plan.steps) {
+    const std::vector<SentBytes> sent = bytes_sent(step);
+    bytes = bytes + average_of(sent);
+    differs = differs || sent.size() > 1;
+    calls += step.kind == StepKind::local ? 0 : 1;
+  }
+  if (calls == 0) return fmt::format("{} would send nothing", name);
+  return fmt::format("{} would send {} a rank{} in {} call{}", name, bytes_text(bytes),
+                     differs ? " on average" : "", calls, calls == 1 ? "" : "s");
+}
+
+// Returns the lines that compare the plan with simpler ones and state if it is optimal.
 std::string comparison(const PlannerResult& result, const Spec& from, const Spec& to,
                        bool has_times) {
   if (!(from.mesh() == to.mesh())) return transfer_remark(result, from, to, has_times);
-  Fraction naive(0);
-  bool differs = false;
-  for (const PlanStep& step : gather_then_slice(from, to).steps) {
-    const std::vector<SentBytes> sent = bytes_sent(step);
-    naive = naive + average_of(sent);
-    differs = differs || sent.size() > 1;
-  }
-  const std::string sent = fmt::format("  gather then slice would send {} a rank{}; ",
-                                       bytes_text(naive), differs ? " on average" : "");
-  if (result.gap == 0) return sent + "optimal\n";
-  return sent + best_text(result.states, result.gap, has_times) + "\n";
+  std::string out;
+  if (const std::optional<Plan> greedy = greedy_plan(from, to))
+    out = fmt::format("  {}\n", baseline_text("greedy", *greedy));
+  const std::string certainty =
+      result.gap == 0 ? "optimal" : best_text(result.states, result.gap, has_times);
+  return out + fmt::format("  {}; {}\n",
+                           baseline_text("gather then slice", gather_then_slice(from, to)),
+                           certainty);
 }
 
 PlanMoves moves_of(const po::variables_map& given) {
@@ -146,7 +162,8 @@ PlanMoves moves_of(const po::variables_map& given) {
 int print_matrix(const po::variables_map& given, const CommandArguments& tensor) {
   for (const char* other : {"mesh", "from", "to", "to-mesh", "peak", "svg", "topology"})
     if (given.count(other)) refuse_with_matrix(other);
-  if (given["use-replicas"].as<bool>()) refuse_with_matrix("use-replicas");
+  for (const char* other : {"use-replicas", "owners"})
+    if (given[other].as<bool>()) refuse_with_matrix(other);
   if (tensor.empty() != (given.count("dims") > 0) || (!tensor.empty() && tensor.size() != 2))
     throw_bad_input(
         "plan: --matrix needs --dims N, or a shape and a dtype, as in shardproof plan --matrix "
@@ -204,6 +221,10 @@ int plan_command(const CommandArguments& words, const Registries&) {
     options.peak_limit = of_option(
         "peak", [&] { return parse_quantity(given["peak"].as<std::string>(), Unit::bytes).whole; });
   options.use_replicas = given["use-replicas"].as<bool>();
+  if (options.use_replicas && given.count("to-mesh"))
+    throw_bad_input(
+        "--use-replicas: a transfer to another mesh divides its messages among all replicas; leave "
+        "it out");
   std::shared_ptr<const CostModel> machine;
   if (given.count("topology")) {
     machine = of_option("topology",
@@ -217,7 +238,9 @@ int plan_command(const CommandArguments& words, const Registries&) {
                      retained_source_bytes(result.plan, i));
   if (result.plan.steps.empty()) out += "  nothing to do: every rank has what it needs\n";
   if (given.count("svg")) write_picture(given["svg"].as<std::string>(), result.plan, from);
-  print_out(out + comparison(result, from, to, machine != nullptr));
+  out += comparison(result, from, to, machine != nullptr);
+  if (given["owners"].as<bool>()) out += owners_text("before", from) + owners_text("after", to);
+  print_out(out);
   return 0;
 }
 
@@ -246,6 +269,7 @@ cheapest sequence of changes of one axis (Dijkstra), and by gather then slice.
                      packed copies together: "40 KiB"; steps run in pieces where that is cheaper
                      than another plan; without any plan, prints the smallest size that works
   --use-replicas     may also cut over axes that are R before and after, and gather later
+  --owners           also print which global elements each rank holds before and after
   --svg FILE         draw which ranks own what before the plan and after each step
   --topology TEXT    ideal, flat(latency='5 us', bandwidth='50 GB/s') or a .json file: prints times
                      and chooses the fastest plan (default: least bytes + 64 KiB a call)

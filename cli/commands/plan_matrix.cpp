@@ -1,7 +1,7 @@
 // Implements plan_matrix.h.
 //
 // The simpler algorithms change one axis in each step:
-//   greedy             the algorithm of PyTorch's DTensor (greedy_plan below)
+//   greedy             the algorithm of PyTorch's DTensor (greedy_plan.h)
 //   Dijkstra           the cheapest sequence of such steps, over all orders of cuts
 //   gather then slice  gather_then_slice of planner.h
 #include "shardproof/cli/commands/plan_matrix.h"
@@ -14,53 +14,12 @@
 #include <map>
 #include <vector>
 
+#include "shardproof/cli/commands/greedy_plan.h"
 #include "shardproof/cli/commands/plan_text.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {
-
-// Returns the step that gives one axis another placement.
-PlanStep change_of_axis(const Spec& from, int axis, const Placement& to) {
-  const bool was_cut = from.placement(axis).is_shard(), cuts = to.is_shard();
-  StepKind kind = StepKind::local;
-  if (was_cut && from.mesh().axis_size(axis) > 1)
-    kind = cuts ? StepKind::all_to_all : StepKind::all_gather;
-  return {kind, {axis}, from, from.with_placement(axis, to)};
-}
-
-bool is_cut_of(const Placement& placement, int dim) {
-  return placement.is_shard() && placement.shard().dim == dim;
-}
-
-// True if the axes before `axis` that cut a dim are the same in both specs.
-bool agree_before(const Spec& a, const Spec& b, int axis, int dim) {
-  for (int i = 0; i < axis; ++i)
-    if (is_cut_of(a.placement(i), dim) != is_cut_of(b.placement(i), dim)) return false;
-  return true;
-}
-
-// Returns the plan of PyTorch's DTensorRedistributePlanner.generate_greedy_transform_infos. From
-// the last axis to the first, each axis takes its target, or R if the cuts of its dim before it do
-// not agree yet. Then the axes that still differ take their targets, from the first axis to the
-// last.
-Plan greedy_plan(const Spec& from, const Spec& to) {
-  Plan plan{from, to, {}};
-  Spec at = from;
-  const auto change = [&](int axis, const Placement& target) {
-    if (at.placement(axis) == target) return;
-    plan.steps.push_back(change_of_axis(at, axis, target));
-    at = plan.steps.back().to;
-  };
-  for (int axis = from.mesh().axis_count() - 1; axis >= 0; --axis) {
-    const Placement& target = to.placement(axis);
-    const bool agrees = !target.is_shard() || agree_before(at, to, axis, target.shard().dim);
-    change(axis, agrees ? target : R());
-  }
-  for (int axis = 0; axis < from.mesh().axis_count(); ++axis) change(axis, to.placement(axis));
-  SP_CHECK(at == to, "the greedy plan ends at {}", to_string(at));
-  return plan;
-}
 
 // Returns the steps that change one axis: the axis that cuts a dim last leaves it, or an axis that
 // is R cuts a dim.
@@ -73,7 +32,7 @@ std::vector<PlanStep> changes_of(const Spec& from) {
       steps.push_back(change_of_axis(from, axis, R()));
     }
     for (int dim = 0; dim < from.shape().size(); ++dim)
-      if (!is_cut_of(placement, dim)) steps.push_back(change_of_axis(from, axis, S(dim)));
+      if (!placement.is_shard(dim)) steps.push_back(change_of_axis(from, axis, S(dim)));
   }
   return steps;
 }
@@ -179,7 +138,7 @@ std::string plan_matrix(const Mesh& mesh, const Dims& shape, DType dtype,
     for (const Spec& to : specs) {
       if (from == to) continue;
       table.push_back({cost_of_plan(plan_redistribution(from, to, options).plan),
-                       cost_of_plan(greedy_plan(from, to)), cheapest.at(placements_text(to)),
+                       cost_of_plan(*greedy_plan(from, to)), cheapest.at(placements_text(to)),
                        cost_of_plan(gather_then_slice(from, to))});
       std::vector<std::string> cells;
       for (const Cost& cost : table.back()) cells.push_back(cost_text(cost));

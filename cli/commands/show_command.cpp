@@ -8,6 +8,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/record/write_file.h"
 #include "shardproof/scenarios/report/pictures.h"
+#include "shardproof/scenarios/run/impossible_expectations.h"
 
 namespace shardproof {
 namespace {
@@ -96,6 +97,7 @@ int show_command(const CommandArguments& words, const Registries& registries) {
       if (one.phases.size() > 1) out += fmt::format("{}phase {}\n\n", i == 0 ? "" : "\n", i + 1);
       const Job& job = current->job;  // values of tensors change nothing here
       const PrintedJob printed = print_job(job, registries);
+      refuse_time_without_rates(current->expect, job, printed.program, registries.ops);
       out += given.count("owners") ? owners(job, printed, given, registries)
                                    : shown_text(job, printed, parts);
     }

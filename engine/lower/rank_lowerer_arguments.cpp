@@ -331,7 +331,8 @@ void RankLowerer::wait_for(const Expr& call, Wait::Waiter who) {
 }
 
 void RankLowerer::free_or_keep(const Expr& call, bool keep) {
-  const Arguments args = arguments_of(call, keep ? 2 : 1, {"x", "stream"});
+  const Arguments args =
+      keep ? arguments_of(call, 2, {"x", "stream"}) : arguments_of(call, 1, {"x"});
   const Expr* expr = args.next_argument(0, "x");
   if (!expr || expr->kind != ExprKind::name)
     fail(call.place, fmt::format("{} takes the name of a value", call.symbol));

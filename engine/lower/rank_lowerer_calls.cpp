@@ -213,6 +213,24 @@ const Expr* RankLowerer::Arguments::next_argument(size_t position, const std::st
   return position < positional.size() ? positional[position] : nullptr;
 }
 
+// Throws Error(bad_input) at the first argument that needs a key, with the keys that it may have.
+void RankLowerer::refuse_unnamed(const Arguments& args, size_t most,
+                                 const std::vector<std::string>& keys) const {
+  std::vector<std::string> choice;
+  for (size_t i = most; i < keys.size(); ++i)
+    if (!args.keys.contains(keys[i])) choice.push_back(keys[i] + "=");
+  const Expr& extra = *args.positional[most];
+  const std::string count = most == 0   ? "no argument"
+                            : most == 1 ? "one argument"
+                                        : fmt::format("{} arguments", most);
+  const size_t found = args.positional.size();
+  if (choice.empty())
+    fail(extra.place, fmt::format("{} takes {}, found {}", args.call->symbol, count, found));
+  fail(extra.place,
+       fmt::format("{} takes {} without a key, found {}; write {} before {}", args.call->symbol,
+                   count, found, fmt::join(choice, " or "), to_string(extra)));
+}
+
 RankLowerer::Arguments RankLowerer::arguments_of(const Expr& call, size_t most,
                                                  std::vector<std::string> keys) {
   Arguments result;
@@ -228,9 +246,7 @@ RankLowerer::Arguments RankLowerer::arguments_of(const Expr& call, size_t most,
     if (!result.keys.emplace(call.keys[i], &call.args[i]).second)
       fail(call.args[i].place, fmt::format("argument {} is given twice", call.keys[i]));
   }
-  if (result.positional.size() > most)
-    fail(call.place, fmt::format("{} takes {} positional arguments", call.symbol,
-                                 most == 0 ? "no" : fmt::format("at most {}", most)));
+  if (result.positional.size() > most) refuse_unnamed(result, most, keys);
   return result;
 }
 

@@ -23,6 +23,19 @@ bool may_mix(ReduceOp a, ReduceOp b) {
   return is_linear(a) && is_linear(b);
 }
 
+// Returns the dtypes that a reduction accepts, and for others what to do.
+const char* reducible_dtypes(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::band:
+    case ReduceOp::bor:
+    case ReduceOp::bxor: return "it takes integers and bool";
+    case ReduceOp::min:
+    case ReduceOp::max: return "it takes real numbers";
+    case ReduceOp::norm: return "it takes floats";
+    default: return "max gives any, min gives all, and a cast to i64 first counts";
+  }
+}
+
 }  // namespace
 
 int64_t length(const Runs& runs) {
@@ -42,7 +55,9 @@ void check_reduction(const Reduction& reduction, DType dtype) {
     case ReduceOp::norm: legal = is_floating(dtype); break;  // the root of an integer is rarely one
     default: legal = dtype != DType::boolean;
   }
-  if (!legal) throw_bad_input("{} cannot reduce {}", to_string(reduction), name(dtype));
+  if (!legal)
+    throw_bad_input("{} cannot reduce {}; {}", to_string(reduction), name(dtype),
+                    reducible_dtypes(reduction.op));
 }
 
 Spec::Spec(Mesh mesh, std::vector<Placement> placements, Dims shape, DType dtype,

@@ -48,6 +48,8 @@ class LineParser {
   Statement group();
   NameTemplate bound_name(std::string_view expected);
   void refuse_python(const Statement& statement);
+  void refuse_names_in_parentheses();
+  [[noreturn]] void refuse_second_assignment(const Statement& statement, std::string_view expected);
   bool stops_gradients();
   std::string operand();
   void after_colon(Statement& header, int depth);
@@ -147,9 +149,37 @@ std::string LineParser::operand() {
   }
 }
 
+// Throws Error(bad_input) if a line begins as `(a, b) = split(x, 4)` or `[a, b] = ..`.
+void LineParser::refuse_names_in_parentheses() {
+  const Token first = peek();
+  if (!first.is("(") && !first.is("[")) return;
+  lexer_.consume();
+  std::vector<std::string> names;
+  do {
+    if (peek().kind == TokenKind::name) names.push_back(to_string(parser_.name_template()));
+  } while (lexer_.accept(","));
+  const bool closed = lexer_.accept(first.is("(") ? ")" : "]");
+  if (!closed || names.empty() || !peek().is("=")) fail_expected("a statement", first);
+  fail(first.place, fmt::format("expected a statement, found \"{}\"; write {} = .. without it",
+                                first.text, fmt::join(names, ", ")));
+}
+
+// Throws Error(bad_input) for the second "=" of `y = z = x`.
+void LineParser::refuse_second_assignment(const Statement& statement, std::string_view expected) {
+  const Token second = peek();
+  const Expr& value = *statement.value;
+  const bool is_chain = value.kind == ExprKind::name && statement.targets.size() == 1;
+  if (!is_chain) fail_expected(expected, second);
+  lexer_.consume();
+  const std::string name = to_string(value);
+  fail(second.place, fmt::format("expected {}, found \"=\"; write two lines, {} = {} and {} = {}",
+                                 expected, name, operand(), target_text(statement), name));
+}
+
 Statement LineParser::assignment() {
   const Token first = peek();
   Statement statement = begin(StatementKind::assign, first.place);
+  refuse_names_in_parentheses();
   statement.targets.push_back(bound_name("a statement"));
   parser_.refuse_dot_in_statement(statement.targets.front());
   if (lexer_.accept("[")) {
@@ -167,8 +197,10 @@ Statement LineParser::assignment() {
     if (!statement.is_local) statement.claim = parser_.placements();
     end_line("the end of the line");
   }
-  end_line(indexed ? "an operator or the end of the line"
-                   : "an operator, \"as\" or the end of the line");
+  const std::string_view expected =
+      indexed ? "an operator or the end of the line" : "an operator, \"as\" or the end of the line";
+  if (peek().is("=")) refuse_second_assignment(statement, expected);
+  end_line(expected);
   return statement;
 }
 

@@ -158,6 +158,17 @@ std::string_view name(Unit unit) {
   SP_UNREACHABLE("unit {}", static_cast<int>(unit));
 }
 
+std::string_view example(Unit unit) {
+  switch (unit) {
+    case Unit::none: return "4";
+    case Unit::bytes: return "16 MiB";
+    case Unit::time: return "25 us";
+    case Unit::bandwidth: return "50 GB/s";
+    case Unit::arithmetic: return "50 GFLOP/s";
+  }
+  SP_UNREACHABLE("unit {}", static_cast<int>(unit));
+}
+
 std::optional<Quantity> find_quantity(std::string_view text) {
   const Parts parts = cut(without_outer_spaces(text));
   if (parts.digits.empty()) return std::nullopt;
@@ -180,13 +191,10 @@ std::optional<Quantity> find_quantity(std::string_view text) {
 Quantity parse_quantity(std::string_view text, Unit unit) {
   const std::optional<Quantity> found = find_quantity(text);
   if (found && found->unit == unit) return *found;
-  const std::string_view example = unit == Unit::bytes        ? "16 MiB"
-                                   : unit == Unit::time       ? "25 us"
-                                   : unit == Unit::arithmetic ? "50 GFLOP/s"
-                                                              : "50 GB/s";
-  throw Error(ErrorKind::bad_input,
-              fmt::format("expected {} such as \"{}\", found \"{}\"", name(unit), example, text),
-              Where{"", "", 0, 1});
+  throw Error(
+      ErrorKind::bad_input,
+      fmt::format("expected {} such as \"{}\", found \"{}\"", name(unit), example(unit), text),
+      Where{"", "", 0, 1});
 }
 
 std::string to_string(const Quantity& quantity) {

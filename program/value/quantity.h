@@ -11,7 +11,8 @@
 namespace shardproof {
 
 enum class Unit { none, bytes, time, bandwidth, arithmetic };
-std::string_view name(Unit unit);  // "bytes", "a time", for messages
+std::string_view name(Unit unit);     // "bytes", "a time", for messages
+std::string_view example(Unit unit);  // "16 MiB", "25 us"
 
 struct Quantity {
   Unit unit = Unit::bytes;

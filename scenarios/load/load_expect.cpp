@@ -43,13 +43,12 @@ Condition read_condition(const JsonReader& reader, const NumberScope& scope,
                          Unit unit = Unit::none) {
   if (reader.kind() == JsonKind::real || reader.kind() == JsonKind::integer)
     if (unit != Unit::time) return Condition::equal_to(read_number(reader, scope));
+  const std::string wanted = fmt::format("{} such as \"<= {}\"", name(unit), example(unit));
   if (reader.kind() != JsonKind::text)
-    reader.expected(unit == Unit::time ? "a time such as \"<= 25 us\""
-                                       : "a number or a condition such as \"<= 4\"");
+    reader.expected(unit == Unit::time ? wanted : "a number or a condition such as \"<= 4\"");
   const Condition condition = reader.inside([&] { return Condition::parse(reader.text(), scope); });
   const bool bare_bytes = unit == Unit::bytes && condition.unit() == Unit::none;
-  if (condition.unit() != unit && !bare_bytes)
-    reader.refuse(fmt::format("expected {}, found {}", name(unit), name(condition.unit())));
+  if (condition.unit() != unit && !bare_bytes) reader.expected(wanted);
   return condition;
 }
 

@@ -20,20 +20,22 @@ struct Machine {
   std::optional<double> compute, memory;  // operations and bytes per second
 };
 
+// Returns the unit of a field. Throws Error(bad_input) for an unknown key.
+Unit unit_of(const std::string& key) {
+  if (key == "latency") return Unit::time;
+  if (key == "bandwidth" || key == "memory") return Unit::bandwidth;
+  if (key == "compute") return Unit::arithmetic;
+  NearestName nearest(key);
+  for (const char* known : {"latency", "bandwidth", "compute", "memory"}) nearest.offer(known);
+  throw_bad_input("unknown key \"{}\"{}", key, nearest.hint());
+}
+
 void set_field(Machine& machine, const std::string& key, const std::string& text) {
-  if (key == "latency") {
-    machine.latency = Duration{parse_quantity(text, Unit::time).whole};
-  } else if (key == "bandwidth") {
-    machine.bandwidth = parse_quantity(text, Unit::bandwidth).rate;
-  } else if (key == "compute") {
-    machine.compute = parse_quantity(text, Unit::arithmetic).rate;
-  } else if (key == "memory") {
-    machine.memory = parse_quantity(text, Unit::bandwidth).rate;
-  } else {
-    NearestName nearest(key);
-    for (const char* known : {"latency", "bandwidth", "compute", "memory"}) nearest.offer(known);
-    throw_bad_input("unknown key \"{}\"{}", key, nearest.hint());
-  }
+  const Quantity quantity = parse_quantity(text, unit_of(key));
+  if (key == "latency") machine.latency = Duration{quantity.whole};
+  if (key == "bandwidth") machine.bandwidth = quantity.rate;
+  if (key == "compute") machine.compute = quantity.rate;
+  if (key == "memory") machine.memory = quantity.rate;
 }
 
 std::optional<Roofline> device_of(const Machine& machine) {
@@ -91,7 +93,9 @@ std::shared_ptr<const CostModel> build_from_file(const std::string& file,
     reader.check_keys({"latency", "bandwidth", "compute", "memory"});
     for (const auto& [key, value] : reader.members())
       value.inside([&, &key = key, &value = value] {
-        set_field(machine, key, value.text());
+        const Unit unit = unit_of(key);
+        set_field(machine, key,
+                  value.text(fmt::format("{} such as \"{}\"", name(unit), example(unit))));
         return 0;
       });
     return flat_of(machine);

@@ -5,7 +5,6 @@
 #include "shardproof/scenarios/record/run_comparison.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 
 #include "shardproof/backends/api/worker_pool.h"
@@ -95,6 +94,8 @@ bool is_graph(const std::vector<Record>& records) {
   return !records.empty() && records.front().kind == kGraphRecord;
 }
 
+// The times of one run. Those of several repetitions are of the one whose step is the median, so
+// that they add up to it.
 struct Times {
   TimeSource source = TimeSource::none;
   bool has_work_times = true, as_graph = false;
@@ -106,20 +107,16 @@ Times times_of(const RecordedRun& run, TimeSource source) {
   Times times;
   times.source = source;
   times.has_work_times = source != TimeSource::predicted || run.prices_work;
-  std::vector<std::vector<LineTime>> lines;
-  std::map<int32_t, std::array<std::vector<Duration>, 4>> steps;
-  for (const std::vector<Record>& records : timed_records(run, source)) {
+  const std::vector<std::vector<Record>> repetitions = timed_records(run, source);
+  if (repetitions.empty()) return times;
+  std::vector<std::map<int32_t, StepTime>> steps;
+  for (const std::vector<Record>& records : repetitions) {
     times.as_graph = times.as_graph || is_graph(records);
-    lines.push_back(line_times(records));
-    for (const auto& [rank, step] : step_times(records)) {
-      const Duration parts[] = {step.step, step.exposed, step.waiting, step.outside};
-      for (size_t i = 0; i < std::size(parts); ++i) steps[rank][i].push_back(parts[i]);
-    }
+    steps.push_back(step_times(records));
   }
-  times.lines = median_of(lines);
-  for (auto& [rank, each] : steps)
-    times.steps[rank] = {median_of(std::move(each[0])), median_of(std::move(each[1])),
-                         median_of(std::move(each[2])), median_of(std::move(each[3]))};
+  const size_t median = median_repetition(steps);
+  times.lines = line_times(repetitions[median]);
+  times.steps = std::move(steps[median]);
   return times;
 }
 

@@ -91,12 +91,14 @@ Json run_side_json(const RunSide& side) {
     out["cuda_graph"] = true;
     return out;
   }
+  out["work"] = to_string(whole.work);
   out["exposed"] = to_string(whole.exposed);
   out["waiting"] = to_string(whole.waiting);
   out["outside"] = to_string(whole.outside);
   out["ranks"] = Json::object();
   for (const auto& [rank, own] : side.steps)
     out["ranks"][std::to_string(rank)] = {{"step", to_string(own.step)},
+                                          {"work", to_string(own.work)},
                                           {"exposed", to_string(own.exposed)},
                                           {"waiting", to_string(own.waiting)},
                                           {"outside", to_string(own.outside)}};

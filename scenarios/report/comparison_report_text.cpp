@@ -203,9 +203,10 @@ std::string steps_text(const RunComparison& comparison) {
     return row_text(cells);
   };
   if (comparison.a.as_graph || comparison.b.as_graph) return row("step", a.step, b.step);
-  return row("step", a.step, b.step) + row("  waiting for other ranks", a.waiting, b.waiting) +
-         row("  outside calls and work", a.outside, b.outside) +
-         row("exposed communication", a.exposed, b.exposed);
+  return row("step", a.step, b.step) + row("  work", a.work, b.work) +
+         row("  exposed communication", a.exposed, b.exposed) +
+         row("    waiting for other ranks", a.waiting, b.waiting) +
+         row("  outside calls and work", a.outside, b.outside);
 }
 
 bool has_estimates(const RunComparison& comparison) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/sim/cost/cost_model.h"
 
 namespace shardproof {
 namespace {
@@ -12,12 +13,29 @@ namespace {
   throw Error(ErrorKind::bad_input, message, Where{"", path, 0, 0});
 }
 
-void check_expected_time(const Expect& expect, const WorldReport& world) {
-  if (!expect.time || !world.unpriced_work) return;
+[[noreturn]] void refuse_unpriced_time(const Expect& expect) {
   refuse_at(expect.time_path,
             "\"time\" of a step with work needs the rates of a device; add compute='50 GFLOP/s', "
             "memory='20 GB/s' to the topology, or measure this machine: shardproof bench "
             "--machine FILE");
+}
+
+bool computes(const Instr& instr, const SpmdProgram& program, const OpRegistry& ops) {
+  const auto* const compute = std::get_if<Compute>(&instr.action);
+  if (compute == nullptr || (ops.at(compute->op.str()).view && compute->into == kNoValue))
+    return false;
+  const auto has_elements = [](const LocalShape& local) { return element_count(local.shape) > 0; };
+  return std::any_of(compute->outputs.begin(), compute->outputs.end(), [&](ValueId id) {
+    const LocalShapes& shapes = program.values[static_cast<size_t>(id)].shapes;
+    return std::any_of(shapes.begin(), shapes.end(), has_elements);
+  });
+}
+
+bool holds_work(const SpmdProgram& program, const OpRegistry& ops) {
+  for (const SpmdListing& listing : program.listings)
+    for (const Instr& instr : listing.instrs)
+      if (computes(instr, program, ops)) return true;
+  return false;
 }
 
 void check_expected_placements(const Expect& expect, const Outcome& outcome) {
@@ -82,11 +100,17 @@ void check_expected_values(const Expect& expect, const Outcome& outcome) {
 }  // namespace
 
 void refuse_impossible_expectations(const Expect& expect, const Outcome& outcome) {
-  check_expected_time(expect, outcome.world);
+  if (expect.time && outcome.world.unpriced_work) refuse_unpriced_time(expect);
   check_expected_placements(expect, outcome);
   if (!outcome.findings.empty()) return;
   check_expected_local(expect, outcome);
   check_expected_values(expect, outcome);
+}
+
+void refuse_time_without_rates(const Expect& expect, const Job& job, const SpmdProgram& program,
+                               const OpRegistry& ops) {
+  if (expect.time && job.cost != nullptr && !job.cost->has_rates() && holds_work(program, ops))
+    refuse_unpriced_time(expect);
 }
 
 }  // namespace shardproof

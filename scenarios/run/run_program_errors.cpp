@@ -8,6 +8,7 @@
 #include "shardproof/scenarios/load/error_list.h"
 #include "shardproof/scenarios/load/listing_names.h"
 #include "shardproof/scenarios/load/load_context.h"
+#include "shardproof/scenarios/run/impossible_expectations.h"
 #include "shardproof/scenarios/run/run.h"
 
 namespace shardproof {
@@ -99,10 +100,15 @@ bool remove_line(Job& job, const Where& where) {
   return true;
 }
 
-// Returns the lowered rank programs, or null if the job has none or if values have to be checked.
-std::shared_ptr<const RankProgram> lower_and_check(const Job& job, const Registries& registries) {
-  if (job.precision_limits.empty() && !job.program) return lower_rank_programs(job, registries);
-  check_limited_values(job, lower_job(job, registries));
+// Returns the lowered rank programs, or null if the job has none or if expectations have to be
+// checked. Throws Error if the phase expects what its program cannot meet.
+std::shared_ptr<const RankProgram> lower_and_check(const Job& job, const Expect& expect,
+                                                   const Registries& registries) {
+  if (job.precision_limits.empty() && !job.program && !expect.time)
+    return lower_rank_programs(job, registries);
+  const LoweredJob lowered = lower_job(job, registries);
+  check_limited_values(job, lowered);
+  refuse_time_without_rates(expect, job, lowered.program, registries.ops);
   return nullptr;
 }
 
@@ -115,7 +121,8 @@ std::shared_ptr<const RankProgram> add_phase_errors(const Phase& phase,
   bool changed = false;
   while (!errors.full()) {
     try {
-      const std::shared_ptr<const RankProgram> lowered = lower_and_check(job, registries);
+      const std::shared_ptr<const RankProgram> lowered =
+          lower_and_check(job, phase.expect, registries);
       return changed ? nullptr : lowered;
     } catch (const Error& error) {
       errors.add(placed_in(phase, error));

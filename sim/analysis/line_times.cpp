@@ -3,6 +3,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/collective/collective.h"
 #include "shardproof/sim/analysis/line_times.h"
 
@@ -156,8 +157,8 @@ std::map<int32_t, StepTime> step_times(const std::vector<Record>& records) {
     const std::vector<Span> all = united(std::move(own.all));
     StepTime& step = result[rank];
     step.step = all.back().second - all.front().first;
-    // Time covered by any activity, minus time covered by work.
-    step.exposed = length(all) - length(united(std::move(own.work)));
+    step.work = length(united(std::move(own.work)));
+    step.exposed = length(all) - step.work;
     step.outside = step.step - length(all);
   }
   for (const LineTime& line : line_times(records)) {
@@ -165,17 +166,23 @@ std::map<int32_t, StepTime> step_times(const std::vector<Record>& records) {
     const Duration least = line.ranks.at(line.deciding_rank()).time;
     for (const auto& [rank, own] : line.ranks) result[rank].waiting += own.time - least;
   }
+  for (auto& [rank, step] : result) step.waiting = std::min(step.waiting, step.exposed);
   return result;
 }
 
 StepTime slowest(const std::map<int32_t, StepTime>& ranks) {
   StepTime result;
-  for (const auto& [rank, own] : ranks) {
-    const Duration exposed = std::max(result.exposed, own.exposed);
+  for (const auto& [rank, own] : ranks)
     if (result.step < own.step) result = own;
-    result.exposed = exposed;
-  }
   return result;
+}
+
+size_t median_repetition(const std::vector<std::map<int32_t, StepTime>>& repetitions) {
+  std::vector<Duration> steps;
+  for (const auto& ranks : repetitions) steps.push_back(slowest(ranks).step);
+  const auto median = std::find(steps.begin(), steps.end(), median_of(steps));
+  SP_CHECK(median != steps.end(), "no repetitions");
+  return static_cast<size_t>(median - steps.begin());
 }
 
 }  // namespace shardproof

@@ -43,21 +43,23 @@ std::vector<LineTime> median_of(const std::vector<std::vector<LineTime>>& repeti
 // Returns the median; the lower of the two in the middle. Zero for no times.
 Duration median_of(std::vector<Duration> times);
 
-// The time of a step on one rank, from the first start to the last end. If no work or call overlaps
-// another, `step` is a sum: the rank's works, the least times of its calls over ranks, `waiting`,
-// `outside`.
+// The time of a step on one rank, from the first start to the last end. Invariants: step = work +
+// exposed + outside; waiting <= exposed.
 struct StepTime {
   Duration step;
+  Duration work;     // time in which a work of the rank ran, beside calls or not
   Duration exposed;  // time in which the rank only communicated
-  // Time of its calls beyond that of the rank that waited least in the calls of the same line.
+  // Time of its calls beyond that of the rank that waited least in the calls of the same line; at
+  // most `exposed`.
   Duration waiting;
   Duration outside;  // time in which none of its works and calls ran: overhead of the tool
   bool operator==(const StepTime&) const = default;
 };
 std::map<int32_t, StepTime> step_times(const std::vector<Record>& records);
-// Returns the longest step, with the waiting and outside time of its rank, and the longest exposed
-// time of any rank.
+// Returns the longest step; zero for no ranks.
 StepTime slowest(const std::map<int32_t, StepTime>& ranks);
+// Returns the repetition whose slowest step is the median. Requires at least one.
+size_t median_repetition(const std::vector<std::map<int32_t, StepTime>>& repetitions);
 
 // Return a call's bytes, and the factor from algorithm to bus bandwidth, as nccl-tests defines them
 // (nccl-tests, doc/PERFORMANCE.md); 0 if it defines none.

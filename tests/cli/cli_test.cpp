@@ -93,6 +93,9 @@ TEST_F(Cli, ErrorOfATopology_HasItsPlace) {
                  "t.json:2:36: /topology, column 22: unknown key \"bandwith\"");
   write("machine.json", "{\"latency\": \"5 us\",\n \"bandwidth\": \"50 parsec\"}");
   expect_refused(with("machine.json"), "machine.json:2:16: /bandwidth, column 1: expected a bandw");
+  write("machine.json", "{\"latency\": 5}");
+  expect_refused(with("machine.json"),
+                 "machine.json:1:2: /latency: expected a time such as \"25 us\", found 5");
 }
 
 // The other files run, and all reports are complete.
@@ -302,6 +305,22 @@ TEST_F(Cli, Validate_ChecksWithoutARun) {
   EXPECT_EQ(ran.code, 2);
   EXPECT_NE(ran.out.find("c.json:1:"), std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find("a.json   1 case"), std::string::npos) << ran.out;
+}
+
+TEST_F(Cli, TimeOfWorkWithoutRates_IsRefusedByAllCommands) {
+  const auto with = [&](const std::string& line) {
+    return write("t.json", R"json({"version": 1, "mesh": "tp=2",
+ "topology": "flat(latency='5 us', bandwidth='50 GB/s')", "expect": {"time": "<= 1 ms"},
+ "tensors": {"x": {"shape": [8, 16]}}, "program": [")json" +
+                               line + "\"]}");
+  };
+  for (const std::string command : {"validate ", "run ", "show "})
+    expect_refused(command + with("y = x * 2"),
+                   "t.json:2:70: /expect/time: \"time\" of a step with work needs the rates");
+  for (const std::string line : {"y = redistribute(x, tp:S(0))", "y = x.T"}) {
+    EXPECT_EQ(tool("validate " + with(line)).code, 0) << line;
+    EXPECT_EQ(tool("run " + with(line)).code, 0) << line;
+  }
 }
 
 TEST_F(Cli, Accept_WritesCountsIntoTheFile) {
@@ -546,6 +565,19 @@ TEST_F(Cli, Plan_UnderAPeak_PrintsPieces_OrTheSmallestPeak) {
 }
 
 // No axis takes part in a step that only relabels a tensor without elements.
+TEST_F(Cli, Plan_ComparesWithGreedy_AndPrintsOwners) {
+  const std::string words = "plan 8,8 f32 --mesh a=2,b=2 --from 'a:S(0) b:P(sum)' ";
+  const Ran ran = tool(words + "--to 'a:S(1) b:R' --owners");
+  EXPECT_EQ(ran.code, 0);
+  for (const char* text :
+       {"\n  greedy would send 192 B a rank in 2 calls\n",
+        "\nbefore  f32 [8, 8]  a:S(0) b:P(sum)\n  ranks 0 1  [0:4, 0:8]  holds [4, 8]\n",
+        "\nafter  f32 [8, 8]  a:S(1)\n  ranks 0 1  [0:8, 0:4]  holds [8, 4]\n"})
+    EXPECT_NE(ran.out.find(text), std::string::npos) << text << ran.out;
+  // Greedy knows no cuts in another order.
+  EXPECT_EQ(tool(words + "--to 'a:S(0, after=b) b:S(0)'").out.find("greedy"), std::string::npos);
+}
+
 TEST_F(Cli, Show_OfTensorWithoutElements_NamesBothPlacements) {
   const Ran ran = tool("show scenarios/corpus/redistribute/no_elements.json");
   EXPECT_EQ(ran.code, 0) << ran.out;

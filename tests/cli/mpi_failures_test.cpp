@@ -89,6 +89,25 @@ TEST_F(MpiFailures, ProcessLostInRepetitions_IsAMissingRank_WithItsCall) {
   fail_one_worker_in_each(failure, 2);
 }
 
+// mpirun starts the monitor of a worker; the worker ends with it, and nobody reports its progress.
+TEST_F(MpiFailures, KilledMonitor_IsAMissingRank_WithTheCallOfTheLastHeartbeat) {
+  Running run(SHARDPROOF_PROGRAM, "mpi", folder_.repeated(), (folder_.path() / "out.txt").string(),
+              "30s", {"--iters", "1000000"});
+  std::vector<pid_t> monitors = run.wait_for_processes();
+  ASSERT_EQ(monitors.size(), 6u) << run.text();
+  const std::vector<pid_t> workers = run.workers();
+  wait_for_work(workers, 1.0);
+  std::erase_if(monitors, [&](pid_t process) {
+    return std::find(workers.begin(), workers.end(), process) != workers.end();
+  });
+  ASSERT_EQ(monitors.size(), 3u) << run.text();
+  kill(monitors[1], SIGKILL);
+  EXPECT_EQ(run.code(), 1) << run.text();
+  for (const char* words : {"missing rank", "at its last heartbeat ", "(line 3", " of its calls"})
+    EXPECT_NE(run.text().find(words), std::string::npos) << run.text();
+  EXPECT_TRUE(run.all_have_exited());
+}
+
 // All processes wait in a call that began long before. The report names the stopped process, not
 // those that wait for it.
 TEST_F(MpiFailures, ProcessStoppedLateInAnExchange_IsReported) {

@@ -220,6 +220,35 @@ TEST_F(Record, Table_IsApproved) {
   }
 }
 
+// Returns the records one after another, with a time for each work and for each call.
+std::vector<shardproof::Record> in_sequence(std::vector<shardproof::Record> records, Duration work,
+                                            Duration call) {
+  Duration now;
+  for (shardproof::Record& record : records) {
+    record.start = now;
+    now += record.group.empty() ? work : call;
+    record.end = now;
+  }
+  return records;
+}
+
+TEST_F(Record, TimesOfRepetitions_AreOfTheOneWithTheMedianStep) {
+  const RecordedRun a = runs_of(mlp(), "rank").at(0);
+  RecordedRun b = a;
+  constexpr Duration kShort{1}, kMiddle{5}, kLong{50};
+  b.measured = {in_sequence(a.flight, kMiddle, kLong), in_sequence(a.flight, kShort, {60}),
+                in_sequence(a.flight, {10}, kShort)};
+  const RunComparison comparison = compare_runs(a, b);
+  const StepTime step = slowest(comparison.b.steps);
+  Duration lines;
+  for (const LineComparison& line : comparison.listings.at(0).lines)
+    for (const TimePair& pair : line.times)
+      if (!pair.b.ranks.empty()) lines += pair.b.ranks.at(0).time;
+  EXPECT_EQ(step.exposed, Duration{60});
+  EXPECT_EQ(lines + step.waiting + step.outside, step.step);
+  EXPECT_EQ(step.work + step.exposed + step.outside, step.step);
+}
+
 // --- folders -------------------------------------------------------------------------------------
 
 TEST_F(Record, FolderWithFiles_IsRefused) {

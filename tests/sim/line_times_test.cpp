@@ -109,8 +109,8 @@ TEST(LineTimes, Communication_WithoutWork_IsExposed) {
                   work(5, Lanes::one(1), 0, 5)});
   EXPECT_EQ(steps.at(0).step, us(35));
   EXPECT_EQ(steps.at(0).exposed, us(45 - 20 - 2));
-  EXPECT_EQ(steps.at(1).exposed, us(0));
-  EXPECT_EQ(slowest(steps), (StepTime{us(35), us(23), us(0), us(0)}));
+  EXPECT_EQ(steps.at(1), (StepTime{us(5), us(5), us(0), us(0), us(0)}));
+  EXPECT_EQ(slowest(steps), (StepTime{us(35), us(12), us(23), us(0), us(0)}));
 }
 
 // Rank 1 comes last to the call, so its time there is what the call takes.
@@ -119,12 +119,29 @@ TEST(LineTimes, Step_IsTheSumOfItsParts) {
       step_times({work(1, Lanes::one(0), 0, 10), call("all_reduce", 2, Lanes::one(0), 12, 40, 8),
                   work(3, Lanes::one(0), 41, 45), work(1, Lanes::one(1), 0, 30),
                   call("all_reduce", 2, Lanes::one(1), 31, 40, 8), work(3, Lanes::one(1), 40, 44)});
-  EXPECT_EQ(steps.at(0).waiting, us(28 - 9));
-  EXPECT_EQ(steps.at(0).outside, us(2 + 1));
-  EXPECT_EQ(steps.at(0).step, us(10 + 9 + 4) + steps.at(0).waiting + steps.at(0).outside);
-  EXPECT_EQ(steps.at(1).waiting, us(0));
-  EXPECT_EQ(steps.at(1).step, us(30 + 9 + 4) + steps.at(1).outside);
+  EXPECT_EQ(steps.at(0), (StepTime{us(45), us(10 + 4), us(28), us(28 - 9), us(2 + 1)}));
+  EXPECT_EQ(steps.at(1), (StepTime{us(44), us(30 + 4), us(9), us(0), us(1)}));
   EXPECT_EQ(slowest(steps).waiting, us(19));
+  for (const auto& [rank, step] : steps)
+    EXPECT_EQ(step.step, step.work + step.exposed + step.outside) << rank;
+}
+
+// Rank 0 waits 30 us in two calls that run beside its work, and only communicates for 5 us.
+TEST(LineTimes, Waiting_IsAtMostTheExposedTime) {
+  const auto steps =
+      step_times({call("all_reduce", 1, Lanes::one(0), 0, 20, 8),
+                  call("all_reduce", 2, Lanes::one(0), 0, 20, 8), work(3, Lanes::one(0), 0, 15),
+                  call("all_reduce", 1, Lanes::one(1), 15, 20, 8),
+                  call("all_reduce", 2, Lanes::one(1), 15, 20, 8)});
+  EXPECT_EQ(steps.at(0), (StepTime{us(20), us(15), us(5), us(5), us(0)}));
+}
+
+TEST(LineTimes, MedianRepetition_IsThatOfTheMedianStep) {
+  std::vector<std::map<int32_t, StepTime>> repetitions;
+  for (const int64_t time : {9, 1, 4})
+    repetitions.push_back(
+        step_times({work(1, Lanes::one(0), 0, time), work(1, Lanes::one(1), 0, 5)}));
+  EXPECT_EQ(median_repetition(repetitions), 1U);  // steps of 9, 5 and 5 us
 }
 
 TEST(LineTimes, Median_IsByRank) {

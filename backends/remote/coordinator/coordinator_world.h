@@ -100,6 +100,7 @@ class CoordinatorWorld : public World, public WorldProcesses, private MatchObser
   void locate_in_repetitions();
   bool has_moved_in_repetitions();
   ProgressState progress_of(size_t process) const;
+  bool ended_without_report() const;
   void run_survivors();
   std::vector<Finding> findings_of_loss(std::vector<Finding> known);
   std::vector<const MatchedCall*> commands_of_loss() const;

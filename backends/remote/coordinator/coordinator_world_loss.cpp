@@ -87,6 +87,13 @@ std::optional<WorkerLoss> CoordinatorWorld::unending_exchange() const {
   return found;
 }
 
+// True if the lost process and its monitor have ended, without a report.
+bool CoordinatorWorld::ended_without_report() const {
+  const size_t process = static_cast<size_t>(loss_->process);
+  return process < pool_.members().size() && pool_.members()[process].state.empty() &&
+         is_exit_description(loss_->words);
+}
+
 // Returns the last known progress of a process.
 ProgressState CoordinatorWorld::progress_of(size_t process) const {
   const WorkerHandle& member = pool_.members()[process];
@@ -100,7 +107,9 @@ bool CoordinatorWorld::has_moved_in_repetitions() {
 }
 
 // In repetitions, each process carries out its sequence again and again, and counts on. The lost
-// process is in one repetition; a survivor that is in another one waits in none of its calls.
+// process is in one repetition; a survivor that is in another one waits in none of its calls. If
+// the lost process ended without a report, its repetition at its last heartbeat may be an earlier
+// one, so no survivor counts.
 void CoordinatorWorld::locate_in_repetitions() {
   const auto repetition_of = [this](size_t i) {
     const int64_t each = std::ssize(hosts_[i].sequence);
@@ -112,6 +121,7 @@ void CoordinatorWorld::locate_in_repetitions() {
     Host& host = hosts_[i];
     const int64_t each = std::ssize(host.sequence);
     if (each == 0 || repetition_of(i) != repetition_) continue;
+    if (ended_without_report() && i != lost) continue;
     const int64_t ended = std::max<int64_t>(progress_of(i).done - repetition_ * each, 0);
     host.under_way.assign(host.sequence.begin() + ended, host.sequence.end());
     host.sent = (repetition_ + 1) * each;
@@ -196,15 +206,15 @@ void CoordinatorWorld::describe_waiting(const MatchedCall& event, const std::set
 }
 
 // Returns the commands that the lost process has not completed; the one it was in comes first.
-// Without a report of its monitor, some of them may have been completed.
+// Without a report of its monitor, some of them may have been completed since its last heartbeat.
 std::vector<const MatchedCall*> CoordinatorWorld::commands_of_loss() const {
   const size_t process = static_cast<size_t>(loss_->process);
   if (process >= hosts_.size()) return {};
   const Host& host = hosts_[process];
   size_t done = 0;
-  if (!pool_.members()[process].state.empty()) {
+  if (!pool_.members()[process].state.empty() || ended_without_report()) {
     const int64_t first = host.sent - static_cast<int64_t>(host.under_way.size());
-    const int64_t ended = pool_.members()[process].progress.done - first;
+    const int64_t ended = progress_of(process).done - first;
     done = static_cast<size_t>(std::clamp<int64_t>(ended, 0, std::ssize(host.under_way)));
   }
   std::vector<const MatchedCall*> commands;
@@ -273,11 +283,16 @@ void name_call(Finding& finding, const CallOfLoss& lost) {
 
 }  // namespace
 
-// Describes where the lost process was last seen, as its monitor reported.
+// Describes where the lost process was last seen, as its monitor reported. If both have ended, its
+// last heartbeat is known.
 std::string CoordinatorWorld::last_progress() const {
   const size_t process = static_cast<size_t>(loss_->process);
-  if (process >= pool_.members().size() || pool_.members()[process].state.empty()) return {};
-  const ProgressState& progress = pool_.members()[process].progress;
+  const bool by_heartbeat = ended_without_report();
+  if (process >= pool_.members().size() ||
+      (pool_.members()[process].state.empty() && !by_heartbeat))
+    return {};
+  const char* const seen = by_heartbeat ? "at its last heartbeat" : "last seen";
+  const ProgressState progress = progress_of(process);
   const bool begun = progress.begun > progress.done;
   const std::vector<const MatchedCall*> commands = commands_of_loss();
   std::string call;
@@ -289,10 +304,10 @@ std::string CoordinatorWorld::last_progress() const {
   const std::string where =
       repetition_ == 0 ? "" : fmt::format(", in repetition {} of its calls", repetition_);
   if (!call.empty() && begun)
-    return fmt::format("last seen in {}, begun and not ended{}", call, where);
-  if (!call.empty()) return fmt::format("last seen before {}, not begun{}", call, where);
-  if (progress.line == 0) return "last seen before its first line";
-  return fmt::format("last seen after line {}, in no call that others wait for", progress.line);
+    return fmt::format("{} in {}, begun and not ended{}", seen, call, where);
+  if (!call.empty()) return fmt::format("{} before {}, not begun{}", seen, call, where);
+  if (progress.line == 0) return fmt::format("{} before its first line", seen);
+  return fmt::format("{} after line {}, in no call that others wait for", seen, progress.line);
 }
 
 std::vector<Finding> CoordinatorWorld::findings_of_loss(std::vector<Finding> known) {
@@ -301,7 +316,7 @@ std::vector<Finding> CoordinatorWorld::findings_of_loss(std::vector<Finding> kno
   const std::vector<const MatchedCall*> commands = commands_of_loss();
   const std::optional<CallOfLoss> call =
       commands.empty() ? std::nullopt : call_in(commands.front(), lost);
-  if (call && findings.size() == 1) name_call(findings.front(), *call);
+  if (call && findings.size() == 1 && !ended_without_report()) name_call(findings.front(), *call);
   if (findings.empty())
     for (Finding& finding : known)
       if (finding.verdict == Verdict::missing_rank && lost.contains(finding.ranks))
