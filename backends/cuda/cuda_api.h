@@ -63,7 +63,7 @@ struct CudaApi {
   std::function<int(void* graph, void* stream)> launch_graph;
   std::function<int(void* graph)> drop_graph;
 
-  // Opens the library for matrix products. Not set, or returning null: there is none.
+  // Opens the library for matrix products. If it is not set or returns null, there is none.
   std::function<std::shared_ptr<Gemm>(MatmulPrecision)> open_gemm;
   MatmulPrecision matmul{};  // precision to open it with
 };

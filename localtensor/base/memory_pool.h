@@ -43,7 +43,7 @@ struct PoolAllocator {
   }
 };
 
-// The same with `trailing` bytes after the object, in the same block.
+// A PoolAllocator with `trailing` bytes after the object, in the same block.
 template <typename T>
 struct TrailingPoolAllocator {
   using value_type = T;

@@ -76,8 +76,8 @@ struct Collective {
   int64_t root = 0;              // index in the group
   int64_t peer = 0;              // index in the group, for send, recv, put, signal, wait_signal
   int64_t slot = 0, repeat = 1;  // for put, signal, wait_signal; repeat: signals to wait for
-  // If has_counts(kind): n entries for each lane of this call, lane after lane (in `reference` over
-  // one group: member after member), in elements. A piece may be empty.
+  // If has_counts(kind): for each lane of this call, n entries in elements. `reference` has one
+  // group and n entries for each member. A piece may be empty.
   std::vector<int64_t> send_counts, recv_counts;
   ReductionSchedule schedule;
   bool operator==(const Collective&) const = default;

@@ -10,12 +10,12 @@
 //   nvls             not specified                   once, at the end
 //
 // NCCL's orders have the bits of a run in the environment of nccl_environment
-// (reduction_schedule.h). Sources are NCCL 2.23 to 2.30: src/device/all_reduce.h, reduce_scatter.h
-// and reduce.h for the order inside a channel; scheduleCollTasksToPlan and calcCollChunking of
-// src/enqueue.cc for channels and chunks; PatRSAlgorithm of src/include/collectives.h (2.26 and
-// newer); src/device/symmetric. Over several channels, NCCL before 2.29 splits a call into smaller
-// parts. Before 2.26 it splits calls with the protocol LL differently. Assumed: rings and chains in
-// group order, one call a group, consecutive members on each node, and buffers aligned to 16 bytes.
+// (reduction_schedule.h). Sources: NCCL 2.23 to 2.30. Inside a channel: src/device/all_reduce.h,
+// reduce_scatter.h, reduce.h. Channels and chunks: scheduleCollTasksToPlan and calcCollChunking of
+// src/enqueue.cc. pat: PatRSAlgorithm of src/include/collectives.h, from 2.26. symmetric:
+// src/device/symmetric. Over several channels, NCCL before 2.29 splits a call into smaller parts.
+// Before 2.26 it splits calls with the protocol LL differently. Assumed: rings and chains in group
+// order, one call a group, consecutive members on each node, and buffers aligned to 16 bytes.
 //
 // A scaled input (premul_sum; avg of floats, scaled by 1/n) is multiplied when it is added, with
 // one rounding for both. The very first input is a rounded product. Code that nvcc generates for

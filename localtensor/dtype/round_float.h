@@ -2,7 +2,7 @@
 // rounding. There are no branches, so that compilers turn loops over it into vector code.
 //
 // Steps: (1) normal results: add half a unit in the target's last place to the bits, less one for a
-// tie to even, and shift; a carry moves into the exponent, as it should. (2) Subnormal results: add
+// tie to even, and shift. A carry correctly raises the exponent. (2) Subnormal results: add
 // a power of two (kMagic) whose last place is the target's smallest subnormal; the addition rounds.
 // (3) NaN: keep the first payload bits and set the quiet bit. (4) Select one of the three by masks.
 //

@@ -5,8 +5,8 @@
 //
 // Only axes that have to move take part. An axis stays as it is if both specs give it the same
 // placement and its ranks own the same before and after. It stays even if a temporary slice over it
-// would save bytes. Exceptions: `use_replicas` is set, or no other plan keeps to the peak limit
-// without pieces. A plan therefore makes no call over an axis that the user did not write.
+// would save bytes. Exceptions: `use_replicas` is set, or no other plan is within the peak
+// limit without pieces. A plan therefore makes no call over an axis that the user did not write.
 //
 // Example: "dp=2, tp=2", f32[8, 8], from "dp:S(0) tp:S(0)" to "dp:S(0) tp:S(1)". Only tp moves. The
 // plan is one all_to_all over tp, 32 bytes a rank; the naive plan (gather_then_slice) sends 192.

@@ -16,7 +16,7 @@ class DeviceMemory;
 // Copies nothing if a size is 0.
 void copy_strided(const std::byte* source, const Dims& source_strides, std::byte* target,
                   const Dims& target_strides, const Dims& shape, int64_t element_bytes);
-// The same between two addresses of a device, enqueued in its current stream: one copy for each
+// Copies between two addresses of a device in its current stream, with one device copy for each
 // matrix of dense rows.
 void copy_strided(DeviceMemory& memory, const std::byte* source, const Dims& source_strides,
                   std::byte* target, const Dims& target_strides, const Dims& shape,

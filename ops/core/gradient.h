@@ -37,8 +37,8 @@ class Gradient : public Formula {
   GradientBuilder& builder_;
 };
 
-// Returns the gradient by one input. Its shape may be that of any tensor that the input broadcasts
-// to, and its dtype a wider one: sum_to is applied to it.
+// Returns the gradient by one input. Its shape may be one to which the input broadcasts, and its
+// dtype a wider one: the caller applies sum_to.
 using InputGradient = std::function<FormulaTerm(Gradient&)>;
 // Returns one term for each input; those left out at the end are 0.
 using GradientBody = std::function<FormulaTerms(Gradient&)>;

@@ -53,7 +53,7 @@ class GradientBuilder : public OpBuilder {
   // Returns the gradient by result o, of the shape and dtype of that result; kAbsent: it is 0.
   virtual int cotangent(int o) = 0;
   virtual bool wanted(int i) = 0;  // false: nothing reads the gradient by input i
-  // False inside `as`, where the sizes of shards differ by rank: a formula may use dims, no sizes.
+  // False inside `as`, where sizes of shards differ by rank: formulas may use dims, but no sizes.
   virtual bool has_known_sizes() const { return true; }
 };
 

@@ -31,8 +31,8 @@ class Condition {
   const Number& low() const { return low_; }
   const Number& high() const { return high_; }
 
-  // True if the actual number meets the condition; nan meets none. Comparisons with integer bounds
-  // are exact; a fraction is compared with a bound such as 0.1 as the nearest double.
+  // True if the actual number fulfils the condition; nan never does. Comparisons with integer
+  // bounds are exact; a fraction is compared with a bound such as 0.1 as the nearest double.
   bool holds(int64_t actual) const;
   bool holds(int actual) const { return holds(int64_t{actual}); }
   bool holds(double actual) const;

@@ -44,8 +44,8 @@ struct RawText {
 class Lexer {
  public:
   enum class Comments { allowed, refused };
-  // Throws Error(bad_input) for control characters. `line` is the line number of all places; 0
-  // outside of listings.
+  // Throws Error(bad_input) for control characters. `line` is the line number in errors and
+  // tokens; 0 outside of listings.
   Lexer(std::string_view text, int line, Comments comments);
 
   const Token& peek();  // the next token

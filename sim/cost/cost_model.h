@@ -67,7 +67,7 @@ std::shared_ptr<const CostModel> flat_machine(Link link, std::optional<Roofline>
 // the longest such time of all members.
 Duration time_of_counts(const CostModel& model, std::span<const int64_t> counts, int64_t self,
                         int64_t element_bytes);
-// Returns the time of a call, from its counts. Those of an all_to_all_v or exchange are of all
+// Returns the time of a call, from its counts. An all_to_all_v or exchange has the counts of all
 // lanes of its group, in ascending order.
 Duration time_of_call(const CostModel& model, const Collective& call);
 

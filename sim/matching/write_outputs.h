@@ -33,7 +33,7 @@ void deliver(const LocalTensor& result, LocalTensor& output);
 // exactly these bytes and may be shared.
 void deliver(SubmittedCall& submitted, int64_t rank, const std::byte* data, int64_t bytes,
              const Bytes* whole = nullptr);
-// The same for contents that may lie on a device: they stay there if the buffer can share them.
+// Writes one lane, also from contents on a device: they stay there if the buffer can share them.
 void deliver(SubmittedCall& submitted, int64_t rank, const Bytes& whole);
 
 // Writes the bytes last put into each lane's window, followed by zeros. `window` returns a rank's
