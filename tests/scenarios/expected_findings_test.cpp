@@ -126,7 +126,7 @@ TEST(Precision_ThatIsNoCondition, IsRefused) {
             "f.json: /expect/precision/y: expected a condition that a number from 0 upwards can "
             "meet, found \"< 0\"");
   EXPECT_EQ(refusal(global_file(R"("precision": {"y": "< 4 KiB"})")),
-            "f.json: /expect/precision/y: expected a number, found bytes");
+            "f.json: /expect/precision/y: expected a number such as \"<= 4\", found \"< 4 KiB\"");
 }
 
 TEST(Counts_ThatNothingMeets, AreRefused) {
