@@ -75,8 +75,24 @@ size_t instruction_count(const SpmdProgram& program) {
   return count;
 }
 
+std::set<std::string> names_read(const GlobalProgram& truth) {
+  std::set<std::string> names;
+  for (const GlobalInstr& instr : truth.instrs)
+    for (const ValueId id : instr.inputs)
+      if (id != kNoValue) names.insert(truth.values[static_cast<size_t>(id)].name);
+  return names;
+}
+
+bool is_zero(const JobInput& input) {
+  const double* data = reinterpret_cast<const double*>(input.data.data());
+  return std::all_of(data, data + input.data.elements(), [](double one) { return one == 0; });
+}
+
 // Returns the same job with other numbers in its floats; nullopt if there are none, or too many.
-std::optional<Job> with_other_inputs(const Job& job) {
+// Zeros that the truth reads, such as the moments of the first step of Adam, become positive
+// numbers: with zeros, other factors and other lines are right, too.
+std::optional<Job> with_other_inputs(const Job& job, const GlobalProgram& truth) {
+  const std::set<std::string> read = names_read(truth);
   int64_t all = 0;
   bool any = false;
   for (const JobInput& input : job.inputs) {
@@ -89,8 +105,10 @@ std::optional<Job> with_other_inputs(const Job& job) {
   for (JobInput& input : moved.inputs) {
     if (input.data.dtype != DType::f64) continue;
     input.data = contiguous_copy(input.data);
+    const bool fills = !input.spec.has_partial() && read.contains(input.name) && is_zero(input);
     double* data = reinterpret_cast<double*>(input.data.mutate());
-    for (int64_t i = 0; i < input.data.elements(); ++i) data[i] *= factor_of(next++);
+    for (int64_t i = 0; i < input.data.elements(); ++i)
+      data[i] = factor_of(next++) * (fills ? 1 : data[i]);
   }
   return moved;
 }
@@ -159,7 +177,7 @@ Confirmation::Confirmation(const RankCase& about, const ComparedValue& value, Sh
   if (work_of(about_) > kMostWorkOfRun || shared_.budget.is_spent()) return;
   most_runs_ = kMostRuns;
   before_ = distances(about_, about_.ranks);
-  moved_ = with_other_inputs(about.job);
+  moved_ = with_other_inputs(about.job, about.truth);
   if (!moved_) return;
   try {
     moved_inputs_ = split_inputs(*moved_);

@@ -169,7 +169,7 @@ ConfirmedCause Explaining::cause_of(const TextChange& change, const RightChange&
     around.was = around.to = *parent;
     const std::vector<const Expr*> parts = children_of(*parent);
     for (size_t i = 0; i < parts.size(); ++i)
-      if (text.number_of(*parts[i]) == change.number) *children_of(around.to)[i] = change.to;
+      if (right.numbers.contains(text.number_of(*parts[i]))) *children_of(around.to)[i] = change.to;
     around.number = text.number_of(*parent);
     return cause_of_shown(around, right);
   }
