@@ -83,7 +83,7 @@ std::set<std::string> names_read(const GlobalProgram& truth) {
   return names;
 }
 
-bool is_zero(const JobInput& input) {
+bool holds_only_zeros(const JobInput& input) {
   const double* data = reinterpret_cast<const double*>(input.data.data());
   return std::all_of(data, data + input.data.elements(), [](double one) { return one == 0; });
 }
@@ -105,7 +105,8 @@ std::optional<Job> with_other_inputs(const Job& job, const GlobalProgram& truth)
   for (JobInput& input : moved.inputs) {
     if (input.data.dtype != DType::f64) continue;
     input.data = contiguous_copy(input.data);
-    const bool fills = !input.spec.has_partial() && read.contains(input.name) && is_zero(input);
+    const bool fills =
+        !input.spec.has_partial() && read.contains(input.name) && holds_only_zeros(input);
     double* data = reinterpret_cast<double*>(input.data.mutate());
     for (int64_t i = 0; i < input.data.elements(); ++i)
       data[i] = factor_of(next++) * (fills ? 1 : data[i]);
