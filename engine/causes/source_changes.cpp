@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <set>
 
 #include "shardproof/engine/causes/change_listings.h"
@@ -27,24 +28,43 @@ struct WordedCall {
   std::string verb, word, other;
 };
 
+// Returns the calls with a word for their gradient, and those without one before the last grad of
+// their listing, where the gradient stops.
 std::vector<WordedCall> worded_calls(const Job& job) {
   std::vector<WordedCall> calls;
   Job copy = job;
+  std::map<size_t, int> last;  // line of the last grad, by listing
   visit_expressions(copy, [&](const TextPlace& place, Expr& call) {
-    Expr* const word = call.kind == ExprKind::call ? argument_of(call, "backward") : nullptr;
-    const std::optional<CollectiveKind> kind = word ? kind_of(call.symbol) : std::nullopt;
-    if (!kind || calls.size() >= kMostChanges) return;
-    for (const std::string& other : backward_words(*kind))
-      if (to_string(*word) != other)
-        calls.push_back(
-            {place.number, {place.listing, call.place.line}, call.symbol, to_string(*word), other});
+    if (call.kind == ExprKind::call && call.symbol == "grad")
+      last[place.listing] = std::max(last[place.listing], call.place.line);
   });
+  visit_expressions(copy, [&](const TextPlace& place, Expr& call) {
+    if (call.kind != ExprKind::call) return;
+    const ListedLine line{place.listing, call.place.line};
+    Expr* const word = argument_of(call, "backward");
+    const bool may_lack = last.contains(place.listing) && line.line < last.at(place.listing);
+    const std::optional<CollectiveKind> kind =
+        word != nullptr || may_lack ? kind_of(call.symbol) : std::nullopt;
+    if (!kind || calls.size() >= kMostChanges) return;
+    const std::string own = word == nullptr ? "" : to_string(*word);
+    for (const std::string& other : backward_words(*kind))
+      if (own != other) calls.push_back({place.number, line, call.symbol, own, other});
+  });
+  // A word that is missing is less likely than a wrong one.
+  std::stable_partition(calls.begin(), calls.end(),
+                        [](const WordedCall& call) { return !call.word.empty(); });
   return calls;
 }
 
 ChangeOfJob with_word(std::set<int> numbers, const std::string& word) {
   return change_of(std::move(numbers), [word](Expr& call) {
-    if (Expr* const written = argument_of(call, "backward")) written->name.texts = {word};
+    if (Expr* const written = argument_of(call, "backward")) {
+      written->name.texts = {word};
+      return;
+    }
+    call.args.push_back(parse_expression(word));
+    call.keys.push_back("backward");
+    call.key_places.push_back(call.place);
   });
 }
 
@@ -243,10 +263,14 @@ std::vector<SourceCause> right_backward_words(const RankCase& about, const std::
   });
   const auto add = [&](const std::set<ListedLine>& lines, bool several, const WordedCall& call) {
     const std::string text = lines_text(about.ranks.program, lines);
-    found.push_back(
-        {fmt::format("the {} of {} {} backward={}, and {} is right with backward={}", call.verb,
-                     text, several ? "have" : "has", call.word, target, call.other),
-         fmt::format("backward={} on {}", call.other, text), lines, confirmation.made_right()});
+    found.push_back({fmt::format("the {} of {} {} {}, and {} is right with backward={}", call.verb,
+                                 text, several ? "have" : "has",
+                                 call.word.empty() ? "no backward=" : "backward=" + call.word,
+                                 target, call.other),
+                     call.word.empty() ? fmt::format("add backward={} to the {} on {}", call.other,
+                                                     call.verb, text)
+                                       : fmt::format("backward={} on {}", call.other, text),
+                     lines, confirmation.made_right()});
   };
   for (const WordedCall& call : calls)
     if (confirmation.confirms_job(with_word({call.number}, call.other)))

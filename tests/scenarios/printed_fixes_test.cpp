@@ -27,6 +27,20 @@ bool replace_once(std::string& line, const std::string& from, const std::string&
   return true;
 }
 
+// Adds an argument to the first call of a verb.
+bool add_argument(std::string& line, const std::string& verb, const std::string& argument) {
+  size_t at = line.find(verb + "(");
+  if (at == std::string::npos) return false;
+  int open = 0;
+  do {
+    at = line.find_first_of("()", at);
+    open += line[at] == '(' ? 1 : -1;
+    ++at;
+  } while (open > 0);
+  line.insert(at - 1, ", " + argument);
+  return true;
+}
+
 // Returns the numbers of "2", "1 and 3" or "1, 2".
 std::vector<size_t> numbers_in(const std::string& text) {
   std::vector<size_t> numbers;
@@ -100,6 +114,9 @@ std::optional<Lines> with_fix(Lines lines, const std::string& whole) {
     return replace_words(lines, part[3], part[2], part[1]) ? std::optional(lines) : std::nullopt;
   if (std::regex_match(fix, part, std::regex(R"((.*) in place of (.*) on line (\d+))")))
     return replace_once(lines.at(std::stoul(part[3]) - 1), part[2], part[1]) ? std::optional(lines)
+                                                                             : std::nullopt;
+  if (std::regex_match(fix, part, std::regex(R"(add (backward=\w+) to the (\w+) on line (\d+))")))
+    return add_argument(lines.at(std::stoul(part[3]) - 1), part[2], part[1]) ? std::optional(lines)
                                                                              : std::nullopt;
   if (std::regex_match(fix, part, std::regex(R"(backward=(\w+) on lines? (.*))"))) {
     for (const size_t line : numbers_in(part[2]))
