@@ -373,7 +373,7 @@ TEST(RuleTable, RowsThatNoTensorCanHave_AreSkippedOrWrong_AndOthersAreJudged) {
   ASSERT_EQ(table.rows.size(), 2u);
   const ClaimAnswer wrong = check_case(table.rows[0].rule, ops);
   EXPECT_EQ(wrong.kind, ClaimAnswer::Kind::wrong);
-  EXPECT_EQ(wrong.trouble, "the buffer of y0: max cannot reduce c64");
+  EXPECT_EQ(wrong.trouble, "the buffer of y0: max cannot reduce c64; it takes real numbers");
   EXPECT_NE(check_case(table.rows[1].rule, ops).trouble,
             "an out= form keeps the placement of its buffer, f32[4] S(0) on a=2");
 }
