@@ -41,6 +41,15 @@ bool add_argument(std::string& line, const std::string& verb, const std::string&
   return true;
 }
 
+// Applies "add backward=identity to the all_reduce on line 2"; nullopt for another fix.
+std::optional<Lines> with_added_word(Lines lines, const std::string& fix) {
+  const std::regex form(R"(add (backward=\w+) to the (\w+) on line (\d+))");
+  std::smatch part;
+  if (!std::regex_match(fix, part, form)) return std::nullopt;
+  const bool found = add_argument(lines.at(std::stoul(part[3]) - 1), part[2], part[1]);
+  return found ? std::optional(lines) : std::nullopt;
+}
+
 // Returns the numbers of "2", "1 and 3" or "1, 2".
 std::vector<size_t> numbers_in(const std::string& text) {
   std::vector<size_t> numbers;
@@ -115,9 +124,7 @@ std::optional<Lines> with_fix(Lines lines, const std::string& whole) {
   if (std::regex_match(fix, part, std::regex(R"((.*) in place of (.*) on line (\d+))")))
     return replace_once(lines.at(std::stoul(part[3]) - 1), part[2], part[1]) ? std::optional(lines)
                                                                              : std::nullopt;
-  if (std::regex_match(fix, part, std::regex(R"(add (backward=\w+) to the (\w+) on line (\d+))")))
-    return add_argument(lines.at(std::stoul(part[3]) - 1), part[2], part[1]) ? std::optional(lines)
-                                                                             : std::nullopt;
+  if (std::optional<Lines> changed = with_added_word(lines, fix)) return changed;
   if (std::regex_match(fix, part, std::regex(R"(backward=(\w+) on lines? (.*))"))) {
     for (const size_t line : numbers_in(part[2]))
       lines.at(line - 1) = std::regex_replace(lines[line - 1], std::regex(R"(backward=\w+)"),
