@@ -273,11 +273,11 @@ void Check::drop_note_of_infinities_of_ranks() {
 }
 
 void Check::add_undecided(const JudgedValue& one) {
-  outcome_.undecided.push_back(undecided_in_f64(one));
-  outcome_.undecided.back().reason =
+  outcome_.undecided.push_back(undecided_value(
+      one,
       "ranks and one device differ in the program's dtypes, where one device leaves the range of a "
       "dtype on the way to it; f64 has a larger range and cannot judge it; smaller inputs may "
-      "decide it";
+      "decide it"));
 }
 
 // Judges values that are wrong in the own dtypes, while the run in f64 calls them right or differs

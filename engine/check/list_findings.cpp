@@ -80,32 +80,29 @@ Finding imprecise_finding(const MeasuredPrecision& measured, const PrecisionLimi
 
 }  // namespace
 
+UndecidedValue undecided_value(const JudgedValue& value, std::string reason) {
+  const ValueLabel& label = value.label;
+  return {label.name, label.line,       label.instance, std::ssize(value.elements),
+          value.of,   std::move(reason)};
+}
+
 UndecidedValue undecided_in_f64(const JudgedValue& value) {
-  return {
-      value.label.name,
-      value.label.line,
-      value.label.instance,
-      std::ssize(value.elements),
-      value.of,
-      std::isfinite(value.movement)
-          ? fmt::format(
-                "ranks and one device differ by {:.2g}, and rounding alone changes it by {:.2g}; "
-                "other inputs or fewer steps may decide it",
-                value.distance, value.movement)
-          : "rounding alone decides whether it is finite; smaller inputs may decide it"};
+  if (!std::isfinite(value.movement))
+    return undecided_value(
+        value, "rounding alone decides whether it is finite; smaller inputs may decide it");
+  return undecided_value(
+      value, fmt::format("ranks and one device differ by {:.2g}, and rounding alone changes it by "
+                         "{:.2g}; other inputs or fewer steps may decide it",
+                         value.distance, value.movement));
 }
 
 UndecidedValue undecided_by_steps(const JudgedValue& value) {
-  return {
-      value.label.name,
-      value.label.line,
-      value.label.instance,
-      std::ssize(value.elements),
-      value.of,
-      fmt::format("ranks and one device differ by {:.2g} in the program's dtypes, where rounding "
-                  "decides a sign, an index or a comparison on the way to it, but gives no such "
-                  "number on one device; f64 rounds elsewhere; other inputs may decide it",
-                  value.distance)};
+  return undecided_value(
+      value, fmt::format("ranks and one device differ by {:.2g} in the program's dtypes, where "
+                         "rounding decides a sign, an index or a comparison on the way to it, but "
+                         "gives no such number on one device; f64 rounds elsewhere; other inputs "
+                         "may decide it",
+                         value.distance));
 }
 
 void add_unmeasured(const std::vector<ValueLabel>& values, int direction, const std::string& reason,
