@@ -273,7 +273,7 @@ void Check::drop_note_of_infinities_of_ranks() {
 }
 
 void Check::add_undecided(const JudgedValue& one) {
-  outcome_.undecided.push_back(undecided_value(
+  outcome_.undecided.push_back(undecided_because(
       one,
       "ranks and one device differ in the program's dtypes, where one device leaves the range of a "
       "dtype on the way to it; f64 has a larger range and cannot judge it; smaller inputs may "

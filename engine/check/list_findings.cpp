@@ -80,7 +80,7 @@ Finding imprecise_finding(const MeasuredPrecision& measured, const PrecisionLimi
 
 }  // namespace
 
-UndecidedValue undecided_value(const JudgedValue& value, std::string reason) {
+UndecidedValue undecided_because(const JudgedValue& value, std::string reason) {
   const ValueLabel& label = value.label;
   return {label.name, label.line,       label.instance, std::ssize(value.elements),
           value.of,   std::move(reason)};
@@ -88,16 +88,16 @@ UndecidedValue undecided_value(const JudgedValue& value, std::string reason) {
 
 UndecidedValue undecided_in_f64(const JudgedValue& value) {
   if (!std::isfinite(value.movement))
-    return undecided_value(
+    return undecided_because(
         value, "rounding alone decides whether it is finite; smaller inputs may decide it");
-  return undecided_value(
+  return undecided_because(
       value, fmt::format("ranks and one device differ by {:.2g}, and rounding alone changes it by "
                          "{:.2g}; other inputs or fewer steps may decide it",
                          value.distance, value.movement));
 }
 
 UndecidedValue undecided_by_steps(const JudgedValue& value) {
-  return undecided_value(
+  return undecided_because(
       value, fmt::format("ranks and one device differ by {:.2g} in the program's dtypes, where "
                          "rounding decides a sign, an index or a comparison on the way to it, but "
                          "gives no such number on one device; f64 rounds elsewhere; other inputs "

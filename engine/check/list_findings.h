@@ -8,7 +8,7 @@
 
 namespace shardproof {
 
-UndecidedValue undecided_value(const JudgedValue& value, std::string reason);
+UndecidedValue undecided_because(const JudgedValue& value, std::string reason);
 UndecidedValue undecided_in_f64(const JudgedValue& value);
 UndecidedValue undecided_by_steps(const JudgedValue& value);  // see OwnDtypeJudge::beyond_steps
 
