@@ -1,6 +1,7 @@
-// Measures whole processes on files with gradients: `shardproof run` of ten Adam steps by `train`,
-// every value compared, and `shardproof show` of a decoder of 8 layers with the gradient of all its
-// weights on 4 axes. The baselines are the same file with one step, and without the gradient.
+// Measures whole processes on files with gradients. `shardproof run` makes ten Adam steps by
+// `train` and compares every value. `shardproof show` prints a decoder of 8 layers on 4 axes, with
+// the gradient of all its weights. The baselines are the same file with one step, and without the
+// gradient.
 #include <fstream>
 
 #include "shardproof/bench/measure.h"

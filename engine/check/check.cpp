@@ -261,8 +261,8 @@ void Check::drop_equal_in_rounded_numbers() {
   });
 }
 
-// A value that is not finite on a rank alone becomes the reference of later lines, so these may
-// have no finite element on one device either.
+// A value that is finite on one device and not on a rank becomes the reference of later lines. So
+// these may have no finite element on one device either.
 void Check::drop_note_of_infinities_of_ranks() {
   const std::vector<MeasuredPrecision>& measured = own_.precision();
   if (own_.not_finite().empty() ||

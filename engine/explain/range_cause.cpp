@@ -2,7 +2,7 @@
 // values are compared in program order, rank by rank.
 //
 // Replicas become different for two reasons. Ranks add in different orders (x + y overflows on one,
-// y + z on another), or they read different shards, of which one left the range. ShardReaders
+// y + z on another). Or they read different shards, of which one left the range. ShardReaders
 // distinguishes them:
 //
 //   h = cast(g, f16) * 2     a shard; infinity on rank 1

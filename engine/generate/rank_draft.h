@@ -34,8 +34,8 @@ struct RankValue {
   std::string summed_over = {};
 };
 
-// Lines that make one or more values. An error can be planted on a line of the ranks that begins
-// with "name = " if the line makes an output that has no check.
+// Lines that make one or more values. An error can be planted on a line of the ranks if it begins
+// with "name = " and makes an output that has no check.
 struct RankStep {
   Lines truth, ranks;
   std::vector<std::pair<std::string, std::vector<Placement>>> results;

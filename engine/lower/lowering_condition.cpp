@@ -1,9 +1,9 @@
 // Implements the conditions of lowering.h: the lanes on which a condition holds.
 //
-// A comparison of a number that depends on the rank alone (`rank`, `index(pp)`, `rank % 4`) with an
-// integer that is equal on all lanes is decided for all lanes at once, from the lanes of each value
-// of that number. They are listed once for a listing. `not`, `and` and `or` of such comparisons are
-// set operations. Any other condition is evaluated for each lane.
+// Some numbers depend on the rank alone: `rank`, `index(pp)`, `rank % 4`. The lanes of each of
+// their values are listed once for a listing. A comparison of such a number with an integer that is
+// equal on all lanes looks them up, so it is decided for all lanes at once. `not`, `and` and `or`
+// of such comparisons are set operations. Any other condition is evaluated for each lane.
 //
 // Example: `for r in range(world): if rank == r:` on 4,096 ranks. The lanes by value of `rank` are
 // {0: lane 0, 1: lane 1, ..}, so each pass looks up one lane.

@@ -50,8 +50,8 @@ struct CheckPart {
 std::vector<CheckPart> parts_of_check(const WrittenCheck& check, const Job& job,
                                       const Lanes& lanes);
 
-// Returns the truth's shape and dtype, placed. Throws Error with line and column for an unbound
-// name, placements that do not fit the shape, and a partial sum without the part of a rank.
+// Returns the truth's shape and dtype, placed. Throws Error with line and column if the name is
+// unbound, if the placements do not fit the shape, or if a partial sum lacks the part of a rank.
 Spec spec_of_check(const WrittenCheck& check, const CheckPart& part, const GlobalProgram& truth);
 
 // Returns a rank that is missing in `on` while other ranks of its group of partial axes are

@@ -40,8 +40,8 @@ enum class FileKind { scenario, own, other };
 constexpr std::array<std::string_view, 6> kScenarioKeys = {"version", "mesh",   "program",
                                                            "ranks",   "phases", "model"};
 
-// A malformed file counts as a scenario if it is empty, if its text has a key of scenarios, or if
-// it has a zero byte (a text in UTF-16).
+// A malformed file counts as a scenario in three cases: it is empty, its text has a key of
+// scenarios, or it has a zero byte (a text in UTF-16).
 FileKind kind_of_text(const std::string& text) {
   try {
     const JsonTree tree = read_json(text);

@@ -7,9 +7,9 @@
 namespace shardproof {
 
 // Throws Error(bad_input) at the place of the first expectation that the values of the outcome
-// cannot meet. Examples are placements or dims that a value cannot have, elements of another shape,
-// complex elements of a real value, and times that the machine cannot predict. Shapes and elements
-// are not checked if the outcome has findings, because a wrong program may give wrong shapes.
+// cannot meet. Examples are dims that a value has not, elements of another shape, complex elements
+// of a real value, and times that the machine cannot predict. Shapes and elements are not checked
+// if the outcome has findings, because a wrong program may give wrong shapes.
 void refuse_impossible_expectations(const Expect& expect, const Outcome& outcome);
 
 // Throws Error(bad_input) if a time is expected, the machine has no rates, and the program holds an

@@ -1,5 +1,6 @@
-// Compares the text of every finding of the corpus with an approved text, as if no finding were
-// expected, and the reports of runs on several threads.
+// Compares the text of every finding of the corpus with an approved text. The files run without
+// their expectations, so that each finding is printed. Also compares the reports of runs on several
+// threads.
 #include <gtest/gtest.h>
 
 #include <string>
