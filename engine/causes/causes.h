@@ -28,7 +28,7 @@
 // | an op along a dim that is cut     | the op on the gathered input           |
 // | sums of each rank, then averages  | reduced sums, then sums                |
 // | two lines in the wrong order      | the other order                        |
-// | a line that reduces is missing    | the line of another name               |
+// | a line of one name is missing     | that of another name: g = c * g        |
 // | losses of passes are not divided  | the loss divided by the passes         |
 // | a small mistake of the text       | the text (small_changes.h)             |
 //

@@ -41,9 +41,10 @@ using Distances = std::map<std::string, Distance>;  // by key
 // of the same shards, and not all of larger ones.
 enum class VariedShards : uint8_t { larger, same };
 
-// The same case with an axis of one rank, or with its whole numbers in another order.
+// The same case with an axis of one rank, with its whole numbers in another order, or without
+// clips.
 struct VariedCase {
-  int axis = -1;  // -1: other whole numbers
+  int axis = -1;  // -1: the same mesh
   VariedShards shards = VariedShards::larger;
   Job job;
   std::vector<LocalTensor> inputs;
@@ -116,6 +117,7 @@ class Confirmation {
   bool holds_in_own_dtypes(const Change& change, std::set<std::string>& made_right);
   void vary();
   bool vary_axis(int axis, VariedShards shards);
+  void vary_clip();
   void vary_integers(int order);  // 0: ascending, 1: shuffled
   const RankCase& about_;
   SharedSearch& shared_;

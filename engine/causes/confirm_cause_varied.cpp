@@ -1,8 +1,9 @@
-// Implements the varied cases of confirm_cause.h: a coincidence of the scenario's sizes or whole
-// numbers does not repeat in them.
+// Implements the varied cases of confirm_cause.h: a coincidence of the scenario's sizes, whole
+// numbers or clips does not repeat in them.
 //
 // Example: dp=2, tp=2 and a gradient that is 2 times too large. The average in place of a sum over
 // tp makes it right. With tp=1 it is still 2 times too large, so the sum over tp is not the cause.
+#include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -85,13 +86,43 @@ std::optional<Job> without_axis(const Job& job, int axis, VariedShards shards) {
   return result;
 }
 
-// Return the numbers by which the author's lines multiply or divide. Those of a gradient follow
-// from other lines.
-std::set<double> factors_of(const SpmdProgram& program) {
+// Lines of the ranks and of the truth whose numbers are no sizes of an axis: a value that is right
+// on both meshes is computed from them, or the ranks multiply by the same numbers as the truth.
+struct ProvenLines {
+  std::set<ListedLine> of_ranks = {};
+  std::set<int> of_truth = {};
+};
+
+// Returns the lines of the truth from which values of these names are computed.
+// Lines to the `given` ones are left out.
+std::set<int> truth_lines_to(const GlobalProgram& truth, const std::set<std::string>& names,
+                             const std::set<std::string>& given) {
+  std::set<ValueId> needed, stops;
+  for (const std::string& name : given)
+    if (const auto found = truth.names.find(name); found != truth.names.end())
+      stops.insert(found->second);
+  for (const std::string& name : names)
+    if (const auto found = truth.names.find(name); found != truth.names.end())
+      needed.insert(found->second);
+  std::set<int> lines;
+  for (auto instr = truth.instrs.rbegin(); instr != truth.instrs.rend(); ++instr) {
+    if (std::none_of(instr->outputs.begin(), instr->outputs.end(),
+                     [&](ValueId id) { return needed.contains(id); }))
+      continue;
+    lines.insert(instr->origin.line);
+    for (const ValueId id : instr->inputs)
+      if (!stops.contains(id)) needed.insert(id);
+  }
+  return lines;
+}
+
+// Return the numbers by which the author's lines multiply or divide, but for proven lines. Those of
+// a gradient follow from other lines.
+std::set<double> factors_of(const SpmdProgram& program, const std::set<ListedLine>& proven) {
   std::map<ValueId, double> numbers;
   std::set<double> factors;
-  for (const SpmdListing& listing : program.listings)
-    for (const Instr& instr : listing.instrs) {
+  for (size_t l = 0; l < program.listings.size(); ++l)
+    for (const Instr& instr : program.listings[l].instrs) {
       if (const auto* number = std::get_if<NumberValue>(&instr.action)) {
         if (number->values.size() == 1) numbers[number->output] = std::fabs(number->values[0]);
         if (number->integers.size() == 1)
@@ -99,7 +130,8 @@ std::set<double> factors_of(const SpmdProgram& program) {
       }
       const auto* compute = std::get_if<Compute>(&instr.action);
       if (compute == nullptr || (compute->op != "mul" && compute->op != "div") ||
-          is_gradient_line(listing.lines, instr.origin.line))
+          proven.contains({l, instr.origin.line}) ||
+          is_gradient_line(program.listings[l].lines, instr.origin.line))
         continue;
       for (const ValueId id : compute->inputs)
         if (const auto known = numbers.find(id); known != numbers.end())
@@ -108,10 +140,10 @@ std::set<double> factors_of(const SpmdProgram& program) {
   return factors;
 }
 
-std::set<double> factors_of(const GlobalProgram& program) {
+std::set<double> factors_of(const GlobalProgram& program, const std::set<int>& proven) {
   std::set<double> factors;
   for (const GlobalInstr& instr : program.instrs) {
-    if ((instr.op != "mul" && instr.op != "div") ||
+    if ((instr.op != "mul" && instr.op != "div") || proven.contains(instr.origin.line) ||
         is_gradient_line(program.lines, instr.origin.line))
       continue;
     for (const ValueId id : instr.inputs)
@@ -173,15 +205,19 @@ bool slices_by_constants(const RankCase& own, const RankProgram& varied) {
 // - a line of the ranks has a factor that no size of the program gives;
 // - a line takes the same rows of larger shards;
 // - the truth has the size of the axis as a factor on the other mesh, too.
+// Lines are left out if they are proven.
 bool is_made_for_its_mesh(const RankCase& own, const RankProgram& varied,
-                          const GlobalProgram& truth, int64_t size) {
-  const std::set<double> before = factors_of(own.ranks.program), after = factors_of(varied.program);
-  const std::set<double> of_truth = factors_of(truth);
+                          const GlobalProgram& truth, int64_t size, const ProvenLines& proven) {
+  const std::set<double> before = factors_of(own.ranks.program, proven.of_ranks);
+  const std::set<double> after = factors_of(varied.program, proven.of_ranks);
+  const std::set<double> of_truth = factors_of(truth, {});
   for (const double factor : before)
     if (may_be_size(factor) && after.contains(factor) && !of_truth.contains(factor)) return true;
-  if (has_other_constants(before, own.truth) || slices_by_constants(own, varied)) return true;
+  if (has_other_constants(factors_of(own.ranks.program, {}), own.truth) ||
+      slices_by_constants(own, varied))
+    return true;
   const auto share = static_cast<double>(size);
-  return factors_of(own.truth).contains(share) && of_truth.contains(share);
+  return factors_of(own.truth, proven.of_truth).contains(share) && of_truth.contains(share);
 }
 
 enum class IntegerOrder { ascending, shuffled };
@@ -221,6 +257,59 @@ bool stays_right(const Distances& own, const Distances& varied) {
   });
 }
 
+bool is_scaled(const Expr& expr) {
+  return expr.kind == ExprKind::binary && (expr.symbol == "*" || expr.symbol == "/") &&
+         (expr.args[0].kind == ExprKind::number || expr.args[1].kind == ExprKind::number);
+}
+
+// Adds the lines of the truth whose products with numbers the ranks write, too: "x @ w / 2".
+void add_shared_products(const std::vector<Statement>& truth, const NumberedText& ranks,
+                         std::set<int>& lines) {
+  std::set<std::string> known;
+  for (const TextStatement& one : ranks.statements())
+    for (const Expr* whole : one.whole)
+      visit_parts(*whole, [&](const Expr& part) {
+        if (is_scaled(part)) known.insert(to_string(part));
+      });
+  for (const Statement& one : truth) {
+    bool all = one.value.has_value();
+    if (all)
+      visit_parts(*one.value, [&](const Expr& part) {
+        all = all && (!is_scaled(part) || known.contains(to_string(part)));
+      });
+    if (all) lines.insert(one.place.line);
+    add_shared_products(one.body, ranks, lines);
+    add_shared_products(one.otherwise, ranks, lines);
+  }
+}
+
+// True if a line multiplies index(axis) by a number: it knows the size of a shard.
+bool has_place_of_shard(const NumberedText& ranks, const std::string& axis, const Job& job,
+                        const std::set<ListedLine>& proven) {
+  const auto is_number = [&](const Expr& expr) {
+    return expr.kind == ExprKind::number ||
+           std::any_of(job.numbers.begin(), job.numbers.end(),
+                       [&](const auto& let) { return let.first == to_string(expr); });
+  };
+  const std::string index = fmt::format("index({})", axis);
+  bool found = false;
+  for (const TextStatement& one : ranks.statements())
+    for (const Expr* whole : one.whole)
+      visit_parts(*whole, [&](const Expr& part) {
+        if (part.symbol != "*" || proven.contains({one.listing, one.statement->place.line})) return;
+        for (const size_t slot : {size_t{0}, size_t{1}})
+          found = found || (to_string(part.args[slot]) == index && is_number(part.args[1 - slot]));
+      });
+  return found;
+}
+
+std::set<std::string> right_values(const Distances& own) {
+  std::set<std::string> names;
+  for (const auto& [key, distance] : own)
+    if (distance.share <= kStillRight) names.insert(key);
+  return names;
+}
+
 bool sends_by_counts(const RankProgram& ranks) {
   for (const SpmdListing& listing : ranks.program.listings)
     for (const Instr& instr : listing.instrs)
@@ -228,6 +317,33 @@ bool sends_by_counts(const RankProgram& ranks) {
         for (const CallItem& item : call->items)
           if (has_counts(item.collective.kind)) return true;
   return false;
+}
+
+// Returns the number from which a clip such as minimum(0.5 / norm, 1.0) starts; null for another
+// expression.
+Expr* limit_of_clip(Expr& expr) {
+  if (expr.kind != ExprKind::call || expr.symbol != "minimum" || expr.args.size() != 2)
+    return nullptr;
+  for (const size_t slot : {size_t{0}, size_t{1}})
+    if (Expr& ratio = expr.args[slot]; ratio.symbol == "/" &&
+                                       expr.args[1 - slot].kind == ExprKind::number &&
+                                       ratio.args[0].kind == ExprKind::number)
+      return &ratio.args[0];
+  return nullptr;
+}
+
+// Raises the limits of clips, so that none is active. True if there is one.
+bool raise_limits(Listing& listing) {
+  bool any = false;
+  std::vector<Statement> statements = listing.statements;
+  visit_expressions(statements, [&](Expr& expr) {
+    Expr* const limit = limit_of_clip(expr);
+    if (limit == nullptr) return;
+    limit->number = Number(std::ldexp(limit->number.real(), 40));
+    any = true;
+  });
+  listing.statements = Statements(std::move(statements));
+  return any;
 }
 
 }  // namespace
@@ -239,6 +355,7 @@ RankCase Confirmation::case_of(const VariedCase& varied) const {
 void Confirmation::vary() {
   if (std::exchange(is_varied_, true)) return;
   if (about_.integers != nullptr && !about_.integers->of_ranks.empty()) return;
+  vary_clip();
   for (const int order : {0, 1}) vary_integers(order);
   const Mesh& mesh = about_.job.meshes[0].second;
   for (int axis = 0; axis < mesh.axis_count(); ++axis)
@@ -259,14 +376,44 @@ bool Confirmation::vary_axis(int axis, VariedShards shards) {
     varied->inputs = split_inputs(varied->job);
     varied->ranks = lower_ranks_of(varied->job, about_);
     varied->truth = lower_truth_of(varied->job, about_);
-    const int64_t size = about_.job.meshes[0].second.axis_size(axis);
-    if (is_made_for_its_mesh(about_, varied->ranks, varied->truth, size)) return false;
     varied->before = distances(case_of(*varied), varied->ranks);
     if (!varied->before.contains(key_) || !stays_right(before_, varied->before)) return false;
+    const std::set<std::string> right = right_values(before_), wrong = wrong_values();
+    ProvenLines proven{lines_to(about_.ranks, right, wrong),
+                       truth_lines_to(about_.truth, right, wrong)};
+    if (about_.job.truth)
+      add_shared_products(about_.job.truth->statements, text(), proven.of_truth);
+    const MeshAxis& of_mesh = about_.job.meshes[0].second.axes()[static_cast<size_t>(axis)];
+    if (shards == VariedShards::larger &&
+        has_place_of_shard(text(), of_mesh.name, about_.job, proven.of_ranks))
+      return false;
+    const int64_t size = of_mesh.size;
+    if (is_made_for_its_mesh(about_, varied->ranks, varied->truth, size, proven)) return false;
     varied_.push_back(std::move(varied));
     return true;
   } catch (const Error&) {
     return false;  // the program does not allow this size, so it shows nothing
+  }
+}
+
+// A clip that is active hides by how many times all gradients are too large.
+void Confirmation::vary_clip() {
+  if (is_spent() || !about_.job.truth) return;
+  Job job = about_.job;
+  bool any = false;
+  for (JobListing& one : job.ranks) any = raise_limits(one.listing) || any;
+  if (!raise_limits(*job.truth) || !any) return;
+  try {
+    auto varied = std::make_unique<VariedCase>();
+    varied->job = std::move(job);
+    varied->inputs = about_.inputs;
+    varied->ranks = lower_ranks_of(varied->job, about_);
+    varied->truth = lower_truth_of(varied->job, about_);
+    varied->before = distances(case_of(*varied), varied->ranks);
+    if (stays_right(before_, varied->before) && varied->before[key_].share > kStillRight)
+      varied_.push_back(std::move(varied));
+  } catch (const Error&) {
+    // Without the clip a number leaves its range.
   }
 }
 
@@ -301,8 +448,11 @@ bool Confirmation::refutes(const VariedCase& varied, const Change& change,
   const double before = was.share, base = before_.at(key_).share;
   if (varied.axis < 0) return !improved(case_of(varied), varied.before, change);
   const bool is_own = std::find(axes.begin(), axes.end(), varied.axis) != axes.end();
-  if (is_own && varied.shards == VariedShards::same) return before > kStillRight;
-  if (is_own) return std::fabs(before - base) <= kAsWrong * base;
+  // Without one of several axes the change still corrects what the others make wrong.
+  const bool is_one_of_several = axes.size() > 1 && varied.shards == VariedShards::same;
+  if (is_own && !is_one_of_several && varied.shards == VariedShards::same)
+    return before > kStillRight;
+  if (is_own && !is_one_of_several) return std::fabs(before - base) <= kAsWrong * base;
   if (is_spent()) return false;
   try {
     const std::optional<RankProgram> changed = change(case_of(varied));

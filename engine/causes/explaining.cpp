@@ -104,6 +104,7 @@ bool Explaining::run(Search search) {
   if (changes_.empty() && finds_cause(shown_by_provenance(on))) return true;
   shared_.budget.begin_stage(0.5);
   if (changes_.empty() && finds_cause(adopt(find_moved_lines(on)) || misses_a_line())) return true;
+  shared_.budget.begin_stage(0.5);
   if (changes_.empty() &&
       finds_cause(differs_from_truth(Likeness::alike) || adopt(find_call_beside_op(on))))
     return true;
@@ -143,6 +144,31 @@ bool Explaining::never_reduced(Combining by) {
   for (int axis = 0; axis < mesh_.axis_count(); ++axis)
     if (mesh_.axis_size(axis) > 1) all.push_back(axis);
   return all.size() > loose.size() && never_reduced_over(all);
+}
+
+// True if the value is right with a named scalar added up over all axes over which it varies.
+// Example: a count of labels of which each rank has a part over dp and cp.
+bool Explaining::scalar_of_each_rank() {
+  constexpr int kMostScalars = 6;
+  int tries = 0;
+  for (const Step& step : way_.steps) {
+    const ValueId id = made_by(*step.instr, 0);
+    if (id == kNoValue || info(id).bound.empty() || !is_float(id) || info(id).weak ||
+        is_made_by_grad(about_.ranks, step) || info(id).shapes.size() != 1 ||
+        element_count(info(id).shapes[0].shape) != 1)
+      continue;
+    std::vector<int> axes;
+    for (int axis = 0; axis < mesh_.axis_count(); ++axis)
+      if (mesh_.axis_size(axis) > 1 && provenance_.state(id, axis).kind != AxisKind::replicated &&
+          is_over_axis(Group::of_axes(mesh_, {axis}), mesh_, axis, step.instr->lanes))
+        axes.push_back(axis);
+    if (axes.empty() || is_reduced_as_it_is(id, axes) || ++tries > kMostScalars) continue;
+    Edit edit{Edit::Kind::reduce, step.site, 0, Group::of_axes(mesh_, axes), {ReduceOp::sum, 0}, 1};
+    if (!confirmation_.confirms_in_listings(edit, axes)) continue;
+    settle(cause_of_missing_reduction(step, edit, axes));
+    return true;
+  }
+  return false;
 }
 
 // True if nothing is known of a value because other listings send what it is computed from.
@@ -284,11 +310,25 @@ bool Explaining::is_read_after(const Step& step, ValueId id) const {
                      });
 }
 
+// True if the edit reduces a part as it is meant, which gradients on the way were taken of: they
+// are right only with a call of the text.
+bool Explaining::is_forward_part(const Edit& edit, const std::vector<int>& axes, const Step& step,
+                                 size_t slot) const {
+  const ValueId id = made_by(*step.instr, slot);
+  return is_made_by_grad_on_way() && !is_made_by_grad(about_.ranks, step) &&
+         std::all_of(axes.begin(), axes.end(), [&](int axis) {
+           const AxisState& state = provenance_.state(id, axis);
+           return state.kind == AxisKind::partial &&
+                  state.placement.partial().reduction.op == edit.reduction.op;
+         });
+}
+
 // True if the value is right with the edit, and its gradients with the same change of the text.
 bool Explaining::is_right_with_gradients(const Edit& edit, const std::vector<int>& axes,
                                          const Step& step, size_t slot) {
   return calls_grad(about_.job) && confirmation_.can_change_job() &&
-         confirmation_.confirms_without_gradients(edit, axes) &&
+         (confirmation_.confirms_without_gradients(edit, axes) ||
+          is_forward_part(edit, axes, step, slot)) &&
          !reduction_fix({about_, step, slot, edit.reduction.op, group_text(axes)}, value_.label,
                         confirmation_)
               .made_right.empty();
@@ -638,13 +678,13 @@ bool Explaining::scaled_loss() {
 }
 
 bool Explaining::counted_or_scaled(const SuspectedWay& on) {
+  const std::optional<Suspicion> sum = find_local_sum(on);  // before the runs are spent
   const bool is_counted = counted_too_often();
   if (is_counted && made_right.size() >= confirmation_.wrong_values().size()) return true;
   const auto explains_more = [&](const std::set<std::string>& keys) {
     return keys.size() > (is_counted ? made_right.size() : 0);
   };
-  if (const std::optional<Suspicion> sum = find_local_sum(on);
-      sum && explains_more(sum->made_right)) {
+  if (sum && explains_more(sum->made_right)) {
     lines.clear();
     return adopt(sum);
   }

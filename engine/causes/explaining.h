@@ -27,6 +27,8 @@ struct ConfirmedCause {
   bool is_known = false;                  // provenance shows it, too
 };
 
+struct OwnLine;  // of explaining_listings.cpp
+
 class Explaining {
  public:
   // `ratio`: that of all elements to what they should be, if it is one number.
@@ -63,9 +65,10 @@ class Explaining {
   // alone.
   bool shown_by_provenance(const SuspectedWay& on) {
     return adopt(find_local_extremum(on)) || missing_enter() || wrong_group() ||
-           never_reduced(Combining::reductions_and_gathers) || adopt(find_uneven_average(on)) ||
-           adopt(find_swapped_messages(on)) || differs_between_listings() || declared_otherwise() ||
-           wrong_argument() || copies_explain_all();
+           never_reduced(Combining::reductions_and_gathers) || scalar_of_each_rank() ||
+           adopt(find_uneven_average(on)) || adopt(find_swapped_messages(on)) ||
+           differs_between_listings() || declared_otherwise() || wrong_argument() ||
+           copies_explain_all();
   }
   bool shown_by_numbers(const SuspectedWay& on) {
     if (!changes_.empty()) return another_word();
@@ -74,8 +77,7 @@ class Explaining {
            (!depends_on_senders() && adopt(find_loop_sum(on))) || missing_factor() ||
            adopt(find_local_statistics(on)) || adopt(find_op_on_shards(on));
   }
-  // Lines of the ranks and of the truth that are almost equal, and others that have equal parts.
-  enum class Likeness : uint8_t { alike, similar };
+  enum class Likeness : uint8_t { alike, similar };  // of lines of the ranks and of the truth
   std::vector<TextChange> towards_truth();
   bool differs_from_truth(Likeness likeness);
   bool differs_by_a_number(const SuspectedWay& on);
@@ -94,13 +96,23 @@ class Explaining {
   bool averages_uneven_parts();
   int64_t count_of_term(const TextStatement& one, const Expr& term) const;
   bool is_mean(const Expr& call) const;
-  bool averages_local_means(const NumberedText& text, const TextStatement& one, const Expr& part);
+  bool averages_local_means(bool needs_word);
+  bool is_local_mean(const TextStatement& one, const Expr& part, bool needs_word);
   bool has_uneven_shards(int axis) const;
+  bool is_right_with(const Expr& part, const std::string& whole);
+  // A call in place of a mean, and the keys of the wrong values that it makes right.
+  struct RightMean {
+    std::string text = {};
+    std::set<std::string> made_right = {};
+  };
+  RightMean right_mean(const Expr& part, const std::string& reduced, bool needs_word);
   std::vector<std::string> whole_of_part(const Expr& part, const std::string& group) const;
   bool misses_a_line();
   bool reduces_no_gradient();
-  bool is_right_with_line(const TextStatement& like, const NameTemplate& name, ListedLine at,
+  bool misses_a_line_like(const OwnLine& like, bool is_same_kind);
+  bool is_right_with_line(const OwnLine& like, const NameTemplate& name, ListedLine at,
                           Beside beside);
+  bool is_copied_over(const std::string& group, size_t listing, const std::string& name) const;
   bool one_of(const std::vector<TextChange>& changes);
   ConfirmedCause cause_of(const TextChange& change, const RightChange& right) const;
   ConfirmedCause cause_of_factor(const TextChange& change, const Expr& product,
@@ -114,25 +126,12 @@ class Explaining {
     return info(id).dtype == DType::f64 || info(id).dtype == DType::c128;
   }
   const std::string& target() const { return value_.label.name; }
-  std::string axes_text(const std::vector<int>& axes, const char* last = "and") const {
-    std::vector<std::string> names;
-    for (const int axis : axes) names.push_back(mesh_.axes()[static_cast<size_t>(axis)].name);
-    return joined_words(names, last);
-  }
+  std::string axes_text(const std::vector<int>& axes, const char* last = "and") const;
   std::string group_text(const std::vector<int>& axes) const { return group_argument(mesh_, axes); }
   // Returns the axes in place of those of a call, with the axes of one rank that the call names: on
   // another mesh they may have more.
-  std::string group_text(std::vector<int> axes, const CallItem& in_place_of) const {
-    for (const int axis : in_place_of.collective.group.axes())
-      if (mesh_.axis_size(axis) == 1) axes.push_back(axis);
-    std::sort(axes.begin(), axes.end());
-    return group_argument(mesh_, axes);
-  }
-  int64_t size_of_axes(const std::vector<int>& axes) const {
-    int64_t size = 1;
-    for (const int axis : axes) size *= mesh_.axis_size(axis);
-    return size;
-  }
+  std::string group_text(std::vector<int> axes, const CallItem& in_place_of) const;
+  int64_t size_of_axes(const std::vector<int>& axes) const;
   bool is_same_over_target(int axis) const { return value_.spec.placement(axis).is_replicate(); }
   std::string line_of(const Step& step) const {
     return line_text(about_.ranks.program, {step.listing, step.site.line});
@@ -151,11 +150,11 @@ class Explaining {
   }
 
   bool adopt(const std::optional<Suspicion>& found);
-
   // Calls after which parts of a sum count as added up. Gathered parts may be added by another
   // line; if no other cause is found, they are taken for parts that no line adds.
   enum class Combining : uint8_t { reductions, reductions_and_gathers };
   bool never_reduced(Combining by);
+  bool scalar_of_each_rank();
   // True if the value counts too often, or is computed from a sum of each rank's own part, or from
   // a loss with a factor. Of these, the cause that explains most wrong values.
   bool counted_or_scaled(const SuspectedWay& on);
@@ -177,6 +176,8 @@ class Explaining {
   bool is_reduced_as_it_is(ValueId id, const std::vector<int>& axes) const;
   bool has_call_after(const Step& step, const std::vector<int>& axes) const;
   bool is_sent_after(const Step& step, ValueId id) const;
+  bool is_forward_part(const Edit& edit, const std::vector<int>& axes, const Step& step,
+                       size_t slot) const;
   bool is_read_after(const Step& step, ValueId id) const;
   bool is_right_with_gradients(const Edit& edit, const std::vector<int>& axes, const Step& step,
                                size_t slot);

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "shardproof/engine/causes/explaining.h"
+#include "shardproof/engine/lower/rank_lowerer.h"
 #include "shardproof/localtensor/collective/collective.h"
 
 namespace shardproof {
@@ -74,16 +75,10 @@ bool Explaining::averages_local_sums() {
   constexpr int kMostTries = 24;
   int tries = 0;
   const NumberedText& text = confirmation_.text();
-  for (const TextStatement& one : text.statements()) {
-    std::vector<const Expr*> means;
-    visit_parts(*one.whole[0], [&](const Expr& part) {
-      if (is_mean(part)) means.push_back(&part);
-    });
-    for (const Expr* mean : means)
-      if (++tries <= kMostTries / 2 && averages_local_means(text, one, *mean)) return true;
-  }
+  if (averages_local_means(false)) return true;
   for (const auto& [group, averages] : averages_in(text, mesh_))
     for (const TextStatement& one : text.statements()) {
+      if (tries > kMostTries || confirmation_.is_spent()) break;
       if (one.statement->kind != StatementKind::assign) continue;
       std::vector<const Expr*> parts;
       visit_parts(*one.whole[0], [&](const Expr& part) {
@@ -92,7 +87,7 @@ bool Explaining::averages_local_sums() {
       });
       for (const Expr* part : parts)
         for (const std::string& reduced : whole_of_part(*part, group)) {
-          if (++tries > kMostTries || confirmation_.is_spent()) return false;
+          if (++tries > kMostTries || confirmation_.is_spent()) break;
           NumberedChanges changes = averages.to_sums;
           changes[text.number_of(*part)] = [&](Expr& expr) {
             replace_expression(expr, parse_expression(reduced));
@@ -119,7 +114,7 @@ bool Explaining::averages_local_sums() {
           return true;
         }
     }
-  return false;
+  return averages_local_means(true);
 }
 
 // True for a call of mean, or of a loss that is one: mse_loss(y, t).
@@ -145,30 +140,71 @@ bool Explaining::has_uneven_shards(int axis) const {
       });
 }
 
+bool Explaining::is_right_with(const Expr& part, const std::string& whole) {
+  const auto put = [&](Expr& expr) { replace_expression(expr, parse_expression(whole)); };
+  return confirmation_.confirms_job(change_of({confirmation_.text().number_of(part)}, put));
+}
+
+// Returns an all_reduce that is right in place of a part. A word of backward= is tried if it is not
+// right without one, or some wrong values are not. It is the one with which most are right.
+Explaining::RightMean Explaining::right_mean(const Expr& part, const std::string& reduced,
+                                             bool needs_word) {
+  RightMean best;
+  const auto offer = [&](const std::string& one) {
+    if (is_right_with(part, one) && confirmation_.made_right().size() > best.made_right.size())
+      best = {one, confirmation_.made_right()};
+  };
+  if (!needs_word) offer(reduced);
+  const bool tries_words = needs_word || (!best.text.empty() && best.made_right != wrong_values());
+  if (tries_words && calls_grad(about_.job))
+    for (const std::string& word : backward_words(CollectiveKind::all_reduce))
+      offer(fmt::format("{}, backward={})", reduced.substr(0, reduced.size() - 1), word));
+  return best;
+}
+
+// True if the value is right with a mean of all ranks in place of one of each rank's own part, if
+// `needs_word` by a call with backward=.
+bool Explaining::averages_local_means(bool needs_word) {
+  constexpr int kMostMeans = 12;
+  int tries = 0;
+  for (const TextStatement& one : confirmation_.text().statements()) {
+    std::vector<const Expr*> means;
+    visit_parts(*one.whole[0], [&](const Expr& part) {
+      if (is_mean(part)) means.push_back(&part);
+    });
+    for (const Expr* mean : means)
+      if (++tries <= kMostMeans && is_local_mean(one, *mean, needs_word)) return true;
+  }
+  return false;
+}
+
 // True if the mean of all ranks, whose parts have different sizes, is right in place of that of
 // each rank's own part.
-bool Explaining::averages_local_means(const NumberedText& text, const TextStatement& one,
-                                      const Expr& part) {
+bool Explaining::is_local_mean(const TextStatement& one, const Expr& part, bool needs_word) {
   for (int number = 0; number < mesh_.axis_count(); ++number) {
+    // With equal shares the weight is a factor like any other.
+    const bool is_uneven = has_uneven_shards(number);
+    if (needs_word && !is_uneven) continue;
     const MeshAxis& axis = mesh_.axes()[static_cast<size_t>(number)];
     for (const std::string& weighted : whole_of_part(part, axis.name)) {
       const std::string line =
           lines_text(about_.ranks.program, {{one.listing, one.statement->place.line}});
       const std::string reduced = fmt::format("all_reduce({}, sum, group={})", weighted, axis.name);
-      for (const std::string& whole : {reduced, weighted}) {
-        // With equal shares the weight is a factor like any other.
-        if (whole == weighted && !has_uneven_shards(number)) continue;
-        const auto put = [&](Expr& expr) { replace_expression(expr, parse_expression(whole)); };
-        if (!confirmation_.confirms_job(change_of({text.number_of(part)}, put))) continue;
-        const std::string why =
-            whole == reduced
-                ? fmt::format("no call takes it over {}", axis.name)
-                : fmt::format("the sum over {} needs it weighted by each rank's share", axis.name);
-        settle({fmt::format("{} of {} is each rank's own; {}", to_string(part), line, why),
-                fmt::format("{} in place of {} on {}", whole, to_string(part), line),
-                {}});
-        return true;
-      }
+      const RightMean whole = right_mean(part, reduced, needs_word);
+      const bool is_weighted =
+          !needs_word && whole.text.empty() && is_uneven && is_right_with(part, weighted);
+      if (whole.text.empty() && !is_weighted) continue;
+      const std::string& over = axis.name;
+      settle({fmt::format(
+                  "{} of {} is each rank's own; {}", to_string(part), line,
+                  is_weighted
+                      ? fmt::format("the sum over {} needs it weighted by each rank's share", over)
+                      : fmt::format("no call takes it over {}", over)),
+              fmt::format("{} in place of {} on {}", is_weighted ? weighted : whole.text,
+                          to_string(part), line),
+              {},
+              whole.made_right});
+      return true;
     }
   }
   return false;

@@ -37,6 +37,25 @@ std::set<std::string> made_right_by_each(const std::vector<ConfirmedCause>& foun
 
 }  // namespace
 
+std::string Explaining::axes_text(const std::vector<int>& axes, const char* last) const {
+  std::vector<std::string> names;
+  for (const int axis : axes) names.push_back(mesh_.axes()[static_cast<size_t>(axis)].name);
+  return joined_words(names, last);
+}
+
+std::string Explaining::group_text(std::vector<int> axes, const CallItem& in_place_of) const {
+  for (const int axis : in_place_of.collective.group.axes())
+    if (mesh_.axis_size(axis) == 1) axes.push_back(axis);
+  std::sort(axes.begin(), axes.end());
+  return group_argument(mesh_, axes);
+}
+
+int64_t Explaining::size_of_axes(const std::vector<int>& axes) const {
+  int64_t size = 1;
+  for (const int axis : axes) size *= mesh_.axis_size(axis);
+  return size;
+}
+
 // True if the gradient of the call is on the way, too: an edit would change the call alone.
 bool Explaining::is_differentiated(const Step& step) const {
   const std::vector<std::string>& lines = about_.ranks.program.listings[step.listing].lines;

@@ -63,7 +63,12 @@ std::vector<Site> Explaining::sites_over_axis(const Step& step, int axis) const 
   if (!shape) return {};
   std::vector<Site> sites;
   Lanes lanes = program.listings[step.listing].lanes;
-  for (const Site& site : sites_in_other_listings(program, step.site)) {
+  std::vector<Site> others = sites_in_other_listings(program, step.site);
+  const auto computes = [](const Instr&, const Instr& other) {
+    return std::holds_alternative<Compute>(other.action);
+  };
+  add_sites_with_name(program, step.site, computes, others);
+  for (const Site& site : others) {
     const Instr* const instr = instr_at(program, site);
     if (instr == nullptr || shape_of(*instr) != shape) continue;
     sites.push_back(site);
@@ -88,7 +93,9 @@ std::set<ValueId> Explaining::joined_over(int axis) const {
     const ValueId made = made_by(*step.instr, 0);
     if (made == kNoValue) continue;
     if (const CallItem* const item = collective_of(step)) {
-      if (is_over_axis(item->collective.group, mesh_, axis, item->lanes)) joined.insert(made);
+      if (is_over_axis(item->collective.group, mesh_, axis, item->lanes) ||
+          joined.contains(item->input))
+        joined.insert(made);
       continue;
     }
     const std::vector<ValueId> reads = effects_of(*step.instr).reads;
@@ -175,6 +182,12 @@ bool Explaining::regrouped_over_listings(int axis) {
 
 // --- lines that are missing
 
+// A line that changes the name that it binds: "g = all_reduce(g, avg, group=dp)", "h = c * h".
+struct OwnLine {
+  const TextStatement* at = nullptr;
+  std::string group = {};  // over which it reduces; "": it scales
+};
+
 namespace {
 
 // True if a line of the listing reduces the name over the group.
@@ -184,6 +197,84 @@ bool is_reduced_over(const std::vector<TextStatement>& all, size_t listing, cons
     return one.listing == listing && group_of_own_reduction(one) == group &&
            to_string(one.statement->targets[0]) == name;
   });
+}
+
+// Returns the axes that the text of a group names.
+std::vector<int> axes_named(const std::string& group, const Mesh& mesh) {
+  std::vector<int> axes;
+  if (group.empty()) return axes;
+  visit_parts(parse_expression(group), [&](const Expr& part) {
+    if (part.kind != ExprKind::name) return;
+    if (const std::optional<int> axis = mesh.find_axis(to_string(part))) axes.push_back(*axis);
+  });
+  return axes;
+}
+
+// True if a line multiplies or divides the name that it binds by another tensor: "h = c * h".
+bool scales_its_name(const TextStatement& one, const Job& job) {
+  const Statement& line = *one.statement;
+  const Expr& value = *one.whole[0];
+  if (line.kind != StatementKind::assign || line.targets.size() != 1 ||
+      value.kind != ExprKind::binary || (value.symbol != "*" && value.symbol != "/"))
+    return false;
+  const std::string name = to_string(line.targets[0]);
+  const size_t slot = to_string(value.args[0]) == name ? 0 : 1;
+  if (to_string(value.args[slot]) != name || (slot == 1 && value.symbol == "/")) return false;
+  bool has_tensor = false, reads_itself = false;
+  visit_parts(value.args[1 - slot], [&](const Expr& part) {
+    const std::string text = to_string(part);
+    const bool is_let = std::any_of(job.numbers.begin(), job.numbers.end(),
+                                    [&](const auto& let) { return let.first == text; });
+    reads_itself = reads_itself || text == name;
+    has_tensor = has_tensor || (part.kind == ExprKind::name && !is_let);
+  });
+  return has_tensor && !reads_itself;
+}
+
+bool is_input(const Job& job, const std::string& name) {
+  return std::any_of(job.inputs.begin(), job.inputs.end(),
+                     [&](const JobInput& input) { return input.name == name; });
+}
+
+// Returns the names that a line binds. If another line may scale it, also those that it reads.
+std::vector<NameTemplate> names_of_line(const TextStatement& one, const OwnLine& like) {
+  std::vector<NameTemplate> names = one.statement->targets;
+  if (!like.group.empty()) return names;
+  visit_parts(*one.whole[0], [&](const Expr& part) {
+    if (part.kind == ExprKind::name) names.push_back(part.name);
+  });
+  return names;
+}
+
+// Returns the lines that reduce or scale the name that they bind.
+std::vector<OwnLine> own_lines(const std::vector<TextStatement>& all, const Job& job) {
+  std::vector<OwnLine> lines;
+  for (const TextStatement& one : all)
+    if (std::string group = group_of_own_reduction(one);
+        !group.empty() || scales_its_name(one, job))
+      lines.push_back({&one, std::move(group)});
+  return lines;
+}
+
+// True if a line of the listing reduces the name over the group; without a group, if one scales it.
+bool has_own_line(const std::vector<TextStatement>& all, size_t listing, const std::string& name,
+                  const std::string& group) {
+  if (!group.empty()) return is_reduced_over(all, listing, name, group);
+  return std::any_of(all.begin(), all.end(), [&](const TextStatement& one) {
+    const Expr& value = *one.whole[0];
+    return one.listing == listing && one.statement->kind == StatementKind::assign &&
+           to_string(one.statement->targets[0]) == name && value.kind == ExprKind::binary &&
+           (value.symbol == "*" || value.symbol == "/");
+  });
+}
+
+// Returns the name as a line of a loop writes it: gb{i} for gb0, beside gu{i}.
+NameTemplate in_each_pass(const NameTemplate& name, const NameTemplate& like) {
+  const std::string text = to_string(name), own = to_string(like);
+  const size_t hole = own.find('{'), digits = text.find_last_not_of("0123456789") + 1;
+  if (!name.plain() || hole == std::string::npos || own.back() != '}' || digits == text.size())
+    return name;
+  return parse_expression(text.substr(0, digits) + own.substr(hole)).name;
 }
 
 void rename(Expr& expr, const std::string& from, const std::string& to) {
@@ -222,9 +313,9 @@ bool has_line_like(const std::vector<TextStatement>& all, const TextStatement& l
 
 }  // namespace
 
-bool Explaining::is_right_with_line(const TextStatement& like, const NameTemplate& name,
-                                    ListedLine at, Beside beside) {
-  Statement line = *like.statement;
+bool Explaining::is_right_with_line(const OwnLine& like, const NameTemplate& name, ListedLine at,
+                                    Beside beside) {
+  Statement line = *like.at->statement;
   rename(*line.value, to_string(line.targets[0]), to_string(name));
   line.targets[0].texts = name.texts;
   line.targets[0].holes = name.holes;
@@ -233,54 +324,81 @@ bool Explaining::is_right_with_line(const TextStatement& like, const NameTemplat
     if (one.listing == at.listing && one.statement->kind == StatementKind::assign &&
         text_of_line(*one.statement) == text)
       return false;
-  if (!confirmation_.confirms_job(with_inserted_line(at.listing, at.line, beside, line)))
+  const std::vector<int> axes = axes_named(like.group, mesh_);
+  if (!confirmation_.confirms_job(with_inserted_line(at.listing, at.line, beside, line), axes))
     return false;
   const SpmdProgram& program = about_.ranks.program;
-  settle({fmt::format("no line reduces {} as {} reduces {}", to_string(name),
-                      line_text(program, {like.listing, like.statement->place.line}),
-                      to_string(like.statement->targets[0])),
+  const char* const verb = like.group.empty() ? "scales" : "reduces";
+  settle({fmt::format("no line {0} {1} as {2} {0} {3}", verb, to_string(name),
+                      line_text(program, {like.at->listing, like.at->statement->place.line}),
+                      to_string(like.at->statement->targets[0])),
           fmt::format("add {} {} {}", text, beside == Beside::before ? "before" : "after",
                       line_text(program, at)),
           {}});
   return true;
 }
 
-// True if the value is right with one more line that reduces a name as another line does. The other
-// line is in the same listing, or in another one, and this one has no such line. Example: "g3 =
-// all_reduce(g3, avg, group=dp)" after "g2 = all_reduce(g2, avg, group=dp)".
+// True if all ranks of an axis of the group hold the same in the name.
+bool Explaining::is_copied_over(const std::string& group, size_t listing,
+                                const std::string& name) const {
+  for (const int axis : axes_named(group, mesh_)) {
+    bool any = false, all = true;
+    for (const Step& step : way_.steps) {
+      const ValueId id = step.listing == listing ? made_by(*step.instr, 0) : kNoValue;
+      if (id == kNoValue || info(id).bound.str() != name) continue;
+      any = true;
+      all = all && provenance_.state(id, axis).kind == AxisKind::replicated;
+    }
+    if (any && all) return true;
+  }
+  return false;
+}
+
+// True if the value is right with one more line that reduces or scales a name as another line does.
+// The other line is in the same listing, or in another one, and this one has no such line. Example:
+// "g3 = all_reduce(g3, avg, group=dp)" after "g2 = all_reduce(g2, avg, group=dp)".
 bool Explaining::misses_a_line() {
   constexpr int kMostRunsOfLines = 24;
   if (!confirmation_.can_change_job()) return false;
+  for (const bool reduces : {true, false}) {
+    confirmation_.allow_more_runs(kMostRunsOfLines);
+    for (const bool is_same_kind : {true, false})
+      for (const OwnLine& like : own_lines(confirmation_.text().statements(), about_.job))
+        if (reduces == !like.group.empty() && misses_a_line_like(like, is_same_kind)) return true;
+  }
+  return false;
+}
+
+// Tries such a line for each name that is computed on a suspect line.
+bool Explaining::misses_a_line_like(const OwnLine& like, bool is_same_kind) {
   const std::vector<TextStatement>& all = confirmation_.text().statements();
-  confirmation_.allow_more_runs(kMostRunsOfLines);
-  for (const bool is_same_kind : {true, false})
-    for (size_t i = 0; i < all.size(); ++i) {
-      const std::string group = group_of_own_reduction(all[i]);
-      if (group.empty()) continue;
-      const std::string own = to_string(all[i].statement->targets[0]);
-      std::set<std::pair<size_t, std::string>> tried;
-      for (const TextStatement& other : all) {
-        if (other.statement->kind != StatementKind::assign ||
-            !suspects().contains({other.listing, other.statement->place.line}))
-          continue;
-        const bool is_here = other.listing == all[i].listing;
-        if (!is_here && has_line_like(all, all[i], other.listing)) continue;
-        const auto [line, beside] = is_here ? std::pair(all[i].statement->place.line, Beside::after)
-                                            : place_in(other.listing, all, i);
-        for (const NameTemplate& name : other.statement->targets) {
-          const std::string text = to_string(name);
-          const bool is_kind = text_kind_of(text) == text_kind_of(own);
-          const bool is_bound =
-              !is_here || std::count(all[i].before.begin(), all[i].before.end(), text) > 0;
-          if (line == 0 || !is_bound || is_kind != is_same_kind || (!is_here && !is_kind) ||
-              is_reduced_over(all, other.listing, text, group) ||
-              !tried.emplace(other.listing, text).second)
-            continue;
-          if (confirmation_.is_spent()) return false;
-          if (is_right_with_line(all[i], name, {other.listing, line}, beside)) return true;
-        }
-      }
+  const NameTemplate& own = like.at->statement->targets[0];
+  std::set<std::pair<size_t, std::string>> tried;
+  for (const TextStatement& other : all) {
+    if (other.statement->kind != StatementKind::assign ||
+        !suspects().contains({other.listing, other.statement->place.line}))
+      continue;
+    const bool is_here = other.listing == like.at->listing;
+    if (!is_here && has_line_like(all, *like.at, other.listing)) continue;
+    const auto [line, beside] =
+        is_here ? std::pair(like.at->statement->place.line, Beside::after)
+                : place_in(other.listing, all, static_cast<size_t>(like.at - all.data()));
+    for (const NameTemplate& target : names_of_line(other, like)) {
+      const NameTemplate name = in_each_pass(target, own);
+      const std::string text = to_string(name);
+      const bool is_kind = text_kind_of(text) == text_kind_of(to_string(own));
+      const std::vector<std::string>& before = like.at->before;
+      const bool is_bound = !is_here || is_input(about_.job, to_string(target)) ||
+                            std::count(before.begin(), before.end(), to_string(target)) > 0;
+      if (line == 0 || !is_bound || is_kind != is_same_kind || (!is_here && !is_kind) ||
+          has_own_line(all, other.listing, text, like.group) ||
+          is_copied_over(like.group, other.listing, to_string(target)) ||
+          !tried.emplace(other.listing, text).second)
+        continue;
+      if (confirmation_.is_spent()) return false;
+      if (is_right_with_line(like, name, {other.listing, line}, beside)) return true;
     }
+  }
   return false;
 }
 

@@ -31,7 +31,8 @@ std::set<ListedLine> lines_before(const SpmdProgram& program, const WayToValue& 
 int64_t calls_in(const Expr& expr) {
   int64_t calls = 0;
   visit_parts(expr, [&](const Expr& part) {
-    calls += part.kind == ExprKind::call && parse_collective_kind(part.symbol) ? 1 : 0;
+    const bool is_call = part.symbol == "enter" || parse_collective_kind(part.symbol).has_value();
+    calls += part.kind == ExprKind::call && is_call ? 1 : 0;
   });
   return calls;
 }
@@ -160,10 +161,14 @@ ConfirmedCause Explaining::cause_of(const TextChange& change, const RightChange&
   std::set<std::string> around_it;
   for (const int number : right.numbers)
     if (const Expr* parent = text.parent_of(number)) around_it.insert(to_string(*parent));
+  if (change.was.kind == ExprKind::number)
+    if (const auto bounds = text.change_of_range(change)) return cause_of_shown(*bounds, right);
   if (const Expr* parent = is_size(change.was) ? text.parent_of(change.number) : nullptr;
       parent != nullptr && (parent->symbol == "*" || parent->symbol == "/"))
     return cause_of_factor(change, *parent, right);
-  if (const Expr* parent = is_leaf(change.was) ? text.parent_of(change.number) : nullptr;
+  const bool is_index = change.was.symbol == "index" && change.to.kind == ExprKind::binary;
+  if (const Expr* parent =
+          is_leaf(change.was) || is_index ? text.parent_of(change.number) : nullptr;
       parent != nullptr && around_it.size() == 1 && to_string(*parent).size() <= kMostShown) {
     TextChange around = change;
     around.was = around.to = *parent;
@@ -323,7 +328,7 @@ const std::set<ListedLine>& Explaining::suspects() {
   for (size_t l = 0; l < listings.size(); ++l)
     for (const Instr& instr : listings[l].instrs) lines.erase({l, instr.origin.line});
   lines.merge(lines_to(about_.ranks, {target()}));
-  for (const ListedLine& line : lines_to(about_.ranks, right)) lines.erase(line);
+  for (const ListedLine& line : lines_to(about_.ranks, right, wrong)) lines.erase(line);
   return suspects_.emplace(std::move(lines));
 }
 

@@ -1,6 +1,7 @@
 // Implements rank_text.h.
 #include "shardproof/engine/causes/rank_text.h"
 
+#include <fmt/format.h>
 #include <cctype>
 
 namespace shardproof {
@@ -67,6 +68,26 @@ std::set<int> NumberedText::alike(int number) const {
       });
     }
   return numbers[own];
+}
+
+std::optional<TextChange> NumberedText::change_of_range(const TextChange& change) const {
+  for (const TextStatement& one : statements_) {
+    if (one.statement->kind != StatementKind::for_range) continue;
+    std::vector<std::string> was, to;
+    bool is_here = false;
+    for (const Expr* bound : one.whole) {
+      const bool is_it = number_of(*bound) == change.number;
+      is_here = is_here || is_it;
+      was.push_back(to_string(*bound));
+      to.push_back(is_it ? to_string(change.to) : was.back());
+    }
+    if (!is_here) continue;
+    TextChange whole = change;
+    whole.was = parse_expression(fmt::format("range({})", fmt::join(was, ", ")));
+    whole.to = parse_expression(fmt::format("range({})", fmt::join(to, ", ")));
+    return whole;
+  }
+  return std::nullopt;
 }
 
 const Expr* NumberedText::parent_of(int number) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,6 +23,16 @@ struct TextStatement {
   std::vector<std::string> before = {};  // names that the listing has bound before it
 };
 
+// A change of one expression of the text.
+struct TextChange {
+  int number = 0;
+  Expr was, to;
+  // The line of the truth that the change follows, and the distance of the changed line from it
+  // (0: equal texts). Changes that follow no line of the truth have 0 and 1.
+  size_t truth_line = 0;
+  double unlike = 1;
+};
+
 class NumberedText {
  public:
   explicit NumberedText(const Job& job);
@@ -36,6 +47,8 @@ class NumberedText {
   // Returns the expressions with the text of that of a number, in lines whose texts differ from its
   // line in numbers of names alone: "sum" of a1 = all_reduce(a1, sum, ..) and of a2 = ...
   std::set<int> alike(int number) const;
+  // Returns the change of a bound of a loop as one of "range(0, n)"; nullopt for other changes.
+  std::optional<TextChange> change_of_range(const TextChange& change) const;
   // Returns the expression of which that of a number is a part; null if it is a whole one.
   const Expr* parent_of(int number) const;
 
@@ -70,15 +83,5 @@ void visit_parts(const Expr& expr, const Visit& visit) {
 // "g = all_reduce(g, avg, group=dp)" and "g = all_reduce(g, sum, group=dp) / m"; "" for other
 // lines.
 std::string group_of_own_reduction(const TextStatement& one);
-
-// A change of one expression of the text.
-struct TextChange {
-  int number = 0;
-  Expr was, to;
-  // The line of the truth that the change follows, and the distance of the changed line from it
-  // (0: equal texts). Changes that follow no line of the truth have 0 and 1.
-  size_t truth_line = 0;
-  double unlike = 1;
-};
 
 }  // namespace shardproof

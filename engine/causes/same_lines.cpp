@@ -67,7 +67,45 @@ std::optional<int> same_line(const SpmdProgram& program, const Site& site, size_
   return alike.size() == 1 ? std::optional(alike[0]) : std::nullopt;
 }
 
+const CallItem* single_call_of(const Instr& instr) {
+  const auto* call = std::get_if<Communicate>(&instr.action);
+  return call != nullptr && call->items.size() == 1 ? &call->items[0] : nullptr;
+}
+
+// True if two instructions are calls of one kind, reduction and group.
+bool are_like_calls(const Instr& a, const Instr& b) {
+  const CallItem *one = single_call_of(a), *other = single_call_of(b);
+  return one != nullptr && other != nullptr && signature_of(a) == signature_of(b);
+}
+
 }  // namespace
+
+void add_sites_with_name(const SpmdProgram& program, const Site& site,
+                         const std::function<bool(const Instr&, const Instr&)>& fits,
+                         std::vector<Site>& to) {
+  const auto name_of = [&](const Instr& instr) {
+    const ValueId id = made_by(instr, 0);
+    return id == kNoValue ? "" : program.values[static_cast<size_t>(id)].bound.str();
+  };
+  const Instr* own = nullptr;
+  const std::vector<Site> here = sites_of(program, site.listing);
+  if (const auto at = std::find(here.begin(), here.end(), site); at != here.end())
+    own = &program.listings[site.listing].instrs[static_cast<size_t>(at - here.begin())];
+  if (own == nullptr || name_of(*own).empty()) return;
+  for (size_t other = 0; other < program.listings.size(); ++other) {
+    const auto is_known = [&](const Site& one) { return one.listing == other; };
+    if (other == site.listing || std::any_of(to.begin(), to.end(), is_known)) continue;
+    const std::vector<Site> there = sites_of(program, other);
+    std::vector<Site> alike;
+    for (size_t i = 0; i < there.size(); ++i) {
+      const Instr& instr = program.listings[other].instrs[i];
+      if (name_of(instr) == name_of(*own) && fits(*own, instr) &&
+          std::count(alike.begin(), alike.end(), there[i]) == 0)
+        alike.push_back(there[i]);
+    }
+    if (alike.size() == 1) to.push_back(alike[0]);
+  }
+}
 
 std::vector<Site> sites_in_other_listings(const SpmdProgram& program, const Site& site) {
   std::vector<Site> found;
@@ -75,6 +113,7 @@ std::vector<Site> sites_in_other_listings(const SpmdProgram& program, const Site
     if (other != site.listing)
       if (const std::optional<int> line = same_line(program, site, other))
         found.push_back({other, *line, site.ordinal});
+  add_sites_with_name(program, site, are_like_calls, found);
   return found;
 }
 

@@ -12,8 +12,15 @@ namespace shardproof {
 
 // Returns the same instruction of other listings, at most one site a listing. It is in the line
 // with the same text and as many such lines before it. If there is none, it is in the only line
-// with the same ops, numbers and calls: "n = sqrt(sum(g1 * g1))" for "n = sqrt(sum(g0 * g0))".
+// with the same ops, numbers and calls: "n = sqrt(sum(g1 * g1))" for "n = sqrt(sum(g0 * g0))". If
+// no listing has one, it is the only call of the same kind and group that binds the same name.
 std::vector<Site> sites_in_other_listings(const SpmdProgram& program, const Site& site);
+
+// Adds the instruction of each listing without a site that binds the same name as that of `site`,
+// and for which fits(own, other) is true, if it is the only one.
+void add_sites_with_name(const SpmdProgram& program, const Site& site,
+                         const std::function<bool(const Instr&, const Instr&)>& fits,
+                         std::vector<Site>& to);
 
 // Returns the lines of an edit with all its sites.
 std::set<ListedLine> lines_of(const Edit& edit);

@@ -10,9 +10,9 @@ namespace shardproof {
 
 class SearchBudget {
  public:
-  // Begins the search for the cause of one value. It may use half of what is left, so a value that
-  // nothing explains leaves something to the next ones.
-  void begin_search() { of_stage_ = of_search_ = left_ / 2; }
+  // Begins the search for the cause of one value. It may use a share of what is left, so a value
+  // that nothing explains leaves something to the next ones.
+  void begin_search() { of_stage_ = of_search_ = kOfSearch * left_; }
   // Begins a stage of the search, which may use a share of what is left to the search.
   void begin_stage(double share) { of_stage_ = share * of_search_; }
   // True if the stage may do nothing more.
@@ -32,7 +32,8 @@ class SearchBudget {
     of_stage_ -= nanoseconds;
   }
   // All in nanoseconds.
-  static constexpr double kAll = 16e9;
+  static constexpr double kAll = 10e9;
+  static constexpr double kOfSearch = 0.75;
   static constexpr double kLeast = 5e7;  // a few runs of a small program
   static constexpr double kOfInstruction = 12000;
   static constexpr double kOfElement = 5;

@@ -135,11 +135,13 @@ class SmallChanges {
   }
 
   void find_functions() {
-    if (!about_.job.truth) return;
     std::vector<const Expr*> truth, ranks;
-    add_values(about_.job.truth->statements, truth);
+    if (about_.job.truth) add_values(about_.job.truth->statements, truth);
     for (const TextStatement& one : ranks_.statements())
       ranks.insert(ranks.end(), one.whole.begin(), one.whole.end());
+    for (const std::vector<const Expr*>* side : {&truth, &ranks})
+      for (const Expr* root : *side)
+        visit_parts(*root, [&](const Expr& part) { find_markers(part); });
     std::map<std::string, int> known = functions_in(ranks);
     for (const auto& [name, count] : functions_in(truth))
       if (known[name] < count && name != "size" && name != "stop") functions_.push_back(name);
@@ -163,7 +165,8 @@ class SmallChanges {
     if (line.kind == StatementKind::for_range)
       for (const Expr* bound : one.whole)
         for (const char* next : {"+ 1", "- 1"})
-          add(kBeside, *bound, fmt::format("{} {}", to_string(*bound), next));
+          if (bound->kind != ExprKind::number)
+            add(kBeside, *bound, fmt::format("{} {}", to_string(*bound), next));
     if (line.kind != StatementKind::assign || line.targets.size() != 1) return;
     const std::string name = to_string(line.targets[0]);
     bool reads_itself = false;
@@ -198,11 +201,15 @@ class SmallChanges {
     if (expr.symbol == "size")
       for (const auto& [name, number] : about_.job.numbers)
         if (number.is_integer() && number.integer() > 1) add(kPlace, expr, name);
+    if (expr.symbol == "index" && expr.args.size() == 1)
+      for (const char* next : {"- 1", "+ 1"})
+        add(kBeside, expr, fmt::format("({} {})", to_string(expr), next));
     if (is_place && expr.args.size() == 1)
       for (const std::string& axis : axes_)
         if (to_string(expr.args[0]) != axis)
           add(kPlace, expr, fmt::format("{}({})", expr.symbol, axis));
     if (expr.symbol == "embedding") mask(one, expr);
+    other_function(expr);
     if (expr.symbol == "arange" && expr.args.size() == 1)
       for (const std::string& axis : axes_)
         for (const char* sign : {"+", "-"})
@@ -221,6 +228,7 @@ class SmallChanges {
     if (!is_tensor_call(expr) || expr.args.empty()) return;
     words(expr);
     const Expr& moved = expr.args[0];
+    permuted(one, moved);
     if (moved.kind == ExprKind::call && moved.args.size() == 1) {
       Expr inside = expr, outside = moved;
       inside.args[0] = moved.args[0];
@@ -251,6 +259,25 @@ class SmallChanges {
           add(kCall, expr,
               fmt::format("all_reduce({}, {}, group={})", to_string(expr.args[0]), op,
                           to_string(expr.args[i])));
+  }
+
+  // The opposite of a function, and the other choice of where(..).
+  void other_function(const Expr& call) {
+    static const std::map<std::string, std::string> kOpposites{{"logical_and", "logical_or"},
+                                                               {"logical_or", "logical_and"},
+                                                               {"maximum", "minimum"},
+                                                               {"minimum", "maximum"},
+                                                               {"amax", "amin"},
+                                                               {"amin", "amax"}};
+    const auto opposite = kOpposites.find(call.symbol);
+    Expr changed = call;
+    if (opposite != kOpposites.end()) {
+      changed.symbol = opposite->second;
+      add(kOrder, call, std::move(changed));
+    } else if (call.symbol == "where" && call.args.size() == 3) {
+      std::swap(changed.args[1], changed.args[2]);
+      add(kOrder, call, std::move(changed));
+    }
   }
 
   // The other reduction of a call, and other groups: each axis, and all of them.
@@ -290,11 +317,43 @@ class SmallChanges {
     });
   }
 
+  // Numbers such as -100, the label that a loss ignores, are compared for equality. They are never
+  // off by one.
+  static bool is_marker(const Expr& expr) {
+    return expr.kind == ExprKind::unary && expr.symbol == "-" &&
+           expr.args[0].kind == ExprKind::number;
+  }
+
+  void find_markers(const Expr& part) {
+    if (part.symbol == "==" || part.symbol == "!=")
+      for (const Expr& one : part.args)
+        if (is_marker(one)) markers_.insert(to_string(one));
+    if (part.kind != ExprKind::call) return;
+    const Expr* const ignored = argument_of(part, "ignore_index");
+    if (ignored != nullptr && is_marker(*ignored)) markers_.insert(to_string(*ignored));
+    if (part.symbol == "cross_entropy" && ignored == nullptr) markers_.insert("-100");
+  }
+
+  // Another label that the file ignores: labels != -100 for labels != -1.
+  void markers(const Expr& expr) {
+    if (expr.symbol != "==" && expr.symbol != "!=") return;
+    for (const Expr& part : expr.args)
+      for (const std::string& other : is_marker(part) ? markers_ : std::set<std::string>())
+        if (other != to_string(part)) add(kPlace, part, other);
+  }
+
   void binary(const Expr& expr) {
-    static const std::map<std::string, std::vector<std::string>> kOthers{
-        {"<", {"<=", ">"}}, {"<=", {"<", ">="}}, {">", {">=", "<"}}, {">=", {">", "<="}},
-        {"+", {"-"}},       {"-", {"+"}},        {"==", {"!="}},     {"!=", {"=="}},
-        {"*", {"/"}},       {"/", {"*"}}};
+    markers(expr);
+    static const std::map<std::string, std::vector<std::string>> kOthers{{"<", {">=", "<=", ">"}},
+                                                                         {"<=", {">", "<", ">="}},
+                                                                         {">", {"<=", ">=", "<"}},
+                                                                         {">=", {"<", ">", "<="}},
+                                                                         {"==", {"!="}},
+                                                                         {"!=", {"=="}},
+                                                                         {"+", {"-"}},
+                                                                         {"-", {"+"}},
+                                                                         {"*", {"/"}},
+                                                                         {"/", {"*"}}};
     const auto others = kOthers.find(expr.symbol);
     if (expr.symbol == "+" || expr.symbol == "-" || expr.symbol == "*" || expr.symbol == "/")
       for (const Expr& part : expr.args) add(kLess, expr, part);
@@ -328,6 +387,7 @@ class SmallChanges {
   void index(const TextStatement& one, const Expr& expr) {
     for (const Expr* part : children_of(expr)) {
       if (part == &expr.args[0]) continue;
+      indices(*part);
       for (const std::string& loop : one.loops) {
         if (part->kind == ExprKind::number) add(kPass, *part, loop);
         if (part->kind != ExprKind::name) continue;
@@ -335,6 +395,7 @@ class SmallChanges {
           add(kPass, *part, loop);
           continue;
         }
+        if (expr.items.size() == 1) add(kLess, expr, expr.args[0]);  // of all passes
         for (const char* next : {"+ 1", "- 1"}) add(kPass, *part, fmt::format("{} {}", loop, next));
       }
     }
@@ -355,9 +416,33 @@ class SmallChanges {
     }
   }
 
+  // The part of this rank in place of the first one, and the inverse of a permutation.
+  void indices(const Expr& part) {
+    if (to_string(part) == "0")
+      for (const std::string& axis : axes_) add(kPlace, part, fmt::format("index({})", axis));
+    const NamedTensor* const tensor =
+        part.kind == ExprKind::name ? tensor_of(to_string(part)) : nullptr;
+    if (tensor != nullptr && tensor->shape.size() == 1 && is_integral(tensor->dtype) &&
+        tensor->dtype != DType::boolean)
+      add(kOrder, part, fmt::format("argsort({})", to_string(part)));
+  }
+
+  // Puts the input of a call into an order that a line has computed: x[order] for x.
+  void permuted(const TextStatement& one, const Expr& moved) {
+    const NamedTensor* const tensor =
+        moved.kind == ExprKind::name ? tensor_of(to_string(moved)) : nullptr;
+    if (tensor == nullptr || tensor->shape.size() == 0) return;
+    for (const std::string& name : one.before) {
+      const NamedTensor* const order = tensor_of(name);
+      if (order != nullptr && is_integral(order->dtype) && order->shape == Dims{tensor->shape[0]})
+        add(kOrder, moved, fmt::format("{}[{}]", to_string(moved), name));
+    }
+  }
+
   // Each number of a line alone, then all equal ones.
   void number(const TextStatement& one, const Expr& expr) {
     const int64_t value = expr.number.integer();
+    if (markers_.contains(fmt::format("-{}", value))) return;
     for (const int64_t next : {value + 1, value - 1})
       if (next >= 0) add(kBeside, expr, std::to_string(next));
     const Expr& whole = *one.whole[0];
@@ -480,13 +565,17 @@ class SmallChanges {
       if (tensor->second.dtype == DType::boolean) {
         visit_parts(value, [&](const Expr& part) {
           if (part.kind != ExprKind::call && part.kind != ExprKind::name) return;
-          for (const char* dims : {"", "[:, None]"})
+          for (const char* dims : {"", "[:, None]", "[:, :, None]"})
             add(kUnread, part, fmt::format("where({}{}, {}, 0)", name, dims, to_string(part)));
         });
         continue;
       }
       for (const char* op : {"/", "*", "+", "-"})
         add(kUnread, value, fmt::format("({}) {} {}", text, op, name));
+      if (value.symbol == "+" || value.symbol == "-")
+        for (const Expr& term : value.args)
+          for (const char* op : {"*", "/"})
+            add(kUnread, term, fmt::format("({}) {} {}", to_string(term), op, name));
     }
   }
 
@@ -587,6 +676,7 @@ class SmallChanges {
   std::map<std::string, NamedTensor> tensors_, kinds_;  // by name, and by text_kind_of the name
   std::map<std::string, std::set<int64_t>> parts_;      // sizes of a rank's shards, by axis
   std::set<std::pair<size_t, std::string>> read_;       // names that lines read, by listing
+  std::set<std::string> markers_;                       // "-100": labels that losses ignore
   bool writes_backwards_ = false;                       // the text has enter(..) or backward=
   std::array<std::vector<TextChange>, kKinds> found_;
 };

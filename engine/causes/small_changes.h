@@ -11,6 +11,9 @@
 // | enter(..) around a value               | enter(r, group=tp) for r                     |
 // | another word or group of a call        | avg for sum, group=[dp, ep] for group=dp     |
 // | another comparison, sign or order      | < for <=, + for -, f(a, b) for f(b, a)       |
+// | the opposite of a function             | logical_and for logical_or                   |
+// | the order of tokens                    | b[argsort(order)] for b[order], x[order] for x |
+// | another label that losses ignore       | -100 for -1                                  |
 // | a name that no line reads              | z / l for z                                  |
 // | a factor that a line like this one has | o * c for o, beside "l = l * c + d"          |
 // | an operand or a function too many      | z for z + b                                  |

@@ -381,12 +381,46 @@ std::vector<TextChange> changes_to_counts_of_truth(const NumberedText& ranks,
   return changes;
 }
 
+namespace {
+
+// Returns changes that give a line of the ranks the name which the line of the truth with its
+// target has beside all else: x + g for g, if the truth has x + h.
+std::vector<TextChange> outer_names(const NumberedText& ranks, const std::vector<OtherLine>& truth,
+                                    const std::set<std::string>& names) {
+  constexpr double kUnlike = 0.25;
+  std::vector<TextChange> changes;
+  for (const TextStatement& one : ranks.statements())
+    for (const OtherLine& line : truth) {
+      const Expr& other = *line.statement->value;
+      if (!has_same_target(one, line) || other.kind != ExprKind::binary || other.symbol == "@")
+        continue;
+      for (size_t slot = 0; slot < 2; ++slot) {
+        const Expr& name = other.args[slot];
+        const Expr& own = *one.whole[0];
+        // A call that moves a name has no term of its own to lack.
+        if (name.kind != ExprKind::name || without_calls(own).kind == ExprKind::name ||
+            reads(own, to_string(name)) || !has_names(name, one, names))
+          continue;
+        Expr outer = other;
+        outer.args[1 - slot] = own;
+        changes.push_back({ranks.number_of(own), own, std::move(outer),
+                           static_cast<size_t>(line.statement->place.line), kUnlike});
+      }
+    }
+  return changes;
+}
+
+}  // namespace
+
 std::vector<TextChange> changes_towards_truth(const NumberedText& ranks, const Job& job,
                                               SearchBudget& budget) {
   if (!job.truth) return {};
   std::vector<OtherLine> lines;
   add_lines(job.truth->statements, lines);
-  return changes_towards(ranks, job, lines, true, budget);
+  std::vector<TextChange> changes = outer_names(ranks, lines, names_of(job));
+  for (TextChange& one : changes_towards(ranks, job, lines, true, budget))
+    changes.push_back(std::move(one));
+  return changes;
 }
 
 std::vector<TextChange> changes_towards_own_lines(const NumberedText& ranks, const Job& job,

@@ -73,8 +73,9 @@ ValueId written_in_place(const Instr& instr) {
 namespace {
 
 // Returns the steps of a listing to the values that are needed, in program order. Adds the values
-// that these steps read.
-std::vector<Step> steps_in(const SpmdProgram& program, size_t listing, std::set<ValueId>& needed) {
+// that these steps read, but for `given` ones.
+std::vector<Step> steps_in(const SpmdProgram& program, size_t listing, std::set<ValueId>& needed,
+                           const std::set<ValueId>& given = {}) {
   const Instrs& instrs = program.listings[listing].instrs;
   const std::vector<Site> sites = sites_of(program, listing);
   const std::map<ValueId, ValueId> memory = shared_memory(program.listings[listing]);
@@ -92,7 +93,8 @@ std::vector<Step> steps_in(const SpmdProgram& program, size_t listing, std::set<
                                         return memory_of(id) == memory_of(in_place);
                                       });
     if (!through_another_name && std::none_of(writes.begin(), writes.end(), is_needed)) continue;
-    for (const ValueId id : reads_of(instrs[i])) needed.insert(id);
+    for (const ValueId id : reads_of(instrs[i]))
+      if (!given.contains(id)) needed.insert(id);
     steps.push_back({listing, i, sites[i], &instrs[i]});
   }
   std::reverse(steps.begin(), steps.end());
@@ -207,7 +209,12 @@ WayToValue way_to(const RankProgram& ranks, const ComparedValue& value) {
   return way;
 }
 
-std::set<ListedLine> lines_to(const RankProgram& ranks, const std::set<std::string>& names) {
+std::set<ListedLine> lines_to(const RankProgram& ranks, const std::set<std::string>& names,
+                              const std::set<std::string>& given) {
+  std::set<ValueId> given_values;
+  for (const std::string& name : given)
+    if (const auto parts = ranks.names.find(name); parts != ranks.names.end())
+      for (const NamedPart& part : parts->second) given_values.insert(part.value);
   std::vector<std::set<ValueId>> needed(ranks.program.listings.size());
   for (const std::string& name : names)
     if (const auto parts = ranks.names.find(name); parts != ranks.names.end())
@@ -223,7 +230,7 @@ std::set<ListedLine> lines_to(const RankProgram& ranks, const std::set<std::stri
   while (!open.empty()) {
     const size_t l = *open.begin();
     open.erase(open.begin());
-    const std::vector<Step> steps = steps_in(ranks.program, l, needed[l]);
+    const std::vector<Step> steps = steps_in(ranks.program, l, needed[l], given_values);
     for (const Step& step : steps) lines.insert({l, step.site.line});
     open.merge(need_inputs_of_others(brought, steps, needed));
   }

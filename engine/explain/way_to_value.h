@@ -29,8 +29,10 @@ struct WayToValue {
 // listing.
 WayToValue way_to(const RankProgram& ranks, const ComparedValue& value);
 
-// Returns the lines from which outputs of these names are computed.
-std::set<ListedLine> lines_to(const RankProgram& ranks, const std::set<std::string>& names);
+// Returns the lines from which outputs of these names are computed. Lines to the outputs in `given`
+// are left out: a value is judged on its inputs, which may be wrong.
+std::set<ListedLine> lines_to(const RankProgram& ranks, const std::set<std::string>& names,
+                              const std::set<std::string>& given = {});
 
 // Returns the state of the value over an axis: that of its parts if they agree, else unknown.
 AxisState state_of(const WayToValue& way, const Provenance& provenance, int axis);

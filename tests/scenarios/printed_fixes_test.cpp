@@ -66,6 +66,17 @@ void insert_after(Lines& lines, size_t after, const std::string& text) {
   lines.insert(lines.begin() + static_cast<long>(after), indented);
 }
 
+// Applies "add g = c * g after line 2"; nullopt for another fix.
+std::optional<Lines> with_added_line(Lines lines, const std::string& fix) {
+  const std::regex form(R"(add (\w[\w{}]* = .*) (after|before) line (\d+))");
+  std::smatch part;
+  if (!std::regex_match(fix, part, form)) return std::nullopt;
+  const size_t line = std::stoul(part[3]);
+  const std::string indented = indent_of(lines.at(line - 1)) + part[1].str();
+  lines.insert(lines.begin() + static_cast<long>(part[2] == "after" ? line : line - 1), indented);
+  return lines;
+}
+
 // Puts a text in place of a name or a number in lines. False if a line has none.
 bool replace_words(Lines& lines, const std::string& numbers, const std::string& from,
                    const std::string& to) {
@@ -97,6 +108,7 @@ std::optional<Lines> with_fix(Lines lines, const std::string& whole) {
     insert_after(lines, std::stoul(part[3]), fmt::format("{} = {}", part[2].str(), part[1].str()));
     return lines;
   }
+  if (std::optional<Lines> changed = with_added_line(lines, fix)) return changed;
   if (std::regex_match(fix, part,
                        std::regex(R"((all_reduce\(.*\)) in place of (.*) on line (\d+))")))
     return replace_once(lines.at(std::stoul(part[3]) - 1), part[2], part[1]) ? std::optional(lines)
