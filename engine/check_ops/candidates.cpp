@@ -1,16 +1,17 @@
-// Implements candidates.h, one draw at a time:
+// Implements candidates.h. A round judges draws of one computation together; the first round has
+// one draw, which refutes most candidates. Steps of a round:
 //
-// 1. For each input and placement, the local contents of all ranks lie in pools, one for each local
-//    shape (InputPool). A rank's content has a slot in a pool.
-// 2. Each choice of inputs gives each rank a lane in the bucket of its local shapes. A bucket is
-//    one kernel call.
-// 3. For each choice, the placements of a result whose local shapes are those of the lanes are
-//    judged. Shapes are compared by one number (signature). Later draws judge what is left.
+// 1. For each input, the local contents that some candidate still needs lie in pools, one for each
+//    local shape, draw after draw (InputPool). Ranks of equal contents share them.
+// 2. Each choice of placements of the inputs that has candidates left gives each rank a lane in the
+//    bucket of its local shapes; ranks of equal contents share a lane. A bucket is one kernel call.
+// 3. For each draw and choice, the placements of a result whose local shapes are those of the lanes
+//    are judged. Shapes are compared by one number (signature).
 #include "shardproof/engine/check_ops/candidates.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
+#include <cstring>
+#include <numeric>
 #include <set>
 #include <string>
 
@@ -23,117 +24,93 @@ namespace shardproof {
 namespace {
 
 constexpr size_t kMostChoices = 1 << 20;
+constexpr size_t kMostChoicesOfRound = 1 << 14;  // choices with candidates, times draws
+constexpr uint32_t kOrderReductions =
+    reduction_bit(ReduceOp::min) | reduction_bit(ReduceOp::max) | reduction_bit(ReduceOp::prod);
 
-struct PlacementFlags {
-  bool is_legal = true;  // for the dtype of the draw
-  bool is_partial = false, orders = false;
-};
-
-PlacementFlags flags_of(const Spec& spec, DType dtype) {
-  PlacementFlags flags;
-  for (const Placement& p : spec.placements()) {
-    if (!p.is_partial()) continue;
-    const ReduceOp op = p.partial().reduction.op;
-    flags.is_partial = true;
-    flags.is_legal = flags.is_legal && is_reduction_allowed(op, dtype);
-    flags.orders =
-        flags.orders || op == ReduceOp::min || op == ReduceOp::max || op == ReduceOp::prod;
-  }
-  return flags;
+// True if a draw applies to placements with these reductions. `allowed`: those of the dtype.
+bool kind_applies(DrawKind kind, uint32_t reductions, uint32_t allowed, bool is_input) {
+  if ((reductions & ~allowed) != 0) return false;
+  if (kind == DrawKind::words) return (reductions & kOrderReductions) == 0;
+  return kind != DrawKind::special || !is_input || reductions == 0;
 }
 
-bool kind_applies(DrawKind kind, PlacementFlags flags, bool is_input) {
-  if (!flags.is_legal) return false;
-  if (kind == DrawKind::words) return !flags.orders;
-  return kind != DrawKind::special || !is_input || !flags.is_partial;
+// Returns by placement whether a draw applies to it.
+std::vector<uint8_t> placements_of_draw(const PlacementTable& table, DrawKind kind, DType dtype,
+                                        bool is_input) {
+  const uint32_t allowed = allowed_reductions(dtype);
+  std::vector<uint8_t> applies;
+  applies.reserve(table.size());
+  for (const uint32_t reductions : table.reductions)
+    applies.push_back(kind_applies(kind, reductions, allowed, is_input));
+  return applies;
 }
 
-// Local contents of one input under all its placements.
+// Local contents of one input in a round.
 struct InputPool {
-  std::vector<Dims> shapes;
-  std::vector<std::vector<std::byte>> contents;         // by shape
-  std::vector<std::vector<int32_t>> shape_of, slot_of;  // by placement and rank
-  std::vector<bool> applies;
-  double largest_part = 0;
+  std::vector<std::vector<std::byte>> contents;  // by shape: draw after draw, place after place
 };
 
-int32_t index_of(std::vector<Dims>& shapes, const Dims& shape) {
-  const auto found = std::find(shapes.begin(), shapes.end(), shape);
-  if (found != shapes.end()) return static_cast<int32_t>(found - shapes.begin());
-  shapes.push_back(shape);
-  return static_cast<int32_t>(shapes.size()) - 1;
-}
-
-InputPool pool_of(const RuleDraw& draw, size_t input, const std::vector<Slices>& placements) {
-  InputPool pool;
-  const TensorMeta& meta = draw.instance.inputs[input];
-  std::vector<int32_t> used;
-  for (const Slices& slices : placements) {
-    const PlacementFlags flags = flags_of(slices.spec, meta.dtype);
-    pool.applies.push_back(kind_applies(draw.kind, flags, true));
-    std::vector<int32_t>& shape_of = pool.shape_of.emplace_back();
-    std::vector<int32_t>& slot_of = pool.slot_of.emplace_back();
-    const bool is_placed = pool.applies.back() && !meta.absent;
-    const PlacedInput placed = is_placed ? place_input(draw, input, slices) : PlacedInput{};
-    pool.largest_part = std::max(pool.largest_part, placed.largest_part);
-    for (int rank = 0; rank < slices.ranks(); ++rank) {
-      const Dims& shape = slices.shapes[static_cast<size_t>(rank)];
-      const int32_t at = index_of(pool.shapes, shape);
-      pool.contents.resize(pool.shapes.size());
-      used.resize(pool.shapes.size(), 0);
-      int32_t& slot = used[static_cast<size_t>(at)];
-      shape_of.push_back(at);
-      slot_of.push_back(slot);
-      if (!is_placed) continue;
-      const int64_t bytes = element_count(shape) * size_of(meta.dtype);
-      std::vector<std::byte>& contents = pool.contents[static_cast<size_t>(at)];
-      contents.resize(static_cast<size_t>((slot + 1) * bytes));
-      copy_local(placed, slices, rank, contents.data() + slot * bytes);
-      ++slot;
-    }
-  }
-  for (std::vector<std::byte>& contents : pool.contents) contents.emplace_back();
-  return pool;
-}
+// A draw in a round.
+struct RoundDraw {
+  const RuleDraw* draw = nullptr;
+  std::vector<std::vector<uint8_t>> inputs, outputs;  // by tensor and placement: the draw applies
+  double largest_part = 0;                            // of all inputs
+  std::vector<Limits> limits;                         // by output
+};
 
 // Lanes of equal local input shapes.
 struct Bucket {
+  std::vector<int32_t> shapes;              // by input
   std::vector<std::vector<int32_t>> slots;  // by input, then by lane
   int32_t lanes = 0;
   bool runs = false;
   std::vector<std::vector<std::byte>> results;  // by output
   std::vector<bool> lane_runs;                  // empty: all
   std::vector<int64_t> result_bytes;            // of a lane, by output
-  std::vector<int32_t> shape_of;                // by output
+  std::vector<int32_t> shape_of;                // by output: in its table; -1: in none
 };
 
 class CandidateSearch {
  public:
-  CandidateSearch(const std::vector<RuleDraw>& draws, const std::vector<std::vector<Spec>>& inputs,
-                  const std::vector<std::vector<Spec>>& outputs)
-      : draws_(draws), outputs_(outputs.size()) {
-    for (const std::vector<Spec>& list : inputs) inputs_.push_back(prepared(list));
-    for (size_t o = 0; o < outputs.size(); ++o) outputs_[o] = prepared(outputs[o]);
-    ranks_ = inputs_.front().front().ranks();
-    list_choices();
-    for (const std::vector<Slices>& of_output : outputs_) {
-      per_choice_ += of_output.size();
-      offsets_.push_back(per_choice_ - of_output.size());
+  CandidateSearch(const std::vector<RuleDraw>& draws, std::vector<const PlacementTable*> inputs,
+                  std::vector<const PlacementTable*> outputs)
+      : draws_(draws),
+        inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)),
+        ranks_(inputs_.front()->ranks) {
+    gathered_.resize(inputs_.size());
+    for (const PlacementTable* input : inputs_) {
+      choices_ *= input->size();
+      combinations_of_shapes_ *= input->shapes.size();
+      if (choices_ > kMostChoices)
+        throw_bad_input("more than {} choices of placements", kMostChoices);
     }
-    left_.assign(choices_.size() * per_choice_, 1);
-    agreed_.assign(choices_.size() * per_choice_, 0);
+    for (const PlacementTable* output : outputs_) {
+      offsets_.push_back(per_choice_);
+      per_choice_ += output->size();
+      signatures_.push_back(signatures_of(*output));
+    }
+    left_.assign(choices_ * per_choice_, 1);
+    agreed_.assign(choices_ * per_choice_, 0);
+    open_.resize(choices_);
+    std::iota(open_.begin(), open_.end(), 0);
   }
 
   CandidateResult run() {
-    for (const RuleDraw& draw : draws_) run_draw(draw);
+    for (size_t first = 0; first < draws_.size();) {
+      std::erase_if(open_, [&](int32_t c) { return !has_left(static_cast<size_t>(c)); });
+      first = run_round(first);
+    }
     CandidateResult result;
     result.combinations = static_cast<int64_t>(left_.size());
-    for (size_t c = 0; c < choices_.size(); ++c)
+    for (const int32_t c : open_)
       for (size_t o = 0; o < outputs_.size(); ++o)
-        for (size_t p = 0; p < outputs_[o].size(); ++p) {
-          const size_t at = c * per_choice_ + offsets_[o] + p;
+        for (size_t p = 0; p < outputs_[o]->size(); ++p) {
+          const size_t at = static_cast<size_t>(c) * per_choice_ + offsets_[o] + p;
           if (left_[at] && agreed_[at])
-            result.right.push_back({choices_[c], static_cast<int32_t>(o), static_cast<int32_t>(p)});
+            result.right.push_back({picks_of(static_cast<size_t>(c)), static_cast<int32_t>(o),
+                                    static_cast<int32_t>(p)});
         }
     return result;
   }
@@ -143,110 +120,200 @@ class CandidateSearch {
     int32_t bucket = -1, lane = 0;
   };
 
-  static std::vector<Slices> prepared(const std::vector<Spec>& specs) {
-    std::vector<Slices> list;
-    for (const Spec& spec : specs) list.push_back(slices_of(spec));
-    return list;
-  }
-
-  void list_choices() {
-    std::vector<int32_t> pick(inputs_.size(), 0);
-    while (true) {
-      choices_.push_back(pick);
-      if (choices_.size() > kMostChoices)
-        throw_bad_input("more than {} choices of placements", kMostChoices);
-      size_t i = 0;
-      for (; i < pick.size(); ++i) {
-        if (++pick[i] < static_cast<int32_t>(inputs_[i].size())) break;
-        pick[i] = 0;
-      }
-      if (i == pick.size()) return;
+  // Returns by placement the number of its local shapes.
+  static std::vector<uint64_t> signatures_of(const PlacementTable& table) {
+    std::vector<uint64_t> signatures;
+    signatures.reserve(table.size());
+    for (size_t p = 0; p < table.size(); ++p) {
+      uint64_t number = 0;
+      for (int rank = 0; rank < table.ranks; ++rank)
+        number = with_shape(number, table.shape_of[table.at(p, rank)]);
+      signatures.push_back(number);
     }
+    return signatures;
+  }
+  static uint64_t with_shape(uint64_t signature, int32_t shape) {
+    return signature * 251 + static_cast<uint64_t>(shape) + 1;
   }
 
-  void run_draw(const RuleDraw& draw) {
-    std::vector<InputPool> pools;
-    for (size_t i = 0; i < inputs_.size(); ++i) pools.push_back(pool_of(draw, i, inputs_[i]));
-    assign_lanes(pools);
-    for (auto& [shapes, at] : bucket_of_)
-      run_bucket(draw, pools, shapes, buckets_[static_cast<size_t>(at)]);
-    prepare_outputs(draw, pools);
-    for (size_t c = 0; c < choices_.size(); ++c)
-      if (places_[c * static_cast<size_t>(ranks_)].bucket >= 0) judge_choice(draw, c);
+  // Returns the placements of a choice, by input.
+  std::vector<int32_t> picks_of(size_t choice) const {
+    std::vector<int32_t> picks;
+    for (const PlacementTable* input : inputs_) {
+      picks.push_back(static_cast<int32_t>(choice % input->size()));
+      choice /= input->size();
+    }
+    return picks;
   }
 
   bool has_left(size_t choice) const {
-    const auto first = left_.begin() + static_cast<std::ptrdiff_t>(choice * per_choice_);
-    return std::find(first, first + static_cast<std::ptrdiff_t>(per_choice_), 1) !=
-           first + static_cast<std::ptrdiff_t>(per_choice_);
+    return std::memchr(&left_[choice * per_choice_], 1, per_choice_) != nullptr;
   }
 
-  void assign_lanes(const std::vector<InputPool>& pools) {
-    bucket_of_.clear();
-    buckets_.clear();
-    places_.assign(choices_.size() * static_cast<size_t>(ranks_), {});
-    std::vector<int32_t> shapes(inputs_.size());
-    for (size_t c = 0; c < choices_.size(); ++c) {
-      bool applies = has_left(c);
-      for (size_t i = 0; i < pools.size() && applies; ++i)
-        applies = pools[i].applies[static_cast<size_t>(choices_[c][i])];
-      if (!applies) continue;
-      for (int rank = 0; rank < ranks_; ++rank) {
-        for (size_t i = 0; i < pools.size(); ++i)
-          shapes[i] =
-              pools[i].shape_of[static_cast<size_t>(choices_[c][i])][static_cast<size_t>(rank)];
-        const auto [found, added] =
-            bucket_of_.try_emplace(shapes, static_cast<int32_t>(buckets_.size()));
-        if (added) buckets_.emplace_back().slots.resize(pools.size());
-        Bucket& bucket = buckets_[static_cast<size_t>(found->second)];
-        for (size_t i = 0; i < pools.size(); ++i)
-          bucket.slots[i].push_back(
-              pools[i].slot_of[static_cast<size_t>(choices_[c][i])][static_cast<size_t>(rank)]);
-        places_[c * static_cast<size_t>(ranks_) + static_cast<size_t>(rank)] = {found->second,
-                                                                                bucket.lanes++};
+  // Runs a round that begins with a draw, and returns the first draw of the next one.
+  size_t run_round(size_t first) {
+    size_t end = first + 1;
+    while (first > 0 && end < draws_.size() &&
+           draws_[end].computation == draws_[first].computation &&
+           (end + 1 - first) * open_.size() <= kMostChoicesOfRound)
+      ++end;
+    round_.clear();
+    for (size_t d = first; d < end; ++d) round_.push_back(round_draw(draws_[d]));
+    used_.clear();
+    for (const PlacementTable* input : inputs_) used_.emplace_back(input->size(), 0);
+    for (const int32_t c : open_) {
+      auto choice = static_cast<size_t>(c);
+      for (size_t i = 0; i < inputs_.size(); ++i) {
+        used_[i][choice % inputs_[i]->size()] = 1;
+        choice /= inputs_[i]->size();
       }
     }
+    pools_.clear();
+    for (size_t i = 0; i < inputs_.size(); ++i) pools_.push_back(pool_of(i));
+    assign_lanes();
+    for (Bucket& bucket : buckets_) run_bucket(draws_[first], bucket);
+    for (size_t d = 0; d < round_.size(); ++d) judge_draw(d);
+    return end;
   }
 
-  void run_bucket(const RuleDraw& draw, const std::vector<InputPool>& pools,
-                  const std::vector<int32_t>& shapes, Bucket& bucket) {
-    std::vector<TensorMeta> metas = draw.instance.inputs;
-    std::vector<LaneView> views(metas.size());
-    for (size_t i = 0; i < metas.size(); ++i) {
-      if (metas[i].absent) continue;
-      const auto at = static_cast<size_t>(shapes[i]);
-      metas[i].shape = pools[i].shapes[at];
-      views[i] = {const_cast<std::byte*>(pools[i].contents[at].data()),
-                  element_count(metas[i].shape) * size_of(metas[i].dtype),
-                  bucket.slots[i].data(),
-                  metas[i].dtype,
-                  metas[i].shape,
-                  contiguous_strides(metas[i].shape)};
+  RoundDraw round_draw(const RuleDraw& draw) const {
+    RoundDraw made;
+    made.draw = &draw;
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      made.inputs.push_back(
+          placements_of_draw(*inputs_[i], draw.kind, draw.instance.inputs[i].dtype, true));
+    for (size_t o = 0; o < outputs_.size(); ++o)
+      made.outputs.push_back(
+          placements_of_draw(*outputs_[o], draw.kind, draw.outputs[o].dtype, false));
+    return made;
+  }
+
+  // Returns the contents of an input under the placements that are used.
+  InputPool pool_of(size_t input) {
+    InputPool pool;
+    const PlacementTable& table = *inputs_[input];
+    const TensorMeta& meta = round_[0].draw->instance.inputs[input];
+    std::vector<int64_t> bytes;  // of a place, by shape
+    for (size_t shape = 0; shape < table.shapes.size(); ++shape) {
+      bytes.push_back(meta.absent ? 0 : element_count(table.shapes[shape]) * size_of(meta.dtype));
+      const int64_t places = table.places[shape] * static_cast<int64_t>(round_.size());
+      pool.contents.emplace_back(static_cast<size_t>(bytes.back() * places + 1));
     }
-    const std::optional<LocalProgram>& program = program_for(draw, shapes, metas);
+    if (meta.absent) return pool;
+    for (size_t d = 0; d < round_.size(); ++d)
+      for (size_t p = 0; p < table.size(); ++p) {
+        if (!used_[input][p] || !round_[d].inputs[input][p]) continue;
+        const PlacedInput placed = place_input(*round_[d].draw, input, table.placements[p]);
+        round_[d].largest_part = std::max(round_[d].largest_part, placed.largest_part);
+        for (int rank = 0; rank < ranks_; ++rank) {
+          const auto shape = static_cast<size_t>(table.shape_of[table.at(p, rank)]);
+          std::byte* const base = pool.contents[shape].data();
+          copy_local(placed, table.placements[p], rank,
+                     base + bytes[shape] * slot_of(input, p, rank, d));
+        }
+      }
+    return pool;
+  }
+
+  // Returns the place of a rank's contents in the pool of its shape.
+  int64_t slot_of(size_t input, size_t placement, int rank, size_t draw) const {
+    const PlacementTable& table = *inputs_[input];
+    const size_t at = table.at(placement, rank);
+    return table.place_of[at] +
+           static_cast<int64_t>(draw) * table.places[static_cast<size_t>(table.shape_of[at])];
+  }
+
+  void assign_lanes() {
+    bucket_of_.assign(combinations_of_shapes_, -1);
+    buckets_.clear();
+    lanes_.assign(round_.size() * open_.size() * static_cast<size_t>(ranks_), {});
+    std::vector<size_t> picks(inputs_.size());
+    size_t at = 0;
+    for (size_t d = 0; d < round_.size(); ++d)
+      for (const int32_t c : open_) {
+        auto choice = static_cast<size_t>(c);
+        bool applies = true;
+        for (size_t i = 0; i < inputs_.size(); ++i) {
+          picks[i] = choice % inputs_[i]->size();
+          choice /= inputs_[i]->size();
+          applies = applies && round_[d].inputs[i][picks[i]];
+        }
+        for (int rank = 0; rank < ranks_ && applies; ++rank)
+          lanes_[at + static_cast<size_t>(rank)] = lane_of(picks, rank, d, &lanes_[at]);
+        at += static_cast<size_t>(ranks_);
+      }
+  }
+
+  // Returns a new lane, or that of an earlier rank that has the same contents.
+  LanePlace lane_of(const std::vector<size_t>& picks, int rank, size_t draw,
+                    const LanePlace* of_ranks) {
+    for (int other = 0; other < rank; ++other)
+      if (have_same_inputs(picks, other, rank)) return of_ranks[other];
+    size_t shapes = 0;
+    for (size_t i = 0; i < picks.size(); ++i)
+      shapes = shapes * inputs_[i]->shapes.size() +
+               static_cast<size_t>(inputs_[i]->shape_of[inputs_[i]->at(picks[i], rank)]);
+    int32_t& number = bucket_of_[shapes];
+    if (number < 0) {
+      number = static_cast<int32_t>(buckets_.size());
+      Bucket& made = buckets_.emplace_back();
+      made.slots.resize(picks.size());
+      for (size_t i = 0; i < picks.size(); ++i)
+        made.shapes.push_back(inputs_[i]->shape_of[inputs_[i]->at(picks[i], rank)]);
+    }
+    Bucket& bucket = buckets_[static_cast<size_t>(number)];
+    for (size_t i = 0; i < picks.size(); ++i)
+      bucket.slots[i].push_back(static_cast<int32_t>(slot_of(i, picks[i], rank, draw)));
+    return {number, bucket.lanes++};
+  }
+
+  bool have_same_inputs(const std::vector<size_t>& picks, int a, int b) const {
+    for (size_t i = 0; i < picks.size(); ++i) {
+      const PlacementTable& table = *inputs_[i];
+      const size_t x = table.at(picks[i], a), y = table.at(picks[i], b);
+      if (table.shape_of[x] != table.shape_of[y] || table.place_of[x] != table.place_of[y])
+        return false;
+    }
+    return true;
+  }
+
+  void run_bucket(const RuleDraw& draw, Bucket& bucket) {
+    std::vector<TensorMeta> metas = draw.instance.inputs;
+    for (size_t i = 0; i < metas.size(); ++i)
+      if (!metas[i].absent)
+        metas[i].shape = inputs_[i]->shapes[static_cast<size_t>(bucket.shapes[i])];
+    const LocalProgram* const program = draw.computation->program(metas);
     if (!program) return;  // no candidate of these choices is right
     for (size_t o = 0; o < program->outputs().size(); ++o) {
       const TensorMeta& meta = program->outputs()[o];
+      const std::vector<Dims>& known = outputs_[o]->shapes;
+      const auto found = std::find(known.begin(), known.end(), meta.shape);
       bucket.result_bytes.push_back(element_count(meta.shape) * size_of(meta.dtype));
-      bucket.shape_of.push_back(index_of(output_shapes_, meta.shape));
+      bucket.shape_of.push_back(found == known.end() ? -1
+                                                     : static_cast<int32_t>(found - known.begin()));
       if (meta.dtype != draw.outputs[o].dtype) return;
     }
+    std::vector<LaneView> views;
+    for (size_t i = 0; i < metas.size(); ++i)
+      views.push_back(metas[i].absent ? LaneView{} : gathered(i, metas[i], bucket));
     run_lanes(*program, views, bucket);
   }
 
-  // Returns nullopt if the op does not accept these shapes. Draws of the same dtypes share a
-  // computation, and each lists the shapes of an input in the same order.
-  const std::optional<LocalProgram>& program_for(const RuleDraw& draw,
-                                                 const std::vector<int32_t>& shapes,
-                                                 const std::vector<TensorMeta>& metas) {
-    const auto [found, added] = programs_.try_emplace({draw.computation.get(), shapes});
-    if (!added) return found->second;
-    try {
-      found->second = draw.computation->compile(metas);
-    } catch (const Error&) {
-      // Stays nullopt.
+  // Returns an input of all lanes of a bucket, lane after lane. Kernels run such lanes as one flat
+  // loop.
+  LaneView gathered(size_t input, const TensorMeta& meta, const Bucket& bucket) {
+    const std::byte* const pool =
+        pools_[input].contents[static_cast<size_t>(bucket.shapes[input])].data();
+    const auto bytes = static_cast<size_t>(element_count(meta.shape) * size_of(meta.dtype));
+    std::vector<std::byte>& lanes = gathered_[input];
+    lanes.resize(std::max(lanes.size(), bytes * static_cast<size_t>(bucket.lanes) + 1));
+    std::byte* to = lanes.data();
+    for (const int32_t slot : bucket.slots[input]) {
+      std::memcpy(to, pool + static_cast<size_t>(slot) * bytes, bytes);
+      to += bytes;
     }
-    return found->second;
+    return {lanes.data(), static_cast<int64_t>(bytes),   nullptr, meta.dtype,
+            meta.shape,   contiguous_strides(meta.shape)};
   }
 
   // If a kernel fails on its data, each lane runs alone, so that the others still have results.
@@ -264,7 +331,7 @@ class CandidateSearch {
     for (int32_t lane = 0; lane < bucket.lanes; ++lane) {
       std::vector<LaneView> alone = views;
       for (LaneView& view : alone)
-        if (view.slots) view.slots += lane;
+        if (view.base) view.base += lane * view.lane_stride;
       try {
         const std::vector<std::vector<std::byte>> one = program.run(1, alone);
         for (size_t o = 0; o < one.size(); ++o)
@@ -277,85 +344,71 @@ class CandidateSearch {
     }
   }
 
-  uint64_t signature(const std::vector<int32_t>& shapes) const {
-    uint64_t number = 0;
-    for (const int32_t shape : shapes) number = number * 251 + static_cast<uint64_t>(shape) + 1;
-    return number;
+  void judge_draw(size_t d) {
+    RoundDraw& of = round_[d];
+    for (size_t o = 0; o < outputs_.size(); ++o)
+      of.limits.push_back(limits_of(*of.draw, o, of.largest_part));
+    const size_t ranks = static_cast<size_t>(ranks_), first = d * open_.size() * ranks;
+    for (size_t k = 0; k < open_.size(); ++k)
+      if (lanes_[first + k * ranks].bucket >= 0)
+        judge_choice(of, static_cast<size_t>(open_[k]), &lanes_[first + k * ranks]);
   }
 
-  // Lists the placements of each result by the signature of their local shapes.
-  void prepare_outputs(const RuleDraw& draw, const std::vector<InputPool>& pools) {
-    double parts = 0;
-    for (const InputPool& pool : pools) parts = std::max(parts, pool.largest_part);
-    limits_.clear();
-    by_signature_.assign(outputs_.size(), {});
-    for (size_t o = 0; o < outputs_.size(); ++o) {
-      limits_.push_back(limits_of(draw, o, parts));
-      for (size_t p = 0; p < outputs_[o].size(); ++p) {
-        const Slices& slices = outputs_[o][p];
-        if (!kind_applies(draw.kind, flags_of(slices.spec, draw.outputs[o].dtype), false)) continue;
-        std::vector<int32_t> shapes;
-        for (const Dims& shape : slices.shapes) shapes.push_back(index_of(output_shapes_, shape));
-        by_signature_[o][signature(shapes)].push_back(static_cast<int32_t>(p));
-      }
-    }
-  }
-
-  void judge_choice(const RuleDraw& draw, size_t c) {
-    const LanePlace* const places = &places_[c * static_cast<size_t>(ranks_)];
+  void judge_choice(const RoundDraw& of, size_t c, const LanePlace* lanes) {
     for (size_t o = 0; o < outputs_.size(); ++o) {
       bool runs = true;
       uint64_t number = 0;
-      results_.dtype = draw.outputs[o].dtype;
+      results_.dtype = of.draw->outputs[o].dtype;
       results_.data.resize(static_cast<size_t>(ranks_));
       for (int rank = 0; rank < ranks_ && runs; ++rank) {
-        const Bucket& bucket = buckets_[static_cast<size_t>(places[rank].bucket)];
-        runs = bucket.runs && (bucket.lane_runs.empty() ||
-                               bucket.lane_runs[static_cast<size_t>(places[rank].lane)]);
+        const Bucket& bucket = buckets_[static_cast<size_t>(lanes[rank].bucket)];
+        runs =
+            bucket.runs && bucket.shape_of[o] >= 0 &&
+            (bucket.lane_runs.empty() || bucket.lane_runs[static_cast<size_t>(lanes[rank].lane)]);
         if (!runs) break;
         results_.data[static_cast<size_t>(rank)] =
-            bucket.results[o].data() + places[rank].lane * bucket.result_bytes[o];
-        number = number * 251 + static_cast<uint64_t>(bucket.shape_of[o]) + 1;
+            bucket.results[o].data() + lanes[rank].lane * bucket.result_bytes[o];
+        number = with_shape(number, bucket.shape_of[o]);
       }
-      judge_placements(draw, c, o, runs ? number : 0);
+      judge_placements(of, c, o, runs ? number : 0);
     }
   }
 
   // `number` is the signature of the local results; 0: a rank has none, and nothing is right.
-  void judge_placements(const RuleDraw& draw, size_t c, size_t o, uint64_t number) {
+  void judge_placements(const RoundDraw& of, size_t c, size_t o, uint64_t number) {
+    const PlacementTable& table = *outputs_[o];
     uint8_t* const left = &left_[c * per_choice_ + offsets_[o]];
-    for (auto& [signature, placements] : by_signature_[o])
-      for (const int32_t p : placements) {
-        if (!left[p]) continue;
-        if (signature != number) {
-          left[p] = 0;
-          continue;
-        }
-        const Agreement answer =
-            judge(outputs_[o][static_cast<size_t>(p)], results_, draw.outputs[o], limits_[o]);
-        if (answer == Agreement::differs) left[p] = 0;
-        if (answer == Agreement::agrees)
-          agreed_[c * per_choice_ + offsets_[o] + static_cast<size_t>(p)] = 1;
+    uint8_t* const agreed = &agreed_[c * per_choice_ + offsets_[o]];
+    for (size_t p = 0; p < table.size(); ++p) {
+      if (!left[p] || !of.outputs[o][p]) continue;
+      if (signatures_[o][p] != number) {
+        left[p] = 0;
+        continue;
       }
+      const Agreement answer =
+          judge(table.placements[p], results_, of.draw->outputs[o], of.limits[o]);
+      if (answer == Agreement::differs) left[p] = 0;
+      if (answer == Agreement::agrees) agreed[p] = 1;
+    }
   }
 
   const std::vector<RuleDraw>& draws_;
-  std::vector<std::vector<Slices>> inputs_, outputs_;
-  int ranks_ = 0;
-  std::vector<std::vector<int32_t>> choices_;
-  size_t per_choice_ = 0;
-  std::vector<size_t> offsets_;         // by output: its first placement among `per_choice_`
-  std::vector<uint8_t> left_, agreed_;  // by choice, output and placement
-  // Set for each draw:
-  std::map<std::vector<int32_t>, int32_t> bucket_of_;  // by local shapes
+  const std::vector<const PlacementTable*> inputs_, outputs_;
+  const int ranks_;
+  size_t choices_ = 1, combinations_of_shapes_ = 1, per_choice_ = 0;
+  std::vector<size_t> offsets_;  // by output: its first placement among `per_choice_`
+  std::vector<std::vector<uint64_t>> signatures_;  // by output and placement
+  std::vector<uint8_t> left_, agreed_;             // by choice, output and placement
+  std::vector<int32_t> open_;                      // choices with candidates that are left
+  // Set for each round:
+  std::vector<RoundDraw> round_;
+  std::vector<std::vector<uint8_t>> used_;  // by input and placement: a choice of `open_` has it
+  std::vector<InputPool> pools_;            // by input
+  std::vector<int32_t> bucket_of_;          // by combination of local shapes; -1: none
   std::vector<Bucket> buckets_;
-  std::vector<LanePlace> places_;  // by choice and rank
-  std::vector<Dims> output_shapes_;
-  std::vector<Limits> limits_;
-  std::vector<std::map<uint64_t, std::vector<int32_t>>> by_signature_;
+  std::vector<LanePlace> lanes_;                  // by draw, open choice and rank
+  std::vector<std::vector<std::byte>> gathered_;  // by input: lanes of a bucket
   RankResults results_;
-  std::map<std::pair<const Computation*, std::vector<int32_t>>, std::optional<LocalProgram>>
-      programs_;  // by computation and local shapes
 };
 
 std::string key_of(const std::vector<Spec>& inputs, size_t output, const Spec& placed) {
@@ -368,8 +421,12 @@ std::string key_of(const std::vector<Spec>& inputs, size_t output, const Spec& p
 
 CandidateResult search_candidates(const std::vector<RuleDraw>& draws,
                                   const std::vector<std::vector<Spec>>& inputs,
-                                  const std::vector<std::vector<Spec>>& outputs) {
-  return CandidateSearch(draws, inputs, outputs).run();
+                                  const std::vector<std::vector<Spec>>& outputs,
+                                  PlacementTables& tables) {
+  std::vector<const PlacementTable*> of_inputs, of_outputs;
+  for (const std::vector<Spec>& specs : inputs) of_inputs.push_back(&tables.table(specs));
+  for (const std::vector<Spec>& specs : outputs) of_outputs.push_back(&tables.table(specs));
+  return CandidateSearch(draws, std::move(of_inputs), std::move(of_outputs)).run();
 }
 
 std::vector<MissingRule> missing_rules(const OpInstance& instance,
@@ -392,7 +449,8 @@ std::vector<MissingRule> missing_rules(const OpInstance& instance,
     for (const RuleClaim& claim : claims_of(instance, {mesh, {{split, {}}}}))
       for (size_t o = 0; o < metas.size(); ++o)
         claimed.insert(key_of(claim.inputs, o, claim.placed.outputs[o]));
-  const CandidateResult found = search_candidates(draws, inputs, outputs);
+  PlacementTables tables;
+  const CandidateResult found = search_candidates(draws, inputs, outputs, tables);
   combinations += found.combinations;
   std::vector<MissingRule> missing;
   for (const RightRule& rule : found.right) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "shardproof/engine/check_ops/draws.h"
+#include "shardproof/engine/check_ops/enumerate.h"
 
 namespace shardproof {
 
@@ -25,10 +26,12 @@ struct CandidateResult {
 };
 
 // Returns the rules that hold on every draw that applies to them, and on one at least. `inputs` and
-// `outputs` list the placements of each tensor, all on one mesh of the ranks 0..n-1.
+// `outputs` list the placements of each tensor, all on one mesh of the ranks 0..n-1. `tables`
+// has those of earlier searches.
 CandidateResult search_candidates(const std::vector<RuleDraw>& draws,
                                   const std::vector<std::vector<Spec>>& inputs,
-                                  const std::vector<std::vector<Spec>>& outputs);
+                                  const std::vector<std::vector<Spec>>& outputs,
+                                  PlacementTables& tables);
 
 // A right rule that the op's own rule does not claim: no error, because a rule may leave out
 // placements.

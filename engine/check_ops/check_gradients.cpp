@@ -332,7 +332,7 @@ class GradientCheck {
     }
     for (const TensorMeta& meta : results_) outputs.push_back(all_placements(meta, mesh, {}));
     std::erase_if(outputs[result_], has_no_dual_as_result);
-    const std::vector<RightRule> right = search_candidates(draws, inputs, outputs).right;
+    const std::vector<RightRule> right = search_candidates(draws, inputs, outputs, tables_).right;
     std::map<std::vector<int32_t>, std::set<int32_t>> placed_results;
     for (const RightRule& rule : right) placed_results[rule.inputs].insert(rule.output);
     std::vector<CasePlacements> list;
@@ -392,7 +392,7 @@ class GradientCheck {
 
   // True if the rule holds on other special numbers, too. Zeros hide what NaN in other positions
   // would show: rows of one element, whose layer_norm is 0 whatever their numbers are.
-  bool holds_on_special_numbers(const std::vector<Spec>& inputs, const Spec& output) const {
+  bool holds_on_special_numbers(const std::vector<Spec>& inputs, const Spec& output) {
     constexpr uint64_t kMoreDraws = 8;
     std::vector<std::vector<Spec>> in, out(results_.size());
     for (const Spec& spec : inputs) in.push_back({spec});
@@ -406,7 +406,7 @@ class GradientCheck {
       for (RuleDraw& draw : draws_of(
                call, [&](const OpInstance&) { return computation; }, {0}, options_.seed + 7919 * k))
         if (draw.kind == DrawKind::special) draws.push_back(std::move(draw));
-    return draws.empty() || !search_candidates(draws, in, out).right.empty();
+    return draws.empty() || !search_candidates(draws, in, out, tables_).right.empty();
   }
 
   // True if the call gives a narrower dtype than f64 for f64, such as cast(x0, dtype=bf16). Its
@@ -446,6 +446,7 @@ class GradientCheck {
   size_t result_ = 0;
   std::vector<TensorMeta> results_;
   RuleCase call_, backward_;
+  PlacementTables tables_;
 };
 
 }  // namespace
@@ -515,12 +516,12 @@ GradientReport check_gradient(const OpRecord& record, const OpRegistry& ops,
   GradientReport report;
   report.op = record.name;
   if (record.differentiable != Differentiable::yes) return report;
+  GradientCheck check(ops, options, report);
   for (const Sample& sample : record.samples()) {
     std::vector<Sample> sizes = {sample};
     if (!options.is_short && record.infer)
       for (Sample& other : samples_of_other_sizes(record, sample))
         sizes.push_back(std::move(other));
-    GradientCheck check(ops, options, report);
     for (size_t i = 0; i < sizes.size(); ++i)
       for (size_t result = 0; result < kMostResults; ++result)
         check_result(check, record, sizes[i], result, i > 0);

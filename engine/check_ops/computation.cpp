@@ -35,7 +35,9 @@ Tensor constant_of(const GlobalValue& value) {
 std::vector<std::vector<std::byte>> LocalProgram::run(int64_t lanes,
                                                       const std::vector<LaneView>& inputs,
                                                       const ShardInfo* shard) const {
-  std::vector<LaneView> views = inputs;
+  std::vector<LaneView> views;
+  views.reserve(values_.size());
+  views.assign(inputs.begin(), inputs.end());
   std::vector<std::vector<std::byte>> storage(values_.size());
   for (size_t id = inputs.size(); id < values_.size(); ++id) {
     const bool is_constant = constants_[id].buffer != nullptr;
@@ -144,6 +146,21 @@ LocalProgram Computation::compile(const std::vector<TensorMeta>& inputs) const {
   return program;
 }
 
+const LocalProgram* Computation::program(const std::vector<TensorMeta>& inputs) const {
+  auto known = std::find_if(compiled_.begin(), compiled_.end(),
+                            [&](const Compiled& one) { return one.inputs == inputs; });
+  if (known == compiled_.end()) {
+    compiled_.push_back({inputs, std::nullopt});
+    known = compiled_.end() - 1;
+    try {
+      known->program = compile(inputs);
+    } catch (const Error&) {
+      // Stays nullopt.
+    }
+  }
+  return known->program ? &*known->program : nullptr;
+}
+
 Listing Computation::listing_for(const std::vector<TensorMeta>& inputs) const {
   if (!lines_by_sizes_) return listing_;
   std::vector<Dims> sizes;
@@ -219,12 +236,11 @@ void Computation::compile_lines(LocalProgram& program,
   }
   for (const std::string& name : output_names_) {
     const auto found = lowered.names.find(name);
-    if (found == lowered.names.end()) {
-      const auto is_made = [&](const std::string& one) { return lowered.names.contains(one); };
+    if (found == lowered.names.end())
       throw_bad_input(
-          "expected {} results of the call, as many as \"out\" has placements; found {}",
-          output_names_.size(), std::count_if(output_names_.begin(), output_names_.end(), is_made));
-    }
+          "the call binds no {}; expected {}, a name for each result that \"out\" has placements "
+          "of",
+          name, fmt::join(output_names_, ", "));
     program.results_.push_back(value_number(found->second));
   }
 }

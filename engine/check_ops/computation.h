@@ -3,7 +3,9 @@
 // result runs on many lanes side by side.
 #pragma once
 
+#include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +58,9 @@ class Computation {
 
   // Throws Error(bad_input) if the shapes or dtypes do not fit.
   LocalProgram compile(const std::vector<TensorMeta>& inputs) const;
+  // Returns what compile() returns, compiled once for these inputs, or null where it throws. Not
+  // thread-safe.
+  const LocalProgram* program(const std::vector<TensorMeta>& inputs) const;
   // Returns why the call of the only line gives fewer results than the line binds: "the call gives
   // 1 result there, not 2 as on one device"; "" if it does not. Example: split into chunks of 4
   // gives two results for 8 rows, one for 4.
@@ -79,6 +84,11 @@ class Computation {
   Listing listing_;
   LinesBySizes lines_by_sizes_;  // null: the listing
   std::vector<std::string> output_names_;
+  struct Compiled {
+    std::vector<TensorMeta> inputs;
+    std::optional<LocalProgram> program;  // nullopt: the inputs do not fit
+  };
+  mutable std::deque<Compiled> compiled_;  // by program()
 };
 
 }  // namespace shardproof

@@ -435,9 +435,11 @@ double largest_of(const Tensor& tensor) {
   const bool is_pair = is_complex(tensor.dtype);
   if (!is_floating(tensor.dtype) && !is_pair) return 0;
   const DType number = component_dtype(tensor.dtype);
+  const std::byte* const data = tensor.data();
+  const int64_t count = tensor.elements() * (is_pair ? 2 : 1), bytes = size_of(number);
   double largest = 0;
-  for (int64_t i = 0, n = tensor.elements() * (is_pair ? 2 : 1); i < n; ++i) {
-    const double x = std::fabs(load_f64(tensor.data() + i * size_of(number), number));
+  for (int64_t i = 0; i < count; ++i) {
+    const double x = std::fabs(load_f64(data + i * bytes, number));
     if (std::isfinite(x)) largest = std::max(largest, x);
   }
   return largest;

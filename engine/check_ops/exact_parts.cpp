@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "shardproof/localtensor/base/error.h"
@@ -17,6 +18,28 @@ constexpr int64_t kTiedStep = 2;   // from the whole
 constexpr int64_t kMostFactor = 3;
 constexpr uint64_t kLowBits = 7;
 
+// Load and store one element. Most draws have f64 and i64, which need no conversion.
+double real_at(const std::byte* at, DType dtype) {
+  if (dtype != DType::f64) return load_f64(at, dtype);
+  double number;
+  std::memcpy(&number, at, sizeof(number));
+  return number;
+}
+int64_t word_at(const std::byte* at, DType dtype) {
+  if (dtype != DType::i64) return load_i64(at, dtype);
+  int64_t number;
+  std::memcpy(&number, at, sizeof(number));
+  return number;
+}
+void put_real(std::byte* at, DType dtype, double number) {
+  if (dtype != DType::f64) return store_f64(at, dtype, number);
+  std::memcpy(at, &number, sizeof(number));
+}
+void put_word(std::byte* at, DType dtype, int64_t number) {
+  if (dtype != DType::i64) return store_i64(at, dtype, number);
+  std::memcpy(at, &number, sizeof(number));
+}
+
 // Returns the largest size of a summand: 8 parts of this size stay in the dtype.
 int64_t largest_summand(DType dtype) {
   const int64_t bytes = size_of(dtype);
@@ -30,21 +53,31 @@ int64_t highest_of(DType dtype) {
 }
 int64_t lowest_of(DType dtype) { return dtype == DType::u8 ? 0 : -highest_of(dtype) - 1; }
 
-// Random numbers of one decomposition, in order.
+// Random numbers of one decomposition, in order, by SplitMix64 (Steele, Lea and Flood, "Fast
+// splittable pseudorandom number generators", OOPSLA'14). Every rule needs other parts, which do
+// not depend on positions, so that they need no counter-based generator.
 class PartDraw {
  public:
   PartDraw(uint64_t seed, PartRange range, DType dtype)
-      : range(range), rng_(seed, hash_text("parts")), limit_(largest_summand(dtype)) {}
-  uint64_t word() { return rng_.bits(next_++); }
-  int64_t below(int64_t limit) { return rng_.integer(next_++, 0, limit); }
-  double unit() { return rng_.uniform(next_++); }
+      : range(range),
+        state_(Rng(seed, hash_text("parts")).bits(0)),
+        limit_(largest_summand(dtype)) {}
+  uint64_t word() {
+    uint64_t mixed = state_ += 0x9E3779B97F4A7C15;
+    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9;
+    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB;
+    return mixed ^ mixed >> 31;
+  }
+  int64_t between(int64_t low, int64_t high) { return Rng::integer_from(word(), low, high); }
+  int64_t below(int64_t limit) { return between(0, limit); }
+  double unit() { return static_cast<double>(word() >> 11) * 0x1p-53; }
   double sign() { return below(2) == 0 ? -1.0 : 1.0; }
   // Returns a summand of a wrapping sum.
   uint64_t summand() {
     if (range == PartRange::words) return word();
     const bool is_near = range == PartRange::real || (range == PartRange::tied && below(2) == 0);
     const int64_t limit = is_near ? kTiedLimit : limit_;
-    return static_cast<uint64_t>(rng_.integer(next_++, -limit, limit));
+    return static_cast<uint64_t>(between(-limit, limit));
   }
   // Returns random bits, of which the low ones and all others together are drawn where numbers are
   // near 0: such numbers have parts near 0.
@@ -58,9 +91,8 @@ class PartDraw {
   const PartRange range;
 
  private:
-  Rng rng_;
+  uint64_t state_;
   int64_t limit_;
-  uint64_t next_ = 0;
 };
 
 using Words = std::vector<uint64_t>;
@@ -228,15 +260,15 @@ std::vector<Tensor> exact_parts(const Tensor& whole, const Reduction& reduction,
       split_complex_product(whole.data(), i, dtype, draw, targets);
     return parts;
   }
-  for (int64_t i = 0; i < numbers; ++i) {
-    const std::byte* at = whole.data() + i * bytes;
+  const std::byte* at = whole.data();
+  for (int64_t i = 0; i < numbers * bytes; i += bytes) {
     if (is_floating(dtype)) {
-      split_real(load_f64(at, dtype), reduction, static_cast<double>(divisor), draw, reals);
-      for (size_t k = 0; k < reals.size(); ++k) store_f64(targets[k] + i * bytes, dtype, reals[k]);
+      split_real(real_at(at + i, dtype), reduction, static_cast<double>(divisor), draw, reals);
+      for (size_t k = 0; k < reals.size(); ++k) put_real(targets[k] + i, dtype, reals[k]);
     } else {
-      split_word(load_i64(at, dtype), dtype, reduction, divisor, draw, words);
+      split_word(word_at(at + i, dtype), dtype, reduction, divisor, draw, words);
       for (size_t k = 0; k < words.size(); ++k)
-        store_i64(targets[k] + i * bytes, dtype, static_cast<int64_t>(words[k]));
+        put_word(targets[k] + i, dtype, static_cast<int64_t>(words[k]));
     }
   }
   return parts;

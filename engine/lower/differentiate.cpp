@@ -515,8 +515,9 @@ ValueId Lowering::Differentiator::read(VersionId version, const TapeEntry& reade
   return recompute_.empty() ? value : recomputed(version);
 }
 
-// A value without a name is computed again where a value that is computed again needs it. A call is
-// made again by all its ranks at once, where one of them first reads the result.
+// A value without a name is computed again where a value that is computed again needs it. A call, a
+// redistribution or `as` is made again by all its ranks at once, where one of them first reads the
+// result.
 ValueId Lowering::Differentiator::recomputed(VersionId version) {
   const ValueId value = tape_.value(version);
   const int maker = tape_.maker(version);
@@ -524,7 +525,7 @@ ValueId Lowering::Differentiator::recomputed(VersionId version) {
   for (const auto& [lanes, made] : recomputed_[version])
     if (lanes.contains(lowering_.lanes_)) return made;
   const TapeEntry entry = tape_.entry(maker);
-  if (entry.kind == TapeKind::call) {
+  if (entry.repeat) {
     const Lanes outer = std::exchange(lowering_.lanes_, entry.lanes.intersect(all_));
     const Lanes here = lowering_.lanes_;
     const ValueId made = entry.repeat(read(entry.inputs[0], entry));
@@ -539,8 +540,10 @@ ValueId Lowering::Differentiator::recomputed(VersionId version) {
   for (const LaneAttrs& one : entry.attrs)
     if (Lanes cut = one.lanes.intersect(lowering_.lanes_); !cut.empty())
       attrs.push_back({std::move(cut), one.attrs});
+  const bool outer = lowering_.set_local(entry.local);
   const std::vector<ValueId> made =
       lowering_.emit(*entry.op, std::move(attrs), std::move(inputs), entry.wanted);
+  lowering_.set_local(outer);
   for (size_t o = 0; o < entry.outputs.size(); ++o)
     recomputed_[entry.outputs[o]].emplace_back(lowering_.lanes_, made[o]);
   return recomputed_.at(version).back().second;

@@ -171,7 +171,7 @@ class GlobalLowering : public Lowering {
     instr.inputs = {value};
     instr.placements = statement.claim;
     instr.origin = origin();
-    return emit_move(std::move(instr));
+    return emit_written_move(instr);
   }
 
   std::string name_of_value(ValueId id) const override {
@@ -239,22 +239,35 @@ class GlobalLowering : public Lowering {
     return static_cast<ValueId>(into_.values.size() - 1);
   }
 
-  void record_move(TapeKind kind, ValueId from, ValueId to) {
+  // `repeat`: see TapeEntry.
+  void record_move(TapeKind kind, ValueId from, ValueId to,
+                   std::function<ValueId(ValueId)> repeat) {
     if (!tape_) return;
     TapeEntry entry = tape_entry(kind);
     entry.local = false;  // both make global values, inside `as` too
+    entry.repeat = std::move(repeat);
     tape_->record(std::move(entry), {from}, {to});
   }
 
+  // Emits a redistribution or a claim that a line writes: recompute= takes its result.
+  ValueId emit_written_move(const GlobalInstr& instr) {
+    return emit_move(instr, [this, written = instr](ValueId again) {
+      GlobalInstr repeated = written;
+      repeated.inputs = {again};
+      repeated.origin = origin();
+      return emit_written_move(repeated);
+    });
+  }
+
   // Emits a redistribution or a claim, whose input is set, and returns its result.
-  ValueId emit_move(GlobalInstr instr) {
+  ValueId emit_move(GlobalInstr instr, std::function<ValueId(ValueId)> repeat = nullptr) {
     const ValueId value = instr.inputs[0];
     const GlobalValue from = into_.values[static_cast<size_t>(value)];
     const ValueId made = add({from.dtype, from.shape, from.weak, false});
     const TapeKind kind = instr.kind == GlobalKind::claim ? TapeKind::claim : TapeKind::move;
     instr.outputs = {made};
     into_.instrs.push_back(std::move(instr));
-    record_move(kind, value, made);
+    record_move(kind, value, made, std::move(repeat));
     return made;
   }
 
@@ -318,7 +331,7 @@ class GlobalLowering : public Lowering {
     if (instr.placements.empty() && instr.mesh.empty() && instr.like == kNoValue)
       fail(call.place, "redistribute needs placements, as in redistribute(x, tp:S(0))");
     check_like(instr, call.place);
-    return {emit_move(std::move(instr))};
+    return {emit_written_move(instr)};
   }
 
   int64_t peak_limit_of(const Expr& arg) {
@@ -348,7 +361,7 @@ class GlobalLowering : public Lowering {
     instr.like = lower_value(call.args[1]);
     instr.dual = call.keys[1] == "dual";
     check_like(instr, call.place);
-    return {emit_move(std::move(instr))};
+    return {emit_written_move(instr)};
   }
 
   void check_like(const GlobalInstr& instr, const SourceLocation& place) {

@@ -189,9 +189,7 @@ std::set<ValueId> Lowering::read_recomputed(const std::vector<const Expr*>& writ
     const int maker = tape_->maker(tape_->present(value));
     if (maker < 0) return nullptr;
     const TapeEntry& entry = tape_->entry(maker);
-    const bool is_again =
-        entry.kind == TapeKind::op || (entry.kind == TapeKind::call && entry.repeat);
-    return is_again ? &entry : nullptr;
+    return entry.kind == TapeKind::op || entry.repeat ? &entry : nullptr;
   };
   for (const Expr* expr : written) {
     const ValueId value = is_number(*expr) ? kNoValue : lower_value(*expr);
@@ -211,7 +209,7 @@ std::set<ValueId> Lowering::read_recomputed(const std::vector<const Expr*>& writ
       if (input == kNoVersion) continue;
       const ValueId inner = tape_->value(input);
       if (name_of_value(inner).empty() && maker_of(inner) != nullptr &&
-          maker_of(inner)->kind == TapeKind::op)
+          maker_of(inner)->kind != TapeKind::call)
         open.push_back(inner);
     }
   }

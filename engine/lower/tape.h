@@ -49,8 +49,8 @@ struct TapeEntry {
   // the result on the current lanes. Null: grad stops here.
   std::string verb;
   std::function<ValueId(ValueId)> backward;
-  // Kind `call`: a function that makes the call again on its input, on the current lanes, and
-  // returns the result. Null: recompute= does not take the result.
+  // Kinds `call`, `move` and `claim`: a function that emits the same again on its input, on the
+  // current lanes, and returns the result. Null: recompute= does not take the result.
   std::function<ValueId(ValueId)> repeat;
   bool local = false;  // inside `as`
   Origin origin;

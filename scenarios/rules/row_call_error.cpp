@@ -61,7 +61,9 @@ std::optional<Error> error_of_dtype(const Error& error, const JsonReader& row,
 
 Error row_call_error(const Error& error, const JsonReader& row,
                      const std::vector<TensorMeta>& inputs, const IsLegalCall& is_legal) {
-  if (error.where().path != kPathOfCall) return error;
+  const Where where = error.where();
+  const bool is_line_of_row = where.path.empty() && where.line > 0 && row.has("call");
+  if (where.path != kPathOfCall && !is_line_of_row) return error;
   if (const auto by_dtype = error_of_dtype(error, row, inputs, is_legal)) return *by_dtype;
   std::string path = row.at("inputs").path();
   if (row.has("call")) {

@@ -57,6 +57,8 @@ Placement read_placement(const JsonReader& value) {
     if (entries.size() == 1 && entries[0].axis.empty() && entries[0].after.empty())
       return entries[0].placement;
   } catch (const Error& error) {
+    // The advice for scenarios, whose placements name their axis, does not fit a row.
+    if (error.message().find(" AXIS:") != std::string::npos) value.expected(kExpected);
     value.refuse(fmt::format("{}; expected {}", error.message(), kExpected));
   }
   value.expected(kExpected);
@@ -98,8 +100,8 @@ std::vector<std::vector<Placement>> read_placements(const JsonReader& list, size
     for (const JsonReader& axis : tensor.items("a list with one placement for each axis"))
       tensors.back().push_back(read_placement(axis));
     if (tensors.back().size() != axes)
-      tensor.refuse(fmt::format("expected {} placements, one for each axis of the mesh, found {}",
-                                axes, tensors.back().size()));
+      tensor.refuse(fmt::format("expected {} placement{}, one for each axis of the mesh, found {}",
+                                axes, axes == 1 ? "" : "s", tensors.back().size()));
     require_one_reduction(tensor, tensors.back());
   }
   return tensors;
@@ -118,7 +120,7 @@ TensorMeta read_input(const JsonReader& input, std::string& fill) {
   input.check_keys({"shape", "dtype", "fill"});
   TensorMeta meta;
   for (const JsonReader& size : input.at("shape", R"("shape": [4, 6])").items("a list of sizes")) {
-    if (size.integer() < 0) size.refuse("expected a size of 0 or more");
+    if (size.integer() < 0) size.expected("a size of 0 or more");
     meta.shape.push_back(size.integer());
   }
   if (element_count(meta.shape) > kMostRuleElements)
@@ -139,13 +141,12 @@ Mesh read_mesh(const JsonReader& list) {
   std::vector<std::pair<std::string, int64_t>> axes;
   int64_t ranks = 1;
   for (const JsonReader& size : list.items("a list of axis sizes, [2, 2]")) {
-    if (size.integer() < 1) size.refuse("expected an axis size of 1 or more");
-    ranks *= size.integer();
-    if (ranks > kMostRuleRanks)
-      list.refuse(fmt::format("expected at most {} ranks", kMostRuleRanks));
+    if (size.integer() < 1) size.expected("an axis size of 1 or more");
+    ranks *= std::min(size.integer(), kMostRuleRanks + 1);
+    if (ranks > kMostRuleRanks) list.expected(fmt::format("at most {} ranks", kMostRuleRanks));
     axes.emplace_back(std::string(1, static_cast<char>('a' + axes.size())), size.integer());
   }
-  if (axes.empty() || axes.size() > 8) list.refuse("expected 1 to 8 axes");
+  if (axes.empty() || axes.size() > 8) list.expected("1 to 8 axes");
   return Mesh::make(std::move(axes));
 }
 
@@ -374,15 +375,16 @@ std::optional<RuleRow> read_row(const JsonReader& row, const OpRegistry& ops) {
   RuleRow read;
   RuleCase& rule = read.rule;
   rule.op = row.at("op", R"("op": "aten.mm")").text();
-  for (const JsonReader& input : row.at("inputs").items("a list of tensors")) {
+  for (const JsonReader& input :
+       row.at("inputs", R"("inputs": [{"shape": [4, 6]}])").items("a list of tensors")) {
     rule.fills.emplace_back();
     rule.inputs.push_back(read_input(input, rule.fills.back()));
   }
   if (rule.inputs.empty()) row.at("inputs").refuse("expected at least one tensor");
-  rule.mesh = read_mesh(row.at("mesh"));
+  rule.mesh = read_mesh(row.at("mesh", R"("mesh": [2])"));
   const auto axes = static_cast<size_t>(rule.mesh.axis_count());
-  rule.in = read_placements(row.at("in"), axes, false);
-  rule.out = read_placements(row.at("out"), axes, true);
+  rule.in = read_placements(row.at("in", R"row("in": [["S(0)"]])row"), axes, false);
+  rule.out = read_placements(row.at("out", R"row("out": [["S(0)"]])row"), axes, true);
   if (rule.out.empty()) row.at("out").refuse("expected placements of one result at least");
   bool is_inplace = false;
   std::vector<size_t> written;
@@ -394,7 +396,11 @@ std::optional<RuleRow> read_row(const JsonReader& row, const OpRegistry& ops) {
     if (!is_known) return std::nullopt;
     if (is_backward) refuse_scaled_gradient(row);
   } catch (const Error& error) {
-    throw NoCounterpart{error};
+    if (!writes_to_out(rule.op) || rule.inputs.size() != rule.in.size()) throw NoCounterpart{error};
+    throw NoCounterpart{Error(error.kind(),
+                              error.message() + "; a tensor that a result is written to has "
+                                                "placements at the end of \"in\" and no input",
+                              error.where())};
   }
   for (const std::vector<Placement>& by_axis : rule.out)
     if (by_axis.empty()) row.at("out").refuse("expected placements of a result, found null");
@@ -497,6 +503,11 @@ void add_refused(const std::string& op, const Error& error, int line, RuleTable&
   throw Error(ErrorKind::bad_input, text, {fmt::format("{}:{}", file, line), "", 0, 0});
 }
 
+std::string start_of_row(const std::string& text) {
+  constexpr size_t kShown = 40;
+  return text.size() <= kShown ? text : text.substr(0, kShown) + "..";
+}
+
 // Reads one row into the table. Throws Error.
 void read_into(RuleTable& table, const std::string& text, int line, const OpRegistry& ops,
                UnknownOps unknown) {
@@ -538,6 +549,9 @@ RuleTable read_rule_table(const std::string& file, const std::string& text, cons
     if (first == std::string::npos || row_text.compare(first, 2, "//") == 0) continue;
     is_empty = false;
     try {
+      if (row_text[first] != '{')
+        throw_bad_input(R"(expected an object, such as {{"op": "aten.mm", ..}}, found {})",
+                        start_of_row(row_text.substr(first)));
       read_into(table, row_text, line, ops, unknown);
     } catch (const Error& error) {
       errors.emplace_back(line, error);

@@ -7,6 +7,7 @@
 #include "shardproof/engine/check_ops/candidates.h"
 #include "shardproof/engine/check_ops/check_rules.h"
 #include "shardproof/engine/check_ops/enumerate.h"
+#include "shardproof/engine/check_ops/rule_case.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof::candidates_test {
@@ -23,9 +24,10 @@ std::set<std::string> right_rules(const std::string& op, size_t inputs) {
   options.strided = false;
   const std::vector<Spec> placements = all_placements(sample.inputs[0], mesh, options);
   EXPECT_EQ(placements.size(), 11u);
+  PlacementTables tables;
   const CandidateResult found =
       search_candidates(draws_of_op(instance, {2}, 5),
-                        std::vector<std::vector<Spec>>(inputs, placements), {placements});
+                        std::vector<std::vector<Spec>>(inputs, placements), {placements}, tables);
   std::set<std::string> rules;
   for (const RightRule& rule : found.right) {
     std::string text;
@@ -66,6 +68,38 @@ TEST(Candidates, OwnRules_AreAmongTheRightOnes) {
     missing_rules(instance, draws_of_op(instance, {2}, 5), combinations);
     EXPECT_GT(combinations, 100) << op;
   }
+}
+
+// The search shares kernel calls and lanes between candidates; check_cases() judges each alone.
+TEST(Candidates, OnTwoAxes_AreThoseThatAreRightOneByOne) {
+  const OpRegistry ops = builtin_ops();
+  const TensorMeta meta{DType::i64, {3, 4}};
+  const OpInstance instance = instance_of(ops.at("neg"), {{}, {meta}, {}}, 3);
+  const Mesh mesh = Mesh::parse("a=2, b=2");
+  const std::vector<Spec> placements = all_placements(meta, mesh, {});
+  std::set<std::pair<int32_t, int32_t>> right;
+  PlacementTables tables;
+  for (const RightRule& rule :
+       search_candidates(draws_of_op(instance, {2}, 5), {placements}, {placements}, tables).right)
+    right.insert({rule.inputs[0], rule.placement});
+  EXPECT_GT(right.size(), placements.size());
+  RuleCase rule;
+  rule.op = "neg";
+  rule.lines = {"y0 = neg(x0)"};
+  rule.results = {"y0"};
+  rule.inputs = {meta};
+  rule.mesh = mesh;
+  std::vector<CasePlacements> list;
+  for (const Spec& in : placements)
+    for (const Spec& out : placements)
+      list.push_back({mesh, {in.placements()}, {out.placements()}, 1});
+  const std::vector<ClaimAnswer> answers = check_cases(rule, list, ops, {2});
+  const auto count = static_cast<int32_t>(placements.size());
+  for (int32_t i = 0; i < count * count; ++i)
+    EXPECT_EQ(answers[static_cast<size_t>(i)].kind == ClaimAnswer::Kind::holds,
+              right.contains({i / count, i % count}))
+        << to_string(placements[static_cast<size_t>(i / count)]) << " -> "
+        << to_string(placements[static_cast<size_t>(i % count)]);
 }
 
 TEST(MissingRules, RuleWithoutOneStrategy_IsNamed) {

@@ -56,6 +56,12 @@ TEST(RuleTable, RowsOfAllClassesOfOps_HaveTheVerdictsDecidedByHand) {
   EXPECT_GE(counts.wrong, 160);
 }
 
+TEST(RuleTable, RowsOnSeveralAxes_HaveTheVerdictsDecidedByHand) {
+  const VerdictCounts counts = check_table("two_axes.jsonl");
+  EXPECT_GE(counts.right, 85);
+  EXPECT_GE(counts.wrong, 99);
+}
+
 TEST(RuleTable, OpsOfTorch_TakeAllArgumentsOfTheirSignatures) {
   const VerdictCounts counts = check_table("torch_arguments.jsonl");
   EXPECT_GE(counts.right, 640);
@@ -267,6 +273,33 @@ TEST(RuleTable, BadRow_IsAnErrorWithItsLineAndWhatIsAccepted) {
       {R"row({"op": "aten.add_.Tensor", "inputs": [{"shape": [4]}, {"shape": [2, 4]}], "mesh": [2], "in": [["R"], ["R"]], "out": [["R"]]})row",
        {"t.jsonl:2", "shape [2, 4] to a buffer of shape [4]"}},
       {"[1, 2]", {"t.jsonl:2", "an object"}},
+  };
+  for (const auto& one : kCases) {
+    const std::string message = error_of(one.row);
+    for (const std::string& part : one.parts)
+      EXPECT_NE(message.find(part), std::string::npos) << one.row << "\n" << message;
+  }
+}
+
+TEST(RuleTable, BadRow_StatesWhatToWrite) {
+  const struct {
+    const char* row;
+    std::vector<std::string> parts;
+  } kCases[] = {
+      {"op: relu",
+       {"t.jsonl:2: expected an object, such as {\"op\": \"aten.mm\"", "found op: relu"}},
+      {R"row({"op": "relu", "inputs": [{"shape": [4]}], "in": [["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2: key \"mesh\" is missing; write \"mesh\": [2]"}},
+      {R"row({"op": "relu", "inputs": [{"shape": [4]}], "mesh": [2, 99], "in": [["R", "R"]], "out": [["R", "R"]]})row",
+       {"t.jsonl:2: /mesh: expected at most 64 ranks, found "}},
+      {R"row({"op": "relu", "inputs": [{"shape": [4]}], "mesh": [2], "in": [["Shard"]], "out": [["R"]]})row",
+       {"t.jsonl:2: /in/0/0: expected a placement: R, S(dim)", "found \"Shard\""}},
+      {R"row({"op": "aten.mm.out", "inputs": [{"shape": [4, 4]}, {"shape": [4, 4]}, {"shape": [4, 4]}], "mesh": [2], "in": [["R"], ["R"], ["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2", "placements at the end of \"in\" and no input"}},
+      {R"row({"op": "x", "call": ["y0 = relu(x0)", "y0 = relu(y0"], "inputs": [{"shape": [4]}], "mesh": [2], "in": [["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2: /call/1: expected", "the end of the line"}},
+      {R"row({"op": "x", "call": ["y1 = relu(x0)"], "inputs": [{"shape": [4]}], "mesh": [2], "in": [["R"]], "out": [["R"]]})row",
+       {"t.jsonl:2", "the call binds no y0; expected y0"}},
   };
   for (const auto& one : kCases) {
     const std::string message = error_of(one.row);
