@@ -278,6 +278,42 @@ std::optional<Plan> plan_one_call(PlacementStates& states, const Spec& from, con
   return plan;
 }
 
+// Returns a lower bound of the price of all plans, whatever they cut on the way. If n ranks hold
+// partials of an element, n - 1 messages add it up. It is then sent to each rank of the target but
+// one that has added it up. Ranks along an axis that becomes partial count as one rank. A reduction
+// leaves other axes as they are: if ranks miss elements besides, another call follows.
+double least_of_any_cuts(PlacementStates& states, const Spec& from) {
+  const uint64_t ending = states.ending(states.start());
+  const uint64_t made = states.goal().partial & states.active() & ~states.start().partial;
+  PlacementState source = states.start();
+  if (!states.remove_axes(source, made) || !states.has_spec(source)) return 0;
+  const int64_t world = states.members(states.active()), together = states.members(made);
+  const Fraction whole(element_count(from.shape()), states.frozen_parts());
+  const Fraction missed = states.missing(source, states.goal()) * Fraction(1, together);
+  const Fraction delivered = whole * Fraction(1, states.goal_parts() * together);
+  Fraction sent = missed;
+  if (ending != 0) {
+    Fraction stays = std::min(whole * Fraction(1, world), delivered - missed);
+    if (const int64_t parts = states.agreeing_parts(states.start()); made == 0 && parts > 0)
+      stays = std::min(stays, whole * Fraction(1, world * parts));
+    sent = whole * Fraction(states.members(ending) - 1, world) + delivered - stays;
+  }
+  const int64_t calls = (ending != 0 ? 1 : 0) + (missed == Fraction(0) ? 0 : 1);
+  return sent.to_double() * static_cast<double>(size_of(from.dtype())) +
+         static_cast<double>(calls * kBytesOfCall);
+}
+
+// Returns by how much a plan may cost less than one that was found, if the search does not try all
+// cuts. 0 if it does.
+double gap_to_other_cuts(PlacementStates& states, const Spec& from, const PlannerOptions& options,
+                         const Price& found) {
+  if (states.tries_all_cuts()) return 0;
+  const double least = has_lower_bounds(options.price) ? least_of_any_cuts(states, from) : 0;
+  constexpr double kRounding = 1e-9;
+  const double gap = found.primary - least;
+  return gap <= kRounding * found.primary ? 0 : gap;
+}
+
 // Returns by how much an exchange may cost less than the plan found without it. The mesh has too
 // many ranks for an exchange (can_exchange). 0 if the exchange was tried.
 double gap_to_exchange(PlacementStates& states, const Spec& from, const Spec& to,
@@ -337,6 +373,7 @@ LimitedResult plan_with_replicas(const Spec& from, const Spec& to, PlannerOption
   needed.price = price;
   needed.fits = true;
   needed.gap = found.at_least ? std::max(price.primary - *found.at_least, 0.0) : 0;
+  needed.gap = std::max(needed.gap, gap_to_other_cuts(states, from, options, price));
   return needed;
 }
 
@@ -376,7 +413,8 @@ LimitedResult plan_on_mesh(const Spec& from, const Spec& to, const PlannerOption
     }
   }
   result = plan_by_search(states, from, to, options, std::move(naive));
-  result.gap = std::max(result.gap, gap_to_exchange(states, from, to, options, result.price));
+  result.gap = std::max({result.gap, gap_to_exchange(states, from, to, options, result.price),
+                         gap_to_other_cuts(states, from, options, result.price)});
   return result;
 }
 

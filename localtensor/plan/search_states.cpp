@@ -195,12 +195,6 @@ int64_t PlacementStates::elements(const PlacementState& state) {
   return elements;
 }
 
-// Calls each(subset) for each subset that is not empty, the whole set first.
-template <typename Each>
-void PlacementStates::for_each_subset(uint64_t axes, Each each) const {
-  for (uint64_t subset = axes; subset != 0; subset = (subset - 1) & axes) each(subset);
-}
-
 int64_t PlacementStates::joint_elements(const PlacementState& state, uint64_t axes) {
   int64_t elements = 1;
   for (DimLayouts& dim : dims_)

@@ -31,6 +31,11 @@ template <typename Each>
 void for_each_axis(uint64_t axes, Each each) {
   for (; axes != 0; axes &= axes - 1) each(std::countr_zero(axes));
 }
+// Calls each(subset) for each subset that is not empty, the whole set first.
+template <typename Each>
+void for_each_subset(uint64_t axes, Each each) {
+  for (uint64_t subset = axes; subset != 0; subset = (subset - 1) & axes) each(subset);
+}
 inline uint64_t axis_bit(int axis) { return uint64_t{1} << axis; }
 
 struct PlacementState {
@@ -73,6 +78,11 @@ class PlacementStates {
   uint64_t active() const { return active_; }  // axes that take part
   // True if an active axis is P before or after.
   bool has_active_partials() const { return ((from_partial_ | to_partial_) & active_) != 0; }
+  // True if all axes together cut each dim that moving axes may cut into equal parts.
+  bool cuts_evenly() const;
+  // True if the moves lead through all cuts that may cost less. False for most uneven cuts of pairs
+  // with partials, and for most uneven strided cuts. Requires prepare_moves.
+  bool tries_all_cuts() const;
   // Returns the start with all slices that the goal cuts in the same way: those that cost nothing
   // and leave no more to do.
   PlacementState sliced_start();
@@ -167,6 +177,7 @@ class PlacementStates {
  private:
   uint64_t cut_axes(const PlacementState& state) const;
   bool adds_uneven_dim(const PlacementState& state) const;
+  bool has_strided_cuts() const;  // true if a spec has some
   // A result of agreeing_parts for two states. `exact` is false if `parts` is only a bound.
   struct CutAgreement {
     int64_t parts = 1;
@@ -202,8 +213,6 @@ class PlacementStates {
   void add_candidate(size_t open, int layout);
   void add_chain_candidates();
   void add_strided_candidates();
-  template <typename Each>
-  void for_each_subset(uint64_t axes, Each each) const;
   template <typename Each>
   void for_each_cut(const Dims& sides, uint64_t axes, const Each& each) const;
 

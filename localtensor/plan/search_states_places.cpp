@@ -18,7 +18,8 @@ namespace shardproof {
 
 namespace {
 
-constexpr int kMaxAnywhere = 2;  // active axes that may be placed anywhere together
+constexpr int kMaxAnywhere = 2;   // active axes that may be placed anywhere together
+constexpr int kMaxAxesInGap = 2;  // of one strided cut on the way of partials
 
 struct StateHash {
   size_t operator()(const PlacementState& state) const { return static_cast<size_t>(state.hash()); }
@@ -50,10 +51,14 @@ void PlacementStates::collect_dims() {
 }
 
 // Allows strided cuts whose gap is the size of an active axis, which can later cut into the gap.
+// Two axes can do so together if all cuts are even: they scatter their partials into it. Uneven
+// cuts may own the same as a cut with another gap, from which other moves lead on.
 void PlacementStates::add_gaps() {
+  const bool wide = has_active_partials() && cuts_evenly();
+  const int most = wide ? kMaxAxesInGap : 1;
   for (int dim : open_dims_)
-    for_each_axis(active_, [&](int axis) {
-      dims_[static_cast<size_t>(dim)].add_gap(sizes_[static_cast<size_t>(axis)]);
+    for_each_subset(active_, [&](uint64_t axes) {
+      if (std::popcount(axes) <= most) dims_[static_cast<size_t>(dim)].add_gap(members(axes));
     });
 }
 
@@ -80,20 +85,38 @@ void PlacementStates::collect_candidates() {
     }
   }
   add_chain_candidates();
-  if (has_active_partials() && std::popcount(active_) <= kMaxAnywhere) add_strided_candidates();
+  const bool tries = has_active_partials() || moves_ == PlanMoves::collectives;
+  if (tries && std::popcount(active_) <= kMaxAnywhere) add_strided_candidates();
 }
 
-// Adds strided cuts by one or two axes in a row, if a spec has such cuts. On uneven dims a partial
-// that is scattered to such a cut can need fewer bytes later.
-void PlacementStates::add_strided_candidates() {
+bool PlacementStates::cuts_evenly() const {
+  const int64_t ranks = members(big_);
+  return std::all_of(open_dims_.begin(), open_dims_.end(), [&](int open) {
+    const auto at = static_cast<size_t>(open);
+    return dims_[at].extent() % ranks == 0 && dims_[at].is_even(start_.layouts[at]) &&
+           dims_[at].is_even(goal_.layouts[at]);
+  });
+}
+
+bool PlacementStates::has_strided_cuts() const {
   const auto is_strided = [](const Placement& placement) {
     return placement.is_shard() && placement.shard().split > 1;
   };
-  bool strided = false;
-  for (const Spec* spec : {&from_, &to_})
-    strided =
-        strided || std::any_of(spec->placements().begin(), spec->placements().end(), is_strided);
-  if (!strided) return;
+  return std::any_of(from_.placements().begin(), from_.placements().end(), is_strided) ||
+         std::any_of(to_.placements().begin(), to_.placements().end(), is_strided);
+}
+
+bool PlacementStates::tries_all_cuts() const {
+  const bool plain = !has_strided_cuts(), all = moves_ == PlanMoves::all;
+  const bool few = std::popcount(active_) <= kMaxAnywhere;
+  if (has_active_partials()) return cuts_evenly() && (plain || (all && few));
+  return all || is_shuffle() || (plain && is_chunked());
+}
+
+// Adds strided cuts by one or two axes in a row, if a cut is strided or uneven. On uneven dims a
+// partial that is scattered to such a cut can need fewer bytes later.
+void PlacementStates::add_strided_candidates() {
+  if (cuts_evenly() && !has_strided_cuts()) return;
   const std::vector<int> axes = list_of_axes(active_);
   for (size_t open = 0; open < open_dims_.size(); ++open) {
     DimLayouts& dim = dims_[static_cast<size_t>(open_dims_[open])];
