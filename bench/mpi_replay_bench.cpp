@@ -306,7 +306,7 @@ double repeat(Backend& target, const Program& program) {
   executing.repeats = true;
   Executor executor(program.lowered.program, program.registries.ops, *world, executing);
   std::vector<Lanes> cohorts;
-  const Lanes here = processes.here();
+  const Lanes here = processes.local_ranks();
   for (int64_t i = 0; i < here.size(); ++i) cohorts.push_back(Lanes::one(here[i]));
   executor.start(cohorts, program.inputs);
   executor.run();

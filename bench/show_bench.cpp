@@ -1,5 +1,5 @@
-// Measures whole processes `shardproof show file.json`: partition remembers the choices that it has
-// made, so lines that are alike cost little. The baseline is a program with each of them once.
+// Measures whole processes `shardproof show file.json`: partition stores the choices that it has
+// made, so a line that equals an earlier one costs little. The baseline has each line once.
 //
 //   decoder  8 layers of a decoder on 4 axes; 1 layer
 //   lines    1,000 redistributions, of which 64 differ; 64

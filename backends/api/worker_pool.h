@@ -59,9 +59,9 @@ class WorldProcesses {
   virtual ~WorldProcesses() = default;
   // True in the process to which all others send their values and records.
   virtual bool is_coordinator() const = 0;
-  virtual Lanes here() const = 0;  // ranks whose hosts run in this process
+  virtual Lanes local_ranks() const = 0;  // ranks whose hosts run in this process
   // Returns the same ranks by device: the lanes of a cohort lie on one device at most.
-  virtual std::vector<Lanes> here_by_device() const { return {here()}; }
+  virtual std::vector<Lanes> local_ranks_by_device() const { return {local_ranks()}; }
   // Sends a value from hosts to the coordinator, where `reader` receives it. Lanes without contents
   // are received without.
   virtual void publish(ValueEvent kind, int64_t value, const LocalTensor& contents) = 0;
@@ -98,7 +98,7 @@ struct WorkerPoolOptions {
   std::shared_ptr<ListenAddress> place;
   std::string join;                  // set in a worker: address of the coordinator
   int process = 0;                   // number of this worker
-  int number_here = 0;               // its number among the workers of its machine
+  int number_on_machine = 0;         // its number among the workers of its machine
   ProgressPage* progress = nullptr;  // the worker writes its progress there; null: nowhere
   bool passes_on = false;            // copies the output of workers to standard error
   // Options of the nccl backend.
@@ -110,7 +110,7 @@ struct WorkerPoolOptions {
 // Environment variables with these numbers, set for processes that are started without mpirun.
 inline constexpr const char* kProcessVariable = "SHARDPROOF_PROCESS";
 inline constexpr const char* kProcessesVariable = "SHARDPROOF_PROCESSES";
-inline constexpr const char* kNumberHereVariable = "SHARDPROOF_NUMBER_HERE";
+inline constexpr const char* kNumberOnMachineVariable = "SHARDPROOF_NUMBER_ON_MACHINE";
 
 // A backend whose ranks run in several processes.
 class MultiProcessBackend {

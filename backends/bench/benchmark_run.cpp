@@ -120,7 +120,7 @@ std::vector<BenchmarkResult> run_processes(Backend& backend, const CollectiveBen
   const std::unique_ptr<World> world = backend.start(options);
   WorldProcesses& processes = *world->processes();
   std::deque<BenchmarkedCall> calls;
-  const Lanes here = processes.here();
+  const Lanes here = processes.local_ranks();
   for (int64_t i = 0; i < here.size(); ++i)
     calls.emplace_back(*world, benchmark, Lanes::one(here[i])).submit();
   while (world->progress()) {

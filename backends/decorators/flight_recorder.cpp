@@ -149,7 +149,7 @@ struct Entry {
   const Lanes& lanes() const { return spread ? spread->lanes : *cohort; }
 };
 
-// Counts on each rank of a cohort separately.
+// Counts calls on each rank of a cohort separately.
 class Counter {
  public:
   int64_t next_of_one() { return ++counts_.at(0, 1); }  // for a cohort of one rank
@@ -284,7 +284,7 @@ struct EndedCall {
   RecordState state = RecordState::issued;
   Lanes cohort;
   int64_t sequence = 0, number = 0;     // of all lanes; not used with `spread`
-  std::unique_ptr<LaneDetails> spread;  // null: all lanes of the cohort are alike
+  std::unique_ptr<LaneDetails> spread;  // null: the record is the same on all lanes
   std::unique_ptr<TicketTimes> times;   // null: it has not ended, or there is no clock
 
   const Lanes& lanes() const { return spread ? spread->lanes : cohort; }
@@ -310,16 +310,16 @@ void refine(Record& record, const EndedCall& call, int64_t lane) {
   record.expected = call.times->expected;
 }
 
-bool lanes_send_alike(const EndedCall& call) {
+bool lanes_send_equal_bytes(const EndedCall& call) {
   const CallKind& kind = *call.shape->kind;
   const bool by_role = kind.work.empty() && sends_by_role(kind.collective.kind);
   return !by_role && (!call.spread || call.spread->send_counts.empty());
 }
 
-bool lanes_are_alike(const EndedCall& call) {
+bool lanes_have_equal_records(const EndedCall& call) {
   if (call.lanes().size() == 1) return true;
   const bool same_times = !call.times || (call.times->start.uniform() && call.times->end.uniform());
-  if (!lanes_send_alike(call) || !same_times) return false;
+  if (!lanes_send_equal_bytes(call) || !same_times) return false;
   const LaneDetails* const spread = call.spread.get();
   return !spread ||
          (spread->sequence.uniform() && spread->number.uniform() && spread->peers.empty());
@@ -370,7 +370,7 @@ class Recording : public RecordSource {
     for (const EndedCall& call : calls_) {
       Record base = base_record(*call.shape);
       base.state = call.state;
-      const int64_t parts = lanes_are_alike(call) ? 1 : call.lanes().size();
+      const int64_t parts = lanes_have_equal_records(call) ? 1 : call.lanes().size();
       for (int64_t lane = 0; lane < parts; ++lane) {
         Record& record = records.emplace_back(base);
         record.ranks = parts == 1 ? call.lanes() : Lanes::one(call.lanes()[lane]);
@@ -397,7 +397,7 @@ class Recording : public RecordSource {
     for (const EndedCall& call : calls_) {
       if (call.state != RecordState::done || !call.shape->kind->work.empty()) continue;
       const KindOfCalls& kind = kind_of(*call.shape);
-      if (lanes_send_alike(call)) {
+      if (lanes_send_equal_bytes(call)) {
         totals.add(kind.index, call.lanes(), kind.bytes);
         continue;
       }
@@ -593,8 +593,8 @@ class RecordingContext : public ForwardingContext {
     PerLane<int64_t> number = number_of(call);
     if (!entry.spread) {
       entry.number = number[0];
-      const bool alike = is_single || (number.uniform() && call.peers.empty());
-      if (alike && !has_counts) return entry;
+      const bool is_same_on_lanes = is_single || (number.uniform() && call.peers.empty());
+      if (is_same_on_lanes && !has_counts) return entry;
       entry.spread = std::make_unique<LaneDetails>();
       entry.spread->lanes = call.lanes;
       entry.spread->sequence.set_all(entry.sequence);

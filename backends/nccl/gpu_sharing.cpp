@@ -111,17 +111,17 @@ std::string sharing_note(const WorkerPoolOptions& options, GpuSharing sharing) {
 
 int first_own_gpu(const WorkerPoolOptions& options, int gpus) {
   const int each = options.gpus_per_process;
-  const int first = options.number_here / options.ranks_per_gpu * each;
+  const int first = options.number_on_machine / options.ranks_per_gpu * each;
   if (first + each <= gpus) return first;
   if (gpus == each) return 0;
   if (each > 1)
     throw Error(ErrorKind::unsupported,
                 fmt::format("process {} of its machine needs {} GPUs: {} are visible",
-                            options.number_here, each, gpus));
+                            options.number_on_machine, each, gpus));
   throw Error(ErrorKind::unsupported,
               fmt::format("process {} of its machine has no GPU: {} are visible; --ranks-per-gpu N "
                           "puts N processes on one",
-                          options.number_here, gpus));
+                          options.number_on_machine, gpus));
 }
 
 void check_gpu_count(const WorkerPoolOptions& options, int gpus) {

@@ -47,7 +47,7 @@ int NcclSession::call_each(const std::vector<int>& ranks, Call call) {
   return code == nccl::kSuccess || code == nccl::kInProgress ? end : code;
 }
 
-std::vector<int> NcclSession::ranks_here() const {
+std::vector<int> NcclSession::local_ranks() const {
   std::vector<int> here;
   for (int i = 0; i < ranks_.here; ++i) here.push_back(ranks_.first + i);
   return here;
@@ -59,7 +59,7 @@ NcclSession::NcclSession(const NcclApi& api, const NcclId& id, NcclRanks ranks, 
       select_(std::move(select)),
       worlds_(static_cast<size_t>(ranks.here), nullptr) {
   NcclConfig config = config_of(kNonBlocking);
-  await(nullptr, call_each(ranks_here(), [&](size_t i) {
+  await(nullptr, call_each(local_ranks(), [&](size_t i) {
           return api_.comm_init(&worlds_[i], ranks_.all, id, ranks_.first + static_cast<int>(i),
                                 &config);
         }));
@@ -161,9 +161,10 @@ void NcclSession::form(const std::vector<std::vector<int>>& teams) {
   if (aborted_) return;
   NcclConfig config = config_of(kNonBlocking);
   std::vector<NcclComm> comms(worlds_.size(), nullptr);
-  const std::vector<int> here = ranks_here();
-  const int code = call_each(here, [&](size_t i) {
-    return api_.comm_split(world(here[i]), color_of(teams, here[i]), here[i], &comms[i], &config);
+  const std::vector<int> local = local_ranks();
+  const int code = call_each(local, [&](size_t i) {
+    return api_.comm_split(world(local[i]), color_of(teams, local[i]), local[i], &comms[i],
+                           &config);
   });
   if (!await_all_ready(worlds_, code)) return;
   for (int i = 0; i < ranks_.here; ++i) {

@@ -87,7 +87,7 @@ class NcclSession {
       std::pair<std::vector<int>, int>;  // ranks of the team, and the rank that owns this one
   template <typename Call>
   int call_each(const std::vector<int>& ranks, Call call);
-  std::vector<int> ranks_here() const;
+  std::vector<int> local_ranks() const;
   int color_of(const std::vector<std::vector<int>>& teams, int rank) const;
   std::vector<std::vector<NcclComm>> in_end_order() const;
   // Finalizes and destroys all of them; false, and none destroyed, if one does not finish in time.

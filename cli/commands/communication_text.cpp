@@ -153,12 +153,12 @@ const std::vector<ExchangePart>& TrafficCounter::parts_of(const PlanStep& step) 
     }
     for (size_t g = 0; g < times.size(); ++g) times[g] += longest[g];
   }
-  std::map<std::pair<int64_t, Duration>, std::vector<int32_t>> alike;
+  std::map<std::pair<int64_t, Duration>, std::vector<int32_t>> equal;
   for (size_t i = 0; i < sent.size(); ++i) {
     const int32_t rank = ranks[static_cast<int64_t>(i)];
-    alike[{sent[i], times[static_cast<size_t>(group.sibling_of(rank))]}].push_back(rank);
+    equal[{sent[i], times[static_cast<size_t>(group.sibling_of(rank))]}].push_back(rank);
   }
-  for (auto& [key, list] : alike)
+  for (auto& [key, list] : equal)
     parts.push_back(
         {Lanes::of(std::move(list)), Fraction(key.first * size_of(step.from.dtype())), key.second});
   return parts;

@@ -72,7 +72,8 @@ std::string sent_text(const std::vector<SentBytes>& sent, Fraction priced) {
   return out;
 }
 
-std::string step_text(const PlanStep& step, int number, const CostModel* machine, int64_t beside) {
+std::string step_text(const PlanStep& step, int number, const CostModel* machine,
+                      int64_t other_bytes) {
   const std::vector<SentBytes> sent = bytes_sent(step);
   std::string out = fmt::format("  {}  {}", number, name(step.kind));
   const std::string axes = axes_text(step);
@@ -82,7 +83,7 @@ std::string step_text(const PlanStep& step, int number, const CostModel* machine
   out += average_of(sent) == Fraction(0)
              ? std::string("   sends nothing")
              : fmt::format("   sends {}", sent_text(sent, priced_bytes(step)));
-  out += fmt::format("   peak {}", bytes_text(Fraction(peak_bytes(step) + beside)));
+  out += fmt::format("   peak {}", bytes_text(Fraction(peak_bytes(step) + other_bytes)));
   if (machine != nullptr) out += "   " + rounded_text(time_of_calls(step, *machine));
   return out + "\n";
 }

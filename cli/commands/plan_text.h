@@ -16,8 +16,8 @@ std::string bytes_text(Fraction bytes);
 std::string sent_text(const std::vector<SentBytes>& sent, Fraction priced);
 // Returns a line such as "  1  all_to_all   over tp   S(0) -> S(1)   sends 192 KiB a rank   peak
 // 512 KiB   11.3 us". The time is omitted if `machine` is null.
-// `beside`: bytes that the rank holds besides those of the step (retained_source_bytes).
+// `other_bytes`: bytes that the rank holds outside the step (retained_source_bytes).
 std::string step_text(const PlanStep& step, int number, const CostModel* machine,
-                      int64_t beside = 0);
+                      int64_t other_bytes = 0);
 
 }  // namespace shardproof

@@ -109,8 +109,9 @@ std::string tables_text(const ScenarioResult& scenario, size_t backends, const T
     for (size_t run = 0; i % backends != 0 && run < std::min(a.size(), b.size()); ++run) {
       if (!ran_to_end(a[run]) || !ran_to_end(b[run])) continue;
       const RunComparison comparison = compare_runs(a[run], b[run]);
-      const bool alike = comparison.count(ValueMatch::bit_equal) == comparison.count(std::nullopt);
-      if (alike && ++equal > kEqualOnesShown) continue;
+      const bool is_bit_equal =
+          comparison.count(ValueMatch::bit_equal) == comparison.count(std::nullopt);
+      if (is_bit_equal && ++equal > kEqualOnesShown) continue;
       out += comparison_text(comparison, style) + "\n";
     }
   }

@@ -213,7 +213,7 @@ WorkerPoolOptions read_pool_options(const WorkerPoolRequest& request) {
         "run -: processes on other machines cannot read standard input; name a file instead");
   pool.join = request.role.address;
   pool.process = request.role.process;
-  pool.number_here = request.role.number_here;
+  pool.number_on_machine = request.role.number_on_machine;
   pool.progress = request.role.progress;
   if (request.role.works()) return pool;
   pool.input = request.input;

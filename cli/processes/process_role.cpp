@@ -36,9 +36,9 @@ std::string text_variable(const char* name) {
 
 // Environment variables by which a launcher describes a process. `job` names the job by two
 // variables. A launcher counts either the machines of the job or the processes on this machine.
-enum class MachineTest : uint8_t { machines, processes_here };
+enum class MachineTest : uint8_t { machines, processes_on_machine };
 struct LauncherVariables {
-  const char *starter, *process, *processes, *number_here;
+  const char *starter, *process, *processes, *number_on_machine;
   const char* job[2];
   MachineTest machine_test;
   const char* count;
@@ -49,7 +49,7 @@ constexpr LauncherVariables kLauncherVariables[] = {
      "OMPI_COMM_WORLD_SIZE",
      "OMPI_COMM_WORLD_LOCAL_RANK",
      {"OMPI_MCA_ess_base_jobid", "OMPI_COMM_WORLD_SIZE"},
-     MachineTest::processes_here,
+     MachineTest::processes_on_machine,
      "OMPI_COMM_WORLD_LOCAL_SIZE"},
     {"srun",
      "SLURM_PROCID",
@@ -70,7 +70,7 @@ constexpr LauncherVariables kLauncherVariables[] = {
 struct ExternalStart {
   std::string starter, job;
   int process = 0, processes = 1;
-  std::optional<int> number_here;
+  std::optional<int> number_on_machine;
   bool one_machine = false;
 };
 std::optional<ExternalStart> find_external_start() {
@@ -78,8 +78,8 @@ std::optional<ExternalStart> find_external_start() {
     const std::optional<int> process = integer_variable(names.process);
     const std::optional<int> processes = integer_variable(names.processes);
     if (!process || !processes || *processes < 2) continue;
-    ExternalStart out{names.starter, "", *process, *processes, integer_variable(names.number_here),
-                      false};
+    ExternalStart out{
+        names.starter, "", *process, *processes, integer_variable(names.number_on_machine), false};
     out.one_machine = integer_variable(names.count) ==
                       (names.machine_test == MachineTest::machines ? 1 : *processes);
     const std::string job = text_variable(names.job[0]), step = text_variable(names.job[1]);
@@ -92,7 +92,7 @@ std::optional<ExternalStart> find_external_start() {
 // The number and meeting point of a process that another program started.
 struct JoinRequest {
   int process = 0, processes = 1;
-  std::optional<int> number_here;
+  std::optional<int> number_on_machine;
   std::string rendezvous, error_text;
 };
 
@@ -111,13 +111,13 @@ JoinRequest request_from_options(const po::variables_map& given,
   if (out.processes < 1 || out.process < 0 || out.process >= out.processes)
     throw_bad_input("--process {} of --processes {}: expected 0 to {}", out.process, out.processes,
                     out.processes - 1);
-  if (!numbered) out.number_here = started->number_here;
+  if (!numbered) out.number_on_machine = started->number_on_machine;
   return out;
 }
 
 // For mpirun or srun on one machine, where the name of their job makes a unique socket name.
 JoinRequest request_from_launcher(const po::variables_map& given, const ExternalStart& started) {
-  JoinRequest out{started.process, started.processes, started.number_here, "", ""};
+  JoinRequest out{started.process, started.processes, started.number_on_machine, "", ""};
   if (given.count("processes") && given["processes"].as<int>() != started.processes)
     out.error_text = fmt::format("--processes {}, but {} started {}", given["processes"].as<int>(),
                                  started.starter, started.processes);
@@ -173,8 +173,8 @@ int run_joined_worker(const JoinRequest& request, const RoleFunction& run) {
   ProcessRole role;
   role.process = request.process;
   role.processes = request.processes;
-  role.number_here =
-      request.number_here ? *request.number_here : number_on_this_machine(request.rendezvous);
+  role.number_on_machine = request.number_on_machine ? *request.number_on_machine
+                                                     : number_on_this_machine(request.rendezvous);
   const MonitoredWorker kept =
       monitor_external_worker(request.rendezvous, role.process, kJoinTimeout);
   role.address = kept.address;
@@ -188,8 +188,8 @@ int run_leader(const JoinRequest& request, const RoleFunction& run) {
   ProcessRole role;
   role.processes = request.processes;
   role.place = open_rendezvous(request.rendezvous);
-  role.number_here =
-      request.number_here ? *request.number_here : number_on_this_machine(request.rendezvous);
+  role.number_on_machine = request.number_on_machine ? *request.number_on_machine
+                                                     : number_on_this_machine(request.rendezvous);
   role.place->await(role.processes - 1);
   const int code = run_and_report_errors([&] { return run(role); });
   if (role.place->socket() >= 0) close_unstarted(*role.place);
@@ -209,7 +209,7 @@ int run_started(const std::string& address, const RoleFunction& run) {
   role.address = address;
   role.process = started_process_number();
   role.processes = integer_variable(kProcessesVariable).value_or(0);
-  role.number_here = integer_variable(kNumberHereVariable).value_or(role.process);
+  role.number_on_machine = integer_variable(kNumberOnMachineVariable).value_or(role.process);
   role.progress = fork_monitored_worker(address, role.process);
   return run_worker(role, run);
 }

@@ -27,7 +27,7 @@ enum class Availability : uint8_t {
 struct ProcessRole {
   int process = 0;
   int processes = 0;                     // number of processes; 0: --processes or the default
-  int number_here = 0;                   // number of this process on its machine
+  int number_on_machine = 0;             // number of this process on its machine
   std::shared_ptr<ListenAddress> place;  // coordinator: where the workers connect
   std::string address;                   // worker: address of the coordinator
   ProgressPage* progress = nullptr;      // worker: page for its progress

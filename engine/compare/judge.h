@@ -30,7 +30,7 @@ struct ValueLabel {
   std::string instance;
 };
 
-// One value of the reference program as the ranks hold it, complete.
+// One value of the reference program as the ranks hold it, after all ranks have made it.
 struct ComparedValue {
   ValueId global = kNoValue;
   std::string key;  // unique in the run, the same in each run of the program

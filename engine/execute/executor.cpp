@@ -64,12 +64,12 @@ bool Executor::advance_frames(bool all, bool functions_beside) {
   return moved;
 }
 
-bool Executor::run(const std::function<bool()>& beside) {
+bool Executor::run(const std::function<bool()>& advance_functions) {
   bool first = true;
   for (bool moved = true; moved;) {
-    moved = advance_frames(std::exchange(first, false), beside != nullptr);
+    moved = advance_frames(std::exchange(first, false), advance_functions != nullptr);
     if (!shared_->errors.empty()) return false;
-    if (beside) moved = beside() || moved;
+    if (advance_functions) moved = advance_functions() || moved;
     moved = shared_->world.progress() || moved;
   }
   return std::all_of(frames_.begin(), frames_.end(), [](auto& frame) { return frame->finished(); });

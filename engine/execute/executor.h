@@ -45,9 +45,9 @@ class Executor {
   // program.inputs. Requires disjoint cohorts, each inside the lanes of one listing.
   void start(const std::vector<Lanes>& cohorts, const std::vector<LocalTensor>& inputs);
   // Advances all frames until none can continue. Returns true if every listing has ended and all
-  // its work is done. `beside` advances rank functions of the same world, and returns true if any
-  // of them continued.
-  bool run(const std::function<bool()>& beside = {});
+  // its work is done. `advance_functions` advances rank functions of the same world, and returns
+  // true if any of them continued.
+  bool run(const std::function<bool()>& advance_functions = {});
   // Returns a value at the end of the run; empty if it was released or never made.
   LocalTensor value(ValueId id) const;
   // Returns the errors of kernels that depend on data (an index out of range), with the line of the

@@ -167,21 +167,21 @@ Attempt attempt(const Stage& stage, const WorldOptions& options, const ValueFilt
   executing.repeats = options.repeats;
   result.run.executor =
       std::make_unique<Executor>(stage.program, stage.registries.ops, *result.run.world, executing);
-  const Lanes here = processes == nullptr ? Lanes::range(0, job.world) : processes->here();
+  const Lanes here = processes == nullptr ? Lanes::range(0, job.world) : processes->local_ranks();
   const std::vector<Lanes> by_device =
-      processes == nullptr ? std::vector<Lanes>{here} : processes->here_by_device();
+      processes == nullptr ? std::vector<Lanes>{here} : processes->local_ranks_by_device();
   result.run.executor->start(cohorts(stage.program, by_device, grouping == Cohorts::coarse),
                              stage.inputs);
   std::optional<RankFunctions> functions;
-  std::function<bool()> beside;
+  std::function<bool()> advance_functions;
   if (!job.functions.empty()) {
     functions.emplace(*result.run.world, job.world, RankFunctionsOptions());
     for (const JobFunction& function : job.functions)
       if (const Lanes lanes = function.lanes.intersect(here); !lanes.empty())
         functions->start(lanes, function.program);
-    beside = [&] { return functions->advance(); };
+    advance_functions = [&] { return functions->advance(); };
   }
-  result.finished = result.run.executor->run(beside);
+  result.finished = result.run.executor->run(advance_functions);
   agree(processes, watched, result);
   const std::set<std::string>& on_host = result.run.executor->host_ops();
   if (options.repeats && result.finished)
@@ -231,8 +231,8 @@ void repeat_to_measure(const Stage& stage, ProgramRun& run) {
   }
 }
 
-// True if some ranks of a listing wait or record an event and others do not. A cohort of all of
-// them would wait as a whole.
+// True if some ranks of a listing wait or record an event and others do not. A cohort of all
+// ranks of the listing would make each of them wait.
 bool orders_streams_of_some(const SpmdProgram& program) {
   for (const SpmdListing& listing : program.listings)
     for (const Instr& instr : listing.instrs) {

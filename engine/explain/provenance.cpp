@@ -301,14 +301,14 @@ namespace {
 
 constexpr int kRepeated = -1, kPart = -2;
 
-// The dims of a view: the dim of its input that each is, kRepeated if all elements along it are
-// equal, or kPart if it is a part of a dim.
+// `from` holds for each dim of a view the dim of its input. It is kRepeated if all elements along
+// the dim are equal, and kPart if the dim is a part of a dim.
 struct DimsOfView {
   Dims shape;
   std::vector<int> from;
 };
 
-// Strides that tell dims apart after a view has selected, swapped or repeated them.
+// Strides that identify dims after a view has selected, swapped or repeated them.
 constexpr std::array<int64_t, 8> kStrides{2, 3, 5, 7, 11, 13, 17, 19};
 
 std::optional<DimsOfView> dims_of_view(const OpRecord& op, const Attrs& attrs, DType dtype,
@@ -336,8 +336,8 @@ std::optional<DimsOfView> dims_of_view(const OpRecord& op, const Attrs& attrs, D
 
 }  // namespace
 
-// Returns the dims of the view on each class of ranks with equal attributes and shapes; empty if
-// the op is no view of one value, or if the dims do not have the same origins on all classes.
+// Returns the dims of the view on each class of ranks with equal attributes and shapes. Empty if
+// the op is no view of one value, or if the dims have other origins on some class.
 std::vector<std::pair<Lanes, Dims>> Provenance::classes_of_view(const Compute& compute,
                                                                 const Lanes& lanes,
                                                                 std::vector<int>& from) const {

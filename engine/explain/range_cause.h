@@ -1,6 +1,6 @@
 // Finds the step at which ranks leave the range of a dtype. It is the first value that leads to an
-// imprecise one and is not finite, or all zeros, on a rank. The same value of the program in f64
-// has finite numbers other than 0.
+// imprecise one and is not finite, or all zeros, on a rank. In the run in f64 the same
+// value has finite numbers other than 0.
 #pragma once
 
 #include <string>

@@ -50,7 +50,7 @@ class RankDraft {
 
   // Adds a tensor with drawn elements and returns its name.
   std::string add_tensor(const Dims& shape, DType dtype, const std::vector<Placement>& placements);
-  // The same without infinities and NaN.
+  // Adds a tensor with drawn elements that are finite, and returns its name.
   std::string add_finite_tensor(const Dims& shape, const std::vector<Placement>& placements);
   // True if the program ends with gradients.
   bool has_gradients() const { return has_gradients_; }
@@ -59,8 +59,8 @@ class RankDraft {
   // Returns the text of a value that the ranks read for results with these placements. It is the
   // name, or `enter` over the axes that cut the results and not the value.
   std::string entered(const RankValue& value, const std::vector<Placement>& results) const;
-  // The same for a tensor that no other step reads. Its gradient may also be left in parts, which
-  // the end of the program adds.
+  // Returns the text of a tensor that no other step reads, as entered() does for a value. Its
+  // gradient may also be left in parts, which the end of the program adds.
   std::string entered_tensor(const std::string& name, const std::vector<Placement>& results);
   // Returns an all_reduce by sum over "tp" or "[dp, tp]". Each rank reads its result for a part of
   // the next values, so its backward adds the gradients of the ranks.

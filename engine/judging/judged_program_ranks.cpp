@@ -183,7 +183,7 @@ LocalTensor JudgedRanks::value_of(const JobOutput& output, const ProgramRun& run
 ValueLabel JudgedRanks::label_of(const JobOutput& output, const Lanes& ranks) const {
   ValueLabel label{output.name, 0, "", ""};
   const NamedPart* first = outputs_.first_part(output.name, ranks);
-  // Ranks that bind the name on no line have the line of others.
+  // If these ranks bind the name on no line, the label has the line of another rank.
   for (const NamedPart& part : ranks_->names.at(output.name))
     if (first != nullptr && first->line == 0 && part.line > 0) first = &part;
   if (first == nullptr) return label;

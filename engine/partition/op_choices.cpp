@@ -58,8 +58,8 @@ bool is_met(const Strategy& strategy, int axis, const PlacedValue& input, size_t
   return now.is_shard() && want.is_shard() ? now.shard().dim == want.shard().dim : now == want;
 }
 
-// Returns how far the inputs are from a strategy on an axis; 0: they meet it. Leaving a cut or a
-// partial counts twice as much as leaving R, which is cut locally.
+// Returns the cost of changing the inputs to the placements of a strategy on an axis; 0 if they
+// have them. A change from S or P counts twice as much as one from R, which is a local slice.
 int distance_on_axis(const Strategy& strategy, int axis, const std::vector<PlacedValue>& inputs) {
   int away = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {

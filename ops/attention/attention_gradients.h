@@ -6,7 +6,7 @@
 namespace shardproof {
 
 FormulaTerms sdpa_gradient(Gradient& g);
-// The second order: a formula that stores the scores.
+// Returns the gradient of sdpa_grad (second order), by a formula that stores the scores.
 FormulaTerms sdpa_grad_gradient(Gradient& g);
 
 }  // namespace shardproof

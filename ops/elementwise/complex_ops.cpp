@@ -1,5 +1,5 @@
-// Registers the ops that take complex numbers apart and make them: real, imag, angle, complex,
-// polar, view_as_real, view_as_complex. They run on the host, also in GPU runs.
+// Registers the ops that split and make complex numbers: real, imag, angle, complex, polar,
+// view_as_real, view_as_complex. They run on the host, also in GPU runs.
 #include <cmath>
 
 #include "shardproof/ops/core/decomposition.h"

@@ -45,7 +45,7 @@ FormulaTerms of_probabilities(Formula& f) {
 }
 
 // Returns (1 - s) times the weighted loss of the labels plus s times the weighted loss of all
-// classes alike. A mean divides by the weights of the labels.
+// classes. A mean divides by the weights of the labels.
 FormulaTerms of_weighted_labels(Formula& f) {
   const Shares shares(f);
   const std::string& reduction = f.call.attrs->text("reduction");

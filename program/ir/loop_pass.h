@@ -48,8 +48,8 @@ struct LoopPasses {
   std::vector<std::vector<PrintedLine>> lines;  // of each pass
 };
 
-// Returns the body of passes that are alike; nullopt if they are not. `read_after` holds the values
-// that are read outside the loop. `next_id` numbers the states.
+// Returns the body of equal passes (roll_loops.h); nullopt if they differ. `read_after` holds the
+// values that are read outside the loop. `next_id` numbers the states.
 std::optional<LoopBody> body_of(const LoopPasses& passes, const std::vector<std::string>& bound,
                                 const std::set<ValueId>& read_after, ValueId& next_id);
 

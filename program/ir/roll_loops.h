@@ -1,6 +1,6 @@
 // Finds the loops of an expanded program: passes with equal lines become one block.
 //
-// Passes are alike if their lines differ only in the values that they bind and read, and in
+// Passes are equal if their lines differ only in the values that they bind and read, and in
 // expressions of the loop variable. A value that a pass reads from the pass before it is a state.
 // It gets a name of its own, which the last line of the body binds again.
 //
@@ -10,8 +10,8 @@
 //   h_2 = relu(h_1)          h_1 = relu(h)
 //                            h = h_1
 //
-// Loops that are not alike stay expanded. If only the first or the last pass differs, it is printed
-// before or after the loop.
+// Loops whose passes are not equal stay expanded. If only the first or the last pass differs, it is
+// printed before or after the loop.
 #pragma once
 
 #include <map>

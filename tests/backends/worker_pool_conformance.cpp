@@ -132,7 +132,7 @@ std::string repeat_in_place(Backend& backend, Repetitions::Mode mode) {
   options.measures = options.repeats = true;
   const std::unique_ptr<World> world = backend.start(options);
   WorldProcesses& processes = *world->processes();
-  const Lanes here = processes.here();
+  const Lanes here = processes.local_ranks();
   std::deque<RepeatedRank> ranks;
   for (int64_t i = 0; i < here.size(); ++i)
     ranks.emplace_back(world->open(Lanes::one(here[i])), here[i]);
@@ -235,7 +235,7 @@ int work(const std::string& address) {
   fork_monitored_worker(address, own_process);
   WorkerPoolOptions options;
   options.join = address;
-  options.process = options.number_here = own_process;
+  options.process = options.number_on_machine = own_process;
   options.processes = all_processes;
   joined = pool_conformance().join(options);
   std::array<char, 9> name{"workers"};

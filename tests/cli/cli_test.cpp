@@ -401,7 +401,7 @@ TEST_F(Cli, Completion_HasAllCommandsAndOptions) {
   expect_refused("completion tcsh", "expected bash, zsh or fish");
 }
 
-// PyTorch's words get an answer that can be copied, and no guess that is far from the word.
+// A message about a word of PyTorch has a text that can be copied, and suggests no unrelated word.
 TEST_F(Cli, WordsOfPyTorch_GetADirectAnswer) {
   const auto answer = [&](const std::string& mesh, const std::string& tensor,
                           const std::string& line) {

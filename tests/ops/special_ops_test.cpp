@@ -1,5 +1,5 @@
 // Tests special functions against values computed with 60 digits (mpmath), at poles and outside of
-// their domains, and the ops that take complex numbers apart.
+// their domains, and the ops that split complex numbers.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -78,6 +78,8 @@ class Coordinator : public WorkerPool {
   void terminate_workers();
 
  private:
+  static constexpr std::chrono::milliseconds kListenTime{50};  // longest wait for one message
+
   void shut_down_workers();
   void start_workers();
   void abandon(ListenAddress& place);

@@ -1,10 +1,11 @@
-// Implements coordinator.h: startup, cases, messages, and detection of lost workers.
-// coordinator_shutdown.cpp holds the shutdown.
+// Implements the startup of coordinator.h, and the forced end of all workers.
 //
-// Startup: (1) Start the processes. (2) Accept two connections from each: of its monitor, and of
-// its worker, which sends hello with its number and the terms of the run. (3) Check that the terms
-// are those of process 0. (4) Send every worker the transport's invitation. (5) Wait until each has
-// joined. Any failure ends all processes and throws.
+// 1. Start the processes.
+// 2. Accept two connections from each: one of its monitor, and one of its worker. The worker sends
+//    hello with its number and the terms of the run.
+// 3. Check that the terms are those of process 0.
+// 4. Send every worker the transport's invitation.
+// 5. Wait until each has joined. Any failure ends all processes and throws.
 #include <poll.h>
 
 #include <fmt/format.h>
@@ -22,14 +23,8 @@ namespace {
 using Clock = WorkerHandle::Clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kListenTime{50};
-constexpr int kMessagesPerTurn = 256;  // messages of one worker before the next worker's turn
 constexpr milliseconds kStartTimeout{60000};
 constexpr milliseconds kManualStartTimeout{120000};  // if people start the processes by hand
-constexpr milliseconds kMonitorReportTimeout{1000};  // from a closed pipe to the monitor's report
-constexpr milliseconds kStarterEndTimeout{100};
-// A transport may report a lost process before the monitor of that process does.
-constexpr milliseconds kLossDetectionDelay{2000};
 
 [[noreturn]] void throw_unfit(WireReader& in) {
   const int64_t process = in.number();
@@ -257,193 +252,6 @@ void Coordinator::terminate_workers() {
   }
   members_.clear();
   starter_->stop();
-}
-
-std::vector<std::vector<int>> Coordinator::register_new_teams(std::vector<std::vector<int>> teams) {
-  if (invitation_.empty()) return {};
-  std::erase_if(teams, [this](const std::vector<int>& team) {
-    const size_t all = static_cast<size_t>(processes() * endpoints_each());
-    return team.size() < 2 || team.size() == all || !teams_.insert(team).second;
-  });
-  return teams;
-}
-
-// --- cases ---------------------------------------------------------------------------------------
-
-void Coordinator::begin(int64_t index) {
-  gather();
-  WireWriter message = message_of(CoordinatorCommand::begin_case);
-  message.add(index);
-  for (WorkerHandle& member : members_) {
-    member.case_done = false;
-    member.pipe->send(message);
-    member.pipe->flush();
-  }
-}
-
-// If a worker cannot leave the case in time, all are ended: the next case starts new ones.
-void Coordinator::end() {
-  if (!transport_errors().empty()) return terminate_workers();
-  for (WorkerHandle& member : members_) {
-    member.pipe->send(message_of(CoordinatorCommand::leave_case));
-    member.pipe->flush();
-  }
-  const auto left = [&] {
-    return std::all_of(members_.begin(), members_.end(),
-                       [](const WorkerHandle& member) { return member.case_done; });
-  };
-  const Clock::time_point since = now();
-  while (!left()) {
-    listen(kListenTime, [](int, WireReader&) {});
-    if (find_lost_worker() || timed_out(since)) return terminate_workers();
-  }
-}
-
-std::optional<int64_t> Coordinator::next() {
-  SP_UNREACHABLE("only workers wait for the next case");
-}
-void Coordinator::done(const std::string&) {
-  SP_UNREACHABLE("the coordinator runs no case for others");
-}
-// --- messages
-
-void Coordinator::send(int process, const WireWriter& message) {
-  members_[static_cast<size_t>(process)].pipe->send(message);
-}
-
-void Coordinator::handle_one(size_t process, std::string_view message,
-                             const MessageHandler& handle_message) {
-  WorkerHandle& member = members_[process];
-  WireReader in(message);
-  WireReader whole = in;
-  const WorkerMessage kind = static_cast<WorkerMessage>(in.number());
-  if (kind == WorkerMessage::heartbeat) {
-    member.activity = static_cast<HeartbeatActivity>(in.number());
-    member.last_heartbeat.begun = in.number();
-    member.last_heartbeat.done = in.number();
-    member.last_heartbeat.line = static_cast<int32_t>(in.number());
-    ++member.heartbeats;
-  } else if (kind == WorkerMessage::transport_error) {
-    member.transport_error = in.text();
-    member.error_since = now();
-    over_ = transport_errors().back();
-  } else if (kind == WorkerMessage::leaving) {
-    member.leaving = true;
-  } else if (kind == WorkerMessage::case_done) {
-    member.case_done = true;
-    handle_message(static_cast<int>(process), whole);
-  } else {
-    handle_message(static_cast<int>(process), whole);
-  }
-}
-
-// Handles at most 256 messages of each worker, so that a busy worker does not delay the others.
-void Coordinator::listen(milliseconds time, const MessageHandler& handle_message) {
-  std::vector<pollfd> entries;
-  bool more = false;
-  for (WorkerHandle& member : members_) {
-    member.pipe->flush();
-    const bool unsent = member.pipe->has_unsent();
-    const short events = static_cast<short>(unsent ? POLLIN | POLLOUT : POLLIN);
-    entries.push_back({member.pipe->closed() ? -1 : member.pipe->socket(), events, 0});
-    more = more || member.has_more;
-  }
-  const int ready =
-      ::poll(entries.data(), entries.size(), more ? 0 : static_cast<int>(time.count()));
-  if (ready <= 0 && !more) return;
-  for (size_t i = 0; i < members_.size(); ++i) {
-    if (entries[i].revents == 0 && !members_[i].has_more) continue;
-    members_[i].last_message = now();
-    int last_message = 0;
-    for (; last_message < kMessagesPerTurn; ++last_message) {
-      const std::optional<std::string> message = members_[i].pipe->receive();
-      if (!message) break;
-      handle_one(i, *message, handle_message);
-    }
-    members_[i].has_more = last_message == kMessagesPerTurn;
-  }
-  // A worker from which a message arrived during this loop is alive.
-  if (::poll(entries.data(), entries.size(), 0) <= 0) return;
-  for (size_t i = 0; i < members_.size(); ++i)
-    if ((entries[i].revents & POLLIN) != 0) members_[i].last_message = now();
-}
-
-// --- losses --------------------------------------------------------------------------------------
-
-bool Coordinator::timed_out(Clock::time_point since) {
-  return std::chrono::duration<double>(now() - since).count() > options_.timeout_seconds;
-}
-
-std::vector<std::string> Coordinator::transport_errors() const {
-  std::vector<std::string> lines;
-  for (size_t i = 0; i < members_.size(); ++i)
-    if (!members_[i].transport_error.empty())
-      lines.push_back(fmt::format("process {}: {}", i, members_[i].transport_error));
-  return lines;
-}
-
-std::optional<std::string> Coordinator::unattributed_transport_error() {
-  for (const WorkerHandle& member : members_)
-    if (!member.transport_error.empty() && now() > member.error_since + kLossDetectionDelay)
-      return fmt::format("{}", fmt::join(transport_errors(), "; "));
-  return std::nullopt;
-}
-
-void Coordinator::receive_from_monitors() {
-  for (WorkerHandle& member : members_)
-    while (const std::optional<std::string> message =
-               member.monitor ? member.monitor->receive() : std::nullopt) {
-      WireReader in(*message);
-      in.number();
-      in.number();
-      member.state = in.text();
-      member.progress.begun = in.number();
-      member.progress.done = in.number();
-      member.progress.line = static_cast<int32_t>(in.number());
-    }
-}
-
-// The monitor reports shortly after the worker's pipe closes. If the monitor's pipe closes too, the
-// program that started both may be ending: then its state is the reason.
-std::string Coordinator::exit_description(int process) {
-  const WorkerHandle& member = members_[static_cast<size_t>(process)];
-  Clock::time_point limit = Clock::now() + kMonitorReportTimeout;
-  while (member.state.empty() && Clock::now() < limit) {
-    if (member.monitor->closed() && starter_->ended()) break;
-    if (member.monitor->closed()) limit = std::min(limit, Clock::now() + kStarterEndTimeout);
-    std::this_thread::sleep_for(milliseconds(5));
-    receive_from_monitors();
-  }
-  if (!member.state.empty()) return member.state;
-  const std::optional<std::string> starter = starter_->ended();
-  return starter ? "has ended: " + *starter : "has ended";
-}
-
-WorkerLoss Coordinator::lost(int process, std::string words) {
-  over_ = fmt::format("process {} {}", process, words);
-  return {process, members_[static_cast<size_t>(process)].pid, std::move(words)};
-}
-
-std::optional<WorkerLoss> Coordinator::find_lost_worker() {
-  starter_->drain();
-  receive_from_monitors();
-  for (size_t i = 0; i < members_.size(); ++i) {
-    const WorkerHandle& member = members_[i];
-    const bool gone = member.pipe ? member.pipe->closed() : is_exit_description(member.state);
-    if (gone || (member.monitor != nullptr && member.monitor->closed()))
-      return lost(static_cast<int>(i), exit_description(static_cast<int>(i)));
-  }
-  const bool sends_heartbeats = all_present();
-  for (size_t i = 0; i < members_.size(); ++i) {
-    const WorkerHandle& member = members_[i];
-    const bool may_be_silent = !sends_heartbeats && member.state.empty();
-    if (may_be_silent || !timed_out(member.last_message)) continue;
-    return lost(static_cast<int>(i),
-                fmt::format("{} (silent for {:g} s)",
-                            member.state.empty() ? "does not answer" : member.state,
-                            options_.timeout_seconds));
-  }
-  return std::nullopt;
 }
 
 }  // namespace shardproof

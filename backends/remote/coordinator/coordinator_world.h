@@ -30,7 +30,7 @@ class CoordinatorWorld : public World, public WorldProcesses, private MatchObser
   WorldProcesses* processes() override { return this; }
 
   bool is_coordinator() const override { return true; }
-  Lanes here() const override { return {}; }
+  Lanes local_ranks() const override { return {}; }
   void publish(ValueEvent, int64_t, const LocalTensor&) override {}
   void publish(const std::vector<Record>&) override {}
   void read(Reader reader) override { reader_ = std::move(reader); }

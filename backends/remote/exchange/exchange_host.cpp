@@ -403,7 +403,7 @@ class CollectivePacker {
 };
 
 // All members lie on one endpoint: computes the collective by `reference` and moves nothing.
-void run_here(ExchangeOperation& moving) {
+void run_without_exchange(ExchangeOperation& moving) {
   Collective c = moving.parts.front().submitted->terms->collective;
   if (c.kind == CollectiveKind::barrier) return;
   std::vector<Tensor> inputs;
@@ -428,7 +428,7 @@ void pack_collective(ExchangeOperation& moving) { CollectivePacker(moving).pack(
 
 bool start_collective(ExchangeOperation& moving) {
   if (moving.exchange.team.size() == 1) {
-    run_here(moving);
+    run_without_exchange(moving);
     return false;
   }
   pack_collective(moving);

@@ -41,8 +41,8 @@ class ProcessSpawner : public Starter {
       Environment more = options_.environment ? options_.environment(process) : Environment();
       more.emplace_back(kProcessVariable, fmt::format("{}", process));
       more.emplace_back(kProcessesVariable, fmt::format("{}", processes));
-      more.emplace_back(kNumberHereVariable,
-                        fmt::format("{}", pool.place ? pool.number_here : process));
+      more.emplace_back(kNumberOnMachineVariable,
+                        fmt::format("{}", pool.place ? pool.number_on_machine : process));
       children_.push_back({start_child(words, more), {}});
     }
   }

@@ -28,11 +28,11 @@ class CallSequence {
   using Buffers = std::vector<std::shared_ptr<Buffer>>;
   struct Step {
     bool is_command = false;
-    int line = 0;                             // of the work; 0: none
-    std::vector<Ticket> tickets;              // this step is part of their time
-    std::vector<std::function<void()>> here;  // steps that need no other process, in order
-    std::vector<ExchangeOperation> moving;    // exchanges that start together, after `here`
-    Buffers dropped;                          // buffers whose contents end with this step
+    int line = 0;                              // of the work; 0: none
+    std::vector<Ticket> tickets;               // this step is part of their time
+    std::vector<std::function<void()>> local;  // steps that need no other process, in order
+    std::vector<ExchangeOperation> moving;     // exchanges that start together, after `here`
+    Buffers dropped;                           // buffers whose contents end with this step
   };
 
   // --- recording

@@ -86,9 +86,9 @@ WorkerWorld::~WorkerWorld() {
   for (const std::shared_ptr<Device>& device : launched_.devices()) device->call_while_waiting({});
 }
 
-Lanes WorkerWorld::here() const { return blocks_.of(link_.transport().self()); }
+Lanes WorkerWorld::local_ranks() const { return blocks_.of(link_.transport().self()); }
 
-std::vector<Lanes> WorkerWorld::here_by_device() const {
+std::vector<Lanes> WorkerWorld::local_ranks_by_device() const {
   const Transport& transport = link_.transport();
   std::vector<Lanes> all;
   for (int i = 0; i < transport.endpoints_each(); ++i)
@@ -101,8 +101,8 @@ DeviceTimes& WorkerWorld::times_at(int endpoint) {
 }
 
 ExecutionContext& WorkerWorld::open(const Lanes& cohort) {
-  SP_CHECK(!cohort.empty() && here().contains(cohort), "cohort {} in a process of {}",
-           to_string(cohort), to_string(here()));
+  SP_CHECK(!cohort.empty() && local_ranks().contains(cohort), "cohort {} in a process of {}",
+           to_string(cohort), to_string(local_ranks()));
   const int endpoint = blocks_.endpoint_of(cohort[0]);
   SP_CHECK(blocks_.of_endpoint(endpoint).contains(cohort), "cohort {} on several devices",
            to_string(cohort));
@@ -159,7 +159,7 @@ void WorkerWorld::run_work(const Work& work, Ticket ticket, Place place) {
     step.line = work.site.line;
     step.tickets = {ticket};
     if (work.body)
-      step.here.push_back(
+      step.local.push_back(
           [this, body = work.body, ticket, place] { run_body(body, ticket, place); });
     sequence_->add_use(work.buffers);
   }
@@ -174,7 +174,7 @@ void WorkerWorld::follow(Place place, Ticket ticket) {
     launched_.follow(place, ticket, tickets_.place(ticket));
   };
   follows();
-  if (recording_ && !launched_.devices().empty()) sequence_->add_step().here.push_back(follows);
+  if (recording_ && !launched_.devices().empty()) sequence_->add_step().local.push_back(follows);
 }
 
 // Runs the head of a stream. Returns false if it has to wait for a ticket or a command.
@@ -287,7 +287,7 @@ void WorkerWorld::run_part_command(CoordinatorCommand kind, WireReader& in) {
 
 // A wait for a signal follows the puts that landed before it.
 void WorkerWorld::end_without_contents(const CallShare& part) {
-  run_here([this, part] { wait_for_landed_puts(part); });
+  run_locally([this, part] { wait_for_landed_puts(part); });
   end_part(*part.submitted);
 }
 

@@ -32,8 +32,8 @@ class WorkerWorld : public World, public WorldProcesses {
   WorldProcesses* processes() override { return this; }
 
   bool is_coordinator() const override { return false; }
-  Lanes here() const override;
-  std::vector<Lanes> here_by_device() const override;
+  Lanes local_ranks() const override;
+  std::vector<Lanes> local_ranks_by_device() const override;
   void publish(ValueEvent kind, int64_t value, const LocalTensor& contents) override;
   void publish(const std::vector<Record>& measured) override;
   void read(Reader) override {}
@@ -87,7 +87,7 @@ class WorkerWorld : public World, public WorldProcesses {
   void execute_collective(WireReader& in);
   void execute_message(WireReader& in);
   void execute_put(WireReader& in);
-  void put_here(const CallShare& source, std::pair<int64_t, int64_t> window);
+  void put_within_process(const CallShare& source, std::pair<int64_t, int64_t> window);
   void send(const CallShare& part, Exchange exchange);
   void receive(const CallShare& part, Exchange exchange);
   Place landed_puts_at(int endpoint) const;
@@ -99,7 +99,7 @@ class WorkerWorld : public World, public WorldProcesses {
   std::vector<Place> write_results(std::vector<ExchangeOperation>& moved);
   void write_result(ExchangeOperation& moved);
   // Runs a part of a command that needs no other process, now and in each repetition.
-  void run_here(std::function<void()> part);
+  void run_locally(std::function<void()> part);
   void request_estimates();
   void wait_until(const std::function<bool()>& condition);
   void wait_for_command(Clock::time_point quiet_since);

@@ -80,7 +80,7 @@ void WorkerWorld::execute_collective(WireReader& in) {
       continue;
     }
     if (recording_)
-      sequence_->command().here.push_back([this, moving]() mutable {
+      sequence_->command().local.push_back([this, moving]() mutable {
         enter(moving.parts);
         start_collective(moving);
       });
@@ -88,9 +88,9 @@ void WorkerWorld::execute_collective(WireReader& in) {
   }
 }
 
-void WorkerWorld::run_here(std::function<void()> part) {
+void WorkerWorld::run_locally(std::function<void()> part) {
   part();
-  if (recording_) sequence_->command().here.push_back(std::move(part));
+  if (recording_) sequence_->command().local.push_back(std::move(part));
 }
 
 Exchange message_exchange(CollectiveKind kind, int self, int other, int64_t number) {
@@ -137,7 +137,7 @@ void WorkerWorld::execute_message(WireReader& in) {
   const int from = sender.submitted != nullptr ? blocks_.endpoint_of(sender.rank()) : other;
   const int to = receiver.submitted != nullptr ? blocks_.endpoint_of(receiver.rank()) : other;
   if (from == to) {
-    run_here([this, sender, receiver] {
+    run_locally([this, sender, receiver] {
       enter({sender, receiver});
       const SendContents own = contents_to_send(sender);
       deliver(*receiver.submitted, receiver.rank(), own.data, own.size);
@@ -157,8 +157,8 @@ TicketTable::Place WorkerWorld::landed_puts_at(int endpoint) const {
   return {-1 - (endpoint - link_.transport().first_endpoint()), 0};
 }
 
-void WorkerWorld::put_here(const CallShare& source, std::pair<int64_t, int64_t> window) {
-  run_here([this, source, window] {
+void WorkerWorld::put_within_process(const CallShare& source, std::pair<int64_t, int64_t> window) {
+  run_locally([this, source, window] {
     enter({source});
     const SendContents own = contents_to_send(source);
     Bytes contents = Bytes::uninitialized(own.size);
@@ -174,20 +174,20 @@ void WorkerWorld::execute_put(WireReader& in) {
   const int other = static_cast<int>(in.number());
   CallShare source;
   if (in.number() != 0) source = read_part(in);
-  const bool lands_here = in.number() != 0;
+  const bool is_target_local = in.number() != 0;
   const int64_t target = in.number(), slot = in.number(), bytes = in.number();
   const int64_t offset = in.number();
   const bool one_sided = offset >= 0 && link_.transport().has_window();
   const int from = source.submitted != nullptr ? blocks_.endpoint_of(source.rank()) : other;
   const int to = blocks_.endpoint_of(target);
-  if (from == to) return put_here(source, {target, slot});
+  if (from == to) return put_within_process(source, {target, slot});
   if (source.submitted != nullptr) {
     Exchange exchange =
         message_exchange(one_sided ? CollectiveKind::put : CollectiveKind::send, from, to, number);
     exchange.offset = offset;
     send(source, std::move(exchange));
   }
-  if (!lands_here) return;
+  if (!is_target_local) return;
   ExchangeOperation moving;
   moving.message = true;
   moving.exchange = message_exchange(one_sided ? CollectiveKind::wait_signal : CollectiveKind::recv,

@@ -84,7 +84,7 @@ bool WorkerWorld::all_can_capture(bool own) {
 // Launches the steps without events of their own: captured work has no time.
 void WorkerWorld::capture_iteration() {
   for (CallSequence::Step& step : sequence_->steps()) {
-    for (const std::function<void()>& part : step.here) part();
+    for (const std::function<void()>& part : step.local) part();
     if (!step.moving.empty()) {
       std::vector<Exchange> exchanges;
       for (ExchangeOperation& moving : step.moving) {
@@ -132,7 +132,7 @@ std::optional<BenchmarkResult> WorkerWorld::time_graph(const Repetitions& repeti
   BenchmarkResult result;
   result.clock = TimedBy::device;
   Record record;
-  record.ranks = here();
+  record.ranks = local_ranks();
   record.kind = kGraphRecord;
   record.state = RecordState::done;
   record.clock = TimedBy::device;

@@ -82,7 +82,7 @@ void WorkerWorld::repeat_exchanges(CallSequence::Step& step) {
 void WorkerWorld::repeat_step(CallSequence::Step& step) {
   if (step.line != 0) link_.progress().line.store(step.line, std::memory_order_relaxed);
   if (step.is_command) begin_command();
-  for (const std::function<void()>& part : step.here) part();
+  for (const std::function<void()>& part : step.local) part();
   if (!step.moving.empty())
     repeat_exchanges(step);
   else if (step.is_command)
@@ -218,7 +218,7 @@ bool WorkerWorld::stays_on_devices() {
   const auto stays = [](const ExchangeOperation& one) { return one.exchange.side == Side::device; };
   bool any = false;
   for (const CallSequence::Step& step : sequence_->steps()) {
-    if (!step.here.empty() || !std::all_of(step.moving.begin(), step.moving.end(), stays))
+    if (!step.local.empty() || !std::all_of(step.moving.begin(), step.moving.end(), stays))
       return false;
     any = any || !step.moving.empty();
   }

@@ -107,7 +107,7 @@ void hold_memory(CudaApi& api, const MachinePointer& m) {
     Arena& arena = m->arena_of(stream_of(stream));
     // Freed memory is available only when its queue has reached the free.
     *memory = arena.allocate(static_cast<int64_t>(bytes));
-    SP_CHECK(stream_of(stream).device == m->selected_here(),
+    SP_CHECK(stream_of(stream).device == m->selected_by_this_thread(),
              "memory is allocated on a stream of another device");
     if (*memory == nullptr) return kOutOfMemory;
     // No stream may use it that is not ordered after this.
@@ -142,7 +142,7 @@ void order_streams(CudaApi& api, const MachinePointer& m) {
     const std::lock_guard guard(m->lock);
     auto made = std::make_unique<FakeGpuStream>();
     made->machine = m.get();
-    made->device = m->selected_here();
+    made->device = m->selected_by_this_thread();
     made->number = m->made_streams++;
     *stream = m->streams.emplace_back(std::move(made)).get();
     return 0;
@@ -211,7 +211,7 @@ int wait_event(Machine* m, void* stream, void* event) {
 void record_events(CudaApi& api, const MachinePointer& m) {
   api.make_event = [m](void** event) {
     const std::lock_guard guard(m->lock);
-    *event = &m->make_event(m->selected_here());
+    *event = &m->make_event(m->selected_by_this_thread());
     return 0;
   };
   // Queued work may still name the event, so the machine keeps it.

@@ -23,7 +23,7 @@ FakeGpu::Machine::Machine(const FakeGpuOptions& given) : options(given), rng(giv
     arenas.push_back(std::make_unique<Arena>(given.device_bytes));
 }
 
-int FakeGpu::Machine::selected_here() const {
+int FakeGpu::Machine::selected_by_this_thread() const {
   const auto found = selected.find(std::this_thread::get_id());
   return found == selected.end() ? 0 : found->second;
 }
@@ -103,9 +103,9 @@ void FakeGpu::Machine::write_trace(const FakeGpuStream& stream, const std::strin
 void FakeGpu::enqueue(void* stream, Work work) {
   FakeGpuStream& target = stream_of(stream);
   const std::lock_guard guard(target.machine->lock);
-  SP_CHECK(target.device == target.machine->selected_here(),
+  SP_CHECK(target.device == target.machine->selected_by_this_thread(),
            "a kernel is started in a stream of GPU {} while GPU {} is the thread's", target.device,
-           target.machine->selected_here());
+           target.machine->selected_by_this_thread());
   if (target.machine->record(target, [stream, work] { enqueue(stream, work); })) return;
   target.machine->write_trace(target, "kernel");
   target.machine->enqueue(target, {{}, std::move(work)});
@@ -131,7 +131,7 @@ std::pair<const std::byte*, const std::byte*> FakeGpu::allocation_at(void* strea
 int FakeGpu::selected_on_machine_of(void* stream) {
   const FakeGpuStream& target = stream_of(stream);
   const std::lock_guard guard(target.machine->lock);
-  return target.machine->selected_here();
+  return target.machine->selected_by_this_thread();
 }
 
 }  // namespace shardproof

@@ -111,7 +111,7 @@ struct FakeGpu::Machine {
     return *arenas[static_cast<size_t>(stream.device)];
   }
   FakeGpuEvent& make_event(int device);
-  int selected_here() const;  // the device selected by this thread
+  int selected_by_this_thread() const;  // the device selected by this thread
 
   std::recursive_mutex lock;
   FakeGpuOptions options;
