@@ -350,16 +350,6 @@ std::vector<ReduceOp> reductions_for(const AxisState& state, bool averages) {
   return all;
 }
 
-// True if the last reduction of the listing before a step is an average.
-bool averages_before(const WayToValue& way, const Step& step) {
-  bool averages = false;
-  for (const Step& one : way.steps)
-    if (const CallItem* const item = reduction_of(one);
-        item != nullptr && one.listing == step.listing && one.index <= step.index)
-      averages = item->collective.reduction.op == ReduceOp::avg;
-  return averages;
-}
-
 }  // namespace
 
 // Returns the names of what a value is computed from and varies with over the axes, for texts.
@@ -392,13 +382,17 @@ ConfirmedCause Explaining::cause_of_missing_reduction(const Step& step, const Ed
     name = fmt::format("{} of {}", text, line);
   const std::string what = origins.empty() ? fmt::format("is each rank's own part over {}", over)
                                            : "is computed from " + origins;
+  std::string so;
+  if (op == ReduceOp::sum) so = ", so it is part of a sum over " + over;
+  if (op == ReduceOp::avg) so = ", so it is part of an average over " + over;
   const std::string way = fmt::format("on the way to {}", target());
   const std::string between = fmt::format("lies between {} and {}", line, target());
   ConfirmedCause cause;
-  cause.text = has_call_after(step, axes) ? fmt::format("{} {}; it is not reduced over {} {}", name,
-                                                        what, over, is_end ? "after " + line : way)
-                                          : fmt::format("{} {}; no call over {} {}", name, what,
-                                                        over, is_end ? "follows " + line : between);
+  cause.text = has_call_after(step, axes)
+                   ? fmt::format("{} {}; it is not reduced over {} {}{}", name, what, over,
+                                 is_end ? "after " + line : way, so)
+                   : fmt::format("{} {}; no call over {} {}{}", name, what, over,
+                                 is_end ? "follows " + line : between, so);
   cause.made_right = confirmation_.made_right();
   ReductionFix fix = reduction_fix({about_, step, edit.slot, op, group_text(axes), edit.also},
                                    value_.label, confirmation_);

@@ -270,6 +270,15 @@ const CallItem* reduction_of(const Step& step) {
   return item != nullptr && reduces(item->collective.kind) ? item : nullptr;
 }
 
+bool averages_before(const WayToValue& way, const Step& step) {
+  bool averages = false;
+  for (const Step& one : way.steps)
+    if (const CallItem* const item = reduction_of(one);
+        item != nullptr && one.listing == step.listing && one.index <= step.index)
+      averages = item->collective.reduction.op == ReduceOp::avg;
+  return averages;
+}
+
 bool is_gradient_line(const std::vector<std::string>& lines, int line) {
   return line >= 1 && static_cast<size_t>(line) <= lines.size() &&
          lines[static_cast<size_t>(line) - 1].find("grad(") != std::string::npos;

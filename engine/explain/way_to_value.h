@@ -42,6 +42,8 @@ AxisState state_of(const WayToValue& way, const Provenance& provenance, int axis
 const CallItem* collective_of(const Step& step);
 // Returns the same if the call is an all_reduce, reduce_scatter or reduce, else null.
 const CallItem* reduction_of(const Step& step);
+// True if the last reduction on the way, of the step's listing and up to the step, is an average.
+bool averages_before(const WayToValue& way, const Step& step);
 // True if a line of a listing calls grad(..): the author did not write the factors of its
 // instructions. The second one takes the line of a step.
 bool is_gradient_line(const std::vector<std::string>& lines, int line);

@@ -47,7 +47,7 @@ TEST(Causes, UnreducedGradient_NamesTheAxisThatCutsTheRows) {
                            {"g = transpose(x, 0, 1) @ d", "w = w - 0.1 * g"}, kTruth, {"w=R"});
   EXPECT_EQ(line_of(job, "cause"),
             "g is computed from x and d, which are cut over dp; no call over dp lies between line "
-            "1 and w");
+            "1 and w, so it is part of a sum over dp");
   EXPECT_EQ(line_of(job, "fix"), "add all_reduce(g, sum, group=dp) after line 1");
 }
 
@@ -112,7 +112,7 @@ TEST(Causes, SliceOfAnUnreducedGradient_NamesTheAxis) {
   EXPECT_EQ(
       cause_of_shards({"s = 3 * " + slice}),
       (Lines{"g is computed from x and d, which are cut over dp; no call over dp lies between "
-             "line 1 and s",
+             "line 1 and s, so it is part of a sum over dp",
              "add all_reduce(g, sum, group=dp) after line 1"}));
   EXPECT_EQ(cause_of_shards({"g = all_reduce(g, sum, group=cp)", "s = 3 * " + slice}),
             (Lines{"line 2 reduces over cp, but its input is computed from x and d, which are cut "
@@ -308,7 +308,7 @@ TEST(Causes, SumInsideALine_OfAReducedGradient_IsQuoted) {
       {"g = grad(sum(square(x @ w - d)), w)", "y = g / sqrt(sum(g * g))"}, {"y=dp:S(0)"});
   EXPECT_EQ(line_of(job, "cause"),
             "sum(s * s) of line 4 is each rank's own part over dp; no call over dp lies between "
-            "line 4 and y");
+            "line 4 and y, so it is part of a sum over dp");
   EXPECT_EQ(line_of(job, "fix"),
             "all_reduce(sum(s * s), sum, group=dp) in place of sum(s * s) on line 4");
 }
