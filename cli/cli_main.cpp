@@ -38,8 +38,11 @@ int dispatch(const CommandArguments& words, const Registries& registries) {
       }
     return command.run(rest, registries);
   }
+  const bool is_file = first.ends_with(".json");
   throw_bad_input("unknown command \"{}\"{}", first,
-                  nearest.best().empty() ? "; shardproof help lists them" : nearest.hint());
+                  is_file                  ? "; write shardproof run " + first
+                  : nearest.best().empty() ? "; shardproof help lists them"
+                                           : nearest.hint());
 }
 
 // Returns the command as a shell reads it again.

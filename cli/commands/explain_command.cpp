@@ -256,6 +256,8 @@ const OpRecord& op_named(const std::string& word, const OpRegistry& ops) {
   const std::string last = word.substr(word.rfind('.') + 1);
   if (last != word && ops.find(last) != nullptr)
     throw_bad_input("unknown op '{}'; ops have no prefix: write {}", word, last);
+  if (word.find_first_of("./") != std::string::npos)
+    throw_bad_input("unknown op '{}'; shardproof list ops prints all", word);
   return ops.at(word);
 }
 
@@ -288,7 +290,7 @@ std::string explain_help() {
 
 Prints, for a small example on one mesh axis, the placements of inputs and results under which an
 op needs no communication, and the calls and bytes of all other placements. Rows with communication
-place one tensor, or all tensors alike.
+show one tensor that is not R, or the same placement for all tensors.
 
   --mesh AXIS=SIZE   the axis (default tp=4)
 )text";

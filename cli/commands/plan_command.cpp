@@ -202,7 +202,9 @@ int plan_command(const CommandArguments& words, const Registries&) {
   if (given.count("dims")) throw_bad_input("plan: --dims belongs to --matrix");
   if (tensor.size() != 2)
     throw_bad_input(
-        "plan: expected a shape and a dtype, as in shardproof plan \"1024,512\" f32 ...");
+        "plan: expected a shape and a dtype, found {}; write shardproof plan \"1024,512\" f32 "
+        "--mesh tp=2 --from tp:R --to \"tp:S(0)\"",
+        tensor.empty() ? "neither" : fmt::format("\"{}\"", fmt::join(tensor, " ")));
   const Dims shape = read_shape(tensor[0]);
   const DType dtype = read_dtype(tensor[1]);
   check_size(shape, dtype);

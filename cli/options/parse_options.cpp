@@ -51,10 +51,14 @@ po::variables_map parse_words(const CommandArguments& words, const po::options_d
     throw_bad_input("{}: expected a whole number, found \"{}\"", error.get_option_name(),
                     given_text(error));
   } catch (const po::invalid_command_line_syntax& error) {
-    if (error.kind() != po::invalid_command_line_syntax::missing_parameter)
+    const auto kind = error.kind();
+    if (kind != po::invalid_command_line_syntax::missing_parameter &&
+        kind != po::invalid_command_line_syntax::empty_adjacent_parameter)
       throw_bad_input("{}", error.what());
     throw_bad_input("{}: expected a value after it, found none; --help describes it",
                     error.get_option_name());
+  } catch (const po::multiple_occurrences& error) {
+    throw_bad_input("{}: expected once, found it again", error.get_option_name());
   } catch (const po::error& error) {
     throw_bad_input("{}", error.what());
   }

@@ -112,6 +112,14 @@ void LaneClasses::refine(const LocalShapes& shapes) {
 
 namespace {
 
+// Returns the call with the arguments that an op requires, such as "transpose(x, dim0, dim1)".
+std::string required_text(const OpRecord& op) {
+  std::string out;
+  for (const Param& param : op.params)
+    if (param.required) out += (out.empty() ? "" : ", ") + param.name;
+  return op.name + "(" + out + ")";
+}
+
 // Binds torch's `betas=(0.9, 0.999)` to beta1 and beta2. Returns false for other arguments.
 bool bind_betas(const OpRecord& op, const std::string& key, const Expr& pair,
                 std::vector<BoundArgument>& bound) {
@@ -167,7 +175,8 @@ std::vector<BoundArgument> bind_arguments(const OpRecord& op, const Expr& call,
   }
   for (const BoundArgument& argument : bound)
     if (argument.param->required && argument.given.empty() && !argument.as_list)
-      throw_bad_input("{} needs its argument {}", op.name, argument.param->name);
+      throw_bad_input("{} needs its argument {}; write {}", op.name, argument.param->name,
+                      required_text(op));
   return bound;
 }
 

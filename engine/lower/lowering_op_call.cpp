@@ -26,7 +26,9 @@ std::optional<AttrValue> word_attribute(const Param& param, const Expr& expr) {
   if (param.kind == ParamKind::dtype) {
     if (expr.kind == ExprKind::name && expr.name.plain())
       return AttrValue(parse_dtype_name(expr.name.texts[0]));
-    throw_bad_input("argument {}: expected a dtype, found {}", param.name, to_string(expr));
+    const bool is_quoted = expr.kind == ExprKind::text;
+    throw_bad_input("argument {}: expected a dtype such as f32, found {}{}", param.name,
+                    to_string(expr), is_quoted ? "; write it without quotes" : "");
   }
   const bool either =
       param.kind == ParamKind::integers_or_text || param.kind == ParamKind::number_or_text;
@@ -38,6 +40,13 @@ std::optional<AttrValue> word_attribute(const Param& param, const Expr& expr) {
     throw_bad_input("argument {}: expected a text in single quotes", param.name);
   }
   return std::nullopt;
+}
+
+// Returns the hint for zeros(2, 2). An op that begins with a tensor has no sizes there.
+std::string hint_of_sizes(const OpRecord& op) {
+  return is_value_param(op.params.front().kind)
+             ? ""
+             : fmt::format("; write all sizes in one list, as in {}([2, 2])", op.name);
 }
 
 // True if the expression reads a size of a tensor: dim(x, 0) * 8.
@@ -67,9 +76,8 @@ std::vector<ValueId> Lowering::apply_op(const OpRecord& op, const Expr& call, bo
     }
     const Expr& expr = *argument.given[0];
     if (param.kind == ParamKind::dtype && is_number(expr))
-      fail(expr.place, fmt::format("argument dtype: expected a dtype, found {}; write all sizes in "
-                                   "one list, as in {}([2, 2])",
-                                   to_string(expr), op.name));
+      fail(expr.place, fmt::format("argument {}: expected a dtype such as f32, found {}{}",
+                                   param.name, to_string(expr), hint_of_sizes(op)));
     if (std::optional<AttrValue> word = word_attribute(param, expr)) {
       fixed.set(param.name, *word);
       continue;

@@ -137,7 +137,10 @@ std::optional<PerRankNumber> RankLowerer::factor_of(const Expr* expr) {
 
 Reduction RankLowerer::reduction_of(const Expr* expr, const SourceLocation& place,
                                     const std::optional<PerRankNumber>& factor, int64_t rank) {
-  if (!expr) fail(place, fmt::format("expected a reduction ({}), found none", kReductions));
+  if (!expr)
+    fail(place, fmt::format("expected a reduction ({}) as the second argument, found none; write "
+                            "for example sum",
+                            kReductions));
   if (expr->kind == ExprKind::name) {
     const std::string word = name_of(expr->name);
     NearestName nearest(word);

@@ -99,6 +99,9 @@ class MeshReader {
                          axis_hint(name)));
       ++at_;
       skip_blanks();
+      if (!is_digit(peek()))
+        fail(fmt::format("expected the size of the axis {0}, found {1}; write {0}=4", name,
+                         found()));
       axes_.emplace_back(std::move(name), number(INT32_MAX));
       skip_blanks();
       if (peek() != ',') return;
@@ -114,6 +117,7 @@ class MeshReader {
     at_ += 2;
     std::vector<int32_t> ranks;
     for (skip_blanks(); at_ < text_.size(); skip_blanks()) {
+      if (!is_digit(peek())) fail_expected("ranks after 'on', such as 0-3 or 0 4 2");
       const int64_t first = number(INT32_MAX);
       int64_t last = first;
       if (peek() == '-') {

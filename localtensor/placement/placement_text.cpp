@@ -187,6 +187,9 @@ std::string shard_arguments(std::string_view rest) {
 std::string placement_for(std::string_view word, std::string_view rest) {
   if (word == "Shard" || word == "shard" || word == "s" || word == "_StridedShard")
     return fmt::format("S({})", shard_arguments(rest));
+  const bool is_letter_and_dim = word.size() == 2 && (word[0] == 'S' || word[0] == 's') &&
+                                 std::isdigit(static_cast<unsigned char>(word[1])) != 0;
+  if (is_letter_and_dim) return fmt::format("S({})", word[1]);
   if (word == "Replicate" || word == "replicate" || word == "r" || word == "None") return "R";
   if (word == "Partial" || word == "partial" || word == "_Partial" || word == "p") return "P(sum)";
   return "";
@@ -221,7 +224,8 @@ void read_placement(Reader& in, PlacementText& entry, std::string_view kind, int
   }
   if (kind != "S" && kind != "P") {
     const std::string here = placement_for(kind, in.rest());
-    const bool is_axis = here.empty() && entry.axis.empty() && !kind.empty();
+    // "as" is a word of a line, and no axis has its name.
+    const bool is_axis = here.empty() && entry.axis.empty() && !kind.empty() && kind != "as";
     const std::string hint = is_axis ? fmt::format("; after an axis write a placement: {}:R", kind)
                              : here.empty() || !entry.axis.empty()
                                  ? (here.empty() ? "" : "; write " + here)

@@ -97,6 +97,8 @@ constexpr PythonStatement kPythonStatements[] = {
     {"try", "the lines without it: an error ends the run"},
     {"except", "nothing: an error ends the run"},
     {"pass", "nothing: leave out the line and its \"if\""},
+    {"break", "a range with the number of passes, as in for i in range(4)"},
+    {"continue", "an \"if\" around the lines that follow it"},
     {"print", "nothing, and run the file with --print x"}};
 
 // Returns the text of the target of an assignment: `h` or `h[0]`.
@@ -207,6 +209,11 @@ Statement LineParser::assignment() {
 Statement LineParser::call() {
   Statement statement = begin(StatementKind::call, peek().place);
   statement.value = parser_.call();
+  if (peek().is("="))
+    fail(
+        peek().place,
+        "expected the end of the line after a call, found \"=\"; write the name on the left, as in "
+        "y = relu(x)");
   end_line("the end of the line after a call");
   return statement;
 }
@@ -216,7 +223,7 @@ Statement LineParser::for_range() {
   statement.targets.push_back(bound_name("a name"));
   if (!statement.targets.front().plain())
     fail(statement.targets.front().place, "expected a name without braces, found one with braces");
-  lexer_.expect("in", "\"in\"");
+  lexer_.expect("in", "\"in\", as in for i in range(4)");
   lexer_.expect("range", "\"range(\", as in for i in range(4)");
   lexer_.expect("(", "\"(\"");
   statement.range.push_back(parser_.expression());
@@ -272,7 +279,10 @@ Statement LineParser::statement(int depth) {
     const bool verb = next.kind == TokenKind::name && lexer_.second_is('(');
     return verb ? call() : assignment();
   }
-  lexer_.expect(":", header.kind == StatementKind::if_else ? "\":\" or an operator" : "\":\"");
+  const bool is_if = header.kind == StatementKind::if_else;
+  if (is_if && peek().is("="))
+    fail(peek().place, "expected \":\" or an operator, found \"=\"; a comparison is written ==");
+  lexer_.expect(":", is_if ? "\":\" or an operator" : "\":\"");
   header.body = inline_block(depth);
   return header;
 }

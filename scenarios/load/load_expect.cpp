@@ -23,7 +23,7 @@ std::string known_verdicts() {
 }
 
 Verdict read_verdict(const JsonReader& reader) {
-  const std::optional<Verdict> verdict = parse_verdict(reader.text());
+  const std::optional<Verdict> verdict = parse_verdict(reader.text("a verdict such as \"clean\""));
   if (verdict) {
     refuse_unsupported_verdict(*verdict, reader);
     if (*verdict == Verdict::backends_differ)

@@ -85,6 +85,7 @@ bool is_record(const fs::path& folder) {
 }  // namespace
 
 FoundScenarios find_scenarios(const std::string& path) {
+  if (path.empty()) throw_bad_input("expected a file or a folder, found \"\"");
   if (path == "-") return {{{"-", "-", "", read_file("/dev/stdin", "-")}}, {}};
   std::error_code error;
   const fs::file_status status = fs::status(path, error);

@@ -98,8 +98,10 @@ int64_t read_world(const Section& section, const LoadContext& context) {
     world = read_integer(*reader, context.scope());
     where.path = reader->path();
     if (world < ranks)
-      reader->refuse(fmt::format("the meshes use ranks up to {}, a world of {} is too small",
-                                 ranks - 1, world));
+      reader->refuse(
+          fmt::format("the meshes use ranks up to {}, a world of {} is too small; write "
+                      "{} or more",
+                      ranks - 1, world, ranks));
   }
   if (world > context.options->max_ranks)
     throw Error(ErrorKind::limit,

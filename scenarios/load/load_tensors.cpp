@@ -9,7 +9,7 @@ namespace shardproof {
 namespace {
 
 DType read_dtype(const JsonReader& reader) {
-  return reader.inside([&] { return parse_dtype_name(reader.text()); });
+  return reader.inside([&] { return parse_dtype_name(reader.text("a dtype such as \"f32\"")); });
 }
 
 Fill read_values(const JsonReader& reader, const LoadContext& context, DType dtype, Dims& shape) {
@@ -210,7 +210,7 @@ std::vector<JobOutput> read_outputs(const JsonReader& outputs, const LoadContext
     JobOutput output;
     output.name = name;
     output.path = reader.path();
-    const std::string text = reader.text();
+    const std::string text = reader.text("placements such as \"tp:S(0)\"");
     const PlacedText parts = split_placed(text);
     if (parts.has_on && parts.on.empty())
       reader.refuse("expected ranks after \"on\", such as \"R on 0-3\", found none");

@@ -203,6 +203,7 @@ std::string folder_name(const RecordedRun& run, size_t number) {
 
 // Creates the folder. Returns true if it did not exist.
 bool make_folder(const std::string& path) {
+  if (path.empty()) throw_bad_input("expected a folder to record into, found \"\"");
   std::error_code failed;
   const fs::file_status status = fs::status(path, failed);
   if (fs::exists(status) && !fs::is_directory(status))
