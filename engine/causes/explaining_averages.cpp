@@ -162,8 +162,8 @@ Explaining::RightMean Explaining::right_mean(const Expr& part, const std::string
   return best;
 }
 
-// True if the value is right with a mean of all ranks in place of one of each rank's own part, if
-// `needs_word` by a call with backward=.
+// True if the value is right with a mean of all ranks in place of one of each rank's own part. If
+// `needs_word`, a call with backward= makes that mean.
 bool Explaining::averages_local_means(bool needs_word) {
   constexpr int kMostMeans = 12;
   int tries = 0;

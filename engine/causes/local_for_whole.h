@@ -58,8 +58,8 @@ std::optional<Suspicion> find_op_on_shards(const SuspectedWay& suspected);
 std::optional<Suspicion> find_swapped_messages(const SuspectedWay& on);
 // Two lines, one after the other, are right in the other order: a cause.
 std::optional<Suspicion> find_swapped_lines(const SuspectedWay& on);
-// A line is right after a later one that binds a name which it reads, or reductions are right
-// before the first line that reads what they reduce: a cause.
+// A line is right after a later one that binds a name which it reads. Or reductions are right
+// before the first line that reads what they reduce. Each is a cause.
 std::optional<Suspicion> find_moved_lines(const SuspectedWay& on);
 // A call is right on the other side of an op, which another line computes: a cause.
 std::optional<Suspicion> find_call_beside_op(const SuspectedWay& on);

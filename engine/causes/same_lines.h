@@ -16,8 +16,8 @@ namespace shardproof {
 // no listing has one, it is the only call of the same kind and group that binds the same name.
 std::vector<Site> sites_in_other_listings(const SpmdProgram& program, const Site& site);
 
-// Adds the instruction of each listing without a site that binds the same name as that of `site`,
-// and for which fits(own, other) is true, if it is the only one.
+// Adds one site of each listing that has none yet. Its instruction is the only one there that binds
+// the name of the instruction at `site` and for which fits(own, other) is true.
 void add_sites_with_name(const SpmdProgram& program, const Site& site,
                          const std::function<bool(const Instr&, const Instr&)>& fits,
                          std::vector<Site>& to);
@@ -31,8 +31,9 @@ struct RightChange {
   std::set<ListedLine> lines;  // none: no change does
   std::set<std::string> made_right = {};
 };
-// Tests a change of one expression of the text, and the same change of the expression at the same
-// place of the same line (above) in other listings. Returns the one that makes more values right.
+// Tests a change of one expression of the text. Tests it also with the same change of the
+// expression at the same place of the same line (above) in other listings. Returns the one that
+// makes more values right.
 RightChange right_change(const RankCase& about, int number,
                          const std::function<void(Expr&)>& change, const std::vector<int>& axes,
                          Confirmation& confirmation);

@@ -197,7 +197,7 @@ class ForwardChanges {
     return false;
   }
 
-  // True if ranks of the axis hold the same term, and add it to what differs between them.
+  // True if ranks of the axis hold the same term and add it to values that differ between them.
   bool is_term_of_each_rank(const ListedLine& line, const std::string& name, int axis) const {
     const SpmdProgram& program = about_.ranks.program;
     const Instrs& instrs = program.listings[line.listing].instrs;

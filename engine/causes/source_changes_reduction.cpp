@@ -80,7 +80,7 @@ struct WrittenReduction {
   size_t listing = 0;
   int line = 0;
   std::string name, expression, arguments;  // arguments: "sum, group=dp"
-  std::vector<Site> also = {};              // the same in other listings
+  std::vector<Site> also = {};              // of the same line in other listings
 };
 
 // Returns the lines of the reduction, with those of other listings that have the same text, and the

@@ -209,7 +209,7 @@ const Expr& without_one(const Expr& expr) {
   return scales && to_string(expr.args[1]) == "1" ? expr.args[0] : expr;
 }
 
-// True if a change takes a cast away.
+// True if a change removes a cast.
 bool drops_cast(const Expr& from, const Expr& to) {
   return from.kind == ExprKind::call && from.symbol == "cast" && !from.args.empty() &&
          to_string(from.args[0]) == to_string(to);

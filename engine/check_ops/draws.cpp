@@ -293,8 +293,8 @@ void measure_movement(const LocalProgram& program, RuleDraw& draw) {
   }
 }
 
-// True if one device gives for the integers of a draw what it gives for the same numbers as floats.
-// 2 ** -1 is 0 in integers, and has other laws there.
+// True if one device gives equal results for the integers of a draw and for these numbers as
+// floats. 2 ** -1 is 0 in integers, and has other laws there.
 bool is_same_in_reals(const RuleDraw& draw, const std::optional<DrawnCall>& reals) {
   if (!reals) return true;
   std::vector<Tensor> inputs = draw.instance.tensors;

@@ -91,8 +91,8 @@ struct CasePlacements {
 std::vector<ClaimAnswer> check_cases(const RuleCase& rule, const std::vector<CasePlacements>& list,
                                      const OpRegistry& ops, const DrawCounts& counts = kRowDraws);
 
-// Returns a case that is wrong in the same way, with fewer ranks, smaller sizes and fewer
-// placements other than R, as far as that stays wrong. Requires a wrong case.
+// Returns a case that is wrong in the same way: with the fewest ranks, the smallest sizes and the
+// fewest placements other than R that are still wrong. Requires a wrong case.
 RuleCase smallest_wrong_case(const RuleCase& rule, const OpRegistry& ops);
 
 // Returns the case of a wrong claim of the registry's own rules.

@@ -2,7 +2,7 @@
 //
 // Some numbers depend on the rank alone: `rank`, `index(pp)`, `rank % 4`. The lanes of each of
 // their values are listed once for a listing. A comparison of such a number with an integer that is
-// equal on all lanes looks them up, so it is decided for all lanes at once. `not`, `and` and `or`
+// equal on all lanes looks them up: one look decides all lanes. `not`, `and` and `or`
 // of such comparisons are set operations. Any other condition is evaluated for each lane.
 //
 // Example: `for r in range(world): if rank == r:` on 4,096 ranks. The lanes by value of `rank` are
