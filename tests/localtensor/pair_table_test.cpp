@@ -33,6 +33,11 @@ std::vector<Pattern> patterns() {
            [=](uint64_t draw) {
              return Pair{i(draw), (i(draw) + 1) % 512};
            }},
+          {"halo of 32 x 16",
+           [=](uint64_t draw) {
+             constexpr int32_t kSteps[] = {1, 511, 16, 496};
+             return Pair{i(draw), (i(draw) + kSteps[draw / 512 % 4]) % 512};
+           }},
           {"dissemination",
            [=](uint64_t draw) {
              return Pair{i(draw), (i(draw) + (1 << draw / 512 % 9)) % 512};
