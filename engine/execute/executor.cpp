@@ -20,7 +20,7 @@ namespace shardproof {
 
 Executor::Executor(const SpmdProgram& program, const OpRegistry& ops, World& world,
                    ExecutorOptions options)
-    : shared_(new Shared{program, ops, world, std::move(options), {}, {}, {}, {}, {}, {}}) {}
+    : shared_(new Shared{program, ops, world, std::move(options), {}, {}, {}, {}, {}, {}, {}}) {}
 
 Executor::~Executor() = default;
 
@@ -78,8 +78,7 @@ bool Executor::run(const std::function<bool()>& advance_functions) {
 LocalTensor Executor::value(ValueId id) const {
   std::vector<Block> blocks;
   for (const std::unique_ptr<Frame>& frame : frames_)
-    for (const Block& block : frame->values[static_cast<size_t>(id)].blocks())
-      blocks.push_back(block);
+    for (const Block& block : frame->at(id).blocks()) blocks.push_back(block);
   return blocks.empty() ? LocalTensor() : LocalTensor(std::move(blocks));
 }
 

@@ -34,8 +34,6 @@ Executor::Frame::Frame(Shared& shared, const SpmdListing& listing, Lanes lanes,
       lanes(std::move(lanes)),
       context(context),
       device(context.device()) {
-  values.resize(shared.program.values.size());
-  tickets.resize(shared.program.values.size(), kDone);
   streams.emplace_back("main", kMainStream);
   if (device == nullptr || !shared.options.loads_kernels) return;
   device->select();
@@ -52,7 +50,10 @@ bool Executor::Frame::advance() {
   }
   while (pc < listing.instrs.size()) {
     const Instr& instr = listing.instrs[pc++];
-    issue(instr);
+    if (!issue(instr)) {
+      skip();
+      continue;
+    }
     if (!shared.errors.empty()) return true;
     if (context.state() != CohortState::running) {
       stopped = true;
@@ -75,11 +76,17 @@ bool Executor::Frame::finished() {
   });
 }
 
-void Executor::Frame::issue(const Instr& instr) {
+void Executor::Frame::skip() {
+  if (lanes.size() > 1) return;
+  const auto known = shared.narrow.try_emplace(&listing, listing).first;
+  pc = known->second.next(lanes[0], pc);
+}
+
+bool Executor::Frame::issue(const Instr& instr) {
   const bool all = instr.lanes.contains(lanes);
   const Lanes some = all ? Lanes() : instr.lanes.intersect(lanes);
   const Lanes& on = all ? lanes : some;
-  if (on.empty()) return;
+  if (on.empty()) return false;
   std::visit(
       [&](const auto& action) {
         using T = std::decay_t<decltype(action)>;
@@ -97,6 +104,7 @@ void Executor::Frame::issue(const Instr& instr) {
       },
       instr.action);
   for (ValueId id : instr.releases) release(id, on);
+  return true;
 }
 
 CallSite Executor::Frame::site(const Instr& instr) const {
@@ -176,7 +184,7 @@ void Executor::Frame::set_value(ValueId id, LocalTensor fresh, Ticket ticket) {
 }
 
 void Executor::Frame::stamp(ValueId id, Ticket ticket) {
-  Ticket& known_ticket = tickets[static_cast<size_t>(id)];
+  Ticket& known_ticket = values.at(id).ticket;
   known_ticket = std::max(known_ticket, ticket);
 }
 
@@ -205,7 +213,7 @@ bool Executor::Frame::is_viewed(const Buffer* buffer, ValueId but, const Lanes& 
 
 void Executor::Frame::replace(ValueId id, LocalTensor value) {
   viewers.remove(id, at(id));
-  values[static_cast<size_t>(id)] = std::move(value);
+  values.at(id).tensor = std::move(value);
   viewers.add(id, at(id));
 }
 
@@ -263,7 +271,7 @@ void Executor::Frame::issue_merge(const Instr& instr, const Merge& merge, const 
     const LocalTensor value = at(id).restrict_to(here);
     for (const Block& block : value.blocks()) blocks.push_back(block);
     if (unmetered.contains(id)) unmetered.insert(merge.output);
-    ticket = std::max(ticket, tickets[static_cast<size_t>(id)]);
+    ticket = std::max(ticket, values.find(id).ticket);
   });
   if (blocks.empty()) return;
   LocalTensor merged(std::move(blocks));
@@ -310,7 +318,7 @@ Ticket Executor::Frame::issued_on(StreamId stream, const Instr& instr) {
 
 void Executor::Frame::issue_wait(const Instr& instr, const Wait& wait) {
   Ticket ticket = kDone;
-  if (wait.value != kNoValue) ticket = tickets[static_cast<size_t>(wait.value)];
+  if (wait.value != kNoValue) ticket = values.find(wait.value).ticket;
   if (!wait.event.empty()) ticket = events[wait.event];
   if (!wait.stream.empty()) {
     if (const StreamId* id = find_stream(wait.stream)) ticket = issued_on(*id, instr);

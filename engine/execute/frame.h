@@ -13,6 +13,8 @@
 
 #include "shardproof/engine/execute/buffer_viewers.h"
 #include "shardproof/engine/execute/executor.h"
+#include "shardproof/engine/execute/frame_values.h"
+#include "shardproof/engine/execute/narrow_instrs.h"
 #include "shardproof/engine/execute/parts_by_rank.h"
 #include "shardproof/engine/execute/pending_op.h"
 #include "shardproof/engine/execute/run_kernel.h"
@@ -31,6 +33,7 @@ struct Executor::Shared {
   KernelViews views;
   std::set<std::string> host_ops;
   std::unordered_map<const void*, PartsByRank> parts;  // by the address of the list of parts
+  std::unordered_map<const SpmdListing*, NarrowInstrs> narrow;
 };
 
 // Calls under way. The execution context points into this struct until the ticket is done.
@@ -50,9 +53,8 @@ struct Executor::Frame {
   Lanes lanes;
   ExecutionContext& context;
   std::shared_ptr<Device> device;  // of the execution context; null: the host
-  std::vector<LocalTensor> values;
+  FrameValues values;
   BufferViewers viewers;
-  std::vector<Ticket> tickets;  // of the instruction that makes each value
   std::set<ValueId> unmetered;  // values without a metered allocation: numbers, sources of writes
   std::map<std::string, Ticket> events;
   std::map<StreamId, Ticket> waits;  // the last ticket of the stream when a wait was issued on it
@@ -73,7 +75,9 @@ struct Executor::Frame {
   // True if the listing has ended and the work of all its streams is done, or a fault stopped it.
   bool finished();
 
-  void issue(const Instr& instr);
+  bool issue(const Instr& instr);  // false if no rank of the cohort executes it
+  // Moves `pc` to the next instruction that the cohort may execute.
+  void skip();
   void issue_compute(const Instr& instr, const Compute& compute, const Lanes& on);
   PendingOp& new_op(const Instr& instr);
   const Prepared& prepare(const Compute& compute, KnownOp& known, const Attrs& attrs,
@@ -149,7 +153,7 @@ struct Executor::Frame {
   void wrote(ValueId id, Ticket ticket);
   void made(ValueId id, const LocalTensor& value);
   const SpmdValue& info(ValueId id) const { return shared.program.values[static_cast<size_t>(id)]; }
-  const LocalTensor& at(ValueId id) const { return values[static_cast<size_t>(id)]; }
+  const LocalTensor& at(ValueId id) const { return values.find(id).tensor; }
   CallSite site(const Instr& instr) const;
   // Moves contents that only these lanes hold to the device, where packing then copies them.
   void move_to_device(const LocalTensor& value) const;

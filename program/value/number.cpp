@@ -54,7 +54,12 @@ const std::string& Number::text() const {
 
 const Number::List& Number::list() const {
   if (!is_list()) refuse("a list", *this);
-  return std::get<List>(value_);
+  return *std::get<SharedList>(value_);
+}
+
+bool Number::operator==(const Number& other) const {
+  if (is_list() && other.is_list()) return list() == other.list();
+  return value_ == other.value_;
 }
 
 std::string to_string(const Number& number) {
