@@ -28,6 +28,11 @@ const Pattern kPipeline{"pipeline", "pp",
                         R"json("for m in range({}):", "  h = x * (m + 1)", "  if rank > 0:",
      "    h = recv(like=x, from=rank - 1)", "  h = h + 1", "  if rank < world - 1:",
      "    send(h, to=rank + 1)")json"};
+// Rank 0 receives from all others, one after the other.
+const Pattern kStar{"star", "dp",
+                    R"json("for k in range({}):", "  if rank > 0:", "    send(x, to=0)",
+     "  if rank == 0:", "    for i in range(1, world):", "      y = recv(like=x, from=i)",
+     "      x = x + y")json"};
 // Each rank sends a shape of its own, so that the call is another one on each rank.
 const Pattern kOwnShape{
     "own shapes", "dp",
@@ -83,6 +88,7 @@ int main() {
   print_pattern(kDissemination, 131072, 17, {8, 2000});
   print_pattern(kRing, 4096, 10, {0.5, 200});
   print_pattern(kPipeline, 4096, 4, {0.5, 200});
+  print_pattern(kStar, 4096, 3, {1.5, 200});
   for (const int64_t ranks : {1024, 4096, 16384}) {
     print_pattern(kOwnShape, ranks, 4, {0.1e-3 * static_cast<double>(ranks), 500});
     print_pattern(kOwnSlot, ranks, 4, {0.1e-3 * static_cast<double>(ranks), 500});
