@@ -245,7 +245,8 @@ void fail_one_worker(const WorkerFailure& failure, int seed) {
   wait_for_work(workers, failure.in_repetitions ? 1.0 : 0.3);
   std::this_thread::sleep_for(milliseconds(random() % 500));
   ASSERT_EQ(workers.size(), 3u) << "seed " << seed << "\n" << run.text();
-  ASSERT_EQ(kill(workers[random() % 3], failure.signal), 0);
+  ASSERT_EQ(kill(workers[random() % 3], failure.signal), 0) << "seed " << seed << "\n"
+                                                            << run.text();
   EXPECT_EQ(run.code(), 1) << "seed " << seed << "\n" << run.text();
   EXPECT_NE(run.text().find("missing rank"), std::string::npos) << run.text();
   EXPECT_NE(run.text().find(failure.word), std::string::npos) << run.text();
