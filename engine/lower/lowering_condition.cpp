@@ -1,9 +1,9 @@
 // Implements the conditions of lowering.h: the lanes on which a condition holds.
 //
-// Some numbers depend on the rank alone: `rank`, `index(pp)`, `rank % 4`. The lanes of each of
-// their values are listed once for a listing. A comparison of such a number with an integer that is
-// equal on all lanes looks them up: one look decides all lanes. `not`, `and` and `or`
-// of such comparisons are set operations. Any other condition is evaluated for each lane.
+// Some numbers depend on the rank alone: `rank`, `index(pp)`, `rank % 4`. A table, made once for a
+// listing, holds the lanes of each of their values. If such a number is compared with an integer
+// that is equal on all lanes, the table gives the lanes on which the condition holds. `not`, `and`
+// and `or` of such comparisons are set operations. Any other condition is evaluated for each lane.
 //
 // Example: `for r in range(world): if rank == r:` on 4,096 ranks. The lanes by value of `rank` are
 // {0: lane 0, 1: lane 1, ..}, so each pass looks up one lane.
