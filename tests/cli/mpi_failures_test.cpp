@@ -72,7 +72,7 @@ TEST_F(MpiFailures, KilledProcess_IsAMissingRank_AndNoProcessIsLeft) {
 
 TEST_F(MpiFailures, StoppedProcess_IsAMissingRank_AndNoProcessIsLeft) {
   fail_one_worker_in_each(
-      {SHARDPROOF_PROGRAM, "mpi", SIGSTOP, "is stopped by signal 19 (SIGSTOP)", "10s"}, 3);
+      {SHARDPROOF_PROGRAM, "mpi", SIGSTOP, "is stopped by signal 19 (SIGSTOP)", "6s"}, 3);
 }
 
 // No coordinator orders the calls of a repetition; heartbeats state where each process is.
