@@ -310,8 +310,8 @@ bool Explaining::is_read_after(const Step& step, ValueId id) const {
                      });
 }
 
-// True if the edit reduces a part as it is meant, which gradients on the way were taken of: they
-// are right only with a call of the text.
+// True if the edit reduces a forward value by the reduction of its partial sum, and the way has
+// gradients. The edit leaves these as they are: only a call in the text makes them right.
 bool Explaining::is_forward_part(const Edit& edit, const std::vector<int>& axes, const Step& step,
                                  size_t slot) const {
   const ValueId id = made_by(*step.instr, slot);
