@@ -99,13 +99,13 @@ void add_attention(Samples& samples) {
     both.attrs.set("return_lse", true);
     samples.emplace_back("sdpa", both);
     for (const bool has_results : {false, true}) {
-      Sample grad = sample_of({{{1, 4, 70, 4},
-                                {1, 4, 70, 8},
-                                {1, 2, 150, 8},
-                                {1, 2, 150, 4},
-                                {1, 4, 70, 4},
-                                {1, 4, 70},
-                                {1, 4, 70}}},
+      Sample grad = sample_of({{{1, 2, 70, 4},
+                                {1, 2, 70, 8},
+                                {1, 1, 150, 8},
+                                {1, 1, 150, 4},
+                                {1, 2, 70, 4},
+                                {1, 2, 70},
+                                {1, 2, 70}}},
                               {{"causal", causal}});
       grad.fills.assign(grad.inputs.size(), "uniform(-1, 1)");
       grad.fills[5] = "uniform(4, 6)";

@@ -18,12 +18,12 @@ Watch::Watch(std::string kernel, FindAllocation find)
 
 Watch::Page& Watch::page_of(uint64_t at) {
   const uint64_t number = at / kPage;
-  if (page_ != nullptr && number == page_number_) return *page_;
+  UsedPage& used = used_[number % used_.size()];
+  if (used.page != nullptr && used.number == number) return *used.page;
   std::unique_ptr<Page>& page = shadow().pages[number];
   if (!page) page = std::make_unique<Page>();
-  page_number_ = number;
-  page_ = page.get();
-  return *page_;
+  used = {number, page.get()};
+  return *page;
 }
 
 void Watch::complain(const std::byte* at, const std::string& what) const {
@@ -41,10 +41,15 @@ void Watch::complain(const std::byte* at, const std::string& what) const {
 void Watch::require_room(const std::byte* at, int64_t bytes) {
   if (reinterpret_cast<uint64_t>(at) % static_cast<uint64_t>(bytes) != 0)
     complain(at, fmt::format("touches {} bytes that are not aligned", bytes));
-  if (at >= last_.first && at + bytes <= last_.second) return;
-  last_ = find_(at);
-  if (last_.first == nullptr || at + bytes > last_.second)
+  for (Allocation& known : known_) {
+    if (at < known.first || at + bytes > known.second) continue;
+    std::swap(known, known_.front());
+    return;
+  }
+  const Allocation found = find_(at);
+  if (found.first == nullptr || at + bytes > found.second)
     complain(at, fmt::format("touches {} bytes that are not all allocated", bytes));
+  known_.push_back(found);
 }
 
 // An aligned access lies in one page.

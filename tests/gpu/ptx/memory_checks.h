@@ -10,6 +10,7 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace shardproof::ptx {
 
@@ -51,9 +52,14 @@ class Watch {
 
   std::string kernel_;
   FindAllocation find_;
-  Allocation last_{}, own_{};
-  uint64_t page_number_ = 0;
-  Page* page_ = nullptr;
+  std::vector<Allocation> known_;  // found so far, the last one used first
+  Allocation own_{};
+  // The pages used last, by the last bits of their numbers.
+  struct UsedPage {
+    uint64_t number = 0;
+    Page* page = nullptr;
+  };
+  std::array<UsedPage, 16> used_{};
   uint32_t launch_, thread_ = 0;
   std::array<std::byte, 64> kept_{};
 };
