@@ -1,6 +1,6 @@
-// Compares the text of every finding of the corpus with an approved text. The files run without
-// their expectations, so that each finding is printed. Also compares the reports of runs on several
-// threads.
+// Compares the text of every finding of the corpus with an approved text, and applies its fix. The
+// files run without their expectations, so that each finding is printed. Also compares the reports
+// of runs on several threads.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -8,7 +8,7 @@
 #include "shardproof/scenarios/load/load.h"
 #include "shardproof/scenarios/report/report.h"
 #include "shardproof/tests/approval.h"
-#include "shardproof/tests/few_draws.h"
+#include "shardproof/tests/scenarios/printed_fixes.h"
 
 namespace shardproof::finding_texts_test {
 namespace {
@@ -31,11 +31,16 @@ std::vector<Scenario> scenarios_of(const std::string& folder, char first = 'a', 
   return scenarios;
 }
 
-RunResult run_all(const std::vector<Scenario>& scenarios, int jobs) {
-  const Registries registries{builtin_ops(), builtin_backends()};
+const Registries& registries() {
+  static const Registries kAll{builtin_ops(), builtin_backends()};
+  return kAll;
+}
+
+RunResult run_all(const std::vector<Scenario>& scenarios, int threads) {
   RunOptions options;
-  options.jobs = jobs;
-  return run_scenarios(scenarios, std::vector<std::string>(scenarios.size()), options, registries);
+  options.jobs = threads;
+  return run_scenarios(scenarios, std::vector<std::string>(scenarios.size()), options,
+                       registries());
 }
 
 std::string texts_of(const std::vector<Scenario>& scenarios, const RunResult& result) {
@@ -49,30 +54,50 @@ std::string texts_of(const std::vector<Scenario>& scenarios, const RunResult& re
   return texts;
 }
 
-// The first and the last letter of the files that a test runs.
-struct Letters {
+// A part of the corpus of bugs: the first and the last letter of its files, and the number of
+// threads that run it.
+struct Part {
   char first, last;
+  int threads;
 };
 
-class FindingTexts_OfBugs : public testing::TestWithParam<Letters> {};
+class FindingTexts_OfBugs : public testing::TestWithParam<Part> {};
+
+TEST_P(FindingTexts_OfBugs, AreApproved_AndFixesCorrectTheirValues) {
+  const auto [first, last, threads] = GetParam();
+  const std::vector<Scenario> scenarios = scenarios_of("bugs", first, last);
+  const RunResult result = run_all(scenarios, threads);
+  const std::string approved = std::string("findings/bugs_") + first + "_to_" + last;
+  expect_approved(approved, texts_of(scenarios, result));
+  printed_fixes::FixCounts fixes;
+  for (size_t i = 0; i < scenarios.size(); ++i)
+    fixes.check(scenarios[i], result.scenarios[i], registries());
+  fmt::print("{} fixes applied, {} leave a choice\n", fixes.applied, fixes.left_out);
+  EXPECT_GT(fixes.applied, 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, FindingTexts_OfBugs,
+                         testing::Values(Part{'a', 'f', 1}, Part{'g', 'm', 3}, Part{'n', 'r', 1},
+                                         Part{'s', 'z', 3}));
+
+TEST(FindingTexts, OfGradients_HaveFixesThatCorrectTheirValues) {
+  const std::vector<Scenario> scenarios = scenarios_of("gradients");
+  const RunResult result = run_all(scenarios, 1);
+  printed_fixes::FixCounts fixes;
+  for (size_t i = 0; i < scenarios.size(); ++i)
+    fixes.check(scenarios[i], result.scenarios[i], registries());
+  fmt::print("{} fixes applied, {} leave a choice\n", fixes.applied, fixes.left_out);
+  EXPECT_GT(fixes.applied, 4);
+}
 
 // Neither the number of threads nor a second run changes a byte of the reports.
-TEST_P(FindingTexts_OfBugs, WithAnyNumberOfThreads) {
-  const auto [first, last] = GetParam();
-  const std::vector<Scenario> scenarios = scenarios_of("bugs", first, last);
-  const RunResult one = run_all(scenarios, 1);
-  const std::string approved = std::string("findings/bugs_") + first + "_to_" + last;
-  expect_approved(approved, texts_of(scenarios, one));
-  if (kFewDraws) return;
-  const RunResult again = run_all(scenarios, 3);
+TEST(FindingTexts, WithAnyNumberOfThreads_AreEqual) {
+  const std::vector<Scenario> scenarios = scenarios_of("bugs", 's', 'z');
+  const RunResult one = run_all(scenarios, 1), again = run_all(scenarios, 3);
   EXPECT_EQ(text_report(again, {}), text_report(one, {}));
   EXPECT_EQ(json_report(again, {"0", {}}), json_report(one, {"0", {}}));
   EXPECT_EQ(junit_report(again, {"0", {}}), junit_report(one, {"0", {}}));
 }
-
-INSTANTIATE_TEST_SUITE_P(Files, FindingTexts_OfBugs,
-                         testing::Values(Letters{'a', 'f'}, Letters{'g', 'm'}, Letters{'n', 'r'},
-                                         Letters{'s', 'z'}));
 
 TEST(FindingTexts, OfFaults) {
   const std::vector<Scenario> scenarios = scenarios_of("faults");

@@ -1,17 +1,14 @@
-// Tests a law: a printed fix can be applied as it is written, and corrects the value that it is
-// printed for. Each rank program of the corpus that has such a finding is changed as the fix
-// states, parsed and run again. Fixes that leave a choice to the author are not applied.
-#include <gtest/gtest.h>
+// Implements printed_fixes.h: one function for each form of a fix.
+#include "shardproof/tests/scenarios/printed_fixes.h"
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <regex>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/scenarios/load/load.h"
-#include "shardproof/scenarios/report/report.h"
 
-namespace shardproof::printed_fixes_test {
+namespace shardproof::printed_fixes {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -166,94 +163,70 @@ std::optional<Lines> with_fix(Lines lines, const std::string& whole) {
   return std::nullopt;
 }
 
-class Corpus {
- public:
-  explicit Corpus(const std::string& folder) : folder_(folder) {}
-
-  void check() {
-    const std::string source = std::string(SHARDPROOF_SOURCE_DIR) + "/scenarios/corpus/" + folder_;
-    for (const ScenarioPath& path : find_scenarios(source).paths) {
-      const Scenario scenario = load_file(path.path, path.path);
-      for (const Case& one : scenario.cases) {
-        if (one.phases.size() != 1 || one.phases[0].job.ranks.size() != 1) continue;
-        Scenario alone = scenario;
-        alone.cases = {one};
-        check_case(alone);
-      }
-    }
-  }
-  int applied = 0, left_out = 0;
-
- private:
-  // Returns no findings if the program is refused, which a fixed one must not be.
-  std::vector<Finding> findings_of(const Scenario& scenario, bool is_fixed) const {
-    const RunResult result = run_scenarios({scenario}, {""}, {}, registries_);
-    const CaseResult& one = result.scenarios.at(0).cases.at(0);
-    if (one.error && is_fixed) ADD_FAILURE() << scenario.file << ": " << one.error->message();
-    return one.phases.empty() ? std::vector<Finding>() : one.phases[0].outcome.findings;
-  }
-
-  // Follows "declare it as tp:P(sum)". False if the fix is another one.
-  static bool declare(const Finding& finding, Job& job) {
-    const std::string start = "declare it as ";
-    const bool declares =
-        finding.fix.starts_with(start) && finding.fix.find(',') == std::string::npos;
-    if (!declares) return false;
-    const std::string placements = finding.fix.substr(start.size());
-    for (JobOutput& output : job.outputs)
-      if (output.name == finding.name) output.placements = placements;
-    const std::regex check(R"(check\((\w+), ')" + finding.name + R"(', .*\)$)");
-    for (std::string& line : job.ranks[0].listing.lines)
-      line = std::regex_replace(line, check,
-                                fmt::format("check($1, '{}', {})", finding.name, placements));
-    return true;
-  }
-
-  void check_case(const Scenario& scenario) {
-    for (const Finding& finding : findings_of(scenario, false)) {
-      const bool caused =
-          std::any_of(finding.details.begin(), finding.details.end(),
-                      [](const std::string& text) { return text.starts_with("cause"); });
-      if (finding.verdict != Verdict::wrong_values || !caused) continue;
-      Scenario changed = scenario;
-      Job& job = changed.cases[0].phases[0].job;
-      const bool declares = declare(finding, job);
-      JobListing& listing = changed.cases[0].phases[0].job.ranks[0];
-      const std::optional<Lines> lines =
-          declares ? listing.listing.lines : with_fix(listing.listing.lines, finding.fix);
-      if (!lines) {
-        ++left_out;
-        continue;
-      }
-      ++applied;
-      try {
-        listing.listing = parse_listing(*lines);
-        changed.cases[0].phases[0].lowered = nullptr;
-        for (const Finding& after : findings_of(changed, true))
-          EXPECT_NE(after.name, finding.name) << scenario.file << ": " << finding.fix;
-      } catch (const Error& error) {
-        ADD_FAILURE() << scenario.file << ": " << finding.fix << ": " << error.message();
-      }
-    }
-  }
-
-  const std::string folder_;
-  const Registries registries_{builtin_ops(), builtin_backends()};
-};
-
-TEST(PrintedFixes, OfBugs_CorrectTheirValues) {
-  Corpus corpus("bugs");
-  corpus.check();
-  fmt::print("{} fixes applied, {} leave a choice\n", corpus.applied, corpus.left_out);
-  EXPECT_GT(corpus.applied, 25);
+// Returns the findings of a scenario of one case. A changed program must not be refused.
+std::vector<Finding> findings_of(const Scenario& changed, const Registries& registries) {
+  RunOptions options;
+  options.searches_causes = false;
+  const RunResult result = run_scenarios({changed}, {""}, options, registries);
+  const CaseResult& one = result.scenarios.at(0).cases.at(0);
+  if (one.error) ADD_FAILURE() << changed.file << ": " << one.error->message();
+  return one.phases.empty() ? std::vector<Finding>() : one.phases[0].outcome.findings;
 }
 
-TEST(PrintedFixes, OfGradients_CorrectTheirValues) {
-  Corpus corpus("gradients");
-  corpus.check();
-  fmt::print("{} fixes applied, {} leave a choice\n", corpus.applied, corpus.left_out);
-  EXPECT_GT(corpus.applied, 4);
+// Follows "declare it as tp:P(sum)". False if the fix is another one.
+bool declare(const Finding& finding, Job& job) {
+  const std::string start = "declare it as ";
+  const bool declares =
+      finding.fix.starts_with(start) && finding.fix.find(',') == std::string::npos;
+  if (!declares) return false;
+  const std::string placements = finding.fix.substr(start.size());
+  for (JobOutput& output : job.outputs)
+    if (output.name == finding.name) output.placements = placements;
+  const std::regex check(R"(check\((\w+), ')" + finding.name + R"(', .*\)$)");
+  for (std::string& line : job.ranks[0].listing.lines)
+    line = std::regex_replace(line, check,
+                              fmt::format("check($1, '{}', {})", finding.name, placements));
+  return true;
+}
+
+bool is_caused(const Finding& finding) {
+  return finding.verdict == Verdict::wrong_values &&
+         std::any_of(finding.details.begin(), finding.details.end(),
+                     [](const std::string& text) { return text.starts_with("cause"); });
+}
+
+// True if the fix could be applied. Expects that the value of the finding is right then.
+bool applies(const Finding& finding, Scenario scenario, const Registries& registries) {
+  Phase& phase = scenario.cases[0].phases[0];
+  Listing& listing = phase.job.ranks[0].listing;
+  const bool declares = declare(finding, phase.job);
+  const std::optional<Lines> lines =
+      declares ? listing.lines : with_fix(listing.lines, finding.fix);
+  if (!lines) return false;
+  try {
+    listing = parse_listing(*lines);
+    phase.lowered = nullptr;
+    for (const Finding& after : findings_of(scenario, registries))
+      EXPECT_NE(after.name, finding.name) << scenario.file << ": " << finding.fix;
+  } catch (const Error& error) {
+    ADD_FAILURE() << scenario.file << ": " << finding.fix << ": " << error.message();
+  }
+  return true;
 }
 
 }  // namespace
-}  // namespace shardproof::printed_fixes_test
+
+void FixCounts::check(const Scenario& scenario, const ScenarioResult& result,
+                      const Registries& registries) {
+  for (size_t i = 0; i < scenario.cases.size(); ++i) {
+    const Case& one = scenario.cases[i];
+    if (one.phases.size() != 1 || one.phases[0].job.ranks.size() != 1) continue;
+    if (result.cases.at(i).phases.empty()) continue;
+    Scenario alone = scenario;
+    alone.cases = {one};
+    for (const Finding& finding : result.cases[i].phases[0].outcome.findings)
+      if (is_caused(finding)) ++(applies(finding, alone, registries) ? applied : left_out);
+  }
+}
+
+}  // namespace shardproof::printed_fixes
