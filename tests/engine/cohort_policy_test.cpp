@@ -81,17 +81,26 @@ std::string run(const Job& job) {
 
 // Returns the outcome as text. The values of a race may differ, because they depend on the
 // schedule.
-std::string expect_one_outcome(Job job, const std::string& what) {
+std::string expect_one_outcome(Job job, const std::string& what,
+                               const std::vector<Way>& others = ways()) {
   job.grouping = CohortPolicy::coarse_first;
   job.schedule = {ScheduleKind::fifo, 0};
   const std::string first = run(job);
   if (first.find("verdict=race") != std::string::npos) return first;
-  for (const Way& way : ways()) {
+  for (const Way& way : others) {
     job.grouping = way.grouping;
     job.schedule = way.schedule;
     EXPECT_EQ(run(job), first) << what << ", " << way.name;
   }
   return first;
+}
+
+// Every second way: two jobs in a row run in all of them.
+std::vector<Way> half_of_the_ways(int64_t job) {
+  std::vector<Way> half;
+  for (size_t i = static_cast<size_t>(job % 2); i < ways().size(); i += 2)
+    half.push_back(ways()[i]);
+  return half;
 }
 
 std::vector<ScenarioPath> files() {
@@ -116,12 +125,12 @@ TEST(CohortPolicy, Scenarios_InAnyGroupingAndSchedule_HaveOneOutcome) {
         if (job.world > 16) continue;  // larger worlds add time but no case
         for (const JobInput& input : job.inputs) job.keep.push_back(input.name);
         for (const JobOutput& output : job.outputs) job.keep.push_back(output.name);
-        expect_one_outcome(std::move(job), one.name);
+        expect_one_outcome(std::move(job), one.name, half_of_the_ways(jobs));
         ++jobs;
       }
   }
   std::printf("grouping: %lld jobs of scenarios, each %zu ways\n", static_cast<long long>(jobs),
-              ways().size() + 1);
+              ways().size() / 2 + 1);
   EXPECT_GT(jobs, 30);
 }
 

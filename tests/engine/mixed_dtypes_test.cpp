@@ -13,7 +13,7 @@
 namespace shardproof::testing::mixed_dtypes_test {
 namespace {
 
-constexpr size_t kMostCombinations = kFewDraws ? 100 : 300;  // of one op and dtypes
+constexpr size_t kMostCombinations = 100;  // of one op and dtypes
 
 std::vector<size_t> floats_of(const Sample& sample) {
   std::vector<size_t> found;
