@@ -100,7 +100,7 @@ class ChangedLines : public ::testing::TestWithParam<Change> {};
 TEST_P(ChangedLines, Causes_OfAChangedLine_NameThatLine) {
   int wrong_values = 0, with_cause = 0;
   const std::string mesh = GetParam().mesh;
-  const uint64_t seeds = mesh.empty() ? 60 : 600;
+  const uint64_t seeds = mesh.empty() ? 40 : 400;
   for (uint64_t seed = 0; seed < seeds; ++seed) {
     const RandomProgram program = honest(seed);
     if (!mesh.empty() && program.text.mesh != mesh) continue;

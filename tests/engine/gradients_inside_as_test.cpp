@@ -21,7 +21,7 @@ namespace {
 constexpr double kStep = 0x1p-16;
 constexpr double kAgreement = 1e-6;  // of the larger of both slopes
 // With few draws, one of this number of placements and forms.
-constexpr int kDrawStep = kFewDraws ? 7 : 1;
+constexpr int kDrawStep = kFewDraws ? 7 : 2;
 // Forms of a line: they differ in which inputs have names, and in whether the op ends its line.
 enum class Form { alone, result_used, inputs_computed, last_input_computed };
 constexpr Form kForms[] = {Form::alone, Form::result_used, Form::inputs_computed,

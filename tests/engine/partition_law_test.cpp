@@ -20,7 +20,7 @@ namespace {
 
 constexpr unsigned kSeed = 20240613;
 // Draws for each op, sample and mesh. An op of many samples gets many placements with few draws.
-constexpr int kDraws = 16, kDrawsOfMany = 7;
+constexpr int kDraws = 16, kDrawsOfMany = 4;
 constexpr size_t kMany = 5;
 constexpr const char* kMeshes[] = {"tp=2", "tp=3", "dp=2, tp=2", "dp=2, tp=3"};
 // With few draws, one of twenty runs. These may not reach every form of an op.
