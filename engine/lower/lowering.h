@@ -48,6 +48,7 @@ class Lowering {
  protected:
   Lowering(const OpRegistry& ops, const Lanes& lanes)
       : ops_(ops), lanes_(lanes), listing_lanes_(lanes) {}
+  bool is_axis(const std::string& name);  // of a mesh of these ranks
   void walk(const std::vector<Statement>& statements);
 
   // Functions that differ between global programs and rank programs.
@@ -215,7 +216,6 @@ class Lowering {
   NumberScope scope(int64_t rank);
   // Returns what an unknown name may mean, such as `; did you mean "x"?`.
   std::string nearest_name(const std::string& name);
-  bool is_axis(const std::string& name);
   bool differs_by_rank(const Expr& expr);
 
   const Lanes listing_lanes_;

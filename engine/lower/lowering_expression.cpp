@@ -13,6 +13,15 @@ bool is_shape_verb(const std::string& verb) { return verb == "dim" || verb == "s
 
 bool is_axis_verb(const std::string& verb) { return verb == "size" || verb == "index"; }
 
+bool is_reduction(const std::string& name) {
+  try {
+    parse_reduction(name);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 bool Lowering::is_axis(const std::string& name) {
@@ -30,7 +39,10 @@ std::string Lowering::nearest_name(const std::string& name) {
     return ": a global program is the same on all ranks; write the line under \"ranks\"";
   if (name == "world_size" || name == "WORLD_SIZE")
     return "; write world in a rank program, size(tp) for the ranks of an axis";
-  if (is_axis(name)) return fmt::format("; {0} is an axis: write size({0})", name);
+  if (is_axis(name)) return fmt::format("; {0} is an axis: size({0}) is its number of ranks", name);
+  if (is_reduction(name))
+    return fmt::format("; {0} is a reduction: it comes after the tensor, as in all_reduce(x, {0})",
+                       name);
   NearestName nearest(name);
   for (const auto& [known, parts] : names_.all()) nearest.offer(known);
   for (const std::string& known : number_names()) nearest.offer(known);

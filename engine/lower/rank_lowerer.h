@@ -79,7 +79,7 @@ class RankLowerer : public Lowering {
   };
   Arguments arguments_of(const Expr& call, size_t most, std::vector<std::string> keys);
   [[noreturn]] void refuse_unnamed(const Arguments& args, size_t most,
-                                   const std::vector<std::string>& keys) const;
+                                   const std::vector<std::string>& keys);
   // Returns a dim counted from 0. Errors have the position of the argument.
   int dim_argument(const Arguments& args, const char* key, int64_t dim, int dims);
 

@@ -215,7 +215,7 @@ const Expr* RankLowerer::Arguments::next_argument(size_t position, const std::st
 
 // Throws Error(bad_input) at the first argument that needs a key, with the keys that it may have.
 void RankLowerer::refuse_unnamed(const Arguments& args, size_t most,
-                                 const std::vector<std::string>& keys) const {
+                                 const std::vector<std::string>& keys) {
   std::vector<std::string> choice;
   for (size_t i = most; i < keys.size(); ++i)
     if (!args.keys.contains(keys[i])) choice.push_back(keys[i] + "=");
@@ -226,6 +226,8 @@ void RankLowerer::refuse_unnamed(const Arguments& args, size_t most,
   const size_t found = args.positional.size();
   if (choice.empty())
     fail(extra.place, fmt::format("{} takes {}, found {}", args.call->symbol, count, found));
+  const bool is_group = extra.kind == ExprKind::name && is_axis(to_string(extra));
+  if (is_group && std::count(choice.begin(), choice.end(), "group=") > 0) choice = {"group="};
   fail(extra.place,
        fmt::format("{} takes {} without a key, found {}; write {} before {}", args.call->symbol,
                    count, found, fmt::join(choice, " or "), to_string(extra)));

@@ -246,6 +246,12 @@ Statement LineParser::on_stream() {
   Statement statement = begin(StatementKind::on_stream, lexer_.consume().place);
   // `main` is reserved, so that no value can have its name, but it is a stream.
   const bool main = peek().is("main");
+  if (peek().is("stream") && !lexer_.second_is(':')) {
+    lexer_.consume();
+    fail(peek().place,
+         fmt::format("expected \":\" after \"on stream\"; for the stream {0} write on {0}:",
+                     peek().text));
+  }
   statement.targets.push_back(main ? parser_.name_template() : bound_name("the name of a stream"));
   return statement;
 }

@@ -238,7 +238,13 @@ std::string text_for_foreign_call(const Expr& call, bool whole_line) {
     renamed.symbol = here.substr(0, here.size() - 4);
     return to_string(renamed);
   }
-  const std::string_view text = whole_line ? here : without_target(here);
+  std::string casts(whole_line ? here : without_target(here));
+  // x.to(torch.float16): the dtype that the call names.
+  if (here.starts_with("cast("))
+    for (const Expr& arg : call.args)
+      if (const std::optional<DType> dtype = dtype_meant(to_string(arg)))
+        casts = fmt::format("cast(x, {})", name(*dtype));
+  const std::string_view text = casts;
   // Calls of torch.distributed have their result before their input: all_gather(list, x).
   const bool result_first = here.starts_with("y = ") && here.find("group=") != here.npos &&
                             call.args.size() > 1 && call.keys[1].empty();

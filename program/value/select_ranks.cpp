@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <sstream>
 
@@ -109,8 +110,11 @@ Lanes select_ranks(const std::string& text, const NamedMeshes& meshes, int64_t w
     if (named > lanes.size())
       throw_bad_input("{} lists a rank twice; list each rank once", quoted(text));
   } else {
-    throw_bad_input("expected ranks such as all, 3, 0-3, 0 2 5, pp=1 or rest, found {}",
-                    quoted(text));
+    std::string spaced = text;
+    std::replace(spaced.begin(), spaced.end(), ',', ' ');
+    const bool commas = spaced != text && parse_lanes(spaced);
+    throw_bad_input("expected ranks such as all, 3, 0-3, 0 2 5, pp=1 or rest, found {}{}",
+                    quoted(text), commas ? "; write " + quoted(spaced) : "");
   }
   if (lanes.empty()) throw_bad_input("{} selects no rank", quoted(text));
   if (lanes[lanes.size() - 1] >= world)

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <cmath>
 
 namespace shardproof {
 namespace {
@@ -68,6 +69,10 @@ int64_t JsonReader::integer() const {
       tree_->text.find_first_not_of("0123456789") == std::string::npos)
     refuse(fmt::format("expected an integer, found {}; write {} without quotes", to_string(*tree_),
                        tree_->text));
+  if (kind() == JsonKind::real && tree_->real == std::floor(tree_->real))
+    refuse(
+        fmt::format("expected an integer, found a number with a fraction or an exponent; write {}",
+                    to_string(*tree_)));
   if (kind() != JsonKind::integer) expected("an integer");
   return tree_->integer;
 }

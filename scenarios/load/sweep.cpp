@@ -265,7 +265,12 @@ void override_let(JsonTree& root, const std::string& name, const std::string& te
     NearestName nearest(name);
     if (let != nullptr)
       for (const std::string& known : let->keys) nearest.offer(known);
-    throw_bad_input("--set {}: the file has no let of this name{}", name, nearest.hint());
+    const bool has_some = let != nullptr && !let->keys.empty();
+    const std::string hint = !nearest.best().empty() ? nearest.hint()
+                             : has_some
+                                 ? fmt::format("; its lets are {}", fmt::join(let->keys, ", "))
+                                 : "; it has no let";
+    throw_bad_input("--set {}: the file has no let of this name{}", name, hint);
   }
   JsonTree& value = let->at_or_add(name);
   value = JsonTree::of(text);

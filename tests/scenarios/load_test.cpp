@@ -92,7 +92,7 @@ TEST(Load, Version_IsCheckedFirst) {
       {"{\"mesh\": \"tp=2\"}", "key \"version\" is missing"},
       {"{\"version\": 2, \"new key\": 1}", "/version: version 2 of the scenario language is newer"},
       {"{\"version\": 0}", "/version: expected the number 1, found 0"},
-      {"{\"version\": 1.0}", "/version: expected an integer, found 1"},
+      {"{\"version\": 1.0}", "found a number with a fraction or an exponent; write 1"},
   });
 }
 
