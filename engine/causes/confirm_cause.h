@@ -122,7 +122,8 @@ class Confirmation {
   const RankCase& about_;
   SharedSearch& shared_;
   std::string key_, target_;
-  std::set<std::string> beside_;  // keys of other results of the same op, which must be right too
+  std::set<std::string>
+      results_of_same_op_;  // keys of other results of the same op, which must be right too
   Distances before_, before_moved_;
   std::optional<Job> moved_;  // with other inputs
   std::vector<LocalTensor> moved_inputs_;

@@ -77,9 +77,9 @@ class Explaining {
            (!depends_on_senders() && adopt(find_loop_sum(on))) || missing_factor() ||
            adopt(find_local_statistics(on)) || adopt(find_op_on_shards(on));
   }
-  enum class Likeness : uint8_t { alike, similar };  // of lines of the ranks and of the truth
+  enum class Similarity : uint8_t { close, distant };  // of lines of the ranks and of the truth
   std::vector<TextChange> towards_truth();
-  bool differs_from_truth(Likeness likeness);
+  bool differs_from_truth(Similarity similarity);
   bool differs_by_a_number(const SuspectedWay& on);
   std::set<std::string> lets_of_loops() const;
   std::vector<TextChange> changes_of_sizes() const;
@@ -111,7 +111,7 @@ class Explaining {
   bool reduces_no_gradient();
   bool misses_a_line_like(const OwnLine& like, bool is_same_kind);
   bool is_right_with_line(const OwnLine& like, const NameTemplate& name, ListedLine at,
-                          Beside beside);
+                          InsertPosition position);
   bool is_copied_over(const std::string& group, size_t listing, const std::string& name) const;
   bool one_of(const std::vector<TextChange>& changes);
   ConfirmedCause cause_of(const TextChange& change, const RightChange& right) const;

@@ -275,10 +275,10 @@ bool Explaining::is_called_later(size_t from, int axis,
 std::string Explaining::terms_of(const Edit& edit) const {
   std::vector<std::string> names;
   for (const Step& step : way_.steps) {
-    const bool is_here =
+    const bool is_at_site =
         step.site == edit.site || std::count(edit.also.begin(), edit.also.end(), step.site) > 0;
     const auto* compute = std::get_if<Compute>(&step.instr->action);
-    if (!is_here || compute == nullptr || edit.slot >= compute->inputs.size()) continue;
+    if (!is_at_site || compute == nullptr || edit.slot >= compute->inputs.size()) continue;
     const std::string name = shown(compute->inputs[edit.slot], line_of(step));
     if (std::count(names.begin(), names.end(), name) == 0) names.push_back(name);
   }

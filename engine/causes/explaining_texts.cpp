@@ -11,7 +11,7 @@
 namespace shardproof {
 namespace {
 
-constexpr double kAlike = 0.5;  // TextChange::unlike of changes that are tried first
+constexpr double kClose = 0.5;  // TextChange::distance of changes that are tried first
 
 // Returns the lines of the listings up to the last one on the way to the value. Other listings may
 // receive a value that is not on the way.
@@ -344,13 +344,13 @@ std::vector<TextChange> Explaining::towards_truth() {
   return *shared_.towards_truth;
 }
 
-bool Explaining::differs_from_truth(Likeness likeness) {
+bool Explaining::differs_from_truth(Similarity similarity) {
   constexpr size_t kMostTries = 48;
   constexpr int kMostRunsOfTruth = 24;
   if (!confirmation_.can_change_job()) return false;
   std::vector<TextChange> changes = towards_truth();
   std::erase_if(changes, [&](const TextChange& one) {
-    return (one.unlike <= kAlike) != (likeness == Likeness::alike);
+    return (one.distance <= kClose) != (similarity == Similarity::close);
   });
   put_suspects_first(changes);
   if (changes.size() > kMostTries) changes.resize(kMostTries);
@@ -367,7 +367,7 @@ bool Explaining::differs_by_a_number(const SuspectedWay& on) {
   if (!confirmation_.can_change_job()) return false;
   std::vector<TextChange> changes = towards_truth();
   std::erase_if(changes, [](const TextChange& one) {
-    return one.unlike > kAlike || one.was.kind != ExprKind::number ||
+    return one.distance > kClose || one.was.kind != ExprKind::number ||
            one.to.kind != ExprKind::number;
   });
   for (TextChange& one : changes_to_counts_of_truth(confirmation_.text(), about_.truth))
@@ -580,7 +580,7 @@ bool Explaining::has_small_mistake(const SuspectedWay& on) {
 // True if one changed expression makes the value right.
 bool Explaining::has_another_text() {
   constexpr int kMostRunsOfTexts = 224;
-  if (differs_from_truth(Likeness::similar)) return true;
+  if (differs_from_truth(Similarity::distant)) return true;
   confirmation_.allow_more_runs(kMostRunsOfTexts);
   const NumberedText& text = confirmation_.text();
   if (!shared_.towards_own_lines)

@@ -62,6 +62,6 @@ std::optional<Suspicion> find_swapped_lines(const SuspectedWay& on);
 // before the first line that reads what they reduce. Each is a cause.
 std::optional<Suspicion> find_moved_lines(const SuspectedWay& on);
 // A call is right on the other side of an op, which another line computes: a cause.
-std::optional<Suspicion> find_call_beside_op(const SuspectedWay& on);
+std::optional<Suspicion> find_call_on_other_side(const SuspectedWay& on);
 
 }  // namespace shardproof

@@ -186,7 +186,7 @@ std::optional<Suspicion> find_moved_lines(const SuspectedWay& on) {
     if (++tries > kMostMoves) return std::nullopt;
     const TextStatement& reader = *late.reader;
     if (!on.confirmation.confirms_job(
-            with_moved_lines(reader.listing, numbers, line_number(reader), Beside::before)))
+            with_moved_lines(reader.listing, numbers, line_number(reader), InsertPosition::before)))
       continue;
     const std::string where = lines_text(on.about.ranks.program, lines);
     const std::string first = shown_line(on, reader);
@@ -200,8 +200,8 @@ std::optional<Suspicion> find_moved_lines(const SuspectedWay& on) {
     const TextStatement* const needed = is_assigned(all[i]) ? needed_line(all, i) : nullptr;
     if (needed == nullptr) continue;
     if (++tries > kMostMoves) return std::nullopt;
-    if (!on.confirmation.confirms_job(with_moved_lines(all[i].listing, {line_number(all[i])},
-                                                       line_number(*needed), Beside::after)))
+    if (!on.confirmation.confirms_job(with_moved_lines(
+            all[i].listing, {line_number(all[i])}, line_number(*needed), InsertPosition::after)))
       continue;
     const std::string early = shown_line(on, all[i]), late = shown_line(on, *needed);
     return Suspicion{true,
@@ -259,12 +259,12 @@ std::vector<std::string> parts_before(const Expr& op) {
 }
 
 // A call on one line whose input, or result, is an op on another line.
-struct CallBesideOp {
+struct CallNextToOp {
   const TextStatement *of_call = nullptr, *of_op = nullptr;
   const Expr *call = nullptr, *op = nullptr;
 };
 
-Suspicion moved_call(const SuspectedWay& on, const CallBesideOp& pair, const Expr& op,
+Suspicion moved_call(const SuspectedWay& on, const CallNextToOp& pair, const Expr& op,
                      bool is_first) {
   const std::string of_op = shown_line(on, *pair.of_op);
   const std::string of_call = shown_line(on, *pair.of_call), was = to_string(*pair.op);
@@ -279,7 +279,7 @@ Suspicion moved_call(const SuspectedWay& on, const CallBesideOp& pair, const Exp
 }
 
 // Tries the call before the op: relu(all_reduce(p, ..)) for all_reduce(relu(p), ..).
-std::optional<Suspicion> call_first(const SuspectedWay& on, const CallBesideOp& pair, int& tries) {
+std::optional<Suspicion> call_first(const SuspectedWay& on, const CallNextToOp& pair, int& tries) {
   const NumberedText& text = on.confirmation.text();
   const Expr input = pair.call->args[0];
   for (const std::string& part : parts_before(*pair.op)) {
@@ -294,7 +294,7 @@ std::optional<Suspicion> call_first(const SuspectedWay& on, const CallBesideOp& 
 }
 
 // Tries the call after the op: all_reduce(square(p), ..) for square(all_reduce(p, ..)).
-std::optional<Suspicion> call_last(const SuspectedWay& on, const CallBesideOp& pair, int& tries) {
+std::optional<Suspicion> call_last(const SuspectedWay& on, const CallNextToOp& pair, int& tries) {
   if (++tries > kMostCallsMoved) return std::nullopt;
   const NumberedText& text = on.confirmation.text();
   const Expr input = pair.call->args[0];
@@ -308,7 +308,7 @@ std::optional<Suspicion> call_last(const SuspectedWay& on, const CallBesideOp& p
 
 }  // namespace
 
-std::optional<Suspicion> find_call_beside_op(const SuspectedWay& on) {
+std::optional<Suspicion> find_call_on_other_side(const SuspectedWay& on) {
   if (!on.confirmation.can_change_job()) return std::nullopt;
   const TextStatements& all = on.confirmation.text().statements();
   int first = 0, last = 0;

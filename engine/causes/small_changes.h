@@ -15,7 +15,7 @@
 // | the order of tokens                    | b[argsort(order)] for b[order], x[order] for x |
 // | another label that losses ignore       | -100 for -1                                  |
 // | a name that no line reads              | z / l for z                                  |
-// | a factor that a line like this one has | o * c for o, beside "l = l * c + d"          |
+// | a factor that a line like this one has | o * c for o, as "l = l * c + d" has     |
 // | an operand or a function too many      | z for z + b                                  |
 // | a function of the truth                | relu(h) for h                                |
 // | a number one greater or smaller        | 3 for 2                                      |
