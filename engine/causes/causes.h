@@ -43,7 +43,7 @@
 #include <set>
 #include <string>
 
-#include "shardproof/engine/causes/shared_search.h"
+#include "shardproof/engine/causes/search_budget.h"
 #include "shardproof/engine/compare/judge.h"
 #include "shardproof/engine/judging/rank_case.h"
 #include "shardproof/localtensor/report/finding.h"

@@ -153,6 +153,15 @@ ChangeOfJob with_inserted_line(size_t listing, int line, InsertPosition position
   });
 }
 
+ChangeOfJob with_line_in_loop(size_t listing, int line, int loop) {
+  return change_of_block(listing, line, [=](std::vector<Statement>& block) {
+    const auto at = find_line(block, line), around = find_line(block, loop);
+    if (around == block.end()) return;
+    around->body.insert(around->body.begin(), *at);
+    block.erase(at);
+  });
+}
+
 std::optional<Job> with_merged_listings(const Job& job) {
   std::vector<JobListing> merged;
   for (const JobListing& one : job.ranks) {

@@ -51,6 +51,9 @@ ChangeOfJob with_inserted_line(size_t listing, int line, InsertPosition position
 ChangeOfJob with_moved_lines(size_t listing, std::vector<int> lines, int line,
                              InsertPosition position);
 
+// Returns a change that moves a line to the begin of a loop of the same block.
+ChangeOfJob with_line_in_loop(size_t listing, int line, int loop);
+
 // Returns the job with one listing in place of those with equal lines; nullopt if all differ. Rank
 // programs that are written once for each rank become one listing, so an edit is of all ranks.
 std::optional<Job> with_merged_listings(const Job& job);

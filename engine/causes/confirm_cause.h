@@ -10,7 +10,7 @@
 #include <set>
 
 #include "shardproof/engine/causes/change_listings.h"
-#include "shardproof/engine/causes/shared_search.h"
+#include "shardproof/engine/causes/search_budget.h"
 #include "shardproof/engine/compare/judge.h"
 #include "shardproof/engine/explain/edit_ranks.h"
 #include "shardproof/engine/judging/own_dtypes_case.h"

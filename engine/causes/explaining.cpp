@@ -103,7 +103,9 @@ bool Explaining::run(Search search) {
   shared_.budget.begin_stage(0.5);
   if (changes_.empty() && finds_cause(shown_by_provenance(on))) return true;
   shared_.budget.begin_stage(0.5);
-  if (changes_.empty() && finds_cause(adopt(find_moved_lines(on)) || misses_a_line())) return true;
+  if (changes_.empty() &&
+      finds_cause(adopt(find_moved_lines(on)) || adopt(find_line_of_truth(on)) || misses_a_line()))
+    return true;
   shared_.budget.begin_stage(0.5);
   if (changes_.empty() &&
       finds_cause(differs_from_truth(Similarity::close) || adopt(find_call_on_other_side(on))))

@@ -186,7 +186,8 @@ Origins origins_of(const NumberedText& ranks) {
 }
 
 // True if a change of a statement replaces a name by another one from which earlier statements
-// compute it. These, of which one may be wrong, are then not used.
+// compute it. These, of which one may be wrong, are then not used. The name that the statement
+// binds is no such one: "b = b - g" updates it.
 bool goes_around(const Expr& from, const Expr& to, const TextStatement& at,
                  const Origins& origins) {
   bool around = false;
@@ -196,8 +197,9 @@ bool goes_around(const Expr& from, const Expr& to, const TextStatement& at,
     visit_parts(to, [&](const Expr& other) {
       const std::string name = to_string(other);
       const auto by = known->second.find(name);
-      around = around || (other.kind == ExprKind::name && !reads(from, name) &&
-                          by != known->second.end() && by->second < &at);
+      around = around ||
+               (other.kind == ExprKind::name && !reads(from, name) &&
+                name != bound_name(*at.statement) && by != known->second.end() && by->second < &at);
     });
   });
   return around;
