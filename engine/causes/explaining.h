@@ -98,7 +98,7 @@ class Explaining {
   int64_t count_of_term(const TextStatement& one, const Expr& term) const;
   bool averages_local_means(bool needs_word);
   bool is_local_mean(const TextStatement& one, const Expr& part, bool needs_word);
-  void means_of_columns(const std::vector<int>& axes, std::vector<ConfirmedCause>& found);
+  void means_of_columns(const Step& step, std::vector<ConfirmedCause>& found);
   bool is_right_with(const Expr& part, const std::string& whole);
   // A call in place of a mean, and the keys of the wrong values that it makes right.
   struct RightMean {

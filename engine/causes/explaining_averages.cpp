@@ -145,19 +145,25 @@ bool Explaining::is_right_with(const Expr& part, const std::string& whole) {
 }
 
 // Adds means of columns that are right if they are divided by the ranks of the group over which a
-// line takes a sum in place of an average: only one of the two is wrong.
-void Explaining::means_of_columns(const std::vector<int>& axes,
-                                  std::vector<ConfirmedCause>& found) {
+// step takes a sum in place of an average: only one of the two is wrong. Means before the step may
+// be its input, which leaves the step as the cause.
+void Explaining::means_of_columns(const Step& step, std::vector<ConfirmedCause>& found) {
   constexpr int kMostMeans = 4;
   int tries = 0;
+  const CallItem* const item = reduction_of(step);
+  const auto axes =
+      item == nullptr ? std::nullopt : axes_of(item->collective.group, mesh_, step.instr->lanes);
+  if (!axes) return;
   std::vector<std::string> sizes;
-  for (const int axis : axes)
+  for (const int axis : *axes)
     sizes.push_back(fmt::format("size({})", mesh_.axes()[static_cast<size_t>(axis)].name));
   for (const TextStatement& one : confirmation_.text().statements())
     visit_parts(*one.whole[0], [&](const Expr& part) {
       const bool has_columns = part.kind == ExprKind::call && part.symbol == "mean" &&
                                argument_of(part, "dim") != nullptr;
-      if (!has_columns || ++tries > kMostMeans) return;
+      const bool is_later =
+          one.listing == step.listing && one.statement->place.line > step.site.line;
+      if (!has_columns || !is_later || ++tries > kMostMeans) return;
       const std::string was = to_string(part);
       const std::string now = fmt::format("{} / {}", was, fmt::join(sizes, " / "));
       if (!is_right_with(part, now)) return;

@@ -201,7 +201,7 @@ void Explaining::other_reductions(std::vector<ConfirmedCause>& found) {
                        fmt::format("{} in place of {} on {}", name(other), name(op), text_of(edit)),
                        edit, confirmation_.made_right()});
       found.back().is_known = axes && axes->size() == 1 && is_part_of(step, (*axes)[0], other);
-      if (other == ReduceOp::avg && axes && !found.back().is_known) means_of_columns(*axes, found);
+      if (other == ReduceOp::avg && axes && !found.back().is_known) means_of_columns(step, found);
       break;
     }
   }

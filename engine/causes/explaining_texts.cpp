@@ -595,7 +595,7 @@ bool Explaining::has_small_mistake(const SuspectedWay& on) {
   if (scaled_loss() && !fix.empty()) return true;
   lines.clear();
   return reduces_no_gradient() || averages_uneven_parts() || averages_local_sums() ||
-         adopt(find_swapped_lines(on)) || has_another_text();
+         adopt(find_swapped_lines(on)) || has_another_text() || adopt(find_reversed_ring(on));
 }
 
 // True if one changed expression makes the value right.

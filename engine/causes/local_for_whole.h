@@ -56,9 +56,12 @@ std::optional<Suspicion> find_op_on_shards(const SuspectedWay& suspected);
 // | a call before an op               | `s = all_reduce(p, ..)`, then `h = square(s)`    |
 
 // Two receives of a listing, or two sends, are right in the other order: a cause. Messages of one
-// sender arrive in the order in which it sends them. So is a send with its receive that is right in
-// the other direction, or over another axis, and a received value that no line reads.
+// sender arrive in the order in which it sends them. So is a send with its
+// receive that is right over another axis, and a received value that no line reads.
 std::optional<Suspicion> find_swapped_messages(const SuspectedWay& on);
+// A send and its receive are right in the other direction of a ring: a cause. Indices that count
+// the other way are as right, so it is tried last.
+std::optional<Suspicion> find_reversed_ring(const SuspectedWay& on);
 // Two lines, one after the other, are right in the other order: a cause.
 std::optional<Suspicion> find_swapped_lines(const SuspectedWay& on);
 // A line is right after a later one that binds a name which it reads. Or lines that reduce or

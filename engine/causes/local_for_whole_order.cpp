@@ -15,6 +15,7 @@ namespace {
 constexpr int kMostSwaps = 16;
 constexpr int kMostMoves = 8;
 constexpr int kMostCallsMoved = 16;
+constexpr size_t kMostExchanges = 8;
 
 bool is_assigned(const TextStatement& one) { return one.statement->kind == StatementKind::assign; }
 
@@ -77,7 +78,7 @@ std::vector<Exchange> exchanges_of(const std::vector<TextStatement>& all) {
     const auto b = std::find_if(a + 1, all.end(), [&](const TextStatement& one) {
       return is_call(one, "recv") && are_in_one_block(*a, one);
     });
-    if (b != all.end()) found.push_back({&*a, &*b});
+    if (b != all.end() && found.size() < kMostExchanges) found.push_back({&*a, &*b});
   }
   return found;
 }
@@ -115,8 +116,8 @@ std::optional<Suspicion> changed_exchange(const SuspectedWay& on, const Exchange
       fmt::format("{} on {}", by.fix, where), on.confirmation.made_right()};
 }
 
-// Tries the other direction of a ring, or another axis.
-std::optional<Suspicion> redirected_exchange(const SuspectedWay& on, const Exchange& one) {
+// Tries the other direction of a ring.
+std::optional<Suspicion> reversed_exchange(const SuspectedWay& on, const Exchange& one) {
   const auto reversed = [](Expr& call) {
     for (Expr& arg : call.args)
       if (const std::string text = to_string(arg); text == "next" || text == "prev")
@@ -124,14 +125,16 @@ std::optional<Suspicion> redirected_exchange(const SuspectedWay& on, const Excha
   };
   const Expr* const to = argument_of(*one.sends->whole[0], "to");
   const std::string direction = to == nullptr ? "" : to_string(*to);
-  if (direction == "next" || direction == "prev") {
-    const std::string other = direction == "next" ? "prev" : "next";
-    if (auto found = changed_exchange(
-            on, one,
-            {reversed, fmt::format("send to {} and receive from {}", direction, other),
-             "in the other direction", fmt::format("to={} and from={}", other, direction)}))
-      return found;
-  }
+  if (direction != "next" && direction != "prev") return std::nullopt;
+  const std::string other = direction == "next" ? "prev" : "next";
+  return changed_exchange(
+      on, one,
+      {reversed, fmt::format("send to {} and receive from {}", direction, other),
+       "in the other direction", fmt::format("to={} and from={}", other, direction)});
+}
+
+// Tries a ring over another axis.
+std::optional<Suspicion> regrouped_exchange(const SuspectedWay& on, const Exchange& one) {
   const Expr* const group = argument_of(*one.sends->whole[0], "group");
   if (group == nullptr) return std::nullopt;
   for (const MeshAxis& axis : on.value.spec.mesh().axes()) {
@@ -183,32 +186,31 @@ std::optional<Suspicion> dropped_message(const SuspectedWay& on, const Exchange&
   if (!on.confirmation.confirms_job(with_inserted_line(listing, line, InsertPosition::after,
                                                        parse_listing({text}).statements[0])))
     return std::nullopt;
-  return Suspicion{
-      true,
-      fmt::format("no line reads {}, which {} receives, and {} is right if the next "
-                  "pass sends it",
-                  to_string(got), shown_line(on, *one.receives), on.value.label.name),
-      fmt::format("add {} after {}", text, line_text(on.about.ranks.program, {listing, line})),
-      on.confirmation.made_right()};
-}
-
-// Tries changes of the exchanges of a ring.
-std::optional<Suspicion> find_wrong_exchange(const SuspectedWay& on) {
-  constexpr size_t kMostExchanges = 8;
-  std::vector<Exchange> exchanges = exchanges_of(on.confirmation.text().statements());
-  if (exchanges.size() > kMostExchanges) exchanges.resize(kMostExchanges);
-  for (const Exchange& one : exchanges) {
-    if (auto found = dropped_message(on, one)) return found;
-    if (auto found = redirected_exchange(on, one)) return found;
-  }
-  return std::nullopt;
+  const bool is_grouped = line != line_number(*one.receives);
+  return Suspicion{true,
+                   fmt::format("no line reads {}, which {} receives, and {} is right if the next "
+                               "pass sends it",
+                               to_string(got), shown_line(on, *one.receives), on.value.label.name),
+                   fmt::format("add {} after {}{}", text, is_grouped ? "the group of " : "",
+                               line_text(on.about.ranks.program, {listing, line})),
+                   on.confirmation.made_right()};
 }
 
 }  // namespace
 
+std::optional<Suspicion> find_reversed_ring(const SuspectedWay& on) {
+  if (!on.confirmation.can_change_job()) return std::nullopt;
+  for (const Exchange& one : exchanges_of(on.confirmation.text().statements()))
+    if (auto found = reversed_exchange(on, one)) return found;
+  return std::nullopt;
+}
+
 std::optional<Suspicion> find_swapped_messages(const SuspectedWay& on) {
   if (!on.confirmation.can_change_job()) return std::nullopt;
-  if (auto found = find_wrong_exchange(on)) return found;
+  for (const Exchange& one : exchanges_of(on.confirmation.text().statements())) {
+    if (auto found = dropped_message(on, one)) return found;
+    if (auto found = regrouped_exchange(on, one)) return found;
+  }
   const std::vector<TextStatement>& all = on.confirmation.text().statements();
   int tries = 0;
   for (const char* verb : {"recv", "send"}) {
@@ -359,14 +361,28 @@ std::optional<Suspicion> find_late_change(const SuspectedWay& on) {
   return std::nullopt;
 }
 
-// Tries a line at the begin of the next loop of its block, which binds the same name again: each
-// pass begins with the name as the line sets it.
+// True if a loop of the truth has the line.
+bool is_in_loop(const std::vector<Statement>& truth, const std::string& line,
+                bool in_loop = false) {
+  return std::any_of(truth.begin(), truth.end(), [&](const Statement& one) {
+    if (one.kind == StatementKind::for_range) return is_in_loop(one.body, line, true);
+    return in_loop && one.kind == StatementKind::assign &&
+           fmt::format("{} = {}", to_string(one.targets[0]), to_string(*one.value)) == line;
+  });
+}
+
+// Tries a line at the begin of the next loop of its block, which binds the same name again. The
+// truth must have the line in a loop, too: each pass begins with the name as the line sets it.
 std::optional<Suspicion> find_line_of_each_pass(const SuspectedWay& on) {
   const TextStatements& all = on.confirmation.text().statements();
   int tries = 0;
   for (size_t i = 0; i < all.size(); ++i) {
     if (!is_assigned(all[i]) || all[i].statement->targets.size() != 1) continue;
     const NameTemplate& name = all[i].statement->targets[0];
+    if (!on.about.job.truth ||
+        !is_in_loop(on.about.job.truth->statements,
+                    fmt::format("{} = {}", to_string(name), to_string(*all[i].whole[0]))))
+      continue;
     const auto loop = std::find_if(
         all.begin() + static_cast<long>(i) + 1, all.end(), [&](const TextStatement& one) {
           return one.statement->kind == StatementKind::for_range && are_in_one_block(one, all[i]);
