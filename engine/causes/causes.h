@@ -8,6 +8,7 @@
 // | the word of backward=             | another word (source_changes.h)        |
 // | a count that the truth lacks      | the count of a mean of the truth       |
 // | two receives in the wrong order   | the other order                        |
+// | a ring over another axis          | the group of both calls                |
 // | a line almost equal to the truth  | the text of the truth                  |
 // | never reduced over an axis        | an all_reduce after a value            |
 // | a call over the wrong group       | the group of the call                  |
@@ -28,6 +29,7 @@
 // | an op along a dim that is cut     | the op on the gathered input           |
 // | sums of each rank, then averages  | reduced sums, then sums                |
 // | two lines in the wrong order      | the other order                        |
+// | a line of the truth is missing    | that line                              |
 // | a line of one name is missing     | that of another name: g = c * g        |
 // | losses of passes are not divided  | the loss divided by the passes         |
 // | a small mistake of the text       | the text (small_changes.h)             |
@@ -43,7 +45,7 @@
 #include <set>
 #include <string>
 
-#include "shardproof/engine/causes/shared_search.h"
+#include "shardproof/engine/causes/search_budget.h"
 #include "shardproof/engine/compare/judge.h"
 #include "shardproof/engine/judging/rank_case.h"
 #include "shardproof/localtensor/report/finding.h"

@@ -132,7 +132,8 @@ ChangeOfJob with_swapped_lines(size_t listing, int first, int second) {
   });
 }
 
-ChangeOfJob with_moved_lines(size_t listing, std::vector<int> lines, int line, Beside beside) {
+ChangeOfJob with_moved_lines(size_t listing, std::vector<int> lines, int line,
+                             InsertPosition position) {
   return change_of_block(listing, line, [=](std::vector<Statement>& block) {
     std::vector<Statement> moved;
     for (const int one : lines)
@@ -140,14 +141,24 @@ ChangeOfJob with_moved_lines(size_t listing, std::vector<int> lines, int line, B
         moved.push_back(std::move(*at));
         block.erase(at);
       }
-    const auto at = find_line(block, line) + (beside == Beside::after ? 1 : 0);
+    const auto at = find_line(block, line) + (position == InsertPosition::after ? 1 : 0);
     block.insert(at, moved.begin(), moved.end());
   });
 }
 
-ChangeOfJob with_inserted_line(size_t listing, int line, Beside beside, Statement statement) {
+ChangeOfJob with_inserted_line(size_t listing, int line, InsertPosition position,
+                               Statement statement) {
   return change_of_block(listing, line, [=](std::vector<Statement>& block) {
-    block.insert(find_line(block, line) + (beside == Beside::after ? 1 : 0), statement);
+    block.insert(find_line(block, line) + (position == InsertPosition::after ? 1 : 0), statement);
+  });
+}
+
+ChangeOfJob with_line_in_loop(size_t listing, int line, int loop) {
+  return change_of_block(listing, line, [=](std::vector<Statement>& block) {
+    const auto at = find_line(block, line), around = find_line(block, loop);
+    if (around == block.end()) return;
+    around->body.insert(around->body.begin(), *at);
+    block.erase(at);
   });
 }
 

@@ -45,9 +45,14 @@ ChangeOfJob with_swapped_lines(size_t listing, int first, int second);
 
 // Return a change that inserts a statement, or moves those of lines of the same block, before or
 // after the statement of a line.
-enum class Beside : uint8_t { before, after };
-ChangeOfJob with_inserted_line(size_t listing, int line, Beside beside, Statement statement);
-ChangeOfJob with_moved_lines(size_t listing, std::vector<int> lines, int line, Beside beside);
+enum class InsertPosition : uint8_t { before, after };
+ChangeOfJob with_inserted_line(size_t listing, int line, InsertPosition position,
+                               Statement statement);
+ChangeOfJob with_moved_lines(size_t listing, std::vector<int> lines, int line,
+                             InsertPosition position);
+
+// Returns a change that moves a line to the begin of a loop of the same block.
+ChangeOfJob with_line_in_loop(size_t listing, int line, int loop);
 
 // Returns the job with one listing in place of those with equal lines; nullopt if all differ. Rank
 // programs that are written once for each rank become one listing, so an edit is of all ranks.

@@ -152,7 +152,7 @@ RankProgram up_to(const RankProgram& ranks, const std::vector<ValueId>& ends) {
 }
 
 // Returns the outputs that the op of a named value makes with it: m and v of `w, m, v = adamw(..)`.
-std::set<std::string> made_beside(const RankCase& about, const std::string& name) {
+std::set<std::string> results_of_same_op(const RankCase& about, const std::string& name) {
   const auto parts = about.ranks.names.find(name);
   std::set<ValueId> made;
   if (parts == about.ranks.names.end()) return {};
@@ -174,7 +174,7 @@ Confirmation::Confirmation(const RankCase& about, const ComparedValue& value, Sh
       shared_(shared),
       key_(value.key),
       target_(value.label.name),
-      beside_(made_beside(about, value.label.name)) {
+      results_of_same_op_(results_of_same_op(about, value.label.name)) {
   if (work_of(about_) > kMostWorkOfRun || shared_.budget.is_spent()) return;
   most_runs_ = kMostRuns;
   before_ = distances(about_, about_.ranks);
@@ -225,7 +225,7 @@ std::optional<std::set<std::string>> Confirmation::improved(const RankCase& abou
     for (const auto& [key, now] : after) {
       const auto known = before.find(key);
       const Distance old = known == before.end() ? Distance() : known->second;
-      const bool must_be_right = key == key_ || beside_.contains(key);
+      const bool must_be_right = key == key_ || results_of_same_op_.contains(key);
       const bool is_worse = now.share > std::max(kRight, kFarther * old.share) &&
                             now.absolute > kFarther * old.absolute;
       const double right = std::min(kRight, std::max(kExact, old.share / kMuchCloser));

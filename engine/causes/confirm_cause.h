@@ -10,7 +10,7 @@
 #include <set>
 
 #include "shardproof/engine/causes/change_listings.h"
-#include "shardproof/engine/causes/shared_search.h"
+#include "shardproof/engine/causes/search_budget.h"
 #include "shardproof/engine/compare/judge.h"
 #include "shardproof/engine/explain/edit_ranks.h"
 #include "shardproof/engine/judging/own_dtypes_case.h"
@@ -122,7 +122,8 @@ class Confirmation {
   const RankCase& about_;
   SharedSearch& shared_;
   std::string key_, target_;
-  std::set<std::string> beside_;  // keys of other results of the same op, which must be right too
+  std::set<std::string>
+      results_of_same_op_;  // keys of other results of the same op, which must be right too
   Distances before_, before_moved_;
   std::optional<Job> moved_;  // with other inputs
   std::vector<LocalTensor> moved_inputs_;

@@ -103,10 +103,12 @@ bool Explaining::run(Search search) {
   shared_.budget.begin_stage(0.5);
   if (changes_.empty() && finds_cause(shown_by_provenance(on))) return true;
   shared_.budget.begin_stage(0.5);
-  if (changes_.empty() && finds_cause(adopt(find_moved_lines(on)) || misses_a_line())) return true;
+  if (changes_.empty() &&
+      finds_cause(adopt(find_moved_lines(on)) || adopt(find_line_of_truth(on)) || misses_a_line()))
+    return true;
   shared_.budget.begin_stage(0.5);
   if (changes_.empty() &&
-      finds_cause(differs_from_truth(Likeness::alike) || adopt(find_call_beside_op(on))))
+      finds_cause(differs_from_truth(Similarity::close) || adopt(find_call_on_other_side(on))))
     return true;
   confirmation_.allow_more_runs(kMostRuns);
   shared_.budget.begin_stage(0.7);
@@ -242,7 +244,7 @@ std::vector<std::pair<const Step*, size_t>> Explaining::places_to_reduce(
     size_t slot;
   };
   std::vector<Place> places;
-  const std::set<ValueId> beside = added_to_copies(axes);
+  const std::set<ValueId> terms = added_to_copies(axes);
   for (const Step& step : way_.steps) {
     for (size_t slot = 0; made_by(*step.instr, slot) != kNoValue; ++slot) {
       const ValueId id = made_by(*step.instr, slot);
@@ -262,10 +264,10 @@ std::vector<std::pair<const Step*, size_t>> Explaining::places_to_reduce(
   std::stable_sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
     return std::tuple(a.varies, a.foreign, a.unnamed) < std::tuple(b.varies, b.foreign, b.unnamed);
   });
-  constexpr size_t kMost = 12, kMostBeside = 4;
+  constexpr size_t kMost = 12, kMostTerms = 4;
   std::vector<std::pair<const Step*, size_t>> result;
-  for (size_t i = 0; i < places.size() && result.size() < kMost + kMostBeside; ++i)
-    if (i < kMost || beside.contains(made_by(*places[i].step->instr, places[i].slot)))
+  for (size_t i = 0; i < places.size() && result.size() < kMost + kMostTerms; ++i)
+    if (i < kMost || terms.contains(made_by(*places[i].step->instr, places[i].slot)))
       result.emplace_back(places[i].step, places[i].slot);
   return result;
 }

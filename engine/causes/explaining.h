@@ -13,7 +13,7 @@
 #include "shardproof/engine/causes/local_for_whole.h"
 #include "shardproof/engine/causes/rank_text.h"
 #include "shardproof/engine/causes/same_lines.h"
-#include "shardproof/engine/causes/shared_search.h"
+#include "shardproof/engine/causes/search_budget.h"
 #include "shardproof/engine/causes/source_changes.h"
 #include "shardproof/engine/explain/cause_lines.h"
 #include "shardproof/engine/explain/way_to_value.h"
@@ -77,15 +77,16 @@ class Explaining {
            (!depends_on_senders() && adopt(find_loop_sum(on))) || missing_factor() ||
            adopt(find_local_statistics(on)) || adopt(find_op_on_shards(on));
   }
-  enum class Likeness : uint8_t { alike, similar };  // of lines of the ranks and of the truth
+  enum class Similarity : uint8_t { close, distant };  // of lines of the ranks and of the truth
   std::vector<TextChange> towards_truth();
-  bool differs_from_truth(Likeness likeness);
+  bool differs_from_truth(Similarity similarity);
   bool differs_by_a_number(const SuspectedWay& on);
   std::set<std::string> lets_of_loops() const;
   std::vector<TextChange> changes_of_sizes() const;
   std::vector<TextChange> changes_to_means_of_passes() const;
   bool divides_several_by_a_size();
   const std::set<ListedLine>& suspects();
+  std::set<ListedLine> lines_to_right() const;
   void put_suspects_first(std::vector<TextChange>& changes);
   bool has_small_mistake(const SuspectedWay& on);
   bool has_another_text();
@@ -95,10 +96,9 @@ class Explaining {
   bool averages_local_sums();
   bool averages_uneven_parts();
   int64_t count_of_term(const TextStatement& one, const Expr& term) const;
-  bool is_mean(const Expr& call) const;
   bool averages_local_means(bool needs_word);
   bool is_local_mean(const TextStatement& one, const Expr& part, bool needs_word);
-  bool has_uneven_shards(int axis) const;
+  void means_of_columns(const Step& step, std::vector<ConfirmedCause>& found);
   bool is_right_with(const Expr& part, const std::string& whole);
   // A call in place of a mean, and the keys of the wrong values that it makes right.
   struct RightMean {
@@ -111,7 +111,7 @@ class Explaining {
   bool reduces_no_gradient();
   bool misses_a_line_like(const OwnLine& like, bool is_same_kind);
   bool is_right_with_line(const OwnLine& like, const NameTemplate& name, ListedLine at,
-                          Beside beside);
+                          InsertPosition position);
   bool is_copied_over(const std::string& group, size_t listing, const std::string& name) const;
   bool one_of(const std::vector<TextChange>& changes);
   ConfirmedCause cause_of(const TextChange& change, const RightChange& right) const;
@@ -208,6 +208,7 @@ class Explaining {
   // True if an edit of this kind at a step, or of another listing's same line, was found.
   bool is_found(const std::vector<ConfirmedCause>& found, Edit::Kind kind, const Step& step) const;
   bool is_unvaried(const Edit& edit);
+  void drop_usual_reductions(std::vector<ConfirmedCause>& found) const;
   std::string terms_of(const Edit& edit) const;
   void copies_added_up(std::vector<ConfirmedCause>& found);
   void other_reductions(std::vector<ConfirmedCause>& found);
@@ -239,8 +240,7 @@ class Explaining {
   const WayToValue way_;
   SharedSearch& shared_;
   Confirmation confirmation_;
-  // The cause is an average in place of a sum, or the reverse, and no axis can have another size to
-  // test it.
+  // The cause is an average for a sum, or the reverse, and no axis can have another size.
   bool fits_one_size_alone_ = false;
   std::vector<SourceCause> changes_;              // of the text; each makes the value right
   std::optional<std::set<ListedLine>> suspects_;  // nullopt until a search needs them

@@ -66,6 +66,28 @@ bool names_axis(const std::string& group, const std::string& axis) {
   return found;
 }
 
+// True for a call of mean, or of a loss that is one: mse_loss(y, t).
+bool is_mean(const Expr& call, const RankCase& about) {
+  if (call.kind != ExprKind::call) return false;
+  if (call.symbol == "mean") return true;
+  const OpRecord* const op = about.registries.ops.find(call.symbol);
+  if (op == nullptr) return false;
+  for (size_t i = 0; i < call.keys.size(); ++i)
+    if (call.keys[i] == "reduction") return to_string(call.args[i]) == "'mean'";
+  return std::any_of(op->params.begin(), op->params.end(), [](const Param& param) {
+    return param.name == "reduction" && param.fallback == AttrValue(std::string("mean"));
+  });
+}
+
+// True if an input has shards of several sizes over an axis.
+bool has_uneven_shards(const RankCase& about, const Mesh& mesh, int axis) {
+  return std::any_of(about.job.inputs.begin(), about.job.inputs.end(), [&](const JobInput& input) {
+    if (!(input.spec.mesh() == mesh) || !input.spec.placement(axis).is_shard()) return false;
+    const Shard& shard = input.spec.placement(axis).shard();
+    return !shard.sizes.empty() || input.spec.shape()[shard.dim] % mesh.axis_size(axis) != 0;
+  });
+}
+
 }  // namespace
 
 // Tries sums of each rank's own part that each rank divides by, before an average over ranks. The
@@ -82,7 +104,7 @@ bool Explaining::averages_local_sums() {
       if (one.statement->kind != StatementKind::assign) continue;
       std::vector<const Expr*> parts;
       visit_parts(*one.whole[0], [&](const Expr& part) {
-        if ((part.kind == ExprKind::call && part.symbol == "sum") || is_mean(part))
+        if ((part.kind == ExprKind::call && part.symbol == "sum") || is_mean(part, about_))
           parts.push_back(&part);
       });
       for (const Expr* part : parts)
@@ -117,32 +139,41 @@ bool Explaining::averages_local_sums() {
   return averages_local_means(true);
 }
 
-// True for a call of mean, or of a loss that is one: mse_loss(y, t).
-bool Explaining::is_mean(const Expr& call) const {
-  if (call.kind != ExprKind::call) return false;
-  if (call.symbol == "mean") return true;
-  const OpRecord* const op = about_.registries.ops.find(call.symbol);
-  if (op == nullptr) return false;
-  for (size_t i = 0; i < call.keys.size(); ++i)
-    if (call.keys[i] == "reduction") return to_string(call.args[i]) == "'mean'";
-  return std::any_of(op->params.begin(), op->params.end(), [](const Param& param) {
-    return param.name == "reduction" && param.fallback == AttrValue(std::string("mean"));
-  });
-}
-
-// True if an input has shards of several sizes over an axis.
-bool Explaining::has_uneven_shards(int axis) const {
-  return std::any_of(
-      about_.job.inputs.begin(), about_.job.inputs.end(), [&](const JobInput& input) {
-        if (!(input.spec.mesh() == mesh_) || !input.spec.placement(axis).is_shard()) return false;
-        const Shard& shard = input.spec.placement(axis).shard();
-        return !shard.sizes.empty() || input.spec.shape()[shard.dim] % mesh_.axis_size(axis) != 0;
-      });
-}
-
 bool Explaining::is_right_with(const Expr& part, const std::string& whole) {
   const auto put = [&](Expr& expr) { replace_expression(expr, parse_expression(whole)); };
   return confirmation_.confirms_job(change_of({confirmation_.text().number_of(part)}, put));
+}
+
+// Adds means of columns that are right if they are divided by the ranks of the group over which a
+// step takes a sum in place of an average: only one of the two is wrong. Means before the step may
+// be its input, which leaves the step as the cause.
+void Explaining::means_of_columns(const Step& step, std::vector<ConfirmedCause>& found) {
+  constexpr int kMostMeans = 4;
+  int tries = 0;
+  const CallItem* const item = reduction_of(step);
+  const auto axes =
+      item == nullptr ? std::nullopt : axes_of(item->collective.group, mesh_, step.instr->lanes);
+  if (!axes) return;
+  std::vector<std::string> sizes;
+  for (const int axis : *axes)
+    sizes.push_back(fmt::format("size({})", mesh_.axes()[static_cast<size_t>(axis)].name));
+  for (const TextStatement& one : confirmation_.text().statements())
+    visit_parts(*one.whole[0], [&](const Expr& part) {
+      const bool has_columns = part.kind == ExprKind::call && part.symbol == "mean" &&
+                               argument_of(part, "dim") != nullptr;
+      const bool is_later =
+          one.listing == step.listing && one.statement->place.line > step.site.line;
+      if (!has_columns || !is_later || ++tries > kMostMeans) return;
+      const std::string was = to_string(part);
+      const std::string now = fmt::format("{} / {}", was, fmt::join(sizes, " / "));
+      if (!is_right_with(part, now)) return;
+      const std::string line =
+          lines_text(about_.ranks.program, {{one.listing, one.statement->place.line}});
+      found.push_back({fmt::format("{} of {} is each rank's own mean", was, line),
+                       fmt::format("{} in place of {} on {}", now, was, line),
+                       {},
+                       confirmation_.made_right()});
+    });
 }
 
 // Returns an all_reduce that is right in place of a part. A word of backward= is tried if it is not
@@ -170,7 +201,7 @@ bool Explaining::averages_local_means(bool needs_word) {
   for (const TextStatement& one : confirmation_.text().statements()) {
     std::vector<const Expr*> means;
     visit_parts(*one.whole[0], [&](const Expr& part) {
-      if (is_mean(part)) means.push_back(&part);
+      if (is_mean(part, about_)) means.push_back(&part);
     });
     for (const Expr* mean : means)
       if (++tries <= kMostMeans && is_local_mean(one, *mean, needs_word)) return true;
@@ -183,7 +214,7 @@ bool Explaining::averages_local_means(bool needs_word) {
 bool Explaining::is_local_mean(const TextStatement& one, const Expr& part, bool needs_word) {
   for (int number = 0; number < mesh_.axis_count(); ++number) {
     // With equal shares the weight is a factor like any other.
-    const bool is_uneven = has_uneven_shards(number);
+    const bool is_uneven = has_uneven_shards(about_, mesh_, number);
     if (needs_word && !is_uneven) continue;
     const MeshAxis& axis = mesh_.axes()[static_cast<size_t>(number)];
     for (const std::string& weighted : whole_of_part(part, axis.name)) {
@@ -286,7 +317,7 @@ int64_t Explaining::count_of_term(const TextStatement& one, const Expr& term) co
         at = &other;
         mean = other.whole[0];
       }
-  if (!is_mean(*mean)) return 0;
+  if (!is_mean(*mean, about_)) return 0;
   const ListedLine line{at->listing, at->statement->place.line};
   const auto counts = counts_of_means(about_.ranks.program, line, mean->symbol);
   size_t place = 0, calls = 0;

@@ -28,6 +28,16 @@ std::string term_text(const RankCase& about, const WayToValue& way, ValueId id,
   return fmt::format("the term of {}", line);
 }
 
+// Returns the word of the first all_reduce of a line, such as "avg"; "" if it has none.
+std::string reduction_named(const Expr& value) {
+  std::string word;
+  visit_parts(value, [&](const Expr& part) {
+    if (word.empty() && part.symbol == "all_reduce" && part.args.size() > 1)
+      word = to_string(part.args[1]);
+  });
+  return word;
+}
+
 std::set<std::string> made_right_by_each(const std::vector<ConfirmedCause>& found) {
   std::set<std::string> keys = found.front().made_right;
   for (const ConfirmedCause& one : found)
@@ -191,6 +201,7 @@ void Explaining::other_reductions(std::vector<ConfirmedCause>& found) {
                        fmt::format("{} in place of {} on {}", name(other), name(op), text_of(edit)),
                        edit, confirmation_.made_right()});
       found.back().is_known = axes && axes->size() == 1 && is_part_of(step, (*axes)[0], other);
+      if (other == ReduceOp::avg && axes && !found.back().is_known) means_of_columns(step, found);
       break;
     }
   }
@@ -275,10 +286,10 @@ bool Explaining::is_called_later(size_t from, int axis,
 std::string Explaining::terms_of(const Edit& edit) const {
   std::vector<std::string> names;
   for (const Step& step : way_.steps) {
-    const bool is_here =
+    const bool is_at_site =
         step.site == edit.site || std::count(edit.also.begin(), edit.also.end(), step.site) > 0;
     const auto* compute = std::get_if<Compute>(&step.instr->action);
-    if (!is_here || compute == nullptr || edit.slot >= compute->inputs.size()) continue;
+    if (!is_at_site || compute == nullptr || edit.slot >= compute->inputs.size()) continue;
     const std::string name = shown(compute->inputs[edit.slot], line_of(step));
     if (std::count(names.begin(), names.end(), name) == 0) names.push_back(name);
   }
@@ -384,6 +395,29 @@ bool Explaining::is_made_by_grad_on_way() const {
                      [&](const Step& step) { return is_made_by_grad(about_.ranks, step); });
 }
 
+// Drops changes of reductions that other lines of the listing, on the way to right values, take
+// too. Example: of two averages of gt, that over dp is also that of g1, and g1 is right.
+void Explaining::drop_usual_reductions(std::vector<ConfirmedCause>& found) const {
+  const std::set<ListedLine> right = lines_to_right();
+  const std::vector<TextStatement>& all = confirmation_.text().statements();
+  const auto is_usual = [&](const ConfirmedCause& cause) {
+    if (cause.edit.kind != Edit::Kind::change_op) return false;
+    const ListedLine line{cause.edit.site.listing, cause.edit.site.line};
+    const auto own = std::find_if(all.begin(), all.end(), [&](const TextStatement& one) {
+      return one.listing == line.listing && one.statement->place.line == line.line;
+    });
+    if (own == all.end() || group_of_own_reduction(*own).empty()) return false;
+    return std::any_of(all.begin(), all.end(), [&](const TextStatement& one) {
+      return one.listing == line.listing &&
+             right.contains({one.listing, one.statement->place.line}) &&
+             group_of_own_reduction(one) == group_of_own_reduction(*own) &&
+             reduction_named(*one.whole[0]) == reduction_named(*own->whole[0]);
+    });
+  };
+  if (found.size() > 1 && !std::all_of(found.begin(), found.end(), is_usual))
+    std::erase_if(found, is_usual);
+}
+
 bool Explaining::counted_too_often() {
   std::vector<ConfirmedCause> copies, others, factors, terms;
   copies_added_up(copies);
@@ -415,6 +449,7 @@ bool Explaining::counted_too_often() {
   for (const ConfirmedCause& one : found) most = std::max(most, one.made_right.size());
   std::erase_if(found, [&](const ConfirmedCause& one) { return one.made_right.size() < most; });
   if (found.empty()) return false;
+  drop_usual_reductions(found);
   if (found.size() == 1) {
     settle(found.front());
     fits_one_size_alone_ = is_unvaried(found.front().edit);

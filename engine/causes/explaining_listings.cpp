@@ -268,7 +268,7 @@ bool has_own_line(const std::vector<TextStatement>& all, size_t listing, const s
   });
 }
 
-// Returns the name as a line of a loop writes it: gb{i} for gb0, beside gu{i}.
+// Returns the name as a line of a loop writes it: gb{i} for gb0 in a line of gu{i}.
 NameTemplate in_each_pass(const NameTemplate& name, const NameTemplate& like) {
   const std::string text = to_string(name), own = to_string(like);
   const size_t hole = own.find('{'), digits = text.find_last_not_of("0123456789") + 1;
@@ -289,17 +289,18 @@ std::string text_of_line(const Statement& line) {
 
 // Returns the place of a line in another listing: before or after the line of the kind that follows
 // or precedes it in its own listing. 0 if there is none.
-std::pair<int, Beside> place_in(size_t listing, const std::vector<TextStatement>& all, size_t own) {
+std::pair<int, InsertPosition> place_in(size_t listing, const std::vector<TextStatement>& all,
+                                        size_t own) {
   const auto kind = [](const TextStatement& one) { return text_kind_of(to_string(*one.whole[0])); };
-  for (const Beside beside : {Beside::before, Beside::after}) {
-    const size_t next = beside == Beside::before ? own + 1 : own - 1;
+  for (const InsertPosition position : {InsertPosition::before, InsertPosition::after}) {
+    const size_t next = position == InsertPosition::before ? own + 1 : own - 1;
     if (next >= all.size() || all[next].listing != all[own].listing) continue;
     for (const TextStatement& one : all)
       if (one.listing == listing && one.loops == all[own].loops && kind(one) == kind(all[next]) &&
           one.statement->targets.size() == all[next].statement->targets.size())
-        return {one.statement->place.line, beside};
+        return {one.statement->place.line, position};
   }
-  return {0, Beside::before};
+  return {0, InsertPosition::before};
 }
 
 // True if a line of the listing is of the same kind.
@@ -314,7 +315,7 @@ bool has_line_like(const std::vector<TextStatement>& all, const TextStatement& l
 }  // namespace
 
 bool Explaining::is_right_with_line(const OwnLine& like, const NameTemplate& name, ListedLine at,
-                                    Beside beside) {
+                                    InsertPosition position) {
   Statement line = *like.at->statement;
   rename(*line.value, to_string(line.targets[0]), to_string(name));
   line.targets[0].texts = name.texts;
@@ -325,14 +326,14 @@ bool Explaining::is_right_with_line(const OwnLine& like, const NameTemplate& nam
         text_of_line(*one.statement) == text)
       return false;
   const std::vector<int> axes = axes_named(like.group, mesh_);
-  if (!confirmation_.confirms_job(with_inserted_line(at.listing, at.line, beside, line), axes))
+  if (!confirmation_.confirms_job(with_inserted_line(at.listing, at.line, position, line), axes))
     return false;
   const SpmdProgram& program = about_.ranks.program;
   const char* const verb = like.group.empty() ? "scales" : "reduces";
   settle({fmt::format("no line {0} {1} as {2} {0} {3}", verb, to_string(name),
                       line_text(program, {like.at->listing, like.at->statement->place.line}),
                       to_string(like.at->statement->targets[0])),
-          fmt::format("add {} {} {}", text, beside == Beside::before ? "before" : "after",
+          fmt::format("add {} {} {}", text, position == InsertPosition::before ? "before" : "after",
                       line_text(program, at)),
           {}});
   return true;
@@ -378,25 +379,25 @@ bool Explaining::misses_a_line_like(const OwnLine& like, bool is_same_kind) {
     if (other.statement->kind != StatementKind::assign ||
         !suspects().contains({other.listing, other.statement->place.line}))
       continue;
-    const bool is_here = other.listing == like.at->listing;
-    if (!is_here && has_line_like(all, *like.at, other.listing)) continue;
-    const auto [line, beside] =
-        is_here ? std::pair(like.at->statement->place.line, Beside::after)
-                : place_in(other.listing, all, static_cast<size_t>(like.at - all.data()));
+    const bool is_same_listing = other.listing == like.at->listing;
+    if (!is_same_listing && has_line_like(all, *like.at, other.listing)) continue;
+    const auto [line, position] =
+        is_same_listing ? std::pair(like.at->statement->place.line, InsertPosition::after)
+                        : place_in(other.listing, all, static_cast<size_t>(like.at - all.data()));
     for (const NameTemplate& target : names_of_line(other, like)) {
       const NameTemplate name = in_each_pass(target, own);
       const std::string text = to_string(name);
       const bool is_kind = text_kind_of(text) == text_kind_of(to_string(own));
       const std::vector<std::string>& before = like.at->before;
-      const bool is_bound = !is_here || is_input(about_.job, to_string(target)) ||
+      const bool is_bound = !is_same_listing || is_input(about_.job, to_string(target)) ||
                             std::count(before.begin(), before.end(), to_string(target)) > 0;
-      if (line == 0 || !is_bound || is_kind != is_same_kind || (!is_here && !is_kind) ||
+      if (line == 0 || !is_bound || is_kind != is_same_kind || (!is_same_listing && !is_kind) ||
           has_own_line(all, other.listing, text, like.group) ||
           is_copied_over(like.group, other.listing, to_string(target)) ||
           !tried.emplace(other.listing, text).second)
         continue;
       if (confirmation_.is_spent()) return false;
-      if (is_right_with_line(like, name, {other.listing, line}, beside)) return true;
+      if (is_right_with_line(like, name, {other.listing, line}, position)) return true;
     }
   }
   return false;
@@ -460,7 +461,7 @@ Job with_reduced_gradients(const Job& job, const std::vector<TakenGradient>& gra
   for (size_t i = 0; i < gradients.size(); ++i) {
     Statement line = parse_listing({reducing_line(gradients[i].name, call)}).statements[0];
     line.place.line = after[i].line;
-    changed = with_inserted_line(after[i].listing, after[i].line, Beside::after,
+    changed = with_inserted_line(after[i].listing, after[i].line, InsertPosition::after,
                                  std::move(line))(changed);
   }
   return changed;

@@ -11,14 +11,16 @@
 namespace shardproof {
 namespace {
 
-constexpr double kAlike = 0.5;  // TextChange::unlike of changes that are tried first
+constexpr double kClose = 0.5;  // TextChange::distance of changes that are tried first
 
 // Returns the lines of the listings up to the last one on the way to the value. Other listings may
-// receive a value that is not on the way.
+// receive a value that is not on the way. Returns all lines if none makes the value.
 std::set<ListedLine> lines_before(const SpmdProgram& program, const WayToValue& way) {
   std::map<size_t, int> last;
   for (const Step& step : way.steps)
     last[step.listing] = std::max(last[step.listing], step.site.line);
+  for (size_t listing = 0; way.steps.empty() && listing < program.listings.size(); ++listing)
+    last[listing] = static_cast<int>(program.listings[listing].lines.size());
   std::set<ListedLine> lines;
   for (const auto& [listing, end] : last) {
     const bool sends = program.listings.size() > 1;
@@ -44,6 +46,20 @@ bool adds_call(const TextChange& change) { return calls_in(change.to) > calls_in
 bool is_reduction_word(const TextChange& change) {
   const std::string was = to_string(change.was);
   return was == "sum" || was == "avg";
+}
+
+int64_t conditions_in(const Expr& expr) {
+  int64_t conditions = 0;
+  visit_parts(expr, [&](const Expr& part) {
+    conditions += part.kind == ExprKind::call && part.symbol == "where" ? 1 : 0;
+  });
+  return conditions;
+}
+
+// True if a change takes a condition from a line, as 0.9 * m + g for where(ok, 0.9 * m + g, m). The
+// ranks may skip a step that the truth always takes, so it is tried last.
+bool drops_condition(const TextChange& change) {
+  return conditions_in(change.to) < conditions_in(change.was);
 }
 
 bool is_size(const Expr& expr) { return expr.kind == ExprKind::call && expr.symbol == "size"; }
@@ -315,20 +331,25 @@ bool Explaining::one_of(const std::vector<TextChange>& changes) {
   return true;
 }
 
-// Returns the lines from which the value is computed, and no output that is right; also those
-// without instructions, such as conditions.
-const std::set<ListedLine>& Explaining::suspects() {
-  if (suspects_) return *suspects_;
+// Returns the lines from which outputs that are right are computed.
+std::set<ListedLine> Explaining::lines_to_right() const {
   const std::set<std::string> wrong = wrong_values();
   std::set<std::string> right;
   for (const JobOutput& output : about_.job.outputs)
     if (!wrong.contains(output.name)) right.insert(output.name);
+  return lines_to(about_.ranks, right, wrong);
+}
+
+// Returns the lines from which the value is computed, and no output that is right; also those
+// without instructions, such as conditions.
+const std::set<ListedLine>& Explaining::suspects() {
+  if (suspects_) return *suspects_;
   std::set<ListedLine> lines = lines_before(about_.ranks.program, way_);
   const auto& listings = about_.ranks.program.listings;
   for (size_t l = 0; l < listings.size(); ++l)
     for (const Instr& instr : listings[l].instrs) lines.erase({l, instr.origin.line});
   lines.merge(lines_to(about_.ranks, {target()}));
-  for (const ListedLine& line : lines_to(about_.ranks, right, wrong)) lines.erase(line);
+  for (const ListedLine& line : lines_to_right()) lines.erase(line);
   return suspects_.emplace(std::move(lines));
 }
 
@@ -344,13 +365,13 @@ std::vector<TextChange> Explaining::towards_truth() {
   return *shared_.towards_truth;
 }
 
-bool Explaining::differs_from_truth(Likeness likeness) {
+bool Explaining::differs_from_truth(Similarity similarity) {
   constexpr size_t kMostTries = 48;
   constexpr int kMostRunsOfTruth = 24;
   if (!confirmation_.can_change_job()) return false;
   std::vector<TextChange> changes = towards_truth();
   std::erase_if(changes, [&](const TextChange& one) {
-    return (one.unlike <= kAlike) != (likeness == Likeness::alike);
+    return drops_condition(one) || (one.distance <= kClose) != (similarity == Similarity::close);
   });
   put_suspects_first(changes);
   if (changes.size() > kMostTries) changes.resize(kMostTries);
@@ -367,7 +388,7 @@ bool Explaining::differs_by_a_number(const SuspectedWay& on) {
   if (!confirmation_.can_change_job()) return false;
   std::vector<TextChange> changes = towards_truth();
   std::erase_if(changes, [](const TextChange& one) {
-    return one.unlike > kAlike || one.was.kind != ExprKind::number ||
+    return one.distance > kClose || one.was.kind != ExprKind::number ||
            one.to.kind != ExprKind::number;
   });
   for (TextChange& one : changes_to_counts_of_truth(confirmation_.text(), about_.truth))
@@ -574,25 +595,29 @@ bool Explaining::has_small_mistake(const SuspectedWay& on) {
   if (scaled_loss() && !fix.empty()) return true;
   lines.clear();
   return reduces_no_gradient() || averages_uneven_parts() || averages_local_sums() ||
-         adopt(find_swapped_lines(on)) || has_another_text();
+         adopt(find_swapped_lines(on)) || has_another_text() || adopt(find_reversed_ring(on));
 }
 
 // True if one changed expression makes the value right.
 bool Explaining::has_another_text() {
   constexpr int kMostRunsOfTexts = 224;
-  if (differs_from_truth(Likeness::similar)) return true;
+  if (differs_from_truth(Similarity::distant)) return true;
   confirmation_.allow_more_runs(kMostRunsOfTexts);
   const NumberedText& text = confirmation_.text();
   if (!shared_.towards_own_lines)
     shared_.towards_own_lines = changes_towards_own_lines(text, about_.job, shared_.budget);
-  std::vector<TextChange> changes = *shared_.towards_own_lines;
-  put_suspects_first(changes);
-  if (changes.size() > kMostOwnLines) changes.resize(kMostOwnLines);
+  std::vector<TextChange> changes = loss_changes(text, about_);
+  std::vector<TextChange> own_lines = *shared_.towards_own_lines;
+  put_suspects_first(own_lines);
+  if (own_lines.size() > kMostOwnLines) own_lines.resize(kMostOwnLines);
+  changes.insert(changes.end(), own_lines.begin(), own_lines.end());
   std::set<ListedLine> lines = lines_before(about_.ranks.program, way_);
   lines.insert(suspects().begin(), suspects().end());
   for (TextChange& change : small_changes(text, about_, lines, suspects(), value_.label.line))
     if (!fits_one_size_alone_ || !(adds_call(change) || is_reduction_word(change)))
       changes.push_back(std::move(change));
+  for (TextChange& change : towards_truth())
+    if (drops_condition(change)) changes.push_back(std::move(change));
   return one_of(changes);
 }
 

@@ -50,18 +50,28 @@ std::optional<Suspicion> find_op_on_shards(const SuspectedWay& suspected);
 // | two receives or two sends         | `b = recv(..)` before `a = recv(..)`             |
 // | a line before the one it needs    | `f = all_gather(w, ..)` before `w = w - 0.1 * g` |
 // | reductions after the first reader | `n = sum(g * g)` before `g = all_reduce(g, ..)`  |
+// | a change after the first reader   | `m = m + g` before `g = c * g`                   |
+// | a line before a loop              | `v = w` once, before passes that change v        |
 // | a call after an op                | `h = relu(p)`, then `s = all_reduce(h, ..)`      |
 // | a call before an op               | `s = all_reduce(p, ..)`, then `h = square(s)`    |
 
 // Two receives of a listing, or two sends, are right in the other order: a cause. Messages of one
-// sender arrive in the order in which it sends them.
+// sender arrive in the order in which it sends them. So is a send with its
+// receive that is right over another axis, and a received value that no line reads.
 std::optional<Suspicion> find_swapped_messages(const SuspectedWay& on);
+// A send and its receive are right in the other direction of a ring: a cause. Indices that count
+// the other way are as right, so it is tried last.
+std::optional<Suspicion> find_reversed_ring(const SuspectedWay& on);
 // Two lines, one after the other, are right in the other order: a cause.
 std::optional<Suspicion> find_swapped_lines(const SuspectedWay& on);
-// A line is right after a later one that binds a name which it reads. Or reductions are right
-// before the first line that reads what they reduce. Each is a cause.
+// A line is right after a later one that binds a name which it reads. Or lines that reduce or
+// change a name are right before the first line that reads it, or a line in the loop after it. Each
+// is a cause.
 std::optional<Suspicion> find_moved_lines(const SuspectedWay& on);
+// An output that no line of the ranks binds is right with the line of the truth that binds it: a
+// cause.
+std::optional<Suspicion> find_line_of_truth(const SuspectedWay& on);
 // A call is right on the other side of an op, which another line computes: a cause.
-std::optional<Suspicion> find_call_beside_op(const SuspectedWay& on);
+std::optional<Suspicion> find_call_on_other_side(const SuspectedWay& on);
 
 }  // namespace shardproof

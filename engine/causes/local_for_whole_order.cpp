@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -14,6 +15,7 @@ namespace {
 constexpr int kMostSwaps = 16;
 constexpr int kMostMoves = 8;
 constexpr int kMostCallsMoved = 16;
+constexpr size_t kMostExchanges = 8;
 
 bool is_assigned(const TextStatement& one) { return one.statement->kind == StatementKind::assign; }
 
@@ -61,10 +63,154 @@ std::optional<Suspicion> swapped(const SuspectedWay& on, const TextStatement& a,
                    fmt::format("{} before {}", second, first), on.confirmation.made_right()};
 }
 
+// A send and the next receive of one block, such as a step of a ring.
+struct Exchange {
+  const TextStatement *sends = nullptr, *receives = nullptr;
+};
+
+std::vector<Exchange> exchanges_of(const std::vector<TextStatement>& all) {
+  const auto is_call = [](const TextStatement& one, const char* verb) {
+    return one.whole[0]->kind == ExprKind::call && one.whole[0]->symbol == verb;
+  };
+  std::vector<Exchange> found;
+  for (auto a = all.begin(); a != all.end(); ++a) {
+    if (!is_call(*a, "send")) continue;
+    const auto b = std::find_if(a + 1, all.end(), [&](const TextStatement& one) {
+      return is_call(one, "recv") && are_in_one_block(*a, one);
+    });
+    if (b != all.end() && found.size() < kMostExchanges) found.push_back({&*a, &*b});
+  }
+  return found;
+}
+
+// Returns the line of the `group:` around a line; the line itself if it is in none.
+int line_of_group(const std::vector<Statement>& statements, int line) {
+  for (const Statement& one : statements) {
+    const bool is_around = std::any_of(one.body.begin(), one.body.end(),
+                                       [&](const auto& part) { return part.place.line == line; });
+    if (one.kind == StatementKind::group && is_around) return one.place.line;
+    for (const std::vector<Statement>* block : {&one.body, &one.otherwise})
+      if (const int found = line_of_group(*block, line); found != line) return found;
+  }
+  return line;
+}
+
+// A change of a send and its receive together. Texts: "send and receive over dp", "over tp",
+// "group=tp".
+struct ExchangeChange {
+  std::function<void(Expr&)> change;
+  std::string was, right, fix;
+};
+
+std::optional<Suspicion> changed_exchange(const SuspectedWay& on, const Exchange& one,
+                                          const ExchangeChange& by) {
+  const NumberedText& text = on.confirmation.text();
+  const std::set<int> calls{text.number_of(*one.sends->whole[0]),
+                            text.number_of(*one.receives->whole[0])};
+  if (!on.confirmation.confirms_job(change_of(calls, by.change))) return std::nullopt;
+  const std::string where =
+      lines_text(on.about.ranks.program, {{one.sends->listing, line_number(*one.sends)},
+                                          {one.receives->listing, line_number(*one.receives)}});
+  return Suspicion{
+      true, fmt::format("{} {}, and {} is right {}", where, by.was, on.value.label.name, by.right),
+      fmt::format("{} on {}", by.fix, where), on.confirmation.made_right()};
+}
+
+// Tries the other direction of a ring.
+std::optional<Suspicion> reversed_exchange(const SuspectedWay& on, const Exchange& one) {
+  const auto reversed = [](Expr& call) {
+    for (Expr& arg : call.args)
+      if (const std::string text = to_string(arg); text == "next" || text == "prev")
+        replace_expression(arg, parse_expression(text == "next" ? "prev" : "next"));
+  };
+  const Expr* const to = argument_of(*one.sends->whole[0], "to");
+  const std::string direction = to == nullptr ? "" : to_string(*to);
+  if (direction != "next" && direction != "prev") return std::nullopt;
+  const std::string other = direction == "next" ? "prev" : "next";
+  return changed_exchange(
+      on, one,
+      {reversed, fmt::format("send to {} and receive from {}", direction, other),
+       "in the other direction", fmt::format("to={} and from={}", other, direction)});
+}
+
+// Tries a ring over another axis.
+std::optional<Suspicion> regrouped_exchange(const SuspectedWay& on, const Exchange& one) {
+  const Expr* const group = argument_of(*one.sends->whole[0], "group");
+  if (group == nullptr) return std::nullopt;
+  for (const MeshAxis& axis : on.value.spec.mesh().axes()) {
+    if (axis.size == 1 || axis.name == to_string(*group)) continue;
+    const auto regrouped = [&](Expr& call) {
+      if (Expr* const own = argument_of(call, "group"))
+        replace_expression(*own, parse_expression(axis.name));
+    };
+    if (auto found =
+            changed_exchange(on, one,
+                             {regrouped, fmt::format("send and receive over {}", to_string(*group)),
+                              "over " + axis.name, "group=" + axis.name}))
+      return found;
+  }
+  return std::nullopt;
+}
+
+// True if a line reads a name after a statement and before the name is bound again, or before the
+// statement in its loop.
+bool is_read_in_loop(const std::vector<TextStatement>& all, const TextStatement& at,
+                     const NameTemplate& name) {
+  const auto place =
+      std::find_if(all.begin(), all.end(), [&](const TextStatement& one) { return &one == &at; });
+  for (auto one = place + 1; one != all.end() && one->listing == at.listing; ++one) {
+    if (reads_name(*one, name)) return true;
+    if (binds_name(*one, name)) break;
+  }
+  for (auto one = place; one != all.begin(); --one) {
+    const TextStatement& before = *(one - 1);
+    if (before.listing != at.listing || before.loops.size() < at.loops.size()) break;
+    if (reads_name(before, name)) return true;
+  }
+  return false;
+}
+
+// Tries a line after the receive that sends on what it received, which no line reads: "part = got".
+std::optional<Suspicion> dropped_message(const SuspectedWay& on, const Exchange& one) {
+  const std::vector<TextStatement>& all = on.confirmation.text().statements();
+  if (!is_assigned(*one.receives) || one.receives->loops.empty() ||
+      one.sends->whole[0]->args.empty() || one.sends->whole[0]->args[0].kind != ExprKind::name)
+    return std::nullopt;
+  const NameTemplate& got = one.receives->statement->targets[0];
+  if (is_read_in_loop(all, *one.receives, got)) return std::nullopt;
+  const size_t listing = one.receives->listing;
+  const int line =
+      line_of_group(on.about.job.ranks[listing].listing.statements, line_number(*one.receives));
+  const std::string sent = to_string(one.sends->whole[0]->args[0]);
+  const std::string text = fmt::format("{} = {}", sent, to_string(got));
+  if (!on.confirmation.confirms_job(with_inserted_line(listing, line, InsertPosition::after,
+                                                       parse_listing({text}).statements[0])))
+    return std::nullopt;
+  const bool is_grouped = line != line_number(*one.receives);
+  return Suspicion{true,
+                   fmt::format("no line reads {}, which {} receives, and {} is right if the next "
+                               "pass sends it",
+                               to_string(got), shown_line(on, *one.receives), on.value.label.name),
+                   fmt::format("add {} after {}{}", text, is_grouped ? "the group of " : "",
+                               line_text(on.about.ranks.program, {listing, line})),
+                   on.confirmation.made_right()};
+}
+
 }  // namespace
+
+std::optional<Suspicion> find_reversed_ring(const SuspectedWay& on) {
+  if (!on.confirmation.can_change_job()) return std::nullopt;
+  for (const Exchange& one : exchanges_of(on.confirmation.text().statements()))
+    if (auto found = reversed_exchange(on, one)) return found;
+  return std::nullopt;
+}
 
 std::optional<Suspicion> find_swapped_messages(const SuspectedWay& on) {
   if (!on.confirmation.can_change_job()) return std::nullopt;
+  for (const Exchange& one : exchanges_of(on.confirmation.text().statements())) {
+    if (auto found = dropped_message(on, one)) return found;
+    if (auto found = regrouped_exchange(on, one)) return found;
+  }
   const std::vector<TextStatement>& all = on.confirmation.text().statements();
   int tries = 0;
   for (const char* verb : {"recv", "send"}) {
@@ -149,6 +295,26 @@ const TextStatement* early_reader(const TextStatements& all, size_t reduction) {
   return nullptr;
 }
 
+// Returns the first line that reads a name after all that a line reads is bound, and before the
+// line changes the name: "m = 0.9 * m + g" before "g = c * g". Null if there is none.
+const TextStatement* reader_of_unchanged(const TextStatements& all, size_t change) {
+  const TextStatement& one = all[change];
+  if (!is_assigned(one) || one.statement->targets.size() != 1) return nullptr;
+  const NameTemplate& name = one.statement->targets[0];
+  if (!reads_name(one, name) || !group_of_own_reduction(one).empty()) return nullptr;
+  const TextStatement* reader = nullptr;
+  for (size_t i = change; i-- > 0;) {
+    if (!are_in_one_block(all[i], one)) continue;
+    const std::vector<NameTemplate>& bound = all[i].statement->targets;
+    if (is_assigned(all[i]) && std::any_of(bound.begin(), bound.end(), [&](const auto& target) {
+          return reads_name(one, target);
+        }))
+      return reader;
+    if (reads_name(all[i], name)) reader = &all[i];
+  }
+  return nullptr;
+}
+
 std::vector<LateReductions> late_reductions(const TextStatements& all) {
   std::map<std::pair<size_t, std::string>, LateReductions> found;  // by listing and group
   for (size_t i = 0; i < all.size(); ++i) {
@@ -171,6 +337,107 @@ std::vector<LateReductions> late_reductions(const TextStatements& all) {
 
 }  // namespace
 
+namespace {
+
+// Tries a line that changes a name before the lines that read the unchanged one.
+std::optional<Suspicion> find_late_change(const SuspectedWay& on) {
+  const TextStatements& all = on.confirmation.text().statements();
+  int tries = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const TextStatement* const reader = reader_of_unchanged(all, i);
+    if (reader == nullptr) continue;
+    if (++tries > kMostMoves) return std::nullopt;
+    if (!on.confirmation.confirms_job(with_moved_lines(
+            all[i].listing, {line_number(all[i])}, line_number(*reader), InsertPosition::before)))
+      continue;
+    const std::string late = shown_line(on, all[i]), first = shown_line(on, *reader);
+    return Suspicion{
+        true,
+        fmt::format("{} reads {} before {} changes it, and {} is right in the other "
+                    "order",
+                    first, to_string(all[i].statement->targets[0]), late, on.value.label.name),
+        fmt::format("{} before {}", late, first), on.confirmation.made_right()};
+  }
+  return std::nullopt;
+}
+
+// True if a loop of the truth has the line.
+bool is_in_loop(const std::vector<Statement>& truth, const std::string& line,
+                bool in_loop = false) {
+  return std::any_of(truth.begin(), truth.end(), [&](const Statement& one) {
+    if (one.kind == StatementKind::for_range) return is_in_loop(one.body, line, true);
+    return in_loop && one.kind == StatementKind::assign &&
+           fmt::format("{} = {}", to_string(one.targets[0]), to_string(*one.value)) == line;
+  });
+}
+
+// Tries a line at the begin of the next loop of its block, which binds the same name again. The
+// truth must have the line in a loop, too: each pass begins with the name as the line sets it.
+std::optional<Suspicion> find_line_of_each_pass(const SuspectedWay& on) {
+  const TextStatements& all = on.confirmation.text().statements();
+  int tries = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!is_assigned(all[i]) || all[i].statement->targets.size() != 1) continue;
+    const NameTemplate& name = all[i].statement->targets[0];
+    if (!on.about.job.truth ||
+        !is_in_loop(on.about.job.truth->statements,
+                    fmt::format("{} = {}", to_string(name), to_string(*all[i].whole[0]))))
+      continue;
+    const auto loop = std::find_if(
+        all.begin() + static_cast<long>(i) + 1, all.end(), [&](const TextStatement& one) {
+          return one.statement->kind == StatementKind::for_range && are_in_one_block(one, all[i]);
+        });
+    if (loop == all.end()) continue;
+    bool is_bound_again = false;
+    for (auto one = loop + 1; one != all.end() && one->listing == all[i].listing &&
+                              one->loops.size() > loop->loops.size();
+         ++one)
+      is_bound_again = is_bound_again || binds_name(*one, name);
+    if (!is_bound_again) continue;
+    if (++tries > kMostMoves) return std::nullopt;
+    if (!on.confirmation.confirms_job(
+            with_line_in_loop(all[i].listing, line_number(all[i]), line_number(*loop))))
+      continue;
+    const std::string where = shown_line(on, all[i]), of_loop = shown_line(on, *loop);
+    return Suspicion{true,
+                     fmt::format("{} sets {} before the loop of {}, and {} is right if each pass "
+                                 "sets it",
+                                 where, to_string(name), of_loop, on.value.label.name),
+                     fmt::format("{} as the first line in the loop of {}", where, of_loop),
+                     on.confirmation.made_right()};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Suspicion> find_line_of_truth(const SuspectedWay& on) {
+  const RankProgram& ranks = on.about.ranks;
+  const TextStatements& all = on.confirmation.text().statements();
+  if (on.value.label.line > 0 || !on.confirmation.can_change_job() || !on.about.job.truth ||
+      on.about.job.ranks.size() != 1 || all.empty())
+    return std::nullopt;
+  const std::string& target = on.value.label.name;
+  const std::vector<Statement>& own = on.about.job.ranks[0].listing.statements;
+  const std::vector<Statement>& truth = on.about.job.truth->statements;
+  for (const Statement& line : truth) {
+    if (line.kind != StatementKind::assign || line.targets.size() != 1 ||
+        to_string(line.targets[0]) != target)
+      continue;
+    const int last = own.back().place.line;
+    if (!on.confirmation.confirms_job(with_inserted_line(0, last, InsertPosition::after, line)))
+      continue;
+    const std::string text = fmt::format("{} = {}", target, to_string(*line.value));
+    return Suspicion{true,
+                     fmt::format("no line of the ranks binds {0}, and {0} is right with {1}, as on "
+                                 "line {2} of the truth",
+                                 target, text, line.place.line),
+                     fmt::format("add {} after {}", text, line_text(ranks.program, {0, last})),
+                     on.confirmation.made_right()};
+  }
+  return std::nullopt;
+}
+
 std::optional<Suspicion> find_moved_lines(const SuspectedWay& on) {
   if (!on.confirmation.can_change_job()) return std::nullopt;
   const TextStatements& all = on.confirmation.text().statements();
@@ -183,10 +450,10 @@ std::optional<Suspicion> find_moved_lines(const SuspectedWay& on) {
       numbers.push_back(line_number(*one));
       lines.insert({one->listing, line_number(*one)});
     }
-    if (++tries > kMostMoves) return std::nullopt;
+    if (++tries > kMostMoves) break;
     const TextStatement& reader = *late.reader;
     if (!on.confirmation.confirms_job(
-            with_moved_lines(reader.listing, numbers, line_number(reader), Beside::before)))
+            with_moved_lines(reader.listing, numbers, line_number(reader), InsertPosition::before)))
       continue;
     const std::string where = lines_text(on.about.ranks.program, lines);
     const std::string first = shown_line(on, reader);
@@ -196,12 +463,13 @@ std::optional<Suspicion> find_moved_lines(const SuspectedWay& on) {
                                  first, lines_with_verb(where, "reduces"), target),
                      fmt::format("{} before {}", where, first), on.confirmation.made_right()};
   }
+  if (auto found = find_late_change(on)) return found;
   for (size_t i = 0; i < all.size(); ++i) {
     const TextStatement* const needed = is_assigned(all[i]) ? needed_line(all, i) : nullptr;
     if (needed == nullptr) continue;
-    if (++tries > kMostMoves) return std::nullopt;
-    if (!on.confirmation.confirms_job(with_moved_lines(all[i].listing, {line_number(all[i])},
-                                                       line_number(*needed), Beside::after)))
+    if (++tries > kMostMoves) break;
+    if (!on.confirmation.confirms_job(with_moved_lines(
+            all[i].listing, {line_number(all[i])}, line_number(*needed), InsertPosition::after)))
       continue;
     const std::string early = shown_line(on, all[i]), late = shown_line(on, *needed);
     return Suspicion{true,
@@ -210,7 +478,7 @@ std::optional<Suspicion> find_moved_lines(const SuspectedWay& on) {
                                  early, to_string(needed->statement->targets[0]), late, target),
                      fmt::format("{} after {}", early, late), on.confirmation.made_right()};
   }
-  return std::nullopt;
+  return find_line_of_each_pass(on);
 }
 
 namespace {
@@ -259,12 +527,12 @@ std::vector<std::string> parts_before(const Expr& op) {
 }
 
 // A call on one line whose input, or result, is an op on another line.
-struct CallBesideOp {
+struct CallNextToOp {
   const TextStatement *of_call = nullptr, *of_op = nullptr;
   const Expr *call = nullptr, *op = nullptr;
 };
 
-Suspicion moved_call(const SuspectedWay& on, const CallBesideOp& pair, const Expr& op,
+Suspicion moved_call(const SuspectedWay& on, const CallNextToOp& pair, const Expr& op,
                      bool is_first) {
   const std::string of_op = shown_line(on, *pair.of_op);
   const std::string of_call = shown_line(on, *pair.of_call), was = to_string(*pair.op);
@@ -279,7 +547,7 @@ Suspicion moved_call(const SuspectedWay& on, const CallBesideOp& pair, const Exp
 }
 
 // Tries the call before the op: relu(all_reduce(p, ..)) for all_reduce(relu(p), ..).
-std::optional<Suspicion> call_first(const SuspectedWay& on, const CallBesideOp& pair, int& tries) {
+std::optional<Suspicion> call_first(const SuspectedWay& on, const CallNextToOp& pair, int& tries) {
   const NumberedText& text = on.confirmation.text();
   const Expr input = pair.call->args[0];
   for (const std::string& part : parts_before(*pair.op)) {
@@ -294,7 +562,7 @@ std::optional<Suspicion> call_first(const SuspectedWay& on, const CallBesideOp& 
 }
 
 // Tries the call after the op: all_reduce(square(p), ..) for square(all_reduce(p, ..)).
-std::optional<Suspicion> call_last(const SuspectedWay& on, const CallBesideOp& pair, int& tries) {
+std::optional<Suspicion> call_last(const SuspectedWay& on, const CallNextToOp& pair, int& tries) {
   if (++tries > kMostCallsMoved) return std::nullopt;
   const NumberedText& text = on.confirmation.text();
   const Expr input = pair.call->args[0];
@@ -308,7 +576,7 @@ std::optional<Suspicion> call_last(const SuspectedWay& on, const CallBesideOp& p
 
 }  // namespace
 
-std::optional<Suspicion> find_call_beside_op(const SuspectedWay& on) {
+std::optional<Suspicion> find_call_on_other_side(const SuspectedWay& on) {
   if (!on.confirmation.can_change_job()) return std::nullopt;
   const TextStatements& all = on.confirmation.text().statements();
   int first = 0, last = 0;

@@ -74,14 +74,14 @@ std::optional<TextChange> NumberedText::change_of_range(const TextChange& change
   for (const TextStatement& one : statements_) {
     if (one.statement->kind != StatementKind::for_range) continue;
     std::vector<std::string> was, to;
-    bool is_here = false;
+    bool has_bound = false;
     for (const Expr* bound : one.whole) {
       const bool is_it = number_of(*bound) == change.number;
-      is_here = is_here || is_it;
+      has_bound = has_bound || is_it;
       was.push_back(to_string(*bound));
       to.push_back(is_it ? to_string(change.to) : was.back());
     }
-    if (!is_here) continue;
+    if (!has_bound) continue;
     TextChange whole = change;
     whole.was = parse_expression(fmt::format("range({})", fmt::join(was, ", ")));
     whole.to = parse_expression(fmt::format("range({})", fmt::join(to, ", ")));

@@ -30,7 +30,7 @@ struct TextChange {
   // The line of the truth that the change follows, and the distance of the changed line from it
   // (0: equal texts). Changes that follow no line of the truth have 0 and 1.
   size_t truth_line = 0;
-  double unlike = 1;
+  double distance = 1;
 };
 
 class NumberedText {

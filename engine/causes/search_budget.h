@@ -1,10 +1,15 @@
 // SearchBudget: bounds the search for causes of one case by an estimate of its processor time.
+// SharedSearch: the budget, and the other state that all searches of the case share.
 //
 // The estimate counts instructions, elements and pairs of expressions, so a case has the same
 // causes on every machine. Its constants are rounded up from measurements on one core.
 #pragma once
 
 #include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "shardproof/engine/causes/rank_text.h"
 
 namespace shardproof {
 
@@ -40,6 +45,18 @@ class SearchBudget {
   static constexpr double kOfLowering = 24000;  // of one instruction of the ranks, its text changed
   static constexpr double kOfPair = 300;        // of two expressions that are compared
   double left_ = kAll, of_search_ = 0, of_stage_ = 0;
+};
+
+struct SharedSearch {
+  SearchBudget budget = {};
+  std::optional<NumberedText> text = {};  // of the case's job; nullopt until a search needs it
+  const NumberedText& text_of(const Job& job) {
+    if (!text) text.emplace(job);
+    return *text;
+  }
+  // Changes of the text towards the truth, and towards other lines of the ranks (truth_changes.h).
+  // nullopt until a search needs them.
+  std::optional<std::vector<TextChange>> towards_truth = {}, towards_own_lines = {};
 };
 
 }  // namespace shardproof

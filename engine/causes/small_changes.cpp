@@ -27,7 +27,7 @@ enum Kind : size_t {
   kFactor,
   kLess,
   kFunction,
-  kBeside,
+  kNeighbour,
   kOtherName,
   kOrderOfList,
   kCall,
@@ -166,7 +166,7 @@ class SmallChanges {
       for (const Expr* bound : one.whole)
         for (const char* next : {"+ 1", "- 1"})
           if (bound->kind != ExprKind::number)
-            add(kBeside, *bound, fmt::format("{} {}", to_string(*bound), next));
+            add(kNeighbour, *bound, fmt::format("{} {}", to_string(*bound), next));
     if (line.kind != StatementKind::assign || line.targets.size() != 1) return;
     const std::string name = to_string(line.targets[0]);
     bool reads_itself = false;
@@ -203,7 +203,7 @@ class SmallChanges {
         if (number.is_integer() && number.integer() > 1) add(kPlace, expr, name);
     if (expr.symbol == "index" && expr.args.size() == 1)
       for (const char* next : {"- 1", "+ 1"})
-        add(kBeside, expr, fmt::format("({} {})", to_string(expr), next));
+        add(kNeighbour, expr, fmt::format("({} {})", to_string(expr), next));
     if (is_place && expr.args.size() == 1)
       for (const std::string& axis : axes_)
         if (to_string(expr.args[0]) != axis)
@@ -444,7 +444,7 @@ class SmallChanges {
     const int64_t value = expr.number.integer();
     if (markers_.contains(fmt::format("-{}", value))) return;
     for (const int64_t next : {value + 1, value - 1})
-      if (next >= 0) add(kBeside, expr, std::to_string(next));
+      if (next >= 0) add(kNeighbour, expr, std::to_string(next));
     const Expr& whole = *one.whole[0];
     int same = 0;
     const std::string text = to_string(expr);
@@ -453,7 +453,7 @@ class SmallChanges {
       if (same < 2 || next < 0) continue;
       Expr changed = whole;
       replace(changed, to_string(expr), std::to_string(next));
-      add(kBeside, whole, std::move(changed));
+      add(kNeighbour, whole, std::move(changed));
     }
   }
 

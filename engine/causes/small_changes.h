@@ -15,7 +15,7 @@
 // | the order of tokens                    | b[argsort(order)] for b[order], x[order] for x |
 // | another label that losses ignore       | -100 for -1                                  |
 // | a name that no line reads              | z / l for z                                  |
-// | a factor that a line like this one has | o * c for o, beside "l = l * c + d"          |
+// | a factor that a line like this one has | o * c for o, as "l = l * c + d" has it       |
 // | an operand or a function too many      | z for z + b                                  |
 // | a function of the truth                | relu(h) for h                                |
 // | a number one greater or smaller        | 3 for 2                                      |
@@ -38,5 +38,16 @@ namespace shardproof {
 std::vector<TextChange> small_changes(const NumberedText& ranks, const RankCase& about,
                                       const std::set<ListedLine>& lines,
                                       const std::set<ListedLine>& suspects, int line);
+
+// Returns changes of attention and losses (small_changes_losses.cpp).
+//
+// | change                                 | example                                      |
+// |---|---|
+// | a mask that no line reads              | softmax(where(ok, s, -inf)) for softmax(s)   |
+// | the scale of attention                 | q @ k.T / 4 ** 0.5 for q @ k.T               |
+// | a count that no line reads             | sum(l) / n for mean(l) / 2                   |
+// | the count of labels                    | sum(cast(t != -100, f32)) for 14             |
+// | two functions in the other order       | norm(gelu(x), g) for gelu(norm(x, g))        |
+std::vector<TextChange> loss_changes(const NumberedText& ranks, const RankCase& about);
 
 }  // namespace shardproof

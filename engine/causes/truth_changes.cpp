@@ -51,8 +51,8 @@ void add_lines(const std::vector<Statement>& statements, std::vector<OtherLine>&
   }
 }
 
-struct Likeness {
-  double score = 0;  // less is more alike
+struct SimilarParts {
+  double score = 0;  // less is more similar
   size_t apart = 0;  // lines between the other line and the place where it is expected
   const Expr *ranks = nullptr, *other = nullptr;
   const TextStatement* own = nullptr;
@@ -100,16 +100,16 @@ EqualLines equal_lines(TextMatcher& matcher, const NumberedText& ranks,
   return equal;
 }
 
-// Returns pairs of parts that are alike and not equal, for a statement of the ranks. None if it is
+// Returns pairs of similar, not equal parts, for a statement of the ranks. None if it is
 // equal to a line. A line of the same target that another statement of the listing is equal to is
 // left out.
-std::vector<Likeness> alike_parts(TextMatcher& matcher, const TextStatement& one,
-                                  const std::vector<OtherLine>& lines, const LinesNear& near,
-                                  const EqualLines& equal, bool is_truth) {
+std::vector<SimilarParts> similar_parts(TextMatcher& matcher, const TextStatement& one,
+                                        const std::vector<OtherLine>& lines, const LinesNear& near,
+                                        const EqualLines& equal, bool is_truth) {
   constexpr int kLeast = 3;          // nodes
   constexpr double kMostAround = 3;  // of what one line has around the other
   if (equal.statements.contains(&one)) return {};
-  std::vector<Likeness> alike;
+  std::vector<SimilarParts> similar;
   std::vector<const Expr*> own;
   for (const Expr* whole : one.whole)
     visit_parts(*whole, [&](const Expr& part) { own.push_back(&part); });
@@ -144,11 +144,11 @@ std::vector<Likeness> alike_parts(TextMatcher& matcher, const TextStatement& one
         if (least < kLeast && !is_twin && found.cost > kMostAround) continue;
         const double bonus = is_twin ? 0.25 : is_line ? 0.75 : 1;
         const double cost = is_around ? std::min(found.cost, kMostAround) : found.cost;
-        alike.push_back({bonus * cost / (is_twin ? most : least), apart, ranks, part, &one,
-                         static_cast<size_t>(line.statement->place.line)});
+        similar.push_back({bonus * cost / (is_twin ? most : least), apart, ranks, part, &one,
+                           static_cast<size_t>(line.statement->place.line)});
       }
   }
-  return alike;
+  return similar;
 }
 
 bool reads(const Expr& expr, const std::string& name) {
@@ -186,7 +186,8 @@ Origins origins_of(const NumberedText& ranks) {
 }
 
 // True if a change of a statement replaces a name by another one from which earlier statements
-// compute it. These, of which one may be wrong, are then not used.
+// compute it. These, of which one may be wrong, are then not used. The name that the statement
+// binds is no such one: "b = b - g" updates it.
 bool goes_around(const Expr& from, const Expr& to, const TextStatement& at,
                  const Origins& origins) {
   bool around = false;
@@ -196,8 +197,9 @@ bool goes_around(const Expr& from, const Expr& to, const TextStatement& at,
     visit_parts(to, [&](const Expr& other) {
       const std::string name = to_string(other);
       const auto by = known->second.find(name);
-      around = around || (other.kind == ExprKind::name && !reads(from, name) &&
-                          by != known->second.end() && by->second < &at);
+      around = around ||
+               (other.kind == ExprKind::name && !reads(from, name) &&
+                name != bound_name(*at.statement) && by != known->second.end() && by->second < &at);
     });
   });
   return around;
@@ -294,7 +296,7 @@ std::vector<TextChange> changes_towards(const NumberedText& ranks, const Job& jo
                                         const std::vector<OtherLine>& lines, bool is_truth,
                                         SearchBudget& budget) {
   TextMatcher matcher(shared_names(ranks, lines));
-  std::vector<Likeness> alike;
+  std::vector<SimilarParts> similar;
   const size_t count = ranks.statements().size();
   const EqualLines equal = equal_lines(matcher, ranks, lines);
   budget.charge_pairs(matcher.pairs());
@@ -302,22 +304,23 @@ std::vector<TextChange> changes_towards(const NumberedText& ranks, const Job& jo
     const TextStatement& one = ranks.statements()[i];
     const StatementKind kind = one.statement->kind;
     if (kind == StatementKind::if_else || kind == StatementKind::for_range) continue;
-    if (alike.size() > kMostPairs) return {};
+    if (similar.size() > kMostPairs) return {};
     if (budget.is_spent()) break;
     const size_t pairs = matcher.pairs();
     const LinesNear near = lines_near(i, count, lines.size());
-    for (Likeness& pair : alike_parts(matcher, one, lines, near, equal, is_truth))
-      alike.push_back(pair);
+    for (SimilarParts& pair : similar_parts(matcher, one, lines, near, equal, is_truth))
+      similar.push_back(pair);
     budget.charge_pairs(matcher.pairs() - pairs);
   }
-  std::stable_sort(alike.begin(), alike.end(), [](const Likeness& a, const Likeness& b) {
-    return std::tie(a.score, a.apart) < std::tie(b.score, b.apart);
-  });
+  std::stable_sort(similar.begin(), similar.end(),
+                   [](const SimilarParts& a, const SimilarParts& b) {
+                     return std::tie(a.score, a.apart) < std::tie(b.score, b.apart);
+                   });
   const std::set<std::string> names = names_of(job);
   const Origins origins = origins_of(ranks);
   std::vector<TextChange> changes;
   std::set<std::pair<int, std::string>> known;
-  for (const Likeness& pair : alike) {
+  for (const SimilarParts& pair : similar) {
     if (changes.size() >= kMostChangesOfText) break;
     for (const TextMatcher::Replacement& one : matcher.replacements(*pair.ranks, *pair.other)) {
       const int number = ranks.number_of(*one.at);
@@ -384,10 +387,10 @@ std::vector<TextChange> changes_to_counts_of_truth(const NumberedText& ranks,
 namespace {
 
 // Returns changes that give a line of the ranks the name which the line of the truth with its
-// target has beside all else: x + g for g, if the truth has x + h.
+// target adds to all else: x + g for g, if the truth has x + h.
 std::vector<TextChange> outer_names(const NumberedText& ranks, const std::vector<OtherLine>& truth,
                                     const std::set<std::string>& names) {
-  constexpr double kUnlike = 0.25;
+  constexpr double kDistance = 0.25;
   std::vector<TextChange> changes;
   for (const TextStatement& one : ranks.statements())
     for (const OtherLine& line : truth) {
@@ -404,7 +407,7 @@ std::vector<TextChange> outer_names(const NumberedText& ranks, const std::vector
         Expr outer = other;
         outer.args[1 - slot] = own;
         changes.push_back({ranks.number_of(own), own, std::move(outer),
-                           static_cast<size_t>(line.statement->place.line), kUnlike});
+                           static_cast<size_t>(line.statement->place.line), kDistance});
       }
     }
   return changes;

@@ -7,11 +7,13 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <chrono>
 #include <exception>
 #include <mutex>
 #include <new>
 #include <set>
+#include <string_view>
 #include <thread>
 
 #include "shardproof/backends/api/worker_pool.h"
@@ -103,13 +105,48 @@ SourcePlace source_place(const Scenario& scenario, const Case& one, const Where&
   return {placed.path, placed.file_line, placed.file_column};
 }
 
+// Returns the numbers after "line" or "lines" in a text: 3 and 4 of "lines 3 and 4 reduce".
+std::set<int> lines_named(const std::string& text) {
+  std::set<int> lines;
+  const auto is_digit = [&](size_t at) { return at < text.size() && std::isdigit(text[at]) != 0; };
+  for (size_t at = text.find("line"); at != text.npos; at = text.find("line", at)) {
+    at = text.find_first_not_of(' ', at + (text.compare(at, 5, "lines") == 0 ? 5 : 4));
+    while (is_digit(at)) {
+      size_t digits = 0;
+      lines.insert(std::stoi(text.substr(at, 9), &digits));
+      at += digits;
+      for (const std::string_view next : {" and ", ", "})
+        if (text.compare(at, next.size(), next) == 0 && is_digit(at + next.size()))
+          at += next.size();
+    }
+  }
+  return lines;
+}
+
+// Notes which lines that a finding names are those of `train`: the file has none of these numbers.
+void note_lines_of_training(const Phase& phase, Finding& finding) {
+  if (phase.train_path.empty()) return;
+  std::vector<std::string> texts = finding.details;
+  texts.push_back(finding.fix);
+  std::set<int> lines;
+  for (const std::string& text : texts)
+    for (const int line : lines_named(text))
+      if (is_of_training(phase, line)) lines.insert(line);
+  if (lines.empty()) return;
+  finding.details.push_back(fmt::format(
+      "\"program\" has {} line{}; line{} {} {} of the training step that \"train\" adds",
+      phase.program_lines, phase.program_lines == 1 ? "" : "s", lines.size() == 1 ? "" : "s",
+      fmt::join(lines, ", "), lines.size() == 1 ? "is" : "are"));
+}
+
 // Adds the places of findings and of the expectation in the text of the file. A line that `train`
 // adds has the place of `train`.
 void add_places(const Scenario& scenario, const Case& one, const Phase& phase,
                 PhaseResult& result) {
   if (result.missed.empty() && result.outcome.findings.empty()) return;
   result.expect_place = source_place(scenario, one, {.path = "/expect"});
-  for (const Finding& finding : result.outcome.findings) {
+  for (Finding& finding : result.outcome.findings) {
+    note_lines_of_training(phase, finding);
     const JobListing* const listing = result.listing_of(finding);
     if (listing != nullptr && is_of_training(phase, finding.line)) {
       result.places.push_back(source_place(scenario, one, {.path = phase.train_path}));
