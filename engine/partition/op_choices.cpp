@@ -52,6 +52,37 @@ Strategy all_replicated(size_t inputs, size_t outputs) {
   return {std::vector<Placement>(inputs, R()), std::vector<Placement>(outputs, R())};
 }
 
+// True if an input that has `now` on this axis, of more than one rank, becomes a partial one: it is
+// cut there, or no input has partials there.
+bool makes_partial(const Placement& now, const Placement& wanted, int axis,
+                   const std::vector<PlacedValue>& inputs) {
+  if (!wanted.is_partial() || now.is_partial()) return false;
+  return now.is_shard() || std::none_of(inputs.begin(), inputs.end(), [&](const PlacedValue& one) {
+           return one.spec && one.spec->placement(axis).is_partial();
+         });
+}
+
+bool makes_partials(const Strategy& strategy, int axis, const std::vector<PlacedValue>& inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].spec &&
+        makes_partial(inputs[i].spec->placement(axis), strategy.inputs[i], axis, inputs))
+      return true;
+  return false;
+}
+
+bool makes_partials(const PartitionedCall& choice, const Mesh& mesh,
+                    const std::vector<PlacedValue>& inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].spec || !choice.inputs[i]) continue;
+    for (int axis = 0; axis < mesh.axis_count(); ++axis)
+      if (mesh.axis_size(axis) > 1 &&
+          makes_partial(inputs[i].spec->placement(axis), choice.inputs[i]->placement(axis), axis,
+                        inputs))
+        return true;
+  }
+  return false;
+}
+
 bool is_met(const Strategy& strategy, int axis, const PlacedValue& input, size_t i) {
   const Placement& now = input.spec->placement(axis);
   const Placement& want = strategy.inputs[i];
@@ -183,6 +214,8 @@ std::optional<PartitionedCall> compose(const OpCall& call, const std::vector<Ten
                                        const std::vector<const Strategy*>& picks,
                                        const OpRecord& op) {
   PartitionedCall choice;
+  choice.inputs.reserve(inputs.size());
+  choice.outputs.reserve(outputs.size());
   std::vector<int> order;
   for (const PlacedValue& input : inputs)
     if (input.spec && order.empty() &&
@@ -198,12 +231,14 @@ std::optional<PartitionedCall> compose(const OpCall& call, const std::vector<Ten
         break;
       }
     }
-  const auto with_cut = [&](Placement p, size_t axis) -> Placement {
+  const auto with_cut = [&](const Placement& p, size_t axis) -> Placement {
     if (!p.is_shard()) return p;
     return Shard{p.shard().dim, cuts[axis].split, cuts[axis].sizes};
   };
-  const auto spec_for = [&](const TensorMeta& meta, auto placement_of) -> std::optional<Spec> {
+  const auto spec_for = [&](const TensorMeta& meta,
+                            const auto& placement_of) -> std::optional<Spec> {
     std::vector<Placement> placements;
+    placements.reserve(picks.size());
     for (size_t axis = 0; axis < picks.size(); ++axis)
       placements.push_back(with_cut(placement_of(axis), axis));
     if (!partials_agree(placements)) return std::nullopt;
@@ -220,15 +255,15 @@ std::optional<PartitionedCall> compose(const OpCall& call, const std::vector<Ten
       choice.inputs.emplace_back();
       continue;
     }
-    choice.inputs.push_back(
-        spec_for(call.inputs[i], [&](size_t axis) { return picks[axis]->inputs[i]; }));
+    choice.inputs.push_back(spec_for(
+        call.inputs[i], [&](size_t axis) -> const Placement& { return picks[axis]->inputs[i]; }));
     if (!choice.inputs.back()) return std::nullopt;
   }
   for (size_t o = 0; o < outputs.size(); ++o) {
-    std::optional<Spec> spec =
-        spec_for(outputs[o], [&](size_t axis) { return picks[axis]->outputs[o]; });
+    std::optional<Spec> spec = spec_for(
+        outputs[o], [&](size_t axis) -> const Placement& { return picks[axis]->outputs[o]; });
     if (!spec) return std::nullopt;
-    choice.outputs.push_back(*spec);
+    choice.outputs.push_back(std::move(*spec));
   }
   if (!set_forms(choice, picks, op)) return std::nullopt;
   return choice;
@@ -251,7 +286,7 @@ void joint_choices(const OpRecord& op, const OpCall& call, const std::vector<Ten
     choice.sharded = op.rule.joint_form == LocalExecution::needs_shard_index;
     choice.form = op.rule.joint_form == LocalExecution::lower_to_ops ? LocalExecution::lower_to_ops
                                                                      : LocalExecution::same_op;
-    if (!visit(std::move(choice))) return;
+    if (!makes_partials(choice, mesh, inputs) && !visit(std::move(choice))) return;
   }
 }
 
@@ -263,25 +298,6 @@ std::optional<size_t> earlier_equal_input(const PartitionedCall& choice,
     if (inputs[k].spec && inputs[k].id == inputs[i].id && choice.inputs[k] == choice.inputs[i])
       return k;
   return std::nullopt;
-}
-
-bool makes_partials(const PartitionedCall& choice, const std::vector<PlacedValue>& inputs) {
-  const auto has_partials = [](const PlacedValue& input, int axis) {
-    return input.spec && input.spec->placement(axis).is_partial();
-  };
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].spec || !choice.inputs[i]) continue;
-    for (int axis = 0; axis < inputs[i].spec->mesh().axis_count(); ++axis) {
-      if (!choice.inputs[i]->placement(axis).is_partial() || has_partials(inputs[i], axis) ||
-          inputs[i].spec->mesh().axes()[static_cast<size_t>(axis)].size == 1)
-        continue;
-      if (inputs[i].spec->placement(axis).is_shard()) return true;
-      if (std::none_of(inputs.begin(), inputs.end(),
-                       [&](const PlacedValue& other) { return has_partials(other, axis); }))
-        return true;
-    }
-  }
-  return false;
 }
 
 namespace {
@@ -304,7 +320,7 @@ OpCall call_for_rule(const OpCall& call, const std::vector<PlacedValue>& inputs)
 bool is_single(const Mesh& mesh, size_t axis) { return mesh.axes()[axis].size == 1; }
 
 // Returns the strategies of each axis, nearest to the inputs first. If there are too many
-// combinations, those farthest from the inputs are dropped.
+// combinations, those farthest from the inputs are dropped. Then those that make partials are.
 std::vector<std::vector<Strategy>> strategies_by_axis(const OpRecord& op, const OpCall& call,
                                                       const std::vector<TensorMeta>& outputs,
                                                       const std::vector<PlacedValue>& inputs,
@@ -342,6 +358,11 @@ std::vector<std::vector<Strategy>> strategies_by_axis(const OpRecord& op, const 
           combinations / static_cast<int64_t>(list.size()) * static_cast<int64_t>(list.size() - 1);
       list.pop_back();
     }
+  for (size_t axis = 0; axis < options.size(); ++axis)
+    if (!is_single(mesh, axis))
+      std::erase_if(options[axis], [&](const Strategy& strategy) {
+        return makes_partials(strategy, static_cast<int>(axis), inputs);
+      });
   return options;
 }
 
@@ -369,8 +390,9 @@ void visit_choices(const OpRecord& op, const OpCall& call, const std::vector<Ten
   std::vector<size_t> at(axes, 0), count;  // count: strategies that are tried on each axis
   for (size_t axis = 0; axis < axes; ++axis)
     count.push_back(is_single(mesh, axis) ? 1 : options[axis].size());
-  for (bool more = true; more;) {
+  for (bool more = std::find(count.begin(), count.end(), 0u) == count.end(); more;) {
     std::vector<const Strategy*> picks;
+    picks.reserve(axes);
     for (size_t axis = 0; axis < axes; ++axis) picks.push_back(&options[axis][at[axis]]);
     if (single == SingleAxes::whole) pick_on_single_axes(whole, mesh, picks);
     std::optional<PartitionedCall> choice = compose(call, outputs, inputs, mesh, picks, op);

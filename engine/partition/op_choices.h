@@ -43,17 +43,14 @@ std::optional<size_t> earlier_equal_input(const PartitionedCall& choice,
                                           const std::vector<PlacedValue>& inputs, size_t i);
 
 // Calls visit(choice) for each legal choice on a mesh, nearest to the inputs' placements first,
-// until it returns false. `outputs` are the inferred metas of the results. On an axis of one rank,
-// placements cut and add up nothing. There one strategy is tried: that which moves the fewest
-// inputs, or R if `single` is whole.
+// until it returns false. It leaves out choices that turn a cut input into a partial one, or make
+// partials on an axis where no input has any. Such a choice may save bytes here, but a later line
+// must reduce the result, so it is made only if the author writes it. `outputs` are the inferred
+// metas of the results. On an axis of one rank, placements cut and add up nothing. There one
+// strategy is tried: that which moves the fewest inputs, or R if `single` is whole.
 enum class SingleAxes { nearest, whole };
 void visit_choices(const OpRecord& op, const OpCall& call, const std::vector<TensorMeta>& outputs,
                    const std::vector<PlacedValue>& inputs, const Mesh& mesh, SingleAxes single,
                    const std::function<bool(PartitionedCall)>& visit);
-
-// True if a choice turns a cut input into a partial one, or makes partials on an axis where no
-// input has any. Such a choice may save bytes here, but a later line must reduce the result, so
-// the choice is made only if the author writes it.
-bool makes_partials(const PartitionedCall& choice, const std::vector<PlacedValue>& inputs);
 
 }  // namespace shardproof

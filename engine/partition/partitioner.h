@@ -71,7 +71,7 @@ class Partitioner {
   // Returns a lower bound of the primary price of the plans of the inputs and of the plans to the
   // targets.
   double least_primary(const PartitionedCall& choice, const std::vector<PlacedValue>& inputs,
-                       const Targets& targets) const;
+                       const Targets& targets);
   // Returns the price of redistributing the inputs for a choice; nullopt if it is more than
   // `at_most`. Stores in `changed` how many inputs move.
   std::optional<Price> price_of_inputs(const PartitionedCall& choice,

@@ -8,8 +8,7 @@
 //    the fewest values, then that with the least peak, then the first.
 //    The price also includes the redistribution of a state to its declared placements. So
 //    `w = w - g` with w as R and g as P(sum) reduces g, and w stays R.
-//    A choice that would turn a cut or replicated input into a partial one is not taken
-//    (makes_partials).
+//    A choice that would turn a cut or replicated input into a partial one is not listed.
 //
 // Example: y = x @ w on a mesh dp=2, tp=4, x of shape [16, 8] as dp:S(0) tp:R, w of shape [8, 32].
 // If w is dp:R tp:S(1), the first choice takes both as they are. Its price is 0 and the search
@@ -51,8 +50,7 @@ struct ChoicePrice {
 }  // namespace
 
 double Partitioner::least_primary(const PartitionedCall& choice,
-                                  const std::vector<PlacedValue>& inputs,
-                                  const Targets& targets) const {
+                                  const std::vector<PlacedValue>& inputs, const Targets& targets) {
   double least = 0;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (choice.inputs[i] && inputs[i].spec && !(*choice.inputs[i] == *inputs[i].spec) &&
@@ -150,7 +148,6 @@ PartitionedCall Partitioner::choose(const OpRecord& op, const OpCall& call,
     return price;
   };
   const auto visit = [&](PartitionedCall choice) {
-    if (makes_partials(choice, inputs)) return true;
     try {
       const std::optional<ChoicePrice> price = price_of_choice(choice);
       if (!price || (best && !(*price < least))) return true;

@@ -77,12 +77,13 @@ Spec::Spec(Mesh mesh, std::vector<Placement> placements, Dims shape, DType dtype
   if (order_.empty()) {
     order_.resize(axes);
     std::iota(order_.begin(), order_.end(), 0);
+  } else {
+    std::vector<int> sorted = order_;
+    std::sort(sorted.begin(), sorted.end());
+    for (size_t i = 0; i < sorted.size(); ++i)
+      if (sorted.size() != axes || sorted[i] != static_cast<int>(i))
+        throw_bad_input("the order of cutting must name each of the {} axes once", axes);
   }
-  std::vector<int> sorted = order_;
-  std::sort(sorted.begin(), sorted.end());
-  for (size_t i = 0; i < sorted.size(); ++i)
-    if (sorted.size() != axes || sorted[i] != static_cast<int>(i))
-      throw_bad_input("the order of cutting must name each of the {} axes once", axes);
   check_placements();
   make_order_canonical();
   check_sizes();
@@ -99,8 +100,8 @@ void Spec::check_placements() {
     Placement& placement = placements_[static_cast<size_t>(axis)];
     const std::string& axis_name = mesh_.axes()[static_cast<size_t>(axis)].name;
     if (placement.is_shard()) {
-      Shard shard = placement.shard();
-      shard.dim = normalize_dim(shard.dim, shape_.size());
+      const Shard& shard = placement.shard();
+      const int dim = normalize_dim(shard.dim, shape_.size());
       if (shard.split < 1)
         throw_bad_input("axis '{}': expected a split from 1 on, found {}", axis_name, shard.split);
       if (!shard.sizes.empty() && shard.split != 1)
@@ -108,7 +109,7 @@ void Spec::check_placements() {
       if (!shard.sizes.empty() && static_cast<int64_t>(shard.sizes.size()) != mesh_.axis_size(axis))
         throw_bad_input("axis '{}': expected {} sizes, one for each rank, found {}", axis_name,
                         mesh_.axis_size(axis), shard.sizes.size());
-      if (shard.dim != placement.shard().dim) placement = std::move(shard);
+      if (dim != shard.dim) placement = Shard{dim, shard.split, shard.sizes};
     } else if (placement.is_partial()) {
       const Reduction& reduction = placement.partial().reduction;
       if (reduction.op == ReduceOp::premul_sum)
