@@ -249,15 +249,15 @@ std::string traffic_text(const Traffic& traffic, const CostModel* machine) {
 // Steps with equal texts are listed once, with their number.
 std::string plans_text(const SpmdProgram& program, const CostModel* machine) {
   std::vector<std::pair<std::string, int>> texts;
+  std::map<std::string, size_t> place_of_text;
+  std::map<const PlanStep*, std::string> known_steps;  // without their lines
   const auto add = [&](const PlanStep& step, const Origin& origin) {
-    std::string text = step_text(step, origin.line, machine);
-    text.pop_back();
-    const auto same = std::find_if(texts.begin(), texts.end(),
-                                   [&](const auto& known) { return known.first == text; });
-    if (same == texts.end())
-      texts.emplace_back(std::move(text), 1);
-    else
-      ++same->second;
+    std::string& known = known_steps[&step];
+    if (known.empty()) known = step_text(step, machine);
+    std::string text = fmt::format("  {}  {}", origin.line, known);
+    const auto [place, fresh] = place_of_text.try_emplace(text, texts.size());
+    if (fresh) texts.emplace_back(std::move(text), 0);
+    ++texts[place->second].second;
   };
   for (const SpmdListing& listing : program.listings)
     for (const Instr& instr : listing.instrs) {

@@ -236,8 +236,9 @@ int plan_command(const CommandArguments& words, const Registries&) {
   const PlannerResult result = plan_redistribution(from, to, options);
   std::string out;
   for (size_t i = 0; i < result.plan.steps.size(); ++i)
-    out += step_text(result.plan.steps[i], static_cast<int>(i) + 1, machine.get(),
-                     retained_source_bytes(result.plan, i));
+    out += fmt::format(
+        "  {}  {}\n", i + 1,
+        step_text(result.plan.steps[i], machine.get(), retained_source_bytes(result.plan, i)));
   if (result.plan.steps.empty()) out += "  nothing to do: every rank has what it needs\n";
   if (given.count("svg")) write_picture(given["svg"].as<std::string>(), result.plan, from);
   out += comparison(result, from, to, machine != nullptr);

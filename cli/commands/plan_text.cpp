@@ -72,10 +72,9 @@ std::string sent_text(const std::vector<SentBytes>& sent, Fraction priced) {
   return out;
 }
 
-std::string step_text(const PlanStep& step, int number, const CostModel* machine,
-                      int64_t other_bytes) {
+std::string step_text(const PlanStep& step, const CostModel* machine, int64_t other_bytes) {
   const std::vector<SentBytes> sent = bytes_sent(step);
-  std::string out = fmt::format("  {}  {}", number, name(step.kind));
+  std::string out(name(step.kind));
   const std::string axes = axes_text(step);
   if (!axes.empty()) out += "   " + axes;
   out += "   " + change_text(step);
@@ -85,7 +84,7 @@ std::string step_text(const PlanStep& step, int number, const CostModel* machine
              : fmt::format("   sends {}", sent_text(sent, priced_bytes(step)));
   out += fmt::format("   peak {}", bytes_text(Fraction(peak_bytes(step) + other_bytes)));
   if (machine != nullptr) out += "   " + rounded_text(time_of_calls(step, *machine));
-  return out + "\n";
+  return out;
 }
 
 }  // namespace shardproof

@@ -14,10 +14,9 @@ std::string bytes_text(Fraction bytes);
 // Returns "12 B a rank"; "up to 16 B a rank, mean 12 B" if ranks differ. Adds "unpadded 10 B" if
 // `priced` is less than the mean.
 std::string sent_text(const std::vector<SentBytes>& sent, Fraction priced);
-// Returns a line such as "  1  all_to_all   over tp   S(0) -> S(1)   sends 192 KiB a rank   peak
-// 512 KiB   11.3 us". The time is omitted if `machine` is null.
+// Returns text such as "all_to_all   over tp   S(0) -> S(1)   sends 192 KiB a rank   peak 512 KiB
+// 11.3 us", on one line. The time is omitted if `machine` is null.
 // `other_bytes`: bytes that the rank holds outside the step (retained_source_bytes).
-std::string step_text(const PlanStep& step, int number, const CostModel* machine,
-                      int64_t other_bytes = 0);
+std::string step_text(const PlanStep& step, const CostModel* machine, int64_t other_bytes = 0);
 
 }  // namespace shardproof

@@ -100,8 +100,8 @@ class Partitioner {
                                        const std::vector<TensorMeta>& outputs,
                                        std::vector<PlacedValue> inputs,
                                        const PartitionedCall& choice);
-  PlacedValue emit_step(const PlacedValue& value, const PlanStep& step);
-  void emit_transfer(const PlacedValue& value, const PlanStep& step, ValueId output);
+  PlacedValue emit_step(const PlacedValue& value, const PlannedStep& planned);
+  void emit_transfer(const PlacedValue& value, const PlannedStep& planned, ValueId output);
   ValueId add_value(DType dtype, const Spec& spec, Category category);
   ValueId materialize(const PlacedValue& number);
   Instr& add(Action action, const Lanes& lanes);

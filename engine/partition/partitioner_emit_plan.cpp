@@ -10,7 +10,6 @@
 #include <algorithm>
 
 #include "shardproof/engine/lower/per_rank_number.h"
-#include "shardproof/engine/lower/step_items.h"
 #include "shardproof/engine/partition/partitioner.h"
 #include "shardproof/localtensor/base/error.h"
 
@@ -110,34 +109,41 @@ PlacedValue Partitioner::number(Number value) {
   return placed;
 }
 
-void Partitioner::emit_transfer(const PlacedValue& value, const PlanStep& step, ValueId output) {
+void Partitioner::emit_transfer(const PlacedValue& value, const PlannedStep& planned,
+                                ValueId output) {
+  const PlanStep& step = *planned.step;
   Communicate group;
   CallItem item;
   item.lanes = step.from.mesh().ranks().unite(step.to.mesh().ranks());
   item.input = value.id;
   item.output = output;
-  item.step = std::make_shared<PlanStep>(step);
+  item.step = planned.step;
   item.origin = origin_;
   group.items.push_back(std::move(item));
   const Lanes lanes = group.items[0].lanes;
   add(std::move(group), lanes);
 }
 
-PlacedValue Partitioner::emit_step(const PlacedValue& value, const PlanStep& step) {
+PlacedValue Partitioner::emit_step(const PlacedValue& value, const PlannedStep& planned) {
+  const PlanStep& step = *planned.step;
   PlacedValue made = value;
   made.spec = step.to;
   const bool local = step.kind == StepKind::local;
   made.id =
       add_value(step.to.dtype(), step.to, local ? Category::activations : Category::communication);
-  spent_ = spent_ + plans_.price_of_step(step);
+  spent_ = spent_ + planned.price;
   const Lanes lanes = step.from.mesh().ranks();
   if (step.kind == StepKind::transfer) {
-    emit_transfer(value, step, made.id);
+    emit_transfer(value, planned, made.id);
   } else if (local) {
-    add(Reshuffle{value.id, made.id, std::make_shared<PlanStep>(step)}, lanes);
+    add(Reshuffle{value.id, made.id, planned.step}, lanes);
   } else {
-    Communicate calls{items_of_step(step, lanes, value.id, made.id)};
-    for (CallItem& item : calls.items) item.origin = origin_;
+    Communicate calls{planned.calls};
+    for (CallItem& item : calls.items) {
+      item.input = value.id;
+      item.output = made.id;
+      item.origin = origin_;
+    }
     add(std::move(calls), lanes);
   }
   return made;
@@ -146,15 +152,18 @@ PlacedValue Partitioner::emit_step(const PlacedValue& value, const PlanStep& ste
 PlacedValue Partitioner::redistribute(const PlacedValue& value, const Spec& to, bool written,
                                       std::optional<int64_t> peak_limit) {
   if (*value.spec == to) return value;
-  const Plan steps = peak_limit ? plans_.plan_with_limit(*value.spec, to, *peak_limit)
-                                : plans_.plan(*value.spec, to).plan();
+  std::optional<Plan> limited;
+  if (peak_limit) limited = plans_.plan_with_limit(*value.spec, to, *peak_limit);
+  const std::vector<PlannedStep> own =
+      limited ? plans_.steps_of(*limited) : std::vector<PlannedStep>();
   PlacedValue now = value;
   int64_t calls = 0;
-  for (const PlanStep& step : steps.steps) {
-    calls += step.kind == StepKind::local ? 0 : 1;
-    now = emit_step(now, step);
+  for (const PlannedStep& planned : limited ? own : plans_.steps(*value.spec, to)) {
+    calls += planned.step->kind == StepKind::local ? 0 : 1;
+    now = emit_step(now, planned);
   }
-  if (!written && calls > 0) note_unwritten(value, to, steps);
+  if (!written && calls > 0)
+    note_unwritten(value, to, limited ? *limited : plans_.plan(*value.spec, to).plan());
   now.spec = to;
   return now;
 }

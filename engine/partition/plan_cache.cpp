@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "shardproof/engine/lower/step_items.h"
 #include "shardproof/localtensor/plan/exchange_volume.h"
 #include "shardproof/localtensor/plan/known_plans.h"
 
@@ -33,21 +34,21 @@ PlannerOptions PlanCache::planner_options() const {
   return options;
 }
 
-const PricedPlan* PlanCache::find(const Spec& from, const Spec& to) const {
+PricedPlan* PlanCache::find(const Spec& from, const Spec& to) {
   const auto [first, last] = plans_.equal_range(hash_of(from, to));
   for (auto at = first; at != last; ++at)
     if (at->second.from == from && at->second.to == to) return &at->second;
   return nullptr;
 }
 
-const PricedPlan& PlanCache::store(const Spec& from, const Spec& to,
-                                   std::shared_ptr<const PlannerResult> result) {
+PricedPlan& PlanCache::store(const Spec& from, const Spec& to,
+                             std::shared_ptr<const PlannerResult> result) {
   const Price price = price_of(result->plan, choice_price());
   return plans_.emplace(hash_of(from, to), PricedPlan{from, to, std::move(result), price})->second;
 }
 
-const PricedPlan& PlanCache::plan(const Spec& from, const Spec& to) {
-  if (const PricedPlan* known = find(from, to)) return *known;
+PricedPlan& PlanCache::planned(const Spec& from, const Spec& to) {
+  if (PricedPlan* known = find(from, to)) return *known;
   if (has_known_plans(options_.price) && !options_.peak_limit)
     return store(from, to, known_plan(from, to, options_.moves));
   return store(
@@ -55,7 +56,28 @@ const PricedPlan& PlanCache::plan(const Spec& from, const Spec& to) {
       std::make_shared<const PlannerResult>(plan_redistribution(from, to, planner_options())));
 }
 
-double PlanCache::least_primary(const Spec& from, const Spec& to) const {
+const std::vector<PlannedStep>& PlanCache::steps(const Spec& from, const Spec& to) {
+  PricedPlan& known = planned(from, to);
+  if (known.steps.empty()) known.steps = steps_of(known.plan());
+  return known.steps;
+}
+
+std::vector<PlannedStep> PlanCache::steps_of(const Plan& plan) const {
+  std::vector<PlannedStep> steps;
+  for (const PlanStep& step : plan.steps) {
+    PlannedStep& planned = steps.emplace_back();
+    planned.price = choice_price()(step);
+    if (step.kind == StepKind::local || step.kind == StepKind::transfer) {
+      planned.step = std::make_shared<const PlanStep>(step);
+    } else {
+      planned.calls = items_of_step(step, step.from.mesh().ranks(), kNoValue, kNoValue);
+      planned.step = planned.calls.front().step;
+    }
+  }
+  return steps;
+}
+
+double PlanCache::least_primary(const Spec& from, const Spec& to) {
   if (const PricedPlan* known = find(from, to)) return known->price.primary;
   return options_.choice_price ? least_bytes(from, to) : 0;
 }

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "shardproof/program/ir/spmd_program.h"
+#include "shardproof/program/ir/step_text.h"
 #include "shardproof/program/value/select_ranks.h"
 
 namespace shardproof {
@@ -43,6 +45,7 @@ class RankStatementWriter {
   std::vector<std::string> own_arguments(const CallItem& item) const;
   std::string received(ValueId id, const Lanes& lanes) const;
   std::string peers(const CallItem& item) const;
+  const std::optional<PlainDims>& dims_of_plain_call(const PlanStep& step) const;
   std::string call_text(const CallItem& item, const Lanes& lanes) const;
   RankStatements transfer(const CallItem& item) const;
   RankStatements calls(const Communicate& call, const Lanes& lanes) const;
@@ -52,6 +55,8 @@ class RankStatementWriter {
   const SpmdProgram& program_;
   const NamedMeshes& meshes_;
   std::map<ValueId, std::string> inline_numbers_;
+  // By step. The instructions of equal redistributions share their steps.
+  mutable std::map<const PlanStep*, std::optional<PlainDims>> plain_dims_;
 };
 
 }  // namespace shardproof

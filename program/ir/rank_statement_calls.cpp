@@ -98,12 +98,18 @@ std::vector<std::string> RankStatementWriter::own_arguments(const CallItem& item
   }
 }
 
+const std::optional<PlainDims>& RankStatementWriter::dims_of_plain_call(
+    const PlanStep& step) const {
+  const auto [known, fresh] = plain_dims_.try_emplace(&step);
+  if (fresh && step.pieces == 1) known->second = plain_dims(step);
+  return known->second;
+}
+
 std::string RankStatementWriter::call_text(const CallItem& written, const Lanes& lanes) const {
   CallItem item = written;
   std::string shards;
   if (item.step) {
-    const std::optional<PlainDims> dims =
-        item.step->pieces == 1 ? plain_dims(*item.step) : std::nullopt;
+    const std::optional<PlainDims>& dims = dims_of_plain_call(*item.step);
     if (dims) {
       item.dim = dims->dim;
       item.dim2 = dims->concat;
