@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "shardproof/engine/lower/step_items.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/exchange_volume.h"
 #include "shardproof/localtensor/plan/known_plans.h"
 
@@ -71,6 +72,7 @@ std::vector<PlannedStep> PlanCache::steps_of(const Plan& plan) const {
       planned.step = std::make_shared<const PlanStep>(step);
     } else {
       planned.calls = items_of_step(step, step.from.mesh().ranks(), kNoValue, kNoValue);
+      SP_CHECK(!planned.calls.empty(), "a {} makes no call", name(step.kind));
       planned.step = planned.calls.front().step;
     }
   }
