@@ -6,7 +6,8 @@
 
 For each call below and each placement of its inputs, the op runs on DTensors of a fake process group.
 A row holds the placements that DTensor kept without a redistribution of an input, and those of the
-results. A redistribution counts also if it needs no communication, as R -> S(0) does. Calls vary sizes
+results. A redistribution counts also if it needs no communication, as R -> S(0) does. An op that
+communicates by itself has a row only where its result does not fit its placements. Calls vary sizes
 that are not cut, empty dim lists, in-place forms and 2-D meshes, because wrong rules show only there. On
 2-D meshes the only partials are P(sum). Prints its progress to stderr. Needs torch; written for 2.15.
 """
@@ -90,6 +91,14 @@ def redistributions():
         _dispatch.OpDispatcher.redistribute_local_args = staticmethod(original)
 
 
+def has_its_shard(result):
+    """Returns whether this rank's part of a result has the shape that the placements state."""
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+    shape, _ = compute_local_shape_and_global_offset(result.shape, result.device_mesh, result.placements)
+    return tuple(result.to_local().shape) == tuple(shape)
+
+
 def main():
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     try:
@@ -145,9 +154,11 @@ def write_row(torch, DTensor, mesh, sizes, op, attrs, shapes, dtypes, chosen, ru
             result = run(*inputs)
     except Exception:  # a placement that DTensor refuses is no claim
         return
-    if placed_anew or calls_made.get_total_counts() > 0:
-        return  # an input was redistributed first
+    if placed_anew:
+        return
     results = result if isinstance(result, (tuple, list)) else (result,)
+    if calls_made.get_total_counts() > 0 and all(has_its_shard(r) for r in results):
+        return  # the result is not that of the local inputs alone
     out = [[placement_text(p) for p in r.placements] for r in results]
     if any(text is None for tensor in out for text in tensor):
         return

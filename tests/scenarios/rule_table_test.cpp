@@ -62,6 +62,12 @@ TEST(RuleTable, RowsOnSeveralAxes_HaveTheVerdictsDecidedByHand) {
   EXPECT_GE(counts.wrong, 99);
 }
 
+TEST(RuleTable, RowsThatPyTorchClaims_HaveTheVerdictsDecidedByHand) {
+  const VerdictCounts counts = check_table("torch_2_15.jsonl");
+  EXPECT_EQ(counts.right, 449);
+  EXPECT_EQ(counts.wrong, 44);
+}
+
 TEST(RuleTable, OpsOfTorch_TakeAllArgumentsOfTheirSignatures) {
   const VerdictCounts counts = check_table("torch_arguments.jsonl");
   EXPECT_GE(counts.right, 640);
