@@ -33,7 +33,8 @@ void collect_included(const Source& source, std::set<std::string>& included) {
   static const std::regex kInclude("^\\s*#\\s*include\\s*[<\"]shardproof/([^>\"]+)[>\"]");
   for (const std::string& line : source.lines) {
     std::smatch match;
-    if (std::regex_search(line, match, kInclude)) included.insert(match[1]);
+    if (line.find("include") != std::string::npos && std::regex_search(line, match, kInclude))
+      included.insert(match[1]);
   }
 }
 

@@ -72,7 +72,9 @@ Violations check_folder_order(const Source& source) {
   static const std::regex kInclude("^\\s*#\\s*include\\s*\"shardproof/([^\"]+)\"");
   for (std::size_t i = 0; i < source.lines.size(); ++i) {
     std::smatch match;
-    if (!std::regex_search(source.lines[i], match, kInclude)) continue;
+    if (source.lines[i].find("include") == std::string::npos ||
+        !std::regex_search(source.lines[i], match, kInclude))
+      continue;
     std::string header = match[1];
     if (!header.starts_with(room->first + "/")) continue;
     std::string other = folder_in_room(header, room->first);

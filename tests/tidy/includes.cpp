@@ -2,6 +2,7 @@
 // rooms must not be included by a room although they are to its left.
 #include <algorithm>
 #include <array>
+#include <map>
 #include <regex>
 
 #include "shardproof/tests/tidy/rules.h"
@@ -40,7 +41,11 @@ constexpr std::array<Library, 10> kLibraries = {{
 constexpr std::size_t kHiddenLibraries = 7;
 
 bool matches(std::string_view text, std::string_view pattern) {
-  return std::regex_search(std::string(text), std::regex(std::string(pattern)));
+  static std::map<std::string, std::regex, std::less<>> compiled;
+  auto known = compiled.find(pattern);
+  if (known == compiled.end())
+    known = compiled.emplace(pattern, std::regex(std::string(pattern))).first;
+  return std::regex_search(text.begin(), text.end(), known->second);
 }
 
 bool is_unseen(std::string_view room, std::string_view other) {
@@ -92,7 +97,9 @@ Violations check_includes(const Source& source) {
   static const std::regex kInclude("^\\s*#\\s*include\\s*([<\"])([^>\"]+)[>\"]");
   for (std::size_t i = 0; i < source.lines.size(); ++i) {
     std::smatch match;
-    if (!std::regex_search(source.lines[i], match, kInclude)) continue;
+    if (source.lines[i].find("include") == std::string::npos ||
+        !std::regex_search(source.lines[i], match, kInclude))
+      continue;
     std::string header = match[2];
     std::string message;
     if (header.starts_with("shardproof/")) {

@@ -49,7 +49,9 @@ class PublicHeaders {
     bool is_public = listed_.count(source.path) > 0;
     for (std::size_t i = 0; i < source.lines.size(); ++i) {
       std::smatch match;
-      if (!std::regex_search(source.lines[i], match, kInclude)) continue;
+      if (source.lines[i].find("include") == std::string::npos ||
+          !std::regex_search(source.lines[i], match, kInclude))
+        continue;
       std::string message = include_error(source, match[1], is_public);
       if (!message.empty()) found.push_back({source.path, i + 1, message, ""});
     }

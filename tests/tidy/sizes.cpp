@@ -24,7 +24,8 @@ Brace classify(const std::string& head) {
   static const std::regex kInitializer("(=|,|\\(|\\{\\}|\\breturn)\\s*$|\\S$");
   if (std::regex_search(head, kScope)) return Brace::kScope;
   bool body = head.find(')') != std::string::npos;
-  bool after_member = std::regex_search(head, std::regex("\\{\\}\\s+$"));
+  static const std::regex kAfterMember("\\{\\}\\s+$");
+  bool after_member = std::regex_search(head, kAfterMember);
   if (body && after_member) return Brace::kFunction;
   if (!body || std::regex_search(head, kInitializer)) return Brace::kInitializer;
   return Brace::kFunction;
