@@ -335,10 +335,6 @@ std::vector<LateReductions> late_reductions(const TextStatements& all) {
   return result;
 }
 
-}  // namespace
-
-namespace {
-
 // Tries a line that changes a name before the lines that read the unchanged one.
 std::optional<Suspicion> find_late_change(const SuspectedWay& on) {
   const TextStatements& all = on.confirmation.text().statements();

@@ -238,19 +238,17 @@ std::string text_for_foreign_call(const Expr& call, bool whole_line) {
     renamed.symbol = here.substr(0, here.size() - 4);
     return to_string(renamed);
   }
-  std::string casts(whole_line ? here : without_target(here));
-  // x.to(torch.float16): the dtype that the call names.
+  std::string text(whole_line ? here : without_target(here));
+  // x.to(f16): the dtype that the call names.
   if (here.starts_with("cast("))
     for (const Expr& arg : call.args)
       if (const std::optional<DType> dtype = dtype_meant(to_string(arg)))
-        casts = fmt::format("cast(x, {})", name(*dtype));
-  const std::string_view text = casts;
+        text = fmt::format("cast(x, {})", name(*dtype));
   // Calls of torch.distributed have their result before their input: all_gather(list, x).
   const bool result_first = here.starts_with("y = ") && here.find("group=") != here.npos &&
                             call.args.size() > 1 && call.keys[1].empty();
   const size_t operand = result_first ? 1 : 0;
-  if (call.args.size() <= operand || call.args[operand].kind != ExprKind::name)
-    return std::string(text);
+  if (call.args.size() <= operand || call.args[operand].kind != ExprKind::name) return text;
   return with_operand(text, to_string(call.args[operand]));
 }
 

@@ -54,6 +54,15 @@ std::string texts_of(const std::vector<Scenario>& scenarios, const RunResult& re
   return texts;
 }
 
+// Applies the printed fixes and returns their number.
+int64_t applied_fixes(const std::vector<Scenario>& scenarios, const RunResult& result) {
+  printed_fixes::FixCounts fixes;
+  for (size_t i = 0; i < scenarios.size(); ++i)
+    fixes.check(scenarios[i], result.scenarios[i], registries());
+  fmt::print("{} fixes applied, {} leave a choice\n", fixes.applied, fixes.left_out);
+  return fixes.applied;
+}
+
 // A part of the corpus of bugs: the first and the last letter of its files, and the number of
 // threads that run it.
 struct Part {
@@ -69,11 +78,7 @@ TEST_P(FindingTexts_OfBugs, AreApproved_AndFixesCorrectTheirValues) {
   const RunResult result = run_all(scenarios, threads);
   const std::string approved = std::string("findings/bugs_") + first + "_to_" + last;
   expect_approved(approved, texts_of(scenarios, result));
-  printed_fixes::FixCounts fixes;
-  for (size_t i = 0; i < scenarios.size(); ++i)
-    fixes.check(scenarios[i], result.scenarios[i], registries());
-  fmt::print("{} fixes applied, {} leave a choice\n", fixes.applied, fixes.left_out);
-  EXPECT_GT(fixes.applied, 10);
+  EXPECT_GT(applied_fixes(scenarios, result), 10);
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, FindingTexts_OfBugs,
@@ -83,11 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Files, FindingTexts_OfBugs,
 TEST(FindingTexts, OfGradients_HaveFixesThatCorrectTheirValues) {
   const std::vector<Scenario> scenarios = scenarios_of("gradients");
   const RunResult result = run_all(scenarios, 1);
-  printed_fixes::FixCounts fixes;
-  for (size_t i = 0; i < scenarios.size(); ++i)
-    fixes.check(scenarios[i], result.scenarios[i], registries());
-  fmt::print("{} fixes applied, {} leave a choice\n", fixes.applied, fixes.left_out);
-  EXPECT_GT(fixes.applied, 4);
+  EXPECT_GT(applied_fixes(scenarios, result), 4);
 }
 
 // Neither the number of threads nor a second run changes a byte of the reports.
