@@ -1,4 +1,4 @@
-// Implements check.h as a ladder of runs. Each run is more expensive than the one before
+// Implements check.h as a sequence of runs. Each run is more expensive than the one before
 // and is made only if it is needed.
 //
 //   1. Ranks and one device run in the program's own dtypes (OwnDtypeJudge). The program is
