@@ -241,6 +241,8 @@ LimitedResult plan_across_meshes(const Spec& from, const Spec& to, PlannerOption
   return best;
 }
 
+// True if one named collective over the axes takes the sliced source to the goal. Sets its kind:
+// all_gather if no axis cuts at the goal, all_to_all if all do.
 bool has_one_named_call(PlacementStates& states, const PlacementState& sliced, uint64_t axes,
                         StepKind& kind) {
   if (!states.cuts_all(sliced, axes)) return false;
