@@ -39,8 +39,8 @@
 
 namespace shardproof {
 
-// The units of prices. `whole` is the tensor in bytes times the square of the world of the active
-// axes; it is divided by parts. `part_bytes` is the largest part of a rank if no active axis cuts.
+// The units of prices. `whole` is the tensor in bytes times the square of the ranks along the
+// active axes; prices divide it. `part_bytes` is the largest part of a rank if no active axis cuts.
 struct ShuffleUnits {
   Int128 whole = 0, call = 0;
   int64_t part_bytes = 0;
