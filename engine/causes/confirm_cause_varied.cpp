@@ -86,8 +86,8 @@ std::optional<Job> without_axis(const Job& job, int axis, VariedShards shards) {
   return result;
 }
 
-// Lines of the ranks and of the truth whose numbers are no sizes of an axis: a value that is right
-// on both meshes is computed from them, or the ranks multiply by the same numbers as the truth.
+// Lines of the ranks and of the truth whose numbers are not sizes of an axis. A value that is right
+// on both meshes is computed from them, or ranks and truth multiply by the same numbers.
 struct ProvenLines {
   std::set<ListedLine> of_ranks = {};
   std::set<int> of_truth = {};
@@ -246,8 +246,8 @@ void reorder(Tensor& tensor, IntegerOrder order) {
     std::copy_n(old.begin() + static_cast<std::ptrdiff_t>(from[i] * size), size, data + i * size);
 }
 
-// True if the values that are right are right in the varied case, too. Else the program fits its
-// own case alone. Example: ranks that keep at most 2 of their tokens for each expert.
+// True if the values that are right are right in the varied case, too. Otherwise the program fits
+// its own case alone. Example: ranks that keep at most 2 of their tokens for each expert.
 bool stays_right(const Distances& own, const Distances& varied) {
   return std::all_of(own.begin(), own.end(), [&](const auto& value) {
     const auto& [key, distance] = value;
