@@ -1,7 +1,7 @@
 // Implements process_role.h. A process with --join-workers is a worker that this program started.
-// Else, if options or environment variables state that another program started several processes,
-// process 0 is the coordinator and the others are workers. Else this process runs alone or starts
-// its own workers.
+// If options or environment variables state that another program started several processes, process
+// 0 is the coordinator and the others are workers. Otherwise this process runs alone or starts its
+// own workers.
 #include "shardproof/cli/processes/process_role.h"
 
 #include <unistd.h>
