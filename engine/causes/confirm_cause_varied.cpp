@@ -20,8 +20,8 @@ namespace {
 constexpr double kStillRight = 0x1p-20;  // of the largest element, as kRight of confirm_cause.cpp
 constexpr double kAsWrong = 0x1p-20;     // share by which equal distances may differ
 
-// Returns the ranks of `smaller`, which has one rank along an axis, for ranks of `mesh`; nullopt if
-// these are not whole groups of the axis.
+// Returns the ranks of `smaller` that stand for ranks of `mesh`; `smaller` has one rank along the
+// axis. Returns nullopt if the ranks are not whole groups of the axis.
 std::optional<Lanes> without_axis(const Lanes& ranks, const Mesh& mesh, const Mesh& smaller,
                                   int axis) {
   std::vector<int32_t> found;
