@@ -57,7 +57,7 @@ CutAgreement largest_part(const AxisCut& cut);
 // True if two cuts of one dim by one axis give each element the same coordinate.
 bool is_same_cut(const AxisCut& a, const AxisCut& b);
 
-// Gaps in front of another cut that cover digits of the first one.
+// Gaps in front of a spare cut that SpareAgreements::largest allows.
 enum class CutGaps {
   nested,  // even ones, and those that the axis leaves behind
   any,     // also uneven ones that other axes left behind
