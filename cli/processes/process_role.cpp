@@ -115,7 +115,8 @@ JoinRequest request_from_options(const po::variables_map& given,
   return out;
 }
 
-// For mpirun or srun on one machine, where the name of their job makes a unique socket name.
+// Returns the request of a process that mpirun or srun has started. On one machine the name of the
+// job makes a unique socket name.
 JoinRequest request_from_launcher(const po::variables_map& given, const ExternalStart& started) {
   JoinRequest out{started.process, started.processes, started.number_on_machine, "", ""};
   if (given.count("processes") && given["processes"].as<int>() != started.processes)
