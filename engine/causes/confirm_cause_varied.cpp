@@ -283,7 +283,7 @@ void add_shared_products(const std::vector<Statement>& truth, const NumberedText
   }
 }
 
-// True if a line multiplies index(axis) by a number: it knows the size of a shard.
+// True if a line multiplies index(axis) by a number: the size of a shard in the program's own case.
 bool has_place_of_shard(const NumberedText& ranks, const std::string& axis, const Job& job,
                         const std::set<ListedLine>& proven) {
   const auto is_number = [&](const Expr& expr) {

@@ -134,8 +134,8 @@ std::vector<double> OwnDtypeJudge::changes_by(double roundings, const JudgedLine
                          }));
 }
 
-// For each element, what the steps of its line can make of it on one device: the least and the
-// largest result, and the largest change that only a step causes.
+// The least and the largest result of each number on one device when the line's inputs change by
+// some roundings. Also has the largest change of each element that only a step causes.
 struct OwnDtypeJudge::StepRange {
   // By number, so twice as many for complex elements; empty if the line has no step.
   std::vector<double> least, largest;
