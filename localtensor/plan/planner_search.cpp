@@ -628,7 +628,7 @@ class Search {
   void trace(FoundPath& found) const {
     const auto goal = number_.find(states_.goal());
     if (goal == number_.end()) return;
-    // The goal may have been met as a neighbour but never entered.
+    // The goal may be numbered, as the end of a move, and not be reached by a path.
     if (goal->second != 0 && nodes_[static_cast<size_t>(goal->second)].parent < 0) return;
     found.reached = true;
     for (int at = goal->second; nodes_[static_cast<size_t>(at)].parent >= 0;) {
