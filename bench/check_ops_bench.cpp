@@ -6,11 +6,11 @@
 // on every draw until one refutes it.
 //
 // The time of a search has the parts of partial inputs, the shards, all kernel calls and all
-// comparisons. Made before are the tables of placements, which the searches of an op with
-// tensors of these shapes share; the draws with their results on one device; and the kernels for
-// local shapes, which the draws share. The second number includes all three. The baseline judges
-// combinations of the same call one by one, as the rules that an op claims are judged; kernels and
-// shards are shared there as well.
+// comparisons. Three things are made before it: the tables of placements, the draws with their
+// results on one device, and the kernels for local shapes. All searches of an op with tensors of
+// these shapes share the tables; all draws share the kernels. The second number includes all three.
+// The baseline judges combinations of the same call one by one, as the rules that an op claims are
+// judged; kernels and shards are shared there as well.
 #include "shardproof/bench/measure.h"
 #include "shardproof/engine/check_ops/candidates.h"
 #include "shardproof/engine/check_ops/check_rules.h"

@@ -35,9 +35,9 @@ struct BenchmarkResult {
   int64_t other_bits = 0;
 };
 
-// Runs the benchmark for all ranks, if the backend runs them in this process. Else it runs for the
-// ranks of this worker, and the coordinator and every other worker must call it too. Returns the
-// result of each process; in a worker its own. Throws Error(io) if a process is lost.
+// Runs the benchmark for all ranks, if the backend runs them in this process. Otherwise it runs for
+// the ranks of this worker, and the coordinator and every other worker must call it too. Returns
+// the result of each process; in a worker its own. Throws Error(io) if a process is lost.
 std::vector<BenchmarkResult> run_benchmark(Backend& backend, const CollectiveBenchmark& benchmark);
 
 // Return the elements of a member's input, and of its output.

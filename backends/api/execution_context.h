@@ -88,7 +88,7 @@ class World {
   // blocked forever.
   virtual bool progress() = 0;
   // Returns the ranks for which a ticket has ended since the last call, ascending. Nullopt if the
-  // world has not kept them: the caller then polls every rank.
+  // world does not record them: the caller then polls every rank.
   virtual std::optional<std::vector<int32_t>> collect_ready_ranks() { return std::nullopt; }
   // Ends the world. Calls that are still blocked become findings. Tickets may still be polled.
   virtual WorldReport close() = 0;

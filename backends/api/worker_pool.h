@@ -41,7 +41,7 @@ struct Repetitions {
   int warmup = 0, iterations = 1;
   Mode mode = Mode::each;
   // In workers, mode `graph`: the reason why a graph cannot hold an iteration, if the caller has
-  // one. Empty: the worker looks for reasons itself.
+  // one. Empty: the worker searches for reasons itself.
   std::string not_captured = {};
   // In workers, mode `each`: called for each counted iteration, in order, after the last one or
   // between two. The contexts then return the times of that iteration. Null: not called.

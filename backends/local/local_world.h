@@ -134,11 +134,11 @@ class LocalWorld : public World {
   TicketTable tickets_;
   PooledDeque<LocalContext> contexts_;
   PooledDeque<Submission> submissions_;
-  std::vector<Submission*> free_submissions_, ending_;  // ending_: in use by wake
+  std::vector<Submission*> free_submissions_, ending_;  // ending_: those that wake() ends now
   CallTermsStore terms_;
   std::deque<TicketTable::Place> ready_;  // with a schedule that defers: not yet in heads_
   // Streams that may run, by priority; only with a schedule that defers. A stream may have several
-  // entries, of which those with another priority than it has now are skipped.
+  // entries; those with a priority that it no longer has are skipped.
   struct Head {
     StreamPriority priority;
     TicketTable::Place place;

@@ -46,8 +46,9 @@ std::set<std::string> backends_of(const Recording& recording) {
                   fmt::join(a, ", "), fmt::join(b, ", "));
 }
 
-// Returns the pairs of backends of A and B to compare. With --backend it is the given pair; in one
-// record the first backend with each other one; else the only backend of each, or equal ones.
+// Returns the pairs of backends of A and B to compare. With --backend it is the given pair. In one
+// record, the first backend is paired with each other one. In two records, the only backends are
+// paired, or each with the equal one.
 std::vector<std::pair<std::string, std::string>> pair_backends(const po::variables_map& given,
                                                                const Recording& a,
                                                                const Recording& b) {

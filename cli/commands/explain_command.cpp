@@ -71,7 +71,8 @@ ExampleLine line_of(const OpInstance& instance, size_t results) {
   return line;
 }
 
-// One row of the tables: placements of the tensors and of the results, and the calls between.
+// One row of the tables: placements of the inputs and of the results, and the calls that a rank
+// makes.
 struct Row {
   std::vector<Placement> given;
   std::string made;

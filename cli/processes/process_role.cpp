@@ -1,7 +1,7 @@
 // Implements process_role.h. A process with --join-workers is a worker that this program started.
-// Else, if options or environment variables state that another program started several processes,
-// process 0 is the coordinator and the others are workers. Else this process runs alone or starts
-// its own workers.
+// If options or environment variables state that another program started several processes, process
+// 0 is the coordinator and the others are workers. Otherwise this process runs alone or starts its
+// own workers.
 #include "shardproof/cli/processes/process_role.h"
 
 #include <unistd.h>
@@ -115,7 +115,8 @@ JoinRequest request_from_options(const po::variables_map& given,
   return out;
 }
 
-// For mpirun or srun on one machine, where the name of their job makes a unique socket name.
+// Returns the request of a process that mpirun or srun has started. On one machine the name of the
+// job makes a unique socket name.
 JoinRequest request_from_launcher(const po::variables_map& given, const ExternalStart& started) {
   JoinRequest out{started.process, started.processes, started.number_on_machine, "", ""};
   if (given.count("processes") && given["processes"].as<int>() != started.processes)

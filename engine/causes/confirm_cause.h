@@ -58,13 +58,13 @@ class Confirmation {
   // Requires that `value` is wrong in the unedited program.
   Confirmation(const RankCase& about, const ComparedValue& value, SharedSearch& shared);
 
-  // True if the edit makes the value and the other results of its op right, and no other value
-  // wrong or more wrong than it was. This must hold with the inputs of the job and with other ones.
-  // A value is right if it is 64 times closer to one device than before, and within 2^-32 of its
-  // largest element. False if the edited run has an error, or if the value is imprecise in the
-  // program's own dtypes. `axes` are those that the edit is about. False, too, if the value is as
-  // wrong where one of them has one rank. The same holds if another axis has one rank, and the edit
-  // makes the value wrong there or leaves the same error.
+  // True if the edit makes the value and the other results of its op right. It must make no other
+  // value wrong, or more wrong than it was. Both must hold with the inputs of the job and with
+  // other ones. A value is right if it is 64 times closer to one device than before, and within
+  // 2^-32 of its largest element. False if the edited run has an error, or if the value is
+  // imprecise in the program's own dtypes. `axes` are those that the edit is about. False, too, if
+  // the value is as wrong where one of them has one rank. The same holds if another axis has one
+  // rank, and the edit makes the value wrong there or leaves the same error.
   bool confirms(const Edit& edit, const std::vector<int>& axes = {});
   // Tests the same. If it also holds with the same instructions of other listings (same_lines.h),
   // and makes more values right, they are added to the edit.
@@ -109,8 +109,8 @@ class Confirmation {
   RankCase case_of(const VariedCase& varied) const;
   std::optional<RankProgram> edited_in(const RankCase& about, const Edit& edit) const;
   bool holds(const Change& change, const std::vector<int>& axes);
-  // Returns the keys of the wrong values that the change makes right; nullopt if `value` is not one
-  // of them, or if the change makes a right value wrong.
+  // Returns the keys of the wrong values that the change makes right. Returns nullopt if `value` is
+  // not one of them, or if the change makes a right value wrong.
   std::optional<std::set<std::string>> improved(const RankCase& about, const Distances& before,
                                                 const Change& change);
   bool refutes(const VariedCase& varied, const Change& change, const std::vector<int>& axes);

@@ -20,8 +20,8 @@ namespace {
 constexpr double kStillRight = 0x1p-20;  // of the largest element, as kRight of confirm_cause.cpp
 constexpr double kAsWrong = 0x1p-20;     // share by which equal distances may differ
 
-// Returns the ranks of `smaller`, which has one rank along an axis, for ranks of `mesh`; nullopt if
-// these are not whole groups of the axis.
+// Returns the ranks of `smaller` that stand for ranks of `mesh`; `smaller` has one rank along the
+// axis. Returns nullopt if the ranks are not whole groups of the axis.
 std::optional<Lanes> without_axis(const Lanes& ranks, const Mesh& mesh, const Mesh& smaller,
                                   int axis) {
   std::vector<int32_t> found;
@@ -86,8 +86,8 @@ std::optional<Job> without_axis(const Job& job, int axis, VariedShards shards) {
   return result;
 }
 
-// Lines of the ranks and of the truth whose numbers are no sizes of an axis: a value that is right
-// on both meshes is computed from them, or the ranks multiply by the same numbers as the truth.
+// Lines of the ranks and of the truth whose numbers are not sizes of an axis. A value that is right
+// on both meshes is computed from them, or ranks and truth multiply by the same numbers.
 struct ProvenLines {
   std::set<ListedLine> of_ranks = {};
   std::set<int> of_truth = {};
@@ -246,8 +246,8 @@ void reorder(Tensor& tensor, IntegerOrder order) {
     std::copy_n(old.begin() + static_cast<std::ptrdiff_t>(from[i] * size), size, data + i * size);
 }
 
-// True if the values that are right are right in the varied case, too. Else the program fits its
-// own case alone. Example: ranks that keep at most 2 of their tokens for each expert.
+// True if the values that are right are right in the varied case, too. Otherwise the program fits
+// its own case alone. Example: ranks that keep at most 2 of their tokens for each expert.
 bool stays_right(const Distances& own, const Distances& varied) {
   return std::all_of(own.begin(), own.end(), [&](const auto& value) {
     const auto& [key, distance] = value;
@@ -283,7 +283,7 @@ void add_shared_products(const std::vector<Statement>& truth, const NumberedText
   }
 }
 
-// True if a line multiplies index(axis) by a number: it knows the size of a shard.
+// True if a line multiplies index(axis) by a number: the size of a shard in the program's own case.
 bool has_place_of_shard(const NumberedText& ranks, const std::string& axis, const Job& job,
                         const std::set<ListedLine>& proven) {
   const auto is_number = [&](const Expr& expr) {

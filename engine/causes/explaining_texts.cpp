@@ -169,7 +169,7 @@ bool Explaining::may_be_size_of_axis(double factor) const {
                      [&](const MeshAxis& axis) { return is_size(axis.size); });
 }
 
-// Returns the cause that a change makes the value right on these lines.
+// Returns the cause for a change that makes the value right on these lines.
 ConfirmedCause Explaining::cause_of(const TextChange& change, const RightChange& right) const {
   constexpr size_t kMostShown = 60;
   const NumberedText& text = confirmation_.text();

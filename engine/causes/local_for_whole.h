@@ -37,8 +37,8 @@ std::optional<Suspicion> find_local_sum(const SuspectedWay& suspected);
 std::optional<Suspicion> find_local_statistics(const SuspectedWay& suspected);
 // An average over ranks whose shards have different sizes: a cause.
 std::optional<Suspicion> find_uneven_average(const SuspectedWay& suspected);
-// A value that the passes of a loop add up and that is as many times too large: a hint. Returns
-// nullopt if the factor follows a `let`, which is a cause of its own.
+// A value to which each pass of a loop adds, and that is too large by the number of passes: a hint.
+// Returns nullopt if the factor follows a `let`, which is a cause of its own.
 std::optional<Suspicion> find_loop_sum(const SuspectedWay& suspected);
 // An op whose input is cut, and which gives another result on the whole: a cause.
 std::optional<Suspicion> find_op_on_shards(const SuspectedWay& suspected);

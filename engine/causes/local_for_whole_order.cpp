@@ -260,8 +260,8 @@ namespace {
 
 using TextStatements = std::vector<TextStatement>;
 
-// Returns the last line of the same block after a line that binds a name which it reads; null if
-// there is none, or if a line between them reads what the line binds.
+// Returns the last later line of the block that binds a name which line `at` reads. Returns null if
+// there is none, or if a line between them reads what line `at` binds.
 const TextStatement* needed_line(const TextStatements& all, size_t at) {
   const TextStatement& early = all[at];
   const TextStatement* needed = nullptr;
@@ -295,8 +295,9 @@ const TextStatement* early_reader(const TextStatements& all, size_t reduction) {
   return nullptr;
 }
 
-// Returns the first line that reads a name after all that a line reads is bound, and before the
-// line changes the name: "m = 0.9 * m + g" before "g = c * g". Null if there is none.
+// Returns the first line that reads a name too early: before line `change` changes it, although all
+// that the change reads is bound. Example: "m = 0.9 * m + g" before "g = c * g". Null if there is
+// none.
 const TextStatement* reader_of_unchanged(const TextStatements& all, size_t change) {
   const TextStatement& one = all[change];
   if (!is_assigned(one) || one.statement->targets.size() != 1) return nullptr;

@@ -44,12 +44,13 @@ class NumberedText {
   // True if few lines have the text of this one, numbers in names apart. In a program of many equal
   // layers, such a line differs from those of the other layers.
   bool is_rare(const ListedLine& line) const { return rare_.contains(line); }
-  // Returns the expressions with the text of that of a number, in lines whose texts differ from its
-  // line in numbers of names alone: "sum" of a1 = all_reduce(a1, sum, ..) and of a2 = ...
+  // Returns the expressions with the same text as expression `number`, in lines that differ from
+  // its line in the numbers of names alone. Example: "sum" of a1 = all_reduce(a1, sum, ..) and of
+  // a2 = ...
   std::set<int> alike(int number) const;
   // Returns the change of a bound of a loop as one of "range(0, n)"; nullopt for other changes.
   std::optional<TextChange> change_of_range(const TextChange& change) const;
-  // Returns the expression of which that of a number is a part; null if it is a whole one.
+  // Returns the expression that expression `number` is a part of; null if it is a whole one.
   const Expr* parent_of(int number) const;
 
  private:

@@ -280,7 +280,7 @@ class SmallChanges {
     }
   }
 
-  // The other reduction of a call, and other groups: each axis, and all of them.
+  // Adds the other reduction of a call, and other groups: each axis, and all axes together.
   void words(const Expr& call) {
     for (size_t i = 1; i < call.args.size(); ++i) {
       const std::string word = to_string(call.args[i]);

@@ -33,8 +33,9 @@ struct SourceCause {
   std::set<std::string> made_right = {};  // keys of the wrong values that the change makes right
 };
 
-// Returns the words that make the value right, one call at a time; else the same for all calls of
-// one verb and word at once. Empty if the program takes no gradient.
+// Returns the words of backward= that make the value right if one call gets them. If there is none,
+// returns those that do so if all calls of one verb and word get them. Empty if the program takes
+// no gradient.
 std::vector<SourceCause> right_backward_words(const RankCase& about, const std::string& target,
                                               Confirmation& confirmation);
 // Returns the other changes that make the value right, each alone.
@@ -87,8 +88,8 @@ std::optional<SourceCause> right_reduction_of_grad(const RankCase& about, const 
                                                    ReduceOp op, const std::string& group,
                                                    Confirmation& confirmation);
 
-// Returns the text of the expression that an instruction of an op computes, such as "sum(s * s)";
-// "" if the line has another number of instructions than of expressions with this op.
+// Returns the text of the expression that an instruction of an op computes, such as "sum(s * s)".
+// Returns "" if the line has more or fewer instructions than expressions with this op.
 std::string expression_of(const RankCase& about, const Site& site, const std::string& op);
 // Returns the text of a value that a step makes without a name, such as "sum(s * s)"; "" if it has
 // a name or the text is not known.

@@ -1,4 +1,4 @@
-// Implements check.h as a ladder of runs. Each run is more expensive than the one before
+// Implements check.h as a sequence of runs. Each run is more expensive than the one before
 // and is made only if it is needed.
 //
 //   1. Ranks and one device run in the program's own dtypes (OwnDtypeJudge). The program is
@@ -42,8 +42,8 @@ void run_to_record_integers(const JudgedProgram& program, RecordedIntegers& reco
   program.run(all, {.records = &recorded});
 }
 
-// True if the values of the ranks depend on a race, or on a slot that was read with another size
-// than that of its put.
+// True if the values of the ranks depend on a race, or on a slot whose read and put have different
+// sizes.
 bool depend_on_race(const std::vector<Finding>& findings) {
   return std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
     return finding.verdict == Verdict::race ||

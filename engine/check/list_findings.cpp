@@ -1,7 +1,10 @@
 // Implements list_findings.h: consequences are listed under their cause, and other passes of a line
-// under its first. add_precision() decides which values are imprecise: those with a ratio over
-// kPrecisionLimit or kLostShare, or outside the condition of the scenario. Those with one cause are
-// one finding.
+// under its first.
+//
+// add_precision() decides which values are imprecise. If the scenario states a limit for a value,
+// that limit decides. Otherwise a value is imprecise if its ratio is over kPrecisionLimit, or if
+// the ranks lose kLostShare of it and one device does not (is_lost). own_dtype_judge.h measures
+// both. Imprecise values with one cause are one finding.
 #include "shardproof/engine/check/list_findings.h"
 
 #include <fmt/format.h>

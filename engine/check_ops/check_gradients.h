@@ -11,8 +11,8 @@
 //             pairs are judged on one axis too. R and P(sum) are duals of each other, S of itself;
 //             under P(avg) over n ranks each rank has 1/n of the cotangent.
 //
-// The dual law is what differentiates `as`, shard_map and hand-written ranks. It catches a gradient
-// that depends on the size of the whole, such as a mean that divides by the wrong count.
+// Gradients through `as`, shard_map and hand-written ranks rely on the dual law. It catches a
+// gradient that depends on the size of the whole, such as a mean that divides by the wrong count.
 #pragma once
 
 #include <map>

@@ -48,11 +48,12 @@ class Computation {
  public:
   // Requires a call that no decomposition applies to.
   static Computation of_op(const OpRecord& record, Attrs attrs);
-  // Lines over the tensors x0, x1, .. that bind the names `outputs`. Throws Error(bad_input) with
-  // line and column if the text does not parse.
+  // Returns the computation of lines over the tensors x0, x1, .. that bind the names `outputs`.
+  // Throws Error(bad_input) with line and column if the text does not parse.
   static Computation of_lines(const OpRegistry& ops, const std::vector<std::string>& lines,
                               std::vector<std::string> outputs);
-  // The same for lines that depend on the sizes of the inputs. Throws in compile() instead.
+  // Returns the same for lines that depend on the sizes of the inputs. compile() then throws the
+  // errors of the text.
   static Computation of_sizes(const OpRegistry& ops, LinesBySizes lines,
                               std::vector<std::string> outputs);
 

@@ -59,8 +59,8 @@ bool is_wide_draw(uint64_t draw_seed) {
   return draw_seed / kSeedStep % kRepeatSteps == kWideNumber;
 }
 
-// Every second draw has small numbers, the others have the other patterns in turn. Inputs after the
-// first have random ones.
+// Every second draw has small numbers; the others have the other patterns in turn. Inputs after the
+// first have random patterns.
 TiePattern pattern_of(uint64_t seed, size_t input) {
   uint64_t number = seed / kSeedStep;
   if (input > 0) number = Rng(seed, hash_text("pattern")).bits(input) % (2 * kOtherPatterns);
@@ -93,7 +93,8 @@ int64_t tied_number(TiePattern pattern, const Rng& rng, uint64_t i, uint64_t cou
   SP_UNREACHABLE("pattern {}", static_cast<uint64_t>(pattern));
 }
 
-// Number `i` of an integer draw. Distinct: a permutation of 21-bit numbers by an odd factor.
+// Returns number `i` of an integer draw: random bits for `words`. For `ordered` the numbers are
+// distinct: a permutation of 21-bit numbers by an odd factor.
 int64_t drawn_integer(DrawKind kind, const Rng& rng, uint64_t i) {
   if (kind == DrawKind::words) return static_cast<int64_t>(rng.bits(i));
   constexpr uint64_t kCount = uint64_t{1} << 21;

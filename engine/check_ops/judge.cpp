@@ -57,7 +57,7 @@ struct WordRules {
       value = fold_words(slices.reduction.op, value, data(group[k], i));
     return value;
   }
-  // An average of words is compared as a sum, since words have no quotient.
+  // An average of words is compared as a sum, because words have no quotient.
   std::string text_of(Number got) const {
     return slices.divisor == 1 ? fmt::format("{}", got)
                                : fmt::format("{} / {}", got, slices.divisor);
@@ -116,8 +116,8 @@ void describe(const Rules& rules, Numbers<typename Rules::Number> data,
   first.want = fmt::format("{}", want);
 }
 
-// True if each group of ranks has one content, which reduces to itself. Searches give equal ranks
-// one content.
+// True if all ranks of each group have the same contents, and min, max, band or bor reduces these
+// to themselves. Compares pointers: searches give ranks with equal contents one pointer.
 bool reduces_to_itself(const Slices& slices, const std::byte* const* by_rank) {
   const ReduceOp op = slices.reduction.op;
   if (op != ReduceOp::min && op != ReduceOp::max && op != ReduceOp::band && op != ReduceOp::bor)

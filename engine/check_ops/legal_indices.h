@@ -10,10 +10,10 @@
 
 namespace shardproof {
 
-// Narrows each fill "ints(low, high)" of an integer input until `accepts` is true at both ends. At
-// the ends all numbers of that input are low, or high - 1. Returns false if an input has no
-// such number, or `accepts` is false for a sample without such inputs. `accepts` runs the call of a
-// sample on one device.
+// Narrows each fill "ints(low, high)" of an integer input until `accepts` is true at both ends. For
+// each end, `accepts` gets a sample in which all numbers of that input are low, or high - 1.
+// Returns false if no number of an input is accepted. If the sample has no such input, returns what
+// `accepts` returns. `accepts` runs the call of a sample on one device.
 bool narrow_indices(Sample& sample, const std::function<bool(const Sample&)>& accepts);
 
 }  // namespace shardproof

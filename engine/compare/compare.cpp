@@ -1,12 +1,14 @@
 // Implements compare.h.
 //
-// difference_of: list the deviations of all stored copies, and select the largest of each element.
-// Collect the ranks whose copy is off by at least a 64th of it. find_matching_spec: try R on each
-// partial axis, then P(sum) and P(avg) on each replicated axis, then on all of them together.
-// Accept a spec if no other one makes the value right. Example: y is declared dp:R on dp=2, ranks 0
-// and 1 hold 3 and 4, and the truth is 7. With dp:P(sum) the value is 3 + 4 = 7, so
-// find_matching_spec is dp:P(sum): the sum over dp is missing. constant_ratio: take the ratio of
-// the largest expected element and test it on all others.
+//   difference_of        lists the deviations of all stored copies and selects the largest of each
+//                        element; collects the ranks whose copy is off by at least a 64th of it
+//   find_matching_spec   tries R on each partial axis, then P(sum) and P(avg) on each replicated
+//                        axis, then on all of them together; accepts the only one that fits
+//   constant_ratio       takes the ratio of the largest expected element; tests it on all others
+//
+// Example: y is declared dp:R on dp=2, ranks 0 and 1 hold 3 and 4, and the truth is 7. With
+// dp:P(sum) the value is 3 + 4 = 7. So find_matching_spec returns dp:P(sum): the sum over dp is
+// missing.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

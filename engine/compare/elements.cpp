@@ -35,7 +35,7 @@ void add_deviations(const std::byte* a, const std::byte* b, DType dtype, int64_t
   }
 }
 
-// Does the same for f64 and f32, the dtypes of nearly all elements.
+// Does what add_deviations does for f64 and f32, the dtypes of nearly all elements.
 template <typename Float>
 void add_float_deviations(const std::byte* from, const std::byte* to, int64_t length, double share,
                           const Deviation& at, std::vector<Deviation>& found) {

@@ -29,7 +29,7 @@ std::vector<StoredCopy> stored_copies(const LocalTensor& value, const Spec& spec
 class ShardRuns {
  public:
   ShardRuns(const Spec& spec, int64_t rank) : ShardRuns(spec) { move_to(rank); }
-  // For the shards of several ranks, one after another. Requires move_to() before for_each().
+  // Serves the shards of several ranks, one after another. Requires move_to() before for_each().
   explicit ShardRuns(const Spec& spec);
   void move_to(int64_t rank);
 

@@ -294,10 +294,10 @@ void F64Judge::add_movements(const ComparedValue& value, const ReferenceRun& ref
     for (OpenElement& one : open) one.movement = std::max(one.movement, farthest);
 }
 
-// One device may add without any rounding by chance, where ranks that add in another order round.
-// So the movement of an element that would be wrong includes changes of the line's inputs. They add
-// at most one rounding of the line's largest value. If the line rounds to a whole number, a small
-// change of an input may change the result by a whole one.
+// One device may add without rounding by chance, while ranks round because they add in another
+// order. So the movement of an element that would be wrong includes changes of the line's inputs.
+// They add at most one rounding of the line's largest value. If the line rounds to a whole number,
+// a small change of an input may change the result by a whole one.
 void F64Judge::add_input_movements(const ComparedValue& value, const ReferenceRun& reference,
                                    double scale, std::vector<OpenElement>& open) const {
   const auto is_wrong = [](const OpenElement& one) {

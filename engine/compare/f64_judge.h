@@ -56,7 +56,7 @@ struct RoundingLoss {
   double share = 0;            // largest error, or one unit, as a share of the largest element
   double most = 0;             // kMostUnits of the largest element
 
-  // Returns the loss that an element of this size may have, in whatever direction it was rounded.
+  // Returns the loss that an element of this size may have, in any direction of rounding.
   double at(size_t element, double size) const;
 };
 

@@ -76,8 +76,8 @@ class RankChecks {
   std::map<ValueId, std::vector<Route>> routes_;
 };
 
-// Returns the label of a checked value of which `ranks` hold wrong elements. It has the line of the
-// first entry that one of them reached.
+// Returns the label of a checked value of which `ranks` hold wrong elements. Its line is that of
+// the first entry that one of `ranks` reached.
 ValueLabel label_of(const CheckedValue& value, const SpmdProgram& program, const Lanes& ranks);
 
 }  // namespace shardproof

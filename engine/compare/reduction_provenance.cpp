@@ -17,7 +17,7 @@ namespace shardproof {
 namespace {
 
 // True if a reduction of floats depends on the order of ranks. The sum of two numbers does not
-// depend on it. An average over two ranks may add halves, so it depends on the order.
+// depend on their order. An average over two ranks may add halves, so it counts as dependent.
 bool order_matters(const Collective& c) {
   if (!reduces(c.kind) || is_integral(c.dtype) || c.dtype == DType::boolean) return false;
   switch (c.reduction.op) {

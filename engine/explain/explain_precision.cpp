@@ -49,7 +49,7 @@ void for_each_sum(const SpmdProgram& program, const std::vector<ValueId>& target
 }
 
 // Adds the instructions of a listing that lead to the wanted values and are not in `seen`, in
-// program order, and makes what they read wanted.
+// program order. Adds what they read to `wanted`.
 void add_steps(const SpmdListing& listing, std::set<ValueId>& wanted, std::set<const Instr*>& seen,
                std::vector<const Instr*>& found) {
   std::vector<const Instr*> steps;

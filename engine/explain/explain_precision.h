@@ -22,14 +22,14 @@ struct NarrowStep {
 std::vector<NarrowStep> narrow_steps(const SpmdProgram& program,
                                      const std::vector<ValueId>& targets, DType floor);
 
-// Returns the call on the way that adds the most values over ranks and rounds after each of them:
-// "line 2 adds 2,048 values over dp in bf16 and rounds after each". Empty if this number of
-// roundings does not explain an error of `error` times the largest element.
+// Returns the text of the call on the way that adds the most values over ranks and rounds after
+// each. Example: "line 2 adds 2,048 values over dp in bf16 and rounds after each". Empty if this
+// number of roundings does not explain an error of `error` times the largest element.
 std::string long_sum(const SpmdProgram& program, const std::vector<ValueId>& targets, double error);
 
 // Returns the instructions that lead to the targets, in program order. A step of other ranks comes
 // before the call that passes its result on. Calls of other listings with the same kind, group and
-// dtype count as those that a call gets from.
+// dtype count as those from which a call receives.
 std::vector<const Instr*> steps_to(const SpmdProgram& program, const std::vector<ValueId>& targets);
 
 }  // namespace shardproof

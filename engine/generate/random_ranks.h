@@ -6,9 +6,9 @@
 
 namespace shardproof {
 
-// Fills in the text, the sites and the forms of a program. Requires its seed, dtype and
-// conditioning. Returns false if no step fits the values of this attempt; another attempt draws
-// other values.
+// Fills in the text, the sites and the forms of a program. Requires that the program has its seed,
+// dtype and conditioning. Returns false if no step fits the values of this attempt; another attempt
+// draws other values.
 bool draw_rank_program(RandomProgram& program, int64_t max_lines, int attempt,
                        const OpRegistry& ops);
 

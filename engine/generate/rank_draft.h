@@ -80,7 +80,7 @@ class RankDraft {
   const Mesh& mesh() const { return truth_.mesh(); }
   std::string axis_name(int axis) const { return mesh().axes()[static_cast<size_t>(axis)].name; }
   int64_t axis_size(int axis) const { return mesh().axis_size(axis); }
-  // True if no axis but `but` cuts the dim.
+  // True if no axis cuts the dim, apart from axis `but` (-1: none).
   bool is_uncut(const RankValue& value, int dim, int but = -1) const;
   bool is_even(const RankValue& value, int dim, int axis) const {
     return value.shape[static_cast<size_t>(dim)] % axis_size(axis) == 0;

@@ -79,7 +79,7 @@ class JudgedProgram {
   // Returns the ranks' parts of the inputs of `lifted`, the same job with all floats lifted.
   std::vector<LocalTensor> lifted_inputs(const Job& lifted) const;
   // Returns the step at which ranks leave the range of a dtype on the way to values of this
-  // program; none if it does not run in f64 as it does in its own dtypes.
+  // program. Returns none if the program does not run in f64 as it does in its own dtypes.
   RangeCause range_cause_in(const SpmdProgram& own, const std::vector<ValueId>& targets) const;
   // Returns the inputs of one device. A partial input is what the ranks' parts reduce to, because
   // not every float is an average of three floats.

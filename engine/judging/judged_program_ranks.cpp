@@ -419,8 +419,8 @@ void JudgedRanks::add_races(Outcome& outcome) const {
   }
 }
 
-// Adds the earlier call at which ranks are on different lines to a finding about calls that do not
-// match or that a rank never makes. Adds none with faults, which may skip a call of the program.
+// Adds the first call at which ranks are on different lines to findings about calls that do not
+// match, or that a rank never makes. Adds none with faults, which may skip a call of the program.
 void JudgedRanks::add_first_divergence(Outcome& outcome) const {
   if (!job_.faults.empty()) return;
   for (Finding& finding : outcome.findings) {

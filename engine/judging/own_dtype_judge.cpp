@@ -453,7 +453,7 @@ void OwnDtypeJudge::measure(const ComparedValue& value, const ReferenceRun& refe
   unmeasured_ = error.message();
 }
 
-// Returns the error that counts as one, without the size of terms.
+// Returns the error with a ratio of 1, if the size of the terms is not measured.
 double OwnDtypeJudge::least_base(const OpenValue& open) const {
   const MeasuredPrecision& measured = open.measured;
   const double unit = unit_of(is_below_f64(measured.dtype) ? measured.dtype : measured.narrowest);

@@ -134,8 +134,8 @@ std::vector<double> OwnDtypeJudge::changes_by(double roundings, const JudgedLine
                          }));
 }
 
-// For each element, what the steps of its line can make of it on one device: the least and the
-// largest result, and the largest change that only a step causes.
+// The least and the largest result of each number on one device when the line's inputs change by
+// some roundings. Also has the largest change of each element that only a step causes.
 struct OwnDtypeJudge::StepRange {
   // By number, so twice as many for complex elements; empty if the line has no step.
   std::vector<double> least, largest;
@@ -181,9 +181,9 @@ std::vector<double> OwnDtypeJudge::changes_by_steps(const JudgedLine& line) cons
   return step_range(line).change;
 }
 
-// Finds elements whose step depends on rounding and that are outside the range of what one device
-// makes of them, widened by kRangeMargin of its width. Example: the sign of a sum that is 0 apart
-// from rounding, multiplied by 3 on the ranks. Rounding may make it -1, 0 or 1, but not 3.
+// Finds elements whose step depends on rounding and that lie outside the range of the results of
+// one device. The range is widened by kRangeMargin of its width. Example: the sign of a sum that is
+// 0 apart from rounding, multiplied by 3 on the ranks. Rounding may make it -1, 0 or 1, but not 3.
 void OwnDtypeJudge::find_beyond_steps(const ComparedValue& value,
                                       const std::vector<Deviation>& found,
                                       const std::vector<StoredCopy>& copies, const Tensor& expected,

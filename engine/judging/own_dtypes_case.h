@@ -1,8 +1,9 @@
 // OwnDtypesCase: the rank program of a case in its own dtypes. In f64 no cast rounds and no float
 // overflows, so there an edit may make a value right that stays wrong in the program.
 //
-// Example: `lo = cast(x, bf16)` is wrong for `cast(x - hi, bf16)`. In f64 `hi` alone is x, so
-// `y = hi` in place of `y = hi + lo` is right there. In bf16 it loses half of the bits.
+// Example: the ranks compute `lo = cast(x, bf16)`, where `lo = cast(x - hi, bf16)` is right. In f64
+// `hi` alone is x, so `y = hi` in place of `y = hi + lo` is right there. In bf16 it loses half of
+// the bits.
 #pragma once
 
 #include <memory>

@@ -333,7 +333,7 @@ std::vector<Lanes> Lowering::Differentiator::classes_with_cotangents(const TapeE
 }
 
 void Lowering::Differentiator::walk_back(const TapeEntry& entry) {
-  // The gradient of a redistributed value goes straight to the placements of the input: a
+  // The gradient of a redistributed value moves to the placements of the input in one step: a
   // reduce_scatter for an all_gather. A target of grad has its own placements first.
   for (const VersionId output : entry.outputs)
     if (entry.kind != TapeKind::move || contains(targets_, output)) finish(output);

@@ -9,7 +9,8 @@
 // A redistribution moves the gradient to the placements of its input (TapeKind::move). At `as`
 // (TapeKind::claim) the gradient of the result gets the dual placements, and each rank
 // differentiates its own shards. The gradient of an input gets the dual placements of that input.
-// The dual of R is P(sum), and that of P(sum) is R.
+// The dual of R is P(sum), and that of P(sum) is R. Partitioner::spec_like (partition.cpp) derives
+// all these placements.
 //
 // Example: z = x * y + x, grad(z, x). The entries are add(t, x) -> z and mul(x, y) -> t. The
 // gradient by z is 1. add contributes 1 to t and 1 to x; mul contributes 1 * y to x. The gradient

@@ -4,7 +4,8 @@
 // For each instruction of the global program, in order:
 //   op                choose placements (partitioner_choose_strategy.cpp) and emit instructions
 //                     (partitioner_emit_plan.cpp)
-//   redistribute      parse the placements and emit the plan to them; a renaming if nothing moves
+//   redistribute      parse the placements, or derive those of a gradient (spec_like); emit the
+//                     plan to them, or a renaming if nothing moves
 //   y = f(x) as ...   run the ops on each rank's shard and infer local shapes from local shapes
 //                     (run_local), then claim the placements (run_claim)
 //   a name is bound   free the value that the name had before, if no later line reads it
@@ -193,7 +194,8 @@ void Partitioner::place_gradient(const GlobalInstr& instr, const PlacedValue& mo
     made.global = instr.outputs[0];
 }
 
-// Returns the placements of `like` with R in place of partial ones, or their dual.
+// Returns the placements of a gradient by `like`: S stays, P becomes R. R stays too, unless the
+// instruction asks for the dual, the gradient by shards: there R becomes P(sum).
 Spec Partitioner::spec_like(const GlobalInstr& instr, const PlacedValue& value) const {
   const PlacedValue& like = values_[static_cast<size_t>(instr.like)];
   if (!like.spec) throw_bad_input("{} has no placements here", like.name);

@@ -33,7 +33,7 @@ class Partitioner {
                                    const std::vector<PlacedValue>& inputs,
                                    const Targets& targets = {});
   // Emits the plan to a spec. `written`: the author wrote it, so it is never a finding.
-  // `peak_limit`: of this redistribution, in place of that of the options.
+  // `peak_limit` replaces that of the options.
   PlacedValue redistribute(const PlacedValue& value, const Spec& to, bool written,
                            std::optional<int64_t> peak_limit = std::nullopt);
   PlacedValue number(Number value);

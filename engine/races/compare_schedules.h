@@ -27,9 +27,9 @@ struct ScheduleResult {
 
 // Runs the program on simulated ranks under these schedules. The result is the finding `race` if a
 // value or a finding differs. If two streams access one value without an order, the finding has the
-// line of the later access and the name of that value. Else it has those of the first differing
-// value. `inputs` are the ranks' parts of the job's inputs. Throws Error(bad_input) if the run
-// under fifo does.
+// line of the later access and the name of that value. Otherwise it has those of the first
+// differing value. `inputs` are the ranks' parts of the job's inputs. Throws Error(bad_input) if
+// the run under fifo does.
 ScheduleResult compare_schedules(const SpmdProgram& program, const Job& job,
                                  const std::vector<LocalTensor>& inputs,
                                  const Registries& registries);

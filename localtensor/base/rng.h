@@ -45,7 +45,7 @@ class Rng {
   int64_t integer(uint64_t index, int64_t low, int64_t high) const;
   // Returns integer(...) from the bits of a draw (Lemire's multiplication, without rejection).
   static constexpr int64_t integer_from(uint64_t bits, int64_t low, int64_t high) {
-    // Unsigned, since high - low may be more than an int64 holds.
+    // Unsigned, because high - low may be more than an int64 holds.
     const uint64_t span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
     return static_cast<int64_t>(static_cast<uint64_t>(low) + high_product(bits, span));
   }

@@ -187,8 +187,8 @@ std::string nccl_environment(const ReductionSchedule& schedule) {
     ctas += " NCCL_NTHREADS=512 NCCL_LL128_NTHREADS=640";
   constexpr std::string_view kPlain = "NCCL_NVLS_ENABLE=0 NCCL_COLLNET_ENABLE=0";
   switch (schedule.order) {
-    // NCCL fails a call that does not have the only algorithm listed; so the list has Ring
-    // and Tree.
+    // If the list has one algorithm and a call does not have it, NCCL fails. So the list for Tree
+    // has Ring too.
     case FoldOrder::ring:
     case FoldOrder::tree:
       return fmt::format("NCCL_ALGO={} NCCL_PROTO={} {} {}",

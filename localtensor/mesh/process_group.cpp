@@ -137,7 +137,7 @@ void Group::Data::number_siblings() {
 }
 
 // If modes describe the group, the key is "first rank/members/siblings" in modes, so that equal
-// groups of different meshes have one key. Else it is a hash of all ranks.
+// groups of different meshes have one key. Otherwise it is a hash of all ranks.
 void Group::Data::set_key() {
   if (list.empty() && !mesh.is_mapped()) {
     const int64_t base = mesh.rank_of_position(mesh.offset());

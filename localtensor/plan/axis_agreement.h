@@ -4,7 +4,7 @@
 //
 // An axis cuts its dim into pieces. The sizes before it in the layout cut the dim into blocks by
 // the chunk rule; the axis cuts each block. On dims whose cuts are even and digits of one number f
-// is 1 / n for n ranks. Else it can be larger, above all if an axis moves along its dim.
+// is 1 / n for n ranks. Otherwise it can be larger, above all if an axis moves along its dim.
 //
 // Example: dim of 48, an axis of 3 ranks moves from S(0, split=4) to S(0). The coordinates of its
 // 12 pieces of 4 elements are 012012012012 before and 000011112222 after. Both agree on 6 of 12: f
@@ -57,7 +57,7 @@ CutAgreement largest_part(const AxisCut& cut);
 // True if two cuts of one dim by one axis give each element the same coordinate.
 bool is_same_cut(const AxisCut& a, const AxisCut& b);
 
-// Gaps in front of another cut that cover digits of the first one.
+// Gaps in front of a spare cut that SpareAgreements::largest allows.
 enum class CutGaps {
   nested,  // even ones, and those that the axis leaves behind
   any,     // also uneven ones that other axes left behind

@@ -483,8 +483,8 @@ int64_t DimLayouts::first_place(int layout, int axis) const {
   return 0;
 }
 
-// Returns the piece of an exchange between two even layouts: the extent divided by the places that
-// either layout cuts, counted once. Returns -1 if their places do not nest.
+// Returns the length of a piece of an exchange between two even layouts. It divides the extent by
+// the sizes of the places that either layout cuts. Returns -1 if their places do not nest.
 int64_t DimLayouts::even_piece(int from, int to) const {
   std::vector<std::pair<int64_t, int64_t>> places;
   for (int number : {from, to})
@@ -637,7 +637,7 @@ void DimLayouts::for_each_candidate(const Layout& base, int axis, const Each& ea
     bool even_gaps = true;
     for (size_t i = 0; i < base.digits.size(); ++i)
       even_gaps = even_gaps && (base.digits[i].axis != kGap || is_even_gap(base, i));
-    // Else digits cannot describe a further cut.
+    // Otherwise digits cannot describe a further cut.
     if (!even_gaps) append_odd(form_of(Shard{dim_, 1, {}}));
     for (int64_t gap : gaps_) append(gap, 0);
     for_each_cut_into_gaps(base, axis, each);

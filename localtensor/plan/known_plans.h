@@ -2,7 +2,7 @@
 // few pairs of placements many times.
 //
 // Threading: any thread may call known_plan. At most kMaxKnownPlans plans are stored; then all are
-// dropped, since computing them again is cheap.
+// dropped, because computing them again is cheap.
 //
 // Example: known_plan(a, b) searches once; the second call takes less than a microsecond.
 #pragma once

@@ -108,7 +108,7 @@ Price price_by_bytes(const PlanStep& step);
 Price price_of(const Plan& plan, const PriceFunction& price = price_without_topology);
 
 // Returns the most bytes that a rank holds at a time during the plan. The source counts in every
-// step, since it keeps its name. 0 for an empty plan.
+// step, because it keeps its name. 0 for an empty plan.
 int64_t peak_of(const Plan& plan);
 
 // Returns one line for each step: "1  all_to_all over tp  tp:S(0) -> tp:S(1)". A step in pieces has

@@ -436,7 +436,8 @@ LocalTensor unpack(const PlanStep& step, const LocalTensor& received) {
       writer.kind());
 }
 
-// Lanes that share a copy of the result share it further on if they receive the same.
+// Writes a further piece into the result. Lanes that share a copy of the result keep sharing it if
+// they receive the same piece.
 void unpack_more(const PlanStep& step, int64_t piece, const LocalTensor& received,
                  LocalTensor& result) {
   const PieceWriter writer(step, piece, received.dtype());

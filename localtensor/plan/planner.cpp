@@ -1,7 +1,7 @@
 // Implements planner.h.
 //
-//   1. A pair without partials: if every rank has what it needs, a local step. Else one call and
-//      the volume of an exchange are the least. plan_one_call gives free slices, then one named
+//   1. A pair without partials: if every rank has what it needs, a local step. Otherwise one call
+//      and the volume of an exchange are the least. plan_one_call gives free slices, then one named
 //      collective if it sends no more, else an exchange. Both are optimal.
 //   2. Other pairs, other prices, and plans without exchange: a search (planner_search.h).
 //   3. If the goal cannot be reached with the axes that have to move, all axes take part
@@ -241,6 +241,8 @@ LimitedResult plan_across_meshes(const Spec& from, const Spec& to, PlannerOption
   return best;
 }
 
+// True if one named collective over the axes takes the sliced source to the goal. Sets its kind:
+// all_gather if no axis cuts at the goal, all_to_all if all do.
 bool has_one_named_call(PlacementStates& states, const PlacementState& sliced, uint64_t axes,
                         StepKind& kind) {
   if (!states.cuts_all(sliced, axes)) return false;

@@ -3,17 +3,17 @@
 //   1. Nodes are states: which axes cut which dim in which order, and which axes are partial. Edges
 //      are legal steps (for_each_move). The cost of a path is the price of its steps.
 //   2. Collectives alone: a path near the lower bound comes first (search_bound_path.h). If it
-//      costs no more than the bound of the start, the search ends. Else its cost is the first
+//      costs no more than the bound of the start, the search ends. Otherwise its cost is the first
 //      limit: lower bounds are computed only as far as they show that a path cannot cost less.
 //   3. The open node with the least (cost so far + lower bound of the rest) is settled next. Ties
 //      go to the node found first, so that plans depend on nothing but the specs. A step whose cost
 //      takes long to compute waits in the same queue with a lower bound of its cost. So do the
 //      calls over a set of axes, if there is a bound for all of them.
 //   4. With a peak limit, a step that exceeds it runs in pieces (step_pieces.h), which cost a call
-//      each, or not at all. Lower bounds ignore this. Slices of the start are joined, since the
-//      source stays in memory besides their results. If the limit is below what any last step
-//      holds (least_of_last_step), only steps from the start to the goal are tried. smallest_peak
-//      runs the same search with PeakModel, whose cost of a path is its largest peak.
+//      each, or not at all. Lower bounds ignore this. Slices of the start are joined, because the
+//      source stays in memory besides their results. If the limit is below what any last step holds
+//      (least_of_last_step), only steps from the start to the goal are tried. smallest_peak runs
+//      the same search with PeakModel, whose cost of a path is its largest peak.
 //   5. The search ends when no open path can cost less than the best one, after max_states, or when
 //      every open path costs more than at_most. If it ends early, a greedy path follows: each
 //      move has the least (cost + lower bound of the rest). The better result is returned.
@@ -387,7 +387,7 @@ class Search {
     Cost total;
     int node;
     // A slow move: its first node, and its number in moves_. Calls over a set of axes: -1, and
-    // their number in calls_. Else -1.
+    // their number in calls_. Otherwise -1.
     int parent = -1, move = -1;
     bool operator<(const Entry& o) const {  // reversed: std::priority_queue returns the largest
       if (!(total == o.total)) return o.total < total;
@@ -628,7 +628,7 @@ class Search {
   void trace(FoundPath& found) const {
     const auto goal = number_.find(states_.goal());
     if (goal == number_.end()) return;
-    // The goal may have been met as a neighbour but never entered.
+    // The goal may be numbered, as the end of a move, and not be reached by a path.
     if (goal->second != 0 && nodes_[static_cast<size_t>(goal->second)].parent < 0) return;
     found.reached = true;
     for (int at = goal->second; nodes_[static_cast<size_t>(at)].parent >= 0;) {

@@ -39,8 +39,8 @@
 
 namespace shardproof {
 
-// The units of prices. `whole` is the tensor in bytes times the square of the world of the active
-// axes; it is divided by parts. `part_bytes` is the largest part of a rank if no active axis cuts.
+// The units of prices. `whole` is the tensor in bytes times the square of the ranks along the
+// active axes; prices divide it. `part_bytes` is the largest part of a rank if no active axis cuts.
 struct ShuffleUnits {
   Int128 whole = 0, call = 0;
   int64_t part_bytes = 0;
@@ -144,8 +144,8 @@ class ShuffleBound {
     // The position after it has stayed on spare digits: kSpare if it does not matter for how long.
     uint8_t stays_spare = kSpare;
     std::vector<Place> places;
-    // By position, the least that it sends: until it is at its goal (alone), in its next call
-    // (leaves), in the call that reaches its goal (arrives). `blocks`: the axes that it blocks.
+    // By position, the least that it sends until it is at its goal (alone), in its next call
+    // (leaves), and in the call that reaches its goal (arrives); and the axes that it blocks.
     std::vector<Int128> alone, leaves, arrives;
     std::vector<uint8_t> blocks;
     std::vector<Moves> moves;  // from each position

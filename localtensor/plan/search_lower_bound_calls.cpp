@@ -8,7 +8,7 @@
 // part there. This does not depend on the earlier edges. So the fractions of edges that form no
 // cycle multiply; other edges are left out. The first edge of a tree counts exactly. Axes between
 // the same two dims are one edge, with the largest part of one coordinate on each of them. A move
-// along a dim is an edge to a node of its own, since a dim can have only one of them.
+// along a dim is an edge to a node of its own, because a dim can have only one of them.
 //
 // If one end of an edge is a spare position, its dim is not known:
 //   - If it is a dim of another tree, the edge counts on its known dim.
@@ -38,8 +38,8 @@
 //   least_rest_of_all  also two calls if an axis blocks another one
 //
 // Axes that are gathered multiply the parts that the others send. If axes of m and n ranks are
-// gathered, the calls send at least m * n - 1 parts together, in whatever order. An axis without a
-// goal that is whole stays so, and all later parts are longer by its size.
+// gathered, the calls send at least m * n - 1 parts together, in any order. An axis without a goal
+// that is whole stays so, and all later parts are longer by its size.
 //
 // Example: a is at digits that b needs; both have 2 ranks. Either a leaves in one call and b moves
 // in another, 1/2 each. Or both move at once, padded to 3/4 * 2. Or both are gathered, 3 parts. So
@@ -100,7 +100,7 @@ Int128 ShuffleBound::least_sent(const Positions& from, const Positions& to, Int1
   return part / n * (n - 1) * longer;
 }
 
-// Returns the least that is sent if pieces are padded since digits overlap; 0 if they are not.
+// Returns the least that is sent if pieces are padded because digits overlap; 0 if none overlap.
 Int128 ShuffleBound::least_padded(const Positions& from, const Positions& to, Int128 part) {
   uint32_t dims = 0, overlapped = 0;
   int64_t n = 1;

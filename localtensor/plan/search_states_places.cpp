@@ -6,8 +6,8 @@
 //      both specs with any axes taken out, and plain cuts by several axes in a row.
 //
 // One axis may be placed at every legal place of an open dim (place_anywhere). Several axes at once
-// may be placed anywhere if at most two axes are active. Else they are placed only as one of the
-// candidates, because the number of states would grow exponentially.
+// may be placed anywhere if at most two axes are active. Otherwise they are placed only as one of
+// the candidates, because the number of states would grow exponentially.
 #include <algorithm>
 #include <bit>
 #include <unordered_set>
@@ -35,7 +35,7 @@ void PlacementStates::collect_dims() {
   }
   // A cut of a dim that neither spec cuts can save bytes on the way. This happens if axes change
   // places on one dim, or one partial turns into another. The longest such dim is tried; with
-  // partials on few axes, all dims are, since uneven dims save different amounts.
+  // partials on few axes, all dims are, because uneven dims save different amounts.
   int spare = -1;
   for (const DimLayouts& dim : dims_) {
     const bool used =

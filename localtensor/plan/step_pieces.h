@@ -5,7 +5,7 @@
 //
 // Example: an all_gather of [6, 2] from S(0) on 2 ranks, in 2 pieces. The parts of 3 rows are cut
 // into 1 and 2 rows. The first call moves rows 0 and 3, the second rows 1, 2, 4 and 5. Both pack 2
-// rows, since parts are padded to the fullest piece.
+// rows, because parts are padded to the fullest piece.
 #pragma once
 
 #include "shardproof/localtensor/plan/plan.h"

@@ -3,7 +3,7 @@
 //
 //   1. replicas_of: group the ranks of the source by the part that they hold.
 //   2. whole_boxes: for each receiver and each part, the common indices. A receiver that holds the
-//      part copies them from itself. Else the sender is the rank with the least to send so far
+//      part copies them from itself. Otherwise the sender is the rank with the least to send so far
 //      among those that hold the part (least_loaded). Among equal ones it changes from receiver to
 //      receiver.
 //   3. share_evenly: if one sender of a part then sends over 1.1 times the mean, cut the boxes so

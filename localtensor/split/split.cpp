@@ -93,8 +93,8 @@ double leading_bits(double x, int bits) {
 
 // The parts of one element by coordinate of the partial axes, so that no sum over an axis rounds.
 // The last axis, which is reduced last, holds pieces with few bits, whose sum is the value (times
-// its size for an average). The other axes hold copies of a piece to average them, or one copy to
-// add them.
+// its size for an average). Along each other axis the ranks hold copies of a piece (average), or
+// one rank holds it (sum).
 //
 // Example: 0.3 in bf16 (154 * 2^-9) over a=3, c=3, both averages: 3 * 154 is 462. The pieces of c
 // are 448, 14 and 0, each of 6 bits at most. The three copies of 448 over a add up to 1344 exactly.

@@ -1,6 +1,6 @@
 // split and assemble: define what a Spec means, as values.
 //
-//   assemble(split(x, spec, any fill), spec) == x    (PartialFill says where that is exact)
+//   assemble(split(x, spec, any fill), spec) == x    (PartialFill states where that is exact)
 //
 // Example: x = 1 2 3 4 on "dp=2, tp=2" as "dp:S(0) tp:P(sum)", with the fill `owner`:
 //

@@ -4,7 +4,7 @@
 // keys, not with its product with the queries. ops/attention/attention_item.h has the formulas.
 //
 // y, lse and dlse may be left out. Without lse and y the kernel computes the sums of a row from all
-// its keys. With both, each rank may have some of the keys. Results have the compute dtype, since
+// its keys. With both, each rank may have some of the keys. Results have the compute dtype, because
 // ranks that share the queries or keys add theirs up.
 #include <algorithm>
 

@@ -67,7 +67,7 @@ class AttentionGradGradient {
   }
   F grouped(const F& x, int64_t head_dim) const {
     if (!groups_) return x;
-    // Inside `as` the number of heads differs by rank; that of a group does not.
+    // Inside `as` the number of heads differs by rank; the number of heads in a group does not.
     IntegerList sizes{a_.kv_heads, a_.heads / a_.kv_heads};
     if (!g_.has_known_sizes()) sizes[a_.kv_heads == 1 ? 1 : 0] = -1;
     return g_.op("unflatten", {x}, {{"dim", head_dim}, {"sizes", sizes}});

@@ -2,7 +2,7 @@
 // columns that are packed or lie in the operand.
 //
 // Order of additions, on which all results of the matmul family depend: an element of the product
-// starts at zero. It adds its terms in ascending order of the summed index, one at a time. Each
+// starts at zero. Its terms are added in ascending order of the summed index, one at a time. Each
 // product and each sum is rounded to the compute type; nothing is fused. An element's bits
 // therefore depend on its own row and column only. They do not depend on the tile, the number of
 // lanes, the sharding of rows and columns, or the vector width.

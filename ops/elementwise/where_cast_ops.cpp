@@ -97,7 +97,8 @@ bool saturates(const OpCall& call, DType to) {
   return to == DType::f8e4m3 && (!call.attrs->has("saturate") || call.attrs->flag("saturate"));
 }
 
-// Parts that saturate do not add up to the sum, but the extremum of saturated parts is that of all.
+// Saturated parts do not add up to the saturated sum. The largest (smallest) saturated part is the
+// saturated largest (smallest) part, so max and min pass.
 std::vector<PartialPropagation> cast_passes(bool limits) {
   std::vector<PartialPropagation> passes;
   for (const ReduceOp op : {ReduceOp::max, ReduceOp::min}) passes.push_back({{op}, op});

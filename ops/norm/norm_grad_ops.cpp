@@ -1,6 +1,6 @@
 // Registers layer_norm_grad(dy, x, weight) and rms_norm_grad(dy, x, weight): the gradients by input
 // and by weight in one pass over the rows. torch's native_layer_norm_backward also sums dy for the
-// bias. The gradient by the weight has the compute dtype, since ranks that share the rows add
+// bias. The gradient by the weight has the compute dtype, because ranks that share the rows add
 // theirs up.
 //
 // If a normalized dim is sharded, the op lowers: each mean of the formula is reduced.

@@ -54,8 +54,8 @@ TileNumbers numbers_of(const StepRow& row, const OpCall& call) {
   }
   n[kLr] = number_or(call, "lr", 1e-3);
   n[kMomentum] = number_or(call, "momentum", 0.9);
-  // In torch the first step has no buffer yet, and steps without momentum never have one: it
-  // becomes the gradient itself.
+  // In torch the first step has no buffer yet, and steps without momentum never have one. The
+  // buffer then becomes the gradient itself.
   const bool begins = number_or(call, "step", 2) == 1 || n[kMomentum] == 0;
   n[kDampening] = begins ? 0 : number_or(call, "dampening", 0);
   n[kSgdDecay] = number_or(call, "weight_decay", 0);

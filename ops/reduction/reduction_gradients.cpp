@@ -46,8 +46,8 @@ F extreme_norm_gradient(Gradient& g, const F& y, const F& dy) {
   return direction_of(g) * hits * (dy / over_reduced(g, "sum", hits));
 }
 
-// dy sign(x) (|x| / norm)^(p - 1). If p is negative, one element of 0 makes the norm 0 whatever the
-// others are, so all get 0. Below 2, the power of 0 has no derivative, so an x of 0 takes none.
+// dy sign(x) (|x| / norm)^(p - 1). If p is negative, one element of 0 makes the norm 0, so all
+// elements get 0. If p is below 2, the power of 0 has no derivative, so an x of 0 gets 0.
 F power_norm_gradient(Gradient& g, double p, const F& y, const F& dy) {
   const F zero = equal_to(g, y, 0);
   const F share = g.op("abs", {g[0]}) / g.where(zero, 1.0, y);

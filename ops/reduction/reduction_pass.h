@@ -27,7 +27,7 @@ struct IdentityTerm {
 };
 
 // True for steps that choose one of two values. They give the same result in every order. On a host
-// it is fastest to test one element after the other, since few of them replace the value held.
+// it is fastest to test one element after the other, because few of them replace the value held.
 template <typename Step>
 inline constexpr bool kChooses = requires {
   Step::kChooses;

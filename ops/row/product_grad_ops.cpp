@@ -20,8 +20,8 @@ Attrs along_dim(int64_t dim) { return {{"dim", dim}}; }
 Attrs summed_away(int64_t dim) { return {{"dim", IntegerList{dim}}, {"keepdim", false}}; }
 Attrs summed_to_one(int64_t dim) { return {{"dim", IntegerList{dim}}, {"keepdim", true}}; }
 
-// Without a zero: dy times the product over x. The only zero gets the product of the others; with
-// two zeros all get 0.
+// If x has no zero, the gradient is dy times the product over x. A single zero gets the product of
+// the others. If x has two zeros, all elements get 0.
 FormulaTerms prod_grad_along(Formula& f, int64_t dim) {
   const F x = f[1], zero = f.op("eq", {x, 0}), others = f.where(zero, 1.0, x);
   const F zeros = f.op("sum", {zero}, summed_to_one(dim));
@@ -40,14 +40,14 @@ FormulaTerms prod_grad_of_dims(Formula& f) {
   return {f.op("prod_grad", {dy, f[1]}, {{"dim", IntegerList{last}}})};
 }
 
-// From the last entry to the first.
+// Returns the running sum from the last entry to the first.
 F summed_from_end(Formula& f, const F& x, int64_t dim) {
   const Attrs dims{{"dims", IntegerList{dim}}};
   return f.op("flip", {f.op("cumsum", {f.op("flip", {x}, dims)}, along_dim(dim))}, dims);
 }
 
-// Before the first zero: the sum of dy y from the end, over x. At the first zero: that sum with the
-// zero replaced by 1. After it: 0.
+// An entry before the first zero gets the sum of dy y from the end, divided by x. The first zero
+// gets the same sum with the zero replaced by 1. Entries after it get 0.
 FormulaTerms cumprod_grad(Formula& f) {
   const int64_t dim = f.dim();
   const F dy = f[0], x = f[1], zero = f.op("eq", {x, 0});

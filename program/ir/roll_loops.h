@@ -27,7 +27,8 @@ struct RolledLines {
   std::vector<PrintedLine> lines;
   // Values that represent one of the lines, such as the result of one line in each pass.
   std::map<ValueId, ValueId> same;
-  // Names of states, by their values, which are new: numbers from `values` on.
+  // New values that a loop carries from pass to pass, with their names. Their numbers follow those
+  // of `bound`.
   std::map<ValueId, std::string> states;
   // Values that lines name by a text with a hole, such as h{i}. They have their author's names.
   std::set<ValueId> named_by_author;

@@ -1,5 +1,6 @@
 // Names of PyTorch, Megatron, JAX, NumPy and Python for ops, calls, attributes and dtypes that have
-// another name here. All messages use one table, because each op has one name in a program.
+// another name here. All messages use one table, because each op has one name in a program. Rows of
+// rule tables have a table of their own (scenarios/rules/torch_forms.h).
 #pragma once
 
 #include <optional>

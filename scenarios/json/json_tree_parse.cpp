@@ -21,8 +21,8 @@ namespace {
   throw Error(ErrorKind::bad_input, std::move(message), std::move(where));
 }
 
-// Returns the bytes of the UTF-8 character at `at`, or 0 if it is malformed: overlong forms,
-// surrogates and values above U+10FFFF are.
+// Returns the bytes of the UTF-8 character at `at`; 0 if it is malformed. Overlong forms,
+// surrogates and values above U+10FFFF are malformed.
 size_t character_length(std::string_view text, size_t at) {
   const auto byte = [&](size_t i) {
     return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0U;

@@ -386,7 +386,7 @@ class WorstElements {
   }
 
  private:
-  // Ranks whose shard of the whole value has a marked element. Replicas are looked at once.
+  // Ranks whose shard of the whole value has a marked element. Visits one of several replicas.
   Lanes holders() const {
     std::map<Dims, bool> known;
     std::vector<int32_t> ranks;

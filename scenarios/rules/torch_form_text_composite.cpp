@@ -1,8 +1,10 @@
 // Implements made_composite_text() of torch_form_text.h: ops that are a few ops here, whose lines
 // depend on the dims of the tensors. Example: kron of two matrices is
 //
-//   h = unsqueeze(unsqueeze(x0, 2), 1) * unsqueeze(unsqueeze(x1, 1), 0)    [i, 1, k, 1] [1, j, 1,
-//   l] h = flatten(h, 0, 1) y0 = flatten(h, 1, 2)
+//   h = unsqueeze(unsqueeze(x0, 2), 1) * unsqueeze(unsqueeze(x1, 1), 0)
+//   h = flatten(h, 0, 1)      [i, 1, k, 1] * [1, j, 1, l] gives [i, j, k, l]; now [i j, k, l]
+//   h = flatten(h, 1, 2)      [i j, k l]
+//   y0 = h
 #include <algorithm>
 
 #include "shardproof/localtensor/base/error.h"

@@ -213,7 +213,8 @@ bool element_equals(const Number& wanted, double got, DType dtype) {
   return std::abs(value - got) <= 4 * std::ldexp(std::abs(value), 1 - precision_bits(dtype));
 }
 
-// For integer dtypes, because a double does not hold every integer of 64 bits.
+// Compares elements of integer dtypes as integers, because a double does not hold every integer of
+// 64 bits.
 bool element_equals(const Number& wanted, int64_t got, DType dtype) {
   const bool whole =
       wanted.is_integer() || (wanted.is_double() && std::trunc(wanted.real()) == wanted.real());

@@ -17,8 +17,8 @@ std::string_view CaseResult::status_text() const {
 }
 
 // The line of a finding is taken from the listing of its first rank if its details quote that line.
-// Else it is taken from the first listing that they quote, else from that of its first rank. The
-// line of a missing rank, for example, is in the listing of the rank that waits for it.
+// Otherwise it is taken from the first listing that they quote, else from that of its first rank.
+// The line of a missing rank, for example, is in the listing of the rank that waits for it.
 const JobListing* PhaseResult::listing_of(const Finding& finding) const {
   if (finding.line <= 0) return nullptr;
   const auto at = static_cast<size_t>(finding.line) - 1;

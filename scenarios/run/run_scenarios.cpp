@@ -189,7 +189,7 @@ void run_phase(const Phase& phase, const std::string& backend, const RunOptions&
     result.outcome = check(job, registries, phase.lowered);
     refuse_impossible_expectations(phase.expect, result.outcome);
     result.printed = printed_values(result.outcome, options, found);
-    // The last phase that can have a value refuses the names that none has.
+    // The last phase refuses each name of --print that no phase has: value_text throws.
     for (const std::string& wanted : options.print)
       if (is_last && !found.contains(wanted))
         value_text(parse_printed_name(wanted), result.outcome);

@@ -1,10 +1,10 @@
 // Implements deadlock.h.
 //
-// 1. without_left_out: in each cycle, ranks that leave out the call that others wait for become
-//    missing there; that breaks the cycle.
-// 2. lacking_of: a second graph, in which a call is held by the ranks that are missing for it, if
-//    all of these wait themselves. Its cycles are ranks that wait for each other without a call
-//    left.
+// 1. without_left_out: a rank of a cycle may leave out the call that others wait for. It becomes
+//    missing there, which breaks the cycle.
+// 2. lacking_of: a second graph. An edge points to the blocked calls of the ranks that are missing
+//    for it, if all of these are blocked. In its cycles, ranks wait for each other, and none has a
+//    call left that another one waits for.
 // 3. find_cycles: strongly connected components of both graphs give the deadlock finding; its
 //    shortest cycle is shown.
 // 4. find_missing: calls with missing ranks that no cycle explains give the other finding.
@@ -170,8 +170,8 @@ bool is_stuck(const WaitForGraph& graph, int32_t rank, const CallsByRank& calls_
   return lacks_calls(graph, rank) && calls_of.contains(rank);
 }
 
-// Makes ranks of cycles that leave out an awaited call missing there; they no longer hold that
-// call.
+// Returns the graph in which a rank of a cycle that leaves out an awaited call is missing there.
+// The call then waits no longer for that rank's blocked calls.
 WaitForGraph without_left_out(WaitForGraph graph) {
   const std::vector<std::vector<size_t>> cycles = cyclic_components(graph);
   for (const std::vector<size_t>& cycle : cycles) {
@@ -198,7 +198,8 @@ WaitForGraph without_left_out(WaitForGraph graph) {
   return graph;
 }
 
-// Returns the graph in which each call is held by the ranks that it misses, if all of them wait.
+// Returns the graph in which each edge points to the blocked calls of its missing ranks, if all of
+// these ranks are blocked.
 WaitForGraph lacking_of(const WaitForGraph& graph, const CallsByRank& calls_of) {
   WaitForGraph lacking = graph;
   for (WaitEdge& edge : lacking.edges) {
@@ -246,7 +247,7 @@ struct Cycle {
   std::vector<size_t> calls;
 };
 
-// `lacking`: the graph of ranks that wait for each other without a call left that would help.
+// Returns the deadlock finding; nullopt if there is no cycle. `lacking`: result of lacking_of().
 std::optional<Finding> find_cycles(const WaitForGraph& graph, const WaitForGraph& lacking) {
   std::vector<Cycle> cycles;
   for (const WaitForGraph* origin : {&graph, &lacking})

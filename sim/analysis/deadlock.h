@@ -4,9 +4,9 @@
 // blocked calls of the ranks that it awaits (holders). Two causes are distinguished.
 //
 // `deadlock`: ranks wait for each other in a cycle. Its ranks are those in cycles, its line is the
-// earliest of their calls. A cycle consists of calls that were issued and cannot start, or of ranks
-// that each have no call left that the other waits for. If it takes both, the calls that were left
-// out are the cause.
+// earliest of their calls. A cycle has calls that were issued and cannot start, or ranks that have
+// no call left that another one waits for. If a cycle needs both, the ranks without such a call are
+// missing instead.
 //
 // `missing rank`: ranks wait for one that never joins. Its ranks are the missing ones, its line is
 // the earliest call that waits directly for them. Its details name the ranks that wait in turn.

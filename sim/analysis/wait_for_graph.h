@@ -1,5 +1,6 @@
-// WaitForGraph: which call of which rank waits for which other call. The deadlock diagnosis
-// (deadlock.h) reads it; backends fill it when no rank can continue.
+// WaitForGraph: which call of which rank waits for which other call. The local backend fills it
+// when no rank can continue (local_world_blocked.cpp); the deadlock diagnosis (deadlock.h) reads
+// it.
 //
 // Each blocked call points to its wait edge, which all calls of one collective share. An edge
 // points to the blocked calls of the ranks that it awaits (holders). Calls are given by their index
@@ -18,7 +19,7 @@
 
 namespace shardproof {
 
-// The needs of a call that cannot continue. Calls of one collective share it.
+// The ranks that a blocked call waits for. The calls of one collective share it.
 struct WaitEdge {
   std::string group;             // "tp [4 5 6 7]"; empty for a wait between streams
   int64_t call = 0;              // number in the group
@@ -26,7 +27,8 @@ struct WaitEdge {
   std::vector<int32_t> ranks;    // ranks that have not joined the call
   std::vector<int32_t> holders;  // indices of the blocked calls in which they wait
   std::vector<int32_t> missing;  // subset of `ranks`: they never join
-  // Subset of `ranks`: they wait elsewhere and make fewer such calls in their whole program.
+  // Subset of `ranks`: they wait elsewhere, and their whole program makes fewer calls on the group
+  // than that of each waiting member.
   std::vector<int32_t> left_out;
 };
 

@@ -1,4 +1,6 @@
-// MemoryMeter: counts the bytes that each lane of a cohort holds, by category, and their peak.
+// MemoryMeter: counts the bytes that each lane of a cohort holds, by category, and their peak. Each
+// execution context of the local backend has one.
+//
 // Counts like PyTorch's caching allocator: sizes are rounded up to 512 bytes; a size of 0 takes no
 // block. Categories are small numbers that the caller chooses. Not thread-safe.
 #pragma once

@@ -4,8 +4,8 @@
 //    first one are noted.
 // 2. complete: runs when the last member has joined. If the calls do not fit, a mismatch is
 // reported
-//    and all of them fail. Else the result of `reference` is written to each member's output. All
-//    members end at the same time: the arrival of the last one plus the price.
+//    and all of them fail. Otherwise the result of `reference` is written to each member's output.
+//    All members end at the same time: the arrival of the last one plus the price.
 #include <algorithm>
 #include <span>
 

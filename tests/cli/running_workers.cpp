@@ -240,8 +240,8 @@ void fail_one_worker(const WorkerFailure& failure, int seed) {
   const std::vector<pid_t> pool = run.wait_for_processes();
   ASSERT_EQ(pool.size(), 6u) << run.text();
   const std::vector<pid_t> workers = run.workers();
-  // Until all have joined the call; an earlier exit is no finding. Repetitions begin after two runs
-  // with the coordinator.
+  // Waits until all workers have joined the call, because an earlier exit is no finding.
+  // Repetitions begin after two runs with the coordinator.
   wait_for_work(workers, failure.in_repetitions ? 1.0 : 0.3);
   std::this_thread::sleep_for(milliseconds(random() % 500));
   ASSERT_EQ(workers.size(), 3u) << "seed " << seed << "\n" << run.text();

@@ -1,5 +1,5 @@
-// Tests the laws of generated programs without the judge. They are legal, honest and the same for
-// one seed, and a planted error is as large as stated. The tests assemble what the ranks hold and
+// Tests the laws of generated programs without the judge. Programs are legal, honest and equal for
+// equal seeds; a planted error is as large as stated. The tests assemble what the ranks hold and
 // compare it with one device.
 #include <gtest/gtest.h>
 

@@ -122,7 +122,7 @@ int64_t ExhaustivePlanner::members(uint32_t axes) const {
   return count;
 }
 
-// True if no two ranks of a group hold an element both, and each axis of the set cuts.
+// True if no two ranks of a group hold the same element, and each axis of the set cuts.
 bool ExhaustivePlanner::is_cut(const Node& node, uint32_t axes) const {
   for (int64_t first = 0; first < ranks_; ++first) {
     std::vector<Elements> parts;

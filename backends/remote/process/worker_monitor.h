@@ -21,9 +21,9 @@ struct MonitoredWorker {
   std::string address;  // address of the coordinator (connect_to)
   ProgressPage* progress = nullptr;
 };
-// Does the same in a process that mpirun, srun or a shell has started. It finds the coordinator at
-// a rendezvous and waits up to `timeout` for it. The monitor ends with exit code 0 even if the
-// worker failed: otherwise mpirun would kill the processes that write the report.
+// Forks in the same way in a process that mpirun, srun or a shell has started. The monitor finds
+// the coordinator at a rendezvous and waits up to `timeout` for it. The monitor ends with exit code
+// 0 even if the worker failed: otherwise mpirun would kill the processes that write the report.
 MonitoredWorker monitor_external_worker(const std::string& rendezvous, int process,
                                         std::chrono::seconds timeout);
 

@@ -151,7 +151,7 @@ WorldOptions read_options(WireReader& in);
 void write_conclusion(WireWriter& out, const HostResult& conclusion);
 HostResult read_conclusion(WireReader& in);
 
-// Without records: WorkerMessage::measured carries those.
+// Writes all of a report except its records, which WorkerMessage::measured carries.
 void write_report(WireWriter& out, const WorldReport& report);
 WorldReport read_report(WireReader& in);
 

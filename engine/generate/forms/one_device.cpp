@@ -140,8 +140,8 @@ std::vector<Tensor> run_one_device(const GlobalProgram& program, const OpRegistr
 
 namespace {
 
-// Runs `program` line by line and adds to `losses` how far its values `compared` lie from `own`,
-// which the following lines start from.
+// Runs `program` line by line and adds to `losses` the distance of each value in `compared` from
+// that of `own`. The lines after it read the value of `own`.
 void add_losses(const GlobalProgram& program, const OpRegistry& ops,
                 const std::vector<Tensor>& inputs, const std::set<ValueId>& compared,
                 const std::vector<Tensor>& own, std::map<ValueId, LineLoss>& losses) {

@@ -59,7 +59,7 @@ TEST(NcclTimes, Predictions_AnyEnvironment_AreEqual) {
   }
 }
 
-// Before a single call nothing runs while it is launched.
+// If one call is timed, no earlier call runs while it is launched.
 TEST(NcclTimes, Bench_StatesTimesThatIncludeLaunch) {
   const Ran ran = fake_gpu("bench --backend nccl --processes 2 -b 1K -e 1K --iters 1");
   EXPECT_EQ(ran.code, 0) << ran.out;
