@@ -248,6 +248,7 @@ std::string FormText::made_text(std::string_view name) {
 
 std::string FormText::made_dims_text(std::string_view name) {
   if (name == "normalized_dims") return last_dims(integers_of("normalized_shape").size());
+  if (name == "squeezed_dims") return squeezed_dims();
   if (name == "output_size") {
     const Dims& shape = sizes_of("grad_output");
     std::vector<std::string> sizes;
@@ -262,6 +263,27 @@ std::string FormText::made_dims_text(std::string_view name) {
   for (int64_t d = 0; d < count; ++d)
     if (d != 1) dims.push_back(fmt::format("{}", d));
   return joined_list(dims);
+}
+
+// DTensor drops the dims that have size 1 in the whole tensor, on each rank.
+std::string FormText::squeezed_dims() {
+  const Dims& shape = meta_of("self").shape;
+  std::vector<int64_t> named;
+  const JsonReader* const dim = argument("dim");
+  if (dim && dim->kind() == JsonKind::integer)
+    named = {dim->integer()};
+  else if (dim && dim->kind() != JsonKind::null)
+    named = integers_of("dim");
+  else
+    for (int d = 0; d < shape.size(); ++d) named.push_back(d);
+  std::vector<std::string> dropped;
+  for (const int64_t d : named) {
+    const int64_t front = d < 0 ? d + shape.size() : d;
+    const bool is_dim = front >= 0 && front < shape.size();
+    if (!is_dim && !shape.empty()) refuse(fmt::format("dim {} is out of range", d));
+    if (is_dim && shape[static_cast<int>(front)] == 1) dropped.push_back(fmt::format("{}", front));
+  }
+  return joined_list(dropped);
 }
 
 std::string FormText::made_index_text(std::string_view name) {

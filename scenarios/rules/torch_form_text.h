@@ -53,6 +53,7 @@ class FormText {
   std::string made_view_text(std::string_view name);
   std::string made_index_text(std::string_view name);
   std::string made_dims_text(std::string_view name);
+  std::string squeezed_dims();
   // Return the text of a slot that torch_form_text_composite.cpp or torch_form_text_network.cpp
   // makes; nullopt for others.
   std::optional<std::string> made_composite_text(std::string_view name);

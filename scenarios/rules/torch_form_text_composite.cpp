@@ -340,10 +340,18 @@ std::string FormText::matrix_exponential() {
 std::string FormText::pseudo_inverse() {
   const Dims& shape = sizes_of("self");
   if (shape.size() < 2) refuse("expected matrices");
-  const std::string h = filled("h = conj(t({self}))\n");
-  return h + filled(shape[shape.size() - 2] >= shape[shape.size() - 1]
-                        ? "y0 = inverse(h @ {self}) @ h"
-                        : "y0 = h @ inverse({self} @ h)");
+  std::string text = shape[shape.size() - 2] >= shape[shape.size() - 1]
+                         ? "h = conj(t({self}))\ny0 = inverse(h @ {self}) @ h"
+                         : "h = conj(t({self}))\ny0 = h @ inverse({self} @ h)";
+  // A tolerance drops singular values from a threshold on. The mean size of an element stands for
+  // a singular value.
+  if (positions_.contains("atol"))
+    text +=
+        "\nn = mean(abs({self}), dim=[-2, -1], keepdim=true)"
+        "\ny0 = where(unsqueeze(unsqueeze({atol}, -1), -1) >= n, 0, y0)";
+  if (positions_.contains("rtol"))
+    text += "\ny0 = where(unsqueeze(unsqueeze({rtol}, -1), -1) >= 1, 0, y0)";
+  return filled(text);
 }
 
 // Element k of src goes to row k + first of the diagonal.

@@ -67,6 +67,7 @@ const FormTable kViewForms = {
     {"ravel", {"self", "y0 = flatten({self})", ""}},
     {"tensor_split", {"self", "{ys} = split({self}, {#section_sizes}, {dim=0})", "*"}},
     {"split_with_sizes", {"self", "{ys} = split({self}, {split_sizes|sizes}, {dim=0})", "*"}},
+    {"squeeze", {"self", "y0 = squeeze({self}, dim={#squeezed_dims})", ""}},
     {"stack", {"tensors*", "y0 = stack([{tensors}], dim={dim=0})", ""}},
     {"swapaxes", {"self", "y0 = transpose({self}, {axis0}, {axis1})", ""}},
     {"tile", {"self", "y0 = repeat({self}, {dims})", ""}},
