@@ -59,7 +59,7 @@ std::string text_of(const Outcome& outcome) {
 Outcome expect_one_outcome(const Lines& lines) {
   Job job = job_of_ranks(lines);
   const Outcome first = check(job, builtin_registries());
-  for (const CohortPolicy grouping : {CohortPolicy::one_by_one}) {
+  for (const CohortPolicy grouping : {CohortPolicy::by_branch, CohortPolicy::one_by_one}) {
     job.grouping = grouping;
     EXPECT_EQ(text_of(check(job, builtin_registries())), text_of(first))
         << fmt::format("{}", fmt::join(lines, "\n"));
