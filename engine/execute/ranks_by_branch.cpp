@@ -102,32 +102,60 @@ bool uses_one_stream(const SpmdListing& listing) {
   return true;
 }
 
-bool receives(const Communicate& calls, int32_t rank) {
-  return std::any_of(calls.items.begin(), calls.items.end(), [&](const CallItem& item) {
-    return item.collective.kind == CollectiveKind::recv && item.lanes.contains(rank);
-  });
+// The ranks that receive in the calls of one submission.
+class Receivers {
+ public:
+  explicit Receivers(const Lanes& lanes)
+      : lanes_(lanes), submission_of_(static_cast<size_t>(lanes.size())) {}
+
+  // Replaces the ranks by those of another submission.
+  void replace(const Communicate& calls) {
+    ++submission_;
+    for (const CallItem& item : calls.items)
+      for (int64_t i = 0; item.collective.kind == CollectiveKind::recv && i < item.lanes.size();
+           ++i)
+        submission_of_[place(item.lanes[i])] = submission_;
+  }
+  bool contains(int32_t rank) const { return submission_of_[place(rank)] == submission_; }
+
+ private:
+  size_t place(int32_t rank) const { return static_cast<size_t>(lanes_.index_of(rank)); }
+
+  const Lanes& lanes_;
+  std::vector<int64_t> submission_of_;  // by lane: the last one in which the rank receives
+  int64_t submission_ = 0;
+};
+
+// Calls visit(rank, peer) for each send of an item to a rank of the listing. Returns false, without
+// further calls, when visit has returned false.
+template <class Visit>
+bool for_each_send(const SpmdListing& listing, const CallItem& item, Visit visit) {
+  const Collective& call = item.collective;
+  for (int64_t i = 0; call.kind == CollectiveKind::send && i < item.lanes.size(); ++i) {
+    const int32_t rank = item.lanes[i];
+    const int64_t sibling = call.group.sibling_of(rank);
+    const int64_t index = item.peers.empty() ? call.peer : item.peers[static_cast<size_t>(i)];
+    if (sibling < 0 || index < 0 || index >= call.group.size()) continue;
+    const int32_t peer = call.group.member(sibling, index);
+    if (listing.lanes.contains(peer) && !visit(rank, peer)) return false;
+  }
+  return true;
 }
 
 // Calls visit(rank, peer) for each send that another submission of its listing receives. Ends when
 // visit returns false.
 template <class Visit>
 void for_each_lone_send(const SpmdListing& listing, Visit visit) {
+  Receivers receivers(listing.lanes);
   for (const Instr& instr : listing.instrs) {
     const auto* const calls = std::get_if<Communicate>(&instr.action);
     if (calls == nullptr) continue;
-    for (const CallItem& item : calls->items) {
-      const Collective& call = item.collective;
-      if (call.kind != CollectiveKind::send) continue;
-      for (int64_t i = 0; i < item.lanes.size(); ++i) {
-        const int32_t rank = item.lanes[i];
-        const int64_t sibling = call.group.sibling_of(rank);
-        const int64_t index = item.peers.empty() ? call.peer : item.peers[static_cast<size_t>(i)];
-        if (sibling < 0 || index < 0 || index >= call.group.size()) continue;
-        const int32_t peer = call.group.member(sibling, index);
-        if (!listing.lanes.contains(peer) || receives(*calls, peer)) continue;
-        if (!visit(rank, peer)) return;
-      }
-    }
+    receivers.replace(*calls);
+    for (const CallItem& item : calls->items)
+      if (!for_each_send(listing, item, [&](int32_t rank, int32_t peer) {
+            return receivers.contains(peer) || visit(rank, peer);
+          }))
+        return;
   }
 }
 
