@@ -24,6 +24,12 @@ const Pattern kDissemination{
 const Pattern kRing{"ring", "dp",
                     R"json("for k in range({}):", "  group:", "    send(x, to=next)",
      "    y = recv(like=x, from=prev)", "  x = x + y")json"};
+// A ring without `group:`: even ranks send first, odd ranks receive first.
+const Pattern kBranchingRing{
+    "branching ring", "dp",
+    R"json("for k in range({}):", "  if rank % 2 == 0:", "    send(x, to=next)",
+     "    y = recv(like=x, from=prev)", "  else:", "    y = recv(like=x, from=prev)",
+     "    send(x, to=next)", "  x = x + y")json"};
 const Pattern kPipeline{"pipeline", "pp",
                         R"json("for m in range({}):", "  h = x * (m + 1)", "  if rank > 0:",
      "    h = recv(like=x, from=rank - 1)", "  h = h + 1", "  if rank < world - 1:",
@@ -87,6 +93,9 @@ int main() {
   print_pattern(kDissemination, 16384, 10, {0.5, 200});
   print_pattern(kDissemination, 131072, 17, {8, 2000});
   print_pattern(kRing, 4096, 10, {0.5, 200});
+  print_pattern(kRing, 16384, 10, {0.5, 200});
+  print_pattern(kBranchingRing, 4096, 10, {0.5, 200});
+  print_pattern(kBranchingRing, 16384, 10, {1.5, 200});
   print_pattern(kPipeline, 4096, 4, {0.5, 200});
   print_pattern(kStar, 4096, 3, {1.5, 200});
   for (const int64_t ranks : {1024, 4096, 16384}) {

@@ -1,18 +1,20 @@
 // Implements run_program.h.
 //
-// 1. Choose the grouping: coarse cohorts unless the job has faults, rank functions, a schedule that
-//    explores orders of arrival, or ranks of one listing that wait differently.
-// 2. Start a world of the backend, execute, and collect what other processes report.
-// 3. If a coarse run is not clean, run again with cohorts of one. A coarse cohort issues the calls
-//    of all its ranks together, so only the second run shows which rank waits for which.
+// 1. Start a world of the backend with one cohort for each listing, execute, and collect what other
+//    processes report. This run is left out if the job has faults, rank functions or a schedule
+//    that explores orders of arrival, if ranks of one listing wait differently, or if it is known
+//    to block (ranks_by_branch.h).
+// 2. If there is no clean run, run with cohorts of ranks that take the same branches.
+// 3. If there is no clean run, run with cohorts of one. A cohort issues the calls of all its ranks
+//    together, so only this run shows which rank waits for which.
 // 4. If the run is clean and the job measures time, run it once more with cohorts of one. Each
 //    process then repeats its calls and kernels by itself. If calls may depend on values that the
 //    host reads (C++ functions, faults), each repetition is a run with the coordinator.
 //
-// Example of 3: ranks 0 and 1 run one listing that receives from the other rank and then sends. In
-// the coarse run both receives of the cohort wait, and the run stops. In the run with cohorts of
-// one each rank waits in its own receive. The finding then names both: rank 0 waits for rank 1 to
-// send, and rank 1 waits for rank 0 to send.
+// Example of 3: ranks 0 and 1 run one listing that receives from the other rank and then sends. One
+// cohort of both would wait in both receives together. In the run with cohorts of one each rank
+// waits in its own receive. The finding then names both: rank 0 waits for rank 1 to send, and rank
+// 1 waits for rank 0 to send.
 #include "shardproof/engine/execute/run_program.h"
 
 #include <fmt/format.h>
@@ -24,6 +26,7 @@
 #include "shardproof/backends/api/worker_pool.h"
 #include "shardproof/engine/execute/count_calls.h"
 #include "shardproof/engine/execute/planned_calls_of_program.h"
+#include "shardproof/engine/execute/ranks_by_branch.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/rng.h"
 #include "shardproof/localtensor/split/split.h"
@@ -48,15 +51,31 @@ Backend& backend_named(const Job& job, const Registries& registries) {
   throw_bad_input("unknown backend {}{}", name, nearest.hint());
 }
 
-// Returns the cohorts of a run: the lanes of each listing on each device, or each rank alone.
-std::vector<Lanes> cohorts(const SpmdProgram& program, const std::vector<Lanes>& by_device,
-                           bool coarse) {
+struct Cohorts {
+  std::vector<Lanes> sets;  // disjoint, each of ranks of one listing
+  bool single = false;      // each rank of the sets is a cohort; else each set
+};
+
+Cohorts listings_of(const SpmdProgram& program) {
+  Cohorts cohorts;
+  for (const SpmdListing& listing : program.listings) cohorts.sets.push_back(listing.lanes);
+  return cohorts;
+}
+
+Cohorts single_ranks(const SpmdProgram& program) {
+  Cohorts cohorts = listings_of(program);
+  cohorts.single = true;
+  return cohorts;
+}
+
+// Returns the lanes of each cohort. Ranks of different devices are never in one.
+std::vector<Lanes> on_devices(const Cohorts& cohorts, const std::vector<Lanes>& by_device) {
   std::vector<Lanes> result;
-  for (const SpmdListing& listing : program.listings)
+  for (const Lanes& set : cohorts.sets)
     for (const Lanes& here : by_device) {
-      const Lanes lanes = listing.lanes.intersect(here);
-      if (coarse && !lanes.empty()) result.push_back(lanes);
-      if (!coarse)
+      const Lanes lanes = set.intersect(here);
+      if (!cohorts.single && !lanes.empty()) result.push_back(lanes);
+      if (cohorts.single)
         for (int64_t i = 0; i < lanes.size(); ++i) result.push_back(Lanes::one(lanes[i]));
     }
   return result;
@@ -66,6 +85,7 @@ struct Attempt {
   ProgramRun run;
   bool finished = false;
   std::string on_graph;  // note on its repetitions as CUDA graphs; empty: none
+  bool is_clean() const { return finished && run.outcome.world.findings.empty(); }
 };
 
 // Sends the watched values of worker processes to the process that judges, and returns the probe
@@ -110,7 +130,6 @@ struct Stage {
   Backend& target;
   std::vector<LocalTensor> inputs;
 };
-enum class Cohorts : uint8_t { coarse, single };
 
 WorldOptions world_options(const SpmdProgram& program, const Job& job) {
   WorldOptions options;
@@ -152,7 +171,7 @@ std::string repeat(World& world, const Timing& timing, const std::set<std::strin
 }
 
 Attempt attempt(const Stage& stage, const WorldOptions& options, const ValueFilter& watched,
-                ProbeFunction probe, Cohorts grouping) {
+                ProbeFunction probe, const Cohorts& grouping) {
   const Job& job = stage.job;
   Attempt result;
   result.run.world = stage.target.start(options);
@@ -170,8 +189,7 @@ Attempt attempt(const Stage& stage, const WorldOptions& options, const ValueFilt
   const Lanes here = processes == nullptr ? Lanes::range(0, job.world) : processes->local_ranks();
   const std::vector<Lanes> by_device =
       processes == nullptr ? std::vector<Lanes>{here} : processes->local_ranks_by_device();
-  result.run.executor->start(cohorts(stage.program, by_device, grouping == Cohorts::coarse),
-                             stage.inputs);
+  result.run.executor->start(on_devices(grouping, by_device), stage.inputs);
   std::optional<RankFunctions> functions;
   std::function<bool()> advance_functions;
   if (!job.functions.empty()) {
@@ -217,7 +235,7 @@ void repeat_to_measure(const Stage& stage, ProgramRun& run) {
         "the iterations cannot be a CUDA graph: the coordinator orders calls");
   const int runs = options.repeats ? 1 : timing.warmup + timing.iterations;
   for (int i = 0; i < runs; ++i) {
-    Attempt repetition = attempt(stage, options, {}, {}, Cohorts::single);
+    Attempt repetition = attempt(stage, options, {}, {}, single_ranks(stage.program));
     WorldReport& report = repetition.run.outcome.world;
     if (!repetition.finished || !report.findings.empty()) {
       run.outcome.findings = report.findings;
@@ -241,6 +259,16 @@ bool orders_streams_of_some(const SpmdProgram& program) {
       if (orders && !(instr.lanes == listing.lanes)) return true;
     }
   return false;
+}
+
+// Returns cohorts of the ranks of each branch. Returns none if they are those of the listings,
+// which have been tried, or if they are so many that they save less than a run that blocks takes.
+Cohorts cohorts_by_branch(const Stage& stage, bool tried_listings) {
+  const SpmdProgram& program = stage.program;
+  const bool always = stage.job.grouping == CohortPolicy::by_branch;
+  constexpr int64_t kRanksEach = 16;
+  Cohorts cohorts{ranks_by_branch(program, stage.job.world / (always ? 1 : kRanksEach))};
+  return tried_listings && cohorts.sets.size() == program.listings.size() ? Cohorts{} : cohorts;
 }
 
 }  // namespace
@@ -273,20 +301,32 @@ ProgramRun run_program(const SpmdProgram& program, const Job& job, const Registr
   const Stage stage{program, job, registries, backend_named(job, registries),
                     inputs != nullptr ? *inputs : split_inputs(job)};
   const WorldOptions options = world_options(program, job);
-  const bool coarse = job.grouping == CohortPolicy::coarse_first && job.faults.empty() &&
-                      job.functions.empty() && job.schedule.kind == ScheduleKind::fifo &&
-                      !orders_streams_of_some(program);
-  Attempt first =
-      attempt(stage, options, watched, make_probe(), coarse ? Cohorts::coarse : Cohorts::single);
-  const WorldReport& report = first.run.outcome.world;
-  const bool clean = first.finished && report.findings.empty();
-  if (clean && !report.broken) repeat_to_measure(stage, first.run);
-  if (!coarse || report.broken || clean) return std::move(first.run);
-  first = {};
-  Attempt fine = attempt(stage, options, watched, make_probe(), Cohorts::single);
-  SP_CHECK(fine.finished || !fine.run.outcome.findings.empty() || !job.faults.empty(),
+  const auto run_with = [&](const Cohorts& cohorts) {
+    return attempt(stage, options, watched, make_probe(), cohorts);
+  };
+  const bool shares = job.grouping != CohortPolicy::one_by_one && job.faults.empty() &&
+                      job.functions.empty() && !job.schedule.defers();
+  std::optional<Attempt> last;
+  // True if there is no run yet, or if cohorts of fewer ranks may give another outcome.
+  const auto is_open = [&] {
+    const bool open = !last || !(last->is_clean() || last->run.outcome.world.broken);
+    if (open) last.reset();
+    return open;
+  };
+  // Worker processes have few ranks each.
+  const bool here = stage.target.pool() == nullptr;
+  const bool listings = shares && job.grouping == CohortPolicy::coarse_first &&
+                        !orders_streams_of_some(program) && !(here && blocks_as_cohort(program));
+  if (listings) last = run_with(listings_of(program));
+  if (shares && here && is_open())
+    if (const Cohorts cohorts = cohorts_by_branch(stage, listings); !cohorts.sets.empty())
+      last = run_with(cohorts);
+  if (is_open()) last = run_with(single_ranks(program));
+  const WorldReport& report = last->run.outcome.world;
+  SP_CHECK(!shares || last->finished || !report.findings.empty() || report.broken,
            "the run does not end and no finding explains it");
-  return std::move(fine.run);
+  if (last->is_clean() && !report.broken) repeat_to_measure(stage, last->run);
+  return std::move(last->run);
 }
 
 }  // namespace shardproof

@@ -1,6 +1,6 @@
 // Runs an SPMD program in a new world. The first run has one cohort for each listing. If it
-// deadlocks or reports a finding, the program runs again with one cohort for each rank, and the
-// second run decides.
+// deadlocks or reports a finding, the program runs again with one cohort for the ranks of each
+// branch, and then with one for each rank. The last run decides.
 #pragma once
 
 #include <functional>

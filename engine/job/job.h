@@ -56,7 +56,8 @@ struct JobOutput {
 // The grouping of ranks into cohorts. Values, records and verdicts do not depend on it; the tests
 // of cohort_policy_test.cpp state this law.
 enum class CohortPolicy {
-  coarse_first,  // one cohort a listing; again with cohorts of one if that blocks or has a finding
+  coarse_first,  // one cohort a listing; if that blocks or has a finding, as by_branch
+  by_branch,     // one cohort for ranks that make the same calls; if that blocks, as one_by_one
   one_by_one,    // cohorts of one from the start
 };
 

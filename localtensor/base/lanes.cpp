@@ -94,6 +94,11 @@ uint64_t Lanes::hash() const {
 
 int64_t Lanes::index_in_list(int64_t rank) const {
   const Ranks& ranks = list_->ranks;
+  if (rank < ranks.front() || rank > ranks.back()) return -1;
+  // Many lists have equal distances: the even ranks, the ranks of one column of a mesh.
+  const int64_t guess = (rank - ranks.front()) * static_cast<int64_t>(ranks.size() - 1) /
+                        (int64_t{ranks.back()} - ranks.front());
+  if (ranks[static_cast<size_t>(guess)] == rank) return guess;
   const auto at = std::lower_bound(ranks.begin(), ranks.end(), rank);
   return at != ranks.end() && *at == rank ? at - ranks.begin() : -1;
 }

@@ -32,6 +32,7 @@ struct Way {
 };
 const std::vector<Way>& ways() {
   static const std::vector<Way> kWays = {
+      {"by branch", CohortPolicy::by_branch, {ScheduleKind::fifo, 0}},
       {"one by one", CohortPolicy::one_by_one, {ScheduleKind::fifo, 0}},
       {"seeded 1", CohortPolicy::coarse_first, {ScheduleKind::seeded, 1}},
       {"seeded 2", CohortPolicy::one_by_one, {ScheduleKind::seeded, 2}},

@@ -54,7 +54,8 @@ TEST(RankChecks, AtAnyLine_ChangeNeitherCallsNorMemoryNorTimesNorValues) {
        "y = x + 1"},
   };
   for (const Lines& lines : programs)
-    for (const CohortPolicy grouping : {CohortPolicy::coarse_first, CohortPolicy::one_by_one}) {
+    for (const CohortPolicy grouping :
+         {CohortPolicy::coarse_first, CohortPolicy::by_branch, CohortPolicy::one_by_one}) {
       Job job = ranks_job(lines, {"y = x"});
       job.cost = flat_machine({Duration{10'000'000}, 1e9});
       job.grouping = grouping;

@@ -1,0 +1,22 @@
+// Splits the ranks of listings by the branches that they take, so that ranks of one branch can be a
+// cohort, and finds cohorts that can never end. Internal to the engine.
+#pragma once
+
+#include <vector>
+
+#include "shardproof/program/ir/spmd_program.h"
+
+namespace shardproof {
+
+// Returns disjoint sets of ranks that cover all listings, by listing and first rank. The ranks of a
+// set belong to one listing and execute the same calls, waits and records of events. Ranks that
+// send to others of such a set are in another set. Returns nothing if there are more than `most`
+// sets, or if a set would block as a cohort.
+std::vector<Lanes> ranks_by_branch(const SpmdProgram& program, int64_t most);
+
+// True if a listing blocks as one cohort: one of its ranks sends to another one, and no call that
+// the cohort submits together with the send receives the message. Other streams of the cohort could
+// receive it, so a program with several streams is never said to block.
+bool blocks_as_cohort(const SpmdProgram& program);
+
+}  // namespace shardproof

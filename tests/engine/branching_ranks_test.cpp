@@ -1,0 +1,264 @@
+// Tests rank programs whose ranks take different branches, in a world that is large enough for
+// cohorts of ranks of one branch. Each program has one outcome in each grouping, with the values or
+// findings that are stated here.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "shardproof/engine/check/check.h"
+#include "shardproof/localtensor/base/rng.h"
+#include "shardproof/sim/cost/cost_model.h"
+#include "shardproof/tests/engine/run_global.h"
+
+namespace shardproof::testing::branching_ranks_test {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+constexpr int64_t kRanks = 64;
+
+// Returns a job of 64 ranks on the axes a=8, b=8. Rank r holds x = r, of shape [1].
+Job job_of_ranks(Lines lines) {
+  lines.insert(lines.begin(), "x = x * 0 + rank");
+  Job job = job_of("a=8, b=8", {});
+  add_input(job, "x", Dims{1});
+  add_ranks(job, "all", Lanes::range(0, kRanks), lines);
+  job.cost = flat_machine({Duration{10'000'000}, 1e9});
+  job.keep = {"x"};
+  return job;
+}
+
+// Returns the value that each rank holds of x at the end.
+std::vector<double> values_of_x(const Outcome& outcome) {
+  std::vector<double> values(kRanks, -1);
+  const ValueInfo& info = outcome.values.at("x");
+  for (const RecordedShard& copy : info.copies)
+    for (int64_t i = 0; i < copy.lanes.size(); ++i)
+      values[static_cast<size_t>(copy.lanes[i])] = values_of(copy.tensor)[0];
+  if (info.value) values.assign(kRanks, values_of(*info.value)[0]);
+  return values;
+}
+
+// Returns findings, calls, memory, times and values as text.
+std::string text_of(const Outcome& outcome) {
+  std::string text;
+  for (const Finding& finding : outcome.findings) text += to_string(finding) + "\n";
+  for (const CallCount& call : outcome.calls)
+    text += fmt::format("{} {} {} {} {}\n", call.kind, call.group, to_string(call.lanes),
+                        call.count, to_string(call.bytes));
+  for (const Record& record : outcome.world.records) text += to_string(record) + "\n";
+  text += fmt::format("peak {} on {}", outcome.world.peak_bytes, outcome.world.peak_rank);
+  for (const int64_t bytes : outcome.world.peak_by_category) text += fmt::format(" {}", bytes);
+  text += fmt::format("\ntime {}", to_string(outcome.world.time));
+  for (const Duration& time : outcome.world.rank_times) text += " " + to_string(time);
+  if (outcome.values.contains("x"))
+    text += fmt::format("\n{}", fmt::join(values_of_x(outcome), " "));
+  return text;
+}
+
+// Runs a program in each grouping, expects one outcome, and returns it.
+Outcome expect_one_outcome(const Lines& lines) {
+  Job job = job_of_ranks(lines);
+  const Outcome first = check(job, builtin_registries());
+  for (const CohortPolicy grouping : {CohortPolicy::by_branch, CohortPolicy::one_by_one}) {
+    job.grouping = grouping;
+    EXPECT_EQ(text_of(check(job, builtin_registries())), text_of(first))
+        << fmt::format("{}", fmt::join(lines, "\n"));
+  }
+  return first;
+}
+
+template <class Expected>
+void expect_values(const Lines& lines, Expected expected) {
+  SCOPED_TRACE(fmt::format("{}", fmt::join(lines, "\n")));
+  const Outcome outcome = expect_one_outcome(lines);
+  EXPECT_TRUE(outcome.findings.empty()) << to_string(outcome.findings[0]);
+  const std::vector<double> values = values_of_x(outcome);
+  for (int64_t rank = 0; rank < kRanks; ++rank)
+    EXPECT_EQ(values[static_cast<size_t>(rank)], static_cast<double>(expected(rank))) << rank;
+}
+
+void expect_finding(const Lines& lines, Verdict verdict, int line, const std::string& ranks,
+                    const std::string& headline) {
+  SCOPED_TRACE(fmt::format("{}", fmt::join(lines, "\n")));
+  const Outcome outcome = expect_one_outcome(lines);
+  ASSERT_EQ(outcome.findings.size(), 1u);
+  const Finding& finding = outcome.findings[0];
+  EXPECT_EQ(finding.verdict, verdict);
+  EXPECT_EQ(finding.line, line);
+  EXPECT_EQ(to_string(finding.ranks), ranks);
+  EXPECT_EQ(finding.headline, headline);
+}
+
+const std::string kSendNext = "send(x, to=(rank + 1) % world)";
+const std::string kRecvPrev = "y = recv(like=x, from=(rank + world - 1) % world)";
+const std::string kWorld = "group world [0 1 2 3 4 5 6 7 8 9 10 11 12 13 ... 63]";
+
+TEST(BranchingRanks, RingOfEvenAndOddRanks_MovesValues) {
+  const auto moved_by_3 = [](int64_t rank) { return (rank + kRanks - 3) % kRanks; };
+  expect_values(
+      {"for i in range(3):", "  if rank % 2 == 0:", "    " + kSendNext, "    " + kRecvPrev,
+       "  else:", "    " + kRecvPrev, "    " + kSendNext, "  x = y * 1"},
+      moved_by_3);
+  expect_values({"for i in range(3):", "  if rank % 2 == 0: " + kSendNext, "  " + kRecvPrev,
+                 "  if rank % 2 == 1: " + kSendNext, "  x = y * 1"},
+                moved_by_3);
+  expect_values(
+      {"for i in range(3):", "  if (rank + i) % 2 == 0:", "    " + kSendNext, "    " + kRecvPrev,
+       "  else:", "    " + kRecvPrev, "    " + kSendNext, "  x = y + i"},
+      [&](int64_t rank) { return moved_by_3(rank) + 3; });
+}
+
+TEST(BranchingRanks, BranchesOfThreeAndFourKinds_MoveValues) {
+  expect_values({"if rank % 3 == 0:", "  " + kSendNext, "  " + kRecvPrev, "  x = y * 2",
+                 "else:", "  " + kRecvPrev, "  " + kSendNext,
+                 "  if rank % 3 == 1:", "    x = y + 1", "  else:", "    x = y - 1"},
+                [](int64_t rank) {
+                  const int64_t y = (rank + kRanks - 1) % kRanks;
+                  return rank % 3 == 0 ? y * 2 : rank % 3 == 1 ? y + 1 : y - 1;
+                });
+  expect_values({"if rank % 2 == 0:", "  if rank % 4 == 0:", "    send(x, to=rank + 1)",
+                 "    y = recv(like=x, from=rank + 1)",
+                 "  else:", "    y = recv(like=x, from=rank + 1)", "    send(x, to=rank + 1)",
+                 "else:", "  if rank % 4 == 1:", "    y = recv(like=x, from=rank - 1)",
+                 "    send(x, to=rank - 1)", "  else:", "    send(x, to=rank - 1)",
+                 "    y = recv(like=x, from=rank - 1)", "x = x + 2 * y"},
+                [](int64_t rank) { return rank + 2 * (rank ^ 1); });
+  expect_values({"for i in range(4):", "  if rank % 4 == i: " + kSendNext,
+                 "  if (rank + 3) % 4 == i: x = recv(like=x, from=(rank + world - 1) % world)"},
+                [](int64_t rank) { return (rank + kRanks - 1) % kRanks / 4 * 4; });
+}
+
+TEST(BranchingRanks, PipelineAndHypercube_ComputeValues) {
+  expect_values(
+      {"if rank == 0:", "  send(x + 2, to=1)", "else:", "  x = recv(like=x, from=rank - 1)",
+       "  if rank < world - 1: send(x + 2, to=rank + 1)"},
+      [](int64_t rank) { return 2 * rank; });
+  expect_values(
+      {"for i in range(6):", "  if rank // 2 ** i % 2 == 0:", "    send(x, to=rank + 2 ** i)",
+       "    y = recv(like=x, from=rank + 2 ** i)", "  else:",
+       "    y = recv(like=x, from=rank - 2 ** i)", "    send(x, to=rank - 2 ** i)", "  x = x + y"},
+      [](int64_t) { return kRanks * (kRanks - 1) / 2; });
+}
+
+TEST(BranchingRanks, CollectivesInsideBranches_ReduceTheirGroups) {
+  expect_values({"if index(a) % 2 == 0:", "  send(x, to=rank + 8)",
+                 "  y = all_reduce(x, sum, group=b)", "else:", "  y = recv(like=x, from=rank - 8)",
+                 "  y = all_reduce(y, max, group=b)", "x = all_reduce(y, sum, group=a)"},
+                // Rows 0, 2, 4, 6 have sums 28 + 64 * row, rows 1, 3, 5, 7 the largest one before.
+                [](int64_t) { return 4 * 28 + 64 * (0 + 2 + 4 + 6) + 7 + 23 + 39 + 55; });
+}
+
+TEST(BranchingRanks, SignalsStreamsAndSyncInsideBranches_OrderValues) {
+  expect_values({"if rank % 2 == 0:", "  put(x, to=rank + 1, slot=2)", "else:",
+                 "  wait_signal(from=rank - 1, slot=2)", "  x = slot(2, like=x)", "  " + kSendNext,
+                 "if rank % 2 == 0: x = recv(like=x, from=(rank + world - 1) % world)"},
+                [](int64_t rank) { return (rank + kRanks - 1) % kRanks / 2 * 2; });
+  expect_values({"if rank % 2 == 0:", "  on side: y = recv(like=x, from=rank + 1)", "  z = x * 2",
+                 "  send(z, to=rank + 1)", "  wait(y)", "  x = y + z", "else:",
+                 "  z = recv(like=x, from=rank - 1)", "  send(x, to=rank - 1)", "  x = x - z"},
+                [](int64_t rank) { return rank % 2 == 0 ? 3 * rank + 1 : rank - 2 * (rank - 1); });
+  expect_values({"if rank % 2 == 0:", "  y = recv(like=x, from=rank + 1)", "  sync(y)",
+                 "  send(y, to=rank + 1)", "else:", "  send(x, to=rank - 1)",
+                 "  y = recv(like=x, from=rank - 1)", "x = y + 1"},
+                [](int64_t rank) { return (rank | 1) + 1; });
+}
+
+TEST(BranchingRanks, RanksThatAllSendFirst_AreADeadlock) {
+  expect_finding({"if rank % 2 == 0:", "  " + kSendNext, "  " + kRecvPrev,
+                  "else:", "  " + kSendNext, "  " + kRecvPrev},
+                 Verdict::deadlock, 3, "0-63", "deadlock: 64 of 64 ranks can never go on");
+}
+
+TEST(BranchingRanks, SendThatOneRankLeavesOut_IsMissing) {
+  expect_finding({"if rank % 2 == 0:", "  " + kSendNext, "  " + kRecvPrev,
+                  "else:", "  " + kRecvPrev, "  if rank != 5: " + kSendNext},
+                 Verdict::missing_rank, 4, "5", "rank 5 never sends to rank 6 in " + kWorld);
+}
+
+TEST(BranchingRanks, CollectiveThatSomeRanksLeaveOut_IsMissing) {
+  expect_finding({"if index(a) % 2 == 0:", "  send(x, to=rank + 8)",
+                  "  if index(b) != 3: y = all_reduce(x, sum, group=b)", "else:",
+                  "  y = recv(like=x, from=rank - 8)", "  y = all_reduce(y, max, group=b)"},
+                 Verdict::missing_rank, 4, "3 19 35 51",
+                 "ranks 3 19 35 51 never make call 1 of group b [0 1 2 3 4 5 6 7]");
+  expect_finding(
+      {"if index(a) % 2 == 0:", "  send(x, to=rank + 8)", "  y = all_reduce(x, sum, group=b)",
+       "else:", "  y = all_reduce(x, sum, group=[a, b])", "  y = recv(like=x, from=rank - 8)"},
+      Verdict::missing_rank, 6, "0-7 16-23 32-39 48-55",
+      "ranks 0-7 16-23 32-39 48-55 never make call 1 of group a+b [0 1 2 3 4 5 6 7 8 9 "
+      "10 11 12 13 ... 63]");
+}
+
+TEST(BranchingRanks, CallsOfTwoBranchesThatDiffer_AreAMismatch) {
+  expect_finding({"if rank % 2 == 0:", "  " + kSendNext,
+                  "else:", "  y = recv(shape=[2], from=(rank + world - 1) % world)"},
+                 Verdict::mismatch, 3, "0-63",
+                 "mismatch in " + kWorld + ", message 1 from rank 0 to rank 1");
+  expect_finding(
+      {"if rank % 2 == 0:", "  " + kSendNext,
+       "else:", "  if rank == 7:", "    y = recv(shape=[2], from=(rank + world - 1) % world)",
+       "  else:", "    y = recv(shape=[1], from=(rank + world - 1) % world)"},
+      Verdict::mismatch, 3, "6 7", "mismatch in " + kWorld + ", message 1 from rank 6 to rank 7");
+  expect_finding(
+      {"if index(a) % 2 == 0:", "  send(x, to=rank + 8)", "  y = all_reduce(x, sum, group=a)",
+       "else:", "  y = recv(like=x, from=rank - 8)", "  y = all_reduce(y, max, group=a)"},
+      Verdict::mismatch, 4, "0-63", "mismatch in group a [0 8 16 24 32 40 48 56], call 1");
+}
+
+// Writes rounds of exchanges between ranks that differ in one bit. Each branch has its own order of
+// send and receive, so some programs deadlock; some ranks leave a call out.
+class RandomBranches {
+ public:
+  explicit RandomBranches(uint64_t seed) : rng_(seed, hash_text("branches")) {}
+
+  Lines lines() {
+    Lines lines;
+    for (int64_t rounds = 1 + draw(4); rounds > 0; --rounds) {
+      const int64_t bit = draw(6);
+      add(lines, bit, draw(4) == 0 ? draw(6) : bit);
+    }
+    return lines;
+  }
+
+ private:
+  int64_t draw(int64_t below) { return rng_.integer(draws_++, 0, below); }
+
+  void add(Lines& lines, int64_t bit, int64_t bit_of_branch) {
+    const std::string peer =
+        fmt::format("rank + {} * (1 - 2 * (rank // {} % 2))", 1 << bit, 1 << bit);
+    const std::string send = fmt::format("send(x, to={})", peer);
+    const std::string recv = fmt::format("y = recv(like=x, from={})", peer);
+    const bool as_default = draw(8) == 0;
+    for (const bool first : {true, false}) {
+      lines.push_back(first ? fmt::format("if rank // {} % 2 == {}:", 1 << bit_of_branch, draw(2))
+                            : "else:");
+      if (draw(6) == 0) lines.push_back("  x = x * 2");
+      if (draw(20) == 0) lines.push_back("  all_reduce_(x, sum, group=b)");
+      const std::string unless = draw(16) == 0 ? fmt::format("if rank != {}: ", draw(kRanks)) : "";
+      if (first || as_default) {
+        lines.insert(lines.end(), {"  " + unless + send, "  " + recv});
+      } else {
+        lines.insert(lines.end(), {"  " + recv, "  " + unless + send});
+      }
+    }
+    lines.push_back("x = x + y");
+    if (draw(4) == 0) lines.push_back("x = all_reduce(x, max, group=a)");
+  }
+
+  Rng rng_;
+  uint64_t draws_ = 0;
+};
+
+TEST(BranchingRanks, RandomBranches_InAnyGrouping_HaveOneOutcome) {
+  constexpr uint64_t kPrograms = 80;
+  int64_t clean = 0;
+  for (uint64_t seed = 0; seed < kPrograms; ++seed)
+    clean += expect_one_outcome(RandomBranches(seed).lines()).findings.empty() ? 1 : 0;
+  std::printf("random branches: %lld of %llu programs end\n", static_cast<long long>(clean),
+              static_cast<unsigned long long>(kPrograms));
+  EXPECT_GT(clean, 20);
+  EXPECT_LT(clean, 70);
+}
+
+}  // namespace
+}  // namespace shardproof::testing::branching_ranks_test
