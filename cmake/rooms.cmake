@@ -102,8 +102,8 @@ function(shardproof_compile_room target room is_cold)
 endfunction()
 
 # Compiles sources of a target as one: up to 8 if SHARDPROOF_UNITY is on, up to 16 with MANY, and up to
-# 32 if SHARDPROOF_UNITY_ALL is on. ALONE lists sources with hot loops that only SHARDPROOF_UNITY_ALL
-# joins. NO_UNITY lists sources that always compile alone; ALL means all.
+# 32 if SHARDPROOF_UNITY_ALL is on. Targets at -Og have MANY. ALONE lists sources with hot loops that
+# only SHARDPROOF_UNITY_ALL joins. NO_UNITY lists sources that always compile alone; ALL means all.
 function(shardproof_join_sources target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "MANY" "" "SOURCES;ALONE;NO_UNITY")
   if(NOT (SHARDPROOF_UNITY OR SHARDPROOF_UNITY_ALL) OR arg_NO_UNITY STREQUAL "ALL")
@@ -171,7 +171,11 @@ function(shardproof_room room)
   if(arg_SOURCES)
     target_compile_options(${target} PRIVATE ${arg_OPTIONS})
     shardproof_compile_room(${target} ${room} OFF)
-    shardproof_join_sources(${target} SOURCES ${arg_SOURCES} ALONE ${arg_ALONE}
+    set(many "")
+    if(room MATCHES "^(scenarios|cli)$")
+      set(many MANY)
+    endif()
+    shardproof_join_sources(${target} ${many} SOURCES ${arg_SOURCES} ALONE ${arg_ALONE}
                             NO_UNITY ${arg_NO_UNITY})
   endif()
   if(arg_COLD AND NOT SHARDPROOF_FUZZ)
@@ -259,7 +263,7 @@ function(shardproof_test name)
   target_link_libraries(${name} PRIVATE ${links} GTest::gtest GTest::gtest_main)
   shardproof_compile_test(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
-  shardproof_join_sources(${name} SOURCES ${arg_SOURCES} NO_UNITY ${arg_NO_UNITY})
+  shardproof_join_sources(${name} MANY SOURCES ${arg_SOURCES} NO_UNITY ${arg_NO_UNITY})
   set(entries ${name})
   if(arg_SHARDS)
     set(entries "")
