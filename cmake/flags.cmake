@@ -35,7 +35,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
 endif()
 if(SHARDPROOF_COMPILER_HEAP AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # Collecting garbage takes gcc 8 % of its time. Without it, a large source of demo takes 1.1 GB, not
-  # 0.8, and one of release 0.86 GB, not 0.75.
+  # 0.8, and one of release 1.1 GB.
   list(APPEND SHARDPROOF_CXX_FLAGS --param=ggc-min-heapsize=${SHARDPROOF_COMPILER_HEAP})
 endif()
 if(SHARDPROOF_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

@@ -102,11 +102,10 @@ function(shardproof_compile_room target room is_cold)
 endfunction()
 
 # Compiles sources of a target as one: up to 8 if SHARDPROOF_UNITY is on, up to 16 with MANY, and up to
-# 32 if SHARDPROOF_UNITY_ALL is on. If UNITY lists sources, only these join: the others have hot loops,
-# and are changed often. SHARDPROOF_UNITY_ALL joins them too. NO_UNITY lists sources that always
-# compile alone; ALL means all.
+# 32 if SHARDPROOF_UNITY_ALL is on. Targets at -Og have MANY. ALONE lists sources with hot loops that
+# only SHARDPROOF_UNITY_ALL joins. NO_UNITY lists sources that always compile alone; ALL means all.
 function(shardproof_join_sources target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "MANY" "" "SOURCES;UNITY;NO_UNITY")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "MANY" "" "SOURCES;ALONE;NO_UNITY")
   if(NOT (SHARDPROOF_UNITY OR SHARDPROOF_UNITY_ALL) OR arg_NO_UNITY STREQUAL "ALL")
     return()
   endif()
@@ -117,9 +116,8 @@ function(shardproof_join_sources target)
   set(alone ${arg_NO_UNITY})
   if(SHARDPROOF_UNITY_ALL)
     set(most 32)
-  elseif(arg_UNITY)
-    set(alone ${arg_SOURCES})
-    list(REMOVE_ITEM alone ${arg_UNITY})
+  else()
+    list(APPEND alone ${arg_ALONE})
   endif()
   # gcc takes a joined source for a header, whose types must not use an anonymous namespace.
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${most}
@@ -142,10 +140,10 @@ endfunction()
 #   LINK            rooms and libraries that public headers show
 #   PRIVATE_LINK    libraries that no public header shows
 #   OPTIONS         compile options of this room alone
-#   UNITY, NO_UNITY sources for a unity build: see shardproof_join_sources
+#   ALONE, NO_UNITY sources for a unity build: see shardproof_join_sources
 function(shardproof_room room)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" ""
-    "SOURCES;UNFUZZED;COLD;PUBLIC_HEADERS;LINK;PRIVATE_LINK;OPTIONS;UNITY;NO_UNITY")
+    "SOURCES;UNFUZZED;COLD;PUBLIC_HEADERS;LINK;PRIVATE_LINK;OPTIONS;ALONE;NO_UNITY")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "shardproof_room(${room}): unexpected ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -173,7 +171,11 @@ function(shardproof_room room)
   if(arg_SOURCES)
     target_compile_options(${target} PRIVATE ${arg_OPTIONS})
     shardproof_compile_room(${target} ${room} OFF)
-    shardproof_join_sources(${target} SOURCES ${arg_SOURCES} UNITY ${arg_UNITY}
+    set(many "")
+    if(room MATCHES "^(scenarios|cli)$")
+      set(many MANY)
+    endif()
+    shardproof_join_sources(${target} ${many} SOURCES ${arg_SOURCES} ALONE ${arg_ALONE}
                             NO_UNITY ${arg_NO_UNITY})
   endif()
   if(arg_COLD AND NOT SHARDPROOF_FUZZ)
@@ -261,7 +263,7 @@ function(shardproof_test name)
   target_link_libraries(${name} PRIVATE ${links} GTest::gtest GTest::gtest_main)
   shardproof_compile_test(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
-  shardproof_join_sources(${name} SOURCES ${arg_SOURCES} NO_UNITY ${arg_NO_UNITY})
+  shardproof_join_sources(${name} MANY SOURCES ${arg_SOURCES} NO_UNITY ${arg_NO_UNITY})
   set(entries ${name})
   if(arg_SHARDS)
     set(entries "")
