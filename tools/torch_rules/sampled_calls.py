@@ -49,7 +49,7 @@ class Recorder(TorchDispatchMode):
 def call_of(func, args, kwargs):
     """Returns the call with its own copies of the tensors."""
     schema = func._schema
-    attrs, tensors, given = {}, [], list(args)
+    attrs, tensors = {}, []
     for index, argument in enumerate(schema.arguments):
         if index < len(args):
             value = args[index]
