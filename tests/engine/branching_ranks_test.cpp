@@ -7,6 +7,7 @@
 #include "shardproof/engine/check/check.h"
 #include "shardproof/localtensor/base/rng.h"
 #include "shardproof/sim/cost/cost_model.h"
+#include "shardproof/tests/engine/outcome_text.h"
 #include "shardproof/tests/engine/run_global.h"
 
 namespace shardproof::testing::branching_ranks_test {
@@ -38,18 +39,10 @@ std::vector<double> values_of_x(const Outcome& outcome) {
   return values;
 }
 
-// Returns findings, calls, memory, times and values as text.
-std::string text_of(const Outcome& outcome) {
-  std::string text;
-  for (const Finding& finding : outcome.findings) text += to_string(finding) + "\n";
-  for (const CallCount& call : outcome.calls)
-    text += fmt::format("{} {} {} {} {}\n", call.kind, call.group, to_string(call.lanes),
-                        call.count, to_string(call.bytes));
+// Returns the outcome with the records and the values of all ranks as text.
+std::string text_of_ranks(const Outcome& outcome) {
+  std::string text = text_of(outcome);
   for (const Record& record : outcome.world.records) text += to_string(record) + "\n";
-  text += fmt::format("peak {} on {}", outcome.world.peak_bytes, outcome.world.peak_rank);
-  for (const int64_t bytes : outcome.world.peak_by_category) text += fmt::format(" {}", bytes);
-  text += fmt::format("\ntime {}", to_string(outcome.world.time));
-  for (const Duration& time : outcome.world.rank_times) text += " " + to_string(time);
   if (outcome.values.contains("x"))
     text += fmt::format("\n{}", fmt::join(values_of_x(outcome), " "));
   return text;
@@ -61,7 +54,7 @@ Outcome expect_one_outcome(const Lines& lines) {
   const Outcome first = check(job, builtin_registries());
   for (const CohortPolicy grouping : {CohortPolicy::by_branch, CohortPolicy::one_by_one}) {
     job.grouping = grouping;
-    EXPECT_EQ(text_of(check(job, builtin_registries())), text_of(first))
+    EXPECT_EQ(text_of_ranks(check(job, builtin_registries())), text_of_ranks(first))
         << fmt::format("{}", fmt::join(lines, "\n"));
   }
   return first;

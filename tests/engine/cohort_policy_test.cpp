@@ -13,6 +13,7 @@
 #include "shardproof/localtensor/base/rng.h"
 #include "shardproof/scenarios/load/load.h"
 #include "shardproof/sim/cost/cost_model.h"
+#include "shardproof/tests/engine/outcome_text.h"
 #include "shardproof/tests/engine/run_global.h"
 #include "shardproof/tests/few_draws.h"
 
@@ -41,35 +42,6 @@ const std::vector<Way>& ways() {
       {"again", CohortPolicy::coarse_first, {ScheduleKind::fifo, 0}},
   };
   return kWays;
-}
-
-std::string bits_of(const Tensor& tensor) {
-  std::string text = to_string(tensor.shape);
-  for (const double value : values_of(tensor)) text += fmt::format(" {:a}", value);
-  return text;
-}
-
-// Returns all of an outcome as text, so that the first line that differs shows the failure.
-std::string text_of(const Outcome& outcome) {
-  std::string text;
-  for (const Finding& finding : outcome.findings) text += to_string(finding) + "\n";
-  for (const CallCount& call : outcome.calls)
-    text += fmt::format("{} {} {} {} {}\n", call.kind, call.group, to_string(call.lanes),
-                        call.count, to_string(call.bytes));
-  for (const auto& [name, info] : outcome.values) {
-    if (info.value) text += fmt::format("{} {}\n", name, bits_of(*info.value));
-    if (!info.copies.empty())
-      text += fmt::format("{} {}\n", name, bits_of(info.copies.front().tensor));
-  }
-  for (const UndecidedValue& value : outcome.undecided)
-    text += fmt::format("undecided {} {} {} {}\n", value.name, value.line, value.instance,
-                        value.reason);
-  text += fmt::format("compared {}\npeak {} on {}\n", outcome.values_compared,
-                      outcome.world.peak_bytes, outcome.world.peak_rank);
-  for (const int64_t bytes : outcome.world.peak_by_category) text += fmt::format(" {}", bytes);
-  text += fmt::format("\ntime {}\n", to_string(outcome.world.time));
-  for (const Duration& time : outcome.world.rank_times) text += to_string(time) + " ";
-  return text;
 }
 
 std::string run(const Job& job) {
