@@ -140,13 +140,15 @@ endfunction()
 #   LINK            rooms and libraries that public headers show
 #   PRIVATE_LINK    libraries that no public header shows
 #   OPTIONS         compile options of this room alone
-#   ALONE, NO_UNITY sources for a unity build: see shardproof_join_sources
+#   ALONE           further sources, with hot loops: see shardproof_join_sources
+#   NO_UNITY        sources that always compile alone
 function(shardproof_room room)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" ""
     "SOURCES;UNFUZZED;COLD;PUBLIC_HEADERS;LINK;PRIVATE_LINK;OPTIONS;ALONE;NO_UNITY")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "shardproof_room(${room}): unexpected ${arg_UNPARSED_ARGUMENTS}")
   endif()
+  list(APPEND arg_SOURCES ${arg_ALONE})
   if(NOT SHARDPROOF_FUZZ)
     list(APPEND arg_SOURCES ${arg_UNFUZZED})
   endif()
