@@ -35,40 +35,33 @@ bool kind_applies(DrawKind kind, uint32_t reductions, uint32_t allowed, bool is_
   return kind != DrawKind::special || !is_input || reductions == 0;
 }
 
-// Returns by placement whether a draw applies to it.
-std::vector<uint8_t> placements_of_draw(const PlacementTable& table, DrawKind kind, DType dtype,
-                                        bool is_input) {
-  const uint32_t allowed = allowed_reductions(dtype);
-  std::vector<uint8_t> applies;
-  applies.reserve(table.size());
-  for (const uint32_t reductions : table.reductions)
-    applies.push_back(kind_applies(kind, reductions, allowed, is_input));
-  return applies;
-}
-
 // Local contents of one input in a round.
 struct InputPool {
-  std::vector<std::vector<std::byte>> contents;  // by shape: draw after draw, place after place
+  std::vector<std::byte> contents;  // shape after shape, draw after draw, place after place
+  std::vector<int64_t> first;       // by shape: where its contents begin
 };
 
 // A draw in a round.
 struct RoundDraw {
   const RuleDraw* draw = nullptr;
-  std::vector<std::vector<uint8_t>> inputs, outputs;  // by tensor and placement: the draw applies
-  double largest_part = 0;                            // of all inputs
-  std::vector<Limits> limits;                         // by output
+  double largest_part = 0;  // of all inputs
+};
+
+// One result of a bucket.
+struct BucketResult {
+  int64_t bytes = 0;   // of a lane
+  int32_t shape = -1;  // in the table of the output; -1: in none
 };
 
 // Lanes of equal local input shapes.
 struct Bucket {
-  std::vector<int32_t> shapes;              // by input
-  std::vector<std::vector<int32_t>> slots;  // by input, then by lane
+  size_t shapes = 0;           // the number of their combination
+  std::vector<int32_t> slots;  // by lane and input
   int32_t lanes = 0;
   bool runs = false;
-  std::vector<std::vector<std::byte>> results;  // by output
-  std::vector<bool> lane_runs;                  // empty: all
-  std::vector<int64_t> result_bytes;            // of a lane, by output
-  std::vector<int32_t> shape_of;                // by output: in its table; -1: in none
+  std::vector<BucketResult> results;             // by output
+  std::vector<std::vector<std::byte>> contents;  // by output
+  std::vector<bool> lane_runs;                   // empty: all
 };
 
 class CandidateSearch {
@@ -80,6 +73,10 @@ class CandidateSearch {
         outputs_(std::move(outputs)),
         ranks_(inputs_.front()->ranks) {
     gathered_.resize(inputs_.size());
+    pools_.resize(inputs_.size());
+    used_.resize(inputs_.size());
+    allowed_in_.resize(inputs_.size());
+    allowed_out_.resize(outputs_.size());
     for (const PlacementTable* input : inputs_) {
       choices_ *= input->size();
       combinations_of_shapes_ *= input->shapes.size();
@@ -158,9 +155,12 @@ class CandidateSearch {
            (end + 1 - first) * open_.size() <= kMostChoicesOfRound)
       ++end;
     round_.clear();
-    for (size_t d = first; d < end; ++d) round_.push_back(round_draw(draws_[d]));
-    used_.clear();
-    for (const PlacementTable* input : inputs_) used_.emplace_back(input->size(), 0);
+    for (size_t d = first; d < end; ++d) round_.push_back({&draws_[d]});
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      allowed_in_[i] = allowed_reductions(draws_[first].instance.inputs[i].dtype);
+    for (size_t o = 0; o < outputs_.size(); ++o)
+      allowed_out_[o] = allowed_reductions(draws_[first].outputs[o].dtype);
+    for (size_t i = 0; i < inputs_.size(); ++i) used_[i].assign(inputs_[i]->size(), 0);
     for (const int32_t c : open_) {
       auto choice = static_cast<size_t>(c);
       for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -168,51 +168,46 @@ class CandidateSearch {
         choice /= inputs_[i]->size();
       }
     }
-    pools_.clear();
-    for (size_t i = 0; i < inputs_.size(); ++i) pools_.push_back(pool_of(i));
+    for (size_t i = 0; i < inputs_.size(); ++i) fill_pool(i);
     assign_lanes();
     for (Bucket& bucket : buckets_) run_bucket(draws_[first], bucket);
     for (size_t d = 0; d < round_.size(); ++d) judge_draw(d);
     return end;
   }
 
-  RoundDraw round_draw(const RuleDraw& draw) const {
-    RoundDraw made;
-    made.draw = &draw;
-    for (size_t i = 0; i < inputs_.size(); ++i)
-      made.inputs.push_back(
-          placements_of_draw(*inputs_[i], draw.kind, draw.instance.inputs[i].dtype, true));
-    for (size_t o = 0; o < outputs_.size(); ++o)
-      made.outputs.push_back(
-          placements_of_draw(*outputs_[o], draw.kind, draw.outputs[o].dtype, false));
-    return made;
+  bool applies_to_input(const RoundDraw& of, size_t input, size_t placement) const {
+    return kind_applies(of.draw->kind, inputs_[input]->reductions[placement], allowed_in_[input],
+                        true);
   }
 
-  // Returns the contents of an input under the placements that are used.
-  InputPool pool_of(size_t input) {
-    InputPool pool;
+  // Lays out the contents of an input under the placements that are used.
+  void fill_pool(size_t input) {
+    InputPool& pool = pools_[input];
     const PlacementTable& table = *inputs_[input];
     const TensorMeta& meta = round_[0].draw->instance.inputs[input];
-    std::vector<int64_t> bytes;  // of a place, by shape
+    lane_bytes_.clear();
+    pool.first.clear();
+    int64_t end = 0;
     for (size_t shape = 0; shape < table.shapes.size(); ++shape) {
-      bytes.push_back(meta.absent ? 0 : element_count(table.shapes[shape]) * size_of(meta.dtype));
-      const int64_t places = table.places[shape] * static_cast<int64_t>(round_.size());
-      pool.contents.emplace_back(static_cast<size_t>(bytes.back() * places + 1));
+      lane_bytes_.push_back(meta.absent ? 0
+                                        : element_count(table.shapes[shape]) * size_of(meta.dtype));
+      pool.first.push_back(end);
+      end += lane_bytes_.back() * table.places[shape] * static_cast<int64_t>(round_.size());
     }
-    if (meta.absent) return pool;
+    pool.contents.resize(static_cast<size_t>(end + 1));
+    if (meta.absent) return;
     for (size_t d = 0; d < round_.size(); ++d)
       for (size_t p = 0; p < table.size(); ++p) {
-        if (!used_[input][p] || !round_[d].inputs[input][p]) continue;
+        if (!used_[input][p] || !applies_to_input(round_[d], input, p)) continue;
         const PlacedInput placed = place_input(*round_[d].draw, input, table.placements[p]);
         round_[d].largest_part = std::max(round_[d].largest_part, placed.largest_part);
         for (int rank = 0; rank < ranks_; ++rank) {
           const auto shape = static_cast<size_t>(table.shape_of[table.at(p, rank)]);
-          std::byte* const base = pool.contents[shape].data();
           copy_local(placed, table.placements[p], rank,
-                     base + bytes[shape] * slot_of(input, p, rank, d));
+                     pool.contents.data() + pool.first[shape] +
+                         lane_bytes_[shape] * slot_of(input, p, rank, d));
         }
       }
-    return pool;
   }
 
   // Returns the place of a rank's contents in the pool of its shape.
@@ -227,19 +222,19 @@ class CandidateSearch {
     bucket_of_.assign(combinations_of_shapes_, -1);
     buckets_.clear();
     lanes_.assign(round_.size() * open_.size() * static_cast<size_t>(ranks_), {});
-    std::vector<size_t> picks(inputs_.size());
+    picks_.resize(inputs_.size());
     size_t at = 0;
     for (size_t d = 0; d < round_.size(); ++d)
       for (const int32_t c : open_) {
         auto choice = static_cast<size_t>(c);
         bool applies = true;
         for (size_t i = 0; i < inputs_.size(); ++i) {
-          picks[i] = choice % inputs_[i]->size();
+          picks_[i] = choice % inputs_[i]->size();
           choice /= inputs_[i]->size();
-          applies = applies && round_[d].inputs[i][picks[i]];
+          applies = applies && applies_to_input(round_[d], i, picks_[i]);
         }
         for (int rank = 0; rank < ranks_ && applies; ++rank)
-          lanes_[at + static_cast<size_t>(rank)] = lane_of(picks, rank, d, &lanes_[at]);
+          lanes_[at + static_cast<size_t>(rank)] = lane_of(picks_, rank, d, &lanes_[at]);
         at += static_cast<size_t>(ranks_);
       }
   }
@@ -256,14 +251,11 @@ class CandidateSearch {
     int32_t& number = bucket_of_[shapes];
     if (number < 0) {
       number = static_cast<int32_t>(buckets_.size());
-      Bucket& made = buckets_.emplace_back();
-      made.slots.resize(picks.size());
-      for (size_t i = 0; i < picks.size(); ++i)
-        made.shapes.push_back(inputs_[i]->shape_of[inputs_[i]->at(picks[i], rank)]);
+      buckets_.emplace_back().shapes = shapes;
     }
     Bucket& bucket = buckets_[static_cast<size_t>(number)];
     for (size_t i = 0; i < picks.size(); ++i)
-      bucket.slots[i].push_back(static_cast<int32_t>(slot_of(i, picks[i], rank, draw)));
+      bucket.slots.push_back(static_cast<int32_t>(slot_of(i, picks[i], rank, draw)));
     return {number, bucket.lanes++};
   }
 
@@ -278,38 +270,42 @@ class CandidateSearch {
   }
 
   void run_bucket(const RuleDraw& draw, Bucket& bucket) {
-    std::vector<TensorMeta> metas = draw.instance.inputs;
-    for (size_t i = 0; i < metas.size(); ++i)
-      if (!metas[i].absent)
-        metas[i].shape = inputs_[i]->shapes[static_cast<size_t>(bucket.shapes[i])];
-    const LocalProgram* const program = draw.computation->program(metas);
+    metas_ = draw.instance.inputs;
+    shapes_.resize(metas_.size());
+    size_t shapes = bucket.shapes;
+    for (size_t i = metas_.size(); i-- > 0; shapes /= inputs_[i]->shapes.size()) {
+      shapes_[i] = shapes % inputs_[i]->shapes.size();
+      if (!metas_[i].absent) metas_[i].shape = inputs_[i]->shapes[shapes_[i]];
+    }
+    const LocalProgram* const program = draw.computation->program(metas_);
     if (!program) return;  // no candidate of these choices is right
+    bucket.results.resize(outputs_.size());
     for (size_t o = 0; o < program->outputs().size(); ++o) {
       const TensorMeta& meta = program->outputs()[o];
       const std::vector<Dims>& known = outputs_[o]->shapes;
       const auto found = std::find(known.begin(), known.end(), meta.shape);
-      bucket.result_bytes.push_back(element_count(meta.shape) * size_of(meta.dtype));
-      bucket.shape_of.push_back(found == known.end() ? -1
-                                                     : static_cast<int32_t>(found - known.begin()));
+      bucket.results[o].bytes = element_count(meta.shape) * size_of(meta.dtype);
+      if (found != known.end())
+        bucket.results[o].shape = static_cast<int32_t>(found - known.begin());
       if (meta.dtype != draw.outputs[o].dtype) return;
     }
-    std::vector<LaneView> views;
-    for (size_t i = 0; i < metas.size(); ++i)
-      views.push_back(metas[i].absent ? LaneView{} : gathered(i, metas[i], bucket));
-    run_lanes(*program, views, bucket);
+    views_.clear();
+    for (size_t i = 0; i < metas_.size(); ++i)
+      views_.push_back(metas_[i].absent ? LaneView{} : gathered(i, metas_[i], bucket));
+    run_lanes(*program, bucket);
   }
 
   // Returns an input of all lanes of a bucket, lane after lane. Kernels run such lanes as one flat
   // loop.
   LaneView gathered(size_t input, const TensorMeta& meta, const Bucket& bucket) {
-    const std::byte* const pool =
-        pools_[input].contents[static_cast<size_t>(bucket.shapes[input])].data();
+    const InputPool& of = pools_[input];
+    const std::byte* const pool = of.contents.data() + of.first[shapes_[input]];
     const auto bytes = static_cast<size_t>(element_count(meta.shape) * size_of(meta.dtype));
     std::vector<std::byte>& lanes = gathered_[input];
     lanes.resize(std::max(lanes.size(), bytes * static_cast<size_t>(bucket.lanes) + 1));
     std::byte* to = lanes.data();
-    for (const int32_t slot : bucket.slots[input]) {
-      std::memcpy(to, pool + static_cast<size_t>(slot) * bytes, bytes);
+    for (size_t at = input; at < bucket.slots.size(); at += inputs_.size()) {
+      std::memcpy(to, pool + static_cast<size_t>(bucket.slots[at]) * bytes, bytes);
       to += bytes;
     }
     return {lanes.data(), static_cast<int64_t>(bytes),   nullptr, meta.dtype,
@@ -317,26 +313,25 @@ class CandidateSearch {
   }
 
   // If a kernel fails on its data, each lane runs alone, so that the others still have results.
-  static void run_lanes(const LocalProgram& program, const std::vector<LaneView>& views,
-                        Bucket& bucket) {
+  void run_lanes(const LocalProgram& program, Bucket& bucket) {
     bucket.runs = true;
     try {
-      bucket.results = program.run(bucket.lanes, views);
+      bucket.contents = program.run(bucket.lanes, views_, memory_);
       return;
     } catch (const Error&) {
       bucket.lane_runs.assign(static_cast<size_t>(bucket.lanes), false);
-      for (const int64_t bytes : bucket.result_bytes)
-        bucket.results.emplace_back(static_cast<size_t>(bytes * bucket.lanes + 1));
+      for (const BucketResult& result : bucket.results)
+        bucket.contents.emplace_back(static_cast<size_t>(result.bytes * bucket.lanes + 1));
     }
     for (int32_t lane = 0; lane < bucket.lanes; ++lane) {
-      std::vector<LaneView> alone = views;
+      std::vector<LaneView> alone = views_;
       for (LaneView& view : alone)
         if (view.base) view.base += lane * view.lane_stride;
       try {
-        const std::vector<std::vector<std::byte>> one = program.run(1, alone);
+        const std::vector<std::vector<std::byte>> one = program.run(1, alone, memory_);
         for (size_t o = 0; o < one.size(); ++o)
-          std::copy_n(one[o].begin(), bucket.result_bytes[o],
-                      bucket.results[o].begin() + lane * bucket.result_bytes[o]);
+          std::copy_n(one[o].begin(), bucket.results[o].bytes,
+                      bucket.contents[o].begin() + lane * bucket.results[o].bytes);
         bucket.lane_runs[static_cast<size_t>(lane)] = true;
       } catch (const Error&) {
         // Stays false.
@@ -345,9 +340,10 @@ class CandidateSearch {
   }
 
   void judge_draw(size_t d) {
-    RoundDraw& of = round_[d];
+    const RoundDraw& of = round_[d];
+    limits_.clear();
     for (size_t o = 0; o < outputs_.size(); ++o)
-      of.limits.push_back(limits_of(*of.draw, o, of.largest_part));
+      limits_.push_back(limits_of(*of.draw, o, of.largest_part));
     const size_t ranks = static_cast<size_t>(ranks_), first = d * open_.size() * ranks;
     for (size_t k = 0; k < open_.size(); ++k)
       if (lanes_[first + k * ranks].bucket >= 0)
@@ -363,12 +359,12 @@ class CandidateSearch {
       for (int rank = 0; rank < ranks_ && runs; ++rank) {
         const Bucket& bucket = buckets_[static_cast<size_t>(lanes[rank].bucket)];
         runs =
-            bucket.runs && bucket.shape_of[o] >= 0 &&
+            bucket.runs && bucket.results[o].shape >= 0 &&
             (bucket.lane_runs.empty() || bucket.lane_runs[static_cast<size_t>(lanes[rank].lane)]);
         if (!runs) break;
         results_.data[static_cast<size_t>(rank)] =
-            bucket.results[o].data() + lanes[rank].lane * bucket.result_bytes[o];
-        number = with_shape(number, bucket.shape_of[o]);
+            bucket.contents[o].data() + lanes[rank].lane * bucket.results[o].bytes;
+        number = with_shape(number, bucket.results[o].shape);
       }
       judge_placements(of, c, o, runs ? number : 0);
     }
@@ -380,13 +376,14 @@ class CandidateSearch {
     uint8_t* const left = &left_[c * per_choice_ + offsets_[o]];
     uint8_t* const agreed = &agreed_[c * per_choice_ + offsets_[o]];
     for (size_t p = 0; p < table.size(); ++p) {
-      if (!left[p] || !of.outputs[o][p]) continue;
+      if (!left[p] || !kind_applies(of.draw->kind, table.reductions[p], allowed_out_[o], false))
+        continue;
       if (signatures_[o][p] != number) {
         left[p] = 0;
         continue;
       }
       const Agreement answer =
-          judge(table.placements[p], results_, of.draw->outputs[o], of.limits[o]);
+          judge(table.placements[p], results_, of.draw->outputs[o], limits_[o]);
       if (answer == Agreement::differs) left[p] = 0;
       if (answer == Agreement::agrees) agreed[p] = 1;
     }
@@ -402,13 +399,22 @@ class CandidateSearch {
   std::vector<int32_t> open_;                      // choices with candidates that are left
   // Set for each round:
   std::vector<RoundDraw> round_;
+  std::vector<uint32_t> allowed_in_, allowed_out_;  // by tensor: reductions that its dtype allows
   std::vector<std::vector<uint8_t>> used_;  // by input and placement: a choice of `open_` has it
   std::vector<InputPool> pools_;            // by input
   std::vector<int32_t> bucket_of_;          // by combination of local shapes; -1: none
   std::vector<Bucket> buckets_;
   std::vector<LanePlace> lanes_;                  // by draw, open choice and rank
   std::vector<std::vector<std::byte>> gathered_;  // by input: lanes of a bucket
-  RankResults results_;
+  // Memory that rounds and buckets take again:
+  std::vector<int64_t> lane_bytes_;  // by shape of an input
+  std::vector<size_t> picks_;        // by input: its placement in a choice
+  std::vector<size_t> shapes_;       // by input: its local shape in a bucket
+  std::vector<TensorMeta> metas_;    // by input of a bucket
+  std::vector<LaneView> views_;      // by input of a bucket
+  RunMemory memory_;
+  std::vector<Limits> limits_;  // by output
+  RankResults results_;         // of a choice
 };
 
 std::string key_of(const std::vector<Spec>& inputs, size_t output, const Spec& placed) {

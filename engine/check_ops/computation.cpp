@@ -35,10 +35,20 @@ Tensor constant_of(const GlobalValue& value) {
 std::vector<std::vector<std::byte>> LocalProgram::run(int64_t lanes,
                                                       const std::vector<LaneView>& inputs,
                                                       const ShardInfo* shard) const {
-  std::vector<LaneView> views;
+  RunMemory memory;
+  return run(lanes, inputs, memory, shard);
+}
+
+std::vector<std::vector<std::byte>> LocalProgram::run(int64_t lanes,
+                                                      const std::vector<LaneView>& inputs,
+                                                      RunMemory& memory,
+                                                      const ShardInfo* shard) const {
+  std::vector<LaneView>& views = memory.views;
   views.reserve(values_.size());
   views.assign(inputs.begin(), inputs.end());
-  std::vector<std::vector<std::byte>> storage(values_.size());
+  std::vector<std::vector<std::byte>>& storage = memory.storage;
+  storage.resize(values_.size());
+  for (std::vector<std::byte>& of_value : storage) of_value.clear();
   for (size_t id = inputs.size(); id < values_.size(); ++id) {
     const bool is_constant = constants_[id].buffer != nullptr;
     if (!is_constant)
@@ -49,20 +59,18 @@ std::vector<std::vector<std::byte>> LocalProgram::run(int64_t lanes,
         is_constant ? const_cast<std::byte*>(constants_[id].data()) : storage[id].data();
     views.push_back(dense_view(values_[id], base, is_constant));
   }
-  std::vector<std::byte> workspace;
-  std::vector<LaneView> step_inputs, step_outputs;
   for (const Step& step : steps_) {
-    step_inputs.clear();
-    step_outputs.clear();
+    memory.inputs.clear();
+    memory.outputs.clear();
     for (const int id : step.inputs)
-      step_inputs.push_back(id < 0 ? LaneView{} : views[static_cast<size_t>(id)]);
-    for (const int id : step.outputs) step_outputs.push_back(views[static_cast<size_t>(id)]);
-    workspace.resize(static_cast<size_t>(step.kernel.workspace_bytes) + 1);
+      memory.inputs.push_back(id < 0 ? LaneView{} : views[static_cast<size_t>(id)]);
+    for (const int id : step.outputs) memory.outputs.push_back(views[static_cast<size_t>(id)]);
+    memory.workspace.resize(static_cast<size_t>(step.kernel.workspace_bytes) + 1);
     KernelCall call;
     call.lanes = lanes;
-    call.inputs = &step_inputs;
-    call.outputs = &step_outputs;
-    call.workspace = workspace.data();
+    call.inputs = &memory.inputs;
+    call.outputs = &memory.outputs;
+    call.workspace = memory.workspace.data();
     call.shard = shard;
     step.kernel.run(call);
   }

@@ -15,6 +15,13 @@
 
 namespace shardproof {
 
+// Memory of a run that the next run of any program takes again.
+struct RunMemory {
+  std::vector<LaneView> views, inputs, outputs;  // of all values; of one step
+  std::vector<std::vector<std::byte>> storage;   // by value
+  std::vector<std::byte> workspace;
+};
+
 // A straight line of kernels for fixed shapes.
 class LocalProgram {
  public:
@@ -22,6 +29,10 @@ class LocalProgram {
   // Runs `lanes` lanes. `inputs` are dense; an absent input has no base. Returns the dense contents
   // of each output, lane after lane. Throws what kernels throw for their data.
   std::vector<std::vector<std::byte>> run(int64_t lanes, const std::vector<LaneView>& inputs,
+                                          const ShardInfo* shard = nullptr) const;
+  // The same in memory that many runs share.
+  std::vector<std::vector<std::byte>> run(int64_t lanes, const std::vector<LaneView>& inputs,
+                                          RunMemory& memory,
                                           const ShardInfo* shard = nullptr) const;
 
  private:

@@ -10,9 +10,9 @@ namespace {
 // elements of a row that is not contiguous.
 void transform_row(const RowPlan& plan, const std::byte* in, DType in_dtype, std::byte* out,
                    DType out_dtype, std::byte* row, std::byte* raw) {
-  const Dims count{plan.count}, packed{1}, apart{plan.inner};
+  // Dims are made for rows with gaps only: they take longer than a short row.
   if (plan.inner > 1) {
-    copy_strided(in, apart, raw, packed, count, size_of(in_dtype));
+    copy_strided(in, {plan.inner}, raw, {1}, {plan.count}, size_of(in_dtype));
     in = raw;
   }
   std::byte* work = plan.inner == 1 && out_dtype == plan.compute ? out : row;
@@ -21,7 +21,7 @@ void transform_row(const RowPlan& plan, const std::byte* in, DType in_dtype, std
   if (work == out) return;
   std::byte* to = plan.inner > 1 ? raw : out;
   convert(work, plan.compute, to, out_dtype, plan.count);
-  if (plan.inner > 1) copy_strided(raw, packed, out, apart, count, size_of(out_dtype));
+  if (plan.inner > 1) copy_strided(raw, {1}, out, {plan.inner}, {plan.count}, size_of(out_dtype));
 }
 
 }  // namespace
