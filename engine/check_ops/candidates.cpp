@@ -199,11 +199,13 @@ class CandidateSearch {
     for (size_t d = 0; d < round_.size(); ++d)
       for (size_t p = 0; p < table.size(); ++p) {
         if (!used_[input][p] || !applies_to_input(round_[d], input, p)) continue;
-        const PlacedInput placed = place_input(*round_[d].draw, input, table.placements[p]);
+        const Slices& slices = table.placements[p];
+        PlacedInput& placed = slices.is_partial ? partial_ : whole_;
+        placed = place_input(*round_[d].draw, input, slices, std::move(placed));
         round_[d].largest_part = std::max(round_[d].largest_part, placed.largest_part);
         for (int rank = 0; rank < ranks_; ++rank) {
           const auto shape = static_cast<size_t>(table.shape_of[table.at(p, rank)]);
-          copy_local(placed, table.placements[p], rank,
+          copy_local(placed, slices, rank,
                      pool.contents.data() + pool.first[shape] +
                          lane_bytes_[shape] * slot_of(input, p, rank, d));
         }
@@ -407,6 +409,7 @@ class CandidateSearch {
   std::vector<LanePlace> lanes_;                  // by draw, open choice and rank
   std::vector<std::vector<std::byte>> gathered_;  // by input: lanes of a bucket
   // Memory that rounds and buckets take again:
+  PlacedInput partial_, whole_;
   std::vector<int64_t> lane_bytes_;  // by shape of an input
   std::vector<size_t> picks_;        // by input: its placement in a choice
   std::vector<size_t> shapes_;       // by input: its local shape in a bucket

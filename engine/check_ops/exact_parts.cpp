@@ -243,17 +243,23 @@ void split_complex_product(const std::byte* whole, int64_t at, DType dtype, Part
 }  // namespace
 
 std::vector<Tensor> exact_parts(const Tensor& whole, const Reduction& reduction, int64_t count,
-                                int64_t divisor, PartRange range, uint64_t seed) {
-  std::vector<Tensor> parts;
-  for (int64_t i = 0; i < count; ++i) parts.push_back(Tensor::empty(whole.dtype, whole.shape));
+                                int64_t divisor, PartRange range, uint64_t seed,
+                                std::vector<Tensor> memory) {
+  std::vector<Tensor> parts = std::move(memory);
+  parts.resize(static_cast<size_t>(count));
+  for (Tensor& part : parts)
+    if (part.buffer.use_count() != 1 || part.dtype != whole.dtype || !(part.shape == whole.shape))
+      part = Tensor::empty(whole.dtype, whole.shape);
   const bool is_complex_dtype = is_complex(whole.dtype);
   const DType dtype = component_dtype(whole.dtype);
   const int64_t bytes = size_of(dtype);
   const int64_t numbers = whole.elements() * (is_complex_dtype ? 2 : 1);
   PartDraw draw(seed, range, dtype);
-  Words words(static_cast<size_t>(count));
-  Reals reals(static_cast<size_t>(count));
+  const size_t reals_at_once = is_floating(dtype) ? parts.size() : 0;
+  Words words(parts.size() - reals_at_once);
+  Reals reals(reals_at_once);
   std::vector<std::byte*> targets;
+  targets.reserve(parts.size());
   for (Tensor& part : parts) targets.push_back(part.mutate());
   if (is_complex_dtype && reduction.op == ReduceOp::prod) {
     for (int64_t i = 0; i < numbers; i += 2)

@@ -35,8 +35,9 @@ enum class PartRange : uint8_t {
 
 // Returns `count` dense one-device tensors that reduce to `whole`. `divisor` is the product of the
 // sizes of avg axes. Requires a reduction that the dtype allows. For norm the whole must not be
-// negative.
+// negative. Earlier parts in `memory` that have this shape and dtype are overwritten and returned.
 std::vector<Tensor> exact_parts(const Tensor& whole, const Reduction& reduction, int64_t count,
-                                int64_t divisor, PartRange range, uint64_t seed);
+                                int64_t divisor, PartRange range, uint64_t seed,
+                                std::vector<Tensor> memory = {});
 
 }  // namespace shardproof

@@ -40,9 +40,10 @@ double fold_reals(ReduceOp op, double a, double b) {
 template <class Number>
 struct Numbers {
   const std::byte* const* by_rank;
-  Number operator()(int32_t rank, size_t i) const {
-    return reinterpret_cast<const Number*>(by_rank[rank])[i];
+  const Number* of_rank(int32_t rank) const {
+    return reinterpret_cast<const Number*>(by_rank[rank]);
   }
+  Number operator()(int32_t rank, size_t i) const { return of_rank(rank)[i]; }
 };
 
 // Arithmetic of integers and bool.
@@ -136,11 +137,13 @@ Agreement compare_all(const Rules& rules, Numbers<typename Rules::Number> data,
   const bool reduces = rules.slices.is_partial && !reduces_to_itself(rules.slices, data.by_rank);
   for (const std::vector<int32_t>& group : rules.slices.groups) {
     const std::vector<int32_t>& at = rules.slices.positions[static_cast<size_t>(group[0])];
-    for (size_t i = 0; i < at.size() * width; ++i) {
+    const auto* const own = data.of_rank(group[0]);
+    const size_t count = at.size() * width;
+    for (size_t i = 0; i < count; ++i) {
       // Judged often, so that the usual width needs no division.
       const size_t position = width == 1 ? static_cast<size_t>(at[i])
                                          : static_cast<size_t>(at[i / width]) * width + i % width;
-      const auto got = reduces ? rules.reduced(data, group, i) : data(group[0], i);
+      const auto got = reduces ? rules.reduced(data, group, i) : own[i];
       const Agreement one = rules.compare(got, whole[position]);
       if (one == Agreement::agrees || one < worst) continue;
       if (first && (worst == Agreement::agrees || one == Agreement::differs)) {

@@ -78,15 +78,17 @@ void run_group(const RuleDraw& draw, const ShardGroup& group, const LocalProgram
 
 }  // namespace
 
-PlacedInput place_input(const RuleDraw& draw, size_t input, const Slices& slices) {
+PlacedInput place_input(const RuleDraw& draw, size_t input, const Slices& slices,
+                        PlacedInput memory) {
   const Tensor& whole = draw.instance.tensors[input];
-  PlacedInput placed;
+  PlacedInput placed = std::move(memory);
+  placed.largest_part = 0;
   if (!slices.is_partial) {
-    placed.parts = {whole};
+    placed.parts.assign(1, whole);
     return placed;
   }
   placed.parts = exact_parts(whole, slices.reduction, slices.parts(), slices.divisor,
-                             draw.part_range(), draw.seed + 31 * input);
+                             draw.part_range(), draw.seed + 31 * input, std::move(placed.parts));
   for (const Tensor& part : placed.parts)
     placed.largest_part = std::max(placed.largest_part, largest_of(part));
   return placed;

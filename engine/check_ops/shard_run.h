@@ -11,8 +11,9 @@
 
 namespace shardproof {
 
-// Returns the parts of input `input` under its placements.
-PlacedInput place_input(const RuleDraw& draw, size_t input, const Slices& slices);
+// Returns the parts of input `input` under its placements, in the memory of an earlier one.
+PlacedInput place_input(const RuleDraw& draw, size_t input, const Slices& slices,
+                        PlacedInput memory = {});
 // Copies one rank's local contents, dense, to `target`.
 void copy_local(const PlacedInput& placed, const Slices& slices, int rank, std::byte* target);
 // Returns the input as a value on the ranks 0..n-1.
