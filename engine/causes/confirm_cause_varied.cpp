@@ -303,6 +303,13 @@ bool has_place_of_shard(const NumberedText& ranks, const std::string& axis, cons
   return found;
 }
 
+// True if a value is as far from one device in one case as in another. A step function (sign) has
+// errors of one size: then the number of wrong elements tells.
+bool is_as_wrong(const Distance& a, const Distance& b) {
+  return std::fabs(a.share - b.share) <= kAsWrong * b.share &&
+         std::fabs(a.sum - b.sum) <= kAsWrong * b.sum;
+}
+
 std::set<std::string> right_values(const Distances& own) {
   std::set<std::string> names;
   for (const auto& [key, distance] : own)
@@ -445,14 +452,14 @@ void Confirmation::vary_integers(int order) {
 bool Confirmation::refutes(const VariedCase& varied, const Change& change,
                            const std::vector<int>& axes) {
   const Distance& was = varied.before.at(key_);
-  const double before = was.share, base = before_.at(key_).share;
+  const double before = was.share;
   if (varied.axis < 0) return !improved(case_of(varied), varied.before, change);
   const bool is_own = std::find(axes.begin(), axes.end(), varied.axis) != axes.end();
   // Without one of several axes the change still corrects what the others make wrong.
   const bool is_one_of_several = axes.size() > 1 && varied.shards == VariedShards::same;
   if (is_own && !is_one_of_several && varied.shards == VariedShards::same)
     return before > kStillRight;
-  if (is_own && !is_one_of_several) return std::fabs(before - base) <= kAsWrong * base;
+  if (is_own && !is_one_of_several) return is_as_wrong(was, before_.at(key_));
   if (is_spent()) return false;
   try {
     const std::optional<RankProgram> changed = change(case_of(varied));

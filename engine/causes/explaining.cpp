@@ -438,8 +438,9 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
   for (const auto& [step, slot] : places_to_reduce(axes)) {
     if (best && confirmation_.is_spent()) break;
     const ValueId id = made_by(*step->instr, slot);
-    for (const ReduceOp op :
-         reductions_for(provenance_.state(id, axes[0]), averages_before(way_, *step))) {
+    const bool averages =
+        averages_before(way_, *step) || averages_other_results(about_.ranks, *step);
+    for (const ReduceOp op : reductions_for(provenance_.state(id, axes[0]), averages)) {
       if (op != ReduceOp::max && op != ReduceOp::min && !is_float(id)) continue;
       Edit edit{Edit::Kind::reduce, step->site, slot, Group::of_axes(mesh_, axes), {op, 0}, 1};
       const bool is_right = confirmation_.confirms_in_listings(edit, axes);

@@ -279,6 +279,20 @@ bool averages_before(const WayToValue& way, const Step& step) {
   return averages;
 }
 
+bool averages_other_results(const RankProgram& ranks, const Step& step) {
+  std::set<ValueId> results;
+  for (const Instr& instr : ranks.program.listings[step.listing].instrs) {
+    if (instr.origin.line == step.site.line)
+      for (const ValueId id : effects_of(instr).writes) results.insert(id);
+    const auto* const call = std::get_if<Communicate>(&instr.action);
+    if (call == nullptr) continue;
+    for (const CallItem& item : call->items)
+      if (item.collective.reduction.op == ReduceOp::avg && results.contains(item.input))
+        return true;
+  }
+  return false;
+}
+
 bool is_gradient_line(const std::vector<std::string>& lines, int line) {
   return line >= 1 && static_cast<size_t>(line) <= lines.size() &&
          lines[static_cast<size_t>(line) - 1].find("grad(") != std::string::npos;

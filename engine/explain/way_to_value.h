@@ -44,6 +44,8 @@ const CallItem* collective_of(const Step& step);
 const CallItem* reduction_of(const Step& step);
 // True if the last reduction on the way, of the step's listing and up to the step, is an average.
 bool averages_before(const WayToValue& way, const Step& step);
+// True if a call averages another result of the step's line: another gradient of the same loss.
+bool averages_other_results(const RankProgram& ranks, const Step& step);
 // True if a line of a listing calls grad(..): the author did not write the factors of its
 // instructions. The second one takes the line of a step.
 bool is_gradient_line(const std::vector<std::string>& lines, int line);
