@@ -223,6 +223,13 @@ std::vector<TextMatcher::Replacement> TextMatcher::replacements(const Expr& rank
   learn_names(ranks, other, found);
   std::vector<Replacement> all;
   add(ranks, other, found, all);
+  // A name may stand for a whole line: cnt in place of all of "sum(a) / cnt". Where the ops are the
+  // same, the arguments are compared, too.
+  const Expr &r = without_calls(ranks), &o = without_calls(other);
+  if ((found.step == Step::unwrapped || found.step == Step::wrapped) && r.kind == o.kind &&
+      have_equal_ops(r, o) && children_of(r).size() == children_of(o).size() &&
+      have_equal_items(r, o) && have_comparable_arguments(r, o))
+    add(ranks, other, {cost_of_children(r, o), Step::children}, all);
   if (all.size() > 1)
     for (const bool takes_names : {false, true})
       all.push_back({&ranks, made_like(ranks, other, found, takes_names)});
