@@ -232,11 +232,32 @@ bool Explaining::varies_by_rank(const TextChange& condition) const {
   return true;
 }
 
+namespace {
+
+// True if an expression stands in parentheses after a change, and the old one did not: y + z in
+// place of f(y) in "x * f(y)". Arguments of calls need none.
+bool needs_parentheses(const TextChange& change, const NumberedText& text) {
+  const Expr* const parent = text.parent_of(change.number);
+  if (parent == nullptr || parent->kind == ExprKind::call) return false;
+  Expr changed = *parent;
+  const auto before = children_of(*parent);
+  const auto after = children_of(changed);
+  for (size_t i = 0; i < before.size(); ++i)
+    if (text.number_of(*before[i]) == change.number) *after[i] = change.to;
+  const auto is_in_parentheses = [](const Expr& part, const Expr& whole) {
+    return to_string(whole).find("(" + to_string(part) + ")") != std::string::npos;
+  };
+  return is_in_parentheses(change.to, changed) && !is_in_parentheses(change.was, *parent);
+}
+
+}  // namespace
+
 ConfirmedCause Explaining::cause_of_shown(const TextChange& change,
                                           const RightChange& right) const {
   const std::string where = lines_text(about_.ranks.program, right.lines);
   const std::string from = to_string(change.was);
-  const bool is_part = is_leaf(change.was) && change.to.kind == ExprKind::binary;
+  const bool is_part = (is_leaf(change.was) && change.to.kind == ExprKind::binary) ||
+                       needs_parentheses(change, confirmation_.text());
   const std::string now = to_string(change.to), to = is_part ? "(" + now + ")" : now;
   ConfirmedCause cause;
   cause.made_right = right.made_right;

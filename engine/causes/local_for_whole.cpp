@@ -439,22 +439,56 @@ bool is_reduced(const SuspectedWay& on, ValueId id, int axis) {
   });
 }
 
+// An op on each rank's own part, and the reduction that makes its result that of the whole.
+struct LocalStatistic {
+  const char* op;
+  Reduction reduction;
+};
+constexpr double kEuclidean = 2;  // p of a norm
+
+bool computes(const Step& step, const LocalStatistic& statistic) {
+  const auto* compute = std::get_if<Compute>(&step.instr->action);
+  if (compute == nullptr || compute->op != statistic.op) return false;
+  if (statistic.reduction.op != ReduceOp::norm) return true;
+  return std::all_of(compute->attrs.begin(), compute->attrs.end(), [](const LaneAttrs& one) {
+    return !one.attrs.has("p") || one.attrs.number("p") == kEuclidean;
+  });
+}
+
+// Returns the fix that makes a statistic the whole one. Calls reduce squares of norms, no norms.
+std::string statistic_fix(const SuspectedWay& on, const Step& step, ReduceOp op,
+                          const std::string& group) {
+  if (op != ReduceOp::norm)
+    return reduction_fix({on.about, step, 0, op, group, {}}, on.value.label, on.confirmation).text;
+  const std::string text = expression_at(on.about, step, 0);
+  const std::string norm = text.empty() ? shown(on, made_by(*step.instr, 0)) : text;
+  const std::string whole = fmt::format("sqrt(all_reduce({} ** 2, sum, group={}))", norm, group);
+  const std::string line = line_text(on.about.ranks.program, {step.listing, step.site.line});
+  return text.empty() ? fmt::format("add {} = {} after {}", norm, whole, line)
+                      : fmt::format("{} in place of {} on {}", whole, norm, line);
+}
+
 std::optional<Suspicion> find_local_statistics(const SuspectedWay& on) {
   constexpr size_t kMostStatistics = 6;
   const Mesh& mesh = on.provenance.mesh();
+  const LocalStatistic statistics[] = {{"mean", {ReduceOp::avg, 0}},
+                                       {"sum", {ReduceOp::sum, 0}},
+                                       {"norm", {ReduceOp::norm, kEuclidean}}};
   for (int axis = 0; axis < mesh.axis_count(); ++axis)
-    for (const auto& [word, op] : {std::pair("mean", ReduceOp::avg), {"sum", ReduceOp::sum}}) {
+    for (const LocalStatistic& statistic : statistics) {
+      const ReduceOp op = statistic.reduction.op;
       std::vector<const Step*> steps;
       for (const Step& step : on.way.steps) {
-        const auto* compute = std::get_if<Compute>(&step.instr->action);
-        if (compute != nullptr && compute->op == word && !is_made_by_grad(on.about.ranks, step) &&
-            mesh.axis_size(axis) > 1 && (steps.empty() || steps[0]->listing == step.listing) &&
-            on.provenance.state(compute->outputs[0], axis).kind != AxisKind::replicated &&
-            !is_reduced(on, compute->outputs[0], axis))
+        if (!computes(step, statistic) || is_made_by_grad(on.about.ranks, step)) continue;
+        const ValueId made = made_by(*step.instr, 0);
+        if (mesh.axis_size(axis) > 1 && (steps.empty() || steps[0]->listing == step.listing) &&
+            on.provenance.state(made, axis).kind != AxisKind::replicated &&
+            !is_reduced(on, made, axis))
           steps.push_back(&step);
       }
       if (steps.empty() || steps.size() > kMostStatistics) continue;
-      Edit edit{Edit::Kind::reduce, steps[0]->site, 0, Group::of_axes(mesh, {axis}), {op, 0}, 1};
+      Edit edit{Edit::Kind::reduce,           steps[0]->site,      0,
+                Group::of_axes(mesh, {axis}), statistic.reduction, 1};
       for (size_t i = 1; i < steps.size(); ++i) edit.also.push_back(steps[i]->site);
       if (!on.confirmation.confirms(edit, {axis})) continue;
       std::set<std::string> made_right = on.confirmation.made_right();
@@ -462,9 +496,7 @@ std::optional<Suspicion> find_local_statistics(const SuspectedWay& on) {
       for (const Step* step : steps) {
         const std::string text = expression_at(on.about, *step, 0);
         names.push_back(text.empty() ? shown(on, made_by(*step->instr, 0)) : text);
-        fixes.push_back(reduction_fix({on.about, *step, 0, op, group_argument(mesh, {axis}), {}},
-                                      on.value.label, on.confirmation)
-                            .text);
+        fixes.push_back(statistic_fix(on, *step, op, group_argument(mesh, {axis})));
       }
       const bool are_alike = std::count(fixes.begin(), fixes.end(), fixes[0]) == std::ssize(fixes);
       if (steps.size() > 1 && are_alike) {  // their texts are equal

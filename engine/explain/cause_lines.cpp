@@ -10,6 +10,7 @@ const char* reduction_word(ReduceOp op) {
     case ReduceOp::avg: return "average";
     case ReduceOp::max: return "maximum";
     case ReduceOp::min: return "minimum";
+    case ReduceOp::norm: return "norm";
     default: return "sum";
   }
 }

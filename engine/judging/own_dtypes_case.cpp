@@ -14,8 +14,11 @@
 namespace shardproof {
 namespace {
 
+// True if a value has less precision or range than f64.
 bool has_narrow_floats(const RankProgram& ranks, const GlobalProgram& truth) {
-  const auto is_narrow = [](const auto& value) { return is_narrow_float(value.dtype); };
+  const auto is_narrow = [](const auto& value) {
+    return !is_exact(value.dtype) && component_dtype(value.dtype) != DType::f64;
+  };
   return std::any_of(ranks.program.values.begin(), ranks.program.values.end(), is_narrow) ||
          std::any_of(truth.values.begin(), truth.values.end(), is_narrow);
 }
