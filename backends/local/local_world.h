@@ -61,7 +61,7 @@ class LocalContext : public ExecutionContext {
   Members drop_non_members(std::span<Call> calls);
   void start_submission(Submission& submission);
   bool is_stuck() const;
-  bool has_work_on_other_streams(StreamId stream) const;
+  OtherWork work_of_other_streams(StreamId stream) const;
   LaneTimes through() const;
 
   // Members in order of use: contexts are many, and a call should touch few cache lines.

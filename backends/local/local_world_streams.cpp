@@ -80,10 +80,8 @@ void LocalWorld::end_submission(Submission& submission) {
   }
   free_submissions_.push_back(&submission);
   const TicketTable::Place place{submission.cohort, submission.stream};
-  if (stream.has_items())
-    list(place);
-  else if (defers())
-    update_main_priority(place);
+  if (stream.has_items()) list(place);
+  if (defers()) update_main_priority(place);
 }
 
 void LocalWorld::wake() {
@@ -157,20 +155,27 @@ void LocalWorld::settle() {
   running_ = false;
 }
 
-bool LocalContext::has_work_on_other_streams(StreamId stream) const {
-  for (StreamId other = 0; other < stream_count(); ++other)
-    if (other != stream && (at(other).submission != nullptr || at(other).has_items())) return true;
-  return false;
+OtherWork LocalContext::work_of_other_streams(StreamId stream) const {
+  OtherWork work = OtherWork::none;
+  for (StreamId other = 0; other < stream_count(); ++other) {
+    if (other == stream) continue;
+    if (at(other).submission != nullptr)
+      work = OtherWork::in_call;
+    else if (at(other).has_items())
+      return OtherWork::queued;
+  }
+  return work;
 }
 
 StreamPriority LocalWorld::priority_now(TicketTable::Place place) {
   LocalContext& owner = context(place.cohort);
   return priority_of({owner.at(place.stream).front().ticket, place.stream,
-                      owner.has_work_on_other_streams(place.stream)},
+                      owner.work_of_other_streams(place.stream)},
                      schedule_);
 }
 
-// Updates the priority of the cohort's main stream, after its stream at `place` has become idle.
+// Updates the priority of the cohort's main stream, after a call of its stream at `place` has ended
+// or the stream has become idle.
 void LocalWorld::update_main_priority(TicketTable::Place place) {
   if (schedule_.kind != ScheduleKind::side_first || place.stream == kMainStream) return;
   const TicketTable::Place main{place.cohort, kMainStream};

@@ -27,13 +27,13 @@ StreamPriority priority_of(const StreamHead& head, const Schedule& schedule) {
     case ScheduleKind::seeded: {
       const uint64_t draw =
           Rng(schedule.seed, hash_text("schedule")).bits(static_cast<uint64_t>(head.age));
-      return {static_cast<int64_t>(draw >> 1), false, head.age};
+      return {static_cast<int64_t>(draw >> 1), {}, head.age};
     }
-    case ScheduleKind::adversarial: return {-head.age, false, 0};
-    case ScheduleKind::side_first: return {-int64_t{head.stream}, head.has_others, head.age};
-    case ScheduleKind::main_first: return {head.stream, false, head.age};
+    case ScheduleKind::adversarial: return {-head.age, {}, 0};
+    case ScheduleKind::side_first: return {-int64_t{head.stream}, head.others, head.age};
+    case ScheduleKind::main_first: return {head.stream, {}, head.age};
   }
-  return {head.age, false, 0};
+  return {head.age, {}, 0};
 }
 
 }  // namespace shardproof

@@ -129,8 +129,10 @@ TEST(Schedule, PrioritiesFollowIt) {
   EXPECT_EQ(next_of(ages, {ScheduleKind::adversarial, 0}), 2u);
   EXPECT_EQ(next_of(ages, {ScheduleKind::side_first, 0}), 2u);
   EXPECT_EQ(next_of(ages, {ScheduleKind::main_first, 0}), 0u);
-  const std::vector<StreamHead> mains{{1, 0, true}, {5, 0, false}, {6, 0, false}};
+  const std::vector<StreamHead> mains{{1, 0, OtherWork::queued}, {5, 0}, {6, 0}};
   EXPECT_EQ(next_of(mains, {ScheduleKind::side_first, 0}), 1u);
+  const std::vector<StreamHead> called{{1, 0, OtherWork::in_call}, {5, 0, OtherWork::queued}};
+  EXPECT_EQ(next_of(called, {ScheduleKind::side_first, 0}), 1u);
   for (int i = 0; i < kScheduleKindCount; ++i)
     EXPECT_EQ(parse_schedule_kind(name(static_cast<ScheduleKind>(i))),
               static_cast<ScheduleKind>(i));
