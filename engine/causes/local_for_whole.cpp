@@ -315,9 +315,19 @@ bool needs_more_than_shards(const SuspectedWay& on, const Compute& compute, size
   return false;
 }
 
-}  // namespace
-
-namespace {
+// True if an op on an input that is cut along a dim reads the place of its shard. The language
+// states it by shards='..'.
+bool reads_place_of_shard(const SuspectedWay& on, const Compute& compute, size_t slot, int dim,
+                          int64_t ranks) {
+  const OpRecord& record = on.about.registries.ops.at(compute.op.str());
+  if (!record.rule.strategies) return false;
+  const OpCall call = call_on_shards(on, compute);
+  const std::vector<Strategy> all = record.rule.strategies(call, record.infer(call), ranks);
+  return std::any_of(all.begin(), all.end(), [&](const Strategy& strategy) {
+    return slot < strategy.inputs.size() && strategy.inputs[slot].is_shard(dim) &&
+           strategy.form == LocalExecution::needs_shard_index;
+  });
+}
 
 // Returns the parts of sums of which an op takes parts and gives no part of its result, and those
 // from which these are computed. Example: n = sum(x); m = n / 2; y = h / m. Both n and m.
@@ -588,6 +598,11 @@ std::optional<Suspicion> find_op_on_shards(const SuspectedWay& on) {
       const std::optional<bool> is_right = is_right_on_whole(on, step, *compute, axis);
       if (is_right == false) continue;
       const std::string input = shown(on, compute->inputs[*cut]);
+      const std::string other_way =
+          reads_place_of_shard(on, *compute, *cut, dim, mesh.axis_size(axis))
+              ? fmt::format("give {} shards='..', so that it counts positions of the whole",
+                            compute->op)
+              : "combine what the ranks compute";
       return Suspicion{
           is_right.has_value(),
           fmt::format(
@@ -595,8 +610,8 @@ std::optional<Suspicion> find_op_on_shards(const SuspectedWay& on) {
               "{}; {} of the whole needs more than its shards",
               line_of(on, step), compute->op, input, dim, axis_name(on, axis), compute->op),
           !is_right ? std::string()
-                    : fmt::format("gather {} over {} before {}, or combine what the ranks compute",
-                                  input, axis_name(on, axis), line_of(on, step)),
+                    : fmt::format("gather {} over {} before {}, or {}", input, axis_name(on, axis),
+                                  line_of(on, step), other_way),
           is_right ? on.confirmation.made_right() : std::set<std::string>()};
     }
   }
