@@ -130,6 +130,20 @@ function(shardproof_join_sources target)
   endif()
 endfunction()
 
+# Adds CUDA sources to the list `out`. A unity build joins them as <name>.cu, because nvcc reads the
+# headers of each source three times. CMake itself joins CUDA sources from 3.31 on.
+function(shardproof_add_cuda_sources out name)
+  set(added ${ARGN})
+  if(SHARDPROOF_UNITY OR SHARDPROOF_UNITY_ALL)
+    file(RELATIVE_PATH room "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
+    set(added "${CMAKE_CURRENT_BINARY_DIR}/${name}.cu")
+    list(TRANSFORM ARGN REPLACE "(.+)" "#include \"shardproof/${room}/\\1\"\n" OUTPUT_VARIABLE lines)
+    list(JOIN lines "" text)
+    file(CONFIGURE OUTPUT "${added}" CONTENT "${text}")
+  endif()
+  set(${out} ${${out}} ${added} PARENT_SCOPE)
+endfunction()
+
 # Adds a room's static library shardproof_<room>, alias shardproof::<room>.
 #
 #   SOURCES         sources of the library
