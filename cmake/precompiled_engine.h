@@ -1,5 +1,5 @@
 // Headers that nearly every source of engine, scenarios and cli includes; precompiled once
-// (cmake/rooms.cmake).
+// (cmake/rooms.cmake). Sources of ops without loops over elements use it, too.
 #pragma once
 
 #include "shardproof/backends/api/execution_context.h"

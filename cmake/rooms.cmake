@@ -81,9 +81,9 @@ function(shardproof_compile_room target room is_cold)
   set(header precompiled_tensors.h)
   if(room STREQUAL "localtensor")
     set(header precompiled.h)
-  elseif(room STREQUAL "ops")
+  elseif(room STREQUAL "ops" AND NOT is_cold)
     set(header precompiled_ops.h)
-  elseif(room MATCHES "^(engine|scenarios|cli)$")
+  elseif(room MATCHES "^(ops|engine|scenarios|cli)$")
     set(header precompiled_engine.h)
   endif()
   target_compile_options(${target} PRIVATE
@@ -128,6 +128,20 @@ function(shardproof_join_sources target)
   if(alone)
     set_source_files_properties(${alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
+endfunction()
+
+# Adds CUDA sources to the list `out`. A unity build joins them as <name>.cu, because nvcc reads the
+# headers of each source three times. CMake itself joins CUDA sources from 3.31 on.
+function(shardproof_add_cuda_sources out name)
+  set(added ${ARGN})
+  if(SHARDPROOF_UNITY OR SHARDPROOF_UNITY_ALL)
+    file(RELATIVE_PATH room "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
+    set(added "${CMAKE_CURRENT_BINARY_DIR}/${name}.cu")
+    list(TRANSFORM ARGN REPLACE "(.+)" "#include \"shardproof/${room}/\\1\"\n" OUTPUT_VARIABLE lines)
+    list(JOIN lines "" text)
+    file(CONFIGURE OUTPUT "${added}" CONTENT "${text}")
+  endif()
+  set(${out} ${${out}} ${added} PARENT_SCOPE)
 endfunction()
 
 # Adds a room's static library shardproof_<room>, alias shardproof::<room>.

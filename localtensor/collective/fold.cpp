@@ -317,7 +317,7 @@ void fold_arithmetic(const FoldJob& job, const Reduction& reduction) {
     case ReduceOp::norm: return fold_norm<A>(job, reduction.scalar);
     default: break;
   }
-  if constexpr (!is_complex_value<typename A::Value>) {
+  if constexpr (!is_complex_value<typename A::Value> && !A::kNarrow) {
     if (reduction.op == ReduceOp::min) return fold_as<A>(job, Min(), Same(), Same());
     if (reduction.op == ReduceOp::max) return fold_as<A>(job, Max(), Same(), Same());
   }
@@ -346,7 +346,9 @@ void fold_integers(const FoldJob& job, const Reduction& reduction) {
 
 template <typename Each, typename Wider>
 void fold_floats(const FoldJob& job, const Reduction& reduction, ReductionSchedule schedule) {
-  if (schedule.order == FoldOrder::f32) return fold_arithmetic<Wider>(job, reduction);
+  // A minimum or maximum of values of a type is one of them: no step has to round.
+  const bool chooses = reduction.op == ReduceOp::min || reduction.op == ReduceOp::max;
+  if (chooses || schedule.order == FoldOrder::f32) return fold_arithmetic<Wider>(job, reduction);
   fold_arithmetic<Each>(job, reduction);
 }
 
