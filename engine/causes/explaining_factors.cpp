@@ -50,6 +50,14 @@ bool Explaining::missing_enter() {
   const std::optional<SourceCause> cause =
       right_enter(about_, provenance_, EnteredNames::computed, confirmation_);
   if (!cause) return false;
+  // Where a later call adds the same gradients up, its reduction may be the wrong one.
+  std::vector<ConfirmedCause> reductions;
+  other_reductions(reductions);
+  for (const ConfirmedCause& one : reductions)
+    if (one.made_right.size() >= cause->made_right.size()) {
+      settle(one);
+      return true;
+    }
   settle({cause->text, cause->fix, {}, cause->made_right});
   return true;
 }

@@ -44,6 +44,31 @@ bool have_comparable_arguments(const Expr& a, const Expr& b) {
   return true;
 }
 
+size_t positional_count(const Expr& call) {
+  size_t count = 0;
+  while (count < call.args.size() && !is_named_argument(call, count)) ++count;
+  return count;
+}
+
+// True for calls of one op with other named arguments: sdpa(q, k, v) and sdpa(a, b, c,
+// causal=true).
+bool differ_in_options(const Expr& a, const Expr& b) {
+  if (a.kind != ExprKind::call || b.kind != ExprKind::call || a.symbol != b.symbol) return false;
+  const size_t count = positional_count(a);
+  if (count == 0 || positional_count(b) != count) return false;
+  if (a.args.size() != b.args.size()) return true;
+  for (size_t i = count; i < a.args.size(); ++i)
+    if (a.keys[i] != b.keys[i] || to_string(a.args[i]) != to_string(b.args[i])) return true;
+  return false;
+}
+
+// Returns a call with the named arguments of another one.
+Expr with_options(const Expr& call, const Expr& other) {
+  Expr changed = other;
+  std::copy_n(call.args.begin(), positional_count(call), changed.args.begin());
+  return changed;
+}
+
 // Puts a changed expression into the calls around the old one.
 Expr within_calls(const Expr& ranks, const Expr& inner, const Expr& changed) {
   if (&ranks == &inner) return changed;
@@ -110,6 +135,11 @@ TextMatcher::Match TextMatcher::compute(const Expr& r, const Expr& o, bool is_wh
             have_equal_ops(r, o) ? Step::children : Step::symbol);
   }
   if (best.cost == 0) return {};
+  if (differ_in_options(r, o)) {
+    double cost = 1;
+    for (size_t i = 0; i < positional_count(r); ++i) cost += match(r.args[i], o.args[i]).cost;
+    offer(cost, Step::options);
+  }
   for (size_t i = 0; i < b.size(); ++i) {
     if (is_named_argument(o, i)) continue;
     offer(size(o) - size(without_calls(*b[i])) + match(r, *b[i]).cost, Step::wrapped, i);
@@ -131,6 +161,8 @@ void TextMatcher::learn_names(const Expr& ranks, const Expr& other, const Match&
     names_.emplace(to_string(o), to_string(r));
   if (found.step == Step::children || found.step == Step::symbol)
     for (size_t i = 0; i < a.size(); ++i) learn(*a[i], *b[i]);
+  if (found.step == Step::options)
+    for (size_t i = 0; i < positional_count(r); ++i) learn(r.args[i], o.args[i]);
   if (found.step == Step::wrapped) learn(r, *b[found.child]);
   if (found.step == Step::unwrapped) learn(*a[found.child], o);
 }
@@ -173,6 +205,10 @@ void TextMatcher::add(const Expr& ranks, const Expr& other, const Match& found,
     case Step::children:
       for (size_t i = 0; i < a.size(); ++i) go_on(*a[i], *b[i]);
       return;
+    case Step::options:
+      to.push_back({&r, with_options(r, in_own_names(o))});
+      for (size_t i = 0; i < positional_count(r); ++i) go_on(r.args[i], o.args[i]);
+      return;
     case Step::wrapped:
       to.push_back({&r, around(o, found.child, r)});
       if (&r != &ranks) to.push_back({&ranks, around(o, found.child, ranks)});
@@ -210,6 +246,10 @@ Expr TextMatcher::made_like(const Expr& ranks, const Expr& other, const Match& f
       for (size_t i = 0; i < a.size(); ++i) *parts[i] = like(*a[i], *b[i]);
       break;
     }
+    case Step::options:
+      changed = with_options(r, in_own_names(o));
+      for (size_t i = 0; i < positional_count(r); ++i) changed.args[i] = like(r.args[i], o.args[i]);
+      break;
     case Step::wrapped: changed = around(o, found.child, like(r, *b[found.child])); break;
     case Step::unwrapped: changed = like(*a[found.child], o); break;
   }

@@ -18,7 +18,8 @@ const Expr& without_calls(const Expr& expr);
 // The nodes of two expressions are compared one by one. An op in place of another one costs 1. So
 // does an op that one expression has around the other. A part that only one of them has costs its
 // number of nodes. A name in place of another name costs little. So does a name that only one of
-// the texts has, in place of an expression that it may mean.
+// the texts has, in place of an expression that it may mean. Other named arguments of a call
+// (causal=true) cost 1.
 class TextMatcher {
  public:
   // `shared`: the names that both texts have.
@@ -28,6 +29,7 @@ class TextMatcher {
     equal,
     children,
     symbol,
+    options,
     name,
     inlined,
     replaced,
