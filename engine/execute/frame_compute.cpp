@@ -214,7 +214,7 @@ void Executor::Frame::issue_compute(const Instr& instr, const Compute& compute, 
     cost.bytes = std::max(cost.bytes, part.prepared->cost.bytes);
   }
   const bool writes = compute.into != kNoValue, runs = !op.parts.empty();
-  if (writes) op.target = at(compute.into);
+  if (writes) op.target = at(compute.into).restrict_to(on);
   const StreamId stream = stream_of(instr);
   for (size_t o = 0; o < compute.outputs.size(); ++o) {
     LocalTensor result = op.result(o);
