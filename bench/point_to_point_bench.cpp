@@ -30,6 +30,12 @@ const Pattern kBranchingRing{
     R"json("for k in range({}):", "  if rank % 2 == 0:", "    send(x, to=next)",
      "    y = recv(like=x, from=prev)", "  else:", "    y = recv(like=x, from=prev)",
      "    send(x, to=next)", "  x = x + y")json"};
+// Recursive doubling without `group:`: in round k, the branch of a rank is its bit k.
+const Pattern kHypercube{
+    "hypercube", "dp",
+    R"json("for k in range({}):", "  if rank // 2 ** k % 2 == 0:", "    send(x, to=rank + 2 ** k)",
+     "    y = recv(like=x, from=rank + 2 ** k)", "  else:", "    y = recv(like=x, from=rank - 2 ** k)",
+     "    send(x, to=rank - 2 ** k)", "  x = x + y")json"};
 const Pattern kPipeline{"pipeline", "pp",
                         R"json("for m in range({}):", "  h = x * (m + 1)", "  if rank > 0:",
      "    h = recv(like=x, from=rank - 1)", "  h = h + 1", "  if rank < world - 1:",
@@ -96,7 +102,10 @@ int main() {
   print_pattern(kRing, 16384, 10, {0.5, 200});
   print_pattern(kBranchingRing, 4096, 10, {0.5, 200});
   print_pattern(kBranchingRing, 16384, 10, {1.5, 200});
+  print_pattern(kHypercube, 4096, 12, {0.5, 200});
+  print_pattern(kHypercube, 16384, 14, {1, 200});
   print_pattern(kPipeline, 4096, 4, {0.5, 200});
+  print_pattern(kPipeline, 16384, 4, {1, 500});
   print_pattern(kStar, 4096, 3, {1.5, 200});
   for (const int64_t ranks : {1024, 4096, 16384}) {
     print_pattern(kOwnShape, ranks, 4, {0.1e-3 * static_cast<double>(ranks), 500});

@@ -144,6 +144,7 @@ struct Entry {
   int64_t sequence = 0, number = 0;
   StreamId stream = 0;
   int32_t rank = 0;  // first rank of the cohort
+  int32_t peer = 0;  // of a message or a one-sided call of a cohort of one rank
   std::unique_ptr<LaneDetails> spread;
 
   const Lanes& lanes() const { return spread ? spread->lanes : *cohort; }
@@ -348,12 +349,12 @@ struct SingleRankCall {
   int64_t sequence, number;
   RecordState state;
   Duration start, end;
-  int32_t rank;
+  int32_t rank, peer;
   TimedBy clock;
   Duration expected;
   bool takes;  // receives only
   auto content() const {
-    return std::tie(sequence, number, shape, state, start, end, clock, expected, takes);
+    return std::tie(sequence, number, shape, state, start, end, clock, expected, takes, peer);
   }
   bool operator<(const SingleRankCall& o) const { return content() < o.content(); }
 };
@@ -446,6 +447,8 @@ void Recording::add_singles(std::vector<Record>& records) {
     record.clock = single.clock;
     record.expected = single.expected;
     if (single.takes) record.bytes_sent = 0;
+    const CallKind& kind = *single.shape->kind;
+    if (kind.work.empty() && is_point_to_point(kind.collective.kind)) record.root = single.peer;
     records.push_back(std::move(record));
   }
 }
@@ -461,9 +464,17 @@ void add_entry(Recording& recording, const Entry& entry, std::unique_ptr<LaneDet
                             times ? std::make_unique<TicketTimes>(std::move(*times)) : nullptr});
     return;
   }
-  SingleRankCall single{
-      entry.shape, entry.sequence, entry.number,   state, {},
-      {},          entry.rank,     TimedBy::world, {},    only_takes(*entry.shape, entry.rank)};
+  SingleRankCall single{entry.shape,
+                        entry.sequence,
+                        entry.number,
+                        state,
+                        {},
+                        {},
+                        entry.rank,
+                        entry.peer,
+                        TimedBy::world,
+                        {},
+                        only_takes(*entry.shape, entry.rank)};
   if (times) {
     single.start = times->start[0];
     single.end = times->end[0];
@@ -582,9 +593,12 @@ class RecordingContext : public ForwardingContext {
   Entry entry_of(const Call& call, StreamId stream) {
     CallKindView kind;
     kind.collective = &call.collective;
-    kind.peer = lanes_.size() == 1 && !call.peers.empty() ? call.peers[0] : call.collective.peer;
-    Entry entry = place(kind, call.lanes, stream, call.site);
     const bool is_single = lanes_.size() == 1, has_counts = !call.send_counts.empty();
+    // Ranks with different peers share the kind of a call.
+    kind.peer = is_single ? 0 : call.collective.peer;
+    Entry entry = place(kind, call.lanes, stream, call.site);
+    if (is_single)
+      entry.peer = static_cast<int32_t>(call.peers.empty() ? call.collective.peer : call.peers[0]);
     if (is_single && !has_counts && !is_point_to_point(call.collective.kind) &&
         !call.lanes.empty()) {
       entry.number = counter(call.collective.group).next_of_one();

@@ -54,6 +54,11 @@ class LocalContext : public ExecutionContext {
   Ticket refuse();
   Ticket open_ticket(StreamId stream);
   void push(StreamId stream, Ticket ticket, std::variant<Work, Submission*, Ticket> what);
+  Lanes lanes_of(const StreamItem& item) const;
+  // Passing (stream.h): true if an item on these lanes may run before the stream is idle.
+  bool passes(const Stream& stream, const Lanes& lanes) const;
+  void end_item(Stream& stream, Ticket ticket, EndedItem item);
+  void end_ticket(Stream& stream, Ticket ticket, const EndedItem& item);
   void observe_host_waits();
   void pass_work(Stream& stream, const Work& work, const LaneTimes& issued, Ticket ticket);
   std::optional<Ticket> complete_if_whole_group(Call& call, StreamId stream);
@@ -96,6 +101,8 @@ class LocalWorld : public World {
   }
   const std::shared_ptr<Device>& device() const { return device_; }
   bool defers() const { return schedule_.defers(); }
+  // True if items of a stream may pass each other. Processes run the items of a stream in order.
+  bool lets_pass() const { return !observed_ && !defers(); }
   CallMatcher& matcher() { return matcher_; }
   TicketTable& tickets() { return tickets_; }
   Submission& new_submission();
@@ -114,10 +121,13 @@ class LocalWorld : public World {
   friend struct BlockedRanksSurvey;
   LocalContext& context(int32_t index) { return contexts_[static_cast<size_t>(index)]; }
   void end_submission(Submission& submission);
+  void end_submission_that_may_pass(Submission& submission);
+  void run_work(LocalContext& owner, Stream& stream, const StreamItem& item);
   void wake();
   // Runs the head of a stream. Returns false if it has to wait.
   bool run_head(TicketTable::Place place);
   void run_stream(TicketTable::Place place);
+  void run_passing_items(TicketTable::Place place);
   StreamPriority priority_now(TicketTable::Place place);
   void update_main_priority(TicketTable::Place place);
   bool list_heads();
@@ -146,7 +156,7 @@ class LocalWorld : public World {
   };
   std::priority_queue<Head> heads_;
   std::function<PlannedCalls()> planned_;
-  bool running_ = false, unpriced_work_ = false;
+  bool observed_ = false, running_ = false, unpriced_work_ = false;
 };
 
 }  // namespace shardproof

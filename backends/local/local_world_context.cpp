@@ -2,7 +2,12 @@
 //
 // An item (work, call, wait for a ticket) runs at issue if its stream is empty and the schedule is
 // fifo. Otherwise it is queued, and the world runs it. A call of whole groups without pending calls
-// completes at once (pass); all others become submissions that the call matcher holds.
+// completes at once; all others become submissions that the call matcher holds.
+//
+// In a cohort of several ranks, an item may pass earlier ones of its stream that have none of its
+// lanes (stream.h). So ranks of different branches need not wait for each other. Example: ranks 0-3
+// issue send on 0 2, recv on 0 2, recv on 1 3, send on 1 3. The send of 0 2 waits for its peers,
+// and the recv of 0 2 waits for the send. The recv of 1 3 passes both and ends the send.
 //
 // Time: an item starts at the later of its stream's time and the host's time when it was issued.
 #include <algorithm>
@@ -14,15 +19,33 @@
 
 namespace shardproof {
 
+namespace {
+
+// Raises times of a cohort on some of its lanes.
+void raise_on(const Lanes& lanes, const Lanes& cohort, LaneTimes& times, const LaneTimes& other) {
+  if (lanes.size() == cohort.size()) times.raise_to(other);
+  for (int64_t i = 0; lanes.size() < cohort.size() && i < lanes.size(); ++i) {
+    const int64_t at = cohort.index_of(lanes[i]);
+    Duration& time = times.at(at, cohort.size());
+    time = std::max(time, other[at]);
+  }
+  times.collapse();
+}
+
+}  // namespace
+
 LocalContext::LocalContext(LocalWorld& world, int32_t index, Lanes lanes)
     : world_(world), index_(index), lanes_(std::move(lanes)), memory_(lanes_) {
   main_.name = "main";
+  if (lanes_.size() > 1 && world_.lets_pass()) main_.passing = std::make_unique<PassingItems>();
 }
 
 StreamId LocalContext::stream(std::string_view name) {
   for (StreamId id = 0; id < stream_count(); ++id)
     if (at(id).name == name) return id;
-  others_.emplace_back(std::make_unique<Stream>())->name = name;
+  Stream& fresh = *others_.emplace_back(std::make_unique<Stream>());
+  fresh.name = name;
+  if (main_.passing != nullptr) fresh.passing = std::make_unique<PassingItems>();
   return stream_count() - 1;
 }
 
@@ -82,13 +105,29 @@ bool LocalContext::runs_at_issue(const Stream& stream) const {
 void LocalContext::push(StreamId stream, Ticket ticket,
                         std::variant<Work, Submission*, Ticket> what) {
   Stream& target = at(stream);
+  const bool was_idle = target.idle();
   target.push({ticket, std::move(what), host_time_});
+  if (target.passing != nullptr) {
+    PassingItems& passing = *target.passing;
+    const Lanes lanes = lanes_of(target.items().back());
+    passing.busy = was_idle ? lanes : passing.busy.unite(lanes);
+    if (target.items().size() > PassingItems::kMostSearched)
+      passing.later = passing.later.unite(lanes);
+    else
+      passing.later = {};
+  }
   if (target.submission == nullptr) world_.list({index_, stream});
+}
+
+Lanes LocalContext::lanes_of(const StreamItem& item) const {
+  if (const Work* work = std::get_if<Work>(&item.what)) return work->lanes;
+  Submission* const* submission = std::get_if<Submission*>(&item.what);
+  return submission == nullptr ? lanes_ : (*submission)->callers;
 }
 
 Ticket LocalContext::launch(Work work) {
   Stream& stream = at(work.stream);
-  if (runs_at_issue(stream) && is_running()) {
+  if ((runs_at_issue(stream) || passes(stream, work.lanes)) && is_running()) {
     if (work.body) work.body();
     if (!world_.timed()) return kDone;
     observe_host_waits();
@@ -107,7 +146,10 @@ Ticket LocalContext::launch(Work work) {
 
 void LocalContext::pass_work(Stream& stream, const Work& work, const LaneTimes& issued,
                              Ticket ticket) {
-  stream.time.raise_to(issued);
+  if (stream.passing != nullptr)
+    raise_on(work.lanes, lanes_, stream.time, issued);
+  else
+    stream.time.raise_to(issued);
   const LaneTimes start = stream.time;
   const Duration cost = world_.kernel_time(work.flops, work.bytes);
   if (work.lanes.size() == lanes_.size()) {
@@ -116,7 +158,10 @@ void LocalContext::pass_work(Stream& stream, const Work& work, const LaneTimes& 
     for (int64_t i = 0; i < work.lanes.size(); ++i)
       stream.time.at(lanes_.index_of(work.lanes[i]), lanes_.size()) += cost;
   }
-  world_.tickets().end(ticket, TicketState::done, start, stream.time);
+  if (stream.passing != nullptr)
+    end_item(stream, ticket, {work.lanes, start, stream.time});
+  else
+    world_.tickets().end(ticket, TicketState::done, start, stream.time);
 }
 
 void LocalContext::order(StreamId id, Ticket ticket) {
@@ -139,7 +184,17 @@ const void* blocks_of(const LocalTensor* tensor) {
   return tensor == nullptr ? nullptr : tensor->blocks().data();
 }
 
-bool may_pass(const Call& call) { return call.lanes.size() >= call.collective.group.size(); }
+bool may_cover_groups(const Call& call) {
+  return call.lanes.size() >= call.collective.group.size();
+}
+
+Lanes callers_of(const PooledVector<SubmittedCall>& calls) {
+  if (calls.size() == 1) return calls[0].lanes;
+  std::vector<int32_t> ranks;
+  for (const SubmittedCall& call : calls)
+    for (int64_t i = 0; i < call.lanes.size(); ++i) ranks.push_back(call.lanes[i]);
+  return Lanes::of(std::move(ranks));
+}
 
 // Restricts the views after lanes that are not members were removed.
 void restrict_views(SubmittedCall& submitted) {
@@ -162,8 +217,12 @@ std::optional<Ticket> LocalContext::complete_if_whole_group(Call& call, StreamId
   LaneTimes end = start;
   if (!world_.matcher().complete_if_whole_group(call, lanes_, &end)) return std::nullopt;
   const Ticket ticket = open_ticket(id);
-  stream.time = end;
-  world_.tickets().end(ticket, TicketState::done, start, end);
+  if (stream.passing != nullptr) {
+    end_item(stream, ticket, {call.lanes, std::move(start), std::move(end)});
+  } else {
+    stream.time = end;
+    world_.tickets().end(ticket, TicketState::done, start, end);
+  }
   return ticket;
 }
 
@@ -172,7 +231,7 @@ Ticket LocalContext::submit(std::span<Call> calls, StreamId id) {
   if (lanes_.size() == 1) world_.prefetch_next_calls(index_);
   observe_host_waits();
   Stream& stream = at(id);
-  if (calls.size() == 1 && runs_at_issue(stream) && may_pass(calls[0]))
+  if (calls.size() == 1 && runs_at_issue(stream) && may_cover_groups(calls[0]))
     if (const std::optional<Ticket> ticket = complete_if_whole_group(calls[0], id)) return *ticket;
   const Members members = drop_non_members(calls);
   Submission& submission = world_.new_submission();
@@ -200,8 +259,14 @@ Ticket LocalContext::submit(std::span<Call> calls, StreamId id) {
   }
   const Ticket ticket = submission.ticket;
   if (world_.timed()) submission.issued = host_time_;
+  submission.may_pass = stream.passing != nullptr;
+  if (submission.may_pass) submission.callers = callers_of(submission.calls);
   if (runs_at_issue(stream)) {
     stream.submission = &submission;
+    if (submission.may_pass) stream.passing->busy = submission.callers;
+    start_submission(submission);
+  } else if (passes(stream, submission.callers)) {
+    push(id, ticket, &submission);
     start_submission(submission);
   } else {
     push(id, ticket, &submission);
@@ -234,6 +299,36 @@ bool LocalContext::is_stuck() const {
   for (StreamId id = 0; id < stream_count(); ++id)
     if (at(id).has_failed()) return true;
   return false;
+}
+
+bool LocalContext::passes(const Stream& stream, const Lanes& lanes) const {
+  return stream.passing != nullptr && !stream.idle() &&
+         lanes.intersect(stream.passing->busy).empty();
+}
+
+// Ends the ticket of an item, and those of later items that wait for it. Requires that the item is
+// not in the stream any more.
+void LocalContext::end_item(Stream& stream, Ticket ticket, EndedItem item) {
+  PassingItems& passing = *stream.passing;
+  if (world_.timed()) raise_on(item.lanes, lanes_, stream.time, item.end);
+  if (!stream.is_oldest(ticket)) {
+    passing.ended.emplace(ticket, std::move(item));
+    return;
+  }
+  end_ticket(stream, ticket, item);
+  while (!passing.ended.empty() && stream.is_oldest(passing.ended.begin()->first)) {
+    const auto first = passing.ended.begin();
+    end_ticket(stream, first->first, first->second);
+    passing.ended.erase(first);
+  }
+}
+
+// A wait for the ticket waits for all items up to it, so the ticket has the times of all of them.
+void LocalContext::end_ticket(Stream& stream, Ticket ticket, const EndedItem& item) {
+  if (!world_.timed()) return world_.tickets().end(ticket, TicketState::done);
+  LaneTimes& time = stream.passing->ticket_time;
+  raise_on(item.lanes, lanes_, time, item.end);
+  world_.tickets().end(ticket, TicketState::done, item.start, time);
 }
 
 // Items issued before the fault still run, with every schedule.

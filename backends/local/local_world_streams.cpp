@@ -5,6 +5,7 @@
 // the first stream there, when no host can continue. Waits are no items of heads_: they do no work,
 // so their age must not decide which stream goes first.
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "shardproof/backends/local/local_world.h"
@@ -29,7 +30,8 @@ LocalWorld::LocalWorld(const WorldOptions& options, MatchObserver* observer)
       device_(options.device),
       schedule_(options.schedule),
       matcher_(options.cost, observer),
-      planned_(options.planned) {}
+      planned_(options.planned),
+      observed_(observer != nullptr) {}
 
 ExecutionContext& LocalWorld::open(const Lanes& cohort) {
   SP_CHECK(!cohort.empty() && cohort[cohort.size() - 1] < ranks_,
@@ -70,6 +72,7 @@ void LocalWorld::end_submission(Submission& submission) {
   // A failed submission stays in its stream: the call matcher may point at its other calls, and
   // later work of the stream never runs.
   if (submission.failed) return tickets_.end(submission.ticket, TicketState::failed);
+  if (submission.may_pass) return end_submission_that_may_pass(submission);
   Stream& stream = context(submission.cohort).at(submission.stream);
   stream.submission = nullptr;
   if (timed()) {
@@ -82,6 +85,24 @@ void LocalWorld::end_submission(Submission& submission) {
   const TicketTable::Place place{submission.cohort, submission.stream};
   if (stream.has_items()) list(place);
   if (defers()) update_main_priority(place);
+}
+
+void LocalWorld::end_submission_that_may_pass(Submission& submission) {
+  const TicketTable::Place place{submission.cohort, submission.stream};
+  LocalContext& owner = context(place.cohort);
+  Stream& stream = owner.at(place.stream);
+  if (stream.submission == &submission) {
+    stream.submission = nullptr;
+  } else {
+    // It is near the end of the queue if it has passed many items.
+    const std::span<StreamItem> items = stream.items();
+    size_t place = items.size() - 1;
+    while (items[place].ticket != submission.ticket) --place;
+    stream.remove(place);
+  }
+  owner.end_item(stream, submission.ticket, {submission.callers, submission.start, submission.end});
+  free_submissions_.push_back(&submission);
+  if (!stream.idle()) list(place);
 }
 
 void LocalWorld::wake() {
@@ -121,25 +142,56 @@ bool LocalWorld::run_head(TicketTable::Place place) {
   stream.pop();
   if (Submission** submission = std::get_if<Submission*>(&item.what)) {
     stream.submission = *submission;
-    owner.start_submission(**submission);
-    wake();
-    return true;
-  }
-  const Work& work = std::get<Work>(item.what);
-  if (work.body) work.body();
-  if (timed()) {
-    owner.pass_work(stream, work, item.issued, item.ticket);
+    if (!(*submission)->started) owner.start_submission(**submission);
   } else {
-    tickets_.end(item.ticket, TicketState::done);
+    run_work(owner, stream, item);
   }
   wake();
   return true;
 }
 
+void LocalWorld::run_work(LocalContext& owner, Stream& stream, const StreamItem& item) {
+  const Work& work = std::get<Work>(item.what);
+  if (work.body) work.body();
+  if (timed()) {
+    owner.pass_work(stream, work, item.issued, item.ticket);
+  } else if (stream.passing != nullptr) {
+    owner.end_item(stream, item.ticket, {work.lanes, {}, {}});
+  } else {
+    tickets_.end(item.ticket, TicketState::done);
+  }
+}
+
 void LocalWorld::run_stream(TicketTable::Place place) {
   Stream& stream = context(place.cohort).at(place.stream);
   while (stream.submission == nullptr && stream.has_items())
-    if (!run_head(place)) return;
+    if (!run_head(place)) break;
+  if (stream.passing != nullptr && !stream.idle()) run_passing_items(place);
+}
+
+// Runs items whose lanes are not in earlier items that have not ended.
+void LocalWorld::run_passing_items(TicketTable::Place place) {
+  LocalContext& owner = context(place.cohort);
+  Stream& stream = owner.at(place.stream);
+  Lanes busy = stream.submission != nullptr ? stream.submission->callers : Lanes();
+  const auto is_full = [&] { return busy.size() == owner.lanes_.size(); };
+  size_t at = 0;
+  while (at < std::min(stream.items().size(), PassingItems::kMostSearched) && !is_full()) {
+    StreamItem& item = stream.items()[at];
+    const Lanes lanes = owner.lanes_of(item);
+    const bool runs = !item.is_running() && !std::holds_alternative<Ticket>(item.what) &&
+                      lanes.intersect(busy).empty();
+    if (runs && std::holds_alternative<Work>(item.what)) {
+      run_work(owner, stream, stream.remove(at));
+      continue;
+    }
+    if (runs) owner.start_submission(*std::get<Submission*>(item.what));
+    busy = busy.unite(lanes);
+    ++at;
+  }
+  PassingItems& passing = *stream.passing;
+  passing.busy = is_full() || at == stream.items().size() ? busy : busy.unite(passing.later);
+  wake();
 }
 
 void LocalWorld::settle() {

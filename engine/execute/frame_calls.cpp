@@ -107,7 +107,7 @@ std::pair<LocalTensor, Ticket> Executor::Frame::finish_item(const Instr& instr,
   const ValueId output = item.output;
   if (item.in_place) {
     // The work holds the target itself: the value may be released before the call ends.
-    LocalTensor target = at(output);
+    LocalTensor target = at(output).restrict_to(on);
     const Ticket ticket = launch(instr, on, "unpack", used_by({&flat, &target}),
                                  [this, flat, target, output]() mutable {
                                    write_through(target, reshaped_as(target, flat));

@@ -1,6 +1,9 @@
 // Implements the ops of frame.h, and the local steps of redistributions.
 //
 // Issue: the lanes are cut into parts, on which attributes are equal and each input is one block.
+// If there are many parts, those of equal shapes are joined, and their inputs are copied. Otherwise
+// a value that each round of a hypercube makes in two branches would have twice the blocks after
+// each round.
 // For each part a kernel is prepared once per set of shapes, and output blocks are made. A view op
 // returns views of its input where it can, and then there is nothing to run.
 // Run: the execution context calls `run`, which executes the kernel of each part, writes in place
@@ -10,6 +13,7 @@
 // op relu(x) on ranks 0-3 has two parts, {ranks 0-2, [4, 8]} and {rank 3, [3, 8]}. If ranks 0-2
 // share one stored copy, the first part computes one copy for all three.
 #include <algorithm>
+#include <map>
 
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/execute/frame.h"
@@ -51,6 +55,57 @@ const Block* whole_block(const LocalTensor& value, const Lanes& lanes) {
   const std::vector<Block>& blocks = value.blocks();
   const Block* const first = blocks.size() == 1 ? &blocks[0] : value.find(lanes[0]);
   return first != nullptr && first->lanes.contains(lanes) ? first : nullptr;
+}
+
+std::vector<int64_t> dtypes_and_shapes_of(const LanePart& part) {
+  std::vector<int64_t> shapes;
+  for (const Block& block : part.inputs) {
+    shapes.push_back(static_cast<int64_t>(block.tensor.dtype));
+    shapes.push_back(block.tensor.shape.size());
+    for (const int64_t size : block.tensor.shape) shapes.push_back(size);
+  }
+  return shapes;
+}
+
+// Returns an input of parts of equal shapes as one block on all their lanes. Adds it to `joins` if
+// it has to be copied.
+Block joined_input(const std::vector<const LanePart*>& parts, size_t input, const Lanes& lanes,
+                   std::vector<JoinedInput>& joins) {
+  const Tensor& first = parts[0]->inputs[input].tensor;
+  std::vector<Block> blocks;
+  bool is_one = true;
+  for (const LanePart* part : parts) {
+    const Tensor& tensor = blocks.emplace_back(part->inputs[input]).tensor;
+    is_one = is_one && tensor.buffer == first.buffer && tensor.offset == first.offset &&
+             tensor.strides == first.strides;
+  }
+  if (is_one) return {lanes, first};
+  joins.push_back(
+      {LocalTensor(std::move(blocks)), block_without_contents(first.dtype, first.shape, lanes)});
+  return joins.back().whole;
+}
+
+// Joins parts whose inputs have equal shapes.
+std::vector<LanePart> joined_parts(const std::vector<LanePart>& parts,
+                                   std::vector<JoinedInput>& joins) {
+  std::map<std::vector<int64_t>, std::vector<const LanePart*>> alike;
+  for (const LanePart& part : parts) alike[dtypes_and_shapes_of(part)].push_back(&part);
+  std::vector<LanePart> joined;
+  for (const auto& [shapes, same] : alike) {
+    if (same.size() == 1) {
+      joined.push_back(*same[0]);
+      continue;
+    }
+    std::vector<int32_t> ranks;
+    for (const LanePart* part : same)
+      for (int64_t i = 0; i < part->lanes.size(); ++i) ranks.push_back(part->lanes[i]);
+    LanePart& whole = joined.emplace_back(LanePart{Lanes::of(std::move(ranks)), {}});
+    for (size_t i = 0; i < same[0]->inputs.size(); ++i)
+      whole.inputs.push_back(joined_input(same, i, whole.lanes, joins));
+  }
+  std::sort(joined.begin(), joined.end(),
+            [](const LanePart& a, const LanePart& b) { return a.lanes[0] < b.lanes[0]; });
+  return joined;
 }
 
 }  // namespace
@@ -114,6 +169,7 @@ LocalTensor PendingOp::result(size_t output) const {
 
 void PendingOp::clear() {
   parts.clear();
+  joins.clear();
   inputs.clear();
   outputs.clear();
   aliases.clear();
@@ -194,7 +250,10 @@ void Executor::Frame::add_parts(PendingOp& op, KnownOp& known, const LaneAttrs& 
   std::vector<const LocalTensor*> present;
   for (ValueId id : op.compute().inputs)
     if (id != kNoValue) present.push_back(&at(id));
-  for (LanePart& cut : common_parts(on, present)) {
+  constexpr size_t kManyParts = 8;
+  std::vector<LanePart> cuts = common_parts(on, present);
+  if (cuts.size() > kManyParts && !known.op->view) cuts = joined_parts(cuts, op.joins);
+  for (LanePart& cut : cuts) {
     const size_t start = op.inputs.size();
     size_t next = 0;
     for (ValueId id : op.compute().inputs)
@@ -214,7 +273,7 @@ void Executor::Frame::issue_compute(const Instr& instr, const Compute& compute, 
     cost.bytes = std::max(cost.bytes, part.prepared->cost.bytes);
   }
   const bool writes = compute.into != kNoValue, runs = !op.parts.empty();
-  if (writes) op.target = at(compute.into);
+  if (writes) op.target = at(compute.into).restrict_to(on);
   const StreamId stream = stream_of(instr);
   for (size_t o = 0; o < compute.outputs.size(); ++o) {
     LocalTensor result = op.result(o);
@@ -232,6 +291,12 @@ void Executor::Frame::issue_compute(const Instr& instr, const Compute& compute, 
 bool Executor::Frame::run_kernels(PendingOp& op) {
   const Compute& compute = op.compute();
   const size_t ins = compute.inputs.size(), outs = compute.outputs.size();
+  for (const JoinedInput& join : op.joins) {
+    for (const Block& block : join.parts.blocks())
+      if (!has_contents(block.tensor)) poison(*block.tensor.buffer, block.tensor.dtype);
+    LocalTensor whole(join.whole);
+    adopt(whole, join.parts);
+  }
   try {
     for (size_t p = 0; p < op.parts.size(); ++p) {
       const RanOn ran =
@@ -268,6 +333,8 @@ Executor::Frame::Buffers Executor::Frame::used_by(const PendingOp& op) const {
   for (const std::vector<Block>* blocks : {&op.inputs, &op.outputs, &op.aliases})
     for (const Block& block : *blocks)
       if (block.tensor.buffer != nullptr) buffers.push_back(block.tensor.buffer);
+  for (const JoinedInput& join : op.joins)
+    for (const Block& block : join.parts.blocks()) buffers.push_back(block.tensor.buffer);
   return buffers;
 }
 

@@ -97,6 +97,10 @@ void Executor::Frame::issue_transfer(const Instr& instr, const CallItem& item, c
     for (const LocalTensor& flat : flats)
       for (std::shared_ptr<Buffer>& buffer : used_by({&flat})) used.push_back(std::move(buffer));
     if (item.step->pieces == 1 || shared.options.repeats) flats.clear();
+    // The unpacking does not wait for sends of other ranks.
+    if (!targets.empty())
+      std::erase_if(flats,
+                    [&](const LocalTensor& flat) { return !targets.contains(flat.lanes()); });
     if (!targets.empty() || !flats.empty())
       last = launch(instr, targets.empty() ? on : targets, "unpack", std::move(used),
                     [this, arriving, flats, result, targets, whole, piece, &item]() mutable {

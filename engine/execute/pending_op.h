@@ -67,6 +67,12 @@ class KnownOps {
   KnownOp* last_ = nullptr;
 };
 
+// An input of a part that is copied from several blocks before the kernel runs.
+struct JoinedInput {
+  LocalTensor parts;
+  Block whole;  // without contents until then
+};
+
 // A frame uses each PendingOp again for later instructions, so its vectors keep their memory.
 struct PendingOp {
   // Lanes on which each input is one block.
@@ -76,6 +82,7 @@ struct PendingOp {
   };
   const Instr* instr = nullptr;
   std::vector<Part> parts;
+  std::vector<JoinedInput> joins;
   std::vector<Block> inputs, outputs;  // of the first part, then of the second, ...
   std::vector<Block> aliases;          // blocks of the output that are views of the input
   std::vector<LocalTensor> results;    // each output, for the probe and for a write in place

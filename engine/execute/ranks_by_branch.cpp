@@ -10,9 +10,14 @@
 // Example: the ranks 0-6 are a ring. Even ranks send to the next rank and then receive, odd ranks
 // receive and then send. The sets of step 2 give the parts {0 2 4 6} and {1 3 5}. Rank 6 sends to
 // rank 0, so step 3 gives {0 2 4}, {6} and {1 3 5}.
+//
+// blocks_as_cohort collects the sends and receives that the same submission does not match, in
+// order of sender and receiver. The k-th send of a pair of ranks matches its k-th receive. If the
+// two submissions share a rank, one of them waits for the other.
 #include "shardproof/engine/execute/ranks_by_branch.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <unordered_set>
 
@@ -102,18 +107,17 @@ bool uses_one_stream(const SpmdListing& listing) {
   return true;
 }
 
-// The ranks that receive in the calls of one submission.
-class Receivers {
+// The ranks that send, or those that receive, in the calls of one submission.
+class Callers {
  public:
-  explicit Receivers(const Lanes& lanes)
-      : lanes_(lanes), submission_of_(static_cast<size_t>(lanes.size())) {}
+  Callers(CollectiveKind kind, const Lanes& lanes)
+      : kind_(kind), lanes_(lanes), submission_of_(static_cast<size_t>(lanes.size())) {}
 
   // Replaces the ranks by those of another submission.
   void replace(const Communicate& calls) {
     ++submission_;
     for (const CallItem& item : calls.items)
-      for (int64_t i = 0; item.collective.kind == CollectiveKind::recv && i < item.lanes.size();
-           ++i)
+      for (int64_t i = 0; item.collective.kind == kind_ && i < item.lanes.size(); ++i)
         submission_of_[place(item.lanes[i])] = submission_;
   }
   bool contains(int32_t rank) const { return submission_of_[place(rank)] == submission_; }
@@ -121,52 +125,52 @@ class Receivers {
  private:
   size_t place(int32_t rank) const { return static_cast<size_t>(lanes_.index_of(rank)); }
 
+  CollectiveKind kind_;
   const Lanes& lanes_;
-  std::vector<int64_t> submission_of_;  // by lane: the last one in which the rank receives
+  std::vector<int64_t> submission_of_;  // by lane: the last one in which the rank makes a call
   int64_t submission_ = 0;
 };
 
-// Calls visit(rank, peer) for each send of an item to a rank of the listing. Returns false, without
-// further calls, when visit has returned false.
+// Calls visit(rank, peer) for each rank of an item whose peer is in the listing.
 template <class Visit>
-bool for_each_send(const SpmdListing& listing, const CallItem& item, Visit visit) {
+void for_each_peer(const SpmdListing& listing, const CallItem& item, Visit visit) {
   const Collective& call = item.collective;
-  for (int64_t i = 0; call.kind == CollectiveKind::send && i < item.lanes.size(); ++i) {
+  for (int64_t i = 0; i < item.lanes.size(); ++i) {
     const int32_t rank = item.lanes[i];
     const int64_t sibling = call.group.sibling_of(rank);
     const int64_t index = item.peers.empty() ? call.peer : item.peers[static_cast<size_t>(i)];
     if (sibling < 0 || index < 0 || index >= call.group.size()) continue;
     const int32_t peer = call.group.member(sibling, index);
-    if (listing.lanes.contains(peer) && !visit(rank, peer)) return false;
+    if (listing.lanes.contains(peer)) visit(rank, peer);
   }
-  return true;
 }
 
-// Calls visit(rank, peer) for each send that another submission of its listing receives. Ends when
-// visit returns false.
+// Calls visit(instr, rank, peer) for each call of a kind, send or recv, that another submission of
+// its listing matches.
 template <class Visit>
-void for_each_lone_send(const SpmdListing& listing, Visit visit) {
-  Receivers receivers(listing.lanes);
+void for_each_lone_call(const SpmdListing& listing, CollectiveKind kind, Visit visit) {
+  const bool sends = kind == CollectiveKind::send;
+  Callers others(sends ? CollectiveKind::recv : CollectiveKind::send, listing.lanes);
   for (const Instr& instr : listing.instrs) {
     const auto* const calls = std::get_if<Communicate>(&instr.action);
     if (calls == nullptr) continue;
-    receivers.replace(*calls);
+    others.replace(*calls);
     for (const CallItem& item : calls->items)
-      if (!for_each_send(listing, item, [&](int32_t rank, int32_t peer) {
-            return receivers.contains(peer) || visit(rank, peer);
-          }))
-        return;
+      if (item.collective.kind == kind)
+        for_each_peer(listing, item, [&](int32_t rank, int32_t peer) {
+          if (!others.contains(peer)) visit(instr, rank, peer);
+        });
   }
 }
 
 // Returns the ranks that send to a rank of their own part.
 Lanes senders_inside(const SpmdListing& listing, const RankParts& parts) {
   std::vector<int32_t> ranks;
-  for_each_lone_send(listing, [&](int32_t rank, int32_t peer) {
+  const auto add = [&](const Instr&, int32_t rank, int32_t peer) {
     if (parts.are_together(rank, peer) && (ranks.empty() || ranks.back() != rank))
       ranks.push_back(rank);
-    return true;
-  });
+  };
+  for_each_lone_call(listing, CollectiveKind::send, add);
   return Lanes::of(std::move(ranks));
 }
 
@@ -179,6 +183,43 @@ bool cut_off_senders(const SpmdListing& listing, RankParts& parts) {
     const Lanes senders = senders_inside(listing, parts);
     if (senders.empty()) return true;
     parts.cut(senders);
+  }
+  return false;
+}
+
+// A send or a receive of a message.
+struct MessageEnd {
+  int32_t from = 0, to = 0;
+  const Instr* instr = nullptr;
+  std::pair<int32_t, int32_t> ranks() const { return {from, to}; }
+};
+
+// Returns the sends, or the receives, that another submission matches, by ranks and order of issue.
+std::vector<MessageEnd> lone_ends(const SpmdListing& listing, CollectiveKind kind) {
+  const bool sends = kind == CollectiveKind::send;
+  std::vector<MessageEnd> ends;
+  for_each_lone_call(listing, kind, [&](const Instr& instr, int32_t rank, int32_t peer) {
+    ends.push_back({sends ? rank : peer, sends ? peer : rank, &instr});
+  });
+  std::stable_sort(ends.begin(), ends.end(),
+                   [](const MessageEnd& a, const MessageEnd& b) { return a.ranks() < b.ranks(); });
+  return ends;
+}
+
+// True if two submissions match a message and share a rank.
+bool blocks_on_one_stream(const SpmdListing& listing) {
+  const std::vector<MessageEnd> sends = lone_ends(listing, CollectiveKind::send);
+  const std::vector<MessageEnd> receives = lone_ends(listing, CollectiveKind::recv);
+  std::map<std::pair<const Instr*, const Instr*>, bool> known;
+  for (size_t s = 0, r = 0; s < sends.size() && r < receives.size();) {
+    if (sends[s].ranks() != receives[r].ranks()) {
+      ++(sends[s].ranks() < receives[r].ranks() ? s : r);
+      continue;
+    }
+    const Instr *const send = sends[s++].instr, *const receive = receives[r++].instr;
+    const auto [shares, fresh] = known.try_emplace({send, receive}, false);
+    if (fresh) shares->second = !send->lanes.intersect(receive->lanes).empty();
+    if (shares->second) return true;
   }
   return false;
 }
@@ -203,13 +244,10 @@ std::vector<Lanes> ranks_by_branch(const SpmdProgram& program, int64_t most) {
 }
 
 bool blocks_as_cohort(const SpmdProgram& program) {
-  return std::any_of(
-      program.listings.begin(), program.listings.end(), [](const SpmdListing& listing) {
-        bool blocks = false;
-        if (uses_one_stream(listing))
-          for_each_lone_send(listing, [&](int32_t, int32_t) { return !(blocks = true); });
-        return blocks;
-      });
+  return std::any_of(program.listings.begin(), program.listings.end(),
+                     [](const SpmdListing& listing) {
+                       return uses_one_stream(listing) && blocks_on_one_stream(listing);
+                     });
 }
 
 }  // namespace shardproof

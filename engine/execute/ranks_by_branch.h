@@ -14,9 +14,9 @@ namespace shardproof {
 // sets, or if a set would block as a cohort.
 std::vector<Lanes> ranks_by_branch(const SpmdProgram& program, int64_t most);
 
-// True if a listing blocks as one cohort: one of its ranks sends to another one, and no call that
-// the cohort submits together with the send receives the message. Other streams of the cohort could
-// receive it, so a program with several streams is never said to block.
+// True if a listing is known to block as one cohort: a message is sent by one submission and
+// received by another one, and some rank makes both. The second then waits for the first, which
+// waits for the second. A listing with calls on several streams is never known to block.
 bool blocks_as_cohort(const SpmdProgram& program);
 
 }  // namespace shardproof

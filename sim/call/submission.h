@@ -45,12 +45,14 @@ struct alignas(64) Submission {
   Ticket ticket = kDone;
   int32_t open = 0;  // calls that have not ended
   bool started = false, ended = false, failed = false;
+  bool may_pass = false;  // on a stream whose items may pass each other (stream.h)
   PooledVector<SubmittedCall> calls;
   const Lanes* lanes = nullptr;  // all lanes of the cohort, which outlive the submission
   LaneTimes issued, start, end;  // set in a world with a clock
   // The time of all sends, and of all recvs, of a lane. Set in a world with a clock if there are
   // several calls.
   LaneTimes sending, receiving;
+  Lanes callers;  // the lanes of all calls; set if it may pass
 
   int64_t lane_of(int64_t rank) const { return lanes->size() == 1 ? 0 : lanes->index_of(rank); }
 };

@@ -4,6 +4,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <deque>
+
+#include "shardproof/backends/decorators/fault_injection.h"
+#include "shardproof/backends/local/local_backend.h"
 #include "shardproof/engine/check/check.h"
 #include "shardproof/localtensor/base/rng.h"
 #include "shardproof/sim/cost/cost_model.h"
@@ -82,6 +87,52 @@ void expect_finding(const Lines& lines, Verdict verdict, int line, const std::st
   EXPECT_EQ(finding.headline, headline);
 }
 
+// The local backend; stores the number of cohorts of each world.
+class CohortCounter : public Backend {
+ public:
+  std::string name() const override { return inner_->name(); }
+  std::string summary() const override { return inner_->summary(); }
+  std::optional<std::string> not_viable() const override { return std::nullopt; }
+  std::optional<std::string> unsupported_reason(const Collective&) const override {
+    return std::nullopt;
+  }
+  std::unique_ptr<World> start(const WorldOptions& options) override {
+    cohorts.push_back(0);
+    return std::make_unique<CountingWorld>(inner_->start(options), cohorts.back());
+  }
+  std::deque<int64_t> cohorts;  // addresses are stable
+
+ private:
+  class CountingWorld : public World {
+   public:
+    CountingWorld(std::unique_ptr<World> inner, int64_t& cohorts)
+        : inner_(std::move(inner)), cohorts_(cohorts) {}
+    ExecutionContext& open(const Lanes& cohort) override {
+      ++cohorts_;
+      return inner_->open(cohort);
+    }
+    bool progress() override { return inner_->progress(); }
+    std::optional<std::vector<int32_t>> collect_ready_ranks() override {
+      return inner_->collect_ready_ranks();
+    }
+    WorldReport close() override { return inner_->close(); }
+
+   private:
+    std::unique_ptr<World> inner_;
+    int64_t& cohorts_;
+  };
+  std::shared_ptr<Backend> inner_ = instrumented(local_backend());
+};
+
+// Returns the number of cohorts of each run of the program, without numbers that repeat.
+std::string cohorts_of(const Lines& lines) {
+  const auto counter = std::make_shared<CohortCounter>();
+  Registries registries{builtin_registries().ops, {counter}};
+  check(job_of_ranks(lines), registries);
+  const auto last = std::unique(counter->cohorts.begin(), counter->cohorts.end());
+  return fmt::format("{}", fmt::join(counter->cohorts.begin(), last, " "));
+}
+
 const std::string kSendNext = "send(x, to=(rank + 1) % world)";
 const std::string kRecvPrev = "y = recv(like=x, from=(rank + world - 1) % world)";
 const std::string kWorld = "group world [0 1 2 3 4 5 6 7 8 9 10 11 12 13 ... 63]";
@@ -131,6 +182,98 @@ TEST(BranchingRanks, PipelineAndHypercube_ComputeValues) {
        "    y = recv(like=x, from=rank + 2 ** i)", "  else:",
        "    y = recv(like=x, from=rank - 2 ** i)", "    send(x, to=rank - 2 ** i)", "  x = x + y"},
       [](int64_t) { return kRanks * (kRanks - 1) / 2; });
+}
+
+Lines hypercube(const std::string& send_up, const std::string& recv_down) {
+  return {"y = x",
+          "for i in range(6):",
+          "  x = x + rank * i",
+          "  if rank // 2 ** i % 2 == 0:",
+          "    " + send_up,
+          "    y = recv(like=x, from=rank + 2 ** i)",
+          "    x = x + y",
+          "  else:",
+          "    " + recv_down,
+          "    send(x, to=rank - 2 ** i)",
+          "    x = y + x"};
+}
+
+Lines pipeline(const std::string& send, const std::string& recv) {
+  return {
+      "h = x",       "for m in range(4):",     "  h = x * (m + 1)", "  if rank > 0:", "    " + recv,
+      "  h = h + 1", "  if rank < world - 1:", "    " + send,       "x = h"};
+}
+
+const std::string kSendUp = "send(x, to=rank + 2 ** i)";
+const std::string kRecvDown = "y = recv(like=x, from=rank - 2 ** i)";
+const std::string kSendStage = "send(h, to=rank + 1)";
+const std::string kRecvStage = "h = recv(like=x, from=rank - 1)";
+
+TEST(BranchingRanks, RoundsOfHypercubeAndPipeline_ComputeValues) {
+  // In round i all ranks of a block of 2^(i+1) ranks get the sum of the block.
+  std::vector<double> x(kRanks);
+  for (size_t rank = 0; rank < kRanks; ++rank) x[rank] = static_cast<double>(rank);
+  for (size_t i = 0; i < 6; ++i) {
+    for (size_t rank = 0; rank < kRanks; ++rank) x[rank] += static_cast<double>(rank * i);
+    const std::vector<double> before = x;
+    for (size_t rank = 0; rank < kRanks; ++rank) x[rank] += before[rank ^ (size_t{1} << i)];
+  }
+  expect_values(hypercube(kSendUp, kRecvDown),
+                [&](int64_t rank) { return x[static_cast<size_t>(rank)]; });
+  expect_values(pipeline(kSendStage, kRecvStage), [](int64_t rank) { return rank + 1; });
+}
+
+TEST(BranchingRanks, CohortOfAllRanks_RunsBranches_IfNoRankMakesBothEndsOfAMessage) {
+  EXPECT_EQ(cohorts_of(hypercube(kSendUp, kRecvDown)), "1");
+  EXPECT_EQ(cohorts_of({"if rank % 2 == 0:", "  " + kSendNext, "  " + kRecvPrev,
+                        "else:", "  " + kRecvPrev, "  " + kSendNext}),
+            "1");
+  EXPECT_EQ(cohorts_of({"if rank == 0:", "  for i in range(1, world):",
+                        "    x = recv(like=x, from=i)", "else:", "  send(x, to=0)"}),
+            "1");
+  // Ranks 61 and 63 each send to a rank of their own branch.
+  EXPECT_EQ(cohorts_of({"if rank % 2 == 0 and rank < 62 or rank == 63:", "  " + kSendNext,
+                        "  " + kRecvPrev, "else:", "  " + kRecvPrev, "  " + kSendNext}),
+            "4");
+  EXPECT_EQ(cohorts_of(pipeline(kSendStage, kRecvStage)), "64");
+}
+
+// Returns the lines with another one in place of the one at `index`.
+Lines with_line(Lines lines, size_t index, const Lines& other) {
+  lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(index));
+  lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(index), other.begin(), other.end());
+  return lines;
+}
+
+TEST(BranchingRanks, HypercubeWithAnError_HasItsFinding) {
+  const Lines right = hypercube(kSendUp, kRecvDown);
+  const Lines wrong_peer = {"    if rank == 9 and i == 2: send(x, to=rank + 1)",
+                            "    else: " + kSendUp};
+  expect_finding(with_line(right, 4, wrong_peer), Verdict::missing_rank, 6, "9 10",
+                 "ranks 9 10 never make the other end of messages in " + kWorld);
+  expect_finding(with_line(right, 8, {"    if rank != 21 or i != 2: " + kRecvDown}),
+                 Verdict::missing_rank, 6, "21",
+                 "rank 21 never receives from rank 17 in " + kWorld);
+  Lines swapped = right;
+  std::swap(swapped[8], swapped[9]);
+  expect_finding(swapped, Verdict::deadlock, 6, "0-63", "deadlock: 64 of 64 ranks can never go on");
+}
+
+TEST(BranchingRanks, PipelineWithAnError_HasItsFinding) {
+  const Lines right = pipeline(kSendStage, kRecvStage);
+  const Lines wrong_peer = {"    if rank == 10 and m == 2: send(h, to=rank + 2)",
+                            "    else: " + kSendStage};
+  expect_finding(with_line(right, 7, wrong_peer), Verdict::missing_rank, 9, "12",
+                 "rank 12 never receives from rank 10 in " + kWorld);
+  expect_finding(with_line(right, 4, {"    if rank != 20 or m != 1: " + kRecvStage}),
+                 Verdict::missing_rank, 9, "20",
+                 "rank 20 never receives from rank 19 in " + kWorld);
+  // Each stage waits for the gradient of the next one before it receives and sends.
+  Lines both_ways = right;
+  both_ways.insert(both_ways.begin() + 8, "  if rank > 0: send(h, to=rank - 1)");
+  both_ways.insert(both_ways.begin() + 3, "  if rank < world - 1: g = recv(like=x, from=rank + 1)");
+  expect_finding(both_ways, Verdict::deadlock, 5, "62 63",
+                 "deadlock: 64 of 64 ranks can never go on");
 }
 
 TEST(BranchingRanks, CollectivesInsideBranches_ReduceTheirGroups) {

@@ -27,7 +27,9 @@ std::string sets_of(int64_t ranks, const Lines& lines, int64_t most = 1000) {
   return text;
 }
 
-bool blocks(const Lines& lines) { return blocks_as_cohort(program_of(8, lines)); }
+bool blocks(const Lines& lines, int64_t ranks = 8) {
+  return blocks_as_cohort(program_of(ranks, lines));
+}
 
 const Lines kRing = {"if rank % 2 == 0:",
                      "  send(x, to=(rank + 1) % world)",
@@ -69,9 +71,20 @@ TEST(RanksByBranch, SetsThatBlockOrAreTooMany_AreNone) {
   EXPECT_EQ(sets_of(8, {"for i in range(8):", "  if rank == i: put(x, to=0)"}, 7), "");
 }
 
-TEST(RanksByBranch, CohortBlocks_IfAnotherSubmissionReceives) {
-  EXPECT_TRUE(blocks(kRing));
-  EXPECT_TRUE(blocks({"if rank == 0: send(x, to=1)", "if rank == 1: x = recv(like=x, from=0)"}));
+TEST(RanksByBranch, CohortBlocks_IfARankMakesBothCallsOfAMessage) {
+  EXPECT_FALSE(blocks(kRing));
+  EXPECT_TRUE(blocks(kRing, 7));
+  EXPECT_TRUE(blocks({"if rank > 0: x = recv(like=x, from=rank - 1)",
+                      "if rank < world - 1: send(x, to=rank + 1)"}));
+  EXPECT_TRUE(blocks(
+      {"send(x, to=(rank + 1) % world)", "y = recv(like=x, from=(rank + world - 1) % world)"}));
+  EXPECT_FALSE(blocks({"if rank == 0: send(x, to=1)", "if rank == 1: x = recv(like=x, from=0)"}));
+  // The second send of rank 0 is the one that ranks 0 and 1 receive together.
+  const Lines twice = {"if rank == 0: send(x, to=1)", "if rank == 1: x = recv(like=x, from=0)",
+                       "if rank < 2: send(x, to=(rank + 1) % world)",
+                       "if rank == 1 or rank == 2: x = recv(like=x, from=rank - 1)"};
+  EXPECT_TRUE(blocks(twice));
+  EXPECT_FALSE(blocks({twice[0], twice[1], twice[0], twice[1]}));
   EXPECT_FALSE(blocks({"group:", "  send(x, to=(rank + 1) % world)",
                        "  y = recv(like=x, from=(rank + world - 1) % world)"}));
   EXPECT_FALSE(blocks({"on side: y = recv(like=x, from=(rank + 1) % world)",
