@@ -50,7 +50,7 @@ bool Explaining::missing_enter() {
   const std::optional<SourceCause> cause =
       right_enter(about_, provenance_, EnteredNames::computed, confirmation_);
   if (!cause) return false;
-  // Where a later call adds the same gradients up, its reduction may be the wrong one.
+  // A later call may add the same gradients up, by the wrong reduction.
   std::vector<ConfirmedCause> reductions;
   other_reductions(reductions);
   for (const ConfirmedCause& one : reductions)
